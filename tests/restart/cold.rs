@@ -73,7 +73,7 @@ fn starts_cold_with_a_truncated_meta_file() {
     let file = file_of_one_item();
     let meta = fs::read(file.meta()).expect("the .meta file exists");
     fs::write(file.meta(), &meta[..meta.len() / 2]).expect("the .meta file is writable");
-    assert_cold(&file, &["-m", "64"], "its .meta file is torn");
+    assert_cold(&file, &["-m", "64"], "its .meta file is damaged");
 }
 
 #[test]
@@ -81,9 +81,9 @@ fn an_empty_or_foreign_meta_file_refuses_the_start() {
     for text in [&b""[..], b"my diary\n"] {
         let file = file_of_one_item();
         fs::write(file.meta(), text).expect("the .meta file is writable");
-        assert_refused(&file, &file.command(&["-m", "64"]), "is no file of ours");
+        assert_refused(&file, &file.command(&["-m", "64"]), "is not a slabwise .meta file");
         // A daemon's starter reports the error as well.
-        assert_refused(&file, &file.command(&["-m", "64", "-d"]), "is no file of ours");
+        assert_refused(&file, &file.command(&["-m", "64", "-d"]), "is not a slabwise .meta file");
         assert!(file.meta().exists(), "the foreign file is kept");
     }
 }

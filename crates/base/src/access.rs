@@ -1,17 +1,17 @@
-//! What happens to keys.
+//! Accesses to keys, as access observers see them.
 
-/// What an access came to.
+/// The outcome of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AccessKind {
-    /// A get that found the item. Gets that leave the item as old as it was are not shown.
+    /// A get found the item. Gets that do not renew the item's access time are not reported.
     Hit,
-    /// A get that did not, or that vivified: the item it made is not shown as stored.
+    /// A get found no item, or it vivified one. The vivified item is not reported as a store.
     Miss,
-    /// The item was stored: anew, or in the place of another.
+    /// An item was stored, whether or not it replaced another.
     Store,
-    /// The item was renewed without being read: touched, or a number in it changed where it lies.
+    /// The item was renewed but not read: it was touched, or its number was changed in place.
     Touch,
-    /// The key was deleted, whether there was an item or not; or its item had expired or been flushed, and
-    /// was removed. More memory would have kept neither.
+    /// The key was deleted, with or without an item; or its item had expired or been flushed and was removed.
+    /// More memory would not have kept such an item.
     Delete,
 }

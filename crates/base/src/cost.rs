@@ -1,7 +1,7 @@
-//! What an item costs to recompute, in two bytes.
+//! The cost of recomputing an item, in two bytes.
 //!
-//! A cost is a number of units that only clients give a meaning, microseconds for example; costs are compared
-//! with one another and summed. It is kept as a short floating-point number without a sign:
+//! Clients choose the unit of costs, for example microseconds; the engine only compares and adds them. A cost is
+//! stored as a short unsigned floating-point number:
 //!
 //! ```text
 //!  15        11 10            0
@@ -10,9 +10,9 @@
 //! +------------+---------------+
 //! ```
 //!
-//! Invariants: costs below 4,096 are exact, others within 1/4,096 of what was given; a higher code is a higher cost.
+//! Invariants: costs below 4,096 are exact; larger costs are stored with an error of at most 1/4,096; a higher code
+//! is a higher cost.
 
-/// Bits of the mantissa.
 const MANTISSA_BITS: u32 = 11;
 const IMPLICIT: u64 = 1 << MANTISSA_BITS;
 
@@ -21,18 +21,17 @@ const IMPLICIT: u64 = 1 << MANTISSA_BITS;
 pub struct Cost(u16);
 
 impl Cost {
-    /// The most units a cost may have.
+    /// The largest number of units of a cost.
     pub const UNITS_MAX: u32 = u32::MAX;
 
-    /// The cost nearest to `units`.
+    /// Returns the storable cost nearest to `units`.
     pub fn from_units(units: u32) -> Cost {
         let units = u64::from(units);
         if units < 2 * IMPLICIT {
             return Cost(units as u16);
         }
         let shift = units.ilog2() - MANTISSA_BITS;
-        // Half of what is lost is added first; where that carries, the sum is the next power of two, whose
-        // code is the next one.
+        // Rounds to nearest. A carry out of the mantissa yields the next power of two, which has the next code.
         let mantissa = (units + (1 << (shift - 1))) >> shift;
         let code = u64::from(shift) * IMPLICIT + mantissa;
         Cost(code.min(u64::from(Cost::CODE_MAX)) as u16)
@@ -41,7 +40,7 @@ impl Cost {
     /// The code of the highest cost below 2^32.
     const CODE_MAX: u16 = ((32 - MANTISSA_BITS as u16) << MANTISSA_BITS) | (IMPLICIT as u16 - 1);
 
-    /// Its units.
+    /// Returns the number of units.
     pub fn units(self) -> u32 {
         let code = u64::from(self.0);
         match code >> MANTISSA_BITS {
@@ -50,12 +49,12 @@ impl Cost {
         }
     }
 
-    /// Its code, as it is stored.
+    /// Returns the code that an item stores.
     pub fn to_bits(self) -> u16 {
         self.0
     }
 
-    /// The cost that a code stands for; a code that none has is the highest cost.
+    /// Returns the cost with this code. A code beyond the largest one yields the highest cost.
     pub fn from_bits(bits: u16) -> Cost {
         Cost(bits.min(Cost::CODE_MAX))
     }
@@ -67,7 +66,7 @@ mod tests {
     use crate::Random;
 
     #[test]
-    fn small_costs_are_exact_and_the_ends_are_kept() {
+    fn small_costs_are_exact_and_the_largest_is_close() {
         for units in 0..4_096 {
             assert_eq!(Cost::from_units(units).units(), units);
         }
@@ -77,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn costs_of_all_sizes_keep_order_and_are_within_a_four_thousandth() {
+    fn stored_costs_keep_their_order_and_a_precision_of_1_in_4096() {
         let mut random = Random::new(7);
         let mut any = || (random.below(1 << 32) as u32) >> random.below(32);
         for _ in 0..100_000 {

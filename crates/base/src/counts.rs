@@ -1,8 +1,8 @@
-//! Structs of counts that never fall. A report of what came after some moment keeps a reading of that moment and
-//! subtracts it.
+//! Structs of counts that only rise. To report the events since some moment, a caller keeps the counts of that
+//! moment and subtracts them.
 
-/// Defines a struct of counts, all `u64`, with its sums and differences. After `gauges` come readings that are
-/// no counts: a difference has the later one, a sum the larger one.
+/// Defines a struct of `u64` counts that can be added and subtracted. Fields after `gauges` are not counts: a
+/// difference takes the later value, a sum the larger one.
 #[macro_export]
 macro_rules! counts {
     (
@@ -18,7 +18,7 @@ macro_rules! counts {
         }
 
         impl $name {
-            /// What was counted after the earlier reading.
+            /// Returns the counts since the earlier reading.
             #[must_use]
             pub fn since(&self, earlier: &$name) -> $name {
                 $name {
@@ -37,8 +37,8 @@ macro_rules! counts {
     };
 }
 
-/// Defines a struct of counters that several threads bump, and the [`counts!`] that it is read as. `gauges` are
-/// fields beside them that are no counts.
+/// Defines a struct of counters that several threads increment, and the [`counts!`] struct that a reading of them
+/// returns. Fields after `gauges` are not counts.
 #[macro_export]
 macro_rules! counters {
     (
@@ -59,7 +59,7 @@ macro_rules! counters {
         }
 
         impl $counters {
-            /// The counts at present.
+            /// Reads the counts.
             pub fn read(&self) -> $counts {
                 $counts { $($count: self.$count.load(::std::sync::atomic::Ordering::Relaxed),)+ }
             }
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_has_what_came_later_and_a_sum_has_both() {
+    fn counts_are_subtracted_and_added_and_gauges_are_chosen() {
         let earlier = Sample { events: 5, failures: 1, longest: 9 };
         let later = Sample { events: 7, failures: 1, longest: 3 };
         assert_eq!(later.since(&earlier), Sample { events: 2, failures: 0, longest: 3 });

@@ -1,7 +1,7 @@
-//! What every other crate stands on: ids, units, time, randomness and the key hash.
+//! The base of every other crate: ids, units, time, randomness and the key hash.
 //!
-//! Nothing here knows of sockets, caches or policies, and nothing is global: time and randomness
-//! are values that a caller hands on.
+//! The crate does not know sockets, caches or policies, and it has no global state: callers pass time and
+//! randomness as values.
 #![forbid(unsafe_code)]
 
 pub mod access;
@@ -21,5 +21,5 @@ pub use ids::{ClassId, HashedKey, KeyHasher, LookupKey, PageId, sampling};
 pub use random::Random;
 pub use size_histogram::{SizeBar, SizeHistogram};
 
-/// The most bytes a key may have, as in memcached.
+/// The largest size of a key, as in memcached.
 pub const KEY_SIZE_BYTES_MAX: usize = 250;

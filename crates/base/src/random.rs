@@ -4,37 +4,37 @@
 //! Source: G. Steele, D. Lea, C. Flood, "Fast Splittable Pseudorandom Number Generators",
 //! OOPSLA 2014, section 4 (the mix by D. Stafford, variant 13).
 
-/// A generator of 64-bit numbers. Not for secrets.
+/// A generator of 64-bit numbers. It is not cryptographically secure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Random {
     state: u64,
 }
 
 impl Random {
-    /// A generator whose whole output follows from `seed`.
+    /// Returns a generator whose output depends only on `seed`.
     pub fn new(seed: u64) -> Random {
         Random { state: seed }
     }
 
-    /// The next number, uniform over all of `u64`.
+    /// Returns the next number, uniform over all of `u64`.
     pub fn next_u64(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mix(self.state)
     }
 
-    /// A number below `bound`, which must be above 0. The bias is under 2^-32 for bounds under 2^32.
+    /// Returns a number below `bound`, which must be above 0. The bias is under 2^-32 for bounds under 2^32.
     pub fn below(&mut self, bound: u64) -> u64 {
-        assert!(bound > 0, "a number below 0 was asked for");
+        assert!(bound > 0, "there is no number below 0");
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// A number in `[0, 1)` with 53 random bits.
+    /// Returns a number in `[0, 1)` with 53 random bits.
     pub fn unit(&mut self) -> f64 {
         unit(self.next_u64())
     }
 }
 
-/// Mixes 64 bits so that each bit of the input changes every bit of the output with equal chance.
+/// Mixes 64 bits so that a change of one input bit flips each output bit with a probability of about one half.
 pub fn mix(value: u64) -> u64 {
     let z = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -1,25 +1,25 @@
-//! How many items there are of which size.
+//! A histogram of item sizes.
 //!
-//! Sizes up to [`EXACT_SIZE_BYTES_MAX`] have a bucket each; above, 256 buckets a power of two, so that a
-//! bucket's largest size is less than 0.4 % above its least. A bucket stands for its largest size: chunks that are
-//! sized by it hold all that is in it.
+//! Each size up to [`EXACT_SIZE_BYTES_MAX`] has its own bucket. Above, each power of two has 256 buckets, so a
+//! bucket's largest size is less than 0.4 % above its smallest. A bucket is represented by its largest size, so
+//! that a chunk of that size holds every item of the bucket.
 
-/// Up to this size every size has a bucket of its own.
+/// Each size up to this one has its own bucket.
 pub const EXACT_SIZE_BYTES_MAX: usize = 4096;
 
-/// Buckets between a power of two and the next, above the exact ones, as a power of two.
+/// The base-2 logarithm of the number of buckets in an octave.
 const OCTAVE_BITS: u32 = 8;
 
-/// So many items of one size.
+/// One bin of a histogram: the number of items of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SizeBar {
-    /// Bytes an item.
+    /// The size of each item.
     pub size_bytes: usize,
-    /// How many.
+    /// The number of items.
     pub items: u64,
 }
 
-/// The bucket of a size.
+/// Returns the bucket of a size.
 #[inline]
 pub fn bucket_of(size_bytes: usize) -> usize {
     if size_bytes <= EXACT_SIZE_BYTES_MAX {
@@ -33,7 +33,7 @@ pub fn bucket_of(size_bytes: usize) -> usize {
     EXACT_SIZE_BYTES_MAX + 1 + ((octave as usize) << OCTAVE_BITS) + within
 }
 
-/// The largest size of a bucket.
+/// Returns the largest size of a bucket.
 pub fn size_bytes_max_of(bucket: usize) -> usize {
     let Some(above) = bucket.checked_sub(EXACT_SIZE_BYTES_MAX + 1) else { return bucket };
     let (octave, within) = (above >> OCTAVE_BITS, above & ((1 << OCTAVE_BITS) - 1));
@@ -41,10 +41,10 @@ pub fn size_bytes_max_of(bucket: usize) -> usize {
     ((1 << OCTAVE_BITS) + within + 1) << shift
 }
 
-/// See the module's documentation.
+/// The number of items of each size, in buckets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SizeHistogram {
-    /// Items by bucket, as far as there are any.
+    /// Items by bucket, up to the last bucket that was added to.
     items: Vec<u64>,
 }
 
@@ -64,13 +64,13 @@ impl SizeHistogram {
         }
     }
 
-    /// The sizes that there are items of, ascending.
+    /// Returns the bins that hold items, by ascending size.
     pub fn bars(&self) -> impl DoubleEndedIterator<Item = SizeBar> + '_ {
-        let some = self.items.iter().enumerate().filter(|&(_, &items)| items > 0);
-        some.map(|(bucket, &items)| SizeBar { size_bytes: size_bytes_max_of(bucket), items })
+        let filled = self.items.iter().enumerate().filter(|&(_, &items)| items > 0);
+        filled.map(|(bucket, &items)| SizeBar { size_bytes: size_bytes_max_of(bucket), items })
     }
 
-    /// How many items there are.
+    /// Returns the number of items.
     pub fn item_count(&self) -> u64 {
         self.items.iter().sum()
     }
@@ -81,14 +81,14 @@ mod tests {
     use super::{EXACT_SIZE_BYTES_MAX, SizeBar, SizeHistogram, bucket_of, size_bytes_max_of};
 
     #[test]
-    fn a_bucket_is_exact_up_to_4_kib_and_within_half_a_percent_above() {
+    fn buckets_are_exact_up_to_4_kib_and_half_a_percent_above() {
         let mut bucket_before = 0;
         for size in (0..200_000).chain((200_000..1 << 30).step_by(99_991)) {
             let bucket = bucket_of(size);
             let size_max = size_bytes_max_of(bucket);
             assert!(bucket >= bucket_before, "buckets ascend with sizes");
-            assert_eq!(bucket_of(size_max), bucket, "its largest size is in it");
-            assert_ne!(bucket_of(size_max + 1), bucket, "and no larger one");
+            assert_eq!(bucket_of(size_max), bucket, "a bucket holds its largest size");
+            assert_ne!(bucket_of(size_max + 1), bucket, "a bucket holds no larger size");
             if size <= EXACT_SIZE_BYTES_MAX {
                 assert_eq!(size_max, size);
             } else {
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn bars_are_what_was_added() {
+    fn bins_hold_the_items_that_were_added() {
         let mut histogram = SizeHistogram::default();
         histogram.add(100, 2);
         histogram.add(5000, 1);

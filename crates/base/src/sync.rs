@@ -1,7 +1,7 @@
-//! Locks and atomics: the standard ones; loom's under `--cfg loom`, which explores every order of a small
-//! model; shuttle's under `--cfg shuttle`, which draws orders of a large one.
+//! Locks and atomics: the standard library's, or loom's under `--cfg loom` (every interleaving of a small model),
+//! or shuttle's under `--cfg shuttle` (random interleavings of a large model).
 //!
-//! A poisoned lock means that an invariant was found broken while it was held. [`lock`] then stops too.
+//! If a thread panics while it holds a lock, the data may break an invariant. [`lock`] then panics, too.
 
 #[cfg(shuttle)]
 mod scheduled;
@@ -25,9 +25,9 @@ pub use {
     },
 };
 
-/// Takes a lock; stops the process if its last holder stopped while holding it.
+/// Takes a lock. Panics if a thread panicked while it held the lock.
 ///
-/// Under `--cfg tsan` it is only ever tried: ThreadSanitizer does not see std's waiting for a lock.
+/// Under `--cfg tsan` it polls, because ThreadSanitizer does not see how the standard library waits for a lock.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     #[cfg(tsan)]
     loop {
@@ -40,12 +40,12 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     match mutex.lock() {
         Ok(guard) => guard,
         Err(_) => {
-            panic!("a thread stopped while it held this lock: its data may break an invariant")
+            panic!("a thread panicked while it held this lock: its data may break an invariant")
         }
     }
 }
 
-/// Takes a lock if nobody holds it.
+/// Takes a lock if it is free.
 pub fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     mutex.try_lock().ok()
 }

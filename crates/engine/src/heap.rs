@@ -1,9 +1,9 @@
-//! Where the chunk of an item comes from: the class that holds its size; the class's pages and their free chunks,
-//! under its lock; and the pages that no class owns, under the pool's.
+//! The allocation of chunks: the choice of a class by size, the pages and free chunks of a class under its lock, and
+//! the pool of pages that no class owns, under the pool's lock.
 //!
-//! A class parts with a page in two ways. A page that *drains* hands out nothing, whatever is freed on it, and is
-//! handed on when nothing on it is in use. A page of the published movers stays in service, and they take its free
-//! chunks out of use one by one (they *cut* them), until they hold all.
+//! A class gives up a page in two ways. From a *draining* page no chunks are allocated, and it leaves the class when
+//! none of its chunks is in use. Under the published movers a page stays in service, and the mover *withdraws* its
+//! free chunks one by one until it holds all.
 //!
 //! Invariants: `used + free == pages * chunks_per_page` over owned and draining pages; an owned page is on the list
 //! of partial pages exactly if it has a free chunk, a draining one never.
@@ -11,15 +11,15 @@
 use crate::layout::{CHUNK_ALIGN_BYTES, ChunkAddress, ClassTable};
 use crate::mem::{ClassToken, Memory, OwnedChunk, Page, PageState, Restore, UnusedPage};
 use slabwise_base::{ClassId, PageId};
-// loom would try every stale value of every cell; for it a table does not change.
+// loom would explore every stale value of every cell. In its models the class table does not change.
 use Ordering::{Acquire, Relaxed, Release};
 #[cfg(not(loom))]
 use slabwise_base::sync::{AtomicU32, AtomicUsize, Ordering, fence};
 #[cfg(loom)]
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
 
-/// A class, as it was when the table was read. It is a choice, not a right: a change may come the moment after. Who
-/// takes a chunk compares it with the class once more, under the class's lock (`class.rs`).
+/// A class and its chunk size when the table was read. The table may change at any time, so an allocation compares
+/// the choice with the class again, under the class's lock (`class.rs`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice {
     pub id: ClassId,
@@ -44,7 +44,7 @@ impl Choice {
 #[derive(Debug)]
 struct Copy {
     count: AtomicUsize,
-    /// Ascending by size; those behind `count` mean nothing.
+    /// Ascending by size; entries from `count` on are unused.
     classes: [AtomicU32; ClassId::COUNT_MAX],
 }
 
@@ -62,8 +62,7 @@ impl Copy {
     }
 }
 
-/// The present class table for stores: read without a lock, and without a line that anybody writes but for a change
-/// of the table.
+/// The current class table for stores. Reads need no lock and touch only cache lines that no other operation writes.
 ///
 /// ```text
 ///   version 6 --> [64: class 0] [96: class 1] [512: class 2]            <-- readers are here
@@ -71,8 +70,8 @@ impl Copy {
 ///                                                                           then sets the version to 7
 /// ```
 ///
-/// Two copies take turns; the version's last bit says which is in force. A reader that finds the same version before
-/// and after has read one table, whole; nobody ever waits for a writer.
+/// The last bit of the version selects the active copy; a change writes the other one. A reader that sees the same
+/// version before and after has read one consistent table. Readers never wait for a writer.
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct SizeMap {
@@ -87,17 +86,17 @@ impl SizeMap {
         map
     }
 
-    /// Puts another table in force. One thread at a time: the caller holds the table's lock.
+    /// Activates another table. The caller holds the table's lock, so there is one writer.
     pub fn set(&self, table: &ClassTable) {
         let version = self.version.load(Relaxed);
-        // A reader that sees what is written now sees the version that the last change set, too, and so
-        // that it reads a copy which is out of force.
+        // A reader that sees a value of this write also sees the version of the last change, and so that it reads
+        // the inactive copy.
         fence(Release);
         self.copies[(version + 1) % 2].write(table);
         self.version.store(version + 1, Release);
     }
 
-    /// The class with the least chunks that hold `size_bytes`; `None` if no chunk does.
+    /// The class with the smallest chunks that hold `size_bytes`; `None` if the largest do not.
     #[inline]
     pub fn class_for(&self, size_bytes: usize) -> Option<Choice> {
         loop {
@@ -118,11 +117,10 @@ impl SizeMap {
 
 #[derive(Debug)]
 pub struct Pages {
-    /// Also what the class's queues are changed with. Its pages and chunks are taken and given here.
+    /// Queues of the class use it, too. Only `Pages` may take and give pages and chunks with it.
     pub token: ClassToken,
-    /// Pages that it ever took.
+    /// The pages taken since the start.
     taken_count: u64,
-    /// Chunks in use, those on draining pages included.
     used_count: u64,
     /// The first page with a free chunk.
     partial: Option<PageId>,
@@ -156,19 +154,19 @@ impl Pages {
         id
     }
 
-    /// Numbers a page in the order in which they came.
+    /// Gives a new page the next number, so that the pages of a class are ordered by age.
     fn number(&mut self, id: PageId) {
         self.token.own(id).set_taken_as(self.taken_count);
         self.taken_count += 1;
     }
 
-    /// Begins to take over a page that it owned in an earlier life.
+    /// Begins to restore a page that the class owned before the restart.
     pub fn begin_restore(&mut self, restore: &mut Restore, page: UnusedPage) {
         let id = restore.adopt(&mut self.token, page);
         self.number(id);
     }
 
-    /// Frees what was not taken over on such a page.
+    /// Ends the restore of a page: chunks without restored contents are free.
     pub fn finish_restore(&mut self, restore: &mut Restore, id: PageId) {
         let used = restore.finish_page(&mut self.token, id);
         self.used_count += u64::from(used);
@@ -177,7 +175,7 @@ impl Pages {
         }
     }
 
-    /// Takes a free chunk: the one freed last on the page touched last, else one never used.
+    /// Takes a free chunk of the first partial page: the one freed last, or else a fresh one.
     #[inline]
     pub fn take(&mut self) -> Option<OwnedChunk> {
         let page = self.partial?;
@@ -199,7 +197,7 @@ impl Pages {
         Some(chunk)
     }
 
-    /// Takes this free chunk, wherever it is on its page's list; quick where it is near the head.
+    /// Takes the free chunk at `address`. The search starts at the head of its page's free list.
     pub fn take_at(&mut self, address: ChunkAddress) -> OwnedChunk {
         let chunk = self.token.take_at(address);
         self.count_taken(self.token.memory().page_of(address));
@@ -215,7 +213,7 @@ impl Pages {
         }
     }
 
-    /// Gives a chunk back to its page; a draining page keeps it out of use.
+    /// Frees a chunk. On a draining page it is not allocated again.
     #[inline]
     pub fn give(&mut self, chunk: OwnedChunk) {
         let id = self.token.memory().page_of(chunk.address());
@@ -227,7 +225,7 @@ impl Pages {
         }
     }
 
-    /// Takes a page out of service: from here on it hands out nothing.
+    /// Stops allocation from a page.
     pub fn begin_drain(&mut self, id: PageId) {
         if self.has_free(self.token.own(id)) {
             self.remove_partial(id);
@@ -249,12 +247,11 @@ impl Pages {
 
     pub fn part_with_cut(&mut self, id: PageId, chunks: Vec<OwnedChunk>) -> UnusedPage {
         self.used_count -= chunks.len() as u64;
-        // Of its list nothing is taken any more.
         chunks.into_iter().for_each(|chunk| self.token.give(chunk));
         self.part_with(id)
     }
 
-    /// Parts with a draining page that is empty.
+    /// Gives up an empty draining page.
     pub fn part_with(&mut self, id: PageId) -> UnusedPage {
         self.token.part_with(id)
     }
@@ -271,17 +268,17 @@ impl Pages {
 /// The pages that no class owns, under one lock.
 #[derive(Debug)]
 pub struct Pool {
-    /// Pages returned by classes, their memory still taken.
+    /// Pages returned by classes, which still hold memory.
     free: Vec<UnusedPage>,
-    /// Pages whose memory went back to the system.
+    /// Pages whose memory was returned to the system.
     released: Vec<UnusedPage>,
-    /// Pages ever handed out: the next new one has this number.
+    /// The number of pages ever handed out, and the id of the next new page.
     pub frontier: u32,
-    /// Pages that hold memory: free, owned or draining.
+    /// The number of pages that hold memory: free, owned or draining.
     pub allocated: u32,
-    /// How many may hold memory.
+    /// The most pages that may hold memory.
     pub limit: u32,
-    /// Of these, how many memory outside the arena takes the place of.
+    /// The part of the limit that memory outside the arena uses.
     pub charged: u32,
 }
 
@@ -292,31 +289,31 @@ impl Pool {
         Pool { free, released, frontier: 0, allocated: 0, limit, charged: 0 }
     }
 
-    /// A pool whose first `frontier` pages were handed out, and these `returned` since.
+    /// The pool of a restored cache: `frontier` pages were handed out, and `returned` belong to no class.
     pub fn resumed(limit: u32, frontier: u32, returned: Vec<UnusedPage>) -> Pool {
         let allocated = frontier - returned.len() as u32;
         Pool { free: Vec::new(), released: returned, frontier, allocated, limit, charged: 0 }
     }
 
-    /// Pages that hold memory and belong to no class.
+    /// The number of pages that hold memory and belong to no class.
     pub fn free_count(&self) -> u32 {
         self.free.len() as u32
     }
 
-    /// Pages that the limit allows beyond those that hold memory; below 0 after a lowered limit.
+    /// The number of further pages that may hold memory; negative after the limit was lowered.
     pub fn headroom(&self) -> i64 {
         i64::from(self.limit_for_items()) - i64::from(self.allocated)
     }
 
-    /// Pages that items may take: the limit less what is charged, but at least half of it.
+    /// The most pages for items: the limit less `charged`, but at least half the limit.
     pub fn limit_for_items(&self) -> u32 {
         self.limit - self.charged.min(self.limit / 2)
     }
 
-    /// A page for a class: a free one, or new memory while the limit allows it; the first page of a
-    /// class may go `beyond_limit`. `None` at the limit, and where the arena ends.
+    /// Takes a free page, or a new one below the limit; the first page of a class may go `beyond_limit`. `None` at
+    /// the limit and at the end of the arena.
     pub fn take(&mut self, memory: &Memory, beyond_limit: bool) -> Option<UnusedPage> {
-        // Above a lowered limit, even a free page is not handed out: it is to be released.
+        // After the limit was lowered, free pages are released first.
         if self.headroom() < 0 && !beyond_limit {
             return None;
         }
@@ -342,13 +339,13 @@ impl Pool {
         self.free.push(page);
     }
 
-    /// While more memory is held than the limit allows: a free page whose memory must be released,
-    /// which [`Pool::put_released`] ends.
+    /// Takes a free page to release its memory, while more pages hold memory than the limit allows. The caller
+    /// returns it by [`Pool::put_released`].
     pub fn take_for_release(&mut self) -> Option<UnusedPage> {
         if self.headroom() < 0 { self.free.pop() } else { None }
     }
 
-    /// Takes a page back whose memory went to the system.
+    /// Returns a page whose memory was released.
     pub fn put_released(&mut self, page: UnusedPage) {
         self.allocated -= 1;
         self.released.push(page);
@@ -368,11 +365,11 @@ mod tests {
     }
 
     #[test]
-    fn it_answers_as_the_table_that_was_set_last() {
+    fn the_size_map_equals_the_table_set_last() {
         let tables = [table(&[64, 96, 512], &[0, 1, 2]), table(&[72, 512], &[1, 2])];
         let map = SizeMap::new(&tables[0]);
-        for turn in 0..4 {
-            let table = &tables[turn % 2];
+        for round in 0..4 {
+            let table = &tables[round % 2];
             map.set(table);
             for size in 0..600 {
                 let choice = map.class_for(size);
@@ -385,15 +382,15 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_sees_one_table_while_they_change() {
-        // In the one, sizes up to 100 are in class 0; in the other, which has more classes, in class 9.
+    fn a_reader_sees_one_table_during_changes() {
+        // Size 100 belongs to class 0 in the first table and to class 9 in the second, which has more classes.
         let tables =
             [table(&[104, 512], &[0, 2]), table(&[56, 64, 72, 104, 512], &[5, 6, 7, 9, 2])];
         let map = SizeMap::new(&tables[0]);
         let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                (0..20_000).for_each(|turn| map.set(&tables[turn % 2]));
+                (0..20_000).for_each(|round| map.set(&tables[round % 2]));
                 done.store(true, Relaxed);
             });
             while !done.load(Relaxed) {

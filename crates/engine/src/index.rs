@@ -1,24 +1,23 @@
-//! The index: from keys to chunks.
+//! The index maps keys to chunks.
 //!
-//! It is cut into stripes by the upper bits of the hash. A stripe is a lock over a table of its own,
-//! and that lock is also what an operation on a key holds from its look-up to its end. Stripes share
-//! nothing, so each grows by itself, a bucket at a time.
+//! The upper bits of the hash select a stripe, a lock with its own table. An operation on a key holds this lock from
+//! its lookup to its end. Stripes share no data, so each table grows independently, one bucket at a time.
 use crate::mem::{Entry, Linked, Memory, NewItem, RestoredItem, Stripe, StripeGuard, prefetch};
 use slabwise_base::sync::{Mutex, lock, try_lock};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// One stripe for each so many bytes of item memory: then a stripe holds some hundreds of items, so that
-/// what its table rounds up is small, and a dozen workers still rarely meet in one.
-const MEMORY_A_STRIPE_BYTES: u64 = 512 << 10;
+/// The item memory per stripe. A stripe then holds hundreds of items, so that the unused part of its table is small,
+/// and a dozen workers still rarely contend for one.
+const MEMORY_PER_STRIPE_BYTES: u64 = 512 << 10;
 
-/// Models have few keys, and explore their meeting in one stripe of two.
+/// Models have few keys, so they need few stripes to explore contention.
 #[cfg(any(loom, shuttle))]
 const STRIPE_COUNTS: std::ops::RangeInclusive<u64> = 2..=2;
 #[cfg(not(any(loom, shuttle)))]
 const STRIPE_COUNTS: std::ops::RangeInclusive<u64> = 64..=4096;
 
-/// A lock on a line of its own, so that neighbours do not slow each other.
+/// A lock on its own cache line, to avoid false sharing.
 #[repr(align(128))]
 struct Line {
     stripe: Mutex<Stripe>,
@@ -26,16 +25,15 @@ struct Line {
 
 pub struct Index {
     stripes: Box<[Line]>,
-    /// Bits of a hash below those that choose its stripe.
+    /// The number of hash bits below those that select the stripe.
     shift: u32,
     tables_size_bytes: AtomicU64,
 }
 
 impl Index {
-    /// An empty index of a memory, for a cache of this size.
     pub fn new(memory: &Arc<Memory>, memory_limit_bytes: u64) -> Index {
-        let wanted = (memory_limit_bytes / MEMORY_A_STRIPE_BYTES).next_power_of_two();
-        let count = wanted.clamp(*STRIPE_COUNTS.start(), *STRIPE_COUNTS.end());
+        let target = (memory_limit_bytes / MEMORY_PER_STRIPE_BYTES).next_power_of_two();
+        let count = target.clamp(*STRIPE_COUNTS.start(), *STRIPE_COUNTS.end());
         let line = |_| Line { stripe: Mutex::new(Stripe::new(memory)) };
         Index {
             stripes: (0..count).map(line).collect(),
@@ -44,7 +42,7 @@ impl Index {
         }
     }
 
-    /// Gives an empty index room as if it had grown to `buckets` in all.
+    /// Allocates `buckets` buckets in total for an empty index.
     pub fn presize(&self, buckets: u64) {
         let share = (buckets / self.stripes.len() as u64).min(u64::from(u32::MAX)) as u32;
         let mut size_bytes = 0;
@@ -61,7 +59,7 @@ impl Index {
         count
     }
 
-    /// The number of a hash's stripe; it rises with the hash.
+    /// The number of a hash's stripe. Sorted hashes have sorted stripes.
     #[inline]
     pub fn stripe_of(&self, hash: u64) -> usize {
         (hash >> self.shift) as usize
@@ -72,20 +70,20 @@ impl Index {
         lock(&self.stripes[self.stripe_of(hash)].stripe)
     }
 
-    /// Locks the stripe of a hash if nobody else has.
+    /// Locks the stripe of a hash if it is free.
     pub fn try_lock(&self, hash: u64) -> Option<StripeGuard<'_>> {
         try_lock(&self.stripes[self.stripe_of(hash)].stripe)
     }
 
-    /// Asks for the line of a hash's stripe.
+    /// Prefetches a hash's stripe.
     #[inline]
     pub fn prefetch(&self, hash: u64) {
         prefetch(&raw const self.stripes[self.stripe_of(hash)]);
     }
 
-    /// Asks for the buckets of these hashes, whose stripes were asked for: one step of all hashes after the
-    /// other, so that they wait for memory together. A lock lets nothing after it begin before what came
-    /// earlier has been read, so no step reads what it has just asked for.
+    /// Prefetches the buckets of these hashes, whose stripes were prefetched. Each step runs for all hashes before
+    /// the next one, so that their memory accesses overlap. Taking a lock waits for earlier loads, so no step reads
+    /// data that it has just prefetched.
     pub fn prefetch_buckets(&self, hashes: &[u64]) {
         hashes.iter().for_each(|&hash| self.lock(hash).table().prefetch_segment(hash));
         hashes.iter().for_each(|&hash| self.lock(hash).table().prefetch(hash));
@@ -98,8 +96,8 @@ impl Index {
         }
     }
 
-    /// Lets a locked stripe lead to a new item; `hash_of` gives the hash of another item in it. Also whether the
-    /// index now takes more memory.
+    /// Inserts a new item into a locked stripe. `hash_of` returns the hash of any item in it. Also returns true if the
+    /// index has allocated memory.
     #[inline]
     pub fn insert<'i>(
         &self,
@@ -114,7 +112,7 @@ impl Index {
         (entry, has_grown)
     }
 
-    /// Lets a locked stripe lead to an item that a restart takes over.
+    /// Inserts a restored item into a locked stripe.
     pub fn restore<'i>(
         &self,
         stripe: StripeGuard<'i>,
@@ -136,7 +134,7 @@ impl Index {
         grown > 0
     }
 
-    /// Heap bytes of stripes and tables.
+    /// The heap bytes of stripes and tables.
     pub fn size_bytes(&self) -> u64 {
         (self.stripes.len() * size_of::<Line>()) as u64 + self.tables_size_bytes.load(Relaxed)
     }

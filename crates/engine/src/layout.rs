@@ -1,29 +1,28 @@
-//! How bytes are laid out: addresses, the parts of an item, chunk sizes. Values and arithmetic only; nothing
-//! here touches memory, and nothing of the engine is used.
+//! The layout of bytes: addresses, the parts of an item, chunk sizes. This module only computes; it accesses no
+//! memory and uses no other module of the engine.
 //!
-//! An address is packed in 40 bits, in queue links and in index entries. A page's number is the upper part of the
-//! distance from the arena's start, so page and position both follow from it by a shift.
+//! An address has 40 bits in queue links and index entries. It is an offset from the arena's start, so the page
+//! number follows by a shift.
 //!
-//! An item after its chunk's header (offsets follow from key length, fields and chained alone):
+//! An item after its chunk's header (its offsets depend only on key length, fields and chained):
 //!
 //! ```text
 //! [client flags 4] [expiry 4] [cost 2] [rank 4] [whole value length 4, first body 5]  key  value
 //!      each if the item stores it                            if chained
 //! ```
 //!
-//! Invariants of a class table: sizes ascend strictly; every size is a multiple of 8; the least holds a header
-//! and one byte of key; the largest is at most a page; there are at most
-//! [`ClassId::COUNT_MAX`] classes. A table that an engine starts with numbers its classes in the order
-//! of their sizes; after a change (`space/change.rs`) the numbers may come in any order.
+//! Invariants of a class table: sizes ascend strictly; every size is a multiple of 8; the smallest chunk holds a header
+//! and one byte of key; the largest is at most a page; there are at most [`ClassId::COUNT_MAX`] classes. The class
+//! numbers of a new engine's table ascend with the sizes; after a change (`space/change.rs`) they may be in any order.
 
 use slabwise_base::memcached::beside_value_bytes;
 use slabwise_base::{ClassId, Cost, Expiry};
 use std::num::NonZeroU64;
 
-/// Bits of an address, its zero ("nothing") included.
+/// The bits of a stored address. The value 0 means no chunk.
 pub const ADDRESS_BITS: u32 = 40;
 
-/// Bytes an address unit. Chunk sizes are multiples of it, so that a chunk's header words are aligned.
+/// The alignment of chunks and the unit of addresses. It keeps a chunk's header words aligned.
 pub const CHUNK_ALIGN_BYTES: usize = 8;
 
 const _: () = {
@@ -31,25 +30,25 @@ const _: () = {
     assert!(addressable_bytes >= 1 << 40, "at least 1 TiB must be addressable");
 };
 
-/// The place of a chunk in the arena. `Option<ChunkAddress>` takes no more room.
+/// The position of a chunk in the arena. `Option<ChunkAddress>` has the same size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ChunkAddress(NonZeroU64);
 
 impl ChunkAddress {
-    /// The chunk that starts `offset` bytes into the arena.
+    /// Returns the address of the chunk that starts `offset` bytes after the arena's start.
     pub fn from_offset(offset: usize) -> ChunkAddress {
         debug_assert!(offset.is_multiple_of(CHUNK_ALIGN_BYTES), "chunks are aligned");
         let unit = (offset / CHUNK_ALIGN_BYTES) as u64 + 1;
-        assert!(unit >> ADDRESS_BITS == 0, "offset {offset} lies beyond the address width");
+        assert!(unit >> ADDRESS_BITS == 0, "offset {offset} is beyond the largest address");
         ChunkAddress(NonZeroU64::MIN.saturating_add(unit - 1))
     }
 
-    /// Bytes from the arena's start.
+    /// Returns the offset from the arena's start in bytes.
     pub fn offset(self) -> usize {
         (self.0.get() - 1) as usize * CHUNK_ALIGN_BYTES
     }
 
-    /// The 40 bits to store; 0 stands for no chunk.
+    /// Returns the 40 bits to store; 0 means no chunk.
     pub fn to_bits(address: Option<ChunkAddress>) -> u64 {
         address.map_or(0, |address| address.0.get())
     }
@@ -60,39 +59,39 @@ impl ChunkAddress {
     }
 }
 
-/// Bytes of a chunk before its contents.
+/// The size of a chunk's header.
 pub const HEADER_SIZE_BYTES: usize = 29;
 
-/// Bytes that a chained item keeps before its key: the value's length and the first body.
+/// The size of the chain field of a chained item: the value's length and the address of the first body.
 pub const CHAIN_SIZE_BYTES: usize = 9;
 
 pub const COST_SIZE_BYTES: usize = 2;
 
-/// What a client says of an item beside key and value.
+/// The client-supplied properties of an item other than key and value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ItemMeta {
-    /// An opaque number that is handed back with the value.
+    /// An opaque number that is returned with the value.
     pub client_flags: u32,
-    /// When the item ends.
+    /// When the item expires.
     pub expiry: Expiry,
-    /// What it costs to recompute; `None` where nobody said.
+    /// The cost of recomputing the item; `None` if unknown.
     pub cost: Option<Cost>,
 }
 
-/// Which of the fields that not every item needs an item stores.
+/// The optional fields that an item stores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ItemFields {
-    /// Client flags; others have 0.
+    /// Client flags; without the field they are 0.
     pub flags: bool,
-    /// An expiry; others have none.
+    /// An expiry; without the field the item never expires.
     pub expiry: bool,
-    /// A cost; that of others is not known.
+    /// A cost; without the field it is unknown.
     pub cost: bool,
-    /// A rank among the items of its class: under eviction kinds that go by ranks.
+    /// A rank among the items of its class, for eviction kinds that use ranks.
     pub rank: bool,
 }
 
-/// Where the parts of an item are, in bytes from the chunk's start.
+/// The offsets of the parts of an item, in bytes from the chunk's start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ItemLayout {
     fields: ItemFields,
@@ -106,19 +105,16 @@ impl ItemLayout {
         ItemLayout { fields, chained, key_len }
     }
 
-    /// The expiry's offset.
     #[inline(always)]
     pub fn expiry(self) -> usize {
         HEADER_SIZE_BYTES + if self.fields.flags { 4 } else { 0 }
     }
 
-    /// The cost's offset.
     #[inline(always)]
     pub fn cost(self) -> usize {
         self.expiry() + if self.fields.expiry { 4 } else { 0 }
     }
 
-    /// The rank's offset.
     #[inline(always)]
     pub fn rank(self) -> usize {
         self.cost() + if self.fields.cost { COST_SIZE_BYTES } else { 0 }
@@ -130,37 +126,36 @@ impl ItemLayout {
         self.rank() + if self.fields.rank { 4 } else { 0 }
     }
 
-    /// The key's offset.
     #[inline(always)]
     pub fn key(self) -> usize {
         self.chain() + if self.chained { CHAIN_SIZE_BYTES } else { 0 }
     }
 
-    /// The value's offset; also the bytes that an item takes beside its value.
+    /// The value's offset, which is also the size of an item without its value.
     #[inline(always)]
     pub fn value(self) -> usize {
         self.key() + self.key_len
     }
 }
 
-/// Bytes that a chained item's first chunk takes: all but the value.
+/// The size of a chained item in its first chunk: all but the value.
 pub fn chain_head_size_bytes(key_len: usize, fields: ItemFields) -> usize {
     ItemLayout::new(key_len, fields, true).value()
 }
 
-/// How an item's bytes are counted when its class is chosen.
+/// How the size of an item is counted for the choice of its class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SizeModel {
-    /// What the item really takes here.
+    /// The real size of the item.
     Exact,
-    /// What it would take in memcached: 48 bytes of header, 8 of CAS, the key and its zero byte, 4 of
-    /// client flags if there are any, the value and its line end. Never less than it takes here, so
-    /// that every item still fits its chunk.
+    /// The size that the item would have in memcached: 48 bytes of header, 8 of CAS, the key and its zero byte, 4 of
+    /// client flags if there are any, the value and its line end. It is at least the real size, so every item fits
+    /// its chunk.
     Memcached,
 }
 
 impl SizeModel {
-    /// Bytes that count for the choice of a class, the size limit and the stats.
+    /// Returns the size of an item for the choice of its class, the size limit and the statistics.
     #[inline]
     pub fn counted_size_bytes(self, key_len: usize, value_len: usize, fields: ItemFields) -> usize {
         let exact = ItemLayout::new(key_len, fields, false).value() + value_len;
@@ -169,26 +164,29 @@ impl SizeModel {
             SizeModel::Memcached => {
                 let flags = if fields.flags { 4 } else { 0 };
                 let memcached = beside_value_bytes(key_len) + flags + value_len;
-                debug_assert!(memcached >= exact, "an item always fits where memcached puts it");
+                debug_assert!(
+                    memcached >= exact,
+                    "memcached's size of an item is not below the real one"
+                );
                 memcached
             }
         }
     }
 }
 
-/// The least chunk: a header and a short key.
+/// The size of the smallest chunk: a header and a short key.
 pub const CHUNK_SIZE_BYTES_MIN: usize = (HEADER_SIZE_BYTES + 1).next_multiple_of(CHUNK_ALIGN_BYTES);
 
-/// The growth factor of slabwise's own table.
+/// The growth factor of slabwise's default class table.
 pub const GROWTH_FACTOR_DEFAULT: f64 = 1.12;
 
-/// The class that chained items are queued in. No table reaches its number, and no page is ever its own.
+/// The class whose queues hold the chained items. It is in no class table and owns no pages.
 pub const CHAINED: ClassId = ClassId(ClassId::NUMBERS as u8);
 
-/// Numbers of classes, [`CHAINED`] included.
+/// The number of class ids, [`CHAINED`] included.
 pub const CLASS_NUMBERS: usize = ClassId::NUMBERS + 1;
 
-/// The classes, by their chunk sizes.
+/// The classes and their chunk sizes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClassTable {
     /// In bytes, ascending.
@@ -196,7 +194,7 @@ pub struct ClassTable {
     ids: Vec<ClassId>,
 }
 
-/// Why a class table is refused.
+/// Why a class table is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ClassTableError {
     /// No size was given.
@@ -205,22 +203,22 @@ pub enum ClassTableError {
     /// More sizes than there are class ids.
     #[error("{count} chunk sizes are too many: give at most {}", ClassId::COUNT_MAX)]
     TooMany {
-        /// How many were given.
+        /// The number of sizes given.
         count: usize,
     },
-    /// A size is not above the one before it (both as rounded up to [`CHUNK_ALIGN_BYTES`]).
+    /// A size is not above the one before it, after both are rounded up to [`CHUNK_ALIGN_BYTES`].
     #[error(
         "chunk size {size_bytes} is not at least {CHUNK_ALIGN_BYTES} bytes above the one before it: give sizes in \
          ascending order"
     )]
     NotAscending {
-        /// The size as given.
+        /// The rejected size.
         size_bytes: usize,
     },
     /// A size is below [`CHUNK_SIZE_BYTES_MIN`].
-    #[error("chunk size {size_bytes} is below the least, {CHUNK_SIZE_BYTES_MIN} bytes")]
+    #[error("chunk size {size_bytes} is too small: give at least {CHUNK_SIZE_BYTES_MIN} bytes")]
     TooSmall {
-        /// The size as given.
+        /// The rejected size.
         size_bytes: usize,
     },
     /// A size is above the page size.
@@ -229,7 +227,7 @@ pub enum ClassTableError {
          page_size"
     )]
     TooLarge {
-        /// The size as given.
+        /// The rejected size.
         size_bytes: usize,
         /// The page size.
         page_size_bytes: usize,
@@ -237,7 +235,7 @@ pub enum ClassTableError {
 }
 
 impl ClassTable {
-    /// A table of exactly these sizes, each rounded up to [`CHUNK_ALIGN_BYTES`].
+    /// Returns a table of exactly these sizes, each rounded up to [`CHUNK_ALIGN_BYTES`].
     pub fn explicit(
         sizes: &[usize],
         page_size_bytes: usize,
@@ -265,21 +263,20 @@ impl ClassTable {
         Ok(ClassTable::numbered(table))
     }
 
-    /// A table whose classes are numbered in the order of their sizes.
+    /// Returns a table whose class numbers ascend with the sizes.
     fn numbered(sizes: Vec<u32>) -> ClassTable {
         let ids = (0..sizes.len() as u8).map(ClassId).collect();
         ClassTable { sizes, ids }
     }
 
-    /// The same sizes under other numbers, of which none comes twice.
+    /// Replaces the class numbers. They must be distinct.
     pub(crate) fn renumbered(self, ids: Vec<ClassId>) -> ClassTable {
-        assert_eq!(ids.len(), self.sizes.len(), "a number for every class");
+        assert_eq!(ids.len(), self.sizes.len(), "every class has a number");
         ClassTable { sizes: self.sizes, ids }
     }
 
-    /// memcached's geometric table: from `first_bytes`, each size `factor` times the one before,
-    /// ending with `chunk_size_bytes_max`. Where the class ids run out first, the last one is the
-    /// maximum, too.
+    /// Returns a geometric table like memcached's: each size is `factor` times the one before, from `first_bytes` to
+    /// `chunk_size_bytes_max`. With more sizes than class ids, the last class still has the maximum.
     pub fn geometric(first_bytes: usize, factor: f64, chunk_size_bytes_max: usize) -> ClassTable {
         assert!(factor > 1.0, "a growth factor of {factor} does not grow");
         let last = chunk_size_bytes_max / CHUNK_ALIGN_BYTES * CHUNK_ALIGN_BYTES;
@@ -289,7 +286,7 @@ impl ClassTable {
         while sizes.len() + 1 < ClassId::COUNT_MAX && (size as f64) < last as f64 / factor {
             size = size.next_multiple_of(CHUNK_ALIGN_BYTES);
             sizes.push(size as u32);
-            // A small factor may not reach the next multiple: the step is then one multiple.
+            // With a small factor the product may round to the same size, so the step is at least one.
             size = ((size as f64 * factor) as usize).max(size + 1);
         }
         if sizes.last().is_none_or(|&before| (before as usize) < last) {
@@ -298,59 +295,59 @@ impl ClassTable {
         ClassTable::numbered(sizes)
     }
 
-    /// slabwise's own table for a page size: fine steps up to half a page.
+    /// Returns slabwise's default table for a page size: small steps up to half a page.
     pub fn default_for(page_size_bytes: usize) -> ClassTable {
         ClassTable::geometric(CHUNK_SIZE_BYTES_MIN, GROWTH_FACTOR_DEFAULT, page_size_bytes / 2)
     }
 
-    /// The chunk sizes in bytes, ascending.
+    /// Returns the chunk sizes in bytes, ascending.
     pub fn sizes(&self) -> &[u32] {
         &self.sizes
     }
 
-    /// How many classes there are.
+    /// Returns the number of classes.
     pub fn count(&self) -> usize {
         self.sizes.len()
     }
 
-    /// Every class, smallest chunks first.
+    /// Returns every class, smallest chunks first.
     pub fn ids(&self) -> impl DoubleEndedIterator<Item = ClassId> + '_ {
         self.ids.iter().copied()
     }
 
-    /// Every class with its chunk size in bytes, smallest chunks first.
+    /// Returns every class with its chunk size in bytes, smallest chunks first.
     pub fn classes(&self) -> impl DoubleEndedIterator<Item = (ClassId, usize)> + '_ {
         self.ids.iter().copied().zip(self.sizes.iter().map(|&size| size as usize))
     }
 
-    /// Whether it has a class of this number.
+    /// True if the class is in the table.
     pub fn has(&self, class: ClassId) -> bool {
         self.ids.contains(&class)
     }
 
-    /// The class whose chunks have this size.
+    /// Returns the class whose chunks have this size.
     pub fn class_of_size(&self, chunk_size_bytes: usize) -> Option<ClassId> {
         let index = self.sizes.binary_search(&u32::try_from(chunk_size_bytes).ok()?).ok()?;
         Some(self.ids[index])
     }
 
-    /// Bytes a chunk of this class, which is in the table.
+    /// Returns the chunk size of a class. Panics if the class is not in the table.
     pub fn chunk_size_bytes(&self, class: ClassId) -> usize {
         let size = self.classes().find_map(|(id, size)| (id == class).then_some(size));
-        size.expect("a class of this table was asked for")
+        size.expect("the class is in this table")
     }
 
-    /// The class with the largest chunks.
+    /// Returns the class with the largest chunks.
     pub fn largest(&self) -> ClassId {
         *self.ids.last().expect("a table has a class")
     }
 
-    /// Bytes a chunk of that class.
+    /// Returns the largest chunk size.
     pub fn chunk_size_bytes_max(&self) -> usize {
         *self.sizes.last().expect("a table has a class") as usize
     }
 
-    /// The class with the least chunks that hold `size_bytes`; `None` if no chunk does.
+    /// Returns the class with the smallest chunks that hold `size_bytes`, or `None` if the largest do not.
     pub fn class_for(&self, size_bytes: usize) -> Option<ClassId> {
         let index = self.sizes.partition_point(|&size| (size as usize) < size_bytes);
         self.ids.get(index).copied()
@@ -366,7 +363,7 @@ mod tests {
     use slabwise_base::ClassId;
 
     #[test]
-    fn addresses_round_trip_to_the_last() {
+    fn addresses_up_to_the_largest_round_trip() {
         let last = ((1usize << ADDRESS_BITS) - 2) * CHUNK_ALIGN_BYTES;
         for offset in [0, 8, 1 << 20, last] {
             let address = ChunkAddress::from_offset(offset);
@@ -380,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn memcacheds_table_is_reproduced() {
+    fn the_geometric_table_equals_memcacheds() {
         // memcached -vv with its defaults: chunk sizes 96, 120, 152, ... and 524288 last (39 classes).
         let table = ClassTable::geometric(96, 1.25, 512 << 10);
         assert_eq!(table.sizes()[..6], [96, 120, 152, 192, 240, 304]);
@@ -389,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn every_size_goes_to_the_least_chunk_that_holds_it() {
+    fn every_size_has_the_class_of_the_smallest_sufficient_chunk() {
         let table = ClassTable::default_for(64 << 10);
         assert!(table.count() <= ClassId::COUNT_MAX);
         for size in 1..=table.chunk_size_bytes(table.largest()) {
@@ -401,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_tables_are_refused_with_the_reason() {
+    fn invalid_tables_are_rejected_with_the_reason() {
         let page = 64 << 10;
         assert_eq!(ClassTable::explicit(&[], page), Err(ClassTableError::Empty));
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Every interleaving of two threads in the whole engine, up to a bound of preemptions.
+//! All interleavings of two threads in the whole engine, up to a bound of preemptions.
 //!
 //! Run by `RUSTFLAGS="--cfg loom" cargo test -p slabwise-engine --release --lib loom`.
 
@@ -15,7 +15,7 @@ use std::time::Duration;
 const META: ItemMeta =
     ItemMeta { client_flags: 0, expiry: slabwise_base::Expiry::NEVER, cost: None };
 
-/// A tiny engine: two classes of one to four chunks a page, `pages` pages.
+/// An engine with `pages` pages and chunks of 512 and 1024 bytes.
 fn engine(pages: u64, eviction: EvictionKind) -> Arc<Engine> {
     engine_of(pages, &[512, 1024], eviction)
 }
@@ -36,21 +36,21 @@ fn engine_with(config: EngineConfig) -> Arc<Engine> {
     Arc::new(Engine::new(config).expect("the model's arena has no limit"))
 }
 
-/// Runs the model in every order; a model that has only one explores nothing, and fails.
+/// Runs the model in all interleavings. Fails if there is only one.
 fn explore(model: impl Fn() + Sync + Send + 'static) {
     let runs = std::sync::Arc::new(AtomicU64::new(0));
     let counted = std::sync::Arc::clone(&runs);
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(3);
-    // Steps of one order: a page that is moved reads many state words.
+    // A page move reads many state words, so that an interleaving has many steps.
     builder.max_branches = 4_000;
     builder.check(move || {
         counted.fetch_add(1, Relaxed);
         model();
     });
     let runs = runs.load(Relaxed);
-    println!("{runs} orders");
-    assert!(runs > 1, "nothing was explored");
+    println!("{runs} interleavings");
+    assert!(runs > 1, "loom explored only one interleaving");
 }
 
 fn now() -> Now {
@@ -62,7 +62,7 @@ fn read(engine: &Engine, key: &[u8]) -> Option<Vec<u8>> {
 }
 
 #[test]
-fn loom_a_get_sees_a_whole_value_while_it_is_replaced() {
+fn loom_a_get_sees_a_consistent_value_during_a_store() {
     explore(|| {
         let engine = engine(1, EvictionKind::Segmented);
         engine.handle().set(b"k", b"aa", META, StoreMode::Set, now());
@@ -81,7 +81,7 @@ fn loom_a_get_sees_a_whole_value_while_it_is_replaced() {
 }
 
 #[test]
-fn loom_a_pin_outlives_a_delete_and_the_last_holder_frees() {
+fn loom_the_last_unpin_after_a_delete_frees_the_item() {
     explore(|| {
         let engine = engine(1, EvictionKind::Segmented);
         engine.handle().set(b"k", b"aa", META, StoreMode::Set, now());
@@ -99,7 +99,7 @@ fn loom_a_pin_outlives_a_delete_and_the_last_holder_frees() {
 }
 
 #[test]
-fn loom_an_eviction_meets_a_delete_of_its_victim() {
+fn loom_an_eviction_races_with_a_delete_of_its_victim() {
     explore(|| {
         let engine = engine(1, EvictionKind::Lru);
         for key in [b"1", b"2", b"3", b"4"] {
@@ -120,7 +120,7 @@ fn loom_an_eviction_meets_a_delete_of_its_victim() {
 }
 
 #[test]
-fn loom_a_page_move_meets_a_get_and_a_number() {
+fn loom_a_page_move_races_with_an_increment() {
     explore(|| {
         let engine = engine(2, EvictionKind::Segmented);
         engine.handle().set(b"n", b"41", META, StoreMode::Set, now());
@@ -138,16 +138,16 @@ fn loom_a_page_move_meets_a_get_and_a_number() {
         };
         engine.handle().arithmetic(b"n", Delta::Increment(1), &Default::default(), now());
         mover.join().expect("the mover ends");
-        assert_eq!(read(&engine, b"n").as_deref(), Some(&b"42"[..]), "nothing is lost in a move");
+        assert_eq!(read(&engine, b"n").as_deref(), Some(&b"42"[..]), "a move loses no update");
         engine.check();
     });
 }
 
 #[test]
-fn loom_a_held_item_is_carried_while_its_holder_lets_go() {
+fn loom_a_pinned_item_is_moved_while_it_is_unpinned() {
     explore(|| {
         let engine = engine_with(EngineConfig { mover: MoverKind::STOCK, ..config(2, &[512]) });
-        // Eight fill a page, and one is on the other; one is left on the first.
+        // Eight items fill one page, and one is on the other. Deletes leave one item on the first page.
         for key in 0..9 {
             engine.handle().set(&[b'a' + key], &[key; 400], META, StoreMode::Set, now());
         }
@@ -163,10 +163,10 @@ fn loom_a_held_item_is_carried_while_its_holder_lets_go() {
                 engine.mover_step(8, now());
             })
         };
-        assert!(held.value().flatten().all(|&byte| byte == 0), "held bytes stand still");
+        assert!(held.value().flatten().all(|&byte| byte == 0), "pinned bytes do not change");
         drop(held);
         let value = handle.get(b"a", now(), |view| view.value().flatten().count());
-        assert_eq!(value, Some(400), "it is found wherever it is");
+        assert_eq!(value, Some(400), "it is found on either page");
         mover.join().expect("the mover ends");
         while engine.mover_step(8, now()) != MoverStep::Idle {}
         let stats = engine.stats(now());
@@ -177,7 +177,7 @@ fn loom_a_held_item_is_carried_while_its_holder_lets_go() {
 }
 
 #[test]
-fn loom_a_page_drains_while_its_class_takes_and_frees_chunks() {
+fn loom_a_page_drains_while_its_class_allocates_and_frees() {
     explore(|| {
         let engine = engine_of(3, &[1024], EvictionKind::Segmented);
         for key in [b"1", b"2"] {
@@ -193,7 +193,7 @@ fn loom_a_page_drains_while_its_class_takes_and_frees_chunks() {
         let mut handle = engine.handle();
         let outcome = handle.set(b"3", &[8; 600], META, StoreMode::Set, now());
         assert!(matches!(outcome, StoreOutcome::Stored { .. }), "there is room: {outcome:?}");
-        assert!(handle.delete(b"1", now()), "it was carried, or not yet");
+        assert!(handle.delete(b"1", now()), "it is found before and after the move");
         mover.join().expect("the mover ends");
         while engine.mover_step(8, now()) != MoverStep::Idle {}
         assert_eq!(read(&engine, b"2"), Some(vec![7; 600]));
@@ -205,7 +205,7 @@ fn loom_a_page_drains_while_its_class_takes_and_frees_chunks() {
 }
 
 #[test]
-fn loom_a_page_is_handed_back_while_the_last_holder_frees_a_chunk_of_it() {
+fn loom_a_move_is_aborted_while_the_last_unpin_frees_a_chunk() {
     explore(|| {
         let engine = engine_of(2, &[1024], EvictionKind::Segmented);
         let clock = Clock::manual();
@@ -216,26 +216,26 @@ fn loom_a_page_is_handed_back_while_the_last_holder_frees_a_chunk_of_it() {
         assert!(handle.delete(b"1", before));
         engine.reassign(Some(ClassId(0)), None, "test", before).expect("a page to move");
         clock.advance(Duration::from_secs(3));
-        let impatient = clock.now();
+        let late = clock.now();
         let mover = {
             let engine = Arc::clone(&engine);
-            thread::spawn(move || while engine.mover_step(8, impatient) == MoverStep::Working {})
+            thread::spawn(move || while engine.mover_step(8, late) == MoverStep::Working {})
         };
         drop(held);
         mover.join().expect("the mover ends");
-        let stats = engine.stats(impatient);
-        assert_eq!(stats.mover.moved + stats.mover.aborted, 1, "carried out, or given up");
+        let stats = engine.stats(late);
+        assert_eq!(stats.mover.moved + stats.mover.aborted, 1, "the move is done or aborted");
         assert_eq!(stats.total.used_chunks, 0, "nobody holds it any more");
         engine.check();
-        // Handed back or gone: the class takes chunks either way.
-        let outcome = handle.set(b"2", &[8; 600], META, StoreMode::Set, impatient);
+        // The class can allocate in both cases.
+        let outcome = handle.set(b"2", &[8; 600], META, StoreMode::Set, late);
         assert!(matches!(outcome, StoreOutcome::Stored { .. }), "{outcome:?}");
         engine.check();
     });
 }
 
 #[test]
-fn loom_a_look_up_meets_buckets_that_split() {
+fn loom_lookups_race_with_bucket_splits() {
     explore(|| {
         let engine = engine(2, EvictionKind::Segmented);
         for key in [b"1", b"2", b"3"] {
@@ -262,10 +262,10 @@ fn loom_a_look_up_meets_buckets_that_split() {
     });
 }
 
-/// A store without memory tries in vain to seize a page whose item is held, while another thread gives
-/// that move up and begins one of its own.
+/// A store without memory tries to take a page whose item is pinned, while another thread aborts that move and begins
+/// its own.
 #[test]
-fn loom_a_store_that_seizes_a_page_gives_up_no_move_but_its_own() {
+fn loom_a_store_that_takes_a_page_aborts_only_its_own_move() {
     explore(|| {
         let engine = engine_of(2, &[256, 512, 1024], EvictionKind::Segmented);
         let clock = Clock::manual();
@@ -289,16 +289,16 @@ fn loom_a_store_that_seizes_a_page_gives_up_no_move_but_its_own() {
         engine.mover_step(8, now);
         storer.join().expect("the storer ends");
         let mover = engine.stats(now).mover;
-        assert_eq!(mover.moved, u64::from(begun), "what was begun was carried out: {mover:?}");
+        assert_eq!(mover.moved, u64::from(begun), "the begun move was completed: {mover:?}");
         drop(held);
         drop(handle);
         engine.check();
     });
 }
 
-/// After a flush, a number is given a CAS value of another kind while the maintainer looks for what the
-/// flush ended.
-fn a_flush_is_over_when_the_cas_changes(before: Option<u64>, after: Option<u64>) {
+/// Stores an item after a flush, and increments it with another kind of CAS value while the maintainer removes
+/// flushed items.
+fn an_item_stored_after_a_flush_survives_a_cas_change(before: Option<u64>, after: Option<u64>) {
     explore(move || {
         let engine = engine(1, EvictionKind::Segmented);
         engine.handle().set(b"k", b"0", META, StoreMode::Set, now());
@@ -322,11 +322,11 @@ fn a_flush_is_over_when_the_cas_changes(before: Option<u64>, after: Option<u64>)
 }
 
 #[test]
-fn loom_a_living_item_never_looks_flushed_while_a_client_gives_its_cas() {
-    a_flush_is_over_when_the_cas_changes(None, Some(1));
+fn loom_a_client_supplied_cas_does_not_make_an_item_flushed() {
+    an_item_stored_after_a_flush_survives_a_cas_change(None, Some(1));
 }
 
 #[test]
-fn loom_a_living_item_never_looks_flushed_while_the_engine_gives_its_cas() {
-    a_flush_is_over_when_the_cas_changes(Some(1), None);
+fn loom_an_assigned_cas_does_not_make_an_item_flushed() {
+    an_item_stored_after_a_flush_survives_a_cas_change(Some(1), None);
 }

@@ -1,5 +1,5 @@
-//! Readings for people and policies, and the counters that they show: those of classes and of the mover, which are
-//! written under a lock; and those of workers, each written by one thread and summed when they are read.
+//! Statistics of the engine and their counters. Counters of classes and of the mover are written under a lock.
+//! Counters of a handle are written by its worker only, and summed over all handles when they are read.
 
 use crate::layout::CLASS_NUMBERS;
 use slabwise_base::{ClassId, counts};
@@ -7,27 +7,27 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 counts! {
-    /// What happened to the items of a class.
+    /// Counters of a class that are written under its lock.
     pub struct ClassCounters {
         /// Items evicted.
         evicted,
-        /// Of these, those that had an expiry.
+        /// Evicted items that had an expiry.
         evicted_nonzero,
         /// Evicted items that were never hit.
         evicted_unfetched,
-        /// Evicted items that were hit lately.
+        /// Evicted items that were marked active.
         evicted_active,
         /// Allocations that failed.
         out_of_memory,
-        /// Allocations that went to a larger class because this one owned nothing.
+        /// Items allocated in a larger class because this one had no page.
         homeless,
         /// Expired or flushed items removed at a tail.
         reclaimed,
-        /// Of these, those that were never hit.
+        /// Expired or flushed items removed at a tail that were never hit.
         expired_unfetched,
         /// Expired or flushed items that the crawler removed.
         crawler_reclaimed,
-        /// Items that the crawler looked at.
+        /// Items that the crawler visited.
         crawler_items_checked,
         /// Tails that could not be evicted because they were pinned.
         tail_pinned,
@@ -37,7 +37,7 @@ counts! {
         moves_to_warm,
         /// Items moved to the head of their own queue.
         moves_within_lru,
-        /// Ended items that an allocation took the place of.
+        /// Expired or flushed items whose chunk an allocation reused.
         direct_reclaims,
     }
     gauges {
@@ -50,34 +50,34 @@ counts! {
     /// Counters of the mover since the start. The cases are those of the paper on fast page moves (MEMSYS 2019,
     /// section 2.2).
     pub struct MoverCounters {
-        /// Pages that arrived.
+        /// Pages moved.
         moved,
-        /// Moves given up because a chunk stayed held.
+        /// Moves aborted because a chunk stayed pinned.
         aborted,
-        /// Chunks looked at, one looked at twice counted twice.
+        /// Visits of chunks; repeated visits count again.
         visits,
-        /// Case 1: items whose stripe was locked (`base` and `fast` only try it).
+        /// Case 1: items whose stripe was locked (`base` and `fast` do not wait for it).
         locked,
-        /// Case 2: items that somebody pinned.
+        /// Case 2: items that were pinned.
         pinned,
-        /// Case 3: items that were unlinked and whose chunks had to be met again (`base`).
+        /// Case 3: items that were unlinked, so that their chunks had to be visited again (`base`).
         unlinked,
-        /// Chunks that were in use again when they were met again (`base`).
+        /// Chunks that were in use again at the second visit (`base`).
         reallocated,
-        /// Items carried to another page.
+        /// Items moved to another page.
         rescued,
-        /// Bodies of chained items carried to another page.
+        /// Bodies of chained items moved to another page.
         bodies_rescued,
-        /// Items evicted to make room for those carried, or dropped for want of it.
+        /// Items evicted to make room for rescued ones, or dropped because there was no room for them.
         evicted,
-        /// Chunks met that could not be emptied then.
+        /// Visits of chunks that could not be emptied.
         busy,
-        /// Of these, those for which there was no room outside the page: where eviction is on, their items were
+        /// Visits of chunks for which there was no room outside the page. With eviction enabled, their items were
         /// dropped.
         busy_without_room,
     }
     gauges {
-        /// Why the last of them could not be emptied.
+        /// Why the last busy chunk could not be emptied.
         last_busy: Option<Busy>,
     }
 }
@@ -85,22 +85,21 @@ counts! {
 /// Why a chunk cannot be emptied now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Busy {
-    /// Its item is pinned.
+    /// The item is pinned.
     Held,
-    /// It holds no item that could be found: one that has ended, or was carried away, and is still pinned;
-    /// or one that is being written.
+    /// The chunk holds an unlinked item: a removed or moved one that is still pinned, or one that is being written.
     Unlinked,
     /// There is no room outside the page.
     NoRoom,
 }
 
 impl MoverCounters {
-    /// Items and bodies carried to another page.
+    /// Returns the number of items and bodies moved to another page.
     pub fn carried(&self) -> u64 {
         self.rescued + self.bodies_rescued
     }
 
-    /// Notes a chunk that could not be emptied.
+    /// Counts a chunk that could not be emptied.
     pub fn note_busy(&mut self, why: Busy) {
         self.busy += 1;
         self.busy_without_room += u64::from(why == Busy::NoRoom);
@@ -108,8 +107,8 @@ impl MoverCounters {
     }
 }
 
-/// Stats, and the table of counters that a worker keeps for them: each counter has a namesake in the stats, which
-/// holds its sum.
+/// Defines a struct of statistics and the counters of a handle for them. Each counter has a field of the same name in
+/// the statistics, which is the sum over all handles.
 macro_rules! tallies {
     (
         $(#[$doc:meta])*
@@ -136,7 +135,7 @@ macro_rules! tallies {
         }
 
         impl $stats {
-            /// Adds what one handle counted.
+            /// Adds the counters of one handle.
             pub(crate) fn add_tallies(&mut self, tallies: &$tallies) {
                 $(self.$field += tallies.$field.get();)+
                 $($(
@@ -146,7 +145,7 @@ macro_rules! tallies {
                 )+)?
             }
 
-            /// Subtracts what an earlier reading holds of them.
+            /// Subtracts the counts of an earlier reading.
             fn subtract_tallies(&mut self, earlier: &$stats) {
                 $(self.$field = self.$field.saturating_sub(earlier.$field);)+
                 $($(
@@ -160,117 +159,117 @@ macro_rules! tallies {
 }
 
 tallies! {
-    /// The whole cache at a moment. Counters count since the start, and are sums over all handles.
+    /// Statistics of the whole cache. Counters are sums over all handles since the start.
     pub struct EngineStats {
         /// Items in the cache.
         pub items: u64,
-        /// Counted bytes of the items: header, key and value.
+        /// The counted bytes of the items: header, key and value.
         pub bytes: u64,
-        /// The memory limit in bytes.
+        /// The memory limit.
         pub memory_limit_bytes: u64,
-        /// Bytes a page.
+        /// The page size.
         pub page_size_bytes: u64,
         /// Pages that hold memory.
         pub pages: u64,
-        /// Of these, pages that no class owns.
+        /// Pages that hold memory and belong to no class.
         pub pages_free: u64,
-        /// Heap bytes of the index.
+        /// The heap bytes of the index.
         pub index_bytes: u64,
         /// Buckets of the index.
         pub index_buckets: u64,
-        /// What the mover did.
+        /// Counters of the mover.
         pub mover: MoverCounters,
-        /// Whether a page is being moved.
+        /// True if a page is being moved.
         pub mover_running: bool,
         /// The sum over all classes.
         pub total: ClassStats,
     }
-    /// Everything that one [`Handle`](crate::Handle) counts.
+    /// The counters of one [`Handle`](crate::Handle).
     counted by HandleCounters {
-        /// Gets that found nothing.
+        /// Gets that missed.
         get_misses,
-        /// Look-ups of any kind that found an expired item.
+        /// Lookups of any kind that found an expired item.
         get_expired,
-        /// Look-ups of any kind that found a flushed item.
+        /// Lookups of any kind that found a flushed item.
         get_flushed,
-        /// Touches, of `gat` too.
+        /// Touches, including those of `gat`.
         touches,
-        /// Touches that found nothing.
+        /// Touches that missed.
         touch_misses,
-        /// Gets that were to touch what they found, and found nothing; of `gat` only.
+        /// Gets of `gat` that missed.
         gat_misses,
-        /// Deletes that found nothing.
+        /// Deletes that missed.
         delete_misses,
-        /// Increments that found nothing.
+        /// Increments that missed.
         incr_misses,
-        /// Decrements that found nothing.
+        /// Decrements that missed.
         decr_misses,
-        /// Compare-and-swaps that found nothing.
+        /// Compare-and-swaps that missed.
         cas_misses,
-        /// Stores refused because the item was too large.
+        /// Stores that failed because the item was too large.
         store_too_large,
-        /// Stores refused because there was no memory.
+        /// Stores that failed because there was no memory.
         store_no_memory,
-        /// Items ever stored.
+        /// Items stored since the start.
         items_total,
     }
     by class { classes: ClassOperations }
 }
 
-/// Where the pages are.
+/// Numbers of pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PageStats {
     /// Pages that hold memory.
     pub held: u64,
-    /// Of these, pages that no class owns.
+    /// Pages that hold memory and belong to no class.
     pub free: u64,
-    /// Pages that the limit allows.
+    /// The most pages that may hold memory.
     pub limit: u64,
-    /// Of these, pages that items may take.
+    /// The most pages that items may use.
     pub limit_for_items: u64,
 }
 
 impl PageStats {
-    /// Whether every page that the limit allows holds memory.
+    /// True if as many pages hold memory as items may use.
     pub fn memory_full(&self) -> bool {
         self.held >= self.limit_for_items
     }
 }
 
 tallies! {
-    /// One class at a moment, or the sum over all.
+    /// Statistics of one class, or the sum over all classes.
     pub struct ClassStats {
-        /// Which class; `None` in a sum.
+        /// The class; `None` in a sum.
         pub class: Option<ClassId>,
-        /// Whether it is in the table no more, and drains.
+        /// True if the class has left the table and drains.
         pub retired: bool,
-        /// Bytes a chunk; 0 in a sum.
+        /// The chunk size; 0 in a sum.
         pub chunk_size_bytes: usize,
-        /// Chunks a page; 0 in a sum.
+        /// The number of chunks per page; 0 in a sum.
         pub chunks_per_page: usize,
-        /// Pages, a draining one included.
+        /// Pages, including draining ones.
         pub pages: u64,
         /// Chunks in use.
         pub used_chunks: u64,
         /// Chunks not in use.
         pub free_chunks: u64,
-        /// Counted bytes of its items.
+        /// The counted bytes of the items.
         pub item_bytes: u64,
-        /// Units that its items cost to recompute, as far as that is known.
+        /// The sum of the known costs of the items in the class.
         pub cost_held: u64,
         /// Items by queue: hot, warm, cold, temp.
         pub items: [u64; 4],
-        /// The age of each queue's tail in ticks, in a sum the oldest's; `None` for an empty queue.
+        /// The age of each queue's tail, in a sum the largest; `None` for an empty queue.
         pub tail_age_ticks: [Option<u32>; 4],
-        /// What happened to its items without a client asking.
+        /// The counters that are written under the class's lock.
         pub counters: ClassCounters,
-        /// What its number had counted for earlier classes, which is no part of the counts above. A class's number
-        /// is its own for as long as this is the same allocation.
+        /// The counts of earlier classes with this number, which the other fields do not include. While this is the
+        /// same allocation, the number denotes the same class.
         pub before: Option<Arc<ClassStats>>,
     }
-    /// Operations by class; of those on an item that is there, its class.
+    /// Operations by class. An operation on an existing item counts in the item's class.
     counted by ClassOperations {
-        /// Stores tried.
+        /// Attempted stores.
         sets,
         /// Deletes that hit.
         delete_hits,
@@ -280,49 +279,48 @@ tallies! {
         decr_hits,
         /// Compare-and-swaps that stored.
         cas_hits,
-        /// Compare-and-swaps that met another value.
+        /// Compare-and-swaps that failed because the CAS value differed.
         cas_badval,
-        /// Touches that hit, those that were gets included.
+        /// Touches that hit, including those of `gat`.
         touch_hits,
-        /// Gets that touched what they found.
+        /// Gets of `gat` that hit.
         gat_hits,
-        /// Gets that count as hits and are no use of an item that was there: they leave no mark, or vivified.
+        /// Hits that access observers do not see: gets that do not mark the item as used, or that vivified it.
         unshown_hits,
-        /// Stores under keys that held nothing.
+        /// Stores of keys that had no item.
         inserted,
-        /// Of these, those with a cost.
+        /// Stores of keys that had no item, with a client-supplied cost.
         costs_told,
-        /// Units that what they stored costs to recompute, as far as that is known.
+        /// The sum of the known costs of items stored under keys that had none.
         cost_paid,
-        /// Units that what gets hit costs to recompute, as far as that is known.
+        /// The sum of the known costs of items that gets hit.
         cost_saved,
     }
     by queue {
-        /// Gets that hit and did not touch, by the queue the item was in.
+        /// Gets that hit, without those of `gat`, by the queue of the item.
         hits_to,
     }
 }
 
 impl ClassStats {
-    /// Gets that hit and did not touch.
+    /// Returns the number of gets that hit, without those of `gat`.
     pub fn get_hits(&self) -> u64 {
         self.hits_to.iter().sum()
     }
 
-    /// Gets that hit: those, and only those, that are shown to an observer of accesses as hits of the class
-    /// ([`AccessKind::Hit`](crate::AccessKind::Hit)) where all keys are in the sample. One under way may be
-    /// missing.
+    /// Returns the number of hits that an access observer that samples all keys sees
+    /// ([`AccessKind::Hit`](crate::AccessKind::Hit)). A get that is still running may be missing.
     pub fn shown_hits(&self) -> u64 {
         (self.get_hits() + self.gat_hits).saturating_sub(self.unshown_hits)
     }
 
-    /// A count, with what its number counted for earlier classes.
+    /// Returns a count that includes earlier classes with the same number.
     pub fn of_number(&self, count: impl Fn(&ClassStats) -> u64) -> u64 {
         count(self) + self.before.as_deref().map_or(0, count)
     }
 }
 
-/// A counter with one writer: no locked instruction, readers see a recent value. It never falls.
+/// A counter with one writer, which needs no atomic read-modify-write. Readers see a recent value.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
@@ -333,20 +331,20 @@ impl Counter {
         self.add(1);
     }
 
-    /// Adds a count. Only the owning worker calls this.
+    /// Adds `count`. Only the owning worker calls this.
     #[inline]
     pub fn add(&self, count: u64) {
         self.0.store(self.get().wrapping_add(count), Relaxed);
     }
 
-    /// What was counted since the start.
+    /// Returns the count since the start.
     pub fn get(&self) -> u64 {
         self.0.load(Relaxed)
     }
 }
 
 impl EngineStats {
-    /// What was counted after an earlier reading; what is there now is as in this one.
+    /// Returns the statistics with the counts since an earlier reading. Other fields are unchanged.
     #[must_use]
     pub fn since(&self, earlier: &EngineStats) -> EngineStats {
         let mut stats = self.clone();
@@ -358,15 +356,15 @@ impl EngineStats {
 }
 
 impl ClassStats {
-    /// What was counted after an earlier reading of the number; what is there now is as in this one. If the
-    /// number stood for another class then, all counts came after it.
+    /// Returns the statistics with the counts since an earlier reading of the same class number. Other fields are
+    /// unchanged. If the number denoted another class then, no counts are subtracted.
     #[must_use]
     pub fn since(&self, earlier: &ClassStats) -> ClassStats {
         let class_of = |stats: &ClassStats| (stats.class, stats.before.as_ref().map(Arc::as_ptr));
         if class_of(self) == class_of(earlier) { self.minus(earlier) } else { self.clone() }
     }
 
-    /// The counts less those of an earlier reading.
+    /// Returns the statistics with the counts of `earlier` subtracted.
     pub fn minus(&self, earlier: &ClassStats) -> ClassStats {
         let mut stats =
             ClassStats { counters: self.counters.since(&earlier.counters), ..self.clone() };
@@ -376,23 +374,23 @@ impl ClassStats {
 }
 
 impl HandleCounters {
-    /// Counters at zero, for every class that a table may ever have.
+    /// Returns counters at zero for every class number.
     pub fn new() -> HandleCounters {
         let classes = (0..CLASS_NUMBERS).map(|_| ClassOperations::default()).collect();
         HandleCounters { classes, ..HandleCounters::default() }
     }
 
-    /// Gets, hits and misses, those that touched included.
+    /// Returns the number of gets, including those of `gat`.
     pub fn gets(&self) -> u64 {
         self.classes.iter().map(ClassOperations::hits).sum::<u64>() + self.misses()
     }
 
-    /// Gets that missed, those that touched included.
+    /// Returns the number of gets that missed, including those of `gat`.
     pub fn misses(&self) -> u64 {
         self.get_misses.get() + self.gat_misses.get()
     }
 
-    /// The counters of one class.
+    /// Returns the counters of a class.
     #[inline]
     pub fn class(&self, class: ClassId) -> &ClassOperations {
         &self.classes[class.index()]
@@ -400,7 +398,7 @@ impl HandleCounters {
 }
 
 impl ClassOperations {
-    /// Gets that hit, those that touched and those that are not shown included.
+    /// The gets that hit, including those of `gat` and those that access observers do not see.
     fn hits(&self) -> u64 {
         self.hits_to.iter().map(Counter::get).sum::<u64>() + self.gat_hits.get()
     }

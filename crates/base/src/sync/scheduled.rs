@@ -1,13 +1,13 @@
 //! Atomics for `--cfg shuttle`: before each use another thread may run.
 //!
-//! shuttle's own are larger than the standard ones. These are as large, because a chunk's state word lies
-//! among the bytes of the arena. Every order is sequentially consistent, as shuttle's are: what weaker ones
-//! allow is for loom to find.
+//! shuttle's own atomics are larger than the standard ones. These have the standard size, because a chunk's state
+//! word is inside the arena. Every ordering acts as sequentially consistent, as in shuttle; loom tests the effects
+//! of weaker orderings.
 
 use std::ops::Deref;
 use std::sync::atomic;
 
-/// A standard atomic; to reach it is a scheduling point.
+/// A standard atomic with a scheduling point before each use.
 #[derive(Debug, Default)]
 #[repr(transparent)]
 pub struct Scheduled<A>(A);
@@ -16,8 +16,7 @@ impl<A> Deref for Scheduled<A> {
     type Target = A;
 
     fn deref(&self) -> &A {
-        // To read any atomic of shuttle's is a point at which it schedules. `yield_now` would be more: it
-        // asks that the others go first.
+        // A read of any shuttle atomic is a scheduling point. `yield_now` would also lower this thread's priority.
         shuttle::sync::atomic::AtomicU8::new(0).load(atomic::Ordering::SeqCst);
         &self.0
     }
@@ -25,11 +24,11 @@ impl<A> Deref for Scheduled<A> {
 
 macro_rules! scheduled {
     ($($name:ident($value:ty)),*) => {$(
-        /// As in the standard library, with a scheduling point before each use.
+        /// The standard library's atomic with a scheduling point before each use.
         pub type $name = Scheduled<atomic::$name>;
 
         impl $name {
-            /// A cell that holds `value`.
+            /// Returns a cell that holds `value`.
             pub const fn new(value: $value) -> $name {
                 Scheduled(atomic::$name::new(value))
             }

@@ -1,4 +1,4 @@
-//! Every counter and invariant, recomputed from the bytes. For tests, while nothing else runs.
+//! Checks every counter and invariant against the bytes. For tests, while nothing else runs.
 
 use crate::class::{CHAINED, ClassState, Standing};
 use crate::evict::{ItemCosts, Lane, Place};
@@ -9,8 +9,7 @@ use slabwise_base::sync::lock;
 use slabwise_base::{PageId, SizeHistogram};
 use std::collections::HashSet;
 
-/// Panics with the invariant's name if one is broken. No handle may be in an operation; pins and
-/// reservations may be held.
+/// Panics with the broken invariant, if there is one. No operation may run; pins and reservations may be held.
 pub fn check(space: &Space) {
     let linked = check_index(space);
     let mut queued = HashSet::new();
@@ -19,7 +18,7 @@ pub fn check(space: &Space) {
     for class in &space.classes {
         let state = class.lock();
         if state.standing() == Standing::Vacant {
-            assert_eq!(state.pages.token.page_count(), 0, "a vacant number owns no page");
+            assert_eq!(state.pages.token.page_count(), 0, "a vacant class number owns no page");
             continue;
         }
         owned += state.pages.token.page_count();
@@ -33,13 +32,13 @@ pub fn check(space: &Space) {
     assert_eq!(kept, pool.allocated, "free + owned + draining == all pages");
 }
 
-/// The table's classes are those that are present, of the sizes that it says.
+/// Checks that the class table matches the present classes and their sizes.
 fn check_table(space: &Space) {
     let tables = lock(&space.tables);
     let table = &tables.table;
-    assert_eq!(table.largest(), space.largest, "the largest class stays");
+    assert_eq!(table.largest(), space.largest, "the largest class is constant");
     let size_max = space.config.classes.chunk_size_bytes_max();
-    assert_eq!(table.chunk_size_bytes_max(), size_max, "the largest size stays");
+    assert_eq!(table.chunk_size_bytes_max(), size_max, "the largest size is constant");
     for class in &space.classes {
         let state = class.lock();
         let present = state.standing() == Standing::Present;
@@ -48,7 +47,7 @@ fn check_table(space: &Space) {
             let size = table.chunk_size_bytes(state.id());
             assert_eq!(state.chunk_size_bytes(), size, "a class has the table's size");
             let chosen = space.size_map.class_for(size).map(|choice| choice.id);
-            assert_eq!(chosen, Some(state.id()), "who stores chooses from the table");
+            assert_eq!(chosen, Some(state.id()), "the size map matches the table");
         }
     }
     let frontier = lock(&space.pool).frontier;
@@ -59,15 +58,15 @@ fn check_table(space: &Space) {
     }
 }
 
-/// The index's invariants; returns what it leads to.
+/// Checks the index's invariants and returns the addresses of its items.
 fn check_index(space: &Space) -> HashSet<u64> {
     let mut linked = HashSet::new();
     space.index.for_each_stripe(|stripe| {
         stripe.check(|item| space.hash_of(item));
         let mut keys = HashSet::new();
         for item in stripe.items() {
-            assert!(item.state().linked(), "what the index leads to is linked");
-            assert_eq!(item.state().kind(), Kind::Item, "what the index leads to is an item");
+            assert!(item.state().linked(), "an indexed item is linked");
+            assert_eq!(item.state().kind(), Kind::Item, "the index holds items");
             assert!(keys.insert(item.key()), "a key is indexed once");
             linked.insert(ChunkAddress::to_bits(Some(item.address())));
             item.check_chain();
@@ -76,7 +75,7 @@ fn check_index(space: &Space) -> HashSet<u64> {
     linked
 }
 
-/// Chunks and pages of a class: `used + free == chunks`, in each page and over all.
+/// Checks `used + free == chunks` in each page of a class and in total.
 fn check_pages(space: &Space, state: &ClassState) {
     let frontier = lock(&space.pool).frontier;
     let partial: HashSet<u32> = {
@@ -104,7 +103,7 @@ fn check_pages(space: &Space, state: &ClassState) {
     assert_eq!(used, state.pages.used_count(), "a class counts its chunks in use");
 }
 
-/// Lists lead both ways; counts and bytes are right; queued items are linked, and here.
+/// Checks a class's lists, counts and sums, and that its queued items are linked and belong to the class.
 fn check_queues(state: &ClassState, queued: &mut HashSet<u64>) {
     let mut sizes = SizeHistogram::default();
     let mut costs = ItemCosts::default();
@@ -120,12 +119,16 @@ fn check_queues(state: &ClassState, queued: &mut HashSet<u64>) {
     for (lane, kind) in lanes.iter().flat_map(|&lane| QueueKind::ALL.map(|kind| (lane, kind))) {
         let queue = state.lanes.queue(Place { lane, queue: kind });
         let is_occupied = state.lanes.occupied(kind).first_from(lane) == Some(lane);
-        assert_eq!(is_occupied, queue.count() > 0, "a lane is noted while it holds an item");
+        assert_eq!(
+            is_occupied,
+            queue.count() > 0,
+            "a lane is marked as occupied exactly while it holds an item"
+        );
         queue.check(&state.pages.token);
         let (mut count, mut bytes) = (0, 0);
         for item in queue.iter_from_tail(&state.pages.token) {
             assert!(item.state().queued() && item.state().linked(), "a queued item is linked");
-            assert_eq!(item.state().queue(), kind, "an item knows its queue");
+            assert_eq!(item.state().queue(), kind, "an item's state names its queue");
             assert_eq!(state.lane_of(item), lane, "an item is in its lane");
             costs.add(item.cost());
             assert_eq!(item.queue_class(), state.id(), "an item is queued in its class");

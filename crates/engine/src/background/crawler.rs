@@ -1,7 +1,7 @@
-//! The crawler: a bounded walk over every item, to end those that have expired and to show the rest.
+//! The crawler: visits every item in bounded steps, removes those that have expired and reports the rest.
 //!
-//! It walks pages, not queues, so it needs no place in any list: a crawl that is left half-way costs
-//! nothing. An item that moves to another page meanwhile may be met twice or not at all.
+//! It walks pages, not queues, so it needs no marker in any list, and an abandoned crawl needs no cleanup. An item that
+//! moves to another page meanwhile may be visited twice or not at all.
 
 use crate::class::CHAINED;
 use crate::mem::{Entry, Item, Pin, ReadsMeta};
@@ -9,61 +9,61 @@ use crate::space::{AccessKind, Space};
 use slabwise_base::sync::lock;
 use slabwise_base::{ClassId, Expiry, Now, PageId, Ticks};
 
-/// Chunks looked at under one holding of a class's lock.
-const CHUNKS_A_LOCK: u32 = 64;
+/// The most chunks that are visited while a class's lock is held.
+const CHUNKS_PER_LOCK: u32 = 64;
 
-/// A crawl under way.
+/// A crawl in progress.
 #[derive(Clone, Debug)]
 pub struct Crawler {
-    wanted: [bool; ClassId::NUMBERS],
+    is_selected: [bool; ClassId::NUMBERS],
     page: PageId,
     slot: u32,
 }
 
-/// An item as a crawl shows it.
+/// An item as a crawl reports it.
 #[derive(Clone, Copy, Debug)]
 pub struct CrawledItem<'a> {
     /// The key.
     pub key: &'a [u8],
-    /// Bytes of the value.
+    /// The length of the value.
     pub value_len: usize,
-    /// The client's opaque number.
+    /// The client flags.
     pub client_flags: u32,
-    /// When it ends.
+    /// When the item expires.
     pub expiry: Expiry,
-    /// When it was last accessed.
+    /// When the item was last accessed.
     pub last_access: Ticks,
     /// The CAS value.
     pub cas: u64,
-    /// Whether it was ever hit.
+    /// True if the item was ever hit.
     pub fetched: bool,
-    /// The class it is in.
+    /// The class of the item.
     pub class: ClassId,
-    /// Counted bytes: header, key and value.
+    /// The counted size: header, key and value.
     pub size_bytes: u64,
 }
 
-/// Where a crawl stands after a step.
+/// The result of a step of a crawl.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CrawlStep {
-    /// There is more to see.
+    /// There are pages left.
     More,
-    /// Every page was seen.
+    /// Every page was visited.
     Done,
 }
 
 impl Crawler {
-    /// A crawl over the items of these classes.
+    /// Returns a crawl over the items of these classes.
     pub fn new(classes: impl IntoIterator<Item = ClassId>) -> Crawler {
-        let mut wanted = [false; ClassId::NUMBERS];
+        let mut is_selected = [false; ClassId::NUMBERS];
         for class in classes {
-            wanted[class.index()] = true;
+            is_selected[class.index()] = true;
         }
-        Crawler { wanted, page: PageId(0), slot: 0 }
+        Crawler { is_selected, page: PageId(0), slot: 0 }
     }
 
-    /// Looks at up to `budget_chunks` chunks. Ended items are removed; `visit` sees each live one, under
-    /// its class's lock: it must be short and call no operation.
+    /// Visits up to `budget_chunks` chunks. Expired and flushed items are removed. `visit` is called for each live item
+    /// under a lock: it must be short and must not call the engine.
     pub(crate) fn step(
         &mut self,
         space: &Space,
@@ -78,15 +78,16 @@ impl Crawler {
             if budget == 0 {
                 return CrawlStep::More;
             }
-            let looked = self.look(space, budget.min(CHUNKS_A_LOCK as usize) as u32, now, visit);
-            // A page of no interest costs one look, so that a step stays bounded.
-            budget = budget.saturating_sub((looked as usize).max(1));
+            let count_max = budget.min(CHUNKS_PER_LOCK as usize) as u32;
+            let visited = self.visit_chunks(space, count_max, now, visit);
+            // A skipped page costs one chunk, so that a step stays bounded.
+            budget = budget.saturating_sub((visited as usize).max(1));
         }
         CrawlStep::Done
     }
 
-    /// Looks at the next chunks of the present page; returns how many.
-    fn look(
+    /// Visits the next chunks of the current page; returns their number.
+    fn visit_chunks(
         &mut self,
         space: &Space,
         count_max: u32,
@@ -94,16 +95,16 @@ impl Crawler {
         visit: &mut dyn FnMut(CrawledItem<'_>),
     ) -> u32 {
         let page = space.memory.page(self.page);
-        // Heads of chained items lie on pages of any class.
-        let chained_wanted = self.wanted[space.largest.index()];
-        let of_interest = |class: &ClassId| self.wanted[class.index()] || chained_wanted;
-        let Some(class) = page.owner().filter(of_interest) else {
+        // Heads of chained items, which are reported in the largest class, may be on any page.
+        let is_chained_selected = self.is_selected[space.largest.index()];
+        let may_hold = |class: &ClassId| self.is_selected[class.index()] || is_chained_selected;
+        let Some(class) = page.owner().filter(may_hold) else {
             self.next_page();
             return 0;
         };
         let mut state = space.class(class).lock();
         if page.owner() != Some(class) {
-            // It changed hands before the lock: look again.
+            // The page changed its class before the lock was taken: try again.
             return 0;
         }
         let end = page.fresh().min(self.slot + count_max);
@@ -111,22 +112,22 @@ impl Crawler {
         for slot in self.slot..end {
             let address = space.memory.chunk_at(self.page, slot, state.chunk_size_bytes());
             let token = &state.pages.token;
-            // An item that is not queued is on its way out: its chunk may change hands without this lock.
+            // An item that is not queued is being removed: its chunk may be freed without this lock.
             let Some(item) = token.state_of(address).filter(|item| item.queued()) else { continue };
             let queue_class = if item.chained() { CHAINED } else { class };
-            if !self.wanted[space.shown_class(queue_class).index()] {
+            if !self.is_selected[space.shown_class(queue_class).index()] {
                 continue;
             }
             match token.queued(address) {
                 Some(item) if space.death_of(item, now).is_none() => {
                     visit(show_crawled(space, item));
                 }
-                // A chained item is queued in another class, so this lock holds nothing of it still.
+                // A chained item is queued in another class, so this lock does not protect it.
                 _ => pinned.extend(token.pin_at(address)),
             }
             state.counters.crawler_items_checked += 1;
         }
-        let (looked, whole) = (end.saturating_sub(self.slot), end == page.fresh());
+        let (visited, is_page_done) = (end.saturating_sub(self.slot), end == page.fresh());
         drop(state);
         let ended = pinned.into_iter().map(|pin| u64::from(settle_pinned(space, pin, now, visit)));
         let ended: u64 = ended.sum();
@@ -134,10 +135,10 @@ impl Crawler {
             space.class(class).lock().counters.crawler_reclaimed += ended;
         }
         self.slot = end;
-        if whole {
+        if is_page_done {
             self.next_page();
         }
-        looked
+        visited
     }
 
     fn next_page(&mut self) {
@@ -159,8 +160,8 @@ fn show_crawled<'t, R: ReadsMeta>(space: &Space, item: Item<'t, R>) -> CrawledIt
     }
 }
 
-/// Removes an item that the caller has pinned if it has ended, else shows it; drops the pin. True:
-/// it was removed.
+/// Removes a pinned item if it has expired or was flushed, or else reports it. Drops the pin. Returns true if it was
+/// removed.
 fn settle_pinned(
     space: &Space,
     pin: Pin,

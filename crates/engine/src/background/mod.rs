@@ -1,8 +1,8 @@
-//! What is done beside the traffic: bounded steps, a check of every invariant, and the restart.
+//! Background work: the LRU maintainer and the crawler in bounded steps, the check of all invariants, and the restart.
 //!
-//! The LRU maintainer does beside segmented queues what the traffic itself does not. Shares hold by themselves
-//! (`evict/order.rs`); ages and expiry do not: a step goes over the classes, moves tails that grew too old, and removes
-//! items at the tails that have ended.
+//! Operations themselves keep the queues' size limits (`evict/order.rs`). The LRU maintainer enforces age limits and
+//! expiry: a step visits the classes, moves items at the tails that are too old to the next queue, and removes
+//! expired and flushed items at the tails.
 
 pub mod check;
 mod crawler;
@@ -15,7 +15,7 @@ use crate::class::Class;
 use crate::space::Space;
 use slabwise_base::Now;
 
-/// One bounded step of the maintainer: at most `budget` items a class. Returns how many were moved or removed.
+/// Runs one step of the maintainer on at most `budget` items per class. Returns the number of items moved or removed.
 pub fn maintain_step(space: &Space, budget: usize, now: Now) -> usize {
     space.flush.settle(now);
     space.queueing_classes().map(|class| maintain_class(space, class, budget, now)).sum()
@@ -24,8 +24,8 @@ pub fn maintain_step(space: &Space, budget: usize, now: Now) -> usize {
 fn maintain_class(space: &Space, class: &Class, budget: usize, now: Now) -> usize {
     let mut done = 0;
     while done < budget {
-        let nothing_ended = space.reclaim_tail(class.lock(), now);
-        if let Some(mut state) = nothing_ended
+        let none_reclaimed = space.reclaim_tail(class.lock(), now);
+        if let Some(mut state) = none_reclaimed
             && !state.balance_all(now.ticks)
         {
             break;

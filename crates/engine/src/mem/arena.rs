@@ -1,7 +1,8 @@
-//! The arena: address space from the system, whose memory is taken page by page on first touch, or the bytes of a
-//! file, which outlive the process. Chunk headers are atomics; chunk bytes are reached under a proof.
+//! The arena is either anonymous memory, which the system provides page by page on first use, or a mapped file,
+//! whose bytes outlive the process. Chunk headers are atomics; the callers of the unsafe functions prove that they may
+//! access a chunk's other bytes.
 //!
-//! A chunk's header, the same for items, bodies of chained items and free chunks:
+//! The header of a chunk that holds an item, a body of a chained item or nothing:
 //!
 //! ```text
 //! offset size field        item                         body             free
@@ -12,13 +13,13 @@
 //!     20    4 next, low    queue neighbour to the tail   next body        -
 //!     24    1 prev, high
 //!     25    1 next, high
-//!     26    2 len, low     bytes of value in this chunk  the same         -
+//!     26    2 len, low     bytes of value in this chunk  as in an item    -
 //!     28    1 len, high
 //!     29      item: [client flags 4] [expiry 4] [cost 2] [rank 4] [chain 9] key value; body: value
 //! ```
 //!
-//! A memory file outlives the process with these bytes in it: another layout here, in the state word or
-//! of an item is another format of memory files (`restart/meta.rs`).
+//! A memory file stores these bytes: a change to this layout, the state word or the layout of an item needs a new
+//! format version of memory files (`restart/meta.rs`).
 
 use super::state::StateWord;
 use crate::layout::{CHUNK_ALIGN_BYTES, ChunkAddress, HEADER_SIZE_BYTES};
@@ -37,7 +38,6 @@ use std::sync::atomic::{
 };
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What memory moves in.
 const LINE_SIZE_BYTES: usize = 64;
 
 const CAS: usize = 0;
@@ -61,37 +61,32 @@ const _: () = {
     assert!(LEN_HIGH == LEN_LOW + 2 && HEADER_SIZE_BYTES == LEN_HIGH + 1);
 };
 
-/// Why there is no arena.
+/// Why an arena cannot be created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MappingError {
-    /// The system gives no address space.
+    /// The system refuses the address space.
     #[error(
         "cannot reserve {bytes} bytes of address space ({errno}): lower -m, or raise the limit of address space \
          (ulimit -v)"
     )]
-    NoSpace {
-        /// The bytes asked for.
-        bytes: usize,
-        /// The system's answer.
-        errno: Errno,
-    },
-    /// The system does not lock the file, or tell its size.
+    NoSpace { bytes: usize, errno: Errno },
+    /// The file cannot be locked, or its size cannot be read.
     #[error(
         "cannot lock the memory file ({0}): stop the process that uses it, or name another file"
     )]
     Locked(Errno),
-    /// Another arena of this process is of the file.
-    #[error("the memory file is mapped already: name another file")]
+    /// Another arena of this process maps the file.
+    #[error("the memory file is already mapped by this process: name another file")]
     Mapped,
-    /// The file ends before the arena does.
+    /// The file is shorter than the arena.
     #[error("the memory file is shorter than {0} bytes: remove it to start with an empty cache")]
     Short(usize),
 }
 
-/// A file, by its device and its number there.
+/// A file, by its device and its inode.
 type FileId = (u64, u64);
 
-/// The files that this process has mapped: each once, so that no two arenas share bytes.
+/// The files that this process has mapped, so that no two arenas share bytes.
 static MAPPED: Mutex<Vec<FileId>> = Mutex::new(Vec::new());
 
 fn mapped() -> MutexGuard<'static, Vec<FileId>> {
@@ -103,7 +98,7 @@ fn mapped() -> MutexGuard<'static, Vec<FileId>> {
 pub struct Arena {
     base: NonNull<u8>,
     size_bytes: usize,
-    /// What it is a mapping of, if it is one of a file.
+    /// `None` for anonymous memory.
     file: Option<FileId>,
 }
 
@@ -112,8 +107,8 @@ unsafe impl Send for Arena {}
 // SAFETY: safe code reaches only the bounds and, as atomics, headers; every other access states its own invariant.
 unsafe impl Sync for Arena {}
 
-/// The header of one chunk. Every field is an atomic (HEADER-ATOMIC); which lock gives it meaning is
-/// said at each accessor.
+/// The header of one chunk. Every field is an atomic (HEADER-ATOMIC); each accessor names the lock that protects
+/// what the field means.
 #[derive(Clone, Copy)]
 pub struct Header<'a> {
     base: NonNull<u8>,
@@ -123,7 +118,7 @@ pub struct Header<'a> {
 const PROTECTION: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
 
 impl Arena {
-    /// Reserves room for `size_bytes`, without taking memory.
+    /// Reserves `size_bytes` of address space, without committing memory.
     pub fn reserve(size_bytes: usize, huge_pages: bool) -> Result<Arena, MappingError> {
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
         // SAFETY: no address is asked for, so no mapping that exists is touched.
@@ -132,10 +127,9 @@ impl Arena {
         Ok(Arena::mapped_at(base, size_bytes, huge_pages, None))
     }
 
-    /// Maps the first `size_bytes` of a file, so that what is written here is written there. Refuses a file that is
-    /// shorter, that another process has locked, or that this process has mapped already; it is locked from
-    /// here on. Nobody may shorten it, or write to these bytes by other means: the one contract of `mem` with safe code
-    /// that nothing checks.
+    /// Locks a file and maps its first `size_bytes`. Fails if the file is shorter, if another process has locked it, or
+    /// if this process has already mapped it. The file must not be shortened, and these bytes must not be written by
+    /// other means: this is the only precondition of `mem` for safe code that is not checked.
     pub fn of_file(
         file: BorrowedFd<'_>,
         size_bytes: usize,
@@ -174,11 +168,11 @@ impl Arena {
         Arena { base, size_bytes, file }
     }
 
-    /// Makes this arena's bytes those of another.
+    /// Copies the bytes of another arena.
     ///
     /// # Safety
     ///
-    /// The other is of the same size, and nobody writes to it meanwhile.
+    /// The other has the same size, and nobody writes to it meanwhile.
     #[cfg(test)]
     pub(super) unsafe fn copy_from(&mut self, other: &Arena) {
         // SAFETY: two mappings of the same size, of which this one is borrowed exclusively.
@@ -189,7 +183,7 @@ impl Arena {
         self.size_bytes
     }
 
-    /// The header of a chunk that is known to lie in this arena.
+    /// The header of a chunk of this arena.
     ///
     /// # Safety
     ///
@@ -240,8 +234,8 @@ impl Arena {
         unsafe { std::slice::from_raw_parts_mut(first.as_ptr(), len) }
     }
 
-    /// Asks for the cache lines of a chunk's neighbours in its queue, which will be written soon. A hint: its links are
-    /// read without the lock that gives them meaning.
+    /// Prefetches the cache lines of a chunk's neighbours in its queue, which will be written soon. The links are read
+    /// without the class lock, so they may be out of date.
     #[inline]
     pub(super) fn prefetch_neighbours(&self, header: Header<'_>) {
         for address in [header.prev(), header.next()].into_iter().flatten() {
@@ -249,7 +243,7 @@ impl Arena {
         }
     }
 
-    /// Asks for the cache lines of a chunk's first bytes.
+    /// Prefetches the first `size_bytes` of a chunk.
     #[inline]
     pub fn prefetch_chunk(&self, address: ChunkAddress, size_bytes: usize) {
         let first = self.base.as_ptr().wrapping_add(address.offset());
@@ -258,16 +252,15 @@ impl Arena {
         }
     }
 
-    /// Takes a page's memory from the system at once instead of with the first write to each part of it. Where the
-    /// system cannot, it does so then. Its chunks may be in use.
+    /// Commits a page's memory now instead of on the first write to each part of it, if the system supports this.
+    /// Chunks of the page may be in use.
     pub fn populate(&self, page: PageId, page_size_bytes: usize) {
         let start = self.page_start(page, page_size_bytes);
         // SAFETY: within the mapping; this changes no byte that anybody could see.
         let _ = unsafe { madvise(start, page_size_bytes, Advice::LinuxPopulateWrite) };
     }
 
-    /// Gives a page's memory back to the system; it reads as zeros afterwards. A file keeps its memory, and its
-    /// bytes.
+    /// Returns a page's memory to the system; it reads as zeros afterwards. A page of a file is unchanged.
     ///
     /// # Safety
     ///
@@ -282,7 +275,7 @@ impl Arena {
         debug_assert!(released.is_ok(), "releasing a range of our own mapping cannot fail");
     }
 
-    /// Where a page begins, which lies within the mapping.
+    /// The start of a page, which is within the mapping.
     fn page_start(&self, page: PageId, page_size_bytes: usize) -> *mut c_void {
         let offset = page.index() * page_size_bytes;
         assert!(offset + page_size_bytes <= self.size_bytes, "range out of bounds");
@@ -301,7 +294,7 @@ impl Drop for Arena {
     }
 }
 
-/// Asks for the cache line at `place` before it is needed. A hint: it reads nothing and can harm nothing.
+/// Prefetches the cache line at `place`. Any address is allowed.
 #[inline]
 pub fn prefetch<T>(place: *const T) {
     #[cfg(target_arch = "x86_64")]
@@ -324,12 +317,11 @@ impl<'a> Header<'a> {
         // SAFETY: in bounds: a chunk starts at `base`, as the caller of `Arena::header_of` promised.
         let field = unsafe { self.base.add(offset) }.cast::<T>();
         // SAFETY: 1. aligned: chunks are aligned to CHUNK_ALIGN_BYTES and the assertions above align the
-        // offsets. 2. any bit pattern is valid for an integer atomic, and nobody reaches these bytes
-        // otherwise (HEADER-ATOMIC).
+        // offsets. 2. any bit pattern is valid for an integer atomic, and these bytes are accessed only as atomics
+        // (HEADER-ATOMIC).
         unsafe { field.as_ref() }
     }
 
-    /// The state word; see `state.rs`.
     #[inline]
     pub(super) fn state(self) -> &'a StateWord {
         // SAFETY: the state field is a StateWord, which is a transparent AtomicU32.
@@ -362,25 +354,25 @@ impl<'a> Header<'a> {
         unsafe { self.field::<AtomicU16>(LEN_LOW) }
     }
 
-    /// The CAS value. Stripe; without it, a hint. Acquire: who sees one that a client chose sees that noted
-    /// in the state word.
+    /// The CAS value. Stripe lock; without it, the value may be out of date. Acquire: a reader of a client-supplied
+    /// value also sees the mark for it in the state word.
     #[inline]
     pub(super) fn cas(self) -> u64 {
         self.cas_cell().load(Acquire)
     }
 
-    /// Sets the CAS value. Owner, or stripe.
+    /// Sets the CAS value. Owner, or stripe lock.
     pub(super) fn set_cas(self, cas: u64) {
         self.cas_cell().store(cas, Release);
     }
 
-    /// The time of the last access. A hint under any lock or none.
+    /// The time of the last access. It may be out of date under any lock or none.
     #[inline]
     pub(super) fn time(self) -> Ticks {
         Ticks(self.word(TIME).load(Relaxed))
     }
 
-    /// Sets the time of the last access; writes only a change.
+    /// Sets the time of the last access. Does not write an equal time, so that the cache line stays shared.
     #[inline]
     pub(super) fn set_time(self, time: Ticks) {
         let cell = self.word(TIME);
@@ -389,13 +381,13 @@ impl<'a> Header<'a> {
         }
     }
 
-    /// The neighbour to the head of the queue; of a body, the head of its item. Class lock.
+    /// The neighbour towards the head of the queue; for a body, the head of its item. Class lock.
     #[inline]
     pub(super) fn prev(self) -> Option<ChunkAddress> {
         self.link(PREV_LOW, PREV_HIGH)
     }
 
-    /// The neighbour to the tail of the queue; of a body, the next body. Class lock; for a body stripe.
+    /// The neighbour towards the tail of the queue; for a body, the next body. Class lock; for a body, stripe lock.
     #[inline]
     pub(super) fn next(self) -> Option<ChunkAddress> {
         self.link(NEXT_LOW, NEXT_HIGH)
@@ -418,14 +410,14 @@ impl<'a> Header<'a> {
             | usize::from(self.byte(LEN_HIGH).load(Relaxed)) << 16
     }
 
-    /// Sets [`Header::len`]. Owner only; below 16 MiB.
+    /// Sets the bytes of value in this chunk, below 16 MiB. Owner only.
     pub(super) fn set_len(self, len: usize) {
         assert!(len < 1 << 24, "a chunk's value of {len} bytes is beyond the field's 24 bits");
         self.len_low().store(len as u16, Relaxed);
         self.byte(LEN_HIGH).store((len >> 16) as u8, Relaxed);
     }
 
-    /// Of a free chunk, the next free slot of its page. Class lock.
+    /// For a free chunk, the next free slot of its page. Class lock.
     pub(super) fn free_next(self) -> Option<u32> {
         self.word(TIME).load(Relaxed).checked_sub(1)
     }

@@ -1,9 +1,8 @@
-//! The arena under loom: the same face, its memory made of loom's cells.
+//! The arena under loom: the same interface, on loom's cells.
 //!
-//! loom sees every access to a state word as an atomic step, and every access to links, lengths and
-//! bytes as a plain one: touching them without the lock or proof that the invariants ask for is reported as
-//! a race. CAS values are read without the stripe, too, so they are steps as well; times and free links are
-//! hints or covered by the same locks and stay ordinary.
+//! State words and CAS values, which are read without locks, are loom's atomics. Links, lengths and bytes are plain
+//! cells: an access without the lock or access token that the invariants demand is reported as a race. Times and free
+//! links are not modelled: they may be out of date, or the same locks protect them.
 
 use super::state::{State, StateWord};
 use crate::layout::{ChunkAddress, HEADER_SIZE_BYTES};
@@ -19,13 +18,13 @@ use std::os::fd::BorrowedFd;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// No model runs out of address space.
+/// A model does not run out of address space.
 pub type MappingError = std::convert::Infallible;
 
-/// Contents of one chunk in a model; its classes must be no larger.
+/// The largest contents of a chunk in a model.
 const CONTENTS_SIZE_BYTES: usize = 1024;
 
-/// Memory that exists chunk by chunk, from the first touch on.
+/// Memory whose chunks are created on their first access.
 pub struct Arena {
     size_bytes: usize,
     chunks: Mutex<HashMap<usize, &'static Chunk>>,
@@ -47,8 +46,8 @@ struct Chunk {
     contents: Contents,
 }
 
-/// Bytes with a loom cell for each of the first ones, and one for the rest: a key and the number
-/// behind it have different writers.
+/// Bytes with a loom cell for each of the first ones and one cell for the rest, because a key and the number
+/// after it have different writers.
 struct Contents {
     bytes: std::cell::UnsafeCell<[u8; CONTENTS_SIZE_BYTES]>,
     watches: [UnsafeCell<()>; WATCH_COUNT],
@@ -74,7 +73,7 @@ impl Contents {
         &bytes[start..start + len]
     }
 
-    #[expect(clippy::mut_from_ref, reason = "the caller holds the right, and loom checks it")]
+    #[expect(clippy::mut_from_ref, reason = "loom checks that the caller has exclusive access")]
     fn write(&self, start: usize, len: usize) -> &mut [u8] {
         self.watches(start, len).iter().for_each(|watch| watch.with_mut(|_| ()));
         assert!(start + len <= CONTENTS_SIZE_BYTES);
@@ -98,12 +97,11 @@ pub struct Header<'a> {
 }
 
 impl Arena {
-    /// An arena of this size, empty.
     pub fn reserve(size_bytes: usize, _huge_pages: bool) -> Result<Arena, MappingError> {
         Ok(Arena { size_bytes, chunks: Mutex::default() })
     }
 
-    /// No model restarts: its arena is never a file's.
+    /// Models do not restart, so they map no file.
     pub fn of_file(
         _file: BorrowedFd<'_>,
         size_bytes: usize,
@@ -159,7 +157,7 @@ impl Arena {
         self.chunk(address).contents.write(start - HEADER_SIZE_BYTES, len)
     }
 
-    // The links are a hint that no lock protects: they are not even read.
+    // Without the class lock, reading the links would be a race.
     pub(super) fn prefetch_neighbours(&self, _header: Header<'_>) {}
 
     pub fn prefetch_chunk(&self, _address: ChunkAddress, _size_bytes: usize) {}

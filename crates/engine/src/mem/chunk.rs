@@ -1,7 +1,7 @@
-//! Chunks, items and pages that one holder alone may write: from the free list to publication, and back.
+//! Chunks, items and pages to which one holder has exclusive access: from the free list to publication, and back.
 
 use super::arena::Header;
-use super::item::{InHand, Item, Linked, Pin, UNKNOWN_COST, body_bytes};
+use super::item::{Exclusive, Item, Linked, Pin, UNKNOWN_COST, body_bytes};
 use super::memory::Memory;
 use super::state::State;
 use crate::layout::{
@@ -10,12 +10,12 @@ use crate::layout::{
 use slabwise_base::{ClassId, Cost, KEY_SIZE_BYTES_MAX, PageId};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The sole right to a chunk's bytes, from its allocation until it is published or freed.
-#[must_use = "an owned chunk must be published or given back, or it is lost"]
+/// Exclusive access to a chunk's bytes, from its allocation until it is published or freed.
+#[must_use = "an owned chunk must be published or given back, or it leaks"]
 #[derive(Debug, PartialEq, Eq)]
 pub struct OwnedChunk {
     address: ChunkAddress,
-    /// The chunk's size in bytes above, the class that owns its page in the last byte.
+    /// The chunk's size in units of 8 bytes; in the low byte, the class that owns its page.
     size_and_class: u32,
     memory: u32,
 }
@@ -27,8 +27,8 @@ impl OwnedChunk {
     ///
     /// # Safety
     ///
-    /// A chunk of this size starts at `address` of this memory, in a page of `class`. Nobody else has a right
-    /// to it: it has left the free chunks of its page, or its last holder has let go of it.
+    /// A chunk of this size starts at `address` of this memory, in a page of `class`. Nobody else has access to it:
+    /// it has left the free chunks of its page, or its last holder has given it up.
     #[inline]
     pub(super) unsafe fn new(
         memory: &Memory,
@@ -41,18 +41,18 @@ impl OwnedChunk {
         OwnedChunk { address, size_and_class, memory: memory.number }
     }
 
-    /// The chunk at `address`, whose holder parts with it.
+    /// The chunk at `address`, which its last holder gives up.
     ///
     /// # Safety
     ///
-    /// A chunk of this memory in use starts at `address`, and nobody has a right to it any more.
+    /// A chunk of this memory in use starts at `address`, and nobody has access to it any more.
     #[inline]
     pub(super) unsafe fn reclaim(memory: &Memory, address: ChunkAddress) -> OwnedChunk {
-        // A mover must take it neither for free nor for an item without pins.
+        // A mover must see neither a free chunk nor an item without pins here.
         // SAFETY: a chunk starts here.
-        unsafe { memory.arena.header_of(address) }.state().store(State::IN_HAND);
+        unsafe { memory.arena.header_of(address) }.state().store(State::UNPUBLISHED);
         let page = memory.page_entry(address);
-        let class = page.owner().expect("a chunk in use lies in a page that a class owns");
+        let class = page.owner().expect("a chunk in use is in a page that a class owns");
         // SAFETY: as the caller says; the page stays its class's while the chunk is in use.
         unsafe { OwnedChunk::new(memory, address, page.chunk_size_bytes(), class) }
     }
@@ -61,7 +61,7 @@ impl OwnedChunk {
         self.address
     }
 
-    /// Bytes of it, its header included.
+    /// The size of the chunk, its header included.
     #[inline]
     pub fn size_bytes(&self) -> usize {
         (self.size_and_class >> CLASS_BITS) as usize * 8
@@ -75,7 +75,7 @@ impl OwnedChunk {
 
     #[inline]
     pub(super) fn check(&self, memory: &Memory) {
-        assert_eq!(self.memory, memory.number, "a chunk is used with the memory that it is of");
+        assert_eq!(self.memory, memory.number, "a chunk is used with its own memory");
     }
 
     #[inline]
@@ -85,14 +85,14 @@ impl OwnedChunk {
         unsafe { memory.arena.header_of(self.address) }
     }
 
-    /// Whether these bytes lie in it, behind its header.
+    /// True if these bytes are within the chunk, after its header.
     #[inline]
     fn holds(&self, start: usize, len: usize) -> bool {
         let size_bytes = self.size_bytes();
         (HEADER_SIZE_BYTES..=size_bytes).contains(&start) && len <= size_bytes - start
     }
 
-    /// Its bytes from `start` on.
+    /// The `len` bytes from `start` on, to write.
     #[inline]
     pub(super) fn write<'c>(
         &'c mut self,
@@ -102,22 +102,21 @@ impl OwnedChunk {
     ) -> &'c mut [u8] {
         self.check(memory);
         assert!(self.holds(start, len), "a write stays within its chunk");
-        // SAFETY: 1. within the chunk, behind its header. 2. The chunk is its owner's alone, and this borrows
-        // the owner's right.
+        // SAFETY: 1. within the chunk, behind its header. 2. The owner has exclusive access, which this borrows.
         unsafe { memory.arena.write(self.address, start, len) }
     }
 
-    /// Its bytes from `start` on, to read.
+    /// The `len` bytes from `start` on, to read.
     #[inline]
     pub(super) fn read<'c>(&'c self, memory: &'c Memory, start: usize, len: usize) -> &'c [u8] {
         self.check(memory);
         assert!(self.holds(start, len), "a read stays within its chunk");
-        // SAFETY: 1. within the chunk, behind its header. 2. Nobody writes: the owner's right is borrowed.
+        // SAFETY: 1. within the chunk, behind its header. 2. Nobody writes: the owner's exclusive access is borrowed.
         unsafe { memory.arena.read(self.address, start, len) }
     }
 }
 
-/// A page that belongs to no class: nothing on it is in use.
+/// A page that belongs to no class. None of its chunks is in use.
 #[must_use = "a page taken from the pool must be given back"]
 #[derive(Debug, PartialEq, Eq)]
 pub struct UnusedPage {
@@ -126,11 +125,9 @@ pub struct UnusedPage {
 }
 
 impl UnusedPage {
-    /// The right to give a page to a class.
-    ///
     /// # Safety
     ///
-    /// No class owns the page, and nobody else has this right.
+    /// No class owns the page, and there is no other `UnusedPage` for it.
     pub(super) unsafe fn new(memory: &Memory, page: PageId) -> UnusedPage {
         UnusedPage { page, memory: memory.number }
     }
@@ -140,31 +137,31 @@ impl UnusedPage {
     }
 
     pub(super) fn check(&self, memory: &Memory) {
-        assert_eq!(self.memory, memory.number, "a page is used with the memory that it is of");
+        assert_eq!(self.memory, memory.number, "a page is used with its own memory");
     }
 }
 
-/// How long an item's value is, and whether it lies in one chunk with the key.
+/// The length of an item's value, and whether it is in one chunk with the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ValueShape {
-    /// So many bytes behind the key.
+    /// The value is in the first chunk, after the key.
     Whole(usize),
-    /// So many bytes in bodies.
+    /// The value is in bodies.
     Chained(usize),
 }
 
-/// An item that is being written: its first chunk, and the bodies that it has so far.
+/// An item that is being written: its first chunk, and its bodies so far.
 #[must_use = "a new item holds memory until it is published or given back"]
 #[derive(Debug)]
 pub struct NewItem {
     pub(super) head: OwnedChunk,
     pub(super) bodies: Vec<OwnedChunk>,
     shape: ValueShape,
-    /// Bytes of the value for which there are bodies.
+    /// The bytes of the value that the bodies so far hold.
     bodies_len: usize,
 }
 
-/// A copy of a published item that does not stand for it yet.
+/// A copy of a published item that has not replaced it yet.
 #[must_use = "a copy holds memory until it is published or given back"]
 #[derive(Debug)]
 pub struct Copied {
@@ -174,7 +171,7 @@ pub struct Copied {
 }
 
 impl NewItem {
-    /// Begins an item in an owned chunk: all but the value is written.
+    /// Writes an item to an owned chunk, all but the value.
     #[inline]
     pub fn begin(
         memory: &Memory,
@@ -206,7 +203,7 @@ impl NewItem {
         item
     }
 
-    /// Writes those fields that the item stores.
+    /// Writes the fields of `meta` that the item stores.
     #[inline]
     pub fn set_meta(&mut self, memory: &Memory, meta: ItemMeta) {
         let state = self.head.header(memory).state().load();
@@ -225,15 +222,14 @@ impl NewItem {
         }
     }
 
-    /// The item as far as it is written.
     #[inline]
-    pub fn item<'n>(&'n self, memory: &'n Memory) -> Item<'n, InHand> {
+    pub fn item<'n>(&'n self, memory: &'n Memory) -> Item<'n, Exclusive> {
         self.head.check(memory);
-        // SAFETY: an item was begun in this chunk, which is this value's alone and is borrowed.
+        // SAFETY: an item was begun in this chunk, to which only this value has access, and it is borrowed.
         unsafe { Item::new(memory, self.head.address()) }
     }
 
-    /// The class in whose queue it is to be: its chunk's, or [`CHAINED`].
+    /// The class whose queue the item enters: its chunk's, or [`CHAINED`].
     #[inline]
     pub fn queue_class(&self) -> ClassId {
         if self.is_chained() { CHAINED } else { self.head.class() }
@@ -245,37 +241,37 @@ impl NewItem {
         }
     }
 
-    /// Whether the value lies in bodies.
+    /// True if the value is in bodies.
     pub fn is_chained(&self) -> bool {
         matches!(self.shape, ValueShape::Chained(_))
     }
 
-    /// Bytes of the value for which there is memory.
+    /// The bytes of the value for which the item has chunks.
     pub fn room(&self) -> usize {
         if self.is_chained() { self.bodies_len } else { self.value_len() }
     }
 
-    /// Adds an owned chunk as the next body; it holds as much as fits of what is left of the value.
+    /// Adds an owned chunk as the next body. It holds as much of the rest of the value as fits.
     pub fn add_body(&mut self, memory: &Memory, body: OwnedChunk) {
         assert!(self.is_chained(), "only a chained item has bodies");
-        let wanted = self.value_len() - self.bodies_len;
-        let len = wanted.min(body.size_bytes() - HEADER_SIZE_BYTES);
+        let missing = self.value_len() - self.bodies_len;
+        let len = missing.min(body.size_bytes() - HEADER_SIZE_BYTES);
         assert!(len > 0, "a body holds a part of the value");
         body.header(memory).set_len(len);
         self.bodies_len += len;
         self.bodies.push(body);
     }
 
-    /// The value of an unchained item to write, from `from` on.
+    /// The value of an unchained item from `from` on, to write.
     #[inline]
     pub fn value_mut<'n>(&'n mut self, memory: &'n Memory, from: usize) -> &'n mut [u8] {
-        assert!(!self.is_chained(), "a chained item's value lies in its bodies");
+        assert!(!self.is_chained(), "a chained item's value is in its bodies");
         let (start, len) =
             (self.head.header(memory).state().load().layout().value(), self.value_len());
         self.head.write(memory, start + from, len.checked_sub(from).expect("within the value"))
     }
 
-    /// The part of the value in a body to write, from `from` on.
+    /// The part of the value in a body from `from` on, to write.
     pub fn body_mut<'n>(
         &'n mut self,
         memory: &'n Memory,
@@ -287,7 +283,7 @@ impl NewItem {
         body.write(memory, HEADER_SIZE_BYTES + from, len)
     }
 
-    /// The value in order, part by part.
+    /// Visits the parts of the value in order.
     pub fn for_each_part(&self, memory: &Memory, mut visit: impl FnMut(&[u8])) {
         if !self.is_chained() {
             let start = self.head.header(memory).state().load().layout().value();
@@ -298,12 +294,12 @@ impl NewItem {
         }
     }
 
-    /// Its chunks, to be given back.
+    /// The item's chunks, for the caller to give back.
     pub fn into_chunks(self) -> impl Iterator<Item = OwnedChunk> {
         self.bodies.into_iter().chain([self.head])
     }
 
-    /// Lets the first chunk lead to the bodies, which are the item's from here on.
+    /// Links the bodies to the first chunk, which then owns them.
     #[inline]
     pub(super) fn assemble(mut self, memory: &Memory) -> OwnedChunk {
         self.head.check(memory);
@@ -314,7 +310,7 @@ impl NewItem {
     }
 
     fn link_bodies(&mut self, memory: &Memory) {
-        assert_eq!(self.bodies_len, self.value_len(), "there is memory for the whole value");
+        assert_eq!(self.bodies_len, self.value_len(), "an item has chunks for its whole value");
         let head = self.head.address();
         let first = self.bodies.first().map(OwnedChunk::address);
         let next = self.bodies.iter().skip(1).map(|body| Some(body.address())).chain([None]);
@@ -322,7 +318,7 @@ impl NewItem {
             let header = body.header(memory);
             header.set_prev(Some(head));
             header.set_next(next);
-            // Last: a mover that sees a body goes to its head.
+            // Last, because a mover that sees a body follows the link to its head.
             header.state().store(State::new_body());
         }
         let at = self.head.header(memory).state().load().layout().chain();
@@ -333,8 +329,8 @@ impl NewItem {
 }
 
 impl Copied {
-    /// Copies an item, all but its place and its chain, to an owned chunk, which is given back if the item does
-    /// not fit.
+    /// Copies an item without its queue links and its chain to an owned chunk. Returns the chunk if the item does not
+    /// fit.
     pub(super) fn of(
         item: Linked<'_>,
         stripe: u32,
@@ -347,7 +343,7 @@ impl Copied {
             return Err(head);
         }
         let len = size_bytes - HEADER_SIZE_BYTES;
-        // SAFETY: within the item, all of which a linked item's handle reads.
+        // SAFETY: within the item, all of which a linked item's handle may read.
         let contents = unsafe { item.bytes(HEADER_SIZE_BYTES, len) };
         head.write(memory, HEADER_SIZE_BYTES, len).copy_from_slice(contents);
         if state.chained() {
@@ -361,14 +357,16 @@ impl Copied {
         Ok(Copied { head, from: item.address(), stripe })
     }
 
-    /// Whether it is a copy of this item, by layout, key and CAS value.
+    /// True if this is a copy of `item`, by layout, key and CAS value.
     pub(super) fn is_of(&self, item: Linked<'_>) -> bool {
         let (state, header) = (item.state(), self.head.header(item.memory()));
         let key = || self.head.read(item.memory(), state.layout().key(), state.key_len());
-        state.lies_like(header.state().load()) && header.cas() == item.cas() && key() == item.key()
+        state.has_layout_of(header.state().load())
+            && header.cas() == item.cas()
+            && key() == item.key()
     }
 
-    /// Its chunk, to be given back.
+    /// The copy's chunk, for the caller to give back.
     pub fn into_chunk(self) -> OwnedChunk {
         self.head
     }
@@ -378,8 +376,8 @@ impl Copied {
     }
 }
 
-/// The first chunk of an item that has ended and that nobody pins, which still leads to the item's bodies.
-#[must_use = "the chunks of an ended item are lost unless they are freed"]
+/// The first chunk of an unlinked item without pins. It still links to the item's bodies.
+#[must_use = "the chunks of an unlinked item leak unless they are freed"]
 #[derive(Debug, PartialEq, Eq)]
 pub struct Remains {
     address: ChunkAddress,
@@ -387,11 +385,9 @@ pub struct Remains {
 }
 
 impl Remains {
-    /// What an ended item leaves.
-    ///
     /// # Safety
     ///
-    /// The item at `address` is unlinked, nobody pins it, and its chunk is the caller's alone.
+    /// The item at `address` is unlinked, nobody pins it, and only the caller has access to its chunk.
     pub(super) unsafe fn new(memory: &Memory, address: ChunkAddress) -> Remains {
         Remains { address, memory: memory.number }
     }
@@ -400,43 +396,42 @@ impl Remains {
         self.address
     }
 
-    /// What is left of the item.
     #[inline]
-    pub(super) fn item<'r>(&'r self, memory: &'r Memory) -> Item<'r, InHand> {
+    pub(super) fn item<'r>(&'r self, memory: &'r Memory) -> Item<'r, Exclusive> {
         let number = memory.number;
-        assert_eq!(self.memory, number, "chunks are used with the memory that they are of");
-        // SAFETY: the item is this value's alone, which is borrowed.
+        assert_eq!(self.memory, number, "the remains of an item are used with their own memory");
+        // SAFETY: only this value has access to the item, and it is borrowed.
         unsafe { Item::new(memory, self.address) }
     }
 
-    /// The first chunk alone; while there are bodies, the class that owns the page of the next.
+    /// Returns the first chunk, or, if the item still has bodies, the class that owns the page of the next one.
     #[inline]
     pub fn into_chunk(self, memory: &Memory) -> Result<OwnedChunk, (Remains, ClassId)> {
         if let Some(body) = self.item(memory).first_body() {
             return Err((self, memory.class_of(body)));
         }
-        // SAFETY: the chunk is this value's alone, which ends here.
+        // SAFETY: only this value has access to the chunk, and it ends here.
         Ok(unsafe { OwnedChunk::reclaim(memory, self.address) })
     }
 }
 
 impl Memory {
-    /// The next page that was never handed out; `None`: the arena ends here.
+    /// Returns the next page that was never handed out, or `None` at the end of the arena.
     pub fn next_new_page(&self) -> Option<UnusedPage> {
         let next = |begun: u32| ((begun as usize) < self.page_count()).then_some(begun + 1);
         let page = PageId(self.pages_begun.fetch_update(Relaxed, Relaxed, next).ok()?);
-        // SAFETY: each number is handed out once, and nobody had a right to this page before.
+        // SAFETY: each number is handed out once, and nobody had access to this page before.
         Some(unsafe { UnusedPage::new(self, page) })
     }
 
-    /// Gives an unused page's memory back to the system.
+    /// Returns an unused page's memory to the system.
     pub fn release(&self, page: &UnusedPage) {
         page.check(self);
         // SAFETY: no class owns the page, so no chunk of it is in use.
         unsafe { self.arena.release_page(page.page, self.page_size_bytes()) }
     }
 
-    /// Drops a pin. `Some`: it was the last on an unlinked item (LAST-HOLDER).
+    /// Drops a pin. Returns the remains of an unlinked item if it was the last pin (LAST-HOLDER).
     #[inline]
     pub fn unpin(&self, pin: impl Into<Pin>) -> Option<Remains> {
         let pin: Pin = pin.into();

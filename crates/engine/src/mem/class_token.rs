@@ -1,9 +1,8 @@
-//! The token of a class, which lies inside the class's lock: what of the class's pages and chunks is done
-//! here needs `&mut ClassToken`, and so the lock.
+//! The token of a class. It is inside the class's lock, so a caller that has `&mut ClassToken` holds the lock.
 //!
-//! Invariants of a page that a class owns: its chunks lie side by side from its start; a chunk is in use, on the
-//! page's list of free chunks, or *fresh* (never handed out since the class got the page, at or above
-//! [`Page::fresh`](super::Page::fresh)); `used` counts the first; what is listed reads as free.
+//! Invariants of a page that a class owns: its chunks are adjacent from its start; a chunk is in use, on the
+//! page's free list, or *fresh* (never handed out since the class got the page, at or above
+//! [`Page::fresh`](super::Page::fresh)); `used` counts the chunks in use; the state of a listed chunk is free.
 
 use super::arena::Header;
 use super::chunk::{OwnedChunk, Remains, UnusedPage};
@@ -15,30 +14,30 @@ use slabwise_base::{ClassId, PageId};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Code that reaches it holds the class's lock.
+/// Proof that the caller holds the class's lock; see the module.
 #[derive(Debug)]
 pub struct ClassToken {
     memory: Arc<Memory>,
     class: ClassId,
-    /// 0 as long as the class's number was never used.
+    /// 0 if the class's number was never used.
     chunk_size_bytes: usize,
     chunks_per_page: u32,
     page_count: u32,
 }
 
 impl Memory {
-    /// The token of a class, to lie inside the class's lock. Each is handed out once.
+    /// Returns the token of a class, which the caller puts inside the class's lock. Each token is handed out once.
     pub fn class_token(self: &Arc<Memory>, class: ClassId) -> ClassToken {
         let is_out = self.class_tokens[class.index()].swap(true, Relaxed);
-        assert!(!is_out, "the token of class {} was handed out before", class.0);
+        assert!(!is_out, "the token of class {} was already handed out", class.0);
         let memory = Arc::clone(self);
         ClassToken { memory, class, chunk_size_bytes: 0, chunks_per_page: 0, page_count: 0 }
     }
 
-    /// The token of the mover, to lie inside its lock. It is handed out once.
+    /// Returns the mover's token, which the caller puts inside the mover's lock. It is handed out once.
     pub fn mover_token(&self) -> MoverToken {
         let is_out = self.mover_token.swap(true, Relaxed);
-        assert!(!is_out, "the mover's token was handed out before");
+        assert!(!is_out, "the mover's token was already handed out");
         MoverToken { memory: self.number }
     }
 }
@@ -52,7 +51,7 @@ impl ClassToken {
         &self.memory
     }
 
-    /// A number that no other token of this process has; never 0.
+    /// A number that is unique in this process and not 0.
     #[inline]
     pub(super) fn number(&self) -> u64 {
         (u64::from(self.memory.number) + 1) << u8::BITS | u64::from(self.class.0)
@@ -74,7 +73,7 @@ impl ClassToken {
     /// Sets the chunk size of a class that owns no page.
     pub fn set_chunk_size(&mut self, size_bytes: usize) {
         assert_eq!(self.page_count, 0, "a class changes its chunk size while it owns no page");
-        assert!(self.class != CHAINED, "no chunk is of the class of chained items");
+        assert!(self.class != CHAINED, "the class of chained items has no chunks");
         let sizes = CHUNK_SIZE_BYTES_MIN..=self.memory.page_size_bytes();
         assert!(sizes.contains(&size_bytes) && size_bytes.is_multiple_of(CHUNK_ALIGN_BYTES));
         self.chunk_size_bytes = size_bytes;
@@ -92,16 +91,16 @@ impl ClassToken {
         page.id()
     }
 
-    /// Parts with a page of which nothing is in use.
+    /// Gives up a page without chunks in use.
     pub fn part_with(&mut self, id: PageId) -> UnusedPage {
-        assert_eq!(self.own(id).used(), 0, "a class parts with a page when it is empty");
+        assert_eq!(self.own(id).used(), 0, "a class gives up only empty pages");
         self.own(id).assign(None);
         self.page_count -= 1;
-        // SAFETY: the page was this class's, which has just parted with it; no chunk of it is in use.
+        // SAFETY: the page was this class's, which has just given it up; no chunk of it is in use.
         unsafe { UnusedPage::new(&self.memory, id) }
     }
 
-    /// The entry of a page of this class.
+    /// The entry of a page of this class. Panics for a page of another class.
     #[inline]
     pub fn own(&self, id: PageId) -> &Page {
         let page = self.memory.page(id);
@@ -114,7 +113,7 @@ impl ClassToken {
         self.memory.chunk_at(page, slot, self.chunk_size_bytes)
     }
 
-    /// Takes a free chunk of a page: the one freed last, else one that was never handed out.
+    /// Takes a free chunk of a page: the one freed last, or else a fresh one.
     #[inline]
     pub fn take(&mut self, id: PageId) -> Option<OwnedChunk> {
         let page = self.own(id);
@@ -139,8 +138,7 @@ impl ClassToken {
         Some(unsafe { self.hand_out(page, address) })
     }
 
-    /// Takes this free chunk of a page, which was handed out before; quick where it is near the head of the
-    /// page's list.
+    /// Takes the free chunk at `address`, which is not fresh. The search starts at the head of the page's free list.
     pub fn take_at(&mut self, address: ChunkAddress) -> OwnedChunk {
         let slot = self.slot_of(address).expect("a chunk of this class starts here");
         let id = self.memory.page_of(address);
@@ -161,8 +159,6 @@ impl ClassToken {
         unsafe { self.hand_out(page, address) }
     }
 
-    /// The right to a chunk.
-    ///
     /// # Safety
     ///
     /// The chunk of this page has just left the free ones.
@@ -171,7 +167,7 @@ impl ClassToken {
         page.set_used(page.used() + 1);
         // SAFETY: a chunk of this page starts here.
         let header = unsafe { self.memory.arena.header_of(address) };
-        header.state().store(State::IN_HAND);
+        header.state().store(State::UNPUBLISHED);
         // SAFETY: of this class, whose lock is held; it has just left the free chunks of its page.
         unsafe { OwnedChunk::new(&self.memory, address, self.chunk_size_bytes, self.class) }
     }
@@ -181,12 +177,12 @@ impl ClassToken {
         chunk.check(&self.memory);
         assert_eq!(chunk.class(), self.class, "a chunk goes back to its class");
         let page = self.memory.page_entry(chunk.address());
-        // SAFETY: the chunk was its owner's alone, who parts with it here.
+        // SAFETY: only the owner had access to the chunk, and gives it up here.
         unsafe { self.list_free(page, chunk.address()) };
         page.set_used(page.used() - 1);
     }
 
-    /// Lets a chunk read as free, and lists it.
+    /// Marks a chunk as free and puts it on the free list.
     ///
     /// # Safety
     ///
@@ -200,8 +196,8 @@ impl ClassToken {
         page.set_free_head(Some(self.memory.slot_of(address, self.chunk_size_bytes)));
     }
 
-    /// Lists all free chunks of a page in the order of their slots, those never handed out included, so that
-    /// who takes them one by one in that order finds each at the head.
+    /// Rebuilds the free list of a page in the order of slots, with the fresh chunks, so that a caller that takes them
+    /// in this order finds each at the head.
     pub fn list_in_order(&mut self, id: PageId) {
         self.blank_fresh(id);
         let page = self.own(id);
@@ -209,24 +205,23 @@ impl ClassToken {
         page.set_free_head(None);
         for slot in (0..self.chunks_per_page).rev() {
             if self.kind_at(id, slot) == Kind::Free {
-                // SAFETY: what reads as free is in nobody's hand, and the list was emptied.
+                // SAFETY: nobody uses a chunk whose state is free, and the list was emptied.
                 unsafe { self.list_free(page, self.chunk_at(id, slot)) };
             }
         }
     }
 
-    /// Lets the slots of a page that were never handed out read as free, so that its bytes alone show which
-    /// of them hold something.
+    /// Marks the fresh chunks of a page as free, so that the page's bytes alone show which chunks are in use.
     pub fn blank_fresh(&mut self, id: PageId) {
         let page = self.own(id);
-        assert!(page.used() <= page.fresh(), "a page that is being taken over is left alone");
+        assert!(page.used() <= page.fresh(), "a page that is being restored is unchanged");
         for slot in page.fresh()..self.chunks_per_page {
             // SAFETY: it was never handed out.
             unsafe { self.blank(id, slot, false) };
         }
     }
 
-    /// Lets a chunk read as free; `is_listed`: it may be handed out again.
+    /// Marks a chunk as free. With `is_listed` it goes on the free list.
     ///
     /// # Safety
     ///
@@ -239,10 +234,9 @@ impl ClassToken {
         self.header_at(id, slot).state().store(State::FREE);
     }
 
-    /// The header of a chunk of a page of this class.
     fn header_at(&self, id: PageId, slot: u32) -> Header<'_> {
         assert!(slot < self.chunks_per_page, "a page has no more chunks");
-        // SAFETY: a chunk of this page starts here: the page is the class's, whose lock is held.
+        // SAFETY: a chunk of this page starts here: the class owns the page, and its lock is held.
         unsafe { self.memory.arena.header_of(self.chunk_at(id, slot)) }
     }
 
@@ -250,7 +244,7 @@ impl ClassToken {
         self.header_at(id, slot).state().load().kind()
     }
 
-    /// Panics with the invariant's name if a page breaks one. Returns its chunks in use and its free ones.
+    /// Panics with the broken invariant if a page breaks one. Returns the numbers of chunks in use and of free ones.
     pub fn check_page(&self, id: PageId) -> (u32, u32) {
         let page = self.own(id);
         let is_used = |slot: &u32| self.kind_at(id, *slot) != Kind::Free;
@@ -268,12 +262,11 @@ impl ClassToken {
         (used, listed + self.chunks_per_page - page.fresh())
     }
 
-    /// Takes a page out of service, or back into it.
     pub fn set_draining(&mut self, id: PageId, draining: bool) {
         self.own(id).set_draining(draining);
     }
 
-    /// The slot of a chunk of this class in its page; `None`: none starts here.
+    /// The slot of the chunk at `address` in its page; `None` if no chunk of this class starts there.
     pub fn slot_of(&self, address: ChunkAddress) -> Option<u32> {
         let offset = address.offset();
         if offset >= self.memory.arena.size_bytes()
@@ -285,26 +278,26 @@ impl ClassToken {
         (slot < self.chunks_per_page).then_some(slot)
     }
 
-    /// The header of the chunk of this class at `address`; `None`: no such chunk, or it was never handed out.
+    /// The header of the chunk of this class at `address`; `None` if there is no such chunk or it is fresh.
     fn header(&self, address: ChunkAddress) -> Option<Header<'_>> {
         let slot = self.slot_of(address)?;
         let id = self.memory.page_of(address);
         (slot < self.own(id).fresh()).then(|| self.header_at(id, slot))
     }
 
-    /// What the chunk of this class at `address` holds; `None`: no such chunk, or it was never handed out.
+    /// The state of the chunk of this class at `address`; `None` if there is no such chunk or it is fresh.
     pub fn state_of(&self, address: ChunkAddress) -> Option<State> {
         self.header(address).map(|header| header.state().load())
     }
 
-    /// The state of the chunk of this class at `address`, and how many bytes of value lie in it; `None` as for
-    /// [`ClassToken::state_of`].
+    /// The state of the chunk of this class at `address` and the bytes of value in it; `None` if there is no such chunk
+    /// or it is fresh.
     pub fn contents_of(&self, address: ChunkAddress) -> Option<(State, usize)> {
         self.header(address).map(|header| (header.state().load(), header.len()))
     }
 
-    /// The item at `address`, if it is in a queue of this class. Of the class of chained items, which has no
-    /// chunks, no address is known: its items are reached by its lists.
+    /// The item at `address`, if it is in a queue of this class. The class of chained items has no chunks, so its
+    /// items are found only through its lists.
     pub fn queued(&self, address: ChunkAddress) -> Option<Queued<'_>> {
         let state = self.state_of(address)?;
         let is_queued = state.kind() == Kind::Item && state.queued() && !state.chained();
@@ -313,7 +306,7 @@ impl ClassToken {
         is_queued.then(|| unsafe { Item::new(&self.memory, address) })
     }
 
-    /// A pinned item, if it is in a queue of this class.
+    /// The pinned item, if it is in a queue of this class.
     pub fn queued_pinned(&self, pin: &Pin) -> Option<Queued<'_>> {
         let item = pin.item(&self.memory);
         let here = item.state().queued() && item.queue_class() == self.class;
@@ -321,15 +314,15 @@ impl ClassToken {
         here.then(|| unsafe { Item::new(&self.memory, item.address()) })
     }
 
-    /// Pins the item whose first chunk is the one of this class at `address`; `None`: there is no linked item.
+    /// Pins the linked item whose first chunk is the one of this class at `address`, if there is one.
     pub fn pin_at(&self, address: ChunkAddress) -> Option<Pin> {
         let pinned = self.header(address)?.state().try_pin();
         // SAFETY: the pin was just counted.
         pinned.then(|| unsafe { Pin::new(&self.memory, address) })
     }
 
-    /// Pins the item that the body at `address` belongs to, if it is linked and nobody pins it. No item changes
-    /// its first chunk meanwhile: the mover sees to that, or nobody.
+    /// Pins the item of a body, if it is linked and has no pins. The mover's token ensures that no item changes its
+    /// first chunk meanwhile.
     pub fn pin_head_of(&self, body: ChunkAddress, mover: &MoverToken) -> HeadPin {
         let Some((head, header)) = self.head_of(body, mover) else { return HeadPin::NoBody };
         if header.state().load().pins() > 0 || !header.state().try_pin() {
@@ -339,12 +332,12 @@ impl ClassToken {
         HeadPin::Pinned(unsafe { Pin::new(&self.memory, head) })
     }
 
-    /// The state of the item that the body at `address` belongs to; `None`: no body is there.
+    /// The state of the item of a body; `None` if the chunk holds no body.
     pub fn head_state_of(&self, body: ChunkAddress, mover: &MoverToken) -> Option<State> {
         self.head_of(body, mover).map(|(_, header)| header.state().load())
     }
 
-    /// The first chunk of the item that the body at `address` belongs to; `None`: no body is there.
+    /// The first chunk of the item of a body; `None` if the chunk holds no body.
     fn head_of(
         &self,
         body: ChunkAddress,
@@ -352,35 +345,34 @@ impl ClassToken {
     ) -> Option<(ChunkAddress, Header<'_>)> {
         mover.check(&self.memory);
         let header = self.header(body).filter(|body| body.state().load().kind() == Kind::Body)?;
-        let head = header.prev().expect("a body knows its head");
-        // SAFETY: while a body is in use so is its head: bodies are taken from it under this lock, and no head is
-        // carried to another chunk.
+        let head = header.prev().expect("a body links to its head");
+        // SAFETY: while a body is in use, so is its head: bodies are taken from it under this lock, and without the
+        // mover's token no head moves to another chunk.
         Some((head, unsafe { self.memory.arena.header_of(head) }))
     }
 }
 
 impl Remains {
-    /// Takes the next body, whose class is locked, out of the chain.
+    /// Takes the next body out of the chain. `class` is the class that owns the body's page.
     pub fn take_body(&mut self, class: &mut ClassToken) -> OwnedChunk {
         let memory = class.memory();
         let item = self.item(memory);
         let (at, body) = (item.layout().chain() + 4, item.first_body());
         let body = body.expect("there is a body to take");
         assert_eq!(memory.class_of(body), class.class, "a body is taken under its class");
-        // SAFETY: a chain leads over bodies, which are chunks of this memory.
+        // SAFETY: a chain links bodies, which are chunks of this memory.
         let header = unsafe { memory.arena.header_of(body) };
-        assert_eq!(header.state().load().kind(), Kind::Body, "what a chain leads to is a body");
+        assert_eq!(header.state().load().kind(), Kind::Body, "a chain links bodies");
         assert_eq!(header.prev(), Some(self.address()), "a body belongs to its head");
         let next = body_bytes(header.next());
-        // SAFETY: the head is this value's alone, and the field lies within it.
+        // SAFETY: only this value has access to the head, and the field is within it.
         unsafe { memory.arena.write(self.address(), at, next.len()) }.copy_from_slice(&next);
-        // SAFETY: a chunk of this class. It was its chain's alone, which has just lost it.
+        // SAFETY: a chunk of this class. Only its chain led to it, and no longer does.
         unsafe { OwnedChunk::reclaim(memory, body) }
     }
 }
 
-/// The token of the mover, which lies inside its lock: items change their first chunks, and chains their bodies,
-/// with it alone.
+/// The token of the mover, inside the mover's lock. Only its holder may move items and bodies to other chunks.
 #[derive(Debug)]
 pub struct MoverToken {
     memory: u32,
@@ -392,13 +384,12 @@ impl MoverToken {
     }
 }
 
-/// What became of a try to pin the item that a body belongs to.
+/// The result of pinning the item of a body.
 #[derive(Debug)]
 pub enum HeadPin {
-    /// It is pinned.
     Pinned(Pin),
-    /// Somebody else holds it, or it is being written.
+    /// The item has another pin, or it is not published.
     Held,
-    /// The chunk is no body any more.
+    /// The chunk no longer holds a body.
     NoBody,
 }

@@ -1,15 +1,16 @@
-//! Handles of items that others may hold, too, and the pins that keep items beyond a lock: what of an item may be read follows from how it was come by.
+//! Handles of shared items, and the pins that keep items after a lock is released. The way in which a handle was
+//! obtained decides which parts of the item it may read:
 //!
 //! | handle | made by | reads | because |
 //! |---|---|---|---|
 //! | [`Linked`] | a locked stripe's table | everything | value, expiry and rank are written with the stripe locked exclusively |
-//! | [`Queued`] | a locked class: its lists, or an address that is checked | all but the value | expiry and rank are written under stripe and class |
-//! | [`HeldValue`] | a [`ValuePin`](super::ValuePin), taken under the stripe | all but expiry and rank | a value is written only where nobody but the writer pins it |
-//! | [`Held`] | a [`Pin`](super::Pin), taken wherever | what never changes | a pin keeps the chunk |
+//! | [`Queued`] | a locked class: its lists, or a checked address | all but the value | expiry and rank are written under stripe and class |
+//! | [`HeldValue`] | a [`ValuePin`](super::ValuePin), taken under the stripe | all but expiry and rank | a value is written only while nobody but the writer pins it |
+//! | [`Held`] | any other [`Pin`](super::Pin) | the constant parts | a pin keeps the chunk |
 //!
-//! What never changes while an item is published: key, client flags, cost, the length of the whole value.
-//! CAS value, time and marks are atomics, which every handle reads and writes; what they mean is protected by the
-//! locks that `arena.rs` and `state.rs` name.
+//! The constant parts of a published item are key, client flags, cost and the length of the whole value.
+//! CAS value, time and marks are atomics, which every handle reads and writes; the locks that `arena.rs` and `state.rs`
+//! name protect what they mean.
 
 use super::arena::Header;
 use super::memory::Memory;
@@ -20,15 +21,14 @@ use crate::layout::{
 use slabwise_base::{ClassId, Cost, Expiry, Ticks};
 use std::marker::PhantomData;
 
-/// What stands there in an item of unknown cost: the code of no cost.
+/// The stored cost of an item of unknown cost: a code that no cost has.
 pub(super) const UNKNOWN_COST: u16 = u16::MAX;
 
 pub(super) const FIRST_BODY_SIZE_BYTES: usize = 5;
 
 const _: () = assert!(CHUNK_ALIGN_BYTES == 8);
 
-/// A hold on an item, counted in its state word: the chunk is not freed, and what never changes of it stays
-/// readable.
+/// A pin on an item, counted in its state word: the chunk is not freed, and the item's constant parts stay readable.
 #[must_use = "a pin must be dropped by Memory::unpin, or its item is never freed"]
 #[derive(Debug, PartialEq, Eq)]
 pub struct Pin {
@@ -36,7 +36,7 @@ pub struct Pin {
     memory: u32,
 }
 
-/// A pin that was taken under the item's stripe: it keeps the value still, too.
+/// A pin that was taken under the item's stripe. It also keeps the value unchanged.
 #[must_use = "a pin must be dropped by Memory::unpin, or its item is never freed"]
 #[derive(Debug, PartialEq, Eq)]
 pub struct ValuePin {
@@ -47,13 +47,13 @@ mod sealed {
     pub trait Right {}
 }
 
-/// How a handle was come by.
+/// The way in which a handle was obtained, and so what it may read.
 pub trait Right: sealed::Right {}
 
-/// A right to read expiry and rank.
+/// Handles that may read expiry and rank.
 pub trait ReadsMeta: Right {}
 
-/// A right to read the value.
+/// Handles that may read the value.
 pub trait ReadsValue: Right {}
 
 macro_rules! rights {
@@ -68,19 +68,19 @@ macro_rules! rights {
 }
 
 rights! {
-    /// The table of a locked stripe leads to the item.
+    /// The item is in the table of a locked stripe.
     InTable: ReadsMeta ReadsValue;
     /// The item is in a queue of a locked class.
     InQueue: ReadsMeta;
-    /// The item is its holder's alone: it is being written, has just entered its table, or has ended.
-    InHand: ReadsMeta ReadsValue;
+    /// The holder has exclusive access: the item is being written, has just entered its table, or is unlinked.
+    Exclusive: ReadsMeta ReadsValue;
     /// A pin keeps the item.
     UnderPin: ;
     /// A pin that was taken under the item's stripe keeps it.
     UnderValuePin: ReadsValue;
 }
 
-/// An item that is published, for as long as `'t`; see the module's table.
+/// A handle of an item, valid for `'t`; see the module's table.
 #[derive(Debug)]
 pub struct Item<'t, R> {
     memory: &'t Memory,
@@ -88,7 +88,7 @@ pub struct Item<'t, R> {
     right: PhantomData<R>,
 }
 
-/// An item that a locked stripe's table leads to.
+/// An item in the table of a locked stripe.
 pub type Linked<'t> = Item<'t, InTable>;
 /// An item in a queue of a locked class.
 pub type Queued<'t> = Item<'t, InQueue>;
@@ -123,8 +123,6 @@ impl<'t, R: Right> Item<'t, R> {
         unsafe { self.memory.arena.header_of(self.address) }
     }
 
-    /// Bytes of the item.
-    ///
     /// # Safety
     ///
     /// They are bytes of the item that never change, or that `R` lets its holder read.
@@ -169,7 +167,7 @@ impl<'t, R: Right> Item<'t, R> {
         word(unsafe { self.bytes(HEADER_SIZE_BYTES, 4) })
     }
 
-    /// What it costs to recompute, if that is known.
+    /// The cost of recomputing the item, if known.
     #[inline]
     pub fn cost(self) -> Option<Cost> {
         let state = self.state();
@@ -178,11 +176,11 @@ impl<'t, R: Right> Item<'t, R> {
         }
         // SAFETY: a cost never changes.
         let bytes = unsafe { self.bytes(state.layout().cost(), COST_SIZE_BYTES) };
-        let bits = u16::from_le_bytes(bytes.try_into().expect("two bytes were asked for"));
+        let bits = u16::from_le_bytes(bytes.try_into().expect("a cost has two bytes"));
         (bits != UNKNOWN_COST).then(|| Cost::from_bits(bits))
     }
 
-    /// Bytes of the whole value.
+    /// The length of the whole value.
     #[inline]
     pub fn value_len(self) -> usize {
         let state = self.state();
@@ -193,7 +191,7 @@ impl<'t, R: Right> Item<'t, R> {
         word(unsafe { self.bytes(state.layout().chain(), 4) }) as usize
     }
 
-    /// Bytes that it takes, as classes, limits and stats count them.
+    /// The size of the item, as classes, limits and statistics count it.
     #[inline]
     pub fn counted_size_bytes(self) -> u64 {
         let state = self.state();
@@ -206,13 +204,13 @@ impl<'t, R: Right> Item<'t, R> {
         self.memory.class_of(self.address)
     }
 
-    /// The class in whose queue it may be: its chunk's, or [`CHAINED`](crate::layout::CHAINED).
+    /// The class whose queues may hold the item: its chunk's, or [`CHAINED`](crate::layout::CHAINED).
     #[inline]
     pub fn queue_class(self) -> ClassId {
         self.memory.queue_class(self.address, self.state().chained())
     }
 
-    /// The CAS value. Acquire: who sees one that a client chose sees that noted in the state.
+    /// The CAS value. Acquire: a reader of a client-supplied value also sees the mark for it in the state word.
     #[inline]
     pub fn cas(self) -> u64 {
         self.header().cas()
@@ -227,19 +225,18 @@ impl<'t, R: Right> Item<'t, R> {
         self.header().time()
     }
 
-    /// Sets the time of the last access; writes only a change.
     #[inline]
     pub fn set_time(self, time: Ticks) {
         self.header().set_time(time);
     }
 
-    /// What is noted of its use in its state word; anybody may set it.
+    /// The marks of the item's use in its state word. Any holder may set them.
     #[inline]
     pub fn marks(self) -> &'t StateWord {
         self.header().state()
     }
 
-    /// Pins it; `None`: it is not linked any more, or too many pin it.
+    /// Pins the item; `None` if it is no longer linked or has too many pins.
     pub fn pin_key(self) -> Option<Pin> {
         let pinned = self.header().state().try_pin();
         // SAFETY: the pin was just counted.
@@ -251,13 +248,13 @@ impl<'t, R: Right> Item<'t, R> {
         self.state().pins() == 0
     }
 
-    /// Asks for its first cache lines: header, key, and where most values begin.
+    /// Prefetches header, key, and the start of most values.
     #[inline]
     pub fn prefetch(self) {
         self.memory.prefetch_item(self.address);
     }
 
-    /// Asks for the cache lines of its neighbours in its queue, which taking it out will write.
+    /// Prefetches the item's neighbours in its queue, which its removal will write.
     #[inline]
     pub fn prefetch_neighbours(self) {
         self.memory.arena.prefetch_neighbours(self.header());
@@ -265,7 +262,7 @@ impl<'t, R: Right> Item<'t, R> {
 }
 
 impl<'t, R: ReadsMeta> Item<'t, R> {
-    /// A handle that reads no value.
+    /// The handle without access to the value.
     #[inline]
     pub fn without_value(self) -> Queued<'t> {
         // SAFETY: for 't nobody writes expiry and rank, as `R` says.
@@ -282,7 +279,7 @@ impl<'t, R: ReadsMeta> Item<'t, R> {
         Expiry::from_bits(word(unsafe { self.bytes(state.layout().expiry(), 4) }))
     }
 
-    /// Its rank in its class; 0 of an item that stores none.
+    /// The rank of the item in its class; 0 if it stores none.
     #[inline]
     pub fn rank(self) -> u32 {
         let state = self.state();
@@ -293,7 +290,6 @@ impl<'t, R: ReadsMeta> Item<'t, R> {
         word(unsafe { self.bytes(state.layout().rank(), 4) })
     }
 
-    /// What a client said of it.
     pub fn meta(self) -> ItemMeta {
         let (client_flags, expiry, cost) = (self.client_flags(), self.expiry(), self.cost());
         ItemMeta { client_flags, expiry, cost }
@@ -314,37 +310,37 @@ impl<'t, R: ReadsValue> Item<'t, R> {
 
     pub(super) fn bodies(self) -> impl Iterator<Item = ChunkAddress> + use<'t, R> {
         let memory = self.memory;
-        // SAFETY: a chain leads over bodies, which are chunks of this memory as long as the chain stands.
+        // SAFETY: a chain links bodies, which are chunks of this memory as long as the chain exists.
         let next = move |&body: &ChunkAddress| unsafe { memory.arena.header_of(body) }.next();
         std::iter::successors(self.first_body(), next)
     }
 
-    /// The part of the value that lies in the first chunk: all of it, unless the item is chained.
+    /// The part of the value in the first chunk: all of it, unless the item is chained.
     #[inline]
     pub fn value_in_first_chunk(self) -> &'t [u8] {
         // SAFETY: `R` reads values.
         unsafe { self.bytes(self.layout().value(), self.header().len()) }
     }
 
-    /// Panics with the invariant's name if the item's bodies are not its own, or do not make its value.
+    /// Panics with the broken invariant if the item's bodies belong to another item or do not add up to its value.
     pub fn check_chain(self) {
         let mut len = self.header().len();
         for body in self.bodies() {
-            // SAFETY: a chain leads over bodies, which are chunks of this memory as long as the chain stands.
+            // SAFETY: a chain links bodies, which are chunks of this memory as long as the chain exists.
             let header = unsafe { self.memory.arena.header_of(body) };
-            assert_eq!(header.state().load().kind(), Kind::Body, "a chain leads over bodies");
-            assert_eq!(header.prev(), Some(self.address), "a body knows its item");
+            assert_eq!(header.state().load().kind(), Kind::Body, "a chain links bodies");
+            assert_eq!(header.prev(), Some(self.address), "a body links to its item");
             len += header.len();
         }
-        assert_eq!(len, self.value_len(), "the parts make the value");
+        assert_eq!(len, self.value_len(), "the parts add up to the value");
     }
 
-    /// The value in order: in one slice, or in several if it is chained.
+    /// The value in order: one slice, or several if the item is chained.
     pub fn value(self) -> impl Iterator<Item = &'t [u8]> + use<'t, R> {
         let memory = self.memory;
         let whole = (!self.state().chained()).then(|| self.value_in_first_chunk());
         let part = move |body: ChunkAddress| {
-            // SAFETY: a body is a chunk of this memory as long as the chain stands.
+            // SAFETY: a body is a chunk of this memory as long as the chain exists.
             let len = unsafe { memory.arena.header_of(body) }.len();
             // SAFETY: within the body, whose part of the value nobody writes for 't: `R` reads values.
             unsafe { memory.arena.read(body, HEADER_SIZE_BYTES, len) }
@@ -352,18 +348,16 @@ impl<'t, R: ReadsValue> Item<'t, R> {
         whole.into_iter().chain(self.bodies().map(part))
     }
 
-    /// Pins it, value and all; `None`: too many pin it. Only under the stripe a pin keeps the value, and a pin
-    /// that was taken under it goes on to do so.
+    /// Pins the item and its value; `None` if it has too many pins. The pin keeps the value also after the stripe is
+    /// unlocked.
     pub fn pin(self) -> Option<ValuePin> {
-        // Nobody writes the value now, as `R` says, and nobody begins to while it is pinned: who writes a value holds
+        // Nobody writes the value now, as `R` says, and nobody begins to while it is pinned: a writer of a value holds
         // the stripe exclusively, and has seen no pin but its own.
         self.pin_key().map(|pin| ValuePin { pin })
     }
 }
 
 impl Pin {
-    /// A pin on the item at `address`.
-    ///
     /// # Safety
     ///
     /// A pin was counted in the state word of the item at `address`, for this value alone.
@@ -376,16 +370,15 @@ impl Pin {
         self.address
     }
 
-    /// Refuses another memory than its own.
     #[inline]
     fn check(&self, memory: &Memory) {
-        assert_eq!(self.memory, memory.number, "a pin is used with the memory that it is of");
+        assert_eq!(self.memory, memory.number, "a pin is used with its own memory");
     }
 
     #[inline]
     pub fn item<'p>(&'p self, memory: &'p Memory) -> Held<'p> {
         self.check(memory);
-        // SAFETY: the pin keeps the chunk, and with it what never changes.
+        // SAFETY: the pin keeps the chunk, and with it the constant parts.
         unsafe { Item::new(memory, self.address) }
     }
 }
@@ -406,7 +399,7 @@ impl From<ValuePin> for Pin {
 }
 
 pub(super) fn word(bytes: &[u8]) -> u32 {
-    u32::from_le_bytes(bytes.try_into().expect("four bytes were asked for"))
+    u32::from_le_bytes(bytes.try_into().expect("a word has four bytes"))
 }
 
 pub(super) fn body_address(bytes: &[u8]) -> Option<ChunkAddress> {
@@ -415,7 +408,6 @@ pub(super) fn body_address(bytes: &[u8]) -> Option<ChunkAddress> {
     ChunkAddress::from_bits(u64::from_le_bytes(bits))
 }
 
-/// The inverse of [`body_address`].
 pub(super) fn body_bytes(address: Option<ChunkAddress>) -> [u8; FIRST_BODY_SIZE_BYTES] {
     let bytes = ChunkAddress::to_bits(address).to_le_bytes();
     std::array::from_fn(|at| bytes[at])

@@ -1,11 +1,11 @@
-//! A list of items through the items themselves, under the lock of their class.
+//! An intrusive doubly linked list of items, under the lock of their class.
 //!
-//! Invariants: a list holds items of one class, the one whose token it was first changed with; an item whose state
-//! says that it is queued is linked in exactly one list of its class, or, between [`List::take`] and its return,
-//! leads to itself; `count` items, of `bytes` in all, are linked from head to tail, and back the same way.
+//! Invariants: a list holds items of one class, the one whose token first changed it; an item whose state is queued is
+//! in exactly one list of its class, or, while an [`Unqueued`] holds it, its links lead to itself; `count` items of
+//! `bytes` in all are linked from head to tail and back.
 //!
-//! An item leaves a list by the list that it is in. Taken out of another one of the class it is not noticed, but
-//! harms only the counts: at an end of a list, where it would, it is refused.
+//! An item must be removed from the list that it is in. Removal from another list of the class only makes the counts
+//! wrong, except at an end of a list, where it panics.
 
 use super::arena::Header;
 use super::chunk::Remains;
@@ -17,16 +17,15 @@ use super::stripe::{Entered, Entry, Removed};
 use crate::layout::ChunkAddress;
 use slabwise_base::Ticks;
 
-/// How far from either end the place of an item is sought by its age.
-const LOOKS_MAX: usize = 8;
+/// The most items from either end that are compared to find the place of an item by its age.
+const COMPARISONS_MAX: usize = 8;
 
-/// The refusal of an item of another list of the class.
-const NOT_HERE: &str = "an item is taken out of the list that it is in";
+const NOT_HERE: &str = "an item is removed from the list that it is in";
 
 /// A doubly linked list of items, newest at the head.
 #[derive(Debug, Default)]
 pub struct List {
-    /// The number of its class's token; 0 before its first change.
+    /// The number of the class's token; 0 before the first change.
     class: u64,
     head: Option<ChunkAddress>,
     tail: Option<ChunkAddress>,
@@ -34,9 +33,8 @@ pub struct List {
     bytes: u64,
 }
 
-/// An item on its way from one list to another, or back. It borrows its class's token, so that nothing else is done
-/// with the class meanwhile.
-#[must_use = "an item that was taken out of a list is to be put into another"]
+/// An item that is being moved between lists. It borrows the class's token, so that the class cannot change meanwhile.
+#[must_use = "an item that was removed from a list must be put into another"]
 pub struct Unqueued<'c> {
     class: &'c mut ClassToken,
     address: ChunkAddress,
@@ -45,12 +43,12 @@ pub struct Unqueued<'c> {
 impl List {
     pub const EMPTY: List = List { class: 0, head: None, tail: None, count: 0, bytes: 0 };
 
-    /// A list of items that are linked already.
+    /// A list of items that are already linked.
     ///
     /// # Safety
     ///
-    /// From head to tail, and back, `count` items of this class are linked, which say that they are queued and are
-    /// in no other list.
+    /// From head to tail, and back, `count` items of this class are linked, whose states are queued and which are in
+    /// no other list.
     pub(super) unsafe fn linked(
         class: &ClassToken,
         (head, tail): (Option<ChunkAddress>, Option<ChunkAddress>),
@@ -64,26 +62,23 @@ impl List {
         self.count
     }
 
-    /// Counted bytes of the items in the list.
+    /// The counted bytes of the items in the list.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Where the item is that leaves next.
     pub fn tail_address(&self) -> Option<ChunkAddress> {
         self.tail
     }
 
-    /// The item that leaves next.
     #[inline]
     pub fn tail<'c>(&self, class: &'c ClassToken) -> Option<Queued<'c>> {
         let tail = self.tail?;
         self.check_class(class);
-        // SAFETY: what a list leads to is queued in its class, whose lock is held as long as the token is borrowed.
+        // SAFETY: an item of a list is queued in its class, whose lock is held as long as the token is borrowed.
         Some(unsafe { Item::new(class.memory(), tail) })
     }
 
-    /// Every item from the tail to the head.
     pub fn iter_from_tail<'c>(&self, class: &'c ClassToken) -> impl Iterator<Item = Queued<'c>> {
         // SAFETY: as for the tail; the lists of a class change only with its token borrowed exclusively.
         let queued = |at| unsafe { Item::new(class.memory(), at) };
@@ -91,7 +86,7 @@ impl List {
         std::iter::successors(self.tail(class), next)
     }
 
-    /// Queues an item that has just entered its table, as the newest.
+    /// Queues an item that has just entered its table at the head.
     #[inline]
     pub fn push_head(
         &mut self,
@@ -101,13 +96,13 @@ impl List {
         size_bytes: u64,
     ) {
         self.admit(class, &item);
-        // SAFETY: it was just seen to be of this class, and is in no list.
+        // SAFETY: it was just checked to be of this class, and is in no list.
         unsafe { self.link_head(class.memory(), item.address(), size_bytes) };
         item.item().header().state().publish(queue);
     }
 
-    /// Queues an item that has just entered its table where its age belongs, near the tail or near the head: what
-    /// belongs farther from both counts as newer.
+    /// Queues an item that has just entered its table at the place of its age, if this is near the tail or the head.
+    /// Otherwise it places the item near the head, as if it were newer.
     pub fn insert_by_age(
         &mut self,
         class: &mut ClassToken,
@@ -117,14 +112,14 @@ impl List {
     ) {
         self.admit(class, &item);
         let (prev, next) = self.place_by_age(class.memory(), item.item().time());
-        // SAFETY: it was just seen to be of this class, and is in no list; the others are neighbours in this one.
+        // SAFETY: it was just checked to be of this class, and is in no list; the others are neighbours in this one.
         unsafe { self.link_between(class.memory(), item.address(), prev, next) };
         item.item().header().state().publish(queue);
         self.count_in(size_bytes);
     }
 
-    /// Queues a copy in the place of the item that it stands for by now, which is unlinked; both are of one size.
-    /// `Some`: nobody pins the old one (LAST-HOLDER).
+    /// Queues a copy in the place of the item that it has replaced, and unlinks the old item. Both have the same size.
+    /// Returns the remains of the old item if nobody pins it (LAST-HOLDER).
     pub fn take_place(
         &mut self,
         class: &mut ClassToken,
@@ -143,11 +138,12 @@ impl List {
         // SAFETY: the neighbours of an item of a list are in it, too.
         unsafe { self.link_between(memory, new.address(), prev, next) };
         new.item().header().state().publish(state.queue());
-        // SAFETY: the list leads to the copy instead.
+        // SAFETY: the list links the copy instead.
         unsafe { old.unlink_unqueued(memory) }
     }
 
-    /// Takes the last item out, of as many bytes as it came in with, to put it into another list or back.
+    /// Removes the item at the tail, to put it into another list or back. `size_bytes` must be the value at which the
+    /// item entered the list.
     #[inline]
     pub fn take_tail<'c>(
         &mut self,
@@ -155,11 +151,11 @@ impl List {
         size_bytes: u64,
     ) -> Option<Unqueued<'c>> {
         self.check_class(class);
-        // SAFETY: what a list leads to is queued in its class.
+        // SAFETY: an item of a list is queued in its class.
         Some(unsafe { self.take_unchecked(class, self.tail?, size_bytes) })
     }
 
-    /// Takes the item that a stripe's entry leads to out, to put it into another list or back.
+    /// Removes the item of a stripe's entry, to put it into another list or back.
     pub fn take_entry<'c>(
         &mut self,
         class: &'c mut ClassToken,
@@ -170,7 +166,7 @@ impl List {
         assert!(std::ptr::eq(item.memory(), class.memory()), "an item is queued in its own memory");
         let here = item.state().queued() && item.queue_class() == class.class();
         self.check_class(class);
-        assert!(here, "an item is taken out of a list of its class");
+        assert!(here, "an item is removed from a list of its class");
         // SAFETY: the item is queued in this class.
         unsafe { self.take_unchecked(class, item.address(), size_bytes) }
     }
@@ -189,24 +185,24 @@ impl List {
         unsafe { self.unlink_node(class.memory(), address, size_bytes) };
         // SAFETY: a queued item is in a chunk of its class's memory.
         let header = unsafe { header(class.memory(), address) };
-        // Should it never come back, taking it out again must lead nowhere else.
+        // If the item never enters a list again, a second removal must not change other items.
         header.set_prev(Some(address));
         header.set_next(Some(address));
         Unqueued { class, address }
     }
 
-    /// Takes the last item out and pins it, so that it can be removed without this lock.
+    /// Removes the item at the tail and pins it, so that it can be evicted without this lock.
     #[inline]
     pub fn detach_tail(&mut self, class: &mut ClassToken, size_bytes: u64) -> Option<Pin> {
         self.check_class(class);
-        // SAFETY: what a list leads to is queued in its class.
+        // SAFETY: an item of a list is queued in its class.
         Some(unsafe { self.detach_unchecked(class, self.tail?, size_bytes) })
     }
 
-    /// Takes a pinned item out and pins it once more.
+    /// Removes a pinned item and adds a second pin.
     pub fn detach_pinned(&mut self, class: &mut ClassToken, pin: &Pin, size_bytes: u64) -> Pin {
         self.check_class(class);
-        assert!(class.queued_pinned(pin).is_some(), "an item is taken out of a list of its class");
+        assert!(class.queued_pinned(pin).is_some(), "an item is removed from a list of its class");
         // SAFETY: the item is queued in this class.
         unsafe { self.detach_unchecked(class, pin.address(), size_bytes) }
     }
@@ -229,7 +225,7 @@ impl List {
         unsafe { Pin::new(class.memory(), address) }
     }
 
-    /// Takes an item out that has left its table, and ends it. `Some`: nobody pins it (LAST-HOLDER).
+    /// Unlinks an item that has left its table. Returns its remains if nobody pins it (LAST-HOLDER).
     #[inline]
     pub fn unlink(
         &mut self,
@@ -241,11 +237,11 @@ impl List {
         self.check_class(class);
         // SAFETY: the item is queued in this class.
         unsafe { self.unlink_node(class.memory(), item.address(), size_bytes) };
-        // SAFETY: the table leads to it no more, and no list does.
+        // SAFETY: the item is no longer in its table, and in no list.
         unsafe { item.unlink_unqueued(class.memory()) }
     }
 
-    /// Panics with the invariant's name if the links of the list do not lead both ways.
+    /// Panics if the links from head to tail and back differ.
     pub fn check(&self, class: &ClassToken) {
         let mut toward_tail = None;
         for item in self.iter_from_tail(class) {
@@ -255,13 +251,12 @@ impl List {
         assert_eq!(self.head, toward_tail, "a queue ends at its head");
     }
 
-    /// Refuses a token that is not of this list's class.
     #[inline]
     fn check_class(&self, class: &ClassToken) {
         assert_eq!(self.class, class.number(), "a list is used with its own class's token");
     }
 
-    /// The first token that changes a list is that of its class.
+    /// Binds a new list to the class whose token first changes it.
     #[inline]
     fn bind(&mut self, class: &ClassToken) {
         if self.class == 0 {
@@ -270,7 +265,6 @@ impl List {
         self.check_class(class);
     }
 
-    /// Refuses an item of another class.
     #[inline]
     fn admit(&mut self, class: &ClassToken, item: &Entered<'_>) {
         self.bind(class);
@@ -285,20 +279,20 @@ impl List {
         self.bytes += size_bytes;
     }
 
-    /// The neighbours that an item which was last accessed at `time` belongs between, on the head's side first.
+    /// The neighbours, towards the head and towards the tail, between which an item last accessed at `time` belongs.
     fn place_by_age(
         &self,
         memory: &Memory,
         time: Ticks,
     ) -> (Option<ChunkAddress>, Option<ChunkAddress>) {
-        // SAFETY: what a list leads to are chunks of this memory.
+        // SAFETY: the items of a list are in chunks of this memory.
         let of = |address: ChunkAddress| unsafe { header(memory, address) };
         let is_newer = |other: &ChunkAddress| of(*other).time().is_after(time);
         let from_tail = std::iter::successors(self.tail, |&at| of(at).prev());
-        if let Some(newer) = from_tail.take(LOOKS_MAX).find(is_newer) {
+        if let Some(newer) = from_tail.take(COMPARISONS_MAX).find(is_newer) {
             return (Some(newer), of(newer).next());
         }
-        let from_head = std::iter::successors(self.head, |&at| of(at).next()).take(LOOKS_MAX);
+        let from_head = std::iter::successors(self.head, |&at| of(at).next()).take(COMPARISONS_MAX);
         let mut behind = None;
         for other in from_head {
             behind = Some(other);
@@ -322,7 +316,7 @@ impl List {
     /// # Safety
     ///
     /// The item is of this list's class, and in no list; the others are neighbours in this one, or an end and
-    /// nothing, or neighbours of an item that this one takes the place of.
+    /// `None`, or neighbours of an item whose place this one takes.
     #[inline]
     unsafe fn link_between(
         &mut self,
@@ -345,7 +339,7 @@ impl List {
         }
     }
 
-    /// Refuses an item at an end of another list.
+    /// Panics for an item at an end of another list.
     ///
     /// # Safety
     ///
@@ -361,7 +355,7 @@ impl List {
 
     /// # Safety
     ///
-    /// The item is in a list of this class, or leads to itself.
+    /// The item is in a list of this class, or its links lead to itself.
     #[inline]
     unsafe fn unlink_node(&mut self, memory: &Memory, address: ChunkAddress, size_bytes: u64) {
         // SAFETY: all are chunks of this memory.
@@ -379,7 +373,7 @@ impl List {
             None => {
                 assert_eq!(self.tail, Some(address), "{NOT_HERE}");
                 self.tail = prev;
-                // The next to leave writes to the one before it.
+                // The next removal from the tail writes to this item's neighbours.
                 if let Some(tail) = prev {
                     memory.arena.prefetch_neighbours(of(tail));
                 }
@@ -391,7 +385,7 @@ impl List {
 }
 
 impl Unqueued<'_> {
-    /// Puts it at the head of a list of its class. A change of queue forgets the hits that earned it.
+    /// Puts the item at the head of a list of its class and clears its active mark.
     #[inline]
     pub fn push_head(self, list: &mut List, queue: QueueKind, size_bytes: u64) {
         list.bind(self.class);

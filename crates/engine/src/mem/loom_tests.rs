@@ -1,5 +1,5 @@
-//! Every interleaving of two threads over one item, up to a bound of preemptions: loom reports any access to the
-//! same bytes that the locks and pins do not order.
+//! All interleavings of two threads on one item, up to a bound of preemptions. loom reports accesses to the same bytes
+//! that locks and pins do not order.
 
 use super::arena::Arena;
 use super::chunk::{NewItem, Remains, ValueShape};
@@ -17,13 +17,13 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 const FIELDS: ItemFields = ItemFields { flags: false, expiry: true, cost: false, rank: true };
 
-/// What a lock of a class protects here.
+/// The data that a class's lock protects.
 struct Class {
     token: ClassToken,
     queue: List,
 }
 
-/// A stripe and two classes; chunks of 512 bytes, and of 1024 for bodies.
+/// A cache of one stripe with chunks of 512 bytes, and of 1024 bytes for bodies.
 struct Cache {
     memory: Arc<Memory>,
     stripe: Mutex<Stripe>,
@@ -116,7 +116,7 @@ impl Cache {
         }
     }
 
-    /// Pins the value, and reads it when the stripe is free again.
+    /// Pins the value, and reads it after the stripe is unlocked.
     fn read(&self) -> Option<Vec<u8>> {
         let pin = Entry::find(lock(&self.stripe), 0, b"k").ok()?.item().pin()?;
         let value = pin.item(&self.memory).value().flatten().copied().collect();
@@ -130,7 +130,7 @@ impl Cache {
     }
 }
 
-/// Runs two threads in every order.
+/// Runs two threads in all interleavings.
 fn explore(
     prepare: impl Fn(&Cache) + Send + Sync + 'static,
     one: fn(&Cache),
@@ -153,7 +153,7 @@ fn explore(
         thread.join().expect("it ends");
         check(&cache);
     });
-    assert!(runs.load(Relaxed) > 1, "nothing was explored");
+    assert!(runs.load(Relaxed) > 1, "loom explored only one interleaving");
 }
 
 fn prepared(cache: &Cache) {
@@ -161,7 +161,7 @@ fn prepared(cache: &Cache) {
 }
 
 #[test]
-fn loom_a_pinned_value_is_whole_while_its_key_is_stored_anew_and_its_chunk_used_again() {
+fn loom_a_pinned_value_is_consistent_during_stores_of_its_key() {
     explore(
         prepared,
         |cache| {
@@ -177,7 +177,7 @@ fn loom_a_pinned_value_is_whole_while_its_key_is_stored_anew_and_its_chunk_used_
 }
 
 #[test]
-fn loom_a_value_is_overwritten_while_nobody_reads_it() {
+fn loom_a_value_is_overwritten_only_without_readers() {
     explore(
         prepared,
         |cache| {
@@ -195,7 +195,7 @@ fn loom_a_value_is_overwritten_while_nobody_reads_it() {
 }
 
 #[test]
-fn loom_expiry_and_rank_are_read_under_the_class_while_the_stripe_s_holder_writes_them() {
+fn loom_expiry_and_rank_are_read_consistently_under_the_class_lock() {
     explore(
         prepared,
         |cache| {
@@ -215,7 +215,7 @@ fn loom_expiry_and_rank_are_read_under_the_class_while_the_stripe_s_holder_write
 }
 
 #[test]
-fn loom_an_eviction_meets_a_delete_and_a_new_item_in_the_chunk() {
+fn loom_an_eviction_races_with_a_delete_and_a_reuse() {
     explore(
         prepared,
         |cache| {
@@ -255,7 +255,7 @@ fn chained(cache: &Cache) {
     queue.push_head(token, entry.entered(), QueueKind::Hot, 1);
 }
 
-/// Carries the body to another chunk, if nobody else holds the item.
+/// Moves the body to another chunk, if the item has no pins.
 fn carry_body(cache: &Cache) {
     let mut mover = lock(&cache.mover);
     let body = ChunkAddress::from_offset(4096);
@@ -274,7 +274,7 @@ fn carry_body(cache: &Cache) {
 }
 
 #[test]
-fn loom_a_body_is_carried_while_its_item_is_read() {
+fn loom_a_body_moves_while_its_item_is_read() {
     explore(
         chained,
         carry_body,
@@ -284,6 +284,6 @@ fn loom_a_body_is_carried_while_its_item_is_read() {
 }
 
 #[test]
-fn loom_a_body_is_carried_while_its_item_ends() {
+fn loom_a_body_moves_while_its_item_is_deleted() {
     explore(chained, carry_body, Cache::delete, |cache| assert_eq!(cache.used(), 0));
 }

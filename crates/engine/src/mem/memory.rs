@@ -1,19 +1,19 @@
-//! Arena and page entries: the bytes of the cache, who owns each page, and which of its chunks are free.
+//! The arena and the page entries: each entry records the class that owns the page, and the page's free chunks.
 //!
 //! ```text
-//!           take                     drain                    last chunk leaves
+//!           take                     drain                    last chunk is freed
 //!   FREE ----------> OWNED(class) ---------> DRAINING(class) ------------------> FREE
 //!    ^                     ^                     |
 //!    '--- (pool) ---       '------- abort -------'
 //! ```
 //!
-//! Invariants: `free + owned + draining == allocated` over pages; `used + free == chunks` in each page, where
-//! free chunks are those on its list and those never handed out (at or above `fresh`); an owned page
+//! Invariants: `free + owned + draining == allocated` over pages; `used + free == chunks` in each page, where the
+//! free chunks are those on the free list and the fresh ones (never handed out, at or above `fresh`); an owned page
 //! is on its class's list of partial pages exactly if it has a free chunk; a draining page never is.
 //!
-//! A page's entry belongs to the lock of the class that owns it, or to the pool's lock if none does.
-//! `owner` may be read without a lock while a chunk of the page is kept in use: such a page cannot
-//! change hands.
+//! The lock of the class that owns a page protects its entry; if no class owns it, the pool's lock does.
+//! `owner` may be read without a lock while a chunk of the page is kept in use, because the owner of such a page
+//! cannot change.
 
 use super::arena::Arena;
 use crate::layout::{CHAINED, CLASS_NUMBERS, ChunkAddress, ItemFields, SizeModel};
@@ -23,18 +23,18 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Re
 
 const _: () = assert!(ClassId::NUMBERS < u8::MAX as usize);
 
-/// What a page is at the moment.
+/// The state of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageState {
-    /// In the pool.
+    /// The page is in the pool.
     Free,
-    /// Serving its class.
+    /// The page's class allocates chunks from it.
     Owned,
-    /// Being emptied by the mover: it hands out nothing.
+    /// The mover empties the page; no chunks are allocated from it.
     Draining,
 }
 
-/// One page's entry.
+/// The entry of a page.
 #[derive(Debug, Default)]
 pub struct Page {
     /// The number of the class, plus one; 0 for none.
@@ -43,7 +43,7 @@ pub struct Page {
     used: AtomicU32,
     free_head: AtomicU32,
     fresh: AtomicU32,
-    /// Bytes a chunk, as long as a class owns it.
+    /// Valid while a class owns the page.
     chunk_size_bytes: AtomicU32,
     taken_as: AtomicU64,
     prev: AtomicU32,
@@ -55,7 +55,7 @@ impl Page {
         (0..GROUP_PAGES).map(|_| Page::default()).collect()
     }
 
-    /// The class that owns it, draining or not.
+    /// The class that owns the page, draining or not.
     pub fn owner(&self) -> Option<ClassId> {
         self.owner.load(Relaxed).checked_sub(1).map(ClassId)
     }
@@ -68,16 +68,15 @@ impl Page {
         }
     }
 
-    /// Gives it to a class, empty, or back to the pool.
+    /// Gives the empty page to a class, or back to the pool.
     pub(super) fn assign(&self, owner: Option<ClassId>) {
-        assert_eq!(self.used(), 0, "a page changes hands only when it is empty");
+        assert_eq!(self.used(), 0, "a page changes its class only when it is empty");
         self.owner.store(owner.map_or(0, |class| class.0 + 1), Relaxed);
         self.state.store(u8::from(owner.is_some()), Relaxed);
         self.free_head.store(0, Relaxed);
         self.fresh.store(0, Relaxed);
     }
 
-    /// Bytes a chunk, as long as a class owns it.
     pub(super) fn chunk_size_bytes(&self) -> usize {
         self.chunk_size_bytes.load(Relaxed) as usize
     }
@@ -86,7 +85,7 @@ impl Page {
         self.chunk_size_bytes.store(size_bytes as u32, Relaxed);
     }
 
-    /// Marks an owned page as draining, or a draining one as owned again.
+    /// Marks an owned page as draining, or a draining page as owned.
     pub(super) fn set_draining(&self, draining: bool) {
         assert!(self.state() != PageState::Free, "only an owned page drains");
         self.state.store(1 + u8::from(draining), Relaxed);
@@ -109,7 +108,7 @@ impl Page {
         self.free_head.store(slot.map_or(0, |slot| slot + 1), Relaxed);
     }
 
-    /// The first slot that was never handed out since the page was assigned.
+    /// The first slot that was not handed out since the page was assigned.
     pub fn fresh(&self) -> u32 {
         self.fresh.load(Relaxed)
     }
@@ -118,7 +117,7 @@ impl Page {
         self.fresh.store(slot, Relaxed);
     }
 
-    /// How many pages its class had taken before it: the least has been there longest.
+    /// The number of pages that the class had taken before this one. The class's oldest page has the smallest.
     pub fn taken_as(&self) -> u64 {
         self.taken_as.load(Relaxed)
     }
@@ -135,55 +134,52 @@ impl Page {
         cell.store(page.map_or(0, |page| page.0 + 1), Relaxed);
     }
 
-    /// The neighbours in the list of partial pages.
+    /// The next page in the list of partial pages.
     pub fn next(&self) -> Option<PageId> {
         Page::link(&self.next)
     }
 }
 
-/// Entries are made in groups of this many: an arena may reserve far more pages than it ever takes.
+/// The number of entries that are allocated together. An arena may reserve far more pages than it ever uses.
 const GROUP_PAGES: usize = 4096;
 
-/// The bytes of the cache and who owns which page.
+/// The bytes of the cache and the page entries.
 #[derive(Debug)]
 pub struct Memory {
     pub(super) arena: Arena,
-    /// Entries in groups, made when the first page of a group is used.
+    /// A group is allocated when its first page is used.
     page_groups: Vec<OnceLock<Box<[Page]>>>,
     page_shift: u32,
     size_model: SizeModel,
-    /// Of no other memory of this process: what was made for one is refused by the others.
+    /// Unique in this process. The access tokens of one memory are rejected by the others.
     pub(super) number: u32,
-    /// Stripes that were numbered.
     pub(super) stripe_count: AtomicU32,
-    /// Pages that were handed out for the first time.
+    /// The number of pages that were handed out at least once.
     pub(super) pages_begun: AtomicU32,
-    /// Whether the mover's token was handed out.
+    /// True if the mover's token was handed out.
     pub(super) mover_token: AtomicBool,
-    /// Which classes' tokens were handed out.
+    /// True for each class whose token was handed out.
     pub(super) class_tokens: [AtomicBool; CLASS_NUMBERS],
 }
 
 const PAGE_SIZE_BYTES_MIN: usize = 4096;
 
-/// What is fetched of an item ahead: header, key, and where most values begin.
+/// The bytes of an item that are prefetched: header, key, and the start of most values.
 const ITEM_HEAD_BYTES: usize = 128;
 
-/// The memories made so far.
 static MEMORY_COUNT: AtomicU32 = AtomicU32::new(0);
 
 impl Memory {
-    /// Memory over an arena of whole pages.
     pub fn new(arena: Arena, page_size_bytes: usize, size_model: SizeModel) -> Memory {
         assert!(
             page_size_bytes.is_power_of_two(),
-            "page size {page_size_bytes} is no power of two"
+            "page size {page_size_bytes} is not a power of two"
         );
-        // An address has 40 bits, and the number of its page 32.
+        // An address has 40 bits, and a page number 32.
         assert!(page_size_bytes >= PAGE_SIZE_BYTES_MIN, "page size {page_size_bytes} is too small");
         let groups = (arena.size_bytes() / page_size_bytes).div_ceil(GROUP_PAGES);
         let number = MEMORY_COUNT.fetch_add(1, Relaxed);
-        assert!(number < u32::MAX, "memories are numbered");
+        assert!(number < u32::MAX, "too many memories in one process");
         Memory {
             arena,
             page_groups: (0..groups).map(|_| OnceLock::new()).collect(),
@@ -197,7 +193,7 @@ impl Memory {
         }
     }
 
-    /// The class in whose queue the item at `address` may be: its chunk's, or [`CHAINED`].
+    /// The class whose queues may hold the item at `address`: its chunk's, or [`CHAINED`].
     #[inline]
     pub(super) fn queue_class(&self, address: ChunkAddress, chained: bool) -> ClassId {
         if chained { CHAINED } else { self.class_of(address) }
@@ -211,7 +207,6 @@ impl Memory {
         self.arena.size_bytes()
     }
 
-    /// How many pages there is room for.
     pub(super) fn page_count(&self) -> usize {
         self.arena.size_bytes() >> self.page_shift
     }
@@ -222,19 +217,19 @@ impl Memory {
         &group[id.index() % GROUP_PAGES]
     }
 
-    /// Asks for a chunk's first cache lines: header, key, and where most values begin.
+    /// Prefetches header, key, and the start of most values.
     #[inline]
     pub fn prefetch_item(&self, address: ChunkAddress) {
         self.arena.prefetch_chunk(address, ITEM_HEAD_BYTES);
     }
 
-    /// Asks for the cache lines of a chunk's first bytes.
+    /// Prefetches the first `size_bytes` of a chunk.
     #[inline]
     pub fn prefetch_chunk(&self, address: ChunkAddress, size_bytes: usize) {
         self.arena.prefetch_chunk(address, size_bytes);
     }
 
-    /// Takes a page's memory from the system at once, as it will soon be written. It changes nothing.
+    /// Commits a page's memory now, because it will soon be written. The contents do not change.
     pub fn populate(&self, page: PageId) {
         self.arena.populate(page, self.page_size_bytes());
     }
@@ -250,7 +245,7 @@ impl Memory {
         *head = Some(id);
     }
 
-    /// Takes a page out of that list.
+    /// Removes a page from a class's list of partial pages.
     pub fn remove_partial(&self, head: &mut Option<PageId>, id: PageId) {
         let page = self.page(id);
         let (prev, next) = (Page::link(&page.prev), Page::link(&page.next));
@@ -263,7 +258,6 @@ impl Memory {
         }
     }
 
-    /// The page that a chunk lies in.
     #[inline]
     pub fn page_of(&self, address: ChunkAddress) -> PageId {
         PageId((address.offset() >> self.page_shift) as u32)
@@ -277,22 +271,20 @@ impl Memory {
     /// The class of a chunk in use.
     #[inline]
     pub(super) fn class_of(&self, address: ChunkAddress) -> ClassId {
-        self.page_entry(address).owner().expect("a chunk in use lies in a page that a class owns")
+        self.page_entry(address).owner().expect("a chunk in use is in a page that a class owns")
     }
 
-    /// The chunk in a slot of a page.
     pub fn chunk_at(&self, page: PageId, slot: u32, chunk_size_bytes: usize) -> ChunkAddress {
         ChunkAddress::from_offset(
             (page.index() << self.page_shift) + slot as usize * chunk_size_bytes,
         )
     }
 
-    /// The slot that a chunk has in its page.
     pub(super) fn slot_of(&self, address: ChunkAddress, chunk_size_bytes: usize) -> u32 {
         (self.within_page(address) / chunk_size_bytes) as u32
     }
 
-    /// The slot of this size that starts at an address, if one does.
+    /// The slot of a chunk of this size that starts at `address`, if one does.
     pub(super) fn slot_at(&self, address: ChunkAddress, chunk_size_bytes: usize) -> Option<u32> {
         let starts = self.within_page(address).is_multiple_of(chunk_size_bytes);
         starts.then(|| self.slot_of(address, chunk_size_bytes))
@@ -302,7 +294,7 @@ impl Memory {
         address.offset() & (self.page_size_bytes() - 1)
     }
 
-    /// Bytes that count for the choice of a class, the size limit and the stats.
+    /// The size of an item for the choice of its class, the size limit and the statistics.
     pub fn counted_size_bytes(
         &self,
         key_len: usize,

@@ -1,4 +1,4 @@
-//! The state word of a chunk: what it is, who holds it, where it is queued.
+//! The state word of a chunk: its kind, its pins, its queue and the marks and layout of its item.
 //!
 //! ```text
 //!  31      24   23      22       21      20     19     18      17      16    15  13  12   11  10   0
@@ -9,8 +9,8 @@
 //! place: 000 not linked    001 linked, in no queue    1qq linked, in queue qq
 //! ```
 //!
-//! What a chunk holds is not written down but follows: a free chunk's word is 0, every item has a key or,
-//! while its owner is still to write it, a pin; a body has neither, and is chained.
+//! The kind follows from the other fields: a free chunk's word is 0; an item has a key or, before its owner writes
+//! the key, a pin; a body has neither, and is chained.
 //!
 //! The life of a chunk that holds an item:
 //!
@@ -23,26 +23,26 @@
 //!                        '--- drop ---> FREE  <------------------- last unpin ------'
 //! ```
 //!
-//! - Between FREE and anything else, and the place: changed under the lock of the class.
-//! - LAST-HOLDER: the one whose step leaves a chunk with no pins and unlinked frees it, nobody else.
-//!   Both steps are read-modify-writes of this one word, so exactly one of them sees that.
-//! - A pin is taken only on a linked item.
-//! - There is no edge from unlinked back to linked: a store always publishes a new chunk.
+//! - The place, and transitions from and to FREE, change under the lock of the class.
+//! - LAST-HOLDER: the step that leaves a chunk unlinked and without pins, an unlink or an unpin, frees it. Both are
+//!   read-modify-writes of this word, so exactly one of them sees that state.
+//! - Only linked items can be pinned.
+//! - An unlinked item is never linked again: a store always publishes a new chunk.
 
 use crate::layout::{ItemFields, ItemLayout};
 use slabwise_base::sync::{AtomicU32, Ordering};
 
-/// The most pins an item may have at once; who wants one more goes without.
+/// The most pins that an item may have; further pins fail.
 pub const PIN_COUNT_MAX: u32 = 2000;
 
 const PINS_MASK: u32 = 0x7ff;
-/// Pins of an item that is being restored, and the number of its queue: more than anybody can have.
+/// The pins of an item that is being restored, minus the index of its queue. No other item has so many pins.
 const RESTORED_PINS: u32 = PINS_MASK - 3;
 const HAS_RANK: u32 = 1 << 11;
 const HAS_COST: u32 = 1 << 12;
 const PLACE_SHIFT: u32 = 13;
 const PLACE_MASK: u32 = 0b111 << PLACE_SHIFT;
-/// Linked, in no queue: on its way out, or passed over while it is carried.
+/// Linked, in no queue: the item is being removed or moved.
 const LOOSE: u32 = 0b001 << PLACE_SHIFT;
 /// Linked, in the queue that the place's low bits name.
 const QUEUED: u32 = 0b100 << PLACE_SHIFT;
@@ -58,13 +58,14 @@ const STALE: u32 = 1 << 23;
 const KEY_LEN_SHIFT: u32 = 24;
 const KEY_LEN_MASK: u32 = 0xff << KEY_LEN_SHIFT;
 
-/// What an item takes along when it is copied to another chunk.
+/// The marks that a copy of an item keeps.
 const CARRIED: u32 = GIVEN_CAS | FETCHED | CLAIMED | STALE;
 
-const _: () = assert!(PIN_COUNT_MAX < PINS_MASK, "a pin must never carry into the next field");
+const _: () =
+    assert!(PIN_COUNT_MAX < PINS_MASK, "the pin count must not overflow into the next field");
 const _: () = assert!(PIN_COUNT_MAX < RESTORED_PINS, "nobody pins an item that is being restored");
 const _: () = {
-    // The fields tile: no two overlap.
+    // The fields cover all bits, and no two overlap.
     let marks = GIVEN_CAS ^ FETCHED ^ ACTIVE ^ CLAIMED ^ STALE;
     let layout = HAS_FLAGS ^ HAS_EXPIRY ^ HAS_COST ^ HAS_RANK ^ CHAINED;
     let all = PINS_MASK ^ PLACE_MASK ^ KEY_LEN_MASK ^ marks ^ layout;
@@ -72,10 +73,9 @@ const _: () = {
     assert!(QUEUED ^ QUEUE_MASK == PLACE_MASK && LOOSE & QUEUED == 0);
 };
 
-/// What a chunk holds. A page that was never used reads as zeros, and so as free.
+/// The contents of a chunk. An unused page reads as zeros, so its chunks are free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Nothing.
     Free,
     /// An item, or the head of a chained one.
     Item,
@@ -90,18 +90,17 @@ pub enum QueueKind {
     Hot,
     /// Items that were hit more than once.
     Warm,
-    /// Items that leave next.
+    /// Items that are evicted next.
     Cold,
-    /// Items with short lives, which only expiry removes.
+    /// Items with short TTLs, which are not evicted.
     Temp,
 }
 
 impl QueueKind {
-    /// All of them, in memcached's order.
+    /// All queues, in memcached's order.
     pub const ALL: [QueueKind; 4] =
         [QueueKind::Hot, QueueKind::Warm, QueueKind::Cold, QueueKind::Temp];
 
-    /// The queue as an index into per-queue arrays.
     pub fn index(self) -> usize {
         self as usize
     }
@@ -114,11 +113,11 @@ pub struct State(u32);
 impl State {
     pub const FREE: State = State(0);
 
-    /// A chunk in somebody's hand, its item not begun: one pin. It must not read as free, or a mover would
-    /// take it for empty.
-    pub const IN_HAND: State = State(1);
+    /// An allocated chunk whose item is not written yet: one pin. Its word differs from a free chunk's, so that a
+    /// mover does not treat it as empty.
+    pub const UNPUBLISHED: State = State(1);
 
-    /// An item that its owner is still writing: one pin, not linked. Keys are not empty.
+    /// An item that its owner is writing: one pin, not linked. The key must not be empty.
     pub fn new_item(key_len: u8, fields: ItemFields, chained: bool) -> State {
         let bits = [
             (fields.flags, HAS_FLAGS),
@@ -136,31 +135,30 @@ impl State {
         State(CHAINED)
     }
 
-    /// The word of a moved item: everything but the pins and the place of the old chunk.
+    /// The word of a moved item: the old chunk's without its pins and its place, and one pin.
     pub fn moved(self) -> State {
         State((self.0 & !(PINS_MASK | PLACE_MASK)) | 1)
     }
 
-    /// The word of an item that is taken over from another process, until its queue is restored: it counts as
-    /// linked and in no queue, and nobody can pin it.
+    /// The word of an item that is being restored, until its queue is restored: it is linked, in no queue, and cannot
+    /// be pinned.
     pub(super) fn restored(self) -> State {
         let queue = (self.0 & QUEUE_MASK) >> PLACE_SHIFT;
         State((self.0 & !(PINS_MASK | PLACE_MASK)) | LOOSE | (RESTORED_PINS + queue))
     }
 
-    /// The queue that such an item is to be met in.
+    /// The queue of an item that is being restored.
     pub(super) fn restored_queue(self) -> Option<QueueKind> {
         let queue = self.pins().checked_sub(RESTORED_PINS)?;
         QueueKind::ALL.get(queue as usize).copied().filter(|_| self.0 & PLACE_MASK == LOOSE)
     }
 
-    /// The word of such an item in its queue.
+    /// The word of a restored item in its queue.
     pub(super) fn requeued(self, queue: QueueKind) -> State {
         State((self.0 & !(PINS_MASK | PLACE_MASK)) | place_in(queue))
     }
 
-    /// Whether these bits could have been written here: of bits that come from a file, to be asked before
-    /// anything else.
+    /// True if this module could have written these bits. Bits from a file must be checked before any other use.
     pub fn is_sound(self) -> bool {
         let place = self.0 & PLACE_MASK;
         match self.kind() {
@@ -178,22 +176,20 @@ impl State {
         }
     }
 
-    /// How many hold the item beside the index.
     pub fn pins(self) -> u32 {
         self.0 & PINS_MASK
     }
 
-    /// Whether the index leads to it.
+    /// True if the item is in the index.
     pub fn linked(self) -> bool {
         self.0 & PLACE_MASK != 0
     }
 
-    /// Whether it is in a queue.
     pub fn queued(self) -> bool {
         self.0 & QUEUED != 0
     }
 
-    /// The queue it is in; of an item in no queue, the one that items leave from.
+    /// The item's queue, or [`QueueKind::Cold`] if it is in none.
     pub fn queue(self) -> QueueKind {
         if !self.queued() {
             return QueueKind::Cold;
@@ -205,27 +201,27 @@ impl State {
         self.0 & FETCHED != 0
     }
 
-    /// Whether it was hit again since it was queued where it is.
+    /// True if the item was hit again since it entered its queue.
     pub fn active(self) -> bool {
         self.0 & ACTIVE != 0
     }
 
-    /// Whether it is out of date, which readers are shown.
+    /// True if the item is out of date. Meta gets report this to clients.
     pub fn stale(self) -> bool {
         self.0 & STALE != 0
     }
 
-    /// Whether a client has been given the right to store it anew.
+    /// True if a client has won the right to recompute the item.
     pub fn claimed(self) -> bool {
         self.0 & CLAIMED != 0
     }
 
-    /// Whether a client chose its CAS value, which then says nothing of its age.
+    /// True if the CAS value is client-supplied, so that it does not show the item's age.
     pub fn has_given_cas(self) -> bool {
         self.0 & GIVEN_CAS != 0
     }
 
-    /// The fields that it stores.
+    /// The fields that the item stores.
     pub fn fields(self) -> ItemFields {
         ItemFields {
             flags: self.0 & HAS_FLAGS != 0,
@@ -235,19 +231,18 @@ impl State {
         }
     }
 
-    /// Whether an item in this state lies in memory as one in the other does: the same fields, as long a key.
-    pub(super) fn lies_like(self, other: State) -> bool {
+    /// True if items in both states have the same layout: the same fields and key length.
+    pub(super) fn has_layout_of(self, other: State) -> bool {
         const LAYOUT: u32 = KEY_LEN_MASK | HAS_FLAGS | HAS_EXPIRY | HAS_COST | HAS_RANK | CHAINED;
         (self.0 ^ other.0) & LAYOUT == 0
     }
 
-    /// Where the parts of an item in this state lie.
     #[inline(always)]
     pub fn layout(self) -> ItemLayout {
         ItemLayout::new(self.key_len(), self.fields(), self.chained())
     }
 
-    /// Whether its value goes on in other chunks.
+    /// True if the value is in bodies.
     pub fn chained(self) -> bool {
         self.0 & CHAINED != 0
     }
@@ -257,19 +252,18 @@ impl State {
     }
 }
 
-/// The state word as it stands in a chunk, with its transitions.
+/// The state word in a chunk, with its transitions.
 #[repr(transparent)]
 #[derive(Debug)]
 pub struct StateWord(AtomicU32);
 
 impl StateWord {
-    /// A word of its own, for tests; the engine's words live in chunks.
     #[cfg(any(test, loom))]
     pub(super) fn for_test(state: State) -> StateWord {
         StateWord(AtomicU32::new(state.0))
     }
 
-    /// The present state. Acquire: who sees `linked` sees the bytes that were published with it.
+    /// The current state. Acquire: a reader that sees `linked` sees the bytes that were published with it.
     pub(super) fn load(&self) -> State {
         State(self.0.load(Ordering::Acquire))
     }
@@ -279,21 +273,24 @@ impl StateWord {
         self.0.store(state.0, Ordering::Release);
     }
 
-    /// Publishes: the owner's pin goes, the item is linked and queued.
+    /// Publishes the item: drops the owner's pin, and links and queues the item.
     pub(super) fn publish(&self, queue: QueueKind) {
         let word = self.0.load(Ordering::Relaxed);
-        debug_assert!(word & (PINS_MASK | PLACE_MASK) == 1, "published once, by its owner");
+        debug_assert!(
+            word & (PINS_MASK | PLACE_MASK) == 1,
+            "an item is published once, by its owner"
+        );
         self.0.store((word & !PINS_MASK) | place_in(queue), Ordering::Release);
     }
 
-    /// Moves to another queue and forgets the hits that earned it. Class lock held.
+    /// Moves the item to another queue and clears its active mark. Class lock held.
     pub(super) fn requeue(&self, queue: QueueKind) {
         let set = |word: u32| Some((word & !(PLACE_MASK | ACTIVE)) | place_in(queue));
         let updated = self.0.fetch_update(Ordering::AcqRel, Ordering::Relaxed, set);
         debug_assert!(updated.is_ok());
     }
 
-    /// Takes it out of its queue and pins it in one step, so that nobody else frees it meanwhile.
+    /// Removes the item from its queue and pins it in one step, so that no other thread frees it in between.
     /// Class lock held; the item is queued.
     pub(super) fn detach(&self) -> State {
         let word = self.0.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |word| {
@@ -304,15 +301,15 @@ impl StateWord {
         State(word.unwrap_or_else(|word| word))
     }
 
-    /// Takes the link away, and the note of its queue, which it has left. True: nobody pins it, so the
-    /// caller is the LAST-HOLDER and frees it. Class lock held if it was queued.
+    /// Unlinks the item, which has left its queue. Returns true if nobody pins it: the caller is the LAST-HOLDER and
+    /// frees it. Class lock held if it was queued.
     pub(super) fn unlink(&self) -> bool {
         let before = self.0.fetch_and(!PLACE_MASK, Ordering::AcqRel);
-        debug_assert!(before & PLACE_MASK != 0, "unlinked once");
+        debug_assert!(before & PLACE_MASK != 0, "an item is unlinked once");
         before & PINS_MASK == 0
     }
 
-    /// Pins a linked item; false if it is not linked any more, or pinned too often.
+    /// Pins a linked item; returns false if it is no longer linked or has too many pins.
     pub(super) fn try_pin(&self) -> bool {
         let pin = |word: u32| {
             (word & PLACE_MASK != 0 && word & PINS_MASK < PIN_COUNT_MAX).then_some(word + 1)
@@ -320,16 +317,16 @@ impl StateWord {
         self.0.fetch_update(Ordering::AcqRel, Ordering::Relaxed, pin).is_ok()
     }
 
-    /// Drops a pin. True: it was the last and the item is unlinked, so the caller is the LAST-HOLDER
-    /// and frees it.
+    /// Drops a pin. Returns true if it was the last and the item is unlinked: the caller is the LAST-HOLDER and frees
+    /// it.
     pub(super) fn unpin(&self) -> bool {
         let before = self.0.fetch_sub(1, Ordering::AcqRel);
-        assert!(before & PINS_MASK > 0, "a pin is dropped by who took it");
+        assert!(before & PINS_MASK > 0, "each pin is dropped once");
         before & (PINS_MASK | PLACE_MASK) == 1
     }
 
-    /// Marks a hit: the first makes it fetched, the next active. Returns the state before; writes only
-    /// a change.
+    /// Marks a hit: the first makes the item fetched, the next active. Returns the state before. Does not write if the
+    /// mark is already set, so that the cache line stays shared.
     pub fn mark_hit(&self) -> State {
         let word = self.0.load(Ordering::Relaxed);
         let bit = if word & FETCHED == 0 { FETCHED } else { ACTIVE };
@@ -339,39 +336,38 @@ impl StateWord {
         State(word)
     }
 
-    /// Marks it as in use where it is queued, without a hit.
+    /// Marks the item as active without a hit.
     pub fn mark_active(&self) {
         if !self.load().active() {
             self.0.fetch_or(ACTIVE, Ordering::Relaxed);
         }
     }
 
-    /// Marks it stale, for anyone to claim. Stripe locked, or owner.
+    /// Marks the item stale and unclaimed. Stripe locked, or owner.
     pub fn mark_stale(&self) {
         self.0.fetch_or(STALE, Ordering::Relaxed);
         self.0.fetch_and(!CLAIMED, Ordering::Relaxed);
     }
 
-    /// Notes that a client may store it anew. True: it was not noted before.
+    /// Gives one client the right to recompute the item. Returns false if another client already has it.
     pub fn claim(&self) -> bool {
         self.0.fetch_or(CLAIMED, Ordering::Relaxed) & CLAIMED == 0
     }
 
-    /// Notes whether a client chose its CAS value. Stripe locked, or owner. Release: who sees it sees the
-    /// time or the CAS value that was set before it.
+    /// Records whether the CAS value is client-supplied. Stripe locked, or owner. Release: a reader that sees the mark
+    /// sees the time or the CAS value that was set before it.
     pub fn set_given_cas(&self, given: bool) {
         if self.load().has_given_cas() != given {
             self.0.fetch_xor(GIVEN_CAS, Ordering::Release);
         }
     }
 
-    /// Takes over the marks of the item that it is a copy of. Owner.
+    /// Copies the marks of the original to its copy. Owner.
     pub fn inherit(&self, from: State) {
         self.0.fetch_or(from.0 & CARRIED, Ordering::Relaxed);
     }
 }
 
-/// The place of an item in this queue.
 fn place_in(queue: QueueKind) -> u32 {
     QUEUED | (queue as u32) << PLACE_SHIFT
 }
@@ -383,8 +379,8 @@ mod loom_tests {
     use loom::sync::Arc;
     use loom::thread;
 
-    /// Runs what one thread does with a linked item while the other unlinks it; each says whether it is to
-    /// free the chunk.
+    /// Runs `other` on a linked item while another thread unlinks it. Both return whether they free the chunk; exactly
+    /// one must.
     fn one_frees(pins: u32, other: fn(&StateWord) -> bool) {
         let mut builder = loom::model::Builder::new();
         builder.preemption_bound = Some(3);
@@ -404,17 +400,17 @@ mod loom_tests {
     }
 
     #[test]
-    fn loom_who_unlinks_or_who_lets_go_frees() {
+    fn loom_unlink_or_last_unpin_frees_the_chunk_once() {
         one_frees(1, |word| word.unpin());
     }
 
     #[test]
-    fn loom_who_pins_too_late_gets_no_pin_and_frees_nothing() {
+    fn loom_a_late_pin_fails_or_frees_the_chunk() {
         one_frees(0, |word| word.try_pin() && word.unpin());
     }
 
     #[test]
-    fn loom_marks_and_a_new_queue_disturb_no_pin() {
+    fn loom_marks_do_not_change_pins() {
         one_frees(0, |word| {
             let pinned = word.try_pin();
             word.mark_hit();
@@ -434,17 +430,17 @@ mod tests {
         ItemFields { flags: true, expiry: false, cost: false, rank: false };
 
     #[test]
-    fn the_last_holder_is_told_so_once() {
+    fn the_last_holder_frees_the_item() {
         let word = StateWord::for_test(State::new_item(3, WITH_FLAGS, false));
         word.publish(QueueKind::Hot);
         assert!(word.try_pin());
         assert!(!word.unlink(), "a pin is held");
-        assert!(!word.try_pin(), "nobody pins what is unlinked");
+        assert!(!word.try_pin(), "an unlinked item cannot be pinned");
         assert!(word.unpin(), "the last pin of an unlinked item");
     }
 
     #[test]
-    fn fields_do_not_disturb_each_other() {
+    fn fields_change_independently() {
         let word = StateWord::for_test(State::new_item(250, ALL, true));
         word.publish(QueueKind::Temp);
         word.mark_hit();
@@ -470,15 +466,15 @@ mod tests {
     }
 
     #[test]
-    fn what_a_chunk_holds_follows_from_its_word() {
+    fn the_kind_follows_from_the_word() {
         assert_eq!(State::FREE.kind(), Kind::Free);
-        assert_eq!(State::IN_HAND.kind(), Kind::Item);
+        assert_eq!(State::UNPUBLISHED.kind(), Kind::Item);
         assert_eq!(State::new_body().kind(), Kind::Body);
         assert_eq!(State::new_item(1, ItemFields::default(), true).kind(), Kind::Item);
     }
 
     #[test]
-    fn a_copy_takes_the_marks_along_and_a_new_item_has_none() {
+    fn a_copy_keeps_the_marks_and_a_new_item_has_none() {
         let old = StateWord::for_test(State::new_item(3, WITH_FLAGS, false));
         old.publish(QueueKind::Hot);
         assert!(!old.load().stale() && !old.load().claimed() && !old.load().has_given_cas());
@@ -492,7 +488,7 @@ mod tests {
         assert!(state.stale() && state.claimed() && state.fetched() && state.has_given_cas());
         assert!(state.fields().expiry && state.pins() == 1 && !state.linked());
         old.mark_stale();
-        assert!(!old.load().claimed(), "invalidated again, it can be claimed again");
+        assert!(!old.load().claimed(), "a new invalidation allows a new claim");
         let moved = old.load().moved();
         assert!(moved.stale() && moved.has_given_cas() && moved.pins() == 1 && !moved.linked());
     }

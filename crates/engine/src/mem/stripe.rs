@@ -1,12 +1,12 @@
-//! A stripe's table with what it leads to: which stripe guards an item follows from which table leads to it.
+//! A stripe: a table of the index, its items and their lock. A stripe guards the items that are in its table.
 //!
-//! An item enters a table only as a [`NewItem`] or as a copy that takes the place of an item of the same table,
-//! and leaves it as a [`Removed`]. So a [`Linked`] that a table gives out is guarded by that table's lock, by
-//! construction: no address and no lock is taken on trust.
+//! An item enters a table only as a [`NewItem`] or as a copy that replaces an item of the same table,
+//! and leaves it as a [`Removed`]. So the lock of a table guards each [`Linked`] that the table returns, by
+//! construction.
 
 use super::chunk::{Copied, NewItem, OwnedChunk, Remains};
 use super::class_token::{ClassToken, MoverToken};
-use super::item::{FIRST_BODY_SIZE_BYTES, InHand, Item, Linked, Pin, Queued, body_bytes};
+use super::item::{Exclusive, FIRST_BODY_SIZE_BYTES, Item, Linked, Pin, Queued, body_bytes};
 use super::memory::Memory;
 use super::state::State;
 use super::table::{Slot, Table};
@@ -16,7 +16,7 @@ use slabwise_base::{ClassId, Expiry};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// What a stripe's lock protects: the items that its table leads to.
+/// The data that a stripe's lock protects: a table and its items.
 pub struct Stripe {
     table: Table,
     memory: Arc<Memory>,
@@ -26,37 +26,37 @@ pub struct Stripe {
 /// A locked stripe.
 pub type StripeGuard<'i> = MutexGuard<'i, Stripe>;
 
-/// An item found in a locked stripe, which stays locked.
+/// An item found in a locked stripe. The entry holds the lock.
 pub struct Entry<'i> {
     guard: StripeGuard<'i>,
     slot: Slot,
-    /// What the slot leads to.
+    /// The address in the slot.
     address: ChunkAddress,
 }
 
-/// An item of a table that is in no queue yet: its stripe is locked exclusively, and no class knows of it.
+/// An item of a table that is in no queue yet: its stripe is locked exclusively, and no class links it.
 pub struct Entered<'t> {
     memory: &'t Memory,
     address: ChunkAddress,
     class: ClassId,
 }
 
-/// An item that a table leads to no more, and that still counts as linked: its class is to unlink it.
-#[must_use = "an item that left its table is to be unlinked, or its memory is lost"]
+/// An item that has left its table but still counts as linked. The caller must unlink it from its class.
+#[must_use = "an item that left its table must be unlinked, or its memory leaks"]
 #[derive(Debug, PartialEq, Eq)]
 pub struct Removed {
     address: ChunkAddress,
     memory: u32,
 }
 
-/// The right to write a published item's value: its stripe is locked exclusively, and nobody pins it but the
-/// writer. Who pins it later does so without the stripe, and reads no value.
+/// The access token to write a published item's value: its stripe is locked exclusively, and nobody pins it but the
+/// writer. A later pin is taken without the stripe, and so reads no value.
 pub struct ValueRight<'t> {
     memory: &'t Memory,
     address: ChunkAddress,
 }
 
-/// The right to write a published item's expiry or rank: its stripe and its class are locked exclusively.
+/// The access token to write a published item's expiry or rank: its stripe and its class are locked exclusively.
 pub struct MetaRight<'t> {
     memory: &'t Memory,
     address: ChunkAddress,
@@ -67,10 +67,9 @@ impl Stripe {
         &self.memory
     }
 
-    /// An empty stripe of a memory.
     pub fn new(memory: &Arc<Memory>) -> Stripe {
         let number = memory.stripe_count.fetch_add(1, Relaxed);
-        assert!(number < u32::MAX, "stripes are numbered");
+        assert!(number < u32::MAX, "too many stripes");
         Stripe { table: Table::new(), memory: Arc::clone(memory), number }
     }
 
@@ -78,28 +77,28 @@ impl Stripe {
         &self.table
     }
 
-    /// Gives an empty table the buckets that it would have grown to.
+    /// Allocates the buckets of an empty table before it grows.
     pub fn presize(&mut self, bucket_count: u32) {
         self.table.presize(bucket_count);
     }
 
     /// # Safety
     ///
-    /// The table leads to the item at `address`.
+    /// The item at `address` is in the table.
     #[inline]
     unsafe fn linked(&self, address: ChunkAddress) -> Linked<'_> {
-        // SAFETY: the table leads to it and is borrowed: its lock is held, and no item enters, leaves or is
+        // SAFETY: the item is in the table, which is borrowed: its lock is held, and no item enters, leaves or is
         // written.
         unsafe { Item::new(&self.memory, address) }
     }
 
-    /// Every item that the table leads to, in no order.
+    /// Every item of the table, in arbitrary order.
     pub fn items(&self) -> impl Iterator<Item = Linked<'_>> {
         // SAFETY: the address comes from the table.
         self.table.addresses().map(|address| unsafe { self.linked(address) })
     }
 
-    /// Looks at the item of this hash that `is_match` accepts.
+    /// Finds the item of this hash that `is_match` accepts.
     #[inline(always)]
     fn find(
         &self,
@@ -110,7 +109,7 @@ impl Stripe {
         self.table.find(hash, |address| is_match(unsafe { self.linked(address) }))
     }
 
-    /// The first item that a look-up of `hash` would compare.
+    /// The first item that a lookup of `hash` would compare.
     #[inline]
     pub fn candidate(&self, hash: u64) -> Option<Linked<'_>> {
         // SAFETY: the address comes from the table.
@@ -123,7 +122,7 @@ impl Stripe {
         Some(unsafe { self.linked(address) })
     }
 
-    /// Panics with the invariant's name if the table breaks one; `hash_of` gives the hash of an item.
+    /// Panics with the broken invariant if the table breaks one. `hash_of` returns the hash of an item.
     pub fn check(&self, hash_of: impl Fn(Linked<'_>) -> u64) {
         // SAFETY: the address comes from the table.
         self.table.check(|address| hash_of(unsafe { self.linked(address) }));
@@ -131,7 +130,7 @@ impl Stripe {
 }
 
 impl<'i> Entry<'i> {
-    /// The item of a key; else the stripe is handed back, locked.
+    /// Finds the item of a key, or returns the locked stripe.
     #[inline(always)]
     pub fn find(
         guard: StripeGuard<'i>,
@@ -144,7 +143,7 @@ impl<'i> Entry<'i> {
         }
     }
 
-    /// The item at this address if this stripe leads to it; else the stripe is handed back, locked.
+    /// Finds the item at this address, or returns the locked stripe if its table does not hold it.
     pub fn find_address(
         guard: StripeGuard<'i>,
         hash: u64,
@@ -156,8 +155,8 @@ impl<'i> Entry<'i> {
         }
     }
 
-    /// Lets a stripe lead to a new item, under a key that leads to nothing. `hash_of` gives the hash of another
-    /// item of it. The item is to be queued.
+    /// Inserts a new item, whose key must not be in the table. `hash_of` returns the hash of any item of the table. The
+    /// caller must queue the item.
     #[inline]
     pub fn insert(
         guard: StripeGuard<'i>,
@@ -166,15 +165,15 @@ impl<'i> Entry<'i> {
         hash_of: impl Fn(Linked<'_>) -> u64,
     ) -> Entry<'i> {
         let head = item.assemble(&guard.memory);
-        // SAFETY: an item was written in this chunk, which its owner parts with here.
+        // SAFETY: an item was written in this chunk, which its owner gives up here.
         unsafe { Entry::enter(guard, hash, head.address(), hash_of) }
     }
 
-    /// Lets a stripe lead to an item, under a key that leads to nothing.
+    /// Inserts an item, whose key must not be in the table.
     ///
     /// # Safety
     ///
-    /// At `address` of the stripe's memory is an item that no table leads to, and that nobody has a right to.
+    /// At `address` of the stripe's memory is an item that is in no table, and that nobody has access to.
     #[inline]
     pub(super) unsafe fn enter(
         mut guard: StripeGuard<'i>,
@@ -183,7 +182,7 @@ impl<'i> Entry<'i> {
         hash_of: impl Fn(Linked<'_>) -> u64,
     ) -> Entry<'i> {
         let Stripe { table, memory, .. } = &mut *guard;
-        // SAFETY: the table leads to the others, and is borrowed exclusively.
+        // SAFETY: the others are in the table, which is borrowed exclusively.
         let slot =
             table.insert(hash, address, |other| hash_of(unsafe { Item::new(memory, other) }));
         Entry { guard, slot, address }
@@ -191,7 +190,7 @@ impl<'i> Entry<'i> {
 
     #[inline]
     pub fn item(&self) -> Linked<'_> {
-        // SAFETY: an entry's address is what its slot leads to.
+        // SAFETY: an entry's address is the one in its slot.
         unsafe { self.guard.linked(self.address) }
     }
 
@@ -199,12 +198,11 @@ impl<'i> Entry<'i> {
         &self.guard
     }
 
-    /// Forgets which item was found.
     pub fn into_guard(self) -> StripeGuard<'i> {
         self.guard
     }
 
-    /// Lets the entry lead to a new item of the same key, which is to be queued; the old one is to be unlinked.
+    /// Replaces the item by a new one of the same key. The caller must queue the new item and unlink the old one.
     #[inline]
     pub fn replace(&mut self, item: NewItem) -> Removed {
         let head = item.assemble(&self.guard.memory);
@@ -218,7 +216,7 @@ impl<'i> Entry<'i> {
         Removed { address: std::mem::replace(&mut self.address, head.address()), memory }
     }
 
-    /// Takes the entry out; the item is to be unlinked.
+    /// Removes the item from the table. The caller must unlink it.
     #[inline]
     pub fn remove(mut self) -> (StripeGuard<'i>, Removed) {
         self.guard.table.remove(self.slot);
@@ -226,11 +224,11 @@ impl<'i> Entry<'i> {
         (self.guard, Removed { address: self.address, memory })
     }
 
-    /// The item that this entry was just made to lead to, to be queued.
+    /// The item that was just inserted here, to be queued.
     #[inline]
     pub fn entered(&mut self) -> Entered<'_> {
         let state = self.item().state();
-        assert!(!state.linked(), "an item is queued anew once");
+        assert!(!state.linked(), "a new item is queued once");
         let (memory, address) = (&*self.guard.memory, self.address);
         Entered { memory, address, class: memory.queue_class(address, state.chained()) }
     }
@@ -240,7 +238,7 @@ impl<'i> Entry<'i> {
         assert_eq!(item.address(), self.address, "the writer's pin is on this item");
     }
 
-    /// The right to write the item's value; `None`: somebody pins it beside `own`.
+    /// The access token to write the item's value; `None` if it has a pin other than `own`.
     pub fn value_right(&mut self, own: Option<&Pin>) -> Option<ValueRight<'_>> {
         if let Some(own) = own {
             self.check_own(own);
@@ -249,22 +247,22 @@ impl<'i> Entry<'i> {
         is_alone.then(|| ValueRight { memory: &self.guard.memory, address: self.address })
     }
 
-    /// The right to write the item's expiry or rank, with its class.
+    /// The access token to write the item's expiry or rank.
     pub fn meta_right<'t>(&'t mut self, class: &'t mut ClassToken) -> MetaRight<'t> {
         let memory = &*self.guard.memory;
-        assert!(std::ptr::eq(memory, class.memory()), "stripe and class are of one memory");
+        assert!(std::ptr::eq(memory, class.memory()), "stripe and class belong to one memory");
         assert_eq!(self.item().queue_class(), class.class(), "an item is written under its class");
         MetaRight { memory, address: self.address }
     }
 
-    /// Copies the item to an owned chunk, which is given back if the item does not fit.
+    /// Copies the item to an owned chunk. Returns the chunk if the item does not fit.
     pub fn copy_to(&self, chunk: OwnedChunk) -> Result<Copied, OwnedChunk> {
         chunk.check(&self.guard.memory);
         Copied::of(self.item(), self.guard.number, chunk)
     }
 
-    /// Lets the item's copy stand for it, chain and all; the copy is to be queued, the old one to be unlinked.
-    /// The copy is handed back where the item is chained and somebody pins it beside `own`.
+    /// Replaces the item by its copy, which takes over the chain. The caller must queue the copy and unlink the old
+    /// item. Returns the copy if the item is chained and has a pin other than `own`.
     pub fn carry_to(
         &mut self,
         copied: Copied,
@@ -272,12 +270,12 @@ impl<'i> Entry<'i> {
         mover: &mut MoverToken,
     ) -> Result<Removed, Copied> {
         mover.check(&self.guard.memory);
-        assert_eq!(copied.stripe, self.guard.number, "a copy is of an item of this stripe");
-        assert_eq!(copied.from, self.address, "a copy stands for the item that it is of");
+        assert_eq!(copied.stripe, self.guard.number, "a copy replaces an item of its stripe");
+        assert_eq!(copied.from, self.address, "a copy replaces its original");
         copied.head.check(&self.guard.memory);
         self.check_own(own);
-        // The stripe may have been unlocked since, and its item another.
-        assert!(copied.is_of(self.item()), "a copy stands for the item that it is of");
+        // The stripe may have been unlocked since, and the item at this address replaced.
+        assert!(copied.is_of(self.item()), "a copy replaces its original");
         let Copied { mut head, from, stripe } = copied;
         if self.item().state().chained() {
             let Some(mut right) = self.value_right(Some(own)) else {
@@ -288,8 +286,8 @@ impl<'i> Entry<'i> {
         Ok(self.lead_to(head))
     }
 
-    /// Carries a body of the item to an owned chunk. Returns the chunk that the body was in, or the one given,
-    /// where that is too small, there is no such body, or somebody pins the item beside `own`.
+    /// Moves a body of the item to `chunk`, and returns the chunk that it was in. Returns `chunk` as the error if it is
+    /// too small, the item has no such body, or the item has a pin other than `own`.
     pub fn carry_body(
         &mut self,
         body: ChunkAddress,
@@ -307,8 +305,8 @@ impl<'i> Entry<'i> {
 
 impl Entered<'_> {
     #[inline]
-    pub fn item(&self) -> Item<'_, InHand> {
-        // SAFETY: the table leads to the item and is borrowed exclusively; no class knows of it.
+    pub fn item(&self) -> Item<'_, Exclusive> {
+        // SAFETY: the item is in the table, which is borrowed exclusively; no class links it.
         unsafe { Item::new(self.memory, self.address) }
     }
 
@@ -316,15 +314,15 @@ impl Entered<'_> {
         self.address
     }
 
-    /// The class in whose queue it is to be.
+    /// The class whose queue the item enters.
     #[inline]
     pub fn queue_class(&self) -> ClassId {
         self.class
     }
 
-    /// Ranks an item that stores a rank.
+    /// Sets the rank. Panics if the item stores none.
     pub fn set_rank(&mut self, rank: u32) {
-        // SAFETY: the table is borrowed exclusively, and no class knows of the item.
+        // SAFETY: the table is borrowed exclusively, and no class links the item.
         unsafe { write_word(self.memory, self.address, place_of_rank, rank) };
     }
 }
@@ -336,12 +334,12 @@ impl Removed {
 
     #[inline]
     pub(super) fn state(&self, memory: &Memory) -> State {
-        assert_eq!(self.memory, memory.number, "an item is unlinked in the memory that it is of");
+        assert_eq!(self.memory, memory.number, "an item is unlinked in its own memory");
         // SAFETY: an item that counts as linked is in a chunk of its memory.
         unsafe { memory.arena.header_of(self.address) }.state().load()
     }
 
-    /// The class in whose queue it may be.
+    /// The class whose queues may hold the item.
     #[inline]
     pub fn queue_class(&self, memory: &Memory) -> ClassId {
         memory.queue_class(self.address, self.state(memory).chained())
@@ -356,23 +354,23 @@ impl Removed {
         (state.queued() && here).then(|| unsafe { Item::new(class.memory(), self.address) })
     }
 
-    /// Unlinks an item that is in no queue. `Some`: nobody pins it (LAST-HOLDER).
+    /// Unlinks an item that is in no queue. Returns its remains if nobody pins it (LAST-HOLDER).
     pub fn unlink(self, memory: &Memory) -> Option<Remains> {
         assert!(!self.state(memory).queued(), "a queued item is unlinked by its queue");
-        // SAFETY: the table leads to it no more, and no queue does.
+        // SAFETY: the item is no longer in its table, and in no queue.
         unsafe { self.unlink_unqueued(memory) }
     }
 
-    /// Ends the item. `Some`: nobody pins it (LAST-HOLDER).
+    /// Unlinks the item. Returns its remains if nobody pins it (LAST-HOLDER).
     ///
     /// # Safety
     ///
-    /// No list leads to the item.
+    /// The item is in no list.
     #[inline]
     pub(super) unsafe fn unlink_unqueued(self, memory: &Memory) -> Option<Remains> {
         // SAFETY: an item that counts as linked is in a chunk of its memory.
         let last = unsafe { memory.arena.header_of(self.address) }.state().unlink();
-        // SAFETY: neither a table nor a list leads to the item, and nobody pins it.
+        // SAFETY: the item is in no table and no list, and nobody pins it.
         last.then(|| unsafe { Remains::new(memory, self.address) })
     }
 }
@@ -383,14 +381,14 @@ impl ValueRight<'_> {
         unsafe { Item::new(self.memory, self.address) }
     }
 
-    /// Overwrites a part of an unchained item's value, from `start` on.
+    /// Overwrites the part of an unchained item's value from `start` on.
     pub fn overwrite(&mut self, start: usize, bytes: &[u8]) {
         let (state, len) = (self.item().state(), self.item().value_len());
         assert!(!state.chained(), "a chained value is not overwritten");
         let fits = start <= len && bytes.len() <= len - start;
         assert!(fits, "a write stays within the value");
-        // SAFETY: 1. within the value, and so within the chunk. 2. Nobody reads or writes a value beside this
-        // right's holder.
+        // SAFETY: 1. within the value, and so within the chunk. 2. Only the holder of this access token reads or writes
+        // the value.
         let place = unsafe {
             self.memory.arena.write(self.address, state.layout().value() + start, bytes.len())
         };
@@ -399,16 +397,16 @@ impl ValueRight<'_> {
 
     fn set_first_body(&mut self, body: Option<ChunkAddress>) {
         let at = self.item().layout().chain() + 4;
-        // SAFETY: 1. within the item, which is chained. 2. As for a value.
+        // SAFETY: 1. within the item, which is chained. 2. Only the holder of this access token reads or writes it.
         let field = unsafe { self.memory.arena.write(self.address, at, FIRST_BODY_SIZE_BYTES) };
         field.copy_from_slice(&body_bytes(body));
     }
 
-    /// Hands the chain over to the item's copy.
+    /// Moves the chain to the item's copy.
     fn hand_chain_to(&mut self, head: &mut OwnedChunk) {
         let first = self.item().first_body();
         for body in self.item().bodies() {
-            // SAFETY: a chain leads over bodies, which are chunks of this memory.
+            // SAFETY: a chain links bodies, which are chunks of this memory.
             unsafe { self.memory.arena.header_of(body) }.set_prev(Some(head.address()));
         }
         let at = self.item().layout().chain() + 4;
@@ -424,19 +422,19 @@ impl ValueRight<'_> {
         let memory = self.memory;
         let before = self.item().bodies().take_while(|&body| body != old).last();
         let found = match before {
-            // SAFETY: a chain leads over bodies, which are chunks of this memory.
+            // SAFETY: a chain links bodies, which are chunks of this memory.
             Some(body) => unsafe { memory.arena.header_of(body) }.next(),
             None => self.item().first_body(),
         };
         if found != Some(old) {
             return Err(chunk);
         }
-        // SAFETY: a chain leads over bodies, which are chunks of this memory.
+        // SAFETY: a chain links bodies, which are chunks of this memory.
         let header = unsafe { memory.arena.header_of(old) };
         if HEADER_SIZE_BYTES + header.len() > chunk.size_bytes() {
             return Err(chunk);
         }
-        // SAFETY: within the body, whose part of the value is this right's holder's.
+        // SAFETY: within the body, whose part of the value only the holder of this access token reads or writes.
         let part = unsafe { memory.arena.read(old, HEADER_SIZE_BYTES, header.len()) };
         chunk.write(memory, HEADER_SIZE_BYTES, part.len()).copy_from_slice(part);
         let copy = chunk.header(memory);
@@ -450,24 +448,24 @@ impl ValueRight<'_> {
             Some(body) => unsafe { memory.arena.header_of(body) }.set_next(new),
             None => self.set_first_body(new),
         }
-        // SAFETY: the chunk was its chain's alone, which leads past it by now.
+        // SAFETY: only its chain led to the chunk, and no longer does.
         Ok(unsafe { OwnedChunk::reclaim(memory, old) })
     }
 }
 
 impl MetaRight<'_> {
-    /// Changes when an item that stores an expiry ends.
+    /// Sets the expiry. Panics if the item stores none.
     pub fn set_expiry(&mut self, expiry: Expiry) {
         let at = |state: State| {
             let stores = state.fields().expiry;
-            assert!(stores, "an item without the field cannot take an expiry in place");
+            assert!(stores, "an item that stores no expiry cannot be given one in place");
             state.layout().expiry()
         };
         // SAFETY: others need the stripe or the class to read or write expiries.
         unsafe { write_word(self.memory, self.address, at, expiry.to_bits()) };
     }
 
-    /// Ranks an item that stores a rank.
+    /// Sets the rank. Panics if the item stores none.
     pub fn set_rank(&mut self, rank: u32) {
         // SAFETY: others need the stripe or the class to read or write ranks.
         unsafe { write_word(self.memory, self.address, place_of_rank, rank) };
@@ -475,14 +473,14 @@ impl MetaRight<'_> {
 }
 
 fn place_of_rank(state: State) -> usize {
-    assert!(state.fields().rank, "an item without the field cannot take a rank");
+    assert!(state.fields().rank, "an item that stores no rank cannot be given one");
     state.layout().rank()
 }
 
 /// # Safety
 ///
-/// At `address` of this memory is an item; `at` says where a field of four bytes is that an item in this state stores,
-/// and nobody else reads or writes it.
+/// At `address` of this memory is an item; `at` returns the offset of a field of four bytes that an item in this state
+/// stores, and nobody else reads or writes it.
 unsafe fn write_word(
     memory: &Memory,
     address: ChunkAddress,

@@ -1,13 +1,13 @@
-//! One stripe's table: linear hashing over cache-line buckets.
+//! The hash table of a stripe: linear hashing over buckets of one cache line.
 //!
 //! A bucket is one cache line of ten entries; an entry is a tag (8 bits of the hash) and a chunk
-//! address (40 bits). A look-up reads one line and, on a matching tag, the item; buckets that are full
-//! go on in overflow buckets.
+//! address (40 bits). A lookup reads one line and, if a tag matches, the item. Full buckets are extended by a chain
+//! of overflow buckets.
 //!
 //! The table grows by one bucket at a time (W. Litwin, "Linear Hashing", VLDB 1980): with
 //! `bucket_count = 2^L + s` the first `s` buckets of level `L` are already split, and a hash belongs to
 //! its low `L + 1` bits if that bucket exists, else to its low `L` bits. Each insertion splits at most
-//! one bucket, so growth never stops anybody, and memory follows the most items there ever were.
+//! one bucket, so growth never pauses operations. The table does not shrink.
 //!
 //! Invariants: every entry is in the bucket chain of its hash; `item_count` = entries; an overflow bucket is
 //! in exactly one chain or on the free list, and holds an entry while it is in a chain.
@@ -17,11 +17,11 @@ use crate::layout::{ADDRESS_BITS, ChunkAddress};
 
 pub const ENTRY_COUNT: usize = 10;
 
-/// The mean load, in entries a bucket, above which a bucket is split. Models have few items, and are to
-/// meet growth.
+/// The mean number of entries per bucket above which a bucket is split. It is low in models, so that their few items
+/// cause growth.
 const SPLIT_LOAD: usize = if cfg!(any(loom, shuttle)) { 1 } else { 8 };
 
-/// Buckets are allocated in segments of this many (512 B), so that growth never copies a table.
+/// The number of buckets that are allocated together (512 B). Growth adds a segment and never copies the table.
 const SEGMENT_BUCKETS: usize = if cfg!(any(loom, shuttle)) { 2 } else { 8 };
 
 #[derive(Clone, Copy)]
@@ -31,7 +31,7 @@ struct Bucket {
     tags: [u8; ENTRY_COUNT],
     high: [u8; ENTRY_COUNT],
     low: [u32; ENTRY_COUNT],
-    /// The overflow bucket that goes on with this chain, plus one; 0 for none.
+    /// The next overflow bucket of this chain, plus one; 0 for none.
     overflow: u32,
 }
 
@@ -40,10 +40,10 @@ const _: () = assert!(ADDRESS_BITS == 40, "low and high hold 32 + 8 bits");
 
 type Segment = Box<[Bucket; SEGMENT_BUCKETS]>;
 
-/// An entry's place, valid until the table changes.
+/// The position of an entry, valid until the table changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot {
-    /// Where the entry's chain begins.
+    /// The first bucket of the entry's chain.
     home: u32,
     bucket: BucketRef,
     entry: u8,
@@ -55,13 +55,13 @@ enum BucketRef {
     Overflow(u32),
 }
 
-/// Buckets that go on with full ones.
+/// The overflow buckets and their free list.
 #[derive(Default)]
 struct Overflow {
     segments: Vec<Segment>,
-    /// Buckets ever handed out.
+    /// The number of buckets in chains or on the free list.
     bucket_count: u32,
-    /// The first free one, plus one; the others follow through their `overflow` fields.
+    /// The first free bucket, plus one; the `overflow` fields link the others.
     free_head: u32,
     free_count: u32,
 }
@@ -93,7 +93,7 @@ impl Bucket {
         self.high[entry] = (bits >> 32) as u8;
     }
 
-    /// The entries with this tag, as a bit each.
+    /// A bit mask of the entries with this tag.
     #[inline]
     fn matches(&self, tag: u8) -> u32 {
         let mut mask = 0;
@@ -112,7 +112,7 @@ impl Bucket {
     }
 }
 
-/// The tag of a hash: never 0, and of other bits than those that choose stripe and bucket.
+/// The tag of a hash: never 0, and independent of the bits that choose stripe and bucket.
 fn tag_of(hash: u64) -> u8 {
     ((hash >> 40) as u8).max(1)
 }
@@ -122,7 +122,7 @@ fn new_segment() -> Segment {
 }
 
 impl Table {
-    /// An empty table of one segment, allocated on the first insertion.
+    /// An empty table of one segment, which the first insertion allocates.
     pub fn new() -> Table {
         Table {
             segments: Vec::new(),
@@ -132,10 +132,9 @@ impl Table {
         }
     }
 
-    /// Gives an empty table the buckets that it would have grown to; fewer than it begins with change
-    /// nothing.
+    /// Allocates at least `bucket_count` buckets of an empty table.
     pub fn presize(&mut self, bucket_count: u32) {
-        assert!(self.segments.is_empty(), "a table is given its size before its items");
+        assert!(self.segments.is_empty(), "only an empty table can be presized");
         if bucket_count > self.bucket_count {
             self.bucket_count = bucket_count;
             let segments = (bucket_count as usize).div_ceil(SEGMENT_BUCKETS);
@@ -147,19 +146,19 @@ impl Table {
         self.item_count as usize
     }
 
-    /// Buckets that hashes lead to.
+    /// The number of buckets, without overflow buckets.
     pub fn bucket_count(&self) -> usize {
         self.bucket_count as usize
     }
 
-    /// Heap bytes of the table.
+    /// The heap bytes of the table.
     pub fn size_bytes(&self) -> usize {
         let segments = self.segments.len() + self.overflow.segments.len();
         let pointers = self.segments.capacity() + self.overflow.segments.capacity();
         segments * size_of::<[Bucket; SEGMENT_BUCKETS]>() + pointers * size_of::<Segment>()
     }
 
-    /// The entry of `hash` for which `is_match` holds.
+    /// Finds the entry of `hash` that `is_match` accepts.
     #[inline(always)]
     pub fn find(
         &self,
@@ -187,7 +186,7 @@ impl Table {
         }
     }
 
-    /// Asks for the line that says where a hash's bucket is.
+    /// Prefetches the pointer to the segment of a hash's bucket.
     #[inline]
     pub fn prefetch_segment(&self, hash: u64) {
         if let Some(segment) = self.segments.get(self.home(hash) as usize / SEGMENT_BUCKETS) {
@@ -195,7 +194,7 @@ impl Table {
         }
     }
 
-    /// Asks for the line of a hash's bucket.
+    /// Prefetches a hash's bucket.
     #[inline]
     pub fn prefetch(&self, hash: u64) {
         if !self.segments.is_empty() {
@@ -203,7 +202,7 @@ impl Table {
         }
     }
 
-    /// The first entry that a look-up of `hash` would compare.
+    /// The first entry that a lookup of `hash` would compare.
     #[inline]
     pub fn candidate(&self, hash: u64) -> Option<ChunkAddress> {
         let bucket =
@@ -212,9 +211,8 @@ impl Table {
         (mask != 0).then(|| bucket.address(mask.trailing_zeros() as usize))
     }
 
-    /// Adds an entry, which must not be in the table, and splits a bucket if the table is full enough. Returns its
-    /// place.
-    /// `hash_of` gives the hash of an item in the table.
+    /// Adds an entry, which must not be in the table, and splits a bucket if the load is above [`SPLIT_LOAD`].
+    /// Returns the entry's position. `hash_of` returns the hash of an item in the table.
     pub fn insert(
         &mut self,
         hash: u64,
@@ -234,8 +232,7 @@ impl Table {
         found.expect("a split loses no entry").0
     }
 
-    /// Takes an entry out. The last entry of the chain takes its place, so that a chain is never longer
-    /// than its entries need.
+    /// Removes an entry. An entry of the chain's last bucket takes its place, so that chains stay as short as possible.
     pub fn remove(&mut self, slot: Slot) {
         let bucket = self.bucket_mut(slot.bucket);
         debug_assert!(bucket.tags[usize::from(slot.entry)] != 0, "an entry is removed once");
@@ -259,7 +256,7 @@ impl Table {
         }
     }
 
-    /// Lets an entry lead to another chunk of the same key.
+    /// Sets the address of an entry to another chunk of the same key.
     pub fn replace(&mut self, slot: Slot, address: ChunkAddress) {
         let entry = usize::from(slot.entry);
         let bucket = self.bucket_mut(slot.bucket);
@@ -267,7 +264,7 @@ impl Table {
         bucket.set(entry, tag, address);
     }
 
-    /// Every entry, in no order.
+    /// Every address, in arbitrary order.
     pub fn addresses(&self) -> impl Iterator<Item = ChunkAddress> + '_ {
         let overflow = &self.overflow;
         let home = self.segments.iter().flat_map(|segment| segment.iter());
@@ -300,7 +297,7 @@ impl Table {
         }
     }
 
-    /// Empties a chain, returning its entries; its overflow buckets go to the free list.
+    /// Empties a chain and returns its entries. Its overflow buckets go to the free list.
     fn drain_chain(&mut self, home: u32) -> Vec<ChunkAddress> {
         let mut entries = Vec::with_capacity(2 * ENTRY_COUNT);
         let mut at = Some(BucketRef::Home(home));
@@ -316,7 +313,7 @@ impl Table {
         entries
     }
 
-    /// Puts an entry into the first empty place of its chain, lengthening the chain if there is none.
+    /// Puts an entry into the first empty position of its chain, or into a new overflow bucket.
     fn place(&mut self, hash: u64, address: ChunkAddress) -> Slot {
         let home = self.home(hash);
         let mut at = BucketRef::Home(home);
@@ -339,7 +336,6 @@ impl Table {
         }
     }
 
-    /// The buckets of a chain.
     fn chain(&self, home: u32) -> impl Iterator<Item = BucketRef> {
         std::iter::successors(Some(BucketRef::Home(home)), |&at| self.bucket(at).next())
     }
@@ -361,7 +357,7 @@ impl Table {
         &mut segments[index / SEGMENT_BUCKETS][index % SEGMENT_BUCKETS]
     }
 
-    /// Panics with the invariant's name if one is broken.
+    /// Panics with the broken invariant, if there is one.
     pub fn check(&self, hash_of: impl Fn(ChunkAddress) -> u64) {
         let mut seen = 0;
         let mut overflow_seen = 0;
@@ -387,7 +383,7 @@ impl Table {
         let overflow_known = overflow_seen + self.overflow.free_count as usize;
         assert_eq!(
             overflow_known, self.overflow.bucket_count as usize,
-            "overflow buckets are kept"
+            "an overflow bucket is in a chain or free"
         );
     }
 }
@@ -408,7 +404,7 @@ impl Overflow {
         self.bucket_count - 1
     }
 
-    /// Takes an empty bucket back that is in no chain any more.
+    /// Frees an empty bucket that was removed from its chain.
     fn give(&mut self, index: u32) {
         let next = self.free_head;
         self.bucket_mut(index).overflow = next;
@@ -428,13 +424,13 @@ mod tests {
     use slabwise_base::{Random, random::mix};
     use std::collections::HashMap;
 
-    /// In these tests the item at offset 8 * n has hash mix(n).
+    /// The item at offset 8 * n has the hash mix(n).
     fn hash_of(address: ChunkAddress) -> u64 {
         mix((address.offset() / 8) as u64)
     }
 
     #[test]
-    fn agrees_with_a_map_while_it_grows_and_empties() {
+    fn agrees_with_a_hash_map_as_model() {
         let mut random = Random::new(42);
         let mut table = Table::new();
         let mut model = HashMap::new();
@@ -463,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn churn_does_not_make_it_grow() {
+    fn replacing_items_does_not_grow_the_table() {
         let mut random = Random::new(5);
         let mut table = Table::new();
         let mut present: Vec<u64> = (0..2_000).collect();
@@ -473,20 +469,20 @@ mod tests {
         let before = table.size_bytes();
         for fresh in 2_000..400_000u64 {
             let place = random.below(2_000) as usize;
-            let gone = ChunkAddress::from_offset(present[place] as usize * 8);
+            let old = ChunkAddress::from_offset(present[place] as usize * 8);
             let (slot, _) =
-                table.find(mix(present[place]), |address| address == gone).expect("present");
+                table.find(mix(present[place]), |address| address == old).expect("present");
             table.remove(slot);
             table.insert(mix(fresh), ChunkAddress::from_offset(fresh as usize * 8), hash_of);
             present[place] = fresh;
         }
         table.check(hash_of);
         let after = table.size_bytes();
-        assert!(after <= before + before / 5, "{before} bytes became {after}");
+        assert!(after <= before + before / 5, "the table grew from {before} to {after} bytes");
     }
 
     #[test]
-    fn its_share_of_an_item_stays_small_at_every_size() {
+    fn the_table_needs_less_than_11_bytes_per_item() {
         let mut table = Table::new();
         let mut worst = 0.0f64;
         for id in 0..200_000u64 {
@@ -495,6 +491,6 @@ mod tests {
                 worst = worst.max(table.size_bytes() as f64 / (id + 1) as f64);
             }
         }
-        assert!(worst < 11.0, "{worst} bytes an item");
+        assert!(worst < 11.0, "{worst} bytes per item");
     }
 }

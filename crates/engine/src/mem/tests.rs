@@ -1,4 +1,4 @@
-//! What `mem` refuses, and that what it allows keeps the bytes of items whole. Also run under the sanitizers.
+//! Tests that `mem` refuses misuse and keeps the bytes of items intact. They also run under the sanitizers.
 
 mod refused;
 mod threads;
@@ -16,7 +16,7 @@ use std::collections::HashMap;
 use world::{LARGE, SMALL, World};
 
 #[test]
-fn an_item_lives_from_the_free_list_to_the_free_list() {
+fn a_deleted_item_frees_its_chunk_after_the_last_unpin() {
     let mut world = World::new();
     let address = world.store(b"key", b"value");
     let entry = world.stripes.find(b"key").expect("it was stored");
@@ -31,11 +31,11 @@ fn an_item_lives_from_the_free_list_to_the_free_list() {
     let chunk = remains.into_chunk(&world.memory).expect("it has no bodies");
     assert_eq!((chunk.address(), chunk.class(), chunk.size_bytes()), (address, SMALL, 512));
     world.small.give(chunk);
-    assert_eq!(world.store(b"next", b""), address, "what was freed last is handed out first");
+    assert_eq!(world.store(b"next", b""), address, "the chunk freed last is allocated first");
 }
 
 #[test]
-fn expiry_rank_and_value_are_written_in_place_under_their_locks() {
+fn expiry_rank_and_value_are_written_in_place() {
     let mut world = World::new();
     world.store(b"key", b"41");
     let mut entry = world.stripes.find(b"key").expect("it was stored");
@@ -55,7 +55,7 @@ fn expiry_rank_and_value_are_written_in_place_under_their_locks() {
 }
 
 #[test]
-fn a_chained_item_is_read_carried_and_freed_body_by_body() {
+fn a_chained_item_is_read_moved_and_freed() {
     let mut world = World::new();
     let value: Vec<u8> = (0..2500u32).map(|byte| byte as u8).collect();
     let head = world.store_chained(b"long", &value);
@@ -65,7 +65,7 @@ fn a_chained_item_is_read_carried_and_freed_body_by_body() {
     };
     assert_eq!(read(&world), value);
     let mut mover = world.memory.mover_token();
-    // A body moves to another chunk.
+    // Moves a body to another chunk.
     let body =
         world.stripes.find(b"long").expect("it was stored").item().bodies().nth(1).expect("three");
     let HeadPin::Pinned(pin) = world.large.pin_head_of(body, &mover) else {
@@ -80,7 +80,7 @@ fn a_chained_item_is_read_carried_and_freed_body_by_body() {
     drop(entry);
     world.large.give(emptied);
     assert_eq!(read(&world), value);
-    // The head does.
+    // Moves the head.
     let chunk = world.take(SMALL);
     let mut entry =
         Entry::find_address(world.stripes.lock(0), 0, head).ok().expect("it was stored");
@@ -92,7 +92,7 @@ fn a_chained_item_is_read_carried_and_freed_body_by_body() {
     let remains = world.memory.unpin(pin).expect("the last pin");
     world.small.give(remains.into_chunk(&world.memory).expect("the copy has the bodies"));
     assert_eq!(read(&world), value);
-    // It ends.
+    // Frees the item.
     let removed = world.stripes.find(b"long").expect("it was stored").remove().1;
     assert_eq!(removed.queue_class(&world.memory), CHAINED);
     let mut remains =
@@ -109,7 +109,7 @@ fn a_chained_item_is_read_carried_and_freed_body_by_body() {
 }
 
 #[test]
-fn a_list_agrees_with_a_vector() {
+fn a_list_agrees_with_a_vector_as_model() {
     let mut world = World::new();
     let mut lists = [List::EMPTY, List::EMPTY];
     let mut model: [Vec<u64>; 2] = [Vec::new(), Vec::new()];
@@ -151,7 +151,7 @@ fn a_list_agrees_with_a_vector() {
 }
 
 #[test]
-fn an_item_that_never_came_back_to_a_list_harms_no_other() {
+fn an_item_lost_between_lists_does_not_change_other_items() {
     let mut world = World::new();
     world.store(b"a", b"");
     world.store(b"b", b"");
@@ -168,7 +168,7 @@ fn an_item_that_never_came_back_to_a_list_harms_no_other() {
 }
 
 #[test]
-fn a_page_goes_from_class_to_class_when_nothing_on_it_is_in_use() {
+fn an_empty_page_moves_to_another_class() {
     let mut world = World::new();
     let address = world.store(b"key", b"value");
     let page = world.memory.page_of(address);
@@ -177,7 +177,7 @@ fn a_page_goes_from_class_to_class_when_nothing_on_it_is_in_use() {
     world.free(left);
     let page = world.small.part_with(page);
     assert_eq!(world.small.queued(address).map(|item| item.address()), None);
-    assert_eq!(world.small.state_of(address), None, "it is no chunk of the class any more");
+    assert_eq!(world.small.state_of(address), None, "it is no longer a chunk of the class");
     let id = world.large.adopt(page);
     let chunk = world.large.take(id).expect("the page is empty");
     assert_eq!((chunk.class(), chunk.size_bytes()), (ClassId(1), 1024));
@@ -185,7 +185,7 @@ fn a_page_goes_from_class_to_class_when_nothing_on_it_is_in_use() {
 }
 
 #[test]
-fn what_another_process_left_is_taken_over() {
+fn items_of_another_process_are_restored() {
     let mut old = World::new();
     let kept: Vec<ChunkAddress> =
         (0..20u64).map(|key| old.store(&key.to_le_bytes(), b"value")).collect();
@@ -198,12 +198,12 @@ fn what_another_process_left_is_taken_over() {
         .map(|slot| world.memory.chunk_at(PageId(0), slot, 512))
         .filter_map(|address| restore.item(address).expect("nothing is broken"))
         .collect();
-    assert_eq!(items.len(), 21, "the upload is no item");
+    assert_eq!(items.len(), 21, "an unfinished upload is not an item");
     for item in items {
         let guard = Entry::enter_restored(world.stripes.lock(0), 0, item, |_| 0).into_guard();
         drop(guard);
     }
-    assert!(world.small.state_of(head).is_none(), "nobody else sees the page yet");
+    assert!(world.small.state_of(head).is_none(), "the page's chunks are not visible yet");
     assert!(world.stripes.find(b"long").expect("it was entered").item().pin().is_none());
     let visit = |item: Queued<'_>| Ok(item.counted_size_bytes());
     let lists = [&mut world.small, &mut world.chained].map(|class| {
@@ -218,36 +218,36 @@ fn what_another_process_left_is_taken_over() {
     entry.item().check_chain();
     drop(entry);
     let chunk = world.take(SMALL);
-    assert_eq!(chunk.address(), upload.head.address(), "what the upload held is free");
+    assert_eq!(chunk.address(), upload.head.address(), "the chunk of the upload is free");
     assert_eq!(lists[0].tail(&world.small).map(|item| item.address()), Some(kept[0]));
     world.small.give(chunk);
     upload.into_chunks().for_each(|chunk| old.small.give(chunk));
 }
 
 #[test]
-fn a_chain_or_a_queue_that_does_not_hold_together_is_noticed() {
+fn broken_chains_and_queues_are_detected() {
     let mut old = World::new();
     let first = old.store(b"a", b"");
     old.store(b"b", b"");
     old.store_chained(b"long", &[7; 2500]);
     [PageId(0), PageId(1)].into_iter().for_each(|page| old.blank(page));
     let visit = |item: Queued<'_>| Ok(item.counted_size_bytes());
-    // An item that no table leads to is in no queue; a chunk is of one item.
+    // An item that is in no table is in no queue; a chunk belongs to one item.
     let (mut world, mut restore) = World::restored_from(&old);
     let broken = restore.list(&mut world.small, (Some(first), QueueKind::Hot), visit);
-    assert_eq!(broken.unwrap_err().invariant, "an item is in the queue that it names");
+    assert_eq!(broken.unwrap_err().invariant, "an item is in the queue of its state");
     let (_, mut restore) = World::restored_from(&old);
     let _item = restore.item(first).expect("it is whole").expect("it is linked");
-    assert_eq!(restore.item(first).unwrap_err().invariant, "a chunk is of one item");
-    // The queue has another item, which was not entered.
+    assert_eq!(restore.item(first).unwrap_err().invariant, "a chunk belongs to one item");
+    // The queue holds another item, which was not inserted.
     let (mut world, mut restore) = World::restored_from(&old);
     let item = restore.item(first).expect("it is whole").expect("it is linked");
     drop(Entry::enter_restored(world.stripes.lock(0), 0, item, |_| 0));
     let broken = restore.list(&mut world.small, (Some(first), QueueKind::Hot), visit);
-    assert_eq!(broken.unwrap_err().invariant, "an item is in the queue that it names");
-    // A body that is another's.
+    assert_eq!(broken.unwrap_err().invariant, "an item is in the queue of its state");
+    // A body of another item.
     let (world, mut restore) = World::restored_from(&old);
     let head = world.memory.chunk_at(PageId(0), 2, 512);
     world.forge_body(world.memory.chunk_at(PageId(1), 1, 1024));
-    assert_eq!(restore.item(head).unwrap_err().invariant, "a body knows its item");
+    assert_eq!(restore.item(head).unwrap_err().invariant, "a body links to its item");
 }

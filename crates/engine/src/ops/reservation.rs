@@ -17,7 +17,7 @@ use super::handle::{Cache, Found};
 use super::item::Pinned;
 use crate::heap::Choice;
 use crate::layout::{HEADER_SIZE_BYTES, ItemFields, ItemMeta, chain_head_size_bytes};
-use crate::mem::{InHand, Item, NewItem, OwnedChunk, ValueShape};
+use crate::mem::{Exclusive, Item, NewItem, OwnedChunk, ValueShape};
 use crate::space::{Evicted, Space};
 use slabwise_base::sync::lock;
 use slabwise_base::{ClassId, Expiry, HashedKey, KEY_SIZE_BYTES_MAX, Now};
@@ -269,7 +269,7 @@ impl<'e> Reservation<'e> {
         self.item.as_mut().expect("owned until published")
     }
 
-    pub(super) fn item(&self) -> Item<'_, InHand> {
+    pub(super) fn item(&self) -> Item<'_, Exclusive> {
         self.new_item().item(&self.cache.space.memory)
     }
 

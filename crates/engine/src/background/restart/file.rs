@@ -1,4 +1,4 @@
-//! The memory file and the .meta file beside it: what is asked of the file system.
+//! The file operations on the memory file and its .meta file.
 
 use super::outcome::RestartError;
 use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
@@ -8,13 +8,13 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// The number behind the arena that only its own .meta file knows.
-const SEAL_SIZE_BYTES: u64 = 8;
-const BROKEN: [u8; SEAL_SIZE_BYTES as usize] = [0; SEAL_SIZE_BYTES as usize];
-/// For the owner alone: who reads these files reads the cache.
+/// The size of the generation number after the arena. The .meta file has the same number.
+const GENERATION_SIZE_BYTES: u64 = 8;
+const NO_GENERATION: [u8; GENERATION_SIZE_BYTES as usize] = [0; GENERATION_SIZE_BYTES as usize];
+/// Only for the owner, because the files hold the contents of the cache.
 const MODE: u32 = 0o600;
 
-/// An open memory file, locked against other processes as long as it lives.
+/// An open memory file, locked against other processes until it is dropped.
 #[derive(Debug)]
 pub struct MemoryFile {
     path: PathBuf,
@@ -22,13 +22,13 @@ pub struct MemoryFile {
 }
 
 impl MemoryFile {
-    /// Opens the file, which is made if it is not there, and locks it.
+    /// Opens the file, creates it if it does not exist, and locks it.
     pub fn open(path: &Path) -> Result<MemoryFile, RestartError> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(MODE);
         let opened = options.open(path).map_err(failed("open", path))?;
         let memory_file = MemoryFile { path: path.to_owned(), file: opened };
-        let about = memory_file.file.metadata().map_err(failed("look at", path))?;
+        let about = memory_file.file.metadata().map_err(failed("inspect", path))?;
         if !about.is_file() {
             return Err(RestartError::NotAFile(path.to_owned()));
         }
@@ -43,7 +43,6 @@ impl MemoryFile {
         self.file.as_fd()
     }
 
-    /// Where the .meta file is.
     pub fn meta_path(&self) -> PathBuf {
         self.beside(".meta")
     }
@@ -54,7 +53,7 @@ impl MemoryFile {
         name.into()
     }
 
-    /// The .meta file's bytes, if there is one.
+    /// Reads the .meta file; `None` if there is none.
     pub fn read_meta(&self) -> Result<Option<Vec<u8>>, RestartError> {
         let path = self.meta_path();
         match std::fs::read(&path) {
@@ -64,8 +63,8 @@ impl MemoryFile {
         }
     }
 
-    /// Removes the .meta file, for good: it is gone from the disk when this returns (ONE-LIFE).
-    pub fn take_meta_away(&self) -> Result<(), RestartError> {
+    /// Removes the .meta file and syncs its directory (ONE-LIFE).
+    pub fn remove_meta(&self) -> Result<(), RestartError> {
         let path = self.meta_path();
         match std::fs::remove_file(&path) {
             Ok(()) => self.sync_directory(),
@@ -74,56 +73,56 @@ impl MemoryFile {
         }
     }
 
-    /// Breaks the seal behind an arena of this size and returns what it was. `None`: there is none, or
-    /// the file is of another size.
-    pub fn break_seal(&self, arena_size_bytes: u64) -> Result<Option<u64>, RestartError> {
-        let about = self.file.metadata().map_err(failed("look at", &self.path))?;
-        if about.len() != arena_size_bytes + SEAL_SIZE_BYTES {
+    /// Erases the generation number after an arena of this size and returns it. `None` if it was erased before or the
+    /// file has another size.
+    pub fn take_generation(&self, arena_size_bytes: u64) -> Result<Option<u64>, RestartError> {
+        let about = self.file.metadata().map_err(failed("inspect", &self.path))?;
+        if about.len() != arena_size_bytes + GENERATION_SIZE_BYTES {
             return Ok(None);
         }
-        let mut seal = BROKEN;
+        let mut generation = NO_GENERATION;
         self.file
-            .read_exact_at(&mut seal, arena_size_bytes)
-            .and_then(|()| self.write_seal(arena_size_bytes, BROKEN))
-            .map_err(failed("break the seal of", &self.path))?;
-        Ok((seal != BROKEN).then(|| u64::from_le_bytes(seal)))
+            .read_exact_at(&mut generation, arena_size_bytes)
+            .and_then(|()| self.write_generation(arena_size_bytes, NO_GENERATION))
+            .map_err(failed("erase the generation number of", &self.path))?;
+        Ok((generation != NO_GENERATION).then(|| u64::from_le_bytes(generation)))
     }
 
-    /// Seals an arena that changes no more.
-    pub fn seal(&self, arena_size_bytes: u64, seal: u64) -> Result<(), RestartError> {
-        // The arena is on the disk before the seal that vouches for it.
+    /// Syncs an arena that no longer changes, and writes its generation number.
+    pub fn save(&self, arena_size_bytes: u64, generation: u64) -> Result<(), RestartError> {
+        // The number is valid only for the bytes of the arena, so these are on the disk first.
         self.file
             .sync_all()
-            .and_then(|()| self.write_seal(arena_size_bytes, seal.to_le_bytes()))
+            .and_then(|()| self.write_generation(arena_size_bytes, generation.to_le_bytes()))
             .map_err(failed("save", &self.path))
     }
 
-    fn write_seal(&self, arena_size_bytes: u64, seal: [u8; 8]) -> io::Result<()> {
-        self.file.write_all_at(&seal, arena_size_bytes)?;
+    fn write_generation(&self, arena_size_bytes: u64, generation: [u8; 8]) -> io::Result<()> {
+        self.file.write_all_at(&generation, arena_size_bytes)?;
         self.file.sync_data()
     }
 
-    /// Empties the file and takes all memory for an arena of this size, so that a full file system is an error here
-    /// and not a signal when an item is written.
-    pub fn begin_anew(&self, arena_size_bytes: u64) -> Result<(), RestartError> {
-        let size_bytes = arena_size_bytes + SEAL_SIZE_BYTES;
+    /// Empties the file and allocates all memory for an arena of this size, so that a full file system is an error
+    /// here and not a signal when an item is written.
+    pub fn reset(&self, arena_size_bytes: u64) -> Result<(), RestartError> {
+        let size_bytes = arena_size_bytes + GENERATION_SIZE_BYTES;
         let resize = |to| self.file.set_len(to).map_err(failed("resize", &self.path));
         resize(0)?;
         let take = || fallocate(&self.file, FallocateFlags::empty(), 0, size_bytes);
         match rustix::io::retry_on_intr(take) {
             Ok(()) => Ok(()),
             Err(rustix::io::Errno::NOSPC | rustix::io::Errno::FBIG) => {
-                // What was taken before the end is given back; the error that counts is the first one.
+                // Returns the part that was allocated. An error here matters less than the first one.
                 let _ = resize(0);
                 Err(RestartError::NoRoom { path: self.path.clone(), size_bytes })
             }
-            // A file system that cannot take memory ahead.
+            // The file system does not support fallocate.
             Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => resize(size_bytes),
-            Err(errno) => Err(failed("take memory for", &self.path)(errno.into())),
+            Err(errno) => Err(failed("allocate memory for", &self.path)(errno.into())),
         }
     }
 
-    /// Writes the .meta file: it appears whole, or not at all.
+    /// Writes the .meta file atomically.
     pub fn write_meta(&self, text: &str) -> Result<(), RestartError> {
         let (path, partial) = (self.meta_path(), self.beside(".meta.tmp"));
         match std::fs::remove_file(&partial) {

@@ -1,7 +1,7 @@
-//! The .meta file: lines of `name=value` behind a first line that names the format, in one order, and a
-//! checksum of all before it at the end.
+//! The .meta file: a first line that names the format, lines of `name=value` in a fixed order, and a checksum of the
+//! lines before it.
 //!
-//! Settings come first. A later start must have the same ones, or chunks would not be where they were.
+//! Settings come first. The next start must have the same ones, because they determine the layout of the arena.
 
 use super::outcome::{ColdReason, Stop};
 use crate::class::{CHAINED, CLASS_NUMBERS};
@@ -15,41 +15,41 @@ use std::fmt::{Display, Write};
 use std::str::{FromStr, Lines};
 use std::time::Duration;
 
-/// The number of this format. It changes with the lines here, with the layout of headers and items
-/// (`mem/arena.rs`, `mem/state.rs`, `layout.rs`), and with what a queue is.
+/// The version of the format. It changes with the lines here, with the layout of headers and items
+/// (`mem/arena.rs`, `mem/state.rs`, `layout.rs`), and with the meaning of the queues.
 const FORMAT: &str = "3";
 const FIRST_LINE: &str = "slabwise memory file, format ";
-/// How memcached's file begins.
+/// The first line of memcached's .meta file.
 const MEMCACHEDS: &[u8] = b"Tmain\n";
 const CHECKSUM: &str = "checksum=";
-/// Makes the checksum another function than the key hash of any run.
+/// "slabwise" in ASCII.
 const CHECKSUM_SEED: u64 = 0x736c_6162_7769_7365;
 const NONE: &str = "-";
 
-/// What a process leaves beside its arena.
+/// The saved state of a process other than its arena.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Saved {
-    /// The number behind the arena.
-    pub seal: u64,
+    /// The number after the arena, `seal` in the text.
+    pub generation: u64,
     pub stop: Stop,
     pub flush: FlushSaved,
     pub index_buckets: u64,
-    /// The class table in force, which need not be the configured one.
+    /// The current class table, which may differ from the configured one.
     pub table: ClassTable,
     /// The retired classes and their chunk sizes in bytes.
     pub retired: Vec<(ClassId, usize)>,
     /// The class of each page that was ever used.
     pub owners: Vec<Option<ClassId>>,
-    /// The last item of each queue of each lane that holds any, by the number of the class.
+    /// By class number.
     pub tails: Vec<Tails>,
-    /// What the ranks of each class go by, by its number.
+    /// The state of the ranking of each class, by class number.
     pub rankings: Vec<[u32; 3]>,
 }
 
-/// The last items of a class's queues, lane by lane.
+/// The tails of a class's queues, by lane.
 pub type Tails = BTreeMap<Lane, [Option<ChunkAddress>; 4]>;
 
-/// What must be the same at the next start.
+/// The settings that must be the same at the next start.
 fn settings(config: &EngineConfig) -> [(&'static str, String); 8] {
     let sizes: Vec<String> = config.classes.sizes().iter().map(u32::to_string).collect();
     let size_model = match config.size_model {
@@ -74,10 +74,10 @@ fn settings(config: &EngineConfig) -> [(&'static str, String); 8] {
 pub fn compose(config: &EngineConfig, saved: &Saved) -> String {
     let mut text = format!("{FIRST_LINE}{FORMAT}\n");
     let mut line = |name: &str, value: &dyn Display| {
-        writeln!(text, "{name}={value}").expect("a string takes everything");
+        writeln!(text, "{name}={value}").expect("writing to a string does not fail");
     };
     settings(config).iter().for_each(|(name, value)| line(name, value));
-    line("seal", &saved.seal);
+    line("seal", &saved.generation);
     line("unix_time_ns", &saved.stop.unix_time.as_nanos());
     line("clock_ns", &saved.stop.elapsed.as_nanos());
     line("cas", &saved.flush.last_cas);
@@ -97,7 +97,7 @@ pub fn compose(config: &EngineConfig, saved: &Saved) -> String {
     text + CHECKSUM + &checksum + "\n"
 }
 
-/// The tails of each lane: `0:64,-,128,-;7:-,-,256,-`.
+/// Formats the tails of each lane: `0:64,-,128,-;7:-,-,256,-`.
 fn compose_tails(tails: &Tails) -> String {
     let offset = |tail: &Option<ChunkAddress>| {
         tail.map_or(NONE.to_owned(), |address| address.offset().to_string())
@@ -116,7 +116,7 @@ fn ranking(class: ClassId) -> String {
     format!("ranking.{}", class.0)
 }
 
-/// The classes that may have items, by number; those of the table, retired ones, and chained items.
+/// The classes that may have items, sorted by number: those of the table, the retired ones and [`CHAINED`].
 fn queueing(table: &ClassTable, retired: &[(ClassId, usize)]) -> Vec<ClassId> {
     let retired = retired.iter().map(|&(id, _)| id);
     let mut classes: Vec<ClassId> = table.ids().chain(retired).chain([CHAINED]).collect();
@@ -128,12 +128,12 @@ pub fn checksum(text: &str) -> String {
     format!("{:016x}", KeyHasher::new(CHECKSUM_SEED).hash(text.as_bytes()))
 }
 
-/// Classes and their chunk sizes: `0:64,3:128`.
+/// Formats classes and their chunk sizes: `0:64,3:128`.
 fn compose_classes(classes: impl Iterator<Item = (ClassId, usize)>) -> String {
     classes.map(|(id, size)| format!("{}:{size}", id.0)).collect::<Vec<String>>().join(",")
 }
 
-/// Runs of pages of one owner: `3*12,-*2,0*1` is twelve of class 3, two of none, one of class 0.
+/// Formats the owners of pages as runs: `3*12,-*2,0*1` is twelve of class 3, two of none, one of class 0.
 fn compose_owners(owners: &[Option<ClassId>]) -> String {
     let runs = owners.chunk_by(|a, b| a == b).map(|run| {
         let owner = run[0].map_or(NONE.to_owned(), |class| class.0.to_string());
@@ -142,7 +142,7 @@ fn compose_owners(owners: &[Option<ClassId>]) -> String {
     runs.collect::<Vec<String>>().join(",")
 }
 
-/// What a .meta file says, to a start with this configuration; `None`: it is no file of ours.
+/// Parses a .meta file for a start with this configuration; `None` if slabwise or memcached did not write it.
 pub fn parse(bytes: &[u8], config: &EngineConfig) -> Option<Result<Saved, ColdReason>> {
     if bytes.starts_with(MEMCACHEDS) {
         return Some(Err(ColdReason::ByMemcached));
@@ -157,12 +157,12 @@ pub fn parse(bytes: &[u8], config: &EngineConfig) -> Option<Result<Saved, ColdRe
 }
 
 fn parse_lines(bytes: &[u8], config: &EngineConfig) -> Result<Saved, ColdReason> {
-    let text = std::str::from_utf8(bytes).map_err(|_| torn("it is no text"))?;
+    let text = std::str::from_utf8(bytes).map_err(|_| damaged("it is not UTF-8 text"))?;
     let body = text.rfind(CHECKSUM).and_then(|at| {
         let (body, line) = text.split_at(at);
         (line == format!("{CHECKSUM}{}\n", checksum(body))).then_some(body)
     });
-    let body = body.ok_or_else(|| torn("its checksum is wrong or missing"))?;
+    let body = body.ok_or_else(|| damaged("its checksum is wrong or missing"))?;
     let mut fields = Fields { lines: body.lines() };
     fields.lines.next();
     for (name, present) in settings(config) {
@@ -174,10 +174,10 @@ fn parse_lines(bytes: &[u8], config: &EngineConfig) -> Result<Saved, ColdReason>
     }
     let pages = (config.arena_size_bytes() / config.page_size_bytes as u64) as usize;
     let mut saved = Saved {
-        seal: fields.number("seal")?,
+        generation: fields.number("seal")?,
         stop: Stop {
             unix_time: Duration::from_nanos(fields.number("unix_time_ns")?),
-            // Clock and counter go on from here: they must have somewhere to go.
+            // Clock and CAS counter continue from here and must not overflow.
             elapsed: Duration::from_nanos(fields.number("clock_ns").map(lower_half)?),
         },
         flush: FlushSaved {
@@ -209,21 +209,21 @@ fn lower_half(number: u64) -> u64 {
     number.min(u64::MAX / 2)
 }
 
-fn torn(what: &str) -> ColdReason {
+fn damaged(what: &str) -> ColdReason {
     ColdReason::Torn(what.to_owned())
 }
 
-/// The lines that are still to be read.
+/// The lines that are not parsed yet.
 struct Fields<'t> {
     lines: Lines<'t>,
 }
 
 impl<'t> Fields<'t> {
-    /// The value of the next line, which must be of this name.
+    /// Returns the value of the next line, which must have this name.
     fn text(&mut self, name: &str) -> Result<&'t str, ColdReason> {
         let line = self.lines.next();
         let value = line.and_then(|line| line.strip_prefix(name)?.strip_prefix('='));
-        value.ok_or_else(|| torn(name))
+        value.ok_or_else(|| damaged(name))
     }
 
     fn parsed<T>(
@@ -231,7 +231,7 @@ impl<'t> Fields<'t> {
         name: &str,
         parse: impl Fn(&str) -> Option<T>,
     ) -> Result<T, ColdReason> {
-        parse(self.text(name)?).ok_or_else(|| torn(name))
+        parse(self.text(name)?).ok_or_else(|| damaged(name))
     }
 
     fn number<T: FromStr>(&mut self, name: &str) -> Result<T, ColdReason> {
@@ -248,7 +248,7 @@ fn parse_classes(text: &str) -> Option<Vec<(ClassId, usize)>> {
     text.split(',').filter(|class| !class.is_empty()).map(parse).collect()
 }
 
-/// `None`: no table that this configuration can have come to.
+/// Returns `None` for a table that this configuration cannot have.
 fn parse_table(text: &str, config: &EngineConfig) -> Option<ClassTable> {
     let (ids, sizes): (Vec<ClassId>, Vec<usize>) = parse_classes(text)?.into_iter().unzip();
     let distinct: HashSet<&ClassId> = ids.iter().collect();
@@ -261,7 +261,7 @@ fn parse_table(text: &str, config: &EngineConfig) -> Option<ClassTable> {
     (exact && same_largest).then_some(table)
 }
 
-/// `None`: classes that this table and page size cannot have beside it.
+/// Returns `None` for retired classes that this table and page size cannot have.
 fn parse_retired(
     text: &str,
     table: &ClassTable,
@@ -279,7 +279,7 @@ fn parse_retired(
     retired.iter().all(sound).then_some(retired)
 }
 
-/// `None`: a class that there is not, or more pages than there are.
+/// Returns `None` for unknown classes and too many pages.
 fn parse_owners(text: &str, classes: &[ClassId], pages_max: usize) -> Option<Vec<Option<ClassId>>> {
     let mut owners = Vec::new();
     for run in text.split(',').filter(|run| !run.is_empty()) {
@@ -298,7 +298,7 @@ fn parse_owners(text: &str, classes: &[ClassId], pages_max: usize) -> Option<Vec
     Some(owners)
 }
 
-/// `None`: no lanes in order, or places that are none.
+/// Returns `None` for unsorted lanes and invalid offsets.
 fn parse_tails(text: &str, arena_size_bytes: u64) -> Option<Tails> {
     let mut tails = Tails::new();
     for lane in text.split(';').filter(|lane| !lane.is_empty()) {

@@ -1,43 +1,42 @@
-//! Warm restart: a cache whose arena lies in a file goes on where another process left it.
+//! Warm restart: a cache whose arena is in a file continues with the items of the previous process.
 //!
 //! ```text
-//!   FILE        the arena, page by page, mapped; behind it the seal (8 bytes)
-//!   FILE.meta   text: settings, seal, clock, CAS counter, flush, the class table in force and what is
-//!               left of earlier ones, who owns each page, where each queue ends; a checksum
+//!   FILE        the mapped arena, page by page; after it the generation number (8 bytes)
+//!   FILE.meta   text: settings, generation ("seal"), clock, CAS counter, flush, the current class table and the
+//!               retired classes, the class of each page, the tail of each queue; a checksum
 //!
-//!   close:  seal the arena, then write FILE.meta          open:  take FILE.meta away, break the seal,
+//!   close:  write the generation, then FILE.meta          open:  remove FILE.meta, erase the generation,
 //!                                                                rebuild the rest by walking the arena
 //! ```
 //!
-//! What is persistent is what lies in the arena anyhow: items, with their CAS values, times, states and
-//! queue links. Chunks are named by their distance from its start, so it does not matter where it is
-//! mapped. What can be told from that is rebuilt: index, free lists, counters. Which chunks are in use follows
-//! from who is linked, so that an upload or a move that the stop cut short leaves nothing behind.
+//! The arena persists: items with their CAS values, times, states and queue links. Chunks are addressed by their
+//! offset from its start, so it may be mapped at any address. Index, free lists and counters are rebuilt. Only chunks
+//! of linked items count as in use, so an upload or a page move that the stop interrupted leaks no memory.
 //!
-//! Rebuilding walks the arena in three passes, each over what the one before has checked:
+//! The rebuild walks the arena in three passes, each over what the one before has checked:
 //!
-//! 1. Every page, every slot: a linked item is checked against its chunk, its bodies against it, and it
-//!    enters the index. Pins of the last process mean nothing.
-//! 2. Every queue, from its tail: it leads over all items that say they are in it, once each.
-//! 3. Every page: what is neither a linked item nor one of its bodies is free.
+//! 1. Every page, every slot: a linked item is checked against its chunk, its bodies against the item, and it
+//!    enters the index. Pins of the last process are dropped.
+//! 2. Every queue, from its tail: it links all items whose states name it, each once.
+//! 3. Every page: chunks that hold neither a linked item nor one of its bodies are free.
 //!
-//! `mem` checks what can be told from the bytes alone; what the saved text and the eviction order say of them is
-//! checked here.
+//! `mem` checks the bytes alone; this module checks them against the saved text and the eviction order.
 //!
 //! Invariants:
 //!
-//! - ONE-LIFE: `FILE.meta` is there only while no process uses FILE. It is gone from the disk before the
-//!   first byte of the arena changes, and the seal, a number that only the two share, is broken: after a
-//!   crash, or beside a copy of an older FILE.meta, the arena is not believed.
-//! - ALL-OR-NOTHING: every header, chain and queue is checked before it is followed, as if a stranger
-//!   had written it. One that does not hold means that somebody else wrote to the file, so no value in it
-//!   can be trusted: the cache starts cold. It may forget, but must not lie.
-//! - ONE-PROCESS: FILE is locked as long as its process lives.
+//! - ONE-LIFE: `FILE.meta` exists only while no process uses FILE. It is removed from the disk before the first byte of
+//!   the arena changes, and the generation number, which only the two files share, is erased. So the arena is not
+//!   used after a crash, or with a copy of an older FILE.meta.
+//! - ALL-OR-NOTHING: every header, chain and queue is checked before it is followed, as untrusted input. A broken
+//!   one means that another program wrote to the file, so no value in it can be trusted, and the cache starts cold. It
+//!   may lose items, but must not return wrong values.
+//! - ONE-PROCESS: a process locks FILE as long as it uses it.
 //!
-//! Time: the clock of the new process goes on from where the old one's would be now ([`Warm::elapsed`]),
-//! so that expiries and access times mean what they meant, and nothing is converted.
+//! Time: the clock of the new process continues where the old one's would be now ([`Warm::elapsed`]),
+//! so that expiries and access times stay valid without conversion.
 //!
-//! Who may call it: the server, before the first and after the last handle. It reads no clock.
+//! The server calls this module before it creates the first handle and after it drops the last one. The module reads
+//! no clock.
 
 mod file;
 mod meta;
@@ -62,8 +61,8 @@ use std::time::Duration;
 pub use file::MemoryFile;
 pub use outcome::{ColdReason, Progress, RestartError, Start, Stop, Warm};
 
-/// A cache over the memory file at `path`, which is made if it is not there: as the last process left
-/// it if that one closed it, and empty otherwise. `unix_time` is the machine's date.
+/// Opens a cache on the memory file at `path`, which is created if it does not exist. The cache holds the items of the
+/// last process if that one closed it, and is empty otherwise. `unix_time` is the machine's date.
 pub fn open(
     config: EngineConfig,
     path: &Path,
@@ -72,11 +71,11 @@ pub fn open(
 ) -> Result<(Cache, MemoryFile, Start), RestartError> {
     let file = MemoryFile::open(path)?;
     let size_bytes = config.arena_size_bytes();
-    let saved = judge(&file, &config, unix_time)?;
-    file.take_meta_away()?;
-    let sealed = file.break_seal(size_bytes)?;
+    let saved = read_saved(&file, &config, unix_time)?;
+    file.remove_meta()?;
+    let generation = file.take_generation(size_bytes)?;
     let reason = match saved {
-        Ok(saved) if sealed == Some(saved.seal) => {
+        Ok(saved) if generation == Some(saved.generation) => {
             let elapsed = saved.stop.elapsed + (unix_time - saved.stop.unix_time);
             let cache = over(config.clone(), &file)?;
             match resume(&cache, &saved, progress) {
@@ -87,17 +86,17 @@ pub fn open(
         Ok(_) => ColdReason::OtherArena,
         Err(reason) => reason,
     };
-    file.begin_anew(size_bytes)?;
+    file.reset(size_bytes)?;
     let cache = over(config, &file)?;
     Ok((cache, file, Start::Cold(reason)))
 }
 
-/// Ends a cache over a memory file so that the next [`open`] finds everything again. After an
-/// error it will find nothing.
+/// Saves a cache on a memory file, so that the next [`open`] restores its items. After an error the next start is
+/// cold.
 pub fn close(cache: &Cache, file: &MemoryFile, stop: Stop) -> Result<(), RestartError> {
     let saved = saved(cache, stop);
     let config = &cache.space.config;
-    file.seal(config.arena_size_bytes(), saved.seal)?;
+    file.save(config.arena_size_bytes(), saved.generation)?;
     file.write_meta(&meta::compose(config, &saved))
 }
 
@@ -107,7 +106,7 @@ fn over(config: EngineConfig, file: &MemoryFile) -> Result<Cache, RestartError> 
     Ok(Cache::new(config, arena))
 }
 
-/// Fills an empty cache with what lies in its arena; returns the number of items.
+/// Rebuilds an empty cache from the bytes of its arena. Returns the number of items.
 fn resume(
     cache: &Cache,
     saved: &Saved,
@@ -142,14 +141,14 @@ fn resume(
     Ok(rebuild.items)
 }
 
-/// The buckets that an index over an arena full of the least items has.
+/// The number of index buckets for an arena full of the smallest items.
 fn index_buckets_max(space: &Space, saved: &Saved) -> u64 {
     let classes = saved.table.classes().chain(saved.retired.iter().copied());
     let chunk_size_bytes = classes.map(|(_, size)| size as u64).min();
     space.memory.size_bytes() as u64 / chunk_size_bytes.expect("a table has a class")
 }
 
-/// What the arena does not tell by itself. Slots that were never handed out are made to read as free.
+/// Collects the state that is not in the arena, for the .meta file. Marks fresh chunks as free.
 fn saved(cache: &Cache, stop: Stop) -> Saved {
     let space = &cache.space;
     let frontier = lock(&space.pool).frontier;
@@ -175,7 +174,7 @@ fn saved(cache: &Cache, stop: Stop) -> Saved {
     }
     let nanos = (stop.unix_time.as_nanos() as u64).to_le_bytes();
     Saved {
-        seal: KeyHasher::new(space.config.hash_seed).hash(&nanos),
+        generation: KeyHasher::new(space.config.hash_seed).hash(&nanos),
         stop,
         flush: space.flush.saved(),
         index_buckets: space.index.bucket_count(),
@@ -187,8 +186,8 @@ fn saved(cache: &Cache, stop: Stop) -> Saved {
     }
 }
 
-/// What was saved, or why it is of no use.
-fn judge(
+/// Reads the saved state, or returns why it cannot be used.
+fn read_saved(
     file: &MemoryFile,
     config: &EngineConfig,
     unix_time: Duration,
@@ -201,22 +200,23 @@ fn judge(
     }
 }
 
-/// Items that enter the index together, in the order of their hashes: then a stripe is locked once for
-/// many, and their buckets are fetched beside each other.
+/// The number of items that are sorted by hash and enter the index together. A stripe is then locked once for many
+/// items, and accesses to its buckets are close together.
 const BATCH_ITEMS: usize = 1 << 20;
 
 struct Rebuild<'e> {
     space: &'e Space,
     restore: Restore,
-    /// Items that are checked but not in the index yet, by their hashes.
+    /// Checked items that are not in the index yet, with their hashes.
     batch: Vec<(u64, RestoredItem)>,
-    /// Items met on pages, and in queues.
+    /// The number of items found on pages.
     items: u64,
+    /// The number of items found in queues.
     queues_items: u64,
 }
 
 impl Rebuild<'_> {
-    /// Gives each class the pages that it owned; returns those that nobody owned.
+    /// Gives each class its pages; returns the pages that no class owned.
     fn adopt_pages(&mut self, saved: &Saved) -> Vec<UnusedPage> {
         let mut unused = Vec::new();
         for owner in &saved.owners {
@@ -232,7 +232,7 @@ impl Rebuild<'_> {
         unused
     }
 
-    /// Checks every linked item of a page and enters it.
+    /// Checks every linked item of a page and adds it to the batch.
     fn enter_items(&mut self, page: PageId, class: ClassId) -> Result<(), ColdReason> {
         let (space, class) = (self.space, self.space.class(class).lock());
         let (size_bytes, count) = (class.chunk_size_bytes(), class.pages.token.chunks_per_page());
@@ -244,8 +244,8 @@ impl Rebuild<'_> {
             }
             let Some(item) = self.restore.item(address)? else { continue };
             let has_rank = item.item(&self.restore).state().fields().rank;
-            let is_as_others = has_rank == space.ranks_items;
-            ensure("an item has a rank exactly if items are ranked", address, is_as_others)?;
+            let is_expected = has_rank == space.ranks_items;
+            ensure("an item has a rank exactly if items are ranked", address, is_expected)?;
             self.items += 1;
             self.batch.push((space.hash_of(item.item(&self.restore)), item));
             if self.batch.len() == BATCH_ITEMS {
@@ -255,7 +255,7 @@ impl Rebuild<'_> {
         Ok(())
     }
 
-    /// Lets the index lead to the items that wait.
+    /// Inserts the batch into the index.
     fn index_batch(&mut self) -> Result<(), ColdReason> {
         let (space, restore) = (self.space, &self.restore);
         let index = &space.index;
@@ -267,7 +267,7 @@ impl Rebuild<'_> {
             while let Some((hash, item)) =
                 waiting.next_if(|&(hash, _)| index.stripe_of(hash) == number)
             {
-                // Few entries look alike, so the item's own line is seldom needed again.
+                // Few entries have the same tag, so other items are rarely read.
                 let twin = stripe.get(hash, item.item(restore).key());
                 ensure("a key has one item", item.item(restore).address(), twin.is_none())?;
                 stripe = index.restore(stripe, hash, item, |other| space.hash_of(other));

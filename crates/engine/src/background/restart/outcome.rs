@@ -1,129 +1,131 @@
-//! How a restart goes: what was found, or why it was of no use, and what fails.
+//! The results and errors of a restart.
 
 use crate::mem::MappingError;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How a cache over a memory file began.
+/// How a cache on a memory file started.
 #[derive(Debug)]
 pub enum Start {
-    /// With what the last process left.
+    /// With the items of the last process.
     Warm(Warm),
-    /// Empty.
+    /// With an empty cache.
     Cold(ColdReason),
 }
 
-/// What a warm start found.
+/// The result of a warm start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Warm {
-    /// Items in the cache, those that have expired meanwhile included.
+    /// The number of items, including those that have expired meanwhile.
     pub items: u64,
-    /// What the old process's clock would read now: the new one's must go on from there
+    /// The time that the old process's clock would show now. The new clock must continue from there
     /// ([`Clock::resume`](slabwise_base::Clock::resume)).
     pub elapsed: Duration,
 }
 
-/// Why a cache began empty.
+/// Why a cache started empty.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ColdReason {
-    /// Nothing was saved: a first start, or the last process was not stopped gracefully.
+    /// Nothing was saved: this is the first start, or the last process was not stopped by SIGUSR1.
     #[error("nothing was saved (stop by SIGUSR1 to save)")]
     NothingSaved,
-    /// memcached saved it.
+    /// The file was saved by memcached.
     #[error("it was saved by memcached")]
     ByMemcached,
-    /// Another version of slabwise saved it.
+    /// The file was saved by a slabwise version with another format.
     #[error("it was saved by another version, in format {0:?}")]
     OtherFormat(String),
-    /// The file beside it is cut off or changed.
-    #[error("its .meta file is torn: {0}")]
+    /// The .meta file is truncated or changed.
+    #[error("its .meta file is damaged: {0}")]
     Torn(String),
-    /// It was saved under another setting.
+    /// The file was saved with another value of a setting.
     #[error("{}", other_setting(name, saved, present))]
     OtherSetting {
-        /// Which.
+        /// The setting.
         name: String,
-        /// What it was.
+        /// The value when the file was saved.
         saved: String,
-        /// What it is.
+        /// The current value.
         present: String,
     },
-    /// The memory file was used since, or is another one.
-    #[error("it is not the one that its .meta file is of")]
+    /// The memory file was used after the save, or the .meta file belongs to another one.
+    #[error("its .meta file does not belong to it")]
     OtherArena,
-    /// The machine's date lies before the stop, so nobody knows what has expired.
-    #[error("the machine's date lies before the stop, so what has ended is unknown")]
+    /// The machine's date is before the save, so the remaining TTLs are unknown.
+    #[error(
+        "the machine's date is before the last stop, so it is unknown which items have expired"
+    )]
     ClockBack,
-    /// The memory file does not hold together.
+    /// The memory file breaks an invariant.
     #[error("it is damaged at byte {offset}: broken invariant: {invariant}")]
     Damaged {
-        /// What does not hold.
+        /// The broken invariant.
         invariant: &'static str,
-        /// Where, in bytes from its start.
+        /// The offset from the start of the file.
         offset: u64,
     },
 }
 
-/// Longer values are not shown.
+/// Longer values are omitted from the message.
 const LINE_LEN_MAX: usize = 80;
 
 fn other_setting(name: &str, saved: &str, present: &str) -> String {
     if saved.len() + present.len() > LINE_LEN_MAX {
         return format!("it was saved with another value of {name}");
     }
-    format!("it was saved with {name} {saved}, which is {present} now")
+    format!("it was saved with {name}={saved}, which is now {present}")
 }
 
-/// Why a memory file can be neither used nor begun anew, or not saved.
+/// Why a memory file can be neither used nor reset, or why it cannot be saved.
 #[derive(Debug, thiserror::Error)]
 pub enum RestartError {
-    /// The .meta file is none, and so perhaps somebody's own; it is left as it is.
-    #[error("-e: {} is no file of ours: remove it to start with an empty cache", .0.display())]
+    /// The file at the .meta path was not written by slabwise or memcached, so it is not overwritten.
+    #[error("-e: {} is not a slabwise .meta file: remove it to start with an empty cache", .0.display())]
     MalformedMeta(PathBuf),
     /// Another process uses the file.
     #[error("-e {}: another process uses this file: stop it, or name another file", .0.display())]
     InUse(PathBuf),
-    /// It is a directory or a device.
-    #[error("-e {}: a plain file is needed: name another one", .0.display())]
+    /// The path is a directory or a device.
+    #[error("-e {}: this is not a regular file: name another one", .0.display())]
     NotAFile(PathBuf),
-    /// There is no room for it.
-    #[error("-e {}: there is no room for its {size_bytes} bytes: free some, or lower -m", path.display())]
+    /// The file system is too full.
+    #[error("-e {}: the file system cannot hold {size_bytes} bytes: free some, or lower -m", path.display())]
     NoRoom {
         /// The file.
         path: PathBuf,
-        /// Bytes it must have.
+        /// The size that the file needs.
         size_bytes: u64,
     },
-    /// It cannot be mapped.
+    /// The file cannot be mapped.
     #[error(transparent)]
     Map(#[from] MappingError),
-    /// The system refused.
+    /// A file operation failed.
     #[error("-e: cannot {action} {}: {error}", path.display())]
     Io {
-        /// What was to be done, as a verb.
+        /// The operation, as a verb.
         action: &'static str,
-        /// To which file.
+        /// The file.
         path: PathBuf,
-        /// The system's answer.
+        /// The error of the system.
         error: io::Error,
     },
 }
 
-/// How far a rebuild is.
+/// The progress of a rebuild.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Pages walked.
+    /// The number of pages done.
     pub pages_done: usize,
-    /// Pages in all.
+    /// The number of all pages.
     pub pages: usize,
 }
 
 /// The moment of a stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stop {
-    /// The machine's date, as the time since 1970.
+    /// The machine's Unix time.
     pub unix_time: Duration,
-    /// What the engine's clock reads, as the time since its start.
+    /// The reading of the engine's clock, as the time since its start.
     pub elapsed: Duration,
 }

@@ -1,4 +1,4 @@
-//! Rights of another stripe, class, memory or item than the one that is used are refused.
+//! Access tokens of a wrong stripe, class, memory or item are refused.
 
 use super::world::{FIELDS, LARGE, PAGE_SIZE_BYTES, SMALL, World, memory};
 use crate::layout::{ChunkAddress, ItemMeta, SizeModel};
@@ -23,7 +23,7 @@ fn an_item_of_another_stripe_is_not_found() {
 }
 
 #[test]
-#[should_panic(expected = "a copy is of an item of this stripe")]
+#[should_panic(expected = "a copy replaces an item of its stripe")]
 fn a_copy_made_under_another_stripe_is_refused() {
     let mut world = World::new();
     world.store(b"key", b"value");
@@ -39,7 +39,7 @@ fn a_copy_made_under_another_stripe_is_refused() {
 }
 
 #[test]
-#[should_panic(expected = "a chunk is used with the memory that it is of")]
+#[should_panic(expected = "a chunk is used with its own memory")]
 fn a_copy_made_in_another_memory_is_refused() {
     let (mut world, mut other) = (World::new(), World::new());
     assert_eq!(world.store(b"key", b"value"), other.store(b"key", b"value"));
@@ -52,7 +52,7 @@ fn a_copy_made_in_another_memory_is_refused() {
 }
 
 #[test]
-#[should_panic(expected = "a copy stands for the item that it is of")]
+#[should_panic(expected = "a copy replaces its original")]
 fn a_copy_of_another_item_is_refused() {
     let mut world = World::new();
     world.store(b"a", b"");
@@ -68,7 +68,7 @@ fn a_copy_of_another_item_is_refused() {
 
 #[test]
 #[should_panic(expected = "the writer's pin is on this item")]
-fn a_pin_on_another_item_gives_no_right_to_write() {
+fn a_pin_on_another_item_does_not_allow_writing() {
     let mut world = World::new();
     world.store(b"a", b"1");
     world.store(b"b", b"2");
@@ -78,7 +78,7 @@ fn a_pin_on_another_item_gives_no_right_to_write() {
 }
 
 #[test]
-#[should_panic(expected = "the token of class 1 was handed out before")]
+#[should_panic(expected = "the token of class 1 was already handed out")]
 fn a_class_has_one_token() {
     let world = World::new();
     let _ = world.memory.class_token(LARGE);
@@ -86,7 +86,7 @@ fn a_class_has_one_token() {
 
 #[test]
 #[should_panic(expected = "an item is written under its class")]
-fn another_class_gives_no_right_to_write() {
+fn the_token_of_another_class_does_not_allow_writing() {
     let mut world = World::new();
     world.store(b"key", b"value");
     let mut entry = world.stripes.find(b"key").expect("it was stored");
@@ -105,7 +105,7 @@ fn an_item_is_not_queued_in_another_class() {
 }
 
 #[test]
-#[should_panic(expected = "an item is queued anew once")]
+#[should_panic(expected = "a new item is queued once")]
 fn an_item_is_queued_once() {
     let mut world = World::new();
     world.store(b"key", b"value");
@@ -122,8 +122,8 @@ fn a_list_is_used_with_its_own_class() {
 }
 
 #[test]
-#[should_panic(expected = "an item is taken out of the list that it is in")]
-fn an_end_of_another_list_is_refused() {
+#[should_panic(expected = "an item is removed from the list that it is in")]
+fn an_item_at_the_end_of_another_list_is_refused() {
     let mut world = World::new();
     world.store(b"key", b"value");
     let mut other = std::mem::take(&mut world.queue);
@@ -133,7 +133,7 @@ fn an_end_of_another_list_is_refused() {
 }
 
 #[test]
-#[should_panic(expected = "an item is taken out of a list of its class")]
+#[should_panic(expected = "an item is removed from a list of its class")]
 fn a_detached_item_is_in_no_list() {
     let mut world = World::new();
     world.store(b"key", b"value");
@@ -143,14 +143,14 @@ fn a_detached_item_is_in_no_list() {
 
 #[test]
 #[should_panic(expected = "a class uses its own pages")]
-fn a_class_takes_no_chunk_of_another_class_s_page() {
+fn a_class_allocates_no_chunk_of_another_class_s_page() {
     let mut world = World::new();
     let _ = world.small.take(PageId(1));
 }
 
 #[test]
 #[should_panic(expected = "a chunk goes back to its class")]
-fn a_class_takes_no_chunk_of_another_class_back() {
+fn a_class_does_not_accept_a_chunk_of_another_class() {
     let mut world = World::new();
     let chunk = world.take(LARGE);
     world.small.give(chunk);
@@ -158,14 +158,14 @@ fn a_class_takes_no_chunk_of_another_class_back() {
 
 #[test]
 #[should_panic(expected = "a free chunk is listed on its page")]
-fn a_chunk_that_is_not_free_is_not_taken() {
+fn a_chunk_in_use_is_not_allocated() {
     let mut world = World::new();
     let address = world.store(b"key", b"value");
     let _ = world.small.take_at(address);
 }
 
 #[test]
-#[should_panic(expected = "a class parts with a page when it is empty")]
+#[should_panic(expected = "a class gives up only empty pages")]
 fn a_page_in_use_stays_with_its_class() {
     let mut world = World::new();
     let _owned = world.take(SMALL);
@@ -173,7 +173,7 @@ fn a_page_in_use_stays_with_its_class() {
 }
 
 #[test]
-fn an_address_that_is_no_chunk_of_the_class_leads_nowhere() {
+fn addresses_that_are_not_chunks_of_the_class_are_rejected() {
     let mut world = World::new();
     let address = world.store(b"key", b"value");
     let large = world.store_chained(b"long", &[1; 1500]);
@@ -184,7 +184,7 @@ fn an_address_that_is_no_chunk_of_the_class_leads_nowhere() {
         assert_eq!(world.small.state_of(other), None);
         assert!(world.small.queued(other).is_none() && world.small.pin_at(other).is_none());
     }
-    assert!(world.large.pin_at(address).is_none(), "it is another class's");
+    assert!(world.large.pin_at(address).is_none(), "it belongs to another class");
     assert!(world.small.queued(large).is_none(), "it is queued with the chained items");
     assert!(world.small.queued(address).is_some() && world.small.pin_at(address).is_some());
     let mover = world.memory.mover_token();
@@ -234,7 +234,7 @@ fn a_write_over_a_chunk_s_header_is_refused() {
 }
 
 #[test]
-fn a_copy_that_does_not_fit_is_handed_back() {
+fn a_copy_that_does_not_fit_returns_its_chunk() {
     let mut world = World::new();
     let chunk = world.take(LARGE);
     let (meta, shape) = ((ItemMeta::default(), FIELDS), ValueShape::Whole(600));
@@ -257,7 +257,7 @@ fn a_head_is_not_freed_before_its_bodies() {
 
 #[test]
 #[should_panic(expected = "a body is taken under its class")]
-fn a_body_is_taken_under_its_own_class() {
+fn a_body_is_not_taken_under_another_class() {
     let mut world = World::new();
     world.store_chained(b"long", &[1; 1500]);
     let removed = world.stripes.find(b"long").expect("it was stored").remove().1;
@@ -267,7 +267,7 @@ fn a_body_is_taken_under_its_own_class() {
 }
 
 #[test]
-fn a_pinned_chain_is_not_carried() {
+fn a_pinned_chain_is_not_moved() {
     let mut world = World::new();
     let head = world.store_chained(b"long", &[1; 1500]);
     let (spare, body) = (world.take(SMALL), world.take(LARGE));
@@ -286,7 +286,7 @@ fn a_pinned_chain_is_not_carried() {
 
 #[test]
 #[should_panic(expected = "a queued item is unlinked by its queue")]
-fn a_queued_item_is_not_unlinked_beside_its_queue() {
+fn a_queued_item_is_unlinked_only_through_its_queue() {
     let mut world = World::new();
     world.store(b"key", b"value");
     let removed = world.stripes.find(b"key").expect("it was stored").remove().1;
@@ -294,21 +294,21 @@ fn a_queued_item_is_not_unlinked_beside_its_queue() {
 }
 
 #[test]
-#[should_panic(expected = "a chunk is used with the memory that it is of")]
+#[should_panic(expected = "a chunk is used with its own memory")]
 fn a_chunk_of_another_memory_is_refused() {
     let (mut world, mut other) = (World::new(), World::new());
     world.small.give(other.take(SMALL));
 }
 
 #[test]
-#[should_panic(expected = "a page is used with the memory that it is of")]
+#[should_panic(expected = "a page is used with its own memory")]
 fn a_page_of_another_memory_is_refused() {
     let mut world = World::new();
     world.small.adopt(memory().next_new_page().expect("there is a page"));
 }
 
 #[test]
-#[should_panic(expected = "a pin is used with the memory that it is of")]
+#[should_panic(expected = "a pin is used with its own memory")]
 fn a_pin_of_another_memory_is_refused() {
     let (mut world, other) = (World::new(), World::new());
     world.store(b"key", b"value");
@@ -319,13 +319,13 @@ fn a_pin_of_another_memory_is_refused() {
 
 #[test]
 #[should_panic(expected = "a class changes its chunk size while it owns no page")]
-fn chunks_of_a_class_that_owns_a_page_stay_as_large_as_they_are() {
+fn the_chunk_size_of_a_class_with_pages_does_not_change() {
     World::new().small.set_chunk_size(256);
 }
 
 #[test]
-#[should_panic(expected = "a copy stands for the item that it is of")]
-fn a_copy_of_an_item_that_was_replaced_in_its_place_is_refused() {
+#[should_panic(expected = "a copy replaces its original")]
+fn a_copy_of_an_item_whose_chunk_was_reused_is_refused() {
     let mut world = World::new();
     let address = world.store(b"a", b"");
     let chunk = world.take(SMALL);
@@ -342,7 +342,7 @@ fn a_copy_of_an_item_that_was_replaced_in_its_place_is_refused() {
 
 #[test]
 #[should_panic(expected = "the writer's pin is on this item")]
-fn an_item_is_not_carried_under_a_pin_on_another() {
+fn an_item_is_not_moved_under_a_pin_on_another() {
     let mut world = World::new();
     world.store(b"a", b"");
     world.store(b"b", b"");
@@ -354,7 +354,7 @@ fn an_item_is_not_carried_under_a_pin_on_another() {
     let _ = entry.carry_to(copied, &other, &mut world.memory.mover_token());
 }
 
-/// A world that takes over one with two items and a chained one, and where the items are, the newest last.
+/// A world that restores one with two items and a chained one, and the addresses of the two items, newest last.
 fn being_restored() -> (World, Restore, [ChunkAddress; 2]) {
     let mut old = World::new();
     let addresses = [b"a", b"b"].map(|key| old.store(key, b""));
@@ -379,7 +379,7 @@ fn list(
 }
 
 #[test]
-#[should_panic(expected = "a class takes over what is of its own memory")]
+#[should_panic(expected = "a class restores chunks of its own memory")]
 fn a_queue_is_not_restored_with_the_token_of_another_memory() {
     let (world, mut restore, [first, second]) = being_restored();
     [first, second].into_iter().for_each(|address| enter(&world, &mut restore, address));
@@ -387,52 +387,55 @@ fn a_queue_is_not_restored_with_the_token_of_another_memory() {
 }
 
 #[test]
-#[should_panic(expected = "a class takes over what is of its own memory")]
+#[should_panic(expected = "a class restores chunks of its own memory")]
 fn a_page_is_not_restored_with_the_token_of_another_memory() {
     let (_, mut restore, _) = being_restored();
     restore.finish_page(&mut World::new().small, PageId(0));
 }
 
 #[test]
-fn a_queue_is_not_restored_over_an_item_that_was_not_checked() {
+fn a_queue_with_an_unchecked_item_is_not_restored() {
     let (mut world, mut restore, [first, second]) = being_restored();
     enter(&world, &mut restore, first);
     world.forge_restored(second);
     let refused = list(&mut world, &mut restore, first);
-    assert_eq!(refused.unwrap_err(), "an item is in the queue that it names");
+    assert_eq!(refused.unwrap_err(), "an item is in the queue of its state");
 }
 
 #[test]
-fn an_item_is_not_queued_while_it_leads_out_of_its_queue() {
+fn an_item_with_a_link_out_of_the_arena_is_not_queued() {
     let beyond = ChunkAddress::from_offset(1 << 30);
     let (mut world, mut restore, [first, second]) = being_restored();
     [first, second].into_iter().for_each(|address| enter(&world, &mut restore, address));
     world.forge_prev(first, beyond);
-    assert_eq!(list(&mut world, &mut restore, first).unwrap_err(), "a queue leads over chunks");
+    assert_eq!(list(&mut world, &mut restore, first).unwrap_err(), "a queue links chunks");
     let removed = world.stripes.find(b"a").expect("it was entered").remove().1;
-    assert!(removed.queued(&world.small).is_none(), "a list would write to where it leads");
+    assert!(removed.queued(&world.small).is_none(), "a list would write through its link");
 }
 
 #[test]
-#[should_panic(expected = "nothing more is taken over after what was broken")]
+#[should_panic(expected = "a restore ends at the first broken invariant")]
 fn no_page_is_restored_after_a_broken_item() {
     let (mut world, mut restore, [first, _]) = being_restored();
     enter(&world, &mut restore, first);
-    assert!(restore.item(first).is_err(), "a chunk is of one item");
+    assert!(restore.item(first).is_err(), "a chunk belongs to one item");
     restore.finish_page(&mut world.small, PageId(0));
 }
 
 #[test]
-#[should_panic(expected = "nothing more is taken over after what was broken")]
-fn no_queue_is_restored_after_a_broken_one() {
+#[should_panic(expected = "a restore ends at the first broken invariant")]
+fn no_item_is_restored_after_a_broken_queue() {
     let (mut world, mut restore, [first, second]) = being_restored();
     enter(&world, &mut restore, first);
-    assert!(list(&mut world, &mut restore, first).is_err(), "it leads over what was not entered");
+    assert!(
+        list(&mut world, &mut restore, first).is_err(),
+        "it links an item that was not inserted"
+    );
     enter(&world, &mut restore, second);
 }
 
 #[test]
-#[should_panic(expected = "nothing more is taken over after what was broken")]
+#[should_panic(expected = "a restore ends at the first broken invariant")]
 fn no_page_is_restored_after_a_visit_that_panicked() {
     let (mut world, mut restore, [first, second]) = being_restored();
     [first, second].into_iter().for_each(|address| enter(&world, &mut restore, address));
@@ -445,7 +448,7 @@ fn no_page_is_restored_after_a_visit_that_panicked() {
 }
 
 #[test]
-#[should_panic(expected = "a page is as it was adopted until it is finished")]
+#[should_panic(expected = "an adopted page is unchanged until it is finished")]
 fn a_page_that_was_used_since_it_was_adopted_is_not_restored() {
     let (mut world, mut restore, [first, second]) = being_restored();
     [first, second].into_iter().for_each(|address| enter(&world, &mut restore, address));
@@ -458,13 +461,13 @@ fn a_page_that_was_used_since_it_was_adopted_is_not_restored() {
 
 #[test]
 #[should_panic(expected = "page size 2048 is too small")]
-fn pages_are_numbered_in_32_bits() {
+fn a_page_below_4_kib_is_refused() {
     let arena = Arena::reserve(PAGE_SIZE_BYTES, false).expect("there is address space");
     let _ = Memory::new(arena, 2048, SizeModel::Exact);
 }
 
 #[test]
-fn a_file_that_is_short_or_mapped_already_is_refused() {
+fn a_file_that_is_too_short_or_already_mapped_is_refused() {
     let file = tempfile::tempfile().expect("there is a directory for it");
     file.set_len(PAGE_SIZE_BYTES as u64).expect("there is room");
     let map = |size_bytes| Arena::of_file(file.as_fd(), size_bytes, false);

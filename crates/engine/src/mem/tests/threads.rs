@@ -1,4 +1,4 @@
-//! Threads that share a memory: each value that one reads is whole.
+//! Threads that share a memory read only consistent values.
 
 use super::world::{FIELDS, PAGE_SIZE_BYTES, SMALL, memory};
 use crate::layout::ItemMeta;
@@ -16,7 +16,7 @@ const STRIPES: u64 = 4;
 const KEYS: u64 = 200;
 const THREADS: u64 = 4;
 const STEPS: u64 = 20_000;
-/// Fewer than there are keys, so that some are evicted.
+/// Fewer than the keys, so that some items are evicted.
 const CHUNKS_MAX: u32 = (PAGE_SIZE_BYTES / 512) as u32;
 
 struct Class {
@@ -160,7 +160,7 @@ impl Cache {
     }
 }
 
-/// All of a value but its first byte, which is overwritten, is of one kind, as long as it says.
+/// Checks that all bytes but the first, which is overwritten, are equal and match the length.
 fn check(value: &[u8]) {
     let byte = value[1];
     assert_eq!(value.len(), 100 + usize::from(byte));
@@ -168,7 +168,7 @@ fn check(value: &[u8]) {
 }
 
 #[test]
-fn values_are_whole_while_threads_write_evict_and_free() {
+fn values_are_consistent_while_threads_write_evict_and_free() {
     let cache = Cache::new();
     std::thread::scope(|scope| {
         for seed in 0..THREADS {

@@ -1,4 +1,4 @@
-//! A memory with two classes, and two stripes.
+//! A test fixture: a memory with two classes and two stripes.
 
 use crate::layout::{CHAINED, ChunkAddress, ItemFields, ItemMeta, SizeModel};
 use crate::mem::arena::Arena;
@@ -37,7 +37,7 @@ impl Stripes {
         lock(&self.0[stripe])
     }
 
-    /// All keys are of the first stripe and have one hash.
+    /// Finds a key in the first stripe, where all keys have the hash 0.
     pub fn find(&self, key: &[u8]) -> Option<Entry<'_>> {
         Entry::find(self.lock(0), 0, key).ok()
     }
@@ -52,7 +52,7 @@ pub fn memory() -> Arc<Memory> {
 }
 
 impl World {
-    /// A world whose arena holds the bytes of another's, and what is to take them over.
+    /// A world whose arena is a copy of another's, and its restore.
     pub fn restored_from(old: &World) -> (World, Restore) {
         let mut arena = arena();
         // SAFETY: nobody uses the other's chunks meanwhile.
@@ -66,32 +66,32 @@ impl World {
         (world, restore)
     }
 
-    /// Lets a body know another item than its own.
+    /// Links a body to a wrong item.
     pub fn forge_body(&self, body: ChunkAddress) {
         // SAFETY: a chunk starts here.
         unsafe { self.memory.arena.header_of(body) }.set_prev(Some(body));
     }
 
-    /// Lets a chunk that was not checked look like an item to be met in a queue, as a file could.
+    /// Gives an unchecked chunk the state of a restored item, as a damaged file could.
     pub fn forge_restored(&self, item: ChunkAddress) {
         // SAFETY: a chunk starts here.
         let state = unsafe { self.memory.arena.header_of(item) }.state();
         state.store(state.load().restored());
     }
 
-    /// Lets an item lead to another one before it in its queue.
+    /// Changes the link of an item towards the head of its queue.
     pub fn forge_prev(&self, item: ChunkAddress, prev: ChunkAddress) {
         // SAFETY: a chunk starts here.
         unsafe { self.memory.arena.header_of(item) }.set_prev(Some(prev));
     }
 
-    /// Lets what was never handed out on a page read as free.
+    /// Marks the fresh chunks of a page as free.
     pub fn blank(&mut self, page: PageId) {
         let class = if page == PageId(0) { &mut self.small } else { &mut self.large };
         class.blank_fresh(page);
     }
 
-    /// Each class has a page.
+    /// A world in which each class has a page.
     pub fn new() -> World {
         let mut world = World::of(memory());
         for class in [&mut world.small, &mut world.large] {

@@ -1,5 +1,5 @@
-//! Torn and hostile files: whatever they hold, a start is warm with every invariant in force, or cold, or
-//! refused; it never crashes.
+//! Damaged and forged files: a start is warm with every invariant intact, or cold, or fails with an error; it never
+//! crashes.
 
 use super::{STARTED, Start, TestFile, config, live, live_and_close, seeds, stop};
 use crate::background::restart::meta::{checksum, parse};
@@ -13,9 +13,13 @@ use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
-/// Opens whatever is there and lives in it.
-fn must_hold(file: &TestFile, config: &EngineConfig, random: &mut Random) -> bool {
-    let (engine, start) = file.try_open(config).expect("the .meta file is one of ours");
+/// Opens the file, runs operations and checks all invariants. Returns true if the start was warm.
+fn opens_without_broken_invariants(
+    file: &TestFile,
+    config: &EngineConfig,
+    random: &mut Random,
+) -> bool {
+    let (engine, start) = file.try_open(config).expect("slabwise wrote the .meta file");
     engine.check();
     let mut clock = Clock::manual();
     if let Start::Warm(warm) = &start {
@@ -26,10 +30,10 @@ fn must_hold(file: &TestFile, config: &EngineConfig, random: &mut Random) -> boo
     matches!(start, Start::Warm(_))
 }
 
-/// The starts of chunks that may hold something: of every page, by its class.
+/// The offsets of all chunks of pages that a class owns.
 fn chunk_offsets(file: &TestFile, config: &EngineConfig) -> Vec<u64> {
     let meta = std::fs::read(file.meta()).expect("it was written");
-    let saved = parse(&meta, config).expect("it is ours").expect("it was just written");
+    let saved = parse(&meta, config).expect("slabwise wrote it").expect("it is undamaged");
     let mut offsets = Vec::new();
     for (page, owner) in saved.owners.iter().enumerate() {
         let Some(class) = owner else { continue };
@@ -42,7 +46,7 @@ fn chunk_offsets(file: &TestFile, config: &EngineConfig) -> Vec<u64> {
 }
 
 #[test]
-fn any_flipped_header_bit_is_harmless() {
+fn flipped_header_bits_break_no_invariant() {
     let (mut warm, mut cold) = (0, 0);
     for seed in seeds() {
         println!("seed {seed}");
@@ -54,7 +58,7 @@ fn any_flipped_header_bit_is_harmless() {
             let offsets = chunk_offsets(&file, &config);
             let memory = OpenOptions::new().read(true).write(true).open(&file.0).expect("there");
             for _ in 0..1 + random.below(3) {
-                // Header, flags, expiry, chain and the beginning of the key.
+                // Header, flags, expiry, chain and the start of the key.
                 let field = random.below(HEADER_SIZE_BYTES as u64 + 20);
                 let at = offsets[random.below(offsets.len() as u64) as usize] + field;
                 let mut byte = [0];
@@ -63,15 +67,16 @@ fn any_flipped_header_bit_is_harmless() {
                 memory.write_all_at(&byte, at).expect("within the file");
             }
             drop(memory);
-            *(if must_hold(&file, &config, &mut random) { &mut warm } else { &mut cold }) += 1;
+            let is_warm = opens_without_broken_invariants(&file, &config, &mut random);
+            *(if is_warm { &mut warm } else { &mut cold }) += 1;
         }
     }
     println!("{warm} warm, {cold} cold");
-    assert!(seeds().len() == 1 || (warm > 0 && cold > 0), "both must occur to be tested");
+    assert!(seeds().len() == 1 || (warm > 0 && cold > 0), "both results must occur");
 }
 
 #[test]
-fn an_item_with_a_rank_where_items_are_not_ranked_starts_cold() {
+fn an_item_with_an_unexpected_rank_starts_cold() {
     const STATE: u64 = 12;
     const HAS_RANK: u32 = 1 << 11;
     let config = EngineConfig { eviction: EvictionKind::Segmented, ..EngineConfig::new(1 << 20) };
@@ -96,7 +101,7 @@ fn an_item_with_a_rank_where_items_are_not_ranked_starts_cold() {
 }
 
 #[test]
-fn an_arena_of_noise_is_harmless() {
+fn random_bytes_in_the_arena_break_no_invariant() {
     for seed in seeds() {
         println!("seed {seed}");
         let mut random = Random::new(seed);
@@ -109,12 +114,12 @@ fn an_arena_of_noise_is_harmless() {
             .collect();
         memory.write_all_at(&page, 0).expect("within the file");
         drop(memory);
-        must_hold(&file, &config, &mut random);
+        opens_without_broken_invariants(&file, &config, &mut random);
     }
 }
 
 #[test]
-fn a_torn_meta_file_starts_cold_or_is_refused() {
+fn a_damaged_meta_file_starts_cold_or_is_refused() {
     let mut random = Random::new(7);
     let config = config(&mut random);
     let file = TestFile::new();
@@ -122,25 +127,25 @@ fn a_torn_meta_file_starts_cold_or_is_refused() {
     let (meta, memory) = (std::fs::read(file.meta()), std::fs::read(&file.0));
     let (meta, memory) = (meta.expect("it was written"), memory.expect("it was written"));
     for _ in 0..60 {
-        let mut torn = meta.clone();
+        let mut damaged = meta.clone();
         let at = random.below(meta.len() as u64) as usize;
         if random.below(2) == 0 {
-            torn.truncate(at);
+            damaged.truncate(at);
         } else {
-            torn[at] ^= 1 << random.below(8);
+            damaged[at] ^= 1 << random.below(8);
         }
-        std::fs::write(file.meta(), &torn).expect("it is written");
+        std::fs::write(file.meta(), &damaged).expect("it is written");
         std::fs::write(&file.0, &memory).expect("it is written");
         match file.try_open(&config) {
             Ok((engine, Start::Cold(_))) => engine.check(),
-            Err(RestartError::MalformedMeta(_)) => assert!(at < 30, "its first line is whole"),
+            Err(RestartError::MalformedMeta(_)) => assert!(at < 30, "its first line is intact"),
             other => panic!("byte {at}: {:?}", other.map(|(_, start)| start)),
         }
     }
     for malformed in [&b""[..], b"\n", b"something else\n", &meta[1..]] {
         std::fs::write(file.meta(), malformed).expect("it is written");
         assert!(matches!(file.try_open(&config), Err(RestartError::MalformedMeta(_))));
-        assert!(file.meta().exists(), "it may be somebody's");
+        assert!(file.meta().exists(), "it may be another program's file");
     }
     for (other, reason) in [
         (&b"Tmain\nKslab_config 1.25\n"[..], ColdReason::ByMemcached),
@@ -152,7 +157,7 @@ fn a_torn_meta_file_starts_cold_or_is_refused() {
 }
 
 #[test]
-fn a_hostile_meta_file_with_a_right_checksum_is_harmless() {
+fn a_forged_meta_file_with_a_valid_checksum_breaks_no_invariant() {
     for seed in seeds() {
         println!("seed {seed}");
         let mut random = Random::new(seed);
@@ -162,18 +167,18 @@ fn a_hostile_meta_file_with_a_right_checksum_is_harmless() {
         let meta = std::fs::read_to_string(file.meta()).expect("it was written");
         let memory = std::fs::read(&file.0).expect("it was written");
         for _ in 0..5 {
-            std::fs::write(file.meta(), hostile(&meta, &mut random)).expect("it is written");
+            std::fs::write(file.meta(), forged(&meta, &mut random)).expect("it is written");
             std::fs::write(&file.0, &memory).expect("it is written");
-            must_hold(&file, &config, &mut random);
+            opens_without_broken_invariants(&file, &config, &mut random);
         }
     }
 }
 
-/// The text with one number changed, and vouched for.
-fn hostile(meta: &str, random: &mut Random) -> String {
+/// The text with one changed number and a valid checksum.
+fn forged(meta: &str, random: &mut Random) -> String {
     let mut lines: Vec<String> = meta.lines().map(str::to_owned).collect();
     lines.pop();
-    // The clock and the seal are no use to change: the first is judged, the second not believed.
+    // Other clocks and generation numbers only cause cold starts, so they are not changed.
     let first = lines.iter().position(|line| line.starts_with("cas=")).expect("it is there");
     let index = first + random.below((lines.len() - first) as u64) as usize;
     let (name, value) = lines[index].split_once('=').expect("a line is a field");

@@ -1,5 +1,5 @@
-//! A cache is filled at random, closed and opened again, undamaged and damaged. A failure prints its
-//! seed; `SLABWISE_SEED=n` runs that one alone.
+//! Tests that fill a cache at random, close it and open it again, undamaged and damaged. A failure prints its
+//! seed; `SLABWISE_SEED=n` runs only that seed.
 
 mod damage;
 mod warm;
@@ -19,10 +19,10 @@ use std::time::Duration;
 
 const SEEDS_DEFAULT: u64 = 8;
 const OPERATIONS: usize = 1_000;
-/// The date at which every test begins.
+/// The date at which every test starts.
 const STARTED: Duration = Duration::from_secs(1_800_000_000);
 
-/// When it is opened again: some items have ended by then, and a delayed flush is still to come.
+/// The time until the cache is opened again. Some items have then expired, and a delayed flush is not due yet.
 const REOPENED_AFTER: Duration = Duration::from_secs(500);
 const FLUSH_AFTER: Duration = Duration::from_secs(1_000);
 
@@ -33,7 +33,7 @@ fn seeds() -> Vec<u64> {
     }
 }
 
-/// A memory file of one test's own, removed with it.
+/// A memory file of one test, which is removed at the end.
 struct TestFile(PathBuf);
 
 impl TestFile {
@@ -77,12 +77,12 @@ impl TestFile {
 
 impl Drop for TestFile {
     fn drop(&mut self) {
-        // A leftover in a ram disk or temporary directory is no failure.
-        let _ = std::fs::remove_dir_all(self.0.parent().expect("it lies in a directory"));
+        // Errors are ignored: a file left over in a temporary directory is not a test failure.
+        let _ = std::fs::remove_dir_all(self.0.parent().expect("it is in a directory"));
     }
 }
 
-/// What a model knows of an item.
+/// The expected contents of an item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Known {
     value: Vec<u8>,
@@ -116,7 +116,7 @@ fn config(random: &mut Random) -> EngineConfig {
     }
 }
 
-/// Does whatever a server does to a cache, for a while. No upload, pin or move is completed at the end.
+/// Runs random operations on a cache. A page move may be unfinished at the end.
 fn live(engine: &Engine, clock: &Clock, random: &mut Random) {
     let mut handle = engine.handle();
     for _ in 0..OPERATIONS {
@@ -130,7 +130,7 @@ fn live(engine: &Engine, clock: &Clock, random: &mut Random) {
                 let cost = (random.below(2) == 0)
                     .then(|| Cost::from_units(random.next_u64() as u32 >> random.below(32)));
                 let meta = ItemMeta { client_flags, expiry, cost };
-                // Refused or not, the cache is asked what it holds.
+                // The contents are read from the cache, so a refused store does not matter.
                 let _: StoreOutcome = handle.set(&key, &value, meta, StoreMode::Set, now);
             }
             45..70 => {
@@ -172,7 +172,7 @@ fn live(engine: &Engine, clock: &Clock, random: &mut Random) {
     }
 }
 
-/// Puts some of the present sizes and some others in force.
+/// Changes the class table to some of the current sizes and some new ones.
 fn change_classes(engine: &Engine, random: &mut Random) {
     let largest = engine.config().classes.chunk_size_bytes_max();
     let present = engine.class_table();
@@ -183,7 +183,7 @@ fn change_classes(engine: &Engine, random: &mut Random) {
     sizes.push(largest);
     sizes.sort_unstable();
     sizes.dedup();
-    engine.change_classes(&sizes).expect("a valid table, and numbers enough");
+    engine.change_classes(&sizes).expect("a valid table, and enough class numbers");
 }
 
 fn value(random: &mut Random) -> Vec<u8> {
@@ -206,7 +206,6 @@ fn expiry(random: &mut Random, now: Now) -> Expiry {
     }
 }
 
-/// All that the cache holds.
 fn contents(engine: &Engine, now: Now) -> HashMap<Vec<u8>, Known> {
     let mut handle = engine.handle();
     let mut known = HashMap::new();
@@ -228,7 +227,7 @@ fn contents(engine: &Engine, now: Now) -> HashMap<Vec<u8>, Known> {
     known
 }
 
-/// Lives, and leaves as a stopped server does: with an upload, a pin and perhaps a move under way.
+/// Runs random operations and closes the cache with an unfinished upload, pins and perhaps an unfinished page move.
 fn live_and_close(
     file: &TestFile,
     config: &EngineConfig,
@@ -248,7 +247,7 @@ fn live_and_close(
         handle.peek(&key, clock.now(), |view| view.pin())
     });
     pins.take(3).for_each(std::mem::forget);
-    // The upload may have made room for itself.
+    // The upload may have evicted items.
     let now = clock.now();
     let kept = contents(&engine, now);
     assert!(kept.iter().all(|(key, item)| known.get(key) == Some(item)));

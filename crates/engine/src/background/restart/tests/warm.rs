@@ -1,4 +1,4 @@
-//! What an undamaged file brings back, and when it starts cold.
+//! Undamaged files: restored contents, and reasons for a cold start.
 
 use super::{STARTED, Start, TestFile, config, contents, live, live_and_close, seeds, stop};
 use crate::config::EngineConfig;
@@ -15,7 +15,7 @@ fn small() -> EngineConfig {
     EngineConfig::new(1 << 20)
 }
 
-/// Every queue of every class, by offsets from the tail.
+/// The items of every queue of every class, as offsets from tail to head.
 fn orders(engine: &Engine) -> Vec<Vec<usize>> {
     let mut orders = Vec::new();
     for class in &engine.space().classes {
@@ -30,8 +30,8 @@ fn orders(engine: &Engine) -> Vec<Vec<usize>> {
     orders
 }
 
-/// A cache of one item, closed.
-fn leave_one(file: &TestFile, config: &EngineConfig) {
+/// Saves a cache of one item.
+fn save_one_item(file: &TestFile, config: &EngineConfig) {
     let (engine, _) = file.open_at(config, STARTED);
     set(&engine, b"key", b"value", Expiry::NEVER, Now::from_nanos(0));
     engine.close(stop(&Clock::manual())).expect("it closes");
@@ -45,13 +45,13 @@ fn set(engine: &Engine, key: &[u8], value: &[u8], expiry: Expiry, now: Now) -> u
     }
 }
 
-/// The CAS value that the next store gives.
+/// The CAS value of the next store.
 fn next_cas(engine: &Engine) -> u64 {
     engine.space().flush.saved().last_cas + 1
 }
 
 #[test]
-fn every_item_is_there_again() {
+fn every_unexpired_item_is_restored() {
     let mut items = 0;
     for seed in seeds() {
         println!("seed {seed}");
@@ -67,16 +67,19 @@ fn every_item_is_there_again() {
         let found = contents(&engine, now);
         items += found.len();
         assert_eq!(found, alive.map(|(key, item)| (key.clone(), item.clone())).collect());
-        assert!(engine.handle().peek(b"half", now, |_| ()).is_none(), "half an upload is none");
+        assert!(
+            engine.handle().peek(b"half", now, |_| ()).is_none(),
+            "an unfinished upload is not restored"
+        );
         live(&engine, &clock, &mut random);
         engine.check();
     }
     let enough = items > 20 * seeds().len() || seeds().len() == 1;
-    assert!(enough, "{items} items are too few to show anything");
+    assert!(enough, "{items} items are too few for this test");
 }
 
 #[test]
-fn order_and_numbers_are_as_before() {
+fn queue_order_classes_and_counts_are_restored() {
     for seed in seeds() {
         println!("seed {seed}");
         let mut random = Random::new(seed);
@@ -100,7 +103,7 @@ fn order_and_numbers_are_as_before() {
 }
 
 #[test]
-fn time_goes_on_while_nobody_runs() {
+fn ttls_continue_while_no_process_runs() {
     let (file, config) = (TestFile::new(), small());
     let (engine, _) = file.open_at(&config, STARTED);
     let clock = Clock::manual();
@@ -122,7 +125,7 @@ fn time_goes_on_while_nobody_runs() {
 }
 
 #[test]
-fn flushes_hold_and_come() {
+fn past_and_delayed_flushes_are_restored() {
     let (file, config) = (TestFile::new(), small());
     let (engine, _) = file.open_at(&config, STARTED);
     let clock = Clock::manual();
@@ -141,15 +144,15 @@ fn flushes_hold_and_come() {
 }
 
 #[test]
-fn what_was_not_closed_is_forgotten() {
+fn an_unsaved_or_already_restored_file_starts_cold() {
     let (file, config) = (TestFile::new(), small());
     let (engine, start) = file.open_at(&config, STARTED);
     assert!(matches!(start, Start::Cold(ColdReason::NothingSaved)));
     set(&engine, b"key", b"value", Expiry::NEVER, Now::from_nanos(0));
     drop(engine);
     assert_eq!(file.open_cold(&config).1, ColdReason::NothingSaved);
-    // Once opened, what was saved is not there for a second time: not even with a copy of its .meta.
-    leave_one(&file, &config);
+    // A saved cache is restored only once, even with a copy of its .meta file.
+    save_one_item(&file, &config);
     let meta = std::fs::read(file.meta()).expect("it was written");
     drop(file.open_warm(&config));
     assert!(!file.meta().exists());
@@ -158,7 +161,7 @@ fn what_was_not_closed_is_forgotten() {
 }
 
 #[test]
-fn other_settings_start_cold_and_say_which() {
+fn a_changed_setting_starts_cold_and_is_named() {
     let base = small();
     let others = [
         ("memory_limit_bytes", EngineConfig { memory_limit_bytes: 2 << 20, ..base.clone() }),
@@ -170,21 +173,21 @@ fn other_settings_start_cold_and_say_which() {
     ];
     for (expected, other) in others {
         let file = TestFile::new();
-        leave_one(&file, &base);
+        save_one_item(&file, &base);
         let (engine, reason) = file.open_cold(&other);
         engine.check();
         let ColdReason::OtherSetting { name, .. } = reason else { panic!("{reason:?}") };
         assert_eq!(name, expected);
         drop(engine);
-        leave_one(&file, &other);
-        assert_eq!(file.open_warm(&other).1.items, 1, "it works from then on");
+        save_one_item(&file, &other);
+        assert_eq!(file.open_warm(&other).1.items, 1, "the new setting is saved");
     }
 }
 
 #[test]
 fn a_date_before_the_stop_starts_cold() {
     let (file, config) = (TestFile::new(), small());
-    leave_one(&file, &config);
+    save_one_item(&file, &config);
     let (_engine, start) = file.open_at(&config, STARTED - Duration::from_secs(1));
     assert!(matches!(start, Start::Cold(ColdReason::ClockBack)), "{start:?}");
 }
@@ -197,14 +200,14 @@ fn two_processes_do_not_share_a_file() {
 }
 
 #[test]
-fn what_is_no_plain_file_is_refused() {
+fn a_directory_is_refused() {
     let (file, config) = (TestFile::new(), small());
     std::fs::create_dir(&file.0).expect("a directory");
     assert!(matches!(file.try_open(&config), Err(RestartError::Io { .. })));
 }
 
 #[test]
-fn a_changed_class_table_is_kept_and_what_was_retired_drains_on() {
+fn a_changed_class_table_and_retired_classes_are_restored() {
     let (file, config) = (TestFile::new(), small());
     let (engine, _) = file.open_at(&config, STARTED);
     let clock = Clock::manual();
@@ -216,7 +219,7 @@ fn a_changed_class_table_is_kept_and_what_was_retired_drains_on() {
     let table = engine.class_table();
     let sizes = [table.sizes()[0] as usize, 100, 600];
     engine.change_classes(&sizes).expect("a table");
-    // Some of it drains before the stop.
+    // The retired class drains in part before the stop.
     (0..2).for_each(|_| {
         engine.mover_step(8, clock.now());
     });
