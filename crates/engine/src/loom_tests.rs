@@ -93,7 +93,7 @@ fn loom_the_last_unpin_after_a_delete_frees_the_item() {
             assert_eq!(pin.value().flatten().copied().collect::<Vec<u8>>(), b"aa");
         }
         assert!(deleter.join().expect("the deleter ends"), "it was there");
-        assert_eq!(engine.stats(now()).total.used_chunks, 0, "nobody holds it any more");
+        assert_eq!(engine.stats(now()).total.used_chunks, 0, "no pins are left");
         engine.check();
     });
 }
@@ -225,7 +225,7 @@ fn loom_a_move_is_aborted_while_the_last_unpin_frees_a_chunk() {
         mover.join().expect("the mover ends");
         let stats = engine.stats(late);
         assert_eq!(stats.mover.moved + stats.mover.aborted, 1, "the move is done or aborted");
-        assert_eq!(stats.total.used_chunks, 0, "nobody holds it any more");
+        assert_eq!(stats.total.used_chunks, 0, "no pins are left");
         engine.check();
         // The class can allocate in both cases.
         let outcome = handle.set(b"2", &[8; 600], META, StoreMode::Set, late);

@@ -192,7 +192,7 @@ tallies! {
         get_expired,
         /// Lookups of any kind that found a flushed item.
         get_flushed,
-        /// Touches, including those of `gat`.
+        /// Touches, including those of gets that touch.
         touches,
         /// Touches that missed.
         touch_misses,
@@ -281,9 +281,9 @@ tallies! {
         cas_hits,
         /// Compare-and-swaps that failed because the CAS value differed.
         cas_badval,
-        /// Touches that hit, including those of `gat`.
+        /// Touches that hit, including those of gets that touch.
         touch_hits,
-        /// Gets of `gat` that hit.
+        /// Gets that touch (`gat`, meta gets with a TTL) and hit.
         gat_hits,
         /// Hits that access observers do not see: gets that do not mark the item as used, or that vivified it.
         unshown_hits,
@@ -297,13 +297,13 @@ tallies! {
         cost_saved,
     }
     by queue {
-        /// Gets that hit, without those of `gat`, by the queue of the item.
+        /// Gets that do not touch and hit, by the queue of the item.
         hits_to,
     }
 }
 
 impl ClassStats {
-    /// Returns the number of gets that hit, without those of `gat`.
+    /// Returns the number of gets that do not touch and hit.
     pub fn get_hits(&self) -> u64 {
         self.hits_to.iter().sum()
     }
@@ -380,12 +380,12 @@ impl HandleCounters {
         HandleCounters { classes, ..HandleCounters::default() }
     }
 
-    /// Returns the number of gets, including those of `gat`.
+    /// Returns the number of gets, including those that touch.
     pub fn gets(&self) -> u64 {
         self.classes.iter().map(ClassOperations::hits).sum::<u64>() + self.misses()
     }
 
-    /// Returns the number of gets that missed, including those of `gat`.
+    /// Returns the number of gets that missed, including those of `gat`, which count separately.
     pub fn misses(&self) -> u64 {
         self.get_misses.get() + self.gat_misses.get()
     }
@@ -398,7 +398,7 @@ impl HandleCounters {
 }
 
 impl ClassOperations {
-    /// The gets that hit, including those of `gat` and those that access observers do not see.
+    /// The gets that hit, including those that touch and those that access observers do not see.
     fn hits(&self) -> u64 {
         self.hits_to.iter().map(Counter::get).sum::<u64>() + self.gat_hits.get()
     }

@@ -200,7 +200,7 @@ impl Arena {
     ///
     /// # Safety
     ///
-    /// They lie within a chunk of this arena, behind its header, and nobody writes them as long as the slice
+    /// They are within a chunk of this arena, after its header, and nobody writes them as long as the slice
     /// is used.
     #[inline]
     pub(super) unsafe fn read(&self, address: ChunkAddress, start: usize, len: usize) -> &[u8] {
@@ -216,7 +216,7 @@ impl Arena {
     ///
     /// # Safety
     ///
-    /// They lie within a chunk of this arena, behind its header, and nobody else reads or writes them as
+    /// They are within a chunk of this arena, after its header, and nobody else reads or writes them as
     /// long as the slice is used.
     #[inline]
     #[expect(clippy::mut_from_ref, reason = "the caller has the sole right to these bytes")]

@@ -102,7 +102,7 @@ impl OwnedChunk {
     ) -> &'c mut [u8] {
         self.check(memory);
         assert!(self.holds(start, len), "a write stays within its chunk");
-        // SAFETY: 1. within the chunk, behind its header. 2. The owner has exclusive access, which this borrows.
+        // SAFETY: 1. within the chunk, after its header. 2. The owner has exclusive access, which this borrows.
         unsafe { memory.arena.write(self.address, start, len) }
     }
 
@@ -111,7 +111,7 @@ impl OwnedChunk {
     pub(super) fn read<'c>(&'c self, memory: &'c Memory, start: usize, len: usize) -> &'c [u8] {
         self.check(memory);
         assert!(self.holds(start, len), "a read stays within its chunk");
-        // SAFETY: 1. within the chunk, behind its header. 2. Nobody writes: the owner's exclusive access is borrowed.
+        // SAFETY: 1. within the chunk, after its header. 2. Nobody writes: the owner's exclusive access is borrowed.
         unsafe { memory.arena.read(self.address, start, len) }
     }
 }

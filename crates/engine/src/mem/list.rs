@@ -293,14 +293,14 @@ impl List {
             return (Some(newer), of(newer).next());
         }
         let from_head = std::iter::successors(self.head, |&at| of(at).next()).take(COMPARISONS_MAX);
-        let mut behind = None;
+        let mut next = None;
         for other in from_head {
-            behind = Some(other);
+            next = Some(other);
             if !is_newer(&other) {
                 break;
             }
         }
-        (behind.map_or(self.tail, |behind| of(behind).prev()), behind)
+        (next.map_or(self.tail, |next| of(next).prev()), next)
     }
 
     /// # Safety

@@ -150,7 +150,7 @@ fn explore(
             thread::spawn(move || one(&cache))
         };
         other(&cache);
-        thread.join().expect("it ends");
+        thread.join().expect("no panic");
         check(&cache);
     });
     assert!(runs.load(Relaxed) > 1, "loom explored only one interleaving");

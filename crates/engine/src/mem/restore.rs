@@ -263,13 +263,13 @@ impl Restore {
         })
     }
 
-    /// Checks the next item of a queue, which is linked from the queue's tail or from the item `behind`.
+    /// Checks the next item of a queue, which is linked from the queue's tail or from its neighbour `toward_tail`.
     fn check_queued(
         &self,
         class: &ClassToken,
         queue: QueueKind,
         at: Option<ChunkAddress>,
-        behind: Option<ChunkAddress>,
+        toward_tail: Option<ChunkAddress>,
     ) -> Result<(), Broken> {
         let Some(address) = at else { return Ok(()) };
         let chunk = self.chunk(address);
@@ -283,7 +283,7 @@ impl Restore {
         ensure("an item is in the queue of its state", address, is_expected)?;
         let here = self.memory.queue_class(address, state.chained()) == class.class();
         ensure("an item is queued in its class", address, here)?;
-        ensure("a queue's links lead both ways", address, header.next() == behind)
+        ensure("a queue's links lead both ways", address, header.next() == toward_tail)
     }
 
     /// Frees the chunks of a page that hold neither an item nor a body of one. Returns the number of chunks in use.

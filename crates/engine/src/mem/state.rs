@@ -394,7 +394,7 @@ mod loom_tests {
                 thread::spawn(move || word.unlink())
             };
             let frees = other(&word);
-            let freed = [unlinker.join().expect("it ends"), frees];
+            let freed = [unlinker.join().expect("no panic"), frees];
             assert_eq!(freed.iter().filter(|&&frees| frees).count(), 1, "LAST-HOLDER");
         });
     }

@@ -46,7 +46,7 @@ fn expiry_rank_and_value_are_written_in_place() {
     entry.value_right(None).expect("nobody pins it").overwrite(1, b"2");
     assert_eq!(entry.item().value_in_first_chunk(), b"42");
     let pin = entry.item().pin().expect("nobody else pins it");
-    assert!(entry.value_right(None).is_none(), "somebody reads it");
+    assert!(entry.value_right(None).is_none(), "it is pinned");
     assert!(world.memory.unpin(pin).is_none(), "it is linked");
     let pin = entry.item().pin_key().expect("nobody else pins it");
     entry.value_right(Some(&pin)).expect("nobody but the writer pins it").overwrite(0, b"5");
@@ -196,7 +196,7 @@ fn items_of_another_process_are_restored() {
     let (mut world, mut restore) = World::restored_from(&old);
     let items: Vec<RestoredItem> = (0..128)
         .map(|slot| world.memory.chunk_at(PageId(0), slot, 512))
-        .filter_map(|address| restore.item(address).expect("nothing is broken"))
+        .filter_map(|address| restore.item(address).expect("no invariant is broken"))
         .collect();
     assert_eq!(items.len(), 21, "an unfinished upload is not an item");
     for item in items {
@@ -208,7 +208,7 @@ fn items_of_another_process_are_restored() {
     let visit = |item: Queued<'_>| Ok(item.counted_size_bytes());
     let lists = [&mut world.small, &mut world.chained].map(|class| {
         let tail = tails[usize::from(class.class() == CHAINED)];
-        restore.list(class, (tail, QueueKind::Hot), visit).expect("nothing is broken")
+        restore.list(class, (tail, QueueKind::Hot), visit).expect("no invariant is broken")
     });
     assert_eq!(lists.each_ref().map(List::count), [20, 1]);
     assert_eq!(restore.finish_page(&mut world.small, PageId(0)), 21);
@@ -237,11 +237,11 @@ fn broken_chains_and_queues_are_detected() {
     let broken = restore.list(&mut world.small, (Some(first), QueueKind::Hot), visit);
     assert_eq!(broken.unwrap_err().invariant, "an item is in the queue of its state");
     let (_, mut restore) = World::restored_from(&old);
-    let _item = restore.item(first).expect("it is whole").expect("it is linked");
+    let _item = restore.item(first).expect("it is valid").expect("it is linked");
     assert_eq!(restore.item(first).unwrap_err().invariant, "a chunk belongs to one item");
     // The queue holds another item, which was not inserted.
     let (mut world, mut restore) = World::restored_from(&old);
-    let item = restore.item(first).expect("it is whole").expect("it is linked");
+    let item = restore.item(first).expect("it is valid").expect("it is linked");
     drop(Entry::enter_restored(world.stripes.lock(0), 0, item, |_| 0));
     let broken = restore.list(&mut world.small, (Some(first), QueueKind::Hot), visit);
     assert_eq!(broken.unwrap_err().invariant, "an item is in the queue of its state");

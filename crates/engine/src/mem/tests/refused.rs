@@ -275,10 +275,10 @@ fn a_pinned_chain_is_not_moved() {
     let (_reader, own) = (entry.item().pin(), entry.item().pin_key().expect("it is linked"));
     let copied = entry.copy_to(spare).expect("there is room");
     let mut mover = world.memory.mover_token();
-    let copied = entry.carry_to(copied, &own, &mut mover).expect_err("somebody reads it");
+    let copied = entry.carry_to(copied, &own, &mut mover).expect_err("it is pinned");
     assert_eq!(entry.item().address(), head);
     let first = entry.item().bodies().next().expect("it is chained");
-    let body = entry.carry_body(first, body, &own, &mut mover).expect_err("somebody reads it");
+    let body = entry.carry_body(first, body, &own, &mut mover).expect_err("it is pinned");
     drop(entry);
     world.small.give(copied.into_chunk());
     world.large.give(body);
@@ -365,7 +365,7 @@ fn being_restored() -> (World, Restore, [ChunkAddress; 2]) {
 }
 
 fn enter(world: &World, restore: &mut Restore, address: ChunkAddress) {
-    let item = restore.item(address).expect("it is whole").expect("it is linked");
+    let item = restore.item(address).expect("it is valid").expect("it is linked");
     drop(Entry::enter_restored(world.stripes.lock(0), 0, item, |_| 0));
 }
 
@@ -452,7 +452,7 @@ fn no_page_is_restored_after_a_visit_that_panicked() {
 fn a_page_that_was_used_since_it_was_adopted_is_not_restored() {
     let (mut world, mut restore, [first, second]) = being_restored();
     [first, second].into_iter().for_each(|address| enter(&world, &mut restore, address));
-    world.queue = list(&mut world, &mut restore, first).expect("nothing is broken");
+    world.queue = list(&mut world, &mut restore, first).expect("no invariant is broken");
     let removed = world.stripes.find(b"a").expect("it was entered").remove().1;
     let remains = world.unlink(removed).expect("nobody pins it");
     world.free(remains);
