@@ -1,6 +1,6 @@
-//! What it takes to choose chunk sizes.
+//! The time to choose chunk sizes.
 //!
-//! Each bench checks that what it found is worth the time.
+//! Each benchmark also checks that its result is better than a geometric table.
 
 use criterion::Criterion;
 use slabwise_base::{Random, SizeHistogram};
@@ -13,7 +13,7 @@ use std::hint::black_box;
 const CLASS_COUNT_MAX: usize = 63;
 const ITEM_SIZE_BYTES_MAX: usize = 1 << 20;
 
-/// Without pages, so that no two sizes take as much: all multiples of 8 remain candidates.
+/// Without pages, no two sizes take the same memory, so all multiples of 8 remain candidates.
 fn flat() -> ChunkLayout {
     ChunkLayout {
         chunk_size_bytes_min: 8,
@@ -42,7 +42,7 @@ fn every_size() -> Vec<Demand> {
     sizes.map(demand).collect()
 }
 
-/// A million items from 32 bytes to 1 MiB, as many in each octave, by the buckets of a histogram.
+/// A million items from 32 bytes to 1 MiB, equally many in each octave, by the bins of a histogram.
 fn histogram() -> Vec<Demand> {
     let mut random = Random::new(1);
     let mut histogram = SizeHistogram::default();
@@ -60,11 +60,11 @@ fn sizes(criterion: &mut Criterion) {
         ("exact, a histogram, pages", histogram(), paged()),
     ] {
         let table = geometric(96, 1.25, &layout);
-        let lost = loss(&demands, &table, &layout).expect("a sound problem").total_bytes();
+        let lost = loss(&demands, &table, &layout).expect("a valid problem").total_bytes();
         group.bench_function(name, |bench| {
             bench.iter(|| {
                 let tables =
-                    exact(&demands, &layout, &[], CLASS_COUNT_MAX).expect("a sound problem");
+                    exact(&demands, &layout, &[], CLASS_COUNT_MAX).expect("a valid problem");
                 assert!(tables.of(black_box(table.len())).loss.total_bytes() < lost);
             });
         });
@@ -75,16 +75,16 @@ fn sizes(criterion: &mut Criterion) {
         let prices = ChangePrices { moved_byte: 0.02, class_bytes: 524_288.0 };
         bench.iter(|| {
             let change = exact_change(&demands, &layout, CLASS_COUNT_MAX, &present, &prices);
-            let change = black_box(change.expect("a sound problem"));
+            let change = black_box(change.expect("a valid problem"));
             assert!(change.loss_then.total_bytes() < change.loss_now.total_bytes());
         });
     });
     group.bench_function("hill_climb, 100,000 steps, a histogram, pages", |bench| {
         let options = HillClimbOptions { iterations_max: 100_000, ..Default::default() };
-        let lost = loss(&demands, &present, &layout).expect("a sound problem").total_bytes();
+        let lost = loss(&demands, &present, &layout).expect("a valid problem").total_bytes();
         bench.iter(|| {
             let found = hill_climb(&demands, &present, &layout, &options, &mut Random::new(1));
-            assert!(black_box(found.expect("a sound problem")).loss.total_bytes() < lost);
+            assert!(black_box(found.expect("a valid problem")).loss.total_bytes() < lost);
         });
     });
     group.finish();

@@ -1,4 +1,4 @@
-//! Which page should move where.
+//! Page policies: they decide which page moves from which class to which.
 //!
 //! ```text
 //!   engine --> Snapshot --> PagePolicy::step --> Plan --> page mover
@@ -6,22 +6,21 @@
 //!                               '--' its own state
 //! ```
 //!
-//! A policy is a pure state machine: what it answers follows from the snapshots it was given, its own
-//! state and the generator, and from nothing else. It has no clock, no globals and no handle to a
-//! cache. So one policy runs in the server, and in the lab on virtual time.
+//! A policy is a pure state machine. Its plan depends only on the snapshots it has seen, its own state and the random
+//! generator. It has no clock, no globals and no access to a cache, so the server and the lab (on virtual time) run
+//! the same code.
 //!
 //! Invariants of every policy:
 //!
-//! - it is stepped at its [`Trigger`], by one caller, in the order of time;
-//! - a plan's moves are carried out, or dropped, before the next step;
-//! - a plan never has a class as its own receiver, and never takes more pages from a class than it
-//!   owns; the last page of a class that holds items it takes only under Twemcache's policies;
-//! - the classes may be others from step to step, and in any order of their numbers; retired ones are not
-//!   among them: their pages leave without any policy's help.
+//! - one caller steps it at its [`Trigger`], in order of time;
+//! - the moves of a plan are carried out, or dropped, before the next step;
+//! - a move's victim and receiver differ, and a plan takes no more pages from a class than it owns; only Twemcache's
+//!   policies take the last page of a class that holds items;
+//! - classes may change from step to step and come in any order of their numbers; retired classes are not among them,
+//!   as the engine drains their pages without a policy.
 //!
-//! Beside these, [`sizes`]: which chunk sizes lose least memory for the sizes that items have.
-//!
-//! What is not here: how a page is emptied (the engine's mover) and when steps are made (`tuner`).
+//! [`sizes`] finds the chunk sizes that waste the least memory for given item sizes. Other modules empty pages (the
+//! engine's mover) and schedule steps (`tuner`).
 #![forbid(unsafe_code)]
 
 mod history;

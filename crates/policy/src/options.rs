@@ -1,6 +1,6 @@
-//! A page policy's options, by name and as text.
+//! The options of page policies, by name and as text.
 //!
-//! An option borrows its place in the policy, so a value that is set is in force at the policy's next step.
+//! An option borrows its field in the policy, so a new value takes effect at the policy's next step.
 
 use slabwise_base::Ticks;
 use std::fmt::Display;
@@ -8,51 +8,51 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 use thiserror::Error;
 
-/// The longest time between two steps, or of a window: a day.
+/// The maximum time between two steps and the maximum length of a window: a day.
 pub(crate) const TICKS_MAX: u32 = 86_400 * Ticks::PER_SECOND;
-/// More events than any cache sees between two steps.
+/// An upper limit for counts of events that no cache reaches between two steps.
 pub(crate) const COUNT_MAX: u64 = 1_000_000_000_000;
 
-/// What an option is called, what it takes, and what it is for.
+/// The name, values, default and help text of an option.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OptionInfo {
-    /// Its name.
+    /// The name of the option.
     pub name: &'static str,
-    /// The values that it takes, in words.
+    /// The accepted values, as text for help.
     pub values: String,
-    /// Its value unless another is given.
+    /// The default value.
     pub default: String,
-    /// What it decides, in words.
+    /// The effect of the option, as text for help.
     pub help: &'static str,
 }
 
-/// Why a policy could not be made as asked.
+/// Why a page policy or one of its options was rejected.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(transparent)]
 pub struct PolicyOptionError(#[from] BadOption);
 
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(crate) enum BadOption {
-    #[error("page policy '{name}' is unknown: choose {known}")]
+    #[error("unknown page policy '{name}': choose one of {known}")]
     UnknownPolicy { name: String, known: String },
-    #[error("page policy '{policy}' takes no options: remove '{name}'")]
+    #[error("page policy '{policy}' has no options: remove '{name}'")]
     NoOptions { policy: &'static str, name: String },
-    #[error("page policy '{policy}' has no option '{name}': choose {known}")]
+    #[error("page policy '{policy}' has no option '{name}': choose one of {known}")]
     UnknownOption { policy: &'static str, name: String, known: String },
     #[error("'{option}' has no value: write it as option=value")]
     NoValue { option: String },
-    #[error("'{value}' does not suit {name} of page policy '{policy}': give {values}")]
+    #[error("page policy '{policy}': {name}={value} is not valid: give {values}")]
     BadValue { policy: &'static str, name: &'static str, value: String, values: String },
 }
 
-/// Whether a number has to lie within an option's limits.
+/// Whether the range of an option is enforced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Limits {
     Enforced,
     Waived,
 }
 
-/// Puts the value that a text means in its place, if there is such a value within the limits; whether there is.
+/// Parses a text and sets the option if the value is valid and within the limits; returns whether it did.
 type Set<'p> = dyn FnOnce(&str, Limits) -> bool + 'p;
 
 pub(crate) struct PolicyOption<'p> {
@@ -61,7 +61,7 @@ pub(crate) struct PolicyOption<'p> {
 }
 
 pub(crate) trait Choice: Copy + PartialEq + 'static {
-    /// All values with their words.
+    /// All values with their names.
     const WORDS: &'static [(&'static str, Self)];
 }
 
@@ -119,8 +119,8 @@ impl<'p> PolicyOption<'p> {
         help: &'static str,
     ) -> PolicyOption<'p> {
         let words: Vec<&str> = C::WORDS.iter().map(|&(word, _)| word).collect();
-        let now = C::WORDS.iter().find(|(_, value)| *value == *place);
-        let default = now.map_or("", |&(word, _)| word).to_string();
+        let current = C::WORDS.iter().find(|(_, value)| *value == *place);
+        let default = current.map_or("", |&(word, _)| word).to_string();
         PolicyOption {
             info: OptionInfo { name, values: words.join(" or "), default, help },
             set: Box::new(move |text, _| {
@@ -134,23 +134,29 @@ impl<'p> PolicyOption<'p> {
         PolicyOption::whole(name, place, 1..=TICKS_MAX, "ticks (1/64 s) between two steps")
     }
 
-    /// How many of these events lie between two steps.
+    /// An option for the number of events between two steps.
     pub fn events(name: &'static str, place: &'p mut u64, help: &'static str) -> PolicyOption<'p> {
         PolicyOption::whole(name, place, 1..=COUNT_MAX, help)
     }
 
     pub fn moves_max(name: &'static str, place: &'p mut usize) -> PolicyOption<'p> {
         let values = "a whole number from 1".to_string();
-        PolicyOption::number(values, name, place, 1..=usize::MAX, "pages that move in a step")
+        PolicyOption::number(
+            values,
+            name,
+            place,
+            1..=usize::MAX,
+            "maximum number of pages moved per step",
+        )
     }
 
     pub fn gain_min(name: &'static str, place: &'p mut f64) -> PolicyOption<'p> {
-        let help = "the least gain to move for, in misses a get or their mean costs";
+        let help = "minimum gain of a move, in misses (or mean miss costs) per get";
         PolicyOption::real(name, place, 0.0..=1.0, help)
     }
 }
 
-/// What a policy lets its user choose.
+/// A policy with options that its user can set.
 pub(crate) trait Adjustable {
     fn options(&mut self) -> Vec<PolicyOption<'_>> {
         Vec::new()
@@ -158,8 +164,8 @@ pub(crate) trait Adjustable {
 }
 
 /// Defines options, one row each in the order of help: `name: type = default, kind(range), help`. A kind is a
-/// constructor of [`PolicyOption`]; one that has its own range and help stands alone. `of Policy` makes them that
-/// policy's, which keeps them in its field `options`.
+/// constructor of [`PolicyOption`]; some kinds have a fixed range and help. `of Policy` implements [`Adjustable`] for
+/// that policy, which keeps the options in its field `options`.
 macro_rules! options {
     (
         $(#[$doc:meta])*

@@ -1,4 +1,4 @@
-//! What a policy answers.
+//! The result of a policy's step.
 
 use crate::Snapshot;
 use slabwise_base::ClassId;
@@ -6,42 +6,42 @@ use slabwise_base::ClassId;
 /// Page moves, to be carried out in order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
-    /// Empty when all is well.
+    /// The moves; empty if the policy has nothing to change.
     pub moves: Vec<PageMove>,
-    /// What the split that the moves lead to is to bring; `None` where a policy does not foresee it.
+    /// The effect of the partition that the moves lead to; `None` if the policy does not predict it.
     pub predicted: Option<Prediction>,
 }
 
-/// What curves say of a split. Where a plan is only the first moves towards a split, it is the split that is
-/// foreseen.
+/// The effect of a partition of pages as miss-ratio curves predict it. If a plan has only the first moves towards a
+/// partition, the prediction is for the whole partition.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Prediction {
-    /// Misses per 1,000 gets with the pages as they are.
+    /// Misses per 1,000 gets with the current partition.
     pub misses_before: f64,
-    /// The same with the pages of the split.
+    /// Misses per 1,000 gets with the new partition.
     pub misses_after: f64,
 }
 
-/// One page's move.
+/// The move of one page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageMove {
-    /// Gives the page.
+    /// The class that gives the page.
     pub victim: ClassId,
-    /// Takes it; `None` is the free pool.
+    /// The class that receives the page; `None` is the free pool.
     pub receiver: Option<ClassId>,
-    /// Why, for the record of moves.
+    /// Why the page moves, for the log of moves.
     pub reason: &'static str,
 }
 
 impl PageMove {
-    /// A move between two classes, by their places in the snapshot.
+    /// A move between two classes, given by their indexes in the snapshot.
     pub(crate) fn between(
         snapshot: &Snapshot,
         victim: usize,
         receiver: usize,
         reason: &'static str,
     ) -> PageMove {
-        let [victim, receiver] = [victim, receiver].map(|place| snapshot.classes[place].class);
+        let [victim, receiver] = [victim, receiver].map(|index| snapshot.classes[index].class);
         PageMove { victim, receiver: Some(receiver), reason }
     }
 }

@@ -1,4 +1,4 @@
-//! What a page policy is.
+//! The interface that every page policy implements.
 //!
 //! To add one: a file in `page/` with a type that implements [`Policy`], and a line in the table of
 //! `registry.rs`. Server, lab, `--help` and the tests of every policy find it there.
@@ -8,47 +8,47 @@ use crate::{Plan, Snapshot};
 use slabwise_base::Random;
 use std::fmt::Debug;
 
-/// When a policy wants its next step. The caller polls, so several triggers may have fired since the last step;
-/// the counts of the snapshot say how many.
+/// When a policy is to be stepped next. The caller polls, so several triggers may have fired since the last step;
+/// the counts of the snapshot show how many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trigger {
-    /// Not at all.
+    /// The policy is never stepped.
     Never,
-    /// After so many ticks (1/64 s) of the cache's time.
+    /// After this many ticks (1/64 s) of the cache's time.
     EveryTicks(u32),
-    /// After so many gets, at least 1.
+    /// After this many gets, at least 1.
     EveryGets(u64),
-    /// After so many gets that missed, at least 1.
+    /// After this many get misses, at least 1.
     EveryMisses(u64),
-    /// After so many allocations that found no free chunk: evictions, and stores refused or sent to another
-    /// class; at least 1.
+    /// After this many allocations that found no free chunk, at least 1: evictions, and stores that were refused or
+    /// sent to another class.
     EveryEvictions(u64),
-    /// After so many shadow hits (see [`ClassProfile::shadow_hits`](crate::ClassProfile::shadow_hits)), at least 1.
+    /// After this many shadow hits (see [`ClassProfile::shadow_hits`](crate::ClassProfile::shadow_hits)), at least 1.
     EveryShadowHits(u64),
 }
 
-/// What a policy wants to be shown beside the counts of the classes.
+/// The inputs that a policy needs beside the counts of the classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wants {
-    /// Nothing: keys need not be looked at.
+    /// No profiles, so keys need not be sampled.
     Counts,
-    /// [`Snapshot::profiles`] as they were a moment ago, where profiles are made; the policy can go without.
+    /// Recent [`Snapshot::profiles`] if profiling is on; the policy also works without them.
     AnyProfiles,
-    /// [`Snapshot::profiles`] as they are at each step.
+    /// [`Snapshot::profiles`] computed for each step.
     Profiles,
-    /// [`Snapshot::profiles`] as they were a moment ago: enough for a policy with many steps a second, as curves
-    /// take longer to make than such a step.
+    /// Recent [`Snapshot::profiles`]. They suit a policy with many steps a second, because computing curves takes
+    /// longer than such a step.
     RecentProfiles,
 }
 
 impl Wants {
-    /// Whether a policy without profiles does not do what it is for.
+    /// True if the policy cannot do its work without profiles.
     pub fn needs_profiles(self) -> bool {
         matches!(self, Wants::Profiles | Wants::RecentProfiles)
     }
 }
 
-/// A page policy: a state machine without clock, randomness of its own or access to a cache.
+/// A page policy: a state machine without a clock, its own randomness or access to a cache.
 pub(crate) trait Policy: Adjustable + ClonePolicy + Debug + Send + Sync {
     fn trigger(&self) -> Trigger;
 
@@ -61,12 +61,12 @@ pub(crate) trait Policy: Adjustable + ClonePolicy + Debug + Send + Sync {
         None
     }
 
-    /// One step: takes the cache as it is now and returns the page moves that it calls for. `random` is the only
-    /// source of chance.
+    /// Takes the current state of the cache and returns the page moves to make. `random` is the only source of
+    /// randomness.
     fn step(&mut self, snapshot: &Snapshot, random: &mut Random) -> Plan;
 }
 
-/// Clones a policy behind a box; every policy that is [`Clone`] has it.
+/// Clones a boxed policy; implemented for every policy that is [`Clone`].
 pub(crate) trait ClonePolicy {
     fn clone_boxed(&self) -> Box<dyn Policy>;
 }

@@ -1,4 +1,4 @@
-//! Every page policy by its name: one line each.
+//! The table of all page policies, one line each.
 
 use crate::options::{BadOption, Limits, OptionInfo, PolicyOption, PolicyOptionError};
 use crate::page;
@@ -10,7 +10,7 @@ use slabwise_base::Random;
 
 type Make = fn() -> Box<dyn Policy>;
 
-/// Name and default of every policy, in the order in which help lists them.
+/// The name and constructor of every policy, in the order of help.
 const POLICIES: &[(&str, Make)] = &[
     ("none", || Box::new(page::none::NoMoves)),
     ("automove_classic", || Box::<page::automove_classic::AutomoveClassic>::default()),
@@ -38,18 +38,18 @@ pub struct PagePolicy {
 }
 
 impl PagePolicy {
-    /// The names that [`PagePolicy::named`] knows.
+    /// The names that [`PagePolicy::named`] accepts.
     pub const NAMES: [&str; POLICIES.len()] = {
         let mut names = [""; POLICIES.len()];
-        let mut place = 0;
-        while place < names.len() {
-            names[place] = POLICIES[place].0;
-            place += 1;
+        let mut index = 0;
+        while index < names.len() {
+            names[index] = POLICIES[index].0;
+            index += 1;
         }
         names
     };
 
-    /// Pages never move.
+    /// The policy `none`, which never moves a page.
     pub fn none() -> PagePolicy {
         PagePolicy { name: PagePolicy::NAMES[0], policy: Box::new(page::none::NoMoves) }
     }
@@ -60,7 +60,7 @@ impl PagePolicy {
         Some(PagePolicy { name, policy: make() })
     }
 
-    /// The policy that a text like `psa:misses=1000000` asks for: a name, and options behind colons.
+    /// Parses a text like `psa:misses=1000000`: a policy's name, then its options after colons.
     pub fn parse(text: &str) -> Result<PagePolicy, PolicyOptionError> {
         let mut words = text.split(':');
         let name = words.next().unwrap_or_default();
@@ -69,8 +69,8 @@ impl PagePolicy {
         PagePolicy::with_options(name, &words.map(option).collect::<Result<Vec<_>, _>>()?)
     }
 
-    /// The policy of this name, with these options by name and value, and defaults otherwise. Of an option
-    /// given twice the last value counts.
+    /// The policy of this name with these options (name and value); other options keep their defaults. If an option
+    /// is given twice, the last value is used.
     pub fn with_options(
         name: &str,
         options: &[(&str, &str)],
@@ -91,24 +91,24 @@ impl PagePolicy {
         Some(policy.options().into_iter().map(|option| option.info).collect())
     }
 
-    /// Its name, as in [`PagePolicy::NAMES`].
+    /// The name of the policy, as in [`PagePolicy::NAMES`].
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// The value of this option; `None` if the policy does not have it.
+    /// The value of this option; `None` if the policy does not have the option.
     pub fn value(&self, option: &str) -> Option<String> {
         let mut policy = self.policy.clone();
         let found = policy.options().into_iter().find(|known| known.info.name == option)?;
         Some(found.info.default)
     }
 
-    /// Sets an option.
+    /// Sets an option to a value within its limits.
     pub fn set(&mut self, option: &str, value: &str) -> Result<(), PolicyOptionError> {
         Ok(self.set_within(Limits::Enforced, option, value)?)
     }
 
-    /// Sets an option to any number, even one outside its limits.
+    /// Sets an option to any number, even outside its limits.
     pub fn set_beyond_limits(
         &mut self,
         option: &str,
@@ -138,12 +138,12 @@ impl PagePolicy {
         Err(BadOption::BadValue { policy, name, value: value.to_string(), values })
     }
 
-    /// When it wants to be stepped.
+    /// When the policy is to be stepped next.
     pub fn trigger(&self) -> Trigger {
         self.policy.trigger()
     }
 
-    /// What it wants to be shown.
+    /// The inputs that the policy needs beside counts.
     pub fn wants(&self) -> Wants {
         self.policy.wants()
     }
@@ -153,8 +153,8 @@ impl PagePolicy {
         self.policy.footprint_gets()
     }
 
-    /// One step: takes the cache as it is now and returns the page moves that it calls for. `random` is the only
-    /// source of chance.
+    /// Takes the current state of the cache and returns the page moves to make. `random` is the only source of
+    /// randomness.
     pub fn step(&mut self, snapshot: &Snapshot, random: &mut Random) -> Plan {
         self.policy.step(snapshot, random)
     }
@@ -166,7 +166,7 @@ mod tests {
     use crate::{Trigger, Wants};
 
     #[test]
-    fn every_name_names_its_policy() {
+    fn every_name_creates_its_policy() {
         for name in PagePolicy::NAMES {
             assert_eq!(PagePolicy::named(name).map(|policy| policy.name()), Some(name));
         }
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn no_policy_with_a_period_has_curves_made_for_each_step() {
+    fn periodic_policies_do_not_need_curves_computed_for_each_step() {
         for policy in PagePolicy::NAMES.into_iter().filter_map(PagePolicy::named) {
             let is_by_time = matches!(policy.trigger(), Trigger::EveryTicks(_));
             assert!(!is_by_time || policy.wants() != Wants::Profiles, "{}", policy.name());

@@ -1,90 +1,88 @@
-//! The cache as a policy sees it: numbers of one moment.
+//! The state of the cache that a policy receives: counts at one point in time.
 
 use slabwise_base::{ClassId, Ticks};
 use slabwise_profile::ClassProfile;
 
-/// The whole cache at one moment.
+/// The state of a cache at one point in time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Snapshot {
     /// When it was taken.
     pub now: Ticks,
     /// Pages in the free pool, which any class may take.
     pub pages_free: u64,
-    /// Whether all memory up to the limit has been handed out as pages (some may be back in the
-    /// pool).
+    /// True if all memory up to the limit has been handed out as pages (some may be back in the
     pub memory_full: bool,
-    /// Every class of the table, smallest chunks first. Their numbers may come in any order.
+    /// All classes of the table, smallest chunks first; their numbers can be in any order.
     pub classes: Vec<ClassSnapshot>,
-    /// Gets, ever.
+    /// Gets since the start.
     pub gets: u64,
-    /// Gets that missed, ever.
+    /// Get misses since the start.
     pub misses: u64,
-    /// What is known of the keys of each class, in the order of `classes`; empty unless the policy
-    /// [wants](crate::PagePolicy::wants) it.
+    /// The profile of each class, in the order of `classes`; empty unless the policy
     pub profiles: Vec<ClassProfile>,
-    /// Gets lately of keys that were never stored, and so are of no class: they miss whatever the memory. Counted
-    /// as the references of the profiles' curves are; 0 where there are none.
+    /// Recent gets of keys that were never stored and so belong to no class: they miss with any memory size. Counted
+    /// like the references of the profiles' curves; 0 if there are no profiles.
     pub unstored_gets: f64,
 }
 
 impl Snapshot {
-    /// The share of the gets lately that no class's curve counts.
+    /// The share of recent gets that no class's curve counts.
     pub(crate) fn unstored_share(&self) -> f64 {
         let references: f64 = self.profiles.iter().map(|it| it.curve.references()).sum();
         let gets = references + self.unstored_gets;
         if gets > 0.0 { self.unstored_gets / gets } else { 0.0 }
     }
 
-    /// Whether classes own all the memory: while the pool has pages, whoever needs one takes it there.
+    /// True if classes own all the memory. While the pool has pages, a class that needs one takes it from there.
     pub(crate) fn is_divided(&self) -> bool {
         self.memory_full && self.pages_free == 0
     }
 }
 
-/// One class at that moment. Counts called *ever* only rise while the cache runs.
+/// The counts of one class. Counts *since the start* never decrease while the cache runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClassSnapshot {
-    /// Which class.
+    /// The number of the class.
     pub class: ClassId,
-    /// Bytes a chunk.
+    /// The size of a chunk.
     pub chunk_size_bytes: usize,
-    /// Chunks a page; at least 1.
+    /// The number of chunks on a page; at least 1.
     pub chunks_per_page: usize,
-    /// Pages it owns.
+    /// The number of pages that the class owns.
     pub pages: u64,
     /// Chunks that hold items or parts of them.
     pub used_chunks: u64,
-    /// Chunks on its pages that hold nothing.
+    /// Chunks on its pages that are free.
     pub free_chunks: u64,
-    /// Items evicted, ever.
+    /// Items evicted since the start.
     pub evicted: u64,
-    /// Stores refused for want of memory, ever.
+    /// Stores refused for lack of memory since the start.
     pub out_of_memory: u64,
-    /// How long ago the item that is next to be evicted was last used; 0 if there is none.
+    /// The time since the last use of the item to be evicted next; 0 if there is none.
     pub tail_age_ticks: u32,
-    /// Gets that hit, ever.
+    /// Get hits since the start.
     pub hits: u64,
-    /// Items stored, ever: in a look-aside cache about one for each miss.
+    /// Items stored since the start: in a look-aside cache about one for each miss.
     pub sets: u64,
-    /// Items stored under a key that led to nothing, ever.
+    /// Items stored under a key that had no item, since the start.
     pub inserted: u64,
-    /// Of these, those that told a cost.
+    /// Items counted in `inserted` that came with a client-supplied cost.
     pub costs_told: u64,
-    /// What these cost, ever, in the units of whoever gives costs.
+    /// The sum of these costs since the start, in the clients' units.
     pub cost_paid: u64,
-    /// What the items cost that gets hit, ever.
+    /// The sum of the costs of items that gets hit, since the start.
     pub cost_saved: u64,
-    /// What the items cost that it holds now, as far as that is known.
+    /// The sum of the known costs of the items that the class holds.
     pub cost_held: u64,
 }
 
 impl ClassSnapshot {
-    /// Allocations that found no free chunk, ever: items evicted and stores refused.
+    /// Allocations since the start that found no free chunk: evictions and refused stores.
     pub(crate) fn pressed(&self) -> u64 {
         self.evicted + self.out_of_memory
     }
 
-    /// A class that owns nothing and to which nothing has happened.
+    /// A class without pages and with all counts 0.
     pub fn empty(class: ClassId, chunk_size_bytes: usize, chunks_per_page: usize) -> ClassSnapshot {
         ClassSnapshot { class, chunk_size_bytes, chunks_per_page, ..ClassSnapshot::default() }
     }

@@ -1,48 +1,48 @@
-//! One class of a [`Profiler`](crate::Profiler): its sampled keys in the order of their use, and its counts.
+//! One class of a [`Profiler`](crate::Profiler): its sampled keys in order of use, and its counts.
 
 use crate::class_profile::{ClassProfile, Sample};
-use crate::fading::FadingMean;
+use crate::fading::DecayingMean;
 use crate::histogram::Histogram;
 use crate::mrc::{Mrc, Point};
 use crate::stack::Stack;
 use slabwise_base::ClassId;
 
-/// A distance is small if there are fewer sampled keys between: beyond it hot keys in the sample and those that
-/// are not make up for each other.
+/// A distance of fewer sampled keys is small: at larger ones, hot keys in the sample and hot keys outside it cancel
+/// each other out.
 const NEAR_SAMPLED_KEYS: f64 = 4.0;
 
-/// What a class has at present.
+/// The current size of a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClassSize {
-    /// Which class.
+    /// The number of the class.
     pub class: ClassId,
     /// Chunks on its pages.
     pub chunks: u64,
-    /// Chunks a page; at least 1.
+    /// Chunks on a page; at least 1.
     pub chunks_per_page: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub struct Share {
-    /// Of what is counted ever: 1 / rate.
-    pub ever: f64,
-    /// Of what fades: the same times the weight of the moment.
-    pub fading: f64,
+    /// The weight for counts since the start: 1 / rate.
+    pub total: f64,
+    /// The weight for decaying counts: 1 / rate times the current weight.
+    pub decaying: f64,
 }
 
 #[derive(Debug, Default)]
 pub struct ClassKeys {
-    /// Sampled keys, stored last in this class and not deleted.
+    /// Sampled keys that were stored last in this class and are not deleted.
     pub stack: Stack,
-    /// `None` until somebody tells.
+    /// `None` until a size is reported.
     pub size: Option<ClassSize>,
     pub keys_max: usize,
-    /// Mean time from a miss to the store behind it, in microseconds.
-    pub miss_time_us: FadingMean,
-    /// Hits since the last were told, by the sample, scaled.
+    /// The mean time from a miss to the store that follows it, in microseconds.
+    pub miss_time_us: DecayingMean,
+    /// Scaled hits of the sample since the last report of hits.
     pub hits_sampled: f64,
-    hits_told: Option<u64>,
-    /// What the sample lacks of all hits: a weight that fades.
+    hits_reported: Option<u64>,
+    /// The difference of all hits and the sample's hits, as a decaying weight.
     hits_missing: f64,
     histogram: Histogram,
     misses: f64,
@@ -60,24 +60,24 @@ impl ClassKeys {
         self.record(Some(distance), share);
     }
 
-    /// Counts a get that missed; without a distance, one that misses at every size.
+    /// Counts a get miss; without a distance it misses at every size.
     pub fn miss(&mut self, distance: Option<u64>, share: Share) {
         self.record(distance, share);
-        self.misses += share.ever;
+        self.misses += share.total;
         let Some(distance) = distance else { return };
-        self.misses_by_eviction += share.ever;
+        self.misses_by_eviction += share.total;
         let is_shadow =
             |size: ClassSize| (size.chunks..size.chunks + size.chunks_per_page).contains(&distance);
         if self.size.is_some_and(is_shadow) {
-            self.shadow_hits += share.ever;
+            self.shadow_hits += share.total;
         }
     }
 
-    /// Takes in how many hits there ever were; what the sample lacks since the last call has this weight, 0 where it
-    /// is known to lack hits for another reason than that their keys are not in it.
-    pub fn note_hits(&mut self, ever: u64, weight: f64) {
-        if let Some(told) = self.hits_told.replace(ever) {
-            let since = ever.saturating_sub(told) as f64;
+    /// Sets the hits since the start. The difference from the sample's hits since the last call gets this weight; 0 if
+    /// hits were lost for another reason than sampling.
+    pub fn note_hits(&mut self, hits: u64, weight: f64) {
+        if let Some(before) = self.hits_reported.replace(hits) {
+            let since = hits.saturating_sub(before) as f64;
             self.hits_missing += (since - self.hits_sampled) * weight;
         }
         self.hits_sampled = 0.0;
@@ -94,25 +94,25 @@ impl ClassKeys {
     }
 
     fn record(&mut self, distance: Option<u64>, share: Share) {
-        // A sampled distance stands for as many as the key it is counted for.
-        self.histogram.set_grain(share.ever as u64);
-        self.histogram.record(distance, share.fading);
+        // A sampled distance is as inexact as the number of keys that a sampled key represents.
+        self.histogram.set_grain(share.total as u64);
+        self.histogram.record(distance, share.decaying);
     }
 
-    /// What is known; weights are multiplied by `factor`, and a sampled key stands for `scale` keys.
+    /// The profile of the class. Weights are multiplied by `factor`, and a sampled key represents `scale` keys.
     ///
-    /// Of the hits that the sample lacks, or has too many of, as many as one standard deviation of the number of
-    /// its keys explains are taken to be at all distances alike; the others are those of hot keys, and near.
+    /// The sample may have too few or too many hits. A difference of up to one standard deviation of the number of its
+    /// keys is spread over all distances; the rest is attributed to hot keys, at small distances.
     pub fn profile(&self, factor: f64, scale: f64) -> ClassProfile {
-        let lacking = self.hits_missing * factor;
+        let missing = self.hits_missing * factor;
         let sampled = self.histogram.finite() * factor;
         let chance = sampled / (self.stack.count().max(1) as f64).sqrt();
-        let by_chance = lacking.clamp(-chance, chance);
+        let by_chance = missing.clamp(-chance, chance);
         let finite = if sampled > 0.0 { 1.0 + by_chance / sampled } else { 1.0 };
-        let hidden = lacking - by_chance;
-        let known = self.histogram.mrc(factor, finite, (-hidden).max(0.0));
-        let curve = match hidden > 0.0 {
-            true => known.plus(&hidden_hits(hidden, NEAR_SAMPLED_KEYS * scale)),
+        let unsampled = missing - by_chance;
+        let known = self.histogram.mrc(factor, finite, (-unsampled).max(0.0));
+        let curve = match unsampled > 0.0 {
+            true => known.plus(&unsampled_hits(unsampled, NEAR_SAMPLED_KEYS * scale)),
             false => known,
         };
         ClassProfile {
@@ -131,9 +131,9 @@ impl ClassKeys {
     }
 }
 
-/// The curve of so many hits at distances below `reach` chunks, of which nothing else is known: as under a Zipf
-/// law, as many from one chunk to two as from two to four.
-fn hidden_hits(hits: f64, reach: f64) -> Mrc {
+/// The curve of this many hits at unknown distances below `reach` chunks, spread as for a Zipf distribution: equally
+/// many from one chunk to two and from two to four.
+fn unsampled_hits(hits: f64, reach: f64) -> Mrc {
     let lost = |chunks: u64| hits * (1.0 - (chunks as f64).ln_1p() / reach.ln_1p());
     let sizes = std::iter::successors(Some(0), |chunks| Some(chunks + chunks / 4 + 1));
     let within = sizes.take_while(|&chunks| (chunks as f64) < reach);
@@ -146,9 +146,9 @@ mod tests {
     use super::{ClassKeys, Share};
 
     #[test]
-    fn what_fades_is_scaled_and_what_is_ever_is_not() {
+    fn only_decaying_counts_are_scaled() {
         let mut keys = ClassKeys::default();
-        let share = Share { ever: 10.0, fading: 8.0 };
+        let share = Share { total: 10.0, decaying: 8.0 };
         keys.hit(39, share);
         keys.hit(40, share);
         keys.miss(Some(100), share);

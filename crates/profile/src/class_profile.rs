@@ -1,4 +1,4 @@
-//! What a profiler takes in, and what it knows of one class.
+//! The input of a profiler, and its result for one class.
 
 use crate::mrc::Mrc;
 use slabwise_base::{AccessKind, ClassId};
@@ -6,42 +6,42 @@ use slabwise_base::{AccessKind, ClassId};
 /// One access to one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// The key's hash: which keys are looked at is decided by it, and it stands for the key.
+    /// The key's hash. It identifies the key and decides whether the key is sampled.
     pub hash: u64,
-    /// What happened.
+    /// The kind of the access.
     pub kind: AccessKind,
-    /// The class of the key's item; `None` where there is none.
+    /// The class of the key's item; `None` if there is no item.
     pub class: Option<ClassId>,
-    /// When, in nanoseconds of any one clock.
+    /// The time in nanoseconds, by any one clock.
     pub at_nanos: u64,
 }
 
-/// What is known of one class's keys, whether they are in the cache or not. Counts are estimates where keys
-/// are sampled; those called *ever* only rise.
+/// The profile of one class's keys, including those that are not in the cache. Counts are estimates if keys are
+/// sampled; counts *since the start* never decrease.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClassProfile {
-    /// Misses of the references lately as a function of the class's chunks.
+    /// The misses of recent references as a function of the class's chunks.
     pub curve: Mrc,
-    /// What the curve was made from.
+    /// The sample from which the curve was computed.
     pub sample: Sample,
-    /// The same by footprints of the last M gets; empty unless they are
+    /// The curve by footprints of the last M gets; empty unless footprints are
     /// [kept](crate::Profiler::keep_footprints).
     pub footprint_curve: Mrc,
-    /// Gets that missed, ever, and are known to be of this class: a key is of the class that its item was
-    /// last stored in.
+    /// Get misses since the start that are known to be of this class: a key belongs to the class in which its item
+    /// was last stored.
     pub misses: f64,
-    /// Of these, gets of keys that had been there and were evicted, ever.
+    /// Get misses since the start of keys whose items had been evicted; part of `misses`.
     pub misses_by_eviction: f64,
-    /// Gets, ever, that missed and would have hit had the class one page more.
+    /// Get misses since the start that would have been hits if the class had one page more.
     pub shadow_hits: f64,
-    /// Mean time to answer a hit, in microseconds; 0 unless whoever measures it tells.
+    /// The mean time to answer a hit, in microseconds; 0 if it is not measured.
     pub hit_time_us: f64,
-    /// Mean time from a miss to the end of the store that follows it, in microseconds.
+    /// The mean time from a miss to the end of the store that follows it, in microseconds.
     pub miss_time_us: f64,
 }
 
 impl ClassProfile {
-    /// What its curves take, in bytes, however many copies there are.
+    /// The size of its curves in bytes. Copies share the curves.
     pub fn curves_size_bytes(&self) -> usize {
         self.curve.size_bytes() + self.footprint_curve.size_bytes()
     }
@@ -62,18 +62,18 @@ impl Default for ClassProfile {
     }
 }
 
-/// The sample that a curve was made from.
+/// The sample from which a curve was computed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
-    /// The share of keys that are in it, in (0, 1].
+    /// The share of keys in the sample, in (0, 1].
     pub rate: f64,
-    /// How many keys that was.
+    /// The number of keys in the sample.
     pub keys: u64,
 }
 
 impl Sample {
-    /// The standard deviation of a size of a curve of this sample, in chunks. Among `c` keys a spatial sample of rate
-    /// `r` has about `c r`, with a variance of `c r (1 - r)`; so a cliff may be as far away.
+    /// The standard deviation of a size on the sample's curve, in chunks. Of `c` keys, a spatial sample of rate `r` has
+    /// about `c r`, with a variance of `c r (1 - r)`; a cliff may be off by that much.
     pub fn size_deviation(self, chunks: u64) -> f64 {
         (chunks as f64 * (1.0 - self.rate) / self.rate).sqrt()
     }

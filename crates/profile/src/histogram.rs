@@ -1,25 +1,24 @@
-//! Weights by distance in bounded memory: by [steps](crate::steps) of less than 1 % of the distance, and of at least a
+//! Weights by distance in bounded memory, in [steps](crate::steps) of less than 1 % of the distance and of at least a
 //! grain.
 //!
-//! A sampled distance is no more exact than the number of keys that one key of the sample represents: the grain. It is
-//! a power of two and only grows, so that old steps are within new ones. So memory depends on the keys in the sample
-//! only.
+//! A sampled distance is no more exact than the number of keys that a sampled key represents: the grain. It is a power
+//! of two and only grows, so that old steps are within new ones. So memory depends only on the number of sampled keys.
 
 use crate::mrc::{Mrc, Point};
 use crate::steps::{OCTAVE_STEPS, edges, place};
 
-/// References by distance, with weights; an octave has so many steps.
+/// Weighted references by distance; an octave has `STEPS` steps.
 #[derive(Clone, Debug, Default)]
 pub struct Histogram<const STEPS: usize = OCTAVE_STEPS> {
-    /// By octave and step; an octave that has no weight may be empty.
+    /// By octave and step; an octave without weight may be empty.
     octaves: Vec<Vec<f64>>,
     infinite: f64,
-    /// The grain's logarithm to base 2: distances are divided by it.
+    /// The logarithm to base 2 of the grain, by which distances are divided.
     grain_log2: u32,
 }
 
 impl<const STEPS: usize> Histogram<STEPS> {
-    /// Adds a reference; `None` is a distance beyond every size.
+    /// Adds a reference; `None` is an infinite distance, which misses at every size.
     pub fn record(&mut self, distance: Option<u64>, weight: f64) {
         let Some(distance) = distance else {
             self.infinite += weight;
@@ -36,8 +35,7 @@ impl<const STEPS: usize> Histogram<STEPS> {
         steps[step] += weight;
     }
 
-    /// From here on distances are told apart by no less than the largest power of two that is at most `grain`;
-    /// it does not fall.
+    /// Raises the grain to the largest power of two that is at most `grain`; it never falls.
     pub fn set_grain(&mut self, grain: u64) {
         let grain_log2 = grain.max(1).ilog2();
         if grain_log2 <= self.grain_log2 {
@@ -54,7 +52,10 @@ impl<const STEPS: usize> Histogram<STEPS> {
     }
 
     pub fn add(&mut self, other: &Histogram<STEPS>, factor: f64) {
-        assert!(self.grain_log2 == other.grain_log2, "steps are added to steps as long");
+        assert!(
+            self.grain_log2 == other.grain_log2,
+            "histograms to be added must have the same grain"
+        );
         if other.octaves.len() > self.octaves.len() {
             self.octaves.resize(other.octaves.len(), Vec::new());
         }
@@ -65,7 +66,7 @@ impl<const STEPS: usize> Histogram<STEPS> {
         self.infinite += factor * other.infinite;
     }
 
-    /// The weights of all distances, the least first: from a distance to the one behind its step.
+    /// The weights of all distances in ascending order, each with the first distance of its step and of the next one.
     pub fn steps(&self) -> impl DoubleEndedIterator<Item = (u64, u64, f64)> {
         let octaves = self.octaves.iter().enumerate();
         let all = octaves.flat_map(|(octave, steps)| {
@@ -90,10 +91,10 @@ impl<const STEPS: usize> Histogram<STEPS> {
         self.octaves.iter().flatten().sum()
     }
 
-    /// The curve of an LRU; exact at its points. Every weight is multiplied by `factor`, one at a distance by
-    /// `finite`, too. Then `taken` hits are taken away, at the least distances first.
+    /// The curve of an LRU, exact at its points. All weights are multiplied by `factor`, those of finite distances also
+    /// by `finite`. Then `taken` hits are removed, smallest distances first.
     pub fn mrc(&self, factor: f64, finite: f64, taken: f64) -> Mrc {
-        // From the far end, so that no difference of sums makes a curve rise.
+        // It starts at the largest distance, so that rounding never makes the curve rise.
         let infinite = self.infinite * factor;
         let mut misses = infinite;
         let mut points = Vec::new();
@@ -145,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grain_that_grows_keeps_the_curve_at_its_multiples() {
+    fn a_growing_grain_keeps_the_curve_exact_at_its_multiples() {
         for seed in 0..10 {
             let mut random = Random::new(seed);
             let (mut coarse, mut exact) = (<Histogram>::default(), <Histogram>::default());
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_histogram_that_is_added_counts_by_its_factor() {
+    fn an_added_histogram_is_multiplied_by_its_factor() {
         for seed in 0..10 {
             let mut random = Random::new(seed);
             let (mut one, mut other) = (Histogram::<16>::default(), Histogram::<16>::default());
@@ -193,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn hits_are_scaled_and_the_nearest_are_taken_first() {
+    fn hits_are_scaled_and_removed_from_the_smallest_distances() {
         let mut histogram = <Histogram>::default();
         for (distance, weight) in [(Some(0), 1.0), (Some(3), 4.0), (None, 5.0)] {
             histogram.record(distance, weight);

@@ -1,4 +1,4 @@
-//! A map by keys that are numbers already: they only need mixing.
+//! A map whose keys are numbers that only need mixing.
 
 use slabwise_base::random::mix;
 use std::collections::HashMap;

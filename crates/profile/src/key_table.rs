@@ -1,10 +1,10 @@
-//! What a profiler keeps of each sampled key: one record of 24 bytes, found by the key's hash.
+//! The records of sampled keys, 24 bytes each, found by the key's hash.
 //!
 //! ```text
 //!   hash --> index (open addressing, linear probing) --> number --> record
 //! ```
 //!
-//! A key keeps its number as long as it is known, so stacks name it by four bytes. A free number is reused.
+//! A key keeps its number as long as it is known, so stacks refer to it in four bytes. Free numbers are reused.
 
 use crate::reuse_windows::UsedAt;
 use slabwise_base::ClassId;
@@ -12,24 +12,24 @@ use slabwise_base::random::mix;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// It was asked for and never stored: in no class.
+    /// It was requested but never stored, so it has no class.
     Nowhere,
-    /// In the stack of its class, whether its item is in the cache or was evicted.
+    /// It is in the stack of its class; its item is in the cache or was evicted.
     Stacked(ClassId),
-    /// It was deleted: of the class, and not in its stack.
+    /// It was deleted: it has a class, but is not in its stack.
     Deleted(ClassId),
 }
 
 #[derive(Clone, Copy, Debug)]
 pub struct Record {
     pub hash: u64,
-    /// When the first of `misses` was, in microseconds; begins again after 71 minutes.
+    /// The time of the first of `misses` in microseconds; wraps around after 71 minutes.
     pub miss_at_us: u32,
-    /// The time of its class when it came into that one's stack.
+    /// The time of its last use by its class's clock.
     pub used_at: UsedAt,
-    /// Its slot in the stack that it is in, or [`OUT`].
+    /// Its slot in its stack, or [`OUT`].
     pub slot: u32,
-    /// Gets that missed since it was last stored; at most 65,535 are counted.
+    /// Get misses since it was last stored; at most 65,535 are counted.
     pub misses: u16,
     pub place: Place,
 }
@@ -39,16 +39,16 @@ pub const OUT: u32 = u32::MAX;
 
 const _: () = assert!(size_of::<Record>() == 24);
 
-/// Marks an index entry that names no record.
+/// An index entry without a record.
 const NONE: u32 = u32::MAX;
-/// Index entries at first.
+/// The initial number of index entries.
 const ENTRIES_MIN: usize = 64;
 
 /// Records by hash.
 #[derive(Debug)]
 pub struct KeyTable {
-    /// A power of two of entries, at most three quarters in use. Law: from the entry that a key's hash names
-    /// to the one that names its record none is `NONE`.
+    /// A power of two of entries, at most three quarters of them in use. Invariant: no entry from the home of a key's
+    /// hash to the entry with its record is `NONE`.
     index: Vec<u32>,
     records: Vec<Record>,
     free: Vec<u32>,
@@ -56,7 +56,7 @@ pub struct KeyTable {
 }
 
 impl KeyTable {
-    /// A table that takes memory for at most `records_max` records ahead.
+    /// A table that allocates memory for at most `records_max` records in advance.
     pub fn new(records_max: usize) -> KeyTable {
         KeyTable {
             index: vec![NONE; ENTRIES_MIN],
@@ -92,13 +92,13 @@ impl KeyTable {
         &self.records[number as usize]
     }
 
-    /// The same, to be changed; its hash stays.
+    /// The record of a key to be changed; its hash must stay.
     #[inline]
     pub fn get_mut(&mut self, number: u32) -> &mut Record {
         &mut self.records[number as usize]
     }
 
-    /// Makes a key known that is not, and returns its number.
+    /// Adds a key that is not known, and returns its number.
     pub fn insert(&mut self, hash: u64) -> u32 {
         debug_assert!(self.find(hash).is_none(), "key {hash:x} is known");
         if (self.count() + 1) * 4 > self.index.len() * 3 {
@@ -122,7 +122,7 @@ impl KeyTable {
         while self.index[hole] != number {
             hole = self.behind(hole);
         }
-        // Entries behind the hole move up, but for those whose home lies behind it.
+        // Entries after the hole move up, except those whose home is after the hole.
         let mut entry = self.behind(hole);
         while self.index[entry] != NONE {
             let home = self.home(self.get(self.index[entry]).hash);
@@ -136,7 +136,7 @@ impl KeyTable {
         self.free.push(number);
     }
 
-    /// The numbers of all keys that the condition holds for, in no order.
+    /// The numbers of all keys for which the condition holds, in no particular order.
     pub fn numbers_where(&self, holds: impl Fn(&Record) -> bool) -> Vec<u32> {
         let known = self.index.iter().filter(|&&number| number != NONE);
         known.copied().filter(|&number| holds(self.get(number))).collect()
@@ -144,7 +144,7 @@ impl KeyTable {
 
     fn push(&mut self, record: Record) -> u32 {
         let count = self.records.len();
-        assert!(count < NONE as usize, "{count} keys are more than can be numbered");
+        assert!(count < NONE as usize, "{count} keys exceed the range of their numbers");
         if count == self.records.capacity() {
             let ahead = self.records_max.saturating_sub(count).min(count).max(ENTRIES_MIN);
             self.records.reserve_exact(ahead);
@@ -167,8 +167,8 @@ impl KeyTable {
         self.index[entry] = number;
     }
 
-    /// The entry where the search for a hash begins. The keys of a sample are alike in some bits of their
-    /// hashes, so these are mixed.
+    /// The entry where the search for a hash starts. Hashes are mixed because those of sampled keys have some equal
+    /// bits.
     #[inline]
     fn home(&self, hash: u64) -> usize {
         mix(hash) as usize & (self.index.len() - 1)
@@ -179,7 +179,7 @@ impl KeyTable {
         (entry + 1) & (self.index.len() - 1)
     }
 
-    /// How many steps of a search lead from one entry to the other.
+    /// The number of steps of a search from one entry to the other.
     fn gap(&self, from: usize, to: usize) -> usize {
         to.wrapping_sub(from) & (self.index.len() - 1)
     }
@@ -192,7 +192,7 @@ mod tests {
     use std::collections::HashMap;
 
     #[test]
-    fn it_finds_what_a_map_finds() {
+    fn finds_the_same_keys_as_a_map() {
         for seed in 0..20 {
             let mut random = Random::new(seed);
             let (mut table, mut map) = (KeyTable::new(100), HashMap::new());
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_used_again() {
+    fn numbers_are_reused() {
         let mut table = KeyTable::new(10);
         for hash in 0..10_000 {
             let number = table.insert(hash);

@@ -1,16 +1,16 @@
-//! What is known of how often and how soon keys come again, and what a cache of any size makes of it.
+//! How often and how soon keys are reused, and the misses of a cache of any size that follow from it.
 //!
 //! ```text
-//!   keys --> StackDistances --distance--> Distances --> Mrc: misses at every size
+//!   keys --> StackDistances --distance--> Distances --> Mrc: the misses at every size
 //!            (exact: the oracle)          (counts)
 //!
 //!   Access --is_sampled--> Profiler --> ClassProfile: a curve and counts, of every class
-//!   misses, stores -------> MissClock: what misses cost, by class and key prefix
+//!   misses, stores -------> MissClock: miss costs, by class and key prefix
 //! ```
 //!
-//! One profile is of one class: all its items take one chunk, so sizes are counted in chunks.
+//! A profile is of one class. All items of a class take one chunk, so sizes are counted in chunks.
 //!
-//! Who may call it: anyone with a stream of keys. It knows nothing of engines, clocks or threads.
+//! The crate needs only a stream of keys. It has no engine, clock or threads.
 #![forbid(unsafe_code)]
 
 mod class_keys;

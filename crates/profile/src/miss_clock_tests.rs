@@ -5,7 +5,7 @@ const CLASS: ClassId = ClassId(3);
 const PREFIX: u64 = 77;
 const MILLI: u64 = 1_000_000;
 
-/// Looks at every key, and forgets no time.
+/// Samples every key, with a mean over all times.
 fn all_keys() -> MissClock {
     let options = MissClockOptions { rate: 1.0, times_smoothed: u64::MAX, ..Default::default() };
     MissClock::new(options)
@@ -16,7 +16,7 @@ fn units(clock: &MissClock) -> Option<u32> {
 }
 
 #[test]
-fn a_cost_is_the_time_from_a_miss_to_its_store() {
+fn the_cost_is_the_time_from_a_miss_to_its_store() {
     let mut clock = all_keys();
     clock.missed(1, 10 * MILLI);
     clock.missed(2, 11 * MILLI);
@@ -27,13 +27,13 @@ fn a_cost_is_the_time_from_a_miss_to_its_store() {
 }
 
 #[test]
-fn a_warmers_store_says_nothing() {
+fn a_store_without_a_miss_is_not_counted() {
     let mut clock = all_keys();
     for hash in 0..1_000 {
         assert_eq!(clock.stored(hash, CLASS, PREFIX, hash * MILLI), None);
     }
     assert_eq!(units(&clock), None);
-    // Nor does it after a miss whose store came already.
+    // The same holds for a store after a miss that was already followed by one.
     clock.missed(1, 2_000 * MILLI);
     assert_eq!(clock.stored(1, CLASS, PREFIX, 2_007 * MILLI), Some(7_000));
     assert_eq!(clock.stored(1, CLASS, PREFIX, 2_500 * MILLI), None);
@@ -41,7 +41,7 @@ fn a_warmers_store_says_nothing() {
 }
 
 #[test]
-fn a_batch_counts_its_whole_time_for_each_of_its_keys() {
+fn each_key_of_a_batch_counts_the_time_of_the_batch() {
     let mut clock = all_keys();
     (0..10).for_each(|hash| clock.missed(hash, 0));
     // Each value took a millisecond, and all are stored when the last is ready.
@@ -52,7 +52,7 @@ fn a_batch_counts_its_whole_time_for_each_of_its_keys() {
 }
 
 #[test]
-fn of_concurrent_misses_the_first_counts_and_the_first_store() {
+fn the_first_of_concurrent_misses_and_stores_counts() {
     let mut clock = all_keys();
     clock.missed(1, 0);
     clock.missed(1, 4 * MILLI);
@@ -62,20 +62,20 @@ fn of_concurrent_misses_the_first_counts_and_the_first_store() {
 }
 
 #[test]
-fn a_store_that_comes_too_late_is_another_s() {
+fn a_late_store_is_not_counted() {
     let options = MissClockOptions { rate: 1.0, wait_us_max: 1_000, ..Default::default() };
     let mut clock = MissClock::new(options);
     clock.missed(1, 0);
     assert_eq!(clock.stored(1, CLASS, PREFIX, MILLI + 1_000), None);
     assert_eq!((units(&clock), clock.waiting()), (None, 0));
-    // A miss that found nobody at work any more is a first one.
+    // A miss after an expired one counts as the first.
     clock.missed(2, 0);
     clock.missed(2, 5 * MILLI);
     assert_eq!(clock.stored(2, CLASS, PREFIX, 6 * MILLI), Some(1_000));
 }
 
 #[test]
-fn few_keys_are_looked_at_and_they_stand_for_all() {
+fn a_sample_of_keys_estimates_the_mean_of_all() {
     let seed = 1;
     let (mut clock, mut random) = (MissClock::new(MissClockOptions::default()), Random::new(seed));
     let mut counted = 0;
@@ -92,7 +92,7 @@ fn few_keys_are_looked_at_and_they_stand_for_all() {
 }
 
 #[test]
-fn a_prefix_has_its_class_s_cost_until_it_has_its_own() {
+fn a_prefix_uses_its_class_s_cost_until_it_has_its_own() {
     let mut clock = all_keys();
     let mut pass = |prefix, time| {
         clock.missed(prefix, 0);
@@ -110,13 +110,13 @@ fn a_prefix_has_its_class_s_cost_until_it_has_its_own() {
     let own = Cost::from_units(101_000).units();
     assert_eq!(pass(2, 101), Some(own));
     assert_eq!(pass(1, 1), Some(1_000));
-    // One that was never seen has the mean of all.
+    // An unknown prefix has the mean of its class.
     let mean = (93 + 8 * 101) * 1_000 / 101;
     assert_eq!(clock.cost_of(CLASS, 9), Some(Cost::from_units(mean)));
 }
 
 #[test]
-fn old_times_fade_and_one_outlier_changes_little() {
+fn old_times_decay_and_one_outlier_changes_little() {
     let options = MissClockOptions { rate: 1.0, times_smoothed: 16, ..Default::default() };
     let mut clock = MissClock::new(options);
     let mut pass = |time| {
@@ -134,13 +134,13 @@ fn old_times_fade_and_one_outlier_changes_little() {
 }
 
 #[test]
-fn memory_is_bounded_and_the_oldest_misses_go_first() {
+fn memory_is_bounded_and_the_oldest_misses_are_forgotten_first() {
     let options =
         MissClockOptions { rate: 1.0, waiting_max: 100, prefixes_max: 10, ..Default::default() };
     let mut clock = MissClock::new(options);
     for hash in 0..10_000 {
         clock.missed(hash, hash);
-        // Some are stored, others wait for ever.
+        // Some keys are stored; the others wait forever.
         if hash % 3 == 0 {
             clock.stored(hash, CLASS, hash, hash + MILLI);
         }
@@ -153,7 +153,7 @@ fn memory_is_bounded_and_the_oldest_misses_go_first() {
 }
 
 #[test]
-fn prefixes_that_come_once_take_no_room_from_those_that_come_again() {
+fn prefixes_seen_once_do_not_displace_repeated_ones() {
     let options = MissClockOptions { rate: 1.0, prefixes_max: 8, ..Default::default() };
     let mut clock = MissClock::new(options);
     let pass = |clock: &mut MissClock, prefix, time| {
@@ -163,7 +163,7 @@ fn prefixes_that_come_once_take_no_room_from_those_that_come_again() {
     let own =
         |clock: &MissClock, prefix| clock.cost_of_prefix(CLASS, prefix).map(|cost| cost.units());
     let cost = |units| Some(Cost::from_units(units).units());
-    // Once full of what comes once, it still learns two that come in between.
+    // Although prefixes seen once fill the table, it learns two repeated ones.
     for once in 1_000..2_000 {
         pass(&mut clock, once, 1);
         pass(&mut clock, 1, 50);
@@ -173,7 +173,7 @@ fn prefixes_that_come_once_take_no_room_from_those_that_come_again() {
     }
     assert_eq!((own(&clock, 1), own(&clock, 2)), (cost(50_000), cost(70_000)));
     assert_eq!((own(&clock, 1_999), clock.prefixes.len()), (None, 8));
-    // What is asked for no more makes room for what is.
+    // Prefixes that are no longer used make room for new ones.
     for prefix in (3..11).cycle().take(200) {
         pass(&mut clock, prefix, 9);
     }
@@ -183,7 +183,7 @@ fn prefixes_that_come_once_take_no_room_from_those_that_come_again() {
 }
 
 #[test]
-fn what_tells_no_time_ends_a_wait() {
+fn an_answered_miss_stops_waiting() {
     let mut clock = all_keys();
     clock.missed(1, 0);
     clock.answered(1);
@@ -194,9 +194,9 @@ fn what_tells_no_time_ends_a_wait() {
     assert_eq!(clock.counts().since(&counts), MissClockCounts::default());
 }
 
-/// Whatever comes, and with a clock that stands.
+/// Random calls, also with a clock that stands still.
 #[test]
-fn every_noted_miss_waits_or_is_counted_once_and_memory_is_bounded() {
+fn every_miss_waits_or_is_counted_once() {
     for seed in 1..=20 {
         let mut random = Random::new(seed);
         let options = MissClockOptions {
@@ -207,10 +207,10 @@ fn every_noted_miss_waits_or_is_counted_once_and_memory_is_bounded() {
             ..Default::default()
         };
         let mut clock = MissClock::new(options);
-        let stands = seed % 2 == 0;
+        let is_clock_stopped = seed % 2 == 0;
         let mut at_nanos = 0;
         for step in 0..5_000 {
-            at_nanos += if stands { 0 } else { random.below(MILLI) };
+            at_nanos += if is_clock_stopped { 0 } else { random.below(MILLI) };
             let key = random.below(40);
             let hash = slabwise_base::random::mix(key);
             match random.below(8) {

@@ -2,61 +2,64 @@
 
 use std::sync::Arc;
 
-/// Misses of one class's references as a function of its size in chunks.
+/// The misses of one class's references as a function of its size in chunks.
 ///
-/// Counts are real numbers: a sampled reference stands for several, and one that is long past for less
-/// than one.
+/// Counts are real numbers: a sampled reference counts for several, and an old one for less than one.
 ///
-/// Laws: it falls, or stays, as chunks are added; with no chunk every reference misses; between its
-/// points it is linear, beyond the last one level.
+/// Invariants: misses never rise with chunks; with no chunk every reference misses; the curve is linear between its
+/// points and level after the last one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mrc {
-    /// By chunks, ascending; the first is at none. Never empty. Shared by all copies: curves are long.
+    /// In ascending order of chunks; never empty, and the first is at 0 chunks. Shared by all copies, as curves are
+    /// long.
     points: Arc<[Point]>,
 }
 
 /// A point of a curve.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
-    /// The size.
+    /// The size in chunks.
     pub chunks: u64,
     /// Misses at that size.
     pub misses: f64,
 }
 
-/// References that hit from one size to another on, one after the other.
+/// References that hit from some size on, with the sizes spread evenly over a range.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Hits {
-    /// How many.
+    /// The number of references.
     pub count: f64,
-    /// The least size at which some of them hit, at least 1.
+    /// The smallest size at which some of them hit, at least 1.
     pub chunks_first: u64,
-    /// The size at which all of them do.
+    /// The size from which all of them hit.
     pub chunks_last: u64,
 }
 
 impl Mrc {
-    /// A curve through these points; the first, at no chunk, has all references.
+    /// A curve through these points; the first is at 0 chunks and has all references as misses.
     ///
     /// # Panics
-    /// If the first is not at no chunk, or sizes do not rise, or misses do.
+    /// If the first point is not at 0 chunks, sizes do not ascend, or misses rise.
     pub fn new(points: Vec<Point>) -> Mrc {
         assert!(
             points.first().is_some_and(|first| first.chunks == 0),
-            "a curve begins at no chunk"
+            "a curve must start at 0 chunks"
         );
         let falls = |a: &Point, b: &Point| a.chunks < b.chunks && a.misses >= b.misses;
-        assert!(points.is_sorted_by(falls), "a curve has a point a size, and does not rise");
+        assert!(
+            points.is_sorted_by(falls),
+            "the points of a curve must ascend in size and must not rise"
+        );
         Mrc { points: points.into() }
     }
 
-    /// The curve of nothing: no reference, no miss.
+    /// The curve without references.
     pub fn empty() -> Mrc {
         Mrc { points: [Point { chunks: 0, misses: 0.0 }].into() }
     }
 
-    /// The curve of so many references, of which these hit where there are chunks enough: those that need the
-    /// fewest first.
+    /// The curve of this many references, of which `hits` hit if there are enough chunks. They must be in ascending
+    /// order of the chunks that they need.
     pub fn of_hits(references: f64, hits: impl IntoIterator<Item = Hits>) -> Mrc {
         let mut misses = references;
         let mut points = vec![Point { chunks: 0, misses }];
@@ -77,22 +80,22 @@ impl Mrc {
         Mrc::new(points)
     }
 
-    /// How many references it was made from.
+    /// The number of references.
     pub fn references(&self) -> f64 {
         self.points[0].misses
     }
 
-    /// Its points, by size.
+    /// Its points in ascending order of size.
     pub fn points(&self) -> &[Point] {
         &self.points
     }
 
-    /// What it takes, in bytes, however many copies there are.
+    /// The size of its points in bytes. Copies share the points.
     pub fn size_bytes(&self) -> usize {
         size_of_val(&*self.points)
     }
 
-    /// The same misses of so many references: what is more or fewer of them are hits in any chunk.
+    /// The curve with this many references and the same misses; the difference counts as hits at any size above 0.
     pub fn with_references(&self, references: f64) -> Mrc {
         let misses_min = self.points.last().map_or(0.0, |last| last.misses);
         let references = references.max(misses_min);
@@ -102,32 +105,32 @@ impl Mrc {
         Mrc::new(points)
     }
 
-    /// Misses that a cache of `chunks` chunks would have had.
+    /// The misses of a cache with `chunks` chunks.
     pub fn misses(&self, chunks: u64) -> f64 {
-        let behind = self.points.partition_point(|point| point.chunks <= chunks);
-        self.misses_before(behind, chunks)
+        let next = self.points.partition_point(|point| point.chunks <= chunks);
+        self.misses_before(next, chunks)
     }
 
-    /// The same of many sizes, which must rise: in one walk, without a search for each.
+    /// The misses for many sizes, which must ascend, in one pass without a search for each.
     pub fn misses_of_rising(&self, sizes: impl Iterator<Item = u64>) -> impl Iterator<Item = f64> {
-        let mut behind = 1;
+        let mut next = 1;
         sizes.map(move |chunks| {
-            while self.points.get(behind).is_some_and(|point| point.chunks <= chunks) {
-                behind += 1;
+            while self.points.get(next).is_some_and(|point| point.chunks <= chunks) {
+                next += 1;
             }
-            self.misses_before(behind, chunks)
+            self.misses_before(next, chunks)
         })
     }
 
-    /// Misses at a size between the point at `behind`, if there is one, and the one before it.
-    fn misses_before(&self, behind: usize, chunks: u64) -> f64 {
-        let here = self.points[behind - 1];
-        let Some(next) = self.points.get(behind) else { return here.misses };
+    /// The misses at a size between the point before index `next` and the one at `next`, if there is one.
+    fn misses_before(&self, next: usize, chunks: u64) -> f64 {
+        let here = self.points[next - 1];
+        let Some(next) = self.points.get(next) else { return here.misses };
         let part = (chunks - here.chunks) as f64 / (next.chunks - here.chunks) as f64;
         here.misses + (next.misses - here.misses) * part
     }
 
-    /// Misses of two streams of references, each with a cache of its own of the same size.
+    /// The misses of two streams of references, each with its own cache of the same size.
     pub fn plus(&self, other: &Mrc) -> Mrc {
         let mut sizes: Vec<u64> = [self, other]
             .iter()
@@ -137,37 +140,37 @@ impl Mrc {
         sizes.dedup();
         let (mut misses_min, mut points) = (f64::INFINITY, Vec::with_capacity(sizes.len()));
         for chunks in sizes {
-            // Rounded sums must not rise either.
+            // Rounding must not make the sum rise.
             misses_min = misses_min.min(self.misses(chunks) + other.misses(chunks));
             points.push(Point { chunks, misses: misses_min });
         }
         Mrc::new(points)
     }
 
-    /// The same curve with its sizes in bytes, that is in chunks of one byte: so curves of several classes can
-    /// be added and compared.
+    /// The curve with sizes in bytes, as if a chunk had one byte, so that curves of several classes can be added and
+    /// compared.
     pub fn in_bytes(&self, chunk_size_bytes: u64) -> Mrc {
         assert!(chunk_size_bytes > 0, "a chunk has at least one byte");
         let scaled = |point: &Point| Point { chunks: point.chunks * chunk_size_bytes, ..*point };
         Mrc::new(self.points.iter().map(scaled).collect())
     }
 
-    /// The largest convex curve that is nowhere above this one: what is left of it once cliffs are bridged.
-    /// No further chunk gains more than the one before.
+    /// The largest convex curve that is nowhere above this one; it bridges cliffs. Each further chunk gains at most as
+    /// much as the previous one.
     pub fn lower_hull(&self) -> Mrc {
         let points = self.points.iter().map(|point| (point.chunks, point.misses));
         let corners = lower_hull(points).into_iter();
         Mrc::new(corners.map(|(chunks, misses)| Point { chunks, misses }).collect())
     }
 
-    /// The same of all references; 0 where there were none.
+    /// The misses as a share of all references; 0 if there are none.
     pub fn miss_ratio(&self, chunks: u64) -> f64 {
         if self.references() == 0.0 { 0.0 } else { self.misses(chunks) / self.references() }
     }
 }
 
-/// The corners of the largest convex curve that is above none of these points, whose first numbers rise. From
-/// corner to corner it falls less and less, and may rise at last.
+/// The corners of the largest convex curve that is not above any of these points, whose first numbers ascend. Its
+/// slopes rise from corner to corner, and may be positive at the end.
 pub fn lower_hull(points: impl IntoIterator<Item = (u64, f64)>) -> Vec<(u64, f64)> {
     let mut corners: Vec<(u64, f64)> = Vec::new();
     for point in points {
@@ -181,9 +184,9 @@ pub fn lower_hull(points: impl IntoIterator<Item = (u64, f64)>) -> Vec<(u64, f64
     corners
 }
 
-/// Whether the point in the middle lies below the line between the others.
+/// True if the middle point is below the line through the others.
 fn is_below(left: (u64, f64), middle: (u64, f64), right: (u64, f64)) -> bool {
-    // Slopes are compared without dividing: hulls are made of many points.
+    // Slopes are compared without divisions, because hulls have many points.
     let (first, second) = ((middle.0 - left.0) as f64, (right.0 - middle.0) as f64);
     (middle.1 - left.1) * second < (right.1 - middle.1) * first
 }
@@ -195,12 +198,12 @@ mod tests {
     use slabwise_base::Random;
     use std::collections::VecDeque;
 
-    /// Misses of a plain LRU.
+    /// The misses of a simple LRU.
     fn lru_misses(keys: &[u64], chunks: usize) -> u64 {
         let (mut queue, mut misses) = (VecDeque::new(), 0);
         for key in keys {
             match queue.iter().position(|known| known == key) {
-                Some(place) => drop(queue.remove(place)),
+                Some(index) => drop(queue.remove(index)),
                 None => misses += 1,
             }
             queue.push_front(*key);
@@ -216,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn the_curve_is_what_an_lru_of_every_size_does() {
+    fn the_curve_equals_an_lru_of_every_size() {
         for seed in 0..10 {
             let mut random = Random::new(seed);
             let mut key = || random.below(100).min(random.below(100));
@@ -235,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn between_points_the_curve_is_a_line_and_behind_the_last_level() {
+    fn the_curve_is_linear_between_points_and_level_after_the_last() {
         let keys: Vec<u64> = (0..10).chain(0..10).collect();
         let mrc = distances(&keys).mrc(10);
         assert_eq!(mrc.misses(0), 20.0);
@@ -251,7 +254,7 @@ mod tests {
         let mut points = vec![Point { chunks, misses }];
         for _ in 0..random.below(30) {
             chunks += 1 + random.below(20);
-            // Plateaus and cliffs, and gentle slopes between.
+            // Plateaus, cliffs and gentle slopes.
             misses *= [1.0, 0.4, 0.95][random.below(3) as usize];
             points.push(Point { chunks, misses });
         }
@@ -259,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sum_has_the_misses_of_both_at_every_size() {
+    fn a_sum_has_the_misses_of_both_curves() {
         for seed in 0..50 {
             let mut random = Random::new(seed);
             let (one, other) = (random_curve(&mut random), random_curve(&mut random));
@@ -274,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn in_bytes_a_curve_is_the_same() {
+    fn a_curve_in_bytes_has_the_same_misses() {
         for seed in 0..20 {
             let curve = random_curve(&mut Random::new(seed));
             let bytes = curve.in_bytes(96);
@@ -286,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn of_rising_sizes_it_tells_what_it_tells_of_each() {
+    fn misses_of_rising_sizes_equal_those_of_each_size() {
         for seed in 0..20 {
             let mut random = Random::new(seed);
             let curve = random_curve(&mut random);
@@ -321,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn corners_are_points_below_which_there_is_none_and_no_line_between_two_is_above_a_third() {
+    fn a_lower_hull_is_convex_and_not_above_any_point() {
         for seed in 0..200 {
             let mut random = Random::new(seed);
             let mut at = 0;
@@ -336,7 +339,7 @@ mod tests {
             assert!(hull.iter().all(|corner| points.contains(corner)), "seed {seed}: {hull:?}");
             let slope = |a: (u64, f64), b: (u64, f64)| (b.1 - a.1) / (b.0 - a.0) as f64;
             let slopes: Vec<f64> = hull.windows(2).map(|two| slope(two[0], two[1])).collect();
-            assert!(slopes.is_sorted_by(|a, b| a < b), "seed {seed}: {hull:?} turns");
+            assert!(slopes.is_sorted_by(|a, b| a < b), "seed {seed}: {hull:?} is not convex");
             for two in hull.windows(2) {
                 let between = points.iter().filter(|it| (two[0].0..two[1].0).contains(&it.0));
                 for point in between {

@@ -1,4 +1,4 @@
-//! The profiler against lists by the definition, and against exact stack distances.
+//! Comparison of the profiler with lists and with exact stack distances.
 
 use super::{KEY_SIZE_BYTES, Profiler, ProfilerOptions};
 use crate::{Access, AccessKind, ClassProfile, ClassSize, Distances, StackDistances};
@@ -17,8 +17,7 @@ pub(in crate::profiler) fn size(class: u8, chunks: u64, chunks_per_page: u64) ->
     ClassSize { class: ClassId(class), chunks, chunks_per_page }
 }
 
-/// A get, and after a miss a store, as a look-aside client makes them; hits are those of a cache that never
-/// evicts.
+/// A get of a look-aside client, with a store after a miss; hits are those of a cache that never evicts.
 pub(in crate::profiler) fn get(profiler: &mut Profiler, key: u64, class: u8, is_known: bool) {
     match is_known {
         true => profiler.access(&access(key, AccessKind::Hit, Some(class))),
@@ -29,7 +28,7 @@ pub(in crate::profiler) fn get(profiler: &mut Profiler, key: u64, class: u8, is_
     }
 }
 
-/// Classes as lists of keys, the newest in front, and counts by the definition.
+/// The reference implementation: classes as lists of keys, newest first, with their counts.
 #[derive(Default)]
 struct Lists {
     lists: [Vec<u64>; 3],
@@ -37,7 +36,7 @@ struct Lists {
     deleted: HashMap<u64, usize>,
     /// Misses of keys that were never stored.
     waiting: HashMap<u64, usize>,
-    /// Keys in lists that missed, and wait for a store.
+    /// Keys in lists that missed and wait for a store.
     missed: HashSet<u64>,
     distances: [Distances; 3],
     profiles: [ClassProfile; 3],
@@ -48,9 +47,9 @@ const SIZES: [(u64, u64); 3] = [(20, 5), (3, 4), (0, 8)];
 impl Lists {
     fn take(&mut self, key: u64) -> Option<(usize, u64)> {
         for (class, list) in self.lists.iter_mut().enumerate() {
-            if let Some(place) = list.iter().position(|&known| known == key) {
-                list.remove(place);
-                return Some((class, place as u64));
+            if let Some(index) = list.iter().position(|&known| known == key) {
+                list.remove(index);
+                return Some((class, index as u64));
             }
         }
         None
@@ -110,7 +109,7 @@ impl Lists {
 }
 
 #[test]
-fn at_rate_1_every_count_is_that_of_lists() {
+fn counts_at_rate_1_equal_those_of_lists() {
     for seed in 0..10 {
         let mut random = Random::new(seed);
         let (mut profiler, mut lists) = (Profiler::new(EXACT), Lists::default());
@@ -157,7 +156,7 @@ fn at_rate_1_every_count_is_that_of_lists() {
     }
 }
 
-/// Skewed keys: half of all references go to a tenth of the keys.
+/// Skewed keys: half of the references go to a tenth of the keys.
 fn skewed(random: &mut Random, keys: u64) -> u64 {
     match random.below(2) {
         0 => random.below(keys / 10),
@@ -166,7 +165,7 @@ fn skewed(random: &mut Random, keys: u64) -> u64 {
 }
 
 #[test]
-fn a_sample_in_bounded_memory_tells_nearly_the_same() {
+fn a_sample_in_bounded_memory_is_nearly_exact() {
     for seed in 0..3 {
         let mut random = Random::new(seed);
         let options = ProfilerOptions { keys_max: 4_000, ..EXACT };
@@ -203,7 +202,7 @@ fn a_sample_in_bounded_memory_tells_nearly_the_same() {
 }
 
 #[test]
-fn a_touch_renews_and_is_no_reference() {
+fn a_touch_renews_a_key_and_is_no_reference() {
     let profile_with = |renewal| {
         let options = ProfilerOptions { keys_max: 100, rate_max: 1.0, window_references: 1_000 };
         let mut profiler = Profiler::new(options);
@@ -222,11 +221,11 @@ fn a_touch_renews_and_is_no_reference() {
 }
 
 #[test]
-fn memory_stays_within_what_was_given() {
+fn memory_stays_within_its_bound() {
     for (size_bytes, classes, keys) in
         [(1 << 20, 8, 400_000), (2_300_000, 63, 2_000_000), (2_300_000, 1, 300_000)]
     {
-        // A quarter for histograms.
+        // A quarter of the memory is for histograms.
         let keys_max = size_bytes / 4 * 3 / KEY_SIZE_BYTES;
         let options = ProfilerOptions { keys_max, ..ProfilerOptions::default() };
         let mut profiler = Profiler::new(options);
@@ -248,7 +247,7 @@ fn memory_stays_within_what_was_given() {
 }
 
 #[test]
-fn laws_hold_whatever_comes() {
+fn invariants_hold_for_random_accesses() {
     for seed in 0..30 {
         let mut random = Random::new(seed);
         let keys_max = 1 + random.below(300) as usize;
@@ -279,7 +278,7 @@ fn laws_hold_whatever_comes() {
                 }
                 2 => profiler.check(),
                 3 => {
-                    // A curve keeps its laws, or making it panics.
+                    // If the curve broke its invariants, computing it would panic.
                     let profile = profiler.profile(ClassId(random.below(6) as u8));
                     assert!(profile.misses >= profile.misses_by_eviction, "seed {seed}");
                     assert!(profile.misses_by_eviction >= profile.shadow_hits, "seed {seed}");
@@ -293,7 +292,7 @@ fn laws_hold_whatever_comes() {
 }
 
 #[test]
-fn gets_between_a_miss_and_its_store_miss_by_the_curve_as_they_do() {
+fn gets_between_a_miss_and_its_store_are_misses_of_the_curve() {
     const CHUNKS: usize = 300;
     for (seed, more_gets) in [(1, 0), (2, 1), (3, 4)] {
         let mut random = Random::new(seed);
@@ -303,12 +302,12 @@ fn gets_between_a_miss_and_its_store_miss_by_the_curve_as_they_do() {
             let key = random.below(1_000);
             gets += 1.0;
             match cache.iter().position(|&known| known == key) {
-                Some(place) => {
-                    cache.remove(place);
+                Some(index) => {
+                    cache.remove(index);
                     profiler.access(&access(key, AccessKind::Hit, Some(0)));
                 }
                 None => {
-                    // As of clients that miss at the same time, before the first has stored.
+                    // Other clients miss at the same time, before the first has stored.
                     for _ in 0..=more_gets {
                         profiler.access(&access(key, AccessKind::Miss, None));
                     }
@@ -329,8 +328,8 @@ fn gets_between_a_miss_and_its_store_miss_by_the_curve_as_they_do() {
 }
 
 #[test]
-fn all_hits_correct_what_a_hot_key_does_to_a_sample() {
-    // One key has half of all references: a sample of one key in ten has it, or has not.
+fn reported_hits_correct_the_effect_of_a_hot_key() {
+    // One key has half of all references; a sample of one key in ten includes it or misses it.
     for seed in 0..20 {
         let mut random = Random::new(seed);
         let options = ProfilerOptions { rate_max: 0.1, ..EXACT };
@@ -357,7 +356,7 @@ fn all_hits_correct_what_a_hot_key_does_to_a_sample() {
 }
 
 #[test]
-fn a_hot_key_of_one_class_does_not_bend_the_curve_of_another() {
+fn a_hot_key_of_one_class_does_not_affect_another() {
     for seed in 0..20 {
         let mut random = Random::new(seed);
         let mut profiler = Profiler::new(ProfilerOptions { rate_max: 0.1, ..EXACT });
@@ -380,26 +379,29 @@ fn a_hot_key_of_one_class_does_not_bend_the_curve_of_another() {
         let off = curve.references() / gets - 1.0;
         assert!(off.abs() < 0.02, "seed {seed}: references are {off} off");
         let misses = curve.misses(600) / gets;
-        assert!((misses - 0.8).abs() < 0.12, "seed {seed}: {misses} miss in a fifth of the memory");
+        assert!(
+            (misses - 0.8).abs() < 0.12,
+            "seed {seed}: miss ratio {misses} with a fifth of the keys"
+        );
     }
 }
 
 #[test]
-fn old_references_fade() {
+fn old_references_decay() {
     let options = ProfilerOptions { window_references: 1_000, ..EXACT };
     let mut profiler = Profiler::new(options);
-    // A loop of 100 keys, then one of 10.
+    // First a loop of 100 keys, then one of 10.
     (0..20_000).for_each(|at| get(&mut profiler, at % 100, 0, at >= 100));
     let curve = profiler.profile(ClassId(0)).curve;
     assert!(curve.miss_ratio(99) > 0.999 && curve.miss_ratio(100) < 0.001, "{curve:?}");
     (0..2_000).for_each(|at| get(&mut profiler, at % 10, 0, true));
     let old = profiler.profile(ClassId(0)).curve.miss_ratio(50);
-    assert!((old - 0.25).abs() < 0.01, "two half-lives later {old} is left");
+    assert!((old - 0.25).abs() < 0.01, "{old} is left after two half-lives");
 }
 
 #[test]
-fn distances_below_that_of_two_sampled_keys_are_told_apart() {
-    // Of 1,000 keys about 20 are sampled, 50 chunks apart. In 25 chunks 2.5 % hit, and 7.5 % in 75.
+fn distances_between_two_sampled_keys_are_estimated() {
+    // About 20 of 1,000 keys are sampled, 50 chunks apart. 2.5 % hit in 25 chunks, and 7.5 % in 75.
     let mut means = [0.0; 2];
     for seed in 0..20 {
         let mut random = Random::new(seed);
@@ -418,12 +420,12 @@ fn distances_below_that_of_two_sampled_keys_are_told_apart() {
 }
 
 #[test]
-fn what_fades_never_jumps() {
+fn decaying_counts_never_jump() {
     let options = ProfilerOptions { window_references: 50, ..EXACT };
     let mut profiler = Profiler::new(options);
     profiler.note_hits(ClassId(0), 0);
     let mut last = 0.0;
-    // Of three gets the sample misses two. In 100 half-lives weights are divided twice.
+    // The sample misses two of three gets. In 100 half-lives, weights are scaled twice.
     for at in 0..5_000 {
         get(&mut profiler, at % 30, 0, at >= 30);
         profiler.note_hits(ClassId(0), 3 * (at + 1));
@@ -431,28 +433,28 @@ fn what_fades_never_jumps() {
         assert!(at < 30 || (all - last).abs() <= 3.0, "after {at} gets {last} is {all}");
         last = all;
     }
-    // The sum of all weights of one geometric series.
+    // The sum of a geometric series.
     let expected = 3.0 / (1.0 - (-1.0f64 / 50.0).exp2());
-    assert!((last / expected - 1.0).abs() < 1e-6, "{last}, and not {expected}");
+    assert!((last / expected - 1.0).abs() < 1e-6, "{last}, not {expected}");
 }
 
 #[test]
-fn the_time_of_a_miss_ends_with_the_store() {
+fn the_time_of_a_miss_ends_with_its_store() {
     let mut profiler = Profiler::new(EXACT);
     let mut at = |key, kind, class: Option<u8>, at_nanos| {
         profiler.access(&Access { at_nanos, ..access(key, kind, class) });
     };
-    // Counted from the first of two misses.
+    // The time is counted from the first of two misses.
     at(1, AccessKind::Miss, None, 1_000);
     at(1, AccessKind::Miss, None, 3_000);
     at(1, AccessKind::Store, Some(0), 5_000);
-    // A store that no miss came before, and one a minute later, tell nothing.
+    // A store without a miss, and one a minute after it, are not counted.
     at(1, AccessKind::Store, Some(0), 9_000);
     at(2, AccessKind::Miss, None, 10_000);
     at(2, AccessKind::Store, Some(0), 60_000_000_000);
     at(3, AccessKind::Miss, None, 20_000);
     at(3, AccessKind::Store, Some(0), 28_000);
-    // Nor does one after a hit: the miss has been answered before, unseen.
+    // A store after a hit is not counted either: the miss was answered before, unseen.
     at(4, AccessKind::Store, Some(0), 30_000);
     at(4, AccessKind::Miss, None, 31_000);
     at(4, AccessKind::Hit, Some(0), 32_000);
@@ -462,7 +464,7 @@ fn the_time_of_a_miss_ends_with_the_store() {
 }
 
 #[test]
-fn a_hit_of_a_key_that_was_there_before_is_no_reference() {
+fn the_first_hit_of_an_unknown_key_is_no_reference() {
     let mut profiler = Profiler::new(EXACT);
     get(&mut profiler, 1, 0, true);
     assert_eq!(profiler.profile(ClassId(0)).curve.references(), 0.0);

@@ -1,4 +1,4 @@
-//! The reuse times of the last M gets, by class, and the footprints that follow from them.
+//! The reuse times of the last M gets, by class, and footprints computed from them.
 //!
 //! ```text
 //!   gets        ... | last window: M gets | filling ...
@@ -6,32 +6,32 @@
 //!                      '------------ a curve -----------'
 //! ```
 //!
-//! A reuse that began in an earlier window is counted with its true time. A full window replaces the last one, of all
-//! classes at once, so their curves are of the same gets, the last M to 2 M. A sample's window takes longer: until it
-//! has as many sampled gets as there are in M, or enough of them.
+//! A reuse that started in an earlier window counts with its true time. A full window replaces the last one for all
+//! classes at once, so their curves cover the same gets, the last M to 2 M. With sampling, a window takes longer: until
+//! it has M sampled gets, or enough of them.
 //!
-//! The mean footprint of windows of w references follows from reuse times alone, `fp(w + 1) - fp(w) = share of
-//! references with reuse times > w`, first references being endless, and a reuse after t references is a miss below
-//! fp(t) chunks. Sources: P. J. Denning, S. C. Schwartz, "Properties of the working-set model", CACM 1972, for that
-//! relation; X. Xiang, C. Ding, H. Luo, B. Bao, "HOTL", ASPLOS 2013, for the misses; X. Hu and others, "LAMA", ATC
+//! The mean footprint of windows of w references follows from reuse times alone: `fp(w + 1) - fp(w) = share of
+//! references with reuse times > w`, where first references have an infinite one. A reuse after t references is a miss
+//! below fp(t) chunks. Sources: P. J. Denning, S. C. Schwartz, "Properties of the working-set model", CACM 1972, for
+//! that relation; X. Xiang, C. Ding, H. Luo, B. Bao, "HOTL", ASPLOS 2013, for the misses; X. Hu and others, "LAMA", ATC
 //! 2015, for footprints of the last M references by class.
 //!
-//! In a sample of the keys each reference counts as `scale` references of its class, and so does its clock. So a
-//! class's time is that of all its references, whatever the rate. Reuse times have steps of 6 %.
+//! In a sample, each reference counts as `scale` references of its class and of the class's clock. So a class's time is
+//! that of all its references at any rate. Reuse times have steps of 6 %.
 
 use crate::histogram::Histogram;
 use crate::mrc::{Hits, Mrc};
 use slabwise_base::ClassId;
 
-/// Steps of an octave: a reuse time of a sample is not known better.
+/// Steps of an octave: sampled reuse times are no more exact.
 const STEPS: usize = 16;
-/// So many sampled gets are enough of a window: some thousand for each class.
+/// The number of sampled gets that is enough for a window: some thousand for each class.
 const SAMPLED_GETS_ENOUGH: f64 = 100_000.0;
-/// What a sum of shares may be off by, as it is computed.
+/// The rounding error of a sum of shares.
 const ROUNDING: f64 = 1e-6;
 
-/// A class's clock as a key remembers it. It begins again after 2^32 references: a reuse after so many
-/// counts as one soon after.
+/// The time of a key's use by its class's clock. It wraps around after 2^32 references, so a reuse after that many
+/// counts as an early one.
 pub type UsedAt = u32;
 
 /// Reuse times of all classes.
@@ -53,10 +53,10 @@ struct ClassReuses {
 }
 
 impl ReuseWindows {
-    /// Nothing yet, by windows of so many gets.
+    /// Starts without references, with windows of this many gets.
     ///
     /// # Panics
-    /// If these are none.
+    /// If `window_gets` is 0.
     pub fn new(window_gets: u64) -> ReuseWindows {
         assert!(window_gets > 0, "a window has at least one get");
         ReuseWindows {
@@ -71,7 +71,7 @@ impl ReuseWindows {
         self.window_gets as u64
     }
 
-    /// A sampled get that stands for `scale` gets, of any class.
+    /// Counts a sampled get of any class that represents `scale` gets.
     pub fn get(&mut self, scale: f64) {
         let is_enough = self.sampled_gets >= self.window_gets.min(SAMPLED_GETS_ENOUGH);
         if is_enough && self.filled_gets >= self.window_gets {
@@ -84,8 +84,8 @@ impl ReuseWindows {
         self.sampled_gets += 1.0;
     }
 
-    /// A reference of the class, to a key last used at that time of the class; without it, one that misses at
-    /// every size. `part`, below 1, says where among the references that it stands for it lies.
+    /// Counts a reference of the class to a key last used at `used_at`; without that time, it misses at every size.
+    /// `part`, below 1, is its position among the references that it represents.
     pub fn reference(&mut self, class: ClassId, used_at: Option<UsedAt>, scale: f64, part: f64) {
         let class = self.class_mut(class);
         let reuse_time = used_at.map(|used_at| {
@@ -132,13 +132,13 @@ impl ReuseWindows {
 /// The curve of references with these reuse times.
 fn curve(reuses: &Histogram<STEPS>) -> Mrc {
     let references = reuses.weight();
-    // `keys`: fp at `window`; `longer`: references with reuse times of that and more.
+    // `keys` is fp at `window`; `longer` counts references with at least that reuse time.
     let (mut keys, mut window, mut longer) = (0.0, 0, references);
     let chunks_for = |keys: f64| ((keys - ROUNDING).ceil() as u64).max(1);
     let hits = reuses.steps().map(|(from, to, count)| {
         keys += (from - window) as f64 * longer / references;
         let (chunks_first, length) = (chunks_for(keys), (to - from) as f64);
-        // Within a step reuse times are as if spread evenly.
+        // Within a step, reuse times are assumed to be spread evenly.
         let held = |places: f64| places * (longer - count * (places + 1.0) / (2.0 * length));
         let chunks_last = chunks_for(keys + held(length - 1.0) / references);
         keys += held(length) / references;
@@ -159,7 +159,7 @@ mod tests {
 
     const CLASS: ClassId = ClassId(3);
 
-    /// The windows of a class, told of a sample of its keys.
+    /// The windows of a class for a sample of its keys.
     struct Sampled {
         windows: ReuseWindows,
         used_at: KeyMap<UsedAt>,
@@ -201,8 +201,8 @@ mod tests {
     }
 
     #[test]
-    fn the_cliff_of_a_loop_is_where_it_is_though_the_window_is_shorter() {
-        // Up to 32 reuse times are told apart; beyond, by steps of at most a sixteenth.
+    fn finds_the_cliff_of_a_loop_longer_than_the_window() {
+        // Reuse times up to 32 are exact; above, steps are at most a sixteenth.
         for (keys, off) in [(1, 0), (3, 0), (31, 0), (100, 7), (5_000, 313)] {
             let mut class = Sampled::new(1_000, 1.0);
             (0..4 * keys + 3_000).for_each(|at| class.get(at % keys));
@@ -214,13 +214,13 @@ mod tests {
         }
     }
 
-    /// How far the curve of drawn keys is off the exact one, by size.
+    /// The errors of the curve of random keys, by size.
     fn errors(seed: u64, rate: f64) -> Vec<f64> {
         const BOUND: u64 = 20_000;
         let mut random = Random::new(seed);
         let key = |_| mix(seed) ^ random.below(BOUND).min(random.below(BOUND));
         let keys: Vec<u64> = (0..300_000).map(key).collect();
-        // A sample's window takes as many sampled gets.
+        // A sample's window takes the same number of sampled gets.
         let mut class = Sampled::new((50_000.0 * rate) as u64, rate);
         keys.iter().for_each(|&key| class.get(key));
         let (found, exact) = (class.windows.mrc(CLASS), exact(keys.into_iter(), 200_000));
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn drawn_keys_miss_as_by_exact_distances() {
+    fn random_keys_miss_as_by_exact_distances() {
         for seed in 0..5 {
             let errors = errors(seed, 1.0);
             assert!(errors.iter().all(|off| off.abs() < 0.01), "seed {seed}: {errors:?}");
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_of_drawn_keys_miss_so_in_the_mean() {
+    fn samples_of_random_keys_are_exact_on_average() {
         const SEEDS: u64 = 20;
         let mut means = vec![0.0; 40];
         for seed in 0..SEEDS {
@@ -256,9 +256,9 @@ mod tests {
         };
         (0..5_000).for_each(|at| class.get(at % 10));
         assert_eq!(hits_of_10(&class), 2_000.0, "two full windows");
-        // From here on keys come once.
+        // From here on, keys are not reused.
         (0..999).for_each(|at| class.get(100 + at));
-        assert_eq!(hits_of_10(&class), 1_000.0, "the last window and one that fills");
+        assert_eq!(hits_of_10(&class), 1_000.0, "the last window and a part of the next");
         (0..1_002).for_each(|at| class.get(10_000 + at));
         assert_eq!(hits_of_10(&class), 0.0);
         assert_eq!(class.windows.mrc(CLASS).references(), 1_001.0);
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_class_that_is_forgotten_begins_anew() {
+    fn a_forgotten_class_starts_from_nothing() {
         let mut class = Sampled::new(1_000, 1.0);
         (0..50).for_each(|at| class.get(at % 5));
         assert_ne!(class.windows.mrc(CLASS), Mrc::empty());

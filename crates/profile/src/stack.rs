@@ -1,26 +1,26 @@
-//! A stack of keys: the last used is at the top.
+//! A stack of keys with the last used one at the top.
 //!
 //! ```text
 //!   slots, in order of time:   . 7 . . 4 9 . 2 | next
 //!                                ^             a key is on one slot, that of its last use;
-//!                                '- distance = keys behind it
+//!                                '- its distance is the number of keys after it
 //! ```
 //!
-//! Its owner keeps each key's slot; the stack reports when it moves a key to another one. When the slots are used up,
-//! the keys are moved together: O(log n) a use on average, for n keys.
+//! The owner keeps each key's slot; the stack reports each key that it moves to another slot. When all slots are used,
+//! the keys are compacted. A use takes O(log n) on average, for n keys.
 //!
-//! Invariant: a slot is marked exactly if a key is on it; no key is before `oldest`, none from `next` on.
+//! Invariant: a slot is marked if and only if a key is on it; no key is before `oldest` or from `next` on.
 
-/// Slots at first, and never less.
+/// The initial and minimum number of slots.
 const SLOTS_MIN: usize = 512;
-/// Where there are more slots for each key, some are given back.
-const SLOTS_A_KEY_MAX: usize = 4;
+/// With more slots per key than this, memory is freed.
+const SLOTS_PER_KEY_MAX: usize = 4;
 
-/// Keys in the order of their last use.
+/// Keys in order of their last use.
 #[derive(Debug)]
 pub struct Stack<K = u32> {
     marks: Marks,
-    /// By slot: the key on it, if it is marked.
+    /// The key on each slot, if the slot is marked.
     keys: Vec<K>,
     count: usize,
     oldest: usize,
@@ -44,10 +44,10 @@ impl<K: Copy + Default> Stack<K> {
         self.count
     }
 
-    /// Puts a key on top and returns its slot. `moved` is told of every other key that gets another slot.
+    /// Puts a key on top and returns its slot. Calls `moved` for every other key that gets another slot.
     pub fn push(&mut self, key: K, moved: impl FnMut(K, u32)) -> u32 {
         if self.next == self.marks.slots() {
-            self.move_together(moved);
+            self.compact(moved);
         }
         let slot = self.next;
         self.marks.mark(slot);
@@ -57,7 +57,7 @@ impl<K: Copy + Default> Stack<K> {
         slot as u32
     }
 
-    /// The distance of the key on this slot: how many keys are above it.
+    /// The distance of the key on this slot: the number of keys above it.
     pub fn distance(&self, slot: u32) -> u64 {
         (self.count - 1 - self.marks.before(slot as usize)) as u64
     }
@@ -83,16 +83,15 @@ impl<K: Copy + Default> Stack<K> {
         self.marks.size_bytes() + self.keys.capacity() * size_of::<K>()
     }
 
-    /// Gives memory back that was for more keys than there are now. `moved` is told of every key that gets another
-    /// slot.
+    /// Frees memory if there are now fewer keys. Calls `moved` for every key that gets another slot.
     pub fn fit(&mut self, moved: impl FnMut(K, u32)) {
-        if self.marks.slots() > (SLOTS_A_KEY_MAX * self.count).max(SLOTS_MIN) {
-            self.move_together(moved);
+        if self.marks.slots() > (SLOTS_PER_KEY_MAX * self.count).max(SLOTS_MIN) {
+            self.compact(moved);
         }
     }
 
-    /// Gives every key the slot of its rank, and leaves as many free ones.
-    fn move_together(&mut self, mut moved: impl FnMut(K, u32)) {
+    /// Moves each key to the slot of its rank, and leaves the same number of free slots.
+    fn compact(&mut self, mut moved: impl FnMut(K, u32)) {
         let mut rank = 0;
         for slot in self.oldest..self.next {
             if self.marks.is_marked(slot) {
@@ -104,7 +103,10 @@ impl<K: Copy + Default> Stack<K> {
         assert!(rank == self.count, "{rank} marked slots hold {} keys", self.count);
         self.marks = Marks::new((2 * rank).max(SLOTS_MIN), rank);
         let slots = self.marks.slots();
-        assert!(slots <= u32::MAX as usize, "{rank} keys are more than slots can be numbered for");
+        assert!(
+            slots <= u32::MAX as usize,
+            "{rank} keys need more slots than a number of 32 bits can count"
+        );
         self.keys.truncate(rank);
         self.keys.shrink_to(slots);
         self.keys.reserve_exact(slots - rank);
@@ -119,24 +121,24 @@ const WORD_SLOTS: usize = 64;
 const BLOCK_WORDS: usize = 8;
 const BLOCK_SLOTS: usize = WORD_SLOTS * BLOCK_WORDS;
 
-/// A line of slots, some of them marked, that counts the marks before a slot.
+/// A row of slots, some of them marked, that counts the marks before a slot.
 ///
 /// ```text
-///   tree    Fenwick tree: marks in blocks       (P. Fenwick, "A New Data Structure for Cumulative
+///   tree    Fenwick tree of the marks in blocks (P. Fenwick, "A New Data Structure for Cumulative
 ///             |                                  Frequency Tables", 1994)
-///   words   |64 slots|64|64|64|64|64|64|64|     a block is a cache line of words, counted directly
+///   words   |64 slots|64|64|64|64|64|64|64|     a block is a cache line of words, which are counted directly
 /// ```
 ///
 /// Marking and counting take O(log(slots / 512)) steps.
 #[derive(Debug)]
 struct Marks {
     words: Vec<u64>,
-    /// Element `i` counts the marks of the blocks `i - (i & -i) .. i`; element 0 is not used.
+    /// Element `i` counts the marks of the blocks `i - (i & -i) .. i`; element 0 is unused.
     tree: Vec<u32>,
 }
 
 impl Marks {
-    /// At least `slots` slots, the first `marked` of them marked.
+    /// Creates at least `slots` slots, of which the first `marked` are marked.
     fn new(slots: usize, marked: usize) -> Marks {
         assert!(marked <= slots, "{marked} marks do not fit {slots} slots");
         let blocks = slots.div_ceil(BLOCK_SLOTS).max(1);
@@ -193,7 +195,7 @@ impl Marks {
         (sum + count(words) + within.count_ones()) as usize
     }
 
-    /// Adds `change`, modulo 2^32, to every count that the slot is part of.
+    /// Adds `change`, modulo 2^32, to every count that includes the slot.
     fn add(&mut self, slot: usize, change: u32) {
         let mut block = slot / BLOCK_SLOTS + 1;
         while block < self.tree.len() {
@@ -224,7 +226,7 @@ mod tests {
     use super::{BLOCK_SLOTS, Marks, SLOTS_MIN, Stack};
     use slabwise_base::Random;
 
-    /// A stack with the slots that its owner keeps, and by the definition a list, the newest last.
+    /// A stack with its owner's slots, and a list with the same keys, newest last.
     #[derive(Default)]
     struct Pair {
         stack: Stack,
@@ -240,19 +242,19 @@ mod tests {
             self.list.push(key);
         }
 
-        /// The distance by the stack, and by the list.
+        /// Removes a key; returns its distance by the stack and by the list.
         fn take(&mut self, key: u32) -> (u64, u64) {
-            let place = self.list.iter().position(|&other| other == key).expect("key is there");
-            self.list.remove(place);
+            let index = self.list.iter().position(|&other| other == key).expect("key is there");
+            self.list.remove(index);
             let slot = self.slots[key as usize];
             let distance = self.stack.distance(slot);
             self.stack.remove(slot);
-            (distance, (self.list.len() - place) as u64)
+            (distance, (self.list.len() - index) as u64)
         }
     }
 
     #[test]
-    fn distances_and_the_oldest_are_those_of_a_list() {
+    fn distances_and_the_oldest_key_equal_those_of_a_list() {
         for seed in 0..20 {
             let mut random = Random::new(seed);
             let keys = 1 + random.below(2 * SLOTS_MIN as u64) as u32;
@@ -273,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_follows_the_keys() {
+    fn memory_follows_the_number_of_keys() {
         let mut pair = Pair { slots: vec![0; 100_000], ..Pair::default() };
         (0..100_000).for_each(|key| pair.push(key));
         let large = pair.stack.size_bytes();
@@ -288,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_given_back_where_nothing_is_pushed_any_more() {
+    fn memory_is_freed_without_further_pushes() {
         let mut pair = Pair { slots: vec![0; 100_000], ..Pair::default() };
         (0..100_000).for_each(|key| pair.push(key));
         (0..99_900).for_each(|key| {
@@ -298,12 +300,12 @@ mod tests {
         stack.fit(|moved, slot| slots[moved as usize] = slot);
         assert!(stack.size_bytes() < 8 * SLOTS_MIN, "{} bytes", stack.size_bytes());
         let kept: Vec<_> = list.iter().map(|&key| stack.key_on(slots[key as usize])).collect();
-        assert!(kept.iter().flatten().eq(list.iter()), "the rest is where its owner knows it");
+        assert!(kept.iter().flatten().eq(list.iter()), "the other keys are on their owner's slots");
         stack.fit(|_, _| panic!("it fits already"));
     }
 
     #[test]
-    fn counts_are_those_of_a_plain_list() {
+    fn counts_equal_those_of_a_list() {
         for seed in 0..20 {
             let mut random = Random::new(seed);
             let slots = 1 + random.below(5 * BLOCK_SLOTS as u64) as usize;
@@ -318,9 +320,9 @@ mod tests {
                     false => marks.mark(slot),
                 }
                 plain[slot] = !plain[slot];
-                let asked = random.below(slots as u64) as usize;
-                let expected = plain[..asked].iter().filter(|&&marked| marked).count();
-                assert_eq!(marks.before(asked), expected, "seed {seed}, slot {asked} of {slots}");
+                let at = random.below(slots as u64) as usize;
+                let expected = plain[..at].iter().filter(|&&marked| marked).count();
+                assert_eq!(marks.before(at), expected, "seed {seed}, slot {at} of {slots}");
             }
         }
     }

@@ -1,14 +1,14 @@
-//! Exact LRU stack distances, which every faster profile is compared with, and the curves that they give.
+//! Exact LRU stack distances, with which faster profiles are compared, and their curves.
 //!
-//! The distance of a reference is the number of other keys referenced since the last reference to its
-//! key. An LRU of `c` chunks hits it exactly if the distance is below `c` (Mattson and others,
-//! "Evaluation techniques for storage hierarchies", IBM Systems Journal 1970).
+//! The distance of a reference is the number of other keys referenced since the last reference to its key. An LRU of
+//! `c` chunks hits if and only if the distance is below `c` (Mattson and others, "Evaluation techniques for storage
+//! hierarchies", IBM Systems Journal 1970).
 
 use crate::key_map::KeyMap;
 use crate::mrc::{Mrc, Point};
 use crate::stack::Stack;
 
-/// The keys of a stream in the order of their last references.
+/// The keys of a stream in order of their last references.
 #[derive(Debug, Default)]
 pub struct StackDistances {
     slots: KeyMap<u32>,
@@ -16,7 +16,7 @@ pub struct StackDistances {
 }
 
 impl StackDistances {
-    /// Notes a reference and returns its distance; `None` for a key's first.
+    /// Records a reference and returns its distance; `None` for a key's first.
     ///
     /// # Panics
     /// With more than 2^31 keys.
@@ -34,23 +34,23 @@ impl StackDistances {
         distance
     }
 
-    /// Forgets a key: its next reference is its first again.
+    /// Forgets a key, so that its next reference is a first one again.
     pub fn forget(&mut self, key: u64) {
         if let Some(slot) = self.slots.remove(&key) {
             self.stack.remove(slot);
         }
     }
 
-    /// How many different keys there are.
+    /// The number of different keys.
     pub fn keys(&self) -> u64 {
         self.slots.len() as u64
     }
 }
 
-/// Counts of references by distance, and of those that had none.
+/// Counts of references by distance, and of first references.
 #[derive(Clone, Debug, Default)]
 pub struct Distances {
-    /// Element `d`: references at distance `d`.
+    /// Element `d` counts the references at distance `d`.
     counts: Vec<u64>,
     first_references: u64,
 }
@@ -69,10 +69,9 @@ impl Distances {
         self.counts[distance] += 1;
     }
 
-    /// The curve of an LRU, exact at multiples of `step_chunks` (at least 1). First references miss at
-    /// every size.
+    /// The curve of an LRU, exact at multiples of `step_chunks` (at least 1). First references miss at every size.
     pub fn mrc(&self, step_chunks: usize) -> Mrc {
-        assert!(step_chunks > 0, "a curve's points lie at least one chunk apart");
+        assert!(step_chunks > 0, "step_chunks must be at least 1");
         let reused: u64 = self.counts.iter().sum();
         let references = reused + self.first_references;
         let mut left = references;
@@ -90,36 +89,36 @@ mod tests {
     use super::StackDistances;
     use slabwise_base::Random;
 
-    /// More keys than a stack has slots for at first.
+    /// More keys than a new stack has slots.
     const SLOTS_MIN: usize = 1 << 12;
 
-    /// By the definition: keys in a list, the newest in front.
+    /// The reference implementation: a list of keys, newest first.
     #[derive(Default)]
     struct List(Vec<u64>);
 
     impl List {
         fn reference(&mut self, key: u64) -> Option<u64> {
-            let place = self.forget(key);
+            let index = self.forget(key);
             self.0.insert(0, key);
-            place.map(|place| place as u64)
+            index.map(|index| index as u64)
         }
 
         fn forget(&mut self, key: u64) -> Option<usize> {
-            let place = self.0.iter().position(|&known| known == key)?;
-            self.0.remove(place);
-            Some(place)
+            let index = self.0.iter().position(|&known| known == key)?;
+            self.0.remove(index);
+            Some(index)
         }
     }
 
     #[test]
-    fn distances_are_places_in_a_list() {
+    fn distances_equal_positions_in_a_list() {
         for seed in 0..20 {
             let mut random = Random::new(seed);
             let (mut exact, mut list) = (StackDistances::default(), List::default());
             let keys = 1 + random.below(300);
-            // Slots are used up, and marks moved together, several times.
+            // Slots are used up and keys compacted several times.
             for at in 0..3 * SLOTS_MIN {
-                // Some keys far more often than others, and a scan now and then.
+                // Some keys are much more frequent than others, with a scan from time to time.
                 let key = match random.below(3) {
                     0 => random.below(keys),
                     1 => random.below(1 + keys / 20),

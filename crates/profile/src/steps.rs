@@ -1,15 +1,15 @@
-//! How numbers are told apart in bounded memory: by steps of 1 near 0, and of less than 1 % beyond, or of more where
-//! octaves have fewer steps.
+//! Steps that group numbers in bounded memory: steps of 1 near 0, and of less than 1 % of the number above; wider ones
+//! if octaves have fewer steps.
 //!
 //! ```text
 //!   octave 0      1            2            3
 //!   0 .. 128    128 .. 256   256 .. 512   512 .. 1024      128 steps each, of 1, 1, 2, 4, ...
 //! ```
 
-/// Steps of an octave, as a rule.
+/// The default number of steps in an octave.
 pub const OCTAVE_STEPS: usize = 128;
 
-/// Octave and step of a number, where octaves have so many steps: a power of two.
+/// The octave and step of a number, with this many steps in an octave, a power of two.
 #[inline]
 pub fn place<const STEPS: usize>(number: u64) -> (usize, usize) {
     const { assert!(STEPS.is_power_of_two()) };
@@ -21,7 +21,7 @@ pub fn place<const STEPS: usize>(number: u64) -> (usize, usize) {
     (octave as usize, ((number >> (octave - 1)) - steps) as usize)
 }
 
-/// The least number of a step, and that of the step behind it.
+/// The smallest number of a step, and that of the next step.
 pub fn edges<const STEPS: usize>(octave: usize, step: usize) -> (u64, u64) {
     let (steps, step) = (STEPS as u64, step as u64);
     match octave {
@@ -34,7 +34,7 @@ pub fn edges<const STEPS: usize>(octave: usize, step: usize) -> (u64, u64) {
 mod tests {
     use super::{OCTAVE_STEPS, edges, place};
 
-    fn steps_tile_the_numbers_and_are_narrow<const STEPS: usize>() {
+    fn steps_cover_all_numbers_and_are_narrow<const STEPS: usize>() {
         let mut expected = 0;
         for octave in 0..40 {
             for step in 0..STEPS {
@@ -48,9 +48,9 @@ mod tests {
     }
 
     #[test]
-    fn steps_of_any_number_an_octave_tile_the_numbers() {
-        steps_tile_the_numbers_and_are_narrow::<OCTAVE_STEPS>();
-        steps_tile_the_numbers_and_are_narrow::<16>();
-        steps_tile_the_numbers_and_are_narrow::<1>();
+    fn octaves_of_any_number_of_steps_cover_all_numbers() {
+        steps_cover_all_numbers_and_are_narrow::<OCTAVE_STEPS>();
+        steps_cover_all_numbers_and_are_narrow::<16>();
+        steps_cover_all_numbers_and_are_narrow::<1>();
     }
 }

@@ -1,14 +1,15 @@
-//! What a tuner shows of itself, so that readers do not wait for its steps.
+//! The status of a tuner, which other threads read without waiting for its steps.
 //!
 //! ```text
-//!   step, step, step ... --writes news--> | board | --reads a copy--> `stats`
+//!   step, step, step ... --writes--> | board | --reads a copy--> `stats`
 //! ```
 //!
-//! Plans are shown after each step. Profiles are shown every [`REPORT_TICKS`] while accesses arrive, and the effect of
-//! more or less memory every [`WHAT_IF_TICKS`], as that takes longest, or when accesses have doubled.
+//! Plans are shown after each step. Profiles are shown every [`REPORT_TICKS`] while accesses arrive. The predicted
+//! effect of more or less memory takes longest; it is shown every [`WHAT_IF_TICKS`], or when the number of accesses has
+//! doubled.
 //!
-//! Invariants: the board is locked for a copy of some hundred bytes, and no other lock is taken meanwhile; the thread
-//! that steps makes curves and divides memory.
+//! Invariants: the board is locked only to copy some hundred bytes, and no other lock is taken meanwhile; the thread
+//! that steps computes curves and partitions.
 
 use crate::learning::SizesReport;
 use crate::profiling::{Profiling, ProfilingStats};
@@ -21,40 +22,40 @@ use slabwise_policy::split::{WhatIf, what_if};
 use slabwise_policy::{ClassSnapshot, PagePolicy, Snapshot};
 use std::sync::Arc;
 
-/// Between two reports of profiles, at least.
+/// The minimum time between two reports of profiles.
 const REPORT_TICKS: u32 = Ticks::PER_SECOND;
-/// Between two answers to what more or less memory would bring, at least.
+/// The minimum time between two predictions for more or less memory.
 const WHAT_IF_TICKS: u32 = 10 * Ticks::PER_SECOND;
 
-/// Where a tuner shows itself.
+/// Holds the status of a tuner.
 #[derive(Debug, Default)]
 pub struct Board {
     shown: Mutex<Shown>,
 }
 
-/// What it shows.
+/// The status of a tuner.
 #[derive(Clone, Debug)]
 pub struct Shown {
-    /// The policy in force, by its name.
+    /// The name of the current policy.
     pub page_policy: &'static str,
-    /// Moves that the policies have planned so far.
+    /// Moves that policies have planned since the start.
     pub moves_planned: u64,
-    /// The last plan that moves pages.
+    /// The last plan that moved pages.
     pub last_plan: Option<PlanRecord>,
-    /// What is known of the keys; `None` where nobody profiles them.
+    /// The last profiles; `None` if keys are not profiled.
     pub profile: Option<Arc<ProfileReport>>,
-    /// What was learned of the items' sizes; `None` where the class table is not learned, and before the first look.
+    /// The last evaluation of item sizes; `None` before the first one, or if the class table is not learned.
     pub sizes: Option<Arc<SizesReport>>,
 }
 
-/// Profiles, and what follows from them.
+/// Profiles, and predictions from them.
 #[derive(Clone, Debug)]
 pub struct ProfileReport {
-    /// What profiling takes.
+    /// Counts and memory of profiling.
     pub stats: ProfilingStats,
-    /// The cache as it was then, with the profiles of its classes.
+    /// The state of the cache at that time, with the profiles of its classes.
     pub snapshot: Snapshot,
-    /// What more or less memory would bring; empty before anything is known.
+    /// The predicted effect of more or less memory; empty without curves.
     pub what_if: Vec<WhatIf>,
 }
 
@@ -71,7 +72,7 @@ impl Default for Shown {
 }
 
 impl Board {
-    /// What is shown now.
+    /// A copy of the current status.
     pub fn read(&self) -> Shown {
         lock(&self.shown).clone()
     }
@@ -87,7 +88,7 @@ impl Board {
     }
 
     fn show_profile(&self, report: Arc<ProfileReport>) {
-        // The old one is dropped when the board is free again.
+        // The old report is dropped after the lock is released.
         let _old = lock(&self.shown).profile.replace(report);
     }
 }
@@ -95,18 +96,18 @@ impl Board {
 #[derive(Debug, Default)]
 pub(crate) struct Reporter {
     last: Option<Arc<ProfileReport>>,
-    what_if: MadeAt,
+    what_if: ComputedAt,
 }
 
-/// When something was made, and how many accesses had been seen.
+/// The time of a computation, and the number of accesses before it.
 #[derive(Clone, Copy, Debug, Default)]
-struct MadeAt {
+struct ComputedAt {
     at: Ticks,
     seen: u64,
 }
 
 impl Reporter {
-    /// Shows a report on the board, if the last is old and there is something new to tell.
+    /// Shows a report on the board, if the last one is old and something has changed.
     pub fn step(&mut self, board: &Board, profiling: &mut Profiling, engine: &Engine, now: Now) {
         if let Some(last) = &self.last
             && last.snapshot.now.age_at(now.ticks) < REPORT_TICKS
@@ -117,15 +118,15 @@ impl Reporter {
         let pages = |classes: &[ClassSnapshot]| -> Vec<(ClassId, u64)> {
             classes.iter().map(|class| (class.class, class.pages)).collect()
         };
-        let is_told = self.last.as_ref().is_some_and(|last| {
+        let is_reported = self.last.as_ref().is_some_and(|last| {
             last.stats.seen() == seen && pages(&last.snapshot.classes) == pages(&snapshot.classes)
         });
         let known = self.last.as_ref().map(|last| last.what_if.as_slice()).unwrap_or_default();
-        // A young profile is soon another.
-        let is_like = !known.is_empty() && seen < 2 * self.what_if.seen;
+        // A new profile changes quickly.
+        let is_similar = !known.is_empty() && seen < 2 * self.what_if.seen;
         let is_fresh = self.what_if.at.age_at(now.ticks) < WHAT_IF_TICKS;
-        let is_answered = seen == self.what_if.seen || is_like && is_fresh;
-        if is_told && is_answered {
+        let is_answered = seen == self.what_if.seen || is_similar && is_fresh;
+        if is_reported && is_answered {
             return;
         }
         snapshot.profiles = profiling.shown_profiles(&snapshot);
@@ -133,7 +134,7 @@ impl Reporter {
         let what_if = if is_answered {
             known.to_vec()
         } else {
-            self.what_if = MadeAt { at: now.ticks, seen };
+            self.what_if = ComputedAt { at: now.ticks, seen };
             what_if(&snapshot)
         };
         let report = Arc::new(ProfileReport { stats: profiling.stats(), snapshot, what_if });

@@ -1,17 +1,17 @@
 //! When a policy is due.
 //!
-//! A trigger by time is due after its ticks, and at first at once. One by counts is due after its number of events
-//! since the policy was last stepped or became active; they are checked again after a tick.
+//! A trigger by time is due at once at first, and then after its ticks. A trigger by counts is due after its number of
+//! events since the policy was last stepped or became active; the counts are checked every tick.
 
 use crate::profiling::Profiling;
 use slabwise_base::{Now, Ticks};
 use slabwise_engine::Engine;
 use slabwise_policy::Trigger;
 
-/// Between two looks at a count.
-const LOOK_TICKS: u32 = 1;
+/// The time between two checks of a count.
+const CHECK_TICKS: u32 = 1;
 
-/// When the policy was stepped last, by what its trigger goes by.
+/// The time and the trigger's count at the last step.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Due {
     stepped_at: Option<Ticks>,
@@ -19,7 +19,7 @@ pub(crate) struct Due {
 }
 
 impl Due {
-    /// Ticks until it is due; `None`: it never is. `count` is what the trigger [counts](count).
+    /// The ticks until the policy is due; `None` if it never is. `count` is the trigger's current [`count`].
     pub fn wait(&mut self, trigger: Trigger, count: Option<f64>, now: Now) -> Option<u32> {
         let period = match trigger {
             Trigger::Never => return None,
@@ -34,18 +34,18 @@ impl Due {
         };
         let count = count?;
         let counted = self.counted.get_or_insert(count);
-        // Profiles forget what they counted of classes that are gone.
+        // The counts of profiles fall when classes are removed.
         *counted = counted.min(count);
-        Some(if count - *counted >= period { 0 } else { LOOK_TICKS })
+        Some(if count - *counted >= period { 0 } else { CHECK_TICKS })
     }
 
-    /// Notes that the policy is stepped now.
+    /// Records that the policy is stepped now.
     pub fn step(&mut self, count: Option<f64>, now: Now) {
         (self.stepped_at, self.counted) = (Some(now.ticks), count);
     }
 }
 
-/// What a trigger counts, so far; `None` if it goes by time, or by profiles where there are none.
+/// The current count of a trigger; `None` for a trigger by time, or by profiles if there are none.
 pub(crate) fn count(
     trigger: Trigger,
     engine: &Engine,

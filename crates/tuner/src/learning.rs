@@ -1,4 +1,4 @@
-//! The class table as the cache's own work: looks at the sizes of its items, and changes its table where that pays.
+//! Learning the class table: evaluates the sizes of items and changes the table if that pays.
 //!
 //! ```text
 //!   engine's sizes --x values of bytes--> SizeLearner::look --> engine.change_classes --> (the mover drains)
@@ -6,9 +6,9 @@
 //!                                              '--> SizesReport, on the board
 //! ```
 //!
-//! Invariants: a table that was set elsewhere meanwhile is not overwritten; there is at most one look in
-//! [`LOOK_TICKS`], and only while no planned move waits; a change that the engine refuses is tried again at the next
-//! look.
+//! Invariants: a table that was set elsewhere in the meantime is not overwritten; there is at most one evaluation in
+//! [`EVALUATION_TICKS`], and only while no planned move waits; a change that the engine refuses is tried again at the
+//! next evaluation.
 
 use crate::view::snapshot;
 use slabwise_base::size_histogram::bucket_of;
@@ -23,29 +23,29 @@ use slabwise_policy::sizes::{
 };
 use std::sync::Arc;
 
-/// Between two looks, at least: a second, as looks take up to milliseconds.
-const LOOK_TICKS: u32 = Ticks::PER_SECOND;
-/// What a key usually takes, for want of knowledge.
+/// The minimum time between two evaluations: a second, as they take up to milliseconds.
+const EVALUATION_TICKS: u32 = Ticks::PER_SECOND;
+/// An estimate of the usual length of a key.
 const KEY_LEN_USUAL: usize = 32;
 
-/// What the learner sees and does.
+/// The result of the last evaluation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SizesReport {
-    /// When it looked.
+    /// The time of the evaluation.
     pub at: Ticks,
-    /// Items in the cache then.
+    /// Items in the cache at that time.
     pub items: u64,
-    /// Their bytes.
+    /// The bytes of these items.
     pub item_bytes: u64,
-    /// The chunk sizes in force then, in bytes.
+    /// The chunk sizes at that time, in bytes.
     pub present: Vec<usize>,
-    /// The best table to change to; `None` where there was too little to go by.
+    /// The best table to change to; `None` if there was too little evidence.
     pub best: Option<Change>,
-    /// Why the table stayed; `None`: it was changed.
+    /// Why the table was not changed; `None` if it was.
     pub waiting: Option<Waiting>,
-    /// Changes so far.
+    /// The number of changes since the start.
     pub changes: u64,
-    /// When the last was made.
+    /// The time of the last change.
     pub changed_at: Option<Ticks>,
 }
 
@@ -55,43 +55,43 @@ impl SizesReport {
     }
 }
 
-/// The learner of an engine.
+/// Learns the class table of an engine.
 #[derive(Debug)]
 pub struct Learning {
     learner: SizeLearner,
     report: Option<Arc<SizesReport>>,
     stores: u64,
-    looked_at: Ticks,
+    evaluated_at: Ticks,
 }
 
 impl Learning {
-    /// One that has looked at nothing yet.
+    /// A learner without any evaluation.
     pub fn new(options: LearnerOptions) -> Learning {
         let learner = SizeLearner::new(options);
-        Learning { learner, report: None, stores: 0, looked_at: Ticks(0) }
+        Learning { learner, report: None, stores: 0, evaluated_at: Ticks(0) }
     }
 
-    /// What the last look came to.
+    /// The result of the last evaluation.
     pub fn report(&self) -> Option<&Arc<SizesReport>> {
         self.report.as_ref()
     }
 
-    /// Looks, if it is time to. Returns whether there is something new to show.
+    /// Evaluates the sizes, if that is due. Returns whether there is a new report.
     pub(crate) fn step(
         &mut self,
         engine: &Engine,
         profiles: impl FnOnce(&slabwise_policy::Snapshot) -> Vec<ClassProfile>,
         now: Now,
     ) -> bool {
-        if self.report.is_some() && self.looked_at.age_at(now.ticks) < LOOK_TICKS {
+        if self.report.is_some() && self.evaluated_at.age_at(now.ticks) < EVALUATION_TICKS {
             return false;
         }
         let stores = engine.stores_ever();
         if self.report.as_ref().is_some_and(|last| !last.is_draining()) && stores == self.stores {
-            self.looked_at = now.ticks;
+            self.evaluated_at = now.ticks;
             return false;
         }
-        (self.stores, self.looked_at) = (stores, now.ticks);
+        (self.stores, self.evaluated_at) = (stores, now.ticks);
         let mut snapshot = snapshot(engine, now);
         snapshot.profiles = profiles(&snapshot);
         let sizes = engine.item_sizes();
@@ -108,7 +108,7 @@ impl Learning {
             retired_classes: classes.iter().filter(|class| class.retired).count(),
             stores,
         };
-        // What is in the cache went through its table, so it fits the layout.
+        // Every item in the cache was stored in its chunks, so it fits the layout.
         let lesson = self.learner.look(&seen).expect("items in the cache fit its chunks");
         let (mut changes, mut changed_at) =
             self.report.as_ref().map_or((0, None), |report| (report.changes, report.changed_at));
@@ -119,7 +119,7 @@ impl Learning {
                     self.learner.note_change(stores);
                     (changes, changed_at) = (changes + 1, Some(now.ticks));
                 }
-                // Too many numbers are still those of retired classes, or somebody else has changed the table.
+                // Retired classes still have too many numbers, or the table was changed elsewhere.
                 Err(_) => waiting = Some(Waiting::Drain { retired_classes: seen.retired_classes }),
             }
         }
@@ -136,19 +136,20 @@ impl Learning {
         true
     }
 
-    /// Ticks until the next look.
+    /// The ticks until the next evaluation.
     pub(crate) fn due_ticks(&self, now: Now) -> u32 {
-        let waited = self.report.as_ref().map_or(LOOK_TICKS, |_| self.looked_at.age_at(now.ticks));
-        LOOK_TICKS.saturating_sub(waited).max(1)
+        let waited =
+            self.report.as_ref().map_or(EVALUATION_TICKS, |_| self.evaluated_at.age_at(now.ticks));
+        EVALUATION_TICKS.saturating_sub(waited).max(1)
     }
 }
 
-/// The bars, with what shares a bucket with a present size counted as of that size: it is what the class holds, and
-/// would else seem to be too large for it.
+/// Counts a bin that shares its bucket with a current size as items of that size: the class holds these items, which
+/// would otherwise seem too large for it.
 fn fitted(bars: impl Iterator<Item = SizeBar>, present: &[usize]) -> impl Iterator<Item = SizeBar> {
     bars.map(|bar| {
         let below = present.partition_point(|&size| size < bar.size_bytes).checked_sub(1);
-        let size = below.map(|place| present[place]);
+        let size = below.map(|index| present[index]);
         match size.filter(|&size| bucket_of(size) == bucket_of(bar.size_bytes)) {
             Some(size_bytes) => SizeBar { size_bytes, ..bar },
             None => bar,

@@ -1,23 +1,22 @@
-//! The control loop as a step: snapshot, policy, plan, mover; and, between plans, the class table ([`Learning`]).
+//! The control loop in steps: snapshot, policy, plan, mover; and, between plans, the class table ([`Learning`]).
 //!
 //! ```text
-//!   engine's tap --> queue --> profiler (where profiling is on)
-//!                                 | profiles
-//!            due?                 v               one at a time
+//!   engine's access observer --> queue --> profiler (if profiling is on)
+//!                                             | profiles
+//!            due?                             v               one at a time
 //!   step --> snapshot of the engine --> policy --> plan --> engine.reassign --> engine.mover_step
 //!     ^                                                                             |
 //!     '-------------------------- again, while there is work <----------------------'
 //! ```
 //!
-//! A driver calls [`Tuner::step`] again and again: a thread of the server, the lab on virtual time. The tuner never
-//! waits; the only clock it reads is the one that profiling was given. A driver's other decisions are here, too, and
-//! take time as an argument: the load ([`LoadClassifier`]), the requested policy ([`RequestedPolicy`]), the time of a
-//! hit ([`HitTime`]), and the wait between steps ([`TunerPace`], [`Backoff`], [`CrawlPeriod`]).
+//! A driver calls [`Tuner::step`] repeatedly: a thread of the server, or the lab on virtual time. The tuner never waits
+//! and reads no clock but that of profiling. The crate also has a driver's other decisions, which take the time as an
+//! argument: the load ([`LoadClassifier`]), the requested policy ([`RequestedPolicy`]), the time of a hit
+//! ([`HitTime`]), and the wait between steps ([`TunerPace`], [`Backoff`], [`CrawlPeriod`]).
 //!
-//! Invariants: a plan is carried out, or the rest of it dropped, before the policy is stepped again; a step visits at
-//! most [`MoveBudget::chunks_per_step`] chunks, and while clients are served the tuner rests in between, so that no
-//! more pages move than [`MoveBudget::pages_per_second`]; a move that a command requests is carried out like a planned
-//! one.
+//! Invariants: before the policy is stepped again, its plan is carried out or dropped; a step visits at most
+//! [`MoveBudget::chunks_per_step`] chunks, and while clients are served the tuner rests between steps, so that at most
+//! [`MoveBudget::pages_per_second`] pages move; a move that a command requests is carried out like a planned one.
 #![forbid(unsafe_code)]
 
 mod board;
@@ -55,7 +54,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The control loop's state.
+/// The state of the control loop.
 #[derive(Debug)]
 pub struct Tuner {
     policy: PagePolicy,
@@ -73,7 +72,7 @@ pub struct Tuner {
 }
 
 impl Tuner {
-    /// A tuner under this policy.
+    /// A tuner with this policy.
     pub fn new(policy: PagePolicy, budget: MoveBudget, seed: u64) -> Tuner {
         Tuner {
             policy,
@@ -91,44 +90,44 @@ impl Tuner {
         }
     }
 
-    /// The same, shown on this board.
+    /// Adds a board on which the tuner shows its status.
     pub fn shown_on(mut self, board: Arc<Board>) -> Tuner {
         self.board = Some(board);
         self.show_plan();
         self
     }
 
-    /// The same with profiles to show to policies that want them. Without, they see none.
+    /// Adds profiling; without it, policies get no profiles.
     pub fn with_profiling(mut self, profiling: Profiling) -> Tuner {
         self.profiling = Some(profiling);
         self.keep_footprints();
         self
     }
 
-    /// Lets this learn the class table from here on; `None`: the table stays as it is.
+    /// Sets how the class table is learned from now on; with `None` it stays as it is.
     pub fn set_learning(&mut self, learning: Option<Learning>) {
         self.learning = learning;
         self.show_sizes();
     }
 
-    /// Lets the class table be learned from here on, or stay as it is; nothing changes where it is so already.
+    /// Starts or stops learning the class table; does nothing if it is in that state already.
     pub fn learn_classes(&mut self, learns: bool) {
         if learns != self.learning.is_some() {
             self.set_learning(learns.then(|| Learning::new(LearnerOptions::default())));
         }
     }
 
-    /// What learns the class table, if it is learned.
+    /// The learner of the class table, if it is learned.
     pub fn learning(&self) -> Option<&Learning> {
         self.learning.as_ref()
     }
 
-    /// The policy in force.
+    /// The current policy.
     pub fn policy(&self) -> &PagePolicy {
         &self.policy
     }
 
-    /// Puts another policy in force; what the old one planned is dropped.
+    /// Sets another policy and drops the moves that the old one planned.
     pub fn set_policy(&mut self, policy: PagePolicy) {
         self.policy = policy;
         self.pending.clear();
@@ -137,29 +136,29 @@ impl Tuner {
         self.show_plan();
     }
 
-    /// What profiles the cache's keys, if it is done.
+    /// The profiling of the cache's keys, if it is on.
     pub fn profiling(&self) -> Option<&Profiling> {
         self.profiling.as_ref()
     }
 
-    /// The same, to tell it something.
+    /// The profiling of the cache's keys, to be changed.
     pub fn profiling_mut(&mut self) -> Option<&mut Profiling> {
         self.profiling.as_mut()
     }
 
-    /// The last plan that moves pages.
+    /// The last plan that moved pages.
     pub fn last_plan(&self) -> Option<&PlanRecord> {
         self.records.last()
     }
 
-    /// One bounded piece of work: [`Tuner::observe`], then [`Tuner::act`].
+    /// Does one bounded piece of work: [`Tuner::observe`], then [`Tuner::act`].
     pub fn step(&mut self, engine: &Engine, load: Load, at: impl Into<Moment>) -> TunerStep {
         let at = at.into();
         self.observe(engine, at.now);
         self.act(engine, load, at)
     }
 
-    /// Takes in what was sampled.
+    /// Counts the sampled accesses.
     pub fn observe(&mut self, engine: &Engine, now: Now) {
         let Some(profiling) = &mut self.profiling else { return };
         profiling.step(engine, now);
@@ -168,7 +167,7 @@ impl Tuner {
         }
     }
 
-    /// Moves, plans, or finds nothing to do. Called before a rest is over it rests on.
+    /// Moves chunks, plans, or finds nothing to do. Before a rest is over, it only returns the remaining rest.
     pub fn act(&mut self, engine: &Engine, load: Load, at: Moment) -> TunerStep {
         let rest_nanos = self.rest_until_nanos.saturating_sub(at.nanos);
         if rest_nanos > 0 {
@@ -213,7 +212,7 @@ impl Tuner {
         }
     }
 
-    /// Lets footprints be kept if the policy in force goes by them.
+    /// Keeps footprints if the current policy uses them.
     fn keep_footprints(&mut self) {
         if let Some(profiling) = &mut self.profiling {
             profiling.profiler.keep_footprints(self.policy.footprint_gets());
@@ -227,8 +226,8 @@ impl Tuner {
                 self.pending.push_front(next);
                 return TunerStep::Working;
             }
-            // Where it fails otherwise the move has lost its reason.
-            self.records.asked(outcome.is_ok());
+            // If it fails for another reason, the cache has changed and the move is obsolete.
+            self.records.requested(outcome.is_ok());
             return TunerStep::Asked { page_move: next, outcome };
         }
         self.learn(engine, now);
@@ -250,11 +249,11 @@ impl Tuner {
             return TunerStep::Working;
         }
         let ticks = self.due.wait(trigger, count, now);
-        // It may ask to be stepped without a pause, but has nothing to do.
+        // A policy may want the next step at once, but has nothing to do now.
         self.idle(ticks.map(|ticks| ticks.max(1)), now)
     }
 
-    /// Looks at the sizes of items, if they are learned and it is time to.
+    /// Evaluates the sizes of items, if they are learned and an evaluation is due.
     fn learn(&mut self, engine: &Engine, now: Now) {
         let Tuner { learning: Some(learning), profiling, .. } = self else { return };
         let profiles = |snapshot: &Snapshot| match profiling {
@@ -266,11 +265,11 @@ impl Tuner {
         }
     }
 
-    /// Nothing to do, but to look into the queue after a tick, and at sizes when that is due.
+    /// Returns the ticks until the next step: a tick if keys are profiled, or until sizes are due.
     fn idle(&self, ticks: Option<u32>, now: Now) -> TunerStep {
-        let watched = self.profiling.as_ref().map(|_| 1);
+        let profiled = self.profiling.as_ref().map(|_| 1);
         let learned = self.learning.as_ref().map(|learning| learning.due_ticks(now));
-        TunerStep::Idle { ticks: [ticks, watched, learned].into_iter().flatten().min() }
+        TunerStep::Idle { ticks: [ticks, profiled, learned].into_iter().flatten().min() }
     }
 
     fn snapshot(&mut self, engine: &Engine, now: Now) -> Snapshot {

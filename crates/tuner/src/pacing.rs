@@ -1,31 +1,30 @@
-//! What a step comes to, and how long drivers wait until the next.
+//! The results of steps, and the waits of drivers between them.
 //!
-//! A driver carries out a step, reports to its pace what came of it, and waits as long as the pace says. A step that
-//! found much to do shortens the next wait, one that found nothing lengthens it, so an idle server wakes a few times
-//! a second.
+//! A driver makes a step, reports its result to the pace, and waits as long as the pace says. A step that found much to
+//! do shortens the next wait, and one that found nothing lengthens it, so an idle server wakes up a few times a second.
 
 use slabwise_base::{Ticks, counts};
 use slabwise_engine::ReassignError;
 use slabwise_policy::PageMove;
 use std::time::Duration;
 
-/// What a step came to.
+/// The result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TunerStep {
     /// There is more to do: call again soon.
     Working,
-    /// There is more to do: call again soon. A planned move was asked for.
+    /// There is more to do: call again soon. The tuner requested a planned move from the engine.
     Asked {
         /// The move.
         page_move: PageMove,
-        /// Whether it began; if not, the cache has changed since it was planned.
+        /// Whether it started; if not, the cache has changed since the plan.
         outcome: Result<(), ReassignError>,
     },
-    /// There is more to do, after so long.
+    /// There is more to do after this time.
     Rest(Duration),
-    /// Nothing to do for this many ticks, unless a move is asked for by hand.
+    /// Nothing to do for this many ticks, unless a command requests a move.
     Idle {
-        /// Ticks until the policy is due, or there may be something to look at; `None` if it never is.
+        /// Ticks until the policy or another task is due; `None` if none ever is.
         ticks: Option<u32>,
     },
 }
@@ -33,21 +32,21 @@ pub enum TunerStep {
 /// A tick of the policies' time.
 const TICK: Duration = Duration::from_nanos(1_000_000_000 / Ticks::PER_SECOND as u64);
 
-/// Items that one step of the LRU maintainer may move.
+/// The maximum number of items that one step of the LRU maintainer moves.
 pub const MAINTAINER_ITEMS_PER_STEP: usize = 1_000;
 
-/// Chunks that one step of a crawl may look at: memcached's crawler rests after as many.
+/// The maximum number of chunks that one step of a crawl visits; memcached's crawler rests after the same number.
 pub const CRAWLER_CHUNKS_PER_STEP: usize = 1_024;
 
-/// A wait that doubles after each step that found nothing to do and halves after each that did, as memcached's LRU
-/// maintainer's does.
+/// A wait that doubles after each step that found nothing to do and halves after each other step, like that of
+/// memcached's LRU maintainer.
 #[derive(Clone, Copy, Debug)]
 pub struct Backoff {
     wait: Duration,
 }
 
 impl Backoff {
-    /// The shortest wait; also the first.
+    /// The shortest wait, which is also the first.
     pub const WAIT_MIN: Duration = Duration::from_millis(1);
     /// The longest wait.
     pub const WAIT_MAX: Duration = Duration::from_secs(1);
@@ -57,7 +56,7 @@ impl Backoff {
         self.wait
     }
 
-    /// Takes in what a step came to.
+    /// Updates the wait after a step.
     pub fn step(&mut self, was_busy: bool) {
         let next = if was_busy { self.wait / 2 } else { self.wait * 2 };
         self.wait = next.clamp(Backoff::WAIT_MIN, Backoff::WAIT_MAX);
@@ -70,8 +69,8 @@ impl Default for Backoff {
     }
 }
 
-/// The pace of a tuner's steps: no wait while it works, its own rests, and a back-off while it is idle and there is no
-/// traffic.
+/// The pace of a tuner's steps: no wait while it works, the rests that it requests, and a backoff while it is idle
+/// without traffic.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TunerPace {
     backoff: Backoff,
@@ -85,7 +84,7 @@ impl TunerPace {
         self.backoff.wait
     }
 
-    /// Takes in what a step came to; `traffic` is a count that rises while clients are served.
+    /// Updates the wait with the result of a step; `traffic` is a count that rises while clients are served.
     pub fn step(&mut self, step: &TunerStep, traffic: u64) {
         self.backoff.wait = match *step {
             TunerStep::Working | TunerStep::Asked { .. } => {
@@ -99,8 +98,8 @@ impl TunerPace {
             TunerStep::Idle { ticks } => {
                 let due = ticks.map_or(Backoff::WAIT_MAX, |ticks| TICK * ticks);
                 let before = std::mem::replace(&mut self.traffic, traffic);
-                // Without traffic, and with no move behind it, a policy learns nothing. The wait stays bounded: a
-                // store that needs a page may leave a move half done.
+                // Without traffic since the last step, and no move just done, a policy finds nothing new. The wait
+                // stays bounded because a store that needs a page may leave a move half done.
                 if before == traffic && !std::mem::take(&mut self.has_worked) {
                     self.backoff.wait = self.wait().max(due);
                     self.backoff.step(false);
@@ -113,9 +112,9 @@ impl TunerPace {
 }
 
 counts! {
-    /// What crawls of the expired items did so far.
+    /// The results of crawls for expired items since the start.
     pub struct CrawlCounts {
-        /// Items looked at.
+        /// Items checked.
         checked,
         /// Items reclaimed.
         reclaimed,
@@ -140,7 +139,7 @@ impl CrawlPeriod {
         self.period
     }
 
-    /// Takes in what a crawl did: half the period where it was worth it, twice as long where it was not.
+    /// Updates the period after a crawl: half of it if the crawl was worth it, else twice.
     pub fn step(&mut self, crawl: CrawlCounts) {
         let CrawlCounts { checked, reclaimed } = crawl;
         let was_worth_it =
@@ -162,7 +161,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn waits_adapt_between_their_bounds() {
+    fn waits_adapt_within_their_limits() {
         let mut backoff = Backoff::default();
         for _ in 0..20 {
             backoff.step(false);
@@ -174,14 +173,14 @@ mod tests {
             backoff.step(true);
         }
         assert_eq!(backoff.wait(), Backoff::WAIT_MIN);
-        // From no wait at all, after much work, the next is the least, and not none for good.
+        // After much work without any wait, the next wait is the shortest one.
         let mut backoff = Backoff { wait: Duration::ZERO };
         backoff.step(false);
         assert_eq!(backoff.wait(), Backoff::WAIT_MIN);
     }
 
     #[test]
-    fn a_tuner_works_without_a_pause_and_backs_off_when_there_is_no_traffic() {
+    fn a_tuner_works_without_waits_and_backs_off_without_traffic() {
         let mut pace = TunerPace::default();
         assert_eq!(pace.wait(), Backoff::WAIT_MIN);
         let mut wait = |step, traffic| {
@@ -202,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn crawls_come_as_often_as_they_are_worth_it() {
+    fn the_crawl_period_adapts_to_reclaimed_items() {
         let counts = |checked, reclaimed| CrawlCounts { checked, reclaimed };
         let (start, useful, useless) = (counts(5, 1), counts(1005, 11), counts(1005, 10));
         let next = |period, after: CrawlCounts| {

@@ -1,46 +1,46 @@
-//! Which page policy options and commands request.
+//! The page policy that options and commands request.
 //!
-//! Options configure one policy. memcached's `slabs automove` turns page moves off (0), on (1) or eager (2), and
-//! sets window and ratio of memcached's automover. Those count where the configured policy has them.
+//! Options configure one policy. memcached's `slabs automove` turns page moves off (0), on (1) or eager (2), and sets
+//! the window and the ratio of memcached's automover. These apply if the configured policy has such options.
 
 use slabwise_policy::PagePolicy;
 
-/// What `slabs automove` sets.
+/// The settings of `slabs automove`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AutomoveSettings {
-    /// 0: pages never move; 1: as the configured policy says; 2: a page for each class that evicts.
+    /// 0: pages never move; 1: the configured policy; 2: a page for each class that evicts.
     pub level: u32,
-    /// Seconds that a decision looks back.
+    /// Seconds that are averaged for a decision.
     pub window_seconds: u32,
-    /// A page moves when the youngest tail's age is below this part of the oldest's.
+    /// A page moves if the youngest tail age is below this ratio of the oldest.
     pub age_ratio: f64,
 }
 
 impl AutomoveSettings {
-    /// What page policies call the option that is [`AutomoveSettings::window_seconds`].
+    /// The page policies' option for [`AutomoveSettings::window_seconds`].
     pub const WINDOW_OPTION: &str = "window_len";
-    /// What page policies call the option that is [`AutomoveSettings::age_ratio`].
+    /// The page policies' option for [`AutomoveSettings::age_ratio`].
     pub const RATIO_OPTION: &str = "age_ratio";
 }
 
-/// The policy that options configured, and the settings last looked at.
+/// The configured policy and the last settings.
 #[derive(Debug)]
 pub struct RequestedPolicy {
-    /// `None` where pages never move.
+    /// `None` if pages never move.
     configured: Option<PagePolicy>,
     is_automover: bool,
-    seen: Option<AutomoveSettings>,
+    last: Option<AutomoveSettings>,
 }
 
 impl RequestedPolicy {
-    /// What is requested where options configured this policy; `None`: pages never move, whatever commands say.
+    /// Starts with the configured policy; with `None` pages never move, even if commands turn moves on.
     pub fn new(configured: Option<PagePolicy>) -> RequestedPolicy {
         let has = |policy: &PagePolicy| policy.value(AutomoveSettings::WINDOW_OPTION).is_some();
         let is_automover = configured.as_ref().is_some_and(has);
-        RequestedPolicy { configured, is_automover, seen: None }
+        RequestedPolicy { configured, is_automover, last: None }
     }
 
-    /// The policy that is requested under these settings.
+    /// The policy for these settings.
     pub fn policy(&self, settings: AutomoveSettings) -> PagePolicy {
         let Some(configured) = &self.configured else { return PagePolicy::none() };
         match settings.level {
@@ -54,25 +54,25 @@ impl RequestedPolicy {
                 }
                 policy
             }
-            _ => PagePolicy::named("eager").expect("it is registered"),
+            _ => PagePolicy::named("eager").expect("eager is a policy"),
         }
     }
 
-    /// The policy to put in force, if these settings request another than the last did.
+    /// The policy to change to, if these settings request another policy than the last ones.
     pub fn change(&mut self, settings: AutomoveSettings) -> Option<PagePolicy> {
-        let is_seen = self.seen.is_some_and(|seen| match self.is_automover {
-            true => seen == settings,
-            false => seen.level == settings.level,
+        let is_unchanged = self.last.is_some_and(|last| match self.is_automover {
+            true => last == settings,
+            false => last.level == settings.level,
         });
-        self.seen = Some(settings);
-        (!is_seen).then(|| self.policy(settings))
+        self.last = Some(settings);
+        (!is_unchanged).then(|| self.policy(settings))
     }
 }
 
-/// Sets an option of memcached's automover. A command may give a ratio outside the option's limits, as in memcached.
+/// Sets an option of memcached's automover. As in memcached, a command may set a ratio outside the option's limits.
 fn set(policy: &mut PagePolicy, option: &str, value: impl ToString) {
     let set = policy.set_beyond_limits(option, value);
-    set.expect("an automover has both options, and takes any number");
+    set.expect("an automover has both options and accepts any number");
 }
 
 #[cfg(test)]
@@ -84,11 +84,11 @@ mod tests {
         AutomoveSettings { level: 1, window_seconds: 10, age_ratio: 0.8 };
 
     fn requested(text: &str) -> RequestedPolicy {
-        RequestedPolicy::new(Some(PagePolicy::parse(text).expect("it is well written")))
+        RequestedPolicy::new(Some(PagePolicy::parse(text).expect("the text is valid")))
     }
 
     #[test]
-    fn levels_choose_among_no_moves_the_configured_policy_and_eager_moves() {
+    fn levels_select_none_the_configured_policy_or_eager() {
         let requested = requested("lama");
         let name = |level| requested.policy(AutomoveSettings { level, ..SETTINGS }).name();
         assert_eq!([0, 1, 2].map(name), ["none", "lama", "eager"]);
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn window_and_ratio_reach_the_automover_even_outside_the_option_s_limits() {
+    fn the_automover_gets_window_and_ratio_beyond_their_limits() {
         let settings = AutomoveSettings { window_seconds: 1_800, age_ratio: 1.5, ..SETTINGS };
         let policy = requested("automove").policy(settings);
         assert_eq!(policy.value("window_len").as_deref(), Some("1800"));
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_is_put_in_force_once_and_again_when_what_it_goes_by_changes() {
+    fn the_policy_changes_only_if_its_settings_change() {
         let ratio = AutomoveSettings { age_ratio: 0.5, ..SETTINGS };
         let mut automove = requested("automove");
         let names = [SETTINGS, SETTINGS, ratio, ratio]
@@ -114,7 +114,7 @@ mod tests {
         assert_eq!(names, [Some("automove"), None, Some("automove"), None]);
         let mut lama = requested("lama");
         assert!(lama.change(SETTINGS).is_some());
-        assert!(lama.change(ratio).is_none(), "it has no ratio");
+        assert!(lama.change(ratio).is_none(), "lama has no ratio");
         let off = lama.change(AutomoveSettings { level: 0, ..ratio });
         assert_eq!(off.map(|policy| policy.name()), Some("none"));
     }

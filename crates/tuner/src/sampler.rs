@@ -1,13 +1,13 @@
-//! A bounded queue from the engine's access observer, on the threads that serve, to the thread that tunes.
+//! A bounded queue from the engine's access observer, on worker threads, to the tuner's thread.
 //!
 //! ```text
-//!   worker: Engine -> tap -> Sampler --dated, pushed--> | queue | --> Samples: the tuner's thread
-//!   worker: Engine -> tap -> Sampler ------------------> '-------'
-//!                               '- half full: calls -----------------------------^
+//!   worker: Engine -> Sampler --with time, pushed--> | queue | --> Samples: the tuner's thread
+//!   worker: Engine -> Sampler ---------------------> '-------'
+//!                        '- half full: wakes -------------------------^
 //! ```
 //!
-//! Invariants: a sampler never waits: an access that finds the queue full is dropped, and counted; accesses are popped
-//! once, in the order in which they were pushed; the consumer may sleep until it is called, which happens at most once
+//! Invariants: a sampler never waits: an access that finds the queue full is dropped and counted; accesses are popped
+//! once, in the order in which they were pushed; the consumer may sleep until it is woken, which happens at most once
 //! between two calls of [`Samples::begin`].
 
 use slabwise_base::Clock;
@@ -18,18 +18,18 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, OnceLock};
 
-/// The queue's end at the engine.
+/// The producer's end of the queue, at the engine.
 pub struct Sampler {
     clock: Arc<Clock>,
     queue: SyncSender<Access>,
     dropped: AtomicU64,
-    /// Accesses shown since the other end last began to take out: no fewer than are in the queue.
-    shown: AtomicUsize,
+    /// Accesses seen since the consumer last started to pop; at least the number in the queue.
+    observed: AtomicUsize,
     half: usize,
-    caller: OnceLock<Caller>,
+    waker: OnceLock<Caller>,
 }
 
-/// Calls whoever takes out. Like an observer of accesses it must not wait.
+/// Wakes the consumer. Like an access observer it must not block.
 pub type Caller = Box<dyn Fn() + Send + Sync>;
 
 #[derive(Debug)]
@@ -39,20 +39,20 @@ pub(crate) struct Samples {
 }
 
 impl Sampler {
-    /// Bytes that the queue takes for an access.
+    /// The memory that an access takes in the queue.
     pub const ACCESS_SIZE_BYTES: usize = size_of::<Access>() + size_of::<usize>();
 
-    /// A queue for at most `len_max` accesses, dated by this clock.
+    /// A queue for at most `len_max` accesses, with times from this clock.
     pub(crate) fn new(clock: Arc<Clock>, len_max: usize) -> (Arc<Sampler>, Samples) {
-        assert!(len_max > 0, "a queue without room takes nothing");
+        assert!(len_max > 0, "len_max must be at least 1");
         let (push, pop) = sync_channel(len_max);
         let sampler = Arc::new(Sampler {
             clock,
             queue: push,
             dropped: AtomicU64::new(0),
-            shown: AtomicUsize::new(0),
+            observed: AtomicUsize::new(0),
             half: len_max.div_ceil(2),
-            caller: OnceLock::new(),
+            waker: OnceLock::new(),
         });
         (Arc::clone(&sampler), Samples { sampler, queue: pop })
     }
@@ -75,32 +75,32 @@ impl AccessObserver for Sampler {
         if self.queue.try_send(access).is_err() {
             self.dropped.fetch_add(1, Relaxed);
         }
-        if self.shown.fetch_add(1, Relaxed) + 1 == self.half
-            && let Some(call) = self.caller.get()
+        if self.observed.fetch_add(1, Relaxed) + 1 == self.half
+            && let Some(wake) = self.waker.get()
         {
-            call();
+            wake();
         }
     }
 }
 
 impl Samples {
-    /// Sets, once, what is called when the queue is half full.
-    pub fn set_caller(&self, caller: Caller) {
-        let is_first = self.sampler.caller.set(caller).is_ok();
-        assert!(is_first, "a queue has one who is called, set once");
+    /// Sets the function that wakes the consumer when the queue is half full; can be called once.
+    pub fn set_waker(&self, waker: Caller) {
+        let is_first = self.sampler.waker.set(waker).is_ok();
+        assert!(is_first, "the waker can be set only once");
     }
 
     pub fn is_half_full(&self) -> bool {
-        self.sampler.shown.load(Relaxed) >= self.sampler.half
+        self.sampler.observed.load(Relaxed) >= self.sampler.half
     }
 
-    /// Call before popping: accesses from here on may be a reason to call again.
+    /// Starts popping: accesses from now on may wake the consumer again.
     pub fn begin(&self) {
-        self.sampler.shown.store(0, Relaxed);
+        self.sampler.observed.store(0, Relaxed);
     }
 
     pub fn pop(&self) -> Option<Access> {
-        // The other end is kept, so that this is never disconnected.
+        // This end keeps the sampler alive, so the queue is never disconnected.
         self.queue.try_recv().ok()
     }
 
@@ -121,7 +121,7 @@ mod tests {
     const CLASS: Option<ClassId> = Some(ClassId(3));
 
     #[test]
-    fn what_does_not_fit_is_dropped_and_counted_and_the_rest_comes_out_in_order() {
+    fn accesses_beyond_the_queue_are_dropped_and_counted() {
         let clock = Arc::new(Clock::manual());
         let (sampler, samples) = Sampler::new(Arc::clone(&clock), 4);
         let push = |hash| {
@@ -139,11 +139,11 @@ mod tests {
     }
 
     #[test]
-    fn whoever_takes_out_is_called_once_at_the_half() {
+    fn the_consumer_is_woken_once_at_half_full() {
         let (sampler, samples) = Sampler::new(Arc::new(Clock::manual()), 8);
-        let calls = Arc::new(AtomicUsize::new(0));
-        let count = Arc::clone(&calls);
-        samples.set_caller(Box::new(move || {
+        let wakes = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&wakes);
+        samples.set_waker(Box::new(move || {
             count.fetch_add(1, Relaxed);
         }));
         let push = |count| {
@@ -151,13 +151,13 @@ mod tests {
                 sampler.accessed(&KeyAccess { hash, kind: AccessKind::Hit, class: CLASS });
             }
         };
-        let seen = || (calls.load(Relaxed), samples.is_half_full());
+        let seen = || (wakes.load(Relaxed), samples.is_half_full());
         push(3);
         assert_eq!(seen(), (0, false));
         push(1);
         assert_eq!(seen(), (1, true));
         push(20);
-        assert_eq!(seen(), (1, true), "a full queue calls no more");
+        assert_eq!(seen(), (1, true), "a full queue does not wake again");
         samples.begin();
         while samples.pop().is_some() {}
         assert_eq!(seen(), (1, false));
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_lost_between_threads_but_what_is_counted() {
+    fn every_access_is_popped_or_counted_as_dropped() {
         const PUSHED: u64 = 20_000;
         let (sampler, samples) = Sampler::new(Arc::new(Clock::manual()), 64);
         let push = |thread: u64| {

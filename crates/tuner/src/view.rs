@@ -1,15 +1,15 @@
-//! What policies are shown.
+//! The engine as policies see it.
 
 use slabwise_base::Now;
 use slabwise_engine::{ClassStats, Engine};
 use slabwise_policy::{ClassSnapshot, Snapshot};
 
-/// The engine as a policy sees it, without profiles.
+/// Takes a snapshot of the engine for policies, without profiles.
 pub fn snapshot(engine: &Engine, now: Now) -> Snapshot {
     let pages = engine.page_stats();
-    // A retired class's pages leave by themselves.
-    let present = engine.class_stats(now).into_iter().filter(|stats| !stats.retired);
-    let classes = present.filter_map(|stats| Some((stats.class?, stats)));
+    // Pages of retired classes are drained without a policy.
+    let current = engine.class_stats(now).into_iter().filter(|stats| !stats.retired);
+    let classes = current.filter_map(|stats| Some((stats.class?, stats)));
     let classes = classes.map(|(class, stats)| ClassSnapshot {
         class,
         chunk_size_bytes: stats.chunk_size_bytes,
@@ -18,7 +18,7 @@ pub fn snapshot(engine: &Engine, now: Now) -> Snapshot {
         used_chunks: stats.used_chunks,
         free_chunks: stats.free_chunks,
         evicted: stats.counters.evicted,
-        // An item that had to live in a larger class is a call for a page just as well.
+        // An item allocated in a larger class also shows that its class needs a page.
         out_of_memory: stats.counters.out_of_memory + stats.counters.homeless,
         tail_age_ticks: oldest_tail(&stats),
         hits: stats.of_number(ClassStats::shown_hits),
@@ -41,8 +41,8 @@ pub fn snapshot(engine: &Engine, now: Now) -> Snapshot {
     }
 }
 
-/// The age of the item that the class would give up next: the cold tail's, or where that queue is
-/// empty the oldest of the others.
+/// The tail age of the queue from which the class evicts next: the cold queue, or if that is empty the oldest of the
+/// others.
 fn oldest_tail(stats: &ClassStats) -> u32 {
     let [hot, warm, cold, temp] = stats.tail_age_ticks;
     cold.or(hot.max(warm).max(temp)).unwrap_or(0)

@@ -26,7 +26,7 @@ fn engine() -> Engine {
     Engine::new(config).expect("the arena can be reserved")
 }
 
-/// A client and the thread that drives the tuner.
+/// A client, and the thread that drives the tuner.
 struct Server<'e> {
     engine: &'e Engine,
     handle: Handle<'e>,

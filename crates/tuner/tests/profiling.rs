@@ -126,7 +126,10 @@ fn a_profile_matches_measured_misses_and_the_uniform_curve() {
         // References are uniform, so every size hits its share of the keys, except for first references.
         let keys = if class.chunk_size_bytes == SMALL_SIZE_BYTES { 1_500 } else { 100 };
         let half = profile.curve.misses(keys / 2) / profile.curve.references();
-        assert!((half - 0.5).abs() < 0.05, "seed {seed}, {keys} keys: {half} missed at half");
+        assert!(
+            (half - 0.5).abs() < 0.05,
+            "seed {seed}, {keys} keys: miss ratio {half} at half the size"
+        );
         assert!(close(profile.miss_time_us, 3_000.0, 0.02), "seed {seed}: {profile:?}");
     }
 }

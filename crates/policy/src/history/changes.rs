@@ -1,19 +1,19 @@
-//! What happened to each class between two steps.
+//! The events of each class between two steps.
 //!
-//! Snapshots count since the cache began; a policy that is stepped by events wants to know what is new. Of a
-//! class not seen before nothing is.
+//! Snapshots count since the start of the cache, but a policy that is stepped by events needs the new ones. A class
+//! that was not in the previous snapshot has none.
 
 use crate::history::per_class::PerClass;
 use crate::{ClassProfile, ClassSnapshot, Snapshot};
 
-/// Counts of one class: ever, or since the last step.
+/// Counts of one class, since the start or since the last step.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Counts {
     pub hits: u64,
     pub sets: u64,
-    /// Allocations that found no free chunk: items evicted and stores refused.
+    /// Allocations that found no free chunk: evictions and refused stores.
     pub pressed: u64,
-    /// What its profile tells; `None` where there is none, or was none at the last step.
+    /// Counts of its profile; `None` if it has no profile now, or had none at the last step.
     pub profiled: Option<Profiled>,
 }
 
@@ -26,25 +26,26 @@ pub(crate) struct Profiled {
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Changes {
-    ever: PerClass<Counts>,
+    last: PerClass<Counts>,
 }
 
 impl Changes {
-    /// What is new of each class, in the order of the snapshot; it is old from here on.
+    /// The events of each class since the last call, in the order of the snapshot.
     pub fn since_last(&mut self, snapshot: &Snapshot) -> Vec<Counts> {
         let profiles = snapshot.profiles.iter().map(Some).chain(std::iter::repeat(None));
         let each = snapshot.classes.iter().zip(profiles);
-        let ever: Vec<Counts> = each.map(|(class, profile)| Counts::of(class, profile)).collect();
-        let mut new = ever.iter();
-        self.ever.follow(snapshot, |class| {
+        let current: Vec<Counts> =
+            each.map(|(class, profile)| Counts::of(class, profile)).collect();
+        let mut next = current.iter();
+        self.last.follow(snapshot, |class| {
             let known = snapshot.classes.iter().position(|other| other.class == class.class);
-            ever[known.expect("a class of the snapshot is followed")]
+            current[known.expect("a class of the snapshot is followed")]
         });
         let change = |before: &mut Counts| {
-            let after = *new.next().expect("each class has its counts");
+            let after = *next.next().expect("each class has its counts");
             std::mem::replace(before, after).until(after)
         };
-        self.ever.iter_mut().map(change).collect()
+        self.last.iter_mut().map(change).collect()
     }
 }
 
@@ -76,7 +77,7 @@ impl Counts {
         }
     }
 
-    /// Gets that missed. Where no profile knows, items stored: in a look-aside cache one follows each miss.
+    /// Get misses; without a profile, items stored, as a store follows each miss in a look-aside cache.
     pub fn misses(&self) -> f64 {
         self.profiled.map_or(self.sets as f64, |profiled| profiled.misses)
     }
@@ -85,9 +86,9 @@ impl Counts {
         self.hits as f64 + self.misses()
     }
 
-    /// Pages that hold what found no free chunk; none for a class with a page's worth of free chunks, which
-    /// has got what it asked for.
-    fn pages_asked(&self, class: &ClassSnapshot) -> u64 {
+    /// The pages needed for the allocations that found no free chunk; 0 for a class with a page of free chunks, which
+    /// has received what it needed.
+    fn pages_needed(&self, class: &ClassSnapshot) -> u64 {
         let chunks_per_page = class.chunks_per_page as u64;
         if class.free_chunks >= chunks_per_page {
             return 0;
@@ -96,10 +97,10 @@ impl Counts {
     }
 }
 
-/// The pages that each class asks for by what found no free chunk.
-pub(crate) fn pages_asked(snapshot: &Snapshot, changes: &[Counts]) -> Vec<u64> {
+/// The pages that each class needs for the allocations that found no free chunk.
+pub(crate) fn pages_needed(snapshot: &Snapshot, changes: &[Counts]) -> Vec<u64> {
     let each = snapshot.classes.iter().zip(changes);
-    each.map(|(class, change)| change.pages_asked(class)).collect()
+    each.map(|(class, change)| change.pages_needed(class)).collect()
 }
 
 #[cfg(test)]
@@ -124,11 +125,11 @@ mod tests {
     }
 
     #[test]
-    fn counts_are_told_once_and_from_a_class_s_second_step_on() {
+    fn counts_are_returned_once_from_the_second_snapshot_on() {
         let mut changes = Changes::default();
         let first = changes.since_last(&snapshot(&[(0, 5), (1, 7)], &[]));
         assert_eq!(first, [Counts::default(); 2]);
-        // In another order, with a new class.
+        // The classes come in another order, with a new one.
         let second = changes.since_last(&snapshot(&[(2, 100), (1, 17), (0, 6)], &[]));
         let sets: Vec<u64> = second.iter().map(|counts| counts.sets).collect();
         assert_eq!(sets, [0, 10, 1]);
@@ -138,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn misses_are_the_profile_s_where_it_was_there_before_and_stores_otherwise() {
+    fn misses_are_those_of_the_profile_or_else_stores() {
         let mut changes = Changes::default();
         changes.since_last(&snapshot(&[(0, 5)], &[]));
         assert_eq!(changes.since_last(&snapshot(&[(0, 8)], &[1_000.0]))[0].misses(), 3.0);
@@ -149,12 +150,12 @@ mod tests {
     }
 
     #[test]
-    fn who_has_a_free_page_asks_for_none() {
-        let asks = |pressed, free_chunks| {
+    fn a_class_with_a_free_page_needs_none() {
+        let needs = |pressed, free_chunks| {
             let class = ClassSnapshot { free_chunks, ..ClassSnapshot::empty(ClassId(0), 96, 10) };
-            Counts { pressed, ..Counts::default() }.pages_asked(&class)
+            Counts { pressed, ..Counts::default() }.pages_needed(&class)
         };
-        assert_eq!([asks(0, 0), asks(1, 0), asks(10, 9), asks(11, 0)], [0, 1, 1, 2]);
-        assert_eq!(asks(11, 10), 0);
+        assert_eq!([needs(0, 0), needs(1, 0), needs(10, 9), needs(11, 0)], [0, 1, 1, 2]);
+        assert_eq!(needs(11, 10), 0);
     }
 }

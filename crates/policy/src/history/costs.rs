@@ -1,24 +1,23 @@
-//! What items and misses of each class cost.
+//! The costs of items and misses of each class.
 //!
-//! The *cost of a miss* is the mean cost of the items that were stored under new keys: in a look-aside cache such a
-//! store follows a miss. The mean is over the last [`STORES`] to twice as many of those that gave a cost: right within
-//! two hundredths or so where some items cost twenty times as much as others. A class without stores keeps its last
-//! mean.
+//! The *miss cost* of a class is the mean cost of items that were stored under new keys: in a look-aside cache such a
+//! store follows a miss. The mean covers the last [`STORES`] to twice that many stores with a cost. Its error is about
+//! two percent if some items cost twenty times as much as others. A class without stores keeps its last mean.
 //!
-//! Costs are relative to their mean over all classes, so that limits in misses hold whatever the unit. Items without a
-//! cost count as the others of their class; a class with fewer than [`STORES_MIN`] costs counts as the mean of all.
+//! Costs are relative to their mean over all classes, so that limits in misses hold for any unit. Items without a cost
+//! count like the others of their class; a class with fewer than [`STORES_MIN`] costs counts as the mean of all.
 //!
-//! Invariants: relative costs are above 0; where all known ones are equal, or none is known, each is exactly 1.
+//! Invariants: relative costs are above 0; if all known costs are equal, or none is known, each is exactly 1.
 
 use crate::history::per_class::PerClass;
 use crate::{ClassSnapshot, Snapshot};
 
-/// Stores of a class after which its mean begins anew, beside that of as many before.
+/// The number of stores after which a new mean starts; the previous mean counts until the next one.
 const STORES: u64 = 10_000;
 
-/// So many tell a mean, for a start.
+/// The minimum number of stores for a mean.
 const STORES_MIN: u64 = 100;
-/// What costs nothing counts as so much of the mean, so that costs can be divided by.
+/// The lowest relative cost, so that costs can be divided by.
 const LEAST: f64 = 1e-6;
 
 #[derive(Clone, Debug, Default)]
@@ -26,7 +25,7 @@ pub(crate) struct MissCosts {
     windows: PerClass<Window>,
 }
 
-/// Costs of some stores, in whole numbers: so the mean of equal costs is the same, however many they are.
+/// Costs of some stores, as integers, so that the mean of equal costs does not depend on their number.
 #[derive(Clone, Copy, Debug, Default)]
 struct Stores {
     count: u64,
@@ -35,51 +34,52 @@ struct Stores {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Window {
-    ever: Stores,
+    total: Stores,
     newer: Stores,
     older: Stores,
 }
 
 impl MissCosts {
-    /// Takes in what was stored since the last time; of a class that is new, nothing.
+    /// Updates the means with the stores since the last call; a new class has none.
     pub fn take_in(&mut self, snapshot: &Snapshot) {
-        let begin = |class: &ClassSnapshot| Window { ever: Stores::of(class), ..Window::default() };
+        let begin =
+            |class: &ClassSnapshot| Window { total: Stores::of(class), ..Window::default() };
         self.windows.follow(snapshot, begin);
         let each = snapshot.classes.iter().zip(self.windows.iter_mut());
         each.for_each(|(class, window)| window.take_in(class));
     }
 
-    /// The mean cost of a miss of each class, in the order of the snapshot that was taken in last, beside
-    /// the mean over all classes.
+    /// The mean miss cost of each class, in the order of the last snapshot taken in, relative to the mean over all
+    /// classes.
     pub fn relative(&self, snapshot: &Snapshot) -> Vec<f64> {
         let means: Vec<Option<f64>> = self.windows.iter().map(Window::mean).collect();
-        let references = |place: usize| -> f64 {
-            snapshot.profiles.get(place).map_or(1.0, |profile| profile.curve.references())
+        let references = |index: usize| -> f64 {
+            snapshot.profiles.get(index).map_or(1.0, |profile| profile.curve.references())
         };
         relative(&means, references)
     }
 }
 
-/// The mean cost of what a chunk of each class holds now, beside the mean over all used chunks. What nothing is
-/// known of, and all of them where nobody gives costs, is 1.
+/// The mean cost of the contents of a chunk of each class, relative to the mean over all used chunks; 1 for classes
+/// without known costs.
 pub(crate) fn chunk_costs(snapshot: &Snapshot) -> Vec<f64> {
     let used = |class: &ClassSnapshot| class.used_chunks.max(1) as f64;
     let mean =
         |class: &ClassSnapshot| (class.cost_held > 0).then(|| class.cost_held as f64 / used(class));
     let means: Vec<Option<f64>> = snapshot.classes.iter().map(mean).collect();
-    relative(&means, |place| used(&snapshot.classes[place]))
+    relative(&means, |index| used(&snapshot.classes[index]))
 }
 
-/// These costs divided by their mean, in which each counts as often as `weight` says; what is not known is 1.
+/// Divides these costs by their weighted mean; unknown costs become 1.
 fn relative(costs: &[Option<f64>], weight: impl Fn(usize) -> f64) -> Vec<f64> {
-    // Beside the greatest of them equal ones are exactly 1, and then so is their mean.
+    // Relative to the greatest cost equal ones are exactly 1, and so is their mean.
     let unit = costs.iter().flatten().fold(0.0, |most: f64, &cost| most.max(cost));
     if unit == 0.0 {
         return vec![1.0; costs.len()];
     }
     let known = || {
         let each = costs.iter().enumerate();
-        each.filter_map(|(place, cost)| Some((weight(place), (*cost)? / unit)))
+        each.filter_map(|(index, cost)| Some((weight(index), (*cost)? / unit)))
     };
     let weights: f64 = known().map(|(weight, _)| weight).sum();
     let sum: f64 = known().map(|(weight, cost)| weight * cost).sum();
@@ -99,13 +99,13 @@ impl Window {
         if self.newer.count >= STORES {
             self.older = std::mem::take(&mut self.newer);
         }
-        let ever = Stores::of(class);
-        self.newer.count += ever.count.saturating_sub(self.ever.count);
-        self.newer.cost += ever.cost.saturating_sub(self.ever.cost);
-        self.ever = ever;
+        let total = Stores::of(class);
+        self.newer.count += total.count.saturating_sub(self.total.count);
+        self.newer.cost += total.cost.saturating_sub(self.total.cost);
+        self.total = total;
     }
 
-    /// `None` if too few stores told a cost.
+    /// `None` if too few stores had a cost.
     fn mean(&self) -> Option<f64> {
         let (count, cost) =
             (self.newer.count + self.older.count, self.newer.cost + self.older.cost);
@@ -120,19 +120,19 @@ mod tests {
     use crate::testing::curves::{scan, snapshot};
     use slabwise_base::Random;
 
-    /// Classes with so many references each.
+    /// Classes with these references.
     fn cache(references: &[f64]) -> Snapshot {
         snapshot(10, references.iter().map(|&references| (10, scan(references))).collect())
     }
 
-    /// So many stores more of a class, of this cost each.
+    /// Adds this many stores of a class, of this cost each.
     fn store(cache: &mut Snapshot, class: usize, count: u64, cost: u64) {
         cache.classes[class].costs_told += count;
         cache.classes[class].cost_paid += count * cost;
     }
 
     #[test]
-    fn a_mean_is_of_the_last_stores_and_stays_where_nobody_stores() {
+    fn a_mean_covers_the_last_stores_and_stays_without_stores() {
         let mut cache = cache(&[1.0, 1.0]);
         let mut costs = MissCosts::default();
         costs.take_in(&cache);
@@ -144,17 +144,21 @@ mod tests {
             store(&mut cache, 0, STORES / 4, 70);
             costs.take_in(&cache);
         }
-        assert_eq!(costs.relative(&cache), [1.75, 0.25], "the first class's is of the last 20,000");
+        assert_eq!(
+            costs.relative(&cache),
+            [1.75, 0.25],
+            "the mean of the first class covers the last 20,000"
+        );
     }
 
     #[test]
-    fn costs_are_beside_their_mean_by_references_and_what_is_not_known_is_that_mean() {
+    fn costs_are_relative_to_their_mean_by_references() {
         let mut cache = cache(&[300.0, 100.0, 5_000.0]);
         let mut costs = MissCosts::default();
         costs.take_in(&cache);
         store(&mut cache, 0, 100, 20);
         store(&mut cache, 1, 200, 100);
-        // Too few to tell.
+        // These are too few for a mean.
         store(&mut cache, 2, 99, 1_000);
         costs.take_in(&cache);
         assert_eq!(costs.relative(&cache), [0.5, 2.5, 1.0]);
@@ -165,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_costs_nothing_is_known_to_and_what_was_before_is_not_counted() {
+    fn costs_of_zero_count_and_earlier_costs_do_not() {
         let mut cache = cache(&[100.0, 100.0]);
         store(&mut cache, 0, 1_000_000, 50);
         let mut costs = MissCosts::default();
@@ -173,14 +177,14 @@ mod tests {
         assert_eq!(costs.relative(&cache), [1.0; 2]);
         store(&mut cache, 0, 100, 0);
         costs.take_in(&cache);
-        assert_eq!(costs.relative(&cache), [1.0; 2], "all that is known is equal");
+        assert_eq!(costs.relative(&cache), [1.0; 2], "all known costs are equal");
         store(&mut cache, 1, 100, 7);
         costs.take_in(&cache);
         assert_eq!(costs.relative(&cache), [LEAST, 2.0]);
     }
 
     #[test]
-    fn chunks_cost_what_they_hold() {
+    fn chunk_costs_are_those_of_the_contents() {
         let mut cache = cache(&[1.0, 1.0, 1.0]);
         assert_eq!(chunk_costs(&cache), [1.0; 3]);
         let held = [(100, 300), (50, 300), (7, 0)];
@@ -191,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_costs_are_exactly_one_and_so_are_none() {
+    fn equal_or_unknown_costs_are_exactly_one() {
         for seed in 0..20 {
             let mut random = Random::new(seed);
             let cost = random.below(1 << 32);

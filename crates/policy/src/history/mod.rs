@@ -1,4 +1,4 @@
-//! What policies remember of classes from step to step.
+//! State of classes that policies keep from step to step.
 
 pub(crate) mod changes;
 pub(crate) mod costs;

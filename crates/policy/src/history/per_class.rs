@@ -1,13 +1,13 @@
-//! What a policy remembers of each class from step to step.
+//! State that a policy keeps for each class.
 //!
-//! The class table may change between two steps. What was remembered of a class that is no longer there is
-//! forgotten, and a new class begins anew, though it may have the number of an old one.
+//! The class table may change between two steps. The state of a removed class is dropped. A new class starts with new
+//! state, even if it has the number of an old one.
 
 use crate::{ClassSnapshot, Snapshot};
 use slabwise_base::ClassId;
 use std::slice::{Iter, IterMut};
 
-/// One memory a class, in the order of the last snapshot that it followed.
+/// One state per class, in the order of the last snapshot.
 #[derive(Clone, Debug)]
 pub(crate) struct PerClass<T> {
     keys: Vec<(ClassId, usize)>,
@@ -21,7 +21,7 @@ impl<T> Default for PerClass<T> {
 }
 
 impl<T> PerClass<T> {
-    /// Goes over to the classes of this snapshot; `begin` makes the memory of a new one.
+    /// Changes to the classes of this snapshot; `begin` creates the state of a new class.
     pub fn follow(&mut self, snapshot: &Snapshot, mut begin: impl FnMut(&ClassSnapshot) -> T) {
         let key = |class: &ClassSnapshot| (class.class, class.chunk_size_bytes);
         if snapshot.classes.iter().map(key).eq(self.keys.iter().copied()) {
@@ -43,7 +43,6 @@ impl<T> PerClass<T> {
         self.keys.is_empty()
     }
 
-    /// The memories, in the order of the snapshot's classes.
     pub fn iter(&self) -> Iter<'_, T> {
         self.memories.iter()
     }
@@ -54,7 +53,7 @@ impl<T> PerClass<T> {
 
     pub fn of(&mut self, class: ClassId) -> &mut T {
         let index = self.keys.iter().position(|&(id, _)| id == class);
-        &mut self.memories[index.expect("a class of the snapshot was asked for")]
+        &mut self.memories[index.expect("the class is in the snapshot")]
     }
 }
 
@@ -70,11 +69,11 @@ mod tests {
     }
 
     #[test]
-    fn it_keeps_what_stays_and_forgets_what_goes() {
+    fn keeps_the_state_of_remaining_classes_only() {
         let mut memory = PerClass::default();
         memory.follow(&snapshot(&[(0, 64), (1, 96), (2, 512)]), |class| class.chunk_size_bytes);
         *memory.of(ClassId(1)) = 7;
-        // 96 stays; number 0 stands for another size; 512 goes.
+        // 96 stays; number 0 now has another size; 512 is removed.
         memory.follow(&snapshot(&[(3, 80), (1, 96), (0, 128)]), |class| class.chunk_size_bytes);
         assert_eq!(memory.iter().copied().collect::<Vec<_>>(), [80, 7, 128]);
         assert_eq!(*memory.of(ClassId(0)), 128);

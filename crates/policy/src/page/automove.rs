@@ -1,16 +1,15 @@
-//! memcached's page policy of today (`slab_automove=1`, since 1.5.0).
+//! memcached's current page policy (`slab_automove=1`, since 1.5.0).
 //!
-//! Once a second it looks at every class, remembers the last few seconds of each (its *window*), and moves at most one
-//! page:
+//! Once a second it checks every class, keeps the last seconds of each (the *window*), and moves at most one page:
 //!
-//! 1. A class with free chunks for more than two and a half pages that neither evicted nor received a page in its
-//!    window gives a page to the free pool, once memory is full. The next step follows at once.
-//! 2. Otherwise, from the class whose tail is oldest (and that owns three pages or more) to the one whose tail is
-//!    youngest among those that keep evicting, if the younger age is below a ratio of the older. *Keeps evicting* means
-//!    in more than half of the window's seconds, or more than a quarter of all evictions on average; and in the last
-//!    second, too.
+//! 1. If memory is full, a class with more than two and a half pages of free chunks that neither evicted nor received a
+//!    page in its window gives a page to the free pool. The next step follows at once.
+//! 2. Otherwise a page moves from the class with the oldest tail (of those with three pages or more) to the one with
+//!    the youngest tail of those that keep evicting, if the younger age is below a ratio of the older. A class *keeps
+//!    evicting* if it evicted in more than half of the window's seconds, or had more than a quarter of all evictions on
+//!    average; and if it evicted in the last second.
 //!
-//! Ages are whole seconds, averaged over the window, as in memcached.
+//! As in memcached, ages are whole seconds and averaged over the window.
 
 use crate::history::per_class::PerClass;
 use crate::options::options;
@@ -20,28 +19,28 @@ use slabwise_base::{Random, Ticks};
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 
-/// A class owns at least one page more than this before it gives one to another class.
+/// A class must own more pages than this to give one to another class.
 const VICTIM_PAGES_KEPT: u64 = 2;
-/// In halves of a page: how much must be free before a page goes to the pool.
+/// A class must have more free chunks than this, in half pages, to give a page to the pool.
 const FREE_HALF_PAGES_KEPT: u64 = 5;
-/// The share of all evictions that makes a class one that keeps evicting.
+/// A class with more than this share of all evictions keeps evicting.
 const EVICTED_SHARE_MIN: f64 = 0.25;
 
 options! {
     pub struct AutomoveOptions of Automove {
         window_len: usize = 10, whole(1..=86_400),
-            "seconds that a decision looks back (slab_automove_window)";
+            "seconds that are averaged for a decision (slab_automove_window)";
         age_ratio: f64 = 0.8, real(0.0..=1.0),
-            "how young the youngest tail is beside the oldest when a page moves (slab_automove_ratio)";
+            "a page moves if the youngest tail age is below this ratio of the oldest (slab_automove_ratio)";
     }
 }
 
 #[derive(Clone, Debug, Default)]
 pub struct Automove {
     options: AutomoveOptions,
-    /// By class; empty before the first step.
+    /// Empty before the first step.
     memory: PerClass<Memory>,
-    /// Decisions by age wait until the window has been filled once.
+    /// The number of steps; ages are compared only once the window is full.
     steps: usize,
     gave_to_pool: bool,
 }
@@ -49,7 +48,7 @@ pub struct Automove {
 #[derive(Clone, Debug)]
 struct Memory {
     before: ClassSnapshot,
-    /// At most `window_len` seconds, the newest last.
+    /// The last `window_len` seconds at most, newest last.
     window: VecDeque<Second>,
 }
 
@@ -62,13 +61,13 @@ struct Second {
 }
 
 impl Policy for Automove {
-    /// Once a second; but at once after a page went to the pool, for there may be more of them.
+    /// Once a second; at once after a page went to the pool, because there may be more of them.
     fn trigger(&self) -> Trigger {
         Trigger::EveryTicks(if self.gave_to_pool { 0 } else { Ticks::PER_SECOND })
     }
 
     fn step(&mut self, snapshot: &Snapshot, _random: &mut Random) -> Plan {
-        // Counts before the first step are not changes: memcached begins with a look, too.
+        // As in memcached, the first step only records counts.
         let is_first = self.memory.is_empty();
         let begin = |class: &ClassSnapshot| Memory { before: *class, window: VecDeque::new() };
         self.memory.follow(snapshot, begin);
@@ -119,7 +118,7 @@ impl Automove {
         snapshot.memory_full.then_some(PageMove {
             victim: class.class,
             receiver: None,
-            reason: "free chunks for more than two pages, unused",
+            reason: "more than two pages of free chunks were not used",
         })
     }
 
@@ -131,7 +130,7 @@ impl Automove {
             let each = snapshot.classes.iter().zip(self.memory.iter());
             each.map(|(class, Memory { window, .. })| (class, self.age_mean(window), window))
         };
-        // Of equals the first, as in memcached.
+        // Of equal ages the first class is taken, as in memcached.
         let givers = each().filter(|(class, age, _)| class.pages > VICTIM_PAGES_KEPT && *age > 0);
         let (oldest, age_oldest, _) = givers.min_by_key(|(_, age, _)| Reverse(*age))?;
         let takers = each().filter(|(.., window)| self.keeps_evicting(window));
@@ -141,7 +140,7 @@ impl Automove {
         (evicts_now && far_apart).then_some(PageMove {
             victim: oldest.class,
             receiver: Some(youngest.class),
-            reason: "oldest tail to the youngest that keeps evicting",
+            reason: "from the oldest tail to the youngest that keeps evicting",
         })
     }
 

@@ -1,15 +1,15 @@
 //! memcached's first automover (`slab_automove=1` of memcached 1.4).
 //!
-//! Every ten seconds it looks at what each class evicted since the last look, its *window*:
+//! Every ten seconds (a *window*) it compares how many items each class evicted:
 //!
-//! - the *winner* of a window is the class that evicted most. A class needs a page from the third window on that it
-//!   wins in a row;
-//! - a class can give one if it evicted nothing in three windows in a row and owned three pages or more in each. The
-//!   first of these by size gives.
+//! - the *winner* of a window is the class that evicted most. A class that wins three windows in a row needs a page,
+//!   and needs another one for each further window that it wins;
+//! - a class can give a page if it evicted nothing in three windows in a row and owned three pages or more in each. The
+//!   one with the smallest chunks gives.
 //!
-//! A page moves when there is both, so at most six in a minute. Weakness: a class that evicts a single item in half a
-//! minute gives nothing, and of two classes that alternate as winners neither receives. Li and Cox (EuroSys 2015) call
-//! it ineffective; Hu and others (ATC 2015) found no effect on misses.
+//! A page moves if there are both, so at most six move in a minute. Weaknesses: a class that evicts a single item in
+//! half a minute gives nothing, and if two classes alternate as winners neither receives a page. Li and Cox (EuroSys
+//! 2015) call it ineffective; Hu and others (ATC 2015) found no effect on misses.
 
 use crate::history::per_class::PerClass;
 use crate::options::{TICKS_MAX, options};
@@ -17,23 +17,23 @@ use crate::policy::Policy;
 use crate::{PageMove, Plan, Snapshot, Trigger};
 use slabwise_base::{ClassId, Random, Ticks};
 
-/// A class owns at least one page more than this before it gives one.
+/// A class must own more pages than this to give one.
 const VICTIM_PAGES_KEPT: u64 = 2;
 
 options! {
-    /// memcached's own: three windows of ten seconds.
+    /// memcached's values: three windows of ten seconds.
     pub struct AutomoveClassicOptions of AutomoveClassic {
         window_ticks: u32 = 10 * Ticks::PER_SECOND, whole(1..=TICKS_MAX),
-            "ticks (1/64 s) of a window whose evictions are compared";
+            "length in ticks (1/64 s) of the windows whose evictions are compared";
         windows: u32 = 3, whole(1..=1_000),
-            "windows that a class wins, or evicts nothing in, before a page moves";
+            "windows in a row that one class wins and another is free of evictions before a page moves";
     }
 }
 
 #[derive(Clone, Debug, Default)]
 pub struct AutomoveClassic {
     options: AutomoveClassicOptions,
-    /// By class; empty before the first step.
+    /// Empty before the first step.
     memory: PerClass<Memory>,
     winner: Option<ClassId>,
     wins: u32,
@@ -42,19 +42,18 @@ pub struct AutomoveClassic {
 #[derive(Clone, Copy, Debug)]
 struct Memory {
     evicted: u64,
-    /// Windows one after the other in which it could have given a page.
+    /// Windows in a row in which the class could have given a page.
     quiet_windows: u32,
 }
 
 impl Policy for AutomoveClassic {
-    /// At the end of each window.
     fn trigger(&self) -> Trigger {
         Trigger::EveryTicks(self.options.window_ticks)
     }
 
-    /// The end of a window: at most one page moves.
+    /// Ends a window and moves at most one page.
     fn step(&mut self, snapshot: &Snapshot, _random: &mut Random) -> Plan {
-        // Counts before the first step are of no window.
+        // The first step only records counts.
         let is_first = self.memory.is_empty();
         self.memory.follow(snapshot, |class| Memory { evicted: class.evicted, quiet_windows: 0 });
         if is_first {
@@ -78,7 +77,7 @@ impl Policy for AutomoveClassic {
             }
         }
         let receiver = self.receiver(highest.map(|(class, _)| class));
-        let reason = "no evictions for some windows, to the one with most of them in each";
+        let reason = "from a class without evictions to the one with most, for several windows";
         let both = victim.zip(receiver).into_iter();
         both.map(|(victim, receiver)| PageMove { victim, receiver: Some(receiver), reason })
             .collect()
@@ -86,7 +85,7 @@ impl Policy for AutomoveClassic {
 }
 
 impl AutomoveClassic {
-    /// Counts this window's winner; the class that has won enough of them.
+    /// Counts this window's winner; returns the class if it has won enough windows.
     fn receiver(&mut self, winner: Option<ClassId>) -> Option<ClassId> {
         self.wins = if winner.is_some() && winner == self.winner { self.wins + 1 } else { 1 };
         self.winner = winner;
@@ -113,7 +112,7 @@ mod tests {
         let mut snapshot = Snapshot { memory_full: true, classes, ..Snapshot::default() };
         assert!(
             testing::step(&mut policy, &snapshot).moves.is_empty(),
-            "the first look ends no window"
+            "the first step ends no window"
         );
         let window = |evicted: &[u64; N]| {
             for (class, evicted) in snapshot.classes.iter_mut().zip(evicted) {
@@ -126,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn three_windows_with_the_same_winner_move_a_page_and_so_does_each_one_after() {
+    fn the_third_and_each_further_win_moves_a_page() {
         assert_eq!(
             moves(&[9, 9], &[[0, 5]; 5]),
             [None, None, Some((0, 1)), Some((0, 1)), Some((0, 1))]
@@ -136,19 +135,19 @@ mod tests {
     }
 
     #[test]
-    fn the_first_quiet_class_of_three_pages_gives() {
+    fn the_first_class_of_three_pages_without_evictions_gives() {
         assert_eq!(moves(&[2, 3, 9, 1], &[[0, 0, 0, 5]; 3]).last(), Some(&Some((1, 3))));
         assert_eq!(moves(&[2, 2, 2, 9], &[[0, 0, 0, 5]; 9]), [None; 9]);
     }
 
     #[test]
-    fn its_weakness_winners_that_take_turns_receive_nothing() {
+    fn weakness_alternating_winners_receive_nothing() {
         let (first, second) = ([0, 1_000, 999], [0, 999, 1_000]);
         assert_eq!(moves(&[9, 9, 9], &[first, first, second].repeat(20)), [None; 60]);
     }
 
     #[test]
-    fn its_weakness_one_eviction_in_three_windows_keeps_all_pages() {
+    fn weakness_a_single_eviction_keeps_all_pages() {
         let (busy, quiet) = ([1, 1_000_000], [0, 1_000_000]);
         assert_eq!(moves(&[1_000, 1], &[busy, quiet, quiet].repeat(20)), [None; 60]);
     }

@@ -1,4 +1,4 @@
-//! Scenarios of a few classes, told second by second.
+//! Scenarios of a few classes, second by second.
 
 use super::{Automove, AutomoveOptions};
 use crate::policy::Policy;
@@ -8,7 +8,7 @@ use slabwise_base::{ClassId, Ticks};
 
 const CHUNKS_PER_PAGE: usize = 100;
 
-/// Two classes: 0 is large, idle and old; 1 is small, young and evicts ten items a second.
+/// Two classes: class 0 is large, idle and old; class 1 is small, young and evicts ten items a second.
 struct Scene {
     policy: Automove,
     snapshot: Snapshot,
@@ -33,23 +33,23 @@ impl Scene {
         testing::step(&mut self.policy, &self.snapshot)
     }
 
-    /// The moves of each of `seconds` seconds.
+    /// The number of moves in each second.
     fn run(&mut self, seconds: usize, evicted: u64) -> Vec<usize> {
         (0..seconds).map(|_| self.second(evicted).moves.len()).collect()
     }
 }
 
 #[test]
-fn a_page_goes_from_the_oldest_to_the_youngest_once_the_window_is_full() {
+fn moves_from_the_oldest_to_the_youngest_once_the_window_is_full() {
     let mut scene = Scene::new(3);
-    // The first look, then a window of three, and only then a decision: one page a second.
+    // The first step and a window of three decide nothing; then one page moves a second.
     assert_eq!(scene.run(6, 10), [0, 0, 0, 0, 1, 1]);
     let page_move = scene.second(10).moves[0];
     assert_eq!((page_move.victim, page_move.receiver), (ClassId(0), Some(ClassId(1))));
 }
 
 #[test]
-fn ages_within_the_ratio_are_left_alone() {
+fn nothing_moves_while_ages_are_within_the_ratio() {
     let mut scene = Scene::new(3);
     scene.snapshot.classes[1].tail_age_ticks = 801 * Ticks::PER_SECOND;
     assert_eq!(scene.run(10, 10), [0; 10]);
@@ -58,7 +58,7 @@ fn ages_within_the_ratio_are_left_alone() {
 }
 
 #[test]
-fn a_class_that_has_stopped_evicting_gets_nothing() {
+fn a_class_that_stopped_evicting_receives_nothing() {
     let mut scene = Scene::new(3);
     scene.run(5, 10);
     assert_eq!(scene.second(0).moves, []);
@@ -72,9 +72,9 @@ fn a_class_of_two_pages_gives_none() {
 }
 
 #[test]
-fn a_small_share_of_evictions_in_few_seconds_is_no_need() {
+fn few_evictions_in_few_seconds_are_no_need() {
     let mut scene = Scene::new(4);
-    // Class 0 evicts nearly all, and is old: only class 1's need counts, and it is rare.
+    // Class 0 evicts most, but its tail is old. Class 1 is young, but rarely evicts.
     let moves: usize = (0..40)
         .map(|second| {
             scene.snapshot.classes[0].evicted += 1_000;
@@ -85,23 +85,23 @@ fn a_small_share_of_evictions_in_few_seconds_is_no_need() {
 }
 
 #[test]
-fn free_chunks_go_to_the_pool_when_nothing_has_happened_for_a_window() {
+fn free_pages_go_to_the_pool_after_an_idle_window() {
     let mut scene = Scene::new(3);
     scene.snapshot.classes[0].free_chunks = 251;
     let plan = { scene.run(1, 0) };
-    assert_eq!(plan, [0], "the first look decides nothing");
+    assert_eq!(plan, [0], "the first step decides nothing");
     let page_move = scene.second(0).moves[0];
     assert_eq!((page_move.victim, page_move.receiver), (ClassId(0), None));
 
-    assert_eq!(scene.policy.trigger(), Trigger::EveryTicks(0), "there may be more");
+    assert_eq!(scene.policy.trigger(), Trigger::EveryTicks(0), "more pages may be free");
     scene.snapshot.classes[0].pages -= 1;
-    assert_eq!(scene.run(1, 0), [1], "a page that left is no reason to wait");
+    assert_eq!(scene.run(1, 0), [1], "giving a page starts no new window");
     scene.snapshot.classes[0].pages += 1;
-    assert_eq!(scene.run(4, 0), [0, 0, 0, 1], "it got a page: the window must pass");
+    assert_eq!(scene.run(4, 0), [0, 0, 0, 1], "receiving a page starts a new window");
 
     scene.snapshot.classes[0].free_chunks = 250;
     assert_eq!(scene.run(3, 0), [0; 3], "two and a half pages are kept");
     scene.snapshot.classes[0].free_chunks = 1_000;
     scene.snapshot.memory_full = false;
-    assert_eq!(scene.run(3, 0), [0; 3], "memory is not full: there is no need");
+    assert_eq!(scene.run(3, 0), [0; 3], "memory is not full");
 }

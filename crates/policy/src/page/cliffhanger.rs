@@ -1,34 +1,35 @@
 //! Cliffhanger (A. Cidon, A. Eisenman, M. Alizadeh, S. Katti, "Cliffhanger: Scaling Performance Cliffs in Web Memory
 //! Caches", NSDI 2016).
 //!
-//! *Hill climbing.* A shadow hit is a get that one page more would have made a hit: it samples the slope of a class's
-//! hit curve. Each earns its class a credit of some bytes, which a class drawn at random pays. Credits for a page move
-//! a page. So slopes become equal, which on concave hit curves is the best split.
+//! *Hill climbing.* A shadow hit is a get that one more page would have made a hit: it samples the slope of a class's
+//! hit curve. Each shadow hit earns its class a credit of some bytes, which another class, drawn at random, pays. A
+//! page moves for each page's worth of credits. So slopes become equal, which is the best partition for concave hit
+//! curves.
 //!
-//! *Cliffs.* Where the curve is flat first and steep later, the local slope says nothing, and the class starves:
+//! *Cliffs.* If the curve is flat first and steep later, the local slope does not show the gain and the class starves:
 //!
 //! ```text
-//!   misses |----__ . c                   c: the class is here, its slope is flat
+//!   misses |----__ . c                   c: the current size; its slope is flat
 //!          |   l   ' - . -----.
 //!          |               ' - .|        l, r: pointers where the lower hull touches the curve,
 //!          |                     ' r____ one at each side of the cliff
 //!          +-------------------------- chunks
 //! ```
 //!
-//! The paper searches for the ends of a cliff by two pointers, and splits the queue in two by hash, in shares that give
-//! it the misses of the line from l to r (Talus). Differences here:
+//! The paper searches for the ends of a cliff with two pointers and splits the queue in two by hash. The shares are
+//! such that the queue has the misses of the line from l to r (Talus). Differences here:
 //!
-//! - The pointers are put at once where the hull touches the class's curve. Without a curve cliffs are not seen.
-//! - The engine's queue cannot be split, so the class has the misses of its curve and only *earns* by the line: as many
-//!   credits as the line's slope makes shadow hits of its gets. It climbs to r where the line is steeper than the
-//!   others' slopes and shrinks to l where it is not, and gains nothing on the way.
+//! - The pointers are set at once where the hull touches the class's curve. Without a curve, cliffs are not seen.
+//! - The engine's queue cannot be split, so the class has the misses of its curve and only *earns* by the line: its
+//!   credits are the shadow hits that its gets would have with the line's slope. It climbs to r where the line is
+//!   steeper than the slopes of the others and shrinks to l where it is not; it gains nothing on the way.
 //! - Credits are counted in bytes of pages; the class deepest in debt gives the page. Payers of a class's credits are
 //!   drawn at most [`DRAWS_MAX`] times a step.
 //!
-//! Weaknesses: payers are drawn whatever they lose, so pages wander about the best split. It climbs a page at a time.
-//! Steps come with shadow hits: where every class is on a plateau there are none.
+//! Weaknesses: payers are drawn regardless of their loss, so pages wander around the best partition. It climbs one page
+//! at a time. Steps are triggered by shadow hits: if every class is on a plateau there are none.
 //!
-//! Invariants: credits of classes that stay sum to zero; only classes of two pages or more pay, and a class keeps one.
+//! Invariants: the credits of classes sum to zero; only classes with two pages or more pay, and a class keeps one.
 
 use crate::history::changes::{Changes, Counts};
 use crate::history::per_class::PerClass;
@@ -38,20 +39,20 @@ use crate::{ClassProfile, ClassSnapshot, PageMove, Plan, Snapshot, Trigger, Want
 use slabwise_base::Random;
 use slabwise_profile::{Mrc, Point};
 
-/// The most payers drawn for one class's credits in one step.
+/// The maximum number of payers drawn for the credits of one class in one step.
 const DRAWS_MAX: u64 = 256;
-/// How far above the hull a class must stand to be below a cliff: in its references. Less is the curve's noise.
+/// A class is below a cliff if its curve is above the hull by more than this share of its references; less is noise.
 const CLIFF_SHARE_MIN: f64 = 0.01;
 
 options! {
-    /// The published 4 KiB a hit. Published is a step at every hit; as no page moves for one, ours come sixteen
-    /// at a time.
+    /// The published 4 KiB per hit. The paper steps at every hit; no page moves for a single hit, so a step here
+    /// takes sixteen.
     pub struct CliffhangerOptions of Cliffhanger {
-        /// Credits for more pages are kept.
+        /// Credits for more pages are kept for the next step.
         moves_max: usize = 32, moves_max;
-        credit_bytes: u64 = 4 << 10, whole(1..=1 << 30), "bytes that a shadow hit earns its class";
+        credit_bytes: u64 = 4 << 10, whole(1..=1 << 30), "bytes credited to a class per shadow hit";
         shadow_hits: u64 = 16, events, "shadow hits between two steps";
-        cliffs: bool = true, choice, "whether classes are carried over cliffs of their curves";
+        cliffs: bool = true, choice, "whether a class below a cliff of its curve earns by the slope over the cliff";
     }
 }
 
@@ -59,7 +60,7 @@ options! {
 pub struct Cliffhanger {
     options: CliffhangerOptions,
     changes: Changes,
-    /// Of each class, in bytes; what it owes is negative.
+    /// In bytes; negative if the class is in debt.
     credits: PerClass<f64>,
 }
 
@@ -72,11 +73,11 @@ impl Policy for Cliffhanger {
         Wants::Profiles
     }
 
-    /// Credits what is new, and moves a page for each page's worth of credits.
+    /// Credits new shadow hits, and moves a page for each page's worth of credits.
     fn step(&mut self, snapshot: &Snapshot, random: &mut Random) -> Plan {
         let changes = self.changes.since_last(snapshot);
         self.credits.follow(snapshot, |_| 0.0);
-        // While the pool has pages nobody's gain is another's loss.
+        // While the pool has pages, classes do not compete for memory.
         if !snapshot.is_divided() {
             return Plan::default();
         }
@@ -103,7 +104,7 @@ impl Cliffhanger {
         .collect()
     }
 
-    /// Credits a class with so many shadow hits, each at the expense of a random other.
+    /// Credits a class with this many shadow hits, each at the expense of another class drawn at random.
     fn pay(
         &self,
         snapshot: &Snapshot,
@@ -127,11 +128,11 @@ impl Cliffhanger {
     }
 }
 
-/// A page for each page's worth of credits, from the classes deepest in debt.
+/// Plans a page for each page's worth of credits, from the classes deepest in debt.
 fn moves(snapshot: &Snapshot, credits: &mut [f64], moves_max: usize) -> Plan {
     let mut plan = Plan::default();
     let mut pages: Vec<u64> = snapshot.classes.iter().map(|class| class.pages).collect();
-    // A page's bytes, as the class shows them that wastes least of its end.
+    // The usable bytes of a page are those of the class that wastes the least at its end.
     let bytes = |class: &ClassSnapshot| class.chunk_size_bytes * class.chunks_per_page;
     let page_bytes = snapshot.classes.iter().map(bytes).max().unwrap_or(0) as f64;
     while plan.moves.len() < moves_max {
@@ -143,14 +144,14 @@ fn moves(snapshot: &Snapshot, credits: &mut [f64], moves_max: usize) -> Plan {
         pages[victim] -= 1;
         credits[victim] += page_bytes;
         credits[receiver] -= page_bytes;
-        let reason = "credits of shadow hits make a page";
+        let reason = "credits of shadow hits amount to a page";
         plan.moves.push(PageMove::between(snapshot, victim, receiver, reason));
     }
     plan
 }
 
-/// Of a class that stands below a cliff: the share of its gets that one page more would make hits, were its
-/// curve the line over the cliff.
+/// For a class below a cliff: the share of its gets that one more page would make hits if its curve were the line over
+/// the cliff.
 fn hits_by_hull(class: &ClassSnapshot, profile: &ClassProfile) -> Option<f64> {
     let curve = &profile.curve;
     let chunks = class.pages * class.chunks_per_page as u64;
@@ -162,8 +163,8 @@ fn hits_by_hull(class: &ClassSnapshot, profile: &ClassProfile) -> Option<f64> {
         .then(|| slope * class.chunks_per_page as f64 / curve.references())
 }
 
-/// The points where the lower hull touches the curve, on either side of this size; `None` where the size is
-/// one of them, or the curve has ended.
+/// The points where the lower hull touches the curve on either side of this size; `None` if the size is one of them or
+/// beyond the end of the curve.
 fn pointers(curve: &Mrc, chunks: u64) -> Option<[Point; 2]> {
     let hull = curve.lower_hull();
     let hull = hull.points();

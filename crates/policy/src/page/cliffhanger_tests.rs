@@ -1,4 +1,4 @@
-//! Two or more classes with known curves, stepped as their gets go on.
+//! Two or more classes with known curves, stepped as their gets proceed.
 
 use super::{Cliffhanger, CliffhangerOptions, pointers};
 use crate::policy::Policy;
@@ -10,14 +10,14 @@ const CHUNKS_PER_PAGE: u64 = 16;
 /// Sixteen shadow hits make a page.
 const CHUNK_SIZE_BYTES: usize = 4 << 10;
 
-/// A curve by its misses at whole pages, the first at none.
+/// A curve by its misses at 0, 1, 2, ... pages.
 fn curve(misses: &[f64]) -> Mrc {
     let point =
         |(pages, &misses): (usize, &f64)| Point { chunks: pages as u64 * CHUNKS_PER_PAGE, misses };
     Mrc::new(misses.iter().enumerate().map(point).collect())
 }
 
-/// Hits that grow ever more slowly: `hits` of 100 at most, half of what is left with each `pages`.
+/// A concave hit curve: at most `hits` of 100; each `pages` pages halve the distance to that.
 fn convex(hits: f64, pages: f64) -> Mrc {
     let misses: Vec<f64> =
         (0..=64).map(|size| 100.0 - hits * (1.0 - 0.5f64.powf(f64::from(size) / pages))).collect();
@@ -31,7 +31,7 @@ fn cliff(hits: f64, pages: usize) -> Mrc {
     curve(&misses)
 }
 
-/// Classes whose gets follow their curves to the letter.
+/// Classes whose gets follow their curves exactly.
 struct Scene {
     policy: Cliffhanger,
     snapshot: Snapshot,
@@ -58,11 +58,11 @@ impl Scene {
         let (policy, random) =
             (Cliffhanger { options, ..Cliffhanger::default() }, Random::new(seed));
         let mut scene = Scene { policy, snapshot, random };
-        assert!(scene.step(0.0).is_empty(), "nothing is new");
+        assert!(scene.step(0.0).is_empty(), "no new shadow hits");
         scene
     }
 
-    /// A step after so many gets of each class; its moves are made.
+    /// Steps the policy after this many gets of each class and carries out its moves.
     fn step(&mut self, gets: f64) -> Vec<PageMove> {
         let each = self.snapshot.classes.iter_mut().zip(&mut self.snapshot.profiles);
         for (class, profile) in each {
@@ -80,11 +80,11 @@ impl Scene {
             self.snapshot.classes[receiver.index()].pages += 1;
         }
         let sum: f64 = self.policy.credits.iter().sum();
-        assert!(sum.abs() < 1.0, "law: credits sum to nothing, not to {sum}");
+        assert!(sum.abs() < 1.0, "invariant: credits sum to zero, not to {sum}");
         moves
     }
 
-    /// The pages of each class after so many steps.
+    /// The pages of each class after this many steps.
     fn run(&mut self, steps: usize) -> Vec<u64> {
         (0..steps).for_each(|_| drop(self.step(100.0)));
         self.snapshot.classes.iter().map(|class| class.pages).collect()
@@ -92,16 +92,16 @@ impl Scene {
 }
 
 #[test]
-fn on_convex_curves_pages_climb_to_equal_slopes() {
+fn slopes_become_equal_on_convex_curves() {
     for seed in 1..=5 {
-        // Slopes are as 80/8 and 40/4 times powers of two: equal at 24 and 12 pages.
+        // The slopes are 80/8 and 40/4 times powers of two: equal at 24 and 12 pages.
         let classes = [(4, convex(80.0, 8.0)), (32, convex(40.0, 4.0))];
         for cliffs in [false, true] {
             let mut scene = Scene::new(cliffs, seed, &classes);
             let mut pages = 0;
             for round in 0..60 {
-                let present = scene.run(20)[0];
-                pages += if round < 20 { 0 } else { present };
+                let current = scene.run(20)[0];
+                pages += if round < 20 { 0 } else { current };
             }
             let mean = pages as f64 / 40.0;
             assert!((22.0..26.0).contains(&mean), "seed {seed}, cliffs {cliffs}: {mean} of 24");
@@ -110,19 +110,19 @@ fn on_convex_curves_pages_climb_to_equal_slopes() {
 }
 
 #[test]
-fn credits_make_a_page_before_one_moves_and_a_class_in_debt_gives() {
+fn a_page_moves_for_a_page_of_credits_from_a_class_in_debt() {
     let flat = || curve(&[100.0, 50.0, 50.0]);
     let classes = [(1, curve(&[100.0, 90.0, 80.0, 70.0])), (9, flat()), (9, flat()), (1, flat())];
     let mut scene = Scene::new(false, 3, &classes);
     // A tenth of the gets are shadow hits of class 0.
     assert_eq!(scene.step(150.0), [], "fifteen are not enough");
     let credits: Vec<f64> = scene.policy.credits.iter().copied().collect();
-    assert!(credits[1] < 0.0 && credits[2] < 0.0, "each is drawn for some: {credits:?}");
-    assert_eq!(credits[3], 0.0, "who has one page pays nothing");
+    assert!(credits[1] < 0.0 && credits[2] < 0.0, "both pay: {credits:?}");
+    assert_eq!(credits[3], 0.0, "a class with one page pays nothing");
     let moves = scene.step(20.0);
     assert_eq!(moves.len(), 1);
     assert_eq!(moves[0].receiver, Some(ClassId(0)));
-    // The move has paid a page's worth back, and made the deepest debt a claim.
+    // The move has paid back a page's worth, so the victim now has a credit.
     let credits: Vec<f64> = scene.policy.credits.iter().copied().collect();
     let victim = moves[0].victim.index();
     assert!(credits[victim] > 0.0 && credits[3 - victim] < 0.0, "{credits:?}");
@@ -130,15 +130,15 @@ fn credits_make_a_page_before_one_moves_and_a_class_in_debt_gives() {
 }
 
 #[test]
-fn its_weakness_without_the_search_a_class_below_a_cliff_starves() {
+fn weakness_without_cliffs_a_class_below_one_starves() {
     let classes = [(10, cliff(90.0, 20)), (30, convex(20.0, 8.0))];
     assert_eq!(Scene::new(false, 4, &classes).run(2_000), [1, 39]);
 }
 
 #[test]
-fn a_class_below_a_cliff_is_carried_over_it_by_the_slope_of_the_hull() {
+fn a_class_below_a_cliff_climbs_by_the_slope_of_the_hull() {
     for seed in 1..=5 {
-        // 90 hits for 20 pages are worth more than what the other gains from its last ones.
+        // 90 hits for 20 pages are worth more than the last pages of the other class.
         let classes = [(10, cliff(90.0, 20)), (30, convex(20.0, 8.0))];
         let pages = Scene::new(true, seed, &classes).run(2_000);
         assert!(pages[0] >= 19, "seed {seed}: {pages:?}");
@@ -146,9 +146,9 @@ fn a_class_below_a_cliff_is_carried_over_it_by_the_slope_of_the_hull() {
 }
 
 #[test]
-fn a_cliff_that_is_not_worth_its_pages_is_left_to_its_foot() {
+fn a_cliff_that_is_not_worth_its_pages_is_not_climbed() {
     for seed in 1..=5 {
-        // The hull falls by a fifth of a miss a page; the other's curve by more than that up to 30 pages.
+        // The hull has a slope of a fifth of a miss per page; the other curve is steeper up to 30 pages.
         let classes = [(10, cliff(4.0, 20)), (20, convex(90.0, 6.0))];
         let pages = Scene::new(true, seed, &classes).run(2_000);
         assert!(pages[0] <= 4, "seed {seed}: {pages:?}");
@@ -170,8 +170,8 @@ fn pointers_are_where_the_hull_touches_the_curve() {
 }
 
 #[test]
-fn a_dent_of_noise_is_no_cliff() {
-    // Half a percent above its hull.
+fn noise_is_not_a_cliff() {
+    // The curve is half a percent above its hull.
     let dented = curve(&[100.0, 90.0, 85.5, 80.0]);
     let class = ClassSnapshot {
         pages: 2,
@@ -184,14 +184,14 @@ fn a_dent_of_noise_is_no_cliff() {
 }
 
 #[test]
-fn without_profiles_nothing_is_known_and_nothing_moves() {
+fn nothing_moves_without_profiles() {
     let mut scene = Scene::new(true, 5, &[(9, convex(80.0, 8.0)), (9, convex(40.0, 8.0))]);
     scene.snapshot.profiles.clear();
     assert_eq!(scene.run(100), [9, 9]);
 }
 
 #[test]
-fn while_the_pool_has_pages_nothing_moves() {
+fn nothing_moves_while_the_pool_has_pages() {
     let mut scene = Scene::new(true, 6, &[(9, convex(80.0, 8.0)), (9, convex(40.0, 4.0))]);
     scene.snapshot.pages_free = 1;
     assert_eq!(scene.run(100), [9, 9]);

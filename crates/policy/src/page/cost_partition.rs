@@ -1,22 +1,22 @@
 //! Cost-based partitioning (D. Carra and P. Michiardi, "Cost-based Memory Partitioning and Management in Memcached",
 //! IMDM 2015), the successor of [`psa`](super::psa).
 //!
-//! Misses count with their costs, and only if the key had been evicted. Over the last M misses, for class i:
+//! Misses count by their costs, and only if the key had been evicted. Over the last M misses, for class i:
 //!
 //! ```text
-//!   m_i   gets of keys that had been evicted, times the mean cost of a miss
+//!   m_i   gets of keys that had been evicted, times the mean miss cost
 //!   r_i   requests
 //!   s_i   pages
-//!   risk  m_i / (r_i s_i)        of a class without requests: none
+//!   risk  m_i / (r_i s_i)        0 for a class without requests
 //! ```
 //!
-//! Every M misses one page moves from the class of least risk to the one of greatest m among the others. The authors
-//! find evicted keys by two Bloom filters; here the profile counts them
-//! ([`ClassProfile::misses_by_eviction`](crate::ClassProfile::misses_by_eviction)). Without profiles nothing moves.
-//! Where no client gives costs, a miss costs 1.
+//! Every M misses one page moves from the class with least risk to the one with greatest m among the others. The
+//! authors find evicted keys by two Bloom filters; here the profile counts them
+//! ([`ClassProfile::misses_by_eviction`](crate::ClassProfile::misses_by_eviction)). Without profiles nothing moves. If
+//! no client supplies costs, every miss costs 1.
 //!
-//! Weaknesses: a class's misses are not those it would save with a page, so a loop that no memory can hold draws all
-//! pages; and the share of misses falls with the pages twice, so the largest class gives first.
+//! Weaknesses: the misses of a class are not those that another page would save, so a loop larger than all memory
+//! receives all pages; and pages lower the risk twice, so the largest class gives first.
 //!
 //! Invariants: those of [`psa`](super::psa).
 
@@ -50,24 +50,24 @@ impl Policy for CostPartition {
         Wants::Profiles
     }
 
-    /// One page from the class of least risk to the one whose evictions cost most.
+    /// Moves one page from the class with least risk to the one with the highest cost of evictions.
     fn step(&mut self, snapshot: &Snapshot, _random: &mut Random) -> Plan {
         self.costs.take_in(snapshot);
         let (changes, costs) = (self.changes.since_last(snapshot), self.costs.relative(snapshot));
-        // Nothing is known of it without a profile.
-        let cost_of_misses = |place: usize| {
-            let misses = changes[place].profiled.map_or(0.0, |it| it.misses_by_eviction);
-            misses * costs[place]
+        // Without a profile, evicted keys are unknown.
+        let cost_of_misses = |index: usize| {
+            let misses = changes[index].profiled.map_or(0.0, |it| it.misses_by_eviction);
+            misses * costs[index]
         };
         least_risk_to_most_misses(
             snapshot,
             &changes,
             cost_of_misses,
-            |place| match changes[place].gets() {
+            |index| match changes[index].gets() {
                 0.0 => 0.0,
-                gets => cost_of_misses(place) / (gets * snapshot.classes[place].pages as f64),
+                gets => cost_of_misses(index) / (gets * snapshot.classes[index].pages as f64),
             },
-            "least cost of evictions by requests and pages, to the one with most",
+            "from the least eviction cost per request and page to the most eviction cost",
         )
         .into_iter()
         .collect()
@@ -82,7 +82,7 @@ mod tests {
     use crate::{ClassProfile, ClassSnapshot, Snapshot, Trigger};
     use slabwise_base::ClassId;
 
-    /// The pages and what happens to a class between two steps.
+    /// A class's pages and its events between two steps.
     #[derive(Clone, Copy)]
     struct Class {
         pages: u64,
@@ -92,7 +92,7 @@ mod tests {
         cost: u64,
     }
 
-    /// One step's move after `classes` have been through what they tell.
+    /// The move of one step after the events of `classes`.
     fn step(classes: &[Class]) -> Option<(u8, u8)> {
         let snapshot = |times: f64| {
             let class = |(index, class): (usize, &Class)| ClassSnapshot {
@@ -116,23 +116,23 @@ mod tests {
             }
         };
         let mut policy = CostPartition::default();
-        assert!(testing::step(&mut policy, &snapshot(3.0)).moves.is_empty(), "nothing is new");
+        assert!(testing::step(&mut policy, &snapshot(3.0)).moves.is_empty(), "no new events");
         let moves = testing::step(&mut policy, &snapshot(4.0)).moves;
         moves.first().map(|m| (m.victim.0, m.receiver.expect("never to the pool").0))
     }
 
-    /// A class of ten pages that misses a tenth, half of it because of evictions.
+    /// A class of ten pages with a miss ratio of a tenth; half of its misses are caused by evictions.
     const PLAIN: Class =
         Class { pages: 10, hits: 900, misses: 100.0, misses_by_eviction: 50.0, cost: 1 };
 
     #[test]
-    fn keys_asked_for_once_earn_nothing() {
+    fn keys_used_once_receive_no_page() {
         let scan = Class { hits: 0, misses: 5_000.0, misses_by_eviction: 0.0, ..PLAIN };
-        assert_eq!(step(&[PLAIN, scan]), Some((1, 0)), "the other way round than psa");
+        assert_eq!(step(&[PLAIN, scan]), Some((1, 0)), "the opposite of psa");
     }
 
     #[test]
-    fn misses_count_with_what_they_cost() {
+    fn misses_count_by_their_cost() {
         let more = Class { misses_by_eviction: 80.0, ..PLAIN };
         assert_eq!(step(&[PLAIN, more]), Some((0, 1)));
         let costlier = Class { cost: 2, ..PLAIN };
@@ -140,12 +140,12 @@ mod tests {
     }
 
     #[test]
-    fn the_least_risk_is_by_requests_and_pages_and_a_last_page_stays() {
+    fn risk_is_by_requests_and_pages_and_a_last_page_stays() {
         let needy = Class { misses_by_eviction: 100.0, ..PLAIN };
-        let asked_more = Class { hits: 1_900, ..PLAIN };
-        assert_eq!(step(&[needy, PLAIN, asked_more]), Some((2, 0)), "50 misses of 2,000");
+        let more_requests = Class { hits: 1_900, ..PLAIN };
+        assert_eq!(step(&[needy, PLAIN, more_requests]), Some((2, 0)), "50 misses of 2,000");
         let larger = Class { pages: 30, ..PLAIN };
-        assert_eq!(step(&[needy, PLAIN, asked_more, larger]), Some((3, 0)));
+        assert_eq!(step(&[needy, PLAIN, more_requests, larger]), Some((3, 0)));
         let idle = Class { hits: 0, misses: 0.0, misses_by_eviction: 0.0, ..PLAIN };
         assert_eq!(step(&[needy, idle, larger]), Some((1, 0)), "no requests, no risk");
         assert_eq!(step(&[needy, Class { pages: 1, ..idle }, larger]), Some((2, 0)));
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn its_weakness_a_loop_too_large_for_all_memory_draws_all_pages() {
+    fn weakness_a_loop_larger_than_memory_receives_all_pages() {
         let mut loops = Class { hits: 0, misses: 500.0, misses_by_eviction: 500.0, ..PLAIN };
         let mut useful = PLAIN;
         while step(&[useful, loops]) == Some((0, 1)) {
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn without_profiles_nothing_is_known_and_nothing_moves() {
+    fn nothing_moves_without_profiles() {
         let mut policy = CostPartition { options: PsaOptions { misses: 9 }, ..Default::default() };
         assert_eq!(policy.trigger(), Trigger::EveryMisses(9));
         let class = |index, sets| ClassSnapshot {

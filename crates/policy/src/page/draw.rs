@@ -1,23 +1,23 @@
-//! Drawing one of many things that are only counted.
+//! Draws one of many things of which only counts are kept.
 
 use slabwise_base::Random;
 
-/// Takes one of the things, each as likely as any other, and tells among which it was counted; `None` when
-/// there are no more.
+/// Draws one thing at random, all equally likely, removes it, and returns the index of its count; `None` if no things
+/// are left.
 pub(crate) fn draw(counts: &mut [u64], random: &mut Random) -> Option<usize> {
     let all: u64 = counts.iter().sum();
     if all == 0 {
         return None;
     }
-    let mut place = random.below(all);
+    let mut rest = random.below(all);
     for (index, count) in counts.iter_mut().enumerate() {
-        if place < *count {
+        if rest < *count {
             *count -= 1;
             return Some(index);
         }
-        place -= *count;
+        rest -= *count;
     }
-    unreachable!("the place is below the sum of the counts");
+    unreachable!("the number drawn is below the sum of the counts");
 }
 
 #[cfg(test)]
@@ -26,7 +26,7 @@ mod tests {
     use slabwise_base::Random;
 
     #[test]
-    fn each_thing_is_drawn_once_and_at_first_as_often_as_it_is_counted() {
+    fn draws_each_thing_once_with_probability_by_its_count() {
         let (seed, counts) = (21, [3, 0, 1]);
         let mut random = Random::new(seed);
         let mut first = [0; 3];

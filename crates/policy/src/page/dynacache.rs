@@ -1,18 +1,18 @@
-//! Dynacache: the split that is best if curves were convex.
+//! Dynacache: the best partition if miss curves were convex.
 //!
 //! Source: A. Cidon, A. Eisenman, M. Alizadeh, S. Katti, "Dynacache: Dynamic Cloud Caching", HotCloud 2015.
 //!
 //! ```text
-//!   stack distances in buckets --> hit ratios h_i as concave, piecewise linear fits
-//!                              --> maximise sum f_i h_i(m_i) under sum m_i <= M
+//!   stack distances in bins --> hit ratios h_i as concave, piecewise linear fits
+//!                              --> maximise sum f_i h_i(m_i) subject to sum m_i <= M
 //! ```
 //!
-//! f_i is the class's share of gets. The fit is the concave hull of the curve at the buckets' ends; taking the steepest
-//! of concave pieces first is the maximum, so no solver is needed. As in the paper there is no threshold, and a round
-//! divides the memory as a whole, up to a thousand pages or so.
+//! f_i is the class's share of gets. The fit is the concave hull of the curve at the ends of the bins. Taking the
+//! steepest of the concave pieces first gives the maximum, so no solver is needed. As in the paper there is no
+//! threshold, and one round partitions all memory, up to about a thousand page moves.
 //!
-//! Strength: any number of pages in no time. Weakness: it is blind to cliffs. Where memory ends on the way down a hull
-//! that spans a cliff, the pages there bring no hit.
+//! Strength: it takes little time for any number of pages. Weakness: it does not see cliffs. If memory ends within a
+//! hull segment that spans a cliff, the pages there bring no hit.
 //!
 //! Invariants: at most `moves_max` moves a round; a class that holds items keeps a page; while the pool has pages
 //! nothing moves.
@@ -24,16 +24,15 @@ use crate::{Plan, Snapshot, Trigger, Wants};
 use slabwise_base::Random;
 
 options! {
-    /// The paper divides memory once for a trace and gives no figures for a server.
+    /// The paper partitions memory once for a trace and gives no values for a server.
     pub struct DynacacheOptions of Dynacache {
         moves_max: usize = 1_024, moves_max;
         period_gets: u64 = 1_000_000, events, "gets between two steps";
         buckets: u64 = 100, whole(1..=1_000_000),
-            "buckets that a class's stack distances are counted in";
+            "bins of a class's stack-distance histogram";
     }
 }
 
-/// The policy; it remembers nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Dynacache {
     options: DynacacheOptions,
@@ -64,7 +63,7 @@ impl Policy for Dynacache {
             classes: &classes,
             target: &greedy.split,
             moves_max: self.options.moves_max,
-            reason: "towards the split of most hits by concave fits of the curves",
+            reason: "towards the partition with most hits by concave fits of the curves",
         };
         let moves = moves.of(snapshot, |place, pages| moves.slope(place, pages));
         let predicted = predict(snapshot, &classes, &present, &greedy.split);
@@ -73,7 +72,7 @@ impl Policy for Dynacache {
 }
 
 impl Dynacache {
-    /// The concave fit of a class's hits: the convex one of what its misses cost.
+    /// The concave fit of a class's hits, computed as the convex fit of its miss costs.
     fn fit(&self, class: &ClassCurve) -> Vec<Size> {
         let end = class.pages_max(u64::MAX);
         let bucket = end.div_ceil(self.options.buckets).max(1);
@@ -104,29 +103,29 @@ mod tests {
     }
 
     #[test]
-    fn convex_curves_are_divided_where_their_slopes_meet() {
-        // Slopes of logarithms meet where pages are as references.
+    fn convex_curves_end_at_equal_slopes() {
+        // Slopes of logarithms are equal if pages are proportional to references.
         let of = |references| (5_000, zipf(20_000, references, 2_000));
         let options = DynacacheOptions { moves_max: usize::MAX, ..DynacacheOptions::default() };
         let cache = snapshot(1, vec![of(3_000.0), of(1_000.0)]);
         let plan = testing::step(&mut Dynacache { options }, &cache);
         let pages = pages_after(&plan, vec![5_000, 5_000]);
         assert!((7_300..=7_700).contains(&pages[0]), "{pages:?}");
-        let predicted = plan.predicted.expect("it foresees");
+        let predicted = plan.predicted.expect("a plan has a prediction");
         assert!(predicted.misses_after < predicted.misses_before);
     }
 
     #[test]
-    fn its_weakness_it_is_blind_to_cliffs() {
-        // Of two loops one would fit. The hull of the second is steeper, so it gets all that there is, and
-        // that is not enough for a single hit.
+    fn weakness_cliffs_are_not_seen() {
+        // One of the two loops would fit. The hull of the second is steeper, so it receives all pages, but they
+        // are too few for a single hit.
         let plan = step(vec![(50, cliff(80, 800.0)), (50, cliff(120, 1_500.0))]);
         assert_eq!(pages_after(&plan, vec![50, 50]), [1, 99]);
         assert_eq!(plan.predicted.map(|it| it.misses_after), Some(1_000.0));
     }
 
     #[test]
-    fn a_large_cache_is_divided_in_several_rounds() {
+    fn a_large_cache_is_partitioned_in_several_rounds() {
         let moves_max = DynacacheOptions::default().moves_max;
         let plan = step(vec![(5_000, scan(10.0)), (5_000, cliff(8_000, 20.0))]);
         assert_eq!(plan.moves.len(), moves_max);
@@ -136,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_needs_stays_and_a_pool_with_pages_is_help_enough() {
+    fn nothing_moves_without_gain_or_while_the_pool_has_pages() {
         assert_eq!(step(vec![(5, scan(10.0)), (5, scan(20.0))]), Plan::default());
         let cache = snapshot(1, vec![(5, scan(10.0)), (5, cliff(8, 20.0))]);
         let mut dynacache = Dynacache::default();

@@ -1,7 +1,7 @@
-//! memcached's `slabs automove 2`: every class that evicts is given a page at once.
+//! memcached's `slabs automove 2`: every class that evicts receives a page at once.
 //!
-//! Meant for tests and for people who watch: it follows each eviction with a move, never asks whether
-//! the victim needed the page more, and so never comes to rest under load.
+//! It is meant for tests and demonstrations. It follows each eviction with a move, does not compare the victim's need
+//! with the receiver's, and so never comes to rest under load.
 
 use crate::history::per_class::PerClass;
 use crate::options::Adjustable;
@@ -11,7 +11,7 @@ use slabwise_base::Random;
 
 #[derive(Clone, Debug, Default)]
 pub struct Eager {
-    /// Evictions of each class at the last step.
+    /// Evictions of each class at the previous step.
     evicted: PerClass<u64>,
 }
 
@@ -25,7 +25,7 @@ impl Policy for Eager {
     /// One page for each class that evicted since the last step, from the class whose tail is oldest
     /// among those that own two or more.
     fn step(&mut self, snapshot: &Snapshot, _random: &mut Random) -> Plan {
-        // Of a class not seen before nothing is new.
+        // Counts of a new class before its first step are no evictions.
         self.evicted.follow(snapshot, |class| class.evicted);
         let mut pages: Vec<u64> = snapshot.classes.iter().map(|class| class.pages).collect();
         let mut plan = Plan::default();
@@ -68,20 +68,20 @@ mod tests {
     }
 
     #[test]
-    fn who_evicts_is_given_the_oldest_page_and_who_is_needy_but_old_gives_it() {
+    fn each_evicting_class_receives_a_page_from_the_oldest_tail() {
         let mut eager = Eager::default();
         assert!(
             testing::step(&mut eager, &snapshot([5, 5, 5], [3, 3, 3])).moves.is_empty(),
-            "nothing is new"
+            "no new evictions"
         );
         let moves = testing::step(&mut eager, &snapshot([6, 5, 6], [3, 3, 3])).moves;
         let pairs: Vec<_> = moves.iter().map(|m| (m.victim.0, m.receiver.map(|r| r.0))).collect();
-        // Its weakness: the class with the oldest tail evicts, too, and takes from the next oldest.
+        // A weakness: the class with the oldest tail also evicts and takes a page from the next oldest.
         assert_eq!(pairs, [(2, Some(0)), (1, Some(2))]);
     }
 
     #[test]
-    fn a_last_page_stays() {
+    fn a_class_keeps_its_last_page() {
         let mut eager = Eager::default();
         testing::step(&mut eager, &snapshot([0, 0, 0], [1, 1, 1]));
         assert!(testing::step(&mut eager, &snapshot([9, 0, 0], [1, 1, 1])).moves.is_empty());

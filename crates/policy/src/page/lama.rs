@@ -1,23 +1,24 @@
-//! LAMA: the split that misses least, by dynamic programming over the classes' curves.
+//! LAMA: the partition with the fewest misses, by dynamic programming over the classes' miss-ratio curves.
 //!
 //! Source: X. Hu, X. Wang, Y. Li, L. Zhou, Y. Luo, C. Ding, S. Jiang, Z. Wang, "LAMA: Optimized Locality-aware Memory
 //! Allocation for Key-value Cache", ATC 2015.
 //!
 //! ```text
-//!   every M gets:  curves --> best_split --> gain past the threshold? --> the N pages of least risk
-//!                                                      '-- no: nothing
+//!   every M gets:  curves --> best_split --> gain above the threshold? --> the N pages with least risk
+//!                                                      '-- no: nothing moves
 //! ```
 //!
-//! Curves are of footprints over the last M gets, as published, or of stack distances that decay. A sample of the keys
-//! takes as many more gets as it needs. The risk of a page is its class's references a page, as in PSA (D. Carra, P.
-//! Michiardi, ICC 2014). The order of receivers is not published; here the one that gains most a page is first. The
-//! objective is misses or the time of gets, as published, or, ours, the cost of misses.
+//! As published, curves come from footprints over the last M gets; they can also come from decaying stack distances. If
+//! keys are sampled, M grows as far as the sample needs. The risk of a page is its class's references per page, as in
+//! PSA (D. Carra, P. Michiardi, ICC 2014). The order of receivers is not published; here the class that gains most per
+//! page is first. The objective is misses or the time of gets, as published, or the cost of misses, which is this
+//! project's.
 //!
-//! The published program takes O(classes * pages^2) time: minutes for 64 GB of 1 MiB pages. Here a cache of more than
-//! [`UNITS_MAX`] pages is divided by as many units of several pages, which takes a second at most.
+//! The published program takes O(classes * pages^2) time: minutes for 64 GB with pages of 1 MiB. Here a cache of more
+//! than [`UNITS_MAX`] pages is partitioned in that many units of several pages, which takes a second at most.
 //!
-//! Strength: it sees a cliff at any distance. Weaknesses: its time; a class whose keys have not been reused yet is
-//! worth nothing to it; what does not fit one round waits M gets.
+//! Strength: it sees cliffs at any distance. Weaknesses: its run time; it gives no pages to a class whose keys have not
+//! been reused yet; moves beyond one round wait M gets.
 //!
 //! Invariants: at most N moves a round; a class that holds items keeps a page; while the pool has pages nothing moves.
 
@@ -28,15 +29,15 @@ use crate::split::{Moves, Objective, best_split_in_units, cost, predict};
 use crate::{Plan, Snapshot, Trigger, Wants};
 use slabwise_base::Random;
 
-/// The most units that pages are divided by.
+/// The maximum number of units that pages are partitioned in.
 const UNITS_MAX: u64 = 4_096;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CurveSource {
-    /// [`footprint_curve`](crate::ClassProfile::footprint_curve): reuse times of the last M gets.
+    /// [`footprint_curve`](crate::ClassProfile::footprint_curve), from the reuse times of the last M gets.
     #[default]
     Footprint,
-    /// [`curve`](crate::ClassProfile::curve): stack distances.
+    /// [`curve`](crate::ClassProfile::curve), from stack distances.
     Distance,
 }
 
@@ -46,17 +47,17 @@ impl Choice for CurveSource {
 }
 
 options! {
-    /// As published: a round moves N pages at most, every M gets. The gain is in misses a get; where costs are the
-    /// objective, in mean costs of a miss a get.
+    /// As published: a round moves at most N pages, every M gets. The gain is in misses per get, or in mean miss costs
+    /// per get if the objective is cost.
     pub struct LamaOptions of Lama {
         moves_max: usize = 50, moves_max;
         period_gets: u64 = 1_000_000, events, "gets between two steps";
         gain_min: f64 = 0.001, gain_min;
-        objective: Objective = Objective::MissRatio, choice, "what is made least";
+        objective: Objective = Objective::MissRatio, choice, "what is minimized";
         curve: CurveSource = CurveSource::Footprint, choice,
-            "whether curves are of footprints, or of stack distances that fade";
+            "source of the curves: footprints or decaying stack distances";
         footprint_gets: u64 = 0, whole(0..=COUNT_MAX),
-            "gets that footprints are of, at least, and twice as many at most; 0: those from step to step";
+            "minimum number of gets that footprints cover (at most twice as many); 0: the gets between two steps";
     }
 }
 
@@ -93,11 +94,11 @@ impl Policy for Lama {
         if !snapshot.is_divided() || classes.is_empty() {
             return Plan::default();
         }
-        let present: Vec<u64> = classes.iter().map(|class| class.pages).collect();
-        let unit = present.iter().sum::<u64>().div_ceil(UNITS_MAX);
+        let current: Vec<u64> = classes.iter().map(|class| class.pages).collect();
+        let unit = current.iter().sum::<u64>().div_ceil(UNITS_MAX);
         let target = best_split_in_units(&classes, unit.max(1));
         let costs_all: f64 = classes.iter().map(|class| class.cost_max()).sum();
-        let gain = cost(&classes, &present) - cost(&classes, &target);
+        let gain = cost(&classes, &current) - cost(&classes, &target);
         if gain <= self.options.gain_min * costs_all {
             return Plan::default();
         }
@@ -105,12 +106,12 @@ impl Policy for Lama {
             classes: &classes,
             target: &target,
             moves_max: self.options.moves_max,
-            reason: "towards the split of fewest misses, least referenced pages first",
+            reason: "towards the partition with fewest misses, least referenced pages first",
         };
-        let risk = |place: usize, pages: u64| classes[place].curve.references() / pages as f64;
+        let risk = |index: usize, pages: u64| classes[index].curve.references() / pages as f64;
         Plan {
             moves: moves.of(snapshot, risk),
-            predicted: Some(predict(snapshot, &classes, &present, &target)),
+            predicted: Some(predict(snapshot, &classes, &current, &target)),
         }
     }
 }

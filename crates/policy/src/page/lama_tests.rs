@@ -1,4 +1,4 @@
-//! What it is known for, and where it is weak.
+//! The policy's strengths and its weakness.
 
 use super::{CurveSource, Lama, LamaOptions};
 use crate::policy::Policy;
@@ -17,20 +17,20 @@ fn step(snapshot: &Snapshot) -> Plan {
 }
 
 #[test]
-fn the_published_toy_three_pages_for_the_loop() {
-    // `a1b2c3a4b5c6...`, four pages of one chunk: first come, first served makes it 2 and 2, and no hit.
+fn solves_the_example_of_the_paper() {
+    // `a1b2c3a4b5c6...` on four pages of one chunk: first come, first served gives 2 and 2 pages, and no hit.
     let class_1 = of_keys((0..9).map(|at| at % 3));
     let class_2 = of_keys(0..9);
     let plan = step(&snapshot(1, vec![(2, class_1), (2, class_2)]));
     assert_eq!(pairs(&plan.moves), [(1, Some(0))]);
-    let predicted = plan.predicted.expect("LAMA foresees");
+    let predicted = plan.predicted.expect("LAMA predicts");
     assert_eq!(predicted.misses_before, 1_000.0);
     assert!((predicted.misses_after - 1_000.0 * 12.0 / 18.0).abs() < 1e-9, "6 hits of 18");
 }
 
 #[test]
-fn a_large_cache_is_divided_nearly_as_well_in_units() {
-    // Units of 16 pages.
+fn partitioning_a_large_cache_in_units_is_nearly_as_good() {
+    // Units have 16 pages.
     let classes = vec![(30_001, scan(1_000.0)), (35_534, cliff(40_000, 1_000.0)), (1, scan(9.0))];
     let options = LamaOptions { moves_max: usize::MAX, ..LamaOptions::default() };
     let plan = testing::step(&mut Lama { options, ..Lama::default() }, &snapshot(1, classes));
@@ -41,19 +41,19 @@ fn a_large_cache_is_divided_nearly_as_well_in_units() {
 }
 
 #[test]
-fn it_steps_every_m_gets_and_moves_n_pages_a_round() {
+fn steps_every_m_gets_and_moves_n_pages() {
     let options = LamaOptions { period_gets: 5, moves_max: 3, ..LamaOptions::default() };
     let mut lama = Lama { options, ..Lama::default() };
     assert_eq!(lama.trigger(), Trigger::EveryGets(5));
     let cache = snapshot(10, vec![(20, scan(1_000.0)), (10, cliff(200, 1_000.0))]);
     let plan = testing::step(&mut lama, &cache);
     assert_eq!(pairs(&plan.moves), [(0, Some(1)); 3]);
-    assert_eq!(plan.predicted.map(|it| it.misses_after), Some(500.0), "when all is done");
+    assert_eq!(plan.predicted.map(|it| it.misses_after), Some(500.0), "after all moves");
 }
 
 #[test]
-fn the_least_referenced_pages_go_first() {
-    // Both scans are to give what they can, the fewest references a page first.
+fn least_referenced_pages_move_first() {
+    // Both scans give all pages that they can, those with the fewest references per page first.
     let classes = vec![(10, scan(1_000.0)), (4, scan(320.0)), (2, cliff(14, 5_000.0))];
     let plan = step(&snapshot(1, classes));
     let victims: Vec<u8> = plan.moves.iter().map(|page_move| page_move.victim.0).collect();
@@ -61,14 +61,14 @@ fn the_least_referenced_pages_go_first() {
 }
 
 #[test]
-fn below_the_threshold_nothing_moves() {
+fn nothing_moves_below_the_threshold() {
     let cache = |gain| snapshot(1, vec![(5, scan(10_000.0 - gain)), (5, cliff(6, gain))]);
     assert_eq!(step(&cache(10.0)), Plan::default());
     assert_eq!(pairs(&step(&cache(11.0)).moves), [(0, Some(1))]);
 }
 
 #[test]
-fn request_time_weighs_misses_by_what_they_take() {
+fn request_time_weighs_misses_by_their_duration() {
     let mut cache = snapshot(1, vec![(5, cliff(9, 1_000.0)), (5, cliff(9, 900.0))]);
     for (profile, miss_time_us) in cache.profiles.iter_mut().zip([300.0, 700.0]) {
         (profile.hit_time_us, profile.miss_time_us) = (200.0, miss_time_us);
@@ -82,7 +82,7 @@ fn request_time_weighs_misses_by_what_they_take() {
 }
 
 #[test]
-fn it_goes_by_footprints_unless_told_otherwise() {
+fn uses_footprints_by_default() {
     let mut cache = snapshot(1, vec![(5, cliff(9, 1_000.0)), (5, cliff(9, 900.0))]);
     // By its footprints, the second class gains more.
     cache.profiles[1].footprint_curve = cliff(9, 2_000.0);
@@ -100,7 +100,7 @@ fn it_goes_by_footprints_unless_told_otherwise() {
 }
 
 #[test]
-fn while_the_pool_has_pages_or_without_curves_nothing_moves() {
+fn nothing_moves_without_curves_or_while_the_pool_has_pages() {
     let cache = snapshot(1, vec![(2, scan(10.0)), (2, cliff(3, 10.0))]);
     assert_ne!(step(&cache), Plan::default());
     assert_eq!(step(&Snapshot { pages_free: 1, ..cache.clone() }), Plan::default());
@@ -109,8 +109,8 @@ fn while_the_pool_has_pages_or_without_curves_nothing_moves() {
 }
 
 #[test]
-fn its_weakness_a_class_whose_keys_have_not_come_twice_loses_its_pages() {
-    // The second class has seen its keys once, and will see them again in a moment.
+fn weakness_a_class_without_reuse_so_far_loses_its_pages() {
+    // The keys of the second class have been seen once and are about to be reused.
     let plan = step(&snapshot(10, vec![(10, zipf(1_000, 5_000.0, 100)), (10, scan(500.0))]));
     assert_eq!(pairs(&plan.moves), [(1, Some(0)); 9]);
 }

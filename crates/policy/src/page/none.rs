@@ -1,14 +1,13 @@
-//! No policy: first come, first served, and pages never move.
+//! No policy: pages never move (first come, first served).
 //!
-//! The control of every comparison: a workload that changes its sizes finds all pages where the old
-//! sizes left them (calcification).
+//! It is the control of every comparison. If item sizes change, all pages stay with the classes of the old sizes
+//! (calcification).
 
 use crate::options::Adjustable;
 use crate::policy::Policy;
 use crate::{Plan, Snapshot, Trigger};
 use slabwise_base::Random;
 
-/// The policy; it remembers nothing.
 #[derive(Clone, Debug)]
 pub struct NoMoves;
 
@@ -30,7 +29,7 @@ mod tests {
     use slabwise_base::{ClassId, Random};
 
     #[test]
-    fn nothing_moves_however_great_the_need() {
+    fn never_moves_a_page() {
         let class = |index, pages, evicted, tail_age_ticks| ClassSnapshot {
             pages,
             evicted,

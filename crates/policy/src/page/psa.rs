@@ -1,14 +1,15 @@
 //! Periodic Slab Allocation (D. Carra and P. Michiardi, "Memory Partitioning in Memcached: An Experimental Performance
 //! Analysis", ICC 2014).
 //!
-//! Every M misses one page moves: to the class that missed most since the last step, from the one with the least *risk*
-//! among the others: the fewest requests a page since then. Misses are those of the class's
-//! [profile](crate::ClassProfile), or without one its stores: in a look-aside cache as many.
+//! Every M misses one page moves: to the class that missed most since the last step, from the class with the least
+//! *risk* among the others, that is, the fewest requests per page since then. Misses are those of the class's
+//! [profile](crate::ClassProfile), or without a profile its stores, whose number is about the same in a look-aside
+//! cache.
 //!
 //! Weaknesses: a class whose keys are used once misses most and receives page after page, and none of them saves a
-//! miss; [`cost_partition`](super::cost_partition) is its authors' answer. It never comes to rest.
+//! miss; [`cost_partition`](super::cost_partition) is the authors' answer. Pages never stop moving.
 //!
-//! Invariants: at most one move a step, however late the step is; a class keeps one page.
+//! Invariants: at most one move a step, even if the step is late; a class keeps one page.
 
 use crate::history::changes::{Changes, Counts};
 use crate::options::options;
@@ -17,8 +18,8 @@ use crate::{ClassSnapshot, PageMove, Plan, Snapshot, Trigger, Wants};
 use slabwise_base::Random;
 
 options! {
-    /// M is free in the publication. Ours is about the items of a mebibyte: what a page's move may cost in misses is
-    /// less than what brought it about.
+    /// The paper leaves M open. The default is about the number of items on a page of 1 MiB, so that a move costs
+    /// fewer misses than triggered it.
     pub struct PsaOptions of Psa {
         misses: u64 = 10_000, events, "gets that miss between two steps";
     }
@@ -39,24 +40,24 @@ impl Policy for Psa {
         Wants::AnyProfiles
     }
 
-    /// One page from the class with the fewest requests a page to the one with most misses.
+    /// Moves one page from the class with the fewest requests per page to the one with most misses.
     fn step(&mut self, snapshot: &Snapshot, _random: &mut Random) -> Plan {
         let changes = self.changes.since_last(snapshot);
         least_risk_to_most_misses(
             snapshot,
             &changes,
-            |place| changes[place].misses(),
-            |place| requests_a_page(&snapshot.classes[place], &changes[place]),
-            "fewest requests a page, to the one with most misses",
+            |index| changes[index].misses(),
+            |index| requests_per_page(&snapshot.classes[index], &changes[index]),
+            "from the fewest requests per page to the most misses",
         )
         .into_iter()
         .collect()
     }
 }
 
-/// The step of both policies by Carra and Michiardi: a page to the class of most `misses`, if there are any, from the
-/// one of least `risk` among the others that own two pages or more; of equals, the one with the fewest requests
-/// a page gives. Both are asked with a class's place in the snapshot.
+/// The step of both policies by Carra and Michiardi: moves a page to the class with most `misses`, if there are any,
+/// from the class with least `risk` among the others that own two pages or more; of equals, the one with the fewest
+/// requests per page gives. Both functions receive a class's index in the snapshot.
 pub(crate) fn least_risk_to_most_misses(
     snapshot: &Snapshot,
     changes: &[Counts],
@@ -69,19 +70,19 @@ pub(crate) fn least_risk_to_most_misses(
     }
     let classes = &snapshot.classes;
     let (receiver, most) = (0..classes.len())
-        .map(|place| (place, misses(place)))
+        .map(|index| (index, misses(index)))
         .max_by(|a, b| a.1.total_cmp(&b.1))?;
     if most == 0.0 {
         return None;
     }
     let (victim, _) = (0..classes.len())
-        .filter(|&place| place != receiver && classes[place].pages > 1)
-        .map(|place| (place, [risk(place), requests_a_page(&classes[place], &changes[place])]))
+        .filter(|&index| index != receiver && classes[index].pages > 1)
+        .map(|index| (index, [risk(index), requests_per_page(&classes[index], &changes[index])]))
         .min_by(|(_, a), (_, b)| a[0].total_cmp(&b[0]).then(a[1].total_cmp(&b[1])))?;
     Some(PageMove::between(snapshot, victim, receiver, reason))
 }
 
-fn requests_a_page(class: &ClassSnapshot, change: &Counts) -> f64 {
+fn requests_per_page(class: &ClassSnapshot, change: &Counts) -> f64 {
     change.gets() / class.pages as f64
 }
 
@@ -93,7 +94,7 @@ mod tests {
     use crate::{ClassProfile, ClassSnapshot, Snapshot, Trigger};
     use slabwise_base::ClassId;
 
-    /// The pages and what happens to a class between two steps.
+    /// A class's pages and its events between two steps.
     #[derive(Clone, Copy)]
     struct Class {
         pages: u64,
@@ -101,7 +102,7 @@ mod tests {
         sets: u64,
     }
 
-    /// One step's move after `classes` have been through what they tell.
+    /// The move of one step after the events of `classes`.
     fn step(classes: &[Class], misses: Option<&[f64]>) -> Option<(u8, u8)> {
         let snapshot = |times: u64| {
             let class = |(index, class): (usize, &Class)| ClassSnapshot {
@@ -123,9 +124,9 @@ mod tests {
             }
         };
         let mut psa = Psa::default();
-        assert!(testing::step(&mut psa, &snapshot(3)).moves.is_empty(), "nothing is new");
+        assert!(testing::step(&mut psa, &snapshot(3)).moves.is_empty(), "no new events");
         let moves = testing::step(&mut psa, &snapshot(4)).moves;
-        assert!(moves.len() <= 1, "law: one page a step");
+        assert!(moves.len() <= 1, "invariant: one page a step");
         moves.first().map(|m| (m.victim.0, m.receiver.expect("never to the pool").0))
     }
 
@@ -134,33 +135,33 @@ mod tests {
     const MISSING: Class = Class { pages: 2, hits: 10, sets: 500 };
 
     #[test]
-    fn a_page_goes_from_the_fewest_requests_a_page_to_the_most_misses() {
+    fn moves_from_the_fewest_requests_per_page_to_the_most_misses() {
         assert_eq!(step(&[BUSY, IDLE, MISSING], None), Some((1, 2)));
         let small_but_idle = Class { pages: 1, hits: 0, sets: 0 };
         assert_eq!(step(&[BUSY, small_but_idle, MISSING], None), Some((0, 2)), "one page stays");
-        assert_eq!(step(&[MISSING], None), None, "there is nobody else");
+        assert_eq!(step(&[MISSING], None), None, "there is no other class");
         let quiet = Class { sets: 0, ..BUSY };
-        assert_eq!(step(&[quiet, IDLE], None), None, "nobody missed");
+        assert_eq!(step(&[quiet, IDLE], None), None, "there were no misses");
     }
 
     #[test]
-    fn where_a_profile_tells_misses_stores_do_not() {
+    fn misses_of_a_profile_replace_stores() {
         assert_eq!(step(&[BUSY, IDLE, MISSING], Some(&[600.0, 0.0, 0.0])), Some((1, 0)));
     }
 
     #[test]
-    fn its_weakness_keys_asked_for_once_take_all_pages_but_one_each() {
+    fn weakness_keys_used_once_take_all_pages_but_one() {
         let mut classes = [BUSY, Class { pages: 10, hits: 0, sets: 2_000 }];
         while let Some((victim, receiver)) = step(&classes, None) {
             assert_eq!((victim, receiver), (0, 1));
             classes[0].pages -= 1;
             classes[1].pages += 1;
         }
-        assert_eq!(classes[0].pages, 1, "every request of class 0 was a hit");
+        assert_eq!(classes[0].pages, 1, "although every request of class 0 was a hit");
     }
 
     #[test]
-    fn it_is_stepped_by_misses_and_rests_while_the_pool_has_pages() {
+    fn steps_by_misses_and_moves_nothing_while_the_pool_has_pages() {
         let mut psa = Psa { options: PsaOptions { misses: 7 }, ..Psa::default() };
         assert_eq!(psa.trigger(), Trigger::EveryMisses(7));
         let class = |index, sets| ClassSnapshot {

@@ -1,29 +1,29 @@
 //! Facebook's page policy (R. Nishtala et al., "Scaling Memcache at Facebook", NSDI 2013, section 3.1.2 on adaptive
-//! slab allocation), made for small pages and short steps.
+//! slab allocation), adapted to small pages and short steps.
 //!
-//! If the oldest items of all classes are equally old, the classes together are one LRU. So memory goes to a class that
-//! evicts items much younger than the others' oldest:
+//! If the oldest items of all classes have the same age, the classes together behave like one LRU. So memory goes to a
+//! class that evicts items much younger than the oldest items of the others:
 //!
 //! ```text
 //!   tail age   class 0  ##############################     gives: oldest tail
 //!              class 1  ################
-//!              mean of those that could give - - - - - - - - - - -
+//!              mean of the possible victims  - - - - - - - - - - -
 //!              class 2  #####  evicting                    needs: 20 % below the mean
 //! ```
 //!
-//! A class *needs* a page if since the last step it evicted or was refused memory, has less than a page of free chunks,
-//! and its tail is at least `gap_percent` younger than the mean of the others that could give. It receives a page from
-//! the oldest of these, if that one is as much older, too. Free pages' worth of chunks go first, to those in need or to
-//! the pool.
+//! A class *needs* a page if it evicted or was refused memory since the last step, has less than a page of free
+//! chunks, and its tail is at least `gap_percent` younger than the mean of the other classes that can give. It receives
+//! a page from the oldest of these, if that one is older by the same margin. Whole pages of free chunks move first, to
+//! a class in need or to the pool.
 //!
-//! A steady workload comes to rest: a receiver uses up what it received before it needs again; within a step, ages are
-//! projected from the pages already promised; and for `hold_ticks` after a class has given it does not receive, nor the
-//! other way round.
+//! Moves stop under a steady workload, for three reasons: a receiver uses up its new page before it needs another;
+//! within a step, ages are projected from the moves already planned; and for `hold_ticks` after a class has given a
+//! page it does not receive one, and vice versa.
 //!
-//! [`Worth`] says what is compared. A hit is worth the same whatever the item's size. If the chance of another hit
-//! falls as one over the time since the last, a byte at the tail earns one over age times chunk size, and `space_time`
-//! balances that product: large items must be younger to stay. It is to `tail_age` what GreedyDual-Size (Cao and Irani,
-//! USITS 1997) is to LRU.
+//! [`Worth`] says which ages are compared. With [`Worth::Age`] a hit is worth the same for every item size. With
+//! [`Worth::SpaceTime`] (the policy `space_time`), age times chunk size is balanced: if the probability of another hit
+//! falls in proportion to the time since the last one, a byte at the tail earns one over that product. Large items
+//! must then be younger to stay. It is to `tail_age` what GreedyDual-Size (Cao and Irani, USITS 1997) is to LRU.
 //!
 //! Invariants: at most `moves_max` moves a step; a class keeps one page unless it is empty.
 
@@ -33,25 +33,26 @@ use crate::policy::Policy;
 use crate::{ClassSnapshot, PageMove, Plan, Snapshot, Trigger};
 use slabwise_base::{ClassId, Random, Ticks};
 
-/// More pages than any cache has.
+/// An upper limit that no cache reaches.
 const PAGES_MAX: u64 = 1 << 31;
 
 options! {
-    /// A step every 62 ms, up to 8 pages each, and the paper's gap of 20 %.
+    /// A step every 62 ms with up to 8 pages, and the paper's gap of 20 %.
     pub struct TailAgeOptions of TailAge {
         period_ticks: u32 = 4, period_ticks;
         moves_max: usize = 8, moves_max;
-        gap_percent: u32 = 20, whole(0..=100), "how much below the others' mean a class in need is";
+        gap_percent: u32 = 20, whole(0..=100),
+            "a class needs a page if its tail age is this many percent below the mean";
         hold_ticks: u32 = Ticks::PER_SECOND, whole(0..=TICKS_MAX),
-            "ticks (1/64 s) for which a class that gave does not receive, and the other way round";
+            "ticks (1/64 s) during which a class that gave a page does not receive one, and vice versa";
         spare_pages: u64 = 1, whole(0..=PAGES_MAX),
-            "pages' worth of free chunks that a class in use keeps";
+            "pages of free chunks that a class in use keeps";
     }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Worth {
-    /// The age of the tail, as published.
+    /// The age of the tail, as in the paper.
     #[default]
     Age,
     /// The age of the tail times the bytes of a chunk.
@@ -62,7 +63,7 @@ pub enum Worth {
 pub struct TailAge {
     options: TailAgeOptions,
     worth: Worth,
-    /// By class; empty before the first step.
+    /// Empty before the first step.
     memory: PerClass<Memory>,
 }
 
@@ -71,27 +72,26 @@ struct Memory {
     pressed: u64,
     gave_at: Option<Ticks>,
     received_at: Option<Ticks>,
-    /// When it last evicted, was refused memory or received: since then it may hold spare chunks.
+    /// When it last evicted, was refused memory or received a page; free chunks may be left from then.
     busy_at: Ticks,
 }
 
-/// What a step may do with a class, beside what its state permits, and how it counts.
+/// The permissions and weight that a caller sets for a class in one step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Leave {
     pub receive: bool,
     pub spare: bool,
-    /// What a miss of it costs beside others: a tail may be as many times older.
+    /// The miss cost relative to the other classes: the tail may be this many times older.
     pub miss_cost: f64,
 }
 
-/// A class in the course of one step, with what the step has promised so far taken into account.
+/// A class during one step, updated with each planned move.
 #[derive(Clone, Copy, Debug)]
 struct Outlook {
     class: ClassSnapshot,
-    /// The age of the tail in ticks, times the bytes of a chunk where [`Worth::SpaceTime`] is balanced, by what a
-    /// miss costs.
+    /// The tail age in ticks (times the chunk size for [`Worth::SpaceTime`]) over the miss cost.
     weighed_age: f64,
-    /// It evicted or was refused memory since the last step.
+    /// True if the class evicted or was refused memory since the last step.
     pressed: bool,
     may_give: bool,
     may_receive: bool,
@@ -103,7 +103,6 @@ impl Policy for TailAge {
         Trigger::EveryTicks(self.options.period_ticks)
     }
 
-    /// One step: plans as many moves as need and budget call for.
     fn step(&mut self, snapshot: &Snapshot, _random: &mut Random) -> Plan {
         let leave = Leave { receive: true, spare: true, miss_cost: 1.0 };
         self.step_with_leave(snapshot, self.worth, |_| leave)
@@ -115,23 +114,23 @@ impl TailAge {
         TailAge { worth, ..TailAge::default() }
     }
 
-    /// One step for a policy that decides on some classes by other means; `leave` says what this step may do with
-    /// the class at a place in the snapshot.
+    /// A step for a policy that decides about some classes itself; `leave` returns the permissions of the class at an
+    /// index of the snapshot.
     pub(crate) fn step_with_leave(
         &mut self,
         snapshot: &Snapshot,
         worth: Worth,
         leave: impl Fn(usize) -> Leave,
     ) -> Plan {
-        let mut outlooks = self.look(snapshot, worth);
-        for (place, outlook) in outlooks.iter_mut().enumerate() {
-            let leave = leave(place);
+        let mut outlooks = self.compare(snapshot, worth);
+        for (index, outlook) in outlooks.iter_mut().enumerate() {
+            let leave = leave(index);
             outlook.may_receive &= leave.receive;
             outlook.quiet &= leave.spare;
             outlook.weighed_age /= leave.miss_cost;
         }
         let mut plan = Plan::default();
-        // While the pool has pages, a class in need takes one there without our help.
+        // While the pool has pages, a class in need takes one from there.
         if !snapshot.is_divided() {
             return plan;
         }
@@ -143,8 +142,8 @@ impl TailAge {
         plan
     }
 
-    /// Compares the snapshot with what is remembered, and remembers it.
-    fn look(&mut self, snapshot: &Snapshot, worth: Worth) -> Vec<Outlook> {
+    /// Compares the snapshot with the previous one and remembers it.
+    fn compare(&mut self, snapshot: &Snapshot, worth: Worth) -> Vec<Outlook> {
         let now = snapshot.now;
         self.memory.follow(snapshot, |class| Memory {
             pressed: class.pressed(),
@@ -181,12 +180,12 @@ impl TailAge {
     fn next_move(&self, outlooks: &[Outlook]) -> Option<PageMove> {
         let receiver = self.neediest(outlooks);
         if let Some(victim) = outlooks.iter().find(|outlook| outlook.has_spare(&self.options)) {
-            // Not back to the class that cannot use what it has.
+            // A class that cannot use its free chunks does not receive them back.
             let receiver = receiver.filter(|receiver| receiver.class.class != victim.class.class);
             return Some(PageMove {
                 victim: victim.class.class,
                 receiver: receiver.map(|receiver| receiver.class.class),
-                reason: "a whole page's worth of chunks is free",
+                reason: "a page's worth of chunks is free",
             });
         }
         let receiver = receiver?;
@@ -194,11 +193,11 @@ impl TailAge {
         Some(PageMove {
             victim: victim.class.class,
             receiver: Some(receiver.class.class),
-            reason: "the oldest tail to one that evicts much younger items",
+            reason: "from the oldest tail to a class that evicts much younger items",
         })
     }
 
-    /// Among the classes in need, the one with the youngest tail.
+    /// The class in need with the youngest tail.
     fn neediest<'o>(&self, outlooks: &'o [Outlook]) -> Option<&'o Outlook> {
         let needs = |outlook: &&Outlook| {
             let mean = mean_weighed_age_but(outlooks, outlook);
@@ -211,7 +210,7 @@ impl TailAge {
         outlooks.iter().filter(needs).min_by(|a, b| a.weighed_age.total_cmp(&b.weighed_age))
     }
 
-    /// The class that can give, is not `receiver`, and has the oldest tail, if that is far older.
+    /// The class other than `receiver` with the oldest tail that can give, if its tail is much older.
     fn oldest_but<'o>(&self, outlooks: &'o [Outlook], receiver: &Outlook) -> Option<&'o Outlook> {
         outlooks
             .iter()
@@ -224,12 +223,12 @@ impl TailAge {
         weighed_age < than * f64::from(100 - self.options.gap_percent.min(100)) / 100.0
     }
 
-    /// Takes a planned move into account: for the rest of the step, and for the time of hold.
+    /// Updates the outlooks and the memory with a planned move.
     fn promise(&mut self, outlooks: &mut [Outlook], page_move: PageMove, now: Ticks) {
         let victim = outlook_of(outlooks, page_move.victim);
         let chunks = victim.class.chunks_per_page as u64;
         if victim.class.free_chunks < chunks {
-            // Its coldest items go: in an LRU that turns over steadily, age is as the room.
+            // Its coldest items are dropped. In an LRU with steady turnover, age is proportional to size.
             victim.weighed_age *= (victim.class.pages - 1) as f64 / victim.class.pages as f64;
         }
         victim.class.free_chunks = victim.class.free_chunks.saturating_sub(chunks);
@@ -257,8 +256,8 @@ fn outlook_of(outlooks: &mut [Outlook], class: ClassId) -> &mut Outlook {
 
 /// The mean weighed age, by pages, of the classes other than `but` that can give; `None` if there are none.
 ///
-/// Classes that cannot give are left out: however old the single page of a forgotten class, it makes
-/// no room, and would only make all others seem in need.
+/// A class that cannot give is left out: the very old tail of an unused class with a single page would otherwise make
+/// all other classes seem in need.
 fn mean_weighed_age_but(outlooks: &[Outlook], but: &Outlook) -> Option<f64> {
     let others = || {
         let other = |outlook: &&Outlook| outlook.class.class != but.class.class;
@@ -270,12 +269,12 @@ fn mean_weighed_age_but(outlooks: &[Outlook], but: &Outlook) -> Option<f64> {
 }
 
 impl Outlook {
-    /// Whether a page may be taken although its items must make room.
+    /// True if a page may be taken even if its items must be evicted.
     fn can_give(&self) -> bool {
         self.may_give && self.class.pages > 1
     }
 
-    /// Whether a page may be taken without any item's loss, and is not missed.
+    /// True if a page may be taken without dropping items and without being missed.
     fn has_spare(&self, options: &TailAgeOptions) -> bool {
         let empty = self.class.used_chunks == 0;
         let (pages_kept, spare_pages) = if empty { (0, 0) } else { (1, options.spare_pages) };

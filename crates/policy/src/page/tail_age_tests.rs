@@ -1,4 +1,4 @@
-//! Scenarios of one step, and a little cache of LRU classes on which the policy must balance ages.
+//! Scenarios of a single step, and a small cache of LRU classes whose ages the policy must balance.
 
 use super::{TailAge, TailAgeOptions, Worth};
 use crate::testing;
@@ -17,8 +17,8 @@ fn class(index: u8, pages: u64, age_ticks: u32) -> ClassSnapshot {
     }
 }
 
-/// Steps the policy once to let it see the counts, then again with evictions in the named classes,
-/// long after the first so that no hold is left.
+/// Steps the policy once to record the counts, then again with evictions in the given classes, long enough after the
+/// first step that no class is held.
 fn second_step(classes: &[ClassSnapshot], evicting: &[usize]) -> Vec<PageMove> {
     second_step_of(TailAge::default(), classes, evicting)
 }
@@ -43,14 +43,14 @@ fn pairs(moves: &[PageMove]) -> Vec<(u8, Option<u8>)> {
 }
 
 #[test]
-fn the_youngest_evicting_class_takes_from_the_oldest_within_the_budget() {
+fn the_youngest_evicting_class_receives_from_the_oldest_tail() {
     let classes = [class(0, 100, 6_400), class(1, 100, 3_000), class(2, 10, 100)];
     let moves = second_step(&classes, &[1, 2]);
     assert_eq!(pairs(&moves), vec![(0, Some(2)); TailAgeOptions::default().moves_max]);
 }
 
 #[test]
-fn space_time_lets_small_items_grow_older() {
+fn space_time_keeps_small_items_longer() {
     let small = class(0, 100, 3_000);
     let large = ClassSnapshot { chunk_size_bytes: 960, ..class(1, 100, 1_000) };
     let step = |worth| {
@@ -58,38 +58,46 @@ fn space_time_lets_small_items_grow_older() {
         pairs(&second_step_of(policy, &[small, large], &[0, 1]))
     };
     let moves_max = TailAgeOptions::default().moves_max;
-    assert_eq!(step(Worth::Age), vec![(0, Some(1)); moves_max], "age alone favours the large");
-    assert_eq!(step(Worth::SpaceTime), vec![(1, Some(0)); moves_max], "a tenth of the items");
+    assert_eq!(step(Worth::Age), vec![(0, Some(1)); moves_max], "age alone favours large items");
+    assert_eq!(
+        step(Worth::SpaceTime),
+        vec![(1, Some(0)); moves_max],
+        "a page of large items holds a tenth of the items"
+    );
 }
 
 #[test]
-fn within_twenty_percent_or_without_evictions_nothing_moves() {
+fn nothing_moves_within_the_gap_or_without_evictions() {
     assert_eq!(second_step(&[class(0, 10, 1_000), class(1, 10, 801)], &[0, 1]), []);
     assert_eq!(second_step(&[class(0, 10, 1_000), class(1, 10, 10)], &[0]), []);
     assert_eq!(second_step(&[class(0, 10, 1_000), class(1, 10, 10)], &[]), []);
     assert_ne!(second_step(&[class(0, 10, 1_000), class(1, 10, 790)], &[1]), []);
     let unused = ClassSnapshot { free_chunks: CHUNKS_PER_PAGE, ..class(1, 10, 10) };
-    assert_eq!(second_step(&[class(0, 10, 1_000), unused], &[1]), [], "it has not used up a page");
+    assert_eq!(
+        second_step(&[class(0, 10, 1_000), unused], &[1]),
+        [],
+        "it still has a page of free chunks"
+    );
 }
 
 #[test]
-fn a_step_stops_where_the_projected_ages_meet() {
+fn a_step_stops_when_projected_ages_are_equal() {
     // 4 and 2 pages of ages 400 and 200: after one move, 300 and 300.
     let moves = second_step(&[class(0, 4, 400), class(1, 2, 200)], &[1]);
     assert_eq!(pairs(&moves), [(0, Some(1))]);
 }
 
 #[test]
-fn the_last_page_of_a_class_in_use_stays() {
+fn a_class_in_use_keeps_its_last_page() {
     assert_eq!(second_step(&[class(0, 1, 10_000), class(1, 10, 10)], &[1]), []);
     let forgotten = [class(0, 1, 100_000), class(1, 10, 900), class(2, 10, 1_000)];
-    assert_eq!(second_step(&forgotten, &[1, 2]), [], "an old single page makes nobody needy");
+    assert_eq!(second_step(&forgotten, &[1, 2]), [], "an old single page puts no class in need");
     let empty = ClassSnapshot { used_chunks: 0, free_chunks: CHUNKS_PER_PAGE, ..class(0, 1, 0) };
     assert_eq!(pairs(&second_step(&[empty, class(1, 10, 10)], &[])), [(0, None)]);
 }
 
 #[test]
-fn free_chunks_go_first_to_the_needy_else_to_the_pool_and_a_page_of_them_is_kept() {
+fn free_pages_go_to_a_class_in_need_or_to_the_pool() {
     let spare = ClassSnapshot {
         used_chunks: 7 * CHUNKS_PER_PAGE,
         free_chunks: 3 * CHUNKS_PER_PAGE,
@@ -103,7 +111,7 @@ fn free_chunks_go_first_to_the_needy_else_to_the_pool_and_a_page_of_them_is_kept
 }
 
 #[test]
-fn a_class_refused_memory_without_a_page_of_its_own_gets_one() {
+fn a_class_without_pages_that_is_refused_memory_receives_one() {
     let mut policy = TailAge::default();
     let mut snapshot = Snapshot {
         memory_full: true,
@@ -120,7 +128,7 @@ fn a_class_refused_memory_without_a_page_of_its_own_gets_one() {
 }
 
 #[test]
-fn while_the_pool_has_pages_nothing_moves() {
+fn nothing_moves_while_the_pool_has_pages() {
     let mut policy = TailAge::default();
     let mut snapshot = Snapshot {
         memory_full: true,
@@ -138,12 +146,12 @@ fn while_the_pool_has_pages_nothing_moves() {
 struct Lru {
     pages: u64,
     by_use: BTreeMap<u64, u64>,
-    /// Last use (a serial number) and its tick, by key.
+    /// Last use (a serial number) and its tick, for each key.
     items: HashMap<u64, (u64, u32)>,
     evicted: u64,
 }
 
-/// Classes with one pool, requests, and moves done at once.
+/// Classes with a common pool, gets and sets, and page moves that are carried out at once.
 struct Cache {
     classes: Vec<Lru>,
     pages_free: u64,
@@ -196,7 +204,7 @@ impl Cache {
 
     fn carry_out(&mut self, page_move: PageMove) {
         let victim = &mut self.classes[page_move.victim.index()];
-        assert!(victim.pages > 1 || victim.items.is_empty(), "law: one page stays");
+        assert!(victim.pages > 1 || victim.items.is_empty(), "invariant: one page stays");
         victim.pages -= 1;
         while victim.items.len() as u64 > victim.pages * CHUNKS_PER_PAGE {
             victim.drop_oldest();
@@ -207,8 +215,8 @@ impl Cache {
         }
     }
 
-    /// Runs `ticks` with `rates[i]` requests a tick to class i, uniform over `keys[i]` keys; returns
-    /// the moves made.
+    /// Runs `ticks` with `rates[i]` requests a tick to class i, uniform over `keys[i]` keys; returns the number of
+    /// moves.
     fn run(
         &mut self,
         policy: &mut TailAge,
@@ -244,7 +252,7 @@ impl Lru {
         self.evicted += 1;
     }
 
-    /// With no page at all the item just inserted is the one to go.
+    /// Drops the oldest item; in a class without pages, the item just inserted.
     fn drop_oldest(&mut self) {
         match self.by_use.pop_first() {
             Some((_, key)) => drop(self.items.remove(&key)),
@@ -258,22 +266,22 @@ impl Lru {
     }
 }
 
-/// The greatest age over the least.
+/// The ratio of the greatest age to the least.
 fn spread(ages: &[u32]) -> f64 {
     let (least, most) = (ages.iter().min(), ages.iter().max());
     f64::from(*most.unwrap_or(&0)) / f64::from(*least.unwrap_or(&0)).max(1.0)
 }
 
 #[test]
-fn after_a_shift_of_the_workload_ages_become_equal_and_pages_come_to_rest() {
+fn ages_become_equal_after_a_shift_and_moves_stop() {
     for seed in 1..=2 {
         let mut random = Random::new(seed);
         let mut policy = TailAge::default();
         let mut cache = Cache::new(2, 64);
         let keys = [5_000, 5_000];
-        // All memory to class 0 first; then both, then the other way round.
+        // First all memory goes to class 0; then both classes get requests, with different rates.
         cache.run(&mut policy, 1_000, &[8, 0], &keys, &mut random);
-        assert_eq!(cache.classes[0].pages, 64, "seed {seed}: class 0 has it all");
+        assert_eq!(cache.classes[0].pages, 64, "seed {seed}: class 0 has all pages");
         for rates in [[4, 4], [2, 8], [9, 1]] {
             cache.run(&mut policy, 4_000, &rates, &keys, &mut random);
             let ages = cache.ages();
@@ -285,7 +293,7 @@ fn after_a_shift_of_the_workload_ages_become_equal_and_pages_come_to_rest() {
 }
 
 #[test]
-fn a_class_that_falls_silent_gives_all_but_its_last_page() {
+fn an_unused_class_gives_all_but_its_last_page() {
     let mut random = Random::new(9);
     let mut policy = TailAge::default();
     let mut cache = Cache::new(3, 60);

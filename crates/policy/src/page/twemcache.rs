@@ -3,25 +3,25 @@
 //!
 //! ```text
 //!   store, no free chunk in class 2
-//!        random:  a page of all pages, each as likely       [0][0][0][1][1][2]
-//!        lra:     the page accessed longest ago                       ^
-//!                 its items go, and the page with them, to class 2
+//!        random:  any page, all equally likely              [0][0][0][1][1][2]
+//!        lra:     the least recently accessed page                    ^
+//!                 its items are dropped and the page moves to class 2
 //! ```
 //!
-//! Weaknesses: neither considers what a page's items are worth; the last page of a class is taken like any other; there
-//! is no rest while a class evicts. A scan takes nearly all pages.
+//! Weaknesses: neither considers the value of a page's items; both take the last page of a class like any other; pages
+//! keep moving as long as a class evicts. A scan takes nearly all pages.
 //!
-//! Differences here: the engine evicts an item where Twemcache takes a page, so a page is planned for each page's worth
-//! of such stores, and arrives behind them; a page of the class's own stays. The engine keeps no order of pages, so
-//! *lra* (least recently accessed) estimates it: with `a` accesses to `p` pages, a page of a class is accessed `a/p`
-//! times, and the class where that is least gives; among equals, the one with the oldest tail. Accesses decay by half
-//! over [`TwemcacheOptions::half_life`].
+//! Differences here: where Twemcache takes a page, the engine evicts an item. So one page is planned for each page's
+//! worth of such stores and arrives after them; if the page drawn is the receiver's own, nothing moves. The engine
+//! keeps no order of pages, so *lra* (least recently accessed) estimates it: with `a` accesses to `p` pages, a page of
+//! a class is accessed `a/p` times. The class with the lowest value gives; among equals, the one with the oldest tail.
+//! Accesses decay by half over [`TwemcacheOptions::half_life`].
 //!
-//! Invariants: a plan takes pages of the snapshot, so none twice; where more are needed than a step may take, each is
-//! as likely to be given, and the rest is forgotten.
+//! Invariants: a plan takes no page twice; if more pages are needed than a step may move, each is equally likely to be
+//! granted and the others are dropped.
 
 use super::draw::draw;
-use crate::history::changes::{Changes, Counts, pages_asked};
+use crate::history::changes::{Changes, Counts, pages_needed};
 use crate::history::per_class::PerClass;
 use crate::options::{Adjustable, PolicyOption, options};
 use crate::policy::Policy;
@@ -30,18 +30,18 @@ use slabwise_base::Random;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pick {
-    /// Any, each as likely: Twemcache's default.
+    /// Any page, all equally likely: Twemcache's default.
     #[default]
     Random,
     LeastRecentlyAccessed,
 }
 
 options! {
-    /// A step at every store without a free chunk, as Twemcache. The other limits are ours.
+    /// A step at every store without a free chunk, as in Twemcache. The other limits are this project's.
     pub struct TwemcacheOptions {
         evictions: u64 = 1, events, "allocations without a free chunk between two steps";
         half_life: u64 = 100_000, events,
-            "accesses after which one counts half in the order of pages";
+            "accesses after which an access counts half when classes are ranked";
         moves_max: usize = 32, moves_max;
     }
 }
@@ -51,14 +51,14 @@ pub struct Twemcache {
     options: TwemcacheOptions,
     pick: Pick,
     changes: Changes,
-    /// Faded accesses of each class.
+    /// Decaying access counts.
     accesses: PerClass<f64>,
 }
 
 impl Adjustable for Twemcache {
     fn options(&mut self) -> Vec<PolicyOption<'_>> {
         let mut rows = self.options.rows();
-        // Random pages are in no order.
+        // Random pages need no ranking.
         rows.retain(|row| self.pick != Pick::Random || row.info.name != "half_life");
         rows
     }
@@ -69,18 +69,18 @@ impl Policy for Twemcache {
         Trigger::EveryEvictions(self.options.evictions)
     }
 
-    /// A page from any class for each page's worth of stores that found no free chunk, these in any order.
+    /// Plans a page from any class for each page's worth of stores that found no free chunk, in random order.
     fn step(&mut self, snapshot: &Snapshot, random: &mut Random) -> Plan {
         let changes = self.changes.since_last(snapshot);
-        self.fade(snapshot, &changes);
+        self.decay(snapshot, &changes);
         let mut plan = Plan::default();
         if !snapshot.is_divided() {
             return plan;
         }
         let mut pages: Vec<u64> = snapshot.classes.iter().map(|class| class.pages).collect();
-        let mut asked = pages_asked(snapshot, &changes);
+        let mut needed = pages_needed(snapshot, &changes);
         for _ in 0..self.options.moves_max {
-            let Some(receiver) = draw(&mut asked, random) else { break };
+            let Some(receiver) = draw(&mut needed, random) else { break };
             let victim = match self.pick {
                 Pick::Random => draw(&mut pages, random),
                 Pick::LeastRecentlyAccessed => self.take_coldest(&snapshot.classes, &mut pages),
@@ -101,24 +101,24 @@ impl Twemcache {
 
     fn reason(&self) -> &'static str {
         match self.pick {
-            Pick::Random => "a store found no free chunk: any page",
-            Pick::LeastRecentlyAccessed => "a store found no free chunk: the page least accessed",
+            Pick::Random => "a store found no free chunk: random page",
+            Pick::LeastRecentlyAccessed => "a store found no free chunk: least accessed page",
         }
     }
 
-    fn fade(&mut self, snapshot: &Snapshot, changes: &[Counts]) {
+    fn decay(&mut self, snapshot: &Snapshot, changes: &[Counts]) {
         let accesses = |change: &Counts| (change.hits + change.sets) as f64;
         let all: f64 = changes.iter().map(accesses).sum();
         let kept = 0.5f64.powf(all / self.options.half_life as f64);
         self.accesses.follow(snapshot, |_| 0.0);
-        for (faded, change) in self.accesses.iter_mut().zip(changes) {
-            *faded = *faded * kept + accesses(change);
+        for (count, change) in self.accesses.iter_mut().zip(changes) {
+            *count = *count * kept + accesses(change);
         }
     }
 
-    /// Takes a page of the class whose pages are accessed least.
+    /// Takes a page of the class with the fewest accesses per page.
     fn take_coldest(&self, classes: &[ClassSnapshot], pages: &mut [u64]) -> Option<usize> {
-        // By the pages at the snapshot: a page that is taken leaves the others as warm as they were.
+        // Page counts are those of the snapshot: taking a page does not change the accesses to the others.
         let warmth = |&(index, accesses): &(usize, &f64)| *accesses / classes[index].pages as f64;
         let with_pages = self.accesses.iter().enumerate().filter(|&(index, _)| pages[index] > 0);
         let coldest = with_pages.min_by(|a, b| {

@@ -1,58 +1,58 @@
-//! What a cache that holds items should change its table to.
+//! The best table for a cache that already holds items.
 //!
-//! A change pays if it loses less than before by more than it costs:
+//! A change pays if it reduces the loss by more than it costs:
 //!
-//! - each class leaves about half a page unused; an empty one goes for that, and [`fill_gaps`](super::fill_gaps)
-//!   restores what unknown items may need;
-//! - each byte of an item whose chunk changes its size has to be carried or evicted.
+//! - each class leaves about half a page unused; so empty classes are removed, and [`fill_gaps`](super::fill_gaps)
+//!   adds sizes for unknown items;
+//! - each byte of an item whose chunk size changes must be carried or evicted.
 //!
-//! The dynamic programming is that of [`exact`](super::exact()), with the present sizes as candidates beside all those
-//! that some part is rounded up to. With B(j) the bytes of all parts up to candidate j, m the price of a byte that
-//! moves, and p(j) the present size before j, the parts between i and j in chunks of size j cost, beside what these
-//! take,
+//! The dynamic programming is that of [`exact`](super::exact()), with the current sizes as candidates in addition to
+//! the rounded sizes of all parts. B(j) is the bytes of all parts up to candidate j, m the price of a byte that moves,
+//! and p(j) the current size before j. The parts between i and j in chunks of size j cost, in addition to the bytes
+//! that they take,
 //!
 //! ```text
 //!   m * (B(j) - B(i))               if j is new
-//!   m * (B(p(j)) - B(i))            if j is present and i is below p(j): the parts in smaller chunks move
-//!   0                               if j is present and i is not below p(j)
+//!   m * (B(p(j)) - B(i))            if j is current and i is below p(j): the parts in smaller chunks move
+//!   0                               if j is current and i is not below p(j)
 //! ```
 //!
-//! The first two are lines L(i) - m * B(i) - W(i) * x, once from all i and once from those below p(j); the third lines
-//! L(i) - W(i) * x from the rest. Slopes fall and places rise in all three, so it stays O(k n).
+//! The first two are lines L(i) - m * B(i) - W(i) * x, for all i and for those below p(j); the third are lines
+//! L(i) - W(i) * x for the others. Slopes fall and positions rise in all three, so it takes O(k n).
 
 use super::error::{BadArgument, SizesError};
 use super::layers::{Candidates, Layers, Lines};
 use super::layout::{ChunkLayout, check_class_count};
 use super::parts::{Demand, Loss, Parts};
 
-/// What a change costs, in bytes lost for good.
+/// The costs of a change, in lost bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ChangePrices {
-    /// For a byte of an item whose chunk has another size then; times what the byte is worth.
+    /// The cost of a byte of an item whose chunk size changes; multiplied by the byte's value.
     pub moved_byte: f64,
-    /// For each class of a table.
+    /// The cost of each class of a table.
     pub class_bytes: f64,
 }
 
-/// A table, beside the present one.
+/// A table to change to, compared with the current one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
-    /// Chunk sizes in bytes, ascending; the present ones if none are better.
+    /// Chunk sizes in bytes, ascending; the current ones if none are better.
     pub table: Vec<usize>,
-    /// What the present table loses.
+    /// The loss of the current table.
     pub loss_now: Loss,
-    /// What this one does.
+    /// The loss of the new table.
     pub loss_then: Loss,
-    /// Bytes of items whose chunks have other sizes then.
+    /// Bytes of items whose chunk sizes change.
     pub moved_bytes: f64,
-    /// Classes of the present table that hold something.
+    /// Classes of the current table that hold items.
     pub classes_now: usize,
-    /// Those of this one.
+    /// Classes of the new table that hold items.
     pub classes_then: usize,
 }
 
 impl Change {
-    /// Bytes that are lost no more, less what further classes that hold something cost; what moves is not counted.
+    /// The reduction of the loss, less the cost of additional classes that hold items; moved bytes do not count.
     pub fn gain_bytes(&self, prices: &ChangePrices) -> f64 {
         let classes = self.classes_then as f64 - self.classes_now as f64;
         let lost = self.loss_now.total_bytes() - self.loss_then.total_bytes();
@@ -60,10 +60,10 @@ impl Change {
     }
 }
 
-/// A gain below this part of what all parts take is a rounding.
+/// A gain below this share of the bytes of all parts is a rounding error.
 const GAIN_MIN: f64 = 1e-9;
 
-/// The table of at most `class_count_max` classes that is best to change to; the present one if no other is better.
+/// Finds the best table of at most `class_count_max` classes to change to; the current one if no other is better.
 pub fn exact_change(
     demands: &[Demand],
     layout: &ChunkLayout,
@@ -84,13 +84,13 @@ pub fn exact_change(
     let by_cost = |&a: &usize, &b: &usize| layers.costs[a].total_cmp(&layers.costs[b]);
     let class_count = (0..layers.costs.len()).min_by(by_cost).unwrap_or(0);
     let mut table = layers.table(&candidates, class_count);
-    give_room(&mut table, present, &parts, layout);
-    let price_of = |table: &[usize]| {
+    widen(&mut table, present, &parts, layout);
+    let cost_of = |table: &[usize]| {
         let moved = moved(&parts, &parts.worth_before, table, present);
         let loss = parts.loss(table, layout).total_bytes();
         loss + prices.class_bytes * table.len() as f64 + prices.moved_byte * moved
     };
-    let is_gain = price_of(&table) < price_of(present) - GAIN_MIN * parts.worth();
+    let is_gain = cost_of(&table) < cost_of(present) - GAIN_MIN * parts.worth();
     let table = if is_gain { table } else { present.to_vec() };
     Ok(Change {
         loss_now: parts.loss(present, layout),
@@ -103,16 +103,16 @@ pub fn exact_change(
 }
 
 fn classes_used(parts: &Parts, table: &[usize], layout: &ChunkLayout) -> usize {
-    let mut first = 0;
-    let mut holds_some = |&size: &usize| {
-        let before = std::mem::replace(&mut first, parts.fitting(size));
-        first > before || size == layout.chunk_size_bytes_max && parts.full_weight > 0.0
+    let mut end = 0;
+    let mut is_used = |&size: &usize| {
+        let before = std::mem::replace(&mut end, parts.fitting(size));
+        end > before || size == layout.chunk_size_bytes_max && parts.full_weight > 0.0
     };
-    table.iter().filter(|size| holds_some(size)).count()
+    table.iter().filter(|size| is_used(size)).count()
 }
 
-/// Raises new sizes as far as they take no more and no known part finds another chunk.
-fn give_room(table: &mut [usize], present: &[usize], parts: &Parts, layout: &ChunkLayout) {
+/// Raises new sizes as long as they take no more memory and each known part keeps its class.
+fn widen(table: &mut [usize], present: &[usize], parts: &Parts, layout: &ChunkLayout) {
     for class in 0..table.len() - 1 {
         let (size, above) = (table[class], table[class + 1]);
         if present.binary_search(&size).is_err() {
@@ -122,12 +122,12 @@ fn give_room(table: &mut [usize], present: &[usize], parts: &Parts, layout: &Chu
     }
 }
 
-/// What of `before` belongs to parts whose chunks in the two tables differ.
+/// The sum of `before` over parts whose chunk sizes in the two tables differ.
 fn moved(parts: &Parts, before: &[f64], table: &[usize], present: &[usize]) -> f64 {
     let ends = |table: &[usize]| table.iter().map(|&size| parts.fitting(size)).collect::<Vec<_>>();
     let (ends_then, ends_now) = (ends(table), ends(present));
     let (mut moved, mut first, mut then, mut now) = (0.0, 0, 0, 0);
-    // Both tables end with a chunk that holds all.
+    // Both tables end with a chunk that holds all parts.
     while first < parts.sizes.len() {
         let end = ends_then[then].min(ends_now[now]);
         if end > first && table[then] != present[now] {
@@ -140,13 +140,13 @@ fn moved(parts: &Parts, before: &[f64], table: &[usize], present: &[usize]) -> f
     moved
 }
 
-/// One class more than `last`, by place: the least cost, and the place before.
+/// Adds a class to `last`, by place: the least cost, and the previous place.
 fn layer(candidates: &Candidates, prices: &ChangePrices, last: &[f64]) -> (Vec<f64>, Vec<u32>) {
     let end = candidates.sizes.len();
     let Candidates { taken, weight, worth, is_fixed: is_present, .. } = candidates;
     let moving = |from: usize| last[from] - prices.moved_byte * worth[from];
     let (mut next, mut before) = (vec![f64::INFINITY; end + 1], vec![0; end + 1]);
-    // From all places, from those below the present size before, and from the rest.
+    // Lines from all places, from those below the previous current size, and from the others.
     let (mut all, mut below, mut near) = (Lines::default(), Lines::default(), Lines::default());
     let mut below_end = 0;
     let mut present = 0;

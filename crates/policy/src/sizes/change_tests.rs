@@ -1,7 +1,7 @@
-//! Against every table there is, at every kind of price.
+//! Comparison with every possible table, at all kinds of prices.
 
 use super::super::testing::{
-    chunks_of, demands, every_table, is_near, layout, loss_by_trial, table,
+    chunks_of, demands, every_table, is_near, layout, loss_by_simulation, table,
 };
 use super::{Change, ChangePrices, exact_change};
 use crate::sizes::error::BadArgument;
@@ -25,21 +25,21 @@ impl Problem {
     }
 
     fn change(&self, prices: ChangePrices) -> Change {
-        exact_change(&self.demands, &self.layout, COUNT_MAX, &self.present, &prices).expect("sound")
+        exact_change(&self.demands, &self.layout, COUNT_MAX, &self.present, &prices).expect("valid")
     }
 
-    /// What a table costs, and the bytes that move, item by item.
+    /// The cost of a table and the bytes that move, item by item.
     fn cost(&self, table: &[usize], prices: ChangePrices) -> (f64, f64) {
-        let loss = loss_by_trial(&self.demands, table, &self.layout).total_bytes();
+        let loss = loss_by_simulation(&self.demands, table, &self.layout).total_bytes();
         let mut cost = loss + prices.class_bytes * table.len() as f64;
         let mut bytes = 0.0;
         for demand in &self.demands {
             let now = chunks_of(demand.size_bytes, &self.present, &self.layout);
             let then = chunks_of(demand.size_bytes, table, &self.layout);
-            for (place, (now, then)) in now.iter().zip(&then).enumerate() {
+            for (index, (now, then)) in now.iter().zip(&then).enumerate() {
                 if now.0 != then.0 {
                     let header = match self.layout.chaining {
-                        Some(chaining) if then.1 < demand.size_bytes && place == 0 => {
+                        Some(chaining) if then.1 < demand.size_bytes && index == 0 => {
                             chaining.link_size_bytes
                         }
                         Some(chaining) if then.1 < demand.size_bytes => {
@@ -64,7 +64,7 @@ fn prices(random: &mut Random) -> ChangePrices {
 }
 
 #[test]
-fn no_table_is_better_to_change_to() {
+fn finds_the_best_table_to_change_to() {
     for seed in 0..2_000 {
         let mut random = Random::new(seed);
         let problem = Problem::any(&mut random);
@@ -76,7 +76,7 @@ fn no_table_is_better_to_change_to() {
         let costs = tables.iter().map(|table| problem.cost(table, prices).0);
         let least = costs.fold(f64::INFINITY, f64::min);
         assert!(is_near(cost, least), "seed {seed}: {change:?} costs {cost}, not {least}");
-        let loss = |table: &[usize]| loss_by_trial(&problem.demands, table, &problem.layout);
+        let loss = |table: &[usize]| loss_by_simulation(&problem.demands, table, &problem.layout);
         let (now, then) = (loss(&problem.present), loss(&change.table));
         assert!(is_near(change.loss_now.total_bytes(), now.total_bytes()), "seed {seed}");
         assert!(is_near(change.loss_then.total_bytes(), then.total_bytes()), "seed {seed}");
@@ -84,12 +84,12 @@ fn no_table_is_better_to_change_to() {
 }
 
 #[test]
-fn where_moving_is_free_it_is_the_best_of_the_exact_tables() {
+fn without_a_price_for_moves_it_is_the_best_exact_table() {
     for seed in 0..300 {
         let mut random = Random::new(seed);
         let problem = Problem::any(&mut random);
         let prices = ChangePrices { moved_byte: 0.0, ..prices(&mut random) };
-        let tables = exact(&problem.demands, &problem.layout, &[], COUNT_MAX).expect("sound");
+        let tables = exact(&problem.demands, &problem.layout, &[], COUNT_MAX).expect("valid");
         let cost = |table: &[usize], lost: f64| lost + prices.class_bytes * table.len() as f64;
         let costs = tables
             .class_counts()
@@ -102,16 +102,16 @@ fn where_moving_is_free_it_is_the_best_of_the_exact_tables() {
 }
 
 #[test]
-fn what_gains_nothing_leaves_the_present_table() {
+fn without_gain_the_current_table_stays() {
     for seed in 0..300 {
         let mut random = Random::new(seed);
         let problem = Problem::any(&mut random);
-        // A class of nothing but worthless items may go, as nothing that counts moves.
-        let dear = ChangePrices { moved_byte: 1e9, class_bytes: 0.0 };
-        let change = problem.change(dear);
+        // Only a class of items with a byte value of 0 may be removed, because moving them costs nothing.
+        let expensive = ChangePrices { moved_byte: 1e9, class_bytes: 0.0 };
+        let change = problem.change(expensive);
         assert_eq!(change.table, problem.present, "seed {seed}");
         assert_eq!((change.loss_now, change.moved_bytes), (change.loss_then, 0.0), "seed {seed}");
-        // What was best to change to is best to keep.
+        // A table that was the best one to change to is the best one to keep.
         let prices = prices(&mut random);
         let changed = Problem { present: problem.change(prices).table, ..problem };
         assert_eq!(changed.change(prices).table, changed.present, "seed {seed}");
@@ -119,7 +119,7 @@ fn what_gains_nothing_leaves_the_present_table() {
 }
 
 #[test]
-fn bad_prices_are_refused() {
+fn invalid_prices_are_rejected() {
     let problem = Problem::any(&mut Random::new(1));
     for price in [-0.5, f64::INFINITY] {
         for prices in [
@@ -129,7 +129,7 @@ fn bad_prices_are_refused() {
             let Problem { layout, demands, present } = &problem;
             let refused = exact_change(demands, layout, COUNT_MAX, present, &prices);
             assert_eq!(refused, Err(BadArgument::Price { price }.into()));
-            assert!(refused.unwrap_err().to_string().contains("from 0 up"));
+            assert!(refused.unwrap_err().to_string().contains("at least 0"));
         }
     }
 }

@@ -1,67 +1,67 @@
 //! The best table of each number of classes, by dynamic programming.
 //!
-//! Candidates: a table stays as good if each of its sizes shrinks to the largest part that it holds, rounded up, and
-//! then, where pages count, grows to the largest size of which a page holds as many. So there is one candidate for each
-//! number of chunks a page: at most 2 * sqrt(page / align). Larger of equals is better for items that are not yet
-//! known.
+//! Candidates: a table stays as good if each of its sizes shrinks to the largest part that it holds, rounded up. If
+//! pages count, the size then grows to the largest one with the same number of chunks on a page. So there is one
+//! candidate for each number of chunks on a page: at most 2 * sqrt(page / align). Among equally good sizes the larger
+//! one is better for items that are not yet known.
 //!
-//! The recurrence: let W(j) be the weight of all parts up to candidate j, t(j) what a chunk of it takes, and L(k, j)
-//! the least that these parts take in k classes of which the last is j:
+//! The recurrence: W(j) is the weight of all parts up to candidate j, t(j) the bytes that a chunk of it takes, and
+//! L(k, j) the least bytes that these parts take in k classes of which the last is j:
 //!
 //! ```text
 //!   L(k, j) = min over i < j of  L(k - 1, i) + (W(j) - W(i)) * t(j)
 //!           = W(j) * t(j)  +  min over i of the lines  L(k - 1, i) - W(i) * x  at  x = t(j)
 //! ```
 //!
-//! Slopes -W(i) fall with i, and places t(j) rise with j, so all of L(k, ..) is found in O(n) by
-//! [`Lines`](super::layers::Lines), and all tables of up to k classes in O(k n). The cost has the Monge property, as
-//! (W(i') - W(i)) * (t(j') - t(j)) >= 0 for i <= i' and j <= j'; hence each class more saves at most what the one
-//! before saved (A. Aggarwal, B. Schieber, T. Tokuyama, "Finding a minimum-weight k-link path in graphs with the
+//! Slopes -W(i) fall with i, and positions t(j) rise with j. So [`Lines`](super::layers::Lines) finds all of L(k, ..)
+//! in O(n), and all tables of up to k classes take O(k n). The cost has the Monge property, as
+//! (W(i') - W(i)) * (t(j') - t(j)) >= 0 for i <= i' and j <= j'; hence each additional class saves at most as much as
+//! the previous one (A. Aggarwal, B. Schieber, T. Tokuyama, "Finding a minimum-weight k-link path in graphs with the
 //! concave Monge property and applications", Discrete & Computational Geometry 12, 1994).
 //!
-//! Memory: 4 bytes for each candidate and class. For 63 classes that is 200 KB where pages of 1 MiB count and sizes are
-//! multiples of 8; where pages do not count it may be 33 MB, if there are items of all 131,072 sizes up to 1 MiB.
+//! Memory: 4 bytes for each candidate and class. For 63 classes that is 200 KB if pages of 1 MiB count and sizes are
+//! multiples of 8. If pages do not count, it is up to 33 MB, with items of all 131,072 sizes up to 1 MiB.
 
 use super::error::{BadArgument, SizesError};
 use super::layers::{Candidates, Layers, Lines};
 use super::layout::{ChunkLayout, check_class_count};
 use super::parts::{Demand, Loss, Parts};
 
-/// The best tables, by the number of classes that they may have.
+/// The best tables, by the maximum number of classes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExactTables {
     class_count_min: usize,
     best: Vec<BestTable>,
 }
 
-/// A table that loses least.
+/// A table with the least loss.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BestTable {
     /// Chunk sizes in bytes, ascending.
     pub sizes: Vec<usize>,
-    /// What it loses.
+    /// The loss of the table.
     pub loss: Loss,
 }
 
 impl ExactTables {
-    /// The numbers of classes that there are answers for.
+    /// The maximum numbers of classes for which there is a table.
     pub fn class_counts(&self) -> std::ops::RangeInclusive<usize> {
         self.class_count_min..=self.class_count_min + self.best.len() - 1
     }
 
-    /// The best table of at most so many classes.
+    /// The best table of at most this many classes.
     ///
     /// # Panics
-    /// Outside [`ExactTables::class_counts`].
+    /// If the number is outside [`ExactTables::class_counts`].
     pub fn of(&self, class_count: usize) -> &BestTable {
         let counts = self.class_counts();
-        assert!(counts.contains(&class_count), "{class_count} classes: there are {counts:?}");
+        assert!(counts.contains(&class_count), "{class_count} classes are not within {counts:?}");
         &self.best[class_count - self.class_count_min]
     }
 }
 
-/// The best tables of up to `class_count_max` classes. All have the largest chunk and the `kept` sizes, which ascend
-/// and count as classes.
+/// Finds the best tables of up to `class_count_max` classes. All of them have the largest chunk and the `kept` sizes,
+/// which must ascend and count as classes.
 pub fn exact(
     demands: &[Demand],
     layout: &ChunkLayout,
@@ -89,7 +89,7 @@ pub fn exact(
     let mut best: Vec<BestTable> = Vec::new();
     let mut least = f64::INFINITY;
     for class_count in fixed.len()..=class_count_max {
-        // More classes than candidates gain nothing.
+        // More classes than candidates save nothing.
         match layers.costs.get(class_count) {
             Some(&taken) if taken < least => {
                 least = taken;
@@ -103,14 +103,14 @@ pub fn exact(
     Ok(ExactTables { class_count_min: fixed.len(), best })
 }
 
-/// One class more than `last`, by place: the least taken, and the place before.
+/// Adds a class to `last`, by place: the least bytes taken, and the previous place.
 fn layer(candidates: &Candidates, last: &[f64]) -> (Vec<f64>, Vec<u32>) {
     let (mut next, mut before) = (vec![f64::INFINITY; last.len()], vec![0; last.len()]);
     let mut lines = Lines::default();
     for place in 1..last.len() {
         let from = place - 1;
         if from > 0 && candidates.is_fixed[from - 1] {
-            // No table leaves it out.
+            // Every table has this size, so no chunk spans it.
             lines.clear();
         }
         lines.push(-candidates.weight[from], last[from], from as u32);

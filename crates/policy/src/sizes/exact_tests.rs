@@ -1,13 +1,13 @@
-//! Against every table there is, and against the other ways to make one.
+//! Comparison with every possible table, and with the other methods.
 
-use super::super::testing::{demands, every_table, humps, is_near, layout, loss_by_trial};
+use super::super::testing::{demands, every_table, humps, is_near, layout, loss_by_simulation};
 use super::exact;
 use crate::sizes::error::BadArgument;
 use crate::sizes::{ChunkLayout, Demand, HillClimbOptions, geometric, hill_climb, loss};
 use slabwise_base::Random;
 
 #[test]
-fn no_table_loses_less() {
+fn finds_the_table_with_the_least_loss() {
     for seed in 0..400 {
         let mut random = Random::new(seed);
         let layout = layout(&mut random, 9);
@@ -17,11 +17,11 @@ fn no_table_loses_less() {
             let tables = every_table(&layout, &[], 3);
             kept = tables[random.below(tables.len() as u64) as usize].clone();
         }
-        let tables = exact(&demands, &layout, &kept, 6).expect("a sound problem");
+        let tables = exact(&demands, &layout, &kept, 6).expect("a valid problem");
         assert_eq!(tables.class_counts(), kept.len()..=6, "seed {seed}");
         let mut least = [f64::INFINITY; 7];
         for table in every_table(&layout, &kept, 6) {
-            let loss = loss_by_trial(&demands, &table, &layout).total_bytes();
+            let loss = loss_by_simulation(&demands, &table, &layout).total_bytes();
             least[table.len()] = least[table.len()].min(loss);
         }
         let mut at_most = f64::INFINITY;
@@ -29,7 +29,7 @@ fn no_table_loses_less() {
             at_most = at_most.min(least[count]);
             let (table, found) = (&tables.of(count).sizes, tables.of(count).loss.total_bytes());
             assert!(table.len() <= count && kept.iter().all(|size| table.contains(size)));
-            assert!(is_near(found, loss_by_trial(&demands, table, &layout).total_bytes()));
+            assert!(is_near(found, loss_by_simulation(&demands, table, &layout).total_bytes()));
             assert!(
                 is_near(found, at_most),
                 "seed {seed}, {count} classes: {table:?} loses {found}, not {at_most}; {layout:?}"
@@ -38,7 +38,7 @@ fn no_table_loses_less() {
     }
 }
 
-/// A layout of a real size, with pages or without.
+/// A layout of realistic size, with or without pages.
 fn large(random: &mut Random) -> ChunkLayout {
     let published = ChunkLayout::published(4 << 10);
     if random.below(2) == 0 {
@@ -49,32 +49,32 @@ fn large(random: &mut Random) -> ChunkLayout {
 }
 
 #[test]
-fn nothing_else_loses_less_with_as_many_classes() {
+fn other_methods_do_not_lose_less() {
     for seed in 0..60 {
         let mut random = Random::new(seed);
         let layout = large(&mut random);
         let demands = humps(&mut random, &layout);
-        let tables = exact(&demands, &layout, &[], 63).expect("a sound problem");
+        let tables = exact(&demands, &layout, &[], 63).expect("a valid problem");
         let options = HillClimbOptions { iterations_max: 20_000, ..Default::default() };
         for factor in [1.08, 1.25, 1.5, 3.0] {
             let start = geometric(32, factor, &layout);
             let best = tables.of(start.len()).loss.total_bytes();
-            let lost = loss(&demands, &start, &layout).expect("a sound problem").total_bytes();
+            let lost = loss(&demands, &start, &layout).expect("a valid problem").total_bytes();
             assert!(best <= lost, "seed {seed}: {best}, geometric {lost}");
             let climbed = hill_climb(&demands, &start, &layout, &options, &mut random);
-            let lost = climbed.expect("a sound problem").loss.total_bytes();
+            let lost = climbed.expect("a valid problem").loss.total_bytes();
             assert!(best <= lost * (1.0 + 1e-12), "seed {seed}: {best}, hill climbing {lost}");
         }
     }
 }
 
 #[test]
-fn each_class_more_saves_at_most_what_the_one_before_saved() {
+fn each_class_saves_at_most_as_much_as_the_previous_one() {
     for seed in 0..60 {
         let mut random = Random::new(seed);
         let layout = large(&mut random);
         let tables =
-            exact(&humps(&mut random, &layout), &layout, &[], 63).expect("a sound problem");
+            exact(&humps(&mut random, &layout), &layout, &[], 63).expect("a valid problem");
         let lost: Vec<f64> =
             tables.class_counts().map(|count| tables.of(count).loss.total_bytes()).collect();
         let saved: Vec<f64> = lost.windows(2).map(|two| two[0] - two[1]).collect();
@@ -86,19 +86,19 @@ fn each_class_more_saves_at_most_what_the_one_before_saved() {
 }
 
 #[test]
-fn as_many_classes_as_sizes_lose_nothing() {
+fn one_class_per_size_loses_nothing() {
     let demands: Vec<Demand> = (1..=20)
         .map(|step| Demand { size_bytes: 37 * step, items: step as u64, byte_value: 1.0 })
         .collect();
-    let tables = exact(&demands, &ChunkLayout::published(740), &[], 63).expect("a sound problem");
+    let tables = exact(&demands, &ChunkLayout::published(740), &[], 63).expect("a valid problem");
     assert_eq!(tables.of(20).sizes, (1..=20).map(|step| 37 * step).collect::<Vec<_>>());
     assert_eq!(tables.of(63).loss.total_bytes(), 0.0);
     assert!(tables.of(19).loss.total_bytes() > 0.0);
 }
 
 #[test]
-fn weights_of_any_size_leave_the_best_table_best() {
-    // Sums of very different sizes, in lines that nearly meet.
+fn finds_the_best_table_with_very_different_weights() {
+    // Sums of very different magnitudes, in lines that almost intersect.
     const SIZES: usize = 300;
     for seed in 0..40 {
         let mut random = Random::new(seed);
@@ -109,8 +109,8 @@ fn weights_of_any_size_leave_the_best_table_best() {
             Demand { size_bytes, items: 1 + random.below(items_max), byte_value: scale }
         };
         let demands: Vec<Demand> = (1..=SIZES).map(demand).collect();
-        let tables = exact(&demands, &layout, &[], 20).expect("a sound problem");
-        // By the recurrence as it stands, every place from every other.
+        let tables = exact(&demands, &layout, &[], 20).expect("a valid problem");
+        // The recurrence without lines, from every place to every other.
         let mut weights = vec![0.0];
         demands.iter().for_each(|it| weights.push(weights[it.size_bytes - 1] + it.items as f64));
         let mut taken: Vec<f64> = (0..=SIZES).map(|size| weights[size] * size as f64).collect();
@@ -123,14 +123,17 @@ fn weights_of_any_size_leave_the_best_table_best() {
             taken = (0..=SIZES).map(least).collect();
             let found = tables.of(count).loss.total_bytes();
             let bytes: f64 = demands.iter().map(|it| it.items as f64 * it.size_bytes as f64).sum();
-            let wanted = (taken[SIZES] - bytes) * scale;
-            assert!((found - wanted).abs() <= 1e-9 * wanted, "seed {seed}: {found}, not {wanted}");
+            let expected = (taken[SIZES] - bytes) * scale;
+            assert!(
+                (found - expected).abs() <= 1e-9 * expected,
+                "seed {seed}: {found}, not {expected}"
+            );
         }
     }
 }
 
 #[test]
-fn sizes_that_take_as_much_are_as_large_as_can_be() {
+fn sizes_are_as_large_as_their_memory_allows() {
     let layout = ChunkLayout {
         page_size_bytes: Some(1000),
         chunk_size_bytes_min: 8,
@@ -138,12 +141,12 @@ fn sizes_that_take_as_much_are_as_large_as_can_be() {
         ..ChunkLayout::published(1000)
     };
     let demands = [Demand { size_bytes: 260, items: 5, byte_value: 1.0 }];
-    let tables = exact(&demands, &layout, &[], 2).expect("a sound problem");
+    let tables = exact(&demands, &layout, &[], 2).expect("a valid problem");
     assert_eq!(tables.of(2).sizes, [328, 1000], "a page holds three chunks of 264 and of 328");
 }
 
 #[test]
-fn numbers_of_classes_out_of_reach_are_refused() {
+fn invalid_class_counts_are_rejected() {
     let layout = ChunkLayout::published(100);
     let demands = [Demand { size_bytes: 10, items: 1, byte_value: 1.0 }];
     for count in [0, 64] {

@@ -1,14 +1,14 @@
 //! Sizes for items that are not yet known.
 //!
-//! A table that is best for known items may leave wide gaps where there are none; the first item that falls into one
-//! would lie in a chunk many times its size. A class that holds nothing owns no page and costs nothing but its number,
-//! so numbers that are left go to the widest gaps.
+//! The best table for known items can have wide gaps between sizes. The first item that falls into one would be stored
+//! in a chunk many times its size. An empty class owns no page and costs nothing but its number, so unused numbers
+//! become sizes in the widest gaps.
 
 use super::error::SizesError;
 use super::layout::{ChunkLayout, check_class_count};
 
-/// The table with sizes added, each in the middle of the widest gap, until neighbours lie at most `factor` apart or there
-/// are `class_count_max` classes. It loses no more than before.
+/// Adds sizes to a table, each in the middle of the widest gap, until neighbours differ by at most `factor` or there
+/// are `class_count_max` classes. The loss does not rise.
 ///
 /// # Panics
 /// If the factor is not above 1.
@@ -18,7 +18,7 @@ pub fn fill_gaps(
     factor: f64,
     class_count_max: usize,
 ) -> Result<Vec<usize>, SizesError> {
-    assert!(factor > 1.0, "neighbours cannot lie {factor} apart");
+    assert!(factor > 1.0, "the gap factor must be above 1, not {factor}");
     layout.check()?;
     layout.check_table(table)?;
     check_class_count(class_count_max)?;
@@ -35,7 +35,7 @@ pub fn fill_gaps(
     Ok(filled)
 }
 
-/// The size as many times the lower end as the upper end is its; `None` if there is none between.
+/// The geometric mean of a gap's ends, as a chunk size; `None` if there is no size between them.
 fn middle((below, above): (usize, usize), layout: &ChunkLayout) -> Option<usize> {
     let middle = layout.chunk_for((below as f64 * above as f64).sqrt() as usize);
     (middle > below && middle < above).then_some(middle)
@@ -55,17 +55,17 @@ mod tests {
             let layout = layout(&mut random, 200);
             let table = table(&mut random, &layout, 6);
             let demands = demands(&mut random, &layout, 20);
-            let filled = fill_gaps(&table, &layout, 1.1, 12).expect("a sound table");
+            let filled = fill_gaps(&table, &layout, 1.1, 12).expect("a valid table");
             assert!(filled.len() <= 12 && table.iter().all(|size| filled.contains(size)));
             let lost =
-                |table: &[usize]| loss(&demands, table, &layout).expect("sound").total_bytes();
+                |table: &[usize]| loss(&demands, table, &layout).expect("valid").total_bytes();
             let (before, after) = (lost(&table), lost(&filled));
             assert!(after <= before + 1e-9 * before, "seed {seed}: {after}, before {before}");
         }
     }
 
     #[test]
-    fn neighbours_come_together_while_there_are_classes() {
+    fn gaps_narrow_with_more_classes() {
         let layout = ChunkLayout {
             chunk_size_bytes_min: 32,
             chunk_align_bytes: 8,
@@ -76,11 +76,11 @@ mod tests {
             let ratios = filled.windows(2).map(|two| two[1] as f64 / two[0] as f64);
             ratios.fold(filled[0] as f64 / 32.0, f64::max)
         };
-        let filled = fill_gaps(&table, &layout, 1.5, 63).expect("a sound table");
+        let filled = fill_gaps(&table, &layout, 1.5, 63).expect("a valid table");
         assert!(ratio(&filled) <= 1.5, "{filled:?}");
         let mut wide = f64::INFINITY;
         for count in [2, 3, 5, 9, 17] {
-            let filled = fill_gaps(&table, &layout, 1.5, count).expect("a sound table");
+            let filled = fill_gaps(&table, &layout, 1.5, count).expect("a valid table");
             assert!(filled.len() == count && ratio(&filled) < wide, "{filled:?}");
             wide = ratio(&filled);
         }

@@ -1,22 +1,24 @@
-//! Chunk sizes that learn, as published: a random class, one step up or down, kept if it does not lose more.
+//! Chunk sizes by hill climbing, as published: a random class moves one step up or down, and the step is kept unless it
+//! loses more.
 //!
-//! Source: D. J. Jai and S. Das, "Learning Slab Classes to Alleviate Memory Holes in Memcached", arXiv 2009.04403, 2020,
-//! algorithm 1. Its `newwaste = oldwaste` is read the other way round. A move that changes nothing resets the count of
-//! failures, as printed, so a class that holds nothing may wander for ever: the iterations have a limit, too.
+//! Source: D. J. Jai and S. Das, "Learning Slab Classes to Alleviate Memory Holes in Memcached", arXiv 2009.04403,
+//! 2020, algorithm 1, whose `newwaste = oldwaste` is read as an assignment to `oldwaste`. As printed, a step that
+//! changes nothing resets the count of failures, so an empty class may wander forever; therefore the iterations are
+//! limited.
 
 use super::error::SizesError;
 use super::layout::ChunkLayout;
 use super::parts::{Demand, Loss, Parts};
 use slabwise_base::Random;
 
-/// When it ends, and what it leaves alone.
+/// The limits of a climb, and the sizes that stay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HillClimbOptions {
-    /// It ends when more moves than this have failed in a row.
+    /// The climb ends when more steps than this have failed in a row.
     pub failures_max: u64,
-    /// Or after so many moves.
+    /// The climb ends after this many steps.
     pub iterations_max: u64,
-    /// Sizes of the start that stay; its last one does in any case.
+    /// Sizes of the start that stay; the last one always stays.
     pub kept: Vec<usize>,
 }
 
@@ -26,18 +28,18 @@ impl Default for HillClimbOptions {
     }
 }
 
-/// Where it came to rest.
+/// The result of a climb.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HillClimb {
     /// Chunk sizes in bytes, ascending.
     pub table: Vec<usize>,
-    /// What it loses.
+    /// The loss of the table.
     pub loss: Loss,
-    /// Moves tried.
+    /// The number of steps tried.
     pub iterations: u64,
 }
 
-/// Climbs from a table, which ascends and ends with the layout's largest chunk. A step is the layout's alignment.
+/// Climbs from a table that ascends and ends with the layout's largest chunk. A step is the layout's alignment.
 pub fn hill_climb(
     demands: &[Demand],
     start: &[usize],
@@ -89,17 +91,17 @@ impl<'a> Climb<'a> {
         Climb { parts, layout, classes: start.iter().map(class).collect() }
     }
 
-    /// Moves a class one step unless that loses more, or the table would not ascend within its limits.
+    /// Moves a class one step, unless that loses more or makes the table invalid.
     fn try_step(&mut self, class: usize, is_up: bool) -> bool {
         let (old, above) = (self.classes[class], self.classes[class + 1]);
         let step = self.layout.chunk_align_bytes;
         let below = class.checked_sub(1).map(|below| self.classes[below]);
         let size_bytes = if is_up { old.size_bytes + step } else { old.size_bytes - step };
-        let least = below.map_or(self.layout.chunk_size_bytes_min, |it| it.size_bytes + step);
-        if size_bytes < least || size_bytes >= above.size_bytes {
+        let size_min = below.map_or(self.layout.chunk_size_bytes_min, |it| it.size_bytes + step);
+        if size_bytes < size_min || size_bytes >= above.size_bytes {
             return false;
         }
-        // Parts are rounded to steps, so at most one of their sizes is passed.
+        // Part sizes are rounded to steps, so a step passes at most one of them.
         let sizes = &self.parts.sizes;
         let fitting = if is_up {
             old.fitting + usize::from(sizes.get(old.fitting) == Some(&size_bytes))

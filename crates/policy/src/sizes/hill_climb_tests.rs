@@ -1,11 +1,11 @@
-//! Against the algorithm as it is printed.
+//! Comparison with the algorithm as printed.
 
 use super::super::testing::{between, demands, humps, layout, table};
 use super::{HillClimbOptions, hill_climb};
 use crate::sizes::{ChunkLayout, Demand, loss};
 use slabwise_base::Random;
 
-/// Algorithm 1, with the whole loss counted at every step.
+/// Algorithm 1, with the whole loss computed at every step.
 fn as_printed(
     demands: &[Demand],
     start: &[usize],
@@ -13,7 +13,7 @@ fn as_printed(
     options: &HillClimbOptions,
     random: &mut Random,
 ) -> Vec<usize> {
-    let lost = |table: &[usize]| loss(demands, table, layout).expect("sound").total_bytes();
+    let lost = |table: &[usize]| loss(demands, table, layout).expect("valid").total_bytes();
     let mut table = start.to_vec();
     let (mut old, mut count) = (lost(&table), 0);
     for _ in 0..options.iterations_max {
@@ -24,7 +24,7 @@ fn as_printed(
         let step = layout.chunk_align_bytes;
         let mut new = table.clone();
         new[class] = if random.below(2) == 0 { new[class] + step } else { new[class] - step };
-        // A table that does not ascend within the limits is refused.
+        // An invalid table is rejected.
         match loss(demands, &new, layout).map(|loss| loss.total_bytes()) {
             Ok(lost) if lost <= old => (old, table, count) = (lost, new, 0),
             _ => count += 1,
@@ -34,25 +34,25 @@ fn as_printed(
 }
 
 #[test]
-fn it_goes_where_the_printed_algorithm_goes() {
+fn climbs_like_the_printed_algorithm() {
     for seed in 0..200 {
         let mut random = Random::new(seed);
         let mut layout = layout(&mut random, 200);
-        // Sums without pages are whole numbers.
+        // Without pages the sums are integers.
         layout.page_size_bytes = None;
         let demands = demands(&mut random, &layout, 40);
         let start = table(&mut random, &layout, 8);
         let options =
             HillClimbOptions { failures_max: 50, iterations_max: 3_000, ..Default::default() };
         let (mut ours, mut printed) = (Random::new(seed), Random::new(seed));
-        let found = hill_climb(&demands, &start, &layout, &options, &mut ours).expect("sound");
-        let wanted = as_printed(&demands, &start, &layout, &options, &mut printed);
-        assert_eq!(found.table, wanted, "seed {seed}: {layout:?}");
+        let found = hill_climb(&demands, &start, &layout, &options, &mut ours).expect("valid");
+        let expected = as_printed(&demands, &start, &layout, &options, &mut printed);
+        assert_eq!(found.table, expected, "seed {seed}: {layout:?}");
     }
 }
 
 #[test]
-fn it_never_loses_more_and_leaves_alone_what_is_kept() {
+fn never_loses_more_and_keeps_the_kept_sizes() {
     for seed in 0..100 {
         let mut random = Random::new(seed);
         let layout = layout(&mut random, 200);
@@ -61,8 +61,8 @@ fn it_never_loses_more_and_leaves_alone_what_is_kept() {
         let kept: Vec<usize> =
             start.iter().copied().filter(|_| between(&mut random, 0, 2) == 0).collect();
         let options = HillClimbOptions { iterations_max: 20_000, kept, ..Default::default() };
-        let found = hill_climb(&demands, &start, &layout, &options, &mut random).expect("sound");
-        let lost = loss(&demands, &start, &layout).expect("sound").total_bytes();
+        let found = hill_climb(&demands, &start, &layout, &options, &mut random).expect("valid");
+        let lost = loss(&demands, &start, &layout).expect("valid").total_bytes();
         assert!(found.loss.total_bytes() <= lost + 1e-9 * lost, "seed {seed}");
         assert_eq!(loss(&demands, &found.table, &layout), Ok(found.loss), "seed {seed}");
         assert_eq!(found.table.len(), start.len(), "seed {seed}");
@@ -71,27 +71,27 @@ fn it_never_loses_more_and_leaves_alone_what_is_kept() {
 }
 
 #[test]
-fn one_class_comes_down_to_the_only_size() {
+fn a_class_shrinks_to_the_only_size() {
     let layout = ChunkLayout::published(1_000);
     let demands = [Demand { size_bytes: 300, items: 7, byte_value: 1.0 }];
     let options = HillClimbOptions::default();
     let found = hill_climb(&demands, &[400, 1_000], &layout, &options, &mut Random::new(1));
-    let found = found.expect("sound");
+    let found = found.expect("valid");
     assert_eq!((found.table, found.loss.total_bytes()), (vec![300, 1_000], 0.0));
     assert!(found.iterations < options.iterations_max);
 }
 
 #[test]
-fn a_class_that_holds_nothing_does_not_keep_it_for_ever() {
+fn an_empty_class_stops_at_the_iteration_limit() {
     let layout = ChunkLayout::published(1_000);
     let demands = [Demand { size_bytes: 900, items: 7, byte_value: 1.0 }];
     let options = HillClimbOptions { iterations_max: 50_000, ..Default::default() };
     let found = hill_climb(&demands, &[400, 1_000], &layout, &options, &mut Random::new(1));
-    assert_eq!(found.expect("sound").iterations, 50_000);
+    assert_eq!(found.expect("valid").iterations, 50_000);
 }
 
 #[test]
-fn a_seed_tells_the_whole_climb() {
+fn a_seed_determines_the_climb() {
     let layout = ChunkLayout::published(3_000);
     let demands = humps(&mut Random::new(5), &layout);
     let climb = |seed| {

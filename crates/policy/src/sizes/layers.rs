@@ -1,30 +1,30 @@
-//! Dynamic programming over the sizes that a table may have, a class at a time.
+//! Dynamic programming over the possible sizes of a table, one class at a time.
 //!
-//! A layer asks at each size for the least of many lines, which come with falling slopes, at places that rise. Once
-//! a later line is below an earlier one it stays so; hence the lines that can still be least form a queue, each least
-//! somewhere between its neighbours: a lower envelope. Each line enters and leaves once, so n lines and n questions
-//! take O(n) steps. Source of the method, for dynamic programming with such costs: P. Brucker, "Efficient algorithms
-//! for some path partitioning problems", Discrete Applied Mathematics 62, 1995.
+//! A layer needs, at each size, the least of many lines. The lines come with falling slopes and are evaluated at rising
+//! positions. Once a later line is below an earlier one it stays below. So the lines that can still be least form a
+//! queue, each least between its neighbours: a lower envelope. Each line enters and leaves once, so n lines and n
+//! evaluations take O(n) steps. Source of the method for such costs: P. Brucker, "Efficient algorithms for some path
+//! partitioning problems", Discrete Applied Mathematics 62, 1995.
 //!
-//! Rounding: a line that is below its neighbours by less than the sums are rounded by may be left out.
+//! Rounding: a line that is below its neighbours by less than the rounding error of the sums may be left out.
 
 use super::layout::ChunkLayout;
 use super::parts::Parts;
 
-/// Sizes, ascending. A *place* is the number of a size from 1; 0 is before all.
+/// Sizes, ascending. A *place* is the number of a size, from 1; place 0 is before all sizes.
 pub(super) struct Candidates {
     pub sizes: Vec<usize>,
     pub is_fixed: Vec<bool>,
-    /// By place: what a chunk takes.
+    /// By place: the bytes that a chunk takes.
     pub taken: Vec<f64>,
     /// By place: the weight of all parts up to it.
     pub weight: Vec<f64>,
-    /// By place: the bytes of these parts, each times what it is worth.
+    /// By place: the bytes of these parts, each weighted by its value.
     pub worth: Vec<f64>,
 }
 
 impl Candidates {
-    /// Free sizes, and fixed ones, of which the last is the largest; both never fall.
+    /// Creates candidates from free and fixed sizes, both ascending; the last fixed size is the largest.
     pub fn new(
         parts: &Parts,
         free: impl Iterator<Item = usize>,
@@ -34,7 +34,7 @@ impl Candidates {
         let mut sizes: Vec<usize> = free.collect();
         sizes.dedup();
         sizes.extend(fixed);
-        // Stable: it finds two ascending rows.
+        // The stable sort is fast on two ascending sequences.
         sizes.sort();
         sizes.dedup();
         let is_fixed = sizes.iter().map(|size| fixed.binary_search(size).is_ok()).collect();
@@ -50,23 +50,23 @@ impl Candidates {
     }
 }
 
-/// By the number of classes: the least that all parts cost in as many, and the way there.
+/// By the number of classes: the least cost of all parts in that many classes, and the choices that lead to it.
 pub(super) struct Layers {
     pub costs: Vec<f64>,
-    /// Each by place: the place before in the best table.
+    /// By layer and place: the previous place in the best table.
     before: Vec<Vec<u32>>,
 }
 
 impl Layers {
-    /// `layer` adds a class: from the least costs, by the place of the last class, it makes those with one class
-    /// more, each with the place before.
+    /// `layer` adds a class: from the least costs by the place of the last class it computes those with one class more,
+    /// each with the previous place.
     pub fn of(
         candidates: &Candidates,
         class_count_max: usize,
         layer: impl Fn(&[f64]) -> (Vec<f64>, Vec<u32>),
     ) -> Layers {
         let end = candidates.sizes.len();
-        // Without a class nothing is stored.
+        // Without a class no part can be stored.
         let mut last = vec![f64::INFINITY; end + 1];
         last[0] = 0.0;
         let mut layers = Layers { costs: vec![f64::INFINITY], before: vec![Vec::new()] };
@@ -79,7 +79,7 @@ impl Layers {
         layers
     }
 
-    /// The best table of exactly so many classes.
+    /// The best table with exactly this many classes.
     pub fn table(&self, candidates: &Candidates, class_count: usize) -> Vec<usize> {
         let mut place = candidates.sizes.len();
         let mut table = Vec::with_capacity(class_count);
@@ -113,14 +113,14 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// Forgets all lines; what comes next may have any slope, and be asked at any place.
+    /// Removes all lines; the next ones may have any slope and be evaluated at any position.
     #[inline]
     pub fn clear(&mut self) {
         self.lines.clear();
         self.first = 0;
     }
 
-    /// Adds a line whose slope is not above the last one's. An infinite intercept is no line.
+    /// Adds a line whose slope is at most the last one's. A line with an infinite intercept is ignored.
     #[inline]
     pub fn push(&mut self, slope: f64, intercept: f64, id: u32) {
         if intercept == f64::INFINITY {
@@ -136,7 +136,7 @@ impl Lines {
                 }
             } else {
                 start = (intercept - last.intercept) / (last.slope - slope);
-                // The first line's start lies behind, whatever it was.
+                // The start of the first line does not matter: it is before the last position.
                 if start > last.start || self.lines.len() == self.first + 1 {
                     break;
                 }
@@ -146,7 +146,7 @@ impl Lines {
         self.lines.push(Line { slope, intercept, start, id });
     }
 
-    /// The least value at a place that is not before the last one asked for, and whose it is.
+    /// The least value at a position that is not before the last one, with the id of its line.
     #[inline]
     pub fn least(&mut self, place: f64) -> Option<(f64, u32)> {
         while self.lines.get(self.first + 1).is_some_and(|next| next.start <= place) {

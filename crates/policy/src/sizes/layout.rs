@@ -1,46 +1,46 @@
-//! What chunks may be, how they lie on pages, and how an item too large for one is cut.
+//! The limits of chunk sizes, the chunks on a page, and the parts of items larger than a chunk.
 
 use super::error::{BadArgument, SizesError};
 use slabwise_base::{ClassId, memcached};
 
-/// See the module's documentation.
+/// The limits of chunk sizes, the page size and how larger items are divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkLayout {
-    /// Bytes a page. `None`: what is lost at the ends of pages does not count.
+    /// Bytes on a page; `None` if the loss at the ends of pages does not count.
     pub page_size_bytes: Option<usize>,
-    /// The least chunk.
+    /// The smallest chunk.
     pub chunk_size_bytes_min: usize,
     /// The largest chunk; every table ends with it.
     pub chunk_size_bytes_max: usize,
     /// Chunk sizes are multiples of this.
     pub chunk_align_bytes: usize,
-    /// `None`: an item larger than the largest chunk is an error.
+    /// How items larger than the largest chunk are divided; `None` if they are an error.
     pub chaining: Option<Chaining>,
 }
 
-/// How an item that is larger than the largest chunk is cut.
+/// How an item that is larger than the largest chunk is divided.
 ///
 /// ```text
-///   head                      body                  ...  last body, in the least chunk that holds it
+///   head                      body                  ...  last body, in the smallest chunk that holds it
 ///   [header, key | link]      [header | value    ]       [header | rest of the value]
 ///    \-- of the item --/       \--- the largest chunk --/
 /// ```
 ///
-/// memcached cuts them in the same way ([`Chaining::memcached`]).
+/// memcached divides them in the same way ([`Chaining::memcached`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chaining {
-    /// Bytes of a head, its link included. Sizes of items do not tell those of their keys, so this is the caller's
-    /// guess of a usual one; little hangs on it but the class of the heads.
+    /// Bytes of a head, including its link. Item sizes do not include the key sizes separately, so this is the
+    /// caller's estimate; it affects little but the class of the heads.
     pub head_size_bytes: usize,
-    /// Of these, the bytes that only a chained item has.
+    /// The bytes of a head that only a chained item has.
     pub link_size_bytes: usize,
-    /// Bytes of a body before its part of the value.
+    /// Bytes in a body before its part of the value.
     pub body_header_size_bytes: usize,
 }
 
 impl Chaining {
-    /// memcached's, for keys of this length: `item_chunk` of `memcached.h` is 48 bytes and lies in heads, too, behind
-    /// the header, the CAS value and the key with its zero byte (`do_item_alloc`, 1.6).
+    /// memcached's layout for keys of this length. Its `item_chunk` (`memcached.h`) has 48 bytes and is also in heads,
+    /// after the header, the CAS value and the key with its zero byte (`do_item_alloc`, 1.6).
     pub fn memcached(key_size_bytes: usize) -> Chaining {
         let head_size_bytes = memcached::HEADER_SIZE_BYTES
             + memcached::CAS_SIZE_BYTES
@@ -56,7 +56,7 @@ impl Chaining {
 }
 
 impl ChunkLayout {
-    /// As Jai and Das (2020) count: every byte is a size, and the ends of pages are free.
+    /// The layout of Jai and Das (2020): every number of bytes is a size, and the ends of pages do not count.
     pub fn published(chunk_size_bytes_max: usize) -> ChunkLayout {
         ChunkLayout {
             page_size_bytes: None,
@@ -67,12 +67,12 @@ impl ChunkLayout {
         }
     }
 
-    /// How many chunks of this size a page holds; `None` where pages do not count.
+    /// The number of chunks of this size on a page; `None` if pages do not count.
     pub fn chunks_per_page(&self, chunk_size_bytes: usize) -> Option<usize> {
         self.page_size_bytes.map(|page| page / chunk_size_bytes)
     }
 
-    /// Bytes that a chunk takes, its share of the page's end included. It never falls with the size.
+    /// The bytes that a chunk takes, including its share of the page's end. It never falls as the size rises.
     pub fn taken_bytes(&self, chunk_size_bytes: usize) -> f64 {
         match self.page_size_bytes {
             Some(page) => page as f64 / (page / chunk_size_bytes) as f64,
@@ -80,12 +80,12 @@ impl ChunkLayout {
         }
     }
 
-    /// The least chunk that holds so many bytes, at most [`ChunkLayout::chunk_size_bytes_max`].
+    /// The smallest chunk size for this many bytes, which are at most [`ChunkLayout::chunk_size_bytes_max`].
     pub(super) fn chunk_for(&self, size_bytes: usize) -> usize {
         size_bytes.next_multiple_of(self.chunk_align_bytes).max(self.chunk_size_bytes_min)
     }
 
-    /// The largest chunk of which a page holds as many: it takes no more than this one.
+    /// The largest chunk size with the same number of chunks on a page; it takes no more memory than this one.
     pub(super) fn stretched(&self, chunk_size_bytes: usize) -> usize {
         let Some(page) = self.page_size_bytes else { return chunk_size_bytes };
         let largest = page / (page / chunk_size_bytes);
@@ -136,7 +136,7 @@ impl ChunkLayout {
 
     pub(super) fn check_sizes(&self, sizes: &[usize]) -> Result<(), SizesError> {
         let range = self.chunk_size_bytes_min..=self.chunk_size_bytes_max;
-        for (place, &size_bytes) in sizes.iter().enumerate() {
+        for (index, &size_bytes) in sizes.iter().enumerate() {
             if !range.contains(&size_bytes) {
                 let (min, max) = (*range.start(), *range.end());
                 return Err(BadArgument::SizeBeyondLimits { size_bytes, min, max }.into());
@@ -145,9 +145,9 @@ impl ChunkLayout {
                 let align = self.chunk_align_bytes;
                 return Err(BadArgument::SizeNotAligned { size_bytes, align }.into());
             }
-            if place > 0 && sizes[place - 1] >= size_bytes {
+            if index > 0 && sizes[index - 1] >= size_bytes {
                 return Err(
-                    BadArgument::NotAscending { size_bytes, before: sizes[place - 1] }.into()
+                    BadArgument::NotAscending { size_bytes, before: sizes[index - 1] }.into()
                 );
             }
         }

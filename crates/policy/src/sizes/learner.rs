@@ -1,27 +1,28 @@
-//! When a cache that serves should change its class table, and to which.
+//! When a running cache should change its class table, and to which one.
 //!
 //! ```text
-//!   SizeSnapshot --enough seen? at rest?--> exact_change --enough gained?--> Lesson: change, or why not
+//!   SizeSnapshot --enough items? settled?--> exact_change --enough gain?--> Lesson: change, or why not
 //! ```
 //!
-//! The best table for the items in the cache is that of [`exact_change`](super::exact_change), at a price for each byte
-//! that would move and for each class. This module decides when to change to it:
+//! [`exact_change`](super::exact_change) finds the best table for the items in the cache, at a price for each byte that
+//! would move and for each class. This module decides when to change to it:
 //!
 //! - *Evidence.* There must be [`LearnerOptions::items_min`] items in [`LearnerOptions::filled_min`] of the memory:
 //!   until then memory is not scarce.
 //! - *Gain.* A change must save [`LearnerOptions::gain_min`] of the bytes of all items, and the price of each byte that
-//!   moves. That price rises with the memory in use: in a cache that is half empty moving costs processor time only, in
-//!   a full one other items are evicted. So tables are learned early, and changed late only for a large gain.
-//! - *Proof.* A table that fits the items of the moment may fit the next ones worse. So the best table is first a
-//!   proposal. When as many items have been stored as there are (a *turn*), it must save enough on the items in the
-//!   cache by then. The change is then made to the best table of that time. A gain of [`LearnerOptions::gain_sure`]
-//!   needs no proof.
-//! - *Patience.* After each change a proof takes twice as many turns, up to [`LearnerOptions::turns_max`], so a cache
-//!   whose sizes never rest changes its table ever less often; a sure gain resets this. While classes of an earlier
-//!   table drain, or before a turn of items was stored under the new one, the items in the cache are no evidence.
-//! - *Spare classes.* Numbers that the best table does not need fill its widest gaps: an empty class costs nothing.
+//!   moves. That price rises with the memory in use: in a half-empty cache moving costs only processor time, in a full
+//!   one other items are evicted. So tables are learned early, and changed late only for a large gain.
+//! - *Validation.* A table that fits the current items may fit the next ones worse. So the best table is first a
+//!   proposal. After one *turnover* (as many stores as there are items) it must still save enough on the items in the
+//!   cache. Then the table changes to the best one of that time. A gain of [`LearnerOptions::gain_sure`] needs no
+//!   validation.
+//! - *Backoff.* After each change a validation takes twice as many turnovers, up to [`LearnerOptions::turns_max`], so a
+//!   cache whose sizes keep changing changes its table less and less often; a certain gain resets this. While classes
+//!   of an earlier table drain, or before one turnover under the new table, the items in the cache are no evidence.
+//! - *Reserve classes.* Numbers that the best table does not need fill its widest gaps: an empty class costs nothing.
 //!
-//! Invariants: a steady cache comes to rest, because gains by chance are below the price of moving; results follow from
+//! Invariants: the table of a steady cache stops changing, because random gains are below the price of moving; results
+//! depend only on the snapshots.
 //! the snapshots alone.
 
 use super::change::{Change, ChangePrices, exact_change};
@@ -32,32 +33,32 @@ use super::parts::{Demand, loss};
 use slabwise_base::ClassId;
 use thiserror::Error;
 
-/// Neighbours of a table lie at most so far apart, as long as there are numbers for classes between them.
+/// The maximum ratio of neighbouring sizes, as long as there are unused class numbers.
 const GAP_FACTOR: f64 = 1.25;
 
-/// When a change pays.
+/// The limits that decide when a change pays.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LearnerOptions {
-    /// The least items to learn from.
+    /// The minimum number of items to learn from.
     pub items_min: u64,
-    /// The least part of the memory that is in use, from 0 to 1.
+    /// The minimum share of the memory that is in use, from 0 to 1.
     pub filled_min: f64,
-    /// The least gain, as a part of the bytes of all items.
+    /// The minimum gain, as a share of the bytes of all items.
     pub gain_min: f64,
-    /// A gain that needs no proof.
+    /// The gain that needs no validation.
     pub gain_sure: f64,
-    /// The most turns that a proof takes, at least 1.
+    /// The maximum number of turnovers that a validation takes, at least 1.
     pub turns_max: u64,
-    /// What a byte costs whose chunk gets another size in a cache that is full, in bytes lost for good.
+    /// The cost of a byte whose chunk size changes in a full cache, in lost bytes.
     pub moved_byte_price: f64,
-    /// What a class costs, in pages.
+    /// The cost of a class, in pages.
     pub class_price_pages: f64,
 }
 
 impl Default for LearnerOptions {
-    /// From a thousand items in an eighth of the memory on, for a hundredth of their bytes, or a twentieth at once; a
-    /// moved byte must save 3 % of itself, and a class a quarter of a page: about what it costs where pages are many
-    /// (`slabwise lab run classes-vs-misses`).
+    /// Learns from a thousand items in an eighth of the memory on, for a gain of 1 %, or 5 % without validation. A
+    /// moved byte must save 3 % of itself, and a class a quarter of a page: about the cost of a class in a cache with
+    /// many pages (`slabwise lab run classes-vs-misses`).
     fn default() -> LearnerOptions {
         LearnerOptions {
             items_min: 1_000,
@@ -71,67 +72,68 @@ impl Default for LearnerOptions {
     }
 }
 
-/// The cache at a moment, as far as its table goes.
+/// The state of a cache that decides about its class table.
 #[derive(Clone, Copy, Debug)]
 pub struct SizeSnapshot<'s> {
-    /// The items in it.
+    /// The items in the cache.
     pub demands: &'s [Demand],
-    /// The chunk sizes in force, in bytes, ascending.
+    /// The current chunk sizes in bytes, ascending.
     pub present: &'s [usize],
-    /// What chunks may be.
+    /// The limits of chunk sizes.
     pub layout: ChunkLayout,
-    /// The part of the memory that is in use, from 0 to 1.
+    /// The share of the memory that is in use, from 0 to 1.
     pub filled: f64,
     /// Classes of earlier tables that still own pages.
     pub retired_classes: usize,
-    /// Stores ever.
+    /// Stores since the start.
     pub stores: u64,
 }
 
-/// Why the table stays.
+/// What the learner waits for before it changes the table.
 #[derive(Clone, Copy, Debug, PartialEq, Error)]
 #[expect(missing_docs, reason = "the texts say what the fields are")]
 pub enum Waiting {
-    /// For more items.
-    #[error("{items} of {items_min} items")]
+    /// More items.
+    #[error("more items: {items} of {items_min}")]
     Items { items: u64, items_min: u64 },
-    /// For more memory to be in use.
-    #[error("{:.1} of {:.1} % of the memory in use", .filled * 100.0, .filled_min * 100.0)]
+    /// More memory in use.
+    #[error("more memory in use: {:.1} of {:.1} %", .filled * 100.0, .filled_min * 100.0)]
     Memory { filled: f64, filled_min: f64 },
-    /// For classes of an earlier table to drain.
-    #[error("{retired_classes} classes of an earlier table drain")]
+    /// Classes of an earlier table that drain.
+    #[error("{retired_classes} classes of an earlier table to drain")]
     Drain { retired_classes: usize },
-    /// For more stores under the present table.
-    #[error("{stores} of {stores_min} stores since the last change")]
+    /// More stores under the current table.
+    #[error("more stores since the last change: {stores} of {stores_min}")]
     Stores { stores: u64, stores_min: u64 },
-    /// For the proof of a better table.
-    #[error("the proof of a gain of {:.2} %: {stores} of {stores_min} stores", .gain * 100.0)]
+    /// The validation of a better table.
+    #[error("validation of a gain of {:.2} %: {stores} of {stores_min} stores", .gain * 100.0)]
     Proof { stores: u64, stores_min: u64, gain: f64 },
-    /// For a better table: the best one gains too little.
+    /// A larger gain: that of the best table is too small.
     #[error(
-        "a gain of {:.2} % of the bytes of all items, {:.2} % is the least",
+        "a larger gain: {:.2} % of the bytes of all items, {:.2} % is the minimum",
         .gain * 100.0, .gain_min * 100.0
     )]
     Gain { gain: f64, gain_min: f64 },
 }
 
-/// What came of a look.
+/// The result of an evaluation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lesson {
-    /// The best table to change to, beside the present one; `None` where there was too little to go by.
+    /// The best table to change to, compared with the current one; `None` if there was too little evidence.
     pub best: Option<Change>,
-    /// Why not to change to it now; `None`: the table should be changed.
+    /// Why the table should not change now; `None` if it should.
     pub waiting: Option<Waiting>,
 }
 
-/// The learner's memory.
+/// Decides when the class table changes; keeps its state between evaluations.
 #[derive(Clone, Debug)]
 pub struct SizeLearner {
     options: LearnerOptions,
     changed_at_stores: Option<u64>,
-    /// Turns that a proof takes, and the next one after a change.
-    turns: u64,
-    turns_next: u64,
+    /// The number of turnovers that a validation takes.
+    turnovers: u64,
+    /// That number after the next change.
+    turnovers_next: u64,
     proposal: Option<Proposal>,
 }
 
@@ -142,19 +144,20 @@ struct Proposal {
 }
 
 impl SizeLearner {
-    /// One that has seen nothing yet.
+    /// A learner that has seen nothing yet.
     pub fn new(options: LearnerOptions) -> SizeLearner {
-        SizeLearner { options, changed_at_stores: None, turns: 1, turns_next: 1, proposal: None }
+        let (turnovers, turnovers_next) = (1, 1);
+        SizeLearner { options, changed_at_stores: None, turnovers, turnovers_next, proposal: None }
     }
 
-    /// Notes that the table was changed, when so many stores had been made ever.
+    /// Records that the table was changed after this many stores since the start.
     pub fn note_change(&mut self, stores: u64) {
         self.changed_at_stores = Some(stores);
-        self.turns = self.turns_next;
+        self.turnovers = self.turnovers_next;
         self.proposal = None;
     }
 
-    /// Looks at the cache. What it says cannot be, as sizes beyond the layout's, is an error.
+    /// Evaluates the cache. Returns an error if the snapshot is invalid, such as sizes beyond the layout's.
     pub fn look(&mut self, snapshot: &SizeSnapshot<'_>) -> Result<Lesson, SizesError> {
         if let Some(waiting) = self.evidence_missing(snapshot) {
             return Ok(Lesson { best: None, waiting: Some(waiting) });
@@ -168,7 +171,7 @@ impl SizeLearner {
         )?;
         let waiting = match self.unsettled(snapshot) {
             Some(waiting) => Some(waiting),
-            None => self.unproven(snapshot, &best)?,
+            None => self.unvalidated(snapshot, &best)?,
         };
         if waiting.is_none() {
             best.table = filled(&best.table, &snapshot.layout)?;
@@ -178,7 +181,7 @@ impl SizeLearner {
 
     fn prices(&self, snapshot: &SizeSnapshot<'_>) -> ChangePrices {
         let page_size_bytes = snapshot.layout.page_size_bytes.unwrap_or(0) as f64;
-        // What a table saves and what its classes leave unused are weighed as they will be when memory is full.
+        // The gain of a table and the unused pages of its classes matter only when memory is full.
         let filled = snapshot.filled.clamp(0.0, 1.0);
         ChangePrices {
             moved_byte: self.options.moved_byte_price * filled,
@@ -204,8 +207,8 @@ impl SizeLearner {
         (stores < stores_min).then_some(Waiting::Stores { stores, stores_min })
     }
 
-    /// Puts the best table to the proof, or the one before; `None`: the table should be changed.
-    fn unproven(
+    /// Validates the best table or an earlier proposal; `None` if the table should be changed.
+    fn unvalidated(
         &mut self,
         snapshot: &SizeSnapshot<'_>,
         best: &Change,
@@ -217,26 +220,26 @@ impl SizeLearner {
             return Ok(Some(Waiting::Gain { gain, gain_min }));
         }
         if gain >= gain_sure {
-            self.turns_next = 1;
+            self.turnovers_next = 1;
             return Ok(None);
         }
         let Some(proposal) = &self.proposal else {
             return self.propose(snapshot, best, gain);
         };
         let stores = snapshot.stores.saturating_sub(proposal.at_stores);
-        let stores_min = self.turns * items(snapshot);
+        let stores_min = self.turnovers * items(snapshot);
         let lost = |table: &[usize]| -> Result<f64, SizesError> {
             Ok(loss(snapshot.demands, table, &snapshot.layout)?.total_bytes())
         };
         let saved = lost(snapshot.present)? - lost(&proposal.table)?;
-        let proven = saved / worth(snapshot);
+        let gain_validated = saved / worth(snapshot);
         if stores < stores_min {
-            return Ok(Some(Waiting::Proof { stores, stores_min, gain: proven }));
+            return Ok(Some(Waiting::Proof { stores, stores_min, gain: gain_validated }));
         }
-        if proven < gain_min {
+        if gain_validated < gain_min {
             return self.propose(snapshot, best, gain);
         }
-        self.turns_next = (2 * self.turns).min(self.options.turns_max);
+        self.turnovers_next = (2 * self.turnovers).min(self.options.turns_max);
         Ok(None)
     }
 
@@ -248,7 +251,7 @@ impl SizeLearner {
     ) -> Result<Option<Waiting>, SizesError> {
         let table = filled(&best.table, &snapshot.layout)?;
         self.proposal = Some(Proposal { table, at_stores: snapshot.stores });
-        let stores_min = self.turns * items(snapshot);
+        let stores_min = self.turnovers * items(snapshot);
         Ok(Some(Waiting::Proof { stores: 0, stores_min, gain }))
     }
 }

@@ -1,4 +1,4 @@
-//! A cache in small: items of some sizes, and a learner that looks at it.
+//! A small cache with items of some sizes, and a learner that evaluates it.
 
 use super::{LearnerOptions, Lesson, SizeLearner, SizeSnapshot, Waiting};
 use crate::sizes::{ChunkLayout, Demand, loss};
@@ -19,15 +19,15 @@ fn snapshot<'s>(demands: &'s [Demand], present: &'s [usize], stores: u64) -> Siz
     SizeSnapshot { demands, present, layout: LAYOUT, filled: 1.0, retired_classes: 0, stores }
 }
 
-fn look(learner: &mut SizeLearner, snapshot: &SizeSnapshot<'_>) -> Lesson {
-    learner.look(snapshot).expect("the snapshot is sound")
+fn evaluate(learner: &mut SizeLearner, snapshot: &SizeSnapshot<'_>) -> Lesson {
+    learner.look(snapshot).expect("the snapshot is valid")
 }
 
-/// Changes the table as long as the learner says so, with all items stored anew in between; returns how often.
-fn follow(learner: &mut SizeLearner, demands: &[Demand], present: &mut Vec<usize>) -> usize {
+/// Changes the table as the learner decides, with a turnover in between; returns the number of changes.
+fn run(learner: &mut SizeLearner, demands: &[Demand], present: &mut Vec<usize>) -> usize {
     let (mut stores, mut changes) = (0, 0);
     for _ in 0..100 {
-        let lesson = look(learner, &snapshot(demands, present, stores));
+        let lesson = evaluate(learner, &snapshot(demands, present, stores));
         stores += demands.iter().map(|demand| demand.items).sum::<u64>();
         match lesson.waiting {
             None => {
@@ -39,61 +39,61 @@ fn follow(learner: &mut SizeLearner, demands: &[Demand], present: &mut Vec<usize
             Some(_) => return changes,
         }
     }
-    panic!("the learner does not come to rest");
+    panic!("the learner does not stop changing the table");
 }
 
 #[test]
-fn it_learns_a_table_that_loses_little_and_rests() {
+fn learns_a_table_with_little_loss_and_stops() {
     let items = demands((1_000..1_400).step_by(100), 5_000);
     let mut present = vec![512, 1_504, 32 << 10];
     let mut learner = SizeLearner::new(LearnerOptions::default());
     let lost =
         |present: &[usize]| loss(&items, present, &LAYOUT).expect("a valid table").total_bytes();
     let before = lost(&present);
-    assert_eq!(follow(&mut learner, &items, &mut present), 1);
+    assert_eq!(run(&mut learner, &items, &mut present), 1);
     assert!(lost(&present) < before / 10.0, "{} of {before} bytes", lost(&present));
 }
 
 #[test]
-fn it_waits_for_evidence_and_for_what_is_under_way() {
+fn waits_for_items_memory_draining_and_stores() {
     let mut learner = SizeLearner::new(LearnerOptions::default());
     let present = [512, 1_504, 32 << 10];
     let (few, many) = (demands(1_000..1_001, 10), demands(1_000..1_001, 10_000));
-    let mut waits = |snapshot: SizeSnapshot<'_>| look(&mut learner, &snapshot).waiting;
+    let mut waits = |snapshot: SizeSnapshot<'_>| evaluate(&mut learner, &snapshot).waiting;
     let with_few = snapshot(&few, &present, 0);
     assert_eq!(waits(with_few), Some(Waiting::Items { items: 10, items_min: 1_000 }));
     let empty = SizeSnapshot { filled: 0.1, ..snapshot(&many, &present, 0) };
     assert_eq!(waits(empty), Some(Waiting::Memory { filled: 0.1, filled_min: 0.125 }));
     let draining = SizeSnapshot { retired_classes: 2, ..snapshot(&many, &present, 0) };
     assert_eq!(waits(draining), Some(Waiting::Drain { retired_classes: 2 }));
-    assert_eq!(waits(snapshot(&many, &present, 0)), None, "and else it does not");
+    assert_eq!(waits(snapshot(&many, &present, 0)), None, "otherwise it does not wait");
     let mut changed = learner.clone();
     changed.note_change(500);
-    let early = look(&mut changed, &snapshot(&many, &present, 1_000)).waiting;
+    let early = evaluate(&mut changed, &snapshot(&many, &present, 1_000)).waiting;
     assert_eq!(early, Some(Waiting::Stores { stores: 500, stores_min: 10_000 }));
 }
 
 #[test]
-fn a_small_gain_is_left_alone_and_a_change_of_sizes_followed() {
+fn ignores_a_small_gain_and_follows_a_change_of_sizes() {
     let mut learner = SizeLearner::new(LearnerOptions::default());
-    // 1,000 bytes in chunks of 1,008: 0.8 %.
+    // 1,000 bytes in chunks of 1,008 lose 0.8 %.
     let mut present = vec![1_008, 32 << 10];
     let items = demands(1_000..1_001, 50_000);
-    assert_eq!(follow(&mut learner, &items, &mut present), 0);
+    assert_eq!(run(&mut learner, &items, &mut present), 0);
     let shifted = demands(700..701, 50_000);
-    assert_eq!(follow(&mut learner, &shifted, &mut present), 1);
+    assert_eq!(run(&mut learner, &shifted, &mut present), 1);
     assert!(present.contains(&704), "{present:?}");
 }
 
 #[test]
-fn a_small_gain_has_to_prove_itself_on_what_comes_next() {
+fn a_small_gain_is_validated_with_later_items() {
     let mut learner = SizeLearner::new(LearnerOptions::default());
-    // Of 1,000 bytes 40 are lost.
+    // Items of 1,000 bytes lose 40 bytes each.
     let present = [1_040, 2_080, 32 << 10];
     let (items, others) = (demands(1_000..1_001, 10_000), demands(2_000..2_001, 10_000));
-    let proof = |stores| Waiting::Proof { stores, stores_min: 10_000, gain: 0.0 };
+    let validation = |stores| Waiting::Proof { stores, stores_min: 10_000, gain: 0.0 };
     let mut waits = |items: &[Demand], stores| {
-        let waiting = look(&mut learner, &snapshot(items, &present, stores)).waiting;
+        let waiting = evaluate(&mut learner, &snapshot(items, &present, stores)).waiting;
         waiting.map(|waiting| match waiting {
             Waiting::Proof { stores, stores_min, .. } => {
                 Waiting::Proof { stores, stores_min, gain: 0.0 }
@@ -101,22 +101,26 @@ fn a_small_gain_has_to_prove_itself_on_what_comes_next() {
             other => other,
         })
     };
-    assert_eq!(waits(&items, 0), Some(proof(0)));
-    assert_eq!(waits(&items, 9_999), Some(proof(9_999)));
-    assert_eq!(waits(&others, 10_000), Some(proof(0)), "what saved before saves nothing now");
+    assert_eq!(waits(&items, 0), Some(validation(0)));
+    assert_eq!(waits(&items, 9_999), Some(validation(9_999)));
+    assert_eq!(
+        waits(&others, 10_000),
+        Some(validation(0)),
+        "the earlier proposal saves nothing now"
+    );
     assert_eq!(waits(&others, 20_000), None);
 }
 
 #[test]
-fn a_class_is_made_where_the_bytes_it_saves_are_worth_it() {
+fn adds_a_class_if_the_bytes_it_saves_have_value() {
     let options = LearnerOptions { class_price_pages: 20.0, ..LearnerOptions::default() };
     let mut learner = SizeLearner::new(options);
     let present = [6_552, 32 << 10];
     let mut is_split = |byte_value: f64| {
         let small = Demand { size_bytes: 2_000, items: 4_000, byte_value };
         let large = Demand { size_bytes: 6_500, items: 4_000, byte_value: 1.0 };
-        look(&mut learner, &snapshot(&[small, large], &present, 0)).waiting.is_none()
+        evaluate(&mut learner, &snapshot(&[small, large], &present, 0)).waiting.is_none()
     };
-    assert!(is_split(1.0), "half of the memory is lost");
-    assert!(!is_split(0.01), "and worth next to nothing");
+    assert!(is_split(1.0), "half of the memory is saved");
+    assert!(!is_split(0.01), "the bytes have almost no value");
 }

@@ -1,6 +1,6 @@
-//! Against a cache that stores every item, and what is refused.
+//! Comparison with a cache that stores every item, and rejected arguments.
 
-use super::super::testing::{chunks_of, demands, is_near, layout, loss_by_trial, table};
+use super::super::testing::{chunks_of, demands, is_near, layout, loss_by_simulation, table};
 use super::loss;
 use crate::sizes::{Chaining, ChunkLayout, Demand, SizesError, geometric};
 use slabwise_base::Random;
@@ -10,30 +10,30 @@ fn items(size_bytes: usize, items: u64) -> Demand {
 }
 
 #[test]
-fn a_table_loses_what_a_cache_loses_that_stores_every_item() {
+fn loss_equals_that_of_a_cache_that_stores_every_item() {
     for seed in 0..2_000 {
         let mut random = Random::new(seed);
         let layout = layout(&mut random, 30);
         let demands = demands(&mut random, &layout, 20);
         let table = table(&mut random, &layout, 8);
-        let found = loss(&demands, &table, &layout).expect("a sound problem");
-        let tried = loss_by_trial(&demands, &table, &layout);
-        for (found, tried) in [
-            (found.inside_bytes, tried.inside_bytes),
-            (found.page_end_bytes, tried.page_end_bytes),
-            (found.chained_bytes, tried.chained_bytes),
-            (found.total_bytes(), tried.total_bytes()),
+        let found = loss(&demands, &table, &layout).expect("a valid problem");
+        let simulated = loss_by_simulation(&demands, &table, &layout);
+        for (found, simulated) in [
+            (found.inside_bytes, simulated.inside_bytes),
+            (found.page_end_bytes, simulated.page_end_bytes),
+            (found.chained_bytes, simulated.chained_bytes),
+            (found.total_bytes(), simulated.total_bytes()),
         ] {
             assert!(
-                is_near(found, tried),
-                "seed {seed}: {found}, not {tried}; {layout:?} {table:?}"
+                is_near(found, simulated),
+                "seed {seed}: {found}, not {simulated}; {layout:?} {table:?}"
             );
         }
     }
 }
 
 #[test]
-fn full_pages_hold_the_items_and_the_loss() {
+fn items_and_loss_together_fill_the_pages() {
     for seed in 0..500 {
         let mut random = Random::new(seed);
         let mut layout = layout(&mut random, 30);
@@ -58,26 +58,26 @@ fn full_pages_hold_the_items_and_the_loss() {
             let free_chunks = pages * chunks_per_page - count;
             free += free_chunks as f64 * page as f64 / chunks_per_page as f64;
         }
-        let found = loss(&demands, &table, &layout).expect("a sound problem").total_bytes();
+        let found = loss(&demands, &table, &layout).expect("a valid problem").total_bytes();
         let filled = taken as f64 - free - bytes as f64;
         assert!(is_near(found, filled), "seed {seed}: {found}, not {filled}; {layout:?} {table:?}");
     }
 }
 
 #[test]
-fn a_chained_item_is_cut_as_drawn() {
+fn a_chained_item_is_divided_as_documented() {
     let chaining = Chaining { head_size_bytes: 50, link_size_bytes: 9, body_header_size_bytes: 29 };
     let layout = ChunkLayout { chaining: Some(chaining), ..ChunkLayout::published(129) };
-    // 41 bytes of 300 are in the head; of 259, two bodies of 129 hold 100 each, and one the rest.
-    let found = loss(&[items(300, 10)], &[60, 129], &layout).expect("a sound problem");
+    // 41 of the 300 bytes are in the head. Of the other 259, two bodies of 129 hold 100 each; a third holds the rest.
+    let found = loss(&[items(300, 10)], &[60, 129], &layout).expect("a valid problem");
     assert_eq!(found.chained_bytes, 10.0 * (9 + 3 * 29) as f64);
     assert_eq!(found.inside_bytes, 10.0 * ((60 - 50) + (129 - (59 + 29))) as f64);
 }
 
 #[test]
-fn memcacheds_parts_lie_where_memcached_puts_them() {
-    // memcached 1.6 by `stats slabs`: a key of 17 bytes makes a head of class 152, one of 15 a head of class 120; 256
-    // bytes behind a full body still fit class 304.
+fn chained_items_use_the_classes_that_memcached_uses() {
+    // From `stats slabs` of memcached 1.6: a key of 17 bytes makes a head of class 152, one of 15 a head of class 120;
+    // 256 bytes after a full body fit class 304.
     for (key, head, rest, tail) in [(17, 152, 256, 304), (17, 152, 257, 384), (15, 120, 256, 304)] {
         let layout = ChunkLayout {
             chunk_align_bytes: 8,
@@ -90,25 +90,30 @@ fn memcacheds_parts_lie_where_memcached_puts_them() {
         let found = loss(&[items(header + body - 48 + rest, 1)], &table, &layout);
         let taken = head + body + tail;
         let wasted = taken - (header + body - 48 + rest);
-        assert_eq!(found.expect("a sound problem").total_bytes(), wasted as f64, "key {key}");
+        assert_eq!(found.expect("a valid problem").total_bytes(), wasted as f64, "key {key}");
     }
 }
 
 #[test]
-fn what_cannot_be_answered_is_refused_with_value_and_limit() {
+fn invalid_arguments_are_rejected_with_value_and_limit() {
     let layout = ChunkLayout::published(1024);
     let some = [items(100, 1)];
-    let refused = |demands: &[Demand], table: &[usize], layout: &ChunkLayout, says: &[&str]| {
-        let error: SizesError = loss(demands, table, layout).expect_err("refused");
+    let refused = |demands: &[Demand], table: &[usize], layout: &ChunkLayout, words: &[&str]| {
+        let error: SizesError = loss(demands, table, layout).expect_err("invalid arguments");
         let text = error.to_string();
-        assert!(says.iter().all(|word| text.contains(word)), "{text:?} says {says:?}");
+        assert!(words.iter().all(|word| text.contains(word)), "{text:?} contains {words:?}");
     };
-    refused(&[], &[1024], &layout, &["no item", "at least one"]);
-    refused(&[items(100, 0)], &[1024], &layout, &["no item"]);
+    refused(&[], &[1024], &layout, &["no items", "at least one"]);
+    refused(&[items(100, 0)], &[1024], &layout, &["no items"]);
     refused(&[items(1025, 1)], &[1024], &layout, &["1025", "1024", "chaining"]);
     for byte_value in [-1.0, f64::NAN, f64::INFINITY] {
         let demand = Demand { byte_value, ..some[0] };
-        refused(&[demand], &[1024], &layout, &["worth", &byte_value.to_string(), "from 0"]);
+        refused(
+            &[demand],
+            &[1024],
+            &layout,
+            &["byte value", &byte_value.to_string(), "at least 0"],
+        );
     }
     refused(&some, &[], &layout, &["0 classes", "1 to 63"]);
     let many: Vec<usize> = (961..=1024).collect();

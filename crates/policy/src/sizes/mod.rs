@@ -1,24 +1,25 @@
-//! Class tables: which chunk sizes lose least memory for the sizes that items have.
+//! Class tables: the chunk sizes that waste the least memory for given item sizes.
 //!
 //! ```text
-//!   bars of sizes --Demand--> parts of items, rounded up (chained ones cut as the cache cuts them)
+//!   bins of sizes --Demand--> parts of items, rounded up (chained items are divided as the cache does)
 //!                               |
-//!        loss <-----------------+-----> geometric    memcached's table, blind to the items
-//!        of any table           |       hill_climb   one size a step at a time (Jai and Das, 2020)
+//!        loss <-----------------+-----> geometric    memcached's table, independent of the items
+//!        of any table           |       hill_climb   one size and step at a time (Jai and Das, 2020)
 //!                               |       exact        the best table of each number of classes
-//!                               '-----> exact_change what a cache that holds items already should change to
+//!                               '-----> exact_change the best table for a cache that already holds items
 //!                                           '-----> fill_gaps  sizes for items that are not yet known
 //! ```
 //!
-//! [`SizeLearner`] decides when a cache that serves should change, and to what.
+//! [`SizeLearner`] decides when a running cache should change its table, and to which one.
 //!
-//! A chunk of c bytes on pages of P bytes takes P / floor(P / c) bytes: itself and its share of the page's end. A table
-//! *loses* what the chunks of all parts take, less the bytes of the items. A part is in the least chunk that holds it.
+//! A chunk of c bytes on pages of P bytes takes P / floor(P / c) bytes: itself and its share of the page's end. The
+//! *loss* of a table is the bytes that the chunks of all parts take, less the bytes of the items. A part is stored in
+//! the smallest chunk that holds it.
 //!
 //! Invariants: a table ascends, is within the layout's limits, and ends with its largest chunk, so that every part
-//! fits; no table of at most as many classes loses less than [`exact`]'s, which loses no more with more classes;
-//! [`exact_change`] returns the present table unless another is better by more than the change costs; results follow
-//! from the arguments and, in [`hill_climb`], from the seed.
+//! fits; no table with at most the same number of classes loses less than [`exact`]'s, and its loss does not rise with
+//! more classes; [`exact_change`] returns the current table unless another is better by more than the change costs;
+//! results depend only on the arguments and, in [`hill_climb`], on the seed.
 
 mod change;
 mod error;

@@ -1,65 +1,65 @@
-//! What has to be stored, and what a table loses on it.
+//! The parts of items to be stored, and the loss of a table for them.
 //!
-//! An item that fits the largest chunk is one part. A larger one is cut as [`Chaining`](super::Chaining) says: its
-//! head and its last body are parts; the bodies between fill largest chunks whatever the table.
+//! An item that fits the largest chunk is one part. A larger item is divided as [`Chaining`](super::Chaining) says: its
+//! head and its last body are parts; the bodies between them fill largest chunks in any table.
 
 use super::error::{BadArgument, SizesError};
 use super::layout::ChunkLayout;
 
-/// So many items of one size, and what a byte is worth that is lost with them.
+/// A number of items of one size, and the value of a byte lost with them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Demand {
-    /// Bytes an item, header and key included.
+    /// Bytes of an item, including header and key.
     pub size_bytes: usize,
-    /// How many.
+    /// The number of items.
     pub items: u64,
-    /// What each lost byte counts: 1 where all memory is worth the same.
+    /// The weight of each lost byte; 1 if all memory has the same value.
     pub byte_value: f64,
 }
 
 impl Demand {
-    /// So many items whose bytes are worth 1 each.
+    /// A demand for this many items with a byte value of 1.
     pub fn new(size_bytes: usize, items: u64) -> Demand {
         Demand { size_bytes, items, byte_value: 1.0 }
     }
 }
 
-/// Bytes that are taken and hold nothing of an item, each times what it is worth.
+/// Bytes that are taken but hold nothing of an item, each weighted by its value.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Loss {
-    /// In chunks, behind what they hold.
+    /// Bytes at the ends of chunks, after the contents.
     pub inside_bytes: f64,
     /// At the ends of pages.
     pub page_end_bytes: f64,
-    /// Links and headers of chained items' parts: the same in every table.
+    /// Links and headers of chained items' parts, which are the same in every table.
     pub chained_bytes: f64,
 }
 
 impl Loss {
-    /// All of it.
+    /// The sum of all losses.
     pub fn total_bytes(&self) -> f64 {
         self.inside_bytes + self.page_end_bytes + self.chained_bytes
     }
 }
 
-/// What this table loses where pages are full: the last page of a class, which is not, does not count.
+/// The loss of this table with full pages; a class's last page, which is partly filled, does not count.
 pub fn loss(demands: &[Demand], table: &[usize], layout: &ChunkLayout) -> Result<Loss, SizesError> {
     let parts = Parts::of(demands, layout)?;
     layout.check_table(table)?;
     Ok(parts.loss(table, layout))
 }
 
-/// Parts by size. A *weight* is a number of parts times what their bytes are worth.
+/// Parts by size. A *weight* is a number of parts times the value of their bytes.
 pub(super) struct Parts {
-    /// What a part's least chunk would be, ascending, each once.
+    /// The smallest possible chunk size of each part, ascending, without duplicates.
     pub sizes: Vec<usize>,
-    /// The weight of all parts before this place of `sizes`; one element more.
+    /// The weight of all parts before each index of `sizes`, with one more element for all.
     pub weight_before: Vec<f64>,
-    /// The bytes of these parts, each times what it is worth.
+    /// The bytes of these parts, each weighted by its value.
     pub worth_before: Vec<f64>,
     pub bytes_before: Vec<f64>,
     pub full_weight: f64,
-    /// What links and headers of bodies take, each byte times what it is worth.
+    /// The bytes of links and body headers, each weighted by its value.
     pub chained_worth: f64,
 }
 
@@ -104,12 +104,12 @@ impl Parts {
         self.sizes.partition_point(|&size| size <= chunk_size_bytes)
     }
 
-    /// The bytes of all parts, each times what it is worth.
+    /// The bytes of all parts, each weighted by its value.
     pub fn worth(&self) -> f64 {
         self.worth_before[self.sizes.len()]
     }
 
-    /// What a table that has been checked loses.
+    /// The loss of a valid table.
     pub fn loss(&self, table: &[usize], layout: &ChunkLayout) -> Loss {
         let page_end_of = |chunk: usize| layout.taken_bytes(chunk) - chunk as f64;
         let mut page_end_bytes = self.full_weight * page_end_of(layout.chunk_size_bytes_max);

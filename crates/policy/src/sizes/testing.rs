@@ -1,4 +1,4 @@
-//! Small random problems for tests, and a cache that stores every item by itself.
+//! Small random problems for tests, and a cache that stores every item individually.
 
 use super::{Chaining, ChunkLayout, Demand, Loss};
 use slabwise_base::Random;
@@ -29,12 +29,12 @@ pub fn layout(random: &mut Random, steps_max: usize) -> ChunkLayout {
     }
 }
 
-/// Up to `bars_max` demands that the layout can store, some of them for nothing.
-pub fn demands(random: &mut Random, layout: &ChunkLayout, bars_max: usize) -> Vec<Demand> {
+/// Up to `bars_max` demands that the layout can store, some of them with a byte value of 0.
+pub fn demands(random: &mut Random, layout: &ChunkLayout, demands_max: usize) -> Vec<Demand> {
     let largest = layout.chunk_size_bytes_max;
     let size_max = if layout.chaining.is_some() { 4 * largest } else { largest };
     let is_weighted = random.below(2) == 0;
-    let count = between(random, 1, bars_max);
+    let count = between(random, 1, demands_max);
     let demand = |_| Demand {
         size_bytes: between(random, 1, size_max),
         items: 1 + random.below(20),
@@ -43,14 +43,14 @@ pub fn demands(random: &mut Random, layout: &ChunkLayout, bars_max: usize) -> Ve
     (0..count).map(demand).collect()
 }
 
-/// Sizes that come in humps, over as many steps as the layout has.
+/// Sizes with several humps, over the whole range of the layout.
 pub fn humps(random: &mut Random, layout: &ChunkLayout) -> Vec<Demand> {
     let mut demands = Vec::new();
     for _ in 0..1 + random.below(4) {
         let middle = between(random, 1, layout.chunk_size_bytes_max);
         let width = between(random, 1, layout.chunk_size_bytes_max / 4);
         for _ in 0..1 + random.below(200) {
-            // Two dice make a hump.
+            // The sum of two uniform numbers makes a hump.
             let size_bytes = middle + between(random, 0, width) + between(random, 0, width);
             let size_bytes = size_bytes.saturating_sub(width).max(1);
             if size_bytes <= layout.chunk_size_bytes_max {
@@ -75,7 +75,7 @@ pub fn table(random: &mut Random, layout: &ChunkLayout, class_count_max: usize) 
     table
 }
 
-/// Every table of at most so many classes that has all of these sizes.
+/// Every table of at most this many classes that has all the kept sizes.
 pub fn every_table(
     layout: &ChunkLayout,
     kept: &[usize],
@@ -97,7 +97,7 @@ pub fn every_table(
     tables.filter(is_wanted).collect()
 }
 
-/// The chunks of one item, each with how many bytes of it belong to the item.
+/// The chunks of one item, each with the number of its bytes that belong to the item.
 pub fn chunks_of(size_bytes: usize, table: &[usize], layout: &ChunkLayout) -> Vec<(usize, usize)> {
     let chunk_for = |bytes: usize| {
         let bytes = bytes.min(layout.chunk_size_bytes_max);
@@ -106,7 +106,7 @@ pub fn chunks_of(size_bytes: usize, table: &[usize], layout: &ChunkLayout) -> Ve
     if size_bytes <= layout.chunk_size_bytes_max {
         return vec![(chunk_for(size_bytes), size_bytes)];
     }
-    let chaining = layout.chaining.expect("items are as large as can be stored");
+    let chaining = layout.chaining.expect("a larger item is chained");
     let own = chaining.head_size_bytes - chaining.link_size_bytes;
     let mut chunks = vec![(chunk_for(chaining.head_size_bytes), own)];
     let mut left = size_bytes - own;
@@ -119,18 +119,18 @@ pub fn chunks_of(size_bytes: usize, table: &[usize], layout: &ChunkLayout) -> Ve
     chunks
 }
 
-/// What a cache loses that stores these items one by one.
-pub fn loss_by_trial(demands: &[Demand], table: &[usize], layout: &ChunkLayout) -> Loss {
+/// The loss of a cache that stores these items one by one.
+pub fn loss_by_simulation(demands: &[Demand], table: &[usize], layout: &ChunkLayout) -> Loss {
     let mut loss = Loss::default();
     for demand in demands {
         let chunks = chunks_of(demand.size_bytes, table, layout);
         let worth = demand.items as f64 * demand.byte_value;
-        let mut beside = 0;
+        let mut chained = 0;
         if let (Some(chaining), true) = (layout.chaining, chunks.len() > 1) {
-            beside =
+            chained =
                 chaining.link_size_bytes + (chunks.len() - 1) * chaining.body_header_size_bytes;
         }
-        loss.chained_bytes += worth * beside as f64;
+        loss.chained_bytes += worth * chained as f64;
         for (chunk, _) in &chunks {
             if let Some(page) = layout.page_size_bytes {
                 let chunks_per_page = page / chunk;
@@ -139,12 +139,12 @@ pub fn loss_by_trial(demands: &[Demand], table: &[usize], layout: &ChunkLayout) 
             }
         }
         let taken: usize = chunks.iter().map(|(chunk, _)| chunk).sum();
-        loss.inside_bytes += worth * (taken - demand.size_bytes - beside) as f64;
+        loss.inside_bytes += worth * (taken - demand.size_bytes - chained) as f64;
     }
     loss
 }
 
-/// Whether two sums differ by rounding only.
+/// True if two sums differ only by rounding.
 pub fn is_near(a: f64, b: f64) -> bool {
     (a - b).abs() <= 1e-9 * (1.0 + a.abs() + b.abs())
 }

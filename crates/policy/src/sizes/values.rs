@@ -1,22 +1,22 @@
-//! What a lost byte is worth in each class: the misses that it would save if it held an item.
+//! The value of a lost byte in each class: the misses that it would save if it held an item.
 //!
-//! By the hull of a class's curve, a quarter more chunks than it has save so many misses a byte. Where memory is
-//! divided well all classes come to the same; where it is not, a byte that is wasted next to a steep curve weighs
-//! more than one beside a level curve. The values are relative: the mean byte of these classes is worth 1, and so is a
-//! byte of a class of which no curve is known. Curves are
-//! noisy where a class is small, so no byte is worth more than [`VALUE_MAX`], or less than one part of that.
+//! The value comes from the hull of the class's curve: the misses per byte that a quarter more chunks would save. If
+//! memory is partitioned well, all classes have the same value; otherwise a wasted byte of a class with a steep curve
+//! weighs more than one of a class with a level curve. The values are relative: the mean byte of these classes is worth
+//! 1, and so is a byte of a class without a curve. The curves of small classes are noisy, so a value is at most
+//! [`VALUE_MAX`] and at least its inverse.
 
 use super::parts::Demand;
 use crate::{ClassSnapshot, Snapshot};
 use slabwise_base::SizeBar;
 
-/// The most that a byte may be worth.
+/// The maximum value of a byte.
 const VALUE_MAX: f64 = 4.0;
-/// How much more memory a class's curve is asked for, as a part of what it has.
+/// The additional memory at which a curve is read, as a share of the current memory.
 const STEP_SHARE: f64 = 0.25;
 
-/// These items, with the values of the classes of a snapshot that hold them; 1 for all where the snapshot has no
-/// profiles.
+/// Returns demands for these items, with the byte values of the classes of a snapshot; all values are 1 if the snapshot
+/// has no profiles.
 pub fn valued(bars: impl Iterator<Item = SizeBar>, snapshot: &Snapshot) -> Vec<Demand> {
     let values = values(snapshot);
     let byte_value = |size_bytes: usize| {
@@ -33,10 +33,10 @@ pub fn valued(bars: impl Iterator<Item = SizeBar>, snapshot: &Snapshot) -> Vec<D
     .collect()
 }
 
-/// What a byte of each class is worth.
+/// The value of a byte of each class.
 fn values(snapshot: &Snapshot) -> Vec<f64> {
-    let value = |(place, class): (usize, &ClassSnapshot)| {
-        let curve = &snapshot.profiles.get(place)?.curve;
+    let value = |(index, class): (usize, &ClassSnapshot)| {
+        let curve = &snapshot.profiles.get(index)?.curve;
         let chunks = (class.pages * class.chunks_per_page as u64) as f64;
         let step = (chunks * STEP_SHARE).max(1.0);
         let hull = curve.lower_hull();
@@ -47,8 +47,8 @@ fn values(snapshot: &Snapshot) -> Vec<f64> {
     };
     let known: Vec<Option<(f64, f64)>> = snapshot.classes.iter().enumerate().map(value).collect();
     let bytes: f64 = known.iter().flatten().map(|(bytes, _)| bytes).sum();
-    let worth: f64 = known.iter().flatten().map(|(bytes, value)| bytes * value).sum();
-    let relative = |value: f64| if worth > 0.0 { value * bytes / worth } else { 1.0 };
+    let value_sum: f64 = known.iter().flatten().map(|(bytes, value)| bytes * value).sum();
+    let relative = |value: f64| if value_sum > 0.0 { value * bytes / value_sum } else { 1.0 };
     let limited = |value: f64| relative(value).clamp(1.0 / VALUE_MAX, VALUE_MAX);
     known.into_iter().map(|known| known.map_or(1.0, |(_, value)| limited(value))).collect()
 }
@@ -60,15 +60,15 @@ mod tests {
     use slabwise_base::SizeBar;
     use slabwise_profile::{Mrc, Point};
 
-    /// A curve that falls evenly until all references hit.
+    /// A curve that falls linearly until all references hit.
     fn slope(chunks: u64, references: f64) -> Mrc {
         let points = [(0, references), (chunks, 0.0)];
         Mrc::new(points.map(|(chunks, misses)| Point { chunks, misses }).to_vec())
     }
 
     #[test]
-    fn bytes_beside_a_steep_curve_are_worth_more() {
-        // Both have 10 pages of 10 chunks; no page more would save a miss of the scan.
+    fn bytes_of_a_class_with_a_steep_curve_are_worth_more() {
+        // Both classes have 10 pages of 10 chunks; another page would save no miss of the scan.
         let cache = snapshot(10, vec![(10, slope(1_000, 10_000.0)), (10, scan(10_000.0))]);
         let bars = cache
             .classes

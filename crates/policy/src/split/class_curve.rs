@@ -1,33 +1,33 @@
-//! A class as a splitter sees it, and what a split is to make least.
+//! A class as a splitter sees it, and the objective of a partition.
 
 use crate::history::costs::MissCosts;
 use crate::options::Choice;
 use crate::{ClassProfile, Snapshot};
 use slabwise_profile::Mrc;
 
-/// One class's curve, and what is needed to read it by pages.
+/// A class's curve, with the values that convert pages to misses and costs.
 #[derive(Clone, Copy, Debug)]
 pub struct ClassCurve<'a> {
-    /// Misses by chunks.
+    /// The misses for each number of chunks.
     pub curve: &'a Mrc,
-    /// Chunks a page; at least 1.
+    /// Chunks on a page; at least 1.
     pub chunks_per_page: u64,
-    /// What each of the curve's references counts; 1 where they are all that is to be counted.
+    /// The weight of each reference of the curve; 1 if they are all the references.
     pub weight: f64,
-    /// How many chunks it takes where the curve says one; 1 where the curve is right.
+    /// The number of real chunks for one of the curve; 1 if the curve is accurate.
     pub stretch: f64,
-    /// What a miss costs more than a hit, in the unit of the [`Objective`].
+    /// The cost of a miss above that of a hit, in the unit of the [`Objective`].
     pub miss_cost: f64,
-    /// Pages it has.
+    /// The current number of pages.
     pub pages: u64,
-    /// Pages that it keeps.
+    /// The minimum number of pages.
     pub pages_min: u64,
-    /// Further pages are of no use to it, whatever its curve says.
+    /// The number of pages beyond which more are of no use, even if the curve says otherwise.
     pub pages_usable: u64,
 }
 
 impl<'a> ClassCurve<'a> {
-    /// A class with these pages that keeps none of them, whose misses are counted as the curve has them.
+    /// A class with these pages, no minimum, and the misses of the curve.
     pub fn new(curve: &'a Mrc, chunks_per_page: u64, pages: u64) -> ClassCurve<'a> {
         ClassCurve {
             curve,
@@ -41,7 +41,7 @@ impl<'a> ClassCurve<'a> {
         }
     }
 
-    /// Its misses with so many pages.
+    /// The misses with this number of pages.
     pub fn misses(&self, pages: u64) -> f64 {
         self.curve.misses(self.chunks_at(pages)) * self.weight
     }
@@ -51,23 +51,23 @@ impl<'a> ClassCurve<'a> {
         (chunks as f64 / self.stretch) as u64
     }
 
-    /// The pages at which so many of the curve's chunks are there, but for rounding.
+    /// The number of pages, rounded down, at which the class has this many chunks of the curve.
     pub(crate) fn pages_at(&self, chunks: u64) -> u64 {
         (chunks as f64 * (self.stretch / self.chunks_per_page as f64)) as u64
     }
 
-    /// Its references: its misses with no page.
+    /// The number of references: the misses without any page.
     pub fn references(&self) -> f64 {
         self.curve.references() * self.weight
     }
 
-    /// The cost of its misses with so many pages.
+    /// The cost of the misses with this number of pages.
     pub fn cost(&self, pages: u64) -> f64 {
         self.misses(pages) * self.miss_cost
     }
 
-    /// The same of many sizes, which must rise: in one walk along the curve. A page more or less than it has
-    /// costs `move_price` beside.
+    /// The costs for many sizes, which must ascend, in one pass along the curve. Each page gained or lost costs
+    /// `move_price`.
     pub(crate) fn costs(
         &self,
         sizes: impl Iterator<Item = u64> + Clone,
@@ -83,8 +83,8 @@ impl<'a> ClassCurve<'a> {
         self.references() * self.miss_cost
     }
 
-    /// The most pages that a split of `pages` has a reason to give it: where its curve is level, or what it
-    /// has.
+    /// The largest useful size in a partition of `pages`: the level end of its curve, or its current pages if they are
+    /// more.
     pub(crate) fn pages_max(&self, pages: u64) -> u64 {
         let level = self.curve.points().last().map_or(0, |last| last.chunks);
         let level = (self.pages_at(level) + 1).min(self.pages_usable);
@@ -92,20 +92,20 @@ impl<'a> ClassCurve<'a> {
     }
 }
 
-/// The cost of a split: the sum of its classes'.
+/// The cost of a partition: the sum over its classes.
 pub fn cost(classes: &[ClassCurve], split: &[u64]) -> f64 {
     classes.iter().zip(split).map(|(class, &pages)| class.cost(pages)).sum()
 }
 
-/// What a page's move must save at least: next to nothing, and enough that of two splits whose costs
-/// differ by rounding only the one nearer to the present is taken.
+/// The minimum that a page's move must save: almost nothing, but enough to choose the partition nearest to the current
+/// one if costs differ only by rounding.
 pub(crate) fn least_move_price(classes: &[ClassCurve]) -> f64 {
     let costs_all: f64 = classes.iter().map(ClassCurve::cost_max).sum();
     costs_all.max(f64::MIN_POSITIVE * 1e12) * 1e-12
 }
 
-/// The classes of a snapshot with their curves, by which misses are counted; none if the snapshot has no profiles. A
-/// class that holds items keeps a page.
+/// The classes of a snapshot with their curves and misses as costs; empty if the snapshot has no profiles. A class that
+/// holds items keeps a page.
 pub(crate) fn class_curves(snapshot: &Snapshot) -> Vec<ClassCurve<'_>> {
     let each = snapshot.classes.iter().zip(&snapshot.profiles);
     each.map(|(class, profile)| ClassCurve {
@@ -115,17 +115,17 @@ pub(crate) fn class_curves(snapshot: &Snapshot) -> Vec<ClassCurve<'_>> {
     .collect()
 }
 
-/// What a split is to make least.
+/// The quantity that a partition minimizes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Objective {
     /// The share of gets that miss.
     #[default]
     MissRatio,
-    /// The mean time of a get: of each class `MR * Tm + (1 - MR) * Th`, with the miss ratio MR and the mean
-    /// times of a miss and of a hit.
+    /// The mean time of a get: `MR * Tm + (1 - MR) * Th` for each class, with the miss ratio MR and the mean times of a
+    /// miss (Tm) and of a hit (Th).
     RequestTime,
-    /// The cost of all that misses: each class's misses, times their mean cost. Where nobody gives costs, or they
-    /// are equal, it is the same as the miss ratio, to the last bit.
+    /// The cost of all misses: each class's misses times their mean cost. If there are no costs, or equal ones, plans
+    /// are exactly those of the miss ratio.
     Cost,
 }
 
@@ -138,7 +138,7 @@ impl Choice for Objective {
 }
 
 impl Objective {
-    /// The classes of a snapshot with their curves, each with what a miss costs.
+    /// The classes of a snapshot with their curves and miss costs.
     pub(crate) fn class_curves<'s>(
         self,
         snapshot: &'s Snapshot,
@@ -155,7 +155,7 @@ impl Objective {
         classes
     }
 
-    /// What misses cost beside the mean of all classes, where that is to be weighed without curves.
+    /// The miss costs relative to the mean of all classes, for decisions without curves.
     pub(crate) fn relative_costs(self, snapshot: &Snapshot, costs: &MissCosts) -> Vec<f64> {
         match self {
             Objective::MissRatio | Objective::RequestTime => vec![1.0; snapshot.classes.len()],
@@ -164,7 +164,7 @@ impl Objective {
     }
 }
 
-/// How much longer a miss takes than a hit; of classes whose misses have not been timed, the mean of the others, by
+/// The time by which a miss takes longer than a hit; for classes without measured misses, the mean of the others by
 /// references.
 fn miss_times(profiles: &[ClassProfile]) -> Vec<f64> {
     let timed = || profiles.iter().filter_map(|profile| Some((profile, miss_time(profile)?)));
@@ -174,7 +174,7 @@ fn miss_times(profiles: &[ClassProfile]) -> Vec<f64> {
     profiles.iter().map(|profile| miss_time(profile).unwrap_or(unknown)).collect()
 }
 
-/// The time that a miss takes longer than a hit, if it is known.
+/// The time by which a miss takes longer than a hit, if it is known.
 fn miss_time(profile: &ClassProfile) -> Option<f64> {
     (profile.miss_time_us > profile.hit_time_us)
         .then_some(profile.miss_time_us - profile.hit_time_us)

@@ -1,18 +1,18 @@
-//! The cheapest split of all, by dynamic programming.
+//! The partition with the least cost, by dynamic programming.
 //!
 //! Source: X. Hu, X. Wang, Y. Li, L. Zhou, Y. Luo, C. Ding, S. Jiang, Z. Wang, "LAMA: Optimized
 //! Locality-aware Memory Allocation for Key-value Cache", ATC 2015, on slab repartition.
 
 use super::{ClassCurve, least_move_price};
 
-/// The split of at most `pages` pages that costs least; an element a class. From the classes' exact
-/// curves it is the theoretical upper bound of any policy's hits (TUB).
+/// Returns the partition of at most `pages` pages with the least cost, in the order of the classes. With exact curves
+/// it is the theoretical upper bound (TUB) of the hits of any policy.
 ///
-/// With `f(i, j)` the least cost of the first `i` classes on `j` pages,
+/// `f(i, j)` is the least cost of the first `i` classes on `j` pages:
 /// `f(i, j) = min over k of f(i - 1, j - k) + cost(i, k)`.
 ///
-/// Takes O(n * p^2) time and O(n * p) memory for n classes and p pages. Beyond the pages where a class's
-/// curve is level nothing is tried.
+/// Takes O(n * p^2) time and O(n * p) memory for n classes and p pages. Pages beyond the level end of a class's curve
+/// are not tried.
 ///
 /// # Panics
 /// If there are fewer pages than the classes keep, or 2^32 or more.
@@ -20,14 +20,14 @@ pub fn best_split(classes: &[ClassCurve], pages: u64) -> Vec<u64> {
     best_split_at(classes, pages, least_move_price(classes))
 }
 
-/// The same of the pages that the classes have, `unit` pages at a time, which must be above 0: each keeps what is
-/// left of its pages when they are divided by the unit. Takes O(n * (p / unit)^2) time.
+/// Returns the best partition of the classes' current pages in units of `unit` pages, which must be above 0. Each class
+/// keeps the remainder of its pages. Takes O(n * (p / unit)^2) time.
 pub(crate) fn best_split_in_units(classes: &[ClassCurve], unit: u64) -> Vec<u64> {
     let pages = classes.iter().map(|class| class.pages).sum();
     split_in_units(classes, pages, unit, least_move_price(classes))
 }
 
-/// The best split where every page that a class has more or less than at present costs `move_price`.
+/// The best partition if each page that a class gains or loses costs `move_price`.
 pub(crate) fn best_split_at(classes: &[ClassCurve], pages: u64, move_price: f64) -> Vec<u64> {
     split_in_units(classes, pages, 1, move_price)
 }
@@ -35,7 +35,7 @@ pub(crate) fn best_split_at(classes: &[ClassCurve], pages: u64, move_price: f64)
 fn split_in_units(classes: &[ClassCurve], pages: u64, unit: u64, move_price: f64) -> Vec<u64> {
     let pages_min: u64 = classes.iter().map(|class| class.pages_min).sum();
     assert!(pages_min <= pages, "classes keep {pages_min} pages and there are only {pages}");
-    assert!(u32::try_from(pages).is_ok(), "{pages} pages are more than a split is tried for");
+    assert!(u32::try_from(pages).is_ok(), "a partition has at most 2^32 - 1 pages, not {pages}");
     let rests: u64 = classes.iter().map(|class| class.pages % unit).sum();
     let units = ((pages - rests) / unit) as usize;
     let mut costs = vec![0.0; units + 1];
@@ -60,9 +60,9 @@ fn split_in_units(classes: &[ClassCurve], pages: u64, unit: u64, move_price: f64
     split
 }
 
-/// One row of the table: the least cost with one class more, and how many units that class then has, by
-/// the units of all; `own` is what it costs itself from `units_min` on. Sizes at which the classes do not all have
-/// what they keep cost infinitely much.
+/// Computes a row of the table: for each number of units, the least cost with one class more and the units of that
+/// class. `own` has the costs of the class from `units_min` units on. The cost is infinite if there are not enough
+/// units for the minimum of all classes.
 fn add_class(costs: &[f64], own: &[f64], units_min: usize) -> (Vec<f64>, Vec<u32>) {
     let mut least = vec![f64::INFINITY; costs.len()];
     let mut choice = vec![0; costs.len()];

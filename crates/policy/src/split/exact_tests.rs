@@ -1,4 +1,4 @@
-//! Against every split there is.
+//! Comparison with every possible partition.
 
 use super::{best_split, best_split_in_units};
 use crate::split::{ClassCurve, cost};
@@ -11,12 +11,12 @@ fn classes(curves: &[Mrc], chunks_per_page: u64, pages: u64) -> Vec<ClassCurve<'
     curves.iter().map(class).collect()
 }
 
-/// The least cost and, among the splits that have it, the fewest pages that differ from the present.
-fn by_trial(classes: &[ClassCurve], pages: u64) -> (f64, u64) {
+/// The least cost, and the smallest difference in pages from the current partition among those with that cost.
+fn by_brute_force(classes: &[ClassCurve], pages: u64) -> (f64, u64) {
     let Some((class, others)) = classes.split_first() else { return (0.0, 0) };
     let mut best = (f64::INFINITY, u64::MAX);
     for own in class.pages_min..=pages {
-        let (rest, moved) = by_trial(others, pages - own);
+        let (rest, moved) = by_brute_force(others, pages - own);
         let found = (class.cost(own) + rest, own.abs_diff(class.pages).saturating_add(moved));
         let cheaper = found.0 < best.0 - 1e-6;
         if cheaper || found.0 < best.0 + 1e-6 && found.1 < best.1 {
@@ -27,7 +27,7 @@ fn by_trial(classes: &[ClassCurve], pages: u64) -> (f64, u64) {
 }
 
 #[test]
-fn no_split_costs_less_and_none_as_cheap_is_nearer() {
+fn finds_the_least_cost_nearest_to_the_current_partition() {
     for seed in 0..200 {
         let mut random = Random::new(seed);
         let curves: Vec<Mrc> = (0..1 + random.below(4)).map(|_| any(&mut random, 30)).collect();
@@ -41,18 +41,22 @@ fn no_split_costs_less_and_none_as_cheap_is_nearer() {
         }
         let pages = classes.iter().map(|class| class.pages).sum::<u64>() + random.below(3);
         let split = best_split(&classes, pages);
-        let (least, moved) = by_trial(&classes, pages);
+        let (least, moved) = by_brute_force(&classes, pages);
         let found = cost(&classes, &split);
         assert!((found - least).abs() < 1e-6, "seed {seed}: {split:?} costs {found}, not {least}");
-        let away = classes.iter().zip(&split).map(|(c, &own)| own.abs_diff(c.pages)).sum::<u64>();
-        assert_eq!(away, moved, "seed {seed}: {split:?} is as cheap as one nearer to the present");
+        let distance =
+            classes.iter().zip(&split).map(|(c, &own)| own.abs_diff(c.pages)).sum::<u64>();
+        assert_eq!(
+            distance, moved,
+            "seed {seed}: a partition nearer than {split:?} is equally cheap"
+        );
         assert!(split.iter().sum::<u64>() <= pages, "seed {seed}");
         assert!(classes.iter().zip(&split).all(|(c, &own)| own >= c.pages_min), "seed {seed}");
     }
 }
 
 #[test]
-fn in_units_no_split_that_keeps_the_rests_costs_less() {
+fn finds_the_least_cost_in_units() {
     for seed in 0..100 {
         let mut random = Random::new(seed);
         let curves: Vec<Mrc> = (0..1 + random.below(3)).map(|_| any(&mut random, 60)).collect();
@@ -66,8 +70,11 @@ fn in_units_no_split_that_keeps_the_rests_costs_less() {
         let pages: u64 = classes.iter().map(|class| class.pages).sum();
         assert!(split.iter().sum::<u64>() <= pages, "seed {seed}");
         for (class, &own) in classes.iter().zip(&split) {
-            let away = own.abs_diff(class.pages);
-            assert!(own >= class.pages_min && away.is_multiple_of(unit), "seed {seed}: {split:?}");
+            let distance = own.abs_diff(class.pages);
+            assert!(
+                own >= class.pages_min && distance.is_multiple_of(unit),
+                "seed {seed}: {split:?}"
+            );
         }
         let mut least = f64::INFINITY;
         let every = |class: &ClassCurve| {
@@ -92,8 +99,8 @@ fn in_units_no_split_that_keeps_the_rests_costs_less() {
 }
 
 #[test]
-fn a_cliff_is_taken_whole_or_not_at_all() {
-    // The slope of the other class is steeper everywhere but over the whole cliff.
+fn a_cliff_is_climbed_completely_or_not_at_all() {
+    // The other class has the steeper slope everywhere, except compared with the whole cliff.
     let curves = [cliff(80, 1_000.0), zipf(1_000, 900.0, 100)];
     let split = best_split(&classes(&curves, 1, 50), 100);
     assert_eq!(split[0], 80);
@@ -102,7 +109,7 @@ fn a_cliff_is_taken_whole_or_not_at_all() {
 }
 
 #[test]
-fn pages_that_nobody_needs_stay_where_they_are() {
+fn unneeded_pages_do_not_move() {
     let curves = [scan(1_000.0), cliff(3, 10.0), scan(5.0)];
     assert_eq!(best_split(&classes(&curves, 1, 7), 21), [7, 7, 7]);
     assert_eq!(best_split(&classes(&curves, 1, 2), 6).iter().sum::<u64>(), 6);
@@ -110,7 +117,7 @@ fn pages_that_nobody_needs_stay_where_they_are() {
 
 #[test]
 #[should_panic(expected = "classes keep 4 pages and there are only 3")]
-fn what_classes_keep_must_be_there() {
+fn panics_if_pages_are_fewer_than_the_minimum() {
     let curves = [scan(1.0)];
     let keeps = ClassCurve { pages_min: 4, ..classes(&curves, 1, 4)[0] };
     best_split(&[keeps], 3);

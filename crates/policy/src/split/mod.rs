@@ -1,17 +1,17 @@
-//! Splits: how many pages each class should have, by the classes' curves.
+//! Partitions of pages: how many pages each class should have, by the classes' miss-ratio curves.
 //!
 //! ```text
 //!   Snapshot --ClassCurve each--> best_split       exact, O(classes * pages^2); or in units of pages
-//!                                 near_best_split  nearly, whatever the pages
-//!                                 hull_split       exact where curves are convex, blind to cliffs
+//!                                 near_best_split  nearly exact, for any number of pages
+//!                                 hull_split       exact for convex curves, does not see cliffs
 //!                                      |
-//!                                      '--split--> moves: which pages go first
+//!                                      '--split--> moves: which pages move first
 //! ```
 //!
-//! The cost of a split is the sum of its classes' misses, each times its class's cost of a miss above a hit.
+//! The cost of a partition is the sum over its classes of the misses, times the class's cost of a miss above a hit.
 //!
-//! Invariants of every split: it has at most the given pages; each class has its `pages_min`; of equally cheap splits
-//! it is the one nearest to the present, so that nothing moves without gain.
+//! Invariants of every partition: it has at most the given pages; each class has its `pages_min`; among equally cheap
+//! partitions it is the one nearest to the current one, so that nothing moves without gain.
 
 mod class_curve;
 mod exact;

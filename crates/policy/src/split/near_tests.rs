@@ -1,4 +1,4 @@
-//! Against the exact split where that is possible, and the work at sizes where it is not.
+//! Comparison with the exact partition if that is possible, and the work if it is not.
 
 use super::{Near, near_best_split};
 use crate::split::{ClassCurve, best_split, cost, least_move_price};
@@ -20,7 +20,7 @@ fn classes<'a>(curves: &'a [Mrc], random: &mut Random, pages: u64) -> Vec<ClassC
     classes
 }
 
-/// By how much of its cost the split is worse than the best one.
+/// The share by which the partition costs more than the best one.
 fn excess(classes: &[ClassCurve], pages: u64) -> f64 {
     let best = cost(classes, &best_split(classes, pages));
     let split = Near::new(classes, pages, least_move_price(classes)).split();
@@ -30,7 +30,7 @@ fn excess(classes: &[ClassCurve], pages: u64) -> f64 {
 }
 
 #[test]
-fn within_half_a_percent_of_the_exact_split() {
+fn is_within_half_a_percent_of_the_exact_partition() {
     let mut sum = 0.0;
     for seed in 0..300 {
         let mut random = Random::new(seed);
@@ -52,27 +52,27 @@ fn within_half_a_percent_of_the_exact_split() {
         assert!(excess <= 0.005, "seed {seed}: {count} classes, {pages} pages: {excess}");
         sum += excess;
     }
-    assert!(sum / 300.0 < 0.0005, "in the mean {}", sum / 300.0);
+    assert!(sum / 300.0 < 0.0005, "mean excess {}", sum / 300.0);
 }
 
 #[test]
-fn where_nothing_is_gained_nothing_moves() {
+fn nothing_moves_without_gain() {
     for seed in 0..20 {
         let mut random = Random::new(seed);
         let curves: Vec<Mrc> = (0..5).map(|_| scan(random.below(1_000) as f64)).collect();
         let classes = classes(&curves, &mut random, 5_000);
-        let present: Vec<u64> = classes.iter().map(|class| class.pages).collect();
-        let pages = present.iter().sum();
-        assert_eq!(near_best_split(&classes, pages), present, "seed {seed}");
+        let current: Vec<u64> = classes.iter().map(|class| class.pages).collect();
+        let pages = current.iter().sum();
+        assert_eq!(near_best_split(&classes, pages), current, "seed {seed}");
         assert_eq!(
             Near::new(&classes, pages, least_move_price(&classes)).split(),
-            present,
+            current,
             "seed {seed}"
         );
     }
 }
 
-/// As a profiler makes them: a point every hundredth of the size, with slopes, levels and cliffs between.
+/// A curve as a profiler computes it: a point at every percent of the size, with slopes, levels and cliffs.
 fn fine(random: &mut Random, references: f64) -> Mrc {
     let mut points = vec![Point { chunks: 0, misses: references }];
     let (mut misses, kind) = (references, random.below(3));
@@ -92,7 +92,7 @@ fn fine(random: &mut Random, references: f64) -> Mrc {
 }
 
 #[test]
-fn a_hundred_thousand_pages_take_few_looks_whatever_the_curves() {
+fn a_hundred_thousand_pages_take_few_evaluations_for_any_curves() {
     let pages = 100_000;
     for seed in 0..24 {
         let mut random = Random::new(seed);
@@ -109,6 +109,6 @@ fn a_hundred_thousand_pages_take_few_looks_whatever_the_curves() {
         let classes = classes(&curves, &mut random, pages);
         let mut near = Near::new(&classes, pages, least_move_price(&classes));
         near.split();
-        assert!(near.looks < 750_000, "seed {seed}: {} looks", near.looks);
+        assert!(near.evaluations < 750_000, "seed {seed}: {} evaluations", near.evaluations);
     }
 }

@@ -1,9 +1,9 @@
-//! What curves say of another split, and of more or less memory.
+//! Predictions from curves for another partition, and for more or less memory.
 
 use super::{ClassCurve, class_curves, near_best_split};
 use crate::{Prediction, Snapshot};
 
-/// Misses before and after. Of the snapshot's gets those of keys never stored miss before and after.
+/// Predicts the misses of two partitions. Gets of keys that were never stored miss in both.
 pub(crate) fn predict(
     snapshot: &Snapshot,
     classes: &[ClassCurve],
@@ -21,21 +21,20 @@ fn misses(classes: &[ClassCurve], split: &[u64]) -> f64 {
     classes.iter().zip(split).map(|(class, &pages)| class.misses(pages)).sum()
 }
 
-/// A memory size and the miss ratio expected of it.
+/// A memory size and its predicted miss ratio.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WhatIf {
-    /// The memory, in percent of the present.
+    /// The memory size in percent of the current one.
     pub memory_percent: u64,
-    /// Misses a get, were the memory divided best.
+    /// The miss ratio with the best partition of that memory.
     pub miss_ratio: f64,
 }
 
-/// The sizes that are asked about, in percent of the present memory.
+/// The memory sizes of [`what_if`], in percent of the current one.
 const MEMORY_PERCENTS: [u64; 6] = [50, 75, 100, 125, 150, 200];
 
-/// The miss ratio of the whole cache at half to twice its memory, divided so that it is least, by the curves
-/// of the snapshot; gets of keys never stored miss at every size. Nothing if it has no curves, or they are of no
-/// reference.
+/// Predicts the miss ratio of the whole cache at half to twice its memory with the best partition, by the curves of the
+/// snapshot. Gets of keys that were never stored miss at every size. Empty if there are no curves or no references.
 pub fn what_if(snapshot: &Snapshot) -> Vec<WhatIf> {
     let classes: Vec<ClassCurve> = class_curves(snapshot)
         .into_iter()
@@ -62,8 +61,8 @@ mod tests {
     use slabwise_base::Random;
 
     #[test]
-    fn a_loop_fits_or_it_does_not() {
-        // 100 chunks now; the loop takes 150.
+    fn a_loop_hits_only_where_it_fits() {
+        // The cache has 100 chunks; the loop takes 150.
         let cache = snapshot(10, vec![(4, cliff(150, 300.0)), (6, scan(100.0))]);
         let found: Vec<_> =
             what_if(&cache).iter().map(|it| (it.memory_percent, it.miss_ratio)).collect();
@@ -72,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn more_memory_never_brings_more_misses() {
+    fn more_memory_never_causes_more_misses() {
         for seed in 0..50 {
             let mut random = Random::new(seed);
             let classes =
@@ -93,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn of_nothing_nothing_is_known() {
+    fn no_references_give_no_predictions() {
         assert_eq!(what_if(&snapshot(1, vec![(3, scan(0.0))])), []);
     }
 }

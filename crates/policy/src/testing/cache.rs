@@ -1,15 +1,15 @@
-//! A small cache of LRU classes under a policy: requests go in, its plans are carried out at once, and its
-//! profiles are made by the server's profiler.
+//! A small cache of LRU classes under a policy. It carries out plans at once, and the server's profiler computes its
+//! profiles.
 
 use crate::{ClassSnapshot, PageMove, PagePolicy, Snapshot, Trigger};
 use slabwise_base::{ClassId, Random, Ticks, random::mix};
 use slabwise_profile::{Access, AccessKind, ClassSize, Profiler, ProfilerOptions};
 use std::collections::HashMap;
 
-/// No slot.
+/// The end of a list.
 const NONE: usize = usize::MAX;
 
-/// Items in the order of their last use.
+/// Items in order of their last use.
 #[derive(Default)]
 struct Lru {
     slots: HashMap<u64, usize>,
@@ -42,7 +42,7 @@ impl Lru {
         let item = Item { key, newer: NONE, older: NONE, used_at: now };
         let slot = self.free.pop().unwrap_or(self.items.len());
         match self.items.get_mut(slot) {
-            Some(place) => *place = item,
+            Some(free) => *free = item,
             None => self.items.push(item),
         }
         self.slots.insert(key, slot);
@@ -82,11 +82,11 @@ impl Lru {
 /// The cache, its policy and its profiler.
 pub struct TestCache {
     pub policy: PagePolicy,
-    /// Sees what the policy sees, and is to plan the same.
+    /// Another policy that sees the same snapshots and must plan the same moves.
     pub twin: Option<PagePolicy>,
-    /// What an item costs, by class; nobody tells it where it is 0.
+    /// The cost of an item of each class; 0 if no cost is supplied.
     pub costs: Vec<u64>,
-    /// What all misses cost.
+    /// The cost of all misses.
     pub cost: u64,
     profiler: Profiler,
     random: Random,
@@ -97,17 +97,17 @@ pub struct TestCache {
     pub gets: u64,
     pub misses: u64,
     pub moves: u64,
-    gets_a_tick: u64,
+    gets_per_tick: u64,
     stepped_at: (u32, u64),
 }
 
 impl TestCache {
-    /// Classes of these chunk sizes on `pages` pages of 16 KiB, none of which belongs to any at first.
+    /// Classes of these chunk sizes, with `pages` pages of 16 KiB in the pool.
     pub fn new(
         policy: PagePolicy,
         chunk_sizes_bytes: &[usize],
         pages: u64,
-        gets_a_tick: u64,
+        gets_per_tick: u64,
         profiler: ProfilerOptions,
     ) -> TestCache {
         let class = |(index, &size): (usize, &usize)| {
@@ -127,19 +127,19 @@ impl TestCache {
             gets: 0,
             misses: 0,
             moves: 0,
-            gets_a_tick,
+            gets_per_tick,
             stepped_at: (0, 0),
         }
     }
 
-    /// So many gets, each of a class and a key that `request` draws, and a store after each miss. Returns
-    /// the miss ratio.
+    /// Runs this many gets, each of a class and key that `request` draws, with a store after each miss. Returns the
+    /// miss ratio.
     pub fn run(&mut self, gets: u64, mut request: impl FnMut() -> (usize, u64)) -> f64 {
         let misses = self.misses;
         for _ in 0..gets {
             let (class, key) = request();
             self.get(class, key << 8 | class as u64);
-            if self.gets.is_multiple_of(self.gets_a_tick) {
+            if self.gets.is_multiple_of(self.gets_per_tick) {
                 self.now += 1;
                 self.step_if_due();
             }
@@ -147,7 +147,7 @@ impl TestCache {
         (self.misses - misses) as f64 / gets as f64
     }
 
-    /// Pages by class.
+    /// The pages of each class.
     pub fn pages(&self) -> Vec<u64> {
         self.classes.iter().map(|class| class.pages).collect()
     }
@@ -205,7 +205,7 @@ impl TestCache {
         }
     }
 
-    /// The cache as its policy sees it.
+    /// The state of the cache as its policy sees it.
     pub fn snapshot(&mut self) -> Snapshot {
         for ((class, lru), cost) in self.classes.iter_mut().zip(&self.lrus).zip(&self.costs) {
             class.cost_held = lru.slots.len() as u64 * cost;
@@ -235,7 +235,7 @@ impl TestCache {
     fn carry_out(&mut self, page_move: PageMove) {
         let (victim, lru) =
             (&mut self.classes[page_move.victim.index()], &mut self.lrus[page_move.victim.index()]);
-        assert!(victim.pages > 1 || lru.slots.is_empty(), "law: a class in use keeps a page");
+        assert!(victim.pages > 1 || lru.slots.is_empty(), "invariant: a class in use keeps a page");
         victim.pages -= 1;
         while lru.slots.len() as u64 > victim.pages * victim.chunks_per_page as u64 {
             lru.drop_oldest();
@@ -247,7 +247,7 @@ impl TestCache {
     }
 }
 
-/// A key of `keys`, in proportion to one over its rank.
+/// A random key below `keys`, with a probability proportional to one over its rank.
 pub fn zipf_key(random: &mut Random, keys: u64) -> u64 {
     ((keys as f64 + 1.0).powf(random.unit()) - 1.0) as u64
 }

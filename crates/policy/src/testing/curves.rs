@@ -1,4 +1,4 @@
-//! Curves of known shapes, and snapshots of classes that have them.
+//! Curves of known shapes, and snapshots with them.
 
 use crate::{ClassProfile, ClassSnapshot, Snapshot};
 use slabwise_base::{ClassId, Random};
@@ -11,13 +11,13 @@ pub fn of_keys(keys: impl IntoIterator<Item = u64>) -> Mrc {
     distances.mrc(1)
 }
 
-/// All of `keys` again and again: all miss below their number, none from there.
+/// A loop over `keys` keys: all references miss below that size, none from there on.
 pub fn cliff(keys: u64, references: f64) -> Mrc {
     let point = |chunks, misses| Point { chunks, misses };
     Mrc::new(vec![point(0, references), point(keys - 1, references), point(keys, 0.0)])
 }
 
-/// Misses fall with the logarithm of the size, as under a Zipf law of skew 1: convex.
+/// Misses that fall with the logarithm of the size, as for a Zipf distribution of skew 1; convex.
 pub fn zipf(keys: u64, references: f64, points: u64) -> Mrc {
     let misses =
         |chunks: u64| references * (1.0 - ((1 + chunks) as f64).ln() / ((1 + keys) as f64).ln());
@@ -25,12 +25,12 @@ pub fn zipf(keys: u64, references: f64, points: u64) -> Mrc {
     Mrc::new(points.map(|chunks| Point { chunks, misses: misses(chunks) }).collect())
 }
 
-/// Keys that never come again.
+/// Keys that are never reused.
 pub fn scan(references: f64) -> Mrc {
     Mrc::new(vec![Point { chunks: 0, misses: references }])
 }
 
-/// Falls by chance: long levels and deep falls as often as not.
+/// Falls at random, with long levels and deep drops.
 pub fn ragged(random: &mut Random, chunks: u64, references: f64) -> Mrc {
     let mut points = vec![Point { chunks: 0, misses: references }];
     let step = 1 + random.below(chunks / 4 + 1);
@@ -48,7 +48,7 @@ pub fn ragged(random: &mut Random, chunks: u64, references: f64) -> Mrc {
     Mrc::new(points)
 }
 
-/// Any of these.
+/// A random curve of one of these shapes.
 pub fn any(random: &mut Random, chunks: u64) -> Mrc {
     let references = 1_000.0 * (1.0 + random.below(1_000) as f64);
     let keys = 2 + random.below(2 * chunks);
@@ -60,7 +60,7 @@ pub fn any(random: &mut Random, chunks: u64) -> Mrc {
     }
 }
 
-/// A full cache of classes with these pages and curves.
+/// A full cache with classes of these pages and curves.
 pub fn snapshot(chunks_per_page: usize, classes: Vec<(u64, Mrc)>) -> Snapshot {
     let class = |(index, &(pages, _)): (usize, &(u64, Mrc))| ClassSnapshot {
         pages,

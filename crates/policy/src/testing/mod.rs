@@ -7,7 +7,7 @@ use crate::policy::Policy;
 use crate::{Plan, Snapshot};
 use slabwise_base::Random;
 
-/// One step of a policy that leaves nothing to chance.
+/// Steps a policy that needs no randomness.
 pub(crate) fn step(policy: &mut impl Policy, snapshot: &Snapshot) -> Plan {
     policy.step(snapshot, &mut Random::new(1))
 }

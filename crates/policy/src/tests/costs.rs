@@ -1,16 +1,16 @@
-//! Caches whose items have costs, under policies that go by them: their plans come back to them.
+//! Caches whose items have costs, under policies that consider costs; the caches carry out their plans.
 
 use crate::PagePolicy;
 use crate::testing::cache::{TestCache, zipf_key};
 use slabwise_base::Random;
 use slabwise_profile::ProfilerOptions;
 
-/// A quarter of the keys is profiled.
+/// A quarter of the keys is sampled.
 const PROFILER: ProfilerOptions =
     ProfilerOptions { keys_max: 25_000, rate_max: 0.25, window_references: 250_000 };
 
 fn policy(text: &str) -> PagePolicy {
-    PagePolicy::parse(text).expect("it is well written")
+    PagePolicy::parse(text).expect("the text is valid")
 }
 
 /// A cache of 100 pages of 16 KiB for two sizes that differ by a few bytes.
@@ -20,13 +20,13 @@ fn cache(text: &str, costs: [u64; 2]) -> TestCache {
     cache
 }
 
-/// Gets of Zipf's law, of which the second class gets this share; each class asks for its own 20,000 keys.
+/// Gets with a Zipf distribution; `share` of them are of the second class. Each class has its own 20,000 keys.
 fn zipfs(seed: u64, share: f64) -> impl FnMut() -> (usize, u64) {
     let mut random = Random::new(seed);
     move || (usize::from(random.unit() < share), zipf_key(&mut random, 20_000))
 }
 
-/// What misses cost a get from here on.
+/// The cost of misses per get in the next `gets` gets.
 fn cost_of(cache: &mut TestCache, gets: u64, request: impl FnMut() -> (usize, u64)) -> f64 {
     let before = cache.cost;
     cache.run(gets, request);
@@ -34,7 +34,7 @@ fn cost_of(cache: &mut TestCache, gets: u64, request: impl FnMut() -> (usize, u6
 }
 
 #[test]
-fn of_two_classes_with_equal_curves_the_costly_one_gets_more_and_the_sum_of_costs_falls() {
+fn the_costly_class_of_two_equal_ones_gets_more_pages() {
     for seed in 1..=2 {
         let run = |text: &str| {
             let mut cache = cache(text, [20, 400]);
@@ -51,13 +51,13 @@ fn of_two_classes_with_equal_curves_the_costly_one_gets_more_and_the_sum_of_cost
             );
             assert!(even[0].abs_diff(even[1]) < 15, "{found}");
             assert!(pages[1] > 80 && by_cost < 0.8 * by_misses, "{found}");
-            assert_eq!(moves, 0, "{found}: pages move when all is steady");
+            assert_eq!(moves, 0, "{found}: pages move under a steady workload");
         }
     }
 }
 
 #[test]
-fn costs_that_change_are_answered() {
+fn adapts_to_changed_costs() {
     for seed in 1..=2 {
         let mut cache = cache("marginal", [20, 400]);
         cache.run(700_000, zipfs(seed, 0.5));
@@ -70,7 +70,7 @@ fn costs_that_change_are_answered() {
 }
 
 #[test]
-fn equal_costs_and_none_are_planned_for_as_the_miss_ratio_is() {
+fn without_cost_differences_plans_are_those_of_the_miss_ratio() {
     for (seed, cost) in [(1, 0), (2, 1), (3, 4_000_000_000)] {
         for name in ["marginal", "lama:curve=distance:period_gets=30000"] {
             let mut cache = cache(&format!("{name}:objective=cost"), [cost; 2]);
@@ -83,32 +83,32 @@ fn equal_costs_and_none_are_planned_for_as_the_miss_ratio_is() {
 }
 
 #[test]
-fn a_class_of_which_nobody_tells_costs_counts_as_the_mean() {
+fn a_class_without_costs_counts_as_the_mean() {
     for seed in 1..=2 {
         let pages = |costs| {
             let mut cache = cache("marginal", costs);
             cache.run(700_000, zipfs(seed, 0.4));
             cache.pages()
         };
-        let (untold, none) = (pages([400, 0]), pages([0, 0]));
-        assert_eq!(untold, none, "seed {seed}");
+        let (unknown, none) = (pages([400, 0]), pages([0, 0]));
+        assert_eq!(unknown, none, "seed {seed}");
     }
 }
 
 #[test]
-fn reserved_cost_acts_only_on_a_fall_and_then_for_the_costly() {
+fn reserved_cost_moves_pages_to_the_costly_class_after_a_drop() {
     for seed in 1..=2 {
-        // A second is of 6,400 gets.
+        // A second has 6,400 gets.
         let mut cache = TestCache::new(policy("reserved_cost"), &[240, 256], 100, 100, PROFILER);
         cache.costs = vec![20, 400];
         cache.run(500_000, zipfs(seed, 0.05));
-        assert_eq!(cache.moves, 0, "seed {seed}: nothing fell");
+        assert_eq!(cache.moves, 0, "seed {seed}: the hit ratio did not drop");
         let before = cache.pages();
         cache.run(250_000, zipfs(seed + 10, 0.95));
-        let (after, looks) = (cache.pages(), 250_000 / 25_600);
+        let (after, evaluations) = (cache.pages(), 250_000 / 25_600);
         let found = format!("seed {seed}: {before:?}, then {after:?} by {} moves", cache.moves);
-        assert!(after[1] > before[1] && (1..=looks + 1).contains(&cache.moves), "{found}");
-        // Where the cheap class is the one whose hit ratio fell, the costly one receives all the same.
+        assert!(after[1] > before[1] && (1..=evaluations + 1).contains(&cache.moves), "{found}");
+        // If the hit ratio of the cheap class drops, the costly class receives a page, too.
         let mut cache = TestCache::new(policy("reserved_cost"), &[240, 256], 100, 100, PROFILER);
         cache.costs = vec![20, 400];
         cache.run(500_000, zipfs(seed, 0.95));

@@ -1,4 +1,4 @@
-//! The invariants of every policy, on caches whose numbers come at random.
+//! The invariants of every policy, on caches with random counts.
 
 use crate::page::marginal;
 use crate::{ClassProfile, ClassSnapshot, PagePolicy, Plan, Snapshot, Wants};
@@ -9,7 +9,7 @@ const STEPS: u32 = 1_000;
 const SEEDS: u64 = 4;
 const PAGE_SIZE_BYTES: usize = 16 << 10;
 
-/// A cache whose counts rise as they please.
+/// A cache whose counts rise at random.
 struct Cache {
     snapshot: Snapshot,
     wants: Wants,
@@ -23,7 +23,7 @@ impl Cache {
         cache
     }
 
-    /// Other classes, some with the numbers of old ones; now and then few, or none.
+    /// Replaces the classes, some of which have numbers of old ones; sometimes there are few or none.
     fn change_table(&mut self) {
         let random = &mut self.random;
         let count = [0, 1, 2, 3, 6, 12][random.below(6) as usize];
@@ -50,7 +50,7 @@ impl Cache {
         }
     }
 
-    fn go_on(&mut self) {
+    fn advance(&mut self) {
         let random = &mut self.random;
         let snapshot = &mut self.snapshot;
         snapshot.now.0 += random.below(u64::from(20 * Ticks::PER_SECOND)) as u32;
@@ -62,9 +62,9 @@ impl Cache {
             let sets = some(1_000);
             class.sets += sets;
             class.inserted += sets;
-            let told = some(sets + 1);
-            class.costs_told += told;
-            class.cost_paid += told * some(1_000);
+            let with_cost = some(sets + 1);
+            class.costs_told += with_cost;
+            class.cost_paid += with_cost * some(1_000);
             class.cost_held = some(1_000_000);
             class.evicted += some(1_000);
             class.out_of_memory += some(3);
@@ -82,10 +82,10 @@ impl Cache {
         }
     }
 
-    /// Makes the moves, all or the first of them, as if items found their places.
-    fn make(&mut self, plan: &Plan) {
-        let made = self.random.below(plan.moves.len() as u64 + 1) as usize;
-        for page_move in &plan.moves[..made] {
+    /// Carries out the first moves of the plan, at random some or all.
+    fn carry_out(&mut self, plan: &Plan) {
+        let count = self.random.below(plan.moves.len() as u64 + 1) as usize;
+        for page_move in &plan.moves[..count] {
             self.class(page_move.victim).pages -= 1;
             if let Some(receiver) = page_move.receiver {
                 self.class(receiver).pages += 1;
@@ -122,7 +122,7 @@ fn random_curve(class: &ClassSnapshot, references: f64, random: &mut Random) -> 
     Mrc::new(points)
 }
 
-/// The most moves that the policy says it plans in a step on this cache.
+/// The maximum number of moves that the policy may plan in a step on this cache.
 fn moves_max(policy: &PagePolicy, snapshot: &Snapshot) -> usize {
     let pages: u64 = snapshot.classes.iter().map(|class| class.pages).sum();
     if let Some(moves_max) = policy.value("moves_max") {
@@ -136,7 +136,7 @@ fn moves_max(policy: &PagePolicy, snapshot: &Snapshot) -> usize {
     }
 }
 
-/// The invariants of one step's plan.
+/// Checks the invariants of one step's plan.
 fn check(policy: &PagePolicy, snapshot: &Snapshot, plan: &Plan, at: &str) {
     let (moves, moves_max) = (plan.moves.len(), moves_max(policy, snapshot));
     assert!(moves <= moves_max, "{at}: {moves} moves in a step that plans {moves_max} at most");
@@ -166,40 +166,36 @@ fn every_policy_keeps_its_invariants_on_any_cache() {
         let mut moves = 0;
         for seed in 0..SEEDS {
             let mut policy = PagePolicy::named(name).expect("it is one of the names");
-            let mut again = policy.clone();
+            let mut twin = policy.clone();
             let mut cache = Cache::new(policy.wants(), seed);
             let (mut chance, mut same_chance) = (Random::new(seed), Random::new(seed));
             for step in 0..STEPS {
                 if cache.random.below(50) == 0 {
                     cache.change_table();
                 }
-                cache.go_on();
+                cache.advance();
                 let at = format!("{name}, seed {seed}, step {step}");
                 let plan = policy.step(&cache.snapshot, &mut chance);
                 check(&policy, &cache.snapshot, &plan, &at);
-                let same = again.step(&cache.snapshot, &mut same_chance);
-                assert_eq!(plan, same, "{at}: a plan follows from snapshots and chance alone");
+                let same = twin.step(&cache.snapshot, &mut same_chance);
+                assert_eq!(plan, same, "{at}: a plan depends only on snapshots and the generator");
                 assert_eq!(policy.name(), name, "{at}");
-                cache.make(&plan);
+                cache.carry_out(&plan);
                 moves += plan.moves.len();
             }
         }
-        assert_eq!(
-            moves > 0,
-            name != "none",
-            "{name}: {moves} moves: the invariants were put to the test"
-        );
+        assert_eq!(moves > 0, name != "none", "{name}: {moves} moves: the invariants were checked");
     }
 }
 
 #[test]
-fn where_all_items_cost_the_same_or_nothing_is_known_cost_is_the_miss_ratio() {
+fn without_cost_differences_cost_plans_equal_miss_ratio_plans() {
     for name in ["lama", "lama:curve=distance", "marginal"] {
         let mut moves = 0;
         for seed in 0..SEEDS {
             let of = |objective| {
                 let text = format!("{name}:objective={objective}");
-                PagePolicy::parse(&text).expect("it is well written")
+                PagePolicy::parse(&text).expect("the text is valid")
             };
             let (mut by_cost, mut by_misses) = (of("cost"), of("miss_ratio"));
             let mut cache = Cache::new(by_cost.wants(), seed);
@@ -209,7 +205,7 @@ fn where_all_items_cost_the_same_or_nothing_is_known_cost_is_the_miss_ratio() {
                 if cache.random.below(200) == 0 {
                     cache.change_table();
                 }
-                cache.go_on();
+                cache.advance();
                 cache
                     .snapshot
                     .classes
@@ -218,23 +214,23 @@ fn where_all_items_cost_the_same_or_nothing_is_known_cost_is_the_miss_ratio() {
                 let plan = by_cost.step(&cache.snapshot, &mut chance);
                 let same = by_misses.step(&cache.snapshot, &mut chance);
                 assert_eq!(plan, same, "{name}, seed {seed}, cost {cost}, step {step}");
-                cache.make(&plan);
+                cache.carry_out(&plan);
                 moves += plan.moves.len();
             }
         }
-        assert!(moves > 100, "{name}: {moves} moves: it was put to the test");
+        assert!(moves > 100, "{name}: only {moves} moves");
     }
 }
 
 #[test]
-fn every_policy_bears_profiles_that_are_missing() {
+fn every_policy_works_without_profiles() {
     for name in PagePolicy::NAMES {
         for seed in 0..SEEDS {
             let mut policy = PagePolicy::named(name).expect("it is one of the names");
             let mut cache = Cache::new(Wants::Profiles, seed);
             let mut chance = Random::new(seed);
             for step in 0..STEPS / 10 {
-                cache.go_on();
+                cache.advance();
                 let kept = cache.snapshot.profiles.clone();
                 if cache.random.below(2) == 0 {
                     cache.snapshot.profiles.clear();
@@ -247,7 +243,7 @@ fn every_policy_bears_profiles_that_are_missing() {
                     &format!("{name}, seed {seed}, step {step}"),
                 );
                 cache.snapshot.profiles = kept;
-                cache.make(&plan);
+                cache.carry_out(&plan);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Tests of every policy by its name.
+//! Tests of every policy by name.
 
 mod costs;
 mod invariants;

@@ -1,5 +1,5 @@
-//! A workload that changes its sizes, under policies stepped by their own triggers: two classes of exact LRUs
-//! whose requests are profiled exactly, and moves that are made at once.
+//! A workload whose sizes change, under policies stepped by their own triggers. The cache has two classes of exact LRUs
+//! with exact profiles, and moves are carried out at once.
 
 use crate::{ClassProfile, ClassSnapshot, PageMove, PagePolicy, Snapshot, Trigger, Wants};
 use slabwise_base::{ClassId, Random, Ticks};
@@ -10,14 +10,14 @@ const CHUNKS_PER_PAGE: u64 = 16;
 const PAGES: u64 = 64;
 const KEYS: u64 = 2_000;
 const REQUESTS_PER_TICK: u64 = 4;
-/// Gets after which curves are made of what came since.
+/// The number of gets after which curves are computed from the gets since the last time.
 const CURVE_GETS: u64 = 4_000;
 
-/// One class: an LRU over the chunks of its pages, and what a profiler sees.
+/// A class: an LRU over the chunks of its pages, and its profile.
 #[derive(Default)]
 struct Lru {
     pages: u64,
-    /// Keys by serial number of their last use, and back, with its tick.
+    /// Keys by the serial number of their last use; `items` has the inverse with its tick.
     by_use: BTreeMap<u64, u64>,
     items: HashMap<u64, (u64, u32)>,
     hits: u64,
@@ -34,7 +34,7 @@ impl Lru {
         self.pages * CHUNKS_PER_PAGE
     }
 
-    /// A get and, on a miss, a set; whether it hit.
+    /// A get and, on a miss, a set; returns whether it hit.
     fn request(&mut self, key: u64, serial: u64, now: u32, pages_free: &mut u64) -> bool {
         let distance = self.stack.reference(key);
         self.distances.record(distance);
@@ -87,7 +87,7 @@ impl Lru {
             sets: self.sets,
             inserted: self.sets,
             costs_told: self.sets,
-            // What the items of one class cost is of no matter to most policies.
+            // Costs are equal within a class; most policies ignore them.
             cost_paid: self.sets * (1 + index as u64),
             cost_held: used_chunks * (1 + index as u64),
             ..ClassSnapshot::empty(ClassId(index as u8), 256, CHUNKS_PER_PAGE as usize)
@@ -95,23 +95,23 @@ impl Lru {
     }
 }
 
-/// In which order keys of the first class are asked for; those of the second come at random.
+/// The order of the first class's keys; those of the second class are random.
 #[derive(Clone, Copy)]
 enum Order {
-    /// At random.
+    /// In random order.
     Any,
-    /// So many, round and round.
+    /// This many keys in a loop.
     Loop(u64),
 }
 
-/// Classes with one pool, under a policy.
+/// Classes with a common pool, under a policy.
 struct Cache {
     policy: PagePolicy,
     classes: [Lru; 2],
     pages_free: u64,
     gets: u64,
     misses: u64,
-    /// What the trigger counts, at the last step.
+    /// The trigger's count at the last step.
     stepped_at: u64,
     moves: usize,
     random: Random,
@@ -119,7 +119,7 @@ struct Cache {
 
 impl Cache {
     fn new(policy: &str, seed: u64) -> Cache {
-        let policy = PagePolicy::parse(policy).expect("it is well written");
+        let policy = PagePolicy::parse(policy).expect("the text is valid");
         let classes = <[Lru; 2]>::default();
         let random = Random::new(seed);
         let (pages_free, gets, misses, stepped_at, moves) = (PAGES, 0, 0, 0, 0);
@@ -130,7 +130,7 @@ impl Cache {
         (self.gets / REQUESTS_PER_TICK) as u32
     }
 
-    /// Whether the policy's trigger has come.
+    /// True if the policy's trigger has fired.
     fn is_due(&mut self) -> bool {
         let each = || self.classes.iter();
         let (count, period) = match self.policy.trigger() {
@@ -156,7 +156,7 @@ impl Cache {
         let now = self.now();
         let classes = self.classes.iter().enumerate();
         let profiles = self.classes.iter().map(|class| class.profile.clone());
-        let is_shown = self.policy.wants() != Wants::Counts;
+        let has_profiles = self.policy.wants() != Wants::Counts;
         let snapshot = Snapshot {
             now: Ticks(now),
             pages_free: self.pages_free,
@@ -164,7 +164,7 @@ impl Cache {
             classes: classes.map(|(index, class)| class.snapshot(index, now)).collect(),
             gets: self.gets,
             misses: self.misses,
-            profiles: if is_shown { profiles.collect() } else { Vec::new() },
+            profiles: if has_profiles { profiles.collect() } else { Vec::new() },
             unstored_gets: 0.0,
         };
         let plan = self.policy.step(&snapshot, &mut self.random);
@@ -184,7 +184,7 @@ impl Cache {
         }
     }
 
-    /// So many requests, `share` percent of them to the second class; the percentage that missed.
+    /// Runs this many requests, `share` percent of them to the second class; returns the percentage of misses.
     fn run(&mut self, requests: u64, share: u64, order: Order) -> f64 {
         let misses_before = self.misses;
         for _ in 0..requests {
@@ -193,7 +193,7 @@ impl Cache {
                 Order::Loop(keys) if class == 0 => {
                     (self.classes[0].hits + self.classes[0].sets) % keys
                 }
-                // Low ones are asked for more often.
+                // Low keys are more popular.
                 _ => (self.random.unit() * self.random.unit() * KEYS as f64) as u64,
             };
             let now = self.now();
@@ -215,8 +215,8 @@ impl Cache {
     }
 }
 
-/// Percent of misses and moves, long after nearly all requests went to the first class at first and to the
-/// second from then on.
+/// The percentage of misses and the number of moves, some time after the load has shifted from the first class to the
+/// second.
 fn after_a_shift(policy: &str, seed: u64) -> (f64, usize) {
     let mut cache = Cache::new(policy, seed);
     cache.run(8_000, 5, Order::Any);
@@ -226,7 +226,7 @@ fn after_a_shift(policy: &str, seed: u64) -> (f64, usize) {
 }
 
 #[test]
-fn after_a_shift_some_policies_leave_pages_where_they_were_and_others_never_rest() {
+fn after_a_shift_policies_calcify_adapt_or_keep_moving() {
     for seed in 1..=2 {
         let (calcified, _) = after_a_shift("none", seed);
         let classic = after_a_shift("automove_classic", seed);
@@ -257,7 +257,7 @@ fn after_a_shift_some_policies_leave_pages_where_they_were_and_others_never_rest
 }
 
 #[test]
-fn the_search_for_cliffs_finds_the_pages_that_hold_a_loop() {
+fn cliffhanger_finds_the_pages_that_hold_a_loop() {
     for seed in 1..=2 {
         let misses = |policy| {
             let mut cache = Cache::new(policy, seed);
@@ -267,6 +267,6 @@ fn the_search_for_cliffs_finds_the_pages_that_hold_a_loop() {
         };
         let with = misses("cliffhanger:credit_bytes=1024");
         let without = misses("cliffhanger:credit_bytes=1024:cliffs=off");
-        assert!(with < 0.8 * without, "seed {seed}: {with} % with the search, {without} % without");
+        assert!(with < 0.8 * without, "seed {seed}: {with} % with cliffs, {without} % without");
     }
 }

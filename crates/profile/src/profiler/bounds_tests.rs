@@ -1,4 +1,4 @@
-//! What is forgotten, and what is not.
+//! Which keys and classes are forgotten.
 
 use super::{CLASS_KEYS_MIN, Profiler};
 use crate::profiler::tests::{EXACT, access, get, size};
@@ -7,7 +7,7 @@ use crate::{AccessKind, ClassProfile};
 use slabwise_base::ClassId;
 
 #[test]
-fn classes_that_are_not_listed_or_have_other_chunks_are_forgotten() {
+fn forgets_classes_without_size_or_with_other_chunks() {
     let mut profiler = Profiler::new(EXACT);
     profiler.set_sizes(&[size(0, 10, 10), size(1, 10, 10), size(2, 10, 10)]);
     (0..90).for_each(|key| get(&mut profiler, key, (key % 3) as u8, false));
@@ -21,7 +21,7 @@ fn classes_that_are_not_listed_or_have_other_chunks_are_forgotten() {
 }
 
 #[test]
-fn a_class_that_is_not_listed_any_more_is_not_begun_again_by_those_who_still_hit_it() {
+fn hits_do_not_recreate_a_removed_class() {
     let mut profiler = Profiler::new(EXACT);
     let listed = [size(0, 50, 10), size(1, 50, 10)];
     profiler.set_sizes(&listed);
@@ -35,18 +35,18 @@ fn a_class_that_is_not_listed_any_more_is_not_begun_again_by_those_who_still_hit
         (0..2).for_each(|_| get(&mut profiler, 2 * key, 0, true));
     }
     profiler.check();
-    assert_eq!((keys, profiler.keys()), (30, 60), "class 0 has been asked for more");
+    assert_eq!((keys, profiler.keys()), (30, 60), "class 0 got more keys");
     assert_eq!(profiler.profile(ClassId(1)), ClassProfile::default());
-    // Listed again it begins anew.
+    // With a size again, the class starts from nothing.
     profiler.set_sizes(&listed);
     (0..60).for_each(|key| get(&mut profiler, 1_000 + key, 1, false));
     assert_eq!(profiler.profile(ClassId(1)).curve.references(), 60.0);
 }
 
 #[test]
-fn history_ends_where_no_cache_of_several_times_the_memory_reaches() {
+fn history_is_limited_to_a_multiple_of_the_memory() {
     let mut profiler = Profiler::new(EXACT);
-    // Three pages in all: twelve pages of a class are its history.
+    // There are three pages, so the history of a class is twelve of its pages.
     profiler.set_sizes(&[size(0, 10, 10), size(1, 200, 100)]);
     let reach = [HISTORY_FACTOR * 3 * 10, HISTORY_FACTOR * 3 * 100];
     (0..5_000).for_each(|key| get(&mut profiler, key, (key % 2) as u8, false));
@@ -57,8 +57,8 @@ fn history_ends_where_no_cache_of_several_times_the_memory_reaches() {
 }
 
 #[test]
-fn history_gives_way_before_the_rate_does() {
-    // Four times the memory is 400 keys, twice is 200.
+fn history_shrinks_before_the_rate() {
+    // Four times the memory has 400 keys, twice the memory 200.
     for (keys_max, keys, rate) in [(401, 400, 1.0), (350, 300, 1.0), (250, 200, 1.0)] {
         let mut profiler = Profiler::new(ProfilerOptions { keys_max, ..EXACT });
         profiler.set_sizes(&[size(0, 100, 10)]);
@@ -72,7 +72,7 @@ fn history_gives_way_before_the_rate_does() {
 }
 
 #[test]
-fn keys_that_nobody_stores_are_few() {
+fn keys_that_are_never_stored_are_limited() {
     let mut profiler = Profiler::new(ProfilerOptions { keys_max: 800, ..EXACT });
     (0..500).for_each(|key| get(&mut profiler, key, 0, false));
     for key in 0..100_000 {
@@ -80,8 +80,8 @@ fn keys_that_nobody_stores_are_few() {
     }
     profiler.check();
     assert_eq!((profiler.keys(), profiler.rate()), (600, 1.0));
-    assert_eq!(profiler.unstored_gets(), 100_000.0, "those that are forgotten, too");
+    assert_eq!(profiler.unstored_gets(), 100_000.0, "including the gets of forgotten keys");
     get(&mut profiler, 100_999, 0, false);
-    assert_eq!(profiler.unstored_gets(), 99_999.0, "its gets are a class's now");
+    assert_eq!(profiler.unstored_gets(), 99_999.0, "its gets count in a class now");
     assert_eq!(profiler.profile(ClassId(0)).curve.references(), 502.0);
 }

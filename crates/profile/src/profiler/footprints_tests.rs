@@ -1,4 +1,4 @@
-//! Footprints of a profiler against its stack distances, and what they take.
+//! Comparison of a profiler's footprints with its stack distances, and the memory of footprints.
 
 use crate::profiler::{KEY_SIZE_BYTES, Profiler, ProfilerOptions};
 use crate::{Access, AccessKind, ClassSize, Mrc};
@@ -12,7 +12,7 @@ fn access(key: u64, kind: AccessKind, class: Option<u8>) -> Access {
     Access { hash: mix(key), kind, class: class.map(ClassId), at_nanos: 0 }
 }
 
-/// Gets of drawn keys of two classes, each stored when it is asked for first.
+/// Gets of random keys of two classes; each key is stored after its first get.
 struct Stream {
     random: Random,
     known: std::collections::HashSet<u64>,
@@ -24,7 +24,7 @@ impl Stream {
         Stream { random: Random::new(seed), known: Default::default(), hits: [0; 2] }
     }
 
-    /// So many gets of so many keys of either class.
+    /// Runs `gets` gets of `keys` keys of the two classes.
     fn run(&mut self, profiler: &mut Profiler, gets: u64, keys: [u64; 2]) {
         self.note_hits(profiler);
         for _ in 0..gets {
@@ -54,11 +54,11 @@ fn largest_error(one: &Mrc, other: &Mrc, chunks_max: usize) -> f64 {
 }
 
 #[test]
-fn footprints_of_references_at_rest_are_those_that_distances_tell() {
+fn steady_footprints_equal_stack_distances() {
     for seed in 0..3 {
-        // What a sample lacks of the references is made up for otherwise in the one than in the other.
+        // The two curves correct the sampling error of references in different ways.
         for (rate_max, most) in [(1.0, 0.02), (0.2, 0.08)] {
-            // The first references of either are long past.
+            // First references have decayed or left the windows.
             let window_references = 30_000;
             let options = ProfilerOptions { rate_max, window_references, ..EXACT };
             let mut profiler = Profiler::new(options);
@@ -71,7 +71,7 @@ fn footprints_of_references_at_rest_are_those_that_distances_tell() {
                 assert!(off < most, "seed {seed}, rate {rate_max}, class {class}: {off} off");
                 all += profile.footprint_curve.references();
             }
-            // A sample's windows are as long as it takes for as many sampled gets.
+            // A window is extended until it has the same number of sampled gets.
             let gets = all * profiler.rate();
             assert!((49_000.0..101_000.0).contains(&gets), "seed {seed}, rate {rate_max}: {gets}");
         }
@@ -79,7 +79,7 @@ fn footprints_of_references_at_rest_are_those_that_distances_tell() {
 }
 
 #[test]
-fn footprints_forget_what_distances_still_tell() {
+fn footprints_forget_faster_than_distances() {
     let mut profiler = Profiler::new(EXACT);
     profiler.keep_footprints(Some(20_000));
     let mut stream = Stream::new(7);
@@ -91,7 +91,7 @@ fn footprints_forget_what_distances_still_tell() {
 }
 
 #[test]
-fn without_a_wish_there_are_none_and_a_new_wish_begins_anew() {
+fn footprints_are_kept_on_request_and_a_new_window_restarts() {
     let mut profiler = Profiler::new(EXACT);
     let mut stream = Stream::new(1);
     stream.run(&mut profiler, 20_000, [100, 100]);
@@ -101,7 +101,7 @@ fn without_a_wish_there_are_none_and_a_new_wish_begins_anew() {
     let before = profiler.profile(ClassId(0));
     assert!(before.footprint_curve.references() > 2_000.0);
     profiler.keep_footprints(Some(5_000));
-    assert_eq!(profiler.profile(ClassId(0)), before, "the same wish changes nothing");
+    assert_eq!(profiler.profile(ClassId(0)), before, "an equal request changes nothing");
     profiler.keep_footprints(Some(6_000));
     assert_eq!(profiler.profile(ClassId(0)).footprint_curve, Mrc::empty());
     stream.run(&mut profiler, 12_000, [100, 100]);
@@ -124,7 +124,7 @@ fn a_deleted_key_is_a_first_reference_again() {
 }
 
 #[test]
-fn memory_stays_within_what_was_given() {
+fn memory_stays_within_its_bound() {
     for (size_bytes, classes, keys) in [(1 << 20, 8, 400_000), (2_300_000, 63, 2_000_000)] {
         let keys_max = size_bytes / 4 * 3 / KEY_SIZE_BYTES;
         let options = ProfilerOptions { keys_max, ..ProfilerOptions::default() };
@@ -134,7 +134,7 @@ fn memory_stays_within_what_was_given() {
         let sizes: Vec<ClassSize> = (0..classes as u8).map(size).collect();
         let (mut random, mut most) = (Random::new(size_bytes as u64), 0);
         for at in 0..600_000 {
-            // Reuses of every length, in every class.
+            // Reuse times of every length, in every class.
             let key = random.below(1 + random.clone().below(keys));
             profiler.access(&access(key, AccessKind::Miss, None));
             profiler.access(&access(key, AccessKind::Store, Some((key % classes) as u8)));
@@ -146,7 +146,7 @@ fn memory_stays_within_what_was_given() {
         profiler.set_sizes(&sizes);
         profiler.check();
         assert!(most <= size_bytes, "{most} bytes of {size_bytes}, {classes} classes");
-        let given_way = options.keys_max - profiler.keys_max;
-        assert!(given_way * KEY_SIZE_BYTES >= profiler.reuses_size_bytes(), "{given_way} keys");
+        let reserved = options.keys_max - profiler.keys_max;
+        assert!(reserved * KEY_SIZE_BYTES >= profiler.reuses_size_bytes(), "{reserved} keys");
     }
 }

@@ -1,6 +1,6 @@
-//! The keys of a profiler, each on a stack: that of its class, or that of the absent keys.
+//! The keys of a profiler. Each is on one stack: that of its class, or that of the absent keys.
 //!
-//! Invariant: a key is on the stack that its record says, on the slot that it says, and on no other.
+//! Invariant: a key is only on the stack and the slot that its record says.
 
 use crate::class_keys::ClassKeys;
 use crate::key_table::{KeyTable, OUT, Place, Record};
@@ -8,23 +8,23 @@ use crate::stack::Stack;
 use slabwise_base::ClassId;
 use slabwise_base::sampling::is_sampled;
 
-/// Of so many keys one may be absent.
+/// One of this many keys may be absent.
 const ABSENT_SHARE: usize = 8;
-/// However few keys there are, as many may be absent.
+/// The number of keys that may always be absent.
 const ABSENT_KEYS_MIN: usize = 8;
 
 #[derive(Debug)]
 pub struct Stacks {
     pub keys: KeyTable,
-    /// By class number; `None` for a class of which nothing is known.
+    /// By class number; `None` for a class without keys or counts.
     classes: Vec<Option<Box<ClassKeys>>>,
-    /// Keys that are in no class's stack, by their last get or delete.
+    /// Keys that are in no class's stack, in order of their last get or delete.
     absent: Stack,
     absent_max: usize,
 }
 
 impl Stacks {
-    /// Room for so many keys, and none of them.
+    /// Empty stacks for at most this many keys.
     pub fn new(keys_max: usize) -> Stacks {
         Stacks {
             keys: KeyTable::new(keys_max),
@@ -45,7 +45,6 @@ impl Stacks {
         classes.filter_map(|(index, class)| Some((ClassId(index as u8), &**class.as_ref()?)))
     }
 
-    /// The classes of which something is known, to be changed.
     pub fn classes_mut(&mut self) -> impl Iterator<Item = &mut ClassKeys> {
         self.classes.iter_mut().flatten().map(|class| &mut **class)
     }
@@ -54,7 +53,7 @@ impl Stacks {
         self.classes.get(class.index())?.as_deref()
     }
 
-    /// What is known of a class, made where there is nothing.
+    /// The state of a class, which is created if needed.
     pub fn class_mut(&mut self, class: ClassId) -> &mut ClassKeys {
         if class.index() >= self.classes.len() {
             self.classes.resize_with(class.index() + 1, || None);
@@ -69,7 +68,7 @@ impl Stacks {
         }
     }
 
-    /// Puts a key on top of the stack that belongs to a place, whatever stack it is in.
+    /// Puts a key on top of the stack of `place`, and removes it from its old stack.
     pub fn put(&mut self, number: u32, place: Place) {
         self.take_out(number);
         if let Place::Stacked(class) = place {
@@ -79,7 +78,7 @@ impl Stacks {
         let stack = match place {
             Place::Stacked(class) => match &mut classes[class.index()] {
                 Some(class) => &mut class.stack,
-                None => unreachable!("the class was made"),
+                None => unreachable!("the class was created"),
             },
             Place::Nowhere | Place::Deleted(_) => absent,
         };
@@ -88,7 +87,7 @@ impl Stacks {
         (record.place, record.slot) = (place, slot);
     }
 
-    /// Takes a key out of the stack that it is in, if it is.
+    /// Removes a key from its stack, if it is in one.
     fn take_out(&mut self, number: u32) {
         let Record { place, slot, .. } = *self.keys.get(number);
         if slot != OUT {
@@ -114,7 +113,7 @@ impl Stacks {
         self.classes[class.index()] = None;
     }
 
-    /// Forgets the keys used longest ago of a stack that has too many.
+    /// Forgets the least recently used keys of a stack that has too many.
     pub fn limit(&mut self, place: Place) {
         let keys_max = match place {
             Place::Stacked(class) => self.class_mut(class).keys_max,
@@ -135,7 +134,7 @@ impl Stacks {
         self.limit(Place::Nowhere);
     }
 
-    /// Gives memory back where keys have left one class for another.
+    /// Frees memory of classes whose keys have moved to other classes.
     pub fn fit(&mut self) {
         let Stacks { keys, classes, absent, .. } = self;
         let stacks = classes.iter_mut().flatten().map(|class| &mut class.stack);
@@ -151,17 +150,17 @@ impl Stacks {
         }
     }
 
-    /// Recomputes where keys are, all of them of the sample below this threshold.
+    /// Checks the place of every key, and that all are in the sample below this threshold.
     ///
     /// # Panics
-    /// If one is not where its record says.
+    /// If a key is not where its record says.
     pub fn check(&self, threshold: u64) {
         let stacked: usize = self.classes().map(|(_, class)| class.stack.count()).sum();
         let keys = self.keys.count();
         assert!(stacked + self.absent.count() == keys, "{keys} keys are in {stacked} places");
         for number in self.keys.numbers_where(|_| true) {
             let Record { hash, slot, place, .. } = *self.keys.get(number);
-            assert!(is_sampled(hash, threshold), "key {hash:x} is not of the sample");
+            assert!(is_sampled(hash, threshold), "key {hash:x} is not in the sample");
             let stack = match place {
                 Place::Stacked(class) => &self.class(class).expect("known").stack,
                 Place::Nowhere | Place::Deleted(_) => &self.absent,

@@ -197,7 +197,7 @@ fn bad_values_are_answered_with_what_is_allowed() {
         (vec!["-o", "page_size=100000"], "power of two"),
         (vec!["-o", "page_size=64k,slab_chunk_max=512"], "at least 524288"),
         (vec!["-o", "page_policy=clever"], "none, automove_classic, automove, "),
-        (vec!["-o", "page_policy=psa:miss=1"], "has no option 'miss': choose misses"),
+        (vec!["-o", "page_policy=psa:miss=1"], "has no option 'miss': choose one of misses"),
         (vec!["-o", "page_policy=psa,objective=request_time"], "page_policy=lama"),
         (vec!["-o", "page_policy=lama,profile=off"], "leave it out, or choose another policy"),
         (vec!["-o", "profile_memory=1k"], "is below the least"),

@@ -1,4 +1,4 @@
-//! Scenarios of single looks, and caches in which the policy's plans come back to it.
+//! Scenarios of single evaluations, and caches that carry out the policy's plans.
 
 use super::{Marginal, MarginalOptions, distance};
 use crate::page::tail_age::{TailAge, Worth};
@@ -10,9 +10,9 @@ use crate::{PagePolicy, Plan, Snapshot};
 use slabwise_base::{ClassId, Random, Ticks};
 use slabwise_profile::ProfilerOptions;
 
-/// Shows the policy a cache in which every class is asked for `curve.references()` gets between looks, so
-/// many times that none is young, and returns what it says to the last.
-fn looks(policy: &mut Marginal, cache: &mut Snapshot, count: u32) -> Plan {
+/// Runs `curve.references()` gets of every class before each of `count` evaluations, so that classes are not new for
+/// long, and returns the first plan with moves, or else the last one.
+fn evaluations(policy: &mut Marginal, cache: &mut Snapshot, count: u32) -> Plan {
     let mut plan = Plan::default();
     for _ in 0..count {
         let each = cache.classes.iter_mut().zip(&mut cache.profiles);
@@ -43,77 +43,79 @@ fn marginal() -> Marginal {
 }
 
 #[test]
-fn pages_go_where_the_next_saves_more_than_the_last_costs_elsewhere() {
+fn a_page_moves_where_it_saves_more() {
     let of = |references| (500, zipf(100_000, references, 500));
-    let plan = looks(&mut marginal(), &mut snapshot(10, vec![of(30_000.0), of(20_000.0)]), 20);
+    let plan =
+        evaluations(&mut marginal(), &mut snapshot(10, vec![of(30_000.0), of(20_000.0)]), 20);
     assert_eq!(pairs(&plan), [(1, Some(0)); 15]);
-    let predicted = plan.predicted.expect("curves foresee");
+    let predicted = plan.predicted.expect("a plan has a prediction");
     assert!(predicted.misses_after < predicted.misses_before, "{predicted:?}");
 }
 
 #[test]
-fn what_saves_less_than_moving_costs_stays() {
+fn nothing_moves_if_the_moves_cost_more_than_they_save() {
     let of = |references| (500, zipf(100_000, references, 500));
-    let plan = looks(&mut marginal(), &mut snapshot(10, vec![of(25_500.0), of(24_500.0)]), 50);
+    let plan =
+        evaluations(&mut marginal(), &mut snapshot(10, vec![of(25_500.0), of(24_500.0)]), 50);
     assert_eq!(plan, Plan::default());
 }
 
 #[test]
-fn a_proposal_is_proven_by_gets_that_come_after_it() {
+fn a_proposal_is_validated_by_later_gets() {
     let of = |references| (500, zipf(100_000, references, 500));
     let cache = snapshot(10, vec![of(30_000.0), of(20_000.0)]);
     let gets: f64 = cache.profiles.iter().map(|profile| profile.curve.references()).sum();
-    // The looks until the plan, and what its split saves in a look, for each chunk that is dropped.
-    let looks_for = |item_price, gain_sure| {
+    // The evaluations until the plan, and what its partition saves in one, for each chunk that is dropped.
+    let evaluations_for = |item_price, gain_sure| {
         let options = MarginalOptions { item_price, gain_sure, ..MarginalOptions::default() };
         let mut policy = Marginal { options, ..Marginal::default() };
         let mut plan = Plan::default();
         let mut cache = cache.clone();
         let count = (1..200).find(|_| {
-            plan = looks(&mut policy, &mut cache, 1);
+            plan = evaluations(&mut policy, &mut cache, 1);
             !plan.moves.is_empty()
         });
         let predicted = plan.predicted.expect("it gains");
         let saved = (predicted.misses_before - predicted.misses_after) / 1_000.0 * gets;
-        let target = policy.usages.of(ClassId(1)).target.expect("it is on the way");
-        (count.expect("it is proven at last"), saved / (10.0 * (500 - target) as f64))
+        let target = policy.usages.of(ClassId(1)).target.expect("the target is set");
+        (count.expect("it is validated"), saved / (10.0 * (500 - target) as f64))
     };
-    let (sure, chunk_saves) = looks_for(0.02, 0.0);
-    assert_eq!(looks_for(1e-9, 1.0).0, sure + 1, "however little is to be proven");
-    for looks_needed in [1, 2, 7, 40] {
-        let item_price = chunk_saves * (f64::from(looks_needed) - 0.5);
-        assert_eq!(looks_for(item_price, 1.0).0, sure + looks_needed, "at {item_price} an item");
+    let (certain, chunk_saves) = evaluations_for(0.02, 0.0);
+    assert_eq!(evaluations_for(1e-9, 1.0).0, certain + 1, "validation takes an evaluation");
+    for needed in [1, 2, 7, 40] {
+        let item_price = chunk_saves * (f64::from(needed) - 0.5);
+        assert_eq!(evaluations_for(item_price, 1.0).0, certain + needed, "at {item_price} an item");
     }
 }
 
 #[test]
-fn what_happened_before_the_policy_came_into_force_is_nothing_new_to_it() {
+fn events_before_the_first_step_do_not_count() {
     let of = |references| (500, zipf(100_000, references, 500));
     for references in [[25_500.0, 24_500.0], [30_000.0, 20_000.0]] {
         let fresh = snapshot(10, references.map(of).to_vec());
         let mut old = fresh.clone();
-        // The curves have forgotten most of that, and all of what the second class was once.
+        // The curves have decayed since: these counts are of gets that they no longer hold.
         old.profiles[0].misses += 100_000.0;
         old.profiles[1].misses += 10_000_000.0;
         old.classes[1].hits += 10_000_000;
         old.gets += 50_000_000;
-        let expected = looks(&mut marginal(), &mut fresh.clone(), 50);
-        assert_eq!(looks(&mut marginal(), &mut old, 50), expected, "{references:?}");
+        let expected = evaluations(&mut marginal(), &mut fresh.clone(), 50);
+        assert_eq!(evaluations(&mut marginal(), &mut old, 50), expected, "{references:?}");
     }
 }
 
 #[test]
-fn a_cliff_is_taken_whole_though_no_single_page_of_it_saves_anything() {
+fn a_cliff_is_climbed_although_no_single_page_saves_anything() {
     let mut cache =
         snapshot(10, vec![(600, zipf(100_000, 30_000.0, 500)), (400, cliff(5_000, 20_000.0))]);
-    let plan = looks(&mut marginal(), &mut cache, 20);
+    let plan = evaluations(&mut marginal(), &mut cache, 20);
     assert_eq!(pairs(&plan), [(0, Some(1)); 15]);
     let after = plan.predicted.map(|it| it.misses_after).unwrap_or_default();
-    assert!(after < 250.0, "{after} misses of 1,000 with the loop in place");
+    assert!(after < 250.0, "{after} misses of 1,000 with the loop in memory");
 }
 
 #[test]
-fn without_profiles_it_is_space_time_and_while_the_pool_has_pages_it_rests() {
+fn without_profiles_plans_equal_those_of_space_time() {
     let (mut marginal, mut space_time) = (marginal(), TailAge::balancing(Worth::SpaceTime));
     let mut cache = snapshot(10, vec![(50, scan(1.0)), (50, scan(1.0)), (50, scan(1.0))]);
     cache.profiles.clear();
@@ -132,15 +134,15 @@ fn without_profiles_it_is_space_time_and_while_the_pool_has_pages_it_rests() {
     let of = |references| (500, zipf(100_000, references, 500));
     let cache = snapshot(10, vec![of(30_000.0), of(20_000.0)]);
     let mut free = Snapshot { pages_free: 1, ..cache };
-    assert_eq!(looks(&mut self::marginal(), &mut free, 20), Plan::default());
+    assert_eq!(evaluations(&mut self::marginal(), &mut free, 20), Plan::default());
 }
 
 #[test]
-fn without_curves_the_tail_of_what_costs_more_may_be_older() {
+fn without_curves_the_tail_of_costlier_items_may_be_older() {
     let found = |costs: [u64; 2]| {
         let mut cache = snapshot(10, vec![(50, scan(1.0)), (50, scan(1.0))]);
         cache.profiles.clear();
-        // Chunks of the second class are twice as large.
+        // Chunks of the second class are twice as large as those of the first.
         for (class, age) in cache.classes.iter_mut().zip([4_000, 2_000]) {
             class.tail_age_ticks = age;
         }
@@ -161,7 +163,7 @@ fn without_curves_the_tail_of_what_costs_more_may_be_older() {
 }
 
 #[test]
-fn at_rest_it_is_near_the_best_split_or_what_is_left_would_not_pay() {
+fn moves_stop_near_the_best_partition() {
     let mut far_at_first = 0;
     for seed in 0..40 {
         let mut random = Random::new(seed);
@@ -171,10 +173,10 @@ fn at_rest_it_is_near_the_best_split_or_what_is_left_would_not_pay() {
         let at_first: Vec<u64> = cache.classes.iter().map(|class| class.pages).collect();
         let found_at_first = cost(&class_curves(&cache), &at_first);
         let mut policy = marginal();
-        let mut looks_without = 0;
+        let mut idle_evaluations = 0;
         for _ in 0..5_000 {
-            let plan = looks(&mut policy, &mut cache, 1);
-            looks_without = if plan.moves.is_empty() { looks_without + 1 } else { 0 };
+            let plan = evaluations(&mut policy, &mut cache, 1);
+            idle_evaluations = if plan.moves.is_empty() { idle_evaluations + 1 } else { 0 };
             for page_move in &plan.moves {
                 let mut change = |class: ClassId, pages: i64| {
                     let class = &mut cache.classes[class.index()];
@@ -184,23 +186,23 @@ fn at_rest_it_is_near_the_best_split_or_what_is_left_would_not_pay() {
                 change(page_move.victim, -1);
                 change(page_move.receiver.expect("the pool is not in need"), 1);
             }
-            if looks_without == 200 {
+            if idle_evaluations == 200 {
                 break;
             }
         }
-        assert_eq!(looks_without, 200, "seed {seed}: it does not come to rest");
+        assert_eq!(idle_evaluations, 200, "seed {seed}: moves do not stop");
         let curves = class_curves(&cache);
-        let present: Vec<u64> = cache.classes.iter().map(|class| class.pages).collect();
-        let pages: u64 = present.iter().sum();
+        let current: Vec<u64> = cache.classes.iter().map(|class| class.pages).collect();
+        let pages: u64 = current.iter().sum();
         let best = best_split(&curves, pages);
         let references: f64 = curves.iter().map(ClassCurve::references).sum();
-        let (found, least) = (cost(&curves, &present), cost(&curves, &best));
+        let (found, least) = (cost(&curves, &current), cost(&curves, &best));
         let options = policy.options;
-        let price = options.move_price * distance(&present, &best) as f64 / (2 * pages) as f64;
+        let price = options.move_price * distance(&current, &best) as f64 / (2 * pages) as f64;
         let most = least + 0.005 * found + (options.gain_min + price) * references;
         assert!(
             found <= most,
-            "seed {seed}: {found} misses, {least} are best: {present:?}, {best:?}"
+            "seed {seed}: {found} misses, {least} are best: {current:?}, {best:?}"
         );
         far_at_first += u32::from(found_at_first > most);
     }
@@ -208,17 +210,17 @@ fn at_rest_it_is_near_the_best_split_or_what_is_left_would_not_pay() {
 }
 
 #[test]
-fn chunks_that_nobody_uses_go_before_any_that_somebody_does() {
+fn unused_chunks_move_before_used_ones() {
     let of = |pages| (pages, zipf(100_000, 20_000.0, 500));
     let mut cache = snapshot(10, vec![of(400), of(400), of(400)]);
-    // The middle one would use them by its curve; but they have stayed free.
+    // By its curve the middle class would use these chunks, but they have stayed free.
     (cache.classes[1].used_chunks, cache.classes[1].free_chunks) = (2_000, 2_000);
-    let plan = looks(&mut marginal(), &mut cache, 20);
+    let plan = evaluations(&mut marginal(), &mut cache, 20);
     assert!(plan.moves.iter().all(|page_move| page_move.victim.0 == 1), "{plan:?}");
     assert!(plan.moves.len() >= 8, "{plan:?}");
 }
 
-/// Three Zipf laws of other sizes, the classes asked for in these shares.
+/// Gets of three classes with Zipf distributions of different sizes; `shares` are the cumulative shares of the classes.
 fn three_zipfs(seed: u64, shares: [f64; 2]) -> impl FnMut() -> (usize, u64) {
     let mut random = Random::new(seed);
     move || {
@@ -228,7 +230,7 @@ fn three_zipfs(seed: u64, shares: [f64; 2]) -> impl FnMut() -> (usize, u64) {
     }
 }
 
-/// A cache of 200 pages of 16 KiB; a quarter of the keys is profiled.
+/// A cache of 200 pages of 16 KiB; a quarter of the keys is sampled.
 fn cache(name: &str) -> TestCache {
     let profiler = ProfilerOptions { keys_max: 25_000, rate_max: 0.25, window_references: 250_000 };
     let policy = PagePolicy::named(name).expect("a policy");
@@ -236,7 +238,7 @@ fn cache(name: &str) -> TestCache {
 }
 
 #[test]
-fn it_misses_less_than_space_time_and_comes_to_rest() {
+fn misses_less_than_space_time_and_stops_moving() {
     for seed in 1..=2 {
         let run = |name, settle| {
             let mut cache = cache(name);
@@ -245,15 +247,15 @@ fn it_misses_less_than_space_time_and_comes_to_rest() {
             let miss_ratio = cache.run(300_000, three_zipfs(seed + 100, [0.6, 0.9]));
             (miss_ratio, cache.moves - moves)
         };
-        // Space-time balances within a few hundred thousand gets; curves take longer to become sure.
+        // Space-time needs a few hundred thousand gets to balance; curves need more gets to become reliable.
         let ((ours, moves), (other, _)) = (run("marginal", 1_500_000), run("space_time", 700_000));
         assert!(ours < other, "seed {seed}: {ours} of gets miss, under space_time {other}");
-        assert_eq!(moves, 0, "seed {seed}: pages move when all is steady");
+        assert_eq!(moves, 0, "seed {seed}: pages move under a steady workload");
     }
 }
 
 #[test]
-fn a_change_of_popularity_is_answered_within_half_a_million_gets() {
+fn adapts_to_a_change_of_popularity_within_half_a_million_gets() {
     for seed in 1..=2 {
         let before = |seed| {
             let mut cache = cache("marginal");
@@ -275,7 +277,7 @@ fn a_change_of_popularity_is_answered_within_half_a_million_gets() {
 }
 
 #[test]
-fn a_size_never_seen_before_is_given_pages_at_once() {
+fn a_new_size_receives_pages_at_once() {
     let mut random = Random::new(3);
     let mut cache = cache("marginal");
     cache.run(300_000, || (0, zipf_key(&mut random, 60_000)));
@@ -286,13 +288,13 @@ fn a_size_never_seen_before_is_given_pages_at_once() {
 }
 
 #[test]
-fn a_sampled_loop_that_fits_is_made_to_fit() {
+fn a_sampled_loop_that_fits_gets_its_pages() {
     for seed in 1..=3 {
         let mut cache = cache("marginal");
         let mut random = Random::new(seed);
         let mut at = 0;
-        // 2,000 large items again and again: 75 pages, or no hit at all. Which keys are sampled is by chance,
-        // so the curve's cliff is a few pages off.
+        // A loop over 2,000 large items needs 75 pages, or has no hit at all. Which keys are sampled is random, so
+        // the curve's cliff is off by a few pages.
         let mut request = || {
             at += 1;
             match at % 2 {
