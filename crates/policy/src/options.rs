@@ -45,7 +45,6 @@ pub(crate) enum BadOption {
     BadValue { policy: &'static str, name: &'static str, value: String, values: String },
 }
 
-/// Whether the range of an option is enforced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Limits {
     Enforced,
@@ -61,7 +60,6 @@ pub(crate) struct PolicyOption<'p> {
 }
 
 pub(crate) trait Choice: Copy + PartialEq + 'static {
-    /// All values with their names.
     const WORDS: &'static [(&'static str, Self)];
 }
 
@@ -134,20 +132,14 @@ impl<'p> PolicyOption<'p> {
         PolicyOption::whole(name, place, 1..=TICKS_MAX, "ticks (1/64 s) between two steps")
     }
 
-    /// An option for the number of events between two steps.
     pub fn events(name: &'static str, place: &'p mut u64, help: &'static str) -> PolicyOption<'p> {
         PolicyOption::whole(name, place, 1..=COUNT_MAX, help)
     }
 
     pub fn moves_max(name: &'static str, place: &'p mut usize) -> PolicyOption<'p> {
         let values = "a whole number from 1".to_string();
-        PolicyOption::number(
-            values,
-            name,
-            place,
-            1..=usize::MAX,
-            "maximum number of pages moved per step",
-        )
+        let help = "maximum number of pages moved per step";
+        PolicyOption::number(values, name, place, 1..=usize::MAX, help)
     }
 
     pub fn gain_min(name: &'static str, place: &'p mut f64) -> PolicyOption<'p> {

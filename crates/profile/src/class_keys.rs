@@ -34,7 +34,6 @@ pub struct Share {
 pub struct ClassKeys {
     /// Sampled keys that were stored last in this class and are not deleted.
     pub stack: Stack,
-    /// `None` until a size is reported.
     pub size: Option<ClassSize>,
     pub keys_max: usize,
     /// The mean time from a miss to the store that follows it, in microseconds.

@@ -9,7 +9,6 @@ const WEIGHT_MAX: f64 = (1u64 << 40) as f64;
 /// The half-life grows by this many events with each event. So in a new profile the first events, when all keys were
 /// new, do not outweigh later ones: an event half-way back counts a tenth.
 const GROWTH: f64 = 0.2;
-/// The initial half-life in events.
 const HALF_LIFE_FIRST: f64 = 1_000.0;
 
 #[derive(Clone, Debug)]
@@ -69,7 +68,6 @@ impl DecayingMean {
         self.weight *= factor;
     }
 
-    /// The mean; 0 without values.
     pub fn mean(&self) -> f64 {
         if self.weight == 0.0 { 0.0 } else { self.sum / self.weight }
     }

@@ -41,7 +41,6 @@ const _: () = assert!(size_of::<Record>() == 24);
 
 /// An index entry without a record.
 const NONE: u32 = u32::MAX;
-/// The initial number of index entries.
 const ENTRIES_MIN: usize = 64;
 
 /// Records by hash.

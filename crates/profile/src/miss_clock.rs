@@ -57,7 +57,6 @@ impl Default for MissClockOptions {
     }
 }
 
-/// A mean in which older values count less.
 #[derive(Clone, Copy, Debug, Default)]
 struct Smoothed {
     times: u64,
@@ -84,7 +83,6 @@ struct Miss {
     number: u64,
 }
 
-/// The mean of a prefix in a class.
 #[derive(Clone, Copy, Debug, Default)]
 struct Prefix {
     known: Smoothed,
@@ -117,7 +115,7 @@ counts! {
         timed,
         /// The store came later than [`MissClockOptions::wait_us_max`].
         late,
-        /// A newer miss replaced them, of another key or of the same after [`MissClockOptions::wait_us_max`].
+        /// A newer miss replaced it, of another key or of the same after [`MissClockOptions::wait_us_max`].
         forgotten,
         /// The item was created without a known time: by a store with a client-supplied cost, or by arithmetic.
         answered,

@@ -427,7 +427,6 @@ impl Profiler {
         self.stacks.limit(place);
     }
 
-    /// Sets the time of a key's use by the clock of its class.
     fn note_use(&mut self, number: u32, class: ClassId) {
         if let Some(reuses) = &mut self.reuses {
             self.stacks.keys.get_mut(number).used_at = reuses.now(class);

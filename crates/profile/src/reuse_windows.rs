@@ -34,7 +34,6 @@ const ROUNDING: f64 = 1e-6;
 /// counts as an early one.
 pub type UsedAt = u32;
 
-/// Reuse times of all classes.
 #[derive(Debug)]
 pub struct ReuseWindows {
     window_gets: f64,
@@ -44,7 +43,6 @@ pub struct ReuseWindows {
     classes: Vec<Option<Box<ClassReuses>>>,
 }
 
-/// Reuse times of one class.
 #[derive(Debug, Default)]
 struct ClassReuses {
     time: f64,
@@ -129,7 +127,6 @@ impl ReuseWindows {
     }
 }
 
-/// The curve of references with these reuse times.
 fn curve(reuses: &Histogram<STEPS>) -> Mrc {
     let references = reuses.weight();
     // `keys` is fp at `window`; `longer` counts references with at least that reuse time.

@@ -99,7 +99,6 @@ pub(crate) struct Reporter {
     what_if: ComputedAt,
 }
 
-/// The time of a computation, and the number of accesses before it.
 #[derive(Clone, Copy, Debug, Default)]
 struct ComputedAt {
     at: Ticks,

@@ -212,7 +212,6 @@ impl Tuner {
         }
     }
 
-    /// Keeps footprints if the current policy uses them.
     fn keep_footprints(&mut self) {
         if let Some(profiling) = &mut self.profiling {
             profiling.profiler.keep_footprints(self.policy.footprint_gets());

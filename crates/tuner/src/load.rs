@@ -49,7 +49,6 @@ pub struct HitTime {
 }
 
 impl HitTime {
-    /// The minimum number of new shares for a mean.
     const SHARES_MIN: u64 = 1_000;
     /// The weight of the newest mean in the average.
     const WEIGHT_NEW: f64 = 0.2;
@@ -83,7 +82,6 @@ impl MoveBudget {
     /// A step takes some ten microseconds, so a request that waits for it is not among the slow ones.
     pub const CHUNKS_PER_STEP_DEFAULT: usize = 32;
 
-    /// Chunks in a step while no clients are served.
     const CHUNKS_PER_STEP_IDLE: usize = 256;
 
     /// Bytes of pages that move in a second by default. A mebibyte takes a millisecond, twice that for small chunks, so

@@ -29,7 +29,6 @@ pub enum TunerStep {
     },
 }
 
-/// A tick of the policies' time.
 const TICK: Duration = Duration::from_nanos(1_000_000_000 / Ticks::PER_SECOND as u64);
 
 /// The maximum number of items that one step of the LRU maintainer moves.

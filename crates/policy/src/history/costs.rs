@@ -15,10 +15,9 @@ use crate::{ClassSnapshot, Snapshot};
 /// The number of stores after which a new mean starts; the previous mean counts until the next one.
 const STORES: u64 = 10_000;
 
-/// The minimum number of stores for a mean.
 const STORES_MIN: u64 = 100;
 /// The lowest relative cost, so that costs can be divided by.
-const LEAST: f64 = 1e-6;
+const COST_MIN: f64 = 1e-6;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MissCosts {
@@ -41,15 +40,15 @@ struct Window {
 
 impl MissCosts {
     /// Updates the means with the stores since the last call; a new class has none.
-    pub fn take_in(&mut self, snapshot: &Snapshot) {
+    pub fn update(&mut self, snapshot: &Snapshot) {
         let begin =
             |class: &ClassSnapshot| Window { total: Stores::of(class), ..Window::default() };
         self.windows.follow(snapshot, begin);
         let each = snapshot.classes.iter().zip(self.windows.iter_mut());
-        each.for_each(|(class, window)| window.take_in(class));
+        each.for_each(|(class, window)| window.update(class));
     }
 
-    /// The mean miss cost of each class, in the order of the last snapshot taken in, relative to the mean over all
+    /// The mean miss cost of each class, in the order of the last snapshot, relative to the mean over all
     /// classes.
     pub fn relative(&self, snapshot: &Snapshot) -> Vec<f64> {
         let means: Vec<Option<f64>> = self.windows.iter().map(Window::mean).collect();
@@ -84,7 +83,7 @@ fn relative(costs: &[Option<f64>], weight: impl Fn(usize) -> f64) -> Vec<f64> {
     let weights: f64 = known().map(|(weight, _)| weight).sum();
     let sum: f64 = known().map(|(weight, cost)| weight * cost).sum();
     let mean = if sum > 0.0 { sum / weights } else { 1.0 };
-    let relative = |cost: &Option<f64>| cost.map_or(1.0, |cost| (cost / unit / mean).max(LEAST));
+    let relative = |cost: &Option<f64>| cost.map_or(1.0, |cost| (cost / unit / mean).max(COST_MIN));
     costs.iter().map(relative).collect()
 }
 
@@ -95,7 +94,7 @@ impl Stores {
 }
 
 impl Window {
-    fn take_in(&mut self, class: &ClassSnapshot) {
+    fn update(&mut self, class: &ClassSnapshot) {
         if self.newer.count >= STORES {
             self.older = std::mem::take(&mut self.newer);
         }
@@ -105,7 +104,6 @@ impl Window {
         self.total = total;
     }
 
-    /// `None` if too few stores had a cost.
     fn mean(&self) -> Option<f64> {
         let (count, cost) =
             (self.newer.count + self.older.count, self.newer.cost + self.older.cost);
@@ -115,7 +113,7 @@ impl Window {
 
 #[cfg(test)]
 mod tests {
-    use super::{LEAST, MissCosts, STORES, chunk_costs};
+    use super::{COST_MIN, MissCosts, STORES, chunk_costs};
     use crate::Snapshot;
     use crate::testing::curves::{scan, snapshot};
     use slabwise_base::Random;
@@ -135,14 +133,14 @@ mod tests {
     fn a_mean_covers_the_last_stores_and_stays_without_stores() {
         let mut cache = cache(&[1.0, 1.0]);
         let mut costs = MissCosts::default();
-        costs.take_in(&cache);
+        costs.update(&cache);
         store(&mut cache, 0, 100, 30);
         store(&mut cache, 1, 100, 10);
-        costs.take_in(&cache);
+        costs.update(&cache);
         assert_eq!(costs.relative(&cache), [1.5, 0.5]);
         for _ in 0..20 {
             store(&mut cache, 0, STORES / 4, 70);
-            costs.take_in(&cache);
+            costs.update(&cache);
         }
         assert_eq!(
             costs.relative(&cache),
@@ -155,12 +153,12 @@ mod tests {
     fn costs_are_relative_to_their_mean_by_references() {
         let mut cache = cache(&[300.0, 100.0, 5_000.0]);
         let mut costs = MissCosts::default();
-        costs.take_in(&cache);
+        costs.update(&cache);
         store(&mut cache, 0, 100, 20);
         store(&mut cache, 1, 200, 100);
         // These are too few for a mean.
         store(&mut cache, 2, 99, 1_000);
-        costs.take_in(&cache);
+        costs.update(&cache);
         assert_eq!(costs.relative(&cache), [0.5, 2.5, 1.0]);
         cache.profiles.clear();
         let [first, second, third] = costs.relative(&cache)[..] else { panic!("three classes") };
@@ -173,14 +171,14 @@ mod tests {
         let mut cache = cache(&[100.0, 100.0]);
         store(&mut cache, 0, 1_000_000, 50);
         let mut costs = MissCosts::default();
-        costs.take_in(&cache);
+        costs.update(&cache);
         assert_eq!(costs.relative(&cache), [1.0; 2]);
         store(&mut cache, 0, 100, 0);
-        costs.take_in(&cache);
+        costs.update(&cache);
         assert_eq!(costs.relative(&cache), [1.0; 2], "all known costs are equal");
         store(&mut cache, 1, 100, 7);
-        costs.take_in(&cache);
-        assert_eq!(costs.relative(&cache), [LEAST, 2.0]);
+        costs.update(&cache);
+        assert_eq!(costs.relative(&cache), [COST_MIN, 2.0]);
     }
 
     #[test]
@@ -201,13 +199,13 @@ mod tests {
             let cost = random.below(1 << 32);
             let mut cache = cache(&[0; 5].map(|_| 1e6 * random.unit()));
             let mut costs = MissCosts::default();
-            costs.take_in(&cache);
+            costs.update(&cache);
             for _ in 0..100 {
                 for class in 0..5 {
                     let count = random.below(2) * random.below(3_000);
                     store(&mut cache, class, count, cost);
                 }
-                costs.take_in(&cache);
+                costs.update(&cache);
                 assert_eq!(costs.relative(&cache), [1.0; 5], "seed {seed}, cost {cost}");
             }
         }

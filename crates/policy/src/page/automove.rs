@@ -38,7 +38,6 @@ options! {
 #[derive(Clone, Debug, Default)]
 pub struct Automove {
     options: AutomoveOptions,
-    /// Empty before the first step.
     memory: PerClass<Memory>,
     /// The number of steps; ages are compared only once the window is full.
     steps: usize,

@@ -26,14 +26,13 @@ options! {
         window_ticks: u32 = 10 * Ticks::PER_SECOND, whole(1..=TICKS_MAX),
             "length in ticks (1/64 s) of the windows whose evictions are compared";
         windows: u32 = 3, whole(1..=1_000),
-            "windows in a row that one class wins and another is free of evictions before a page moves";
+            "windows in a row in which one class evicts most and another nothing, before a page moves";
     }
 }
 
 #[derive(Clone, Debug, Default)]
 pub struct AutomoveClassic {
     options: AutomoveClassicOptions,
-    /// Empty before the first step.
     memory: PerClass<Memory>,
     winner: Option<ClassId>,
     wins: u32,
@@ -51,7 +50,6 @@ impl Policy for AutomoveClassic {
         Trigger::EveryTicks(self.options.window_ticks)
     }
 
-    /// Ends a window and moves at most one page.
     fn step(&mut self, snapshot: &Snapshot, _random: &mut Random) -> Plan {
         // The first step only records counts.
         let is_first = self.memory.is_empty();

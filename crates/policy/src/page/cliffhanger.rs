@@ -52,7 +52,7 @@ options! {
         moves_max: usize = 32, moves_max;
         credit_bytes: u64 = 4 << 10, whole(1..=1 << 30), "bytes credited to a class per shadow hit";
         shadow_hits: u64 = 16, events, "shadow hits between two steps";
-        cliffs: bool = true, choice, "whether a class below a cliff of its curve earns by the slope over the cliff";
+        cliffs: bool = true, choice, "let a class below a cliff of its curve earn credits by the slope across the whole cliff";
     }
 }
 
@@ -73,7 +73,6 @@ impl Policy for Cliffhanger {
         Wants::Profiles
     }
 
-    /// Credits new shadow hits, and moves a page for each page's worth of credits.
     fn step(&mut self, snapshot: &Snapshot, random: &mut Random) -> Plan {
         let changes = self.changes.since_last(snapshot);
         self.credits.follow(snapshot, |_| 0.0);
@@ -93,7 +92,6 @@ impl Policy for Cliffhanger {
 }
 
 impl Cliffhanger {
-    /// The shadow hits that each class is credited with.
     fn earned(&self, snapshot: &Snapshot, changes: &[Counts]) -> Vec<f64> {
         let each = snapshot.classes.iter().zip(&snapshot.profiles).zip(changes);
         each.map(|((class, profile), change)| {

@@ -50,9 +50,8 @@ impl Policy for CostPartition {
         Wants::Profiles
     }
 
-    /// Moves one page from the class with least risk to the one with the highest cost of evictions.
     fn step(&mut self, snapshot: &Snapshot, _random: &mut Random) -> Plan {
-        self.costs.take_in(snapshot);
+        self.costs.update(snapshot);
         let (changes, costs) = (self.changes.since_last(snapshot), self.costs.relative(snapshot));
         // Without a profile, evicted keys are unknown.
         let cost_of_misses = |index: usize| {

@@ -45,8 +45,6 @@ impl Policy for CostPerByte {
         Trigger::EveryEvictions(self.options.evictions)
     }
 
-    /// Plans pages of the classes with least cost per byte for costlier ones that evicted since the last step, in
-    /// random order.
     fn step(&mut self, snapshot: &Snapshot, random: &mut Random) -> Plan {
         let changes = self.changes.since_last(snapshot);
         let mut plan = Plan::default();

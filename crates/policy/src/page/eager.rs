@@ -11,7 +11,6 @@ use slabwise_base::Random;
 
 #[derive(Clone, Debug, Default)]
 pub struct Eager {
-    /// Evictions of each class at the previous step.
     evicted: PerClass<u64>,
 }
 

@@ -53,7 +53,7 @@ options! {
         moves_max: usize = 50, moves_max;
         period_gets: u64 = 1_000_000, events, "gets between two steps";
         gain_min: f64 = 0.001, gain_min;
-        objective: Objective = Objective::MissRatio, choice, "what is minimized";
+        objective: Objective = Objective::MissRatio, choice, "quantity to minimize";
         curve: CurveSource = CurveSource::Footprint, choice,
             "source of the curves: footprints or decaying stack distances";
         footprint_gets: u64 = 0, whole(0..=COUNT_MAX),
@@ -85,7 +85,7 @@ impl Policy for Lama {
     }
 
     fn step(&mut self, snapshot: &Snapshot, _random: &mut Random) -> Plan {
-        self.costs.take_in(snapshot);
+        self.costs.update(snapshot);
         let mut classes = self.options.objective.class_curves(snapshot, &self.costs);
         if self.options.curve == CurveSource::Footprint {
             let profiles = classes.iter_mut().zip(&snapshot.profiles);

@@ -40,7 +40,6 @@ impl Policy for Psa {
         Wants::AnyProfiles
     }
 
-    /// Moves one page from the class with the fewest requests per page to the one with most misses.
     fn step(&mut self, snapshot: &Snapshot, _random: &mut Random) -> Plan {
         let changes = self.changes.since_last(snapshot);
         least_risk_to_most_misses(

@@ -73,7 +73,6 @@ impl Policy for ReservedCost {
         Trigger::EveryTicks(self.options.period_ticks)
     }
 
-    /// Takes a sample; evaluates the last samples if there are enough.
     fn step(&mut self, snapshot: &Snapshot, _random: &mut Random) -> Plan {
         let mut plan = Plan::default();
         if !self.is_warm {

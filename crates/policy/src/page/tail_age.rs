@@ -63,7 +63,6 @@ pub enum Worth {
 pub struct TailAge {
     options: TailAgeOptions,
     worth: Worth,
-    /// Empty before the first step.
     memory: PerClass<Memory>,
 }
 
@@ -78,7 +77,7 @@ struct Memory {
 
 /// The permissions and weight that a caller sets for a class in one step.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Leave {
+pub(crate) struct Permissions {
     pub receive: bool,
     pub spare: bool,
     /// The miss cost relative to the other classes: the tail may be this many times older.
@@ -104,8 +103,8 @@ impl Policy for TailAge {
     }
 
     fn step(&mut self, snapshot: &Snapshot, _random: &mut Random) -> Plan {
-        let leave = Leave { receive: true, spare: true, miss_cost: 1.0 };
-        self.step_with_leave(snapshot, self.worth, |_| leave)
+        let permissions = Permissions { receive: true, spare: true, miss_cost: 1.0 };
+        self.step_with_permissions(snapshot, self.worth, |_| permissions)
     }
 }
 
@@ -114,20 +113,19 @@ impl TailAge {
         TailAge { worth, ..TailAge::default() }
     }
 
-    /// A step for a policy that decides about some classes itself; `leave` returns the permissions of the class at an
-    /// index of the snapshot.
-    pub(crate) fn step_with_leave(
+    /// A step for a policy that decides about some classes itself; `permissions` is called with each class's index.
+    pub(crate) fn step_with_permissions(
         &mut self,
         snapshot: &Snapshot,
         worth: Worth,
-        leave: impl Fn(usize) -> Leave,
+        permissions: impl Fn(usize) -> Permissions,
     ) -> Plan {
         let mut outlooks = self.compare(snapshot, worth);
         for (index, outlook) in outlooks.iter_mut().enumerate() {
-            let leave = leave(index);
-            outlook.may_receive &= leave.receive;
-            outlook.quiet &= leave.spare;
-            outlook.weighed_age /= leave.miss_cost;
+            let permissions = permissions(index);
+            outlook.may_receive &= permissions.receive;
+            outlook.quiet &= permissions.spare;
+            outlook.weighed_age /= permissions.miss_cost;
         }
         let mut plan = Plan::default();
         // While the pool has pages, a class in need takes one from there.
@@ -136,13 +134,12 @@ impl TailAge {
         }
         while plan.moves.len() < self.options.moves_max {
             let Some(page_move) = self.next_move(&outlooks) else { break };
-            self.promise(&mut outlooks, page_move, snapshot.now);
+            self.apply(&mut outlooks, page_move, snapshot.now);
             plan.moves.push(page_move);
         }
         plan
     }
 
-    /// Compares the snapshot with the previous one and remembers it.
     fn compare(&mut self, snapshot: &Snapshot, worth: Worth) -> Vec<Outlook> {
         let now = snapshot.now;
         self.memory.follow(snapshot, |class| Memory {
@@ -197,7 +194,6 @@ impl TailAge {
         })
     }
 
-    /// The class in need with the youngest tail.
     fn neediest<'o>(&self, outlooks: &'o [Outlook]) -> Option<&'o Outlook> {
         let needs = |outlook: &&Outlook| {
             let mean = mean_weighed_age_but(outlooks, outlook);
@@ -224,7 +220,7 @@ impl TailAge {
     }
 
     /// Updates the outlooks and the memory with a planned move.
-    fn promise(&mut self, outlooks: &mut [Outlook], page_move: PageMove, now: Ticks) {
+    fn apply(&mut self, outlooks: &mut [Outlook], page_move: PageMove, now: Ticks) {
         let victim = outlook_of(outlooks, page_move.victim);
         let chunks = victim.class.chunks_per_page as u64;
         if victim.class.free_chunks < chunks {

@@ -69,7 +69,6 @@ impl Policy for Twemcache {
         Trigger::EveryEvictions(self.options.evictions)
     }
 
-    /// Plans a page from any class for each page's worth of stores that found no free chunk, in random order.
     fn step(&mut self, snapshot: &Snapshot, random: &mut Random) -> Plan {
         let changes = self.changes.since_last(snapshot);
         self.decay(snapshot, &changes);

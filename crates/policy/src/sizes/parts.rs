@@ -109,7 +109,6 @@ impl Parts {
         self.worth_before[self.sizes.len()]
     }
 
-    /// The loss of a valid table.
     pub fn loss(&self, table: &[usize], layout: &ChunkLayout) -> Loss {
         let page_end_of = |chunk: usize| layout.taken_bytes(chunk) - chunk as f64;
         let mut page_end_bytes = self.full_weight * page_end_of(layout.chunk_size_bytes_max);

@@ -10,7 +10,6 @@ use super::parts::Demand;
 use crate::{ClassSnapshot, Snapshot};
 use slabwise_base::SizeBar;
 
-/// The maximum value of a byte.
 const VALUE_MAX: f64 = 4.0;
 /// The additional memory at which a curve is read, as a share of the current memory.
 const STEP_SHARE: f64 = 0.25;
@@ -33,7 +32,6 @@ pub fn valued(bars: impl Iterator<Item = SizeBar>, snapshot: &Snapshot) -> Vec<D
     .collect()
 }
 
-/// The value of a byte of each class.
 fn values(snapshot: &Snapshot) -> Vec<f64> {
     let value = |(index, class): (usize, &ClassSnapshot)| {
         let curve = &snapshot.profiles.get(index)?.curve;

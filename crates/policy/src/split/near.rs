@@ -76,11 +76,9 @@ struct State {
     loss: f64,
     /// The index of the state before the last class was added.
     before: usize,
-    /// The size of the last class.
     own: u64,
 }
 
-/// The gain of a class from another size.
 #[derive(Clone, Copy)]
 struct Gain {
     pages: u64,

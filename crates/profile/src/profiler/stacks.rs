@@ -53,7 +53,6 @@ impl Stacks {
         self.classes.get(class.index())?.as_deref()
     }
 
-    /// The state of a class, which is created if needed.
     pub fn class_mut(&mut self, class: ClassId) -> &mut ClassKeys {
         if class.index() >= self.classes.len() {
             self.classes.resize_with(class.index() + 1, || None);
@@ -87,7 +86,6 @@ impl Stacks {
         (record.place, record.slot) = (place, slot);
     }
 
-    /// Removes a key from its stack, if it is in one.
     fn take_out(&mut self, number: u32) {
         let Record { place, slot, .. } = *self.keys.get(number);
         if slot != OUT {

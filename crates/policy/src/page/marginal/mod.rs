@@ -40,7 +40,7 @@
 
 mod usage;
 
-use super::tail_age::{Leave, TailAge, Worth};
+use super::tail_age::{Permissions, TailAge, Worth};
 use crate::history::costs::MissCosts;
 use crate::history::per_class::PerClass;
 use crate::options::options;
@@ -55,7 +55,7 @@ options! {
     pub struct MarginalOptions of Marginal {
         period_ticks: u32 = 4, period_ticks;
         gain_min: f64 = 0.0005, gain_min;
-        objective: Objective = Objective::Cost, choice, "what is minimized";
+        objective: Objective = Objective::Cost, choice, "quantity to minimize";
         look_gets: u64 = 25_000, events, "gets between two evaluations of the curves";
         window_gets: u64 = 50_000, events,
             "half-life of reference counts, in gets; chunks that were free for this long are idle";
@@ -63,7 +63,7 @@ options! {
             "gain that needs no validation, in misses (or mean miss costs) per get";
         move_price: f64 = 0.005, real(0.0..=1.0),
             "cost of moving all pages, in misses (or mean miss costs) per get";
-        item_price: f64 = 0.01, real(0.0..=1.0), "cost in misses of an item that a move drops";
+        item_price: f64 = 0.01, real(0.0..=1.0), "cost of each item that a move drops, in misses";
     }
 }
 
@@ -72,7 +72,6 @@ pub struct Marginal {
     options: MarginalOptions,
     tail_age: TailAge,
     costs: MissCosts,
-    /// Empty before the first step.
     usages: PerClass<Usage>,
     /// Gets at the last evaluation; `None` before the first.
     evaluated_at_gets: Option<u64>,
@@ -91,7 +90,7 @@ impl Policy for Marginal {
     }
 
     fn step(&mut self, snapshot: &Snapshot, _random: &mut Random) -> Plan {
-        self.costs.take_in(snapshot);
+        self.costs.update(snapshot);
         let gets_of_curves = gets_of(&snapshot.profiles);
         self.usages.follow(snapshot, |class| {
             let index = snapshot.classes.iter().position(|other| other.class == class.class);
@@ -103,7 +102,7 @@ impl Policy for Marginal {
         });
         let each = snapshot.classes.iter().zip(self.usages.iter_mut());
         each.for_each(|(class, usage)| usage.update(class));
-        let evaluated_gets = self.take_in(snapshot);
+        let evaluated_gets = self.update_usages(snapshot);
         let mut plan = self.urgent_moves(snapshot);
         if !snapshot.is_divided() || snapshot.profiles.is_empty() {
             return plan;
@@ -153,7 +152,7 @@ impl Policy for Marginal {
 
 impl Marginal {
     /// Updates the usages if an evaluation is due; returns the gets since the last one.
-    fn take_in(&mut self, snapshot: &Snapshot) -> Option<u64> {
+    fn update_usages(&mut self, snapshot: &Snapshot) -> Option<u64> {
         let evaluated_at = *self.evaluated_at_gets.get_or_insert(snapshot.gets);
         let gets = snapshot.gets.saturating_sub(evaluated_at);
         if gets < self.options.look_gets || snapshot.profiles.is_empty() {
@@ -189,16 +188,18 @@ impl Marginal {
         };
         let new_is_pressed = known().any(|both| is_new(both) && both.1.is_pressed);
         let costs = self.options.objective.relative_costs(snapshot, &self.costs);
-        let leaves = known().zip(costs).map(|((class, usage), miss_cost)| {
+        let permissions = known().zip(costs).map(|((class, usage), miss_cost)| {
             let is_new = is_new((class, usage));
             // Otherwise idle chunks wait until an evaluation finds the class that needs them.
             let idle = new_is_pressed && usage.idle_pages(class) > 0;
             // All hits of a silent class together are worth less than a page.
             let receive = is_new && (snapshot.profiles.is_empty() || usage.is_awake(class));
-            Leave { receive, spare: is_new || idle || class.used_chunks == 0, miss_cost }
+            Permissions { receive, spare: is_new || idle || class.used_chunks == 0, miss_cost }
         });
-        let leaves: Vec<Leave> = leaves.collect();
-        let plan = self.tail_age.step_with_leave(snapshot, Worth::SpaceTime, |index| leaves[index]);
+        let permissions: Vec<Permissions> = permissions.collect();
+        let plan = self
+            .tail_age
+            .step_with_permissions(snapshot, Worth::SpaceTime, |index| permissions[index]);
         for page_move in &plan.moves {
             let victim = self.usages.of(page_move.victim);
             victim.target = victim.target.map(|target| target.saturating_sub(1));
@@ -292,12 +293,10 @@ fn gets_of(profiles: &[ClassProfile]) -> f64 {
     references.max(1.0)
 }
 
-/// The number of pages by which two partitions differ.
 fn distance(a: &[u64], b: &[u64]) -> u64 {
     a.iter().zip(b).map(|(&a, &b)| a.abs_diff(b)).sum()
 }
 
-/// Updates the classes' pages with these moves.
 fn carry_out(classes: &mut [ClassCurve], snapshot: &Snapshot, moves: &[PageMove]) {
     for page_move in moves {
         let index = |id| snapshot.classes.iter().position(|class| class.class == id);

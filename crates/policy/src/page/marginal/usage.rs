@@ -16,7 +16,6 @@ const MEASURED_REFERENCES_MIN: f64 = 1_000.0;
 const MISS_RATIO_ERROR: f64 = 0.03;
 /// ... or by this many standard deviations. Sizes of a curve are also not assumed to be off by more deviations.
 const DEVIATIONS_MAX: f64 = 3.0;
-/// The step in which stretches are tried.
 const STRETCH_STEP: f64 = 0.005;
 /// The maximum number of steps that a curve can be stretched, in either direction.
 const STRETCH_STEPS_MAX: u32 = 30;
