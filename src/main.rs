@@ -1,17 +1,17 @@
-//! The `slabwise` command: sends the first argument on.
+//! The `slabwise` command: runs the server or the subcommand that the first argument names.
 #![forbid(unsafe_code)]
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
 const COMMANDS: &str = "\
-slabwise [options]           serves, with memcached's options; --help lists them
-slabwise classes [options]   shows the chunk sizes that those options give
+slabwise [options]           start the server with memcached's options (--help)
+slabwise classes [options]   print the chunk sizes that these options give
 slabwise classes --from-server HOST:PORT | --from-histogram FILE
-                             advises a memcached on chunk sizes; classes --help
-slabwise replay [options]    measures a server with a workload; replay --help
-slabwise lab list|run ...    reproduces experiments; lab --help
-slabwise demo                shows how it tunes itself, beside memcached
+                             recommend chunk sizes for a memcached (classes --help)
+slabwise replay [options]    measure a server with a workload (replay --help)
+slabwise lab list|run ...    reproduce experiments (lab --help)
+slabwise demo                compare slabwise with memcached in the terminal (demo --help)
 ";
 
 fn main() -> ExitCode {
@@ -30,18 +30,20 @@ fn main() -> ExitCode {
         }
         "replay" => slabwise_replay::main(args.skip(1).collect()),
         "lab" | "demo" => slabwise_lab::main(&command, args.skip(1).collect()),
-        "advise" => refuse("advice on chunk sizes is `slabwise classes --from-server HOST:PORT`"),
+        "advise" => {
+            usage_error("unknown command 'advise'; use `slabwise classes --from-server HOST:PORT`")
+        }
         "help" => {
             print!("{COMMANDS}");
             ExitCode::SUCCESS
         }
-        unknown => refuse(&format!(
-            "'{unknown}' is no command: say classes, replay, lab or demo, or options to serve (--help)"
+        unknown => usage_error(&format!(
+            "unknown command '{unknown}'; expected classes, replay, lab or demo (see --help)"
         )),
     }
 }
 
-fn refuse(reason: &str) -> ExitCode {
+fn usage_error(reason: &str) -> ExitCode {
     eprintln!("slabwise: {reason}");
     ExitCode::from(64)
 }

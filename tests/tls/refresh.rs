@@ -93,7 +93,7 @@ fn a_server_with_invalid_files_does_not_start() {
     for (options, what) in [
         (None, "add -o ssl_chain_cert=FILE"),
         (Some(format!("ssl_chain_cert={absent}")), "absent.pem : No such file"),
-        (Some(format!("ssl_chain_cert={good}")), "chain.pem : it holds no private key"),
+        (Some(format!("ssl_chain_cert={good}")), "chain.pem : no PEM private key"),
         (Some(format!("ssl_chain_cert={good},ssl_key={absent}")), "the key: "),
         (Some(format!("ssl_chain_cert={good},ssl_keyformat=ENGINE")), "openssl pkey"),
     ] {

@@ -1,29 +1,31 @@
-//! SASL for `-S`: the mechanism PLAIN against a file of passwords.
+//! SASL authentication for `-S`: the mechanism PLAIN with a password file.
 //!
 //! ```text
 //!   Anonymous --AUTH PLAIN, empty--> AwaitsResponse
 //!       |                                 |
 //!       | AUTH PLAIN, response            | STEP response
 //!       v                                 v
-//!   Authenticated, if the file says so; else Anonymous
+//!   Authenticated, if the credentials are valid; else Anonymous
 //! ```
 //!
-//! Invariants: every attempt begins by forgetting who the client was, so that a failed one leaves nobody in; a
-//! step without a beginning is a failed one; what is compared takes as long however much of it agrees.
+//! Invariants:
+//! - Every attempt first ends the client's authentication, so a client is anonymous after a failed attempt.
+//! - A STEP without an AUTH before it fails.
+//! - Passwords are compared in constant time.
 //!
-//! Passwords cross the wire as they are: use it where the network is trusted, or with TLS.
+//! PLAIN sends passwords in clear text: use it in a trusted network or with TLS.
 
 use crate::passwords::{PasswordFile, Verdict};
 
-/// The names of the mechanisms, of which there is one.
+/// The supported mechanism.
 pub const MECHANISMS: &[u8] = b"PLAIN";
 
-/// How far a client has come in saying who it is.
+/// The state of a client's authentication.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Exchange {
     #[default]
     Anonymous,
-    /// It chose the mechanism and was asked for the rest.
+    /// The client has chosen the mechanism and must send its credentials.
     AwaitsResponse,
     Authenticated,
 }
@@ -44,7 +46,7 @@ impl Exchange {
         *self = Exchange::Anonymous;
     }
 
-    /// The client chooses a mechanism, and may say the rest at once.
+    /// Handles AUTH, which names the mechanism and may contain the credentials.
     pub fn begin(
         &mut self,
         mechanism: &[u8],
@@ -59,17 +61,17 @@ impl Exchange {
             *self = Exchange::AwaitsResponse;
             return Answer::Continue;
         }
-        self.judge(response, passwords)
+        self.check(response, passwords)
     }
 
-    /// The client says the rest.
+    /// Handles STEP, which contains the credentials.
     pub fn go_on(&mut self, response: &[u8], passwords: Option<&PasswordFile>) -> Answer {
         let is_awaited = *self == Exchange::AwaitsResponse;
         self.end();
-        if is_awaited { self.judge(response, passwords) } else { Answer::Refused }
+        if is_awaited { self.check(response, passwords) } else { Answer::Refused }
     }
 
-    fn judge(&mut self, response: &[u8], passwords: Option<&PasswordFile>) -> Answer {
+    fn check(&mut self, response: &[u8], passwords: Option<&PasswordFile>) -> Answer {
         if let (Some(Credentials { user, password }), Some(passwords)) =
             (Credentials::parse(response), passwords)
             && passwords.check(user, password) == Verdict::Known
@@ -88,14 +90,14 @@ struct Credentials<'a> {
 }
 
 impl<'a> Credentials<'a> {
-    /// `[<acts as>] NUL <user> NUL <password>`. Nobody acts as anybody else.
+    /// Parses `[<authorization identity>] NUL <user> NUL <password>`. The identity must be empty or equal to the user.
     fn parse(response: &'a [u8]) -> Option<Credentials<'a>> {
         let mut parts = response.split(|&byte| byte == 0);
-        let (acts_as, user, password) = (parts.next()?, parts.next()?, parts.next()?);
+        let (identity, user, password) = (parts.next()?, parts.next()?, parts.next()?);
         let is_well_formed = parts.next().is_none()
             && !user.is_empty()
             && !password.is_empty()
-            && (acts_as.is_empty() || acts_as == user);
+            && (identity.is_empty() || identity == user);
         is_well_formed.then_some(Credentials { user, password })
     }
 }
@@ -113,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn the_right_password_lets_in_at_once_or_when_asked() {
+    fn authenticates_in_one_or_two_steps() {
         let (_file, passwords) = passwords("user:pass\n");
         let passwords = Some(&passwords);
         let mut exchange = Exchange::default();
@@ -126,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_else_does_and_each_attempt_ends_what_was() {
+    fn a_failed_attempt_ends_the_authentication() {
         let (_file, passwords) = passwords("user:pass\nempty:\nbare::x\n");
         let attempts: [(&[u8], &[u8]); 14] = [
             (b"PLAIN", b"\0user\0wrong"),
@@ -160,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_step_needs_a_second_beginning() {
+    fn every_step_needs_its_own_auth() {
         let (_file, passwords) = passwords("user:pass\n");
         let mut exchange = Exchange::default();
         assert_eq!(exchange.begin(b"PLAIN", b"", Some(&passwords)), Answer::Continue);

@@ -1,4 +1,4 @@
-//! Orders to the server.
+//! Executes administrative commands.
 
 use super::crawl::{Crawl, Listing};
 use crate::os::process;
@@ -16,28 +16,28 @@ use slabwise_protocol::{
 use std::borrow::Cow;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// What the session does after an order.
+/// The session's next action after a command.
 pub(crate) enum Then<'e> {
     Nothing,
-    /// Walks, before it reads on.
+    /// Completes the crawl before it reads further requests.
     Crawl(Box<Crawl<'e>>),
     Watch(Watcher<'e>),
     Close(CloseReason),
 }
 
-/// The most that is logged: the wire cannot ask for what only developers read.
+/// The command cannot enable trace output (-vvv).
 const VERBOSITY_MAX: u32 = 2;
 const MEMORY_LIMIT_MEGABYTES_MIN: u32 = 8;
-/// Above it, it must have been bytes.
+/// A larger value is probably in bytes.
 const MEMORY_LIMIT_MEGABYTES_MAX: u32 = 1_000_000_000;
 
 pub(crate) fn carry_out<'e>(
     worker: &mut WorkerContext<'e>,
-    order: Admin<'_>,
+    command: Admin<'_>,
     reply: &mut Reply<'_>,
 ) -> Then<'e> {
     let shared = worker.shared;
-    match order {
+    match command {
         Admin::Classes(Classes::Show) => {
             let sizes = slab_sizes(shared.engine.class_table().sizes());
             reply.line(format!("CLASSES {sizes}\r\n").as_bytes());
@@ -45,7 +45,7 @@ pub(crate) fn carry_out<'e>(
         Admin::RefreshCertificates => refresh_certificates(worker, reply),
         Admin::Crawler(Crawler::Crawl(kind, classes)) => {
             match crawl(worker, kind, classes, reply) {
-                Err(refusal) => reply.line(refusal),
+                Err(error) => reply.line(error),
                 Ok(crawl) => {
                     reply.line(reply::OK);
                     return crawl.map_or(Then::Nothing, |crawl| Then::Crawl(Box::new(crawl)));
@@ -64,21 +64,20 @@ pub(crate) fn carry_out<'e>(
             shared.stop_gracefully();
             return Then::Close(CloseReason::Shutdown);
         }
-        order => match obey(worker, order) {
+        command => match execute(worker, command) {
             Ok(()) => reply.line(reply::OK),
-            Err(refusal) => reply.line(&refusal),
+            Err(error) => reply.line(&error),
         },
     }
     Then::Nothing
 }
 
-/// A line that says why an order is not obeyed.
-type Refusal = Cow<'static, [u8]>;
+type ErrorLine = Cow<'static, [u8]>;
 
-fn obey(worker: &WorkerContext<'_>, order: Admin<'_>) -> Result<(), Refusal> {
+fn execute(worker: &WorkerContext<'_>, command: Admin<'_>) -> Result<(), ErrorLine> {
     let Shared { settings, engine, notifier, counters, .. } = worker.shared;
     let tunables = || lock(&worker.shared.tunables);
-    match order {
+    match command {
         Admin::FlushAll { .. } if !settings.flush_enabled => {
             counters.flushes.fetch_add(1, Relaxed);
             return Err(reply::FLUSH_FORBIDDEN.into());
@@ -91,19 +90,18 @@ fn obey(worker: &WorkerContext<'_>, order: Admin<'_>) -> Result<(), Refusal> {
         }
         Admin::MemoryLimit(megabytes) => {
             set_memory_limit(engine, megabytes)?;
-            // A lower limit means pages to give back.
+            // With a lower limit the tuner has pages to release.
             notifier.wake(Driver::Tuner);
         }
-        // Pages of classes that a new table lacks could never leave.
+        // Without page moves the pages of retired classes could never leave them.
         Admin::Reassign { .. } | Admin::Classes(_) if !settings.reassign_enabled => {
             return Err(reply::REASSIGN_FORBIDDEN.into());
         }
         Admin::Reassign { victim, receiver } => reassign(worker, victim, receiver)?,
         Admin::Classes(Classes::Set(sizes)) => change_classes(worker, sizes)?,
         Admin::Classes(_) if !settings.engine.eviction_enabled => {
-            let refusal =
-                b"CLIENT_ERROR class tables are not learned where nothing is evicted (-M)\r\n";
-            return Err(refusal[..].into());
+            let error = b"CLIENT_ERROR learning class tables needs evictions: start without -M\r\n";
+            return Err(error[..].into());
         }
         Admin::Classes(_) => {
             tunables().learn_classes = true;
@@ -127,12 +125,12 @@ fn obey(worker: &WorkerContext<'_>, order: Admin<'_>) -> Result<(), Refusal> {
         Admin::Crawler(Crawler::Disable) => tunables().crawler_enabled = false,
         Admin::Crawler(Crawler::Sleep(micros)) => tunables().crawler_sleep_us = micros,
         Admin::Crawler(Crawler::Tocrawl(items)) => tunables().crawler_tocrawl = items,
-        _ => unreachable!("others are answered in a way of their own"),
+        _ => unreachable!("`carry_out` handles the other commands"),
     }
     Ok(())
 }
 
-/// Everything stored before a time ends then, and counts as a flush; at once without one.
+/// Invalidates all items stored before `exptime`, or all items now, and counts a flush.
 pub(crate) fn end_all_items(worker: &WorkerContext<'_>, exptime: Exptime) {
     let shared = worker.shared;
     shared.counters.flushes.fetch_add(1, Relaxed);
@@ -140,18 +138,17 @@ pub(crate) fn end_all_items(worker: &WorkerContext<'_>, exptime: Exptime) {
         Exptime::At(time) => Some(worker.second(time)),
         Exptime::Never | Exptime::Past => None,
     };
-    // What was stored before the start is nothing.
+    // No items were stored before the start.
     if at.is_none_or(|second| second >= Seconds::START) {
         shared.engine.flush_all(at, worker.now);
     }
-    // Items of the seconds up to this one end: memcached shows the last of them.
+    // memcached shows the last second whose items are invalid.
     let last = at.unwrap_or(worker.now.seconds).0.saturating_sub(1);
     lock(&shared.tunables).oldest_live = last;
 }
 
-/// Files are read and keys are checked, which takes milliseconds: the turn ends with it, so that others have
-/// theirs however many of these a client sends. As in memcached a failure is told even to a client that wants
-/// no answer.
+/// Reads the certificate files again. That takes milliseconds, so the worker serves other connections before the
+/// client's next request. As in memcached, `noreply` does not suppress an error.
 fn refresh_certificates(worker: &mut WorkerContext<'_>, reply: &mut Reply<'_>) {
     let Some(tls) = &worker.shared.tls else {
         return reply.out.extend_from_slice(reply::TLS_DISABLED);
@@ -179,7 +176,7 @@ const PAGE_POOL: i32 = 0;
 
 fn reassign(worker: &WorkerContext<'_>, victim: i32, receiver: i32) -> Result<(), &'static [u8]> {
     let engine = worker.shared.engine;
-    // Before anything else, as in memcached, where a move under way holds the lock of them all.
+    // This check comes first, as in memcached, where a running move holds the lock.
     if engine.chunks_of_moving_page().is_some() {
         return Err(reply::REASSIGN_BUSY);
     }
@@ -193,15 +190,15 @@ fn reassign(worker: &WorkerContext<'_>, victim: i32, receiver: i32) -> Result<()
     };
     let receiver = if receiver == PAGE_POOL { None } else { class(receiver)? };
     let victim = match victim {
-        // A class takes a free page when it needs one; it cannot be given one before.
+        // A class takes free pages by itself when it needs them.
         PAGE_POOL => return Err(reply::REASSIGN_NO_SPARE),
         ANY_CLASS => None,
         number => class(number)?,
     };
-    let reassigned = engine.reassign(victim, receiver, "asked for by a command", worker.now);
+    let reassigned = engine.reassign(victim, receiver, "requested by a command", worker.now);
     reassigned.map_err(|error| match error {
         ReassignError::Running => reply::REASSIGN_BUSY,
-        // Of all classes none can give one, so "any" names no class.
+        // No class can give a page, so "any" matches no class.
         ReassignError::NoSpare if victim.is_none() => reply::REASSIGN_BAD_CLASS,
         ReassignError::NoSpare => reply::REASSIGN_NO_SPARE,
         ReassignError::SameClass => reply::REASSIGN_SAME,
@@ -211,27 +208,27 @@ fn reassign(worker: &WorkerContext<'_>, victim: i32, receiver: i32) -> Result<()
     Ok(())
 }
 
-/// Chunk sizes in the form in which they are given.
+/// Formats chunk sizes as `-o slab_sizes`.
 pub(crate) fn slab_sizes(sizes: &[impl ToString]) -> String {
     sizes.iter().map(ToString::to_string).collect::<Vec<_>>().join("-")
 }
 
-fn change_classes(worker: &WorkerContext<'_>, sizes: ChunkSizes<'_>) -> Result<(), Refusal> {
+fn change_classes(worker: &WorkerContext<'_>, sizes: ChunkSizes<'_>) -> Result<(), ErrorLine> {
     let sizes: Vec<usize> = sizes.iter().map(|size| size as usize).collect();
     worker.shared.engine.change_classes(&sizes).map_err(|error| {
-        // Of those, one request is sound, and will be granted later.
-        let is_sound = matches!(error, ClassChangeError::Draining { .. });
-        let kind = if is_sound { "SERVER_ERROR" } else { "CLIENT_ERROR" };
+        // Only this error is temporary.
+        let is_temporary = matches!(error, ClassChangeError::Draining { .. });
+        let kind = if is_temporary { "SERVER_ERROR" } else { "CLIENT_ERROR" };
         format!("{kind} {error}\r\n").into_bytes()
     })?;
-    // A client that gives a table means to keep it.
+    // A learned table must not replace the client's table.
     lock(&worker.shared.tunables).learn_classes = false;
-    // What the new table lacks is to be emptied.
+    // The tuner drains retired classes.
     worker.shared.notifier.wake(Driver::Tuner);
     Ok(())
 }
 
-fn lru(worker: &WorkerContext<'_>, request: LruRequest) -> Result<(), Refusal> {
+fn lru(worker: &WorkerContext<'_>, request: LruRequest) -> Result<(), ErrorLine> {
     let Shared { engine, tunables, .. } = worker.shared;
     match request {
         LruRequest::Tune { hot_percent, warm_percent, hot_age_factor, warm_age_factor } => {
@@ -245,8 +242,8 @@ fn lru(worker: &WorkerContext<'_>, request: LruRequest) -> Result<(), Refusal> {
         }
         LruRequest::Mode(_) if !engine.config().eviction.info().can_switch => {
             let name = engine.config().eviction.name();
-            let refusal = format!("CLIENT_ERROR lru mode is fixed by -o eviction={name}\r\n");
-            return Err(refusal.into_bytes().into());
+            let error = format!("CLIENT_ERROR lru mode is fixed by -o eviction={name}\r\n");
+            return Err(error.into_bytes().into());
         }
         LruRequest::Mode(mode) => {
             let is_segmented = mode == LruMode::Segmented;
@@ -264,7 +261,7 @@ fn lru(worker: &WorkerContext<'_>, request: LruRequest) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Starts a crawl: one that lists, or `None` for one that only expires items.
+/// Starts a crawl. Returns a crawl that lists items, or `None` for one that only reclaims expired items.
 fn crawl<'e>(
     worker: &WorkerContext<'e>,
     kind: CrawlKind,
@@ -279,7 +276,7 @@ fn crawl<'e>(
     let listing = match kind {
         CrawlKind::Metadump if !dump_enabled => return Err(reply::METADUMP_FORBIDDEN),
         CrawlKind::Mgdump if !dump_enabled => return Err(reply::MGDUMP_FORBIDDEN),
-        // As in memcached: its dumps take the connection over, and cannot wait for replies before them.
+        // As in memcached, a dump must not follow replies that are not sent yet.
         CrawlKind::Metadump if !waiting.out.is_empty() => return Err(reply::METADUMP_PIPELINED),
         CrawlKind::Mgdump if !waiting.out.is_empty() => return Err(reply::MGDUMP_PIPELINED),
         CrawlKind::Metadump => Some(Listing::Metadump),
@@ -304,8 +301,8 @@ fn crawl<'e>(
     }
 }
 
-/// `all`, `hash` (which visits the same items), or class numbers between commas. Numbers that a
-/// class could have, but none has, stand for nothing.
+/// Parses `all`, `hash` (which visits the same items) or a list of class numbers. A valid number without a class is
+/// ignored.
 fn parse_classes(engine: &Engine, list: &[u8]) -> Option<Vec<ClassId>> {
     let all = engine.class_ids();
     if list == b"all" || list == b"hash" {
@@ -315,7 +312,7 @@ fn parse_classes(engine: &Engine, list: &[u8]) -> Option<Vec<ClassId>> {
     for number in list.split(|&byte| byte == b',').filter(|number| !number.is_empty()) {
         let number: u32 = str::from_utf8(number).ok()?.parse().ok()?;
         let class = ClassId::from_wire(number)?;
-        // Numbers past memcached's are known only while they stand for a class.
+        // Numbers above memcached's limit are valid only for existing classes.
         if class.index() >= ClassId::COUNT_MAX && !all.contains(&class) {
             return None;
         }
@@ -326,7 +323,7 @@ fn parse_classes(engine: &Engine, list: &[u8]) -> Option<Vec<ClassId>> {
     Some(classes)
 }
 
-/// Makes the connection a watcher for good, if the client may watch, and answers.
+/// Turns the connection into a watcher, if that is allowed, and replies.
 pub(crate) fn watch<'e>(
     worker: &WorkerContext<'e>,
     kinds: Option<WatchKinds>,

@@ -1,7 +1,7 @@
-//! Walks over all items for one client, a bounded step at a time: metadump, mgdump and cachedump; likewise over
-//! all prefixes and all connections. Between steps the session
-//! yields, so no other client waits for them, and while the output is full there is no step, so one that
-//! does not read holds little.
+//! Crawls for one client in bounded steps: over items (metadump, mgdump and cachedump), prefixes and connections.
+//!
+//! The session yields between steps, so other clients do not wait for a crawl. A crawl pauses while the output
+//! buffer is full, so a client that does not read uses little memory.
 
 use crate::shared::{CrawlTicket, Shared, WorkerContext};
 use crate::wire::rows::Rows;
@@ -10,35 +10,35 @@ use slabwise_engine::{CrawlStep, CrawledItem, Crawler};
 use slabwise_protocol::text::{number, percent_encoded, reply};
 use std::os::fd::RawFd;
 
-/// Chunks, prefixes or connections visited in a step: about 50 microseconds of work, and at most half a
-/// megabyte of lines.
+/// The number of chunks, prefixes or connections visited in a step: about 50 microseconds of work and at most half
+/// a megabyte of lines.
 const STEP_CHUNKS: usize = 512;
 
-/// What `stats cachedump` lists at most, as in memcached: it was made for a look, not for a dump.
+/// The maximum length of `stats cachedump`, as in memcached.
 const CACHEDUMP_LEN_MAX: usize = 2 << 20;
 
 pub(crate) struct Crawl<'e> {
     crawler: Crawler,
     listing: Listing,
-    /// Held by the walks that exclude each other.
+    /// Held by crawls that exclude each other.
     _ticket: Option<CrawlTicket<'e>>,
 }
 
 pub(crate) enum Listing {
-    /// `key=... exp=... la=...`.
+    /// Lines `key=... exp=... la=...`.
     Metadump,
-    /// `mg <key>`.
+    /// Lines `mg <key>`.
     Mgdump,
-    /// `ITEM <key> [<bytes> b; <expiry> s]`, up to a number of items and of bytes.
+    /// Lines `ITEM <key> [<bytes> b; <expiry> s]`, with limits on the number of items and the length.
     Cachedump { items_left: usize, len_left: usize },
-    /// `PREFIX <prefix> get ...` for each prefix that is counted, whatever items there are.
+    /// Lines `PREFIX <prefix> get ...`, one for each counted prefix.
     Prefixes { after: Option<Box<[u8]>> },
-    /// `STAT <descriptor>:addr ...` and more for each socket, whatever items there are.
+    /// Lines `STAT <descriptor>:addr ...` and others for each socket.
     Connections { after: Option<RawFd> },
 }
 
 impl Listing {
-    /// At most `limit` items, or all for 0.
+    /// Lists at most `limit` items, or all for 0.
     pub(crate) fn cachedump(limit: u32) -> Listing {
         let items_left = if limit == 0 { usize::MAX } else { limit as usize };
         Listing::Cachedump { items_left, len_left: CACHEDUMP_LEN_MAX - reply::END.len() }
@@ -58,10 +58,10 @@ impl<'e> Crawl<'e> {
         Crawl { crawler: Crawler::new(classes), listing, _ticket: ticket }
     }
 
-    /// A bounded part of it. True: that was the last one.
+    /// Does one bounded step. Returns true after the last step.
     pub(crate) fn step(&mut self, worker: &WorkerContext<'e>, out: &mut Vec<u8>) -> bool {
         let Shared { engine, prefixes, roster, .. } = worker.shared;
-        let is_over = match &mut self.listing {
+        let is_done = match &mut self.listing {
             Listing::Prefixes { after } => {
                 *after = prefixes.list(after.as_deref(), STEP_CHUNKS, out);
                 after.is_none()
@@ -78,13 +78,13 @@ impl<'e> Crawl<'e> {
                 step == CrawlStep::Done || listing.is_full()
             }
         };
-        if is_over {
+        if is_done {
             out.extend_from_slice(match self.listing {
                 Listing::Mgdump => reply::MGDUMP_END,
                 _ => reply::END,
             });
         }
-        is_over
+        is_done
     }
 }
 
@@ -112,7 +112,7 @@ fn list(
             }
         }
         Listing::Prefixes { .. } | Listing::Connections { .. } => {
-            unreachable!("these visit no item");
+            unreachable!("these listings visit no items");
         }
     }
 }

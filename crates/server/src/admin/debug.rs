@@ -1,5 +1,5 @@
-//! debugtime, debugitem, misbehave: what memcached's tests ask of its debug build. Off unless
-//! `-o debug_commands` is given, as they let any client move the clock and hold memory.
+//! The commands debugtime, debugitem and misbehave of memcached's debug build, which memcached's tests use. They
+//! need `-o debug_commands`, because any client can set the clock and pin memory with them.
 
 use crate::ops::get;
 use crate::os::sys;
@@ -16,7 +16,7 @@ const HELD_LAST: &[u8] = b"reffed";
 
 pub(crate) fn carry_out<'e>(
     worker: &mut WorkerContext<'e>,
-    order: Debug<'_>,
+    command: Debug<'_>,
     held: &mut Vec<Pinned<'e>>,
     reply: &mut Reply<'_>,
 ) {
@@ -25,7 +25,7 @@ pub(crate) fn carry_out<'e>(
         return;
     }
     let clock = worker.shared.clock;
-    let answer = match order {
+    let answer = match command {
         Debug::TimePause => {
             clock.pause();
             reply::OK

@@ -1,4 +1,4 @@
-//! Orders to the server, and walks over what it holds.
+//! Administrative commands, and crawls over items, prefixes and connections.
 
 pub(crate) mod commands;
 pub(crate) mod crawl;

@@ -1,4 +1,4 @@
-//! What the engine is made with: memory, pages and classes.
+//! Derives the engine's configuration: memory, pages and classes.
 
 use super::settings::{Draft, Given};
 use slabwise_base::memcached;
@@ -14,16 +14,16 @@ const ITEM_SIZE_BYTES_MAX: u64 = 1 << 30;
 const PAGE_SIZE_BYTES_MIN: usize = 4 << 10;
 /// The engine's limit.
 const PAGE_SIZE_BYTES_MAX: usize = 16 << 20;
-/// Pages are at least as large that the largest item needs no longer chain than this.
+/// Pages are large enough that the largest item needs at most this number of chunks.
 const CHAIN_CHUNKS_MAX: u64 = 1024;
-/// What [`ClassTable::default_for`] grows by.
+/// The growth factor of [`ClassTable::default_for`].
 const GROWTH_FACTOR: f64 = 1.12;
 
 pub(super) fn engine_config(draft: &Draft) -> Result<EngineConfig, String> {
     let Draft { settings, given, .. } = draft;
     let options = &settings.engine;
-    let asked = given.memory_limit_mib.map(|mib| u64::from(mib) * MIB);
-    let memory_limit_bytes = asked.unwrap_or(options.memory_limit_bytes);
+    let limit = given.memory_limit_mib.map(|mib| u64::from(mib) * MIB);
+    let memory_limit_bytes = limit.unwrap_or(options.memory_limit_bytes);
     let item_size_bytes_max = item_size_max(given, memory_limit_bytes)?;
     let page_size_bytes = page_size(given, memory_limit_bytes, item_size_bytes_max)?;
     let classes = classes(given, page_size_bytes, item_size_bytes_max)?;
@@ -52,10 +52,10 @@ fn mover(given: &Given) -> MoverKind {
 fn item_size_max(given: &Given, memory_limit_bytes: u64) -> Result<u64, String> {
     let size = given.item_size_bytes_max.map_or(MIB, |size| size.unsigned_abs());
     if size < ITEM_SIZE_BYTES_MIN {
-        return Err(format!("-I {size} is below the least, 1024 bytes"));
+        return Err(format!("-I {size} is below the minimum, 1024 bytes"));
     }
     if size > ITEM_SIZE_BYTES_MAX {
-        return Err(format!("-I {size} is above the most, 1073741824 bytes (1024m)"));
+        return Err(format!("-I {size} is above the maximum, 1073741824 bytes (1024m)"));
     }
     if size > memory_limit_bytes / 2 {
         let limit = memory_limit_bytes / MIB;
@@ -66,17 +66,17 @@ fn item_size_max(given: &Given, memory_limit_bytes: u64) -> Result<u64, String> 
     Ok(size)
 }
 
-/// The page size asked for, or the default raised as far as the other options need.
+/// Returns the requested page size, or the default, raised if the other options need larger pages.
 fn page_size(given: &Given, memory_limit_bytes: u64, item_max: u64) -> Result<usize, String> {
-    let needed = largest_chunk_asked_for(given, item_max)
+    let needed = largest_requested_chunk(given, item_max)
         .max(item_max.div_ceil(CHAIN_CHUNKS_MAX) as usize * 2);
     if needed > PAGE_SIZE_BYTES_MAX {
         return Err(format!(
             "a chunk of {needed} bytes is above the largest page, {PAGE_SIZE_BYTES_MAX} bytes: lower \
-             slab_sizes (larger items are chained over chunks)"
+             slab_sizes (larger items are stored in several chunks)"
         ));
     }
-    let Some(asked) = given.page_size_bytes else {
+    let Some(requested) = given.page_size_bytes else {
         let default = if given.memcached_preset {
             memcached::PAGE_SIZE_BYTES
         } else {
@@ -84,39 +84,39 @@ fn page_size(given: &Given, memory_limit_bytes: u64, item_max: u64) -> Result<us
         };
         return Ok(default.max(needed.next_power_of_two()));
     };
-    let size = usize::try_from(asked).unwrap_or(0);
+    let size = usize::try_from(requested).unwrap_or(0);
     if !size.is_power_of_two() || !(PAGE_SIZE_BYTES_MIN..=PAGE_SIZE_BYTES_MAX).contains(&size) {
         return Err(format!(
-            "-o page_size={asked}: give a power of two from {PAGE_SIZE_BYTES_MIN} (4k) to \
+            "-o page_size={requested}: give a power of two from {PAGE_SIZE_BYTES_MIN} (4k) to \
              {PAGE_SIZE_BYTES_MAX} (16m)"
         ));
     }
     if size as u64 > memory_limit_bytes {
         return Err(format!(
-            "-o page_size={asked} is above -m ({memory_limit_bytes} bytes): lower it or raise -m"
+            "-o page_size={requested} is above -m ({memory_limit_bytes} bytes): lower it or raise -m"
         ));
     }
     if size < needed {
         let least = needed.next_power_of_two();
         return Err(format!(
-            "-o page_size={asked} is too small for slab_chunk_max, slab_sizes or -I: give at least \
-             {least}, or leave it out"
+            "-o page_size={requested} is too small for slab_chunk_max, slab_sizes or -I: give at \
+             least {least}, or leave it out"
         ));
     }
     Ok(size)
 }
 
-/// `slab_chunk_max` in bytes. memcached took bytes up to 1.6.18 and takes kilobytes today; a value that
-/// makes no sense in one unit is meant in the other.
-fn chunk_max_asked_for(given: &Given, item_max: u64) -> Option<usize> {
+/// Returns `slab_chunk_max` in bytes. Its unit is bytes up to memcached 1.6.18 and kilobytes in later versions, so
+/// a value that is invalid in kilobytes is read as bytes.
+fn requested_chunk_max(given: &Given, item_max: u64) -> Option<usize> {
     const KIB_MAX: u64 = 1024;
-    let asked = u64::from(given.slab_chunk_max?);
-    let in_bytes = asked > KIB_MAX || (asked << 10 > item_max && asked == item_max);
-    Some(if in_bytes { asked } else { asked << 10 } as usize)
+    let value = u64::from(given.slab_chunk_max?);
+    let in_bytes = value > KIB_MAX || (value << 10 > item_max && value == item_max);
+    Some(if in_bytes { value } else { value << 10 } as usize)
 }
 
-fn largest_chunk_asked_for(given: &Given, item_max: u64) -> usize {
-    let explicit = chunk_max_asked_for(given, item_max).unwrap_or(0);
+fn largest_requested_chunk(given: &Given, item_max: u64) -> usize {
+    let explicit = requested_chunk_max(given, item_max).unwrap_or(0);
     let listed = given.slab_sizes.iter().flatten().copied().max().unwrap_or(0);
     explicit.max(listed)
 }
@@ -126,7 +126,7 @@ fn classes(given: &Given, page_size: usize, item_max: u64) -> Result<ClassTable,
     let preset = given.memcached_preset;
     if let Some(sizes) = &given.slab_sizes {
         let mut sizes = sizes.clone();
-        // memcached's last class, too, is always the largest chunk.
+        // As in memcached, the last class always has the largest chunks.
         if sizes.last().is_none_or(|&last| last.next_multiple_of(8) < chunk_max) {
             sizes.push(chunk_max);
         }
@@ -146,15 +146,15 @@ fn classes(given: &Given, page_size: usize, item_max: u64) -> Result<ClassTable,
     Ok(ClassTable::geometric(first, growth_factor(given), chunk_max))
 }
 
-/// The factor by which chunk sizes grow. With `classes=geometric` it is memcached's.
+/// Returns the growth factor of chunk sizes. Its default with `classes=geometric` is memcached's.
 pub(super) fn growth_factor(given: &Given) -> f64 {
-    let is_memcacheds = given.memcached_preset || given.classes == Some("geometric");
-    let default = if is_memcacheds { memcached::GROWTH_FACTOR } else { GROWTH_FACTOR };
+    let is_memcached_default = given.memcached_preset || given.classes == Some("geometric");
+    let default = if is_memcached_default { memcached::GROWTH_FACTOR } else { GROWTH_FACTOR };
     given.growth_factor.unwrap_or(default)
 }
 
 fn chunk_size_max(given: &Given, page_size: usize, item_max: u64) -> Result<usize, String> {
-    let explicit = chunk_max_asked_for(given, item_max);
+    let explicit = requested_chunk_max(given, item_max);
     if let Some(size) = explicit.filter(|&size| size as u64 > item_max) {
         return Err(format!(
             "-o slab_chunk_max is {size} bytes, above -I ({item_max} bytes): lower it or raise -I"
@@ -162,13 +162,13 @@ fn chunk_size_max(given: &Given, page_size: usize, item_max: u64) -> Result<usiz
     }
     let default = if given.chunked_items_disabled { page_size } else { page_size / 2 };
     let size = explicit.unwrap_or(default.min(item_max.next_multiple_of(8) as usize));
-    Ok(size.max(largest_chunk_asked_for(given, item_max)))
+    Ok(size.max(largest_requested_chunk(given, item_max)))
 }
 
-/// memcached without its maintainer keeps one queue for a class.
 fn eviction(given: &Given, lru_maintainer: bool) -> EvictionKind {
     match given.eviction {
-        Some(name) => EvictionKind::named(name).expect("one of the names that were offered"),
+        Some(name) => EvictionKind::named(name).expect("the option accepts only known names"),
+        // Without its maintainer memcached has one queue per class.
         None if !lru_maintainer => EvictionKind::Lru,
         None if given.memcached_preset => EvictionKind::Segmented,
         None => EvictionKind::CostBands,
@@ -180,7 +180,7 @@ fn check_lru(options: &EngineConfig, lru_maintainer: bool) -> Result<(), String>
     let (hot, warm) = (lru.hot_percent, lru.warm_percent);
     if hot + warm > 80 {
         return Err(format!(
-            "-o hot_lru_pct={hot} and warm_lru_pct={warm} are above 80 together: lower one"
+            "-o hot_lru_pct={hot} and warm_lru_pct={warm}: their sum is above 80: lower one"
         ));
     }
     if lru.temporary_ttl.is_some() && !lru_maintainer {
@@ -192,7 +192,7 @@ fn check_lru(options: &EngineConfig, lru_maintainer: bool) -> Result<(), String>
     Ok(())
 }
 
-/// The standard library's hash maps are seeded by the system, too.
+/// Returns a seed from the system's random source, which also seeds the standard library's hash maps.
 fn random_seed() -> u64 {
     RandomState::new().build_hasher().finish()
 }

@@ -1,5 +1,5 @@
-//! What `-h`, `-i` and `-V` print. The help follows from the tables. It names no feature that is not
-//! here: scripts, memcached's own tests among them, look in it for what a server can do.
+//! The texts of `-h`, `-i` and `-V`. The help is generated from the option tables. It does not name
+//! missing features: scripts, such as memcached's own tests, search it for what a server supports.
 
 use super::option::ServerOption;
 use super::table::{ACTING, FLAGS, OURS, TLS, WITHOUT_EFFECT};
@@ -9,44 +9,42 @@ use std::fmt::Write;
 const MEMCACHED_VERSION: &str = "1.6.45";
 const HELP_COLUMN: usize = 32;
 
-/// `-V`.
 pub(super) fn version() -> String {
     let version = env!("CARGO_PKG_VERSION");
-    format!("slabwise {version} (takes the options of memcached {MEMCACHED_VERSION})\n")
+    format!("slabwise {version} (accepts the options of memcached {MEMCACHED_VERSION})\n")
 }
 
-/// `-i`.
 pub(super) fn license() -> String {
     version()
         + "Licensed under the Apache License, Version 2.0:\n\
            <https://www.apache.org/licenses/LICENSE-2.0>\n"
 }
 
-/// `-h`.
 pub(super) fn help() -> String {
     let mut text = version();
     text += "
-Usage: slabwise [options]              serves
-       slabwise classes [options]      shows the chunk sizes those options give
-       slabwise classes --from-...     advises on chunk sizes; classes --help
-       slabwise replay|lab|demo --help  measures servers, reproduces experiments, shows both
+Usage: slabwise [options]               start the server
+       slabwise classes [options]       print the chunk sizes that these options give
+       slabwise classes --from-...      recommend chunk sizes (classes --help)
+       slabwise replay --help           measure a server with a workload
+       slabwise lab --help              reproduce experiments
+       slabwise demo --help             compare slabwise with memcached in the terminal
 
 ";
     for row in FLAGS {
         let short = row.short.map_or_else(|| "    ".to_owned(), |short| format!("-{short}, "));
         line(&mut text, &format!("{short}--"), row);
     }
-    section(&mut text, "-o, slabwise's own:", OURS);
-    section(&mut text, "-o, memcached's:", ACTING);
-    section(&mut text, "-o, memcached's, for TLS (with -Z):", TLS);
-    section(&mut text, "-o, memcached's, accepted without effect:", WITHOUT_EFFECT);
+    section(&mut text, "-o: slabwise's own options:", OURS);
+    section(&mut text, "-o: memcached's options:", ACTING);
+    section(&mut text, "-o: memcached's TLS options (with -Z):", TLS);
+    section(&mut text, "-o: memcached's options that are accepted without effect:", WITHOUT_EFFECT);
     page_policies(&mut text);
     text
 }
 
-/// Every page policy with its options, as `-o page_policy` takes them.
 fn page_policies(text: &mut String) {
-    let _ = writeln!(text, "\n-o page_policy=, and what may stand behind a name, with defaults:");
+    let _ = writeln!(text, "\n-o page_policy=: page policies and their options (default):");
     for name in PagePolicy::NAMES {
         let _ = writeln!(text, "  {name}");
         for info in PagePolicy::options(name).unwrap_or_default() {

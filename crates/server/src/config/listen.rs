@@ -1,16 +1,16 @@
-//! `-l`: where to listen, and how. Several elements are separated by commas or semicolons.
+//! Parses `-l`: the addresses to listen on, separated by commas or semicolons.
 //!
 //! ```text
 //!   [notls:|btls:|mtls:] [proto[NAME]:] [tag[NAME]:|tag_NAME_:] host | host:port | [IPv6]:port | IPv6 | *
 //! ```
 //!
-//! The prefixes come in this order, as in memcached. A tag is checked and then forgotten: in memcached
-//! only the proxy looks at it.
+//! The prefixes have this order, as in memcached. A tag is validated and otherwise ignored, as in memcached
+//! only the proxy uses it.
 
 use super::settings::{ListenAddress, ListenSecurity, Protocol};
 use crate::tls::ClientCertificates;
 
-/// The places that one or more `-l` name, and what has no effect. `default` says what an element does not.
+/// Parses all values of `-l` into addresses and warnings. `default` has the fields that an element leaves out.
 pub(super) fn parse_list(
     lists: &[String],
     default: &ListenAddress,
@@ -21,9 +21,9 @@ pub(super) fn parse_list(
         let (address, tag) =
             parse(element, default).map_err(|reason| format!("-l {element}: {reason}"))?;
         if tag.is_some() {
-            warnings.push(format!("-l {element}: the tag has no effect, as there is no proxy"));
+            warnings.push(format!("-l {element}: the tag has no effect without a proxy"));
         }
-        // memcached, too, listens once where a place is named twice.
+        // As in memcached, an address that is given twice counts once.
         if !addresses.contains(&address) {
             addresses.push(address);
         }
@@ -35,43 +35,43 @@ fn parse<'e>(
     element: &'e str,
     default: &ListenAddress,
 ) -> Result<(ListenAddress, Option<&'e str>), String> {
-    let (security, place) = security(element, default.security)?;
-    let (protocol, place) = protocol(place, default.protocol)?;
-    let (tag, place) = tag(place)?;
-    let (host, port) = split(place)?;
+    let (security, rest) = security(element, default.security)?;
+    let (protocol, rest) = protocol(rest, default.protocol)?;
+    let (tag, address) = tag(rest)?;
+    let (host, port) = split_port(address)?;
     let port = match port.map(|text| (text, text.parse::<i32>())) {
         None => default.port,
         Some((_, Ok(-1))) => 0,
         Some((text, number)) => number
             .ok()
             .and_then(|number| u16::try_from(number).ok())
-            .ok_or_else(|| format!("'{text}' is no port: give a number from 0 to 65535"))?,
+            .ok_or_else(|| format!("'{text}' is not a port: give a number from 0 to 65535"))?,
     };
     let host = (host != "*" && !host.is_empty()).then(|| host.to_owned());
     Ok((ListenAddress { host, port, security, protocol }, tag))
 }
 
-/// Host, and the text of the port if there is one.
-fn split(place: &str) -> Result<(&str, Option<&str>), String> {
-    if let Some(rest) = place.strip_prefix('[') {
-        let (host, behind) =
+/// Splits `host[:port]` into the host and the text of the port.
+fn split_port(address: &str) -> Result<(&str, Option<&str>), String> {
+    if let Some(rest) = address.strip_prefix('[') {
+        let (host, suffix) =
             rest.split_once(']').ok_or("an IPv6 address that begins with '[' must end with ']'")?;
-        if behind.is_empty() {
+        if suffix.is_empty() {
             return Ok((host, None));
         }
-        let port = behind.strip_prefix(':');
-        let port = port.ok_or_else(|| format!("'{behind}' behind the address is no ':port'"))?;
+        let port = suffix.strip_prefix(':');
+        let port = port.ok_or_else(|| format!("'{suffix}' after the address is not ':port'"))?;
         return Ok((host, Some(port)));
     }
-    match place.split_once(':') {
+    match address.split_once(':') {
         // Two colons without brackets: a bare IPv6 address.
-        Some((_, behind)) if behind.contains(':') => Ok((place, None)),
+        Some((_, rest)) if rest.contains(':') => Ok((address, None)),
         Some((host, port)) => Ok((host, Some(port))),
-        None => Ok((place, None)),
+        None => Ok((address, None)),
     }
 }
 
-/// `notls:`, `btls:`, `mtls:`, and what stands behind.
+/// Splits off the prefix `notls:`, `btls:` or `mtls:`.
 fn security(element: &str, default: ListenSecurity) -> Result<(ListenSecurity, &str), String> {
     let prefixes = [
         ("notls:", ListenSecurity::Plain),
@@ -79,47 +79,48 @@ fn security(element: &str, default: ListenSecurity) -> Result<(ListenSecurity, &
         ("mtls:", ListenSecurity::Tls(ClientCertificates::Required)),
     ];
     for (prefix, security) in prefixes {
-        if let Some(place) = element.strip_prefix(prefix) {
+        if let Some(rest) = element.strip_prefix(prefix) {
             if default == ListenSecurity::Plain {
                 return Err(format!("'{prefix}' is valid only with TLS: add -Z, or leave it out"));
             }
-            return Ok((security, place));
+            return Ok((security, rest));
         }
     }
     Ok((default, element))
 }
 
-/// `proto[NAME]:`, and what stands behind.
-fn protocol(place: &str, default: Protocol) -> Result<(Protocol, &str), String> {
-    let Some(rest) = place.strip_prefix("proto[") else { return Ok((default, place)) };
-    let (name, behind) = rest.split_once("]:").ok_or("proto[...] needs a ']:' behind it")?;
+/// Splits off the prefix `proto[NAME]:`.
+fn protocol(element: &str, default: Protocol) -> Result<(Protocol, &str), String> {
+    let Some(rest) = element.strip_prefix("proto[") else { return Ok((default, element)) };
+    let (name, rest) = rest.split_once("]:").ok_or("proto[... must end with ']:'")?;
     let protocol = match name {
         "ascii" => Protocol::Ascii,
         "binary" => Protocol::Binary,
         "negotiating" => Protocol::Auto,
-        "proxy" => return Err("the proxy is not built: this is a cache only".to_owned()),
-        _ => return Err(format!("'{name}' is no protocol: say ascii, binary or negotiating")),
+        "proxy" => return Err("the proxy is not supported".to_owned()),
+        _ => {
+            return Err(format!("'{name}' is not a protocol: give ascii, binary or negotiating"));
+        }
     };
-    Ok((protocol, behind))
+    Ok((protocol, rest))
 }
 
-/// `tag[NAME]:` or `tag_NAME_:`, and what stands behind.
-fn tag(place: &str) -> Result<(Option<&str>, &str), String> {
+/// Splits off the prefix `tag[NAME]:` or `tag_NAME_:`.
+fn tag(element: &str) -> Result<(Option<&str>, &str), String> {
     for (open, close) in [("tag[", "]:"), ("tag_", "_:")] {
-        if let Some(rest) = place.strip_prefix(open) {
-            let (tag, behind) = rest
-                .split_once(close)
-                .ok_or_else(|| format!("the tag does not end: it needs a '{close}' behind it"))?;
+        if let Some(rest) = element.strip_prefix(open) {
+            let (tag, rest) =
+                rest.split_once(close).ok_or_else(|| format!("the tag must end with '{close}'"))?;
             if tag.is_empty() || tag.len() > TAG_LEN_MAX {
                 return Err(format!("the tag '{tag}' must have 1 to {TAG_LEN_MAX} characters"));
             }
-            return Ok((Some(tag), behind));
+            return Ok((Some(tag), rest));
         }
     }
-    Ok((None, place))
+    Ok((None, element))
 }
 
-/// Memcached keeps a tag in eight bytes.
+/// memcached's limit.
 const TAG_LEN_MAX: usize = 8;
 
 #[cfg(test)]
@@ -137,7 +138,7 @@ mod tests {
         ListenAddress { security: ListenSecurity::Tls(ClientCertificates::Optional), ..PLAIN };
 
     fn parsed(text: &str, default: ListenAddress) -> Vec<ListenAddress> {
-        parse_list(&[text.to_owned()], &default).expect("it is right").0
+        parse_list(&[text.to_owned()], &default).expect("it is valid").0
     }
 
     fn address(host: &str, port: u16) -> ListenAddress {
@@ -145,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn every_form_is_understood() {
+    fn parses_every_form_of_address() {
         let parsed = |text| parsed(text, PLAIN);
         assert_eq!(parsed("127.0.0.1"), [address("127.0.0.1", 11211)]);
         assert_eq!(parsed("localhost:1"), [address("localhost", 1)]);
@@ -160,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listener_has_its_own_protocol() {
+    fn a_prefix_sets_the_protocol_of_a_listener() {
         let parsed = |text| parsed(text, ListenAddress { protocol: Protocol::Ascii, ..PLAIN });
         let expected = |protocol| [ListenAddress { protocol, ..address("10.0.0.1", 5) }];
         assert_eq!(parsed("10.0.0.1:5"), expected(Protocol::Ascii));
@@ -170,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listener_has_its_own_security() {
+    fn a_prefix_sets_the_security_of_a_listener() {
         let parsed = |text| parsed(text, SECURED)[0].security;
         assert_eq!(parsed("a:1"), SECURED.security);
         assert_eq!(parsed("notls:a:1"), ListenSecurity::Plain);
@@ -182,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_done_is_refused() {
+    fn an_error_names_the_invalid_element() {
         for text in [
             "a:x",
             "a:70000",
@@ -198,8 +199,8 @@ mod tests {
             "tag[123456789]:a",
             "tag_web:a",
         ] {
-            let refused = parse_list(&[text.to_owned()], &PLAIN).expect_err(text);
-            assert!(refused.contains(text), "{refused}");
+            let error = parse_list(&[text.to_owned()], &PLAIN).expect_err(text);
+            assert!(error.contains(text), "{error}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The server's options and settings: memcached's command line, and ours beside it in `-o`.
+//! The server's options and settings: memcached's command line, with slabwise's own options in `-o`.
 //!
 //! ```text
 //!   argv --parse--> row of a table --set--> Draft --resolve--> Settings ----.
@@ -6,14 +6,15 @@
 //!   stats settings <--report-- row of a table <--- Running <----------------+---- Tunables <--- commands
 //! ```
 //!
-//! An option is one row ([`table`]): its names, what it takes, its help, how it is set, how `stats settings` shows
-//! it, and the command that changes it while the server runs. Parsing, the help, error texts and `stats settings`
-//! follow from the rows. A row sets a field of [`Settings`], or one of `Given` if a setting is derived from
-//! several options; [`resolve`] derives those and refuses what cannot go together.
+//! An option is one row of a [`table`]: its names, the type of its value, its help, its setter, its line of
+//! `stats settings` and the command that changes it while the server runs. Parsing, the help, error texts and
+//! `stats settings` are generated from the rows. A row sets a field of [`Settings`], or of `Given` if a setting
+//! depends on several options; [`resolve`] derives those settings and rejects options that conflict.
 //!
-//! Invariants: an unknown name or a bad value stops the start with one line that names what is allowed; an
-//! option that makes no sense here says so and is otherwise ignored; one that promises protection that
-//! is not built stops the start, as to ignore it in silence would be a lie.
+//! Invariants:
+//! - An unknown name or an invalid value stops the start with one line that names the allowed values.
+//! - An option that has no effect here causes a warning.
+//! - An option that requests protection that slabwise does not implement stops the start.
 
 mod engine;
 mod help;

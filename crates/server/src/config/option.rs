@@ -1,20 +1,20 @@
-//! One option: the row of a table that says all there is to say of it.
+//! [`ServerOption`]: a row of an option table, which defines everything about one option.
 
 use super::settings::{Draft, Running};
 
-/// One option. Parsing, the help, error texts and `stats settings` follow from its row.
+/// A row of an option table. Parsing, the help, error texts and `stats settings` are generated from it.
 #[derive(Clone, Copy)]
 pub(super) struct ServerOption {
     /// The long name of a flag, or the name in `-o`.
     pub name: &'static str,
     pub short: Option<char>,
     pub takes: Takes,
-    /// As the help shows it.
+    /// The default as the help shows it.
     pub default: &'static str,
     pub help: &'static str,
-    /// Why it changes nothing here, as a warning says; empty for an option that acts.
+    /// The reason why the option has no effect, for the warning; empty if it has one.
     pub no_effect: &'static str,
-    /// How `stats settings` shows it.
+    /// The lines of `stats settings` that show the option.
     pub stats: [Option<Stat>; 2],
 }
 
@@ -23,7 +23,7 @@ pub(super) struct ServerOption {
 pub(super) struct Stat {
     pub name: &'static str,
     pub value: fn(&Running<'_>) -> String,
-    /// A command that changes it while the server runs, if there is one.
+    /// A command that changes the value while the server runs, if there is one.
     #[cfg_attr(not(test), expect(dead_code, reason = "a test sends each such command"))]
     pub changed_by: Option<&'static str>,
 }
@@ -38,11 +38,11 @@ impl Stat {
     }
 }
 
-/// What an option takes, and how that is set.
+/// The type of an option's value, and the function that sets it.
 #[derive(Clone, Copy)]
 pub(super) enum Takes {
     Nothing(fn(&mut Draft)),
-    /// A whole number from `min` to `max`, in `unit` (may be empty); without a value `absent`, if there is one.
+    /// A whole number from `min` to `max`, in `unit` (may be empty); `absent` replaces a missing value.
     Number {
         min: i64,
         max: i64,
@@ -55,20 +55,20 @@ pub(super) enum Takes {
         max: f64,
         set: fn(&mut Draft, f64),
     },
-    /// Bytes, with an optional `k` or `m` behind.
+    /// A number of bytes with an optional suffix `k` or `m`.
     Size(fn(&mut Draft, i64)),
     Octal(fn(&mut Draft, u32)),
     Choice(&'static [&'static str], fn(&mut Draft, &'static str)),
-    /// Any text; the name is for the help.
+    /// Any text; the name is the placeholder in the help.
     Text(&'static str, fn(&mut Draft, &str)),
-    /// A text that the setter checks; its error is a whole sentence.
+    /// A text that the setter validates.
     Checked(&'static str, fn(&mut Draft, &str) -> Result<(), String>),
 }
 
-/// The most that counts and times may be.
+/// The maximum of counts and times.
 pub(super) const COUNT_MAX: i64 = i32::MAX as i64;
 
-/// A row of `-o`; without anything else, a switch that sets nothing.
+/// Returns a row of `-o`, by default a switch that sets nothing.
 pub(super) const fn option(name: &'static str) -> ServerOption {
     let (takes, default, help, no_effect) = (Takes::Nothing(|_| ()), "", "", "");
     ServerOption { name, short: None, takes, default, help, no_effect, stats: [None, None] }
@@ -153,7 +153,7 @@ impl ServerOption {
         self.shown(Stat::new(name, None, value))
     }
 
-    /// Shows what the option set, and this command may change, in `stats settings`.
+    /// Adds a line of `stats settings` whose value `command` may change.
     pub const fn live_stat(
         self,
         name: &'static str,
@@ -171,7 +171,7 @@ impl ServerOption {
         ServerOption { stats, ..self }
     }
 
-    /// Sets the option to what `text` means. `given` is how the user named it, for errors and warnings.
+    /// Parses `text` and sets the option. `given` is the option as the user wrote it, for errors and warnings.
     pub fn apply(&self, draft: &mut Draft, given: &str, text: Option<&str>) -> Result<(), String> {
         self.takes.apply(draft, text).map_err(|reason| format!("{given}: {reason}"))?;
         if !self.no_effect.is_empty() {
@@ -182,7 +182,7 @@ impl ServerOption {
 }
 
 impl Takes {
-    /// What the option takes, for messages; empty for a switch.
+    /// Describes the allowed values for messages; empty for a switch.
     pub fn describe(&self) -> String {
         match *self {
             Takes::Nothing(_) => String::new(),
@@ -201,7 +201,7 @@ impl Takes {
         }
     }
 
-    /// The word that stands for the value in the help; `None` for a switch.
+    /// Returns the placeholder of the value in the help; `None` for a switch.
     pub fn placeholder(&self) -> Option<String> {
         match *self {
             Takes::Nothing(_) => None,
@@ -213,19 +213,19 @@ impl Takes {
         }
     }
 
-    /// Sets what `text` means; an error says what is allowed.
+    /// Parses and sets the value; an error names the allowed values.
     fn apply(&self, draft: &mut Draft, text: Option<&str>) -> Result<(), String> {
-        let needs = || Err(format!("needs {}", self.describe()));
+        let missing = || Err(format!("needs {}", self.describe()));
         let Some(text) = text else {
             match *self {
                 Takes::Nothing(set) => set(draft),
                 Takes::Number { absent: Some(absent), set, .. } => set(draft, absent),
-                _ => return needs(),
+                _ => return missing(),
             }
             return Ok(());
         };
         let done = match *self {
-            // memcached ignores what follows a switch; so do we.
+            // memcached ignores the value of a switch, too.
             Takes::Nothing(set) => {
                 set(draft);
                 Some(())
@@ -238,7 +238,7 @@ impl Takes {
                 let number = text.parse().ok().filter(|&number| number > above && number <= max);
                 number.map(|number| set(draft, number))
             }
-            Takes::Size(set) => read_size(text).map(|size| set(draft, size)),
+            Takes::Size(set) => parse_size(text).map(|size| set(draft, size)),
             Takes::Octal(set) => {
                 let mode = i64::from_str_radix(text, 8).ok().and_then(|mode| mode.try_into().ok());
                 mode.map(|mode| set(draft, mode))
@@ -246,7 +246,7 @@ impl Takes {
             Takes::Choice(words, set) => {
                 words.iter().find(|word| **word == text).map(|word| set(draft, word))
             }
-            Takes::Text(..) | Takes::Checked(..) if text.is_empty() => return needs(),
+            Takes::Text(..) | Takes::Checked(..) if text.is_empty() => return missing(),
             Takes::Text(_, set) => {
                 set(draft, text);
                 Some(())
@@ -257,7 +257,7 @@ impl Takes {
     }
 }
 
-fn read_size(text: &str) -> Option<i64> {
+fn parse_size(text: &str) -> Option<i64> {
     let (digits, unit) = match text.as_bytes().last()? {
         b'k' | b'K' => (&text[..text.len() - 1], 1 << 10),
         b'm' | b'M' => (&text[..text.len() - 1], 1 << 20),

@@ -1,26 +1,26 @@
-//! From the arguments to the settings: clap takes flags apart as getopt does, the tables say what each one means.
+//! Parses the command line: clap splits the arguments as getopt does, and the option tables define their meaning.
 
 use super::help;
 use super::option::Takes;
 use super::resolve::resolve;
 use super::settings::{Draft, Settings};
-use super::table::{self, EXTENDED, FLAGS, NOT_HERE, TLS_PREFIX};
+use super::table::{self, EXTENDED, FLAGS, MISSING, TLS_PREFIX};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use std::ffi::OsString;
 
-/// What a command line asks for.
+/// The action that a command line requests.
 #[derive(Debug)]
 pub enum Request {
-    /// Serve, after printing these warnings on stderr, a line each.
+    /// Print the warnings on stderr, one per line, and start the server.
     Serve { settings: Box<Settings>, warnings: Vec<String> },
-    /// Print this and end.
+    /// Print this text and exit.
     Print(String),
 }
 
-/// Reads a command line, the program's name not included. An error is one line that says what to do.
+/// Parses a command line without the program's name. An error is one line that names the remedy.
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Request, String> {
-    let matches = command().try_get_matches_from(args).map_err(|error| refusal(&error))?;
+    let matches = command().try_get_matches_from(args).map_err(|error| usage_error(&error))?;
     for (name, text) in [
         (table::HELP, help::help as fn() -> String),
         (table::LICENSE, help::license),
@@ -43,13 +43,13 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Request, String
         }
     }
     for operand in values(&matches, OPERANDS) {
-        draft.warn(format!("'{operand}' is no option and has no effect"));
+        draft.warn(format!("'{operand}' is not an option and has no effect"));
     }
     let (settings, warnings) = resolve(draft)?;
     Ok(Request::Serve { settings: Box::new(settings), warnings })
 }
 
-/// Arguments that are no options; memcached takes no notice of them.
+/// Arguments that are not options. memcached ignores them, too.
 const OPERANDS: &str = "operands";
 
 fn command() -> Command {
@@ -64,7 +64,7 @@ fn command() -> Command {
             arg = arg.short(short);
         }
         arg = match row.takes {
-            // memcached takes, and ignores, `--verbose=1`.
+            // memcached accepts `--verbose=1` and ignores the value.
             Takes::Nothing(_) => arg.num_args(0..=1).require_equals(true).default_missing_value(""),
             _ => arg.num_args(1).allow_hyphen_values(true),
         };
@@ -78,7 +78,7 @@ fn values<'a>(matches: &'a ArgMatches, name: &str) -> impl Iterator<Item = &'a s
     texts.map(|text| text.trim_start())
 }
 
-/// `name=value,name,name=value`.
+/// Applies a list `name=value,name,name=value`.
 fn apply_extended(draft: &mut Draft, list: &str) -> Result<(), String> {
     for element in list.split(',').filter(|element| !element.is_empty()) {
         let (name, text) = match element.split_once('=') {
@@ -93,26 +93,26 @@ fn apply_extended(draft: &mut Draft, list: &str) -> Result<(), String> {
             row.apply(draft, &given, text)?;
             continue;
         }
-        match NOT_HERE.iter().find(|feature| feature.names().any(|it| it == name)) {
-            Some(feature) if feature.stops => {
-                return Err(format!("{given}: {}", feature.feature));
+        match MISSING.iter().find(|feature| feature.names().any(|it| it == name)) {
+            Some(feature) if feature.is_error => {
+                return Err(format!("{given}: {}", feature.reason));
             }
-            Some(feature) => draft.warn(format!("{given} has no effect: {}", feature.feature)),
-            None => return Err(unknown(&given, nearest(name, table::extended_names()))),
+            Some(feature) => draft.warn(format!("{given} has no effect: {}", feature.reason)),
+            None => return Err(unknown_option(&given, nearest(name, table::extended_names()))),
         }
     }
     Ok(())
 }
 
-fn unknown(given: &str, meant: Option<&str>) -> String {
+fn unknown_option(given: &str, meant: Option<&str>) -> String {
     let hint = match meant {
-        Some(meant) => format!("did you mean '{meant}'? (--help lists all)"),
-        None => "--help lists all".to_owned(),
+        Some(meant) => format!("did you mean '{meant}'? (see --help)"),
+        None => "see --help".to_owned(),
     };
-    format!("{given}: there is no such option; {hint}")
+    format!("{given}: unknown option; {hint}")
 }
 
-fn refusal(error: &clap::Error) -> String {
+fn usage_error(error: &clap::Error) -> String {
     let context = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => text.as_str(),
         _ => "",
@@ -124,7 +124,7 @@ fn refusal(error: &clap::Error) -> String {
             let long =
                 given.starts_with("--").then(|| nearest(name, FLAGS.iter().map(|row| row.name)));
             let meant = long.flatten().map(|name| format!("--{name}"));
-            unknown(given, meant.as_deref())
+            unknown_option(given, meant.as_deref())
         }
         ErrorKind::InvalidUtf8 => "an argument is not valid UTF-8".to_owned(),
         _ => {
@@ -135,11 +135,11 @@ fn refusal(error: &clap::Error) -> String {
     }
 }
 
-/// The name among `known` that `unknown` was probably meant to be.
+/// Returns the name in `known` that is most similar to `unknown`, if any is similar enough.
 fn nearest<'a>(unknown: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     known
         .map(|name| (strsim::jaro_winkler(unknown, name), name))
-        .filter(|(likeness, _)| *likeness > 0.7)
+        .filter(|(similarity, _)| *similarity > 0.7)
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, name)| name)
 }

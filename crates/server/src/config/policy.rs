@@ -1,4 +1,4 @@
-//! The page policy, and what it goes by.
+//! Derives the page policy, the profiling options and the settings of memcached's automover.
 
 use super::settings::{Draft, Given};
 use slabwise_policy::PagePolicy;
@@ -6,16 +6,15 @@ use slabwise_tuner::{AutomoveSettings, ProfilingOptions};
 
 const OBJECTIVE: &str = "objective";
 const POLICY_DEFAULT: &str = "marginal";
-/// The best of those that go by no profiles.
+/// The best policy that needs no profiles.
 const POLICY_WITHOUT_PROFILES: &str = "space_time";
-/// memcached's own.
+/// memcached's policy.
 const POLICY_OF_PRESET: &str = "automove";
 
-/// Profiling takes this part of the memory limit, and [`PROFILE_MEMORY_BYTES_FIXED`].
+/// Profiling uses this fraction of the memory limit, plus [`PROFILE_MEMORY_BYTES_FIXED`].
 const PROFILE_MEMORY_DIVISOR: u64 = 50;
 const PROFILE_MEMORY_BYTES_FIXED: u64 = 1 << 20;
 
-/// Settles the page policy, profiling, and memcached's automover.
 pub(super) fn resolve(draft: &mut Draft) -> Result<(), String> {
     let page_policy = page_policy(&draft.given)?;
     draft.settings.profiling = profiling(draft, &page_policy)?;
@@ -24,24 +23,23 @@ pub(super) fn resolve(draft: &mut Draft) -> Result<(), String> {
     Ok(())
 }
 
-/// The policy, with its options. Memcached's preset has memcached's; whether it is in force is
-/// `slab_automove`'s to say.
+/// Returns the page policy with its options. Whether it runs depends on `slab_automove`.
 fn page_policy(given: &Given) -> Result<PagePolicy, String> {
     let default = match given.profile {
         _ if given.memcached_preset => POLICY_OF_PRESET,
         Some(false) => POLICY_WITHOUT_PROFILES,
         _ => POLICY_DEFAULT,
     };
-    let asked = given.page_policy.as_deref();
-    let (name, given_options) = match asked.unwrap_or(default).split_once(':') {
+    let policy = given.page_policy.as_deref().unwrap_or(default);
+    let (name, given_options) = match policy.split_once(':') {
         Some((name, options)) => (name, format!(":{options}")),
-        None => (asked.unwrap_or(default), String::new()),
+        None => (policy, String::new()),
     };
     let has = |name: &str, option: &str| {
         let options = PagePolicy::options(name).unwrap_or_default();
         options.iter().any(|info| info.name == option)
     };
-    // Where an option is given twice the last counts, so these stand first.
+    // The last value of an option wins, so the values of separate options come first.
     let mut text = name.to_owned();
     for (option, value) in automover_options(given) {
         if let Some(value) = value.filter(|_| has(name, option)) {
@@ -52,12 +50,12 @@ fn page_policy(given: &Given) -> Result<PagePolicy, String> {
         if has(name, OBJECTIVE) {
             text += &format!(":{OBJECTIVE}={objective}");
         } else if objective != "miss_ratio" {
-            let able: Vec<_> =
+            let candidates: Vec<_> =
                 PagePolicy::NAMES.into_iter().filter(|name| has(name, OBJECTIVE)).collect();
             return Err(format!(
-                "-o objective={objective}: page policy '{name}' has no objective to choose: give -o \
+                "-o objective={objective}: page policy '{name}' has no option objective: give -o \
                  page_policy={}",
-                able.join(" or ")
+                candidates.join(" or ")
             ));
         }
     }
@@ -65,14 +63,14 @@ fn page_policy(given: &Given) -> Result<PagePolicy, String> {
     PagePolicy::parse(&text).map_err(|error| format!("-o page_policy={text}: {error}"))
 }
 
-/// What `slab_automove_*` give for options of memcached's automover.
+/// Returns the options of memcached's automover with the values of `slab_automove_*`.
 fn automover_options(given: &Given) -> [(&'static str, Option<String>); 2] {
     let window = given.automove_window.map(|seconds| seconds.to_string());
     let ratio = given.automove_ratio.map(|ratio| ratio.to_string());
     [(AutomoveSettings::WINDOW_OPTION, window), (AutomoveSettings::RATIO_OPTION, ratio)]
 }
 
-/// The settings of memcached's automover, whether it is the policy or not.
+/// Returns the settings of memcached's automover, which `stats settings` shows under every policy.
 fn automove(draft: &Draft, page_policy: &PagePolicy) -> AutomoveSettings {
     let memcacheds = PagePolicy::named(POLICY_OF_PRESET).expect("it is registered");
     let [window, ratio] = automover_options(&draft.given).map(|(option, given)| {
@@ -86,27 +84,27 @@ fn automove(draft: &Draft, page_policy: &PagePolicy) -> AutomoveSettings {
     }
 }
 
-/// How keys are profiled; `None`: not at all.
+/// Returns the profiling options; `None` if profiling is off.
 fn profiling(
     draft: &mut Draft,
     page_policy: &PagePolicy,
 ) -> Result<Option<ProfilingOptions>, String> {
     let given = &draft.given;
-    let goes_without = !page_policy.wants().needs_profiles();
-    if given.profile == Some(false) && !goes_without {
+    let is_needed = page_policy.wants().needs_profiles();
+    if given.profile == Some(false) && is_needed {
         return Err(format!(
-            "-o profile=off takes away what page_policy={} goes by: leave it out, or choose another \
-             policy",
+            "-o profile=off: page_policy={} needs profiles: leave profile=off out, or choose \
+             another policy",
             page_policy.name()
         ));
     }
     if given.profile == Some(false)
-        || given.memcached_preset && given.profile.is_none() && goes_without
+        || given.memcached_preset && given.profile.is_none() && !is_needed
     {
         if let Some(bytes) = given.profile_memory_bytes {
             draft.warn(format!(
-                "-o profile_memory={bytes} has no effect, as nothing is profiled: leave it out, or \
-                 say profile=on"
+                "-o profile_memory={bytes} has no effect, as profiling is off: leave it out, or \
+                 add profile=on"
             ));
         }
         return Ok(None);
@@ -117,8 +115,8 @@ fn profiling(
     let options = ProfilingOptions::within(memory_bytes).ok_or_else(|| {
         let least = ProfilingOptions::MEMORY_BYTES_MIN;
         format!(
-            "-o profile_memory={memory_bytes} is below the least, {least} bytes: give more, or \
-             profile=off"
+            "-o profile_memory={memory_bytes} is below the minimum, {least} bytes: raise it, or \
+             give profile=off"
         )
     })?;
     Ok(Some(options))

@@ -1,11 +1,11 @@
-//! `stats settings`: memcached's names, order and formats. Dashboards read some lines by position, so the order is
-//! memcached's and not the tables'.
+//! `stats settings`, with memcached's names, order and formats. Dashboards read some lines by position, so the
+//! order is memcached's and not that of the option tables.
 
 use super::option::{Stat, yes_no};
 use super::settings::Running;
 use super::table::{self, FLAGS};
 
-/// memcached's order. Lines that are not in it follow those that are.
+/// memcached's order. Other lines follow at the end.
 const ORDER: &str = "\
     maxbytes maxconns tcpport udpport inter verbosity oldest evictions domain_socket umask shutdown_command \
     growth_factor chunk_size num_threads num_threads_per_udp stat_key_prefix detail_enabled reqs_per_event \
@@ -24,7 +24,7 @@ pub fn report(running: &Running<'_>) -> Vec<(&'static str, String)> {
     stats().into_iter().map(|stat| (stat.name, (stat.value)(running))).collect()
 }
 
-/// The lines of `stats settings` that commands change, each with such a command.
+/// Returns the lines of `stats settings` that commands can change, each with such a command.
 #[cfg(test)]
 pub fn changeable() -> Vec<(&'static str, &'static str)> {
     stats().into_iter().filter_map(|stat| Some((stat.name, stat.changed_by?))).collect()
@@ -32,20 +32,18 @@ pub fn changeable() -> Vec<(&'static str, &'static str)> {
 
 fn stats() -> Vec<&'static Stat> {
     let rows = FLAGS.iter().chain(table::extended());
-    let mut stats: Vec<_> = rows.flat_map(|row| row.stats.iter().flatten()).chain(FACTS).collect();
+    let mut stats: Vec<_> = rows.flat_map(|row| row.stats.iter().flatten()).chain(FIXED).collect();
     let place = |stat: &&Stat| ORDER.split_whitespace().position(|name| name == stat.name);
     stats.sort_by_key(|stat| place(stat).unwrap_or(usize::MAX));
     stats
 }
 
-/// memcached's clock starts a minute before ours.
+/// memcached's clock is ahead of slabwise's by this difference.
 const CLOCK_LEAD_SECONDS: u32 = 60;
 
-/// Lines that no option sets. External storage, kernel TLS and inline responses are never on here; their lines have
-/// memcached's defaults.
-static FACTS: &[Stat] = &[
+/// Lines that no option sets. Lines of features that slabwise lacks show memcached's defaults.
+static FIXED: &[Stat] = &[
     Stat::new("oldest", Some("flush_all"), |it| match it.tunables.oldest_live {
-        // No flush yet.
         0 => "0".to_owned(),
         second => second.saturating_add(CLOCK_LEAD_SECONDS).to_string(),
     }),

@@ -1,4 +1,4 @@
-//! From what was given to what follows from it: defaults, presets, and what cannot go together.
+//! Derives the settings from the given options: applies defaults and presets, and rejects options that conflict.
 
 use super::engine::{engine_config, growth_factor};
 use super::listen::parse_list;
@@ -8,14 +8,14 @@ use crate::tls::{ClientCertificates, TlsSettings};
 use slabwise_tuner::MoveBudget;
 use std::path::{Path, PathBuf};
 
-/// Names the file of passwords for `-S`; memcached's name.
+/// memcached's environment variable that names the password file of `-S`.
 const SASL_PASSWORD_FILE_VARIABLE: &str = "MEMCACHED_SASL_PWDB";
 const PORT_DEFAULT: i32 = 11_211;
 const UNIX_MODE_DEFAULT: u32 = 0o700;
-/// More threads than this are rather a mistake than a wish.
+/// More threads than this cause a warning.
 const THREADS_USUAL_MAX: usize = 64;
 
-/// The settings that follow, and the warnings.
+/// Returns the settings and the warnings.
 pub(super) fn resolve(mut draft: Draft) -> Result<(Settings, Vec<String>), String> {
     draft.settings.engine = engine_config(&draft)?;
     draft.settings.protocol = protocol(&draft)?;
@@ -39,40 +39,42 @@ pub(super) fn resolve(mut draft: Draft) -> Result<(Settings, Vec<String>), Strin
 }
 
 impl Default for Settings {
-    /// What a command line without options gives.
+    /// Returns the settings of a command line without options.
     fn default() -> Settings {
-        resolve(Draft::default()).expect("the defaults go together").0
+        resolve(Draft::default()).expect("the defaults are valid").0
     }
 }
 
-/// With passwords nothing may be served that knows none: `-S` is part of the binary protocol, `-Y` of text.
+/// Returns the protocol. With authentication only one protocol is served: binary with `-S`, ASCII with `-Y`.
 fn protocol(draft: &Draft) -> Result<Protocol, String> {
     let Draft { settings, given, .. } = draft;
-    let (option, log_in, needed) =
-        match (settings.sasl_enabled, settings.auth_file_as_given.is_some()) {
-            (false, false) => return Ok(given.protocol.unwrap_or(Protocol::Auto)),
-            (true, false) => ("-S", "authenticate", Protocol::Binary),
-            (false, true) => ("-Y", "log in", Protocol::Ascii),
-            (true, true) => {
-                return Err("-S cannot go with -Y, as one asks for the binary protocol and the \
-                            other for text: leave one of them out"
-                    .to_owned());
-            }
-        };
+    let (option, needed) = match (settings.sasl_enabled, settings.auth_file_as_given.is_some()) {
+        (false, false) => return Ok(given.protocol.unwrap_or(Protocol::Auto)),
+        (true, false) => ("-S", Protocol::Binary),
+        (false, true) => ("-Y", Protocol::Ascii),
+        (true, true) => {
+            return Err(
+                "-S requires the binary protocol and -Y requires the ASCII protocol: leave \
+                        one of them out"
+                    .to_owned(),
+            );
+        }
+    };
     let port = settings.udp_port;
     if port != 0 {
         return Err(format!(
-            "-U {port} cannot go with {option}: nobody can {log_in} by UDP; say -U 0"
+            "-U {port} conflicts with {option}: UDP clients cannot authenticate: give -U 0"
         ));
     }
     match given.protocol.filter(|&protocol| protocol != needed).map(Protocol::name) {
         None => Ok(needed),
         Some(name) if needed == Protocol::Binary => Err(format!(
-            "-S lets nobody in but by the binary protocol, and -B says {name}: say -B binary or \
+            "-B {name} conflicts with -S, which requires the binary protocol: give -B binary or \
              leave it out"
         )),
         Some(name) => Err(format!(
-            "-B {name} cannot go with -Y, whose logins are text: say -B ascii or leave it out"
+            "-B {name} conflicts with -Y, which requires the ASCII protocol: give -B ascii or \
+             leave it out"
         )),
     }
 }
@@ -88,7 +90,7 @@ fn resolve_network(draft: &mut Draft) -> Result<(), String> {
     let (threads, napi_ids) = (draft.settings.threads, draft.settings.napi_ids);
     if threads > THREADS_USUAL_MAX {
         draft.warn(format!(
-            "-t {threads} is more than any machine needs: one worker a core is enough"
+            "-t {threads}: more than {THREADS_USUAL_MAX} workers rarely help: give one per core"
         ));
     }
     if napi_ids as usize > threads {
@@ -99,24 +101,25 @@ fn resolve_network(draft: &mut Draft) -> Result<(), String> {
 
 fn warn_of_no_effect(draft: &mut Draft) {
     if !draft.settings.cas_enabled {
-        draft.warn("-C saves nothing here: CAS values cost no extra memory");
+        draft.warn("-C saves no memory: CAS values need no extra memory in slabwise");
     }
     let eviction = draft.settings.engine.eviction;
     if draft.settings.costs_measured && !eviction.info().uses_costs {
         let name = eviction.name();
         draft.warn(format!(
-            "-o cost=measured changes nothing of what leaves first under eviction={name}"
+            "-o cost=measured has no effect on eviction={name}, which ignores costs"
         ));
     }
 }
 
-/// Chunk sizes that are given, or how they grow, stay in force; and a table can only change where pages move.
+/// Returns whether class tables are learned. Given chunk sizes stay as they are, and a table can change only if
+/// pages can move.
 fn learn_classes(draft: &Draft) -> Result<bool, String> {
     let Draft { settings, given, .. } = draft;
     let moves_pages = settings.reassign_enabled;
     let evicts = settings.engine.eviction_enabled;
     match given.classes {
-        // A full cache that evicts nothing has no room for what a change moves.
+        // Without evictions a full cache has no memory for the items that a change moves.
         Some("learned") if !evicts => {
             Err("-o classes=learned needs evictions: leave out -M, or give classes=geometric"
                 .to_owned())
@@ -136,7 +139,7 @@ fn learn_classes(draft: &Draft) -> Result<bool, String> {
     }
 }
 
-/// The password file of `-S`. Without one nobody can authenticate, which is safe, and what memcached does.
+/// Returns the password file of `-S`. As in memcached, without a file every authentication fails.
 fn sasl_password_file(draft: &mut Draft) -> Result<Option<PathBuf>, String> {
     if !draft.settings.sasl_enabled {
         return Ok(None);
@@ -144,8 +147,8 @@ fn sasl_password_file(draft: &mut Draft) -> Result<Option<PathBuf>, String> {
     let path = std::env::var_os(SASL_PASSWORD_FILE_VARIABLE);
     if path.is_none() {
         draft.warn(format!(
-            "-S: {SASL_PASSWORD_FILE_VARIABLE} names no file, so nobody can authenticate: set it to a \
-             file with a line user:password for each client"
+            "-S: {SASL_PASSWORD_FILE_VARIABLE} is not set, so every authentication fails: set it to \
+             a file of user:password lines"
         ));
     }
     path.map(absolute).transpose()
@@ -158,16 +161,14 @@ fn listen(draft: &mut Draft) -> Result<Listen, String> {
     }
     let port = match draft.settings.tcp_port {
         0 if draft.given.tls_enabled => {
-            return Err(
-                "-Z secures TCP, and -p 0 turns it off: give -p another port, or leave -Z out"
-                    .to_owned(),
-            );
+            return Err("-Z needs TCP, which -p 0 disables: give -p another port, or leave -Z out"
+                .to_owned());
         }
         0 => {
             if draft.settings.udp_port == 0 {
                 draft.warn(
-                    "-p 0 turns TCP off, and there is no -s to listen on, so nobody can connect: say \
-                     -p -1 for any free port, or give -s FILE or -U PORT",
+                    "-p 0 disables TCP, and without -s or -U no client can connect: give -p -1 for \
+                     any free port, -s FILE or -U PORT",
                 );
             }
             return Ok(Listen::Tcp(Vec::new()));
@@ -176,11 +177,12 @@ fn listen(draft: &mut Draft) -> Result<Listen, String> {
     };
     let (mut addresses, warnings) = addresses(draft, port)?;
     draft.warnings.extend(warnings);
-    require_passwords(&draft.settings, &mut addresses)?;
+    require_authentication(&draft.settings, &mut addresses)?;
     Ok(Listen::Tcp(addresses))
 }
 
-/// Where `-l` says, or everywhere; `port` where it names none, and -1 is any that is free. And what has no effect.
+/// Returns the addresses of `-l`, by default all interfaces, and warnings. `port` is the default port; -1 is any
+/// free port.
 fn addresses(draft: &Draft, port: i32) -> Result<(Vec<ListenAddress>, Vec<String>), String> {
     let Draft { settings, given, .. } = draft;
     let security = match given.tls_enabled {
@@ -196,20 +198,23 @@ fn addresses(draft: &Draft, port: i32) -> Result<(Vec<ListenAddress>, Vec<String
     parse_list(&settings.interfaces, &everywhere)
 }
 
-/// Refuses what `-l` opens to clients that know no passwords, where there are any. As in memcached, with `-Y` a
-/// listener of both protocols speaks text.
-fn require_passwords(settings: &Settings, addresses: &mut [ListenAddress]) -> Result<(), String> {
+/// Rejects listeners of a protocol without authentication. As in memcached, with `-Y` a listener for both protocols
+/// serves only ASCII.
+fn require_authentication(
+    settings: &Settings,
+    addresses: &mut [ListenAddress],
+) -> Result<(), String> {
     for address in addresses {
         match address.protocol {
             Protocol::Ascii | Protocol::Auto if settings.sasl_enabled => {
                 return Err(format!(
-                    "-l {address}: only proto[binary] can go with -S, as text knows no SASL"
+                    "-l {address}: -S requires the binary protocol: give proto[binary]"
                 ));
             }
             Protocol::Binary if settings.auth_file_as_given.is_some() => {
                 return Err(format!(
-                    "-l {address}: proto[binary] cannot go with -Y, whose logins are text: say \
-                     proto[ascii]"
+                    "-l {address}: proto[binary] conflicts with -Y, which requires the ASCII \
+                     protocol: give proto[ascii]"
                 ));
             }
             Protocol::Auto if settings.auth_file_as_given.is_some() => {
@@ -221,30 +226,29 @@ fn require_passwords(settings: &Settings, addresses: &mut [ListenAddress]) -> Re
     Ok(())
 }
 
-/// The places of `-l` for UDP, too; as in memcached, a port that an element of `-l` names is meant for both.
+/// Returns the UDP addresses. As in memcached, an address of `-l` is for TCP and UDP.
 fn udp(draft: &mut Draft) -> Result<Vec<ListenAddress>, String> {
     let port = draft.settings.udp_port;
     if port == 0 {
         return Ok(Vec::new());
     }
     if draft.given.unix_path.is_some() {
-        draft.warn(format!("-U {port} has no effect with -s, which serves no network"));
+        draft.warn(format!("-U {port} has no effect with -s, which disables the network"));
         return Ok(Vec::new());
     }
     if draft.given.tls_enabled {
-        draft.warn(format!("-U {port}: UDP is in clear text and open to all, -Z or not"));
+        draft.warn(format!("-U {port}: UDP is not encrypted and not authenticated, despite -Z"));
     }
-    // What there is to say of the places was said for TCP.
+    // The warnings were reported for TCP already.
     addresses(draft, port).map(|(addresses, _)| addresses)
 }
 
-/// What `-Z` and the options of TLS come to.
 fn tls(draft: &mut Draft) -> Result<Option<TlsSettings>, String> {
     let Given { tls, tls_enabled, tls_names, .. } = &draft.given;
     if !tls_enabled {
         if !tls_names.is_empty() {
             let names = tls_names.join(", ");
-            draft.warn(format!("without -Z traffic is in clear text: {names} have no effect"));
+            draft.warn(format!("without -Z traffic is not encrypted: {names} have no effect"));
         }
         return Ok(None);
     }
@@ -262,19 +266,19 @@ fn tls(draft: &mut Draft) -> Result<Option<TlsSettings>, String> {
     }))
 }
 
-/// Certificates are asked for, and none can be good.
+/// Returns a warning if client certificates are requested but no authority can verify them.
 fn authority_warning(settings: &Settings) -> Option<String> {
     let Settings { listen: Listen::Tcp(addresses), tls: Some(tls), .. } = settings else {
         return None;
     };
-    let asks =
-        |asked| addresses.iter().any(|address| address.security == ListenSecurity::Tls(asked));
+    let has_listener =
+        |mode| addresses.iter().any(|address| address.security == ListenSecurity::Tls(mode));
     let warning = if tls.ca_file.is_some() {
         return None;
-    } else if asks(ClientCertificates::Required) {
-        "clients need certificates, and without -o ssl_ca_cert=FILE none is good"
-    } else if asks(ClientCertificates::Optional) {
-        "without -o ssl_ca_cert=FILE clients with a certificate are turned away"
+    } else if has_listener(ClientCertificates::Required) {
+        "client certificates are required, but without -o ssl_ca_cert=FILE all are rejected"
+    } else if has_listener(ClientCertificates::Optional) {
+        "without -o ssl_ca_cert=FILE clients with a certificate are rejected"
     } else {
         return None;
     };
@@ -289,20 +293,20 @@ fn move_budget(given: &Given, page_size_bytes: usize) -> MoveBudget {
     }
 }
 
-/// A daemon leaves its directory; the paths it was given stay where they are.
+/// Makes a path absolute, because a daemon changes its working directory.
 fn absolute(path: impl AsRef<Path>) -> Result<PathBuf, String> {
     let path = path.as_ref();
     std::path::absolute(path)
-        .map_err(|error| format!("{}: cannot find the directory it is in: {error}", path.display()))
+        .map_err(|error| format!("{}: cannot make the path absolute: {error}", path.display()))
 }
 
-/// memcached, too, refuses to start where huge pages were asked for and cannot be had.
+/// Returns an error if huge pages are not available, as in memcached.
 fn check_huge_pages() -> Result<(), String> {
     let path = "/sys/kernel/mm/transparent_hugepage/enabled";
     match std::fs::read_to_string(path) {
         Ok(modes) if !modes.contains("[never]") => Ok(()),
         _ => Err(format!(
-            "-L: this system gives no transparent huge pages: enable them in {path} or leave -L out"
+            "-L: transparent huge pages are not available: enable them in {path} or leave -L out"
         )),
     }
 }

@@ -1,5 +1,5 @@
-//! The server's settings: what the options come to, checked; what commands change of them ([`Tunables`], limits of the
-//! LRU) while the server runs; and the draft that options write.
+//! The server's settings: [`Settings`] from the command line, [`Tunables`] that commands change while the server
+//! runs, and the [`Draft`] into which options are written.
 
 use crate::tls::{ClientCertificates, TlsSettings};
 use slabwise_engine::{EngineConfig, LruConfig};
@@ -9,50 +9,52 @@ use slabwise_tuner::{AutomoveSettings, MoveBudget, ProfilingOptions};
 use std::fmt;
 use std::path::PathBuf;
 
-/// Every option, checked.
+/// The validated settings of the command line.
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub(crate) listen: Listen,
-    /// `-B`: what clients speak, unless `-l` says otherwise of their listener.
+    /// `-B`: the protocol of listeners for which `-l` does not specify one.
     pub(crate) protocol: Protocol,
     /// `-Z` and the options `ssl_*`.
     pub(crate) tls: Option<TlsSettings>,
-    /// `-U`: where UDP is served; nowhere unless asked.
+    /// The UDP addresses of `-U`.
     pub(crate) udp: Vec<ListenAddress>,
-    /// `-p`, `-U` and `-l` as given.
+    /// `-p` as given.
     pub(crate) tcp_port: i32,
+    /// `-U` as given.
     pub(crate) udp_port: i32,
+    /// `-l` as given.
     pub(crate) interfaces: Vec<String>,
     pub(crate) listen_backlog: i32,
     pub(crate) connections_max: u32,
-    /// Whether clients are turned away at the limit instead of being left to wait.
+    /// Whether new connections are rejected at the limit; otherwise they wait.
     pub(crate) maxconns_fast: bool,
     pub(crate) threads: usize,
-    /// `-Y`: the password file of the text protocol; without it no client needs to log in.
+    /// `-Y`: the password file of the ASCII protocol.
     pub(crate) auth_file: Option<PathBuf>,
     pub(crate) auth_file_as_given: Option<String>,
-    /// What commands change: the values of the start.
+    /// The initial values.
     pub(crate) tunables: Tunables,
-    /// `-N`; it changes nothing.
+    /// `-N`, without effect.
     pub(crate) napi_ids: u32,
-    /// `-R`: requests served in one turn of a connection while others wait.
+    /// `-R`: the maximum number of requests served from a connection before the others are served.
     pub(crate) requests_per_turn_max: u32,
     pub(crate) idle_timeout_seconds: Option<u32>,
     pub(crate) shutdown_enabled: bool,
     pub(crate) flush_enabled: bool,
-    /// Not `-X`: whether `stats cachedump`, `stats detail` and `lru_crawler metadump` are obeyed.
+    /// False with `-X`: whether `stats cachedump`, `stats detail` and `lru_crawler metadump` are enabled.
     pub(crate) dump_enabled: bool,
-    /// Whether clients may move the clock and hold items, as memcached's own tests do.
+    /// Whether clients may set the clock and pin items, as memcached's own tests do.
     pub(crate) debug_commands: bool,
     pub(crate) watch_enabled: bool,
-    /// Bytes of lines that wait for a watcher at most.
+    /// The size of a watcher's log buffer.
     pub(crate) watcher_log_bytes: u64,
-    /// It changes nothing.
+    /// `worker_logbuf_size`, without effect.
     pub(crate) worker_log_bytes: u64,
     pub(crate) cas_enabled: bool,
-    /// Whether `set`, `add` and `replace` may say what an item costs.
+    /// Whether `set`, `add` and `replace` accept the cost of an item.
     pub(crate) cost_wire: CostWire,
-    /// Whether what items cost is measured where clients do not say it.
+    /// Whether the server measures costs that clients do not supply.
     pub(crate) costs_measured: bool,
     pub(crate) sasl_enabled: bool,
     /// `MEMCACHED_SASL_PWDB`: the password file of `-S`.
@@ -70,30 +72,29 @@ pub struct Settings {
     pub(crate) page_policy: PagePolicy,
     pub(crate) profiling: Option<ProfilingOptions>,
     pub(crate) move_budget: MoveBudget,
-    /// `-e`: the file that items lie in, absolute.
+    /// `-e`: the absolute path of the memory file.
     pub(crate) memory_file: Option<PathBuf>,
-    /// `-o hashpower`: where `hash_power_level` of `stats` begins.
+    /// `-o hashpower`: the minimum of the statistic `hash_power_level`.
     pub(crate) hash_power: u32,
-    /// They change nothing.
+    /// `tail_repair_time`, without effect.
     pub(crate) tail_repair_seconds: u32,
+    /// `read_buf_mem_limit`, without effect.
     pub(crate) read_buffers_bytes_max: u64,
     pub(crate) process: ProcessSettings,
-    /// What the engine is made with.
     pub engine: EngineConfig,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
-    /// What a client's first byte says.
+    /// The first byte of a connection decides.
     Auto,
-    /// Text, whatever the first byte.
     Ascii,
-    /// Packets; who begins otherwise is hung up on.
+    /// A connection whose first byte is not binary is closed.
     Binary,
 }
 
 impl Protocol {
-    /// memcached's name for it.
+    /// Returns memcached's name for the protocol.
     pub fn name(self) -> &'static str {
         match self {
             Protocol::Auto => "auto-negotiate",
@@ -105,7 +106,7 @@ impl Protocol {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Listen {
-    /// `-s`, `-a`: on a socket file with this mode, and on no network.
+    /// `-s`, `-a`: only a Unix socket whose file has this mode.
     Unix { path: PathBuf, mode: u32 },
     /// `-l`, `-p`.
     Tcp(Vec<ListenAddress>),
@@ -123,11 +124,10 @@ pub struct ListenAddress {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ListenSecurity {
-    /// Not at all: without `-Z`, or with `notls:`.
+    /// Without TLS: `-Z` is not given, or the address has the prefix `notls:`.
     #[default]
     Plain,
-    /// By TLS, which asks this of clients: by `ssl_verify_mode`, or nothing with `btls:`, or a
-    /// certificate with `mtls:`.
+    /// With TLS. Client certificates depend on `ssl_verify_mode` or on the prefix `btls:` or `mtls:`.
     Tls(ClientCertificates),
 }
 
@@ -152,7 +152,7 @@ pub struct ProcessSettings {
 }
 
 impl Settings {
-    /// memcached gives a UDP port one thread if it has several, and there may be several if `-l` does.
+    /// The number of threads that memcached gives a UDP port: one if `-l` has several addresses, otherwise all.
     pub(crate) fn threads_per_udp_port(&self) -> usize {
         let several =
             self.interfaces.len() > 1 || self.interfaces.iter().any(|list| list.contains(','));
@@ -163,26 +163,26 @@ impl Settings {
 /// Settings that commands change while the server runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Tunables {
-    /// `-v`: 0 (warnings) to 3 (everything).
+    /// `-v`: from 0 (warnings only) to 3 (everything).
     pub verbosity: u32,
     pub automove: AutomoveSettings,
     pub automove_free_ratio: f64,
     pub crawler_enabled: bool,
     pub crawler_sleep_us: u32,
-    /// Most items a crawl looks at in a class; 0 for all.
+    /// The maximum number of items that a crawl checks in a class; 0 for all.
     pub crawler_tocrawl: u32,
     pub learn_classes: bool,
     pub track_sizes: bool,
-    /// `lru mode`: whether the queues are hot, warm and cold, and not one.
+    /// `lru mode`: whether a class has hot, warm and cold queues instead of one queue.
     pub lru_segmented: bool,
-    /// `flush_all`: the last second whose items the last one ends; 0 before any.
+    /// The last `flush_all` invalidates items up to this second; 0 before any.
     pub oldest_live: u32,
-    /// `lru temp_ttl`: the last one set, which `stats settings` shows even when it is off.
+    /// The last value of `lru temp_ttl`, which `stats settings` shows even when it is off.
     pub temporary_ttl: u32,
 }
 
 impl Tunables {
-    /// The values of the start. A warm start may have changed the engine's own.
+    /// Returns the initial values. `config` is the engine's configuration, which a warm restart may have changed.
     pub fn new(settings: &Settings, config: &EngineConfig) -> Tunables {
         let ttl = config.eviction_options.lru.temporary_ttl;
         Tunables {
@@ -196,7 +196,6 @@ impl Tunables {
 /// A running server's settings, as `stats settings` shows them.
 pub struct Running<'r> {
     pub settings: &'r Settings,
-    /// What commands have changed since.
     pub tunables: Tunables,
     pub lru: LruConfig,
     pub memory_limit_bytes: u64,
@@ -205,13 +204,13 @@ pub struct Running<'r> {
 
 #[derive(Debug)]
 pub(super) struct Draft {
-    /// Most options set a field of these, which begin as the defaults. `resolve` sets the others.
+    /// Starts with the defaults. Most options set a field; `resolve` sets the other fields.
     pub settings: Settings,
     pub given: Given,
     pub warnings: Vec<String>,
 }
 
-/// Options that settings are derived from. `None` means not given: the default depends on other options.
+/// Options whose defaults depend on other options. `None` means that the option is not given.
 #[derive(Debug, Default)]
 pub(super) struct Given {
     pub port: Option<i32>,
@@ -220,7 +219,7 @@ pub(super) struct Given {
     pub protocol: Option<Protocol>,
     pub tls_enabled: bool,
     pub tls: TlsSettings,
-    /// The options of TLS, which mean nothing without `-Z`.
+    /// The given TLS options, which have no effect without `-Z`.
     pub tls_names: Vec<&'static str>,
 
     pub memory_limit_mib: Option<u32>,
@@ -228,7 +227,7 @@ pub(super) struct Given {
     pub growth_factor: Option<f64>,
     pub chunk_size_bytes: Option<u32>,
     pub slab_sizes: Option<Vec<usize>>,
-    /// In kilobytes or bytes: see `chunk_max_asked_for`.
+    /// In kilobytes or bytes: see `requested_chunk_max`.
     pub slab_chunk_max: Option<u32>,
     pub chunked_items_disabled: bool,
     pub page_size_bytes: Option<i64>,
@@ -273,7 +272,7 @@ impl Default for Draft {
             tunables: Tunables {
                 verbosity: 0,
                 automove: AutomoveSettings { level: 1, window_seconds: 0, age_ratio: 0.0 },
-                // memcached's default; no option sets it.
+                // memcached's default, which no option sets.
                 automove_free_ratio: 0.01,
                 crawler_enabled: true,
                 crawler_sleep_us: 100,
@@ -282,7 +281,7 @@ impl Default for Draft {
                 track_sizes: false,
                 lru_segmented: true,
                 oldest_live: 0,
-                // memcached's default for a setting that is off unless set.
+                // memcached shows this value while the setting is off.
                 temporary_ttl: 61,
             },
             requests_per_turn_max: 20,

@@ -1,7 +1,7 @@
-//! The command line as users know it: memcached's flags go on working, mistakes are named.
+//! Tests of the command line: memcached's options keep their meaning, and errors name the remedy.
 
 use super::option::Takes;
-use super::table::{FLAGS, NOT_HERE, extended, extended_names};
+use super::table::{FLAGS, MISSING, extended, extended_names};
 use super::{Listen, ListenAddress, ListenSecurity, Protocol, Request, Settings};
 use super::{Running, Tunables, parse, report};
 use crate::tls::{ClientCertificates, KeyFormat, TlsVersion};
@@ -15,7 +15,7 @@ fn request(args: &[&str]) -> Result<Request, String> {
 fn serve(args: &[&str]) -> (Settings, Vec<String>) {
     match request(args) {
         Ok(Request::Serve { settings, warnings }) => (*settings, warnings),
-        other => panic!("{args:?} came to {other:?}"),
+        other => panic!("{args:?} gave {other:?}"),
     }
 }
 
@@ -29,7 +29,6 @@ fn refusal(args: &[&str]) -> String {
     reason
 }
 
-/// The lines of `stats settings` at the start.
 fn stats_at_start(settings: &Settings) -> Vec<(&'static str, String)> {
     report(&Running {
         settings,
@@ -40,7 +39,7 @@ fn stats_at_start(settings: &Settings) -> Vec<(&'static str, String)> {
     })
 }
 
-/// A value that a row takes, for rows that could be refused for nothing else.
+/// Returns a valid value of an option; `None` for a switch.
 fn sample(takes: &Takes, default: &str) -> Option<String> {
     match *takes {
         Takes::Nothing(_) | Takes::Number { absent: Some(_), .. } => None,
@@ -58,11 +57,11 @@ fn sample(takes: &Takes, default: &str) -> Option<String> {
     }
 }
 
-/// Flags of features that are not built: silence would be a lie.
-const REFUSED_EXTENDED: [&str; 1] = ["http"];
+/// Options of features that slabwise does not support.
+const REJECTED_EXTENDED: [&str; 1] = ["http"];
 
 #[test]
-fn every_flag_of_memcached_is_known_by_both_names() {
+fn accepts_memcacheds_flags_by_short_and_long_name() {
     let memcached = "aunix-mask Aenable-shutdown Zenable-ssl pport sunix-socket Uudp-port \
         mmemory-limit Mdisable-evictions cconn-limit klock-memory hhelp ilicense Vversion \
         renable-coredumps vverbose ddaemon llisten uuser Ppidfile fslab-growth-factor \
@@ -79,8 +78,8 @@ fn every_flag_of_memcached_is_known_by_both_names() {
 }
 
 #[test]
-fn every_flag_is_accepted_or_refused_by_its_own_reason() {
-    // -o and -Z have tests of their own; -L depends on the machine; -p and -l are about addresses.
+fn accepts_a_valid_value_for_every_flag() {
+    // -o and -Z have their own tests; -L depends on the machine.
     for row in FLAGS
         .iter()
         .filter(|row| !["extended", "enable-largepages", "enable-ssl"].contains(&row.name))
@@ -102,21 +101,21 @@ fn every_flag_is_accepted_or_refused_by_its_own_reason() {
 }
 
 #[test]
-fn every_extended_option_is_accepted_or_refused_by_its_own_reason() {
+fn accepts_a_valid_value_for_every_extended_option() {
     for row in extended() {
         let element = match sample(&row.takes, row.default) {
             None => row.name.to_owned(),
             Some(value) => format!("{}={value}", row.name),
         };
         let outcome = request(&["-o", &element]);
-        if REFUSED_EXTENDED.contains(&row.name) {
+        if REJECTED_EXTENDED.contains(&row.name) {
             let reason = outcome.expect_err(row.name);
-            assert!(reason.contains("comes later"), "{reason}");
+            assert!(reason.contains("not supported yet"), "{reason}");
         } else {
             outcome.unwrap_or_else(|reason| panic!("{element}: {reason}"));
         }
     }
-    for name in NOT_HERE.iter().flat_map(|feature| feature.names()) {
+    for name in MISSING.iter().flat_map(|feature| feature.names()) {
         match request(&["-o", &format!("{name}=1")]) {
             Ok(Request::Serve { warnings, .. }) => assert!(warnings[0].contains(name)),
             Ok(Request::Print(text)) => panic!("{name} printed {text}"),
@@ -136,7 +135,7 @@ fn names_are_unique() {
 }
 
 #[test]
-fn unknown_names_are_answered_with_the_nearest() {
+fn an_unknown_option_suggests_the_most_similar_name() {
     for (args, meant) in [
         (vec!["--prto=1"], "'--port'"),
         (vec!["--memory-limt", "64"], "'--memory-limit'"),
@@ -152,7 +151,7 @@ fn unknown_names_are_answered_with_the_nearest() {
 }
 
 #[test]
-fn costs_are_measured_where_asked_and_a_kind_that_ignores_them_is_named() {
+fn measured_costs_warn_if_the_eviction_kind_ignores_costs() {
     assert!(!settings(&[]).costs_measured);
     assert!(!settings(&["-o", "cost=told"]).costs_measured);
     let (measured, warnings) = serve(&["-o", "cost=measured", "-D", "/"]);
@@ -166,7 +165,7 @@ fn costs_are_measured_where_asked_and_a_kind_that_ignores_them_is_named() {
 }
 
 #[test]
-fn bad_values_are_answered_with_what_is_allowed() {
+fn an_invalid_value_is_rejected_with_the_allowed_values() {
     for (args, allowed) in [
         (vec!["-m", "64mb"], "whole number from 1"),
         (vec!["-c", "0"], "from 1"),
@@ -199,8 +198,8 @@ fn bad_values_are_answered_with_what_is_allowed() {
         (vec!["-o", "page_policy=clever"], "none, automove_classic, automove, "),
         (vec!["-o", "page_policy=psa:miss=1"], "has no option 'miss': choose one of misses"),
         (vec!["-o", "page_policy=psa,objective=request_time"], "page_policy=lama"),
-        (vec!["-o", "page_policy=lama,profile=off"], "leave it out, or choose another policy"),
-        (vec!["-o", "profile_memory=1k"], "is below the least"),
+        (vec!["-o", "page_policy=lama,profile=off"], "leave profile=off out, or choose another"),
+        (vec!["-o", "profile_memory=1k"], "is below the minimum"),
         (vec!["-o", "slab_sizes=100-90"], "ascending"),
         (vec!["-o", "no_lru_maintainer,temporary_ttl=5"], "needs the LRU maintainer"),
         (vec!["-o", "idle_timeout"], "needs a whole number"),
@@ -227,14 +226,14 @@ fn what_has_no_effect_says_so() {
     let (_, warnings) = serve(&["-o", "hashpower=20,no_hashexpand,modern", "-N", "2", "start"]);
     assert_eq!(warnings.len(), 4, "{warnings:?}");
     let (_, warnings) = serve(&["-U", "11211", "-s", "socket"]);
-    assert!(warnings[0].contains("serves no network"), "{warnings:?}");
+    assert!(warnings[0].contains("disables the network"), "{warnings:?}");
     let (_, warnings) =
         serve(&["-U", "0", "-m", "128", "-o", "modern,lru_crawler,no_inline_ascii_resp"]);
     assert_eq!(warnings, Vec::<String>::new());
 }
 
 #[test]
-fn udp_is_served_where_tcp_is_on_its_own_port() {
+fn udp_uses_the_addresses_of_tcp_with_its_own_port() {
     let (security, protocol) = (ListenSecurity::Plain, Protocol::Auto);
     let place = |host, port| ListenAddress { host, port, security, protocol };
     let everywhere = |port| vec![place(None, port)];
@@ -243,24 +242,24 @@ fn udp_is_served_where_tcp_is_on_its_own_port() {
     assert_eq!(settings(&["-U", "0"]).udp, []);
     let one = settings(&["-U", "5"]);
     assert_eq!(one.udp, everywhere(5));
-    assert_eq!(one.listen, Listen::Tcp(everywhere(5)), "TCP follows where -p is not given");
+    assert_eq!(one.listen, Listen::Tcp(everywhere(5)), "-U sets the TCP port without -p");
     let two = settings(&["-U", "5", "-p", "6", "-l", "a,b:7"]);
     assert_eq!(two.udp, [at("a", 5), at("b", 7)]);
     assert_eq!(two.listen, Listen::Tcp(vec![at("a", 6), at("b", 7)]));
     assert_eq!(settings(&["-U", "-1"]).udp, everywhere(0));
     assert_eq!(settings(&["-U", "5", "-p", "0"]).listen, Listen::Tcp(vec![]));
-    let (deaf, warnings) = serve(&["-p", "0"]);
-    assert_eq!(deaf.listen, Listen::Tcp(vec![]));
+    let (unreachable, warnings) = serve(&["-p", "0"]);
+    assert_eq!(unreachable.listen, Listen::Tcp(vec![]));
     assert!(warnings[0].contains("-p -1"), "{warnings:?}");
     assert_eq!(settings(&["-U", "5", "-s", "socket"]).udp, []);
 }
 
 #[test]
-fn with_passwords_nothing_is_offered_that_needs_none() {
+fn ascii_authentication_rejects_other_protocols() {
     for (args, reason) in [
-        (vec!["-Y", "x", "-U", "5"], "say -U 0"),
-        (vec!["-Y", "x", "-B", "auto"], "say -B ascii"),
-        (vec!["-Y", "x", "-l", "a:1,proto[binary]:b:2"], "say proto[ascii]"),
+        (vec!["-Y", "x", "-U", "5"], "give -U 0"),
+        (vec!["-Y", "x", "-B", "auto"], "give -B ascii"),
+        (vec!["-Y", "x", "-l", "a:1,proto[binary]:b:2"], "give proto[ascii]"),
         (vec!["-Y", ""], "needs file"),
     ] {
         let refused = refusal(&args);
@@ -277,7 +276,7 @@ fn with_passwords_nothing_is_offered_that_needs_none() {
 }
 
 #[test]
-fn without_options_the_engine_has_its_own_defaults() {
+fn without_options_the_engine_has_slabwise_defaults() {
     let engine = settings(&[]).engine;
     let own = EngineConfig::new(64 << 20);
     assert_eq!(engine.classes, own.classes);
@@ -288,20 +287,20 @@ fn without_options_the_engine_has_its_own_defaults() {
 }
 
 #[test]
-fn the_preset_is_memcached() {
+fn the_memcached_preset_has_memcacheds_defaults() {
     let engine = settings(&["-o", "preset=memcached"]).engine;
     assert_eq!(engine.page_size_bytes, 1 << 20);
     assert_eq!(engine.classes, ClassTable::geometric(96, 1.25, 512 << 10));
     assert_eq!(engine.size_model, SizeModel::Memcached);
     assert!(engine.first_page_beyond_limit);
     assert_eq!(engine.mover, MoverKind::STOCK);
-    // What is said explicitly stands, in whichever order it is said.
+    // Explicit options override the preset in any order.
     let engine = settings(&["-f", "1.5", "-n", "100", "-o", "preset=memcached"]).engine;
     assert_eq!(engine.classes, ClassTable::geometric(148, 1.5, 512 << 10));
 }
 
 #[test]
-fn pages_are_as_large_as_the_chunks_need() {
+fn the_page_size_grows_with_the_largest_chunk() {
     let default = settings(&[]).engine.page_size_bytes;
     let raised = settings(&["-o", "slab_chunk_max=512"]).engine;
     assert_eq!(raised.page_size_bytes, 512 << 10);
@@ -323,7 +322,7 @@ fn pages_are_as_large_as_the_chunks_need() {
 }
 
 #[test]
-fn no_page_is_larger_than_the_engine_takes() {
+fn rejects_pages_above_the_engines_limit() {
     let large = ["-m", "1024", "-o", "page_size=32m"];
     assert!(refusal(&large).contains("to 16777216 (16m)"), "{}", refusal(&large));
     let listed = ["-m", "1024", "-I", "64m", "-o", "slab_sizes=100-40000000"];
@@ -331,7 +330,7 @@ fn no_page_is_larger_than_the_engine_takes() {
 }
 
 #[test]
-fn memcacheds_switches_reach_ours() {
+fn no_modern_sets_the_defaults_of_memcached_1_4() {
     let old = settings(&["-o", "no_modern"]);
     assert_eq!(old.engine.eviction, EvictionKind::Lru);
     assert_eq!(old.tunables.automove.level, 0);
@@ -340,27 +339,27 @@ fn memcacheds_switches_reach_ours() {
 }
 
 #[test]
-fn every_page_policy_can_be_asked_for_with_its_options() {
+fn accepts_every_page_policy_with_its_options() {
     let policy = |options: &str| settings(&["-o", options]).page_policy;
     assert_eq!(settings(&[]).page_policy.name(), "marginal");
-    assert_eq!(policy("profile=off").name(), "space_time", "the best that goes by no profiles");
+    assert_eq!(policy("profile=off").name(), "space_time", "the best policy without profiles");
     assert_eq!(policy("preset=memcached").name(), "automove");
     for name in PagePolicy::NAMES {
         assert_eq!(policy(&format!("page_policy={name}")).name(), name);
     }
     assert_eq!(policy("page_policy=psa:misses=7").trigger(), Trigger::EveryMisses(7));
-    let asked = |options: &str| format!("{:?}", policy(options));
-    let by_time = asked("page_policy=lama:objective=request_time");
-    assert_eq!(asked("objective=request_time,page_policy=lama"), by_time);
-    assert_ne!(asked("page_policy=lama"), by_time);
-    assert_eq!(asked("page_policy=lama,objective=miss_ratio"), asked("page_policy=lama"));
+    let debug = |options: &str| format!("{:?}", policy(options));
+    let by_time = debug("page_policy=lama:objective=request_time");
+    assert_eq!(debug("objective=request_time,page_policy=lama"), by_time);
+    assert_ne!(debug("page_policy=lama"), by_time);
+    assert_eq!(debug("page_policy=lama,objective=miss_ratio"), debug("page_policy=lama"));
     assert_eq!(policy("objective=miss_ratio").name(), "marginal");
     let without = policy("objective=miss_ratio,profile=off");
-    assert_eq!(without.name(), "space_time", "every policy makes misses least");
+    assert_eq!(without.name(), "space_time", "every policy minimizes misses");
 }
 
 #[test]
-fn what_is_said_of_the_automover_is_reported_where_it_runs_and_where_not() {
+fn reports_the_automovers_settings_under_every_policy() {
     let reported = |options: &str| {
         let settings = settings(&["-o", options]);
         (settings.tunables.automove.window_seconds, settings.tunables.automove.age_ratio)
@@ -371,7 +370,7 @@ fn what_is_said_of_the_automover_is_reported_where_it_runs_and_where_not() {
 }
 
 #[test]
-fn profiling_takes_the_memory_that_it_is_given() {
+fn profiling_uses_the_memory_of_profile_memory() {
     let keys_max = |args: &[&str]| settings(args).profiling.map(|it| it.profiler.keys_max);
     let default = keys_max(&[]).expect("it is on");
     assert!((20_000..40_000).contains(&default), "{default}");
@@ -381,8 +380,8 @@ fn profiling_takes_the_memory_that_it_is_given() {
     assert_eq!(keys_max(&["-o", "profile=off"]), None);
     assert_eq!(keys_max(&["-o", "preset=memcached"]), None);
     assert!(keys_max(&["-o", "preset=memcached,profile=on"]).is_some());
-    for nothing in ["profile=off,profile_memory=8m", "profile_memory=8m,preset=memcached"] {
-        let (_, warnings) = serve(&["-o", nothing]);
+    for options in ["profile=off,profile_memory=8m", "profile_memory=8m,preset=memcached"] {
+        let (_, warnings) = serve(&["-o", options]);
         assert!(warnings[0].contains("profile_memory=8388608 has no effect"), "{warnings:?}");
     }
     assert_eq!(serve(&["-o", "profile_memory=8m"]).1, Vec::<String>::new());
@@ -395,7 +394,7 @@ fn a_unix_socket_replaces_the_network() {
 }
 
 #[test]
-fn tls_is_what_its_options_say() {
+fn tls_options_set_the_tls_settings() {
     assert_eq!(settings(&[]).tls, None);
     assert!(refusal(&["-Z"]).contains("ssl_chain_cert=FILE"));
     let tls = settings(&["-Z", "-o", "ssl_chain_cert=/c,ssl_key=/k"]).tls.expect("it is on");
@@ -427,28 +426,28 @@ fn tls_is_what_its_options_say() {
 }
 
 #[test]
-fn tls_says_what_it_does_not_do() {
+fn tls_options_without_support_warn() {
     let warnings = |options: &str| serve(&["-Z", "-o", &format!("ssl_chain_cert=/c,{options}")]).1;
-    assert!(warnings("ssl_min_version=1")[0].contains("counts as 2"));
-    assert!(warnings("ssl_wbuf_size=5000")[0].contains("counts as 1024"));
+    assert!(warnings("ssl_min_version=1")[0].contains("means 2"));
+    assert!(warnings("ssl_wbuf_size=5000")[0].contains("1024 is used"));
     assert!(warnings("ssl_kernel_tls")[0].contains("no effect"));
     assert!(warnings("ssl_verify_mode=2")[0].contains("ssl_ca_cert=FILE"));
-    assert!(warnings("ssl_verify_mode=1")[0].contains("turned away"));
+    assert!(warnings("ssl_verify_mode=1")[0].contains("are rejected"));
     assert!(refusal(&["-o", "ssl_keyformat=ENGINE"]).contains("openssl pkey"));
     assert!(refusal(&["-o", "ssl_verify_mode=4"]).contains("from 0 to 3"));
     let (settings, warnings) = serve(&["-o", "ssl_chain_cert=/c"]);
     assert_eq!(settings.tls, None);
-    assert!(warnings[0].contains("clear text"), "{warnings:?}");
+    assert!(warnings[0].contains("not encrypted"), "{warnings:?}");
 }
 
 #[test]
-fn help_shows_every_name_of_what_is_here() {
+fn the_help_lists_every_supported_option_only() {
     let Ok(Request::Print(help)) = request(&["-h"]) else { panic!("-h prints") };
     for row in FLAGS.iter().chain(extended()) {
         assert!(help.contains(row.name), "{} is missing", row.name);
     }
-    for name in NOT_HERE.iter().flat_map(|feature| feature.names()) {
-        assert!(!help.contains(name), "{name} is not here");
+    for name in MISSING.iter().flat_map(|feature| feature.names()) {
+        assert!(!help.contains(name), "{name} is not supported");
     }
     assert!(matches!(request(&["-V"]), Ok(Request::Print(text)) if text.contains("slabwise")));
     assert!(matches!(request(&["-i"]), Ok(Request::Print(text)) if text.contains("Apache")));
@@ -478,7 +477,7 @@ fn stats_settings_has_memcacheds_names_and_formats() {
 }
 
 #[test]
-fn sasl_is_for_the_binary_protocol_alone() {
+fn sasl_requires_the_binary_protocol() {
     for (args, protocol, sasl_enabled) in [
         (&[][..], Protocol::Auto, false),
         (&["-B", "auto"], Protocol::Auto, false),

@@ -1,5 +1,5 @@
-//! The operating system: what the server asks of the kernel ([`sys`]), and what the process is ([`process`]): its
-//! limits, its user, its log, its pid file and its memory file.
+//! The operating system: system calls ([`sys`]), the process with its limits, user, log and pid file ([`process`]),
+//! and the memory file ([`restart`]).
 
 pub mod process;
 pub mod restart;

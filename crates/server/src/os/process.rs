@@ -1,11 +1,10 @@
-//! The process: its limits, its user, its background life, its signals, the file that tells others its id, and its log on
-//! stderr: warnings always; -v, -vv and -vvv add a level each.
+//! The process: limits, user, daemon mode, signals, pid file and the log on stderr. The log has warnings; `-v`, `-vv`
+//! and `-vvv` each add a level.
 //!
-//! Order at the start: limits, user, passwords, signals, listening sockets, engine, background, memory lock, files
-//! that name this process, and only then threads. Sockets and engine come before the background, unlike in
-//! memcached, so that a port in use or a memory file that is refused is reported to the one who starts the server.
-//! Signals are caught before anyone can know this process, by a socket or by a file, so that a signal stops it
-//! cleanly.
+//! The order at the start is: limits, user, passwords, signals, listening sockets, engine, daemon, memory lock, pid
+//! file, threads. Unlike in memcached, sockets and engine are created before the process becomes a daemon, so errors
+//! about them appear in the terminal. Signals are handled before other processes can see the sockets or the pid file,
+//! so a signal always causes a clean shutdown.
 
 use super::sys;
 use crate::config::Settings;
@@ -19,23 +18,23 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Registry, fmt, reload};
 
-/// Descriptors that are no client's: listeners, event loops, wakers, files.
+/// Returns the number of descriptors for listeners, event loops, wakers and files.
 pub(crate) fn descriptors_of_our_own(settings: &Settings) -> u64 {
-    // A name of `-l` stands for an address of each family.
+    // A host name can have an IPv4 and an IPv6 address.
     let udp_sockets = 2 * settings.udp.len() * settings.threads_per_udp_port();
     64 + 4 * settings.threads as u64 + udp_sockets as u64
 }
 
-/// Limits and user: what must come before the sockets.
+/// Sets the limits and the user. Call it before sockets are created.
 pub fn prepare(settings: &Settings) -> Result<(), String> {
     if settings.process.core_files && !sys::raise_core_limit() {
-        return Err("-r: core files are impossible here: raise the limit (ulimit -c)".to_owned());
+        return Err("-r: the limit of core files is 0: raise it (ulimit -c)".to_owned());
     }
     let needed = u64::from(settings.connections_max);
     let own = descriptors_of_our_own(settings);
     sys::raise_open_files(needed, needed + own).map_err(|limit| {
         format!(
-            "-c {needed} is above the limit of open files, {limit}: lower -c, or raise the limit \
+            "-c {needed} is above the limit of open files, {limit}: lower -c, raise the limit \
              (ulimit -n) or start as root"
         )
     })?;
@@ -48,32 +47,30 @@ pub fn prepare(settings: &Settings) -> Result<(), String> {
     Ok(())
 }
 
-/// From here on signals end the server instead of the process: they wait, across the step into the
-/// background too, until an event loop takes them from what is returned.
+/// Installs the signal handlers. Signals stay pending in the returned value until an event loop reads them, also while
+/// the process becomes a daemon.
 pub fn catch_signals() -> io::Result<Signals> {
     Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1])
 }
 
-/// Background: what must come after the sockets and before any thread.
+/// Becomes a daemon with `-d`. Call it after sockets are created and before threads are spawned.
 pub fn go_to_background(settings: &Settings) -> Result<(), String> {
     if settings.process.daemonize {
-        // A core file needs a directory that may be written to; -v needs somewhere to print.
+        // Core files need a writable directory, and -v needs stderr.
         let (keep_directory, keep_streams) =
             (settings.process.core_files, settings.tunables.verbosity > 0);
-        sys::daemonize(keep_directory, keep_streams).map_err(|error| {
-            format!("-d: cannot go on in the background: {error}; leave -d out")
-        })?;
+        sys::daemonize(keep_directory, keep_streams)
+            .map_err(|error| format!("-d: cannot become a daemon: {error}; leave -d out"))?;
     }
     Ok(())
 }
 
-/// Memory lock. After the arena is reserved, so that a system that allows too little says so here,
-/// where it is no more than a warning, as in memcached.
+/// Locks the memory with `-k`. Call it after the arena is reserved. As in memcached, a failure is only a warning.
 pub fn lock_memory(settings: &Settings) {
     if settings.process.lock_memory
         && let Err(error) = sys::lock_memory()
     {
-        tracing::warn!("-k: memory is not locked: {error}; raise the limit (ulimit -l)");
+        tracing::warn!("-k: cannot lock the memory: {error}; raise the limit (ulimit -l)");
     }
 }
 
@@ -84,7 +81,7 @@ pub struct PidFile {
 }
 
 impl PidFile {
-    /// Writes the file. As in memcached, a server that cannot write it serves all the same.
+    /// Writes the file. As in memcached, a failure is only a warning.
     pub fn write(path: &Path) -> Option<PidFile> {
         let written = PidFile::try_write(path).inspect_err(|error| {
             tracing::warn!("cannot write the pid file {}: {error}", path.display());
@@ -92,10 +89,13 @@ impl PidFile {
         written.ok()
     }
 
-    /// The file appears whole, so that no reader finds it empty.
+    /// Writes a temporary file and renames it, so readers never see an empty file.
     fn try_write(path: &Path) -> io::Result<PidFile> {
         if let Some(other) = running_process_in(path) {
-            tracing::warn!("{} names process {other}, which is running", path.display());
+            tracing::warn!(
+                "the pid file {} contains process {other}, which is running",
+                path.display()
+            );
         }
         let mut partial = path.as_os_str().to_owned();
         partial.push(".tmp");
@@ -118,24 +118,24 @@ fn running_process_in(path: &Path) -> Option<i32> {
     sys::process_exists(id).then_some(id)
 }
 
-/// The one filter of the process: a subscriber is global, too.
+/// The filter of the global subscriber.
 static FILTER: OnceLock<reload::Handle<LevelFilter, Registry>> = OnceLock::new();
 
-/// Begins to print. Does nothing where a subscriber is there already, as in tests.
+/// Initializes logging, unless there is already a subscriber, as in tests.
 pub fn init_logging(verbosity: u32) {
     let (filter, handle) = reload::Layer::new(level(verbosity));
     let lines = fmt::layer().with_writer(std::io::stderr).with_ansi(false).without_time();
-    // The text alone, as memcached prints it.
+    // As in memcached, a line has only the message.
     let lines = lines.with_target(false).with_level(false);
     if tracing_subscriber::registry().with(filter).with(lines).try_init().is_ok() {
-        // Only the first initialisation gets here.
+        // `try_init` succeeds once, so the cell is empty.
         let _ = FILTER.set(handle);
     }
 }
 
 pub fn set_verbosity(verbosity: u32) {
     if let Some(filter) = FILTER.get() {
-        // It fails only once the subscriber is gone, and then nothing is printed anyway.
+        // It fails only without a subscriber, and then there is no output.
         let _ = filter.reload(level(verbosity));
     }
 }

@@ -1,5 +1,4 @@
-//! The system calls that the server makes by itself, through safe wrappers (rustix, nix): here a reader finds what the
-//! process asks of the kernel, and a port what to replace.
+//! System calls of the server, through the safe wrappers of rustix and nix. A port to another system replaces this file.
 
 use rustix::io::Errno;
 use rustix::net::{
@@ -12,18 +11,18 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
-/// What a receive brought.
+/// The result of a receive call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Receipt {
-    /// Bytes for the session; none, where all that came was TLS's own.
+    /// Bytes for the session; the count is 0 if only TLS records without application data arrived.
     Bytes {
         count: usize,
-        /// Whether another receive may bring more, without a new event.
+        /// Whether another receive call may return more bytes before the next event.
         more: bool,
     },
-    /// Nothing is there; there will be an event.
+    /// No bytes are available until the next event.
     Nothing,
-    /// The peer will send no more.
+    /// The peer has closed its sending side.
     End,
 }
 
@@ -36,11 +35,11 @@ impl Receipt {
     }
 }
 
-/// SHORT-READ: what one system call into `room` bytes brought.
-fn receipt(received: Result<usize, Errno>, room: usize) -> io::Result<Receipt> {
+/// Converts the result of a system call that reads up to `capacity` bytes (SHORT-READ).
+fn receipt(received: Result<usize, Errno>, capacity: usize) -> io::Result<Receipt> {
     match received {
         Ok(0) => Ok(Receipt::End),
-        Ok(count) => Ok(Receipt::Bytes { count, more: count == room }),
+        Ok(count) => Ok(Receipt::Bytes { count, more: count == capacity }),
         Err(Errno::WOULDBLOCK) => Ok(Receipt::Nothing),
         Err(Errno::INTR) => Ok(Receipt::Bytes { count: 0, more: true }),
         Err(error) => Err(error.into()),
@@ -57,12 +56,12 @@ pub fn receive_two(
     first: &mut [u8],
     second: &mut [u8],
 ) -> io::Result<Receipt> {
-    let room = first.len() + second.len();
+    let capacity = first.len() + second.len();
     let mut slices = [IoSliceMut::new(first), IoSliceMut::new(second)];
-    receipt(rustix::io::readv(socket, &mut slices), room)
+    receipt(rustix::io::readv(socket, &mut slices), capacity)
 }
 
-/// Writes to a socket; a peer that is gone is an error, not a signal.
+/// Writes to a socket. A closed connection is an error, not a signal.
 pub fn send(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
     Ok(rustix::net::send(socket, bytes, SendFlags::NOSIGNAL)?)
 }
@@ -72,7 +71,7 @@ pub fn thread_processor_time() -> Duration {
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
 }
 
-/// Takes a datagram off a socket, with its sender; what does not fit into the buffer is cut off.
+/// Receives a datagram and its sender, truncated to the buffer.
 pub fn receive_datagram(
     socket: BorrowedFd<'_>,
     buffer: &mut [u8],
@@ -81,25 +80,24 @@ pub fn receive_datagram(
     Ok((count, sender.and_then(|address| SocketAddr::try_from(address).ok())))
 }
 
-/// Sends a datagram, whole or not at all.
 pub fn send_datagram(socket: BorrowedFd<'_>, bytes: &[u8], to: &SocketAddr) -> io::Result<()> {
     rustix::net::sendto(socket, bytes, SendFlags::NOSIGNAL, to)?;
     Ok(())
 }
 
-/// Writes several slices in one call. The Rust runtime ignores SIGPIPE, which `writev` would raise.
+/// Writes several slices in one call. `writev` can raise SIGPIPE, which the Rust runtime ignores.
 pub fn send_vectored(socket: BorrowedFd<'_>, slices: &[IoSlice<'_>]) -> io::Result<usize> {
     Ok(rustix::io::writev(socket, slices)?)
 }
 
-/// Takes a connection off a listening socket, ready for an event loop, with its peer's address.
+/// Accepts a connection as a non-blocking socket, with its peer's address.
 pub fn accept(listener: BorrowedFd<'_>) -> io::Result<(OwnedFd, Option<SocketAddr>)> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let (socket, peer) = rustix::net::acceptfrom_with(listener, flags)?;
     Ok((socket, peer.and_then(|address| SocketAddr::try_from(address).ok())))
 }
 
-/// Acknowledges what was received, instead of waiting a moment for a reply to send along with it.
+/// Sends a TCP acknowledgment now instead of delaying it until the next reply.
 pub fn acknowledge_now(socket: BorrowedFd<'_>) -> io::Result<()> {
     Ok(sockopt::set_tcp_quickack(socket, true)?)
 }
@@ -112,12 +110,12 @@ pub fn local_address(socket: BorrowedFd<'_>) -> Option<SocketAddr> {
     SocketAddr::try_from(rustix::net::getsockname(socket).ok()?).ok()
 }
 
-/// Begins to listen, or changes the length of the queue of one that does.
+/// Starts to listen, or changes the backlog of a listening socket.
 pub fn listen(socket: BorrowedFd<'_>, backlog: i32) -> io::Result<()> {
     Ok(rustix::net::listen(socket, backlog)?)
 }
 
-/// A bound TCP socket with memcached's options; its connections inherit them.
+/// Returns a bound TCP socket with memcached's options, which its connections inherit.
 pub fn bind_tcp(address: &SocketAddr) -> io::Result<OwnedFd> {
     let socket = internet_socket(address, SocketType::STREAM)?;
     sockopt::set_socket_reuseaddr(&socket, true)?;
@@ -127,13 +125,13 @@ pub fn bind_tcp(address: &SocketAddr) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// The most that is asked for as a socket's send buffer; the kernel gives what it allows.
+/// The requested send buffer of a UDP socket; the kernel limits it.
 const SEND_BUFFER_BYTES: usize = 64 << 20;
 
-/// UDP sockets bound to one address, among which the kernel deals datagrams out by their sender.
+/// Returns UDP sockets bound to one address. The kernel distributes datagrams among them by sender.
 ///
-/// The first is bound alone, so that an address in use is an error and not a silent share of another
-/// server's requests; only then it lets the others join.
+/// The first socket is bound without SO_REUSEPORT, so an address in use is an error instead of being shared with
+/// another server.
 pub fn bind_udp(address: &SocketAddr, count: usize) -> io::Result<Vec<OwnedFd>> {
     let first = udp_socket(address)?;
     rustix::net::bind(&first, address)?;
@@ -151,7 +149,7 @@ pub fn bind_udp(address: &SocketAddr, count: usize) -> io::Result<Vec<OwnedFd>> 
 
 fn udp_socket(address: &SocketAddr) -> io::Result<OwnedFd> {
     let socket = internet_socket(address, SocketType::DGRAM)?;
-    // A reply of many datagrams leaves in one go; with a small buffer it would wait for the network card.
+    // A reply of many datagrams must fit into the buffer, because sending it does not block.
     sockopt::set_socket_send_buffer_size(&socket, SEND_BUFFER_BYTES)?;
     Ok(socket)
 }
@@ -170,14 +168,14 @@ fn new_socket(family: AddressFamily, kind: SocketType) -> io::Result<OwnedFd> {
     Ok(rustix::net::socket_with(family, kind, flags, None)?)
 }
 
-/// A bound Unix socket whose file has `mode`; a socket left there by an earlier run is replaced.
+/// Returns a bound Unix socket whose file has `mode`. Replaces the socket of an earlier run.
 pub fn bind_unix(path: &Path, mode: u32) -> io::Result<OwnedFd> {
     use rustix::fs::{FileType, Mode};
     if rustix::fs::lstat(path).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_socket()) {
         rustix::fs::unlink(path)?;
     }
     let socket = new_socket(AddressFamily::UNIX, SocketType::STREAM)?;
-    // The mode is set by the mask, so that at no moment may others connect.
+    // The umask sets the mode at creation, so there is no moment in which others can connect.
     let before = rustix::process::umask(Mode::from_raw_mode(!mode & 0o777));
     let bound = SocketAddrUnix::new(path).and_then(|address| rustix::net::bind(&socket, &address));
     rustix::process::umask(before);
@@ -185,13 +183,13 @@ pub fn bind_unix(path: &Path, mode: u32) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Whether an accept failed because the process or the machine has no descriptors left.
+/// True if the process or the system has no descriptors left.
 pub fn is_out_of_descriptors(error: &io::Error) -> bool {
     let code = error.raw_os_error();
     code == Some(Errno::MFILE.raw_os_error()) || code == Some(Errno::NFILE.raw_os_error())
 }
 
-/// Raises the limit of open files to `wanted`, or at least to `needed`; returns what it is then.
+/// Raises the limit of open files to `wanted`, or at least to `needed`, and returns the limit.
 pub fn raise_open_files(needed: u64, wanted: u64) -> Result<u64, u64> {
     let limit = rustix::process::getrlimit(Resource::Nofile);
     let (soft, hard) = (limit.current.unwrap_or(u64::MAX), limit.maximum.unwrap_or(u64::MAX));
@@ -207,39 +205,39 @@ pub fn raise_open_files(needed: u64, wanted: u64) -> Result<u64, u64> {
     if soft >= needed { Ok(soft) } else { Err(soft.max(hard)) }
 }
 
-/// Raises the limit of core files as far as it goes; false when it stays 0.
+/// Raises the limit of core files to its maximum. Returns false if it is 0.
 pub fn raise_core_limit() -> bool {
     let unlimited = Rlimit { current: None, maximum: None };
     if rustix::process::setrlimit(Resource::Core, unlimited).is_err() {
         let hard = rustix::process::getrlimit(Resource::Core).maximum;
         let raised = Rlimit { current: hard, maximum: hard };
-        // What counts is what the limit is afterwards.
+        // The check below reads the resulting limit.
         let _ = rustix::process::setrlimit(Resource::Core, raised);
     }
     rustix::process::getrlimit(Resource::Core).current != Some(0)
 }
 
-/// Keeps all present and later memory of the process from being paged out, from its first use on: the
-/// engine reserves more addresses than it will ever use.
+/// Locks all current and future memory of the process. A page is locked at its first use, because the engine reserves
+/// more addresses than it uses.
 pub fn lock_memory() -> io::Result<()> {
     use rustix::mm::MlockAllFlags;
     let flags = MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT;
     Ok(rustix::mm::mlockall(flags)?)
 }
 
-/// Whether the process runs with root's rights.
 pub fn is_root() -> bool {
     rustix::process::getuid().is_root() || rustix::process::geteuid().is_root()
 }
 
-/// An error says why not, in words that follow the user's name.
+/// Changes the user and its group. An error text follows the user's name.
 pub fn become_user(name: &str) -> Result<(), String> {
     use nix::errno::Errno as NixErrno;
     use nix::unistd;
-    let refused = |errno: NixErrno| format!("cannot become this user: {}", io::Error::from(errno));
+    let refused =
+        |errno: NixErrno| format!("cannot change to this user: {}", io::Error::from(errno));
     let user = unistd::User::from_name(name).map_err(refused)?.ok_or("there is no such user")?;
     match unistd::setgroups(&[]) {
-        // Without the right to change groups there are none to give up.
+        // The process lacks the privilege to change groups.
         Ok(()) | Err(NixErrno::EPERM) => {}
         Err(errno) => return Err(refused(errno)),
     }
@@ -247,8 +245,8 @@ pub fn become_user(name: &str) -> Result<(), String> {
     unistd::setuid(user.uid).map_err(refused)
 }
 
-/// Goes on as a child without a terminal, in `/` unless `keep_directory`, its standard streams closed
-/// unless `keep_streams`. Call before any thread exists.
+/// Becomes a daemon in `/` (unless `keep_directory`) and without standard streams (unless `keep_streams`). Call it
+/// before threads are spawned.
 pub fn daemonize(keep_directory: bool, keep_streams: bool) -> io::Result<()> {
     Ok(nix::unistd::daemon(keep_directory, keep_streams)?)
 }

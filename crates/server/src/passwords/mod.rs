@@ -1,25 +1,25 @@
-//! Password files: lines `user:password`, which may change while the server runs.
+//! Password files: lines `user:password` that can change while the server runs.
 //!
 //! ```text
 //!          reload (-Y): at the start, on SIGHUP
-//!   file ---------------------------------------> entries in force <--- check(user, password)
-//!          refresh (-S): when it has changed
+//!   file ---------------------------------------> current entries <--- check(user, password)
+//!          refresh (-S): when the file has changed
 //! ```
 //!
-//! There are two such files, and each is as strict as it is in memcached:
+//! There are two kinds of files, with memcached's rules:
 //!
 //! | | [`Kind::Login`]: `-Y` | [`Kind::Sasl`]: `MEMCACHED_SASL_PWDB` |
 //! |---|---|---|
-//! | a password ends | with its line | with its line, or before any colon in it |
-//! | another line, or one too long | makes the file unusable | means nothing; only its beginning counts |
+//! | end of a password | the end of the line | the end of the line, or any colon in it |
+//! | a line without a colon | makes the file invalid | is ignored |
+//! | a line that is too long | makes the file invalid | is truncated |
 //! | entries | the first 8 | all |
-//! | a file that cannot be used | stops the start; later, what was in force stays so | lets nobody in |
+//! | an invalid file | stops the start; later, the previous entries stay valid | every authentication fails |
 //!
 //! Invariants:
-//! - A check takes as long for a wrong user as for a wrong password, and for an entry that almost fits as
-//!   for one that does not at all: every entry is compared, without a branch on what it holds. The time may depend
-//!   on what a client claims: the client knows that.
-//! - A check sees one reading of the file, whole.
+//! - The time of a check does not depend on the entries: every entry is compared in constant time. It may depend on
+//!   the client's credentials, which the client knows.
+//! - A check uses the entries of one complete read of the file.
 
 #[cfg(test)]
 pub(crate) mod testing;
@@ -33,11 +33,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use subtle::{Choice, ConstantTimeEq};
 
-/// The most bytes of a line, its end not counted.
+/// The maximum length of a line without its line break.
 const LINE_LEN_MAX: usize = 254;
-/// The most entries of a [`Kind::Login`] file; lines beyond them have no effect.
+/// The maximum number of entries of a [`Kind::Login`] file; further lines are ignored.
 const LOGINS_MAX: usize = 8;
-/// More than any list of passwords has; a device file would have no end.
+/// Bounds the memory for a wrong file, such as a device.
 const FILE_LEN_MAX: u64 = 1 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Where the file is named.
+    /// The option or environment variable that names the file.
     fn option(self) -> &'static str {
         match self {
             Kind::Login => "-Y",
@@ -60,30 +60,30 @@ impl Kind {
 
 #[derive(Debug, thiserror::Error)]
 enum Fault {
-    #[error("cannot be read: {0}; name a file that the server's user may read")]
+    #[error("cannot be read: {0}; give a file that the server's user (-u) can read")]
     Unreadable(io::Error),
-    #[error("has more bytes than a list of passwords can have, {FILE_LEN_MAX}: name another file")]
+    #[error("is larger than {FILE_LEN_MAX} bytes: give another file")]
     TooLarge,
-    #[error("holds no entry: write a line 'user:password'")]
+    #[error("has no entries: add a line 'user:password'")]
     NoEntry,
-    /// Lines count from 1.
-    #[error("line {line} is not 'user:password': correct it or take it out")]
+    #[error("line {line} is not 'user:password': correct or remove it")]
     NotAnEntry { line: usize },
     #[error(
-        "line {line} has {len} bytes, above the most, {LINE_LEN_MAX}: choose a shorter password"
+        "line {line} has {len} bytes, more than the maximum of {LINE_LEN_MAX}: choose a shorter \
+         password"
     )]
     LineTooLong { line: usize, len: usize },
 }
 
-/// A line that has a user and a password, followed by zeros.
+/// A line `user:password`.
 struct Entry {
-    /// What of the line has room; one byte more than a claim can have.
+    /// The line, truncated or padded with zeros. One byte longer than the credentials of a client can be.
     bytes: [u8; LINE_LEN_MAX + 1],
     len: u64,
 }
 
 impl Entry {
-    /// A carriage return or a NUL ends a line like its end.
+    /// Parses a line, which a carriage return or a NUL ends, too.
     fn new(line: &[u8]) -> Option<Entry> {
         let end = line.iter().position(|&byte| byte == b'\r' || byte == 0);
         let line = &line[..end.unwrap_or(line.len())];
@@ -96,15 +96,15 @@ impl Entry {
         Some(Entry { bytes, len: line.len() as u64 })
     }
 
-    /// Whether the line is the claim, or may begin with it.
-    fn is(&self, claim: &[u8], kind: Kind) -> Choice {
-        let begins = self.bytes[..claim.len()].ct_eq(claim);
-        let ends = self.len.ct_eq(&(claim.len() as u64));
-        let goes_on = match kind {
+    /// True if the entry matches `user:password`.
+    fn matches(&self, credentials: &[u8], kind: Kind) -> Choice {
+        let has_prefix = self.bytes[..credentials.len()].ct_eq(credentials);
+        let has_end = self.len.ct_eq(&(credentials.len() as u64));
+        let has_colon = match kind {
             Kind::Login => Choice::from(0),
-            Kind::Sasl => self.bytes[claim.len()].ct_eq(&b':'),
+            Kind::Sasl => self.bytes[credentials.len()].ct_eq(&b':'),
         };
-        begins & (ends | goes_on)
+        has_prefix & (has_end | has_colon)
     }
 }
 
@@ -117,7 +117,7 @@ fn parse(text: &[u8], kind: Kind) -> Result<Vec<Entry>, Fault> {
     if entries.is_empty() { Err(Fault::NoEntry) } else { Ok(entries) }
 }
 
-/// The lines without their ends; none if there is no text.
+/// Returns the lines without their line breaks; an empty text has no lines.
 fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     let lines = text.split_inclusive(|&byte| byte == b'\n');
     lines.map(|line| line.strip_suffix(b"\n").unwrap_or(line))
@@ -130,21 +130,22 @@ fn login((text, line): (&[u8], usize)) -> Result<Entry, Fault> {
     Entry::new(text).ok_or(Fault::NotAnEntry { line })
 }
 
-/// Whether an entry has this user and this password: every one is compared, whole.
-fn admit(entries: &[Entry], kind: Kind, user: &[u8], password: &[u8]) -> bool {
-    let claim = [user, b":", password].concat();
-    // A colon in the user would make a part of another user's password a part of the name.
-    if claim.len() > LINE_LEN_MAX || user.contains(&b':') {
+/// True if an entry has this user and this password. Compares all entries.
+fn has_entry(entries: &[Entry], kind: Kind, user: &[u8], password: &[u8]) -> bool {
+    let credentials = [user, b":", password].concat();
+    // With a colon in its user name a client could match only a part of another user's password.
+    if credentials.len() > LINE_LEN_MAX || user.contains(&b':') {
         return false;
     }
-    entries.iter().fold(Choice::from(0), |found, entry| found | entry.is(&claim, kind)).into()
+    let matches = entries.iter().map(|entry| entry.matches(&credentials, kind));
+    matches.fold(Choice::from(0), |found, matches| found | matches).into()
 }
 
-/// A password file, and the entries that it held when it was last read.
+/// A password file and its current entries.
 pub struct PasswordFile {
     path: PathBuf,
     kind: Kind,
-    in_force: Mutex<Arc<InForce>>,
+    current: Mutex<Arc<Loaded>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,8 +155,8 @@ pub enum Verdict {
     Unknown,
 }
 
-/// What one reading came to.
-struct InForce {
+/// The result of one read of the file.
+struct Loaded {
     entries: Vec<Entry>,
     source: Source,
 }
@@ -163,13 +164,12 @@ struct InForce {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Source {
     Unread,
-    /// The file as it was then.
     File(Version),
-    /// A file that cannot be used; the log says so.
-    Unusable,
+    /// The file is invalid, and a warning is logged.
+    Invalid,
 }
 
-/// What changes when a file does: its inode, its size, and when it and its inode were modified.
+/// The metadata that changes with a file: its inode, its size and its modification times.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Version([i64; 6]);
 
@@ -190,29 +190,29 @@ pub struct PasswordsError {
 
 impl PasswordFile {
     pub fn new(path: PathBuf, kind: Kind) -> PasswordFile {
-        let nobody = InForce { entries: Vec::new(), source: Source::Unread };
-        PasswordFile { path, kind, in_force: Mutex::new(Arc::new(nobody)) }
+        let unread = Loaded { entries: Vec::new(), source: Source::Unread };
+        PasswordFile { path, kind, current: Mutex::new(Arc::new(unread)) }
     }
 
-    /// Reads the file. If it cannot be used, what was in force stays so. Who came in before is not put out.
+    /// Reads the file. An invalid file keeps the previous entries. Authenticated clients stay authenticated.
     pub fn reload(&self) -> Result<(), PasswordsError> {
-        if let Some(read) = self.read_unless(Source::Unread)? {
-            self.put_in_force(read);
+        if let Some(loaded) = self.read_unless(Source::Unread)? {
+            self.replace(loaded);
         }
         Ok(())
     }
 
-    /// Reads the file if it has changed. If it cannot be used, nobody is let in, and the log says so, once.
+    /// Reads the file if it has changed. With an invalid file every authentication fails, and one warning is logged.
     pub fn refresh(&self) {
-        let known = lock(&self.in_force).source;
+        let known = lock(&self.current).source;
         match self.read_unless(known) {
             Ok(None) => {}
-            Ok(Some(read)) => self.put_in_force(read),
+            Ok(Some(loaded)) => self.replace(loaded),
             Err(error) => {
-                if known != Source::Unusable {
-                    tracing::warn!("nobody can authenticate: {error}");
+                if known != Source::Invalid {
+                    tracing::warn!("every authentication fails: {error}");
                 }
-                self.put_in_force(InForce { entries: Vec::new(), source: Source::Unusable });
+                self.replace(Loaded { entries: Vec::new(), source: Source::Invalid });
             }
         }
     }
@@ -221,22 +221,22 @@ impl PasswordFile {
         if self.kind == Kind::Sasl {
             self.refresh();
         }
-        let in_force = Arc::clone(&lock(&self.in_force));
-        match admit(&in_force.entries, self.kind, user, password) {
+        let current = Arc::clone(&lock(&self.current));
+        match has_entry(&current.entries, self.kind, user, password) {
             true => Verdict::Known,
             false => Verdict::Unknown,
         }
     }
 
-    fn put_in_force(&self, read: InForce) {
-        *lock(&self.in_force) = Arc::new(read);
+    fn replace(&self, loaded: Loaded) {
+        *lock(&self.current) = Arc::new(loaded);
     }
 
-    /// What the file says; `None` if it is the one that is known.
-    fn read_unless(&self, known: Source) -> Result<Option<InForce>, PasswordsError> {
-        let refuse =
+    /// Reads the file; `None` if its version is `known`.
+    fn read_unless(&self, known: Source) -> Result<Option<Loaded>, PasswordsError> {
+        let invalid =
             |fault| PasswordsError { option: self.kind.option(), path: self.path.clone(), fault };
-        let unreadable = |error: io::Error| refuse(Fault::Unreadable(error));
+        let unreadable = |error: io::Error| invalid(Fault::Unreadable(error));
         let file = File::open(&self.path).map_err(unreadable)?;
         let source = Source::File(Version::of(&file.metadata().map_err(unreadable)?));
         if source == known {
@@ -245,21 +245,22 @@ impl PasswordFile {
         let mut text = Vec::new();
         file.take(FILE_LEN_MAX + 1).read_to_end(&mut text).map_err(unreadable)?;
         if text.len() as u64 > FILE_LEN_MAX {
-            return Err(refuse(Fault::TooLarge));
+            return Err(invalid(Fault::TooLarge));
         }
-        let entries = parse(&text, self.kind).map_err(refuse)?;
+        let entries = parse(&text, self.kind).map_err(invalid)?;
         if self.kind == Kind::Login && lines(&text).count() > LOGINS_MAX {
             let path = self.path.display();
             tracing::warn!(
-                "-Y {path}: the lines after line {LOGINS_MAX} have no effect: no more users can log in"
+                "-Y {path}: lines after line {LOGINS_MAX} have no effect: the maximum is \
+                 {LOGINS_MAX} users"
             );
         }
-        Ok(Some(InForce { entries, source }))
+        Ok(Some(Loaded { entries, source }))
     }
 }
 
 impl fmt::Debug for PasswordFile {
-    /// Without the passwords.
+    /// Omits the passwords.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PasswordFile").field("path", &self.path).finish_non_exhaustive()
     }
@@ -268,7 +269,7 @@ impl fmt::Debug for PasswordFile {
 #[cfg(test)]
 mod tests {
     use super::testing::TemporaryFile;
-    use super::{FILE_LEN_MAX, Kind, PasswordFile, Verdict, admit, parse};
+    use super::{FILE_LEN_MAX, Kind, PasswordFile, Verdict, has_entry, parse};
 
     fn file(text: &str, kind: Kind) -> (TemporaryFile, PasswordFile) {
         let file = TemporaryFile::new(text);
@@ -285,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_file_of_logins_counts_when_it_is_read_and_a_bad_one_never() {
+    fn a_reload_replaces_the_logins_unless_the_file_is_invalid() {
         let (file, passwords) = file("a:1", Kind::Login);
         assert!(!knows(&passwords, "a", "1"), "it is not read yet");
         passwords.reload().expect("a good file");
@@ -295,7 +296,7 @@ mod tests {
         assert!(!knows(&passwords, "a", "1"));
         assert!(knows(&passwords, "b", "hidden"));
         for (text, fault) in
-            [("", "holds no entry"), ("nonsense", "line 1 "), (&too_large(), "1048576")]
+            [("", "has no entries"), ("nonsense", "line 1 "), (&too_large(), "1048576")]
         {
             file.write(text);
             let error = passwords.reload().expect_err("a bad file").to_string();
@@ -310,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_file_for_sasl_counts_at_once_and_a_bad_one_lets_nobody_in() {
+    fn a_changed_sasl_file_applies_at_once_and_an_invalid_one_rejects_all() {
         let (file, passwords) = file("user:old\n", Kind::Sasl);
         assert!(knows(&passwords, "user", "old"));
         file.write("user:renewed\n");
@@ -329,16 +330,16 @@ mod tests {
     const KINDS: [Kind; 2] = [Kind::Login, Kind::Sasl];
 
     #[track_caller]
-    fn admits(kind: Kind, text: &[u8], user: &[u8], password: &[u8]) -> bool {
-        admit(&parse(text, kind).expect("a good file"), kind, user, password)
+    fn accepts(kind: Kind, text: &[u8], user: &[u8], password: &[u8]) -> bool {
+        has_entry(&parse(text, kind).expect("a good file"), kind, user, password)
     }
 
     fn fault(text: &[u8], kind: Kind) -> String {
-        parse(text, kind).err().expect("it cannot be used").to_string()
+        parse(text, kind).err().expect("it is invalid").to_string()
     }
 
     #[test]
-    fn both_user_and_password_must_be_an_entrys() {
+    fn accepts_only_the_user_and_password_of_an_entry() {
         let text = b"foo:bar\nbaaaz:quux\r\nx:y\0z\n:\nempty:\nlast:four";
         for kind in KINDS {
             for (user, password) in [
@@ -350,7 +351,7 @@ mod tests {
                 ("last", "four"),
             ] {
                 assert!(
-                    admits(kind, text, user.as_bytes(), password.as_bytes()),
+                    accepts(kind, text, user.as_bytes(), password.as_bytes()),
                     "{user} {password}"
                 );
             }
@@ -372,68 +373,68 @@ mod tests {
                 ("nobody", "nothing"),
                 ("FOO", "bar"),
             ] {
-                let is_admitted = admits(kind, text, user.as_bytes(), password.as_bytes());
-                assert!(!is_admitted, "{kind:?} {user} {password}");
+                let is_accepted = accepts(kind, text, user.as_bytes(), password.as_bytes());
+                assert!(!is_accepted, "{kind:?} {user} {password}");
             }
         }
     }
 
     #[test]
-    fn behind_a_colon_a_password_goes_on_or_ends() {
+    fn a_colon_ends_a_password_only_for_sasl() {
         for kind in KINDS {
             let text = b"user:two:example.org\nother:x";
-            assert!(admits(kind, text, b"user", b"two:example.org"));
-            assert_eq!(admits(kind, text, b"user", b"two"), kind == Kind::Sasl);
-            assert!(!admits(kind, text, b"user", b"tw"));
-            assert!(!admits(kind, text, b"user", b"two:example"));
-            assert!(!admits(kind, text, b"user:two", b"example.org"));
+            assert!(accepts(kind, text, b"user", b"two:example.org"));
+            assert_eq!(accepts(kind, text, b"user", b"two"), kind == Kind::Sasl);
+            assert!(!accepts(kind, text, b"user", b"tw"));
+            assert!(!accepts(kind, text, b"user", b"two:example"));
+            assert!(!accepts(kind, text, b"user:two", b"example.org"));
         }
     }
 
     #[test]
-    fn what_is_longer_than_an_entry_can_be_is_nobodys() {
+    fn rejects_credentials_longer_than_a_line_can_be() {
         let longest = vec![b'x'; 252];
         for kind in KINDS {
             let text = [b"u:", &longest[..]].concat();
-            assert!(admits(kind, &text, b"u", &longest));
+            assert!(accepts(kind, &text, b"u", &longest));
             for len in [251, 253, 254, 255, 256, 10_000] {
-                assert!(!admits(kind, &text, b"u", &vec![b'x'; len]), "{len}");
+                assert!(!accepts(kind, &text, b"u", &vec![b'x'; len]), "{len}");
             }
-            assert!(!admits(kind, &text, &longest, b"u"));
+            assert!(!accepts(kind, &text, &longest, b"u"));
         }
         let too_long = [b"u:", &longest[..], b"x"].concat();
         assert_eq!(
             fault(&[b"a:b\n", &too_long[..]].concat(), Kind::Login),
-            "line 2 has 255 bytes, above the most, 254: choose a shorter password"
+            "line 2 has 255 bytes, more than the maximum of 254: choose a shorter password"
         );
         for len in [252, 253] {
-            assert!(!admits(Kind::Sasl, &too_long, b"u", &vec![b'x'; len]), "{len}");
+            assert!(!accepts(Kind::Sasl, &too_long, b"u", &vec![b'x'; len]), "{len}");
         }
         let commented = [b"u:p:", &longest[..]].concat();
-        assert!(admits(Kind::Sasl, &commented, b"u", b"p"));
+        assert!(accepts(Kind::Sasl, &commented, b"u", b"p"));
     }
 
     #[test]
-    fn a_line_that_is_no_entry_is_told_or_means_nothing() {
+    fn an_invalid_line_is_an_error_or_ignored_for_sasl() {
         for (text, line) in [
             (&b"foo:bar\nfoobar\n"[..], "line 2 is not 'user:password'"),
             (b"foo:bar\n\nb:c\n", "line 2 "),
             (b"foo:bar\nfo\0o:bar\n", "line 2 "),
         ] {
             assert!(fault(text, Kind::Login).contains(line), "{line}");
-            assert!(admits(Kind::Sasl, text, b"foo", b"bar"));
+            assert!(accepts(Kind::Sasl, text, b"foo", b"bar"));
         }
         assert!(fault(b"\n", Kind::Login).contains("line 1 "));
         for (text, kind) in [(&b""[..], Kind::Login), (b"", Kind::Sasl), (b"\n#\n", Kind::Sasl)] {
-            assert!(fault(text, kind).contains("holds no entry"), "{kind:?}");
+            assert!(fault(text, kind).contains("has no entries"), "{kind:?}");
         }
     }
 
     #[test]
-    fn lines_beyond_the_eighth_are_no_logins() {
+    fn ignores_logins_after_the_eighth_line() {
         let text = b"u1:p\nu2:p\nu3:p\nu4:p\nu5:p\nu6:p\nu7:p\nu8:p\nu9:p\nno entry\n";
-        assert!(admits(Kind::Login, text, b"u8", b"p"));
-        assert!(!admits(Kind::Login, text, b"u9", b"p"));
-        assert!(admits(Kind::Sasl, text, b"u9", b"p"));
+        assert!(accepts(Kind::Login, text, b"u8", b"p"));
+        assert!(!accepts(Kind::Login, text, b"u9", b"p"));
+        assert!(accepts(Kind::Sasl, text, b"u9", b"p"));
     }
 }

@@ -1,4 +1,4 @@
-//! Files for tests.
+//! Password files for tests.
 
 use super::{Kind, PasswordFile};
 use std::path::Path;
@@ -24,7 +24,7 @@ impl TemporaryFile {
     }
 }
 
-/// The logins of a file with this text.
+/// Returns a loaded [`Kind::Login`] file with this text.
 pub(crate) fn logins(text: &str) -> PasswordFile {
     let file = TemporaryFile::new(text);
     let logins = PasswordFile::new(file.path().to_owned(), Kind::Login);

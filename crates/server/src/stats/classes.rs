@@ -1,18 +1,18 @@
-//! `stats items` and `stats slabs`: a table per class.
+//! `stats items` and `stats slabs`.
 
 use super::Rows;
 use crate::shared::WorkerContext;
 use slabwise_base::Ticks;
 use slabwise_engine::ClassStats;
 
-/// Where each queue stands in [`ClassStats`]'s arrays.
+// Indexes of the queues in the arrays of `ClassStats`.
 const HOT: usize = 0;
 const WARM: usize = 1;
 const COLD: usize = 2;
 const TEMPORARY: usize = 3;
 
-/// What memcached leaves out where no maintainer keeps queues apart.
-const NAMES_OF_THE_MAINTAINER: &str = "number_hot number_warm number_cold age_hot age_warm \
+/// Statistics that memcached shows only with the LRU maintainer.
+const MAINTAINER_NAMES: &str = "number_hot number_warm number_cold age_hot age_warm \
     evicted_active moves_to_cold moves_to_warm moves_within_lru direct_reclaims hits_to_hot \
     hits_to_warm hits_to_cold hits_to_temp";
 
@@ -24,7 +24,7 @@ fn classes(worker: &WorkerContext<'_>) -> impl Iterator<Item = (u32, ClassStats)
     worker.shared.engine.class_stats(worker.now).into_iter().filter_map(numbered)
 }
 
-/// Items by class; classes without items are left out.
+/// Writes `stats items`, without classes that have no items.
 pub(super) fn write_items(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
     let has_maintainer = worker.shared.settings.lru_maintainer;
     let has_temporary_queue = worker.shared.engine.lru().temporary_ttl.is_some();
@@ -35,7 +35,7 @@ pub(super) fn write_items(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
         for (name, value) in item_rows(&stats) {
             let is_shown = match name {
                 "number_temp" => has_maintainer && has_temporary_queue,
-                name => has_maintainer || !NAMES_OF_THE_MAINTAINER.split(' ').any(|it| it == name),
+                name => has_maintainer || !MAINTAINER_NAMES.split(' ').any(|it| it == name),
             };
             if is_shown {
                 rows.row(format_args!("items:{number}:{name}"), value);
@@ -82,7 +82,7 @@ fn item_rows(stats: &ClassStats) -> [Row; 29] {
     ]
 }
 
-/// Memory by class; classes without pages are left out.
+/// Writes `stats slabs`, without classes that have no pages.
 pub(super) fn write_slabs(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
     let mut active = 0;
     for (number, stats) in classes(worker) {

@@ -1,12 +1,12 @@
-//! `stats cost`: what hits saved, what had to be paid, and what the items in the cache are worth. memcached has no
-//! such table.
+//! `stats cost`: the cost that hits saved, the cost of stores after misses and the cost of the items in the cache.
+//! memcached has no such table.
 
 use super::Rows;
 use crate::shared::WorkerContext;
 use slabwise_engine::ClassStats;
 use slabwise_protocol::text::{CostWire, percent_encoded};
 
-/// Prefixes that are shown at most: those that cost most.
+/// The maximum number of prefixes shown, in order of decreasing cost.
 const PREFIXES_MAX: usize = 100;
 
 pub(super) fn write(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
@@ -25,18 +25,18 @@ pub(super) fn write(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
         rows.row("misses_waiting", counted.waiting);
         rows.row("measuring_bytes", counted.size_bytes);
     }
-    rows.all(of(&shared.engine.stats(now).total.since(&baseline.engine.total)));
+    rows.all(cost_rows(&shared.engine.stats(now).total.since(&baseline.engine.total)));
     for class in shared.engine.class_stats(now) {
         let class = baseline.since(&class);
         let (Some(id), true) = (class.class, class.inserted > 0 || class.cost_held > 0) else {
             continue;
         };
-        for (name, value) in of(&class) {
+        for (name, value) in cost_rows(&class) {
             rows.row(format_args!("{}:{name}", id.wire()), value);
         }
     }
     for (prefix, counts) in shared.prefixes.costliest(PREFIXES_MAX) {
-        // A key in base64 may hold any byte.
+        // Base64 keys of the meta protocol can contain any byte.
         let mut text = Vec::new();
         percent_encoded(&mut text, &prefix);
         let prefix = String::from_utf8_lossy(&text);
@@ -46,11 +46,11 @@ pub(super) fn write(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
     rows.end();
 }
 
-fn of(stats: &ClassStats) -> [(&'static str, String); 6] {
+fn cost_rows(stats: &ClassStats) -> [(&'static str, String); 6] {
     let mean = stats.cost_paid as f64 / stats.costs_told.max(1) as f64;
     [
         ("inserted", stats.inserted.to_string()),
-        ("costs_told", stats.costs_told.to_string()),
+        ("costs_known", stats.costs_told.to_string()),
         ("cost_saved", stats.cost_saved.to_string()),
         ("cost_paid", stats.cost_paid.to_string()),
         ("mean_cost_paid", format!("{mean:.2}")),

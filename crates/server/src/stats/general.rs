@@ -1,4 +1,4 @@
-//! `stats` without a subject: the general counters.
+//! `stats` without an argument: the general counters.
 
 use super::Rows;
 use crate::config::Settings;
@@ -43,7 +43,7 @@ pub(super) fn write(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
     table.rows.end();
 }
 
-/// What was counted since the last reset, and where it is written.
+/// The counters since the last `stats reset`, and the rows to write them to.
 struct General<'w, 'e, 'o> {
     worker: &'w WorkerContext<'e>,
     settings: &'w Settings,
@@ -68,7 +68,6 @@ impl General<'_, '_, '_> {
         self.row("uptime", self.worker.now.seconds.0 - Seconds::START.0);
         self.row("time", self.worker.unix_seconds(self.worker.now.seconds));
         self.row("version", VERSION);
-        // The name of the event library, whichever it is.
         self.row("libevent", "mio");
         self.row("pointer_size", usize::BITS);
         if let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) {
@@ -95,7 +94,7 @@ impl General<'_, '_, '_> {
             ("response_obj_oom", 0),
             ("response_obj_count", 0),
             ("response_obj_bytes", 0),
-            // One for each worker, in nobody's use between two turns.
+            // Each worker has one buffer, which no connection holds between requests.
             ("read_buf_count", workers),
             ("read_buf_bytes", workers * READ_BUFFER_BYTES as u64),
             ("read_buf_bytes_free", workers * READ_BUFFER_BYTES as u64),
@@ -153,7 +152,7 @@ impl General<'_, '_, '_> {
             ("conn_yields", counts.conn_yields),
             ("hash_power_level", hash_power_level(self.settings, engine.index_buckets)),
             ("hash_bytes", engine.index_bytes),
-            // The index grows in steps too small to be seen.
+            // The hash table grows in small steps.
             ("hash_is_expanding", 0),
         ]);
     }
@@ -170,7 +169,7 @@ impl General<'_, '_, '_> {
         ]);
         let last_busy = match mover.last_busy.filter(|_| mover.busy > 0) {
             None => "none",
-            // In memcached's words. The last: an item that stands in its queue, and has nowhere to go.
+            // memcached's names. `NoRoom`: an item in a queue for which no chunk is free.
             Some(Busy::Held) => "busy_active",
             Some(Busy::Unlinked) => "busy_floating",
             Some(Busy::NoRoom) => "from_lru",
@@ -194,7 +193,7 @@ impl General<'_, '_, '_> {
         }
         self.rows(&[
             ("malloc_fails", 0),
-            // Workers have no buffer that could be full: lines go to the watchers' at once.
+            // Workers have no log buffers: lines go directly to the buffers of watchers.
             ("log_worker_dropped", 0),
             ("log_worker_written", watched.written),
             ("log_watcher_skipped", watched.skipped),
@@ -203,7 +202,6 @@ impl General<'_, '_, '_> {
         ]);
     }
 
-    /// As in memcached, only with `-Z`.
     fn security(&mut self, tls: &Tls, counts: &TlsCounts) {
         if tls.settings.session_cache {
             self.row("ssl_new_sessions", counts.new_sessions);
@@ -251,15 +249,15 @@ impl General<'_, '_, '_> {
     }
 }
 
-/// The power of two of the table that memcached would have for as many items as the index has room for
-/// before it grows: it begins with `-o hashpower` and doubles at one and a half items a place.
+/// Returns the hash power of a memcached hash table with the same capacity. memcached starts with `-o hashpower` and
+/// doubles its table at 1.5 items per bucket.
 fn hash_power_level(settings: &Settings, index_buckets: u64) -> u64 {
     const POWER_DEFAULT: u32 = 16;
-    const ITEMS_A_BUCKET: u64 = 8;
-    let least = match settings.hash_power {
+    const ITEMS_PER_BUCKET: u64 = 8;
+    let power_min = match settings.hash_power {
         0 => POWER_DEFAULT,
         power => power,
     };
-    let places = index_buckets * ITEMS_A_BUCKET * 2 / 3;
-    u64::from(places.next_power_of_two().ilog2().max(least))
+    let memcached_buckets = index_buckets * ITEMS_PER_BUCKET * 2 / 3;
+    u64::from(memcached_buckets.next_power_of_two().ilog2().max(power_min))
 }

@@ -1,7 +1,7 @@
-//! What `stats` answers: one file per subject, each a table of names and values.
+//! The statistics of the `stats` commands, one module per command.
 //!
-//! Names, their order and their number are memcached's (1.6.45), because dashboards and exporters
-//! read them by name and some by position. A name that has no meaning here stays, and reads 0.
+//! The names and their order are those of memcached 1.6.45, because dashboards and exporters read statistics by
+//! name or by position. A statistic without a meaning in slabwise is 0.
 
 mod classes;
 mod cost;
@@ -22,15 +22,15 @@ use slabwise_protocol::{DetailMode, StatsRequest};
 
 const SIZES_STATUS: &str = "sizes_status";
 
-/// Answers a question about the server, or begins the crawl that will.
+/// Answers a `stats` command, or returns a crawl that answers it.
 pub(crate) fn answer<'e>(
     worker: &WorkerContext<'e>,
-    question: StatsRequest<'_>,
+    request: StatsRequest<'_>,
     rows: &mut Rows<'_>,
 ) -> Option<Crawl<'e>> {
     let shared = worker.shared;
     let engine = shared.engine;
-    match question {
+    match request {
         StatsRequest::General => general::write(worker, rows),
         StatsRequest::Settings => write_settings(worker, rows),
         StatsRequest::Items => classes::write_items(worker, rows),
@@ -77,7 +77,7 @@ pub(crate) fn answer<'e>(
     None
 }
 
-/// What one packet lists at most. A client that does not read must not hold more.
+/// The maximum number of prefixes in a packet, which bounds the memory of a client that does not read.
 const PACKET_PREFIXES_MAX: usize = 4096;
 
 fn detail<'e>(

@@ -1,7 +1,7 @@
-//! `stats moves`: what the page mover counts, and its last moves.
+//! `stats moves`: the counters of the page mover, and its last moves.
 //!
-//! `stats plan`: the page policy in force, and the last plan that moves pages: why it was made, what it was to
-//! bring, and what came of it. memcached has neither table.
+//! `stats plan`: the page policy and its last plan that moves pages: the reason, the predicted effect and the measured
+//! effect. memcached has neither table.
 
 use super::Rows;
 use crate::shared::WorkerContext;
@@ -40,7 +40,7 @@ pub(super) fn write(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
 }
 
 fn write_record(number: usize, record: &MoveRecord, rows: &mut Rows<'_>) {
-    // The pool has number 0 on the wire.
+    // 0 is the page pool.
     let receiver = record.receiver.map_or(0, ClassId::wire);
     let outcome = match record.outcome {
         MoveOutcome::Moved => "moved",

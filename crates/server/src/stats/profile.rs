@@ -1,12 +1,12 @@
-//! `stats profile`: what is known of the keys of each class, what more or less memory would bring, and what it
-//! takes to know it. memcached has no such table.
+//! `stats profile`: the miss-ratio curve of each class, the predicted miss ratio of the cache at other sizes, and the
+//! memory and CPU time of profiling. memcached has no such table.
 
 use super::Rows;
 use crate::shared::WorkerContext;
 use slabwise_policy::{ClassProfile, ClassSnapshot};
 use slabwise_tuner::{ProfileReport, ProfilingStats};
 
-/// Points of a class's curve that are shown: its size in percent of the present.
+/// The points of a class's curve that are shown, in percent of its current size.
 const CURVE_PERCENTS: [u64; 12] = [12, 25, 50, 75, 90, 100, 110, 125, 150, 200, 300, 400];
 
 pub(super) fn write(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
@@ -15,8 +15,8 @@ pub(super) fn write(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
     rows.row("profile", if report.is_some() { "on" } else { "off" });
     if let Some(report) = report {
         let counts = shared.counters.read().since(&shared.baseline().connections);
-        write_costs(&report.stats, counts.profile_cpu_nanos, rows);
-        write_whole(&report, rows);
+        write_overhead(&report.stats, counts.profile_cpu_nanos, rows);
+        write_cache(&report, rows);
         for (class, profile) in report.snapshot.classes.iter().zip(&report.snapshot.profiles) {
             if profile.curve.references() > 0.0 {
                 write_class(class, profile, rows);
@@ -26,7 +26,7 @@ pub(super) fn write(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
     rows.end();
 }
 
-fn write_costs(stats: &ProfilingStats, cpu_nanos: u64, rows: &mut Rows<'_>) {
+fn write_overhead(stats: &ProfilingStats, cpu_nanos: u64, rows: &mut Rows<'_>) {
     rows.row("sample_rate", format_args!("{:.6}", stats.rate));
     rows.row("keys", stats.keys);
     rows.row("keys_max", stats.keys_max);
@@ -37,8 +37,8 @@ fn write_costs(stats: &ProfilingStats, cpu_nanos: u64, rows: &mut Rows<'_>) {
     rows.row("hit_time_us", format_args!("{:.3}", stats.hit_time_us));
 }
 
-/// The whole cache at other sizes, divided best.
-fn write_whole(report: &ProfileReport, rows: &mut Rows<'_>) {
+/// Writes the miss ratio of the cache, and its predicted miss ratio at other sizes with the best partition.
+fn write_cache(report: &ProfileReport, rows: &mut Rows<'_>) {
     let snapshot = &report.snapshot;
     let classes = || snapshot.classes.iter().zip(&snapshot.profiles);
     let references: f64 = classes().map(|(_, profile)| profile.curve.references()).sum();
@@ -68,10 +68,10 @@ fn write_class(class: &ClassSnapshot, profile: &ClassProfile, rows: &mut Rows<'_
     row("hits_of_last_page", format!("{:.1}", curve.misses(fewer) - misses));
     row("misses_by_eviction", format!("{:.0}", profile.misses_by_eviction));
     row("miss_time_us", format!("{:.0}", profile.miss_time_us));
-    // Of a class that owns nothing, beside its first page.
-    let whole = chunks.max(chunks_per_page);
+    // A class without pages counts as one with one page.
+    let current = chunks.max(chunks_per_page);
     for percent in CURVE_PERCENTS {
-        let misses = curve.misses(whole * percent / 100);
+        let misses = curve.misses(current * percent / 100);
         row(&format!("curve:{percent}"), ratio(misses, curve.references()));
     }
 }

@@ -1,4 +1,4 @@
-//! Verifiers of clients' certificates.
+//! Verifiers of client certificates.
 
 use super::settings::ClientCertificates;
 use rustls::client::danger::HandshakeSignatureValid;
@@ -13,17 +13,17 @@ use rustls::{
 use std::sync::Arc;
 
 pub(super) fn verifier(
-    asked: ClientCertificates,
+    mode: ClientCertificates,
     authorities: &Arc<RootCertStore>,
     provider: &Arc<CryptoProvider>,
 ) -> Result<Arc<dyn ClientCertVerifier>, String> {
-    let mandatory = match asked {
+    let mandatory = match mode {
         ClientCertificates::Ignored => return Ok(WebPkiClientVerifier::no_client_auth()),
         ClientCertificates::Optional => false,
         ClientCertificates::Required => true,
     };
     if authorities.is_empty() {
-        return Ok(Arc::new(TrustsNobody { mandatory, provider: Arc::clone(provider) }));
+        return Ok(Arc::new(RejectAll { mandatory, provider: Arc::clone(provider) }));
     }
     let mut builder =
         WebPkiClientVerifier::builder_with_provider(Arc::clone(authorities), Arc::clone(provider));
@@ -33,17 +33,16 @@ pub(super) fn verifier(
     builder.build().map_err(|error| error.to_string())
 }
 
-/// Without authorities every certificate is a stranger's. Memcached, too, starts so, and turns away every client
-/// that shows one.
+/// Rejects every certificate, because there are no authorities. memcached does the same.
 #[derive(Debug)]
-struct TrustsNobody {
+struct RejectAll {
     mandatory: bool,
     provider: Arc<CryptoProvider>,
 }
 
 const UNKNOWN: Error = Error::InvalidCertificate(CertificateError::UnknownIssuer);
 
-impl ClientCertVerifier for TrustsNobody {
+impl ClientCertVerifier for RejectAll {
     fn client_auth_mandatory(&self) -> bool {
         self.mandatory
     }
@@ -61,7 +60,7 @@ impl ClientCertVerifier for TrustsNobody {
         Err(UNKNOWN)
     }
 
-    /// Never asked: no certificate is good.
+    /// Never called, because `verify_client_cert` rejects every certificate.
     fn verify_tls12_signature(
         &self,
         _: &[u8],

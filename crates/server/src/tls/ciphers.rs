@@ -1,13 +1,13 @@
-//! `-o ssl_ciphers`: OpenSSL's lists of cipher suites, over the suites that there are.
+//! Parses `-o ssl_ciphers`, which has OpenSSL's format for lists of cipher suites.
 //!
-//! As in OpenSSL, the list is about TLS 1.2; the suites of TLS 1.3 are always on. A list is elements
-//! between colons, each a suite's name or words joined by `+` that a suite must all have. `!` and `-`
-//! take suites away. Whatever names only suites that are not here (RC4, CBC, static RSA) adds nothing.
+//! As in OpenSSL, the list selects TLS 1.2 suites; the suites of TLS 1.3 are always enabled. The elements of a list
+//! are separated by colons. An element is the name of a suite, or keywords joined by `+` that all must match. `!` and
+//! `-` remove suites. Unsupported suites (RC4, CBC, static RSA) are ignored.
 
 use rustls::SupportedCipherSuite;
 use rustls::crypto::aws_lc_rs::cipher_suite;
 
-/// A suite of TLS 1.2 with OpenSSL's name for it.
+/// A TLS 1.2 suite with OpenSSL's name.
 type Suite = (&'static str, SupportedCipherSuite);
 
 static SUITES: [Suite; 6] = [
@@ -19,51 +19,52 @@ static SUITES: [Suite; 6] = [
     ("ECDHE-RSA-CHACHA20-POLY1305", cipher_suite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256),
 ];
 
-/// Words that every suite here has.
-const COMMON_WORDS: &[&str] =
+/// Keywords that match every supported suite.
+const COMMON_KEYWORDS: &[&str] =
     &["ALL", "DEFAULT", "COMPLEMENTOFDEFAULT", "HIGH", "TLSv1.2", "EECDH", "kECDHE", "kEECDH"];
 
-/// Whether a suite of this name has all words of an element.
-fn fits(name: &str, element: &str) -> bool {
-    element.split('+').all(|word| has(name, word))
+/// True if all keywords of `element` match the suite.
+fn matches(name: &str, element: &str) -> bool {
+    element.split('+').all(|keyword| matches_keyword(name, keyword))
 }
 
-fn has(name: &str, word: &str) -> bool {
-    let has_part = |word| name.split('-').any(|part| part == word);
-    let by_meaning = match word {
+fn matches_keyword(name: &str, keyword: &str) -> bool {
+    let has_part = |keyword| name.split('-').any(|part| part == keyword);
+    let is_alias = match keyword {
         "aECDSA" => has_part("ECDSA"),
         "aRSA" => has_part("RSA"),
         "AES" | "AESGCM" => name.contains("AES"),
         "SHA256" => has_part("CHACHA20"),
-        _ => COMMON_WORDS.contains(&word),
+        _ => COMMON_KEYWORDS.contains(&keyword),
     };
-    name == word || has_part(word) || by_meaning
+    name == keyword || has_part(keyword) || is_alias
 }
 
-/// The suites of TLS 1.2 that a list leaves, in the list's order of preference; an error if none.
+/// Returns the TLS 1.2 suites of a list in the list's order of preference; an error if there are none.
 pub(super) fn select(list: &str) -> Result<Vec<SupportedCipherSuite>, String> {
     let mut chosen: Vec<&Suite> = Vec::new();
     for element in list.split([':', ',', ' ']).filter(|element| !element.is_empty()) {
         if let Some(unwanted) = element.strip_prefix(['!', '-']) {
-            chosen.retain(|(name, _)| !fits(name, unwanted));
+            chosen.retain(|(name, _)| !matches(name, unwanted));
         } else if element.starts_with(['@', '+']) {
-            // Orders what is there already; every suite here is strong.
+            // These elements sort the chosen suites; the order does not matter, as all are strong.
         } else {
-            for suite in SUITES.iter().filter(|(name, _)| fits(name, element)) {
+            for suite in SUITES.iter().filter(|(name, _)| matches(name, element)) {
                 if !chosen.contains(&suite) {
                     chosen.push(suite);
                 }
             }
         }
     }
-    // `!` forbids a suite wherever it stands.
+    // `!` removes a suite permanently, even if a later element adds it.
     let forbidden: Vec<&str> =
         list.split([':', ',', ' ']).filter_map(|element| element.strip_prefix('!')).collect();
-    chosen.retain(|(name, _)| !forbidden.iter().any(|element| fits(name, element)));
+    chosen.retain(|(name, _)| !forbidden.iter().any(|element| matches(name, element)));
     if chosen.is_empty() {
         let names: Vec<&str> = SUITES.iter().map(|(name, _)| *name).collect();
         return Err(format!(
-            "'{list}' leaves no cipher suite: choose from {} (those of TLS 1.3 are always on)",
+            "'{list}' selects no TLS 1.2 cipher suite: choose from {} (TLS 1.3 suites are always \
+             enabled)",
             names.join(":")
         ));
     }
@@ -81,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_read_as_openssl_reads_them() {
+    fn parses_lists_as_openssl_does() {
         assert_eq!(names("ECDHE-RSA-AES128-GCM-SHA256"), ["ECDHE-RSA-AES128-GCM-SHA256"]);
         assert_eq!(names("HIGH:!aNULL:!MD5:!RC4").len(), 6);
         assert_eq!(names("ALL:!ECDSA:-CHACHA20").len(), 2);
@@ -93,7 +94,6 @@ mod tests {
                 "ECDHE-RSA-AES128-GCM-SHA256"
             ]
         );
-        // What is not here adds nothing, and hurts nothing.
         assert_eq!(
             names("AES128-SHA:RC4-SHA:ECDHE-RSA-AES128-GCM-SHA256"),
             ["ECDHE-RSA-AES128-GCM-SHA256"]
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_leaves_nothing_is_refused_with_what_there_is() {
+    fn an_empty_selection_is_an_error_that_lists_the_suites() {
         for list in ["", "RC4-SHA", "ALL:!ECDHE"] {
             let reason = select(list).expect_err(list);
             assert!(reason.contains("ECDHE-RSA-AES128-GCM-SHA256"), "{reason}");

@@ -1,7 +1,7 @@
-//! The files that credentials are read from: certificates, a private key, authorities.
+//! Reads the credentials from files: certificates, a private key and authorities.
 //!
-//! Every error names the file and what to do. The first words of each are memcached's, since
-//! `refresh_certs` answers with them and scripts look for them.
+//! Every error names the file and the remedy. It starts with memcached's text, because `refresh_certs` replies with
+//! it and scripts search for it.
 
 use super::settings::{KeyFormat, TlsSettings};
 use rustls::RootCertStore;
@@ -16,7 +16,7 @@ pub enum CredentialsError {
     Chain(PathBuf, String),
     #[error("Error loading the key: {path} : {1}", path = .0.display())]
     Key(PathBuf, String),
-    /// Each file is right by itself.
+    /// Each file is valid, but they do not match.
     #[error("Error validating the certificate: {0}")]
     Together(String),
     #[error("Error loading the CA certificate: {path} : {1}", path = .0.display())]
@@ -25,11 +25,10 @@ pub enum CredentialsError {
     Ciphers(String),
 }
 
-/// What the files hold.
 pub(super) struct Credentials {
     pub chain: Vec<CertificateDer<'static>>,
     pub key: PrivateKeyDer<'static>,
-    /// None when no file of authorities was named.
+    /// Empty without `ssl_ca_cert`.
     pub authorities: RootCertStore,
 }
 
@@ -59,44 +58,44 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
     match certificates {
         Ok(certificates) if !certificates.is_empty() => Ok(certificates),
-        Ok(_) => Err("it holds no certificate: it must be in PEM, with lines 'BEGIN CERTIFICATE' \
-                      (from DER: openssl x509 -inform DER -in FILE -out NEW)"
+        Ok(_) => Err("no PEM certificate (BEGIN CERTIFICATE) in this file; convert DER with \
+                      openssl x509 -inform DER -in FILE -out NEW"
             .to_owned()),
-        Err(error) => Err(format!("it is damaged: {error}")),
+        Err(error) => Err(format!("invalid PEM: {error}")),
     }
 }
 
-/// OpenSSL's two ways to say that a key is encrypted.
+/// OpenSSL's two markers of encrypted keys.
 const ENCRYPTED: [&[u8]; 2] = [b"BEGIN ENCRYPTED PRIVATE KEY", b"Proc-Type: 4,ENCRYPTED"];
 
 fn private_key(path: &Path, settings: &TlsSettings) -> Result<PrivateKeyDer<'static>, String> {
     let bytes = read(path)?;
     if settings.key_format == KeyFormat::Der {
         return PrivateKeyDer::try_from(bytes).map_err(|_| {
-            "it is no private key in DER (PKCS #8, PKCS #1 or SEC 1): for PEM leave ssl_keyformat out"
+            "not a private key in DER (PKCS #8, PKCS #1 or SEC 1); for PEM leave ssl_keyformat out"
                 .to_owned()
         });
     }
     if ENCRYPTED.iter().any(|mark| memchr::memmem::find(&bytes, mark).is_some()) {
         return Err(
-            "it is encrypted, and nobody is there to be asked for its password: decrypt it \
-                    (openssl pkey -in FILE -out NEW) and guard the new file by its mode"
+            "the key is encrypted, and the server cannot ask for its password: decrypt it (openssl \
+             pkey -in FILE -out NEW) and restrict the permissions of the new file"
                 .to_owned(),
         );
     }
-    // A file may hold certificates, too.
+    // This skips certificates in the file.
     PrivateKeyDer::from_pem_slice(&bytes).map_err(|error| match error {
-        PemError::NoItemsFound => "it holds no private key: it must be in PEM, with a line 'BEGIN \
-                                   PRIVATE KEY' (for DER say ssl_keyformat=2)"
+        PemError::NoItemsFound => "no PEM private key (BEGIN PRIVATE KEY) in this file; for DER \
+                                   give ssl_keyformat=2"
             .to_owned(),
-        error => format!("it is damaged: {error}"),
+        error => format!("invalid PEM: {error}"),
     })
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, String> {
     std::fs::read(path).map_err(|error| match error.kind() {
         io::ErrorKind::PermissionDenied => {
-            format!("{error}: the user that the server runs as must be able to read it")
+            format!("{error}: the server's user (-u) must be able to read it")
         }
         _ => error.to_string(),
     })

@@ -1,24 +1,22 @@
-//! TLS: the server's credentials, and what it asks of its clients.
+//! TLS: the server's credentials, and the verification of client certificates.
 //!
 //! ```text
 //!   options --TlsSettings--> files: chain, key, authorities --> one rustls configuration for each
-//!                                  ^                            way to treat clients' certificates
+//!                                  ^                            mode of client certificates
 //!        start, refresh_certs, SIGHUP                                   |
-//!                                                     a new connection takes the present one
+//!                                                     a new connection uses the current one
 //! ```
 //!
-//! How bytes travel is [`crate::net`]'s business.
+//! [`crate::net`] transports the bytes. The server loads the credentials at the start, workers and the acceptor
+//! refresh them, and workers accept connections.
 //!
 //! Invariants:
-//! - WHOLE-OR-OLD: credentials are read and checked as a whole before they are in force. Files that
-//!   are bad leave those in force that were; connections keep the ones they began with.
-//! - NO-LOOPHOLE: a session can be resumed only where it was made: at a listener that asks the same of
-//!   its clients, under the same credentials. Otherwise one from a listener without client
-//!   certificates would open one that demands them, and one of an authority no longer trusted would
-//!   outlive it.
-//! - No request is taken from early data, which could be replayed.
-//!
-//! Who may call it: the start loads; workers and the acceptor refresh; workers accept.
+//! - WHOLE-OR-OLD: credentials are replaced only if all files are valid; otherwise the previous credentials stay in
+//!   use. An open connection keeps its credentials.
+//! - NO-LOOPHOLE: a session can be resumed only at a listener with the same mode of client certificates and with the
+//!   same credentials. Otherwise a session from a listener without client certificates would be valid at one that
+//!   requires them, and a session would stay valid after its authority is removed.
+//! - Early data is not accepted, because it can be replayed.
 
 mod authority;
 mod ciphers;
@@ -41,33 +39,32 @@ use slabwise_base::{Seconds, counters};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// The credentials in force.
+/// The current credentials.
 pub struct Tls {
     pub settings: TlsSettings,
-    /// Held for a copy of a pointer, and while credentials are exchanged.
     configurations: Mutex<Arc<Configurations>>,
     refreshed_at: AtomicU32,
     pub counters: Arc<TlsCounters>,
 }
 
 counters! {
-    /// What went wrong, and well, on connections with TLS.
+    /// The counters of TLS connections.
     pub struct TlsCounters read as TlsCounts {
-        /// Connections that failed before their handshake was through.
+        /// Connections that failed during the handshake.
         handshake_errors,
-        /// Connections that failed later.
+        /// Connections that failed after the handshake.
         protocol_errors,
-        /// Handshakes that made a session, instead of resuming one.
+        /// Handshakes that created a session instead of resuming one.
         new_sessions,
     }
 }
 
-/// One for each way to treat clients' certificates, in the order of [`ClientCertificates`].
+/// One configuration for each variant of [`ClientCertificates`], in their order.
 type Configurations = [Arc<ServerConfig>; 3];
 
 impl Tls {
-    /// Reads the files that the settings name. Call before the process changes its user: keys are
-    /// often readable by root only.
+    /// Loads the credentials. Call it before the process changes its user, because keys are often readable only by
+    /// root.
     pub fn load(settings: &TlsSettings, now: Seconds) -> Result<Tls, CredentialsError> {
         Ok(Tls {
             settings: settings.clone(),
@@ -77,7 +74,7 @@ impl Tls {
         })
     }
 
-    /// Reads the files again; WHOLE-OR-OLD.
+    /// Loads the credentials again (WHOLE-OR-OLD).
     pub fn refresh(&self, now: Seconds) -> Result<(), CredentialsError> {
         let fresh = Arc::new(configurations(&self.settings)?);
         *lock(&self.configurations) = fresh;
@@ -85,7 +82,7 @@ impl Tls {
         Ok(())
     }
 
-    /// Says when the credentials were read, where the clock was not running yet.
+    /// Sets the time of the last refresh, for credentials that were loaded before the clock started.
     pub fn date(&self, now: Seconds) {
         self.refreshed_at.store(now.0, Ordering::Relaxed);
     }
@@ -94,11 +91,11 @@ impl Tls {
         Seconds(self.refreshed_at.load(Ordering::Relaxed))
     }
 
-    /// The server's side of a new connection, before its first byte.
-    pub fn accept(&self, asked: ClientCertificates) -> ServerConnection {
-        let configuration = Arc::clone(&lock(&self.configurations)[asked as usize]);
+    /// Returns the state of a new server connection.
+    pub fn accept(&self, mode: ClientCertificates) -> ServerConnection {
+        let configuration = Arc::clone(&lock(&self.configurations)[mode as usize]);
         let mut connection = ServerConnection::new(configuration)
-            .expect("it fails only on a fragment size, and none is set");
+            .expect("only an invalid fragment size fails, and none is set");
         connection.set_buffer_limit(Some(self.settings.write_buffer_bytes as usize));
         connection
     }
@@ -112,18 +109,18 @@ fn configurations(settings: &TlsSettings) -> Result<Configurations, CredentialsE
         TlsVersion::V1_2 => &[&TLS13, &TLS12][..],
         TlsVersion::V1_3 => &[&TLS13][..],
     };
-    let build = |asked| -> Result<Arc<ServerConfig>, String> {
-        let verifier = authority::verifier(asked, &authorities, &provider)?;
+    let build = |mode| -> Result<Arc<ServerConfig>, String> {
+        let verifier = authority::verifier(mode, &authorities, &provider)?;
         let mut configuration = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(versions)
             .map_err(|error| error.to_string())?
             .with_client_cert_verifier(verifier)
             .with_single_cert(credentials.chain.clone(), credentials.key.clone_key())
-            .map_err(|error| format!("{error}; ssl_chain_cert and ssl_key must belong together"))?;
+            .map_err(|error| format!("{error}; ssl_chain_cert and ssl_key must match"))?;
         allow_resumption(&mut configuration, settings)?;
         Ok(Arc::new(configuration))
     };
-    let build = |asked| build(asked).map_err(CredentialsError::Together);
+    let build = |mode| build(mode).map_err(CredentialsError::Together);
     Ok([
         build(ClientCertificates::Ignored)?,
         build(ClientCertificates::Optional)?,
@@ -131,8 +128,8 @@ fn configurations(settings: &TlsSettings) -> Result<Configurations, CredentialsE
     ])
 }
 
-/// NO-LOOPHOLE: every configuration has tickets of its own. Sessions are kept by clients, in tickets
-/// that only this configuration can read, so that they take no memory here.
+/// Enables or disables resumption. Clients store the sessions in tickets, so the server needs no memory for them. Each
+/// configuration has its own ticket key (NO-LOOPHOLE).
 fn allow_resumption(
     configuration: &mut ServerConfig,
     settings: &TlsSettings,
@@ -147,7 +144,7 @@ fn allow_resumption(
     Ok(())
 }
 
-/// The cryptography, with the cipher suites that `ssl_ciphers` leaves.
+/// Returns the crypto provider with the cipher suites of `ssl_ciphers`.
 fn provider(settings: &TlsSettings) -> Result<CryptoProvider, CredentialsError> {
     let mut provider = aws_lc_rs::default_provider();
     if let Some(list) = &settings.ciphers {

@@ -1,32 +1,30 @@
-//! The settings of TLS.
+//! TLS settings.
 
 use std::path::PathBuf;
 
-/// What `-Z` and the options `ssl_*` ask for.
+/// The settings of `-Z` and of the options `ssl_*`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsSettings {
-    /// `-o ssl_chain_cert`: the server's certificate and those between it and its authority, in PEM.
+    /// `-o ssl_chain_cert`: the server's certificate and the intermediate certificates, in PEM.
     pub chain_file: PathBuf,
-    /// `-o ssl_key`: the certificate's private key; where it is not said, in the file of the chain.
+    /// `-o ssl_key`: the private key; by default it is in the chain file.
     pub key_file: Option<PathBuf>,
     pub key_format: KeyFormat,
-    /// `-o ssl_ca_cert`: the authorities whose clients are let in, in PEM.
+    /// `-o ssl_ca_cert`: the authorities of client certificates, in PEM.
     pub ca_file: Option<PathBuf>,
     pub verify_mode: VerifyMode,
-    /// `-o ssl_ciphers`: which suites of TLS 1.2 may be used, as OpenSSL writes such lists.
+    /// `-o ssl_ciphers`: the TLS 1.2 suites, in OpenSSL's format.
     pub ciphers: Option<String>,
     pub version_min: TlsVersion,
-    /// `-o ssl_wbuf_size`: the most that is encrypted ahead of what the socket has taken.
+    /// `-o ssl_wbuf_size`: the maximum length of encrypted bytes that wait for the socket.
     pub write_buffer_bytes: u32,
     pub session_cache: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum KeyFormat {
-    /// Base64 between lines that say what it is.
     #[default]
     Pem,
-    /// The bytes themselves.
     Der,
 }
 
@@ -34,20 +32,20 @@ pub enum KeyFormat {
 pub enum ClientCertificates {
     #[default]
     Ignored,
-    /// A certificate, if they have one: a bad one is worse than none.
+    /// Clients without a certificate are accepted; clients with an invalid one are rejected.
     Optional,
-    /// A certificate by an authority of `ssl_ca_cert`.
+    /// Clients need a certificate of an authority in `ssl_ca_cert`.
     Required,
 }
 
-/// `-o ssl_verify_mode`, by memcached's names.
+/// `-o ssl_verify_mode`, with memcached's names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum VerifyMode {
     #[default]
     None,
     Request,
     Require,
-    /// As [`VerifyMode::Require`], since there is no renegotiation in which to ask again.
+    /// Equal to [`VerifyMode::Require`], because there is no renegotiation.
     Once,
 }
 
@@ -59,7 +57,7 @@ pub enum TlsVersion {
 }
 
 impl Default for TlsSettings {
-    /// memcached's defaults, without files.
+    /// Returns memcached's defaults, without files.
     fn default() -> TlsSettings {
         TlsSettings {
             chain_file: PathBuf::new(),
@@ -69,7 +67,7 @@ impl Default for TlsSettings {
             verify_mode: VerifyMode::default(),
             ciphers: None,
             version_min: TlsVersion::default(),
-            // A record holds as much.
+            // The maximum length of a TLS record.
             write_buffer_bytes: 16 << 10,
             session_cache: false,
         }
@@ -77,7 +75,7 @@ impl Default for TlsSettings {
 }
 
 impl VerifyMode {
-    /// By memcached's numbers.
+    /// The variants, indexed by memcached's numbers.
     pub const ALL: [VerifyMode; 4] =
         [VerifyMode::None, VerifyMode::Request, VerifyMode::Require, VerifyMode::Once];
 
@@ -89,7 +87,7 @@ impl VerifyMode {
         }
     }
 
-    /// OpenSSL's flags: 1 to ask, 2 to fail without, 4 to ask once.
+    /// Returns OpenSSL's flags: 1 for verify, 2 for fail without a certificate, 4 for verify once.
     pub fn openssl_flags(self) -> u32 {
         [0, 1, 3, 7][self as usize]
     }

@@ -1,4 +1,4 @@
-//! Who gets in and who does not, with rustls's client in memory.
+//! Tests of accepted and rejected clients, with rustls's client over memory buffers.
 
 #[path = "../../../../tests/support/certificates.rs"]
 pub(crate) mod certificates;
@@ -17,7 +17,6 @@ use std::sync::Arc;
 
 const BOTH: &[&SupportedProtocolVersion] = &[&TLS12, &TLS13];
 
-/// Settings that name these files.
 pub(crate) fn settings(files: &CertificateFiles) -> TlsSettings {
     TlsSettings {
         chain_file: files.path("chain.pem"),
@@ -41,7 +40,7 @@ pub(crate) fn client(config: &Arc<ClientConfig>) -> ClientConnection {
     ClientConnection::new(Arc::clone(config), name).expect("a client")
 }
 
-/// Lets both sides talk until neither has more to say; the first error ends it.
+/// Exchanges bytes until neither side has more to write, or one returns an error.
 fn shake_hands(client: &mut ClientConnection, server: &mut ServerConnection) -> Result<(), Error> {
     while client.wants_write() || server.wants_write() {
         let mut bytes = Vec::new();
@@ -66,69 +65,68 @@ fn shake_hands(client: &mut ClientConnection, server: &mut ServerConnection) -> 
     Ok(())
 }
 
-/// A connection of a client with this configuration; how its handshake went.
 fn connect(
     tls: &Tls,
-    asked: ClientCertificates,
+    mode: ClientCertificates,
     config: &Arc<ClientConfig>,
 ) -> Result<(ClientConnection, HandshakeKind), Error> {
-    let (mut client, mut server) = (client(config), tls.accept(asked));
+    let (mut client, mut server) = (client(config), tls.accept(mode));
     shake_hands(&mut client, &mut server)?;
     assert!(!client.is_handshaking() && !server.is_handshaking());
-    let kind = server.handshake_kind().expect("it is through");
+    let kind = server.handshake_kind().expect("the handshake is complete");
     Ok((client, kind))
 }
 
 #[test]
-fn clients_are_let_in_by_what_the_listener_asks_of_them() {
+fn accepts_clients_by_the_listeners_certificate_mode() {
     let (ours, others) = (Authority::new("ours"), Authority::new("others"));
     let files = CertificateFiles::new(&ours.server(), &ours);
     let tls = load(&settings(&files));
     let (good, bad) = (ours.client(), others.client());
     for version in BOTH {
-        let nobody = ours.client_config(None, &[version]);
-        let friend = ours.client_config(Some(&good), &[version]);
-        let stranger = ours.client_config(Some(&bad), &[version]);
-        for (asked, config, is_let_in) in [
-            (ClientCertificates::Ignored, &nobody, true),
-            (ClientCertificates::Ignored, &friend, true),
-            (ClientCertificates::Ignored, &stranger, true),
-            (ClientCertificates::Optional, &nobody, true),
-            (ClientCertificates::Optional, &friend, true),
-            (ClientCertificates::Optional, &stranger, false),
-            (ClientCertificates::Required, &nobody, false),
-            (ClientCertificates::Required, &friend, true),
-            (ClientCertificates::Required, &stranger, false),
+        let anonymous = ours.client_config(None, &[version]);
+        let trusted = ours.client_config(Some(&good), &[version]);
+        let untrusted = ours.client_config(Some(&bad), &[version]);
+        for (mode, config, is_accepted) in [
+            (ClientCertificates::Ignored, &anonymous, true),
+            (ClientCertificates::Ignored, &trusted, true),
+            (ClientCertificates::Ignored, &untrusted, true),
+            (ClientCertificates::Optional, &anonymous, true),
+            (ClientCertificates::Optional, &trusted, true),
+            (ClientCertificates::Optional, &untrusted, false),
+            (ClientCertificates::Required, &anonymous, false),
+            (ClientCertificates::Required, &trusted, true),
+            (ClientCertificates::Required, &untrusted, false),
         ] {
-            let outcome = connect(&tls, asked, config).map(|_| ());
-            assert_eq!(outcome.is_ok(), is_let_in, "{version:?}, {asked:?}: {outcome:?}");
+            let outcome = connect(&tls, mode, config).map(|_| ());
+            assert_eq!(outcome.is_ok(), is_accepted, "{version:?}, {mode:?}: {outcome:?}");
         }
     }
 }
 
 #[test]
-fn without_authorities_no_certificate_is_good() {
+fn without_authorities_every_certificate_is_rejected() {
     let ours = Authority::new("ours");
     let files = CertificateFiles::new(&ours.server(), &ours);
     let tls = load(&TlsSettings { ca_file: None, ..settings(&files) });
-    let friend = ours.client_config(Some(&ours.client()), BOTH);
-    let nobody = ours.client_config(None, BOTH);
-    assert!(connect(&tls, ClientCertificates::Ignored, &friend).is_ok());
-    assert!(connect(&tls, ClientCertificates::Optional, &nobody).is_ok());
-    assert!(connect(&tls, ClientCertificates::Optional, &friend).is_err());
-    assert!(connect(&tls, ClientCertificates::Required, &friend).is_err());
-    assert!(connect(&tls, ClientCertificates::Required, &nobody).is_err());
+    let certified = ours.client_config(Some(&ours.client()), BOTH);
+    let anonymous = ours.client_config(None, BOTH);
+    assert!(connect(&tls, ClientCertificates::Ignored, &certified).is_ok());
+    assert!(connect(&tls, ClientCertificates::Optional, &anonymous).is_ok());
+    assert!(connect(&tls, ClientCertificates::Optional, &certified).is_err());
+    assert!(connect(&tls, ClientCertificates::Required, &certified).is_err());
+    assert!(connect(&tls, ClientCertificates::Required, &anonymous).is_err());
 }
 
 #[test]
-fn sessions_are_resumed_only_where_they_were_made() {
+fn a_session_resumes_only_under_its_mode_and_credentials() {
     let ours = Authority::new("ours");
     let files = CertificateFiles::new(&ours.server(), &ours);
     let identity = ours.client();
     for version in BOTH {
         let tls = load(&settings(&files));
         let config = ours.client_config(Some(&identity), &[version]);
-        let kind = |asked| connect(&tls, asked, &config).expect("it is let in").1;
+        let kind = |mode| connect(&tls, mode, &config).expect("it is accepted").1;
         assert_eq!(kind(ClientCertificates::Ignored), HandshakeKind::Full);
         assert_eq!(kind(ClientCertificates::Ignored), HandshakeKind::Resumed);
         // NO-LOOPHOLE
@@ -139,14 +137,14 @@ fn sessions_are_resumed_only_where_they_were_made() {
 
         let tls = load(&TlsSettings { session_cache: false, ..settings(&files) });
         for _ in 0..2 {
-            let (_, kind) = connect(&tls, ClientCertificates::Ignored, &config).expect("let in");
+            let (_, kind) = connect(&tls, ClientCertificates::Ignored, &config).expect("accepted");
             assert_ne!(kind, HandshakeKind::Resumed, "{version:?}");
         }
     }
 }
 
 #[test]
-fn a_client_of_an_authority_no_longer_trusted_cannot_resume() {
+fn a_client_of_a_removed_authority_cannot_resume() {
     let (before, after) = (Authority::new("before"), Authority::new("after"));
     let identity = before.server();
     let files = CertificateFiles::new(&identity, &before);
@@ -159,7 +157,7 @@ fn a_client_of_an_authority_no_longer_trusted_cannot_resume() {
 }
 
 #[test]
-fn versions_and_suites_are_what_the_options_leave() {
+fn options_restrict_versions_and_cipher_suites() {
     let ours = Authority::new("ours");
     let files = CertificateFiles::new(&ours.server(), &ours);
     let old = ours.client_config(None, &[&TLS12]);
@@ -179,7 +177,7 @@ fn versions_and_suites_are_what_the_options_leave() {
 }
 
 #[test]
-fn bad_files_leave_the_old_credentials_in_force() {
+fn invalid_files_keep_the_previous_credentials() {
     let (old, new) = (Authority::new("old"), Authority::new("new"));
     let files = CertificateFiles::new(&old.server(), &old);
     let tls = load(&settings(&files));
@@ -201,11 +199,11 @@ fn bad_files_leave_the_old_credentials_in_force() {
     assert_eq!(tls.refreshed_at(), Seconds(9));
     assert!(connect(&tls, ClientCertificates::Ignored, &trusts_old).is_err());
     assert!(connect(&tls, ClientCertificates::Ignored, &trusts_new).is_ok());
-    shake_hands(&mut client, &mut before).expect("it goes on with what it began with");
+    shake_hands(&mut client, &mut before).expect("an open connection keeps its credentials");
 }
 
 #[test]
-fn what_is_wrong_with_a_file_is_said_with_its_name_and_a_remedy() {
+fn an_error_names_the_file_and_the_remedy() {
     let ours = Authority::new("ours");
     let server = ours.server();
     let files = CertificateFiles::new(&server, &ours);
@@ -225,20 +223,20 @@ fn what_is_wrong_with_a_file_is_said_with_its_name_and_a_remedy() {
     let ciphers = TlsSettings { ciphers: Some("RC4".to_owned()), ..good.clone() };
     for (settings, what, why) in [
         (chain("absent.pem"), "chain: ", "absent.pem : No such file"),
-        (chain("empty.pem"), "chain: ", "empty.pem : it holds no certificate"),
-        (chain("damaged.pem"), "chain: ", "damaged.pem : it is damaged"),
+        (chain("empty.pem"), "chain: ", "empty.pem : no PEM certificate"),
+        (chain("damaged.pem"), "chain: ", "damaged.pem : invalid PEM"),
         (key("absent.pem"), "the key: ", "absent.pem : No such file"),
-        (key("chain.pem"), "the key: ", "chain.pem : it holds no private key"),
+        (key("chain.pem"), "the key: ", "chain.pem : no PEM private key"),
         (key("encrypted.pem"), "the key: ", "decrypt it (openssl pkey"),
         (key("traditional.pem"), "the key: ", "decrypt it (openssl pkey"),
-        (key("other.pem"), "validating the certificate: ", "must belong together"),
+        (key("other.pem"), "validating the certificate: ", "must match"),
         (der, "the key: ", "ssl_keyformat"),
         (ca("absent.pem"), "CA certificate: ", "absent.pem : No such file"),
-        (ca("key.pem"), "CA certificate: ", "key.pem : it holds no certificate"),
+        (ca("key.pem"), "CA certificate: ", "key.pem : no PEM certificate"),
         (ciphers, "ssl_ciphers", "choose from"),
     ] {
         let error: CredentialsError = match Tls::load(&settings, Seconds(2)) {
-            Ok(_) => panic!("{why}: it was loaded"),
+            Ok(_) => panic!("{why}: no error"),
             Err(error) => error,
         };
         let text = error.to_string();
@@ -248,7 +246,7 @@ fn what_is_wrong_with_a_file_is_said_with_its_name_and_a_remedy() {
 }
 
 #[test]
-fn keys_may_lie_with_the_chain_and_in_der() {
+fn loads_keys_from_the_chain_file_and_in_der() {
     use rustls::pki_types::PrivateKeyDer;
     use rustls::pki_types::pem::PemObject;
     let ours = Authority::new("ours");

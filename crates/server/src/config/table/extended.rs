@@ -1,4 +1,4 @@
-//! The rows of `-o` that memcached has and that act here.
+//! memcached's options of `-o` that have an effect.
 
 use crate::config::option::{COUNT_MAX, ServerOption, Takes, option, switch, yes_no};
 use crate::config::settings::Draft;
@@ -7,25 +7,24 @@ use slabwise_engine::LruConfig;
 
 const U32_MAX: i64 = u32::MAX as i64;
 
-/// Rows of memcached's that act.
 pub(in crate::config) static ACTING: &[ServerOption] = &[
     switch("maxconns_fast", |it| it.settings.maxconns_fast = true)
-        .help("turn clients away at the limit of -c (the default)")
+        .help("reject new connections at the limit of -c (the default)")
         .stat("maxconns_fast", |it| yes_no(it.settings.maxconns_fast)),
     switch("no_maxconns_fast", |it| it.settings.maxconns_fast = false)
-        .help("let clients wait at the limit of -c"),
+        .help("let new connections wait at the limit of -c"),
     option("idle_timeout")
         .number(0, COUNT_MAX, "seconds", |it, n| {
             it.settings.idle_timeout_seconds = (n > 0).then_some(n as u32);
         })
         .default("0")
-        .help("seconds after which an idle TCP client is closed; 0 for never")
+        .help("close TCP connections that are idle for this many seconds; 0 for never")
         .stat("idle_timeout", |it| it.settings.idle_timeout_seconds.unwrap_or(0).to_string()),
     switch("slab_reassign", |it| it.settings.reassign_enabled = true)
-        .help("let pages move between classes (the default)")
+        .help("enable page moves between classes (the default)")
         .stat("slab_reassign", |it| yes_no(it.settings.reassign_enabled)),
     switch("no_slab_reassign", |it| it.settings.reassign_enabled = false)
-        .help("let no page move between classes"),
+        .help("disable page moves between classes"),
     option("slab_automove")
         .takes(Takes::Number {
             min: 0,
@@ -35,7 +34,7 @@ pub(in crate::config) static ACTING: &[ServerOption] = &[
             set: |it, level| it.settings.tunables.automove.level = level as u32,
         })
         .default("1")
-        .help("0: pages move only on command; 1: by the page policy; 2: at every eviction")
+        .help("page moves: 0: only on command; 1: by the page policy; 2: on every eviction")
         .live_stat("slab_automove", "slabs automove 0", |it| {
             it.tunables.automove.level.to_string()
         }),
@@ -44,14 +43,14 @@ pub(in crate::config) static ACTING: &[ServerOption] = &[
     option("slab_automove_ratio")
         .fraction(0.0, 1.0, |it, ratio| it.given.automove_ratio = Some(ratio))
         .default("0.8")
-        .help("age ratio from which memcached's automover moves a page")
+        .help("age ratio at which memcached's automover moves a page")
         .live_stat("slab_automove_ratio", "slabs automove ratio 0.5", |it| {
             format!("{:.2}", it.tunables.automove.age_ratio)
         }),
     option("slab_automove_window")
         .number(3, 1800, "seconds", |it, n| it.given.automove_window = Some(n as u32))
         .default("10")
-        .help("seconds that memcached's automover looks back")
+        .help("window of memcached's automover in seconds")
         .live_stat("slab_automove_window", "slabs automove window 20", |it| {
             it.tunables.automove.window_seconds.to_string()
         }),
@@ -62,23 +61,23 @@ pub(in crate::config) static ACTING: &[ServerOption] = &[
         .number(1, 16 << 20, "kilobytes", |it, n| it.given.slab_chunk_max = Some(n as u32))
         .default("half a page")
         .help(
-            "largest chunk, in kilobytes; larger items are chained. What is above 1024, or \
-             above -I, is in bytes, as for memcached 1.6.18",
+            "largest chunk in kilobytes; larger items are stored in several chunks. A value above \
+             1024 or above -I is in bytes, as in memcached 1.6.18",
         )
         .stat("slab_chunk_max", |it| {
             let classes = &it.settings.engine.classes;
             classes.chunk_size_bytes(classes.largest()).to_string()
         }),
     switch("no_chunked_items", |it| it.given.chunked_items_disabled = true)
-        .help("let the largest chunk be a whole page"),
+        .help("allow chunks of a whole page"),
     switch("track_sizes", |it| it.settings.tunables.track_sizes = true)
-        .help("keep `stats sizes` from the start")
+        .help("enable `stats sizes` at the start")
         .live_stat("track_sizes", "stats sizes_enable", |it| yes_no(it.tunables.track_sizes)),
     switch("lru_crawler", |it| it.settings.tunables.crawler_enabled = true)
         .help("reclaim expired items in the background (the default)")
         .live_stat("lru_crawler", "lru_crawler disable", |it| yes_no(it.tunables.crawler_enabled)),
     switch("no_lru_crawler", |it| it.settings.tunables.crawler_enabled = false)
-        .help("reclaim expired items only when they are met"),
+        .help("reclaim expired items only when a request or an eviction finds them"),
     option("lru_crawler_sleep")
         .number(0, 1_000_000, "microseconds", |it, n| {
             it.settings.tunables.crawler_sleep_us = n as u32
@@ -91,46 +90,46 @@ pub(in crate::config) static ACTING: &[ServerOption] = &[
     option("lru_crawler_tocrawl")
         .number(0, U32_MAX, "items", |it, n| it.settings.tunables.crawler_tocrawl = n as u32)
         .default("0")
-        .help("most items a crawl looks at in a class; 0 for all")
+        .help("maximum number of items per class that a crawl checks; 0 for all")
         .live_stat("lru_crawler_tocrawl", "lru_crawler tocrawl 5", |it| {
             it.tunables.crawler_tocrawl.to_string()
         }),
     switch("lru_maintainer", |it| it.settings.lru_maintainer = true)
-        .help("the segmented LRU with its thread (the default)")
+        .help("segmented LRU with its maintainer thread (the default)")
         .stat("lru_maintainer_thread", |it| yes_no(it.settings.lru_maintainer)),
     switch("no_lru_maintainer", |it| it.settings.lru_maintainer = false)
-        .help("one LRU queue for a class, no thread"),
+        .help("one LRU queue per class, without a maintainer thread"),
     option("hot_lru_pct")
         .number(1, 79, "percent", |it, n| lru(it).hot_percent = n as u32)
         .default("20")
-        .help("share of a class that new items may hold")
+        .help("maximum share of a class in the hot queue, which new items enter")
         .live_stat("hot_lru_pct", "lru tune 10 30 0.3 3", |it| it.lru.hot_percent.to_string()),
     option("warm_lru_pct")
         .number(1, 79, "percent", |it, n| lru(it).warm_percent = n as u32)
         .default("40")
-        .help("share of a class that items used twice may hold")
+        .help("maximum share of a class in the warm queue, which items used twice enter")
         .live_stat("warm_lru_pct", "lru tune 10 30 0.3 3", |it| it.lru.warm_percent.to_string()),
     option("hot_max_factor")
         .fraction(0.0, f64::INFINITY, |it, f| lru(it).hot_age_factor = f)
         .default("0.2")
-        .help("new items older than this part of the cold tail's age leave hot")
+        .help("items leave the hot queue when idle longer than this factor of the cold tail age")
         .live_stat("hot_max_factor", "lru tune 10 30 0.3 3", |it| {
             format!("{:.2}", it.lru.hot_age_factor)
         }),
     option("warm_max_factor")
         .fraction(0.0, f64::INFINITY, |it, f| lru(it).warm_age_factor = f)
         .default("2")
-        .help("the same for warm")
+        .help("items leave the warm queue when idle longer than this factor of the cold tail age")
         .live_stat("warm_max_factor", "lru tune 10 30 0.3 3", |it| {
             format!("{:.2}", it.lru.warm_age_factor)
         }),
     option("temporary_ttl")
         .number(0, U32_MAX, "seconds", |it, n| lru(it).temporary_ttl = Some(Seconds(n as u32)))
         .default("off")
-        .help("items that live at most this long are only ever removed by expiry")
+        .help("items with at most this time to live are not evicted, they only expire")
         .live_stat("temp_lru", "lru temp_ttl 5", |it| yes_no(it.lru.temporary_ttl.is_some()))
         .live_stat("temporary_ttl", "lru temp_ttl 5", |it| it.tunables.temporary_ttl.to_string()),
-    switch("no_modern", no_modern).help("memcached 1.4's defaults"),
+    switch("no_modern", no_modern).help("use the defaults of memcached 1.4"),
 ];
 
 fn lru(draft: &mut Draft) -> &mut LruConfig {

@@ -1,19 +1,19 @@
-//! The table of flags: memcached's, with its short and long names.
+//! The table of flags, with memcached's short and long names.
 
 use crate::config::option::{COUNT_MAX, ServerOption, Takes, flag, switch_flag, yes_no};
 use crate::config::settings::{Listen, Protocol};
 
-/// Flags that print something and end; the reader of the command line answers them itself.
+// The command-line parser handles these flags itself: they print a text and exit.
 pub(in crate::config) const HELP: &str = "help";
 pub(in crate::config) const LICENSE: &str = "license";
 pub(in crate::config) const VERSION: &str = "version";
-/// Holds the options of the other tables.
+/// The flag whose value lists options of the other tables.
 pub(in crate::config) const EXTENDED: &str = "extended";
 
-/// More workers than this would use up the address space or the system's threads.
+/// More workers than this would exhaust the address space or the system's thread limit.
 const THREADS_MAX: i64 = 1024;
 
-/// Every flag, in the order of the help.
+/// Every flag, in the order in which the help lists them.
 pub(in crate::config) static FLAGS: &[ServerOption] = &[
     flag('p', "port")
         .number(-1, 65_535, "", |it, port| it.given.port = Some(port as i32))
@@ -23,11 +23,14 @@ pub(in crate::config) static FLAGS: &[ServerOption] = &[
     flag('U', "udp-port")
         .number(-1, 65_535, "", |it, port| it.settings.udp_port = port as i32)
         .default("0")
-        .help("UDP port to serve, and TCP's unless -p is given; -1 for any free one, 0 for none")
+        .help(
+            "UDP port to listen on, also the TCP port unless -p is given; -1 for any free one, 0 \
+             to disable UDP",
+        )
         .stat("udpport", |it| it.settings.udp_port.to_string()),
     flag('s', "unix-socket")
         .text("file", |it, path| it.given.unix_path = Some(path.to_owned()))
-        .help("Unix socket to listen on, instead of the network")
+        .help("listen on this Unix socket instead of the network")
         .stat("domain_socket", |it| match &it.settings.listen {
             Listen::Unix { path, .. } => path.display().to_string(),
             Listen::Tcp(_) => "NULL".to_owned(),
@@ -41,75 +44,74 @@ pub(in crate::config) static FLAGS: &[ServerOption] = &[
             Listen::Tcp(_) => "700".to_owned(),
         }),
     switch_flag('A', "enable-shutdown", |it| it.settings.shutdown_enabled = true)
-        .help("obey the `shutdown` command")
+        .help("enable the `shutdown` command")
         .stat("shutdown_command", |it| yes_no(it.settings.shutdown_enabled)),
     flag('l', "listen")
         .text("addr", |it, list| it.settings.interfaces.push(list.to_owned()))
         .default("all interfaces")
         .help(
-            "where to listen: host, host:port, [IPv6]:port; several separated by commas; each may \
+            "addresses to listen on, separated by commas: host, host:port or [IPv6]:port; each may \
              begin with notls:, btls: (TLS, no client certificate) or mtls: (TLS, client \
-             certificate needed), then proto[ascii|binary|negotiating]:, then tag[name]: or \
+             certificate required), then proto[ascii|binary|negotiating]:, then tag[name]: or \
              tag_name_:",
         )
         .stat("inter", |it| match it.settings.interfaces.as_slice() {
             [] => "NULL".to_owned(),
             lists => lists.join(","),
         }),
-    switch_flag('d', "daemon", |it| it.settings.process.daemonize = true)
-        .help("go on in the background"),
+    switch_flag('d', "daemon", |it| it.settings.process.daemonize = true).help("run as a daemon"),
     switch_flag('r', "enable-coredumps", |it| it.settings.process.core_files = true)
         .help("allow core files of any size"),
     flag('u', "user")
         .text("user", |it, user| it.settings.process.user = Some(user.to_owned()))
-        .help("user to become (needed when started by root)"),
+        .help("run as this user (required when started by root)"),
     flag('m', "memory-limit")
         .number(1, 1 << 20, "megabytes", |it, mib| it.given.memory_limit_mib = Some(mib as u32))
         .default("64")
-        .help("memory for items, in megabytes; a hard limit")
+        .help("item memory in megabytes; a hard limit")
         .live_stat("maxbytes", "cache_memlimit 70", |it| it.memory_limit_bytes.to_string()),
     switch_flag('M', "disable-evictions", |it| it.settings.engine.eviction_enabled = false)
-        .help("answer a full memory with an error instead of evicting")
+        .help("return an error when memory is full instead of evicting")
         .stat("evictions", |it| {
             if it.settings.engine.eviction_enabled { "on" } else { "off" }.to_owned()
         }),
     flag('c', "conn-limit")
         .number(1, COUNT_MAX, "connections", |it, n| it.settings.connections_max = n as u32)
         .default("1024")
-        .help("most connections at a time")
+        .help("maximum number of simultaneous connections")
         .stat("maxconns", |it| it.settings.connections_max.to_string()),
     switch_flag('k', "lock-memory", |it| it.settings.process.lock_memory = true)
-        .help("keep all memory from being paged out"),
+        .help("lock all memory (mlockall)"),
     switch_flag('v', "verbose", |it| {
         it.settings.tunables.verbosity = (it.settings.tunables.verbosity + 1).min(3);
     })
-    .help("say more; -vv and -vvv more still")
+    .help("verbose logging on stderr; -vv and -vvv log more")
     .live_stat("verbosity", "verbosity 2", |it| it.tunables.verbosity.to_string()),
-    flag('h', HELP).help("print this help and end"),
-    flag('i', LICENSE).help("print the licence and end"),
-    flag('V', VERSION).help("print the version and end"),
+    flag('h', HELP).help("print this help and exit"),
+    flag('i', LICENSE).help("print the license and exit"),
+    flag('V', VERSION).help("print the version and exit"),
     flag('P', "pidfile")
         .text("file", |it, path| it.settings.process.pid_file = Some(path.into()))
-        .help("file that holds the process id while the server runs"),
+        .help("write the process id to this file, and remove it at exit"),
     flag('f', "slab-growth-factor")
         .fraction(1.0, f64::INFINITY, |it, factor| it.given.growth_factor = Some(factor))
         .default("1.12")
-        .help("how much larger each class's chunks are than the one before's")
+        .help("growth factor of chunk sizes from class to class")
         .stat("growth_factor", |it| format!("{:.2}", it.settings.growth_factor)),
     flag('n', "slab-min-size")
         .number(1, COUNT_MAX, "bytes", |it, n| it.given.chunk_size_bytes = Some(n as u32))
-        .default("48 with preset=memcached, else the least")
+        .default("48 with preset=memcached, else the minimum")
         .help("bytes for key, value and flags in the smallest chunk")
         .stat("chunk_size", |it| it.settings.chunk_size_bytes.to_string()),
     switch_flag('L', "enable-largepages", |it| it.settings.engine.huge_pages = true)
-        .help("ask the system for huge pages"),
+        .help("use transparent huge pages"),
     flag('D', "prefix-delimiter")
         .text("char", |it, text| {
             it.settings.prefix_delimiter = text.chars().next().expect("the text is not empty");
             it.settings.detail_enabled = true;
         })
         .default(":")
-        .help("character that ends a key's prefix in `stats detail`, which it turns on")
+        .help("character that ends a key's prefix; turns on `stats detail`")
         .stat("stat_key_prefix", |it| it.settings.prefix_delimiter.to_string())
         .live_stat("detail_enabled", "stats detail on", |it| yes_no(it.detail_enabled)),
     flag('t', "threads")
@@ -120,15 +122,15 @@ pub(in crate::config) static FLAGS: &[ServerOption] = &[
     flag('R', "max-reqs-per-event")
         .number(1, COUNT_MAX, "requests", |it, n| it.settings.requests_per_turn_max = n as u32)
         .default("20")
-        .help("requests of one client served before others have their turn")
+        .help("maximum requests served from a connection before the worker serves the others")
         .stat("reqs_per_event", |it| it.settings.requests_per_turn_max.to_string()),
     switch_flag('C', "disable-cas", |it| it.settings.cas_enabled = false)
-        .help("give out no CAS values")
+        .help("disable CAS")
         .stat("cas_enabled", |it| yes_no(it.settings.cas_enabled)),
     flag('b', "listen-backlog")
         .number(0, COUNT_MAX, "connections", |it, n| it.settings.listen_backlog = n as i32)
         .default("1024")
-        .help("connections that the kernel may queue")
+        .help("length of the kernel's queue of pending connections")
         .stat("tcp_backlog", |it| it.settings.listen_backlog.to_string()),
     flag('B', "protocol")
         .choice(&["auto", "ascii", "binary"], |it, name| {
@@ -139,49 +141,46 @@ pub(in crate::config) static FLAGS: &[ServerOption] = &[
             });
         })
         .default("auto")
-        .help("what clients speak; auto goes by each one's first byte")
+        .help("protocol of clients; auto detects it from the first byte of a connection")
         .stat("binding_protocol", |it| it.settings.protocol.name().to_owned()),
     flag('I', "max-item-size")
         .size(|it, bytes| it.given.item_size_bytes_max = Some(bytes))
         .default("1m")
-        .help("most bytes an item may take, from 1k to 1024m")
+        .help("maximum item size, from 1k to 1024m")
         .stat("item_size_max", |it| it.settings.engine.item_size_bytes_max.to_string()),
     switch_flag('S', "enable-sasl", |it| it.settings.sasl_enabled = true)
         .help(
-            "let only clients in who authenticate by SASL, in the binary protocol; the file named \
-             by MEMCACHED_SASL_PWDB holds a line user:password for each",
+            "require SASL authentication (binary protocol); MEMCACHED_SASL_PWDB names the file of \
+             user:password lines",
         )
         .stat("auth_enabled_sasl", |it| yes_no(it.settings.sasl_enabled)),
     switch_flag('F', "disable-flush-all", |it| it.settings.flush_enabled = false)
-        .help("refuse `flush_all`")
+        .help("disable `flush_all`")
         .stat("flush_enabled", |it| yes_no(it.settings.flush_enabled)),
     switch_flag('X', "disable-dumping", |it| it.settings.dump_enabled = false)
-        .help("refuse `stats cachedump`, `stats detail` and `lru_crawler metadump`")
+        .help("disable `stats cachedump`, `stats detail` and `lru_crawler metadump`")
         .stat("dump_enabled", |it| yes_no(it.settings.dump_enabled)),
     switch_flag('W', "disable-watch", |it| it.settings.watch_enabled = false)
-        .help("refuse `watch`"),
+        .help("disable `watch`"),
     flag('Y', "auth-file")
         .text("file", |it, path| it.settings.auth_file_as_given = Some(path.to_owned()))
-        .help("file of lines user:password, one of which every client must name first")
+        .help("require ASCII authentication; the file holds user:password lines")
         .stat("auth_enabled_ascii", |it| {
             it.settings.auth_file_as_given.clone().unwrap_or_else(|| yes_no(false))
         }),
     flag('e', "memory-file")
         .text("file", |it, path| it.settings.memory_file = Some(path.into()))
-        .help(
-            "file for the items, on a ram disk: stopped by SIGUSR1, the next start has them again",
-        )
+        .help("keep item memory in this file (tmpfs); a restart after SIGUSR1 is warm")
         .stat("memory_file", |it| match &it.settings.memory_file {
             Some(path) => path.display().to_string(),
             None => "(null)".to_owned(),
         }),
     switch_flag('Z', "enable-ssl", |it| it.given.tls_enabled = true)
-        .help("serve through TLS; see ssl_* in -o")
+        .help("enable TLS; see ssl_* in -o")
         .stat("ssl_enabled", |it| yes_no(it.settings.tls.is_some())),
     flag('o', EXTENDED).text("name=value,...", |_, _| ()).help("more options, see below"),
     flag('N', "napi-ids")
         .number(1, COUNT_MAX, "", |it, n| it.settings.napi_ids = n as u32)
-        .help("no effect: connections are dealt out in turn")
-        .no_effect("connections are dealt out to the workers in turn")
+        .no_effect("connections are assigned to workers round robin")
         .stat("num_napi_ids", |it| it.settings.napi_ids.to_string()),
 ];

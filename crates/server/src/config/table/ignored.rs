@@ -1,18 +1,15 @@
-//! The rows of `-o` that memcached has and that are accepted without effect, and the names of its features that
-//! are not here.
+//! memcached's options of `-o` that are accepted without effect, and the options of features that slabwise lacks.
 
 use crate::config::option::{COUNT_MAX, ServerOption, option};
 
-/// Rows of memcached's that do nothing here, but for `watcher_logbuf_size`.
+/// memcached's options that do nothing here, except `watcher_logbuf_size`.
 pub(in crate::config) static WITHOUT_EFFECT: &[ServerOption] = &[
-    option("modern").help("the defaults"),
+    option("modern").help("no effect: the defaults are modern"),
     option("hashpower")
         .number(12, 32, "", |it, power| it.settings.hash_power = power as u32)
-        .no_effect("the index grows in small steps from any size")
+        .no_effect("the hash table always grows in small steps")
         .stat("hashpower_init", |it| it.settings.hash_power.to_string()),
-    option("no_hashexpand")
-        .help("no effect: the index always grows in small steps")
-        .no_effect("the index always grows, in small steps"),
+    option("no_hashexpand").no_effect("the hash table always grows in small steps"),
     option("hash_algorithm")
         .choice(&["jenkins", "murmur3", "xxh3"], |it, name| {
             if name != "xxh3" {
@@ -25,7 +22,7 @@ pub(in crate::config) static WITHOUT_EFFECT: &[ServerOption] = &[
     option("tail_repair_time")
         .number(10, COUNT_MAX, "seconds", |it, n| it.settings.tail_repair_seconds = n as u32)
         .default("0")
-        .no_effect("an item that is in use is passed over")
+        .no_effect("eviction skips items that are in use")
         .stat("tail_repair_time", |it| it.settings.tail_repair_seconds.to_string()),
     option("read_buf_mem_limit")
         .number(0, 1 << 20, "megabytes", |it, mib| {
@@ -34,63 +31,60 @@ pub(in crate::config) static WITHOUT_EFFECT: &[ServerOption] = &[
         .default("0")
         .no_effect("idle clients hold no buffers")
         .stat("read_buf_mem_limit", |it| it.settings.read_buffers_bytes_max.to_string()),
-    option("resp_obj_mem_limit")
-        .text("value", |_, _| ())
-        .help("no effect, in memcached neither")
-        .no_effect("idle clients hold no buffers"),
+    option("resp_obj_mem_limit").text("value", |_, _| ()).no_effect("idle clients hold no buffers"),
     option("watcher_logbuf_size")
         .number(0, COUNT_MAX, "kilobytes", |it, kib| {
             it.settings.watcher_log_bytes = (kib as u64) << 10;
         })
         .default("256")
-        .help("most kilobytes of lines that wait for a watcher; what finds no room is skipped")
+        .help("log buffer of a watcher in kilobytes; lines that do not fit are skipped")
         .stat("watcher_logbuf_size", |it| it.settings.watcher_log_bytes.to_string()),
     option("worker_logbuf_size")
         .number(0, COUNT_MAX, "kilobytes", |it, kib| {
             it.settings.worker_log_bytes = (kib as u64) << 10;
         })
         .default("64")
-        .help("no effect: workers hand lines to the watchers' buffers at once")
-        .no_effect("lines go to the watchers' buffers at once")
+        .no_effect("workers write log lines directly to the buffers of watchers")
         .stat("worker_logbuf_size", |it| it.settings.worker_log_bytes.to_string()),
-    option("inline_ascii_resp").help("no effect, in memcached neither"),
-    option("no_inline_ascii_resp").help("no effect, in memcached neither"),
+    option("inline_ascii_resp").help("no effect, as in memcached"),
+    option("no_inline_ascii_resp").help("no effect, as in memcached"),
     option("sock_cookie_id")
         .text("value", |_, _| ())
         .no_effect("sockets are not marked for firewalls"),
 ];
 
-/// A feature of memcached's that is not here.
-pub(in crate::config) struct FeatureNotHere {
-    pub feature: &'static str,
-    /// Whether to start without it would be a lie.
-    pub stops: bool,
-    /// The names that belong to it, with spaces between them.
+/// A feature of memcached that slabwise lacks.
+pub(in crate::config) struct MissingFeature {
+    /// The explanation that follows the option's name in errors and warnings.
+    pub reason: &'static str,
+    /// Whether its options stop the start instead of causing a warning.
+    pub is_error: bool,
+    /// The options of the feature, separated by spaces.
     names: &'static str,
 }
 
-impl FeatureNotHere {
+impl MissingFeature {
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         self.names.split(' ')
     }
 }
 
-pub(in crate::config) static NOT_HERE: &[FeatureNotHere] = &[
-    FeatureNotHere {
-        feature: "external storage is not built: all items stay in memory",
-        stops: false,
+pub(in crate::config) static MISSING: &[MissingFeature] = &[
+    MissingFeature {
+        reason: "external storage is not supported: all items stay in memory",
+        is_error: false,
         names: "ext_page_size ext_wbuf_size ext_threads ext_io_depth ext_path ext_item_size \
                 ext_item_age ext_low_ttl ext_recache_rate ext_compact_under ext_drop_under \
                 ext_max_sleep ext_max_frag ext_drop_unread slab_automove_freeratio",
     },
-    FeatureNotHere {
-        feature: "the proxy is not built: this is a cache only",
-        stops: true,
+    MissingFeature {
+        reason: "the proxy is not supported: leave the option out",
+        is_error: true,
         names: "proxy_config proxy_arg proxy_uring proxy_memprofile",
     },
-    FeatureNotHere {
-        feature: "system calls are not filtered: confine the process from outside",
-        stops: false,
+    MissingFeature {
+        reason: "system calls are not filtered: sandbox the process from outside",
+        is_error: false,
         names: "drop_privileges no_drop_privileges relaxed_privileges",
     },
 ];

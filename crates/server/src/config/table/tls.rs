@@ -1,22 +1,22 @@
-//! The rows of `-o` for TLS.
+//! The TLS options of `-o`.
 
 use crate::config::option::{COUNT_MAX, ServerOption, option, switch, yes_no};
 use crate::config::settings::{Draft, Running};
 use crate::tls::{KeyFormat, TlsSettings, TlsVersion, VerifyMode};
 use std::path::Path;
 
-/// A write takes no more than a mebibyte, so that a larger buffer would never be filled.
+/// A write is at most one mebibyte long, so a larger buffer would never be full.
 const WRITE_BUFFER_KIB_MAX: u32 = 1024;
 
-/// Rows of TLS. Their names begin with [`TLS_PREFIX`].
+/// The TLS options. Their names begin with [`TLS_PREFIX`].
 pub(in crate::config) static TLS: &[ServerOption] = &[
     option("ssl_chain_cert")
         .text("file", |it, path| it.given.tls.chain_file = path.into())
-        .help("certificate chain of the server, in PEM; -Z needs it")
+        .help("certificate chain of the server, in PEM; required with -Z")
         .stat("ssl_chain_cert", |it| file(Some(&tls(it).chain_file), "(null)")),
     option("ssl_key")
         .text("file", |it, path| it.given.tls.key_file = Some(path.into()))
-        .help("private key, if not part of ssl_chain_cert; not encrypted")
+        .help("unencrypted private key, if it is not in the file of ssl_chain_cert")
         .stat("ssl_key", |it| file(tls(it).key_file.as_deref(), "(null)")),
     option("ssl_keyformat")
         .checked("1|2", key_format)
@@ -31,41 +31,41 @@ pub(in crate::config) static TLS: &[ServerOption] = &[
             it.given.tls.verify_mode = VerifyMode::ALL[mode as usize];
         })
         .default("0")
-        .help("clients' certificates: 0 (not asked for), 1 (asked for), 2 (needed) or 3 (as 2)")
+        .help("client certificates: 0 (ignored), 1 (requested), 2 (required) or 3 (as 2)")
         .stat("ssl_verify_mode", |it| tls(it).verify_mode.openssl_flags().to_string()),
     option("ssl_ca_cert")
         .text("file", |it, path| it.given.tls.ca_file = Some(path.into()))
-        .help("authorities of clients' certificates, in PEM")
+        .help("certificate authorities of clients, in PEM")
         .stat("ssl_ca_cert", |it| file(tls(it).ca_file.as_deref(), "NULL")),
     option("ssl_ciphers")
         .text("list", |it, list| it.given.tls.ciphers = Some(list.to_owned()))
         .default("all")
-        .help("cipher suites of TLS 1.2 by OpenSSL's names, separated by ':'")
+        .help("TLS 1.2 cipher suites by OpenSSL's names, separated by ':'")
         .stat("ssl_ciphers", |it| tls(it).ciphers.unwrap_or_else(|| "NULL".to_owned())),
     option("ssl_min_version")
         .number(0, 3, "", version_min)
         .default("2")
-        .help("oldest version allowed: 2 (tlsv1.2) or 3 (tlsv1.3); 0 and 1 count as 2")
+        .help("minimum TLS version: 2 (tlsv1.2) or 3 (tlsv1.3); 0 and 1 mean 2")
         .stat("ssl_min_version", |it| match tls(it).version_min {
             TlsVersion::V1_2 => "tlsv1.2".to_owned(),
             TlsVersion::V1_3 => "tlsv1.3".to_owned(),
         }),
     switch("ssl_session_cache", |it| it.given.tls.session_cache = true)
-        .help("let clients resume their sessions")
+        .help("enable TLS session resumption")
         .stat("ssl_session_cache", |it| yes_no(tls(it).session_cache)),
     option("ssl_wbuf_size")
         .number(1, COUNT_MAX, "kilobytes", write_buffer)
         .default("16")
-        .help("kilobytes that are encrypted ahead of a client that reads slowly")
+        .help("TLS write buffer of a connection in kilobytes")
         .stat("ssl_wbuf_size", |it| tls(it).write_buffer_bytes.to_string()),
     option("ssl_kernel_tls")
-        .no_effect("encryption is done in the process")
+        .no_effect("the process encrypts, not the kernel")
         .stat("ssl_kernel_tls", |_| yes_no(false)),
 ];
 
 pub(in crate::config) const TLS_PREFIX: &str = "ssl_";
 
-/// What TLS is served with; its defaults where it is not served.
+/// Returns the TLS settings, or their defaults without `-Z`.
 fn tls(running: &Running<'_>) -> TlsSettings {
     running.settings.tls.clone().unwrap_or_default()
 }
@@ -81,8 +81,8 @@ fn key_format(draft: &mut Draft, text: &str) -> Result<(), String> {
         "2" | "DER" => KeyFormat::Der,
         other => {
             return Err(format!(
-                "takes 1 (PEM) or 2 (DER), not '{other}': keys in other stores and formats must be \
-                 converted first (openssl pkey -in FILE -out NEW)"
+                "takes 1 (PEM) or 2 (DER), not '{other}': convert other keys to PEM first (openssl \
+                 pkey -in FILE -out NEW)"
             ));
         }
     };
@@ -94,7 +94,7 @@ fn write_buffer(draft: &mut Draft, kib: i64) {
     draft.given.tls.write_buffer_bytes = kib.min(WRITE_BUFFER_KIB_MAX) << 10;
     if kib > WRITE_BUFFER_KIB_MAX {
         draft.warn(format!(
-            "-o ssl_wbuf_size={kib} counts as {WRITE_BUFFER_KIB_MAX}: no write takes more"
+            "-o ssl_wbuf_size={kib} is above the maximum: {WRITE_BUFFER_KIB_MAX} is used"
         ));
     }
 }
@@ -103,7 +103,8 @@ fn version_min(draft: &mut Draft, number: i64) {
     draft.given.tls.version_min = if number == 3 { TlsVersion::V1_3 } else { TlsVersion::V1_2 };
     if number < 2 {
         draft.warn(format!(
-            "-o ssl_min_version={number} counts as 2: TLS below 1.2 is broken and not spoken"
+            "-o ssl_min_version={number} means 2: TLS versions below 1.2 are insecure and not \
+             supported"
         ));
     }
 }

@@ -27,9 +27,9 @@ fn a_class_table_is_learned_until_a_command_sets_one() {
     };
     second();
     let reply = ask(&mut client, "stats sizes_plan\r\n");
-    let present = value(&reply, "present").expect("there is a current table").to_owned();
-    assert_eq!(value(&reply, "look:waits_for"), Some("0 of 1000 items"), "{reply}");
-    // Items of 1,037 bytes: a page has fifteen chunks of 1,088 bytes, but only fourteen of the initial class.
+    let current = value(&reply, "current").expect("a table is in use").to_owned();
+    assert_eq!(value(&reply, "evaluation:waits_for"), Some("0 of 1000 items"), "{reply}");
+    // Items of 1,037 bytes: fifteen chunks of 1,088 bytes are a page, fourteen of those at the start were.
     let value_bytes = "v".repeat(1_000);
     for key in 0..4_000 {
         ask(&mut client, &format!("set key-{key:04} 0 0 1000\r\n{value_bytes}\r\n"));
@@ -40,12 +40,12 @@ fn a_class_table_is_learned_until_a_command_sets_one() {
     assert_eq!(value(&reply, "changes"), Some("1"), "{reply}");
     assert_eq!(value(&reply, "last_change:age"), Some("0"));
     let lost = |name| value(&reply, name).and_then(|text| text.parse::<u64>().ok());
-    assert!(lost("now:lost") > lost("then:lost").map(|lost| 2 * lost), "{reply}");
-    assert_eq!(value(&reply, "now:lost_in_chains"), Some("0"));
+    assert!(lost("current:lost") > lost("best:lost").map(|lost| 2 * lost), "{reply}");
+    assert_eq!(value(&reply, "current:lost_in_chains"), Some("0"));
     let learned = ask(&mut client, "slabs classes\r\n");
-    assert_ne!(learned.trim(), format!("CLASSES {present}"));
+    assert_ne!(learned.trim(), format!("CLASSES {current}"));
     assert_eq!(
-        value(&reply, "present").map(|present| format!("CLASSES {present}\r\n")),
+        value(&reply, "current").map(|current| format!("CLASSES {current}\r\n")),
         Some(learned)
     );
     fixture.engine.check();
@@ -56,7 +56,7 @@ fn a_class_table_is_learned_until_a_command_sets_one() {
     assert_eq!(ask(&mut client, "slabs classes 96-1200\r\n"), "OK\r\n");
     second();
     let reply = ask(&mut client, "stats sizes_plan\r\n");
-    assert!(reply.starts_with("STAT classes fixed\r\nSTAT present 96-1200-"), "{reply}");
+    assert!(reply.starts_with("STAT classes fixed\r\nSTAT current 96-1200-"), "{reply}");
     assert_eq!(value(&reply, "changes"), None);
     assert_eq!(ask(&mut client, "slabs classes learned\r\n"), "OK\r\n");
     second();
