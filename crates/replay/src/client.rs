@@ -1,7 +1,6 @@
-//! Carries rounds out: composes requests onto connections, and checks that every hit holds the bytes that
-//! its key must have.
+//! Executes rounds: sends requests over the connections, and verifies the value of every hit.
 //!
-//! A key always goes to the same connection, so that its requests stay in order.
+//! All requests for a key use the same connection, so their order is preserved.
 
 use crate::error::ReplayError;
 use crate::look_aside::{Action, Pending};
@@ -11,25 +10,25 @@ use slabwise_base::{Clock, Cost};
 use slabwise_client::{ClientError, Pipelines, Reply, ServerAddress, request};
 use std::time::Duration;
 
-/// How long a server may be silent while replies are awaited.
+/// The timeout for the next bytes of outstanding replies.
 const SILENCE_SECONDS_MAX: u64 = 30;
 
-/// How a set says what its value costs.
+/// How a set sends the cost of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum CostForm {
-    /// By a word of the set's line, which slabwise takes with `-o cost_wire`.
+    /// In the set line, which slabwise accepts with `-o cost_wire`.
     Wire,
-    /// By slabwise's flag of the meta protocol.
+    /// In slabwise's flag of the meta protocol.
     Meta,
-    /// Not at all.
+    /// Costs are not sent.
     None,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LengthCheck {
-    /// A hit must have exactly the request's length.
+    /// A hit must have the length of the request.
     Exact,
-    /// The workload changes lengths: a hit may have an older one, if its bytes fit that.
+    /// The lengths of a key change, so a hit may have another length with valid bytes.
     Any,
 }
 
@@ -99,7 +98,7 @@ impl Client {
         }
     }
 
-    /// Sends what was composed and waits until everything is answered.
+    /// Sends the composed requests and waits for all replies.
     pub fn exchange(
         &mut self,
         clock: &Clock,
@@ -107,15 +106,15 @@ impl Client {
     ) -> Result<(), ReplayError> {
         let Client { pipelines, values, length_check, .. } = self;
         pipelines.exchange(clock, |&(action, pending), reply, nanos| {
-            let outcome = judge(&reply, action, &pending, values, *length_check)?;
+            let outcome = check_reply(&reply, action, &pending, values, *length_check)?;
             answered(Answer { action, pending, outcome, nanos });
             Ok(())
         })
     }
 }
 
-/// Whether a reply is one to what was sent, and a right one.
-fn judge(
+/// Returns the outcome of a request, or an error if the reply is invalid.
+fn check_reply(
     reply: &Reply<'_>,
     action: Action,
     pending: &Pending,
@@ -147,14 +146,14 @@ fn check_hit(
     values: &Values,
     length_check: LengthCheck,
 ) -> Result<Outcome, ReplayError> {
-    let asked = key_bytes(pending.request.key);
-    let shown = || String::from_utf8_lossy(&asked).into_owned();
+    let requested = key_bytes(pending.request.key);
+    let shown = || String::from_utf8_lossy(&requested).into_owned();
     let wrong = |what: String| Err(ReplayError::WrongData { key: shown(), what });
-    if key != asked {
-        return wrong(format!("the answer is for key {}", String::from_utf8_lossy(key)));
+    if key != requested {
+        return wrong(format!("the reply is for key {}", String::from_utf8_lossy(key)));
     }
     if values.check(pending.request.key, value) == Match::Differs {
-        return wrong(format!("the {} B of the value are not those stored", value.len()));
+        return wrong(format!("the value of {} B differs from the stored value", value.len()));
     }
     let value_len = pending.request.value_len as usize;
     if length_check == LengthCheck::Exact && value.len() != value_len {

@@ -1,4 +1,4 @@
-//! The command `slabwise replay`: its arguments, its progress bar, and how its result is printed.
+//! The command `slabwise replay`: arguments, progress bar and output.
 
 use crate::client::CostForm;
 use crate::drive::{Pace, drive};
@@ -13,13 +13,12 @@ use slabwise_text::command;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-/// Measure a memcached-protocol server under a workload: get; on a miss, set. Every hit's bytes are
-/// checked; a wrong one stops the replay.
+/// Measure a server of memcached's protocol with a workload. The client gets each key, and sets it after a
+/// miss. It checks the value of every hit; wrong data stops the replay.
 ///
-/// Requests are pipelined in rounds. A request's time is that of its round trips: from when it was
-/// taken up to its answer, for a miss to the answer of the set that follows. A key that repeats
-/// while its get is under way waits for the next round, so every key sees what it would see with one
-/// request at a time.
+/// Requests are pipelined in rounds. The latency of a request is measured from the start of its round to its
+/// reply; for a miss, to the reply of the set. A request for a key with an outstanding get waits for the next
+/// round, so the order of requests to each key is that of the workload.
 ///
 /// Workloads: zipf, etc, etc-mutilate, two-phase, three-phase, multi-tenant, time-varying, toy, kvcache_reg,
 /// graph_cache_leader_assocs, cache2k-orm-busy, cache2k-orm-night, cache2k-web12; trace:FILE (slabwise's 16-byte records, libCacheSim's
@@ -28,20 +27,20 @@ use std::process::ExitCode;
 #[derive(Debug, Parser)]
 #[command(name = "slabwise replay")]
 pub(crate) struct Args {
-    /// The server: HOST:PORT or unix:PATH
+    /// Server: HOST:PORT or unix:PATH
     #[arg(long, value_name = "ADDRESS")]
     server: ServerAddress,
-    /// The workload's name (above)
+    /// Workload (see above)
     #[arg(long, value_name = "NAME")]
     workload: String,
     #[command(flatten)]
     options: workload::Options,
-    /// How the server is told what a value costs: by a word of the set's line (slabwise takes it with
-    /// -o cost_wire), by slabwise's flag of the meta protocol, or not at all
+    /// How sets send the cost of an item: in the set line (slabwise needs -o cost_wire), in slabwise's flag
+    /// of the meta protocol, or not at all
     #[arg(long, value_enum, default_value_t = CostForm::None)]
     cost: CostForm,
-    /// What keys cost whose costs are not recorded, told or not [default: baseline where costs are told;
-    /// else every get costs the same]
+    /// Cost distribution of keys without recorded costs [default: baseline if costs are sent; else all keys
+    /// have the same cost]
     #[arg(long, value_enum, value_name = "MIX")]
     cost_mix: Option<CostMix>,
     /// Requests in a round, per connection
@@ -50,11 +49,11 @@ pub(crate) struct Args {
     /// Connections, driven by one thread; a key always uses the same one
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
     connections: u32,
-    /// Requests per second to offer; times then run from when a round was due [default: as many as
-    /// possible]
+    /// Requests per second; latency is measured from the scheduled send time (no coordinated omission)
+    /// [default: as many as possible]
     #[arg(long, value_name = "R")]
     rate: Option<f64>,
-    /// Also report the miss ratio of every N requests
+    /// Also report the miss ratio of each window of N requests
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     window: Option<u64>,
     /// Print one line of JSON
@@ -70,15 +69,14 @@ pub fn main(args: Vec<OsString>) -> ExitCode {
             return Ok(report.text() + "\n");
         }
         let json = serde_json::to_string(&report);
-        let json =
-            json.map_err(|error| format!("the report cannot be written as JSON: {error}"))?;
+        let json = json.map_err(|error| format!("cannot write the report as JSON: {error}"))?;
         Ok(json + "\n")
     })
 }
 
 pub(crate) fn run(args: &Args, clock: &Clock) -> Result<Report, ReplayError> {
     if args.rate.is_some_and(|rate| !(rate > 0.0 && rate.is_finite())) {
-        return Err(ReplayError::Option("--rate: give more than 0 requests a second".to_owned()));
+        return Err(ReplayError::Option("--rate: give a number above 0".to_owned()));
     }
     let mut workload = workload::open(&args.workload, &args.options)?;
     let default_mix = (args.cost != CostForm::None).then_some(CostMix::Baseline);
@@ -104,7 +102,7 @@ pub(crate) fn run(args: &Args, clock: &Clock) -> Result<Report, ReplayError> {
     report
 }
 
-/// A bar on stderr if that is a terminal, else nothing.
+/// Returns a progress bar, which is visible only if stderr is a terminal.
 fn progress_bar(requests: Option<u64>) -> ProgressBar {
     let (bar, template) = match requests {
         Some(requests) => (

@@ -1,7 +1,7 @@
-//! The replay's loop: plans a round, exchanges it, counts the answers, until the workload ends.
+//! The main loop of a replay: plans a round, exchanges it and counts the replies, until the workload ends.
 //!
 //! ```text
-//! workload --> look_aside (what goes into a round) --> client (connections, checks) --> report
+//! workload --> look_aside (plans a round) --> client (connections, checks) --> report
 //!                    ^------------- misses ---------------/
 //! ```
 
@@ -14,31 +14,31 @@ use slabwise_base::Clock;
 use slabwise_client::ServerAddress;
 use std::time::Duration;
 
-/// How requests travel.
+/// The connections, rounds and rate of a replay.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    /// Connections, at least one.
+    /// The number of connections, at least one.
     pub connections: usize,
-    /// Requests in a round, per connection.
+    /// The number of requests in a round, per connection.
     pub batch: usize,
-    /// Requests a second; none: as fast as the server answers.
+    /// Requests per second; `None` for as many as possible.
     pub rate: Option<f64>,
-    /// Requests in each window whose miss ratio is kept.
+    /// The number of requests in each window of the report; `None` for no windows.
     pub window: Option<u64>,
-    /// How a set says what its value costs.
+    /// How a set sends the cost of an item.
     pub cost_form: CostForm,
 }
 
 impl Default for Pace {
-    /// One connection, and rounds of 128 requests as fast as the server answers.
+    /// Returns one connection with rounds of 128 requests at the maximum rate.
     fn default() -> Pace {
         let (rate, window, cost_form) = (None, None, CostForm::None);
         Pace { connections: 1, batch: 128, rate, window, cost_form }
     }
 }
 
-/// Replays a workload to a server. `each` sees the counts after every round, without their ratio; an error of it
-/// stops the replay.
+/// Replays a workload against a server. Calls `each` with the counts after every round; its `miss_ratio` is not
+/// computed yet. An error of `each` stops the replay.
 pub fn drive<E: From<ReplayError>>(
     server: &ServerAddress,
     workload: Workload,
@@ -57,12 +57,12 @@ pub fn drive<E: From<ReplayError>>(
     Ok(tally.report(nanos as f64 / 1e9))
 }
 
-/// The observer of a replay that nothing observes.
+/// An observer for [`drive`] that does nothing.
 pub fn unwatched(_: &Window) -> Result<(), ReplayError> {
     Ok(())
 }
 
-/// Replays to the end; gives the counts and how many nanoseconds it took.
+/// Replays a workload to its end. Returns the counts and the duration in nanoseconds.
 pub(crate) fn replay<E: From<ReplayError>>(
     mut workload: Workload,
     mut client: Client,
@@ -83,7 +83,7 @@ pub(crate) fn replay<E: From<ReplayError>>(
         if early_nanos > 0 && look_aside.is_idle() {
             pause(Duration::from_nanos(early_nanos));
         }
-        // Fills do not wait for the next round's time: they go in a round of their own.
+        // Fills do not wait for the scheduled time of the next round: they have their own round.
         let new_size = if early_nanos > 0 { 0 } else { round_size };
         let born_nanos = due_nanos.unwrap_or(now_nanos);
         let next = || {
@@ -105,7 +105,7 @@ pub(crate) fn replay<E: From<ReplayError>>(
     Ok((tally, clock.nanos() - start_nanos))
 }
 
-#[expect(clippy::disallowed_methods, reason = "the replay's thread keeps the pace asked for")]
+#[expect(clippy::disallowed_methods, reason = "the replay's thread waits for the scheduled time")]
 fn pause(time: Duration) {
     std::thread::sleep(time);
 }

@@ -1,11 +1,11 @@
-//! Why a replay stops.
+//! Errors that stop a replay.
 
 use crate::workload::WorkloadError;
 use slabwise_client::ClientError;
 
-/// What ends a replay before its last request. Each text says what to do.
+/// An error that stops a replay. Its text names the remedy.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the texts say what each is")]
+#[expect(missing_docs, reason = "the error texts explain the variants")]
 pub enum ReplayError {
     #[error(transparent)]
     Workload(#[from] WorkloadError),
@@ -15,15 +15,15 @@ pub enum ReplayError {
     Connect { server: String, source: std::io::Error },
     #[error("{error}; {remedy}", error = .0, remedy = remedy(.0))]
     Dialogue(ClientError),
-    #[error("the server answered {context} with '{line}', which is no reply to it")]
+    #[error("invalid reply to {context}: '{line}'")]
     Malformed { context: String, line: String },
-    /// A hit that is not what was stored: the server has mixed up or damaged data.
-    #[error("WRONG DATA for key {key}: {what}; the server must not be trusted")]
+    /// A hit whose key or bytes are not those stored.
+    #[error("WRONG DATA for key {key}: {what}; the server returns corrupt data")]
     WrongData { key: String, what: String },
-    /// A hit that is whole and of the right key, but was stored by a replay with other lengths.
+    /// A hit with valid bytes that a replay with other lengths stored.
     #[error(
-        "key {key} holds {found} B instead of {value_len} B, left by a replay with another seed or \
-         other sizes; empty the server (flush_all) and start again"
+        "key {key} has {found} B instead of {value_len} B, from a replay with another seed or other \
+         sizes; empty the server (flush_all) and start again"
     )]
     OtherReplay { key: String, found: usize, value_len: usize },
 }
@@ -31,14 +31,14 @@ pub enum ReplayError {
 impl From<ClientError> for ReplayError {
     fn from(error: ClientError) -> ReplayError {
         match error {
-            ClientError::Unexpected(bytes) => ReplayError::malformed("nothing", &bytes),
+            ClientError::Unexpected(bytes) => ReplayError::malformed("no request", &bytes),
             other => ReplayError::Dialogue(other),
         }
     }
 }
 
 impl ReplayError {
-    /// The server's `line` is no reply to `request`.
+    /// Returns the error of an invalid reply to `request`.
     pub(crate) fn malformed(request: &str, line: &[u8]) -> ReplayError {
         let shown = &line[..line.len().min(80)];
         let line = String::from_utf8_lossy(shown).escape_debug().to_string();
@@ -48,8 +48,8 @@ impl ReplayError {
 
 fn remedy(error: &ClientError) -> &'static str {
     match error {
-        ClientError::Closed => "see its log and its limit of connections",
-        ClientError::Silent => "see whether it hangs",
-        _ => "see the server's log",
+        ClientError::Closed => "check the server's log and its connection limit",
+        ClientError::Silent => "check whether the server hangs",
+        _ => "check the server's log",
     }
 }

@@ -1,12 +1,11 @@
-//! Workloads, and the client that replays them to any server that speaks memcached's protocol.
+//! Workloads, and a client that replays them against any server of memcached's protocol.
 //!
 //! ```text
-//! workload (seeded stream of requests) --> drive (look-aside over the wire, checks every hit) --> report
+//! workload (seeded stream of requests) --> drive (look-aside client, checks every hit) --> report
 //!     trace readers, Zipf, mixtures           look_aside plans rounds, client exchanges them
 //! ```
 //!
-//! This is an operator's tool: it needs a server's address and nothing else of slabwise. [`main`] is the
-//! command `slabwise replay`; [`drive`] is the replay for other programs.
+//! [`main`] is the command `slabwise replay`, which needs only the address of a server. Other programs call [`drive`].
 #![forbid(unsafe_code)]
 
 mod client;

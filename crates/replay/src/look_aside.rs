@@ -1,28 +1,27 @@
-//! What to send in each round trip so that pipelining changes no answer: the order of requests.
+//! Plans the order of requests in each round, so that pipelining does not change the result of any request.
 //!
-//! A look-aside client gets, and on a miss sets. One round trip carries, in this order on the wire,
+//! A look-aside client gets a key, and sets it after a miss. A round contains, in this order,
 //!
 //! ```text
-//! fills (sets for the misses of the round before) | waiting repeats | new requests
+//! fills (sets after misses in the previous round) | deferred requests | new requests
 //! ```
 //!
 //! Invariants:
-//! - Requests of one key reach the server in the workload's order, each get's fill before the key's
-//!   next request. So every key sees what it would see with one request at a time.
-//! - A key whose get is under way (its outcome unknown) is not asked again in the same round: its
-//!   repeats wait for the next one, and count there as hits or misses like any request.
-//! - Requests of different keys may pass each other by at most one round.
+//! - The server receives the requests for a key in the workload's order, and the fill of a get before the next request
+//!   for its key. So each request has the result that it would have without pipelining.
+//! - Requests for a key with an outstanding get are deferred to the next round.
+//! - Requests for different keys are reordered by at most one round.
 //!
-//! This file sends nothing itself: it decides, its caller carries out.
+//! This module does no I/O: its caller sends the requests.
 
 use crate::workload::{Op, Request};
 use std::collections::HashMap;
 
-/// A request on its way, with the time it was taken up at.
+/// An outstanding request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pending {
     pub request: Request,
-    /// When it was taken up (or was due, under a rate), in the clock's nanoseconds.
+    /// The start of its round or, with a rate, its scheduled send time, in the clock's nanoseconds.
     pub born_nanos: u64,
 }
 
@@ -35,10 +34,10 @@ pub enum Action {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Known {
-    /// Asked for the first time: a miss would call for a fill that only the next round can send.
-    Asked,
-    /// Stored by an earlier request; a get may miss only if the server has dropped it since.
+enum KeyState {
+    /// A get is outstanding. If it misses, its fill is in the next round.
+    Requested,
+    /// An earlier request of the round stores the key.
     Stored,
 }
 
@@ -51,36 +50,36 @@ pub enum Supply {
 #[derive(Debug, Default)]
 pub struct LookAside {
     fills: Vec<Pending>,
-    waiting: Vec<Pending>,
-    /// Empty; changes places with `waiting`, so that neither allocates in the long run.
+    deferred: Vec<Pending>,
+    /// An empty buffer that is swapped with `deferred` to avoid allocations.
     spare: Vec<Pending>,
-    known: HashMap<u64, Known>,
+    states: HashMap<u64, KeyState>,
 }
 
 impl LookAside {
-    /// Plans a round: hands `send` everything that goes over the wire, in order. New requests come
-    /// from `next`, as many as make `round_size` together with those that waited.
+    /// Plans a round: calls `send` with each request in order. Deferred requests and new requests from `next` are
+    /// `round_size` together.
     pub fn plan<E>(
         &mut self,
         round_size: usize,
         mut next: impl FnMut() -> Option<Result<Pending, E>>,
         mut send: impl FnMut(Action, Pending),
     ) -> Result<Supply, E> {
-        self.known.clear();
+        self.states.clear();
         for fill in self.fills.drain(..) {
-            self.known.insert(fill.request.key, Known::Stored);
+            self.states.insert(fill.request.key, KeyState::Stored);
             send(Action::Fill, fill);
         }
-        let mut waited = std::mem::take(&mut self.waiting);
-        std::mem::swap(&mut self.waiting, &mut self.spare);
-        for pending in &waited {
-            self.known.insert(pending.request.key, Known::Stored);
+        let mut deferred = std::mem::take(&mut self.deferred);
+        std::mem::swap(&mut self.deferred, &mut self.spare);
+        for pending in &deferred {
+            self.states.insert(pending.request.key, KeyState::Stored);
         }
-        let new_max = round_size.saturating_sub(waited.len());
-        for pending in waited.drain(..) {
+        let new_max = round_size.saturating_sub(deferred.len());
+        for pending in deferred.drain(..) {
             self.place(pending, &mut send);
         }
-        self.spare = waited;
+        self.spare = deferred;
         for _ in 0..new_max {
             match next() {
                 Some(pending) => self.place(pending?, &mut send),
@@ -90,31 +89,31 @@ impl LookAside {
         Ok(Supply::More)
     }
 
-    /// Takes note that a get missed: its fill goes with the next round.
+    /// Adds the fill of a get that missed to the next round.
     pub fn missed(&mut self, pending: Pending) {
         self.fills.push(pending);
     }
 
     pub fn is_idle(&self) -> bool {
-        self.fills.is_empty() && self.waiting.is_empty()
+        self.fills.is_empty() && self.deferred.is_empty()
     }
 
     fn place(&mut self, pending: Pending, send: &mut impl FnMut(Action, Pending)) {
         let key = pending.request.key;
-        let known = self.known.get(&key).copied();
-        match (known, pending.request.op) {
-            (Some(Known::Asked), _) => self.waiting.push(pending),
+        let state = self.states.get(&key).copied();
+        match (state, pending.request.op) {
+            (Some(KeyState::Requested), _) => self.deferred.push(pending),
             (_, Op::Set) => {
-                self.known.insert(key, Known::Stored);
+                self.states.insert(key, KeyState::Stored);
                 send(Action::Set, pending);
             }
             (_, Op::Delete) => {
-                self.known.remove(&key);
+                self.states.remove(&key);
                 send(Action::Delete, pending);
             }
-            (Some(Known::Stored), Op::Get) => send(Action::Get, pending),
+            (Some(KeyState::Stored), Op::Get) => send(Action::Get, pending),
             (None, Op::Get) => {
-                self.known.insert(key, Known::Asked);
+                self.states.insert(key, KeyState::Requested);
                 send(Action::Get, pending);
             }
         }
@@ -129,8 +128,8 @@ mod tests {
     use std::collections::HashMap;
     use std::convert::Infallible;
 
-    /// Replays in rounds against a cache that forgets nothing; gives each request's outcome: the
-    /// length found, or `None` for a miss, in the workload's order (`born_nanos` is the place in it).
+    /// Replays in rounds against an unlimited cache. Returns the length found, or `None` for a miss, for each request.
+    /// `born_nanos` is the index of the request.
     fn in_rounds(requests: &[Request], round_size: usize) -> Vec<Option<u32>> {
         let (mut cache, mut found) = (HashMap::new(), vec![None; requests.len()]);
         let (mut plan, mut supply) = (LookAside::default(), Supply::More);
@@ -159,7 +158,7 @@ mod tests {
         found
     }
 
-    /// One request at a time: the definition.
+    /// Replays one request at a time.
     fn one_by_one(requests: &[Request]) -> Vec<Option<u32>> {
         let mut cache = HashMap::new();
         let answer = |request: &Request| match request.op {
@@ -181,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn rounds_of_any_size_answer_as_one_request_at_a_time() {
+    fn rounds_have_the_results_of_one_request_at_a_time() {
         for seed in 0..300 {
             let mut random = Random::new(seed);
             let keys = 1 + random.below(20);
@@ -200,8 +199,8 @@ mod tests {
     }
 
     #[test]
-    fn a_hot_key_does_not_pile_up() {
-        // Every second request asks for key 0: repeats wait once at most, then go all together.
+    fn requests_for_a_hot_key_are_deferred_at_most_once() {
+        // Every second request is for key 0.
         let mut number = 0;
         let mut plan = LookAside::default();
         for _ in 0..100 {
@@ -214,7 +213,7 @@ mod tests {
             };
             let Ok(supply) = plan.plan(32, next, |_, _| sent += 1);
             assert_eq!(supply, Supply::More);
-            assert!(plan.waiting.len() <= 16);
+            assert!(plan.deferred.len() <= 16);
             assert!(sent >= 16);
         }
     }

@@ -1,7 +1,7 @@
-//! What a replay measures, and how it is printed.
+//! The measurements of a replay, and their text form.
 //!
-//! A request's time runs from when it was taken up (under a rate: was due) to its answer; for a miss, to the answer of the
-//! set that follows. Requests travel in rounds, so it is the round's: what a client that pipelines as much would see.
+//! The latency of a request is measured from the start of its round (with a rate, from its scheduled send time) to its
+//! reply; for a miss, to the reply of the set. So it is the latency of a client with the same pipelining.
 
 use crate::client::{Answer, Outcome};
 use crate::look_aside::Action;
@@ -9,33 +9,33 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::fmt::Write;
 
-/// The longest time told apart, in nanoseconds; the client gives up before.
+/// The upper bound of the latency histogram, longer than the client's timeout.
 const TIME_NANOS_MAX: u64 = 600_000_000_000;
 
-/// Counts while the replay runs.
+/// The counters of a running replay.
 #[derive(Debug)]
 pub struct Tally {
     pub all: Window,
     sets_refused: u64,
-    units_asked: u64,
-    units_missed: u64,
+    cost_of_gets: u64,
+    cost_of_misses: u64,
     time_nanos_sum: u128,
     times: Histogram<u64>,
     window_requests: Option<u64>,
     windows: Vec<Window>,
-    present: Window,
+    current: Window,
 }
 
-/// One stretch of the replay.
+/// A window of requests.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Window {
-    /// Requests in it.
+    /// The number of requests.
     pub requests: u64,
-    /// Gets among them.
+    /// The number of gets.
     pub gets: u64,
-    /// Gets that missed.
+    /// The number of gets that missed.
     pub misses: u64,
-    /// Misses of all gets; reckoned where the stretch has ended.
+    /// Misses divided by gets; computed at the end of the window.
     pub miss_ratio: f64,
 }
 
@@ -50,41 +50,41 @@ impl Window {
         Window { miss_ratio: self.ratio(), ..self }
     }
 
-    /// Misses of all gets so far.
+    /// Misses divided by gets so far.
     pub(crate) fn ratio(&self) -> f64 {
         ratio(self.misses, self.gets)
     }
 }
 
 impl Tally {
-    /// Counts nothing yet; keeps miss ratios of every `window_requests` requests if that is given.
+    /// Returns empty counters, with windows of `window_requests` requests if that is given.
     pub fn new(window_requests: Option<u64>) -> Tally {
         let times = Histogram::new_with_bounds(1, TIME_NANOS_MAX, 3);
         Tally {
             all: Window::default(),
             sets_refused: 0,
-            units_asked: 0,
-            units_missed: 0,
+            cost_of_gets: 0,
+            cost_of_misses: 0,
             time_nanos_sum: 0,
             times: times.expect("the histogram's bounds are fixed"),
             window_requests,
             windows: Vec::new(),
-            present: Window::default(),
+            current: Window::default(),
         }
     }
 
     pub fn record(&mut self, answer: &Answer) {
         let (get, miss) = (answer.action == Action::Get, answer.outcome == Outcome::Miss);
         self.sets_refused += u64::from(answer.outcome == Outcome::Refused);
-        // A fill belongs to the get that missed: one request, counted then, timed now.
+        // A fill and its get are one request: the get counts it, and the fill records its latency.
         if answer.action != Action::Fill {
             self.all.count(get, miss);
-            self.present.count(get, miss);
+            self.current.count(get, miss);
             let units = answer.pending.request.cost.map_or(0, |cost| u64::from(cost.units()));
-            self.units_asked += if get { units } else { 0 };
-            self.units_missed += if miss { units } else { 0 };
-            if Some(self.present.requests) == self.window_requests {
-                self.windows.push(std::mem::take(&mut self.present).closed());
+            self.cost_of_gets += if get { units } else { 0 };
+            self.cost_of_misses += if miss { units } else { 0 };
+            if Some(self.current.requests) == self.window_requests {
+                self.windows.push(std::mem::take(&mut self.current).closed());
             }
         }
         if !miss {
@@ -94,21 +94,21 @@ impl Tally {
         }
     }
 
-    /// The result, after `seconds` of replay.
+    /// Returns the report of a replay that took `seconds`.
     pub fn report(mut self, seconds: f64) -> Report {
         let quantile_us = |part| self.times.value_at_quantile(part) as f64 / 1e3;
         let mean_nanos = self.time_nanos_sum as f64 / self.times.len().max(1) as f64;
         let Window { requests, gets, misses, miss_ratio } = self.all.closed();
-        if self.present.requests > 0 {
-            self.windows.push(self.present.closed());
+        if self.current.requests > 0 {
+            self.windows.push(self.current.closed());
         }
         Report {
             requests,
             misses,
             miss_ratio,
-            cost_ratio: match self.units_asked {
+            cost_ratio: match self.cost_of_gets {
                 0 => miss_ratio,
-                asked => ratio(self.units_missed, asked),
+                cost => ratio(self.cost_of_misses, cost),
             },
             request_time_us: mean_nanos / 1e3,
             seconds,
@@ -126,38 +126,38 @@ fn ratio(part: u64, whole: u64) -> f64 {
     part as f64 / whole.max(1) as f64
 }
 
-/// The result of a replay. Field names are what scripts rely on.
+/// The result of a replay. Scripts rely on the names of its fields.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
-    /// Requests of the workload that were made; a miss's set is part of its request.
+    /// The number of requests. A get that misses and its set are one request.
     pub requests: u64,
-    /// Gets that missed.
+    /// The number of gets that missed.
     pub misses: u64,
-    /// Misses of all gets.
+    /// Misses divided by gets.
     pub miss_ratio: f64,
-    /// Cost of the misses over cost of all gets; without costs every get costs the same.
+    /// The cost of misses divided by the cost of gets; the miss ratio if there are no costs.
     pub cost_ratio: f64,
-    /// Mean time of a request, its set included where it missed, in microseconds.
+    /// The mean latency of a request in microseconds, including the set after a miss.
     pub request_time_us: f64,
-    /// Length of the replay in seconds.
+    /// The duration of the replay in seconds.
     pub seconds: f64,
-    /// Median time of a request in microseconds.
+    /// The median latency of a request in microseconds.
     pub p50_us: f64,
-    /// 99th percentile of it.
+    /// The 99th percentile of the latency in microseconds.
     pub p99_us: f64,
-    /// 99.9th percentile of it.
+    /// The 99.9th percentile of the latency in microseconds.
     pub p999_us: f64,
-    /// Requests that were gets.
+    /// The number of gets.
     pub gets: u64,
-    /// Sets that the server would not store: too large, or out of memory.
+    /// The number of sets that the server refused, because the item was too large or memory was full.
     pub sets_refused: u64,
-    /// Miss ratio by window, where windows were asked for.
+    /// The windows, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub windows: Option<Vec<Window>>,
 }
 
 impl Report {
-    /// For people: a table of windows if there are any, then one line with everything else.
+    /// Formats the report as text: a table of windows, if there are any, and one line with the other values.
     pub fn text(&self) -> String {
         let mut text = String::new();
         if let Some(windows) = &self.windows {
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_miss_is_one_request_timed_to_the_end_of_its_set() {
+    fn the_latency_of_a_miss_includes_its_set() {
         let mut tally = Tally::new(Some(2));
         tally.record(&answer(Action::Get, Outcome::Miss, 1_000));
         tally.record(&answer(Action::Fill, Outcome::Refused, 3_000));
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn costs_of_misses_are_held_against_those_of_all_gets() {
+    fn the_cost_ratio_is_cost_of_misses_by_cost_of_gets() {
         let mut tally = Tally::new(None);
         let mut get = |units, outcome, action| {
             let mut answer = answer(action, outcome, 1);

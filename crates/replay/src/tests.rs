@@ -1,5 +1,4 @@
-//! Replays against real servers: Debian's memcached where it is installed, and servers of the test's
-//! own that answer wrongly.
+//! Replays against memcached, if it is installed, and against test servers with invalid replies.
 
 use crate::client::{Client, CostForm, LengthCheck};
 use crate::drive::{replay, unwatched};
@@ -15,7 +14,7 @@ use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::net::TcpListener;
 use std::time::Duration;
 
-/// A memcached of the test's own; `None` where it is not installed.
+/// Starts a memcached; `None` if it is not installed.
 fn memcached(arguments: &[&str]) -> Option<Server> {
     let command = ServerCommand::on_free_port("memcached").with(arguments);
     match Server::start(&command) {
@@ -49,7 +48,7 @@ fn replayed(
 fn with_enough_memory_every_key_misses_exactly_once() {
     let Some(server) = memcached(&["-m", "512"]) else { return };
     let options = Options { requests: Some(100_000), ..options() };
-    // Each workload's keys and lengths must be new to the server, or old ones would be hits.
+    // The server is empty at the start of each workload, because older items would be hits.
     let runs = [("kvcache_reg", 1, 32), ("cache2k-orm-busy", 3, 96), ("etc", 2, 2)];
     for (name, connections, round_size) in runs {
         flush_all(&server);
@@ -66,7 +65,6 @@ fn with_enough_memory_every_key_misses_exactly_once() {
     }
 }
 
-/// Makes the server forget everything.
 fn flush_all(server: &Server) {
     let long = Duration::from_secs(20);
     let timeouts = Timeouts { connect: long, read: long, reply: long };
@@ -77,9 +75,9 @@ fn flush_all(server: &Server) {
 }
 
 #[test]
-fn sets_that_the_server_refuses_are_counted_and_stay_misses() {
+fn counts_refused_sets_whose_keys_keep_missing() {
     let Some(server) = memcached(&["-m", "64", "-I", "512k"]) else { return };
-    // One value longer than the server takes, asked for over and over in every round.
+    // All requests are for one value that is above the server's limit.
     let options =
         Options { requests: Some(200), keys: Some(1), value_len: Some(600_000), ..options() };
     let report =
@@ -88,7 +86,7 @@ fn sets_that_the_server_refuses_are_counted_and_stay_misses() {
 }
 
 #[test]
-fn values_larger_than_every_buffer_go_both_ways() {
+fn transfers_values_larger_than_every_buffer() {
     let Some(server) = memcached(&["-m", "512", "-I", "8m"]) else { return };
     let options =
         Options { requests: Some(200), keys: Some(10), value_len: Some(3_000_000), ..options() };
@@ -97,8 +95,7 @@ fn values_larger_than_every_buffer_go_both_ways() {
     assert_eq!((report.misses, report.sets_refused), (10, 0));
 }
 
-/// A server that reads lines and answers each with what `answer` gives, then waits for the client to
-/// leave.
+/// Starts a server that replies to each line with the result of `answer`.
 fn wrong_server(answer: impl Fn(&str) -> Vec<u8> + Send + 'static) -> ServerAddress {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap_or_else(|error| panic!("{error}"));
     let address = listener.local_addr().unwrap_or_else(|error| panic!("{error}"));
@@ -116,35 +113,35 @@ fn wrong_server(answer: impl Fn(&str) -> Vec<u8> + Send + 'static) -> ServerAddr
     ServerAddress::Tcp(address.to_string())
 }
 
-/// The error that a replay of a few requests ends with.
+/// Returns the error that stops a replay of a few requests.
 fn stopped_by(answer: impl Fn(&str) -> Vec<u8> + Send + 'static) -> ReplayError {
     let address = wrong_server(answer);
     let options = Options { requests: Some(10), value_len: Some(100), ..options() };
     let client = Client::connect(&address, 1, LengthCheck::Exact, CostForm::None)
         .unwrap_or_else(|error| panic!("{error}"));
     match replayed("zipf", &options, client, 1) {
-        Ok(report) => panic!("the replay went on: {report:?}"),
+        Ok(report) => panic!("the replay did not stop: {report:?}"),
         Err(error) => error,
     }
 }
 
 #[test]
-fn a_hit_with_other_bytes_another_key_or_another_length_stops_the_replay() {
+fn a_hit_with_wrong_bytes_key_or_length_stops_the_replay() {
     let hit = |key: &str, value: &[u8]| {
         let head = format!("VALUE {key} 0 {}\r\n", value.len());
         [head.as_bytes(), value, b"\r\nEND\r\n"].concat()
     };
-    let asked = |line: &str| line.strip_prefix("get ").unwrap_or("").to_owned();
-    let bytes = stopped_by(move |line| hit(&asked(line), &[b'x'; 100]));
-    assert!(matches!(&bytes, ReplayError::WrongData { what, .. } if what.contains("not those")));
-    let length = stopped_by(move |line| hit(&asked(line), &[b'x'; 99]));
-    assert!(matches!(&length, ReplayError::WrongData { what, .. } if what.contains("the 99 B")));
+    let requested = |line: &str| line.strip_prefix("get ").unwrap_or("").to_owned();
+    let bytes = stopped_by(move |line| hit(&requested(line), &[b'x'; 100]));
+    assert!(matches!(&bytes, ReplayError::WrongData { what, .. } if what.contains("differs")));
+    let length = stopped_by(move |line| hit(&requested(line), &[b'x'; 99]));
+    assert!(matches!(&length, ReplayError::WrongData { what, .. } if what.contains("of 99 B")));
     let key = stopped_by(move |_| hit("k00000000000000ff", &[b'x'; 100]));
     assert!(matches!(&key, ReplayError::WrongData { what, .. } if what.contains("is for key")));
 }
 
 #[test]
-fn values_that_another_replay_left_are_told_from_wrong_ones() {
+fn values_of_another_replay_are_not_reported_as_wrong_data() {
     let Some(server) = memcached(&["-m", "64"]) else { return };
     let run = |value_len| {
         let options = Options { requests: Some(10), value_len: Some(value_len), ..options() };
@@ -160,7 +157,7 @@ fn values_that_another_replay_left_are_told_from_wrong_ones() {
 }
 
 #[test]
-fn a_server_that_speaks_something_else_or_leaves_stops_the_replay() {
+fn an_invalid_reply_or_a_closed_connection_stops_the_replay() {
     let error = stopped_by(|_| b"HTTP/1.1 400 Bad Request\r\n".to_vec());
     assert!(error.to_string().contains("HTTP/1.1 400"), "{error}");
     let error = stopped_by(|_| b"STORED\r\n".to_vec());
@@ -172,8 +169,8 @@ fn a_server_that_speaks_something_else_or_leaves_stops_the_replay() {
 }
 
 #[test]
-fn what_a_server_says_to_costs_it_does_not_take_is_shown() {
-    let said = |form, reply: &'static str| {
+fn the_error_shows_the_reply_of_a_server_that_rejects_costs() {
+    let error_of = |form, reply: &'static str| {
         let address = wrong_server(move |line| match line.starts_with("get ") {
             true => b"END\r\n".to_vec(),
             false => reply.as_bytes().to_vec(),
@@ -184,36 +181,36 @@ fn what_a_server_says_to_costs_it_does_not_take_is_shown() {
         let workload = opened("zipf", &options).with_costs(CostMix::Tpcw, 1);
         let tally = Tally::new(None);
         let result = replay(workload, client, 1, None, &Clock::real(), tally, unwatched);
-        result.map_or_else(|error| error.to_string(), |_| panic!("the replay went on"))
+        result.map_or_else(|error| error.to_string(), |_| panic!("the replay did not stop"))
     };
-    let error = said(CostForm::Wire, "CLIENT_ERROR costs are not taken here\r\n");
-    assert!(error.contains("costs are not taken here"), "{error}");
-    let error = said(CostForm::Meta, "CLIENT_ERROR invalid flag\r\n");
+    let error = error_of(CostForm::Wire, "CLIENT_ERROR costs are not accepted\r\n");
+    assert!(error.contains("costs are not accepted"), "{error}");
+    let error = error_of(CostForm::Meta, "CLIENT_ERROR invalid flag\r\n");
     assert!(error.contains("invalid flag"), "{error}");
 }
 
 #[test]
-fn costs_weigh_misses_whether_they_are_told_or_not() {
+fn the_cost_ratio_does_not_depend_on_sending_costs() {
     let Some(server) = memcached(&["-m", "64"]) else { return };
     let options = Options { requests: Some(2_000), keys: Some(300), ..options() };
     let workload = || opened("zipf", &options).with_costs(CostMix::Baseline, 1);
-    let (mut seen, mut asked, mut missed) = (HashSet::new(), 0, 0);
+    let (mut seen, mut cost_of_gets, mut cost_of_misses) = (HashSet::new(), 0, 0);
     for request in workload() {
         let Ok(Request { key, cost: Some(cost), .. }) = request else { panic!("no cost") };
-        asked += u64::from(cost.units());
-        missed += if seen.insert(key) { u64::from(cost.units()) } else { 0 };
+        cost_of_gets += u64::from(cost.units());
+        cost_of_misses += if seen.insert(key) { u64::from(cost.units()) } else { 0 };
     }
     let (clock, tally) = (Clock::real(), Tally::new(None));
     let (tally, nanos) = replay(workload(), connect(&server, 1), 8, None, &clock, tally, unwatched)
         .unwrap_or_else(|error| panic!("{error}"));
     let report = tally.report(nanos as f64 / 1e9);
     assert_eq!(report.misses, seen.len() as u64, "seed 1");
-    assert_eq!(report.cost_ratio, missed as f64 / asked as f64, "seed 1");
+    assert_eq!(report.cost_ratio, cost_of_misses as f64 / cost_of_gets as f64, "seed 1");
     assert_ne!(report.cost_ratio, report.miss_ratio, "seed 1");
 }
 
 #[test]
-fn no_server_is_told_with_its_address() {
+fn a_connection_error_names_the_address() {
     let address = ServerAddress::Unix("/no/such/socket".to_owned());
     let error = match Client::connect(&address, 1, LengthCheck::Exact, CostForm::None) {
         Ok(_) => panic!("connected to nothing"),
@@ -235,7 +232,7 @@ fn a_trace_with_sets_deletes_and_changing_lengths_replays() {
             cost: None,
         });
     }
-    // One request at a time, with enough memory: what must come out.
+    // The expected misses, computed one request at a time with unlimited memory.
     let (mut stored, mut misses) = (HashSet::new(), 0);
     for request in &requests {
         match request.op {
@@ -262,12 +259,12 @@ fn a_trace_with_sets_deletes_and_changing_lengths_replays() {
 }
 
 #[test]
-fn wrong_arguments_end_in_one_line_that_says_what_to_do() {
+fn an_argument_error_is_one_line_with_the_remedy() {
     use crate::command::{Args, run};
     use clap::Parser;
     use slabwise_text::command::first_paragraph;
     let parse = |line: &str| Args::try_parse_from(line.split(' '));
-    let refusal = |line: &str| match parse(line) {
+    let error_of = |line: &str| match parse(line) {
         Ok(args) => run(&args, &Clock::manual()).map_or_else(|e| e.to_string(), |_| String::new()),
         Err(error) => first_paragraph("slabwise replay", &error.to_string()),
     };
@@ -276,7 +273,7 @@ fn wrong_arguments_end_in_one_line_that_says_what_to_do() {
         ("replay --server x --workload zipf", "give HOST:PORT or unix:PATH"),
         ("replay --server x:1 --workload zpif", "choose one of zipf"),
         ("replay --server x:1 --workload zipf --batch 0", "1..=4096"),
-        ("replay --server x:1 --workload zipf --cost dear", "[possible values: wire, meta, none]"),
+        ("replay --server x:1 --workload zipf --cost high", "[possible values: wire, meta, none]"),
         (
             "replay --server x:1 --workload zipf --cost-mix ycsb",
             "[possible values: baseline, rubis, tpcw]",
@@ -286,7 +283,7 @@ fn wrong_arguments_end_in_one_line_that_says_what_to_do() {
         ("replay --server x:1 --workload zipf --sead 4", "--sead"),
     ];
     for (line, expected) in cases {
-        let text = refusal(line);
+        let text = error_of(line);
         assert!(text.contains(expected) && !text.contains('\n'), "{line}: {text}");
     }
 }
@@ -300,7 +297,7 @@ fn a_rate_spreads_requests_over_time() {
     let (tally, nanos) =
         replay(workload, client, 10, Some(1_000.0), &clock, Tally::new(None), unwatched)
             .unwrap_or_else(|error| panic!("{error}"));
-    // The last round of 10 is due 190 requests, so 0.19 s, after the start.
+    // The last round of 10 requests is scheduled 190 requests (0.19 s) after the start.
     assert!(nanos >= 190_000_000, "{nanos}");
     assert_eq!(tally.all.requests, 200);
 }

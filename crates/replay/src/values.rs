@@ -1,12 +1,12 @@
-//! Keys: numbers in a workload, `k` and 16 hexadecimal digits on the wire. Value bytes follow from key and length, so that
-//! every hit can be checked:
+//! The keys and values that a replay sends. A key is a number in a workload, and `k` with 16 hexadecimal digits on the
+//! wire. The bytes of a value are derived from its key and length, so every hit can be checked:
 //!
 //! ```text
 //! | 8 bytes: mix of key and length | pieces of a fixed pseudo-random ring, from an offset by the same mix |
 //! ```
 //!
-//! A value of another key, or one cut or padded, differs from the right one in its first bytes already (but for a chance
-//! of 2^-64, more for values under 8 bytes).
+//! The value of another key or of another length differs in the first 8 bytes, except with a probability of 2^-64 (more
+//! for values of less than 8 bytes).
 
 use slabwise_base::Random;
 use slabwise_base::random::mix;
@@ -14,7 +14,7 @@ use slabwise_base::random::mix;
 /// The length of every key on the wire.
 pub const KEY_SIZE_BYTES: usize = 17;
 
-/// A key as it goes over the wire.
+/// Returns a key as it is sent.
 pub fn key_bytes(key: u64) -> [u8; KEY_SIZE_BYTES] {
     let mut bytes = [b'k'; KEY_SIZE_BYTES];
     for (index, byte) in bytes[1..].iter_mut().enumerate() {
@@ -23,7 +23,7 @@ pub fn key_bytes(key: u64) -> [u8; KEY_SIZE_BYTES] {
     bytes
 }
 
-/// Small enough to stay in a core's second-level cache.
+/// Fits into the L2 cache of a core.
 const RING_SIZE_BYTES: usize = 64 * 1024;
 const HEAD_SIZE_BYTES: usize = 8;
 
@@ -33,7 +33,7 @@ pub struct Values {
 }
 
 impl Values {
-    /// The ring is the same in every run, so a server filled by one run can serve another.
+    /// Returns the ring, which is equal in every run, so a run can verify the values of another.
     pub fn new() -> Values {
         const RING_SEED: u64 = 0x7661_6c75_6573;
         let mut random = Random::new(RING_SEED);
@@ -49,7 +49,7 @@ impl Values {
         });
     }
 
-    /// Whether `value` is what [`Values::append`] makes of `key` and the value's own length.
+    /// Compares `value` with the value of `key` that has the same length.
     pub fn check(&self, key: u64, value: &[u8]) -> Match {
         let mut rest = value;
         self.pieces(key, value.len(), |piece| {
@@ -59,7 +59,7 @@ impl Values {
         })
     }
 
-    /// Hands out the value in pieces, until one is said to differ.
+    /// Calls `each` with the pieces of the value until one differs.
     fn pieces(&self, key: u64, value_len: usize, mut each: impl FnMut(&[u8]) -> Match) -> Match {
         let head = mix(key.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ mix(value_len as u64 + 1));
         let head_len = value_len.min(HEAD_SIZE_BYTES);
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_known_again_at_every_length() {
+    fn verifies_values_of_every_length() {
         let values = Values::new();
         for len in [0, 1, 7, 8, 9, 100, RING_SIZE_BYTES, 3 * RING_SIZE_BYTES + 5] {
             assert_eq!(values.check(77, &value(&values, 77, len)), Match::Same, "length {len}");
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn another_key_another_length_or_one_changed_byte_shows() {
+    fn detects_another_key_another_length_and_a_changed_byte() {
         let values = Values::new();
         let right = value(&values, 77, 300);
         assert_eq!(values.check(78, &right), Match::Differs);

@@ -1,4 +1,4 @@
-//! What commands of `slabwise` have in common: arguments, the text that they answer with, and failures in one line.
+//! Common code of the commands of `slabwise`: parses arguments, prints the result and reports errors in one line.
 
 use clap::Parser;
 use std::ffi::OsString;
@@ -6,21 +6,21 @@ use std::fmt::Display;
 use std::io::Write;
 use std::process::ExitCode;
 
-/// Reads the arguments after a command's name. Help, and what is wrong with them, is printed by clap: then there is only
-/// an exit code left, `failure` for wrong arguments.
+/// Parses the arguments after a command's name. On an error, or if help is requested, prints clap's text and returns
+/// the exit code; `failure` is the code of an error.
 pub fn parse<A: Parser>(
     command: &str,
     args: Vec<OsString>,
     failure: ExitCode,
 ) -> Result<A, ExitCode> {
     parsed(command, args).map_err(|error| {
-        // A reader that has left wants no more help.
+        // The other end of the pipe may be closed.
         let _ = error.print();
         if error.use_stderr() { failure } else { ExitCode::SUCCESS }
     })
 }
 
-/// Runs a command that prints one text, called `what`. Whatever is wrong is one line on stderr.
+/// Runs a command that prints one text, which `what` names in errors. An error is one line on stderr.
 pub fn answer<A: Parser>(
     command: &str,
     what: &str,
@@ -36,13 +36,12 @@ pub fn answer<A: Parser>(
         }
     };
     let print = |text: String| std::io::stdout().write_all(text.as_bytes());
-    let printed = answered.and_then(|text| {
-        print(text).map_err(|error| format!("the {what} cannot be printed: {error}"))
-    });
+    let printed = answered
+        .and_then(|text| print(text).map_err(|error| format!("cannot print the {what}: {error}")));
     finish(command, printed)
 }
 
-/// The exit code of what a command came to; a failure is one line on stderr.
+/// Returns the exit code of a command. Prints an error as one line on stderr.
 pub fn finish(command: &str, done: Result<(), impl Display>) -> ExitCode {
     let Err(reason) = done else { return ExitCode::SUCCESS };
     eprintln!("{command}: {reason}");
@@ -53,7 +52,7 @@ fn parsed<A: Parser>(command: &str, args: Vec<OsString>) -> Result<A, clap::Erro
     A::try_parse_from(std::iter::once(command.into()).chain(args))
 }
 
-/// An argument error in one line.
+/// Formats an argument error as one line.
 pub fn first_paragraph(command: &str, error: &str) -> String {
     let lines = error.lines().take_while(|line| !line.trim().is_empty()).map(str::trim);
     let text = lines.collect::<Vec<_>>().join(" ");

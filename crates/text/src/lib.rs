@@ -1,4 +1,4 @@
-//! Text for people: tables in columns, large numbers, and what commands print.
+//! Text output of commands: tables, numbers with separators, and error lines.
 #![forbid(unsafe_code)]
 
 pub mod command;
@@ -13,12 +13,12 @@ pub struct Column {
 }
 
 impl Column {
-    /// Cells begin at its left end. It is as wide as its widest cell, and at least so wide.
+    /// Returns a left-aligned column. It is as wide as its widest cell, and at least `width_min` wide.
     pub const fn left(width_min: u16) -> Column {
         Column { alignment: CellAlignment::Left, width_min }
     }
 
-    /// Cells end at its right end.
+    /// Returns a right-aligned column. It is as wide as its widest cell, and at least `width_min` wide.
     pub const fn right(width_min: u16) -> Column {
         Column { alignment: CellAlignment::Right, width_min }
     }
@@ -27,7 +27,7 @@ impl Column {
 /// Spaces between columns.
 const GAP: u16 = 2;
 
-/// Rows in columns, a line each. No line ends with spaces.
+/// Formats rows as a table, one line per row, without trailing spaces.
 pub fn table<R: AsRef<[String]>>(columns: &[Column], rows: impl IntoIterator<Item = R>) -> String {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);
@@ -42,7 +42,7 @@ pub fn table<R: AsRef<[String]>>(columns: &[Column], rows: impl IntoIterator<Ite
     if lines.is_empty() { lines } else { lines + "\n" }
 }
 
-/// A number with commas between thousands.
+/// Formats a number with commas between thousands.
 pub fn grouped(number: u64) -> String {
     indicatif::HumanCount(number).to_string()
 }
@@ -52,7 +52,7 @@ mod tests {
     use super::{Column, grouped, table};
 
     #[test]
-    fn numbers_are_easy_to_read() {
+    fn separates_thousands_with_commas() {
         let cases = [(0, "0"), (999, "999"), (1000, "1,000"), (1_048_576, "1,048,576")];
         for (number, text) in cases {
             assert_eq!(grouped(number), text);
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_as_wide_as_their_cells_and_lines_end_with_text() {
+    fn columns_fit_their_cells_without_trailing_spaces() {
         let rows = [["size", "é", ""], ["1,024", "second", "note"]];
         let rows = rows.map(|row| row.map(str::to_owned));
         let columns = [Column::right(7), Column::left(0), Column::left(0)];

@@ -1,4 +1,4 @@
-//! The law that gives a key its cost: three groups, and Zipf's law inside each.
+//! The distribution of costs over keys: three groups, with a Zipf distribution in each.
 //!
 //! | mix | 10 to 30 units | 120 to 180 | 350 to 450 |
 //! |---|---|---|---|
@@ -6,13 +6,13 @@
 //! | `rubis` | 20 % | 75 % | 5 % |
 //! | `tpcw` | 50 % | 25 % | 25 % |
 //!
-//! A group's lowest cost is its most frequent one, with the exponent 0.99.
+//! The lowest cost of a group is its most frequent one. The exponent is 0.99.
 //!
 //! Sources: Coelho, "Study and optimization of the memory management in Memcached", 2018, section 5.3.1, after Li and
-//! Cox, "GD-Wheel", EuroSys 2015; the exponent and the order within a group are those of YCSB's `zipfian`,
-//! which the thesis drew with.
+//! Cox, "GD-Wheel", EuroSys 2015; the exponent and the order within a group are those of YCSB's `zipfian`, which the
+//! thesis uses.
 //!
-//! Invariant: a key's cost depends on the key and the seed alone, and on neither its popularity nor its length.
+//! Invariant: the cost of a key depends only on the key and the seed, not on its popularity or its length.
 
 use slabwise_base::Cost;
 use slabwise_base::random::{mix, unit};
@@ -21,10 +21,10 @@ use std::sync::LazyLock;
 
 const GROUPS: [RangeInclusive<u32>; CostMix::GROUP_COUNT] = [10..=30, 120..=180, 350..=450];
 const SKEW: f64 = 0.99;
-/// Keeps costs apart from the lengths that follow from the same key and seed.
+/// Makes costs independent of lengths, which are derived from the same key and seed.
 const SALT: u64 = 0x636f_7374_206d_6978;
 
-/// By group: the share of its keys that cost at most so much, from its lowest cost on.
+/// The cumulative distribution of each group, starting at its lowest cost.
 static SHARES_UP_TO: LazyLock<[Vec<f64>; CostMix::GROUP_COUNT]> = LazyLock::new(|| {
     GROUPS.map(|units| {
         let weights = (1..=units.count()).map(|rank| (rank as f64).powf(-SKEW));
@@ -37,26 +37,26 @@ static SHARES_UP_TO: LazyLock<[Vec<f64>; CostMix::GROUP_COUNT]> = LazyLock::new(
     })
 });
 
-/// How costs are dealt out to keys.
+/// A distribution of costs over keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CostMix {
-    /// Most keys are cheap.
+    /// Most keys have a low cost.
     Baseline,
-    /// Most are in the middle.
+    /// Most keys have a medium cost.
     Rubis,
-    /// A quarter is dear.
+    /// A quarter of the keys has a high cost.
     Tpcw,
 }
 
 impl CostMix {
-    /// How many groups of costs there are.
+    /// The number of cost groups.
     pub const GROUP_COUNT: usize = 3;
 
     #[cfg(test)]
     pub(crate) const ALL: [CostMix; 3] = [CostMix::Baseline, CostMix::Rubis, CostMix::Tpcw];
 
-    /// What the command line and experiments call it.
+    /// Returns the name on the command line and in experiments.
     pub fn name(self) -> &'static str {
         match self {
             CostMix::Baseline => "baseline",
@@ -65,7 +65,7 @@ impl CostMix {
         }
     }
 
-    /// The share of the keys in each group, in percent.
+    /// Returns the share of the keys in each group, in percent.
     pub fn shares_percent(self) -> [u32; CostMix::GROUP_COUNT] {
         match self {
             CostMix::Baseline => [80, 15, 5],
@@ -74,7 +74,7 @@ impl CostMix {
         }
     }
 
-    /// The cost of a key, by its number or its hash.
+    /// Returns the cost of a key, which is given by its number or hash.
     pub fn cost_of(self, key: u64, seed: u64) -> Cost {
         let drawn = mix(key ^ mix(seed ^ SALT));
         let mut percent = unit(drawn) * 100.0;
@@ -92,7 +92,7 @@ impl CostMix {
         Cost::from_units(GROUPS[group].start() + rank as u32)
     }
 
-    /// The group of a cost: 0 cheap, 1 in the middle, 2 dear. A cost between two groups belongs to the lower.
+    /// Returns the group of a cost: 0 for low, 1 for medium, 2 for high. A cost between two groups is in the lower one.
     pub fn group(cost: Cost) -> usize {
         let starts = GROUPS[1..].iter().map(|units| *units.start());
         starts.filter(|&start| cost.units() >= start).count()
@@ -107,7 +107,7 @@ mod tests {
     const KEYS: u64 = 200_000;
 
     #[test]
-    fn keys_are_dealt_out_in_the_published_shares() {
+    fn groups_have_their_published_shares_of_keys() {
         for mix in CostMix::ALL {
             let mut keys = [0u64; CostMix::GROUP_COUNT];
             for key in 0..KEYS {
@@ -124,20 +124,20 @@ mod tests {
     }
 
     #[test]
-    fn a_groups_costs_follow_zipfs_law() {
-        let dear = (0..KEYS).map(|key| CostMix::Tpcw.cost_of(key, 9).units()).filter(|&u| u >= 350);
-        let dear: Vec<u32> = dear.collect();
+    fn the_costs_of_a_group_have_a_zipf_distribution() {
+        let high = (0..KEYS).map(|key| CostMix::Tpcw.cost_of(key, 9).units()).filter(|&u| u >= 350);
+        let high: Vec<u32> = high.collect();
         let share =
-            |units| dear.iter().filter(|&&drawn| drawn == units).count() as f64 / dear.len() as f64;
+            |units| high.iter().filter(|&&drawn| drawn == units).count() as f64 / high.len() as f64;
         let lowest = SHARES_UP_TO[2][0];
         assert!((share(350) - lowest).abs() < 0.01, "seed 9: {} for {lowest}", share(350));
         let tenth = lowest * 10f64.powf(-0.99);
         assert!((share(359) - tenth).abs() < 0.005, "seed 9: {} for {tenth}", share(359));
-        assert!(dear.contains(&450), "seed 9: the range is whole");
+        assert!(high.contains(&450), "seed 9: the highest cost is drawn");
     }
 
     #[test]
-    fn a_cost_follows_from_key_and_seed() {
+    fn a_cost_depends_on_key_and_seed() {
         let of = |seed| (0..100).map(|key| CostMix::Rubis.cost_of(key, seed)).collect::<Vec<_>>();
         assert_eq!(of(1), of(1));
         assert_ne!(of(1), of(2));

@@ -1,19 +1,19 @@
-//! How long each key's value is: a function of the key and the seed, independent of popularity.
+//! The value length of each key: a function of the key and the seed, independent of popularity.
 //!
-//! `etc` follows the generalised Pareto law of Atikoglu and others, "Workload Analysis of a Large-Scale Key-Value Store",
-//! SIGMETRICS 2012, without the discrete part for the smallest values. `etc-mutilate` follows the load generator mutilate
-//! (`createFacebookKey`, `createFacebookValue`), where the shortest values have shares of their own and keys vary, too:
-//! ours have 17 bytes, and what mutilate's have more is counted as value. mutilate draws a length anew at each store;
-//! here a key keeps its length, as one that names an object does.
+//! `etc` has the generalised Pareto distribution of Atikoglu and others, "Workload Analysis of a Large-Scale Key-Value
+//! Store", SIGMETRICS 2012, without the discrete part for the smallest values. `etc-mutilate` has the distributions of
+//! the load generator mutilate (`createFacebookKey`, `createFacebookValue`), with a discrete part for the shortest values
+//! and with variable key lengths. Keys have 17 bytes here, so the bytes by which mutilate's key is longer are added to
+//! the value. mutilate draws a new length at each store; here a key keeps its length.
 
 use super::mixture::part_of;
 use super::tables::{Sizes, salt};
 use crate::values::KEY_SIZE_BYTES;
 use slabwise_base::random::{mix, unit};
 
-/// The longest value in bytes of both of ETC's laws: it fits one item of a stock server.
+/// The maximum value length of both ETC distributions, which memcached can store with default options.
 const ETC_LEN_MAX: f64 = 500_000.0;
-/// The shares of mutilate's values of 0, 1, 2, ... bytes.
+/// The shares of values of 0, 1, 2, ... bytes in mutilate.
 const SHORT_SHARES: [f64; 15] = [
     0.00536, 0.00047, 0.17820, 0.09239, 0.00018, 0.02740, 0.00065, 0.00606, 0.00023, 0.00837,
     0.00837, 0.08989, 0.00092, 0.00326, 0.01980,
@@ -21,9 +21,9 @@ const SHORT_SHARES: [f64; 15] = [
 
 #[derive(Debug)]
 pub enum Lengths {
-    /// One length in bytes for all keys; asked for by hand, so it overrides a trace's records.
+    /// One length in bytes for all keys, which also overrides the lengths of a trace.
     Fixed(u32),
-    /// By a measured size table.
+    /// A measured size table.
     Table(Sizes),
     Etc {
         salt: u64,
@@ -33,12 +33,12 @@ pub enum Lengths {
         value_salt: u64,
         key_salt: u64,
     },
-    /// By the part of a mixture that the key belongs to.
+    /// The lengths of each part of a mixture.
     ByPart(Vec<Lengths>),
 }
 
 impl Lengths {
-    /// ETC's, every one `more_bytes` longer.
+    /// Returns the lengths of ETC, each `more_bytes` longer.
     pub fn etc(seed: u64, more_bytes: u32) -> Lengths {
         Lengths::Etc { salt: salt(seed), more_bytes }
     }
@@ -47,7 +47,7 @@ impl Lengths {
         Lengths::Mutilate { value_salt: salt(seed), key_salt: mix(salt(seed)) }
     }
 
-    /// The length of a key's value in bytes, at least 1.
+    /// Returns the length of a key's value in bytes, at least 1.
     pub fn of(&self, key: u64) -> u32 {
         match self {
             Lengths::Fixed(len) => *len,
@@ -65,20 +65,20 @@ impl Lengths {
         }
     }
 
-    /// Whether these lengths stand above those that a trace records.
+    /// True if these lengths override those of a trace.
     pub fn is_override(&self) -> bool {
         matches!(self, Lengths::Fixed(_))
     }
 }
 
-/// The length that a share `u`, in `[0, 1)`, of ETC's generalised Pareto law at location 0 lies below.
+/// Returns the quantile `u`, in `[0, 1)`, of ETC's generalised Pareto distribution with location 0.
 fn etc_pareto(u: f64) -> f64 {
     const SCALE: f64 = 214.476;
     const SHAPE: f64 = 0.348238;
     SCALE * ((1.0 - u).powf(-SHAPE) - 1.0) / SHAPE
 }
 
-/// The length that a share `u`, in `[0, 1)`, of mutilate's values lies below.
+/// Returns the quantile `u`, in `[0, 1)`, of the value lengths of mutilate.
 fn value_at(u: f64) -> f64 {
     let mut below = 0.0;
     for (len, share) in (0u8..).zip(SHORT_SHARES) {
@@ -96,7 +96,7 @@ fn key_at(u: f64) -> u32 {
     const SHAPE: f64 = 0.078688;
     /// The longest key that the protocol allows.
     const LEN_MAX: f64 = 250.0;
-    // The law's inverse has no value at 0.
+    // The quantile function is not defined at 0.
     let exponential = -u.max(f64::MIN_POSITIVE).ln();
     let len = LOCATION + SCALE * (exponential.powf(-SHAPE) - 1.0) / SHAPE;
     len.round().clamp(0.0, LEN_MAX) as u32
@@ -108,30 +108,31 @@ mod tests {
 
     const DRAWS: u32 = 1_000_000;
 
-    fn mean(law: impl Fn(f64) -> f64) -> f64 {
+    fn mean(quantile: impl Fn(f64) -> f64) -> f64 {
         let shares = (0..DRAWS).map(|at| (f64::from(at) + 0.5) / f64::from(DRAWS));
-        shares.map(law).sum::<f64>() / f64::from(DRAWS)
+        shares.map(quantile).sum::<f64>() / f64::from(DRAWS)
     }
 
     #[test]
-    fn values_and_keys_have_the_means_of_their_laws() {
+    fn values_and_keys_have_the_means_of_their_distributions() {
         let short: f64 = SHORT_SHARES.iter().sum();
         assert!((short - 0.44155).abs() < 1e-9, "the published share of short values: {short}");
         let sum = (0u8..).zip(SHORT_SHARES);
         let sum: f64 = sum.map(|(len, share)| f64::from(len) * share).sum();
-        // A generalised Pareto law's mean is its location and scale / (1 - shape).
+        // The mean of a generalised Pareto distribution is location + scale / (1 - shape).
         let values = sum + (1.0 - short) * (15.0 + 214.476 / (1.0 - 0.348_238));
         assert!((mean(value_at) - values).abs() < 1.0, "{} and {values}", mean(value_at));
-        // Of the other, location and scale (gamma(1 - shape) - 1) / shape, where the gamma function is 1.0520.
+        // The mean of a generalised extreme value distribution is location + scale (gamma(1 - shape) - 1) / shape, with
+        // a gamma function of 1.0520.
         let keys = 30.7984 + 8.20449 * (1.052_03 - 1.0) / 0.078_688;
         assert!((mean(|u| f64::from(key_at(u))) - keys).abs() < 0.2, "{keys}");
     }
 
     #[test]
-    fn lengths_are_those_of_values_and_of_what_keys_are_longer() {
+    fn mutilate_lengths_include_the_longer_keys() {
         let lengths = Lengths::mutilate(1);
         let of_short = (0..100_000).filter(|&key| lengths.of(key) < 15 + 30).count() as f64 / 1e5;
-        // Short values with keys of up to 47 bytes, and few others.
+        // These are mostly short values with keys of up to 47 bytes.
         assert!((0.40..0.50).contains(&of_short), "seed 1: {of_short}");
         assert!((0..100_000).all(|key| lengths.of(key) >= 1));
     }

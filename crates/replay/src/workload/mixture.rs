@@ -1,10 +1,11 @@
-//! Keys by Zipf's law, which `rand_distr` draws exactly and in constant time, and mixtures of several populations of keys.
+//! Keys with a Zipf distribution, which `rand_distr` samples exactly and in constant time, and mixtures of several key
+//! populations.
 //!
-//! Of a mixture each part has its own Zipf law, and its share of the requests may change over the run:
+//! Each part of a mixture has its own Zipf distribution. Its share of the requests can change during the run:
 //!
 //! ```text
-//!   share  1 |-------\                /-------     by part; between two stages of the run shares
-//!          0 |        \______________/             change along a line
+//!   share  1 |-------\                /-------     of a part; between two stages the share is
+//!          0 |        \______________/             interpolated linearly
 //!             stage      stage    stage
 //! ```
 
@@ -13,37 +14,38 @@ use rand_distr::Distribution;
 use slabwise_base::Random;
 use std::convert::Infallible;
 
-/// An endless stream of keys `0..keys`, key 0 the most popular.
+/// An infinite stream of keys `0..keys`, of which key 0 is the most popular.
 #[derive(Debug)]
 pub struct Zipf {
-    law: rand_distr::Zipf<f64>,
+    distribution: rand_distr::Zipf<f64>,
     keys: u64,
-    random: Lent,
+    random: RandomSource,
 }
 
 impl Zipf {
-    /// Draws from `keys` keys (at least 1) with the exponent `skew` (at least 0: uniform).
+    /// Returns a stream of `keys` keys (at least 1) with the exponent `skew` (at least 0, which is uniform).
     ///
     /// # Panics
-    /// Where `keys` is 0 or `skew` is negative or no number: the caller has checked its options.
+    /// If `keys` is 0, or `skew` is negative or NaN.
     pub fn new(keys: u64, skew: f64, random: Random) -> Zipf {
-        let law = rand_distr::Zipf::new(keys as f64, skew);
-        let law = law.unwrap_or_else(|error| panic!("{keys} keys, skew {skew}: {error}"));
-        Zipf { law, keys, random: Lent(random) }
+        let distribution = rand_distr::Zipf::new(keys as f64, skew);
+        let distribution =
+            distribution.unwrap_or_else(|error| panic!("{keys} keys, skew {skew}: {error}"));
+        Zipf { distribution, keys, random: RandomSource(random) }
     }
 
-    /// The next key.
+    /// Returns the next key.
     pub fn next_key(&mut self) -> u64 {
-        // The hull's last step may round up to one past the end.
-        (self.law.sample(&mut self.random) as u64).clamp(1, self.keys) - 1
+        // Rounding can give a rank above the last one.
+        (self.distribution.sample(&mut self.random) as u64).clamp(1, self.keys) - 1
     }
 }
 
-/// Our generator behind the trait that `rand_distr` draws through.
+/// Adapts [`Random`] to `rand_distr`.
 #[derive(Debug)]
-struct Lent(Random);
+struct RandomSource(Random);
 
-impl TryRng for Lent {
+impl TryRng for RandomSource {
     type Error = Infallible;
 
     fn try_next_u32(&mut self) -> Result<u32, Infallible> {
@@ -62,27 +64,27 @@ impl TryRng for Lent {
     }
 }
 
-/// Where a key's bits tell the part that it belongs to.
+/// The bits of a key from this one on are its part.
 const PART_SHIFT: u32 = 40;
-/// Requests for which the shares stand still: few enough for every run, many enough to cost nothing.
-const REQUESTS_A_SHARE: u64 = 64;
+/// The number of requests between updates of the shares.
+const SHARE_UPDATE_REQUESTS: u64 = 64;
 
-/// The part that a key belongs to, from 0.
+/// Returns the part of a key, from 0.
 pub fn part_of(key: u64) -> usize {
     (key >> PART_SHIFT) as usize
 }
 
-/// The key of this rank, from 0 for the hottest, in a part.
+/// Returns the key with this rank in a part; rank 0 is the hottest key.
 pub fn key_of(part: usize, rank: u64) -> u64 {
     (part as u64) << PART_SHIFT | rank
 }
 
-/// What the shares of all parts are at one point of the run.
+/// The shares of all parts at one position of the run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stage {
-    /// The share of the run that lies before it, from 0 to 1.
+    /// The position in the run, from 0 to 1.
     pub position: f64,
-    /// By part, each at least 0; only their proportions count.
+    /// The weight of each part, at least 0.
     pub shares: Vec<f64>,
 }
 
@@ -98,20 +100,20 @@ pub struct Mixture {
 }
 
 impl Mixture {
-    /// A run of `requests` requests over parts of so many keys and such a skew; behind the last stage its
-    /// shares stay.
+    /// Returns a run of `requests` requests. `parts` has the keys and the skew of each part. After the last stage the
+    /// shares are constant.
     ///
     /// # Panics
-    /// Without a stage, or if a stage has no share for a part, or lies before the one before it.
+    /// If there are no stages, if their positions are not ascending, or if a stage has no share for a part.
     pub fn new(
         parts: &[(u64, f64)],
         stages: Vec<Stage>,
         requests: u64,
         mut random: Random,
     ) -> Mixture {
-        assert!(!stages.is_empty(), "a mixture has shares");
-        assert!(stages.iter().all(|stage| stage.shares.len() == parts.len()), "a share for a part");
-        assert!(stages.is_sorted_by(|a, b| a.position <= b.position), "stages follow each other");
+        assert!(!stages.is_empty(), "a mixture needs a stage");
+        assert!(stages.iter().all(|stage| stage.shares.len() == parts.len()), "a share per part");
+        assert!(stages.is_sorted_by(|a, b| a.position <= b.position), "stages are ascending");
         let mut fork = || Random::new(random.next_u64());
         let parts = parts.iter().map(|&(keys, skew)| Zipf::new(keys, skew, fork())).collect();
         let random = fork();
@@ -119,7 +121,7 @@ impl Mixture {
     }
 
     pub fn next_key(&mut self) -> u64 {
-        if self.made.is_multiple_of(REQUESTS_A_SHARE) {
+        if self.made.is_multiple_of(SHARE_UPDATE_REQUESTS) {
             self.ends = self.ends_at(self.made as f64 / self.requests as f64);
         }
         self.made += 1;
@@ -155,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_change_along_a_line() {
+    fn shares_change_linearly_between_stages() {
         let stages = vec![
             stage(0.0, &[1.0, 0.0]),
             stage(0.5, &[1.0, 0.0]),
@@ -166,7 +168,7 @@ mod tests {
         let mut second =
             |count| (0..count).filter(|_| part_of(keys.next_key()) == 1).count() as f64;
         assert_eq!(second(20_000), 0.0);
-        // On the way the weights 1 - x and 3 x meet where x = 1 / 4.
+        // Between the stages the weights are 1 - x and 3 x, which are equal at x = 1 / 4.
         let (rising, late) = (second(5_000) / 5_000.0, second(5_000) / 5_000.0);
         assert!((0.45..0.70).contains(&rising), "seed 11: {rising}");
         assert!((0.85..1.0).contains(&late), "seed 11: {late}");
@@ -174,16 +176,18 @@ mod tests {
     }
 
     #[test]
-    fn every_part_keeps_to_its_keys() {
+    fn every_part_requests_its_own_keys() {
         let stages = vec![stage(0.0, &[1.0, 1.0, 2.0])];
         let parts = [(3, 1.0), (1, 1.0), (50, 0.0)];
         let mut keys = Mixture::new(&parts, stages, 100, Random::new(5));
-        let mut met = [0; 3];
+        let mut counts = [0; 3];
         for _ in 0..10_000 {
             let key = keys.next_key();
-            met[part_of(key)] += 1;
+            counts[part_of(key)] += 1;
             assert!((key & 0xff) < parts[part_of(key)].0, "seed 5: {key:x}");
         }
-        assert!((2_300..2_700).contains(&met[0]) && (4_700..5_300).contains(&met[2]), "{met:?}");
+        let is_expected =
+            (2_300..2_700).contains(&counts[0]) && (4_700..5_300).contains(&counts[2]);
+        assert!(is_expected, "{counts:?}");
     }
 }

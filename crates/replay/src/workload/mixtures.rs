@@ -1,16 +1,16 @@
 //! The published mixtures: `two-phase`, `toy`, `three-phase`, `multi-tenant`, `time-varying`.
 //!
-//! What a paper leaves open is chosen here, and said where it is chosen.
+//! "Chosen" marks parameters that the papers do not specify.
 
 use super::lengths::Lengths;
 use super::mixture::{Mixture, Stage, Zipf, key_of};
 use crate::values::KEY_SIZE_BYTES;
 use slabwise_base::{Random, memcached};
 
-/// A published run over parts of keys, at scale 1.
+/// A published mixture at scale 1.
 pub struct Published {
     pub requests: u64,
-    /// Keys and skew by part.
+    /// The keys and the skew of each part.
     parts: Vec<(u64, f64)>,
     stages: Vec<Stage>,
     pub lengths: Vec<Lengths>,
@@ -26,7 +26,7 @@ impl Published {
         }
     }
 
-    /// The stream of keys; `scale` multiplies every part's keys.
+    /// Returns the stream of keys. `scale` is applied to the keys of each part.
     pub fn keys(&self, requests: u64, scale: impl Fn(u64) -> u64, random: Random) -> Mixture {
         let parts: Vec<_> = self.parts.iter().map(|&(keys, skew)| (scale(keys), skew)).collect();
         Mixture::new(&parts, self.stages.clone(), requests, random)
@@ -37,10 +37,10 @@ fn stage(position: f64, shares: &[f64]) -> Stage {
     Stage { position, shares: shares.to_vec() }
 }
 
-/// Two working sets, of which the second comes in the place of the first (PSA, ICC 2014; LAMA, ATC 2015). The slides give
-/// 200 million requests, two sets of 7 million items and three phases with a pattern each. Chosen: ETC's popularity and
-/// lengths, those of the second set a KiB longer; only the first set for a third, then the second takes over evenly for a
-/// third, then only the second.
+/// Two working sets, of which the second replaces the first (PSA, ICC 2014; LAMA, ATC 2015). The slides specify 200
+/// million requests, two sets of 7 million items and three phases. Chosen: ETC's popularity and lengths, with values of
+/// the second set 1 KiB longer; only the first set in the first third, a linear transition in the second third, only the
+/// second set in the last third.
 fn three_phase(seed: u64) -> Published {
     Published {
         requests: 200_000_000,
@@ -50,8 +50,8 @@ fn three_phase(seed: u64) -> Published {
     }
 }
 
-/// The lengths of values in objects of as many sizes as there are parts. The first two sizes are published (MEMSYS 2019,
-/// table 6); the others are chosen in the same proportion.
+/// Returns one value length per part. The first two object sizes are published (MEMSYS 2019, table 6). Chosen: the other
+/// sizes grow in the same proportion.
 fn object_lengths(parts: usize) -> Vec<Lengths> {
     const OBJECT_SIZES_BYTES: [u32; 6] = [192, 296, 456, 704, 1088, 1672];
     const BESIDE_VALUE_BYTES: u32 = memcached::beside_value_bytes(KEY_SIZE_BYTES) as u32;
@@ -59,7 +59,7 @@ fn object_lengths(parts: usize) -> Vec<Lengths> {
     sizes.map(|size| Lengths::Fixed(size - BESIDE_VALUE_BYTES)).collect()
 }
 
-/// Six applications, each with a class of its own (MEMSYS 2019, table 6).
+/// Six applications, each with its own size class (MEMSYS 2019, table 6).
 fn multi_tenant() -> Published {
     let skews = [0.25, 0.25, 0.85, 0.85, 1.0, 1.0];
     let keys = [7_000_000, 3_500_000, 7_000_000, 3_500_000, 10_000_000, 5_000_000];
@@ -71,13 +71,12 @@ fn multi_tenant() -> Published {
     }
 }
 
-/// Two applications at the daily shape of Facebook's ETC (MEMSYS 2019, section 4.2), where an hour has the same number of
-/// requests all day long. Chosen: each one's rate is a sine whose peak is twice its trough, as ETC's is, and the two lie
-/// half a day apart.
+/// Two applications with the daily pattern of Facebook's ETC (MEMSYS 2019, section 4.2) and a constant total rate.
+/// Chosen: the rate of each is a sine whose peak is twice its trough, as in ETC, with half a day between the two peaks.
 fn time_varying() -> Published {
-    /// Half of what the rate swings by, against its mean.
+    /// The amplitude of the rate, relative to its mean.
     const DAILY_SWING: f64 = 1.0 / 3.0;
-    /// Straight pieces of the sine.
+    /// The number of linear pieces that approximate the sine.
     const DAY_PIECES: u32 = 96;
     let piece = |at| {
         let position = f64::from(at) / f64::from(DAY_PIECES);
@@ -92,9 +91,9 @@ fn time_varying() -> Published {
     }
 }
 
-/// The workload of the paper on fast page moves (MEMSYS 2019): a cache full of one size of items meets a second, larger
-/// one. The first 13 % of the requests go to the first class of items; of the others 33 % do. Each class has its own Zipf
-/// law over its own keys.
+/// The workload of the paper on fast page moves (MEMSYS 2019): a cache is full of items of one size when requests for
+/// larger items start. The first 13 % of the requests are for the first class of items, and 33 % of the other requests.
+/// Each class has a Zipf distribution over its own keys.
 #[derive(Debug)]
 pub struct TwoPhase {
     classes: [Zipf; 2],
@@ -104,14 +103,14 @@ pub struct TwoPhase {
 
 impl TwoPhase {
     pub const REQUESTS: u64 = 100_000_000;
-    /// Keys of each class in the published run.
+    /// The keys of each class in the paper.
     pub const KEYS_PER_CLASS: u64 = 5_000_000;
     const SKEW: f64 = 1.0;
     const FIRST_PHASE_PERCENT: u64 = 13;
-    /// Share of the second phase's requests that stay with the first class.
+    /// The share of the second phase's requests that are for the first class.
     const FIRST_CLASS_PERCENT: u64 = 33;
 
-    /// A run of `requests` requests over `keys_per_class` keys (at least 1) in each class.
+    /// Returns a run of `requests` requests with `keys_per_class` keys (at least 1) in each class.
     pub fn new(requests: u64, keys_per_class: u64, mut random: Random) -> TwoPhase {
         let mut fork = || Random::new(random.next_u64());
         let classes = [fork(), fork()].map(|fork| Zipf::new(keys_per_class, Self::SKEW, fork));
@@ -127,14 +126,14 @@ impl TwoPhase {
         key_of(class, self.classes[class].next_key())
     }
 
-    /// With memcached's header and our keys, items of about 200 and 250 B.
+    /// Returns the value lengths of items with about 200 and 250 B in memcached.
     pub fn lengths() -> Lengths {
         Lengths::ByPart(vec![Lengths::Fixed(140), Lengths::Fixed(190)])
     }
 }
 
-/// The example of the LAMA slides: `a1b2c3a4b5c6...`. Letters come again after three, digits never; a page
-/// of a mebibyte holds one item of either.
+/// The example of the LAMA slides: `a1b2c3a4b5c6...`. The three letters repeat, the digits do not. A page of 1 MiB holds
+/// one item.
 #[derive(Debug, Default)]
 pub struct Toy {
     made: u64,
@@ -142,7 +141,6 @@ pub struct Toy {
 
 impl Toy {
     pub const REQUESTS: u64 = 18;
-    /// The loop over letters.
     const LETTERS: u64 = 3;
 
     pub fn next_key(&mut self) -> u64 {
@@ -152,7 +150,7 @@ impl Toy {
         if is_digit { key_of(1, round) } else { key_of(0, round % Self::LETTERS) }
     }
 
-    /// More than half a page, and of two classes.
+    /// Returns value lengths above half a page, in two classes.
     pub fn lengths() -> Lengths {
         Lengths::ByPart(vec![Lengths::Fixed(600_000), Lengths::Fixed(1_000_000)])
     }
@@ -165,11 +163,11 @@ mod tests {
     use slabwise_base::Random;
 
     fn published(name: &str) -> Published {
-        Published::named(name, 1).expect("it is one")
+        Published::named(name, 1).expect("a published mixture")
     }
 
     #[test]
-    fn the_toy_is_the_slides_example() {
+    fn toy_is_the_example_of_the_slides() {
         let mut toy = Toy::default();
         let names = (0..Toy::REQUESTS).map(|_| toy.next_key()).map(|key| {
             let rank = (key & 0xff) as u8;
@@ -179,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_day_has_a_peak_of_twice_its_trough() {
+    fn the_daily_peak_is_twice_the_trough() {
         const REQUESTS: u64 = 240_000;
         let mut keys = published("time-varying").keys(REQUESTS, |keys| keys / 1000, Random::new(3));
         let mut hours = [0; 24];
@@ -194,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn phases_follow_each_other() {
+    fn three_phase_replaces_the_first_set_by_the_second() {
         let mut keys = published("three-phase").keys(90_000, |keys| keys / 1000, Random::new(9));
         let mut second = || (0..30_000).filter(|_| part_of(keys.next_key()) == 1).count();
         let phases = [second(), second(), second()];

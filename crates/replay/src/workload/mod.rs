@@ -1,6 +1,6 @@
-//! Workloads: what clients ask a cache for, request by request.
+//! Workloads: streams of requests to a cache.
 //!
-//! A workload is a stream of keys, and distributions that give each key its value length and, if asked for, its cost:
+//! A workload is a stream of keys, with distributions of the value lengths and optionally of the costs of keys:
 //!
 //! ```text
 //! Keys  (trace | zipf | mixture | popularity table) --key-->  Lengths (fixed | size table | ETC | by part)
@@ -8,12 +8,12 @@
 //! ```
 //!
 //! Invariants:
-//! - The whole stream follows from its name and its [`Options`]: same seed, same requests.
-//! - A key's derived length depends on the key and the seed alone, never on the order of requests.
-//! - Only a trace that records lengths may give one key several (derived ones are not asked for then), and the same
-//!   goes for costs and [`CostMix`].
+//! - The name and the [`Options`] of a workload, with the seed, determine all its requests.
+//! - A derived length or cost depends only on the key and the seed.
+//! - Only a trace that records lengths (or costs) can have several lengths (or costs) for a key. Recorded values take
+//!   precedence over derived ones.
 //!
-//! A workload knows nothing of servers or protocols; the replay draws from it, and so do experiments.
+//! Workloads do not depend on servers or protocols. The replay and the experiments use them.
 
 mod costs;
 mod lengths;

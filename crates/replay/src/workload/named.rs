@@ -1,4 +1,4 @@
-//! The workloads by name, as the command line knows them, and the recorded data in the binary.
+//! The named workloads of the command line, and the recorded data that the binary contains.
 //!
 //! | name | keys | value lengths |
 //! |---|---|---|
@@ -6,16 +6,16 @@
 //! | `etc` | Zipf, 7 M keys, skew 1.0 | generalised Pareto |
 //! | `etc-mutilate` | as `etc` | mutilate's `fb_value` and `fb_key` |
 //! | `two-phase` | 13 % of requests to one class, then 33 / 67 to two; 5 M keys each | 140 and 190 B |
-//! | `three-phase` | Zipf 1.0, 7 M keys; then as many others in their place | generalised Pareto, the second set's a KiB longer |
-//! | `multi-tenant` | six parts, 3.5 to 10 M keys, skew 0.25 to 1.0 | one length a part |
-//! | `time-varying` | two parts of 7 M keys, skew 0.25, in shares that change over a day | one length a part |
-//! | `toy` | a loop of three keys between keys that never come again | 600,000 and 1,000,000 B |
+//! | `three-phase` | Zipf 1.0, 7 M keys; then 7 M other keys | generalised Pareto, 1 KiB longer for the second set |
+//! | `multi-tenant` | six parts, 3.5 to 10 M keys, skew 0.25 to 1.0 | one length per part |
+//! | `time-varying` | two parts of 7 M keys, skew 0.25, whose shares change over a day | one length per part |
+//! | `toy` | a loop of three keys, interleaved with keys that are requested once | 600,000 and 1,000,000 B |
 //! | `kvcache_reg`, `graph_cache_leader_assocs` | measured popularity, keys times 0.2 | measured |
 //! | `csv:POP:SIZES` | popularity table | size table |
 //! | `cache2k-*`, `trace:FILE` | as recorded | as recorded, else kvcache_reg size table |
 //!
-//! Invariant: `scale` multiplies the keys and the default number of requests together, so that a scaled
-//! run keeps its requests per key.
+//! Invariant: `scale` multiplies both the keys and the default number of requests, so the requests per key stay the
+//! same.
 
 use super::lengths::Lengths;
 use super::mixture::Zipf;
@@ -34,7 +34,7 @@ macro_rules! data {
     };
 }
 
-/// Recorded traces in the binary: name, contents, number of records. None records lengths.
+/// Recorded traces in the binary: name, contents, number of records. They have no lengths.
 const TRACES: [(&str, &[u8], u64); 3] = [
     ("cache2k-orm-busy", data!("cache2k-orm-busy.bin.zst"), 5_000_000),
     ("cache2k-orm-night", data!("cache2k-orm-night.bin.zst"), 5_000_000),
@@ -53,7 +53,7 @@ const DISTRIBUTIONS: [(&str, &[u8], &[u8]); 2] = [
     ),
 ];
 
-/// The names that need no file.
+/// The workloads that need no file.
 pub const NAMES: [&str; 13] = [
     "zipf",
     "etc",
@@ -76,42 +76,42 @@ const ETC_KEYS: u64 = 7_000_000;
 const ETC_SKEW: f64 = 1.0;
 const ETC_REQUESTS: u64 = 20_000_000;
 const POPULARITY_REQUESTS: u64 = 50_000_000;
-/// The scale of the measured distributions where none is asked for: 10 M requests.
+/// The default scale of the measured distributions, for 10 M requests.
 const DISTRIBUTION_SCALE: f64 = 0.2;
 
-// What may be chosen beside a workload's name: options of `slabwise replay`, where they stand in this order.
+// The options of a workload, in the order of the help of `slabwise replay`.
 #[derive(Clone, Debug, clap::Args)]
-#[expect(missing_docs, reason = "their help says what they are")]
+#[expect(missing_docs, reason = "the help texts explain the options")]
 pub struct Options {
-    /// Requests to make [default: the workload's own number, a trace's all]
+    /// Number of requests [default: the workload's own number; all requests of a trace]
     #[arg(long, value_name = "N")]
     pub requests: Option<u64>,
-    /// Multiply the workload's keys and own number of requests [default: 1; 0.2 for kvcache_reg and
+    /// Factor for the workload's number of keys and requests [default: 1; 0.2 for kvcache_reg and
     /// graph_cache_leader_assocs]
     #[arg(long, value_name = "F")]
     pub scale: Option<f64>,
-    /// Everything random follows from this number
+    /// Seed of the random number generator
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Multiply value lengths that come from a size table
+    /// Factor for value lengths from a size table
     #[arg(long, value_name = "F", default_value_t = 1.0, display_order = 90)]
     pub size_factor: f64,
-    /// Give every value this many bytes
+    /// Length of all values in bytes
     #[arg(long, value_name = "N", conflicts_with = "size_factor", display_order = 91)]
     pub value_len: Option<u32>,
-    /// Keys of the workload zipf [default: 1000000]
+    /// Number of keys of the workload zipf [default: 1000000]
     #[arg(long, value_name = "N", display_order = 92)]
     pub keys: Option<u64>,
     /// Exponent of the workload zipf [default: 1]
     #[arg(long, value_name = "F", display_order = 93)]
     pub skew: Option<f64>,
-    /// Format of the workload trace:FILE [default: as the file tells]
+    /// Format of the workload trace:FILE [default: detected from the file]
     #[arg(long, value_enum, value_name = "FORMAT", display_order = 94)]
     pub format: Option<TraceFormat>,
 }
 
 impl Default for Options {
-    /// The workload as it is, by seed 1.
+    /// Returns the options of an unchanged workload with seed 1.
     fn default() -> Options {
         Options {
             requests: None,
@@ -127,39 +127,39 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The largest scale: what keeps all numbers of keys in proportion to real caches.
+    /// The largest scale.
     pub const SCALE_MAX: f64 = 1000.0;
 
     fn check(&self, name: &str) -> Result<(), WorkloadError> {
-        let refuse = |text: String| Err(WorkloadError::Option(text));
+        let invalid = |text: String| Err(WorkloadError::Option(text));
         let (scale, scale_max) = (self.scale.unwrap_or(1.0), Self::SCALE_MAX);
         if !(scale > 0.0 && scale <= scale_max) {
-            return refuse(format!("--scale {scale}: give more than 0 and at most {scale_max}"));
+            return invalid(format!("--scale {scale}: give more than 0 and at most {scale_max}"));
         }
         let factor = self.size_factor;
         if !(factor > 0.0 && factor <= 1e6) {
-            return refuse(format!("--size-factor {factor}: give more than 0, at most 1000000"));
+            return invalid(format!("--size-factor {factor}: give more than 0, at most 1000000"));
         }
         if self.value_len == Some(0) {
-            return refuse("--value-len 0: a value has at least 1 byte".to_owned());
+            return invalid("--value-len 0: give at least 1".to_owned());
         }
         if name != "zipf" && (self.keys.is_some() || self.skew.is_some()) {
-            return refuse(format!("--keys and --skew belong to the workload zipf, not to {name}"));
+            return invalid(format!("--keys and --skew need the workload zipf, not {name}"));
         }
         if self.keys == Some(0) {
-            return refuse("--keys 0: give at least 1".to_owned());
+            return invalid("--keys 0: give at least 1".to_owned());
         }
         if !name.starts_with("trace:") && self.format.is_some() {
-            return refuse(format!("--format belongs to trace:FILE, not to {name}"));
+            return invalid(format!("--format needs the workload trace:FILE, not {name}"));
         }
         let skew = self.skew.unwrap_or(1.0);
         if !(0.0..=20.0).contains(&skew) {
-            return refuse(format!("--skew {skew}: give 0 (uniform) to 20"));
+            return invalid(format!("--skew {skew}: give 0 (uniform) to 20"));
         }
         Ok(())
     }
 
-    /// A count times the scale, at least 1.
+    /// Returns `count` times the scale, at least 1.
     fn scaled(&self, count: u64) -> u64 {
         ((count as f64 * self.scale.unwrap_or(1.0)).round() as u64).max(1)
     }
@@ -230,7 +230,7 @@ fn own_lengths(options: &Options, lengths: Lengths) -> Lengths {
     options.value_len.map_or(lengths, Lengths::Fixed)
 }
 
-/// The lengths of workloads that have none of their own.
+/// Returns the lengths for workloads without their own.
 pub(super) fn table_lengths(options: &Options) -> Result<Lengths, WorkloadError> {
     let sizes =
         Sizes::from_csv("kvcache_reg", KVCACHE_REG_SIZES, options.size_factor, options.seed)?;
@@ -239,7 +239,7 @@ pub(super) fn table_lengths(options: &Options) -> Result<Lengths, WorkloadError>
 
 fn trace_workload(trace: TraceReader, options: &Options) -> Result<Workload, WorkloadError> {
     if options.scale.is_some_and(|scale| scale != 1.0) {
-        let text = "--scale has no meaning for a recorded trace: shorten it with --requests";
+        let text = "--scale does not apply to a recorded trace: shorten it with --requests";
         return Err(WorkloadError::Option(text.to_owned()));
     }
     Ok(Workload::recorded(trace, table_lengths(options)?, options.requests))
@@ -258,7 +258,7 @@ fn popularity_workload<R: std::io::Read>(
     Ok(Workload::drawn(move || keys.next_key(), lengths, requests))
 }
 
-/// `paths` is `POP:SIZES`, divided at the first colon: the first path may hold none.
+/// Opens the workload `csv:POP:SIZES`. The first path must not contain a colon.
 fn csv_workload(paths: &str, random: Random, options: &Options) -> Result<Workload, WorkloadError> {
     let Some((popularity, sizes)) = paths.split_once(':') else {
         let text = format!("csv:{paths} names one file: give csv:POP:SIZES");

@@ -1,15 +1,15 @@
-//! One request of a workload, and why there are no more.
+//! The requests of a workload, and its errors.
 
 use slabwise_base::Cost;
 
-/// What a request asks for.
+/// The operation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
-    /// A look-up; in a look-aside replay a miss is followed by a set.
+    /// A lookup. A look-aside replay sets the key after a miss.
     Get,
-    /// A store that no miss caused.
+    /// A store that is not caused by a miss.
     Set,
-    /// A removal.
+    /// A deletion.
     Delete,
 }
 
@@ -20,23 +20,23 @@ pub struct Request {
     pub key: u64,
     /// The length of the key's value in bytes, at least 1.
     pub value_len: u32,
-    /// What is asked.
+    /// The operation.
     pub op: Op,
-    /// What it costs to make the value anew, where that is known.
+    /// The cost to recompute the value, if it is known.
     pub cost: Option<Cost>,
 }
 
-/// Why a workload could not be opened or read on.
+/// An error of opening or reading a workload.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the texts say what each is")]
+#[expect(missing_docs, reason = "the error texts explain the variants")]
 pub enum WorkloadError {
-    #[error("no workload is called '{name}': choose one of {known}, trace:FILE or csv:POP:SIZES")]
+    #[error("unknown workload '{name}': choose one of {known}, trace:FILE or csv:POP:SIZES")]
     UnknownName { name: String, known: String },
     #[error("{0}")]
     Option(String),
     #[error("cannot open {path}: {source}")]
     Open { path: String, source: std::io::Error },
-    /// `place` is a line, counted from 1, or a record, from 0.
+    /// `place` is the number of a line, from 1, or of a record, from 0.
     #[error("{trace}: {place}: {reason}")]
     Trace { trace: String, place: String, reason: String },
     #[error("{table}: {reason}")]

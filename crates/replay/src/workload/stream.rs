@@ -1,4 +1,4 @@
-//! The stream of requests: keys from one source, each given its length and its cost.
+//! The stream of requests: keys from a source, with their lengths and costs.
 
 use super::costs::CostMix;
 use super::lengths::Lengths;
@@ -8,30 +8,30 @@ use slabwise_base::Cost;
 
 enum Keys {
     Trace(Box<TraceReader>),
-    /// Endless.
+    /// An infinite stream.
     Drawn(Box<dyn FnMut() -> u64>),
 }
 
-/// A stream of requests: an iterator whose items are requests or the reason why it stops.
+/// A stream of requests: an iterator of requests that ends after an error.
 pub struct Workload {
     keys: Keys,
     lengths: Lengths,
     value_len_max: u32,
     costs: Option<(CostMix, u64)>,
-    /// Requests still to come, or `None` where the trace alone ends the stream.
+    /// The remaining requests; `None` if only the end of the trace limits them.
     remaining: Option<u64>,
-    /// The length that the stream is known to have, for progress.
+    /// The number of requests, if it is known.
     requests_expected: Option<u64>,
 }
 
 impl std::fmt::Debug for Workload {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Workload({:?} requests to come)", self.remaining)
+        write!(f, "Workload({:?} requests remaining)", self.remaining)
     }
 }
 
 impl Workload {
-    /// `requests` requests for drawn keys.
+    /// Returns a stream of `requests` requests for drawn keys.
     pub(super) fn drawn(
         keys: impl FnMut() -> u64 + 'static,
         lengths: Lengths,
@@ -40,7 +40,7 @@ impl Workload {
         Workload::new(Keys::Drawn(Box::new(keys)), lengths, Some(requests))
     }
 
-    /// The requests of a trace, at most `requests`.
+    /// Returns a stream of the requests of a trace, at most `requests`.
     pub(super) fn recorded(
         trace: TraceReader,
         lengths: Lengths,
@@ -55,22 +55,22 @@ impl Workload {
         Workload { keys, lengths, value_len_max, costs, remaining, requests_expected }
     }
 
-    /// Gives keys whose costs are not recorded a cost of this distribution.
+    /// Gives keys without recorded costs a cost of this distribution.
     pub fn with_costs(self, mix: CostMix, seed: u64) -> Workload {
         Workload { costs: Some((mix, seed)), ..self }
     }
 
-    /// Cuts longer values to `value_len_max` bytes.
+    /// Truncates values to `value_len_max` bytes.
     pub fn with_value_len_max(self, value_len_max: u32) -> Workload {
         Workload { value_len_max, ..self }
     }
 
-    /// How many requests are to be expected, where that is known before reading.
+    /// The number of requests, if it is known in advance.
     pub fn requests_expected(&self) -> Option<u64> {
         self.requests_expected
     }
 
-    /// Whether one key always has one value length, so that a reader may insist on it.
+    /// True if the value length of a key never changes.
     pub fn one_length_per_key(&self) -> bool {
         match &self.keys {
             Keys::Trace(trace) => !trace.may_record_lengths() || self.lengths.is_override(),
@@ -78,7 +78,7 @@ impl Workload {
         }
     }
 
-    /// The length of a key's value in bytes, where it is derived.
+    /// Returns the derived length of a key's value in bytes.
     pub fn value_len(&self, key: u64) -> u32 {
         self.lengths.of(key).min(self.value_len_max)
     }

@@ -1,4 +1,4 @@
-//! Goldens, and figures published for the same data, found again by an exact LRU.
+//! Golden values, and published miss ratios that an exact LRU reproduces.
 
 use super::lengths::Lengths;
 use super::{Options, Request, Workload, open};
@@ -20,7 +20,7 @@ fn refusal(name: &str, options: &Options) -> String {
     open(name, options).map_or_else(|error| error.to_string(), |_| panic!("{name} was opened"))
 }
 
-/// Share of misses over the requests after the first `warm_up`, with room for `capacity` of `weight`.
+/// Returns the miss ratio after the first `warm_up` requests of an LRU cache with this capacity in units of `weight`.
 fn lru_miss_ratio(
     requests: impl Iterator<Item = Request>,
     warm_up: u64,
@@ -39,7 +39,7 @@ fn lru_miss_ratio(
     misses as f64 / counted as f64
 }
 
-/// Bytes of an item in an ideal cache: key, value, and 40 B beside them.
+/// Returns the size of an item in an ideal cache: key, value and 40 B of overhead.
 fn item_bytes(request: &Request) -> u64 {
     40 + 17 + u64::from(request.value_len)
 }
@@ -53,7 +53,7 @@ fn assert_near(found: f64, expected: f64, tolerance: f64) {
 }
 
 #[test]
-fn one_seed_gives_one_sequence() {
+fn the_seed_determines_the_requests() {
     for name in super::NAMES {
         let small = Options { requests: Some(5_000), ..options() };
         let first: Vec<Request> = requests(name, &small).collect();
@@ -68,7 +68,7 @@ fn one_seed_gives_one_sequence() {
 }
 
 #[test]
-fn a_recorded_trace_keeps_its_keys_under_every_seed() {
+fn the_keys_of_a_trace_do_not_depend_on_the_seed() {
     let keys = |seed| {
         let options = Options { seed, requests: Some(1_000), ..options() };
         requests("cache2k-orm-busy", &options).map(|r| r.key).collect::<Vec<_>>()
@@ -77,7 +77,7 @@ fn a_recorded_trace_keeps_its_keys_under_every_seed() {
 }
 
 #[test]
-fn goldens() {
+fn workloads_start_with_their_golden_requests() {
     let start = |name: &str| {
         let options = Options { requests: Some(100), ..options() };
         let requests = requests(name, &options).take(4).map(|r| (r.key, r.value_len));
@@ -112,7 +112,7 @@ fn lengths_have_the_published_means() {
     let mean = |lengths: &Lengths| {
         (0..1_000_000u64).map(|key| f64::from(lengths.of(key))).sum::<f64>() / 1e6
     };
-    // The law's mean is scale / (1 - shape) = 329.07; a length drops its fraction.
+    // The mean of the distribution is scale / (1 - shape) = 329.07, and lengths are rounded down.
     let etc = Lengths::etc(1, 0);
     assert_near(mean(&etc), 328.6, 2.0);
     let table = super::named::table_lengths(&options()).unwrap_or_else(|error| panic!("{error}"));
@@ -124,7 +124,7 @@ fn lengths_have_the_published_means() {
 }
 
 #[test]
-fn the_size_factor_multiplies_and_a_fixed_length_overrides() {
+fn size_factor_multiplies_lengths_and_value_len_overrides_them() {
     let plain = Options { requests: Some(100), ..options() };
     let times_16 = Options { size_factor: 16.0, ..plain.clone() };
     for (one, sixteen) in
@@ -139,7 +139,7 @@ fn the_size_factor_multiplies_and_a_fixed_length_overrides() {
 }
 
 #[test]
-fn zipf_gives_each_rank_its_share() {
+fn zipf_ranks_have_their_expected_shares() {
     let options =
         Options { requests: Some(300_000), keys: Some(1000), skew: Some(1.0), ..options() };
     let mut counts = vec![0u32; 1000];
@@ -154,7 +154,7 @@ fn zipf_gives_each_rank_its_share() {
 }
 
 #[test]
-fn two_phase_begins_with_one_class_and_goes_on_with_two() {
+fn two_phase_starts_with_one_class_and_continues_with_two() {
     let options = Options { requests: Some(100_000), scale: Some(0.001), ..options() };
     let lens: Vec<u32> = requests("two-phase", &options).map(|r| r.value_len).collect();
     assert!(lens[..13_000].iter().all(|&len| len == 140));
@@ -174,7 +174,7 @@ fn scale_multiplies_keys_and_requests() {
 }
 
 #[test]
-fn options_that_mean_nothing_are_refused_with_a_remedy() {
+fn an_invalid_option_is_an_error_with_the_remedy() {
     let with = |change: fn(&mut Options)| {
         let mut options = options();
         change(&mut options);
@@ -194,7 +194,7 @@ fn options_that_mean_nothing_are_refused_with_a_remedy() {
     assert!(refusal("etc", &with(|o| o.keys = Some(5))).contains("zipf"));
 }
 
-/// Unit-size LRU at 10 % of the keys: the published figures of the traces, to their last digit.
+/// Published miss ratios of an LRU cache for 10 % of the keys.
 #[test]
 fn traces_have_their_published_lru_miss_ratios() {
     let unit = |name, capacity| lru_miss_ratio(requests(name, &options()), 0, capacity, |_| 1);
@@ -203,7 +203,7 @@ fn traces_have_their_published_lru_miss_ratios() {
     assert_near(unit("cache2k-orm-night", 8_647), 0.065, 0.0005);
 }
 
-/// The published simulation of 3 M draws from all 10.48 M keys at 1 % of them.
+/// The published simulation has 3 M requests for 10.48 M keys, and a cache for 1 % of the keys.
 #[test]
 fn kvcache_reg_has_its_published_lru_miss_ratio() {
     let options = Options { requests: Some(3_500_000), scale: Some(1.0), ..options() };
@@ -211,20 +211,19 @@ fn kvcache_reg_has_its_published_lru_miss_ratio() {
     assert_near(ratio, 0.362, 0.002);
 }
 
-/// A byte-granular LRU with 40 B beside each item: references found by an independent simulation.
-/// Lengths are cut to what a stock server takes; the few longest would decide the figure otherwise.
+/// The reference is an independent simulation of a byte-granular LRU cache. Lengths are truncated to memcached's limit,
+/// because a few long values would dominate the miss ratio.
 #[test]
-fn lengths_fit_the_reference_of_a_byte_granular_lru() {
+fn a_trace_has_its_reference_miss_ratio_with_byte_granular_lru() {
     let options = Options { size_factor: 16.0, ..options() };
     let item_bytes = |request: &Request| item_bytes(request).min(1 << 20);
     let ratio = lru_miss_ratio(requests("cache2k-orm-busy", &options), 0, 64 << 20, item_bytes);
     assert_near(ratio, 0.0700, 0.004);
 }
 
-/// The same for the drawn workloads, at the size that the measurements use.
 #[test]
 #[ignore = "50 M requests: minutes without optimisation"]
-fn drawn_workloads_fit_the_references_of_a_byte_granular_lru() {
+fn drawn_workloads_have_their_reference_miss_ratios() {
     let ratio = |name: &str, scale, megabytes: u64| {
         let options = Options { scale, ..options() };
         lru_miss_ratio(requests(name, &options), 0, megabytes << 20, item_bytes)

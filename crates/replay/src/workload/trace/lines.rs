@@ -1,22 +1,22 @@
-//! Traces of lines.
+//! Text traces with one request per line.
 //!
-//! - `twitter`: time, key, key length, value length, client, operation, lifetime; the key may hold commas. Of the
+//! - `twitter`: time, key, key length, value length, client, operation, lifetime. The key can contain commas. The
 //!   operations get and gets are gets, delete is a delete, all others are sets (J. Yang and others, A large scale analysis
 //!   of hundreds of in-memory cache clusters at Twitter, OSDI 2020).
-//! - `kvcache`: a header names the columns, of which `key`, `op` and `size` are needed and `op_count` says how often the
-//!   request was made in a row; without a header they are key, op, size, op_count. Operations are those above in
-//!   capitals, GET_LEASE and SET_LEASE.
-//! - `key-size`: a key and a length, white space between; empty lines and those that begin with # are passed over.
+//! - `kvcache`: a header names the columns. `key`, `op` and `size` are required; `op_count` is the number of repetitions of
+//!   the request. Without a header the columns are key, op, size, op_count. The operations are those above in capitals,
+//!   GET_LEASE and SET_LEASE.
+//! - `key-size`: a key and a length, separated by white space. Empty lines and lines that begin with # are skipped.
 
 use super::source::{Fault, Repeated, Source, reason_of};
 use crate::workload::request::{Op, Request};
 use slabwise_base::KeyHasher;
 use std::io::{BufRead, Read};
 
-/// A longer line is none of a trace.
+/// The maximum length of a line.
 const LINE_LEN_MAX: usize = 1 << 16;
 
-/// Key length, value length, client, operation, lifetime.
+/// The number of columns after the key: key length, value length, client, operation, lifetime.
 pub(super) const TWITTER_COLUMNS_AFTER_KEY: usize = 5;
 
 struct Lines {
@@ -33,7 +33,7 @@ pub(super) enum Parser {
     KeySize,
 }
 
-/// Where a kvcache trace has what, from 0.
+/// The indexes of the columns of a kvcache trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Columns {
     key: usize,
@@ -42,10 +42,10 @@ pub(super) struct Columns {
     op_count: Option<usize>,
 }
 
-/// Where they are without a header.
+/// The columns without a header.
 pub(super) const COLUMNS: Columns = Columns { key: 0, op: 1, size: 2, op_count: Some(3) };
 
-/// What a line says; `None`: nothing.
+/// The request of a line; `None` if the line has none.
 type Parsed = Result<Option<Repeated>, String>;
 
 pub(super) fn lines(
@@ -65,7 +65,7 @@ impl Lines {
             let parsed = match one.read_until(b'\n', &mut self.line) {
                 Ok(0) => return None,
                 Ok(_) if self.line.len() > LINE_LEN_MAX => {
-                    Err(format!("it is longer than {LINE_LEN_MAX} bytes"))
+                    Err(format!("longer than {LINE_LEN_MAX} bytes"))
                 }
                 Ok(_) => self.parse(),
                 Err(error) => Err(reason_of(&error)),
@@ -101,14 +101,17 @@ impl Lines {
 
 fn twitter(line: &[u8], hasher: &KeyHasher) -> Parsed {
     let mut columns = line.rsplitn(TWITTER_COLUMNS_AFTER_KEY + 1, |&byte| byte == b',');
-    let mut column = || columns.next().ok_or("it has fewer than 7 columns");
+    let mut column = || columns.next().ok_or("fewer than 7 columns");
     let (_ttl, op, _client, size, _key_len) =
         (column()?, column()?, column()?, column()?, column()?);
     let time_and_key = column()?;
     let comma = time_and_key.iter().position(|&byte| byte == b',');
-    let key = &time_and_key[comma.ok_or("it has fewer than 7 columns")? + 1..];
+    let key = &time_and_key[comma.ok_or("fewer than 7 columns")? + 1..];
     let Some(op) = operation(op) else {
-        return Err(format!("operation '{}' is none of {TWITTER_OPERATIONS}", op.escape_ascii()));
+        return Err(format!(
+            "unknown operation '{}': expected {TWITTER_OPERATIONS}",
+            op.escape_ascii()
+        ));
     };
     Ok(Some((request(key, size, op, hasher)?, 1)))
 }
@@ -127,11 +130,11 @@ pub(super) fn operation(name: &[u8]) -> Option<Op> {
     })
 }
 
-/// The columns that a header names; `None`: the line is none.
+/// Parses a header; `None` if the line is not a header.
 fn header(line: &[u8]) -> Option<Result<Columns, String>> {
     let names: Vec<&[u8]> = line.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).collect();
     let place = |name: &str| names.iter().position(|&known| known == name.as_bytes());
-    let needed = |name| place(name).ok_or(format!("its header names no column '{name}'"));
+    let needed = |name| place(name).ok_or(format!("the header has no column '{name}'"));
     let columns = || {
         let (key, op, size) = (needed("key")?, needed("op")?, needed("size")?);
         Ok(Columns { key, op, size, op_count: place("op_count") })
@@ -152,19 +155,19 @@ fn kvcache(line: &[u8], columns: Columns, hasher: &KeyHasher) -> Parsed {
         }
     }
     let (Some(key), Some(op), Some(size)) = (key, op, size) else {
-        return Err("it has fewer columns than key, op and size need".to_owned());
+        return Err("too few columns for key, op and size".to_owned());
     };
     let name = op.strip_suffix(b"_LEASE").unwrap_or(op).to_ascii_lowercase();
     let Some(op) = operation(&name) else {
         return Err(format!(
-            "operation '{}' is none of {TWITTER_OPERATIONS} in capitals, GET_LEASE, SET_LEASE",
+            "unknown operation '{}': expected {TWITTER_OPERATIONS} in capitals, GET_LEASE or SET_LEASE",
             op.escape_ascii()
         ));
     };
     let times = match op_count {
         None => 1,
         Some(count) => number(count)
-            .ok_or_else(|| format!("op_count '{}' is no number", count.escape_ascii()))?,
+            .ok_or_else(|| format!("op_count '{}' is not a number", count.escape_ascii()))?,
     };
     Ok(Some((request(key, size, op, hasher)?, times)))
 }
@@ -175,17 +178,17 @@ fn key_size(line: &[u8], hasher: &KeyHasher) -> Parsed {
     }
     let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
     let (Some(key), Some(size), None) = (words.next(), words.next(), words.next()) else {
-        return Err("it is not a key and a size".to_owned());
+        return Err("not a key and a size".to_owned());
     };
     Ok(Some((request(key, size, Op::Get, hasher)?, 1)))
 }
 
 fn request(key: &[u8], size: &[u8], op: Op, hasher: &KeyHasher) -> Result<Request, String> {
     if key.is_empty() {
-        return Err("its key is empty".to_owned());
+        return Err("the key is empty".to_owned());
     }
     let value_len = number(size).and_then(|size| u32::try_from(size).ok()).ok_or_else(|| {
-        format!("size '{}' is no number of bytes up to {}", size.escape_ascii(), u32::MAX)
+        format!("size '{}' is not a number of bytes up to {}", size.escape_ascii(), u32::MAX)
     })?;
     Ok(Request { key: hasher.hash(key), value_len, op, cost: None })
 }

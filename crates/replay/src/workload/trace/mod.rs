@@ -1,22 +1,23 @@
-//! Recorded requests, read as a stream in fixed memory.
+//! Reads recorded requests as a stream with bounded memory.
 //!
-//! | format | what a record is | its requests |
+//! | format | record | requests |
 //! |---|---|---|
 //! | `slabwise` | 16 bytes ([`records`]) | gets, sets, deletes, costs |
 //! | `oracleGeneral` | libCacheSim's 24 bytes ([`records`]) | gets |
-//! | `twitter` | a line of twitter/cache-trace ([`lines`]) | as the operation says |
-//! | `kvcache` | a line of CacheLib's kvcache traces ([`lines`]) | as the operation says, so many times |
-//! | `key-size` | a line of a key and a length ([`lines`]) | gets |
+//! | `twitter` | a line of twitter/cache-trace ([`lines`]) | the operation |
+//! | `kvcache` | a line of CacheLib's kvcache traces ([`lines`]) | the operation, `op_count` times |
+//! | `key-size` | a line with a key and a length ([`lines`]) | gets |
 //!
-//! Any of them may be compressed with zstd, which its first bytes tell. Text tells its format by its first line, binary by
-//! the file's name: with `oracleGeneral` in it, that; else slabwise's own.
+//! A trace can be compressed with zstd, which is detected from its first bytes. The format of text is detected from its
+//! first line. A binary file is `oracleGeneral` if its name contains that word, otherwise `slabwise`.
 //!
-//! A length of 0 means that none is recorded, as of a get that missed. Keys that are text are hashed to 64 bits: of a
-//! thousand million keys, three in a hundred traces would have two that are taken for one. What a trace tells beyond this
-//! (times, clients, lifetimes, key lengths) is not used.
+//! The length 0 means that no length is recorded, for example for a get that missed. Text keys are hashed to 64 bits: the
+//! probability of a collision among a billion keys is 3 %. Other fields (times, clients, lifetimes, key lengths) are not
+//! used.
 //!
-//! Invariants: what was read before the first fault is delivered; then the fault, with its place and a reason; then nothing.
-//! Memory is bounded, whatever the file holds.
+//! Invariants:
+//! - The reader returns all requests before the first fault, then the fault with its place and reason, and nothing after.
+//! - Memory is bounded for every input.
 
 mod lines;
 mod reader;

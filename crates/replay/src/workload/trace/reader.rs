@@ -1,4 +1,4 @@
-//! The formats of traces, how a file tells its own, and the reader of all of them.
+//! The trace formats, their detection, and the reader for all of them.
 
 use super::lines::{COLUMNS, Parser, TWITTER_COLUMNS_AFTER_KEY, lines, operation};
 use super::records::{ORACLE_GENERAL, SLABWISE, records};
@@ -7,7 +7,7 @@ use crate::workload::request::{Request, WorkloadError};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 
-/// A format of traces.
+/// A trace format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum TraceFormat {
     /// slabwise's records of 16 bytes.
@@ -15,17 +15,17 @@ pub enum TraceFormat {
     /// libCacheSim's oracleGeneral: records of 24 bytes.
     #[value(name = "oracleGeneral", alias = "oraclegeneral")]
     OracleGeneral,
-    /// The lines of twitter/cache-trace.
+    /// Lines of twitter/cache-trace.
     Twitter,
-    /// The lines of CacheLib's kvcache traces.
+    /// Lines of CacheLib's kvcache traces.
     Kvcache,
-    /// Lines of a key and a length.
+    /// Lines with a key and a length.
     KeySize,
 }
 
 impl TraceFormat {
-    /// The format of a trace of this name that begins like this; the error says why none is.
-    pub(super) fn told_by(name: &str, head: &[u8]) -> Result<TraceFormat, String> {
+    /// Detects the format from the name and the first bytes of a trace.
+    pub(super) fn detect(name: &str, head: &[u8]) -> Result<TraceFormat, String> {
         if name.to_ascii_lowercase().contains("oraclegeneral") {
             return Ok(TraceFormat::OracleGeneral);
         }
@@ -46,14 +46,14 @@ impl TraceFormat {
         } else if line.trim_ascii().is_empty() || line.starts_with(b"#") || words.count() == 2 {
             Ok(TraceFormat::KeySize)
         } else {
-            Err("it is text, but neither seven columns with an operation (twitter), nor a header with 'key' and \
-                 'op' (kvcache), nor a key and a size (key-size); say --format if it is one of them"
+            Err("unknown text format: neither seven columns with an operation (twitter), nor a header with 'key' and \
+                 'op' (kvcache), nor a key and a size (key-size); if it is one of them, give --format"
                 .to_owned())
         }
     }
 }
 
-/// Whether bytes are of a text: no control characters but tabs and the ends of lines. A record of slabwise's is none, as
+/// True if the bytes have no control characters except tabs and line breaks. A record of slabwise is not text, because
 /// its reserved byte is 0.
 fn is_text(bytes: &[u8]) -> bool {
     bytes
@@ -61,10 +61,10 @@ fn is_text(bytes: &[u8]) -> bool {
         .all(|&byte| matches!(byte, b'\t' | b'\n' | b'\r') || (byte >= b' ' && byte != 0x7f))
 }
 
-/// Bytes from which the format is told.
+/// The number of bytes from which the format is detected.
 const HEAD_LEN_MAX: u64 = 4096;
 
-/// How a zstd frame begins; one to be skipped may come first (RFC 8878, sections 3.1.1 and 3.1.2).
+/// The magic number of zstd frames, which may follow a skippable frame (RFC 8878, sections 3.1.1 and 3.1.2).
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 const SKIPPABLE_MAGIC: [u8; 3] = [0x2a, 0x4d, 0x18];
 
@@ -73,9 +73,9 @@ pub struct TraceReader {
     name: String,
     next: Box<dyn FnMut() -> Option<Result<Repeated, Fault>>>,
     may_record_lengths: bool,
-    /// What is to be delivered, perhaps more than once.
+    /// The current request and its remaining repetitions.
     pending: Option<Repeated>,
-    is_over: bool,
+    is_done: bool,
 }
 
 impl std::fmt::Debug for TraceReader {
@@ -85,17 +85,17 @@ impl std::fmt::Debug for TraceReader {
 }
 
 impl TraceReader {
-    /// Opens a trace file; without a `format` the file tells it.
+    /// Opens a trace file. Without a `format` it is detected.
     pub(crate) fn open(
         path: &str,
         format: Option<TraceFormat>,
     ) -> Result<TraceReader, WorkloadError> {
-        let refuse = |source| WorkloadError::Open { path: path.to_owned(), source };
-        let file = File::open(path).map_err(refuse)?;
+        let failed = |source| WorkloadError::Open { path: path.to_owned(), source };
+        let file = File::open(path).map_err(failed)?;
         TraceReader::new(path, BufReader::new(file), format)
     }
 
-    /// Reads a trace from `source`; `name` stands for it in errors, and tells the format of a binary one.
+    /// Reads a trace from `source`. `name` is its name in errors, and used to detect a binary format.
     pub fn new(
         name: &str,
         mut source: impl BufRead + 'static,
@@ -112,7 +112,7 @@ impl TraceReader {
         let (head, pending) = first_bytes(&mut source, HEAD_LEN_MAX);
         let format = match format {
             Some(format) => format,
-            None => TraceFormat::told_by(name, &head).map_err(|reason| {
+            None => TraceFormat::detect(name, &head).map_err(|reason| {
                 let (trace, place) = (name.to_owned(), "line 1".to_owned());
                 WorkloadError::Trace { trace, place, reason }
             })?,
@@ -129,23 +129,24 @@ impl TraceReader {
             },
             may_record_lengths: true,
             pending: None,
-            is_over: false,
+            is_done: false,
         })
     }
 
-    /// Marks a trace that records no lengths.
+    /// Marks the trace as one without lengths.
     pub(crate) fn without_lengths(self) -> TraceReader {
         TraceReader { may_record_lengths: false, ..self }
     }
 
-    /// Whether records may carry value lengths of their own.
+    /// True if records can have value lengths.
     pub(crate) fn may_record_lengths(&self) -> bool {
         self.may_record_lengths
     }
 
-    /// The next request as recorded (a length of 0 means none), `None` after the last. After an error there are no more.
+    /// Returns the next recorded request; `None` after the last one or after an error. The length 0 means that no length
+    /// is recorded.
     pub fn next_record(&mut self) -> Option<Result<Request, WorkloadError>> {
-        while !self.is_over {
+        while !self.is_done {
             if let Some((request, left @ 1..)) = &mut self.pending {
                 *left -= 1;
                 return Some(Ok(*request));
@@ -153,11 +154,11 @@ impl TraceReader {
             match (self.next)() {
                 Some(Ok(next)) => self.pending = Some(next),
                 Some(Err(Fault { place, reason })) => {
-                    self.is_over = true;
+                    self.is_done = true;
                     let trace = self.name.clone();
                     return Some(Err(WorkloadError::Trace { trace, place, reason }));
                 }
-                None => self.is_over = true,
+                None => self.is_done = true,
             }
         }
         None

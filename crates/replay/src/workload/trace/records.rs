@@ -1,34 +1,34 @@
-//! Traces of records of one size, little-endian, with no header.
+//! Traces of fixed-size little-endian records, without a header.
 //!
-//! slabwise's own, 16 bytes:
+//! slabwise's format, 16 bytes:
 //!
 //! | offset | type | field |
 //! |--:|---|---|
 //! | 0 | u64 | key |
-//! | 8 | u32 | value length in bytes, 0 where the trace has none |
+//! | 8 | u32 | value length in bytes, 0 if unknown |
 //! | 12 | u8 | 0 get, 1 set, 2 delete |
 //! | 13 | u8 | reserved, 0 |
-//! | 14 | u16 | cost of a miss in units, 0 where unknown |
+//! | 14 | u16 | miss cost in units, 0 if unknown |
 //!
-//! libCacheSim's oracleGeneral, 24 bytes, all of them gets:
+//! libCacheSim's oracleGeneral, 24 bytes, only gets:
 //!
 //! | offset | type | field |
 //! |--:|---|---|
 //! | 0 | u32 | time in seconds |
 //! | 4 | u64 | key |
-//! | 12 | u32 | the object's size in bytes, taken for the value's |
-//! | 16 | i64 | the number of the request that asks for it next, -1 or the largest if none does |
+//! | 12 | u32 | size of the object in bytes, which becomes the value length |
+//! | 16 | i64 | number of the next request for the key, -1 or the largest i64 if there is none |
 
 use super::source::{Fault, Repeated, Source, reason_of};
 use crate::workload::request::{Op, Request};
 use slabwise_base::Cost;
 use std::io::{ErrorKind, Read};
 
-/// Bytes of a record, and what it says, by its number from 0.
+/// The size of a record, and the function that decodes it. The second argument is the number of the record, from 0.
 type Format = (usize, fn(&[u8], u64) -> Result<Request, String>);
 pub(super) const SLABWISE: Format = (16, slabwise);
 pub(super) const ORACLE_GENERAL: Format = (24, oracle_general);
-/// Records decoded at a time.
+/// The number of records read at a time.
 const CHUNK_RECORDS: usize = 4096;
 
 struct Records {
@@ -36,7 +36,7 @@ struct Records {
     record_size_bytes: usize,
     decode: fn(&[u8], u64) -> Result<Request, String>,
     chunk: Vec<u8>,
-    /// The undelivered part of `chunk`.
+    /// `start..end` is the unread part of `chunk`.
     start: usize,
     end: usize,
     records_read: u64,
@@ -47,7 +47,7 @@ struct Records {
 enum State {
     Open,
     Ended,
-    /// The file breaks the format after the records in the chunk; the reason is yet to be told.
+    /// The file is invalid after the records in the chunk, for this reason.
     Broken(String),
 }
 
@@ -87,7 +87,7 @@ impl Records {
         format!("record {record} (at byte {} of the decompressed trace)", record * size_bytes)
     }
 
-    /// Fills the chunk with whole records. Where the file breaks off, the records before that are still delivered.
+    /// Fills the chunk with whole records. The records before a truncated one are returned.
     fn refill(&mut self) {
         (self.start, self.end) = (0, 0);
         while self.end < self.chunk.len() && self.state == State::Open {
@@ -102,7 +102,7 @@ impl Records {
         self.end -= rest;
         if rest > 0 && self.state == State::Ended {
             self.state = State::Broken(format!(
-                "{rest} bytes are left over: the file is not made of {}-byte records",
+                "{rest} bytes remain: the file is not a sequence of {}-byte records",
                 self.record_size_bytes
             ));
         }
@@ -114,10 +114,13 @@ fn slabwise(bytes: &[u8], _: u64) -> Result<Request, String> {
         0 => Op::Get,
         1 => Op::Set,
         2 => Op::Delete,
-        other => return Err(format!("op {other} at byte 12 of the record is none of 0, 1, 2")),
+        other => return Err(format!("op {other} at byte 12 of the record is not 0, 1 or 2")),
     };
     if bytes[13] != 0 {
-        return Err(format!("byte 13 of the record is {}, but it is reserved as 0", bytes[13]));
+        return Err(format!(
+            "byte 13 of the record is {}, but it is reserved and must be 0",
+            bytes[13]
+        ));
     }
     let cost = match le_u64(&bytes[14..]) {
         0 => None,
@@ -126,13 +129,15 @@ fn slabwise(bytes: &[u8], _: u64) -> Result<Request, String> {
     Ok(Request { key: le_u64(&bytes[..8]), value_len: le_u64(&bytes[8..12]) as u32, op, cost })
 }
 
-/// The next request of a key lies ahead: where it does not, these are other records, or not all of them.
+/// Decodes a record of oracleGeneral. The number of the next request must be above the current one; otherwise the file
+/// has another format or does not start at the beginning of a trace.
 fn oracle_general(bytes: &[u8], record: u64) -> Result<Request, String> {
     let next = le_u64(&bytes[16..]) as i64;
-    // Written as -2, too, by some; and numbers count from 0 or from 1.
+    // Some writers use -2, too. Numbers start at 0 or 1.
     if next < -2 || (0..record as i64).contains(&next) {
         return Err(format!(
-            "its next request is number {next}, which is none ahead: this is no oracleGeneral trace from its beginning"
+            "the next request for the key is number {next}, which is not after this one: the file is not an \
+             oracleGeneral trace, or not from its beginning"
         ));
     }
     let value_len = le_u64(&bytes[12..16]) as u32;

@@ -1,11 +1,11 @@
-//! A trace's bytes, and what can be wrong with them.
+//! The bytes of a trace, and faults in them.
 
 use crate::workload::request::Request;
 use std::io::{BufRead, Cursor, ErrorKind, Read};
 
 pub type Source = Box<dyn BufRead>;
 
-/// A request, and how often it was made in a row.
+/// A request and its number of repetitions.
 pub type Repeated = (Request, u64);
 
 #[derive(Debug, PartialEq, Eq)]
@@ -14,14 +14,14 @@ pub struct Fault {
     pub reason: String,
 }
 
-/// The first bytes of a source, at most `len_max`, and the error that ended them.
+/// Reads at most `len_max` bytes, and returns them with the error that ended the read.
 pub fn first_bytes(source: &mut impl Read, len_max: u64) -> (Vec<u8>, Option<std::io::Error>) {
     let mut head = Vec::new();
     let ended = source.by_ref().take(len_max).read_to_end(&mut head);
     (head, ended.err())
 }
 
-/// A source of which the first bytes were read, from its beginning; an error comes where it came.
+/// Returns a source from its beginning, after [`first_bytes`] has read `head` and then failed with `pending`.
 pub fn resumed(head: Vec<u8>, pending: Option<std::io::Error>, rest: impl Read) -> impl Read {
     Cursor::new(head).chain(Pending(pending)).chain(rest)
 }
@@ -36,7 +36,7 @@ impl Read for Pending {
 
 pub fn reason_of(error: &std::io::Error) -> String {
     match error.kind() {
-        ErrorKind::UnexpectedEof => "the file is cut short; copy it again".to_owned(),
-        _ => format!("it cannot be read on: {error}"),
+        ErrorKind::UnexpectedEof => "the file is truncated; copy it again".to_owned(),
+        _ => format!("read error: {error}"),
     }
 }
