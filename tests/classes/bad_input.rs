@@ -10,13 +10,13 @@ fn errors_are_one_line_and_name_the_cause() {
     let address = empty.address().to_string();
     let cases: [(&[&str], &str); 8] = [
         (&["--from-histogram", "/nowhere/sizes"], "/nowhere/sizes: cannot be read"),
-        (&["--from-histogram", "/dev/null"], "/dev/null: holds no item"),
+        (&["--from-histogram", "/dev/null"], "/dev/null: has no items"),
         (&["--from-histogram", "/dev/zero"], "/dev/zero, line 1: the line has more than"),
         (&["--from-histogram", "f", "--classes", "0"], "give 1 to 63"),
         (&["--from-histogram", "f", "--classes", "64"], "give 1 to 63"),
         (&["--from-server", "localhost"], "give HOST:PORT or unix:PATH"),
         (&["--json"], "give --from-server or --from-histogram"),
-        (&["--from-server", &address], "holds no item: fill it"),
+        (&["--from-server", &address], "has no items: fill it"),
     ];
     for (args, reason) in cases {
         let output = run(args);

@@ -1,7 +1,7 @@
-//! The advice: the table that the sizes ask for, beside the present one, and what each class of them would hold.
+//! The advice: the best class table for the items compared with the current one, and the contents of each class.
 //!
-//! Chained items count by their parts, cut as [`Chaining`] says: head, bodies that fill largest chunks, rest. Invariant:
-//! over all classes, the losses of the rows are those that `slabwise_policy::sizes::loss` gives in total.
+//! A chained item counts as its parts, which [`Chaining`] defines: the head, bodies of the largest chunk size, and the
+//! rest. Invariant: the sum of the losses of all classes is the loss by `slabwise_policy::sizes::loss`.
 
 use crate::cache::{Cache, LISTED_COUNT_MAX, Listed, Program, list};
 use crate::error::AdvisorError;
@@ -10,7 +10,7 @@ use serde::Serialize;
 use slabwise_base::ClassId;
 use slabwise_policy::sizes::{Chaining, ChunkLayout, Demand, exact, fill_gaps, loss};
 
-/// See the module's documentation. Field names are what scripts rely on; sizes and losses are in bytes.
+/// The advice. Scripts rely on the names of its fields. Sizes and losses are in bytes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Advice {
     pub program: &'static str,
@@ -18,17 +18,19 @@ pub struct Advice {
     pub version: Option<String>,
     pub source: String,
     pub items: u64,
-    /// Their bytes: header, key and value.
+    /// The bytes of all items: headers, keys and values.
     pub bytes: u64,
     pub item_size_max: usize,
     pub page_size: usize,
+    /// With the current table.
     pub now: Outcome,
+    /// With the recommended table.
     pub then: Outcome,
-    /// What it loses less; negative: more.
+    /// The reduction of the loss; negative if the loss grows.
     pub saved_bytes: i64,
     pub saved_percent: f64,
     pub saved_pages: i64,
-    /// What `-o slab_sizes=` is to be.
+    /// The value of `-o slab_sizes=`.
     pub slab_sizes: String,
 }
 
@@ -36,13 +38,13 @@ pub struct Advice {
 pub struct Outcome {
     pub lost_in_chunks: u64,
     pub lost_at_page_ends: u64,
-    /// What chained items take for their parts: the same in every table.
+    /// The overhead of chained items, which does not depend on the table.
     pub lost_by_chaining: u64,
     pub lost: u64,
     pub pages: u64,
-    /// What is free on pages that are not full; it is lost only as long as the class does not grow.
+    /// The free bytes of pages that are not full.
     pub free: u64,
-    /// The classes by chunk size; of the present table those that are known.
+    /// The classes by chunk size; of the current table only the known ones.
     pub classes: Vec<ClassRow>,
 }
 
@@ -69,16 +71,16 @@ impl Outcome {
     }
 }
 
-/// Advises a table of at most `listed_count_max` sizes beside the largest chunk, 63 in all; `None`: as many as
-/// pay, where a class costs half a page, the part of its last page that it leaves unused on average. What is left of
-/// that number goes to sizes between them that hold nothing.
+/// Returns the best table with at most `listed_count_max` sizes besides the largest chunk, 63 in total. With `None` the
+/// number of classes minimizes the loss plus half a page per class, the average unused part of its last page. Remaining
+/// classes become spare sizes without items.
 pub fn advise(
     source: Source,
     cache: &Cache,
     listed_count_max: Option<usize>,
 ) -> Result<Advice, AdvisorError> {
-    let Source { text, version, seen, present } = source;
-    let now = Outcome::of(&present, &seen, cache)?;
+    let Source { text, version, seen, current } = source;
+    let now = Outcome::of(&current, &seen, cache)?;
     let listed = best_table(&seen, cache, listed_count_max)?;
     let then = Outcome::of(&listed.table, &seen, cache)?;
     let saved_bytes = now.lost as i64 - then.lost as i64;
@@ -105,13 +107,13 @@ fn best_table(
     listed_count_max: Option<usize>,
 ) -> Result<Listed, AdvisorError> {
     let tables = exact(&demands(seen), &cache.layout, &[], ClassId::COUNT_MAX)?;
-    let class_price_bytes = cache.page_size_bytes() as f64 / 2.0;
+    let class_cost_bytes = cache.page_size_bytes() as f64 / 2.0;
     let (class_count, class_count_max) = match listed_count_max {
         Some(count) => (count.min(LISTED_COUNT_MAX) + 1, count.min(LISTED_COUNT_MAX) + 1),
         None => {
             let lost = |count: usize| tables.of(count).loss.total_bytes();
-            let price = |&count: &usize| lost(count) + count as f64 * class_price_bytes;
-            let best = tables.class_counts().min_by(|a, b| price(a).total_cmp(&price(b)));
+            let cost = |&count: &usize| lost(count) + count as f64 * class_cost_bytes;
+            let best = tables.class_counts().min_by(|a, b| cost(a).total_cmp(&cost(b)));
             (best.unwrap_or(ClassId::COUNT_MAX), ClassId::COUNT_MAX)
         }
     };
@@ -119,23 +121,22 @@ fn best_table(
     with_spares(listed, seen, cache, class_count_max)
 }
 
-/// Adds sizes that hold nothing now: an item of a size that is not among those seen, far above the others say,
-/// then finds a chunk that is not many times its size.
+/// Adds spare sizes without items, so that an item of a new size finds a chunk that is not much larger.
 fn with_spares(
     listed: Listed,
     seen: &SizesSeen,
     cache: &Cache,
     class_count_max: usize,
 ) -> Result<Listed, AdvisorError> {
-    /// So that there are numbers enough for all gaps; halves of a wider one are at least 1.22 apart.
+    /// Large enough that the available classes fill all gaps. Half of a wider gap is at least a factor of 1.22.
     const GAP_FACTOR_MAX: f64 = 1.5;
-    /// Below, there is no item: a header and a key of one byte take more.
+    /// No item is smaller, because of its header and key.
     const SPARE_SIZE_BYTES_MIN: usize = 56;
     let first = listed.table[0];
     let least = cache.layout.chunk_size_bytes_min.max(SPARE_SIZE_BYTES_MIN).min(first);
     let layout = ChunkLayout { chunk_size_bytes_min: least, ..cache.layout };
     let mut table = fill_gaps(&listed.table, &layout, GAP_FACTOR_MAX, class_count_max)?;
-    // One that holds items would take a page for them that the best table does without.
+    // A spare size with items would need a page that the best table does not need.
     loop {
         let rows = class_rows(seen, &table, &cache.layout);
         let kept =
@@ -147,17 +148,17 @@ fn with_spares(
         table = kept;
     }
     let spared = list(&table, cache.listed_min);
-    // Where sizes are 8 apart, a spare one may leave no number for another.
+    // If sizes are 8 apart, a spare size can prevent that another size is listed.
     let is_whole = listed.table.iter().all(|size| spared.table.contains(size));
     Ok(if is_whole { spared } else { listed })
 }
 
 fn demands(seen: &SizesSeen) -> Vec<Demand> {
-    seen.bars().map(|(size_bytes, items)| Demand::new(size_bytes, items)).collect()
+    seen.bins().map(|(size_bytes, items)| Demand::new(size_bytes, items)).collect()
 }
 
 impl Advice {
-    /// Whether the advised table is better: by pages, or by what is lost where it takes as many.
+    /// True if the recommended table needs fewer pages, or the same number with a smaller loss.
     pub fn gains(&self) -> bool {
         self.saved_pages > 0 || (self.saved_pages == 0 && self.saved_bytes > 0)
     }
@@ -174,19 +175,19 @@ impl Advice {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ClassRow {
     pub chunk_size: usize,
-    /// Chunks in use: items, and parts of chained ones.
+    /// The chunks in use: items, and parts of chained items.
     pub chunks: u64,
     pub bytes: u64,
     pub bytes_lost: u64,
-    /// Pages that so many chunks take, the last one perhaps in part.
+    /// The pages of these chunks; the last one can be partly full.
     pub pages: u64,
 }
 
-/// A row for each size of a table whose last size is the layout's largest.
+/// Returns a row for each size of a table whose last size is the largest of the layout.
 pub fn class_rows(seen: &SizesSeen, table: &[usize], layout: &ChunkLayout) -> Vec<ClassRow> {
     let row = |&chunk_size: &usize| ClassRow { chunk_size, ..ClassRow::default() };
     let mut rows: Vec<ClassRow> = table.iter().map(row).collect();
-    for (size_bytes, items) in seen.bars() {
+    for (size_bytes, items) in seen.bins() {
         each_part(size_bytes, layout, |part_bytes, parts| {
             let class = table.partition_point(|&chunk| chunk < part_bytes);
             rows[class].chunks += items * parts;
@@ -201,7 +202,7 @@ pub fn class_rows(seen: &SizesSeen, table: &[usize], layout: &ChunkLayout) -> Ve
     rows
 }
 
-/// The parts of an item, by size, with how many there are of it.
+/// Calls `each` with the size and the number of each kind of part of an item.
 fn each_part(size_bytes: usize, layout: &ChunkLayout, mut each: impl FnMut(usize, u64)) {
     let largest = layout.chunk_size_bytes_max;
     let chaining = match layout.chaining {
@@ -227,7 +228,7 @@ mod tests {
     use slabwise_policy::sizes::{Demand, loss};
 
     #[test]
-    fn rows_lose_what_the_policy_says() {
+    fn rows_have_the_loss_of_the_policy() {
         for seed in 0..100 {
             let mut random = Random::new(seed);
             let largest = 4096 + 8 * random.below(1000) as usize;
@@ -245,12 +246,12 @@ mod tests {
             table.dedup();
             let rows = class_rows(&seen, &table, &cache.layout);
             let demand = |(size_bytes, items)| Demand { size_bytes, items, byte_value: 1.0 };
-            let demands: Vec<Demand> = seen.bars().map(demand).collect();
-            let told = loss(&demands, &table, &cache.layout).expect("a table of this layout");
+            let demands: Vec<Demand> = seen.bins().map(demand).collect();
+            let expected = loss(&demands, &table, &cache.layout).expect("a table of this layout");
             let inside: u64 = rows.iter().map(|row| row.bytes_lost).sum();
-            assert_eq!(inside as f64, told.inside_bytes.round(), "seed {seed}");
+            assert_eq!(inside as f64, expected.inside_bytes.round(), "seed {seed}");
             let bytes: u64 = rows.iter().map(|row| row.bytes).sum();
-            assert_eq!(bytes, seen.bytes() + told.chained_bytes as u64, "seed {seed}");
+            assert_eq!(bytes, seen.bytes() + expected.chained_bytes as u64, "seed {seed}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The command line.
+//! The command line of `slabwise classes`.
 
 use clap::{CommandFactory, Parser};
 use slabwise_base::ClassId;
@@ -7,24 +7,23 @@ use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Chunk sizes for the items that a memcached holds: which `-o slab_sizes=` loses least memory.
+/// Recommend chunk sizes for the items of a memcached: the `-o slab_sizes=` that wastes least memory.
 ///
-/// memcached's chunk sizes grow by 25 % whatever its items are like, and what an item leaves of its
-/// chunk is lost. This finds the chunk sizes that lose least for the sizes of your items, shows what
-/// is lost now and would be lost then, and prints, as the last line, the option to start the server
-/// with. The server's other options stay as they are. Numbers of classes that are left go to sizes for
-/// items that are not there yet; they take no memory.
+/// memcached's chunk sizes grow by 25 % from class to class. The bytes of a chunk that its item does not
+/// use are lost. This command finds the chunk sizes that lose least memory for the sizes of your items,
+/// compares them with the current sizes, and prints the option for the server as its last line. Keep the
+/// server's other options. Spare classes get sizes between the others for future items; they use no memory.
 ///
-/// From a server: sizes come from `stats sizes` where it counts (-o track_sizes), else from a look at
-/// its items by `lru_crawler metadump`. Nothing is changed on it. A slabwise gets advice for itself.
+/// From a server: item sizes are read with `stats sizes` if it is enabled (-o track_sizes), otherwise with
+/// `lru_crawler metadump`. Nothing is changed on the server. For a slabwise the advice is for slabwise.
 ///
-/// From a file: text, with lines of SIZE COUNT or SIZE,COUNT, or one size a line, or what
-/// `stats sizes` printed (STAT 96 35). A first line of words, empty lines and lines that begin with #
-/// are skipped; order does not matter, and counts of one size add up. Sizes are those of whole items
-/// as memcached counts them: key, value, and about 60 bytes.
+/// From a file: a text file with lines of SIZE COUNT or SIZE,COUNT, with one size per line, or with the
+/// output of `stats sizes` (STAT 96 35). A header line, empty lines and lines that begin with # are
+/// skipped. Lines can have any order, and counts of the same size are added. A size is that of a whole
+/// item in memcached: key, value and about 60 bytes.
 ///
-/// Without either, `slabwise classes [slabwise's options]` shows the chunk sizes that slabwise has
-/// with those options.
+/// Without --from-server and --from-histogram, `slabwise classes [slabwise's options]` prints the chunk
+/// sizes that slabwise has with these options.
 #[derive(Debug, Parser)]
 #[command(
     name = "slabwise classes",
@@ -38,43 +37,43 @@ use std::time::Duration;
         echo 'stats sizes' | nc -q1 localhost 11211 | slabwise classes --from-histogram -"
 )]
 pub struct Args {
-    /// The server to look at: HOST:PORT or unix:PATH
+    /// Server to examine: HOST:PORT or unix:PATH
     #[arg(long, value_name = "ADDRESS", conflicts_with = "from_histogram")]
     pub from_server: Option<ServerAddress>,
-    /// A file of sizes; - reads the standard input
+    /// File of item sizes; - for the standard input
     #[arg(long, value_name = "FILE")]
     pub from_histogram: Option<PathBuf>,
-    /// At most K chunk sizes, 1 to 63 with the last, which memcached adds [default: as many as
-    /// pay, where each costs half a page]
+    /// Maximum number of chunk sizes, 1 to 63, including the last one, which memcached adds [default: the
+    /// number with the lowest loss, where each class costs half a page]
     #[arg(long, value_name = "K", allow_negative_numbers = true, value_parser = class_count)]
     pub classes: Option<usize>,
     /// Print one line of JSON
     #[arg(long)]
     pub json: bool,
-    /// Of a server: how long to wait for the connection
+    /// With --from-server: timeout for connecting
     #[arg(long, value_name = "SECONDS", default_value = "3", value_parser = seconds)]
     pub connect_timeout: Duration,
-    /// Of a server: how long to wait for the next bytes of a reply
+    /// With --from-server: timeout for the next bytes of a reply
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
     pub read_timeout: Duration,
-    /// Of a server: how long a reply may take; a look at its items ends then
+    /// With --from-server: timeout for a whole reply; a metadump ends at this time
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
     pub reply_timeout: Duration,
-    /// Of a server: how many items to look at, where it does not count sizes itself
+    /// With --from-server: maximum number of items to read from a metadump
     #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub items_max: u64,
-    /// Of a file: the largest item of the server that it is for (memcached's -I)
+    /// With --from-histogram: maximum item size of the server (memcached's -I)
     #[arg(long, value_name = "BYTES", default_value = "1m", value_parser = item_size)]
     pub item_size_max: usize,
-    /// Of a file: the growth factor that the server has now (memcached's -f)
+    /// With --from-histogram: current growth factor of the server (memcached's -f)
     #[arg(long, value_name = "FACTOR", default_value_t = 1.25, value_parser = growth_factor)]
     pub growth_factor: f64,
-    /// Of a file: the least room for key, value and flags that the server has now (memcached's -n)
+    /// With --from-histogram: current minimum space for key, value and flags of the server (memcached's -n)
     #[arg(long, value_name = "BYTES", default_value_t = 48, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub chunk_size: u32,
 }
 
-/// Whether an argument can only be meant for the advisor: not an option of the server's.
+/// True if an argument is an option of the advisor and not of the server.
 pub fn is_ours(argument: &OsStr) -> bool {
     let Some(text) = argument.to_str() else { return false };
     if matches!(text, "-h" | "--help") {
@@ -111,10 +110,10 @@ fn growth_factor(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Bytes, or with k or m behind them; memcached's limits.
+/// Parses an item size in bytes with an optional suffix k or m, with memcached's limits.
 fn item_size(text: &str) -> Result<usize, String> {
-    const LEAST: usize = 1 << 10;
-    const MOST: usize = 1 << 30;
+    const MIN: usize = 1 << 10;
+    const MAX: usize = 1 << 30;
     let lower = text.to_ascii_lowercase();
     let (digits, unit) = match lower.strip_suffix(['k', 'm']) {
         Some(digits) if lower.ends_with('k') => (digits, 1 << 10),
@@ -123,7 +122,7 @@ fn item_size(text: &str) -> Result<usize, String> {
     };
     let size = digits.parse::<usize>().ok().and_then(|size| size.checked_mul(unit));
     match size {
-        Some(size) if (LEAST..=MOST).contains(&size) => Ok(size),
+        Some(size) if (MIN..=MAX).contains(&size) => Ok(size),
         _ => Err("give 1k to 1024m".to_owned()),
     }
 }
@@ -140,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_kept_and_told() {
+    fn an_error_names_the_limits() {
         for count in ["1", "20", "63"] {
             let args = parse(&["--from-histogram", "f", "--classes", count]);
             assert_eq!(args.ok().and_then(|args| args.classes), count.parse().ok());
@@ -164,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn options_of_the_server_are_left_to_it() {
+    fn distinguishes_options_of_the_advisor_and_the_server() {
         for ours in ["--from-server=a:1", "--from-histogram", "--json", "--classes", "--help"] {
             assert!(is_ours(OsStr::new(ours)), "{ours}");
         }

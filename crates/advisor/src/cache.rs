@@ -1,11 +1,12 @@
-//! The cache that the advice is for: what its chunks may be, and which `slab_sizes` it takes.
+//! The cache that the advice is for: its limits, and the format of its `slab_sizes`.
 //!
-//! memcached reads numbers, not sizes: each must be from `-n` to `slab_chunk_max`, and more than 8 above the one before
-//! it; each is then rounded up to a multiple of 8, and `slab_chunk_max` follows as the last class. So a table is listed
-//! without its last size, and where two sizes are only 8 apart the lower one is listed as a lower number that is rounded
-//! up to it: 96 104 136 as `95-104-136`, as 96-104 is refused.
+//! Each number of memcached's `slab_sizes` must be from `-n` to `slab_chunk_max`, and more than 8 above the previous one.
+//! memcached rounds each number up to a multiple of 8, and adds `slab_chunk_max` as the last class. So a list does not
+//! contain the last size of the table. If two sizes are only 8 apart, the list has a lower number that is rounded up to
+//! the lower size: `95-104-136` for the sizes 96 104 136, because memcached rejects 96-104.
 //!
-//! Invariants: what is listed is taken, gives the table it was made of, and has at most [`LISTED_COUNT_MAX`] numbers.
+//! Invariants: memcached accepts a list and creates the table of the list. A list has at most [`LISTED_COUNT_MAX`]
+//! numbers.
 
 use slabwise_base::ClassId;
 use slabwise_base::memcached::{self, CHUNK_ALIGN_BYTES};
@@ -13,7 +14,7 @@ use slabwise_policy::sizes::{Chaining, ChunkLayout, geometric};
 
 const SLABWISE_HEADER_BYTES: usize = 29;
 const SLABWISE_CHUNK_SIZE_BYTES_MIN: usize = 32;
-/// A usual key; sizes of items do not tell.
+/// The assumed length of keys, which item sizes do not contain.
 const KEY_LEN: usize = 30;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,13 +37,13 @@ pub struct Cache {
     pub program: Program,
     pub layout: ChunkLayout,
     pub item_size_bytes_max: usize,
-    /// The least number that it takes in `slab_sizes`.
+    /// The smallest number that it accepts in `slab_sizes`.
     pub listed_min: usize,
 }
 
 impl Cache {
-    /// A cache with pages of this size and these chunks and items at most. `chunk_size` is memcached's `-n`: no
-    /// chunk size may be below it.
+    /// Returns a cache with this page size and these limits. `chunk_size` is memcached's `-n`, the smallest number that
+    /// `slab_sizes` may contain.
     pub fn new(
         program: Program,
         page_size_bytes: usize,
@@ -71,13 +72,13 @@ impl Cache {
             chunk_size_bytes_min: listed_min.next_multiple_of(CHUNK_ALIGN_BYTES).min(largest),
             chunk_size_bytes_max: largest,
             chunk_align_bytes: CHUNK_ALIGN_BYTES,
-            // Where no item can be larger than a chunk, none is chained, however small chunks are.
+            // If no item can be larger than the largest chunk, there are no chained items.
             chaining: (item_size_bytes_max > largest).then_some(chaining),
         };
         Cache { program, layout, item_size_bytes_max, listed_min }
     }
 
-    /// The table that memcached makes without `slab_sizes`, by `-f` and `-n`.
+    /// Returns memcached's table for `-f` and `-n` without `slab_sizes`.
     pub fn geometric_table(&self, growth_factor: f64) -> Vec<usize> {
         let first = self.listed_min + memcached::HEADER_SIZE_BYTES;
         geometric(first, growth_factor, &self.layout)
@@ -88,13 +89,13 @@ impl Cache {
     }
 }
 
-/// What slabwise's head of a chained item has besides: the length of the whole, and where the bodies begin.
+/// The length and the link to the body chunks in the head chunk of a chained item in slabwise.
 const CHAIN_LINK: usize = 9;
 
-/// The most numbers that memcached takes: a class less than there are, as it adds the last.
+/// The maximum number of sizes in memcached's `slab_sizes`, to which memcached adds the last class.
 pub const LISTED_COUNT_MAX: usize = ClassId::COUNT_MAX - 1;
 
-/// A number is at least so much above the one before it.
+/// The minimum difference of adjacent numbers.
 const LISTED_STEP_MIN: usize = CHUNK_ALIGN_BYTES + 1;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,10 +106,10 @@ pub struct Listed {
     pub numbers: Vec<usize>,
 }
 
-/// Lists a table whose sizes are multiples of 8, ascending, none below `listed_min`. A size that no number can
-/// stand for is left out: in a row of sizes 8 apart, every ninth; its items go to the next size.
+/// Formats a table as `slab_sizes`. Its sizes are ascending multiples of 8, at least `listed_min`. Omits a size that no
+/// number can represent: every ninth in a sequence of sizes 8 apart. Its items use the next size.
 ///
-/// A table of one size is listed as that: memcached then has it twice, and uses the first.
+/// The list of a table with one size contains that size.
 pub fn list(table: &[usize], listed_min: usize) -> Listed {
     let Some((&largest, sizes)) = table.split_last() else {
         return Listed { table: Vec::new(), numbers: Vec::new() };
@@ -146,8 +147,8 @@ mod tests {
     use super::{LISTED_COUNT_MAX, list};
     use slabwise_base::Random;
 
-    /// memcached's rules, for one list.
-    fn taken(numbers: &[usize], min: usize, largest: usize) -> Option<Vec<usize>> {
+    /// Returns the table that memcached creates from a list; `None` if it rejects the list.
+    fn table_of(numbers: &[usize], min: usize, largest: usize) -> Option<Vec<usize>> {
         if numbers.is_empty() || numbers.len() > LISTED_COUNT_MAX {
             return None;
         }
@@ -163,27 +164,27 @@ mod tests {
     }
 
     #[test]
-    fn a_table_is_listed_without_its_last_size() {
+    fn a_list_does_not_contain_the_last_size() {
         let listed = list(&[96, 120, 480, 524_288], 48);
         assert_eq!(listed.joined(), "96-120-480");
         assert_eq!(list(&[524_288], 48).joined(), "524288");
     }
 
     #[test]
-    fn sizes_8_apart_are_listed_by_lower_numbers() {
+    fn a_list_has_lower_numbers_for_sizes_8_apart() {
         let listed = list(&[96, 104, 136, 524_288], 48);
         assert_eq!(listed.joined(), "95-104-136");
-        // Nine in a row cannot be.
+        // Nine sizes in a sequence cannot be listed.
         let row: Vec<usize> = (0..9).map(|step| 96 + 8 * step).chain([524_288]).collect();
         let listed = list(&row, 48);
         assert_eq!(listed.numbers, [97, 106, 115, 124, 133, 142, 151, 160]);
         assert_eq!(listed.table.len(), 9);
-        // Nor a first one whose number would be below -n.
+        // A number below -n cannot be listed.
         assert_eq!(list(&[96, 104, 524_288], 96).joined(), "104");
     }
 
     #[test]
-    fn what_is_listed_is_taken_and_gives_its_table() {
+    fn memcached_creates_the_table_of_a_list() {
         const LARGEST: usize = 8192;
         for seed in 0..2_000 {
             let mut random = Random::new(seed);
@@ -196,12 +197,12 @@ mod tests {
             table.dedup();
             let listed = list(&table, min);
             assert_eq!(
-                taken(&listed.numbers, min, LARGEST),
+                table_of(&listed.numbers, min, LARGEST),
                 Some(listed.table.clone()),
                 "seed {seed}"
             );
             let far_apart = table.windows(2).all(|pair| pair[1] - pair[0] >= 16);
-            assert!(!far_apart || listed.table == table, "seed {seed}: nothing had to go");
+            assert!(!far_apart || listed.table == table, "seed {seed}: no size is omitted");
         }
     }
 }

@@ -1,8 +1,8 @@
-//! Why there is no advice.
+//! Errors of the advisor.
 
 use slabwise_policy::sizes::SizesError;
 
-/// What stops the advisor. Each text names what it is about and says what to do.
+/// An error of the advisor. Its text names the server or file and the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum AdvisorError {
     #[error("{file}: {what}")]
@@ -13,11 +13,11 @@ pub enum AdvisorError {
     Server { server: String, what: String },
     #[error(transparent)]
     Sizes(#[from] SizesError),
-    #[error("the advice cannot be written as JSON: {0}")]
+    #[error("cannot write the advice as JSON: {0}")]
     Json(#[from] serde_json::Error),
 }
 
-/// Bytes of others as a message may show them: short, on one line.
+/// Formats bytes for a message: truncated and on one line.
 pub(crate) fn shown(bytes: &[u8]) -> String {
     const SHOWN_LEN_MAX: usize = 60;
     let short = String::from_utf8_lossy(&bytes[..bytes.len().min(SHOWN_LEN_MAX)]);

@@ -1,17 +1,17 @@
-//! Sizes from a text file.
+//! Reads item sizes from a text file.
 //!
 //! ```text
-//!   # a comment, or nothing          96 35          items of 96 bytes: 35
-//!   size,count   a header            96,35          the same; also by tab or semicolon
+//!   # comment or empty line          96 35          35 items of 96 bytes
+//!   size,count   header              96,35          the separator can also be a tab or a semicolon
 //!   END          after stats         96             one item of 96 bytes
-//!                                    STAT 96 35     a bar of `stats sizes`: items of 65 to 96 bytes
+//!                                    STAT 96 35     a bin of `stats sizes`: items of 65 to 96 bytes
 //! ```
 //!
-//! Lines may come in any order; counts of a size add up. A file has one form from its first line to its last; not more
-//! than [`FILE_SIZE_BYTES_MAX`] bytes of it are read, nor more than [`LINE_LEN_MAX`] of a line kept.
+//! Lines can have any order, and counts of the same size are added. All lines of a file must have one form. A file has at
+//! most [`FILE_SIZE_BYTES_MAX`] bytes, and a line at most [`LINE_LEN_MAX`].
 
 use crate::error::{AdvisorError, shown};
-use crate::sizes_seen::{BAR_WIDTH_BYTES, BYTES_MAX, ITEMS_MAX, SizesSeen, TooMuch, spread};
+use crate::sizes_seen::{BIN_BYTES, BYTES_MAX, ITEMS_MAX, SizesSeen, TooMuch, spread};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -25,7 +25,7 @@ pub enum HistogramLine {
     Items { form: Form, size_bytes: usize, items: u64 },
 }
 
-/// How the lines of a file are written; one for the whole file.
+/// The form of the lines of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     Sizes,
@@ -43,10 +43,10 @@ impl Form {
     }
 }
 
-/// Takes a line apart, without its line end. The error says what is wrong and what a line should be.
+/// Parses a line without its line break. The error names the expected form.
 pub fn parse(line: &[u8]) -> Result<HistogramLine, String> {
     let Ok(text) = std::str::from_utf8(line) else {
-        return Err(format!("{} is no text: give lines of 'SIZE COUNT'", shown(line)));
+        return Err(format!("{} is not text: give lines of 'SIZE COUNT'", shown(line)));
     };
     if text.contains('\0') {
         return Err("the file is binary: give lines of 'SIZE COUNT'".to_owned());
@@ -66,12 +66,12 @@ pub fn parse(line: &[u8]) -> Result<HistogramLine, String> {
     match words[..] {
         ["END"] => Ok(HistogramLine::End),
         ["STAT", "sizes_status", status] => Err(format!(
-            "'STAT sizes_status {status}': the server does not count sizes; start it with -o \
-             track_sizes, or ask it by --from-server, which can do without"
+            "'STAT sizes_status {status}': the server does not count sizes: start it with -o \
+             track_sizes, or use --from-server, which does not need them"
         )),
         ["STAT", size, count] => items(Form::Stats, size, count),
         ["STAT", ..] => {
-            Err(format!("{} is no row of `stats sizes`: give 'STAT SIZE COUNT'", shown(line)))
+            Err(format!("{} is not a row of `stats sizes`: give 'STAT SIZE COUNT'", shown(line)))
         }
         [word, ..] if word.starts_with(|c: char| c.is_alphabetic() || c == '"' || c == '_') => {
             Ok(HistogramLine::Words)
@@ -89,13 +89,13 @@ pub fn parse(line: &[u8]) -> Result<HistogramLine, String> {
 fn items(form: Form, size: &str, count: &str) -> Result<HistogramLine, String> {
     let size_bytes = number("size", size)?;
     if size_bytes == 0 {
-        return Err("size 0: an item has at least one byte; give header, key and value".to_owned());
+        return Err("size 0: give the size of the whole item, at least 1".to_owned());
     }
     let Ok(size_bytes) = usize::try_from(size_bytes) else { return Err(huge("size", size)) };
     Ok(HistogramLine::Items { form, size_bytes, items: number("count", count)? })
 }
 
-/// A whole number from 0 up; `name` says of what.
+/// Parses a whole number of at least 0. `name` describes it in errors.
 fn number(name: &str, word: &str) -> Result<u64, String> {
     let digits = word.strip_prefix('+').unwrap_or(word);
     let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -104,19 +104,19 @@ fn number(name: &str, word: &str) -> Result<u64, String> {
     }
     let word_shown = shown(word.as_bytes());
     match word.strip_prefix('-').is_some_and(is_digits) {
-        true => Err(format!("{name} {word_shown} is negative: give a number from 0 up")),
-        false => Err(format!("{name} {word_shown} is no whole number: give one in plain digits")),
+        true => Err(format!("{name} {word_shown} is negative: give at least 0")),
+        false => Err(format!("{name} {word_shown} is not a whole number: give only digits")),
     }
 }
 
 fn huge(name: &str, word: &str) -> String {
-    format!("{name} {} is above {}: give less", shown(word.as_bytes()), u64::MAX)
+    format!("{name} {} is above the maximum, {}: lower it", shown(word.as_bytes()), u64::MAX)
 }
 
 pub const FILE_SIZE_BYTES_MAX: u64 = 256 << 20;
 pub const LINE_LEN_MAX: usize = 1024;
 
-/// Reads the file, `-` for the standard input; no item may be larger than `item_size_max`.
+/// Reads a file, or the standard input for `-`. An item above `item_size_max` is an error.
 pub fn read(path: &Path, item_size_max: usize) -> Result<SizesSeen, AdvisorError> {
     if path.as_os_str() == "-" {
         return Histogram::new("the standard input", item_size_max).read(io::stdin().lock());
@@ -134,7 +134,7 @@ struct Histogram {
     file: String,
     item_size_max: usize,
     line: u64,
-    /// With the line that had it first.
+    /// The form of the file, and the first line that has it.
     form: Option<(Form, u64)>,
     has_words: bool,
     seen: SizesSeen,
@@ -157,7 +157,7 @@ impl Histogram {
             if input.limit() == 0 {
                 let mib = FILE_SIZE_BYTES_MAX >> 20;
                 return Err(self.wrong_file(format!(
-                    "has more than {mib} MiB: count equal sizes together, as 'SIZE COUNT' lines"
+                    "is larger than {mib} MiB: merge equal sizes into 'SIZE COUNT' lines"
                 )));
             }
             if read == 0 {
@@ -175,7 +175,7 @@ impl Histogram {
                 "the line has more than {LINE_LEN_MAX} bytes: give lines of 'SIZE COUNT'"
             ));
         }
-        // A byte order mark is an editor's, not the user's.
+        // Some editors add a byte order mark.
         if self.line == 1 {
             text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
         }
@@ -184,17 +184,20 @@ impl Histogram {
             HistogramLine::Words if self.form.is_none() && !self.has_words => self.has_words = true,
             HistogramLine::Words => {
                 return Err(
-                    "words where numbers were: give 'SIZE COUNT', or # before a comment".to_owned()
+                    "a second line without numbers: give 'SIZE COUNT', or # before a comment"
+                        .to_owned(),
                 );
             }
             HistogramLine::End => {
                 if self.form.is_some_and(|(form, _)| form != Form::Stats) {
-                    return Err("'END' in a file that is not of `stats sizes`: drop it".to_owned());
+                    return Err(
+                        "'END' in a file that is not from `stats sizes`: remove it".to_owned()
+                    );
                 }
             }
             HistogramLine::Items { form, size_bytes, items } => {
                 self.check_items(form, size_bytes)?;
-                // Bars as if all were at the end: so no sum can overflow, here or later.
+                // Counting the items of a bin with its largest size prevents overflows here and later.
                 self.seen.add(size_bytes, items).map_err(too_much)?;
             }
         }
@@ -206,24 +209,24 @@ impl Histogram {
         if form != first_form {
             let (has, had) = (form.describe(), first_form.describe());
             return Err(format!(
-                "the line has {has}, where line {first_line} has {had}: give all lines one form"
+                "the line has {has}, but line {first_line} has {had}: use one form for all lines"
             ));
         }
-        // The last bar ends at the limit or within a step above it.
+        // The last bin ends at the limit or at the next multiple of the bin size.
         let (what, max) = match form {
-            Form::Stats => ("a bar up to", self.item_size_max.next_multiple_of(BAR_WIDTH_BYTES)),
+            Form::Stats => ("a bin up to", self.item_size_max.next_multiple_of(BIN_BYTES)),
             _ => ("an item of", self.item_size_max),
         };
         if size_bytes > max {
             return Err(format!(
                 "{what} {size_bytes} bytes is above the largest item, {max} bytes: give the server's -I \
-                 as --item-size-max, or drop the line"
+                 as --item-size-max, or remove the line"
             ));
         }
-        if form == Form::Stats && !size_bytes.is_multiple_of(BAR_WIDTH_BYTES) {
+        if form == Form::Stats && !size_bytes.is_multiple_of(BIN_BYTES) {
             return Err(format!(
-                "{size_bytes} is no bar of `stats sizes`, which go by {BAR_WIDTH_BYTES} bytes: give exact \
-                 sizes without STAT"
+                "{size_bytes} is not a bin of `stats sizes`, whose bins have {BIN_BYTES} bytes: give \
+                 exact sizes without STAT"
             ));
         }
         Ok(())
@@ -231,12 +234,12 @@ impl Histogram {
 
     fn finish(self) -> Result<SizesSeen, AdvisorError> {
         if self.seen.item_count() == 0 {
-            return Err(self.wrong_file("holds no item: give lines of 'SIZE COUNT'".to_owned()));
+            return Err(self.wrong_file("has no items: give lines of 'SIZE COUNT'".to_owned()));
         }
         if !matches!(self.form, Some((Form::Stats, _))) {
             return Ok(self.seen);
         }
-        let seen = spread(&self.seen.bars().collect(), &BTreeMap::new());
+        let seen = spread(&self.seen.bins().collect(), &BTreeMap::new());
         seen.map_err(|error| self.wrong(too_much(error)))
     }
 
@@ -255,8 +258,8 @@ impl Histogram {
 
 fn too_much(_: TooMuch) -> String {
     format!(
-        "the items up to here are more than {ITEMS_MAX} or have more than {BYTES_MAX} bytes, more \
-         than any server holds: divide all counts"
+        "the items up to here are more than {ITEMS_MAX} or have more than {BYTES_MAX} bytes: divide \
+         all counts by a constant"
     )
 }
 
@@ -269,7 +272,7 @@ mod line_tests {
     use slabwise_base::Random;
 
     #[test]
-    fn every_form_is_understood() {
+    fn parses_every_form_of_line() {
         let items = |form, size_bytes, items| HistogramLine::Items { form, size_bytes, items };
         let cases = [
             ("96 35", items(Form::SizesAndCounts, 96, 35)),
@@ -291,22 +294,22 @@ mod line_tests {
     }
 
     #[test]
-    fn what_is_no_line_is_told_apart() {
+    fn an_invalid_line_is_an_error_with_the_reason() {
         let cases: [(&[u8], &str); 14] = [
             (b"-5 3", "size '-5' is negative"),
             (b"5 -3", "count '-3' is negative"),
             (b"0 3", "size 0"),
-            (b"1.5 3", "size '1.5' is no whole number"),
-            (b"10 1e6", "count '1e6' is no whole number"),
-            (b"10 x", "count 'x' is no whole number"),
-            (b"18446744073709551616 1", "is above 18446744073709551615"),
-            (b"1 99999999999999999999999", "is above 18446744073709551615"),
+            (b"1.5 3", "size '1.5' is not a whole number"),
+            (b"10 1e6", "count '1e6' is not a whole number"),
+            (b"10 x", "count 'x' is not a whole number"),
+            (b"18446744073709551616 1", "is above the maximum, 18446744073709551615"),
+            (b"1 99999999999999999999999", "is above the maximum, 18446744073709551615"),
             (b"1 2 3", "has 3 fields"),
             (b"{\"96\": 35}", "looks like JSON"),
             (b"\x7fELF\x02\x01\0\0", "binary"),
-            (b"\xff\xfe1 2", "is no text"),
-            (b"STAT sizes_status disabled", "track_sizes, or ask it"),
-            (b"STAT pid 1 2", "is no row of `stats sizes`"),
+            (b"\xff\xfe1 2", "is not text"),
+            (b"STAT sizes_status disabled", "track_sizes, or use --from-server"),
+            (b"STAT pid 1 2", "is not a row of `stats sizes`"),
         ];
         for (line, reason) in cases {
             let error = parse(line).expect_err("no line of a histogram");
@@ -315,7 +318,7 @@ mod line_tests {
     }
 
     #[test]
-    fn no_line_breaks_it_and_what_is_read_was_written() {
+    fn parses_written_lines_and_does_not_panic_on_random_ones() {
         const SEED: u64 = 1;
         const BYTES: &[u8] = b"0123456789 ,;\t-+.#STATENDsizes_\"{[\0\xff\xc3\xa4";
         let mut random = Random::new(SEED);
@@ -323,7 +326,6 @@ mod line_tests {
             let len = random.below(24);
             let byte = |random: &mut Random| BYTES[random.below(BYTES.len() as u64) as usize];
             let line: Vec<u8> = (0..len).map(|_| byte(&mut random)).collect();
-            // Whatever it is, it is told without a panic.
             let _ = parse(&line);
             let (size_bytes, items) = (1 + random.below(1 << 30) as usize, random.next_u64());
             let text = format!("{size_bytes} {items}");

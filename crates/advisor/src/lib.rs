@@ -1,15 +1,16 @@
-//! The advisor: chunk sizes for the items that a memcached holds.
+//! The advisor: recommends chunk sizes for the items in a memcached.
 //!
 //! ```text
-//!   server          (a running memcached or slabwise) --.                               .--> report (people)
+//!   server          (a running memcached or slabwise) --.                               .--> report (text)
 //!                                                         >-- sizes, limits --> advice --+
 //!   histogram       (text) ------------------------------'    policy::sizes     slab_sizes '--> JSON
 //! ```
 //!
-//! Invariants: nothing is changed on a server; what is wrong with a server or a file is one line on stderr that names
-//! it and says what to do; every dialogue ends; the option that is printed is one that memcached takes.
-//!
-//! It is driven by the command line through [`main`].
+//! Invariants:
+//! - The advisor changes nothing on a server.
+//! - An error is one line on stderr with the server or file and the remedy.
+//! - Every connection has timeouts.
+//! - memcached accepts the printed option.
 #![forbid(unsafe_code)]
 
 mod advice;
@@ -38,7 +39,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Runs `slabwise classes` with the arguments after it, where one of them [`is_ours`].
+/// Runs `slabwise classes` with the arguments after it, if for one of them [`is_ours`] is true.
 pub fn main(args: Vec<OsString>) -> ExitCode {
     command::answer("slabwise classes", "advice", args, |args: &Args| {
         let advice = match (&args.from_server, &args.from_histogram) {
@@ -80,7 +81,7 @@ fn from_histogram(file: &Path, args: &Args) -> Result<Advice, AdvisorError> {
         text: file.display().to_string(),
         version: None,
         seen: histogram::read(file, item_size_max)?,
-        present: cache.geometric_table(args.growth_factor),
+        current: cache.geometric_table(args.growth_factor),
     };
     advice::advise(source, &cache, args.classes)
 }

@@ -1,4 +1,4 @@
-//! The advice for people: a table, the totals, and the line to start the server with, which comes last.
+//! The advice as text: a table, the totals and, in the last line, the option for the server.
 
 use crate::advice::{Advice, Outcome};
 use slabwise_text::{Column, grouped, table};
@@ -19,7 +19,7 @@ pub fn text(advice: &Advice) -> String {
     if advice.slab_sizes.split('-').any(|number| !advice.table_has(number)) {
         let _ = writeln!(
             text,
-            "sizes 8 apart are listed by lower numbers, as memcached wants, and rounded up by it"
+            "some sizes are listed as lower numbers, as memcached rejects sizes 8 apart and rounds up"
         );
     }
     let _ = writeln!(text, "\n-o slab_sizes={}", advice.slab_sizes);
@@ -40,7 +40,7 @@ fn verdict(text: &mut String, advice: &Advice) {
         ),
         (false, false) => writeln!(
             text,
-            "\nnothing is saved ({more_lost}; pages: {pages}): keep the present table, or give another \
+            "\nnothing is saved ({more_lost}; pages: {pages}): keep the current table, or give another \
              number of classes"
         ),
     };
@@ -104,7 +104,7 @@ mod tests {
     use super::signed;
 
     #[test]
-    fn numbers_are_easy_to_read() {
+    fn signed_numbers_have_a_sign() {
         assert_eq!((signed(-3), signed(0), signed(4)), ("-3".into(), "0".into(), "+4".into()));
     }
 }

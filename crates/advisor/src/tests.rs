@@ -1,4 +1,4 @@
-//! From sizes to the advice.
+//! Tests of the advice for given sizes.
 
 use crate::advice::{Advice, advise};
 use crate::cache::{Cache, Program};
@@ -11,81 +11,80 @@ fn memcached(item_size_max: usize) -> Cache {
     Cache::new(Program::Memcached, 1 << 20, largest, item_size_max, Some(48))
 }
 
-fn advice_for(bars: &[(usize, u64)], count: Option<usize>, cache: &Cache) -> Advice {
+fn advice_for(bins: &[(usize, u64)], count: Option<usize>, cache: &Cache) -> Advice {
     let mut seen = SizesSeen::default();
-    for &(size, items) in bars {
+    for &(size, items) in bins {
         seen.add(size, items).expect("few bytes");
     }
-    let present = cache.geometric_table(1.25);
-    let source = Source { text: "a test".to_owned(), version: None, seen, present };
-    advise(source, cache, count).unwrap_or_else(|error| panic!("{bars:?}: {error}"))
+    let current = cache.geometric_table(1.25);
+    let source = Source { text: "a test".to_owned(), version: None, seen, current };
+    advise(source, cache, count).unwrap_or_else(|error| panic!("{bins:?}: {error}"))
 }
 
-/// Chunk sizes that hold something.
+/// Returns the chunk sizes in use.
 fn used(advice: &Advice) -> Vec<usize> {
     let rows = advice.then.classes.iter().filter(|row| row.chunks > 0);
     rows.map(|row| row.chunk_size).collect()
 }
 
 #[test]
-fn two_sizes_get_two_classes_and_lose_nothing_inside() {
-    let bars = [(104, 1_000_000), (200, 500_000)];
-    let advice = advice_for(&bars, None, &memcached(1 << 20));
+fn two_sizes_get_two_classes_without_loss() {
+    let bins = [(104, 1_000_000), (200, 500_000)];
+    let advice = advice_for(&bins, None, &memcached(1 << 20));
     assert_eq!(used(&advice), [104, 200]);
     assert_eq!(advice.then.lost_in_chunks, 0);
-    // 104 lies in a chunk of 120 now, and 200 in one of 240.
+    // In the current table 104 needs a chunk of 120, and 200 one of 240.
     assert_eq!(advice.now.lost_in_chunks, 16 * 1_000_000 + 40 * 500_000);
     assert_eq!(advice.saved_bytes, advice.now.lost as i64 - advice.then.lost as i64);
     assert!(advice.saved_pages > 0 && advice.gains());
 }
 
 #[test]
-fn few_items_do_not_pay_for_many_classes() {
-    let bars: Vec<(usize, u64)> = (60..400).map(|size| (size, 10)).collect();
-    let few = advice_for(&bars, None, &memcached(1 << 20));
-    let bars: Vec<(usize, u64)> = (60..400).map(|size| (size, 1_000_000)).collect();
-    let many = advice_for(&bars, None, &memcached(1 << 20));
+fn few_items_get_few_classes() {
+    let bins: Vec<(usize, u64)> = (60..400).map(|size| (size, 10)).collect();
+    let few = advice_for(&bins, None, &memcached(1 << 20));
+    let bins: Vec<(usize, u64)> = (60..400).map(|size| (size, 1_000_000)).collect();
+    let many = advice_for(&bins, None, &memcached(1 << 20));
     assert_eq!(used(&few).len(), 1, "{}", few.slab_sizes);
-    assert!(few.saved_bytes < 0 && few.saved_pages > 0 && few.gains(), "pages are what counts");
+    assert!(few.saved_bytes < 0 && few.saved_pages > 0 && few.gains(), "it saves pages");
     assert!(report::text(&few).contains("saved, by fewer classes: pages: -"));
     assert!(used(&many).len() > 20, "{}", many.slab_sizes);
 }
 
 #[test]
-fn an_item_of_another_size_finds_a_chunk_near_it() {
-    for bars in [vec![(104, 1_000_000)], vec![(70, 50_000), (5_000, 40_000), (400_000, 900)]] {
-        let advice = advice_for(&bars, None, &memcached(1 << 20));
+fn spare_sizes_fill_the_gaps_of_the_table() {
+    for bins in [vec![(104, 1_000_000)], vec![(70, 50_000), (5_000, 40_000), (400_000, 900)]] {
+        let advice = advice_for(&bins, None, &memcached(1 << 20));
         let sizes: Vec<usize> = advice.then.classes.iter().map(|row| row.chunk_size).collect();
         let is_near = |pair: &[usize]| pair[1] as f64 <= pair[0] as f64 * 1.5;
         assert!(sizes[0] <= 84 && sizes.windows(2).all(is_near), "{}", advice.slab_sizes);
-        assert_eq!(used(&advice).len(), bars.len(), "spare sizes take no page");
+        assert_eq!(used(&advice).len(), bins.len(), "spare sizes take no page");
     }
-    // A bound is a bound.
     let bounded = advice_for(&[(104, 1_000_000)], Some(5), &memcached(1 << 20));
     assert_eq!(bounded.slab_sizes.split('-').count(), 5);
 }
 
 #[test]
-fn the_number_of_classes_is_kept() {
-    let bars: Vec<(usize, u64)> = (60..6000).map(|size| (size, 1000)).collect();
+fn has_the_requested_number_of_classes() {
+    let bins: Vec<(usize, u64)> = (60..6000).map(|size| (size, 1000)).collect();
     for count in [1, 2, 20, 62, 63] {
-        let advice = advice_for(&bars, Some(count), &memcached(1 << 20));
+        let advice = advice_for(&bins, Some(count), &memcached(1 << 20));
         let listed = advice.slab_sizes.split('-').count();
         assert_eq!(listed, count.min(62), "{}", advice.slab_sizes);
         assert_eq!(advice.then.classes.len(), listed + 1);
     }
-    // A page holds 174 chunks of 6000 bytes, and as many of 6024.
-    assert_eq!(advice_for(&bars, Some(1), &memcached(1 << 20)).slab_sizes, "6024");
+    // A page has 174 chunks of 6000 or 6024 bytes.
+    assert_eq!(advice_for(&bins, Some(1), &memcached(1 << 20)).slab_sizes, "6024");
 }
 
 #[test]
-fn the_most_that_a_file_may_tell_overflows_nothing() {
+fn the_largest_input_does_not_overflow() {
     use crate::sizes_seen::{BYTES_MAX, ITEMS_MAX};
     let cache = memcached(1 << 30);
     let most_bytes = (1 << 30, BYTES_MAX >> 30);
-    for bars in [vec![(1, ITEMS_MAX)], vec![(1, ITEMS_MAX - 1), (524_000, 1)], vec![most_bytes]] {
+    for bins in [vec![(1, ITEMS_MAX)], vec![(1, ITEMS_MAX - 1), (524_000, 1)], vec![most_bytes]] {
         for count in [None, Some(1), Some(63)] {
-            let advice = advice_for(&bars, count, &cache);
+            let advice = advice_for(&bins, count, &cache);
             assert!(advice.then.lost < u64::MAX >> 1 && !report::text(&advice).is_empty());
         }
     }
@@ -100,19 +99,19 @@ fn items_larger_than_chunks_are_chained() {
 }
 
 #[test]
-fn no_advice_loses_more_than_the_present_table() {
+fn no_advice_loses_more_than_the_current_table() {
     for seed in 0..60 {
         let mut random = Random::new(seed);
         let cache = memcached(1 << (14 + random.below(8)));
-        let bars: Vec<(usize, u64)> = (0..1 + random.below(200))
+        let bins: Vec<(usize, u64)> = (0..1 + random.below(200))
             .map(|_| {
                 let (magnitude, most) = (4 + random.below(9), 1 << random.below(20));
                 let size = 57 + random.below(1 << magnitude) as usize;
                 (size, 1 + random.below(most))
             })
             .collect();
-        // As many as are in the present table: the best of these may not be listed, if sizes are 8 apart.
-        let advice = advice_for(&bars, Some(62), &cache);
+        // The current table has this number of classes. The best table may not be listed, if sizes are 8 apart.
+        let advice = advice_for(&bins, Some(62), &cache);
         let slack = advice.items as i64 * 8;
         assert!(advice.saved_bytes >= -slack, "seed {seed}: {}", advice.saved_bytes);
         let rows: u64 = advice.then.classes.iter().map(|row| row.bytes_lost).sum();
@@ -125,7 +124,7 @@ fn no_advice_loses_more_than_the_present_table() {
 }
 
 #[test]
-fn the_report_ends_with_the_option_and_json_has_it() {
+fn the_report_ends_with_the_option() {
     let advice = advice_for(&[(104, 1_000_000), (200, 500_000)], Some(2), &memcached(1 << 20));
     let text = report::text(&advice);
     assert_eq!(text.lines().last(), Some("-o slab_sizes=104-200"));
@@ -140,5 +139,5 @@ fn the_report_ends_with_the_option_and_json_has_it() {
     assert_eq!(json["then"]["classes"][0]["chunk_size"], 104);
     let worse =
         advice_for(&[(96, 10_000), (120, 10_000), (152, 9_000)], Some(1), &memcached(1 << 20));
-    assert!(report::text(&worse).contains("keep the present table"), "{}", report::text(&worse));
+    assert!(report::text(&worse).contains("keep the current table"), "{}", report::text(&worse));
 }

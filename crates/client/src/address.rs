@@ -1,4 +1,4 @@
-//! Where a server listens, and the way there.
+//! The address of a server, and connecting to it.
 
 use crate::error::ClientError;
 use std::fmt;
@@ -9,7 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Where a server listens.
+/// The address of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServerAddress {
     /// `HOST:PORT`.
@@ -33,8 +33,8 @@ impl FromStr for ServerAddress {
 }
 
 impl ServerAddress {
-    /// Connects, to each address of a name in turn, waiting for each at most `timeout`. All that is done with a
-    /// connected socket is alike for both kinds, so that `TcpStream` stands for a Unix socket, too.
+    /// Connects to the first address of the host that accepts, with `timeout` for each address. Also returns a Unix
+    /// socket as a `TcpStream`, because reads and writes are the same system calls.
     pub(crate) fn connect(&self, timeout: Option<Duration>) -> Result<TcpStream, ClientError> {
         let connected = match self {
             ServerAddress::Unix(path) => UnixStream::connect(path).map(OwnedFd::from),
@@ -49,9 +49,9 @@ impl ServerAddress {
     }
 }
 
-/// A connection without Nagle's delay.
+/// Connects with TCP_NODELAY.
 fn connect_tcp(address: &str, timeout: Option<Duration>) -> io::Result<TcpStream> {
-    let mut refusal = io::Error::new(ErrorKind::NotFound, "the name has no address");
+    let mut last_error = io::Error::new(ErrorKind::NotFound, "the host name has no address");
     for candidate in address.to_socket_addrs()? {
         let connected = match timeout {
             Some(timeout) => TcpStream::connect_timeout(&candidate, timeout),
@@ -59,10 +59,10 @@ fn connect_tcp(address: &str, timeout: Option<Duration>) -> io::Result<TcpStream
         };
         match connected {
             Ok(socket) => return socket.set_nodelay(true).map(|()| socket),
-            Err(error) => refusal = error,
+            Err(error) => last_error = error,
         }
     }
-    Err(refusal)
+    Err(last_error)
 }
 
 impl fmt::Display for ServerAddress {
@@ -79,7 +79,7 @@ mod tests {
     use super::ServerAddress;
 
     #[test]
-    fn addresses_are_a_host_with_a_port_or_a_path() {
+    fn parses_a_host_with_a_port_or_a_path() {
         let parse = |text: &str| text.parse::<ServerAddress>();
         for address in ["localhost:11211", "[::1]:11211", "10.0.0.1:1"] {
             assert_eq!(parse(address), Ok(ServerAddress::Tcp(address.to_owned())));

@@ -1,6 +1,6 @@
-//! One blocking dialogue: a command goes out, lines come back.
+//! A blocking connection that sends commands and reads lines.
 //!
-//! A connection works over any stream. Over a [`Stream`] every dialogue ends: by the reply, or by a timeout.
+//! It works with any stream. With a [`Stream`] every call ends with a reply or a timeout.
 
 use crate::address::ServerAddress;
 use crate::error::ClientError;
@@ -9,15 +9,14 @@ use crate::rows::{Row, Rows};
 use crate::stream::{Stream, Timeouts};
 use std::io::{ErrorKind, Read, Write};
 
-/// The longest line that any reply of lines has: a key of 250 bytes, each escaped as three, and its numbers, many
-/// times over.
+/// The maximum length of a line, several times that of a line with an escaped key of 250 bytes.
 pub const LINE_LEN_MAX: usize = 4096;
-/// The most rows of one `stats`: more than `stats sizes` has at an item size of 1 GiB, where one in 32 bars is used.
+/// The maximum number of rows of a `stats` command, more than `stats sizes` has in practice.
 pub const ROWS_MAX: usize = 1 << 20;
 
 const BUFFER_SIZE_BYTES: usize = 64 * 1024;
 
-/// A connection, and what was received but not yet read.
+/// A connection and its buffer of received bytes.
 #[derive(Debug)]
 pub struct Connection<S = Stream> {
     stream: S,
@@ -34,32 +33,32 @@ impl Connection {
 }
 
 impl<S: Read + Write> Connection<S> {
-    /// A dialogue over a stream whose other end is a server; a line of more than `line_len_max` bytes is an error.
+    /// Returns a connection that uses `stream`. A line of more than `line_len_max` bytes is an error.
     pub fn over(stream: S, line_len_max: usize) -> Connection<S> {
         Connection { stream, line_len_max, input: Input::new(BUFFER_SIZE_BYTES), lines: 0 }
     }
 
-    /// The stream itself.
+    /// Returns the stream.
     pub fn stream(&self) -> &S {
         &self.stream
     }
 
-    /// Lines read since the last request was sent.
+    /// Returns the number of lines read since the last request.
     pub fn lines(&self) -> u64 {
         self.lines
     }
 
-    /// The bytes received and not yet read.
+    /// Returns the unread received bytes.
     pub fn received(&self) -> &[u8] {
         self.input.unread()
     }
 
-    /// Counts bytes received as read.
+    /// Marks received bytes as read.
     pub fn consume(&mut self, count: usize) {
         self.input.consume(count);
     }
 
-    /// Sends bytes as they are.
+    /// Sends bytes.
     pub fn send(&mut self, bytes: &[u8]) -> Result<(), ClientError> {
         self.lines = 0;
         self.stream.write_all(bytes)?;
@@ -71,7 +70,7 @@ impl<S: Read + Write> Connection<S> {
         self.send(format!("{command}\r\n").as_bytes())
     }
 
-    /// The reply's next line with its end.
+    /// Returns the next line of the reply with its line break.
     pub fn line_with_end(&mut self) -> Result<&[u8], ClientError> {
         let mut searched = 0;
         let line_len = loop {
@@ -91,7 +90,7 @@ impl<S: Read + Write> Connection<S> {
         Ok(self.input.consume(line_len))
     }
 
-    /// The reply's next line without its end.
+    /// Returns the next line of the reply without its line break.
     pub fn line(&mut self) -> Result<&[u8], ClientError> {
         self.line_with_end().map(|line| {
             let line = line.strip_suffix(b"\n").unwrap_or(line);
@@ -99,14 +98,14 @@ impl<S: Read + Write> Connection<S> {
         })
     }
 
-    /// Sends a command that is answered by one line, which may be a refusal.
+    /// Sends a command and returns its one-line reply, which may be an error.
     pub fn ask_line(&mut self, command: &str) -> Result<String, ClientError> {
         self.send_line(command)?;
         let line = self.line()?.to_vec();
         String::from_utf8(line).map_err(|error| ClientError::Unexpected(error.into_bytes()))
     }
 
-    /// Sends a `stats` command; its rows.
+    /// Sends a `stats` command and returns its rows.
     pub fn ask_rows(&mut self, command: &str) -> Result<Rows, ClientError> {
         self.send_line(command)?;
         let mut rows = Vec::new();
@@ -126,7 +125,7 @@ impl<S: Read + Write> Connection<S> {
         }
     }
 
-    /// Reads once, behind what was received already; returns how many bytes came, 0 at the stream's end.
+    /// Reads once and appends the bytes to the unread ones. Returns the number of bytes, 0 at the end of the stream.
     pub fn receive(&mut self) -> Result<usize, ClientError> {
         self.input.make_room(self.input.unread().len() + 1);
         loop {
@@ -142,7 +141,7 @@ impl<S: Read + Write> Connection<S> {
     }
 }
 
-/// Whether a line says that a command is not obeyed.
+/// True if a line is an error reply.
 pub fn is_refusal(line: &[u8]) -> bool {
     const REFUSALS: [&[u8]; 4] = [b"ERROR", b"CLIENT_ERROR", b"SERVER_ERROR", b"BUSY"];
     REFUSALS.iter().any(|refusal| line.starts_with(refusal))

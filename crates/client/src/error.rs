@@ -1,45 +1,45 @@
-//! Why a dialogue with a server ends.
+//! Errors of a connection to a server.
 
 use std::io::{self, ErrorKind};
 
-/// What ends a dialogue. The texts name no server and no remedy: those are the caller's.
+/// An error of a connection to a server. The caller adds the server's address and the remedy to the text.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// No connection.
-    #[error("no connection: {0}")]
+    /// The connection failed.
+    #[error("cannot connect: {0}")]
     Connect(io::Error),
-    /// The connection was not accepted in time.
-    #[error("no connection in time")]
+    /// The server did not accept the connection within the connect timeout.
+    #[error("connect timeout")]
     ConnectTimeout,
-    /// The server ended the connection.
+    /// The server closed the connection.
     #[error("the server closed the connection")]
     Closed,
-    /// No bytes came within the read timeout.
-    #[error("the server did not answer in time")]
+    /// No bytes arrived within the read timeout.
+    #[error("no reply from the server within the read timeout")]
     Silent,
-    /// Bytes came, but the reply was not complete within the reply timeout.
-    #[error("the reply did not end in time")]
+    /// The reply was not complete within the reply timeout.
+    #[error("the reply was not complete within the reply timeout")]
     ReplyTimeout,
-    /// The connection broke.
+    /// An I/O error.
     #[error("connection lost: {0}")]
     Lost(io::Error),
-    /// A line longer than any reply; its first bytes.
-    #[error("a line longer than any reply")]
+    /// A line above the maximum length, with its first bytes.
+    #[error("a line of the reply is too long")]
     LineTooLong(Vec<u8>),
-    /// More rows than any `stats` has.
-    #[error("more rows than any reply has")]
+    /// More rows than the maximum.
+    #[error("the reply has too many rows")]
     TooManyRows,
-    /// The command was refused with this line.
+    /// The server replied to the command with this error line.
     #[error("refused: {}", .0.escape_ascii())]
     Refused(Vec<u8>),
-    /// A line that is no part of the reply.
-    #[error("'{}' is no part of the reply", .0.escape_ascii())]
+    /// A line that the reply must not contain.
+    #[error("unexpected line '{}' in the reply", .0.escape_ascii())]
     Unexpected(Vec<u8>),
 }
 
-/// Marks the error of a read that began after the reply's deadline.
+/// The error of a read after the reply timeout.
 #[derive(Debug, thiserror::Error)]
-#[error("the reply did not end in time")]
+#[error("the reply was not complete within the reply timeout")]
 pub(crate) struct PastDeadline;
 
 impl From<io::Error> for ClientError {

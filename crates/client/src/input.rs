@@ -1,4 +1,4 @@
-//! What was received and is not yet read.
+//! A buffer of received bytes.
 
 use std::ops::Range;
 
@@ -17,15 +17,15 @@ impl Input {
         &self.bytes[self.unread.clone()]
     }
 
-    /// Counts bytes as read, and returns them.
+    /// Marks bytes as read and returns them.
     pub fn consume(&mut self, count: usize) -> &[u8] {
         let start = self.unread.start;
         self.unread.start += count;
-        assert!(self.unread.start <= self.unread.end, "consumed more than was received");
+        assert!(self.unread.start <= self.unread.end, "consumed more than received");
         &self.bytes[start..self.unread.start]
     }
 
-    /// Makes room for `size_bytes` from the first unread byte on.
+    /// Grows the buffer to `size_bytes`, counted from the first unread byte.
     pub fn make_room(&mut self, size_bytes: usize) {
         if self.unread.start > 0 {
             self.bytes.copy_within(self.unread.clone(), 0);
@@ -36,7 +36,7 @@ impl Input {
         }
     }
 
-    /// Where to receive to; [`Input::received`] says how much came.
+    /// Returns the free part of the buffer. [`Input::received`] must follow with the number of bytes written to it.
     pub fn room(&mut self) -> &mut [u8] {
         if self.unread.is_empty() {
             self.unread = 0..0;

@@ -1,16 +1,18 @@
-//! The client's side of memcached's protocol: what replay, advisor, lab, tests and benchmarks use to talk to a server.
+//! A client for memcached's protocol, which replay, advisor, lab, tests and benchmarks use.
 //!
 //! ```text
-//!   Pipelines   many connections, requests pipelined, one thread       Connection   one dialogue, blocking,
+//!   Pipelines   many connections, requests pipelined, one thread       Connection   one blocking connection,
 //!       |       (replay)                                                   |        lines and rows of stats
-//!       +--> reply: the reply that bytes begin with                        +--> Rows
+//!       +--> reply: parses one reply                                       +--> Rows
 //!       '--> ServerAddress --> a socket, TCP or Unix <--- Stream: timeouts of reads and replies
 //!
 //!   request     composes requests into a buffer        process   a server as a child process, on a free port
 //! ```
 //!
-//! Invariants: no call waits longer than its timeouts allow; bytes that no server sends are an error, never a panic;
-//! composing and parsing allocate nothing once the buffers have grown.
+//! Invariants:
+//! - No call waits longer than its timeouts.
+//! - Invalid bytes from a server are an error, never a panic.
+//! - Composing and parsing do not allocate once the buffers have grown.
 #![forbid(unsafe_code)]
 
 mod address;

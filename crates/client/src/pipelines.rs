@@ -1,12 +1,14 @@
-//! Many connections to one server, driven by one thread, with any number of requests under way on each.
+//! Many connections to one server, driven by one thread, with any number of outstanding requests on each.
 //!
 //! ```text
-//!   request(lane, tag) -> the lane's buffer, to append to      exchange: sends all, and hands out each reply with the
-//!                                                              tag of its request, until nothing is awaited
+//!   request(lane, tag) -> the lane's buffer, to append to      exchange: sends all requests, and passes each reply with
+//!                                                              the tag of its request to the caller
 //! ```
 //!
-//! Invariants: on one lane, replies belong to requests in order; [`Pipelines::exchange`] returns when every request was
-//! answered, or with the first error, after which the connections are of no more use.
+//! Invariants:
+//! - The replies on a lane are in the order of its requests.
+//! - [`Pipelines::exchange`] returns after all replies, or with the first error. After an error the connections must not
+//!   be used.
 
 use crate::address::ServerAddress;
 use crate::error::ClientError;
@@ -21,11 +23,11 @@ use std::net::TcpStream;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-/// Buffers begin with this room, enough for a round of common replies.
+/// The initial size of a buffer, enough for a typical round of replies.
 const BUFFER_SIZE_BYTES: usize = 256 * 1024;
 
-/// A connection that never blocks, and the tags of the requests whose replies are to come, in order. Both directions
-/// go on together, so no mix of large requests and large replies can leave client and server waiting for each other.
+/// A non-blocking connection and the tags of its outstanding requests, in order. It sends and receives alternately, so
+/// large requests and large replies cannot cause a deadlock with the server.
 #[derive(Debug)]
 struct Lane<T> {
     socket: TcpStream,
@@ -38,7 +40,7 @@ struct Lane<T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Received {
     Some,
-    /// All there is for now: the next arrival will be an event of its own.
+    /// The socket has no more bytes until the next event.
     All,
 }
 
@@ -53,7 +55,7 @@ pub struct Pipelines<T> {
 }
 
 impl<T> Pipelines<T> {
-    /// Opens `lanes` connections, at least one. While replies are awaited the server may be silent for `silence_max`.
+    /// Opens `lanes` connections, at least one. `silence_max` is the timeout for the next bytes of outstanding replies.
     pub fn connect(
         server: &ServerAddress,
         lanes: usize,
@@ -66,12 +68,13 @@ impl<T> Pipelines<T> {
         Ok(Pipelines { poll, events, lanes, awaited: 0, silence_max })
     }
 
-    /// How many connections there are.
+    /// Returns the number of connections.
     pub fn lanes(&self) -> usize {
         self.lanes.len()
     }
 
-    /// Where the caller appends one request, which [`Pipelines::exchange`] sends and whose reply has this tag.
+    /// Returns the buffer to which the caller appends one request. [`Pipelines::exchange`] sends it and passes its reply
+    /// with this tag.
     pub fn request(&mut self, lane: usize, tag: T) -> &mut Vec<u8> {
         let lane = &mut self.lanes[lane];
         lane.awaited.push_back(tag);
@@ -79,7 +82,7 @@ impl<T> Pipelines<T> {
         &mut lane.out
     }
 
-    /// Sends all requests and hands each reply to `answered` with its tag and the time at which it was received.
+    /// Sends all requests, and calls `answered` for each reply with its tag and the time of its arrival in nanoseconds.
     pub fn exchange<E: From<ClientError>>(
         &mut self,
         clock: &Clock,
@@ -97,7 +100,7 @@ impl<T> Pipelines<T> {
                     let received = lane.receive()?;
                     let nanos = clock.nanos();
                     self.awaited -= lane.take_replies(|tag, reply| answered(tag, reply, nanos))?;
-                    // A closed connection has no further event: read on to its end.
+                    // A closed connection has no further events, so it is read to its end now.
                     let closing = event.is_read_closed() && !lane.awaited.is_empty();
                     if received == Received::All && !closing {
                         break;
@@ -121,7 +124,7 @@ impl<T> Pipelines<T> {
 }
 
 impl<T> Lane<T> {
-    /// Connects (waiting for it) and registers the connection under `token`.
+    /// Connects, blocking, and registers the connection with `token`.
     fn open(
         server: &ServerAddress,
         registry: &Registry,
@@ -141,7 +144,7 @@ impl<T> Lane<T> {
         })
     }
 
-    /// Sends as much as the system takes; the rest goes with the next call.
+    /// Sends as many bytes as the socket accepts. The next call sends the rest.
     fn flush(&mut self) -> Result<(), ClientError> {
         while self.out_sent < self.out.len() {
             match self.socket.write(&self.out[self.out_sent..]) {
@@ -172,7 +175,7 @@ impl<T> Lane<T> {
         }
     }
 
-    /// Takes all whole replies that were received; returns how many.
+    /// Parses all complete replies, and returns their number.
     fn take_replies<E: From<ClientError>>(
         &mut self,
         mut each: impl FnMut(&T, Reply<'_>) -> Result<(), E>,

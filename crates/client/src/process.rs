@@ -1,8 +1,8 @@
-//! A server as a child process, on a port that the kernel picks: for tests, experiments and demonstrations.
+//! A server as a child process on a free port, for tests, experiments and demonstrations.
 //!
-//! The kernel picks the port while the server binds it (`-p -1`), and the server writes it to a file that only it
-//! knows of (`MEMCACHED_PORT_FILENAME`): so no two servers ever share a port, however many are started at once.
-//! slabwise and memcached do so alike. The process is killed when its [`Server`] is dropped.
+//! The kernel chooses the port when the server binds it (`-p -1`), and the server writes it to the file that
+//! `MEMCACHED_PORT_FILENAME` names. So servers that start at the same time cannot conflict. Dropping a [`Server`] kills
+//! the process.
 
 use crate::address::ServerAddress;
 use slabwise_base::Clock;
@@ -14,19 +14,19 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// How long a server may take to listen, or to end: long, as many may be started at once on a busy machine.
+/// The timeout for a server to listen or to exit. It is long because many servers may start at once on a busy machine.
 pub const START_SECONDS_MAX: u64 = 30;
 
 const PORT_FILE_VARIABLE: &str = "MEMCACHED_PORT_FILENAME";
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
-/// Why a server could not be started, with its program.
+/// An error of starting a server, with its program.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// There is no such program, or it cannot be started, for the system's reason.
+    /// The program cannot be started.
     #[error("{0} cannot be started: {1}")]
     Spawn(String, #[source] io::Error),
-    /// It ended, or did not listen in time: what it wrote to stderr if that is kept, else how it ended.
+    /// The process exited, or did not listen in time. Contains its stderr, if that is kept, or its exit status.
     #[error("{0} does not listen: {1}")]
     NotListening(String, String),
 }
@@ -39,7 +39,7 @@ enum Stderr {
     File(PathBuf),
 }
 
-/// How a server is started.
+/// The command that starts a server.
 #[derive(Clone, Debug, Default)]
 pub struct ServerCommand {
     program: PathBuf,
@@ -49,12 +49,12 @@ pub struct ServerCommand {
 }
 
 impl ServerCommand {
-    /// The program without arguments.
+    /// Returns a command without arguments.
     pub fn new(program: impl Into<PathBuf>) -> ServerCommand {
         ServerCommand { program: program.into(), ..ServerCommand::default() }
     }
 
-    /// The program on a free port of 127.0.0.1; more arguments may override that.
+    /// Returns a command with the arguments for a free port of 127.0.0.1.
     pub fn on_free_port(program: impl Into<PathBuf>) -> ServerCommand {
         ServerCommand::new(program).with(&["-l", "127.0.0.1", "-p", "-1"]).with(user_arguments())
     }
@@ -65,35 +65,35 @@ impl ServerCommand {
         self
     }
 
-    /// Adds a variable to its environment.
+    /// Adds an environment variable.
     pub fn with_variable(mut self, name: &str, value: &str) -> ServerCommand {
         self.variables.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// Writes its stderr to a file.
+    /// Redirects stderr to a file.
     pub fn logging_to(self, path: &Path) -> ServerCommand {
         ServerCommand { stderr: Stderr::File(path.to_owned()), ..self }
     }
 
-    /// Keeps its stderr for the error, where it does not start.
+    /// Keeps stderr for the text of [`StartError::NotListening`].
     pub fn keeping_stderr(self) -> ServerCommand {
         ServerCommand { stderr: Stderr::Kept, ..self }
     }
 
-    /// The program as given.
+    /// Returns the program as given.
     pub fn program(&self) -> String {
         self.program.display().to_string()
     }
 
-    /// The program's file name and its arguments, for messages.
+    /// Returns the file name of the program and its arguments, for messages.
     pub fn describe(&self) -> String {
         let name = self.program.file_name().unwrap_or(self.program.as_os_str());
         let name = name.to_string_lossy();
         format!("{name} {}", self.arguments.join(" ")).trim_end().to_owned()
     }
 
-    /// Starts it without waiting for anything. Once it listens it writes its ports to the file.
+    /// Starts the process without waiting. The server writes its ports to the file when it listens.
     pub fn spawn(&self, port_file: &Path) -> io::Result<Child> {
         let mut command = Command::new(&self.program);
         command.args(&self.arguments);
@@ -108,7 +108,7 @@ impl ServerCommand {
     }
 }
 
-/// Without a user to become, a server refuses to run as root.
+/// Returns the arguments with which a server runs as root, if this process is root.
 pub fn user_arguments() -> &'static [&'static str] {
     if rustix::process::getuid().is_root() { &["-u", "root"] } else { &[] }
 }
@@ -117,7 +117,7 @@ fn kept_stderr(port_file: &Path) -> PathBuf {
     port_file.with_file_name("stderr")
 }
 
-/// A running server, and a directory of its own.
+/// A running server with its own temporary directory.
 #[derive(Debug)]
 pub struct Server {
     child: Child,
@@ -126,14 +126,14 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts the command and returns once it listens.
+    /// Starts a server and waits until it listens.
     pub fn start(command: &ServerCommand) -> Result<Server, StartError> {
         let directory =
             tempfile::tempdir().map_err(|error| StartError::Spawn(command.program(), error))?;
         Server::start_in(directory, command)
     }
 
-    /// Starts the command with a directory in which its socket or other files may lie.
+    /// Starts a server with a directory for its files, and waits until it listens.
     pub fn start_in(directory: TempDir, command: &ServerCommand) -> Result<Server, StartError> {
         let port_file = directory.path().join("ports");
         let child = command.spawn(&port_file);
@@ -145,15 +145,15 @@ impl Server {
                 Ok(server)
             }
             Err(error) => {
-                let said = fs::read_to_string(kept_stderr(&port_file)).unwrap_or_default();
-                let said = said.trim();
-                let reason = if said.is_empty() { error.to_string() } else { said.to_owned() };
+                let stderr = fs::read_to_string(kept_stderr(&port_file)).unwrap_or_default();
+                let stderr = stderr.trim();
+                let reason = if stderr.is_empty() { error.to_string() } else { stderr.to_owned() };
                 Err(StartError::NotListening(command.program(), reason))
             }
         }
     }
 
-    /// Waits until the ports are written: the file appears whole, once the server listens.
+    /// Waits for the port file, which the server renames into place when it listens.
     fn listening_ports(&mut self, port_file: &Path) -> io::Result<Vec<u16>> {
         let ended = poll(|| {
             let ended = self.child.try_wait()?;
@@ -161,40 +161,40 @@ impl Server {
         })?;
         match ended {
             None => Err(io::Error::other(format!("no port within {START_SECONDS_MAX} s"))),
-            Some(Some(status)) => Err(io::Error::other(format!("it ended with {status}"))),
+            Some(Some(status)) => Err(io::Error::other(format!("it exited with {status}"))),
             Some(None) => read_ports(port_file),
         }
     }
 
-    /// The process's number.
+    /// Returns the process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Ports of all listeners, in the order in which they were given.
+    /// Returns the ports of all listeners, in the order of the arguments.
     pub fn ports(&self) -> &[u16] {
         &self.ports
     }
 
-    /// The first listener, on 127.0.0.1.
+    /// Returns the address of the first listener, on 127.0.0.1.
     ///
     /// # Panics
-    /// If the server listens on no port.
+    /// If the server has no listener.
     pub fn socket_address(&self) -> SocketAddr {
         SocketAddr::from(([127, 0, 0, 1], self.ports[0]))
     }
 
-    /// The first listener, as a client is given it.
+    /// Returns the address of the first listener for a client.
     pub fn address(&self) -> ServerAddress {
         ServerAddress::Tcp(self.socket_address().to_string())
     }
 
-    /// A directory that is removed with the server.
+    /// Returns the server's directory, which is removed when the server is dropped.
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }
 
-    /// A line of `/proc/PID/status` in bytes: `VmRSS` is the resident memory.
+    /// Returns a field of `/proc/PID/status` in bytes, such as `VmRSS`, the resident memory.
     pub fn status_bytes(&self, name: &str) -> io::Result<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.id()))?;
         let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
@@ -209,7 +209,7 @@ impl Server {
         Ok(rustix::process::kill_process(id, signal)?)
     }
 
-    /// Waits for the process to end by itself.
+    /// Waits until the process exits.
     pub fn wait(&mut self) -> io::Result<ExitStatus> {
         wait(&mut self.child)
     }
@@ -217,19 +217,19 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Both fail only when the server is gone already.
+        // Both fail only if the process has exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Waits for a child to end by itself.
+/// Waits until a child process exits.
 pub fn wait(child: &mut Child) -> io::Result<ExitStatus> {
     poll(|| child.try_wait())?
-        .ok_or_else(|| io::Error::other(format!("it does not end within {START_SECONDS_MAX} s")))
+        .ok_or_else(|| io::Error::other(format!("it did not exit within {START_SECONDS_MAX} s")))
 }
 
-/// The ports in a file: of TCP listeners, then UDP's.
+/// Reads a port file: the ports of TCP listeners, then those of UDP.
 pub fn read_ports(port_file: &Path) -> io::Result<Vec<u16>> {
     let text = fs::read_to_string(port_file)?;
     let port = |line: &str| line.rsplit(' ').next()?.parse().ok();
@@ -237,12 +237,12 @@ pub fn read_ports(port_file: &Path) -> io::Result<Vec<u16>> {
     ports.ok_or_else(|| io::Error::other(format!("no ports in {text:?}")))
 }
 
-/// Looks again and again until there is something; `None` when there is nothing in time.
+/// Calls `check` until it returns a value; `None` after the timeout.
 #[expect(clippy::disallowed_methods, reason = "the thread that drives a server waits for it")]
-fn poll<T>(mut look: impl FnMut() -> io::Result<Option<T>>) -> io::Result<Option<T>> {
+fn poll<T>(mut check: impl FnMut() -> io::Result<Option<T>>) -> io::Result<Option<T>> {
     let clock = Clock::real();
     loop {
-        match look()? {
+        match check()? {
             Some(found) => return Ok(Some(found)),
             None if clock.nanos() > START_SECONDS_MAX * 1_000_000_000 => return Ok(None),
             None => std::thread::sleep(POLL_INTERVAL),

@@ -1,45 +1,45 @@
-//! The reply to one request, parsed in place. A `get` must ask for one key: its reply is the value with its `END`.
+//! Parses the reply to one request in place. A `get` must have one key; its reply includes the line `END`.
 
 use memchr::memchr;
 
-/// The longest line that a server may send: a `VALUE` line has at most a 250 B key and three numbers.
+/// The maximum length of a line. A `VALUE` line has at most a key of 250 B and three numbers.
 const LINE_LEN_MAX: usize = 2048;
 
 const VALUE: &[u8] = b"VALUE ";
 const AFTER_VALUE: &[u8] = b"\r\nEND\r\n";
 
-/// What a server answered to one request.
+/// The reply to one request.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Reply<'a> {
     /// A get found its key.
     Hit {
-        /// The key as the server sent it.
+        /// The key in the reply.
         key: &'a [u8],
-        /// The value's bytes.
+        /// The value.
         value: &'a [u8],
     },
     /// A get did not find its key.
     Miss,
-    /// A set was stored.
+    /// A set stored the item.
     Stored,
-    /// A delete was done, or had nothing to do.
+    /// A delete removed the item, or did not find it.
     Deleted,
-    /// The server would not do it (too large, out of memory); its line says why.
+    /// An error line, for example because the item is too large or memory is full.
     Refused(&'a [u8]),
-    /// No reply of these commands; the line that shows it. Nothing after it can be read.
+    /// A line that is not a valid reply. The rest of the stream cannot be parsed.
     Malformed(&'a [u8]),
 }
 
-/// What the bytes received so far begin with.
+/// The result of parsing received bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Parsed<'a> {
-    /// A whole reply and the bytes it took.
+    /// A complete reply and its length in bytes.
     Reply(Reply<'a>, usize),
-    /// Not a whole reply yet; it takes at least this many bytes in all.
+    /// An incomplete reply and its minimum length in bytes.
     Incomplete(usize),
 }
 
-/// Parses the reply that `bytes` begin with.
+/// Parses the reply at the start of `bytes`.
 pub fn parse(bytes: &[u8]) -> Parsed<'_> {
     let Some(newline) = memchr(b'\n', bytes) else {
         if bytes.len() > LINE_LEN_MAX {
@@ -62,7 +62,7 @@ pub fn parse(bytes: &[u8]) -> Parsed<'_> {
     }
 }
 
-/// The key and the value length of `VALUE <key> <flags> <bytes>`.
+/// Returns the key and the value length of `VALUE <key> <flags> <bytes>`.
 fn parse_value_line(line: &[u8]) -> Option<(&[u8], usize)> {
     let rest = line.strip_prefix(VALUE)?;
     let key_len = memchr(b' ', rest)?;
@@ -100,7 +100,7 @@ mod tests {
     use super::{Parsed, Reply, parse};
 
     #[test]
-    fn every_reply_parses_and_every_part_of_one_is_incomplete() {
+    fn parses_complete_replies_and_reports_incomplete_ones() {
         let hit = Reply::Hit { key: b"k1", value: b"a\r\nEND\r\nb" };
         let replies: [(&[u8], Reply); 8] = [
             (b"VALUE k1 7 9\r\na\r\nEND\r\nb\r\nEND\r\n", hit),
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_reply_are_malformed() {
+    fn reports_malformed_replies() {
         let bad: [&[u8]; 6] = [
             b"HTTP/1.1 400 Bad Request\r\n",
             b"VALUE k1 0\r\n",

@@ -1,7 +1,7 @@
-//! Requests, appended to a buffer that the caller keeps.
+//! Functions that append requests to a buffer.
 //!
-//! A store is composed in three steps, so that its value need not lie in memory as one piece: its line by
-//! [`set_line`] or [`meta_set_line`], the value by the caller, its end by [`end_value`].
+//! A store has three parts, so its value need not be contiguous in memory: the line by [`set_line`] or
+//! [`meta_set_line`], the value by the caller, and its end by [`end_value`].
 
 /// Appends `get KEY`.
 pub fn get(out: &mut Vec<u8>, key: &[u8]) {
@@ -9,7 +9,7 @@ pub fn get(out: &mut Vec<u8>, key: &[u8]) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends `mg KEY v`: the value alone.
+/// Appends `mg KEY v`, which returns only the value.
 pub fn meta_get(out: &mut Vec<u8>, key: &[u8]) {
     command(out, b"mg ", key);
     out.extend_from_slice(b" v\r\n");
@@ -21,7 +21,7 @@ pub fn delete(out: &mut Vec<u8>, key: &[u8]) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends the line of a `set` without flags or expiry; `cost` is the word that slabwise takes with `-o cost_wire`.
+/// Appends the line of a `set` without flags or expiry. slabwise accepts a `cost` with `-o cost_wire`.
 pub fn set_line(out: &mut Vec<u8>, key: &[u8], cost: Option<u32>, value_len: u32) {
     command(out, b"set ", key);
     if let Some(cost) = cost {
@@ -33,7 +33,7 @@ pub fn set_line(out: &mut Vec<u8>, key: &[u8], cost: Option<u32>, value_len: u32
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends the line of an `ms`; `cost` goes into slabwise's flag `G`.
+/// Appends the line of an `ms` with the cost in slabwise's flag `G`.
 pub fn meta_set_line(out: &mut Vec<u8>, key: &[u8], cost: u32, value_len: u32) {
     command(out, b"ms ", key);
     out.push(b' ');
@@ -43,7 +43,7 @@ pub fn meta_set_line(out: &mut Vec<u8>, key: &[u8], cost: u32, value_len: u32) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Ends a value.
+/// Appends the end of a value.
 pub fn end_value(out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");
 }
@@ -62,7 +62,7 @@ mod tests {
     use super::{delete, end_value, get, meta_get, meta_set_line, set_line};
 
     #[test]
-    fn requests_are_lines_of_the_protocol() {
+    fn composes_requests() {
         let mut out = Vec::new();
         get(&mut out, b"a");
         meta_get(&mut out, b"b");

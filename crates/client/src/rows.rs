@@ -5,21 +5,21 @@ use std::collections::BTreeMap;
 /// A row of `stats`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its value, which may be empty or hold spaces.
+    /// The value, which may be empty or contain spaces.
     pub value: String,
 }
 
 impl Row {
-    /// Reads `STAT name value`; `None`: the line is no row.
+    /// Parses `STAT name value`; `None` if the line is not a row.
     pub fn parse(line: &[u8]) -> Option<Row> {
         let text = std::str::from_utf8(line).ok()?.strip_prefix("STAT ")?;
         let (name, value) = text.split_once(' ').unwrap_or((text, ""));
         Some(Row { name: name.to_owned(), value: value.to_owned() })
     }
 
-    /// The class and the field of a row `CLASS:FIELD` of `stats slabs`, or `items:CLASS:FIELD` of `stats items`.
+    /// Returns the class and the field of a row `CLASS:FIELD` of `stats slabs` or `items:CLASS:FIELD` of `stats items`.
     pub fn class_field(&self) -> Option<(&str, &str)> {
         self.name.strip_prefix("items:").unwrap_or(&self.name).split_once(':')
     }
@@ -29,26 +29,26 @@ impl Row {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rows(pub Vec<Row>);
 
-/// One class by `stats slabs`.
+/// A class of `stats slabs`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlabClass {
-    /// The server's number of the class.
+    /// The number of the class.
     pub number: u64,
-    /// Bytes of a chunk.
+    /// The size of a chunk.
     pub chunk_size_bytes: u64,
-    /// Bytes of a page that its chunks fill.
+    /// The size of all chunks of a page.
     pub page_size_bytes: u64,
-    /// Pages that it holds.
+    /// The number of pages of the class.
     pub pages: u64,
 }
 
 impl Rows {
-    /// The row of this name.
+    /// Returns the row with this name.
     pub fn get(&self, name: &str) -> Option<&Row> {
         self.0.iter().find(|row| row.name == name)
     }
 
-    /// The classes of `stats slabs`, by chunk size; a field that is missing or no number counts as 0.
+    /// Returns the classes of `stats slabs`, sorted by chunk size. A missing or invalid field is 0.
     pub fn slab_classes(&self) -> Vec<SlabClass> {
         const FIELDS: [&str; 3] = ["chunk_size", "chunks_per_page", "total_pages"];
         let mut fields: BTreeMap<u64, [u64; 3]> = BTreeMap::new();

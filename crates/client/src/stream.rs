@@ -1,4 +1,4 @@
-//! A socket whose reads and writes end in time.
+//! A socket with timeouts.
 
 use crate::address::ServerAddress;
 use crate::error::{ClientError, PastDeadline};
@@ -7,14 +7,14 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// How long to wait.
+/// The timeouts of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    /// For the connection.
+    /// The timeout for connecting.
     pub connect: Duration,
-    /// For the next bytes.
+    /// The timeout for the next bytes.
     pub read: Duration,
-    /// For the reply's end, from when its request was written; up to a tenth more or less.
+    /// The timeout from a request to the end of its reply, accurate to 10 %.
     pub reply: Duration,
 }
 
@@ -24,7 +24,7 @@ pub struct Stream {
     socket: TcpStream,
     timeouts: Timeouts,
     clock: Clock,
-    /// When the present reply must have ended.
+    /// The deadline of the current reply.
     deadline_nanos: u64,
     read_timeout: Duration,
 }
@@ -47,10 +47,10 @@ impl Read for Stream {
         if left_nanos == 0 {
             return Err(io::Error::new(ErrorKind::TimedOut, PastDeadline));
         }
-        // A socket's timeout of 0 would be none.
+        // A socket timeout of 0 would mean no timeout.
         let left = Duration::from_nanos(left_nanos).max(Duration::from_micros(1));
         let timeout = left.min(self.timeouts.read);
-        // A timeout that is right to a tenth stays: to set one takes a system call.
+        // Setting a timeout is a system call, so a timeout within 10 % is kept.
         if timeout.abs_diff(self.read_timeout) > self.read_timeout / 10 {
             self.socket.set_read_timeout(Some(timeout))?;
             self.read_timeout = timeout;

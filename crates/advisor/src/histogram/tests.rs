@@ -14,40 +14,40 @@ fn parse(text: &[u8]) -> Result<SizesSeen, AdvisorError> {
     Histogram::new("sizes.txt", ITEM_SIZE_MAX).read(text)
 }
 
-fn bars(text: &str) -> Vec<(usize, u64)> {
+fn bins(text: &str) -> Vec<(usize, u64)> {
     match parse(text.as_bytes()) {
-        Ok(seen) => seen.bars().collect(),
+        Ok(seen) => seen.bins().collect(),
         Err(error) => panic!("{text:?}: {error}"),
     }
 }
 
 #[test]
-fn all_forms_of_a_file_are_read() {
-    assert_eq!(bars("96 35\n120 4\n"), [(96, 35), (120, 4)]);
-    assert_eq!(bars("size,count\r\n120,4\r\n96,35"), [(96, 35), (120, 4)]);
-    assert_eq!(bars("# by hand\n\n96 1\n96 2\n1 0\n"), [(96, 3)]);
-    assert_eq!(bars("\u{feff}96\n120\n96\n"), [(96, 2), (120, 1)]);
-    let stats = bars("STAT 96 8\r\nEND\r\n");
+fn reads_every_form_of_file() {
+    assert_eq!(bins("96 35\n120 4\n"), [(96, 35), (120, 4)]);
+    assert_eq!(bins("size,count\r\n120,4\r\n96,35"), [(96, 35), (120, 4)]);
+    assert_eq!(bins("# by hand\n\n96 1\n96 2\n1 0\n"), [(96, 3)]);
+    assert_eq!(bins("\u{feff}96\n120\n96\n"), [(96, 2), (120, 1)]);
+    let stats = bins("STAT 96 8\r\nEND\r\n");
     assert_eq!(stats, [(68, 2), (76, 2), (84, 2), (92, 2)]);
 }
 
 #[test]
-fn bad_files_are_refused_by_name_and_line() {
+fn an_error_names_the_file_and_the_line() {
     let long = "1".repeat(LINE_LEN_MAX + 1);
     let cases: [(&str, &str); 18] = [
-        ("", "sizes.txt: holds no item"),
-        ("# nothing\n\n", "sizes.txt: holds no item"),
-        ("96 0\n", "sizes.txt: holds no item"),
-        ("END\n", "sizes.txt: holds no item"),
-        ("size,count\n", "sizes.txt: holds no item"),
+        ("", "sizes.txt: has no items"),
+        ("# nothing\n\n", "sizes.txt: has no items"),
+        ("96 0\n", "sizes.txt: has no items"),
+        ("END\n", "sizes.txt: has no items"),
+        ("size,count\n", "sizes.txt: has no items"),
         ("96 35\n-5 3\n", "sizes.txt, line 2: size '-5' is negative"),
-        ("96 35\n120\n", "line 2: the line has one number, a size, where line 1 has two numbers"),
-        ("96\n120 4\n", "line 2: the line has two numbers, SIZE COUNT, where line 1 has one"),
+        ("96 35\n120\n", "line 2: the line has one number, a size, but line 1 has two numbers"),
+        ("96\n120 4\n", "line 2: the line has two numbers, SIZE COUNT, but line 1 has one"),
         ("STAT 96 3\n128 4\n", "line 2: the line has two numbers"),
-        ("STAT 97 3\n", "line 1: 97 is no bar of `stats sizes`"),
+        ("STAT 97 3\n", "line 1: 97 is not a bin of `stats sizes`"),
         ("96 3\nEND\n", "line 2: 'END' in a file"),
-        ("size\ncount\n96\n", "line 2: words where numbers were"),
-        ("96 3\nsize count\n", "line 2: words where numbers were"),
+        ("size\ncount\n96\n", "line 2: a second line without numbers"),
+        ("96 3\nsize count\n", "line 2: a second line without numbers"),
         (
             "2000000 1\n",
             "line 1: an item of 2000000 bytes is above the largest item, 1048576 bytes",
@@ -64,7 +64,7 @@ fn bad_files_are_refused_by_name_and_line() {
 }
 
 #[test]
-fn files_that_cannot_be_read_are_named() {
+fn an_error_names_an_unreadable_file() {
     for (path, reason) in [
         ("/nowhere/sizes.txt", "/nowhere/sizes.txt: cannot be read: No such file"),
         ("/", "/: cannot be read: is a directory"),
@@ -77,11 +77,11 @@ fn files_that_cannot_be_read_are_named() {
 }
 
 #[test]
-fn an_endless_file_comes_to_an_end() {
+fn an_infinite_file_is_an_error() {
     let endless = BufReader::with_capacity(1 << 20, Endless);
     let result = Histogram::new("sizes.txt", ITEM_SIZE_MAX).read(endless);
     let error = result.expect_err("it has no end").to_string();
-    assert!(error.contains(&format!("more than {} MiB", FILE_SIZE_BYTES_MAX >> 20)), "{error}");
+    assert!(error.contains(&format!("larger than {} MiB", FILE_SIZE_BYTES_MAX >> 20)), "{error}");
 }
 
 /// Comments for ever.
@@ -98,7 +98,7 @@ impl Read for Endless {
 }
 
 #[test]
-fn any_order_of_lines_gives_the_same_sizes() {
+fn the_order_of_lines_does_not_matter() {
     for seed in 0..50 {
         let mut random = Random::new(seed);
         let mut expected: BTreeMap<usize, u64> = BTreeMap::new();
@@ -108,12 +108,12 @@ fn any_order_of_lines_gives_the_same_sizes() {
             *expected.entry(size).or_default() += count;
             text.push_str(&format!("{size} {count}\n"));
         }
-        assert_eq!(bars(&text), expected.into_iter().collect::<Vec<_>>(), "seed {seed}");
+        assert_eq!(bins(&text), expected.into_iter().collect::<Vec<_>>(), "seed {seed}");
     }
 }
 
 #[test]
-fn no_bytes_break_it() {
+fn random_bytes_do_not_panic() {
     for seed in 0..500 {
         let mut random = Random::new(seed);
         let len = random.below(400);

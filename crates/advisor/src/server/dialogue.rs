@@ -1,4 +1,4 @@
-//! One connection, and its failures as errors that name the server, the command and what came.
+//! A connection to a server, whose errors name the server, the command and the reply.
 
 use crate::error::{AdvisorError, shown};
 use slabwise_client::{
@@ -8,7 +8,7 @@ use slabwise_client::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer<T> {
     Given(T),
-    /// The server does not do it: its line, shortened for a message.
+    /// The error line of the server, truncated for a message.
     Refused(String),
 }
 
@@ -24,14 +24,14 @@ impl Dialogue {
         let connection = Connection::open(server, timeouts).map_err(|error| {
             let what = match error {
                 ClientError::ConnectTimeout => format!(
-                    "did not take a connection within {} s: see whether it runs, or raise \
+                    "did not accept the connection within {} s: check whether it runs, or raise \
                      --connect-timeout",
                     timeouts.connect.as_secs_f64()
                 ),
-                ClientError::Connect(error) => format!(
-                    "cannot be connected to: {error}; start it, or give another --from-server"
-                ),
-                other => format!("cannot be connected to: {other}"),
+                ClientError::Connect(error) => {
+                    format!("cannot be reached: {error}; start it, or give another --from-server")
+                }
+                other => format!("cannot be reached: {other}"),
             };
             AdvisorError::Server { server: server.to_string(), what }
         })?;
@@ -39,7 +39,7 @@ impl Dialogue {
         Ok(Dialogue { server, timeouts, connection, command })
     }
 
-    /// Sends a command; its reply's lines follow by [`Dialogue::line`].
+    /// Sends a command. [`Dialogue::line`] returns the lines of its reply.
     pub fn send(&mut self, command: &str) -> Result<(), AdvisorError> {
         command.clone_into(&mut self.command);
         self.connection.send_line(command).map_err(|error| self.failed(error))
@@ -78,15 +78,16 @@ impl Dialogue {
         AdvisorError::Server { server: self.server.clone(), what: what.to_owned() }
     }
 
-    /// The last command was answered with a line that its reply cannot have.
+    /// Returns the error of an unexpected line in the reply to the last command.
     pub fn unexpected(&self, line: &[u8]) -> AdvisorError {
         self.failed(ClientError::Unexpected(line.to_vec()))
     }
 
-    /// The last command was refused, `line` being shown already.
+    /// Returns the error of a refused command. `line` is formatted by [`shown`].
     pub fn refused(&self, line: &str) -> AdvisorError {
         self.error(&format!(
-            "refused `{}`: {line}; let this client in, or give --from-histogram",
+            "refused `{}`: {line}; allow this client to connect without authentication, or give \
+             --from-histogram",
             self.command
         ))
     }
@@ -95,36 +96,35 @@ impl Dialogue {
         let (command, lines) = (&self.command, self.connection.lines());
         self.error(&match error {
             ClientError::ReplyTimeout => format!(
-                "was not done with its reply to `{command}` after {} s and {lines} lines: raise \
+                "did not complete its reply to `{command}` within {} s ({lines} lines): raise \
                  --reply-timeout",
                 self.timeouts.reply.as_secs_f64()
             ),
             ClientError::Silent => format!(
-                "was silent for {} s after {lines} lines of its reply to `{command}`: see whether it \
+                "was silent for {} s after {lines} lines of its reply to `{command}`: check whether it \
                  hangs, or raise --read-timeout",
                 self.timeouts.read.as_secs_f64()
             ),
             ClientError::Closed => format!(
-                "closed the connection after {lines} lines of its reply to `{command}`: see its log, its \
-                 limit of connections, and whether it speaks text (not -B binary, no TLS)"
+                "closed the connection after {lines} lines of its reply to `{command}`: check its log, \
+                 its connection limit, and whether it serves the ASCII protocol without TLS"
             ),
             ClientError::LineTooLong(line) => format!(
-                "answered `{command}` with a line of more than {LINE_LEN_MAX} bytes, {}: see whether it \
-                 is a memcached",
+                "replied to `{command}` with a line of more than {LINE_LEN_MAX} bytes, {}: check \
+                 whether it is a memcached",
                 shown(&line)
             ),
             ClientError::TooManyRows => format!(
-                "answered `{command}` with more than {ROWS_MAX} rows: see whether it is a memcached"
+                "replied to `{command}` with more than {ROWS_MAX} rows: check whether it is a memcached"
             ),
             ClientError::Unexpected(line) => format!(
-                "answered `{command}` with {}, which is no line of its reply: see whether it is a \
-                 memcached",
+                "replied to `{command}` with the invalid line {}: check whether it is a memcached",
                 shown(&line)
             ),
             ClientError::Lost(error) => {
-                format!("was lost during `{command}`: {error}; see its log")
+                format!("lost the connection during `{command}`: {error}; check its log")
             }
-            other => format!("was lost during `{command}`: {other}; see its log"),
+            other => format!("lost the connection during `{command}`: {other}; check its log"),
         })
     }
 }

@@ -1,13 +1,12 @@
-//! Sizes by `lru_crawler metadump`: a line an item, as many as there is patience for.
+//! Reads item sizes with `lru_crawler metadump`, which has one line per item.
 //!
 //! ```text
 //!   key=a exp=-1 la=1700000000 cas=1 fetch=no cls=1 size=63
 //! ```
 //!
-//! By `hash` the server goes through its index, so that what was seen when the dump is cut is a fair sample;
-//! an older server knows only `all`, which goes through its classes. Either way the items of a class that were
-//! seen then stand for all of that class; of a class of which none was seen, sizes are taken to be anywhere between
-//! the chunk size below and its own.
+//! With `hash` the server iterates over its hash table, so a truncated dump is a random sample. Older servers have only
+//! `all`, which iterates over the classes. In both cases the items read of a class represent all items of the class. For
+//! a class of which no item is read, sizes are assumed to be uniform between the next smaller chunk size and its own.
 
 use super::dialogue::{Answer, Dialogue};
 use super::state::ClassState;
@@ -19,13 +18,15 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Dump {
     pub command: &'static str,
-    pub looked_at: u64,
-    pub is_cut: bool,
+    /// The number of items read.
+    pub item_count: u64,
+    pub is_truncated: bool,
+    /// The number of items by class and size.
     items: BTreeMap<(u64, usize), u64>,
 }
 
-/// Looks at up to `items_max` items of at most `item_size_max` bytes.
-pub fn look(
+/// Reads up to `items_max` items. An item above `item_size_max` is an error.
+pub fn read(
     dialogue: &mut Dialogue,
     items_max: u64,
     item_size_max: usize,
@@ -36,13 +37,13 @@ pub fn look(
             Answer::Refused(_) if command.ends_with("hash") => {}
             Answer::Refused(line) => {
                 return Err(dialogue.error(&format!(
-                    "refused `{command}`: {line}; try again if it is busy, or start it \
-                     with -o track_sizes, or give --from-histogram"
+                    "refused `{command}`: {line}; try again if it is busy, start it with -o \
+                     track_sizes, or give --from-histogram"
                 )));
             }
         }
     }
-    unreachable!("the last command's answer was returned")
+    unreachable!("the last command returns")
 }
 
 fn ask(
@@ -56,21 +57,21 @@ fn ask(
     loop {
         let line = match dialogue.line() {
             Ok(line) => line,
-            Err(ClientError::ReplyTimeout) if dump.looked_at > 0 => {
-                dump.is_cut = true;
+            Err(ClientError::ReplyTimeout) if dump.item_count > 0 => {
+                dump.is_truncated = true;
                 return Ok(Answer::Given(dump));
             }
             Err(error) => return Err(dialogue.failed(error)),
         };
         match parse(line) {
             _ if line == b"END" => return Ok(Answer::Given(dump)),
-            // Newer servers say that they have begun.
-            _ if line == b"OK" && dump.looked_at == 0 => {}
-            _ if is_refusal(line) && dump.looked_at == 0 => {
+            // Newer servers start with this line.
+            _ if line == b"OK" && dump.item_count == 0 => {}
+            _ if is_refusal(line) && dump.item_count == 0 => {
                 return Ok(Answer::Refused(shown(line)));
             }
             Some(place) if (1..=item_size_max).contains(&place.1) => {
-                dump.looked_at += 1;
+                dump.item_count += 1;
                 *dump.items.entry(place).or_default() += 1;
             }
             _ => {
@@ -78,8 +79,8 @@ fn ask(
                 return Err(dialogue.unexpected(&line));
             }
         }
-        if dump.looked_at >= items_max {
-            dump.is_cut = true;
+        if dump.item_count >= items_max {
+            dump.is_truncated = true;
             return Ok(Answer::Given(dump));
         }
     }
@@ -93,22 +94,22 @@ fn parse(line: &[u8]) -> Option<(u64, usize)> {
 }
 
 impl Dump {
-    /// The sizes of all items, where `classes` say how many there are.
+    /// Returns the sizes of all items. For a truncated dump they are extrapolated with the item counts of `classes`.
     pub fn sizes(&self, classes: &BTreeMap<u64, ClassState>) -> Result<SizesSeen, TooMuch> {
-        let mut looked_at: BTreeMap<u64, u64> = BTreeMap::new();
+        let mut counts: BTreeMap<u64, u64> = BTreeMap::new();
         for (&(class, _), items) in &self.items {
-            *looked_at.entry(class).or_default() += items;
+            *counts.entry(class).or_default() += items;
         }
         let mut seen = SizesSeen::default();
         for (&(class, size_bytes), &items) in &self.items {
-            let part = looked_at[&class];
+            let part = counts[&class];
             let all = classes.get(&class).map_or(part, |class| class.items.max(part));
-            let stands_for = u128::from(items) * u128::from(all) / u128::from(part);
-            let items = if self.is_cut { stands_for as u64 } else { items };
+            let extrapolated = u128::from(items) * u128::from(all) / u128::from(part);
+            let items = if self.is_truncated { extrapolated as u64 } else { items };
             seen.add(size_bytes, items)?;
         }
-        if self.is_cut {
-            let unseen = classes.iter().filter(|(number, _)| !looked_at.contains_key(number));
+        if self.is_truncated {
+            let unseen = classes.iter().filter(|(number, _)| !counts.contains_key(number));
             for (_, class) in unseen {
                 add_unseen(&mut seen, class, classes)?;
             }
@@ -117,7 +118,7 @@ impl Dump {
     }
 }
 
-/// Adds the items of a class as if they were spread over what only it holds.
+/// Adds the items of a class with sizes that are uniform between the next smaller chunk size and its own.
 fn add_unseen(
     seen: &mut SizesSeen,
     class: &ClassState,
@@ -144,7 +145,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     #[test]
-    fn a_line_tells_class_and_size() {
+    fn parses_class_and_size_of_a_line() {
         let line = b"key=a exp=-1 la=1700000000 cas=1 fetch=no cls=1 size=63";
         assert_eq!(parse(line), Some((1, 63)));
         assert_eq!(parse(b"key=size=9%20 cls=4 size=120 flags=0"), Some((4, 120)));
@@ -156,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn no_line_breaks_it() {
+    fn random_lines_do_not_panic() {
         for seed in 0..5_000 {
             let mut random = Random::new(seed);
             let mut line = b"key=a exp=-1 cas=1 cls=1 size=63".to_vec();
@@ -170,9 +171,9 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_dump_stands_for_all_items_of_its_classes() {
+    fn a_truncated_dump_is_extrapolated_to_all_items() {
         let items = BTreeMap::from([((1, 64), 10), ((1, 90), 30), ((2, 100), 5)]);
-        let dump = Dump { looked_at: 45, is_cut: true, items, ..Dump::default() };
+        let dump = Dump { item_count: 45, is_truncated: true, items, ..Dump::default() };
         let class =
             |chunk_size_bytes, items| ClassState { chunk_size_bytes, chunks_per_page: 1, items };
         let classes =
@@ -180,10 +181,10 @@ mod tests {
         let classes = BTreeMap::from(classes);
         let sizes = |dump: &Dump| {
             let seen = dump.sizes(&classes).unwrap_or_default();
-            seen.bars().collect::<Vec<_>>()
+            seen.bins().collect::<Vec<_>>()
         };
-        // Of class 3 none was seen.
+        // No item of class 3 is in the dump.
         assert_eq!(sizes(&dump), [(64, 100), (90, 300), (100, 7), (136, 1), (152, 1)]);
-        assert_eq!(sizes(&Dump { is_cut: false, ..dump }), [(64, 10), (90, 30), (100, 5)]);
+        assert_eq!(sizes(&Dump { is_truncated: false, ..dump }), [(64, 10), (90, 30), (100, 5)]);
     }
 }

@@ -1,25 +1,25 @@
-//! Sizes from a server that runs, and what it is.
+//! Reads item sizes and limits from a running server.
 //!
 //! ```text
-//!   version, stats, stats settings, stats slabs, stats items, slabs classes --> state: limits, present table
+//!   version, stats, stats settings, stats slabs, stats items, slabs classes --> state: limits, current table
 //!   stats sizes ----- counts all items ------------------------------> spread ---.
-//!        '--- off, or counts few --> lru_crawler metadump --> dump: a part ------+--> sizes
+//!        '--- off, or counts few --> lru_crawler metadump --> dump: a sample ----+--> sizes
 //! ```
 //!
-//! Nothing is changed on the server, and nothing is believed that no server could be.
+//! Nothing is changed on the server. Implausible values are errors.
 
 mod dialogue;
 mod dump;
 mod state;
 
 use crate::error::AdvisorError;
-use crate::sizes_seen::{BAR_WIDTH_BYTES, Source, TooMuch, spread};
+use crate::sizes_seen::{BIN_BYTES, Source, TooMuch, spread};
 use dialogue::{Answer, Dialogue};
 use slabwise_client::{Row, ServerAddress, Timeouts};
 use state::ServerState;
 use std::collections::BTreeMap;
 
-/// The sizes of a server's items, by a dump for those of at most `items_max`, and what it is.
+/// Returns the item sizes and the state of a server. A metadump reads at most `items_max` items.
 pub fn observe(
     server: &ServerAddress,
     timeouts: Timeouts,
@@ -30,44 +30,44 @@ pub fn observe(
     let wrong =
         |what: &str| AdvisorError::Server { server: server.to_string(), what: what.to_owned() };
     let too_much =
-        |TooMuch| wrong("tells of more items than any server holds: see whether it is a memcached");
+        |TooMuch| wrong("reports an implausible number of items: check whether it is a memcached");
     let item_size_max = state.cache.item_size_bytes_max;
-    let bars = bars(&mut dialogue, item_size_max)?;
-    let counted = bars.values().fold(0u64, |sum, &items| sum.saturating_add(items));
+    let bins = bins(&mut dialogue, item_size_max)?;
+    let counted = bins.values().fold(0u64, |sum, &items| sum.saturating_add(items));
     let (seen, how) = if counted > 0 && counts_most(counted, state.item_count) {
-        let seen = spread(&bars, &state.items_of_chunk_size()).map_err(too_much)?;
-        (seen, format!("`stats sizes`, all items in steps of {BAR_WIDTH_BYTES} bytes"))
+        let seen = spread(&bins, &state.items_of_chunk_size()).map_err(too_much)?;
+        (seen, format!("`stats sizes`, all items in bins of {BIN_BYTES} bytes"))
     } else {
-        let dump = dump::look(&mut dialogue, items_max, item_size_max)?;
+        let dump = dump::read(&mut dialogue, items_max, item_size_max)?;
         let seen = dump.sizes(&state.classes).map_err(too_much)?;
-        let looked_at = match dump.is_cut {
-            true => format!("a sample of {} items", dump.looked_at),
-            false => format!("all {} items", dump.looked_at),
+        let scope = match dump.is_truncated {
+            true => format!("a sample of {} items", dump.item_count),
+            false => format!("all {} items", dump.item_count),
         };
-        (seen, format!("`{}`, {looked_at}", dump.command))
+        (seen, format!("`{}`, {scope}", dump.command))
     };
     if seen.item_count() == 0 {
-        return Err(wrong("holds no item: fill it, or give --from-histogram"));
+        return Err(wrong("has no items: fill it, or give --from-histogram"));
     }
     let text = format!("{how} of {server}");
-    let (version, present) = (Some(state.version.clone()), state.table.clone());
-    Ok((Source { text, version, seen, present }, state))
+    let (version, current) = (Some(state.version.clone()), state.table.clone());
+    Ok((Source { text, version, seen, current }, state))
 }
 
-/// Whether nearly all items are counted: a server that was told to count later knows only newer ones.
+/// True if `stats sizes` counts nearly all items. If it is enabled late, it counts only newer items.
 fn counts_most(counted: u64, item_count: u64) -> bool {
     const MISSING_MAX: u64 = 10;
     item_count.saturating_sub(counted) <= item_count / MISSING_MAX
 }
 
-/// `stats sizes`: items by the bar's upper end; none where the server does not count.
-fn bars(
+/// Reads `stats sizes`: the number of items by the upper end of their bin. Empty if it is disabled.
+fn bins(
     dialogue: &mut Dialogue,
     item_size_max: usize,
 ) -> Result<BTreeMap<usize, u64>, AdvisorError> {
-    let mut bars: BTreeMap<usize, u64> = BTreeMap::new();
-    let Answer::Given(rows) = dialogue.ask_rows("stats sizes")? else { return Ok(bars) };
-    let end_max = item_size_max.next_multiple_of(BAR_WIDTH_BYTES);
+    let mut bins: BTreeMap<usize, u64> = BTreeMap::new();
+    let Answer::Given(rows) = dialogue.ask_rows("stats sizes")? else { return Ok(bins) };
+    let end_max = item_size_max.next_multiple_of(BIN_BYTES);
     for Row { name, value } in rows.0 {
         if name.starts_with("sizes_") {
             continue;
@@ -75,15 +75,14 @@ fn bars(
         let row = (name.parse::<usize>().ok(), value.parse::<u64>().ok());
         match row {
             (Some(end), Some(items))
-                if end.is_multiple_of(BAR_WIDTH_BYTES)
-                    && (BAR_WIDTH_BYTES..=end_max).contains(&end) =>
+                if end.is_multiple_of(BIN_BYTES) && (BIN_BYTES..=end_max).contains(&end) =>
             {
-                bars.insert(end, items);
+                bins.insert(end, items);
             }
             _ => return Err(dialogue.unexpected(format!("STAT {name} {value}").as_bytes())),
         }
     }
-    Ok(bars)
+    Ok(bins)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What a server says of itself: its limits, its classes, how many items each holds.
+//! The state of a server: its limits, its classes and their numbers of items.
 
 use super::dialogue::{Answer, Dialogue};
 use crate::cache::{Cache, Program};
@@ -7,7 +7,7 @@ use slabwise_base::memcached;
 use slabwise_client::{Row, Rows};
 use std::collections::BTreeMap;
 
-/// Limits that no server of this protocol goes beyond; a number above them is a lie.
+// Numbers above these limits are implausible.
 const ITEM_SIZE_BYTES_MAX: u64 = 1 << 30;
 const PAGE_SIZE_BYTES_MAX: usize = 16 << 20;
 
@@ -16,7 +16,7 @@ pub struct ServerState {
     pub cache: Cache,
     pub version: String,
     pub item_count: u64,
-    /// Chunk sizes of its present table that are known, ascending, the largest included.
+    /// The known chunk sizes of the current table, ascending, with the largest one.
     pub table: Vec<usize>,
     pub classes: BTreeMap<u64, ClassState>,
 }
@@ -25,12 +25,12 @@ pub struct ServerState {
 pub struct ClassState {
     pub chunk_size_bytes: usize,
     pub chunks_per_page: usize,
-    /// Items that it holds, the chained ones of the largest class included.
+    /// The number of items, including the chained items of the largest class.
     pub items: u64,
 }
 
 impl ServerState {
-    /// Items by the class's chunk size.
+    /// Returns the number of items by chunk size.
     pub fn items_of_chunk_size(&self) -> BTreeMap<usize, u64> {
         let mut items: BTreeMap<usize, u64> = BTreeMap::new();
         for class in self.classes.values() {
@@ -53,7 +53,7 @@ pub fn ask(dialogue: &mut Dialogue) -> Result<ServerState, AdvisorError> {
     let item_count = needed(dialogue, &general, "curr_items")?;
     let settings = dialogue.rows("stats settings")?;
     let item_size_max = needed(dialogue, &settings, "item_size_max")?;
-    // A server that does not chain has no other largest chunk.
+    // A server without chained items has no `slab_chunk_max`.
     let largest = number(dialogue, &settings, "slab_chunk_max")?.unwrap_or(item_size_max);
     let chunk_size = number(dialogue, &settings, "chunk_size")?;
     if !(1..=ITEM_SIZE_BYTES_MAX).contains(&item_size_max)
@@ -61,8 +61,8 @@ pub fn ask(dialogue: &mut Dialogue) -> Result<ServerState, AdvisorError> {
         || chunk_size.is_some_and(|size| size > largest)
     {
         return Err(dialogue.error(&format!(
-            "tells item_size_max {item_size_max}, slab_chunk_max {largest} and chunk_size {}, which do \
-             not go together: see whether it is a memcached",
+            "reports item_size_max {item_size_max}, slab_chunk_max {largest} and chunk_size {}, which \
+             are inconsistent: check whether it is a memcached",
             chunk_size.unwrap_or(0)
         )));
     }
@@ -90,7 +90,7 @@ pub fn ask(dialogue: &mut Dialogue) -> Result<ServerState, AdvisorError> {
     Ok(ServerState { cache, version, item_count, table, classes })
 }
 
-/// `stats slabs`: the classes that own pages.
+/// Reads the classes with pages from `stats slabs`.
 fn classes(dialogue: &mut Dialogue) -> Result<BTreeMap<u64, ClassState>, AdvisorError> {
     let mut classes: BTreeMap<u64, ClassState> = BTreeMap::new();
     for row in dialogue.rows("stats slabs")?.0 {
@@ -99,7 +99,7 @@ fn classes(dialogue: &mut Dialogue) -> Result<BTreeMap<u64, ClassState>, Advisor
             continue;
         }
         let (Ok(class), Ok(value)) = (class.parse::<u64>(), row.value.parse::<usize>()) else {
-            return Err(no_number(dialogue, &row));
+            return Err(not_a_number(dialogue, &row));
         };
         let entry = classes.entry(class).or_default();
         match field {
@@ -112,15 +112,15 @@ fn classes(dialogue: &mut Dialogue) -> Result<BTreeMap<u64, ClassState>, Advisor
         let bytes = chunk_size_bytes.checked_mul(chunks_per_page);
         if !bytes.is_some_and(|bytes| (1..=PAGE_SIZE_BYTES_MAX).contains(&bytes)) {
             return Err(dialogue.error(&format!(
-                "tells class {number} of `stats slabs` as {chunks_per_page} chunks of \
-                 {chunk_size_bytes} bytes a page, which no page is: see whether it is a memcached"
+                "reports {chunks_per_page} chunks of {chunk_size_bytes} bytes per page for class \
+                 {number} of `stats slabs`, an invalid page size: check whether it is a memcached"
             )));
         }
     }
     Ok(classes)
 }
 
-/// `stats items`: how many items each class holds.
+/// Reads the number of items in each class from `stats items`.
 fn add_items(
     dialogue: &mut Dialogue,
     classes: &mut BTreeMap<u64, ClassState>,
@@ -128,7 +128,7 @@ fn add_items(
     for row in dialogue.rows("stats items")?.0 {
         let Some((class, "number")) = row.class_field() else { continue };
         let (Ok(class), Ok(value)) = (class.parse::<u64>(), row.value.parse::<u64>()) else {
-            return Err(no_number(dialogue, &row));
+            return Err(not_a_number(dialogue, &row));
         };
         if let Some(class) = classes.get_mut(&class) {
             class.items = value;
@@ -137,7 +137,7 @@ fn add_items(
     Ok(())
 }
 
-/// The page that holds as many chunks of each class as it is told to.
+/// Returns the page size that fits the number of chunks per page of each class.
 fn page_size(classes: &BTreeMap<u64, ClassState>) -> usize {
     let filled = classes.values().map(|class| class.chunk_size_bytes * class.chunks_per_page);
     let Some(filled) = filled.max() else { return memcached::PAGE_SIZE_BYTES };
@@ -149,16 +149,16 @@ fn page_size(classes: &BTreeMap<u64, ClassState>) -> usize {
 
 fn number(dialogue: &Dialogue, rows: &Rows, name: &str) -> Result<Option<u64>, AdvisorError> {
     let Some(row) = rows.get(name) else { return Ok(None) };
-    row.value.parse().map(Some).map_err(|_| no_number(dialogue, row))
+    row.value.parse().map(Some).map_err(|_| not_a_number(dialogue, row))
 }
 
-fn no_number(dialogue: &Dialogue, row: &Row) -> AdvisorError {
+fn not_a_number(dialogue: &Dialogue, row: &Row) -> AdvisorError {
     dialogue.unexpected(format!("STAT {} {}", row.name, row.value).as_bytes())
 }
 
 fn needed(dialogue: &Dialogue, rows: &Rows, name: &str) -> Result<u64, AdvisorError> {
     number(dialogue, rows, name)?.ok_or_else(|| {
-        let what = format!("does not tell {name} in its `stats`: see whether it is a memcached");
+        let what = format!("does not report {name} in `stats`: check whether it is a memcached");
         dialogue.error(&what)
     })
 }
