@@ -1,13 +1,13 @@
 //! A class: its pages, their free chunks and its queues, under one lock.
 //!
-//! Chained items have queues of their own: those of [`CHAINED`], a class without chunks. So which item of
-//! theirs leaves next does not depend on the class table, whose classes hold their heads and bodies.
+//! Chained items are queued in [`CHAINED`], a class without chunks: the classes that hold their heads and
+//! bodies change with the class table, but the order in which chained items are evicted does not.
 //!
-//! There is a class for every number that a table may use. Which of them stand in the present table, and
-//! with which chunk size, changes while the cache serves: `space/change.rs`.
+//! There is a class for every number that a table may use. `space/change.rs` changes which of them are in the
+//! current table, and their chunk sizes.
 //!
-//! Which item leaves next is the matter of the class's order (`evict`): the class shows it the queues and
-//! applies what it answers.
+//! The class's order (`evict`) chooses the item to evict: it reads the queues, and the class applies its
+//! decisions.
 //!
 //! Invariants (under the lock): `used + free == pages * chunks_per_page` over owned and draining pages; every
 //! queued item is linked; an item is queued in the class of its chunk, a chained one in `CHAINED`; the
@@ -33,7 +33,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 pub const TABLE_NUMBERS: usize = if cfg!(loom) { 4 } else { ClassId::NUMBERS };
 
-/// What a class's number stands for at the moment.
+/// The state of a class number.
 ///
 /// ```text
 ///   VACANT --establish--> PRESENT --retire--> RETIRED --the last page leaves--> VACANT
@@ -42,56 +42,53 @@ pub const TABLE_NUMBERS: usize = if cfg!(loom) { 4 } else { ClassId::NUMBERS };
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// For nothing: it owns no page, and may get another chunk size.
+    /// Unused: the class owns no page, and its chunk size may change.
     Vacant,
-    /// For a class of the present table.
+    /// In the current table.
     Present,
-    /// For a class of an earlier table, whose pages drain: it takes no item and no page.
+    /// In an earlier table only: its pages drain, and it accepts no item and no page.
     Retired,
 }
 
-/// What a step of a search came to.
+/// The result of one step of a search for a victim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VictimStep<T = Place> {
-    /// The queue whose last item is to be evicted: it is unpinned and still queued.
+    /// The victim is the last item of this queue; it is unpinned and still queued.
     Found(T),
-    /// None yet: the class may be unlocked before the next step.
-    Further,
-    /// The class has no item that could be evicted.
+    /// The search continues; the class may be unlocked before the next step.
+    Continue,
+    /// The class has no item that can be evicted.
     Nothing,
 }
 
-/// What a class's lock protects.
+/// The data that a class's lock protects.
 #[derive(Debug)]
 pub struct ClassState {
-    /// Its pages, and its token.
     pub pages: Pages,
     standing: Standing,
     pub lanes: Lanes,
-    /// Of what is in them.
     pub sizes: ItemSizes,
     pub costs: ItemCosts,
     order: ClassOrder,
-    /// The rules in force for hot, warm and cold; items move to their new places as they are met.
+    /// The limits of hot, warm and cold. After a change, an item moves when it reaches a tail or is hit.
     pub segments: Segments,
-    /// [`Class::costs_are_apart`].
-    costs_are_apart: Arc<AtomicBool>,
-    /// What its number has counted, for all its classes.
+    /// [`Class::costs_differ_widely`].
+    costs_differ_widely: Arc<AtomicBool>,
+    /// Counters of all classes that have had this number.
     pub counters: ClassCounters,
 }
 
-/// A class and its lock, on lines of its own.
+/// A class and its lock, aligned to cache lines of its own.
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct Class {
     state: Mutex<ClassState>,
-    costs_are_apart: Arc<AtomicBool>,
+    costs_differ_widely: Arc<AtomicBool>,
 }
 
 impl Class {
-    /// A class without pages, for nothing yet.
     pub fn vacant(token: ClassToken, order: ClassOrder, segments: Segments) -> Class {
-        let costs_are_apart = Arc::new(AtomicBool::new(false));
+        let costs_differ_widely = Arc::new(AtomicBool::new(false));
         let state = ClassState {
             pages: Pages::new(token),
             standing: Standing::Vacant,
@@ -100,16 +97,16 @@ impl Class {
             costs: ItemCosts::default(),
             order,
             segments,
-            costs_are_apart: Arc::clone(&costs_are_apart),
+            costs_differ_widely: Arc::clone(&costs_differ_widely),
             counters: ClassCounters::default(),
         };
-        Class { state: Mutex::new(state), costs_are_apart }
+        Class { state: Mutex::new(state), costs_differ_widely }
     }
 
-    /// Whether the costs of its items were far apart when it last gave one up. A hint.
+    /// True if the costs of its items differed widely at its last eviction. A hint.
     #[inline]
-    pub fn costs_are_apart(&self) -> bool {
-        self.costs_are_apart.load(Relaxed)
+    pub fn costs_differ_widely(&self) -> bool {
+        self.costs_differ_widely.load(Relaxed)
     }
 
     pub fn lock(&self) -> MutexGuard<'_, ClassState> {
@@ -126,54 +123,55 @@ impl ClassState {
         self.standing
     }
 
-    /// Whether it takes what was meant for it when the table was read.
+    /// True if the class is still the one that `choice` was read for.
     #[inline(always)]
     pub fn accepts(&self, choice: Choice) -> bool {
         self.standing == Standing::Present && self.chunk_size_bytes() == choice.chunk_size_bytes
     }
 
-    /// Lets a vacant number stand for a class of the table.
+    /// Adds a vacant class to the table, with this chunk size.
     pub fn establish(&mut self, chunk_size_bytes: usize) {
-        assert_eq!(self.standing, Standing::Vacant, "only a vacant number stands for a new class");
+        assert_eq!(self.standing, Standing::Vacant, "only a vacant number can get a new class");
         self.pages.token.set_chunk_size(chunk_size_bytes);
         self.sizes = ItemSizes::default();
         dispatch!(&mut self.order, forget());
         self.standing = Standing::Present;
     }
 
-    /// Takes the class out of the table.
+    /// Removes the class from the table.
     pub fn retire(&mut self) {
-        assert_eq!(self.standing, Standing::Present, "only a class of the table is retired");
+        assert_eq!(self.standing, Standing::Present, "only a class of the table can be retired");
         self.standing =
             if self.pages.token.page_count() == 0 { Standing::Vacant } else { Standing::Retired };
     }
 
-    /// Takes a retired class into the table again.
+    /// Returns a retired class to the table.
     pub fn revive(&mut self) {
-        assert_eq!(self.standing, Standing::Retired, "only a retired class is revived");
+        assert_eq!(self.standing, Standing::Retired, "only a retired class can be revived");
         self.standing = Standing::Present;
     }
 
-    /// Takes an empty page. The class is one of the present table.
+    /// Adds an empty page to a class of the current table.
     pub fn adopt(&mut self, page: UnusedPage) -> PageId {
-        assert_eq!(self.standing, Standing::Present, "only a class of the table gets a page");
+        assert_eq!(self.standing, Standing::Present, "only a class of the table can get a page");
         self.pages.adopt(page)
     }
 
-    /// Parts with a draining page that is empty.
+    /// Gives up a draining page that is empty.
     pub fn part_with(&mut self, id: PageId) -> UnusedPage {
         let page = self.pages.part_with(id);
-        self.note_parting();
+        self.vacate_without_pages();
         page
     }
 
+    /// Gives up a page all of whose used chunks are `chunks`.
     pub fn part_with_cut(&mut self, id: PageId, chunks: Vec<OwnedChunk>) -> UnusedPage {
         let page = self.pages.part_with_cut(id, chunks);
-        self.note_parting();
+        self.vacate_without_pages();
         page
     }
 
-    fn note_parting(&mut self) {
+    fn vacate_without_pages(&mut self) {
         if self.pages.token.page_count() == 0 && self.standing == Standing::Retired {
             self.standing = Standing::Vacant;
         }
@@ -184,29 +182,29 @@ impl ClassState {
         self.pages.token.chunk_size_bytes()
     }
 
-    /// Chunks in use that hold no item of its queues: heads and bodies of chained items, and chunks that are
-    /// owned.
+    /// The number of used chunks that hold no queued item: heads and bodies of chained items, and unpublished
+    /// chunks.
     pub fn unqueued_count(&self) -> u64 {
         self.pages.used_count()
             - QueueKind::ALL.map(|kind| self.lanes.count(kind)).iter().sum::<u64>()
     }
 
-    /// Counted bytes in all its queues.
+    /// The counted bytes of all its queued items.
     pub fn item_bytes(&self) -> u64 {
         QueueKind::ALL.map(|kind| self.lanes.bytes(kind)).iter().sum()
     }
 
-    /// What a restart keeps of its order.
+    /// The state of its order that survives a restart.
     pub fn saved_order(&self) -> [u32; 3] {
         dispatch!(&self.order, saved())
     }
 
-    /// Continues its order from what a restart kept.
+    /// Restores the state of its order after a restart.
     pub fn restore_order(&mut self, saved: [u32; 3]) {
         dispatch!(&mut self.order, restore(saved));
     }
 
-    /// The age of a queue's tail, in ticks; of several lanes' the oldest.
+    /// The age of a queue's tail, in ticks; the oldest of all lanes.
     pub fn tail_age(&self, queue: QueueKind, now: Ticks) -> Option<u32> {
         let tail = |list: &List| list.tail(&self.pages.token);
         let tails = self.lanes.queues(queue).filter_map(tail);
@@ -218,7 +216,6 @@ impl ClassState {
         QueueKind::ALL.into_iter().filter_map(|kind| self.tail_age(kind, now)).max()
     }
 
-    /// The order, and what it may read.
     #[inline]
     fn order_and_view(&mut self) -> (&mut ClassOrder, View<'_>) {
         let ClassState { order, lanes, costs, pages, segments, .. } = self;
@@ -231,7 +228,7 @@ impl ClassState {
         View { pages, lanes, costs, segments }
     }
 
-    /// Takes over a queue that another process left, from its tail on; returns the number of its items.
+    /// Restores a queue of an earlier process, beginning at its tail; returns the number of its items.
     pub fn restore_queue(
         &mut self,
         restore: &mut Restore,
@@ -270,18 +267,18 @@ impl ClassState {
         Place { lane: self.lane_of(item), queue: item.state().queue() }
     }
 
-    /// Queues an item that has just entered its table, as the newest of a queue, which is `queue` unless the order
-    /// has another.
+    /// Queues an item that was just added to the index, as the newest of `queue` unless the order chooses
+    /// another queue.
     pub fn enqueue(&mut self, mut item: Entered<'_>, queue: QueueKind) {
         let OrderEntry { place, .. } = self.enter(&mut item, queue);
         self.queue_newest(item, place);
     }
 
-    /// Queues an item that was carried here from another class, in `queue`, where its age belongs.
+    /// Queues an item that was moved here from another class, in `queue`, by its age.
     pub fn enqueue_carried(&mut self, mut item: Entered<'_>, queue: QueueKind) {
         let OrderEntry { place, rank, .. } = self.enter(&mut item, queue);
         if rank.is_some() {
-            // Ranks of two classes do not compare: it is ranked as new.
+            // Ranks of different classes are not comparable, so it is ranked as a new item.
             return self.queue_newest(item, place);
         }
         let size_bytes = self.count_entering(item.item().without_value());
@@ -292,15 +289,15 @@ impl ClassState {
         self.balance_after(place);
     }
 
-    /// Queues the copy of a queued item in its place; both are of one size. `Some`: nobody pins the old one.
+    /// Replaces a queued item by its copy, which has the same size. `Some`: the old item is unpinned.
     pub fn replace(&mut self, old: Removed, new: Entered<'_>) -> Option<Remains> {
-        let item = old.queued(&self.pages.token).expect("a queued item is replaced");
+        let item = old.queued(&self.pages.token).expect("the replaced item is queued");
         let place = self.place_of(item);
         let token = &mut self.pages.token;
         change(&mut self.lanes, place, |list| list.take_place(token, old, new))
     }
 
-    /// Ranks an item that is to enter `queue`, and makes room for it.
+    /// Ranks an item that is to enter `queue`, and moves the item that it displaces.
     fn enter(&mut self, item: &mut Entered<'_>, queue: QueueKind) -> OrderEntry {
         let (order, view) = self.order_and_view();
         let entry = dispatch!(order, enter(&view, item.item().without_value(), queue));
@@ -315,7 +312,7 @@ impl ClassState {
 
     fn displace(&mut self, displaced: Move) {
         self.apply(displaced);
-        // The next to enter will displace this one.
+        // The next item that enters will displace this one.
         if let Some(next) = self.lanes.queue(displaced.from).tail_address() {
             self.pages.token.memory().prefetch_item(next);
         }
@@ -342,8 +339,8 @@ impl ClassState {
         }
     }
 
-    /// Looks at the tails of every lane once; moves what is over its share of the lane or too old. Returns
-    /// whether anything moved.
+    /// Checks the tails of every lane once, and moves items that are too old or beyond their queue's share.
+    /// Returns true if an item moved.
     pub fn balance_all(&mut self, now: Ticks) -> bool {
         let queues = [QueueKind::Cold, QueueKind::Hot, QueueKind::Warm];
         let (mut from, mut has_moved) = (Lane::FIRST, false);
@@ -367,7 +364,7 @@ impl ClassState {
         has_moved
     }
 
-    /// A hit, where hits act: the item goes where it then belongs.
+    /// Reorders an item after a hit, in eviction kinds where a hit does that.
     pub fn hit(&mut self, entry: &mut Entry<'_>) {
         if !entry.item().state().queued() {
             return;
@@ -379,7 +376,7 @@ impl ClassState {
             Hit::Rank(rank) => return entry.meta_right(&mut self.pages.token).set_rank(rank),
             Hit::Enter(to, is_counted) => (to, is_counted),
         };
-        // The rank may decide about the lane: the old one is read before it changes.
+        // The lane may depend on the rank, so it is read before the rank changes.
         let from = self.place_of(entry.item().without_value());
         if let Some(rank) = to.rank {
             entry.meta_right(&mut self.pages.token).set_rank(rank);
@@ -396,7 +393,7 @@ impl ClassState {
         }
     }
 
-    /// Notes that the last item of a queue is evicted.
+    /// Reports to the order that the last item of a queue is evicted.
     pub fn note_evicted(&mut self, place: Place, now: Ticks) {
         let (order, view) = self.order_and_view();
         if let Some(item) = view.tail(place) {
@@ -404,8 +401,8 @@ impl ClassState {
         }
     }
 
-    /// Ends an item that has left its table: out of its queue if it is in one, and unlinked. `Some`: nobody
-    /// pins it, so the caller frees it.
+    /// Unlinks an item that was removed from the index, and removes it from its queue if it is in one. `Some`: it
+    /// is unpinned, and the caller frees it.
     pub fn unlink(&mut self, item: Removed) -> Option<Remains> {
         let Some(queued) = item.queued(&self.pages.token) else {
             return item.unlink(self.pages.token.memory());
@@ -417,14 +414,14 @@ impl ClassState {
         })
     }
 
-    /// Takes the last item of a queue out and pins it, so that it can be removed without this lock.
+    /// Removes the last item from a queue and pins it, so that it can be unlinked without this lock.
     pub fn detach_tail(&mut self, place: Place) -> Option<Pin> {
         let item = self.tail(place)?;
         let counted = (item.counted_size_bytes(), item.cost());
         self.take_out(place, counted, List::detach_tail)
     }
 
-    /// Takes a pinned item out of its queue, and pins it once more.
+    /// Removes a pinned item from its queue, and pins it once more.
     pub fn detach_pinned(&mut self, pin: &Pin) -> Pin {
         let item = self.pages.token.queued_pinned(pin).expect("the item is queued here");
         let (place, counted) = (self.place_of(item), (item.counted_size_bytes(), item.cost()));
@@ -433,7 +430,7 @@ impl ClassState {
         })
     }
 
-    /// Lets an item of this size and cost, which `take` takes out, leave its queue.
+    /// Removes an item of this size and cost from its queue by calling `take`.
     #[inline]
     fn take_out<R>(
         &mut self,
@@ -449,7 +446,7 @@ impl ClassState {
         taken
     }
 
-    /// Makes a move that the order wants.
+    /// Makes a move that the order decided on.
     pub fn apply(&mut self, Move { from, to, is_counted }: Move) {
         let Some(tail) = self.tail(from) else { return };
         let size_bytes = tail.counted_size_bytes();
@@ -469,7 +466,7 @@ impl ClassState {
         *moves += 1;
     }
 
-    /// Moves a queued item of this size, which `take` takes out, to the head of another queue, or of its own.
+    /// Moves a queued item of this size, which `take` removes, to the head of another queue or of its own.
     #[inline]
     fn shift(
         &mut self,
@@ -505,12 +502,12 @@ impl ClassState {
         self.lanes.queue(place).tail(&self.pages.token)
     }
 
-    /// Where the search for a victim begins: the coldest item but for pins and hits.
+    /// The item with which the search for a victim begins: the coldest, apart from pins and hits.
     pub fn coldest(&self, now: Ticks) -> Option<Queued<'_>> {
         self.tail(dispatch!(&self.order, coldest(&self.view(), now))?)
     }
 
-    /// The item that the order gives up, after the moves that come before; `Nothing` if it is pinned, too.
+    /// Makes the moves that the order requires first, and returns its victim; `Nothing` also if that is pinned.
     pub fn choose_victim(&mut self, now: Ticks) -> VictimStep {
         self.note_costs();
         let mut moves = 0;
@@ -526,7 +523,7 @@ impl ClassState {
                     };
                 }
                 Victim::Move(step) => self.apply(step),
-                Victim::Further => return VictimStep::Further,
+                Victim::Continue => return VictimStep::Continue,
                 Victim::Nothing => return VictimStep::Nothing,
             }
             moves += 1;
@@ -534,14 +531,13 @@ impl ClassState {
     }
 
     fn note_costs(&mut self) {
-        let are_apart = dispatch!(&self.order, costs_are_apart(&self.view()));
-        if self.costs_are_apart.load(Relaxed) != are_apart {
-            self.costs_are_apart.store(are_apart, Relaxed);
+        let differ = dispatch!(&self.order, costs_differ_widely(&self.view()));
+        if self.costs_differ_widely.load(Relaxed) != differ {
+            self.costs_differ_widely.store(differ, Relaxed);
         }
     }
 }
 
-/// Changes a queue of these lanes.
 #[inline]
 fn change<R>(lanes: &mut Lanes, place: Place, change: impl FnOnce(&mut List) -> R) -> R {
     let queue = lanes.queue_mut(place);

@@ -23,11 +23,11 @@ use std::time::Duration;
 /// The shared cache. Workers use it through a [`Handle`] each.
 pub struct Engine {
     cache: Cache,
-    /// Where the arena lies, if it is to outlive the process.
+    /// The file that holds the arena, if the cache survives restarts.
     memory_file: Option<MemoryFile>,
 }
 
-/// Why an engine could not be made or changed.
+/// Why an engine could not be created or changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EngineError {
     /// The arena could not be reserved.
@@ -41,23 +41,24 @@ pub enum EngineError {
     LimitTooLarge {
         /// The requested limit.
         bytes: u64,
-        /// The most that is possible.
+        /// The largest possible limit.
         bytes_max: u64,
     },
 }
 
 impl Engine {
-    /// An empty cache.
+    /// Creates an empty cache.
     pub fn new(config: EngineConfig) -> Result<Engine, EngineError> {
-        // With room to raise the limit, or, where the system refuses, for the limit alone.
+        // Address space to raise the limit later; if the system refuses that, for the limit alone.
         let reserve = |size_bytes: u64| Arena::reserve(size_bytes as usize, config.huge_pages);
         let arena = reserve(config.roomy_arena_size_bytes())
             .or_else(|_| reserve(config.arena_size_bytes()))?;
         Ok(Engine { cache: Cache::new(config, arena), memory_file: None })
     }
 
-    /// A cache over the memory file at `path`, which is made if it is not there: as the last process left
-    /// it if that one closed it, and empty otherwise. `unix_time` is the machine's date.
+    /// Opens a cache over the memory file at `path`, which is created if it does not exist. The cache has the
+    /// items of the last process if that closed it properly, and is empty otherwise.
+    /// `unix_time` is the system time.
     pub fn open(
         config: EngineConfig,
         path: &Path,
@@ -68,10 +69,11 @@ impl Engine {
         Ok((Engine { cache, memory_file: Some(file) }, start))
     }
 
-    /// Ends a cache over a memory file so that the next [`Engine::open`] finds everything again. After an
-    /// error it will find nothing.
+    /// Closes a cache over a memory file so that the next [`Engine::open`] restores all items. After an error
+    /// the next cache is empty.
     pub fn close(self, stop: Stop) -> Result<(), RestartError> {
-        let file = self.memory_file.as_ref().expect("only a cache over a memory file is closed");
+        let file =
+            self.memory_file.as_ref().expect("only a cache over a memory file can be closed");
         restart::close(&self.cache, file, stop)
     }
 
@@ -79,23 +81,22 @@ impl Engine {
         &self.cache.space
     }
 
-    /// The configuration it was made with; the class table may have changed since ([`Engine::class_table`]).
+    /// The configuration at its creation; the class table may have changed since ([`Engine::class_table`]).
     pub fn config(&self) -> &EngineConfig {
         &self.space().config
     }
 
-    /// A handle for one worker. Its counters stay in [`Engine::stats`].
+    /// Returns a handle for one worker. Its counters stay in [`Engine::stats`] after it is dropped.
     pub fn handle(&self) -> Handle<'_> {
         Handle::new(&self.cache)
     }
 
-    /// Ends every item stored so far, at once or when `at` has come. A later call replaces a flush
-    /// that is still to come.
+    /// Invalidates every item stored so far, at once or at second `at`. A later call replaces a pending flush.
     pub fn flush_all(&self, at: Option<Seconds>, now: Now) {
         self.space().flush.flush_all(at, now);
     }
 
-    /// Changes the memory limit. A lower one takes effect as the mover empties pages.
+    /// Changes the memory limit. A lower limit takes effect as the mover empties pages.
     pub fn set_memory_limit(&self, bytes: u64) -> Result<(), EngineError> {
         let bytes_max = self.space().memory.size_bytes() as u64;
         if bytes > bytes_max {
@@ -115,26 +116,29 @@ impl Engine {
         self.space().set_segments(|rules| rules.limits = lru);
     }
 
-    /// Changes the order in which items leave to the segmented LRU or to the exact one. Bands of costs stay. Only
-    /// for an eviction kind that [can switch](crate::EvictionKind::can_switch).
+    /// Switches between segmented and exact LRU; cost bands stay. Only for eviction kinds whose
+    /// [info](crate::EvictionKind::info) says that they can switch.
     pub fn set_segmented(&self, segmented: bool) {
-        assert!(self.config().eviction.info().can_switch, "this eviction kind has one order");
+        assert!(
+            self.config().eviction.info().can_switch,
+            "this eviction kind cannot switch its order"
+        );
         self.space().set_segments(|rules| rules.is_exact = !segmented);
     }
 
-    /// The class table in force.
+    /// The current class table.
     pub fn class_table(&self) -> ClassTable {
         self.space().class_table()
     }
 
-    /// Every class that may hold items, those of the table and retired ones, smallest chunks first.
+    /// Returns every class of the table and every retired class that owns pages, smallest chunks first.
     pub fn class_ids(&self) -> Vec<ClassId> {
         let _tables = lock(&self.space().tables);
         self.space().standing_classes().into_iter().map(|(id, ..)| id).collect()
     }
 
-    /// The class that an item goes to by its size; a chained one counts to the largest. `None`: it is too large,
-    /// or no class is large enough just now. Takes no lock.
+    /// Returns the class for an item of this size; for a chained item, the largest. `None`: it is too large, or no
+    /// class is large enough at the moment. Takes no lock.
     pub fn class_of_size(
         &self,
         key_len: usize,
@@ -144,14 +148,14 @@ impl Engine {
         class_of_size(self.space(), key_len, value_len, meta)
     }
 
-    /// Puts a table of these chunk sizes in force, in bytes, ascending, each rounded up to
-    /// [`CHUNK_ALIGN_BYTES`](crate::CHUNK_ALIGN_BYTES); the largest of the present table is added where it is not
-    /// among them. New items go to the new table from here on; [`Engine::mover_step`] drains what it lacks.
+    /// Replaces the class table by one of these chunk sizes, in bytes, ascending, each rounded up to
+    /// [`CHUNK_ALIGN_BYTES`](crate::CHUNK_ALIGN_BYTES); the largest size of the current table is added if it is
+    /// missing. New items use the new table at once; [`Engine::mover_step`] drains the classes that it lacks.
     pub fn change_classes(&self, sizes: &[usize]) -> Result<(), ClassChangeError> {
         self.space().change_classes(|_| true, sizes)
     }
 
-    /// [`Engine::change_classes`], if `present` is still in force.
+    /// Replaces the class table as [`Engine::change_classes`] does, if `present` is still the current table.
     pub fn change_classes_from(
         &self,
         present: &ClassTable,
@@ -160,8 +164,8 @@ impl Engine {
         self.space().change_classes(|table| table == present, sizes)
     }
 
-    /// Asks for a page of `victim` (`None`: of the class with the oldest tail) to go to `receiver`
-    /// (`None`: the pool), for a `reason` that the record shows. [`Engine::mover_step`] carries it out.
+    /// Requests the move of a page of `victim` (`None`: the class with the oldest tail) to `receiver`
+    /// (`None`: the pool). The move's record shows `reason`. [`Engine::mover_step`] carries it out.
     pub fn reassign(
         &self,
         victim: Option<ClassId>,
@@ -172,13 +176,13 @@ impl Engine {
         lock(&self.cache.mover).reassign(self.space(), victim, receiver, reason, now)
     }
 
-    /// Visits up to `budget_chunks` chunks of the page that is moving. Also empties retired classes and
-    /// shrinks the cache to a lowered memory limit, a page at a time.
+    /// Visits up to `budget_chunks` chunks of the page that is moving. Also empties retired classes and shrinks
+    /// the cache to a lowered memory limit, one page at a time.
     pub fn mover_step(&self, budget_chunks: usize, at: impl Into<Moment>) -> MoverStep {
         lock(&self.cache.mover).step(self.space(), budget_chunks, at.into())
     }
 
-    /// The chunks of the page that is moving; `None`: none is.
+    /// The number of chunks of the page that is moving; `None`: no page is moving.
     pub fn chunks_of_moving_page(&self) -> Option<usize> {
         let mover = lock(&self.cache.mover);
         mover.job.as_ref().map(|job| self.config().page_size_bytes / job.chunk_size_bytes)
@@ -189,19 +193,19 @@ impl Engine {
         lock(&self.cache.mover).counters
     }
 
-    /// The last moves, the oldest first.
+    /// The records of the last moves, oldest first.
     pub fn move_log(&self) -> Vec<MoveRecord> {
         lock(&self.cache.mover).log.iter().copied().collect()
     }
 
-    /// One bounded step of the LRU maintainer: at most `budget` items a class. Returns how many were moved or
-    /// removed.
+    /// Runs one step of the LRU maintainer, for at most `budget` items per class. Returns the number of items
+    /// moved or removed.
     pub fn maintain_step(&self, budget: usize, now: Now) -> usize {
         maintain_step(self.space(), budget, now)
     }
 
-    /// Lets a crawl look at up to `budget_chunks` chunks. Ended items are removed; `visit` sees each live one,
-    /// under its class's lock: it must be short and call no operation.
+    /// Crawls up to `budget_chunks` chunks. Expired and flushed items are removed; `visit` is called for each live
+    /// item under its class's lock, so it must be short and call no operation.
     pub fn crawl_step(
         &self,
         crawler: &mut Crawler,
@@ -212,12 +216,12 @@ impl Engine {
         crawler.step(self.space(), budget_chunks, now, visit)
     }
 
-    /// Where observers are shown evictions and accesses.
+    /// The observers of evictions and accesses.
     pub fn tap(&self) -> &Tap {
         &self.space().tap
     }
 
-    /// The whole cache.
+    /// The statistics of the whole cache.
     pub fn stats(&self, now: Now) -> EngineStats {
         let space = self.space();
         let mut stats = EngineStats::default();
@@ -243,8 +247,8 @@ impl Engine {
         stats
     }
 
-    /// Every class of the table, and every retired one that still has pages, smallest chunks first. Chained
-    /// items are shown in the last, as memcached shows them.
+    /// The statistics of every class of the table and of every retired class that owns pages, smallest chunks
+    /// first. Chained items count in the largest class, as in memcached.
     pub fn class_stats(&self, now: Now) -> Vec<ClassStats> {
         let space = self.space();
         let tables = lock(&space.tables);
@@ -269,12 +273,12 @@ impl Engine {
         space.standing_classes().into_iter().map(read).collect()
     }
 
-    /// Where the pages are; cheap.
+    /// The numbers of held and free pages, and the limits; cheap.
     pub fn page_stats(&self) -> PageStats {
         self.space().page_stats()
     }
 
-    /// How many items there are of which counted size, chained ones included.
+    /// The histogram of counted item sizes, chained items included.
     pub fn item_sizes(&self) -> SizeHistogram {
         let mut histogram = SizeHistogram::default();
         let add = |class: &Class| class.lock().sizes.add_to(&mut histogram);
@@ -282,38 +286,37 @@ impl Engine {
         histogram
     }
 
-    /// Gets of all handles since the start, those that touched included; cheap.
+    /// The number of gets of all handles since the start, get-and-touch included; cheap.
     pub fn gets_ever(&self) -> u64 {
         self.space().gets_ever()
     }
 
-    /// Gets that missed since the start; a get that vivified counts as a hit.
+    /// The number of gets that missed since the start; a get that vivified counts as a hit.
     pub fn misses_ever(&self) -> u64 {
         lock(&self.space().registry).iter().map(|handle| handle.misses()).sum()
     }
 
-    /// Items that all handles have stored since the start.
+    /// The number of items that all handles have stored since the start.
     pub fn stores_ever(&self) -> u64 {
         lock(&self.space().registry).iter().map(|handle| handle.items_total.get()).sum()
     }
 
-    /// Evictions, and stores that found no memory in their class, since the start.
+    /// The number of evictions, and of stores that found no memory in their class, since the start.
     pub fn evictions_ever(&self) -> u64 {
-        let calls = |class: &Class| {
+        let evictions = |class: &Class| {
             let counters = class.lock().counters;
             counters.evicted + counters.out_of_memory + counters.homeless
         };
-        self.space().queueing_classes().map(calls).sum()
+        self.space().queueing_classes().map(evictions).sum()
     }
 
-    /// Panics with the invariant's name if one is broken. No handle may be in an operation; pins and
-    /// reservations may be held.
+    /// Panics with the name of a broken invariant, if there is one. No operation may be running; pins and
+    /// reservations may exist.
     pub fn check(&self) {
         check::check(self.space());
     }
 }
 
-/// Adds what a class holds, and what happened in it.
 fn add_class(stats: &mut ClassStats, class: &Class, registry: &[Arc<HandleCounters>], now: Now) {
     let state = class.lock();
     stats.pages += u64::from(state.pages.token.page_count());

@@ -1,18 +1,17 @@
-//! The cache itself: mechanism only.
+//! The cache: mechanism without policy.
 //!
-//! What it is: an arena of pages divided into chunks, an index from keys to chunks, and for each
-//! class of chunks the queues that decide what leaves first. It knows nothing of sockets, protocols
-//! or policies. Time is an argument of every operation; background work is a bounded step that the
-//! caller repeats.
+//! It consists of an arena of pages divided into chunks, an index from keys to chunks, and for each class of
+//! chunks the queues that determine which item is evicted first. It has no sockets, protocols or policies.
+//! Time is an argument of every operation; background work is a bounded step that the caller repeats.
 //!
 //! ```text
-//!   Engine        the facade, and the steps that its owner drives       engine.rs
+//!   Engine        the facade, and the background steps                  engine.rs
 //!     background  maintainer, crawler, check, restart
-//!     ops         Handle (one per worker): look-ups and stores
+//!     ops         Handle (one per worker): lookups and stores
 //!     mover       moves pages between classes
-//!     space       what operations share, and steps under several locks: evict, free, change, flush, tap
+//!     space       shared state, and steps under several locks: evict, free, change classes, flush, observers
 //!     class       a class: its pages, free chunks and queues, under one lock
-//!     evict       eviction kinds: which item of a class leaves next
+//!     evict       eviction kinds: which item of a class is evicted next
 //!     index       stripes, each a lock over its own growing table
 //!     heap, mem   the class of a size; pages, chunks and their bytes; the only unsafe code
 //!     layout      addresses, the parts of an item, chunk sizes
@@ -21,8 +20,8 @@
 //! Lock order: stripe, then class, then page pool; see `docs/locking.md`. No lock is held across a
 //! system call.
 //!
-//! Any thread may call it through a [`Handle`] of its own. It does not choose which page
-//! moves where (crate `policy`), wait, or read a clock.
+//! Every thread uses its own [`Handle`]. The engine never waits or reads a clock, and it does not choose
+//! which page moves where (crate `policy`).
 #![deny(unsafe_code)]
 
 mod background;
@@ -67,7 +66,7 @@ pub use space::{
 };
 pub use stats::{Busy, ClassCounters, ClassStats, EngineStats, MoverCounters, PageStats};
 
-/// Bytes of the head of a chained item with a key of this length, no client flags and no expiry.
+/// The size in bytes of the head of a chained item with this key length, without client flags and expiry.
 pub fn chain_head_size_bytes(key_len: usize) -> usize {
     layout::chain_head_size_bytes(key_len, layout::ItemFields::default())
 }

@@ -115,7 +115,7 @@ fn check_queues(state: &ClassState, queued: &mut HashSet<u64>) {
     let count = |lane, queue| state.lanes.queue(Place { lane, queue }).count();
     let holds = |lane| QueueKind::ALL.map(|queue| count(lane, queue)) != [0; 4];
     assert!(lanes.iter().all(|&lane| holds(lane)), "a lane in use holds an item");
-    assert_eq!(state.lanes.are_many(), lanes.len() > 1, "lanes in use are counted");
+    assert_eq!(state.lanes.has_several(), lanes.len() > 1, "lanes in use are counted");
     for (lane, kind) in lanes.iter().flat_map(|&lane| QueueKind::ALL.map(|kind| (lane, kind))) {
         let queue = state.lanes.queue(Place { lane, queue: kind });
         let is_occupied = state.lanes.occupied(kind).first_from(lane) == Some(lane);

@@ -1,65 +1,64 @@
-//! `eviction=cost_bands`: a segmented LRU for each band of costs; the band gives up an item whose coldest is
-//! worth least.
+//! `eviction=cost_bands`: cost-aware segmented LRU, with one segmented LRU per band of costs. The victim is the
+//! coldest item of the band in which it has the lowest value.
 //!
-//! An item is worth keeping in proportion to its cost and to how soon it is used again. How soon those are that
-//! go next in a band, the band tells: a share p of the items that came to its tail lately had been used since
-//! they were queued, and those that left had gone unused for an age A; so p / A is about how often such items
-//! are used. That band gives up an item where cost * p / A is least. While all bands have the same p, that is
-//! the rule of GreedyDual: an item of cost 400 stays 20 times as long unused as one of cost 20. But what costs
-//! much and is never used again goes soon. It takes no priority in items.
+//! The value of a band's coldest item is cost * p / A. The share p of the items that recently reached the band's
+//! tail had been used since they were queued. A is the mean age at which the band's items were evicted. So p / A
+//! estimates how often such an item is used. If p is the same in all bands this is GreedyDual's rule: an item of
+//! cost 400 stays unused 20 times as long as one of cost 20. But an expensive item that is never used again is
+//! evicted soon. Items store no priority.
 //!
-//! A is smoothed over the items that left: a cold queue holds items from hot, young ones, and from warm, old
-//! ones, and one tail says little. What stays long for its cost is to be known by a single use; so where bands
-//! are far apart every hit makes an item active, the first too. Where they are near, all stay about as long, and
-//! what was used once is better kept out, as in one band.
+//! A is smoothed over evictions, because the age of one tail is noisy: a cold queue mixes young items from hot
+//! with old items from warm. If costs differ widely every hit makes an item active, even the first, because an
+//! expensive item stays long and may be used only once in that time. Otherwise the first hit does not, which
+//! keeps items that are used once out of WARM, as in memcached.
 //!
-//! Bands of half an octave keep the search short: within one, costs differ by at most a half, and order is
-//! that of use. Bands are those of CAMP (S. Ghandeharizadeh and others, Middleware 2014), with segmented LRUs
-//! in the place of its LRU queues and ages in the place of its inflation; p / A is a hit density (N. Beckmann
-//! and others, LHD, NSDI 2018) of the tail only.
+//! A band is half an octave wide, so costs within a band differ by at most a half, and the search compares few
+//! bands. The bands are those of CAMP (S. Ghandeharizadeh and others, Middleware 2014), with segmented LRUs
+//! instead of LRU queues and ages instead of inflation. p / A is the hit density (N. Beckmann and others, LHD,
+//! NSDI 2018) of the tail only.
 //!
-//! An item of unknown cost counts as the mean of those of its class that are known.
+//! An item of unknown cost counts as the mean of the known costs of its class.
 //!
-//! Invariant: where no costs are known, or all of one band, every decision is that of `eviction=segmented`.
+//! Invariant: if no cost is known, or all are in one band, every decision is that of `eviction=segmented`.
 
 use super::lanes::{Lane, Lanes, Place};
 use super::order::{Info, Order, Victim, View, coldest_in, first_lane};
 use crate::mem::{QueueKind, Queued};
 use slabwise_base::{Cost, Ticks};
 
-/// The lane of items that cost nothing; those of unknown cost are in the first.
-const WORTHLESS: u16 = 1;
+/// The lane of items of cost zero; items of unknown cost are in the first lane.
+const ZERO_COST: u16 = 1;
 
 #[inline]
 fn band_of(cost: Option<Cost>) -> Lane {
     match cost.map(Cost::units) {
         None => Lane::FIRST,
-        Some(0) => Lane(WORTHLESS),
+        Some(0) => Lane(ZERO_COST),
         Some(units) => {
             let octave = units.ilog2();
             let upper_half = octave > 0 && (units >> (octave - 1)) & 1 == 1;
-            Lane(WORTHLESS + 1 + 2 * octave as u16 + u16::from(upper_half))
+            Lane(ZERO_COST + 1 + 2 * octave as u16 + u16::from(upper_half))
         }
     }
 }
 
-/// Between the least and the highest band in use, from which on bands are far apart: costs differ four- to
-/// eightfold then.
-const APART_MIN: u16 = 5;
+/// Costs differ widely if the lowest and the highest band in use are this far apart, which is a factor of four
+/// to eight.
+const WIDE_MIN: u16 = 5;
 
-/// Whether the known costs of a class are far apart.
-fn are_apart(lanes: &Lanes) -> bool {
-    // Every eviction asks, and mostly there is one lane.
-    if !lanes.are_many() {
+/// True if the known costs of a class differ widely.
+fn costs_differ_widely(lanes: &Lanes) -> bool {
+    // Every eviction calls this, usually with one lane in use.
+    if !lanes.has_several() {
         return false;
     }
-    let known = lanes.next_from(Lane(WORTHLESS)).zip(lanes.last());
-    known.is_some_and(|(least, highest)| are_far(least, highest))
+    let known = lanes.next_from(Lane(ZERO_COST)).zip(lanes.last());
+    known.is_some_and(|(least, highest)| is_wide(least, highest))
 }
 
-/// From nothing to anything is far.
-fn are_far(least: Lane, highest: Lane) -> bool {
-    highest.0 >= least.0 + APART_MIN || (least.0 == WORTHLESS && highest > least)
+/// True if the costs of these bands differ widely; zero and any other cost do.
+fn is_wide(least: Lane, highest: Lane) -> bool {
+    highest.0 >= least.0 + WIDE_MIN || (least.0 == ZERO_COST && highest > least)
 }
 
 /// The segmented LRUs of one class.
@@ -73,10 +72,10 @@ impl CostBands {
         CostBands::default()
     }
 
-    /// The lane that gives up an item next.
+    /// The lane of the next victim.
     #[inline]
     fn lane_to_evict(&self, view: &View<'_>, now: Ticks) -> Lane {
-        if view.lanes.are_many() { self.cheapest_lane(view, now) } else { first_lane(view) }
+        if view.lanes.has_several() { self.cheapest_lane(view, now) } else { first_lane(view) }
     }
 
     fn cheapest_lane(&self, view: &View<'_>, now: Ticks) -> Lane {
@@ -84,7 +83,7 @@ impl CostBands {
         let mut candidates = view.lanes.all().filter_map(candidate);
         let Some(mut best) = candidates.next() else { return Lane::FIRST };
         for other in candidates {
-            if other.1.goes_before(&best.1) {
+            if other.1.is_evicted_before(&best.1) {
                 best = other;
             }
         }
@@ -94,20 +93,20 @@ impl CostBands {
     /// The coldest item of a lane; `None`: the lane is empty.
     fn candidate(&self, view: &View<'_>, lane: Lane, now: Ticks) -> Option<Candidate> {
         let band = self.bands.band(lane);
-        // What left last tells enough, and no item is touched.
-        let (cost, age_ticks) = match band.left {
-            Some(left) => (left.cost, (f64::from(now.0) - left.last_use_ticks).max(0.0)),
+        // The means of the last evictions suffice; reading an item would cost a cache miss.
+        let (cost, age_ticks) = match band.evicted {
+            Some(mean) => (mean.cost_units, (f64::from(now.0) - mean.last_use_ticks).max(0.0)),
             None => {
                 let item = view.tail(coldest_in(view, lane)?)?;
                 (cost_of(view, item), f64::from(item.time().age_at(now)))
             }
         };
-        // At least a tick, so that among items used just now the least cost goes.
-        Some(Candidate { worth: cost * band.reuse() / (age_ticks + 1.0), age_ticks })
+        // At least one tick, so that among items used in this tick the cheapest is evicted.
+        Some(Candidate { value: cost * band.reuse() / (age_ticks + 1.0), age_ticks })
     }
 }
 
-/// What an item costs, in units; an unknown cost counts as the mean of the others.
+/// The cost of an item, in units; an unknown cost counts as the mean of the known ones.
 fn cost_of(view: &View<'_>, item: Queued<'_>) -> f64 {
     item.cost().map_or_else(|| view.costs.mean() as f64, |cost| f64::from(cost.units()))
 }
@@ -117,10 +116,7 @@ impl Order for CostBands {
         is_segmented: true,
         uses_costs: true,
         can_switch: true,
-        ..Info::new(
-            "cost_bands",
-            "what was unused longest for its cost, which without costs is memcached's segmented LRU",
-        )
+        ..Info::new("cost_bands", "cost-aware segmented LRU")
     };
 
     #[inline]
@@ -132,7 +128,7 @@ impl Order for CostBands {
     fn balance(&mut self, view: &View<'_>, place: Place, now: Option<Ticks>) -> Option<QueueKind> {
         let target = view.segments.balance(view, place, now)?;
         if place.queue == QueueKind::Cold {
-            self.bands.note_look(place.lane, true);
+            self.bands.note_tail_check(place.lane, true);
         }
         Some(target)
     }
@@ -147,11 +143,11 @@ impl Order for CostBands {
         let step = view.segments.victim(view, lane, moves);
         match step {
             Victim::Move(step) if step.from.queue == QueueKind::Cold => {
-                self.bands.note_look(lane, true);
+                self.bands.note_tail_check(lane, true);
             }
             Victim::Evict(place) => {
                 let is_used = view.tail(place).is_some_and(|tail| tail.state().active());
-                self.bands.note_look(lane, is_used);
+                self.bands.note_tail_check(lane, is_used);
             }
             _ => {}
         }
@@ -164,8 +160,8 @@ impl Order for CostBands {
     }
 
     #[inline]
-    fn costs_are_apart(&self, view: &View<'_>) -> bool {
-        are_apart(view.lanes)
+    fn costs_differ_widely(&self, view: &View<'_>) -> bool {
+        costs_differ_widely(view.lanes)
     }
 
     fn forget(&mut self) {
@@ -179,19 +175,19 @@ impl Order for CostBands {
 
 /// The coldest item of a lane.
 struct Candidate {
-    /// What a tick of its stay saves, in units of cost.
-    worth: f64,
+    /// The cost in units that keeping it for one tick saves.
+    value: f64,
     age_ticks: f64,
 }
 
 impl Candidate {
-    fn goes_before(&self, other: &Candidate) -> bool {
-        let order = self.worth.total_cmp(&other.worth);
+    fn is_evicted_before(&self, other: &Candidate) -> bool {
+        let order = self.value.total_cmp(&other.value);
         order.then(other.age_ticks.total_cmp(&self.age_ticks)).is_lt()
     }
 }
 
-/// What is known of each band of a class.
+/// The statistics of each band of a class.
 #[derive(Debug, Default)]
 struct Bands {
     bands: Vec<Band>,
@@ -199,47 +195,46 @@ struct Bands {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Band {
-    /// Items at its tail that had been used since they were queued, lately.
+    /// The recent number of items at its tail that had been used since they were queued.
     used: u32,
-    /// Others.
+    /// The recent number of other items at its tail.
     unused: u32,
-    /// What is known of items that left; `None` before the first did.
-    left: Option<Left>,
+    /// `None` before the first eviction.
+    evicted: Option<EvictedMean>,
 }
 
-/// Items that left a band, the last counting most.
+/// Exponentially weighted means over the items evicted from a band.
 #[derive(Clone, Copy, Debug)]
-struct Left {
+struct EvictedMean {
     last_use_ticks: f64,
-    /// In units.
-    cost: f64,
+    cost_units: f64,
 }
 
-/// Looks at a band's tail after which older ones count half.
-const LOOKS_MAX: u32 = 1 << 10;
-/// As many looks of each outcome count before the first.
-const LOOKS_BEFORE: u32 = 16;
+/// The number of checks of a band's tail after which the counts are halved.
+const CHECKS_MAX: u32 = 1 << 10;
+/// The prior count of checks of either outcome.
+const CHECKS_PRIOR: u32 = 16;
 const LAST_WEIGHT: f64 = 0.05;
 
 impl Bands {
-    /// Notes what a look at the tail of a lane found.
-    fn note_look(&mut self, lane: Lane, is_used: bool) {
+    /// Counts a check of a lane's tail by its outcome.
+    fn note_tail_check(&mut self, lane: Lane, is_used: bool) {
         let band = self.band_mut(lane);
         *(if is_used { &mut band.used } else { &mut band.unused }) += 1;
-        if band.used + band.unused >= LOOKS_MAX {
+        if band.used + band.unused >= CHECKS_MAX {
             (band.used, band.unused) = (band.used / 2, band.unused / 2);
         }
     }
 
-    /// Notes that an item of this age and cost leaves a lane.
-    fn note_evicted(&mut self, lane: Lane, age_ticks: u32, cost: f64, now: Ticks) {
+    /// Adds an evicted item of this age and cost to a lane's means.
+    fn note_evicted(&mut self, lane: Lane, age_ticks: u32, cost_units: f64, now: Ticks) {
         let last_use_ticks = f64::from(now.0) - f64::from(age_ticks);
-        let left = &mut self.band_mut(lane).left;
-        let before = left.unwrap_or(Left { last_use_ticks, cost });
+        let evicted = &mut self.band_mut(lane).evicted;
+        let before = evicted.unwrap_or(EvictedMean { last_use_ticks, cost_units });
         let towards = |before: f64, last: f64| before + (last - before) * LAST_WEIGHT;
-        *left = Some(Left {
+        *evicted = Some(EvictedMean {
             last_use_ticks: towards(before.last_use_ticks, last_use_ticks),
-            cost: towards(before.cost, cost),
+            cost_units: towards(before.cost_units, cost_units),
         });
     }
 
@@ -257,20 +252,20 @@ impl Bands {
 }
 
 impl Band {
-    /// The share of items that had been used again: p.
+    /// The share of items that were used again (p).
     fn reuse(&self) -> f64 {
-        let used = f64::from(self.used + LOOKS_BEFORE);
-        used / (used + f64::from(self.unused + LOOKS_BEFORE))
+        let used = f64::from(self.used + CHECKS_PRIOR);
+        used / (used + f64::from(self.unused + CHECKS_PRIOR))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Bands, Candidate, Lane, are_far, band_of};
+    use super::{Bands, Candidate, Lane, band_of, is_wide};
     use slabwise_base::{Cost, Ticks};
 
     #[test]
-    fn bands_are_half_octaves() {
+    fn a_band_is_half_an_octave_wide() {
         let band = |units| band_of(Some(Cost::from_units(units))).0;
         assert_eq!(band_of(None).0, 0);
         assert_eq!([0, 1, 2, 3, 4, 5, 6, 7, 8].map(band), [1, 2, 4, 5, 6, 6, 7, 7, 8]);
@@ -279,42 +274,42 @@ mod tests {
     }
 
     #[test]
-    fn bands_are_far_where_costs_differ_about_fourfold() {
-        let far = |least, highest| {
+    fn a_factor_of_about_four_is_a_wide_difference() {
+        let wide = |least, highest| {
             let [least, highest] =
                 [least, highest].map(|units| band_of(Some(Cost::from_units(units))));
-            are_far(least, highest)
+            is_wide(least, highest)
         };
         for (least, highest) in [(10, 60), (100, 600), (1, 8), (0, 1), (0, 400)] {
-            assert!(far(least, highest), "{least} and {highest}");
+            assert!(wide(least, highest), "{least} and {highest}");
         }
         for (least, highest) in [(10, 30), (120, 180), (350, 450), (100, 350), (0, 0), (7, 7)] {
-            assert!(!far(least, highest), "{least} and {highest}");
+            assert!(!wide(least, highest), "{least} and {highest}");
         }
     }
 
     #[test]
-    fn what_is_worth_least_goes_first_and_among_equals_the_older() {
-        let candidate = |worth, age_ticks| Candidate { worth, age_ticks };
-        assert!(candidate(1.0, 5.0).goes_before(&candidate(2.0, 9.0)));
-        assert!(!candidate(2.0, 9.0).goes_before(&candidate(1.0, 5.0)));
-        assert!(candidate(0.0, 6.0).goes_before(&candidate(0.0, 5.0)));
+    fn evicts_the_lowest_value_first_and_among_equals_the_older_item() {
+        let candidate = |value, age_ticks| Candidate { value, age_ticks };
+        assert!(candidate(1.0, 5.0).is_evicted_before(&candidate(2.0, 9.0)));
+        assert!(!candidate(2.0, 9.0).is_evicted_before(&candidate(1.0, 5.0)));
+        assert!(candidate(0.0, 6.0).is_evicted_before(&candidate(0.0, 5.0)));
     }
 
     #[test]
-    fn reuse_follows_from_looks_and_what_left_from_the_last_of_it() {
+    fn recent_tail_checks_and_evictions_determine_the_statistics() {
         let (mut bands, lane, now) = (Bands::default(), Lane(3), Ticks(1_000));
         assert_eq!(bands.band(lane).reuse(), 0.5);
-        (0..10_000).for_each(|look| bands.note_look(lane, look % 10 == 0));
+        (0..10_000).for_each(|check| bands.note_tail_check(lane, check % 10 == 0));
         assert!((bands.band(lane).reuse() - 0.1).abs() < 0.03, "{:?}", bands.band(lane));
-        (0..10_000).for_each(|_| bands.note_look(lane, true));
+        (0..10_000).for_each(|_| bands.note_tail_check(lane, true));
         assert!(bands.band(lane).reuse() > 0.97, "{:?}", bands.band(lane));
-        assert!(bands.band(lane).left.is_none());
+        assert!(bands.band(lane).evicted.is_none());
         bands.note_evicted(lane, 200, 10.0, now);
-        let left = bands.band(lane).left.expect("one left");
-        assert_eq!((left.last_use_ticks, left.cost), (800.0, 10.0));
+        let mean = bands.band(lane).evicted.expect("one was evicted");
+        assert_eq!((mean.last_use_ticks, mean.cost_units), (800.0, 10.0));
         (0..1_000).for_each(|_| bands.note_evicted(lane, 50, 14.0, now));
-        let left = bands.band(lane).left.expect("many left");
-        assert!((left.last_use_ticks - 950.0).abs() < 0.1 && (left.cost - 14.0).abs() < 0.1);
+        let mean = bands.band(lane).evicted.expect("many were evicted");
+        assert!((mean.last_use_ticks - 950.0).abs() < 0.1 && (mean.cost_units - 14.0).abs() < 0.1);
     }
 }

@@ -1,23 +1,23 @@
-//! `eviction=gd_wheel`: what ranks lowest leaves, an item's rank being L + cost, kept in hierarchical wheels.
+//! `eviction=gd_wheel`: evicts the item with the lowest rank, which is L + cost, by hierarchical cost wheels.
 //!
 //! Source: C. Li and A. L. Cox, "GD-Wheel: A Cost-Aware Replacement Policy for Key-Value Stores" (EuroSys
-//! 2015), section 3. L is the rank of what was evicted last; an item is ranked anew at each hit.
+//! 2015), section 3. L is the rank of the last victim; each hit recomputes its item's rank.
 //!
 //! ```text
-//!   rank   ...| place on wheel 2 | place on wheel 1 | place on wheel 0 |
+//!   rank   ...| slot on wheel 2 | slot on wheel 1 | slot on wheel 0 |
 //!
 //!   wheel 0 (COLD)   ranks that share all but the last part with L:      a queue for each rank
 //!   wheel 1 (WARM)   others that share the first part:                   a queue for N0 ranks
-//!   wheel 2 (HOT)    all others, up to a whole turn ahead:               a queue for N0 * N1 ranks
+//!   wheel 2 (HOT)    all others, up to one revolution ahead:             a queue for N0 * N1 ranks
 //! ```
 //!
-//! When L enters what one place of a wheel stands for, its items migrate to the wheel below: each at most once
-//! a wheel, so the work is O(1) amortised. Migration is exact: an item keeps its whole rank, so that what
-//! leaves is what a heap would give, items of one rank in the order in which they came to it. It goes on
-//! over several holds of the class's lock where there are many.
+//! When L enters the range of a slot, the slot's items migrate to the wheel below: each item at most once per
+//! wheel, so the work is O(1) amortised. Migration is exact: an item keeps its rank, so victims come in the order
+//! of a heap, and items of equal rank in the order in which they got it. If many items migrate, the class's
+//! lock is released in between.
 //!
-//! Invariants: an item's place follows from its wheel and its rank; an item that shares a wheel's part with L is on
-//! that wheel or below, except those still to migrate; nothing ranks below L, or a whole turn above it.
+//! Invariants: an item's slot follows from its wheel and its rank; an item that shares a wheel's part with L is on
+//! that wheel or below, except items still to migrate; no rank is below L, or one revolution above it.
 
 use super::lanes::{Lane, Place};
 use super::order::{Entry, Hit, Info, Move, Order, Victim, View};
@@ -25,17 +25,17 @@ use super::ranking::{Inflation, cost_units};
 use crate::mem::{QueueKind, Queued};
 use slabwise_base::Ticks;
 
-/// The queues that stand for the wheels, the finest first.
+/// The queues that represent the wheels, the finest first.
 const WHEELS: [QueueKind; 3] = [QueueKind::Cold, QueueKind::Warm, QueueKind::Hot];
 
-/// Items that migrate in one hold of the class's lock.
+/// The most items that migrate in one hold of the class's lock.
 const MIGRATIONS_MAX: usize = 64;
 
 /// The options of `gd_wheel`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GdWheelConfig {
-    /// Places of each wheel, the finest first, each a power of two; 1 for a wheel that there is not. A cost
-    /// beyond all of them but one place of the last ranks as that.
+    /// The number of slots of each wheel, the finest first, each a power of two; 1: the wheel is unused. Costs
+    /// beyond the range of the wheels, less one slot of the coarsest, count as that limit.
     pub wheel_sizes: [u16; 3],
 }
 
@@ -47,20 +47,19 @@ impl Default for GdWheelConfig {
 
 #[derive(Clone, Copy, Debug)]
 struct Wheels {
-    /// Bits of a rank that the wheels below one tell apart.
+    /// The number of a rank's bits that the finer wheels resolve.
     shifts: [u32; 3],
     sizes: [u16; 3],
 }
 
 impl Wheels {
-    /// Of sizes that are powers of two.
     fn of(config: &GdWheelConfig) -> Wheels {
         let sizes = config.wheel_sizes;
         let bits = sizes.map(|size| size.max(1).ilog2());
         Wheels { shifts: [0, bits[0], bits[0] + bits[1]], sizes: sizes.map(|size| size.max(1)) }
     }
 
-    /// The highest cost that ranks as itself.
+    /// The highest cost that is not clamped.
     fn cost_max(&self) -> u64 {
         let top = self.top();
         u64::from(self.sizes[top] - 1) << self.shifts[top]
@@ -74,16 +73,16 @@ impl Wheels {
         Lane(((rank >> self.shifts[wheel]) & (u32::from(self.sizes[wheel]) - 1)) as u16)
     }
 
-    /// The place of an item of this rank on the wheel that a queue stands for.
+    /// The slot of an item of this rank on the wheel of this queue.
     fn lane_of(&self, queue: QueueKind, rank: u32) -> Lane {
         let wheel = WHEELS.iter().position(|&wheel| wheel == queue).unwrap_or(0);
         self.place(wheel, rank)
     }
 
-    /// The wheel that an item of this rank belongs on.
+    /// The queue of the wheel on which an item of this rank belongs.
     fn queue_for(&self, rank: u32, inflation: u32) -> QueueKind {
         let top = self.top();
-        // The finest of which both are within one turn.
+        // The finest wheel on which both are in the same revolution.
         let shares = |wheel: &usize| {
             *wheel == top || rank >> self.shifts[wheel + 1] == inflation >> self.shifts[wheel + 1]
         };
@@ -99,30 +98,29 @@ pub struct GdWheel {
 }
 
 impl GdWheel {
-    /// A class that has evicted nothing yet.
     pub fn new(config: &GdWheelConfig) -> GdWheel {
         let (wheels, inflation) = (Wheels::of(config), Inflation::default());
         GdWheel { config: *config, wheels, inflation }
     }
 
-    /// The rank of an item of this cost, now.
+    /// The rank that an item of this cost gets now.
     fn rank_of(&self, cost: u64) -> u32 {
         self.inflation.rank_of(cost.min(self.wheels.cost_max()))
     }
 
-    fn here(&self, wheel: usize) -> Place {
+    /// The slot of a wheel that L is in.
+    fn current(&self, wheel: usize) -> Place {
         Place { lane: self.wheels.place(wheel, self.inflation.level), queue: WHEELS[wheel] }
     }
 
-    /// Where an item of this rank goes.
     fn place_of(&self, rank: u32) -> Place {
         let queue = self.wheels.queue_for(rank, self.inflation.level);
         Place { lane: self.wheels.lane_of(queue, rank), queue }
     }
 
-    /// The next place of a wheel from L on that holds an item; the coarsest wheel turns on.
+    /// The next occupied slot of a wheel, from L on; on the coarsest wheel the search wraps around.
     fn next_place(&self, view: &View<'_>, wheel: usize) -> Option<Place> {
-        let Place { lane, queue } = self.here(wheel);
+        let Place { lane, queue } = self.current(wheel);
         let occupied = view.lanes.occupied(queue);
         let ahead = occupied.first_from(lane);
         let is_top = wheel == self.wheels.top();
@@ -130,10 +128,10 @@ impl GdWheel {
         next.map(|lane| Place { lane, queue })
     }
 
-    /// The migration that is due: of an item whose place L has entered, from the coarsest wheel down.
+    /// The next migration of an item whose slot L has entered, the coarsest wheel first.
     fn due_migration(&self, view: &View<'_>) -> Option<Move> {
         (1..=self.wheels.top()).rev().find_map(|wheel| {
-            let from = self.here(wheel);
+            let from = self.current(wheel);
             let rank = view.tail(from)?.rank();
             let shift = self.wheels.shifts[wheel];
             let is_due = rank >> shift == self.inflation.level >> shift;
@@ -141,7 +139,7 @@ impl GdWheel {
         })
     }
 
-    /// Lets L enter a place of a wheel. False: it is there already.
+    /// Raises L to a slot of a wheel. Returns false if it is there already.
     fn enter_place(&mut self, wheel: usize, lane: Lane) -> bool {
         let (shift, size) = (self.wheels.shifts[wheel], u32::from(self.wheels.sizes[wheel]));
         let level = self.inflation.level;
@@ -156,7 +154,7 @@ impl Order for GdWheel {
         uses_costs: true,
         stores_rank: true,
         acts_on_hits: true,
-        ..Info::new("gd_wheel", "as published")
+        ..Info::new("gd_wheel", "GD-Wheel (Li and Cox 2015)")
     };
 
     #[inline]
@@ -176,7 +174,7 @@ impl Order for GdWheel {
         if entry.rank == Some(item.rank()) { Hit::Stay } else { Hit::Enter(entry, false) }
     }
 
-    /// The item that ranks about lowest, without a migration.
+    /// About the lowest rank: pending migrations are not made.
     fn coldest(&self, view: &View<'_>, _now: Ticks) -> Option<Place> {
         (0..=self.wheels.top()).find_map(|wheel| self.next_place(view, wheel))
     }
@@ -185,17 +183,17 @@ impl Order for GdWheel {
         loop {
             if let Some(migration) = self.due_migration(view) {
                 let may_move = moves < MIGRATIONS_MAX;
-                return if may_move { Victim::Move(migration) } else { Victim::Further };
+                return if may_move { Victim::Move(migration) } else { Victim::Continue };
             }
             if let Some(lowest) = self.next_place(view, 0) {
                 return Victim::Evict(lowest);
             }
-            // The finest wheel is empty: L enters the next occupied place of the finest that has one.
+            // The finest wheel is empty: L rises to the next occupied slot of the finest occupied wheel.
             let mut coarser = 1..=self.wheels.top();
             let next = coarser.find_map(|wheel| Some((wheel, self.next_place(view, wheel)?)));
             let Some((wheel, place)) = next else { return Victim::Nothing };
             if !self.enter_place(wheel, place.lane) {
-                // By the invariants nothing ranks so; if something does, it goes first.
+                // The invariants exclude this rank; an item that has it nevertheless is evicted first.
                 return Victim::Evict(place);
             }
         }

@@ -1,13 +1,13 @@
-//! `eviction=greedydual_size`: what ranks lowest leaves, an item's rank being L + cost / size.
+//! `eviction=greedydual_size`: evicts the item with the lowest rank, which is L + cost / size.
 //!
 //! Source: P. Cao and S. Irani, "Cost-Aware WWW Proxy Caching Algorithms" (USITS 1997), section 4. L is the
-//! rank of what was evicted last; an item is ranked anew at each hit.
+//! rank of the last victim; each hit recomputes its item's rank.
 //!
-//! Items of one ratio of cost to size come in the order of their ranks, so they need but a queue: a lane for
-//! each ratio, rounded to a sixteenth. What leaves is at the tail of one of them, and the tails' ranks
-//! lie side by side. (That is the idea of CAMP, Middleware 2014, which rounds likewise.)
+//! Items with the same ratio of cost to size enter in the order of their ranks, so one queue keeps them sorted.
+//! There is a lane for each ratio, rounded to a sixteenth as in CAMP (Middleware 2014). The victim is the tail
+//! with the lowest rank; the ranks of all tails are stored side by side.
 //!
-//! Invariant: among the ranks of rounded ratios the victim's is the least.
+//! Invariant: with rounded ratios, the victim has the lowest rank.
 
 use super::lanes::{Lane, Place};
 use super::order::{Entry, Hit, Info, Order, View};
@@ -17,10 +17,10 @@ use slabwise_base::Ticks;
 
 const QUEUE: QueueKind = QueueKind::Cold;
 
-/// A ratio of one unit a byte. Below one of these a ratio ranks as none.
+/// The fixed-point ratio of one unit of cost per byte; smaller ratios than 1 count as 0.
 const RATIO_ONE: u64 = 1 << 16;
 const RATIO_MAX: u64 = 1 << 29;
-/// Lanes an octave.
+/// Lanes per octave.
 const STEPS: u64 = 16;
 
 fn lane_of_ratio(cost: u64, size_bytes: u64) -> Lane {
@@ -40,7 +40,7 @@ fn ratio_of(lane: Lane) -> u64 {
     }
 }
 
-/// The lanes of one class.
+/// The order of one class.
 #[derive(Debug, Default)]
 pub struct GreedyDualSize {
     inflation: Inflation,
@@ -49,12 +49,11 @@ pub struct GreedyDualSize {
 }
 
 impl GreedyDualSize {
-    /// A class that has evicted nothing yet.
     pub fn new() -> GreedyDualSize {
         GreedyDualSize::default()
     }
 
-    /// How far a lane's tail ranks above the last victim.
+    /// The difference between the ranks of a lane's tail and the last victim.
     fn tail_distance(&self, lane: Lane) -> i32 {
         self.tail_ranks[usize::from(lane.0)].wrapping_sub(self.inflation.level) as i32
     }
@@ -70,7 +69,7 @@ impl Order for GreedyDualSize {
         uses_costs: true,
         stores_rank: true,
         acts_on_hits: true,
-        ..Info::new("greedydual_size", "as published")
+        ..Info::new("greedydual_size", "GreedyDual-Size (Cao and Irani 1997)")
     };
 
     #[inline]
@@ -131,7 +130,7 @@ mod tests {
     use super::{Lane, lane_of_ratio, ratio_of};
 
     #[test]
-    fn a_ratio_is_rounded_down_by_less_than_a_sixteenth() {
+    fn lanes_round_ratios_down_by_at_most_a_sixteenth() {
         for (cost, size_bytes) in [(0, 100), (1, 300), (20, 300), (450, 64), (u32::MAX as u64, 64)]
         {
             let exact = (cost * super::RATIO_ONE / size_bytes).min(super::RATIO_MAX);

@@ -1,28 +1,28 @@
-//! The lanes of a class, as many sets of queues as its eviction kind tells items apart, and sums of what is in them.
+//! The lanes of a class, which are sets of queues that separate items by cost, and sums over the queued items.
 //!
 //! | eviction kind | lanes |
 //! |---|---|
 //! | `segmented`, `lru`, `reserved` | one |
 //! | `cost_bands` | one for each band of costs (`cost_bands.rs`) |
 //! | `greedydual_size` | one for each ratio of cost to size, rounded (`greedydual_size.rs`) |
-//! | `gd_wheel` | one for each place of a wheel; the queue says which wheel (`gd_wheel.rs`) |
+//! | `gd_wheel` | one for each slot of a wheel; the queue is the wheel (`gd_wheel.rs`) |
 //!
-//! Invariants: an item's lane follows from what the item stores; a lane is in the set of occupied lanes of a
-//! queue exactly while that queue of the lane holds an item, and in use exactly while it is in one of these sets.
+//! Invariants: an item's lane depends only on data that the item stores; a lane is in the set of occupied lanes
+//! of a queue exactly while that queue of the lane holds an item, and in use exactly while it is in such a set.
 
 use crate::mem::{List, QueueKind};
 use slabwise_base::size_histogram::bucket_of;
 use slabwise_base::{Cost, SizeHistogram};
 
-/// Which of its class's lanes an item is in.
+/// The number of a lane within its class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Lane(pub u16);
 
 impl Lane {
-    /// The only one where all items are alike.
+    /// The only lane of eviction kinds that do not separate items.
     pub const FIRST: Lane = Lane(0);
 
-    /// The last that any eviction kind has.
+    /// The highest lane of any eviction kind.
     pub const MAX: Lane = Lane(4095);
 }
 
@@ -37,9 +37,9 @@ pub struct Place {
 pub struct Lanes {
     first: [List; 4],
     others: Vec<[List; 4]>,
-    /// By queue, the lanes that hold an item in it.
+    /// The lanes that hold an item, by queue.
     occupied: [LaneSet; 4],
-    /// The lanes that hold an item.
+    /// The lanes that hold an item in any queue.
     in_use: LaneSet,
     in_use_count: usize,
 }
@@ -54,7 +54,7 @@ impl Lanes {
         }
     }
 
-    /// A queue to change; [`Lanes::note_use`] is called where it got its first item or lost its last.
+    /// A queue to change. After it gets its first item or loses its last, the caller calls [`Lanes::note_use`].
     #[inline]
     pub fn queue_mut(&mut self, Place { lane, queue }: Place) -> &mut List {
         let Some(at) = usize::from(lane.0).checked_sub(1) else {
@@ -66,7 +66,7 @@ impl Lanes {
         &mut self.others[at][queue.index()]
     }
 
-    /// Notes whether a queue holds an item.
+    /// Updates the sets of lanes after a queue became empty or stopped being empty.
     #[cold]
     pub fn note_use(&mut self, Place { lane, queue }: Place, is_used: bool) {
         self.occupied[queue.index()].set(lane, is_used);
@@ -81,29 +81,29 @@ impl Lanes {
         }
     }
 
-    /// The lanes that hold an item in a queue.
+    /// The lanes that hold an item in this queue.
     pub fn occupied(&self, kind: QueueKind) -> &LaneSet {
         &self.occupied[kind.index()]
     }
 
-    /// The lanes that hold an item, in order.
+    /// The lanes that hold an item, in ascending order.
     pub fn all(&self) -> impl Iterator<Item = Lane> + '_ {
         self.in_use.iter()
     }
 
-    /// The first lane from this one on that holds an item.
+    /// The lowest lane, at or above this one, that holds an item.
     pub fn next_from(&self, lane: Lane) -> Option<Lane> {
         self.in_use.first_from(lane)
     }
 
-    /// The last lane that holds an item.
+    /// The highest lane that holds an item.
     pub fn last(&self) -> Option<Lane> {
         self.in_use.last()
     }
 
-    /// Whether more than one holds an item.
+    /// True if more than one lane holds an item.
     #[inline]
-    pub fn are_many(&self) -> bool {
+    pub fn has_several(&self) -> bool {
         self.in_use_count > 1
     }
 
@@ -111,18 +111,18 @@ impl Lanes {
         self.occupied(queue).iter().map(move |lane| self.queue(Place { lane, queue }))
     }
 
-    /// Items in a queue, over all lanes.
+    /// The number of items in a queue, over all lanes.
     pub fn count(&self, kind: QueueKind) -> u64 {
         self.queues(kind).map(List::count).sum()
     }
 
-    /// Counted bytes of the items in a queue, over all lanes.
+    /// The counted bytes of the items in a queue, over all lanes.
     pub fn bytes(&self, kind: QueueKind) -> u64 {
         self.queues(kind).map(List::bytes).sum()
     }
 }
 
-/// A set of lanes; the first 64, which most kinds stay within, lie in the set itself.
+/// A set of lanes. The first 64 lanes, which suffice for most kinds, need no allocation.
 #[derive(Debug, Default)]
 pub struct LaneSet {
     first: u64,
@@ -159,7 +159,6 @@ impl LaneSet {
         }
     }
 
-    /// Its lanes, in order.
     pub fn iter(&self) -> impl Iterator<Item = Lane> + '_ {
         (0..self.words()).flat_map(|at| lanes_of(at, self.word(at)))
     }
@@ -187,7 +186,7 @@ fn lanes_of(at: usize, word: u64) -> impl Iterator<Item = Lane> {
         .map(move |rest| Lane((at * 64) as u16 + rest.trailing_zeros() as u16))
 }
 
-/// Sums over the items in the queues of a class whose cost is known.
+/// Sums over the queued items of a class whose cost is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ItemCosts {
     pub count: u64,
@@ -219,11 +218,11 @@ impl ItemCosts {
     }
 }
 
-/// Items by bucket of [`slabwise_base::size_histogram`]. Those of a class lie close together, just below its chunk
-/// size, so what is counted of all of them takes little more than one histogram.
+/// The number of items by bucket of [`slabwise_base::size_histogram`]. The items of a class fill only a few adjacent
+/// buckets, just below its chunk size, so all classes together take little more memory than one histogram.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ItemSizes {
-    /// The bucket that `items` begins with.
+    /// The bucket of `items[0]`.
     first: usize,
     items: Vec<u64>,
 }
@@ -235,18 +234,18 @@ impl ItemSizes {
         let bucket = bucket_of(size_bytes as usize);
         match self.items.get_mut(bucket.wrapping_sub(self.first)) {
             Some(items) => *items += 1,
-            None => *self.grown(bucket) += 1,
+            None => *self.grow_to(bucket) += 1,
         }
     }
 
-    /// Counts one that leaves them, of the same size as it came with.
+    /// Counts an item that leaves them; its size is the one that it entered with.
     #[inline]
     pub fn remove(&mut self, size_bytes: u64) {
         self.items[bucket_of(size_bytes as usize) - self.first] -= 1;
     }
 
     #[cold]
-    fn grown(&mut self, bucket: usize) -> &mut u64 {
+    fn grow_to(&mut self, bucket: usize) -> &mut u64 {
         if self.items.is_empty() {
             self.first = bucket;
         }
@@ -275,7 +274,7 @@ mod tests {
     use slabwise_base::{Random, SizeHistogram};
 
     #[test]
-    fn a_set_holds_what_was_set_and_finds_the_next() {
+    fn a_lane_set_finds_the_next_and_the_last_lane() {
         let mut set = LaneSet::default();
         let lanes = [0, 3, 63, 64, 200];
         lanes.iter().for_each(|&lane| set.set(Lane(lane), true));
@@ -292,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn it_counts_as_a_histogram_does() {
+    fn item_sizes_count_like_a_histogram() {
         let seed = 7;
         let mut random = Random::new(seed);
         let (mut sizes, mut present, mut expected) =

@@ -1,4 +1,4 @@
-//! `eviction=lru`: one queue in exact order of use (`order.rs`). Every hit takes the class's lock.
+//! `eviction=lru`: one queue in exact LRU order (`order.rs`). Every hit takes the class's lock.
 
 use super::order::{Info, Order};
 

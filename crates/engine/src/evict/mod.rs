@@ -1,22 +1,22 @@
-//! Eviction kinds: which item of a class leaves next.
+//! Eviction kinds: which item of a class is evicted next.
 //!
 //! ```text
-//!   registry    one line a kind: EvictionKind with the help on all, and ClassOrder, the order of one class
+//!   registry    one line per kind: EvictionKind with its help, and ClassOrder, the order of one class
 //!      |
-//!   segmented  lru  cost_bands  reserved  greedydual_size  gd_wheel        one kind a file
+//!   segmented  lru  cost_bands  reserved  greedydual_size  gd_wheel        one kind per file
 //!      |
 //!   ranking     GreedyDual's inflation
 //!      |
-//!   order       the trait Order that a kind implements, what an order reads and answers, and the moves
-//!      |        between hot, warm, cold and temp
+//!   order       the trait Order that a kind implements, its input and decisions, and the moves between
+//!      |        hot, warm, cold and temp
 //!   lanes
 //! ```
 //!
 //! An order reads its class through a [`View`] and returns a decision; the class applies it. An order takes no
-//! lock and changes no item, so it can be read and tested alone.
+//! lock and changes no item, so it can be understood and tested alone.
 //!
-//! To add a kind: a file that implements [`Order`], its `mod` line here, and its line in
-//! `registry.rs`. A kind with options names them in that line, and adds them to [`EvictionOptions`].
+//! A new kind needs a file that implements [`Order`], a `mod` line here, and a line in `registry.rs`. A kind
+//! with options names them in that line and adds them to [`EvictionOptions`].
 
 mod cost_bands;
 mod gd_wheel;

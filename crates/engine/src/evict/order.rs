@@ -1,12 +1,12 @@
-//! The extension point: what an eviction kind implements.
+//! The trait that an eviction kind implements.
 //!
-//! The defaults are a queue in the order of arrival: a kind that overrides nothing is FIFO.
+//! The default methods are FIFO.
 //!
 //! Invariants that an order keeps:
 //!
-//! - the lane of a queued item follows from what the item stores, and does not change while it is queued unless
-//!   the order itself moves or ranks the item;
-//! - a search for a victim ends: after a bounded number of moves it answers something else.
+//! - the lane of a queued item depends only on data that the item stores, and changes only when the order moves
+//!   or ranks the item;
+//! - a search for a victim ends: it makes a bounded number of moves.
 //!
 //! # Segments
 //!
@@ -24,39 +24,39 @@
 //!   short TTL ---> TEMP ---> expiry only
 //! ```
 //!
-//! A hit only sets bits in the item (fetched, then active). A look at a tail that finds an active item moves it
-//! to WARM, which clears the bit. Each insertion demotes at most as much as it added, so the shares hold without
-//! a background thread; the maintainer enforces ages.
+//! A hit only sets bits in the item (fetched, then active). An active item that reaches a tail moves to WARM,
+//! which clears the bit. Each insertion demotes at most one item per queue, so the shares hold without a
+//! background thread; the maintainer enforces ages.
 //!
-//! In exact order there is one queue, COLD: a hit moves its item to the head, and what is still in the others
-//! moves to COLD.
+//! In exact order there is one queue, COLD: a hit moves its item to the head, and items that are still in other
+//! queues move to COLD.
 
 use super::lanes::{ItemCosts, Lane, Lanes, Place};
 use crate::heap::Pages;
 use crate::mem::{QueueKind, Queued};
 use slabwise_base::{Seconds, Ticks};
 
-/// What is fixed about an eviction kind.
+/// The constant properties of an eviction kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Info {
-    /// Its name in options and specifications.
+    /// The name in options and specifications.
     pub name: &'static str,
     pub help: &'static str,
-    /// Whether it moves items between hot, warm and cold by the class's [`Segments`].
+    /// True if items move between hot, warm and cold by the class's [`Segments`].
     pub is_segmented: bool,
-    /// Whether costs of items change what leaves.
+    /// True if item costs influence the choice of a victim.
     pub uses_costs: bool,
     pub stores_rank: bool,
-    /// Whether a hit may move its item, beyond what [`Info::is_exact`] implies.
+    /// True if a hit may move its item; [`Info::is_exact`] implies it.
     pub acts_on_hits: bool,
-    /// Whether the class keeps one queue in exact order of use at the start, and needs no maintainer.
+    /// True if a class starts with one queue in exact LRU order, and needs no maintainer.
     pub is_exact: bool,
-    /// Whether [`Engine::set_segmented`](crate::Engine::set_segmented) may be called.
+    /// True if [`Engine::set_segmented`](crate::Engine::set_segmented) may be called.
     pub can_switch: bool,
 }
 
 impl Info {
-    /// A kind in the order of arrival.
+    /// The properties of FIFO.
     pub const fn new(name: &'static str, help: &'static str) -> Info {
         Info {
             name,
@@ -71,11 +71,11 @@ impl Info {
     }
 }
 
-/// The queues of a lane in the order in which their items leave.
+/// The queues of a lane in the order in which their items are evicted.
 pub const COLDEST_FIRST: [QueueKind; 4] =
     [QueueKind::Cold, QueueKind::Hot, QueueKind::Warm, QueueKind::Temp];
 
-/// The queue of a lane whose last item leaves first.
+/// The queue of a lane whose last item is evicted first.
 pub fn coldest_in(view: &View<'_>, lane: Lane) -> Option<Place> {
     let places = COLDEST_FIRST.into_iter().map(|queue| Place { lane, queue });
     places.into_iter().find(|&place| view.lanes.queue(place).count() > 0)
@@ -87,12 +87,11 @@ pub fn first_lane(view: &View<'_>) -> Lane {
     view.lanes.next_from(Lane::FIRST).unwrap_or_default()
 }
 
-/// The order in which one class gives up its items, under the class's lock.
+/// The order in which one class evicts its items. Its methods are called under the class's lock.
 pub trait Order {
-    /// What is fixed about the kind.
     const INFO: Info;
 
-    /// The lane of an item, by what the item stores.
+    /// The lane of an item, computed from data that the item stores.
     #[inline]
     fn lane_of(&self, _item: Queued<'_>) -> Lane {
         Lane::FIRST
@@ -107,27 +106,27 @@ pub trait Order {
         }
     }
 
-    /// Where an item enters that was meant for `queue`.
+    /// The place and rank of an item that enters the class; `queue` is the caller's choice.
     #[inline]
     fn enter(&mut self, _view: &View<'_>, item: Queued<'_>, queue: QueueKind) -> Entry {
         let place = Place { lane: self.lane_of(item), queue };
         Entry { place, rank: None, displaced: None }
     }
 
-    /// What a hit does to a queued item. Asked only where hits act.
+    /// The effect of a hit on a queued item. Called only if hits may move items.
     #[inline]
     fn hit(&mut self, view: &View<'_>, item: Queued<'_>) -> Hit {
         if Self::INFO.is_segmented { view.segments.hit(self.lane_of(item)) } else { Hit::Stay }
     }
 
-    /// The queue that the last item of a queue moves to by its share of the lane or, with the time, by its age.
-    /// `None`: it stays, or there is none.
+    /// The queue to which the last item of `place` moves because the queue is beyond its share of the lane or, if
+    /// `now` is given, because the item is too old. `None`: it stays, or the queue is empty.
     #[inline]
     fn balance(&mut self, view: &View<'_>, place: Place, now: Option<Ticks>) -> Option<QueueKind> {
         if Self::INFO.is_segmented { view.segments.balance(view, place, now) } else { None }
     }
 
-    /// The queue whose last item the search for a victim would look at first.
+    /// The queue with whose last item a search for a victim would begin.
     #[inline]
     fn coldest(&self, view: &View<'_>, _now: Ticks) -> Option<Place> {
         coldest_in(view, first_lane(view))
@@ -146,28 +145,28 @@ pub trait Order {
     #[inline]
     fn note_evicted(&mut self, _view: &View<'_>, _item: Queued<'_>, _now: Ticks) {}
 
-    /// Notes that the last item of a lane's queue may be another one.
+    /// Notes that the last item of a queue of the lane may have changed.
     #[inline]
     fn note_tail(&mut self, _view: &View<'_>, _lane: Lane) {}
 
-    /// Whether the costs of items are so far apart that every hit should mark its item as active.
+    /// True if item costs differ so widely that every hit should mark its item as active.
     #[inline]
-    fn costs_are_apart(&self, _view: &View<'_>) -> bool {
+    fn costs_differ_widely(&self, _view: &View<'_>) -> bool {
         false
     }
 
-    /// Forgets what it learned: the class's number stands for another class now.
+    /// Resets the order's state: another class gets the class's number.
     fn forget(&mut self) {}
 
-    /// What a restart keeps of what it learned.
+    /// The part of the order's state that survives a restart.
     fn saved(&self) -> [u32; 3] {
         [0; 3]
     }
 
     fn restore(&mut self, _saved: [u32; 3]) {}
 
-    /// What its lanes and its items' ranks follow from, for a restart, before which it must be the same. Kinds of
-    /// one lane without ranks can follow each other.
+    /// Identifies the scheme of lanes and ranks: a warm restart needs the same one. All kinds with one lane and
+    /// without ranks share a scheme.
     fn lanes_name(&self) -> String {
         "one".to_owned()
     }
@@ -176,11 +175,9 @@ pub trait Order {
 /// A move of the last item of one queue to the head of another, or of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Move {
-    /// The queue that loses its last item.
     pub from: Place,
-    /// The queue that gets it.
     pub to: Place,
-    /// Whether the class counts the move in its statistics.
+    /// True if the class counts the move in its statistics.
     pub is_counted: bool,
 }
 
@@ -190,40 +187,40 @@ impl Move {
     }
 }
 
-/// Where an item enters.
+/// The place of an item that enters a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The queue that it becomes the newest of.
+    /// The queue at whose head it enters.
     pub place: Place,
     pub rank: Option<u32>,
-    /// A move that makes room first.
+    /// A move of another item that comes first.
     pub displaced: Option<Move>,
 }
 
-/// What a hit does to its item.
+/// The effect of a hit on its item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hit {
     Stay,
-    /// It stays where it is, with another rank.
+    /// The item keeps its place and gets this rank.
     Rank(u32),
-    /// It enters a queue anew. Whether the class counts the move.
+    /// The item moves to the head of a queue. True: the class counts the move.
     Enter(Entry, bool),
 }
 
-/// One step of the search for the item to evict.
+/// One step of the search for a victim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Victim {
-    /// The last item of this queue leaves, unless it is pinned.
+    /// The victim is the last item of this queue, unless it is pinned.
     Evict(Place),
-    /// This move comes first; then the search goes on.
+    /// The class makes this move and then continues the search.
     Move(Move),
-    /// The search goes on after the class's lock was released for a moment.
-    Further,
-    /// The order has no candidate, or a pinned one: any unpinned item may leave.
+    /// The search continues after the class's lock was released briefly.
+    Continue,
+    /// The order has no candidate, or a pinned one: any unpinned item may be evicted.
     Nothing,
 }
 
-/// A class whose lock is held, without its order.
+/// The parts of a locked class that an order may read.
 #[derive(Clone, Copy)]
 pub struct View<'c> {
     pub lanes: &'c Lanes,
@@ -238,15 +235,15 @@ impl<'c> View<'c> {
         self.lanes.queue(place).tail(&self.pages.token)
     }
 
-    /// Chunks on its pages, free ones included.
+    /// The number of chunks on its pages, free ones included.
     #[inline]
     pub fn chunk_count(&self) -> u64 {
         u64::from(self.pages.token.page_count()) * u64::from(self.pages.token.chunks_per_page())
     }
 }
 
-/// Looks of one search for a victim; active items are spared in the first half only.
-const LOOKS_MAX: usize = 64;
+/// The most tails that one search for a victim checks; active items are spared in the first half only.
+const CHECKS_MAX: usize = 64;
 
 /// The limits of the segmented LRU, with memcached's defaults.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -255,11 +252,11 @@ pub struct LruConfig {
     pub hot_percent: u32,
     /// The share of a class's bytes that the warm queue may hold, in percent.
     pub warm_percent: u32,
-    /// A hot item older than this factor of the cold tail's age goes to cold.
+    /// A hot item whose age exceeds this multiple of the cold tail's age moves to cold.
     pub hot_age_factor: f64,
-    /// A warm item older than this factor of the cold tail's age goes to cold.
+    /// A warm item whose age exceeds this multiple of the cold tail's age moves to cold.
     pub warm_age_factor: f64,
-    /// Items that live at most this long go to the temp queue, which only expiry empties.
+    /// Items with at most this TTL enter the temp queue, which only expiry empties.
     pub temporary_ttl: Option<Seconds>,
 }
 
@@ -275,12 +272,11 @@ impl Default for LruConfig {
     }
 }
 
-/// The rules in force.
+/// The current rules for hot, warm, cold and temp.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Segments {
-    /// Shares and ages.
     pub limits: LruConfig,
-    /// Whether there is one queue in exact order of use.
+    /// True if there is one queue in exact LRU order.
     pub is_exact: bool,
 }
 
@@ -294,7 +290,7 @@ impl Segments {
         }
     }
 
-    /// What a hit does to an item of this lane.
+    /// The effect of a hit on an item of this lane.
     #[inline]
     pub fn hit(&self, lane: Lane) -> Hit {
         if !self.is_exact {
@@ -304,8 +300,8 @@ impl Segments {
         Hit::Enter(Entry { place, rank: None, displaced: None }, false)
     }
 
-    /// The queue that the last item of a queue moves to. The maintainer, which has the time, also asks about
-    /// COLD: an active item there would stand for an age that it does not have.
+    /// The queue to which the last item of `place` moves. The maintainer also checks COLD: an active item at its
+    /// tail would misstate the tail age.
     #[inline(always)]
     pub fn balance(&self, view: &View<'_>, place: Place, now: Option<Ticks>) -> Option<QueueKind> {
         let tail = view.tail(place)?;
@@ -345,7 +341,7 @@ impl Segments {
     /// refilled from HOT, WARM and at last TEMP.
     #[inline(always)]
     pub fn victim(&self, view: &View<'_>, lane: Lane, moves: usize) -> Victim {
-        if moves >= LOOKS_MAX {
+        if moves >= CHECKS_MAX {
             return Victim::Nothing;
         }
         let cold = Place { lane, queue: QueueKind::Cold };
@@ -354,7 +350,7 @@ impl Segments {
         if state.pins() > 0 {
             return Victim::Nothing;
         }
-        let is_spared = view.lanes.queue(cold).count() > 1 && moves + 1 < LOOKS_MAX / 2;
+        let is_spared = view.lanes.queue(cold).count() > 1 && moves + 1 < CHECKS_MAX / 2;
         if state.active() && is_spared && !self.is_exact {
             return Victim::Move(Move::within(lane, QueueKind::Cold, QueueKind::Warm));
         }
@@ -362,13 +358,13 @@ impl Segments {
     }
 }
 
-/// Moves an item to an empty COLD, or out of its way to WARM.
+/// The move that refills an empty COLD, or that moves an active hot item to WARM.
 fn refill(view: &View<'_>, lane: Lane, moves: usize) -> Victim {
     let others = [QueueKind::Hot, QueueKind::Warm, QueueKind::Temp];
     let tails = others.map(|queue| Some((queue, view.tail(Place { lane, queue })?)));
     let Some((queue, tail)) = tails.into_iter().flatten().next() else { return Victim::Nothing };
-    let earned = tail.state().active() && queue == QueueKind::Hot;
-    let is_rescued = earned && moves < LOOKS_MAX / 2;
-    let target = if is_rescued { QueueKind::Warm } else { QueueKind::Cold };
+    let is_active_hot = tail.state().active() && queue == QueueKind::Hot;
+    let is_spared = is_active_hot && moves < CHECKS_MAX / 2;
+    let target = if is_spared { QueueKind::Warm } else { QueueKind::Cold };
     Victim::Move(Move::within(lane, queue, target))
 }

@@ -1,29 +1,29 @@
-//! Ranks by GreedyDual's inflation, for the kinds that go by them.
+//! Ranks with GreedyDual's inflation, for the kinds that use them.
 //!
-//! An item's rank is what has been evicted so far, and its own worth above it. So an item that is not used
-//! again is overtaken by cheaper ones that are, the later the more it is worth.
+//! An item's rank is L, the rank of the last victim, plus its own value. An item that is not used again keeps its
+//! rank while L rises, so cheaper items that are used later outrank it in time.
 //!
-//! Ranks have 32 bits and wrap around: the higher of two is the one less than half of all ahead. A worth is
-//! below a quarter of all, so that holds for all items of a class that are not ages apart.
+//! Ranks have 32 bits and wrap around: `a` is above `b` if it is less than half of the range ahead. Values are
+//! below a quarter of the range, so comparisons are right unless L rose by a quarter between two accesses.
 
 use slabwise_base::Cost;
 
-/// What an item of unknown cost counts as, in units: the published kinds know of none.
+/// The cost in units of an item whose cost is unknown, which the published policies do not provide for.
 const COST_UNKNOWN: u64 = 1;
 
-/// The highest worth of an item.
-const WORTH_MAX: u64 = 1 << 29;
+/// The highest value of an item.
+const VALUE_MAX: u64 = 1 << 29;
 
-/// What has been evicted so far.
+/// The level to which evictions have raised ranks.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Inflation {
     /// The rank of the last victim, or higher (L).
     pub level: u32,
-    /// Whether there was a victim: the class is full.
+    /// True after the first eviction: the class is full.
     pub has_evicted: bool,
 }
 
-/// Whether rank `a` is above `b`.
+/// True if rank `a` is above `b`.
 pub fn is_above(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) > 0
 }
@@ -34,9 +34,9 @@ pub fn cost_units(cost: Option<Cost>) -> u64 {
 }
 
 impl Inflation {
-    /// The rank of an item of this worth, now.
-    pub fn rank_of(&self, worth: u64) -> u32 {
-        self.level.wrapping_add(worth.min(WORTH_MAX) as u32)
+    /// The rank that an item of this value gets now.
+    pub fn rank_of(&self, value: u64) -> u32 {
+        self.level.wrapping_add(value.min(VALUE_MAX) as u32)
     }
 
     pub fn note_evicted(&mut self, rank: u32) {
@@ -51,14 +51,14 @@ impl Inflation {
         }
     }
 
-    /// What a restart keeps, beside a number of the kind's own.
-    pub fn saved_with(&self, own: u32) -> [u32; 3] {
-        [self.level, own, u32::from(self.has_evicted)]
+    /// The state that survives a restart, with one number that belongs to the eviction kind.
+    pub fn saved_with(&self, of_kind: u32) -> [u32; 3] {
+        [self.level, of_kind, u32::from(self.has_evicted)]
     }
 
-    /// Continues from what was saved; returns the kind's own number.
-    pub fn restore(&mut self, [level, own, has_evicted]: [u32; 3]) -> u32 {
+    /// Restores a saved state; returns the number that belongs to the eviction kind.
+    pub fn restore(&mut self, [level, of_kind, has_evicted]: [u32; 3]) -> u32 {
         *self = Inflation { level, has_evicted: has_evicted != 0 };
-        own
+        of_kind
     }
 }

@@ -1,4 +1,4 @@
-//! The eviction kinds that there are, a line each.
+//! The list of eviction kinds, one line each.
 
 use super::gd_wheel::GdWheelConfig;
 use super::order::{Info, LruConfig, Order};
@@ -19,7 +19,7 @@ pub struct EvictionOptions {
 /// `new` takes. (The dollar sign is for the macro that it defines.)
 macro_rules! kinds {
     (($dollar:tt) $($kind:ident: $file:ident($($options:ident),*);)+) => {
-        /// The order in which a class gives up its items.
+        /// The policy by which a class chooses the items to evict.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum EvictionKind {
             $(
@@ -41,7 +41,7 @@ macro_rules! kinds {
                 [$(&<super::$file::$kind as Order>::INFO),+];
         }
 
-        /// The order of one class; each call goes to its kind.
+        /// The eviction order of one class; `dispatch!` calls its kind's methods.
         #[derive(Debug)]
         pub enum ClassOrder {
             $(
@@ -51,7 +51,7 @@ macro_rules! kinds {
         }
 
         impl ClassOrder {
-            /// The order of a class that holds nothing yet.
+            /// The order of an empty class.
             pub fn new(kind: EvictionKind, _options: &EvictionOptions) -> ClassOrder {
                 match kind {
                     $(EvictionKind::$kind => {
@@ -61,7 +61,7 @@ macro_rules! kinds {
             }
         }
 
-        /// Calls a method of [`Order`] on the order of whatever kind.
+        /// Calls a method of [`Order`] on an order of any kind.
         #[collapse_debuginfo(yes)]
         macro_rules! dispatch {
             ($dollar order:expr, $dollar method:ident $dollar arguments:tt) => {
@@ -74,7 +74,7 @@ macro_rules! kinds {
     };
 }
 
-// In the order in which help and statistics list them.
+// Help and statistics list them in this order.
 kinds! {
     ($)
     CostBands: cost_bands();
@@ -86,28 +86,28 @@ kinds! {
 }
 
 impl EvictionKind {
-    /// What is fixed about it.
+    /// The kind's constant properties.
     pub const fn info(self) -> &'static Info {
         EvictionKind::INFOS[self as usize]
     }
 
-    /// Its name in options and specifications.
+    /// The kind's name in options and specifications.
     pub const fn name(self) -> &'static str {
         self.info().name
     }
 
-    /// The kind of this name.
+    /// Returns the kind with this name.
     pub fn named(name: &str) -> Option<EvictionKind> {
         EvictionKind::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
     /// Help on all kinds.
     pub const HELP: &str = {
-        const TEXT: Text = Text::of_kinds("what leaves first. ", &EvictionKind::INFOS);
+        const TEXT: Text = Text::of_kinds("eviction policy. ", &EvictionKind::INFOS);
         TEXT.as_str()
     };
 
-    /// Whether a class begins with memcached's segmented LRU, in one lane or several.
+    /// True if the kind starts with memcached's segmented LRU, in one lane or several.
     pub const fn begins_segmented(self) -> bool {
         self.info().can_switch && !self.info().is_exact
     }
@@ -116,14 +116,14 @@ impl EvictionKind {
 /// Longer help does not compile.
 const LEN_MAX: usize = 1024;
 
-/// Text of a constant.
+/// A string that is built at compile time.
 struct Text {
     bytes: [u8; LEN_MAX],
     len: usize,
 }
 
 impl Text {
-    /// Each kind's name before its help. Kinds in a row with the same help share it.
+    /// Lists each kind's name and help. Adjacent kinds with the same help share it.
     const fn of_kinds(start: &str, kinds: &[&Info]) -> Text {
         let mut text = Text { bytes: [0; LEN_MAX], len: 0 }.with(start);
         let mut at = 0;
@@ -150,7 +150,7 @@ impl Text {
     const fn as_str(&self) -> &str {
         match std::str::from_utf8(self.bytes.split_at(self.len).0) {
             Ok(text) => text,
-            Err(_) => panic!("parts of text are text"),
+            Err(_) => panic!("a concatenation of UTF-8 is UTF-8"),
         }
     }
 }
@@ -168,7 +168,7 @@ mod tests {
     use super::{Info, Text};
 
     #[test]
-    fn kinds_in_a_row_share_their_help() {
+    fn adjacent_kinds_with_the_same_help_share_it() {
         let kinds = [Info::new("a", "one"), Info::new("b", "two"), Info::new("c", "two")];
         let text = Text::of_kinds("start. ", &kinds.each_ref());
         assert_eq!(text.as_str(), "start. a: one; b, c: two");

@@ -1,4 +1,4 @@
-//! `eviction=reserved`: a queue beside hot, warm and cold for the costliest items of a class.
+//! `eviction=reserved`: a queue beside hot, warm and cold for the most expensive items of a class.
 //!
 //! Source: V. Coelho, "Study and optimization of the memory management in Memcached" (thesis, NOVA Lisbon, 2018), sections 3.2 and 4.3, algorithm 1.
 //!
@@ -9,10 +9,9 @@
 //!       '--------> HOT, or where it is: as in the segmented LRU <------------------------'
 //! ```
 //!
-//! An item ranks L + c when it is stored and at each hit; L rises to the rank of what is evicted. Nothing is
-//! sorted: what is worth least leaves the queue in time, as M rises. The reserved queue takes the place of
-//! memcached's temp queue, as in the thesis. Until the class first evicts, the queue fills with whatever
-//! comes (the thesis's prose), and then stays as it is.
+//! An item of cost c gets rank L + c when it is stored and at each hit; L rises to the rank of each victim. The
+//! queue is not sorted: its items of low rank leave it as M rises. The reserved queue replaces memcached's temp
+//! queue, as in the thesis. Until the first eviction, the queue accepts every item (as the thesis says in prose).
 
 use super::lanes::{Lane, Place};
 use super::order::{Entry, Hit, Info, Move, Order, View};
@@ -20,7 +19,6 @@ use super::ranking::{Inflation, cost_units, is_above};
 use crate::mem::{QueueKind, Queued};
 use slabwise_base::{Cost, Ticks};
 
-/// The queue of items with a reserved place.
 const RESERVED: QueueKind = QueueKind::Temp;
 const RESERVED_PLACE: Place = Place { lane: Lane::FIRST, queue: RESERVED };
 
@@ -29,16 +27,16 @@ const RESERVED_PLACE: Place = Place { lane: Lane::FIRST, queue: RESERVED };
 pub struct ReservedConfig {
     /// The share of a class's chunks whose items the reserved queue may hold, in percent.
     pub percent: u32,
-    /// How an item is ranked.
+    /// The formula for ranks.
     pub rank: ReservedRank,
 }
 
-/// The thesis's two formulas for the rank of an item of cost `c` where the last victim's rank is `l`.
+/// The thesis's two formulas for the rank of an item of cost `c` if the last victim's rank is `l`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReservedRank {
     /// `l + c` (section 3.2).
     Sum,
-    /// `l + l * c / cost_max + c`: the costliest counts `l` twice (section 5.5.3).
+    /// `l + l * c / cost_max + c`: an item of the highest cost counts `l` twice (section 5.5.3).
     Weighted {
         /// The highest cost, in units.
         cost_max: u32,
@@ -51,22 +49,21 @@ impl Default for ReservedConfig {
     }
 }
 
-/// The queues of one class.
+/// The order of one class.
 #[derive(Debug)]
 pub struct Reserved {
     config: ReservedConfig,
     inflation: Inflation,
-    /// What an item must rank above to enter the reserved queue (M).
-    entry_bar: u32,
+    /// The rank that an item must exceed to enter the reserved queue (M).
+    entry_threshold: u32,
 }
 
 impl Reserved {
-    /// A class that has evicted nothing yet.
     pub fn new(config: &ReservedConfig) -> Reserved {
-        Reserved { config: *config, inflation: Inflation::default(), entry_bar: 0 }
+        Reserved { config: *config, inflation: Inflation::default(), entry_threshold: 0 }
     }
 
-    /// The rank of an item of this cost, now.
+    /// The rank that an item of this cost gets now.
     fn rank_of(&self, cost: Option<Cost>) -> u32 {
         let cost = cost_units(cost);
         match self.config.rank {
@@ -78,29 +75,28 @@ impl Reserved {
         }
     }
 
-    /// Whether the reserved queue holds its share of the class.
     fn is_full(&self, view: &View<'_>) -> bool {
         let count = view.lanes.queue(RESERVED_PLACE).count();
         count * 100 >= view.chunk_count() * u64::from(self.config.percent)
     }
 
-    /// Where an item of this rank goes that is otherwise meant for `queue`.
+    /// The place of an item of this rank; `queue` is its place in the segmented LRU.
     fn entry(&mut self, view: &View<'_>, rank: u32, queue: QueueKind) -> Entry {
         let entry = |queue, displaced| {
             let place = Place { lane: Lane::FIRST, queue };
             Entry { place, rank: Some(rank), displaced }
         };
-        let is_above_bar = is_above(rank, self.entry_bar);
+        let is_above_threshold = is_above(rank, self.entry_threshold);
         if !self.is_full(view) {
-            let may_enter = queue == QueueKind::Hot || is_above_bar;
+            let may_enter = queue == QueueKind::Hot || is_above_threshold;
             return entry(if may_enter { RESERVED } else { queue }, None);
         }
-        if !(self.inflation.has_evicted && is_above_bar) {
+        if !(self.inflation.has_evicted && is_above_threshold) {
             return entry(queue, None);
         }
-        let Some(leaves) = view.tail(RESERVED_PLACE) else { return entry(queue, None) };
-        if is_above(leaves.rank(), self.entry_bar) {
-            self.entry_bar = leaves.rank();
+        let Some(displaced) = view.tail(RESERVED_PLACE) else { return entry(queue, None) };
+        if is_above(displaced.rank(), self.entry_threshold) {
+            self.entry_threshold = displaced.rank();
         }
         entry(RESERVED, Some(Move::within(Lane::FIRST, RESERVED, QueueKind::Hot)))
     }
@@ -112,7 +108,7 @@ impl Order for Reserved {
         uses_costs: true,
         stores_rank: true,
         acts_on_hits: true,
-        ..Info::new("reserved", "as published")
+        ..Info::new("reserved", "segmented LRU with a queue for expensive items (Coelho 2018)")
     };
 
     fn enter(&mut self, view: &View<'_>, item: Queued<'_>, _queue: QueueKind) -> Entry {
@@ -137,15 +133,15 @@ impl Order for Reserved {
     }
 
     fn forget(&mut self) {
-        (self.inflation, self.entry_bar) = (Inflation::default(), 0);
+        (self.inflation, self.entry_threshold) = (Inflation::default(), 0);
     }
 
     fn saved(&self) -> [u32; 3] {
-        self.inflation.saved_with(self.entry_bar)
+        self.inflation.saved_with(self.entry_threshold)
     }
 
     fn restore(&mut self, saved: [u32; 3]) {
-        self.entry_bar = self.inflation.restore(saved);
+        self.entry_threshold = self.inflation.restore(saved);
     }
 
     fn lanes_name(&self) -> String {

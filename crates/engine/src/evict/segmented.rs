@@ -12,6 +12,9 @@ impl Segmented {
 }
 
 impl Order for Segmented {
-    const INFO: Info =
-        Info { is_segmented: true, can_switch: true, ..Info::new("segmented", "that one") };
+    const INFO: Info = Info {
+        is_segmented: true,
+        can_switch: true,
+        ..Info::new("segmented", "memcached's segmented LRU")
+    };
 }

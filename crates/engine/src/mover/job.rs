@@ -1,13 +1,13 @@
-//! One page's move while it is under way: the job, a pass over its chunks, and what a kind of mover decides.
+//! The move of one page: the job, a pass over the page's chunks, and the decisions of a kind of mover.
 //!
-//! The three know each other: a job names its kind, a kind is given a pass, and a pass is a step of the job.
+//! The three depend on each other: a job has a kind, a kind runs a pass, and a pass is a step of the job.
 //!
 //! # Carrying one chunk's contents to another page
 //!
-//! The item is pinned under its class's lock, then its stripe is locked; while that is held nobody writes
-//! its bytes, so they are copied, and every link to the old chunk is turned to the new one. With one pin,
-//! the mover's, nobody reads its chain either, which can be changed. An item that is dropped is detached as
-//! an eviction does it.
+//! The item is pinned under its class's lock, then its stripe is locked. Under the stripe's lock its bytes cannot
+//! change, so they are copied, and every link to the old chunk is redirected to the new one. If the mover has the
+//! only pin, no thread reads the item's chain, so it can be changed. An item that is dropped is detached as in an
+//! eviction.
 
 use crate::class::{CHAINED, Class, ClassState};
 use crate::layout::ChunkAddress;
@@ -19,7 +19,7 @@ use crate::space::Space;
 use crate::stats::{Busy, MoverCounters};
 use slabwise_base::{ClassId, Now, PageId, Ticks};
 
-/// For how long nothing may move before a kind gives a page up, unless it says otherwise.
+/// The default time without progress after which a move is given up.
 pub const GIVE_UP_AFTER_TICKS: u32 = 2 * Ticks::PER_SECOND;
 
 /// A page that may be emptied.
@@ -27,107 +27,105 @@ pub const GIVE_UP_AFTER_TICKS: u32 = 2 * Ticks::PER_SECOND;
 pub struct Candidate<'p> {
     pub id: PageId,
     pub page: &'p Page,
-    /// It was chosen last, and perhaps could not be emptied: taken only if there is no other.
+    /// True if it was chosen last time. It may not have emptied, so it is chosen only if there is no other.
     pub is_last_choice: bool,
 }
 
-/// Where a pass over a page stands.
+/// The state of a pass over a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PassStep {
-    /// Chunks are left, and may be visited at once.
-    GoesOn,
+    /// Chunks are left and may be visited at once.
+    Continue,
     /// The next visit is due after the configured rest.
-    Rests,
+    Rest,
     /// Every chunk of the page was visited.
     Ended,
 }
 
-/// A way to empty a page. The default is a page that drains: it hands out nothing while it is emptied.
+/// A way to empty a page. By default the page drains: it hands out no chunk while it is emptied.
 pub trait Kind: Sync {
-    /// Chooses a page of the victim, without a lock: what is read of a page is a hint.
+    /// Chooses a page of the victim. No lock is held, so the data of a page are hints.
     fn choose(&self, candidates: &mut dyn Iterator<Item = Candidate<'_>>) -> Option<PageId>;
 
     /// Visits up to `budget_chunks` chunks.
     fn pass(&self, pass: &mut Pass<'_>, budget_chunks: usize) -> PassStep;
 
-    /// Takes a page out of service.
+    /// Begins to empty a page.
     fn begin(&self, class: &mut ClassState, page: PageId) {
         class.pages.begin_drain(page);
     }
 
-    /// Takes the empty page away from its class.
+    /// Removes the empty page from its class.
     fn finish(&self, class: &mut ClassState, job: &mut Job) -> UnusedPage {
         class.part_with(job.page)
     }
 
-    /// Puts the page back into service.
+    /// Returns the page to normal use.
     fn give_up(&self, class: &mut ClassState, job: &mut Job) {
         class.pages.abort_drain(job.page);
     }
 
-    /// For how long nothing may move before the page is given up.
+    /// The time without progress after which the move is given up.
     fn give_up_after_ticks(&self) -> u32 {
         GIVE_UP_AFTER_TICKS
     }
 
-    /// Whether an item in this state is carried although somebody pins it.
+    /// True if an item in this state is carried even if it is pinned.
     fn carries_pinned(&self, _state: State) -> bool {
         false
     }
 }
 
-/// A page that is to move, and where to.
+/// A request to move a page.
 #[derive(Clone, Copy)]
 pub struct Order {
     pub victim: ClassId,
     /// `None` is the pool.
     pub receiver: Option<ClassId>,
     pub reason: &'static str,
-    /// How the page is emptied.
     pub kind: &'static dyn Kind,
 }
 
-/// The page that is moving, and how far it has come.
+/// The page that is moving, and the progress of the move.
 pub struct Job {
     pub order: Order,
     pub page: PageId,
     pub chunk_size_bytes: usize,
     /// The next slot of the first pass.
     pub slot: u32,
-    /// Slots that were ever handed out; those above hold stale bytes of the page's last owner.
+    /// The end of the slots that were ever handed out; slots above it hold stale bytes of the page's last owner.
     pub slot_end: u32,
-    /// Chunks to meet again in this pass. An emptied one is never used again, so after the first pass
-    /// those that were held are all that is left.
+    /// The chunks to visit in later passes. An emptied chunk is not used again, so only busy ones are left.
     pub todo: Vec<ChunkAddress>,
-    /// Chunks that were held when they were met in this pass.
+    /// Chunks that were busy in this pass.
     pub held: Vec<ChunkAddress>,
-    /// Room outside the page that no item has taken yet.
+    /// Reserved free chunks outside the page.
     pub spares: Vec<OwnedChunk>,
-    /// Under the published kinds, the chunks of the page that are out of use.
-    pub cut: Vec<OwnedChunk>,
-    /// Under `base`, the chunk that this move has freed and not cut yet.
+    /// Under the published kinds, the chunks of the page that are withdrawn from use.
+    pub withdrawn: Vec<OwnedChunk>,
+    /// Under `base`, the chunk that this move has freed and not withdrawn yet.
     pub freed: Option<ChunkAddress>,
-    /// When something was emptied last.
+    /// The time at which a chunk was last emptied.
     pub progress_at: Ticks,
-    /// The counts when it began.
     pub start: Start,
 }
 
-/// The counts from which a move's record is computed.
+/// The time and the counters at the start of a move, from which its record is computed.
 #[derive(Clone, Copy, Debug)]
 pub struct Start {
-    /// Of the first step.
+    /// The time of the first step.
     pub nanos: Option<u64>,
     pub gets: u64,
-    /// Chunks in use on the page.
+    /// The number of used chunks on the page.
     pub chunks: u32,
-    /// Of the mover's counters.
+    /// The mover's counter of carried items.
     pub rescued: u64,
+    /// The mover's counter of evicted items.
     pub evicted: u64,
 }
 
 impl Job {
-    /// Gives back the room that no item has taken.
+    /// Frees the reserved chunks that were not used.
     pub fn return_spares(&mut self, space: &Space) {
         self.spares.drain(..).for_each(|chunk| space.give_free(chunk));
     }
@@ -136,16 +134,14 @@ impl Job {
 /// A step of a page's move.
 pub struct Pass<'p> {
     pub space: &'p Space,
-    /// The mover's right to carry items.
     pub token: &'p mut MoverToken,
     pub job: &'p mut Job,
     pub counters: &'p mut MoverCounters,
     pub now: Now,
 }
 
-/// What a chunk of the page is, as the mover meets it.
-pub enum Met {
-    /// Nobody uses it.
+/// The use of a chunk of the page.
+pub enum ChunkUse {
     Free,
     /// Its item can be carried now.
     Carriable,
@@ -154,7 +150,7 @@ pub enum Met {
 }
 
 impl Pass<'_> {
-    /// The chunk to visit next; `None` at the end of a pass.
+    /// Returns the chunk to visit next; `None` at the end of a pass.
     pub fn next_chunk(&mut self) -> Option<ChunkAddress> {
         let job = &mut *self.job;
         if job.slot < job.slot_end {
@@ -165,8 +161,7 @@ impl Pass<'_> {
         job.todo.pop()
     }
 
-    /// Whether an item in this state is carried although somebody pins it.
-    pub fn carries_pinned(&self, state: State) -> bool {
+    fn carries_pinned(&self, state: State) -> bool {
         self.job.order.kind.carries_pinned(state)
     }
 
@@ -175,32 +170,33 @@ impl Pass<'_> {
         class.pages.token.state_of(address).unwrap_or(State::FREE)
     }
 
-    pub fn meet(&self, address: ChunkAddress, class: &ClassState) -> Met {
+    pub fn use_of(&self, address: ChunkAddress, class: &ClassState) -> ChunkUse {
         let token = &class.pages.token;
-        let Some(state) = token.state_of(address) else { return Met::Free };
+        let Some(state) = token.state_of(address) else { return ChunkUse::Free };
         let holder = match state.kind() {
-            ChunkKind::Free => return Met::Free,
+            ChunkKind::Free => return ChunkUse::Free,
             ChunkKind::Item => state,
             ChunkKind::Body => match token.head_state_of(address, self.token) {
                 Some(head) => head,
-                None => return Met::Busy(Busy::Unlinked),
+                None => return ChunkUse::Busy(Busy::Unlinked),
             },
         };
         if holder.pins() == 0 || self.carries_pinned(state) {
-            Met::Carriable
+            ChunkUse::Carriable
         } else if holder.linked() {
-            Met::Busy(Busy::Held)
+            ChunkUse::Busy(Busy::Held)
         } else {
-            Met::Busy(Busy::Unlinked)
+            ChunkUse::Busy(Busy::Unlinked)
         }
     }
 
-    /// Leaves in a batch of chunks of a locked class what can be carried now; what is busy is met again.
+    /// Keeps in a batch of chunks of a locked class those that can be carried now. Busy ones are visited again in
+    /// the next pass.
     pub fn keep_carriable(&mut self, batch: &mut Vec<ChunkAddress>, class: &ClassState) {
-        batch.retain(|&address| match self.meet(address, class) {
-            Met::Free => false,
-            Met::Carriable => true,
-            Met::Busy(why) => {
+        batch.retain(|&address| match self.use_of(address, class) {
+            ChunkUse::Free => false,
+            ChunkUse::Carriable => true,
+            ChunkUse::Busy(why) => {
                 self.counters.note_busy(why);
                 self.job.held.push(address);
                 false
@@ -208,7 +204,7 @@ impl Pass<'_> {
         });
     }
 
-    /// Notes what became of a chunk: one that is busy is met again in the next pass.
+    /// Records the outcome of a visit. A busy chunk is visited again in the next pass.
     pub fn note(&mut self, outcome: Result<(), Busy>, address: ChunkAddress) {
         match outcome {
             Ok(()) => self.progress(),
@@ -219,13 +215,13 @@ impl Pass<'_> {
         }
     }
 
-    /// Notes that the move goes on.
+    /// Records that the move makes progress.
     pub fn progress(&mut self) {
         self.job.progress_at = self.now.ticks;
     }
 
-    /// Keeps a victim's chunk for what is to be carried, unless it lies on the draining page itself.
-    pub fn keep_as_room(&mut self, chunk: OwnedChunk) {
+    /// Reserves a victim's chunk for the items to carry, unless it is on a page that drains.
+    pub fn keep_as_spare(&mut self, chunk: OwnedChunk) {
         let page = self.space.memory.page_of(chunk.address());
         if self.space.memory.page(page).state() == PageState::Owned {
             self.job.spares.push(chunk);
@@ -234,7 +230,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Carries what is in a chunk to the spare one.
+    /// Carries the contents of a chunk to the last reserved one.
     pub fn carry_one(&mut self, address: ChunkAddress) -> Result<(), Busy> {
         let carried = match self.state_of(address).kind() {
             ChunkKind::Free => Some(ChunkKind::Free),
@@ -249,7 +245,7 @@ impl Pass<'_> {
         }
         match self.state_of(address).kind() {
             ChunkKind::Free => Ok(()),
-            // A reader that pins the item keeps the old chunk.
+            // A reader that pins the item still uses the old chunk.
             _ => {
                 self.progress();
                 Err(Busy::Unlinked)
@@ -257,8 +253,8 @@ impl Pass<'_> {
         }
     }
 
-    /// Drops the item that the chunk belongs to, and comes again to see the chunk free. Where eviction is off
-    /// nothing is lost.
+    /// Drops the item that the chunk belongs to, if eviction is enabled. Returns an error even then, so that the
+    /// chunk is visited again and found free.
     pub fn drop_for_move(&mut self, address: ChunkAddress) -> Result<(), Busy> {
         if !self.space.config.eviction_enabled {
             return Err(Busy::NoRoom);
@@ -278,7 +274,7 @@ impl Pass<'_> {
         Err(Busy::NoRoom)
     }
 
-    /// Carries an item to a spare chunk. `None`: somebody holds it. `Some`: what was carried.
+    /// Carries an item to the last reserved chunk. `None`: the item is pinned.
     fn move_item(&mut self, old: ChunkAddress) -> Option<ChunkKind> {
         let pin = self.pin_queued(old, |state| self.carries_pinned(state))?;
         let carried = self.carry_pinned_item(&pin);
@@ -286,23 +282,24 @@ impl Pass<'_> {
         carried
     }
 
-    /// Pins a queued item that nobody else holds, or that may be `shared`.
-    fn pin_queued(&self, item: ChunkAddress, shared: impl Fn(State) -> bool) -> Option<Pin> {
+    /// Pins a queued item that is unpinned, or whose pins `may_share` accepts.
+    fn pin_queued(&self, item: ChunkAddress, may_share: impl Fn(State) -> bool) -> Option<Pin> {
         let class = self.space.class(self.job.order.victim).lock();
         let state = class.pages.token.state_of(item)?;
-        let is_free_for_it = state.pins() == 0 || shared(state);
-        // Under this lock a linked item cannot be freed, so the pin finds it alive.
-        if !state.queued() || !is_free_for_it { None } else { class.pages.token.pin_at(item) }
+        let may_pin = state.pins() == 0 || may_share(state);
+        // A linked item cannot be freed under this lock, so the pin is valid.
+        if !state.queued() || !may_pin { None } else { class.pages.token.pin_at(item) }
     }
 
-    /// Carries an item that the mover pins to a spare chunk; `None`: somebody else holds it, or it has ended.
+    /// Carries an item that the mover pins to the last reserved chunk. `None`: it is also pinned by another thread,
+    /// or was unlinked.
     fn carry_pinned_item(&mut self, pin: &Pin) -> Option<ChunkKind> {
         let item = pin.item(&self.space.memory);
         let (hash, queue_class) = (self.space.hash_of(item), item.queue_class());
         let stripe = self.space.index.lock(hash);
         let mut entry = Entry::find_address(stripe, hash, pin.address()).ok()?;
         let class = self.space.class(queue_class);
-        let to = self.job.spares.last().expect("room was made before").class();
+        let to = self.job.spares.last().expect("a chunk is reserved").class();
         if queue_class == CHAINED || to == queue_class {
             self.carry_within(pin, &mut entry, class)
         } else {
@@ -310,12 +307,12 @@ impl Pass<'_> {
         }
     }
 
-    /// Whether an item may be carried now: no one but the mover pins it, or that does not matter.
+    /// True if only the mover pins the item, or if its kind carries pinned items.
     fn may_carry(&self, pin: &Pin, entry: &mut Entry<'_>) -> bool {
         entry.value_right(Some(pin)).is_some() || self.carries_pinned(entry.item().state())
     }
 
-    /// Carries an item to the last spare, which is of another class.
+    /// Carries an item to the last reserved chunk, which is of another class.
     fn carry_across(
         &mut self,
         pin: &Pin,
@@ -328,26 +325,26 @@ impl Pass<'_> {
             return None;
         }
         let copy = self.copy_out(entry)?;
-        let left = class.detach_pinned(pin);
+        let queue_pin = class.detach_pinned(pin);
         drop(class);
         let successor = self.space.class(copy.chunk().class());
         let removed = match entry.carry_to(copy, pin, self.token) {
             Ok(removed) => removed,
             Err(copy) => {
                 self.job.spares.push(copy.into_chunk());
-                self.space.unpin(left);
+                self.space.unpin(queue_pin);
                 return None;
             }
         };
         successor.lock().enqueue_carried(entry.entered(), state.queue());
         let remains = removed.unlink(&self.space.memory);
-        debug_assert!(remains.is_none(), "the mover's pins are still there");
-        self.space.unpin(left);
+        debug_assert!(remains.is_none(), "the mover still pins the item");
+        self.space.unpin(queue_pin);
         Some(ChunkKind::Item)
     }
 
-    /// Carries an item to the last spare, which is of its class, where it takes its old place. `None`: somebody
-    /// holds it, or takes it away.
+    /// Carries an item to the last reserved chunk, which is of its class, and keeps its place in the queue. `None`:
+    /// it is also pinned by another thread, or was unlinked.
     pub fn carry_within(
         &mut self,
         pin: &Pin,
@@ -357,7 +354,7 @@ impl Pass<'_> {
         if !self.may_carry(pin, entry) {
             return None;
         }
-        // The stripe is enough to copy it: nobody writes the item meanwhile.
+        // The item cannot change under its stripe's lock.
         let copy = self.copy_out(entry)?;
         let mut class = class.lock();
         let may_carry = entry.item().state().queued() && self.may_carry(pin, entry);
@@ -365,7 +362,7 @@ impl Pass<'_> {
         match carried {
             Ok(removed) => {
                 let remains = class.replace(removed, entry.entered());
-                debug_assert!(remains.is_none(), "the mover's pin is still there");
+                debug_assert!(remains.is_none(), "the mover still pins the item");
                 Some(ChunkKind::Item)
             }
             Err(copy) => {
@@ -375,13 +372,14 @@ impl Pass<'_> {
         }
     }
 
-    /// Copies an item to the last spare. `None`: it does not fit it, and is not what room was made for.
+    /// Copies an item to the last reserved chunk. `None`: it does not fit, because the item was replaced since the
+    /// chunk was reserved.
     fn copy_out(&mut self, entry: &Entry<'_>) -> Option<Copied> {
-        let spare = self.job.spares.pop().expect("room was made before");
+        let spare = self.job.spares.pop().expect("a chunk is reserved");
         entry.copy_to(spare).map_err(|spare| self.job.spares.push(spare)).ok()
     }
 
-    /// Carries a body of a chained item to the spare chunk.
+    /// Carries a body of a chained item to the last reserved chunk.
     fn move_body(&mut self, old: ChunkAddress) -> Option<ChunkKind> {
         let pin = match self.pin_head_of(old) {
             HeadPin::Pinned(pin) => pin,
@@ -393,13 +391,13 @@ impl Pass<'_> {
         carried
     }
 
-    /// Pins the item that a body belongs to, if nobody else holds it.
+    /// Pins the item that a body belongs to, if it is unpinned.
     fn pin_head_of(&self, body: ChunkAddress) -> HeadPin {
         let class = self.space.class(self.job.order.victim).lock();
         class.pages.token.pin_head_of(body, self.token)
     }
 
-    /// Pins the item that a chunk holds, or holds a part of, if nobody else holds it.
+    /// Pins the item that a chunk holds, or holds a part of, if it is unpinned.
     pub fn pin_holder(&self, chunk: ChunkAddress) -> HeadPin {
         match self.state_of(chunk).kind() {
             ChunkKind::Free => HeadPin::NoBody,
@@ -410,7 +408,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Drops an item that the mover pins. False: somebody else holds it.
+    /// Drops an item that the mover pins. Returns false if another thread pins it, too.
     pub fn drop_pinned(&self, pin: &Pin) -> bool {
         let (space, now) = (self.space, self.now);
         let item = pin.item(&space.memory);
@@ -421,12 +419,12 @@ impl Pass<'_> {
             let Some(item) = queued.filter(|item| item.state().pins() == 1) else {
                 return false;
             };
-            let leaving = space.leaving(item, now);
-            leaving.count(&mut class);
-            leaving.out(class.detach_pinned(pin), now)
+            let info = space.victim_info(item, now);
+            info.count(&mut class);
+            info.into_victim(class.detach_pinned(pin), now)
         };
         let chunk = space.finish_eviction(victim, hash, queue_class);
-        debug_assert!(chunk.is_none(), "the mover's pin is still there");
+        debug_assert!(chunk.is_none(), "the mover still pins the item");
         true
     }
 
@@ -434,7 +432,7 @@ impl Pass<'_> {
         let hash = self.space.hash_of(pin.item(&self.space.memory));
         let stripe = self.space.index.lock(hash);
         let mut entry = Entry::find_address(stripe, hash, pin.address()).ok()?;
-        let spare = self.job.spares.pop().expect("room was made before");
+        let spare = self.job.spares.pop().expect("a chunk is reserved");
         match entry.carry_body(old, spare, pin, self.token) {
             Ok(emptied) => {
                 self.space.give_free(emptied);

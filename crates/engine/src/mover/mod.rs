@@ -2,13 +2,13 @@
 //!
 //! ```text
 //!   idle --reassign--> a page of the victim is chosen
-//!          --step--> some of its chunks are visited; how they are emptied is the kind's business (`kinds/`)
-//!          --step--> the page is empty: it goes to the receiver, or to the pool
+//!          --step--> some of its chunks are emptied, in the way of the mover's kind (`kinds/`)
+//!          --step--> the page is empty: it moves to the receiver, or to the pool
 //! ```
 //!
-//! Invariants: between steps the mover holds no lock; it never waits, but says how long to rest before its
-//! next step; chunks that are held are met again, and when nothing has moved for as long as the kind allows,
-//! the page is given back. But for the published kinds, a page that drains hands out nothing from its lists.
+//! Invariants: between steps the mover holds no lock; it never waits, but returns how long to rest before the
+//! next step; chunks that are in use are visited again, and if nothing has moved for as long as the kind allows,
+//! the page returns to its class. Except under the published kinds, a page that drains hands out no chunk.
 
 mod job;
 mod kinds;

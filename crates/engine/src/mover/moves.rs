@@ -1,4 +1,4 @@
-//! The mover: which class gives a page and which of its pages, the move under way, and the record of the last.
+//! The mover: chooses the class that gives a page and the page, runs the move, and records the last moves.
 
 use super::job::{Candidate, GIVE_UP_AFTER_TICKS, Job, Kind, Order, Pass, PassStep, Start};
 use super::kinds;
@@ -14,25 +14,25 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering::{AcqRel, Release};
 use std::time::Duration;
 
-/// Moves that the record keeps.
+/// The number of moves of which records are kept.
 pub const MOVE_RECORDS_MAX: usize = 100;
 
-/// Attempts to take the page that was found: it may have changed hands meanwhile.
+/// Attempts to begin a move: the chosen page may get another owner in the meantime.
 const BEGIN_TRIES: usize = 3;
 
-/// Between two passes over chunks that are held: a tick.
+/// The rest between two passes over busy chunks: one tick.
 const REST_WHILE_HELD: Duration = Duration::from_nanos(1_000_000_000 / Ticks::PER_SECOND as u64);
 
 /// Why a page cannot be moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReassignError {
-    /// A move is under way; there is one at a time.
-    #[error("a page is being moved: try again when it is done")]
+    /// Another page is being moved; the mover moves one at a time.
+    #[error("a page is being moved: try again when the move has finished")]
     Running,
     /// The victim owns no page.
     #[error("the victim owns no page: choose another")]
     NoSpare,
-    /// Victim and receiver are one.
+    /// Victim and receiver are the same class.
     #[error("victim and receiver are the same class")]
     SameClass,
     /// There is no such class.
@@ -40,72 +40,70 @@ pub enum ReassignError {
     BadClass,
 }
 
-/// What a step of the mover came to.
+/// The result of a step of the mover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MoverStep {
-    /// There is nothing to do.
+    /// No page is moving.
     Idle,
-    /// A move is under way.
+    /// A page is moving.
     Working,
-    /// Come back after so long: a chunk that was met is held, or a published kind sleeps.
+    /// A page is moving; the next step is due after this time, because a chunk is busy or a published kind rests.
     Rest(Duration),
-    /// A page arrived.
+    /// A page has moved to its receiver.
     Done,
-    /// A move was given up, and the page is back in service.
+    /// A move was given up, and the page is in normal use again.
     GivenUp,
 }
 
-/// What became of a move.
+/// The outcome of a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MoveOutcome {
-    /// The page arrived.
+    /// The page has moved to its receiver.
     Moved,
-    /// It was given up, and the page is back in service.
+    /// The move was given up, and the page is in normal use again.
     GivenUp,
 }
 
-/// One move that is over.
+/// The record of one finished move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MoveRecord {
     /// The class that gave the page.
     pub victim: ClassId,
     /// The class that got it; `None` is the pool.
     pub receiver: Option<ClassId>,
-    /// Why.
+    /// The reason that the caller gave.
     pub reason: &'static str,
-    /// What became of it.
+    /// The outcome.
     pub outcome: MoveOutcome,
-    /// Chunks in use on the page when it began.
+    /// The number of used chunks on the page at the start of the move.
     pub chunks: u32,
-    /// Items carried to another page.
+    /// The number of items and bodies carried to another page.
     pub rescued: u64,
-    /// Items evicted or dropped.
+    /// The number of items evicted or dropped.
     pub evicted: u64,
-    /// Gets that the cache served meanwhile.
+    /// The number of gets that the cache served during the move.
     pub gets: u64,
-    /// From its first step to its end.
+    /// The time from the first step to the end.
     pub duration: Duration,
 }
 
 /// Moves pages, one at a time.
 pub struct Mover {
     token: MoverToken,
-    /// The move under way.
     pub job: Option<Job>,
-    /// When a move was given up last.
+    /// The time at which a move was last given up.
     gave_up_at: Option<Ticks>,
-    /// The class whose page that was.
+    /// The class of that page.
     gave_up_on: Option<ClassId>,
-    /// The number behind the page that was chosen last: the search begins there, and takes that page
-    /// again only if there is no other, for it may be one that could not be emptied.
+    /// The page after the one chosen last. The next search begins here, and chooses the last page again only if
+    /// there is no other, because it may not have emptied.
     page_cursor: u32,
     pub counters: MoverCounters,
-    /// The last moves, the newest last.
+    /// The records of the last moves, the newest last.
     pub log: VecDeque<MoveRecord>,
 }
 
 impl Mover {
-    /// A mover of a memory's items.
     pub fn new(memory: &Memory) -> Mover {
         Mover {
             token: memory.mover_token(),
@@ -118,8 +116,7 @@ impl Mover {
         }
     }
 
-    /// Begins to move a page of `victim` (`None`: of the class with the oldest tail) to `receiver`
-    /// (`None`: the pool).
+    /// Begins to move a page of `victim` (`None`: the class with the oldest tail) to `receiver` (`None`: the pool).
     pub fn reassign(
         &mut self,
         space: &Space,
@@ -132,8 +129,8 @@ impl Mover {
         self.begin(space, victim, receiver, (reason, kind), now)
     }
 
-    /// Moves a page, to a class that can get no chunk otherwise, now; a move that is under way is finished
-    /// first. False: there is no page that could move.
+    /// Moves a page at once to a class that can get no chunk otherwise. If a page is moving already, finishes that
+    /// move instead. Returns false if no page can move.
     pub fn seize_page(&mut self, space: &Space, receiver: ClassId, now: Now) -> bool {
         let why = ("the receiver could get no chunk", kinds::of(MoverKind::WARM));
         let begun = self.begin(space, None, Some(receiver), why, now);
@@ -143,8 +140,9 @@ impl Mover {
         let slots = space.memory.page_size_bytes() / CHUNK_SIZE_BYTES_MIN;
         match self.step(space, 2 * slots, now.into()) {
             MoverStep::Done | MoverStep::GivenUp => true,
-            // A chunk of this page is held, perhaps by a store that waits for this very page: try another. A
-            // requested move gives way to a store that would fail.
+            // A chunk of this page is busy, perhaps because of the very store that needs the page, so the move is
+            // given up and the caller tries another page. That applies to a requested move, too, because the store
+            // would fail otherwise.
             MoverStep::Rest(_) => {
                 if let Some(job) = self.job.take() {
                     self.give_up(space, job, now.into());
@@ -167,7 +165,7 @@ impl Mover {
             Some(class) => class.lock().standing(),
             None => Standing::Vacant,
         };
-        // A retired class gives, and gets nothing.
+        // A retired class may give a page but gets none.
         let victim_is_bad = victim.is_some_and(|id| standing(id) == Standing::Vacant);
         let receiver_is_bad = receiver.is_some_and(|id| standing(id) != Standing::Present);
         if victim_is_bad || receiver_is_bad {
@@ -185,27 +183,27 @@ impl Mover {
         if self.job.is_some() { Ok(()) } else { Err(ReassignError::NoSpare) }
     }
 
-    /// Visits up to `budget_chunks` chunks of the page that is moving. Also empties retired classes and
-    /// shrinks the cache to a lowered memory limit, a page at a time.
+    /// Visits up to `budget_chunks` chunks of the page that is moving. If none is, begins to empty a retired class
+    /// or to shrink the cache to a lowered memory limit, one page at a time.
     pub fn step(&mut self, space: &Space, budget_chunks: usize, at: Moment) -> MoverStep {
         let Some(mut job) = self.job.take() else {
-            return self.begin_by_itself(space, at.now);
+            return self.begin_automatic(space, at.now);
         };
         job.start.nanos.get_or_insert(at.nanos);
         let kind = job.order.kind;
         let (token, counters) = (&mut self.token, &mut self.counters);
         let mut pass = Pass { space, token, job: &mut job, counters, now: at.now };
         match kind.pass(&mut pass, budget_chunks) {
-            PassStep::GoesOn => {
+            PassStep::Continue => {
                 self.job = Some(job);
                 MoverStep::Working
             }
-            PassStep::Rests => self.rest(space, job, space.config.mover_rest, at),
+            PassStep::Rest => self.rest(space, job, space.config.mover_rest, at),
             PassStep::Ended => self.end_of_pass(space, job, at),
         }
     }
 
-    /// Begins to empty a page of the victim; of a retired one always by `warm`.
+    /// Begins to empty a page of the victim; if that is retired, by `warm`.
     fn begin_job(&mut self, space: &Space, mut order: Order, now: Now) {
         let victim = order.victim;
         if space.class(victim).lock().standing() == Standing::Retired {
@@ -216,7 +214,7 @@ impl Mover {
             self.page_cursor = page.0 + 1;
             let gets = space.gets_ever();
             let mut state = space.class(victim).lock();
-            // A first page granted beyond the limit stays, or the class would be granted another.
+            // If the first page is granted beyond the limit it stays, or the class would get another one.
             let keeps_one =
                 space.config.first_page_beyond_limit && state.standing() == Standing::Present;
             if keeps_one && state.pages.token.page_count() < 2 {
@@ -236,7 +234,7 @@ impl Mover {
                     todo: Vec::new(),
                     held: Vec::new(),
                     spares: Vec::new(),
-                    cut: Vec::new(),
+                    withdrawn: Vec::new(),
                     freed: None,
                     progress_at: now.ticks,
                     start,
@@ -246,16 +244,16 @@ impl Mover {
         }
     }
 
-    /// While more memory is held than the limit allows: releases a free page, or starts to free one. Before
-    /// that, pages of retired classes are freed.
-    fn begin_by_itself(&mut self, space: &Space, now: Now) -> MoverStep {
+    /// Begins a move that nothing requested: first of pages of retired classes; then, while more memory is held than
+    /// the limit allows, of any page. Free pages beyond the limit are released to the system.
+    fn begin_automatic(&mut self, space: &Space, now: Now) -> MoverStep {
         let released = lock(&space.pool).take_for_release();
         if let Some(page) = released {
             space.memory.release(&page);
             lock(&space.pool).put_released(page);
             return MoverStep::Working;
         }
-        // A move that was given up lately is not begun again unless it is requested.
+        // Shortly after a move was given up, only requested moves begin.
         if self.gave_up_at.is_some_and(|at| at.age_at(now.ticks) < GIVE_UP_AFTER_TICKS) {
             return MoverStep::Idle;
         }
@@ -276,10 +274,10 @@ impl Mover {
         if self.job.is_some() { MoverStep::Working } else { MoverStep::Idle }
     }
 
-    /// Every chunk was met once more: the page is empty, or what is left of it is held.
+    /// Completes the move if the page is empty, or begins another pass over its busy chunks.
     fn end_of_pass(&mut self, space: &Space, mut job: Job, at: Moment) -> MoverStep {
         let in_use = space.memory.page(job.page).used() as usize;
-        if in_use == job.cut.len() {
+        if in_use == job.withdrawn.len() {
             self.complete(space, job, at);
             return MoverStep::Done;
         }
@@ -287,7 +285,7 @@ impl Mover {
         self.rest(space, job, REST_WHILE_HELD, at)
     }
 
-    /// Asks for a rest, unless nothing has moved for too long.
+    /// Rests, or gives the move up if it has made no progress for too long.
     fn rest(&mut self, space: &Space, job: Job, rest: Duration, at: Moment) -> MoverStep {
         if job.progress_at.age_at(at.now.ticks) >= job.order.kind.give_up_after_ticks() {
             self.gave_up_on = Some(job.order.victim);
@@ -299,7 +297,7 @@ impl Mover {
         MoverStep::Rest(rest)
     }
 
-    /// Hands the empty page on.
+    /// Hands the empty page to its receiver.
     fn complete(&mut self, space: &Space, mut job: Job, at: Moment) {
         job.return_spares(space);
         let order = job.order;
@@ -309,7 +307,7 @@ impl Mover {
         self.record(space, &job, MoveOutcome::Moved, at);
     }
 
-    /// Puts the page back into service.
+    /// Ends the move; the page stays in its class.
     fn give_up(&mut self, space: &Space, mut job: Job, at: Moment) {
         job.return_spares(space);
         let order = job.order;
@@ -338,7 +336,7 @@ impl Mover {
     }
 }
 
-/// Gives an empty page to a class; to the pool if there is no receiver, or it was retired meanwhile.
+/// Adds an empty page to the receiver, or to the pool if there is none or it was retired in the meantime.
 fn hand_on(space: &Space, page: UnusedPage, receiver: Option<ClassId>) {
     if let Some(receiver) = receiver {
         let mut state = space.class(receiver).lock();
@@ -350,10 +348,10 @@ fn hand_on(space: &Space, page: UnusedPage, receiver: Option<ClassId>) {
     lock(&space.pool).put(page);
 }
 
-/// The class whose coldest item was used longest ago, of those that can give a page to `receiver`;
-/// one with a page's worth of free chunks before all others. Without eviction, only such a one.
+/// The class with the oldest tail among those that can give a page to `receiver`. A class with a page's worth of
+/// free chunks is preferred; without eviction, only such a class is chosen.
 fn oldest_class(space: &Space, receiver: Option<ClassId>, now: Now) -> Option<ClassId> {
-    // Most of what chained items take is in the largest chunks, so their age counts there.
+    // Most memory of chained items is in the largest chunks, so their tail age counts there.
     let largest = space.largest;
     let chained_age = space.class(CHAINED).lock().oldest_tail_age(now.ticks);
     let ranked = space.classes.iter().filter_map(|class| {
@@ -362,7 +360,7 @@ fn oldest_class(space: &Space, receiver: Option<ClassId>, now: Now) -> Option<Cl
         let has_spare = state.pages.free_count() >= u64::from(state.pages.token.chunks_per_page());
         let own_age = state.oldest_tail_age(now.ticks);
         let age = own_age.max(chained_age.filter(|_| id == largest));
-        // A retired class gives all its pages in the end.
+        // A retired class must give all its pages anyway.
         let retired = state.standing() == Standing::Retired;
         let rank = (has_spare, retired, age.unwrap_or(0), state.pages.token.page_count());
         let can_give = Some(id) != receiver
@@ -373,8 +371,8 @@ fn oldest_class(space: &Space, receiver: Option<ClassId>, now: Now) -> Option<Cl
     ranked.max().map(|(_, id)| id)
 }
 
-/// The retired class whose coldest item is the coldest, if one owns pages. A class whose page could not be
-/// emptied comes after the others.
+/// The retired class with the oldest tail among those that own pages. The class whose page could not be emptied
+/// last time is chosen only if there is no other.
 fn retired_class(space: &Space, gave_up_on: Option<ClassId>, now: Now) -> Option<ClassId> {
     if !space.retiring.swap(false, AcqRel) {
         return None;
@@ -390,7 +388,7 @@ fn retired_class(space: &Space, gave_up_on: Option<ClassId>, now: Now) -> Option
     Some(victim)
 }
 
-/// The page of the victim that the kind chooses. No lock is held over the scan: what it reads are hints.
+/// The page of the victim that the kind chooses. The scan holds no lock, so the data that it reads are hints.
 fn page_to_empty(space: &Space, order: &Order, cursor: u32) -> Option<PageId> {
     let frontier = lock(&space.pool).frontier;
     let first = cursor.min(frontier);

@@ -1,4 +1,4 @@
-//! The invariant of `kinds/warm.rs`, against the eviction kinds themselves: EXACT-LOSS.
+//! EXACT-LOSS, the invariant of `kinds/warm.rs`: compares a move with plain evictions.
 
 use super::moves::MoverStep;
 use crate::{
@@ -27,7 +27,7 @@ fn engine(eviction: EvictionKind) -> Engine {
     Engine::new(config).expect("the arena can be reserved")
 }
 
-/// Fills a cache as the seed says: stores, gets, deletes, steps of the maintainer.
+/// Runs random stores, gets, deletes and steps of the maintainer.
 fn work(engine: &Engine, clock: &Clock, random: &mut Random) {
     let mut handle = engine.handle();
     for _ in 0..6_000 {
@@ -57,7 +57,7 @@ fn keys(engine: &Engine, now: Now) -> BTreeSet<u64> {
     (0..KEYS).filter(|&number| handle.peek(&key(number), now, |_| ()).is_some()).collect()
 }
 
-/// Pins some items; the same for every engine that has done the same work.
+/// Pins random items, which are the same in every engine after the same work.
 fn pin_some<'e>(engine: &'e Engine, now: Now, random: &mut Random) -> Vec<Pinned<'e>> {
     let mut handle = engine.handle();
     let pin = |_| handle.peek(&key(random.below(KEYS)), now, |view| view.pin()).flatten();
@@ -74,14 +74,14 @@ fn evict(engine: &Engine, count: u64, now: Now) {
 }
 
 #[test]
-fn a_warm_move_costs_exactly_what_the_eviction_kind_would_have_given_up() {
+fn a_warm_move_loses_exactly_the_next_victims_of_its_class() {
     for eviction in [EvictionKind::Segmented, EvictionKind::Lru] {
         let evicted: u64 = (0..20).map(|seed| check_exact_loss(eviction, seed)).sum();
-        assert!(evicted > 1_000, "the caches were full: {evicted} evicted");
+        assert!(evicted > 1_000, "the caches must be full: {evicted} evicted");
     }
 }
 
-/// Returns how many items the move cost.
+/// Returns the number of items that the move evicted.
 fn check_exact_loss(eviction: EvictionKind, seed: u64) -> u64 {
     let begin = || {
         let (engine, clock, mut random) = (engine(eviction), Clock::manual(), Random::new(seed));
@@ -103,15 +103,19 @@ fn check_exact_loss(eviction: EvictionKind, seed: u64) -> u64 {
     let evicted = moved.mover_counters().evicted;
     let capacity = (before.pages - 1) * before.chunks_per_page as u64;
     let least = before.used_chunks.saturating_sub(capacity);
-    assert_eq!(evicted, least, "{eviction:?}, seed {seed}: as few as possible");
+    assert_eq!(evicted, least, "{eviction:?}, seed {seed}: evicts as few as possible");
 
-    // The same cache, told to give up as many.
-    let (told, clock, mut random) = begin();
+    // An identical cache that evicts this number of items without a move.
+    let (expected, clock, mut random) = begin();
     assert_eq!(clock.now(), now, "the same work takes the same time");
-    let pins = pin_some(&told, now, &mut random);
-    evict(&told, evicted_beside_pins, now);
+    let pins = pin_some(&expected, now, &mut random);
+    evict(&expected, evicted_beside_pins, now);
     drop(pins);
-    evict(&told, evicted - evicted_beside_pins, now);
-    assert_eq!(keys(&moved, now), keys(&told, now), "{eviction:?}, seed {seed}: the coldest");
+    evict(&expected, evicted - evicted_beside_pins, now);
+    assert_eq!(
+        keys(&moved, now),
+        keys(&expected, now),
+        "{eviction:?}, seed {seed}: keeps the same"
+    );
     evicted
 }

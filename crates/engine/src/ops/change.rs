@@ -1,8 +1,8 @@
-//! Operations that change what is there: a delete, which may leave something behind, and incr and decr.
+//! Operations that change an existing item: delete, invalidate, incr and decr.
 //!
-//! A number is changed in place where its length allows it. As in memcached: the value must begin with a decimal
-//! `u64`, perhaps after spaces and a plus sign, and end there or go on after a space; incr wraps at 2^64, decr stops
-//! at 0; a result shorter than the old text is padded with spaces.
+//! A number is changed in place if its length allows it. As in memcached: the value must begin with a decimal
+//! `u64`, optionally after spaces and a plus sign, followed by the end or white space; incr wraps at 2^64, decr
+//! stops at 0; a result shorter than the old text is padded with spaces.
 
 use super::handle::{Cache, Found, Handle, Lookup};
 use super::reservation::{Reservation, Spare};
@@ -12,43 +12,43 @@ use crate::space::AccessKind;
 use slabwise_base::{ClassId, Expiry, HashedKey, LookupKey, Now};
 use std::io::Write;
 
-/// What a delete leaves in the item's place.
+/// The effect of a delete on the item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leave {
-    /// Nothing.
+    /// The item is removed.
     Nothing,
-    /// The item, stale: readers are shown that it is, and one may claim to store it anew.
+    /// The item is marked stale: gets report that, and one client may claim the right to recompute it.
     Stale {
-        /// When it ends now, if that changes.
+        /// Its new expiry; `None`: unchanged.
         expiry: Option<Expiry>,
-        /// Its CAS value, if not the engine's next.
+        /// Its new CAS value; `None`: the engine's next.
         new_cas: Option<u64>,
     },
-    /// An item without a value.
+    /// The item is replaced by one without a value.
     Empty {
-        /// What is said of it.
+        /// The metadata of the new item.
         meta: ItemMeta,
-        /// Whether it is stale.
+        /// True if it is marked stale.
         stale: bool,
         /// Its CAS value; `None`: the old item's, or, if it is stale, the engine's next.
         new_cas: Option<u64>,
     },
 }
 
-/// What became of a delete.
+/// The result of a delete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeleteOutcome {
-    /// The item is gone, or is what was to be left.
+    /// The item was removed, marked or replaced.
     Done,
     /// There is no such item.
     NotFound,
-    /// The CAS value did not match.
+    /// The CAS value does not match.
     Exists,
-    /// No memory for what was to be left; the item is as it was.
+    /// There is no memory for the changed item; the item is unchanged.
     OutOfMemory,
 }
 
-/// Which way, and by how much.
+/// The operation on a number, and its operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delta {
     /// Adds, modulo 2^64.
@@ -57,53 +57,53 @@ pub enum Delta {
     Decrement(u64),
 }
 
-/// On what a change of a number depends, and what it does beside. The default asks for nothing.
+/// The conditions and options of incr and decr. The default has none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ArithmeticConditions {
     /// The CAS value that the item must have.
     pub expected_cas: Option<u64>,
-    /// The item's CAS value afterwards, if not the engine's next.
+    /// The item's new CAS value; `None`: the engine's next.
     pub new_cas: Option<u64>,
-    /// When the item ends now, if that changes.
+    /// The item's new expiry; `None`: unchanged.
     pub touch: Option<Expiry>,
-    /// Where there is no item, makes one that holds this.
+    /// The number to store if there is no item.
     pub initial: Option<Initial>,
 }
 
-/// A number that is stored where there was none; the delta is not applied to it.
+/// A number that is stored if there is no item; the delta is not applied to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Initial {
     /// The number.
     pub value: u64,
-    /// When its item ends.
+    /// The expiry of its item.
     pub expiry: Expiry,
 }
 
-/// What became of it.
+/// The result of incr or decr.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArithmeticOutcome {
-    /// The new value, stored under a new CAS value.
+    /// The number was changed, or the initial one stored.
     Value {
-        /// The number.
+        /// The new number.
         value: u64,
-        /// The CAS value.
+        /// The new CAS value.
         cas: u64,
-        /// It is an initial value: there was no item.
+        /// True if there was no item, so that this is the initial number.
         is_new: bool,
-        /// When the item was to end before this gave it another expiry.
+        /// The item's expiry before the operation.
         expiry_before: Expiry,
     },
-    /// The CAS value did not match.
+    /// The CAS value does not match.
     Exists,
     /// There is no such item.
     NotFound,
     /// The value is not a number.
     NotNumeric,
-    /// The number needs more room than can be had.
+    /// There is no memory for the new number.
     OutOfMemory,
 }
 
-/// The longest text that can be a number, its trailing spaces included.
+/// The length of the longest text that is accepted as a number, trailing spaces included.
 const NUMBER_LEN_MAX: usize = 64;
 
 impl Delta {
@@ -115,7 +115,7 @@ impl Delta {
     }
 }
 
-/// The number that a value stands for.
+/// Parses a value as a number.
 fn parse(text: &[u8]) -> Option<u64> {
     let text = text.trim_ascii_start();
     let text = text.strip_prefix(b"+").unwrap_or(text);
@@ -126,12 +126,12 @@ fn parse(text: &[u8]) -> Option<u64> {
 }
 
 impl<'e> Handle<'e> {
-    /// Deletes an item. False: there is none.
+    /// Deletes an item. Returns false if there is none.
     pub fn delete<'k>(&mut self, key: impl LookupKey<'k>, now: Now) -> bool {
         self.delete_if(key, None, Leave::Nothing, now) == DeleteOutcome::Done
     }
 
-    /// Removes an item without counting it as a delete: what a failed store leaves behind is stale.
+    /// Removes an item without counting a delete: after a failed store, the old item is outdated.
     pub fn discard<'k>(&mut self, key: impl LookupKey<'k>, now: Now) {
         let key = key.hashed_by(&self.space().hasher);
         if let Lookup::Found(found) = Lookup::of(self.space(), key, now, self.counters()) {
@@ -141,7 +141,7 @@ impl<'e> Handle<'e> {
         }
     }
 
-    /// Deletes an item, or invalidates it, if its CAS value is the one expected.
+    /// Deletes or invalidates an item if it has the expected CAS value.
     pub fn delete_if<'k>(
         &mut self,
         key: impl LookupKey<'k>,
@@ -184,14 +184,14 @@ impl<'e> Handle<'e> {
                     return DeleteOutcome::Done;
                 }
                 Leave::Empty { meta, stale, new_cas } => {
-                    match spare.room(found, key, 0, meta, now) {
+                    match spare.reserve(found, key, 0, meta, now) {
                         Ok(None) => {}
                         Ok(Some((found, empty))) => {
                             if !stale {
                                 self.count_delete(&found);
                             }
                             self.counters().items_total.bump();
-                            empty_over((empty, new_cas), found, stale, now);
+                            publish_empty((empty, new_cas), found, stale, now);
                             return DeleteOutcome::Done;
                         }
                         Err(_) => return DeleteOutcome::OutOfMemory,
@@ -201,14 +201,14 @@ impl<'e> Handle<'e> {
         }
     }
 
-    /// Returns the class in whose queue the item is.
+    /// Counts a delete. Returns the class that queues the item.
     fn count_delete(&self, found: &Found<'_>) -> ClassId {
         let class = found.class();
         self.counters().class(class).delete_hits.bump();
         class
     }
 
-    /// Changes the number that an item's value stands for, under these conditions.
+    /// Adds to or subtracts from the number that an item's value holds.
     pub fn arithmetic<'k>(
         &mut self,
         key: impl LookupKey<'k>,
@@ -219,7 +219,7 @@ impl<'e> Handle<'e> {
         let (cache, space) = (self.cache(), self.space());
         let key = key.hashed_by(&space.hasher);
         let mut spare = Spare::new(cache);
-        let mut made: Option<Reservation<'e>> = None;
+        let mut reserved: Option<Reservation<'e>> = None;
         loop {
             let found = match Lookup::of(space, key, now, self.counters()) {
                 Lookup::Found(found) => found,
@@ -228,7 +228,7 @@ impl<'e> Handle<'e> {
                         self.count_miss(delta);
                         return ArithmeticOutcome::NotFound;
                     };
-                    if let Some(first) = made.take() {
+                    if let Some(first) = reserved.take() {
                         self.counters().items_total.bump();
                         let (new, class) =
                             publish_new(space, stripe, first, conditions.new_cas, now);
@@ -240,8 +240,8 @@ impl<'e> Handle<'e> {
                         };
                     }
                     drop(stripe);
-                    made = reserve_number(cache, key, initial, now);
-                    if made.is_none() {
+                    reserved = reserve_number(cache, key, initial, now);
+                    if reserved.is_none() {
                         return ArithmeticOutcome::OutOfMemory;
                     }
                     continue;
@@ -253,7 +253,7 @@ impl<'e> Handle<'e> {
         }
     }
 
-    /// Changes a found number; `None`: memory was taken, look again.
+    /// Changes the number of a found item. `None`: memory was reserved, and the lookup must be repeated.
     fn change(
         &self,
         mut found: Found<'e>,
@@ -264,7 +264,7 @@ impl<'e> Handle<'e> {
         spare: &mut Spare<'e>,
     ) -> Option<ArithmeticOutcome> {
         let item = found.item();
-        // In memcached's order: a value that can be no number is reported before a CAS value that differs.
+        // Checked in memcached's order: a value that cannot be a number comes before a different CAS value.
         if item.value_len() == 0 || item.state().chained() {
             return Some(ArithmeticOutcome::NotNumeric);
         }
@@ -294,15 +294,14 @@ impl<'e> Handle<'e> {
             return Some(ArithmeticOutcome::Value { value, cas, is_new: false, expiry_before });
         }
         let meta = ItemMeta { expiry, ..found.item().meta() };
-        match spare.room(found, key, text.len, meta, now) {
+        match spare.reserve(found, key, text.len, meta, now) {
             Ok(None) => None,
             Err(_) => Some(ArithmeticOutcome::OutOfMemory),
             Ok(Some((found, mut changed))) => {
                 changed.fill_all(text.as_bytes());
                 self.count_hit(&found, delta);
                 if text.len == old_len {
-                    // It would have been written in place, had there been nobody reading, and a field for
-                    // its expiry.
+                    // Only a reader or a missing expiry field prevented a change in place, which keeps marks.
                     changed.item().marks().inherit(found.item().state());
                 }
                 let cas = publish_over(changed, found, new_cas, now);
@@ -327,8 +326,8 @@ impl<'e> Handle<'e> {
     }
 }
 
-/// Publishes an item without a value in the place of the one found.
-fn empty_over(
+/// Replaces the found item by one without a value.
+fn publish_empty(
     (empty, new_cas): (Reservation<'_>, Option<u64>),
     found: Found<'_>,
     stale: bool,
@@ -343,7 +342,7 @@ fn empty_over(
     publish_over(empty, found, cas, now);
 }
 
-/// A number as text, padded with spaces to a least length.
+/// A number as text, padded with spaces to a minimum length.
 struct Text {
     bytes: [u8; NUMBER_LEN_MAX],
     len: usize,
@@ -353,7 +352,7 @@ impl Text {
     fn padded(value: u64, len_min: usize) -> Text {
         let mut bytes = [b' '; NUMBER_LEN_MAX];
         let mut rest = &mut bytes[..];
-        write!(rest, "{value}").expect("every u64 is shorter than the longest number");
+        write!(rest, "{value}").expect("every u64 fits the buffer");
         let digits = NUMBER_LEN_MAX - rest.len();
         Text { bytes, len: digits.max(len_min) }
     }
@@ -363,17 +362,17 @@ impl Text {
     }
 }
 
-/// Writes a number over one of the same length; false if somebody is reading the value.
+/// Overwrites a number by one of the same length. Returns false if a reader pins the value.
 fn overwrite_number(found: &mut Found<'_>, text: &[u8], new_cas: Option<u64>, now: Now) -> bool {
-    let Some(mut right) = found.entry.value_right(None) else { return false };
-    right.overwrite(0, text);
-    // A change is no hit, as in memcached. But what changes is in use and worth keeping.
+    let Some(mut value) = found.entry.value_right(None) else { return false };
+    value.overwrite(0, text);
+    // As in memcached this is no hit, but the item is in use and should be kept.
     found.mark_use(now);
     found.space.flush.give_cas(found.item(), new_cas, now);
     true
 }
 
-/// An item that holds an initial number, not yet published.
+/// Reserves an item and fills it with an initial number.
 fn reserve_number<'e>(
     cache: &'e Cache,
     key: HashedKey<'_>,
@@ -392,7 +391,7 @@ mod tests {
     use super::{Delta, Text, parse};
 
     #[test]
-    fn only_decimal_numbers_within_64_bits_are_numbers() {
+    fn parses_only_decimal_numbers_of_64_bits() {
         assert_eq!(parse(b"0"), Some(0));
         assert_eq!(parse(b"18446744073709551615"), Some(u64::MAX));
         assert_eq!(parse(b"18446744073709551616"), None);
@@ -404,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn incr_wraps_decr_stops_and_short_results_are_padded() {
+    fn incr_wraps_decr_stops_at_zero_and_short_results_are_padded() {
         assert_eq!(Delta::Increment(2).apply(u64::MAX), 1);
         assert_eq!(Delta::Decrement(2).apply(1), 0);
         assert_eq!(Text::padded(9, 2).as_bytes(), b"9 ");

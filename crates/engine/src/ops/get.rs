@@ -1,5 +1,4 @@
-//! Getting with more than a look: a new expiry, an item made where there is none. And the opposite, a look that
-//! leaves no trace: nothing is marked, counted or removed.
+//! Gets with side effects (touch, vivify), and `inspect`, which marks, counts and removes nothing.
 
 use super::handle::{Found, Handle, Lookup};
 use super::item::ItemView;
@@ -10,32 +9,32 @@ use crate::mem::{Linked, StripeGuard};
 use crate::space::{AccessKind, Death};
 use slabwise_base::{ClassId, Expiry, HashedKey, LookupKey, Now};
 
-/// What a get does beside showing the item.
+/// The side effects of a get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GetOptions {
-    /// Gives the item a new expiry; counts as a touch.
+    /// Sets this expiry; counts as a touch.
     pub touch: Option<Expiry>,
-    /// Where there is no item, makes an empty one.
+    /// Creates an empty item if there is none.
     pub vivify: Option<Vivify>,
-    /// Marks the item as used, as other gets do.
+    /// Marks the item as used, as plain gets do.
     pub marks: bool,
 }
 
-/// How an item is made that was not there.
+/// The properties of an item that a get creates on a miss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Vivify {
-    /// When it ends.
+    /// The item's expiry.
     pub expiry: Expiry,
-    /// Its CAS value, if not the engine's next.
+    /// The item's CAS value; `None`: the engine's next.
     pub cas: Option<u64>,
 }
 
-/// How a get met its item.
+/// The state of an item before a get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Met {
-    /// This get made it.
+    /// True if this get created it.
     pub is_new: bool,
-    /// When it was to end before this get gave it another expiry.
+    /// The expiry before this get changed it.
     pub expiry_before: Expiry,
 }
 
@@ -46,8 +45,8 @@ impl Default for GetOptions {
 }
 
 impl<'e> Handle<'e> {
-    /// Looks a key up as [`Handle::get`] does, with more to do. An item that cannot be made for want of
-    /// memory is a miss; an error is one that could not be given its expiry.
+    /// Looks a key up as [`Handle::get`] does, with side effects. If there is no memory to create an item, the get
+    /// is a miss. Returns an error if there is no memory to set the expiry.
     pub fn get_with<'k, R>(
         &mut self,
         key: impl LookupKey<'k>,
@@ -58,26 +57,26 @@ impl<'e> Handle<'e> {
         let (cache, space) = (self.cache(), self.space());
         let key = key.hashed_by(&space.hasher);
         let mut spare = Spare::new(cache);
-        let mut made: Option<Reservation<'e>> = None;
+        let mut reserved: Option<Reservation<'e>> = None;
         loop {
             let found = match Lookup::of(space, key, now, self.counters()) {
                 Lookup::Found(found) => found,
                 Lookup::Missing(stripe) => {
-                    if let (Some(reservation), Some(vivify)) = (made.take(), options.vivify) {
-                        let shown = self.make(stripe, (reservation, vivify.cas), options, now, f);
-                        self.tap_get(key.hash(), None, options);
+                    if let (Some(empty), Some(vivify)) = (reserved.take(), options.vivify) {
+                        let shown = self.vivify(stripe, (empty, vivify.cas), options, now, f);
+                        self.report_get(key.hash(), None, options);
                         return Ok(Some(shown));
                     }
                     drop(stripe);
-                    made = options.vivify.and_then(|vivify| {
+                    reserved = options.vivify.and_then(|vivify| {
                         let meta = ItemMeta { expiry: vivify.expiry, ..ItemMeta::default() };
                         Reservation::take(cache, key, 0, meta, now).ok()
                     });
-                    if made.is_some() {
+                    if reserved.is_some() {
                         continue;
                     }
                     self.counters().get_misses.bump();
-                    self.tap_get(key.hash(), None, options);
+                    self.report_get(key.hash(), None, options);
                     return Ok(None);
                 }
             };
@@ -96,13 +95,12 @@ impl<'e> Handle<'e> {
             let met = Met { is_new: false, expiry_before };
             let shown = self.show(&mut found, options.marks, now, |view| f(view, met));
             drop(found);
-            self.tap_get(key.hash(), Some(class), options);
+            self.report_get(key.hash(), Some(class), options);
             return Ok(Some(shown));
         }
     }
 
-    /// Changes when an item ends, then shows it to `f` like [`Handle::get`].
-    /// Counts as a touch.
+    /// Changes an item's expiry and calls `f` with the item, as [`Handle::get`] does. Counts as a touch.
     pub fn get_and_touch<'k, R>(
         &mut self,
         key: impl LookupKey<'k>,
@@ -125,7 +123,7 @@ impl<'e> Handle<'e> {
         Ok(Some(shown))
     }
 
-    /// Changes when an item ends. `Ok(false)`: there is no such item.
+    /// Changes an item's expiry. `Ok(false)`: there is no such item.
     pub fn touch<'k>(
         &mut self,
         key: impl LookupKey<'k>,
@@ -141,7 +139,7 @@ impl<'e> Handle<'e> {
         Ok(true)
     }
 
-    /// Finds an item and gives it a new expiry; counts as a touch.
+    /// Finds an item and changes its expiry; counts as a touch.
     fn set_expiry(
         &self,
         key: HashedKey<'_>,
@@ -162,16 +160,16 @@ impl<'e> Handle<'e> {
         }
     }
 
-    /// Shows a get to the profiler: one that leaves no mark says nothing of how soon keys come again.
-    fn tap_get(&self, hash: u64, class: Option<ClassId>, options: &GetOptions) {
+    /// Reports a get to the observer of accesses, unless it leaves no mark: such a get is no reuse of the key.
+    fn report_get(&self, hash: u64, class: Option<ClassId>, options: &GetOptions) {
         if options.marks {
             let kind = if class.is_some() { AccessKind::Hit } else { AccessKind::Miss };
             self.space().show_access(hash, kind, class);
         }
     }
 
-    /// Publishes an empty item and shows it.
-    fn make<R>(
+    /// Publishes an empty item and calls `f` with it.
+    fn vivify<R>(
         &self,
         stripe: StripeGuard<'e>,
         (reservation, cas): (Reservation<'e>, Option<u64>),
@@ -187,13 +185,13 @@ impl<'e> Handle<'e> {
         self.show(&mut found, options.marks, now, |view| f(view, met))
     }
 
-    /// Counts a get that hit, as a touch if it was one; `is_shown`: as a hit, at the tap. Returns the class in
-    /// whose queue the item is.
+    /// Counts a hit, or a touch if the get is one; `is_shown` says whether it is reported as a hit to the observer
+    /// of accesses. Returns the class that queues the item.
     fn count_get(&self, item: Linked<'_>, options: &GetOptions, is_shown: bool) -> ClassId {
         let id = item.queue_class();
         let class = self.counters().class(id);
         if !is_shown {
-            // First, so that a concurrent reading finds no hit too many.
+            // Counted first, so that a concurrent reader never computes too many reported hits.
             class.unshown_hits.bump();
         }
         if options.touch.is_some() {
@@ -207,32 +205,32 @@ impl<'e> Handle<'e> {
     }
 }
 
-/// What can be seen of an item without reading it.
+/// The properties of an item, apart from its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
-    /// The class it is in.
+    /// The class in which statistics show it.
     pub class: ClassId,
-    /// Bytes of the value.
+    /// The length of the value in bytes.
     pub value_len: usize,
-    /// When it ends.
+    /// The expiry.
     pub expiry: Expiry,
-    /// Whether it would be found.
+    /// The validity.
     pub life: Life,
 }
 
-/// Whether an item would be found.
+/// The validity of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Life {
-    /// It would.
+    /// A lookup would find it.
     Live,
-    /// Its expiry has come.
+    /// It has expired.
     Expired,
-    /// A flush ended it.
+    /// A flush has invalidated it.
     Flushed,
 }
 
 impl Handle<'_> {
-    /// What a look-up of this key would meet; `None`: nothing.
+    /// Returns the properties of a key's item without a trace; `None`: there is no item.
     pub fn inspect<'k>(&self, key: impl LookupKey<'k>, now: Now) -> Option<Seen> {
         let space = self.space();
         space.flush.settle(now);
@@ -254,7 +252,7 @@ impl Handle<'_> {
 }
 
 impl Reservation<'_> {
-    /// What the item will be once it is stored.
+    /// The properties that the item will have once it is stored.
     pub fn inspect(&self) -> Seen {
         let (space, item) = (&self.cache().space, self.item());
         Seen {

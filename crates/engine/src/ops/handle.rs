@@ -1,8 +1,7 @@
-//! A worker's handle, and what a get enters: the look-up of a key's item, and what is done to the item while
-//! its stripe is locked.
+//! A worker's handle, the lookup of a key's item, and the changes to a found item whose stripe is locked.
 //!
-//! An operation holds its key's stripe from the look-up to the end. A get takes no other lock (but under
-//! `eviction=lru`): it marks the item and leaves moving it to others.
+//! An operation locks its key's stripe from the lookup to its end. A get takes no other lock unless hits move
+//! items (as under `eviction=lru`): it marks the item, and evictions and the maintainer move it later.
 
 use super::item::ItemView;
 use crate::config::EngineConfig;
@@ -15,14 +14,13 @@ use slabwise_base::{ClassId, Expiry, HashedKey, LookupKey, Now};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Items in their space, and the mover that divides it among the classes.
+/// The shared space, and the mover that distributes its pages among the classes.
 pub struct Cache {
     pub space: Space,
     pub mover: Mutex<Mover>,
 }
 
 impl Cache {
-    /// An empty cache in an arena that has room for it.
     pub fn new(config: EngineConfig, arena: Arena) -> Cache {
         let space = Space::new(config, arena);
         let mover = Mutex::new(Mover::new(&space.memory));
@@ -54,15 +52,14 @@ impl<'e> Handle<'e> {
         &self.counters
     }
 
-    /// A key with its hash, so that the operations that follow need not hash it again.
+    /// Returns a key with its hash, so that the following operations need not hash it again.
     #[inline]
     pub fn hashed<'k>(&self, key: &'k [u8]) -> HashedKey<'k> {
         key.hashed_by(&self.space.hasher)
     }
 
-    /// Asks for the cache lines that look-ups of these keys will need: one step of all keys after the
-    /// other, so that they wait for memory together. A hint for at most 32 keys; it changes and counts
-    /// nothing.
+    /// Prefetches the cache lines that lookups of these keys need, in steps over all keys, so that the memory
+    /// accesses overlap. A hint for at most 32 keys, without side effects.
     pub fn prefetch(&self, keys: &[HashedKey<'_>]) {
         const KEYS_MAX: usize = 32;
         let space = self.space;
@@ -80,7 +77,7 @@ impl<'e> Handle<'e> {
             }
         }
         if space.acts_on_hits.load(Relaxed) {
-            // A hit takes its item out from between two others.
+            // A hit unlinks its item from its neighbours in the queue.
             for &hash in hashes {
                 if let Some(item) = space.index.lock(hash).candidate(hash) {
                     item.prefetch_neighbours();
@@ -89,8 +86,8 @@ impl<'e> Handle<'e> {
         }
     }
 
-    /// Looks a key up, marks the item as used, and shows it to `f`. The stripe is locked meanwhile, so
-    /// `f` must be short and call no operation; for a large value it takes a pin and leaves.
+    /// Looks a key up, marks the item as used, and calls `f` with it. The stripe is locked while `f` runs, so it
+    /// must be short and call no operation; for a large value it should only pin the item.
     #[inline]
     pub fn get<'k, R>(
         &mut self,
@@ -122,7 +119,7 @@ impl<'e> Handle<'e> {
         }
     }
 
-    /// The same without marking or counting.
+    /// Looks a key up and calls `f` with the item, without marking the item or counting the lookup.
     pub fn peek<'k, R>(
         &mut self,
         key: impl LookupKey<'k>,
@@ -136,17 +133,17 @@ impl<'e> Handle<'e> {
         }
     }
 
-    /// Counts what a hit on this item saves.
+    /// Counts the cost that a hit on this item saves, and marks the item as active if costs differ widely.
     pub(super) fn count_saved(&self, found: &Found<'_>, counters: &ClassOperations) {
         if let Some(cost) = found.item().cost() {
             counters.cost_saved.add(u64::from(cost.units()));
-            if self.space.class(found.class()).costs_are_apart() {
+            if self.space.class(found.class()).costs_differ_widely() {
                 found.item().marks().mark_active();
             }
         }
     }
 
-    /// Shows an item to `f`, and `marks` it as used if a get does that.
+    /// Calls `f` with an item, after marking it as used if `marks`.
     #[inline(always)]
     pub(super) fn show<R>(
         &self,
@@ -167,14 +164,14 @@ pub struct Found<'e> {
     pub entry: Entry<'e>,
 }
 
-/// What a look-up came to. The stripe stays locked either way.
+/// The result of a lookup. The stripe stays locked in both cases.
 pub enum Lookup<'e> {
     Found(Found<'e>),
     Missing(StripeGuard<'e>),
 }
 
 impl<'e> Lookup<'e> {
-    /// Finds a key's item; one that has ended is removed on the way.
+    /// Finds a key's item; removes it if it is expired or flushed.
     pub fn of(
         space: &'e Space,
         key: HashedKey<'_>,
@@ -184,7 +181,7 @@ impl<'e> Lookup<'e> {
         Lookup::of_inline(space, key, now, counters)
     }
 
-    /// [`Lookup::of`] for the hottest caller: nothing is passed through memory.
+    /// [`Lookup::of`], inlined for the hottest caller, so that results stay in registers.
     #[inline(always)]
     pub fn of_inline(
         space: &'e Space,
@@ -217,14 +214,14 @@ impl<'e> Found<'e> {
         self.entry.item()
     }
 
-    /// The class in whose queue the item is.
+    /// The class that queues the item.
     #[inline]
     pub fn class(&self) -> ClassId {
         self.item().queue_class()
     }
 
-    /// Removes an item that has ended on its own; a chained one's stripe is let go while its chunks are
-    /// freed, so the key may be stored again meanwhile.
+    /// Removes an expired or flushed item. For a chained item the stripe is unlocked before its chunks are freed,
+    /// so another thread may store the key, and the lookup is repeated.
     #[cold]
     fn remove_ended(self, key: HashedKey<'_>, now: Now, counters: &HandleCounters) -> Lookup<'e> {
         let space = self.space;
@@ -238,7 +235,7 @@ impl<'e> Found<'e> {
         Lookup::Missing(stripe)
     }
 
-    /// Ends the item. Its chunks are freed after its stripe was let go.
+    /// Removes the item. Its chunks are freed after its stripe is unlocked.
     pub fn remove(self) {
         let (stripe, removed) = self.entry.remove();
         let remains = self.space.unlink_unfreed(removed);
@@ -246,45 +243,45 @@ impl<'e> Found<'e> {
         self.space.free_remains(remains);
     }
 
-    /// Marks a hit. Returns whether the item had been hit before.
+    /// Marks a hit. Returns true if the item had been hit before.
     #[inline(always)]
     pub fn mark_hit(&mut self, now: Now) -> bool {
         let state = self.item().marks().mark_hit();
-        self.date(state, now);
+        self.note_access(state, now);
         state.fetched()
     }
 
     /// Marks the item as in use, without a hit.
     pub fn mark_use(&mut self, now: Now) {
         self.item().marks().mark_active();
-        self.date(self.item().state(), now);
+        self.note_access(self.item().state(), now);
     }
 
-    /// Notes that the item was accessed just now; `state` is a reading of its word.
+    /// Sets the access time, and reorders the item if hits do that; `state` is a copy of the item's state.
     #[inline(always)]
-    fn date(&mut self, state: State, now: Now) {
+    fn note_access(&mut self, state: State, now: Now) {
         let item = self.item();
-        // The date of an item with a given CAS value never goes back, or a flush would seem to have ended it.
+        // With a CAS value chosen by a client, an earlier access time could make the item look flushed.
         if !state.has_given_cas() || now.ticks.is_after(item.time()) {
             item.set_time(now.ticks);
         }
         if self.space.acts_on_hits.load(Relaxed) {
-            self.place_hit();
+            self.reorder();
         }
     }
 
-    /// Moves the item, which was accessed, to where it belongs by now.
+    /// Reorders the item in its class after a hit.
     #[cold]
-    fn place_hit(&mut self) {
+    fn reorder(&mut self) {
         self.space.class(self.class()).lock().hit(&mut self.entry);
     }
 
-    /// Whether the item can be given this expiry where it lies.
+    /// True if this expiry can be set without moving the item.
     pub fn can_hold(&self, expiry: Expiry) -> bool {
         expiry == Expiry::NEVER || self.item().state().fields().expiry
     }
 
-    /// Gives the item an expiry that it can hold.
+    /// Sets an expiry that the item [can hold](Found::can_hold).
     pub fn set_expiry_in_place(&mut self, expiry: Expiry) {
         if self.item().state().fields().expiry {
             let mut class = self.space.class(self.class()).lock();
@@ -292,8 +289,7 @@ impl<'e> Found<'e> {
         }
     }
 
-    /// Publishes a copy in the place of the item, which ends. Its chunks are freed under the stripe, where
-    /// its value was copied.
+    /// Replaces the item by a copy. The old chunks are freed under the stripe's lock.
     pub fn supersede(&mut self, copy: NewItem) {
         let old = self.item().state();
         copy.item(&self.space.memory).marks().inherit(old);

@@ -1,10 +1,10 @@
-//! What a reader sees of an item: a view inside a look-up, or a pin beyond it.
+//! A reader's access to an item: a view during a lookup, or a pin that outlives it.
 
 use crate::mem::{HeldValue, Linked, ValuePin};
 use crate::space::Space;
 use slabwise_base::{ClassId, Cost, Expiry, Ticks};
 
-/// An item under its stripe's lock, for as long as the closure of a get runs.
+/// An item whose stripe is locked, for the duration of a get's closure.
 #[derive(Clone, Copy)]
 pub struct ItemView<'v, 'e> {
     pub(super) space: &'e Space,
@@ -19,17 +19,17 @@ impl<'v, 'e: 'v> ItemView<'v, 'e> {
         self.item.key()
     }
 
-    /// Bytes of the value.
+    /// The length of the value in bytes.
     pub fn value_len(&self) -> usize {
         self.item.value_len()
     }
 
-    /// The client's opaque number.
+    /// The opaque number that the client stored with the item.
     pub fn client_flags(&self) -> u32 {
         self.item.client_flags()
     }
 
-    /// What it costs to recompute, if that is known.
+    /// The cost of recomputing the item, if it is known.
     pub fn cost(&self) -> Option<Cost> {
         self.item.cost()
     }
@@ -39,48 +39,48 @@ impl<'v, 'e: 'v> ItemView<'v, 'e> {
         self.item.cas()
     }
 
-    /// When it ends.
+    /// The expiry.
     pub fn expiry(&self) -> Expiry {
         self.item.expiry()
     }
 
-    /// When it was last accessed, this look-up aside.
+    /// The time of the last access before this lookup.
     pub fn last_access(&self) -> Ticks {
         self.last_access
     }
 
-    /// Whether it was hit before this look-up.
+    /// True if it was hit before this lookup.
     pub fn fetched(&self) -> bool {
         self.fetched
     }
 
-    /// Whether it was marked stale.
+    /// True if it is marked stale.
     pub fn is_stale(&self) -> bool {
         self.item.state().stale()
     }
 
-    /// Whether a client has been given the right to store it anew.
+    /// True if a client has claimed the right to recompute it.
     pub fn is_claimed(&self) -> bool {
         self.item.state().claimed()
     }
 
-    /// Notes that this client may store it anew; false if another may already. The note lasts until
-    /// the item is stored or marked stale.
+    /// Claims the right to recompute the item. Returns false if another client has it. The claim lasts until the
+    /// item is stored or marked stale.
     pub fn claim(&self) -> bool {
         self.item.marks().claim()
     }
 
-    /// Bytes that the item takes, as the stats count them.
+    /// The size of the item in bytes, as the statistics count it.
     pub fn size_bytes(&self) -> u64 {
         self.item.counted_size_bytes()
     }
 
-    /// The class it is shown in; a chained item's is the last of the table.
+    /// The class in which statistics show it; for a chained item, the largest.
     pub fn class(&self) -> ClassId {
         self.space.shown_class(self.item.queue_class())
     }
 
-    /// The value, in order, in one slice, or in several if it is chained.
+    /// The parts of the value in order: one slice, or several if the item is chained.
     pub fn value(&self) -> impl Iterator<Item = &'v [u8]> + use<'v, 'e> {
         self.item.value()
     }
@@ -95,22 +95,22 @@ impl<'v, 'e: 'v> ItemView<'v, 'e> {
         }
     }
 
-    /// Keeps the item's bytes alive and unchanged beyond this look-up. `None` when too many hold it.
+    /// Pins the item, so that its bytes stay valid and unchanged after this lookup. `None`: it has too many pins.
     pub fn pin(&self) -> Option<Pinned<'e>> {
         Pinned::new(self.space, self.item)
     }
 }
 
-/// An item that stays as it is until this is dropped, whatever happens to its key.
+/// A pinned item, which does not change until this is dropped, even if its key is stored or deleted.
 #[must_use = "a pin keeps its item's memory until it is dropped"]
 pub struct Pinned<'e> {
     space: &'e Space,
-    /// `None` only while this is dropped.
+    /// `None` only during `drop`.
     pin: Option<ValuePin>,
 }
 
 impl<'e> Pinned<'e> {
-    /// Pins a linked item; `None` when too many hold it.
+    /// Pins a linked item. `None`: it has too many pins.
     pub(super) fn new(space: &'e Space, item: Linked<'_>) -> Option<Pinned<'e>> {
         Some(Pinned { space, pin: Some(item.pin()?) })
     }
@@ -122,12 +122,12 @@ impl Pinned<'_> {
         self.item().key()
     }
 
-    /// The value, in order, in one slice, or in several if it is chained.
+    /// The parts of the value in order: one slice, or several if the item is chained.
     pub fn value(&self) -> impl Iterator<Item = &[u8]> {
         self.item().value()
     }
 
-    /// Bytes of the value.
+    /// The length of the value in bytes.
     pub fn value_len(&self) -> usize {
         self.item().value_len()
     }

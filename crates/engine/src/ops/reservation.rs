@@ -1,17 +1,18 @@
-//! Memory that is taken but not yet published: an upload in progress.
+//! Memory that is reserved but not yet published: an upload in progress.
 //!
-//! A value that fits one chunk beside its key lies behind it. A larger one is chained: the first chunk
-//! holds all but the value, the bodies hold the value, each but the last of the largest class.
+//! A value that fits into one chunk with its key is stored after the key. A larger item is chained: the first
+//! chunk holds all but the value, and bodies hold the value; all bodies but the last are of the largest class.
 //!
-//! An upload takes its bodies one by one as it is filled, so that a client which announces a large value
-//! and sends nothing costs nothing. If there is no memory for the next one the upload is *starved*: it
-//! takes no more, and can only be dropped.
+//! An upload allocates its bodies one by one as it is filled, so a client that announces a large value and sends
+//! nothing takes no memory. If there is no memory for the next body the upload is *starved*: it accepts no more
+//! bytes, and can only be dropped.
 //!
-//! What an item becomes (longer, shorter, with an expiry) depends on what it is, and memory is taken with
-//! no stripe locked. So a rewrite goes in rounds: look, take memory, look again; if the item needs other
-//! memory by then, the next round takes that. Each further round means that another writer made progress.
+//! The size of a changed item depends on the existing item, but memory is allocated with no stripe locked. So a
+//! change works in rounds: look the item up, reserve memory, look it up again. If it then needs memory of another
+//! size, the next round reserves that. Each further round means that another writer made progress.
 //!
-//! Chunks come from the free lists of the class, the pool, eviction, and at the last from a page of another class.
+//! Chunks come from the free lists of the class, the pool, eviction, and as a last resort from a page of another
+//! class.
 
 use super::handle::{Cache, Found};
 use super::item::Pinned;
@@ -23,40 +24,39 @@ use slabwise_base::sync::lock;
 use slabwise_base::{ClassId, Expiry, HashedKey, KEY_SIZE_BYTES_MAX, Now};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Evictions that one allocation tries: others may take what it frees, and a chained victim may free
-/// chunks of other classes only.
+/// The most evictions of one allocation: other threads may take the chunks that it frees, and a chained victim
+/// may free only chunks of other classes.
 const EVICTIONS_MAX: usize = 32;
 
-/// Pages that one allocation tries to take from other classes.
+/// The most pages that one allocation tries to take from other classes.
 const SEIZURES_MAX: usize = 3;
 
-/// Why no chunk was given.
+/// The reason why an allocation in a class failed.
 enum Refusal {
-    /// Nothing is free and nothing can leave.
+    /// No chunk is free and no item can be evicted.
     OutOfMemory,
-    /// The class is not in the table any more: the choice is to be made anew.
+    /// The class is no longer in the table, so the caller must choose again.
     Retired,
 }
 
-/// Why no memory was given.
+/// The reason why no memory was reserved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReserveError {
     /// The item is larger than `item_size_bytes_max`.
     TooLarge,
-    /// Nothing could be evicted, or eviction is off.
+    /// No item can be evicted, or eviction is off.
     OutOfMemory,
 }
 
 impl Cache {
-    /// A chunk for an item or a part of one: of the class that the table gives its size (the largest for a
-    /// part of whatever size), or of the next larger class where that one owns nothing; `None`: out of
-    /// memory. The caller holds no stripe.
+    /// Allocates a chunk for an item or a body. The chunk is of the class for its size (at most the largest), or of
+    /// a larger class if that class owns no page. `None`: out of memory. The caller holds no stripe lock.
     pub fn allocate(&self, size_bytes: usize, now: Now) -> Option<OwnedChunk> {
         let size_bytes = size_bytes.min(self.space.config.classes.chunk_size_bytes_max());
-        // Every turn but the last is a change of the table meanwhile.
+        // Repeats only after a change of the table.
         loop {
             let choice = self.space.size_map.class_for(size_bytes)?;
-            match self.allocate_as(choice, now) {
+            match self.allocate_for(choice, now) {
                 Ok(chunk) => return Some(chunk),
                 Err(Refusal::OutOfMemory) => {
                     self.space.class(choice.id).lock().counters.out_of_memory += 1;
@@ -67,12 +67,12 @@ impl Cache {
         }
     }
 
-    fn allocate_as(&self, choice: Choice, now: Now) -> Result<OwnedChunk, Refusal> {
+    fn allocate_for(&self, choice: Choice, now: Now) -> Result<OwnedChunk, Refusal> {
         match self.allocate_in(choice, now) {
             Err(Refusal::OutOfMemory) => {}
             outcome => return outcome,
         }
-        if !self.space.config.eviction_enabled || !self.may_take_anothers(choice) {
+        if !self.space.config.eviction_enabled || !self.may_use_other_classes(choice) {
             return Err(Refusal::OutOfMemory);
         }
         for larger in self.larger_close_in_size(choice) {
@@ -92,19 +92,19 @@ impl Cache {
                 outcome => return outcome,
             }
         }
-        // A class that was retired meanwhile gets no page; the table has another for such items.
+        // A class that was retired in the meantime gets no page; the new table has another class for the size.
         let is_present = self.space.class(choice.id).lock().accepts(choice);
         Err(if is_present { Refusal::OutOfMemory } else { Refusal::Retired })
     }
 
-    /// Whether a class for which nothing is left may turn to others. Where it is granted a first page
-    /// beyond the limit, only if there was none to be had.
-    fn may_take_anothers(&self, choice: Choice) -> bool {
+    /// True if a class without memory may use that of other classes. If first pages are granted beyond the limit,
+    /// only a class that could not get one may.
+    fn may_use_other_classes(&self, choice: Choice) -> bool {
         !self.space.config.first_page_beyond_limit
             || self.space.class(choice.id).lock().pages.token.page_count() == 0
     }
 
-    /// The larger classes in which an item may live without wasting more than it needs, least first.
+    /// The larger classes with chunks of less than twice the size, smallest first.
     fn larger_close_in_size(&self, choice: Choice) -> Vec<Choice> {
         let sizes = choice.chunk_size_bytes + 1..2 * choice.chunk_size_bytes;
         let table = self.space.class_table();
@@ -115,7 +115,7 @@ impl Cache {
     fn allocate_in(&self, choice: Choice, now: Now) -> Result<OwnedChunk, Refusal> {
         let class = choice.id;
         if self.space.exact_order.load(Relaxed) {
-            // Without segments nobody else looks at tails, as in memcached without its maintainer.
+            // In exact order no maintainer runs, so expired tails are reclaimed here, as in memcached.
             drop(self.space.reclaim_tail(self.space.class(class).lock(), now));
         }
         for _ in 0..EVICTIONS_MAX {
@@ -135,7 +135,7 @@ impl Cache {
                 Evicted::Chunk(chunk) if chunk.size_bytes() == choice.chunk_size_bytes => {
                     return Ok(chunk);
                 }
-                // The class's number has come to stand for another one.
+                // The class's number now belongs to another class.
                 Evicted::Chunk(chunk) => self.space.give_free(chunk),
                 Evicted::Freed => {}
                 Evicted::Nothing => break,
@@ -145,25 +145,26 @@ impl Cache {
     }
 }
 
-/// An item that is being written. Dropping it gives its memory back.
+/// An item that is being written. Dropping it frees its memory.
 #[must_use = "a reservation holds memory until it is stored or dropped"]
 pub struct Reservation<'e> {
     cache: &'e Cache,
     /// `None` once published.
     item: Option<NewItem>,
     filled: usize,
-    /// The body that is being filled, and how much of it is.
+    /// The index of the body that is being filled.
     filling: usize,
+    /// The number of bytes written to that body.
     within: usize,
     starved: bool,
     now: Now,
     pub(super) key_hash: u64,
-    /// Whether its TTL is short enough for the temp queue.
+    /// True if its TTL is short enough for the temp queue.
     pub(super) short_lived: bool,
 }
 
-/// The class that an item goes to by its size; a chained one counts to the largest. `None`: it is too large,
-/// or no class is large enough just now. Takes no lock.
+/// The class for an item of this size; for a chained item, the largest. `None`: it is too large, or no class is
+/// large enough at the moment. Takes no lock.
 pub fn class_of_size(
     space: &Space,
     key_len: usize,
@@ -177,21 +178,21 @@ pub fn class_of_size(
     }
 }
 
-/// The fields that an item stores of which this is said.
+/// The optional fields that an item with this metadata stores.
 fn fields_of(space: &Space, meta: ItemMeta) -> ItemFields {
     let rank = space.ranks_items;
     ItemFields {
         flags: meta.client_flags != 0,
         expiry: meta.expiry != Expiry::NEVER,
-        // Where items are ranked, all lie in memory alike, so that none is favoured for its size.
+        // Ranked items all store a cost, so that sizes do not depend on it.
         cost: rank || meta.cost.is_some(),
         rank,
     }
 }
 
-/// How an item will lie in memory.
+/// The layout of an item in memory.
 struct Shape {
-    /// What its first chunk must hold.
+    /// The required size of its first chunk.
     size_bytes: usize,
     value: ValueShape,
     fields: ItemFields,
@@ -209,7 +210,7 @@ impl Shape {
         if counted as u64 > space.config.item_size_bytes_max || value_len > u32::MAX as usize {
             return Err(ReserveError::TooLarge);
         }
-        // The same in every table.
+        // The largest size is the same in every table.
         let chunk_size_bytes_max = space.config.classes.chunk_size_bytes_max();
         if counted <= chunk_size_bytes_max {
             let value = ValueShape::Whole(value_len);
@@ -217,7 +218,7 @@ impl Shape {
         }
         let pages = space.page_stats();
         if counted as u64 > pages.limit_for_items * space.config.page_size_bytes as u64 {
-            // Nothing that is evicted for it would be enough.
+            // Even the eviction of all items would not free enough memory.
             return Err(ReserveError::OutOfMemory);
         }
         let head = chain_head_size_bytes(key_len, fields);
@@ -229,7 +230,7 @@ impl Shape {
 }
 
 impl<'e> Reservation<'e> {
-    /// Takes memory for an item and writes its key; see [`Handle::reserve`](crate::Handle::reserve).
+    /// Reserves memory for an item and writes its key; see [`Handle::reserve`](crate::Handle::reserve).
     pub(super) fn take(
         cache: &'e Cache,
         key: HashedKey<'_>,
@@ -240,7 +241,7 @@ impl<'e> Reservation<'e> {
         let (key, key_hash) = (key.bytes(), key.hash());
         assert!(
             (1..=KEY_SIZE_BYTES_MAX).contains(&key.len()),
-            "a key of {} bytes got past the protocol",
+            "key of {} bytes: the limit is {KEY_SIZE_BYTES_MAX}",
             key.len()
         );
         let space = &cache.space;
@@ -273,34 +274,34 @@ impl<'e> Reservation<'e> {
         self.new_item().item(&self.cache.space.memory)
     }
 
-    /// The class in whose queue the item is to be.
+    /// The class that will queue the item.
     #[inline]
     pub(super) fn queue_class(&self) -> ClassId {
         self.new_item().queue_class()
     }
 
-    /// Bytes of the value.
+    /// The length of the value in bytes.
     pub fn value_len(&self) -> usize {
         self.new_item().value_len()
     }
 
-    /// Bytes written so far.
+    /// The number of bytes written so far.
     pub fn filled(&self) -> usize {
         self.filled
     }
 
-    /// Bytes still to be written.
+    /// The number of bytes still to be written.
     pub fn remaining(&self) -> usize {
         self.value_len() - self.filled
     }
 
-    /// Whether there was no memory for the rest of the value.
+    /// True if there was no memory for the rest of the value.
     pub fn is_starved(&self) -> bool {
         self.starved
     }
 
-    /// The next place to write to, one of several for a chained item; empty when all is written, or when
-    /// there is no memory for more ([`Reservation::is_starved`]).
+    /// The next buffer to write to; a chained item has several. Empty if the value is complete, or if there is no
+    /// memory for more ([`Reservation::is_starved`]).
     pub fn unfilled(&mut self) -> &mut [u8] {
         if self.remaining() == 0 {
             return &mut [];
@@ -317,10 +318,10 @@ impl<'e> Reservation<'e> {
         self.new_item_mut().body_mut(memory, filling, within)
     }
 
-    /// Notes that `count` bytes of [`Reservation::unfilled`] were written.
+    /// Records that `count` bytes of [`Reservation::unfilled`] were written.
     pub fn advance(&mut self, count: usize) {
         let room = self.unfilled().len();
-        assert!(count <= room, "{count} bytes are more than there was room for");
+        assert!(count <= room, "{count} bytes written to a buffer of {room}");
         self.filled += count;
         if self.new_item().is_chained() {
             self.within += count;
@@ -330,16 +331,16 @@ impl<'e> Reservation<'e> {
         }
     }
 
-    /// Copies as much of `bytes` as the value has room for; returns how much that was.
+    /// Copies as many of `bytes` as there is room for; returns their number.
     pub fn fill(&mut self, bytes: &[u8]) -> usize {
         let mut taken = 0;
         loop {
-            let place = self.unfilled();
-            let count = place.len().min(bytes.len() - taken);
+            let buffer = self.unfilled();
+            let count = buffer.len().min(bytes.len() - taken);
             if count == 0 {
                 return taken;
             }
-            place[..count].copy_from_slice(&bytes[taken..taken + count]);
+            buffer[..count].copy_from_slice(&bytes[taken..taken + count]);
             self.advance(count);
             taken += count;
         }
@@ -348,7 +349,7 @@ impl<'e> Reservation<'e> {
     /// Copies all of `bytes`, for which there is room.
     pub(super) fn fill_all(&mut self, bytes: &[u8]) {
         let taken = self.fill(bytes);
-        assert_eq!(taken, bytes.len(), "a value is written within the size it was reserved for");
+        assert_eq!(taken, bytes.len(), "the value is longer than its reservation");
     }
 
     /// Copies the value of a found item.
@@ -356,8 +357,8 @@ impl<'e> Reservation<'e> {
         found.item().value().for_each(|part| self.fill_all(part));
     }
 
-    /// Ends a reservation of a found item's size as its copy, with its CAS value and time; the caller
-    /// publishes it.
+    /// Completes a reservation as a copy of a found item, with its CAS value and access time; the caller publishes
+    /// it.
     pub(super) fn into_copy_of(mut self, found: &Found<'_>) -> NewItem {
         self.fill_with(found);
         let (old, new) = (found.item(), self.item());
@@ -366,18 +367,17 @@ impl<'e> Reservation<'e> {
         self.into_published()
     }
 
-    /// Shows the whole value, part by part.
     pub(super) fn for_each_part(&self, visit: impl FnMut(&[u8])) {
         self.new_item().for_each_part(&self.cache.space.memory, visit);
     }
 
-    /// Whether an item with this value length and these fields would lie in memory the same way.
+    /// True if an item with this value length and metadata has the same layout.
     pub(super) fn fits(&self, value_len: usize, meta: ItemMeta) -> bool {
         let fields = fields_of(&self.cache.space, meta);
         value_len == self.value_len() && self.item().state().fields() == fields
     }
 
-    /// Changes what the client said; the same fields must be in use.
+    /// Changes the metadata; the item must have the same optional fields.
     pub(super) fn set_meta(&mut self, meta: ItemMeta) {
         debug_assert!(self.fits(self.value_len(), meta));
         let memory = &self.cache.space.memory;
@@ -399,16 +399,16 @@ impl<'e> Reservation<'e> {
         HashedKey::from_parts(self.key(), self.key_hash)
     }
 
-    /// Ends the reservation: the caller publishes the item.
+    /// Completes the reservation; the caller publishes the item.
     pub(super) fn into_published(mut self) -> NewItem {
-        assert_eq!(self.remaining(), 0, "only a whole value is published");
+        assert_eq!(self.remaining(), 0, "only a complete value is published");
         self.item.take().expect("published once")
     }
 
-    /// Takes the next body of a chained item. False: there is no memory.
+    /// Allocates the next body of a chained item. Returns false if there is no memory.
     fn add_body(&mut self) -> bool {
         let wanted = self.value_len() - self.new_item().room();
-        // The chunk may be larger than asked for, or as large as chunks are.
+        // The chunk may be larger than requested, or smaller because chunks have a maximum size.
         let Some(chunk) = self.cache.allocate(wanted + HEADER_SIZE_BYTES, self.now) else {
             return false;
         };
@@ -426,21 +426,20 @@ impl Drop for Reservation<'_> {
     }
 }
 
-/// The memory that one operation has taken so far.
+/// The memory that one operation has reserved in an earlier round.
 pub struct Spare<'e> {
     cache: &'e Cache,
-    taken: Option<Reservation<'e>>,
+    reserved: Option<Reservation<'e>>,
 }
 
 impl<'e> Spare<'e> {
-    /// Nothing was taken yet.
     pub fn new(cache: &'e Cache) -> Spare<'e> {
-        Spare { cache, taken: None }
+        Spare { cache, reserved: None }
     }
 
-    /// Memory of this shape for what a found item is to become: what was taken in an earlier round, with its stripe
-    /// still locked. `None`: memory was taken now, and the stripe let go, so look the item up again.
-    pub fn room(
+    /// Returns memory of this layout for the successor of a found item, whose stripe stays locked, if an earlier
+    /// round reserved it. `None`: the stripe was unlocked to reserve memory, so the caller repeats the lookup.
+    pub fn reserve(
         &mut self,
         found: Found<'e>,
         key: HashedKey<'_>,
@@ -448,27 +447,27 @@ impl<'e> Spare<'e> {
         meta: ItemMeta,
         now: Now,
     ) -> Result<Option<(Found<'e>, Reservation<'e>)>, ReserveError> {
-        if let Some(mut ready) = self.taken.take_if(|spare| spare.fits(value_len, meta)) {
+        if let Some(mut ready) = self.reserved.take_if(|spare| spare.fits(value_len, meta)) {
             ready.set_meta(meta);
             return Ok(Some((found, ready)));
         }
-        self.taken = None;
-        // An operation never evicts its own subject.
-        let _kept = Pinned::new(found.space, found.item());
+        self.reserved = None;
+        // Pinned so that the operation does not evict the item that it changes.
+        let _pinned = Pinned::new(found.space, found.item());
         drop(found);
-        let mut taken = Reservation::take(self.cache, key, value_len, meta, now)?;
-        // It will be filled under the stripe, where nothing is allocated.
-        while taken.new_item().room() < value_len {
-            if !taken.add_body() {
+        let mut reserved = Reservation::take(self.cache, key, value_len, meta, now)?;
+        // All bodies are allocated now, because the reservation is filled under the stripe's lock.
+        while reserved.new_item().room() < value_len {
+            if !reserved.add_body() {
                 return Err(ReserveError::OutOfMemory);
             }
         }
-        self.taken = Some(taken);
+        self.reserved = Some(reserved);
         Ok(None)
     }
 
-    /// Gives a found item a new expiry: in place if it stores one, else in a new chunk with the same CAS
-    /// value and marks. `None`: look the item up again.
+    /// Sets the expiry of a found item: in place if it stores one, else in a copy with the same CAS value and
+    /// marks. `None`: the caller repeats the lookup.
     pub fn set_expiry(
         &mut self,
         mut found: Found<'e>,
@@ -482,8 +481,8 @@ impl<'e> Spare<'e> {
         }
         let item = found.item();
         let (value_len, meta) = (item.value_len(), ItemMeta { expiry, ..item.meta() });
-        let room = self.room(found, key, value_len, meta, now)?;
-        Ok(room.map(|(mut found, reservation)| {
+        let ready = self.reserve(found, key, value_len, meta, now)?;
+        Ok(ready.map(|(mut found, reservation)| {
             let copy = reservation.into_copy_of(&found);
             found.supersede(copy);
             found

@@ -1,8 +1,9 @@
 //! A worker's operations that write.
 //!
-//! Memory is always taken before the stripe is locked. Where the size needed depends on the item that
-//! is there (append, prepend, a growing number, a touch that adds an expiry), the operation goes in rounds:
-//! see `reservation.rs`. What was filled is published: it enters the index and a queue, and what it replaces ends.
+//! Memory is always reserved before the stripe is locked. If the required size depends on the existing item
+//! (append, prepend, a growing number, a touch that adds an expiry), the operation works in rounds: see
+//! `reservation.rs`. Publishing a filled reservation adds its item to the index and to a queue, and removes the item
+//! that it replaces.
 
 use super::handle::{Found, Handle, Lookup};
 use super::reservation::{Reservation, ReserveError, Spare};
@@ -11,37 +12,37 @@ use crate::mem::{Entry, NewItem, StripeGuard};
 use crate::space::{AccessKind, Space};
 use slabwise_base::{ClassId, LookupKey, Now};
 
-/// On what a store depends.
+/// The command of a store, with memcached's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreMode {
-    /// On nothing.
+    /// Stores in any case.
     Set,
-    /// The key holds nothing.
+    /// Stores if the key has no item.
     Add,
-    /// The key holds something.
+    /// Stores if the key has an item.
     Replace,
-    /// As replace; the value is added behind the one there, whose flags and expiry stay.
+    /// Appends the value to that of the key's item, whose flags and expiry stay.
     Append,
-    /// As append, in front.
+    /// Prepends the value to that of the key's item, whose flags and expiry stay.
     Prepend,
-    /// The item there has this CAS value.
+    /// Stores if the key's item has this CAS value.
     Cas(u64),
 }
 
-/// On what a store depends beside its mode, and what it leaves. `mode.into()` asks for nothing more.
+/// The mode, conditions and options of a store. `mode.into()` sets only the mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreConditions {
-    /// On what it depends.
+    /// The mode.
     pub mode: StoreMode,
-    /// The CAS value that the item there must have. Set and replace with one are [`StoreMode::Cas`]; add
-    /// asks for no item, and so for none.
+    /// The CAS value that the existing item must have. With it, set and replace work as [`StoreMode::Cas`]; add
+    /// ignores it.
     pub expected_cas: Option<u64>,
-    /// The item's CAS value, if not the engine's next.
+    /// The CAS value of the stored item; `None`: the engine's next.
     pub new_cas: Option<u64>,
-    /// Of a CAS value that does not match: one that is lower than the item's stores all the same, but the
-    /// item keeps its expiry and is stale.
+    /// Stores also if the expected CAS value is lower than the item's. The item then keeps its expiry and is
+    /// stale.
     pub stale_allowed: bool,
-    /// Append and prepend store the value as it is where there is none.
+    /// Lets append and prepend store the value if the key has no item.
     pub vivify: bool,
 }
 
@@ -52,41 +53,41 @@ impl From<StoreMode> for StoreConditions {
     }
 }
 
-/// What becomes of the item that a store finds.
-enum Verdict {
-    Refused(StoreOutcome),
-    Replaced,
-    Joined(Join),
+/// The effect of a store on the existing item.
+enum Decision {
+    Refuse(StoreOutcome),
+    Replace,
+    Join(Join),
 }
 
-/// How a new value and a found item become one.
+/// The way in which a new value and the existing item are combined.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Join {
-    Behind,
-    InFront,
-    /// The new value alone; the item's expiry stays, and it is stale.
+    Append,
+    Prepend,
+    /// The new value replaces the old one; the expiry stays, and the item is stale.
     Stale,
 }
 
-/// What became of a store.
+/// The result of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreOutcome {
-    /// Stored, under a new CAS value.
+    /// The item was stored.
     Stored {
-        /// That value.
+        /// Its new CAS value.
         cas: u64,
-        /// Bytes of the item's value.
+        /// The length of its value in bytes.
         value_len: usize,
     },
-    /// The condition of add, replace, append or prepend did not hold.
+    /// The condition of add, replace, append or prepend does not hold.
     NotStored,
-    /// The CAS value did not match.
+    /// The CAS value does not match.
     Exists,
     /// There is no item to compare a CAS value with.
     NotFound,
-    /// No memory for the grown value (of append or prepend), or for [`Handle::set`].
+    /// There is no memory for the item.
     OutOfMemory,
-    /// The same, larger than an item may be.
+    /// The item would be larger than the maximum.
     TooLarge,
 }
 
@@ -100,7 +101,7 @@ impl From<ReserveError> for StoreOutcome {
 }
 
 impl Join {
-    /// The length and the meta of what a found item and a new value become.
+    /// The value length and the metadata of the combined item.
     fn shape(self, found: &Found<'_>, value: &Reservation<'_>) -> (usize, ItemMeta) {
         let meta = found.item().meta();
         if self == Join::Stale {
@@ -111,16 +112,16 @@ impl Join {
     }
 
     fn fill(self, joined: &mut Reservation<'_>, found: &Found<'_>, value: &mut Reservation<'_>) {
-        if self == Join::Behind {
+        if self == Join::Append {
             joined.fill_with(found);
         }
         value.for_each_part(|part| joined.fill_all(part));
-        if self == Join::InFront {
+        if self == Join::Prepend {
             joined.fill_with(found);
         }
     }
 
-    /// Gives the joined item the marks that it keeps or gets.
+    /// Sets the marks of the combined item.
     fn mark(self, joined: &Reservation<'_>, found: &Found<'_>) {
         if self == Join::Stale {
             joined.item().marks().mark_stale();
@@ -132,9 +133,9 @@ impl Join {
 }
 
 impl<'e> Handle<'e> {
-    /// Takes memory for an item, evicting as needed; for a value of several chunks as it is filled, so
-    /// look at [`Reservation::is_starved`] when it takes no more. Nobody sees the item before
-    /// [`Handle::store`]. Keys have 1 to 250 bytes.
+    /// Reserves memory for an item, with evictions if necessary. A chained value gets its chunks as it is filled; if
+    /// it accepts no more bytes, check [`Reservation::is_starved`]. [`Handle::store`] makes the item visible. Keys
+    /// have 1 to 250 bytes.
     pub fn reserve<'k>(
         &mut self,
         key: impl LookupKey<'k>,
@@ -152,12 +153,12 @@ impl<'e> Handle<'e> {
         reserved
     }
 
-    /// Counts a store that the caller refused as too large, by a limit narrower than the engine's own.
+    /// Counts a store that the caller refused as too large, by a limit below the engine's.
     pub fn count_too_large(&mut self) {
         self.counters().store_too_large.bump();
     }
 
-    /// Publishes what was reserved and filled, if `mode` allows it; else gives the memory back.
+    /// Publishes a filled reservation if `mode` allows it; otherwise frees its memory.
     pub fn store(
         &mut self,
         reservation: Reservation<'e>,
@@ -167,7 +168,8 @@ impl<'e> Handle<'e> {
         self.store_if(reservation, &mode.into(), now)
     }
 
-    /// The same, under more conditions. (Inlined: a reservation is large, and so stays where it is.)
+    /// Publishes a filled reservation if `conditions` allow it; otherwise frees its memory.
+    // Inlined because a reservation is large and expensive to move.
     #[inline(always)]
     pub fn store_if(
         &mut self,
@@ -176,14 +178,14 @@ impl<'e> Handle<'e> {
         now: Now,
     ) -> StoreOutcome {
         let (cache, space) = (self.cache(), self.space());
-        assert!(std::ptr::eq(cache, reservation.cache()), "a reservation stays with its engine");
+        assert!(std::ptr::eq(cache, reservation.cache()), "the reservation is of another engine");
         self.counters().class(reservation.queue_class()).sets.bump();
         let mut spare = Spare::new(cache);
         loop {
             let found = match Lookup::of(space, reservation.hashed_key(), now, self.counters()) {
                 Lookup::Found(found) => found,
                 Lookup::Missing(stripe) => {
-                    if let Err(refused) = self.judge_missing(conditions) {
+                    if let Err(refused) = self.check_missing(conditions) {
                         return refused;
                     }
                     self.counters().items_total.bump();
@@ -195,17 +197,17 @@ impl<'e> Handle<'e> {
                     return StoreOutcome::Stored { cas, value_len };
                 }
             };
-            match self.judge_found(&found, conditions) {
-                Verdict::Refused(outcome) => return outcome,
-                Verdict::Replaced => {
+            match self.decide(&found, conditions) {
+                Decision::Refuse(outcome) => return outcome,
+                Decision::Replace => {
                     self.counters().items_total.bump();
                     let value_len = reservation.value_len();
                     let cas = publish_over(reservation, found, conditions.new_cas, now);
                     return StoreOutcome::Stored { cas, value_len };
                 }
-                Verdict::Joined(join) => {
+                Decision::Join(join) => {
                     let (value_len, meta) = join.shape(&found, &reservation);
-                    match spare.room(found, reservation.hashed_key(), value_len, meta, now) {
+                    match spare.reserve(found, reservation.hashed_key(), value_len, meta, now) {
                         Ok(None) => {}
                         Ok(Some((found, mut joined))) => {
                             join.fill(&mut joined, &found, &mut reservation);
@@ -221,7 +223,7 @@ impl<'e> Handle<'e> {
         }
     }
 
-    /// Counts a store under a key that holds nothing.
+    /// Counts a store to a key without an item.
     #[inline(always)]
     fn count_insertion(&self, reservation: &Reservation<'_>) {
         let class = self.counters().class(reservation.queue_class());
@@ -232,9 +234,9 @@ impl<'e> Handle<'e> {
         }
     }
 
-    /// Whether a store that finds nothing goes on.
+    /// Returns an error if a store to a key without an item is refused.
     #[inline(always)]
-    fn judge_missing(&self, conditions: &StoreConditions) -> Result<(), StoreOutcome> {
+    fn check_missing(&self, conditions: &StoreConditions) -> Result<(), StoreOutcome> {
         match conditions.mode {
             StoreMode::Cas(_) => {}
             StoreMode::Set | StoreMode::Replace if conditions.expected_cas.is_some() => {}
@@ -247,18 +249,18 @@ impl<'e> Handle<'e> {
     }
 
     #[inline(always)]
-    fn judge_found(&self, found: &Found<'_>, conditions: &StoreConditions) -> Verdict {
+    fn decide(&self, found: &Found<'_>, conditions: &StoreConditions) -> Decision {
         let expected = match (conditions.mode, conditions.expected_cas) {
-            (StoreMode::Add, _) => return Verdict::Refused(StoreOutcome::NotStored),
-            (StoreMode::Set | StoreMode::Replace, None) => return Verdict::Replaced,
+            (StoreMode::Add, _) => return Decision::Refuse(StoreOutcome::NotStored),
+            (StoreMode::Set | StoreMode::Replace, None) => return Decision::Replace,
             (StoreMode::Append | StoreMode::Prepend, expected) => {
                 let cas = found.item().cas();
                 return match conditions.mode {
                     _ if expected.is_some_and(|expected| expected != cas) => {
-                        Verdict::Refused(StoreOutcome::Exists)
+                        Decision::Refuse(StoreOutcome::Exists)
                     }
-                    StoreMode::Append => Verdict::Joined(Join::Behind),
-                    _ => Verdict::Joined(Join::InFront),
+                    StoreMode::Append => Decision::Join(Join::Append),
+                    _ => Decision::Join(Join::Prepend),
                 };
             }
             (StoreMode::Cas(expected), _)
@@ -268,17 +270,17 @@ impl<'e> Handle<'e> {
         let class = self.counters().class(found.class());
         if cas == expected {
             class.cas_hits.bump();
-            Verdict::Replaced
+            Decision::Replace
         } else if conditions.stale_allowed && expected < cas {
             class.cas_hits.bump();
-            Verdict::Joined(Join::Stale)
+            Decision::Join(Join::Stale)
         } else {
             class.cas_badval.bump();
-            Verdict::Refused(StoreOutcome::Exists)
+            Decision::Refuse(StoreOutcome::Exists)
         }
     }
 
-    /// Reserves, writes and stores in one.
+    /// Reserves memory, writes the value and stores the item.
     pub fn set<'k>(
         &mut self,
         key: impl LookupKey<'k>,
@@ -290,7 +292,7 @@ impl<'e> Handle<'e> {
         self.set_if(key, value, meta, &mode.into(), now)
     }
 
-    /// The same, under more conditions.
+    /// Reserves memory, writes the value and stores the item if `conditions` allow it.
     pub fn set_if<'k>(
         &mut self,
         key: impl LookupKey<'k>,
@@ -311,15 +313,15 @@ impl<'e> Handle<'e> {
         }
     }
 
-    /// Drops an upload that was starved, and counts it as a store that found no memory.
+    /// Drops a starved upload, and counts it as a store without memory.
     pub fn give_up(&mut self, starved: Reservation<'e>) {
-        assert!(starved.is_starved(), "an upload is given up because it was starved");
+        assert!(starved.is_starved(), "only a starved upload is given up");
         self.counters().store_no_memory.bump();
         drop(starved);
     }
 }
 
-/// Publishes a filled reservation under its key, which leads to nothing. Returns the class in whose queue it is.
+/// Publishes a filled reservation whose key has no item. Returns the class that queues it.
 pub fn publish_new<'e>(
     space: &'e Space,
     stripe: StripeGuard<'e>,
@@ -338,7 +340,7 @@ pub fn publish_new<'e>(
     (Found { space, entry }, class)
 }
 
-/// Publishes a reservation in the place of the item found under its key, as new. Returns its CAS value.
+/// Publishes a filled reservation in place of the item of its key. Returns its CAS value.
 pub fn publish_over(
     reservation: Reservation<'_>,
     mut found: Found<'_>,
@@ -356,7 +358,7 @@ pub fn publish_over(
     cas
 }
 
-/// Lets the stripe of an item go that was just published, and shows the access. Returns its CAS value.
+/// Unlocks the stripe of a published item and reports the access. Returns its CAS value.
 #[inline(always)]
 pub fn end_store(found: Found<'_>, class: ClassId, hash: u64) -> u64 {
     let (space, cas) = (found.space, found.item().cas());
@@ -365,7 +367,7 @@ pub fn end_store(found: Found<'_>, class: ClassId, hash: u64) -> u64 {
     cas
 }
 
-/// Gives a filled reservation its CAS value and time.
+/// Sets the CAS value and the access time of a filled reservation.
 #[inline(always)]
 fn finish(
     space: &Space,
@@ -380,7 +382,7 @@ fn finish(
     (new, short_lived)
 }
 
-/// Returns the class in whose queue the item is.
+/// Queues a new item. Returns the class that queues it.
 fn enqueue_new(space: &Space, entry: &mut Entry<'_>, short_lived: bool) -> ClassId {
     let item = entry.entered();
     let id = item.queue_class();

@@ -4,36 +4,36 @@
 //!   numbers     0     1     2     3   4 ...          change_classes([64, 128, 512])
 //!   before     [64]  [96]  [512]  -   -
 //!   after      [64]   96   [512] [128] -             [ ] in the table   96: retired, its pages drain
-//!   later      [64]   -    [512] [128] -              -  vacant: the next new size may have the number
+//!   later      [64]   -    [512] [128] -              -  vacant: a new size may get the number
 //! ```
 //!
-//! A class is known by its number, which is written into the entry of each of its pages; so a change
-//! touches no page and no item. A size that both tables have keeps its class, with all it holds. A new
-//! size gets a vacant number. A class that the new table lacks is *retired*: it takes no item and no page
-//! from then on, and the mover empties its pages, one after the other, into the classes that now hold such
-//! sizes (`mover/retired.rs`); the pages go to the pool, from which the new classes grow. With its last page the
-//! number is vacant. A size that comes back before that revives its class.
+//! A class is identified by its number, which each of its pages stores, so a change touches no page and no item.
+//! A size in both tables keeps its class and its items. A new size gets a vacant number. A class that the new
+//! table lacks is *retired*: it accepts no item and no page, and the mover empties its pages, one after the
+//! other, into the successor classes, which now hold items of these sizes (`mover/kinds/retired.rs`). Its pages
+//! go to the pool, from which the new classes grow. When the last page has left, the number is vacant. If the size
+//! returns to the table before that, the class is revived.
 //!
-//! There are twice as many numbers as a table may have classes, so that any table can follow any other once
-//! all that was retired has drained.
+//! There are twice as many numbers as a table may have classes, so any table can replace any other once all
+//! retired classes have drained.
 //!
-//! The largest size never changes: a table that is asked for ends with it, named or not. So what is chained
-//! stays chained, and its largest parts stay where they are.
+//! The largest size never changes: it is added to every new table. So chained items stay chained, and their
+//! bodies of the largest class need not move.
 //!
 //! Invariants:
 //!
 //! - ONE-SIZE: a class changes its chunk size only while it owns no page, so the user of one of its chunks may rely
 //!   on the size without a lock.
-//! - LOCKED-CHOICE: what was read of the table is a hint. An allocation compares it with the class under the
-//!   class's lock, and chooses anew if the class was retired. The new table is in force before the first class is
-//!   retired, so this ends.
-//! - An upload whose chunk was taken before the change is published there and carried later.
-//! - A refused change changes nothing.
-//! - Counts never fall: a number goes on counting where its last class left off, and a class's own counts begin
-//!   at what its number had counted before it ([`Tables::counted_before`]).
+//! - LOCKED-CHOICE: the class that is read from the table without a lock is a hint. An allocation verifies it
+//!   under the class's lock, and chooses again if the class was retired. The new table is published before the
+//!   first class is retired, so this ends.
+//! - An upload whose chunk was allocated before the change is published in its class and carried later.
+//! - A refused change has no effect.
+//! - Counters never decrease: the counters of a number continue with its next class, and a class's own counts
+//!   are the difference to its number's counters when the class began ([`Tables::counted_before`]).
 //!
-//! Lock: the tables' own, above all others of the engine (`docs/locking.md`). A store takes it only
-//! where its class has nothing left.
+//! Lock: the tables' own, above all other locks of the engine (`docs/locking.md`). A store takes it only if its
+//! class has no memory left.
 
 use super::shared::{Space, Tables};
 use crate::class::{Class, Standing};
@@ -47,34 +47,34 @@ use std::sync::atomic::Ordering::Release;
 /// Why a change of the class table is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ClassChangeError {
-    /// The sizes make no table.
+    /// The sizes are not a valid table.
     #[error(transparent)]
     BadTable(#[from] ClassTableError),
-    /// A size is above the largest, which stays.
+    /// A size is above the largest, which cannot change.
     #[error(
-        "chunk size {size_bytes} is above the largest, {size_bytes_max} bytes, which stays as it is: give \
+        "chunk size {size_bytes} is above the largest, {size_bytes_max} bytes, which cannot change: give \
          smaller sizes"
     )]
     AboveLargest {
-        /// The size as given.
+        /// The requested size.
         size_bytes: usize,
-        /// The largest.
+        /// The largest size of every table.
         size_bytes_max: usize,
     },
-    /// Another table is in force by now than the one to be changed.
-    #[error("the class table has been changed meanwhile: look at it again")]
+    /// The current table is not the one that the caller wants to change.
+    #[error("the class table has changed in the meantime: read it again")]
     Superseded,
-    /// Too many numbers are still those of retired classes.
+    /// Retired classes still have too many of the numbers.
     #[error(
         "{new_count} new chunk sizes are too many while {retired_count} retired classes drain: give at most \
          {vacant_count} now, or try again when stats slabs shows fewer retired classes"
     )]
     Draining {
-        /// New classes that the table asks for.
+        /// The number of new classes in the requested table.
         new_count: usize,
-        /// Vacant numbers.
+        /// The number of vacant numbers.
         vacant_count: usize,
-        /// Retired classes.
+        /// The number of retired classes.
         retired_count: usize,
     },
 }
@@ -84,20 +84,20 @@ impl Space {
         lock(&self.tables).table.clone()
     }
 
-    /// Every class that may hold items, those of the table and retired ones, smallest chunks first. The caller holds
-    /// the tables' lock.
+    /// Every class of the table and every retired class, smallest chunks first. The caller holds the tables'
+    /// lock.
     pub fn standing_classes(&self) -> Vec<(ClassId, usize, Standing)> {
         let read = |class: &Class| {
             let state = class.lock();
             (state.id(), state.chunk_size_bytes(), state.standing())
         };
-        let mut standing: Vec<_> = self.classes.iter().map(read).collect();
-        standing.retain(|&(_, _, standing)| standing != Standing::Vacant);
-        standing.sort_unstable_by_key(|&(_, chunk_size_bytes, _)| chunk_size_bytes);
-        standing
+        let mut classes: Vec<_> = self.classes.iter().map(read).collect();
+        classes.retain(|&(_, _, standing)| standing != Standing::Vacant);
+        classes.sort_unstable_by_key(|&(_, chunk_size_bytes, _)| chunk_size_bytes);
+        classes
     }
 
-    /// Puts a table of these chunk sizes in force, in bytes, ascending, if the present one `may_change`.
+    /// Replaces the table by one of these chunk sizes, in bytes, ascending, if the current one `may_change`.
     pub fn change_classes(
         &self,
         may_change: impl FnOnce(&ClassTable) -> bool,
@@ -110,7 +110,7 @@ impl Space {
         }
         let next = self.numbered(&tables.table, wanted)?;
         self.begin_new(&mut tables, &next);
-        // LOCKED-CHOICE: in force first.
+        // Before any class is retired: LOCKED-CHOICE.
         self.size_map.set(&next);
         let before = std::mem::replace(&mut tables.table, next);
         for id in before.ids().filter(|&id| !tables.table.has(id)) {
@@ -120,7 +120,7 @@ impl Space {
         Ok(())
     }
 
-    /// The table that these sizes make, under the numbers of none.
+    /// The table of these sizes, whose classes have no final numbers yet.
     fn wanted_table(&self, sizes: &[usize]) -> Result<ClassTable, ClassChangeError> {
         let size_bytes_max = self.config.classes.chunk_size_bytes_max();
         if let Some(&size_bytes) = sizes.iter().find(|&&size| size > size_bytes_max) {
@@ -136,8 +136,8 @@ impl Space {
             .map_err(ClassChangeError::BadTable)
     }
 
-    /// Gives every size of the table that is wanted its number: that of its present class, that of a
-    /// retired one of the same size, or else a vacant one.
+    /// Assigns a number to every size of the new table: that of the current class or of a retired class of the
+    /// same size, or else a vacant one.
     fn numbered(
         &self,
         present: &ClassTable,
@@ -166,22 +166,22 @@ impl Space {
         }
         let mut vacant = vacant.into_iter();
         let numbered = kept.into_iter().map(|id| id.or_else(|| vacant.next()));
-        let ids = numbered.map(|id| id.expect("there are enough of them")).collect();
+        let ids = numbered.map(|id| id.expect("there are enough vacant numbers")).collect();
         Ok(wanted.renumbered(ids))
     }
 
-    /// Lets the numbers that the next table has beyond the present one stand for its classes.
+    /// Establishes or revives the classes of the next table that the current one lacks.
     fn begin_new(&self, tables: &mut Tables, next: &ClassTable) {
         let Tables { table, counted_before } = tables;
         for (id, chunk_size_bytes) in next.classes().filter(|&(id, _)| !table.has(id)) {
             let registry = lock(&self.registry);
             let mut state = self.class(id).lock();
             match state.standing() {
-                Standing::Present => unreachable!("a number stands for one class of a table"),
+                Standing::Present => unreachable!("a number belongs to one class of a table"),
                 Standing::Retired => state.revive(),
-                // Perhaps only since its last page left a moment ago.
+                // A class that was to be revived may have become vacant in the meantime.
                 Standing::Vacant => {
-                    // It has no item, so nothing is counted meanwhile.
+                    // The class has no item, so its counters cannot change here.
                     let counters = state.counters;
                     let mut counted = ClassStats { counters, ..ClassStats::default() };
                     registry.iter().for_each(|handle| counted.add_tallies(handle.class(id)));
@@ -192,8 +192,8 @@ impl Space {
         }
     }
 
-    /// Takes over the table that an earlier process came to, and the sizes of what that one had retired. No
-    /// class owns a page yet, so those of the configured table make way.
+    /// Restores the table of an earlier process and the sizes of its retired classes. No class owns a page yet,
+    /// so the classes of the configured table become vacant.
     pub fn restore_classes(&self, table: ClassTable, retired: &[(ClassId, usize)]) {
         self.config.classes.ids().for_each(|id| self.class(id).lock().retire());
         for (id, chunk_size_bytes) in table.classes().chain(retired.iter().copied()) {
@@ -203,7 +203,7 @@ impl Space {
         lock(&self.tables).table = table;
     }
 
-    /// Goes on to drain what was retired, once its pages are back.
+    /// Retires the classes of an earlier process that were draining, once their pages are restored.
     pub fn retire_restored(&self, retired: &[(ClassId, usize)]) {
         retired.iter().for_each(|&(id, _)| self.class(id).lock().retire());
         self.retiring.store(true, Release);

@@ -1,15 +1,15 @@
-//! Where chunks come from, and where they go: free lists, the pool, the end of an item, and eviction.
+//! Allocation and release of chunks: free lists, the pool, unlinking of items, and eviction.
 //!
-//! An eviction holds no stripe. A victim is taken out of its queue and pinned in one step under its class's
-//! lock; then, that lock released, its stripe is locked and the entry removed if it is still there.
-//! Between the two steps the item can be read, replaced or deleted as ever.
+//! An eviction holds no stripe. A victim is removed from its queue and pinned in one step under its class's
+//! lock. After that lock is released, its stripe is locked and its entry removed if it is still there. Between
+//! the two steps the item can be read, replaced or deleted.
 //!
-//! A search for a victim first asks the class's order which item leaves, and which others move before. Where that item
-//! is pinned, the queues are walked lane by lane, in the order COLD, HOT, WARM, TEMP: a pinned item goes to the
-//! head of its queue, out of the next search's way.
+//! A search for a victim first lets the class's order choose one. If that item is pinned, the search walks the
+//! queues lane by lane, in the order COLD, HOT, WARM, TEMP, and moves each pinned item to the head of its queue,
+//! out of the way of later searches.
 //!
-//! Invariant: under one hold of the class's lock a search looks at a bounded number of items; it goes on from
-//! there, and ends without a victim only when it has passed every item of the class.
+//! Invariant: a search checks a bounded number of items in one hold of the class's lock. It ends without a victim
+//! only after it has passed every item of the class.
 
 use super::shared::{AccessKind, Eviction, Space};
 use crate::class::{CHAINED, ClassState, Standing, VictimStep};
@@ -20,7 +20,7 @@ use slabwise_base::{ClassId, Expiry, Now, Ticks};
 use std::cmp::Reverse;
 
 impl Space {
-    /// A free chunk of a locked class, from a new page if need be, which only a class of the table gets.
+    /// Takes a free chunk of a locked class, from a new page if necessary. Only a class of the table gets a page.
     pub fn take_free(&self, state: &mut ClassState) -> Option<OwnedChunk> {
         if let Some(chunk) = state.pages.take() {
             return Some(chunk);
@@ -35,22 +35,21 @@ impl Space {
         state.pages.take()
     }
 
-    /// Drops a pin; if it was the last on an unlinked item, the bodies are freed and the caller owns
-    /// the first chunk.
+    /// Drops a pin. If it was the last on an unlinked item, the bodies are freed and the first chunk is returned.
     pub fn unpin_to_owned(&self, pin: impl Into<Pin>) -> Option<OwnedChunk> {
         Some(self.free_bodies(self.memory.unpin(pin)?))
     }
 
-    /// Drops a pin; if it was the last on an unlinked item, all its chunks are freed. The first chunk of
-    /// an item that was carried to another page leads to no body any more, so only it is given back.
+    /// Drops a pin. If it was the last on an unlinked item, its chunks are freed. If the item was carried to
+    /// another page, its bodies belong to the copy, so only the first chunk is freed.
     pub fn unpin(&self, pin: impl Into<Pin>) {
         if let Some(chunk) = self.unpin_to_owned(pin) {
             self.give_free(chunk);
         }
     }
 
-    /// Frees the bodies of an ended item, if it has any, before its head, so that a body's owner is always an
-    /// item. Returns the head.
+    /// Frees the bodies of an unlinked item and returns its head. The head is freed last, because the owner of a
+    /// body must be an item.
     #[inline(always)]
     fn free_bodies(&self, mut remains: Remains) -> OwnedChunk {
         loop {
@@ -67,18 +66,18 @@ impl Space {
         }
     }
 
-    /// Gives a chunk back to its class.
+    /// Returns a chunk to its class.
     pub fn give_free(&self, chunk: OwnedChunk) {
         self.class(chunk.class()).lock().pages.give(chunk);
     }
 
-    /// Ends an item that has left its table, whose stripe is still locked. The chunks of a large item take long to
-    /// free, so the caller lets go of the stripe before it does that.
+    /// Unlinks an item that was removed from the index and whose stripe is still locked. The caller unlocks the
+    /// stripe before it frees the chunks, since a large item has many.
     pub fn unlink_unfreed(&self, item: Removed) -> Option<Remains> {
         self.class(item.queue_class(&self.memory)).lock().unlink(item)
     }
 
-    /// Frees what an ended item left.
+    /// Frees the chunks of an unlinked item.
     #[inline(always)]
     pub fn free_remains(&self, remains: Option<Remains>) {
         if let Some(remains) = remains {
@@ -87,49 +86,49 @@ impl Space {
         }
     }
 
-    /// Ends an item that has left its table, and frees it under the stripe.
+    /// Unlinks an item that was removed from the index, and frees it under the stripe's lock.
     pub fn unlink(&self, item: Removed) {
         self.free_remains(self.unlink_unfreed(item));
     }
 }
 
-/// Victims that are detached in one hold of their class's lock: for each, a search may first move some tens
-/// of active items out of its way.
-const VICTIMS_A_HOLD_MAX: usize = 8;
+/// The most victims that are detached in one hold of their class's lock. The search for each may first move some
+/// tens of active items.
+const VICTIMS_PER_HOLD_MAX: usize = 8;
 
-/// What one eviction gave.
+/// The result of one eviction.
 pub enum Evicted {
-    /// The victim's chunk, of the class asked for.
+    /// The victim's chunk, which is of the requested class.
     Chunk(OwnedChunk),
-    /// Memory was freed, here or in another class.
+    /// Memory was freed, in this class or another.
     Freed,
-    /// There is nothing that could leave.
+    /// No item can be evicted.
     Nothing,
 }
 
-/// An item on its way out: out of its queue, pinned, not yet out of the index.
+/// A detached item: out of its queue and pinned, but still in the index.
 #[must_use = "a victim that is not removed stays in the index"]
 pub struct Victim {
     pub pin: Pin,
-    /// It is no eviction: it had expired, or was flushed.
+    /// Expired or flushed, so its removal does not count as an eviction.
     has_ended: bool,
     expiry: Expiry,
     now: Now,
 }
 
-/// How many items a step of a walk looks at.
-const LOOKS_MAX: usize = 64;
+/// The most items that one step of a walk checks.
+const CHECKS_MAX: usize = 64;
 
 /// A search for a victim, step by step.
 #[derive(Debug, Default)]
 struct VictimSearch {
-    /// Whether the order has been asked: its candidate is pinned, or there is none.
+    /// True after the order's candidate was pinned, or missing.
     is_walking: bool,
-    /// The lane that is being walked, and those before it that were passed.
+    /// The lane being walked; lower lanes are done.
     lane: Option<Lane>,
-    /// Queues of it that were passed as a whole, of [`COLDEST_FIRST`].
+    /// The number of its queues, in the order of [`COLDEST_FIRST`], that are done.
     queues_passed: usize,
-    /// Pinned items of the next queue that were passed.
+    /// The number of pinned items of the next queue that were passed.
     items_passed: u64,
 }
 
@@ -141,7 +140,7 @@ impl VictimSearch {
                 step => return step,
             }
         }
-        for _ in 0..LOOKS_MAX {
+        for _ in 0..CHECKS_MAX {
             let from = self.lane.unwrap_or_default();
             let Some(lane) = class.lanes.next_from(from) else {
                 return VictimStep::Nothing;
@@ -166,13 +165,14 @@ impl VictimSearch {
                 _ => (self.queues_passed, self.items_passed) = (self.queues_passed + 1, 0),
             }
         }
-        VictimStep::Further
+        VictimStep::Continue
     }
 }
 
 impl Space {
-    /// Evicts for the sake of `class`: from its own queues, or, where its chunks hold heads and bodies only,
-    /// a chained item. The largest chunks hold whole items and bodies alike: there the colder leaves.
+    /// Evicts an item to free a chunk of `class`: one from its own queues, or a chained item if its chunks hold
+    /// only heads and bodies. The largest chunks hold both whole items and bodies, so there the colder of the two
+    /// is evicted.
     pub fn evict_for(&self, class: ClassId, now: Now) -> Evicted {
         if class == self.largest && self.chained_are_colder_than(class, now) {
             match self.evict(CHAINED, class, now) {
@@ -189,8 +189,8 @@ impl Space {
         }
     }
 
-    /// The same where a chunk is wanted for an item that can be evicted itself: no chained item leaves for it
-    /// that may have no chunk of this class.
+    /// Evicts an item to free a chunk of `class` for an item that is carried. Unlike [`Space::evict_for`], evicts
+    /// no chained item that may have no chunk of this class, since the carried item itself can be evicted.
     pub fn evict_for_carried(&self, class: ClassId, now: Now) -> Evicted {
         if class == self.largest || self.coldest_chained_has_head_in(class, now) {
             self.evict_for(class, now)
@@ -209,20 +209,20 @@ impl Space {
         chained.is_some() && chained > self.coldness(class, now)
     }
 
-    /// How cold the item is that a search in a class looks at first: its age in ticks, and among equals the older
-    /// store is colder. `None`: the class has no item.
+    /// The coldness of the item at which a search in a class begins: its age in ticks; if equal, the item stored
+    /// earlier is colder. `None`: the class has no item.
     pub fn coldness(&self, class: ClassId, now: Now) -> Option<(u32, Reverse<u64>)> {
         let class = self.class(class).lock();
         class.coldest(now.ticks).map(|item| (item.time().age_at(now.ticks), Reverse(item.cas())))
     }
 
-    /// Removes the item that leaves the queues of `from` next; its chunk is wanted for `class`.
+    /// Evicts the next victim of the queues of `from`, to free a chunk of `class`.
     fn evict(&self, from: ClassId, class: ClassId, now: Now) -> Evicted {
         let mut search = VictimSearch::default();
         let victim = loop {
             match self.detach_victim(&mut search, &mut self.class(from).lock(), now) {
                 VictimStep::Found(victim) => break victim,
-                VictimStep::Further => {}
+                VictimStep::Continue => {}
                 VictimStep::Nothing => return Evicted::Nothing,
             }
         };
@@ -233,7 +233,7 @@ impl Space {
         }
     }
 
-    /// Takes the item that a class gives up next out of its queue, or looks a little further for one.
+    /// Makes one step of a search, and detaches the victim if it is found.
     fn detach_victim(
         &self,
         search: &mut VictimSearch,
@@ -242,30 +242,30 @@ impl Space {
     ) -> VictimStep<Victim> {
         let place = match search.step(state, now.ticks) {
             VictimStep::Found(place) => place,
-            VictimStep::Further => return VictimStep::Further,
+            VictimStep::Continue => return VictimStep::Continue,
             VictimStep::Nothing => return VictimStep::Nothing,
         };
         let Some(victim) = state.tail(place) else { return VictimStep::Nothing };
-        let leaving = self.leaving(victim, now);
-        leaving.count(state);
+        let info = self.victim_info(victim, now);
+        info.count(state);
         state.note_evicted(place, now.ticks);
         match state.detach_tail(place) {
-            Some(pin) => VictimStep::Found(leaving.out(pin, now)),
+            Some(pin) => VictimStep::Found(info.into_victim(pin, now)),
             None => VictimStep::Nothing,
         }
     }
 
-    /// Takes up to `count` items that a class gives up next out of its queues, many in one hold of its lock.
+    /// Detaches up to `count` victims of a class, several in one hold of its lock.
     pub fn detach_victims(&self, class: ClassId, count: usize, now: Now) -> Vec<Victim> {
         let mut victims = Vec::with_capacity(count);
         let mut search = VictimSearch::default();
         while victims.len() < count {
             let mut state = self.class(class).lock();
-            let count_now = count.min(victims.len() + VICTIMS_A_HOLD_MAX);
+            let count_now = count.min(victims.len() + VICTIMS_PER_HOLD_MAX);
             while victims.len() < count_now {
                 match self.detach_victim(&mut search, &mut state, now) {
                     VictimStep::Found(victim) => victims.push(victim),
-                    VictimStep::Further => break,
+                    VictimStep::Continue => break,
                     VictimStep::Nothing => return victims,
                 }
                 search = VictimSearch::default();
@@ -274,16 +274,17 @@ impl Space {
         victims
     }
 
-    /// Removes a detached victim, of whose key this is the hash. `Some`: its chunk, if nobody else holds it and it serves `class`.
+    /// Removes a detached victim from the index; `hash` is its key's. Returns its chunk if that is unpinned and of
+    /// `class`.
     pub fn finish_eviction(&self, victim: Victim, hash: u64, class: ClassId) -> Option<OwnedChunk> {
         if self.tap.wants_evictions() && !victim.has_ended {
             self.show_eviction(&victim);
         }
         self.remove_hashed(&victim.pin, hash, victim.has_ended);
         let chunk = self.unpin_to_owned(victim.pin)?;
-        // The page may be draining: an eviction is given the victim's chunk wherever it lies, or a class whose
-        // coldest items share the draining page could evict one after the other and still have no chunk. The mover
-        // meets the chunk again on its next pass; each is handed over so at most once a turn of the queue.
+        // The chunk is returned even if its page is draining. Otherwise a class whose coldest items are on the
+        // draining page could evict one after the other without getting a chunk. The mover visits the chunk again
+        // on its next pass, and each chunk is reused in this way at most once per turnover of the queue.
         if chunk.class() != class {
             self.give_free(chunk);
             return None;
@@ -291,10 +292,9 @@ impl Space {
         Some(chunk)
     }
 
-    /// What is to be known of an item that leaves; its expiry stands still under the class's lock, and not under
-    /// the pin that follows.
-    pub fn leaving(&self, item: Queued<'_>, now: Now) -> Leaving {
-        Leaving {
+    /// Reads a victim's data. Its expiry cannot change under the class's lock, but can once it is only pinned.
+    pub fn victim_info(&self, item: Queued<'_>, now: Now) -> VictimInfo {
+        VictimInfo {
             state: item.state(),
             has_ended: self.death_of(item, now).is_some(),
             expiry: item.expiry(),
@@ -302,7 +302,7 @@ impl Space {
         }
     }
 
-    /// Unlinks an item that the caller took out of its queue and pinned, if nobody else did meanwhile.
+    /// Unlinks a detached item, unless another thread has done so in the meantime.
     fn remove_hashed(&self, pin: &Pin, hash: u64, ended: bool) {
         let stripe = self.index.lock(hash);
         if let Ok(entry) = Entry::find_address(stripe, hash, pin.address()) {
@@ -331,7 +331,7 @@ impl Space {
         });
     }
 
-    /// Removes an item at a tail of the class that has ended. The class stays locked only if there is none.
+    /// Removes an expired or flushed item at a tail of the class. If there is none, returns the guard, still locked.
     pub fn reclaim_tail<'c>(
         &self,
         mut state: MutexGuard<'c, ClassState>,
@@ -350,7 +350,7 @@ impl Space {
         None
     }
 
-    /// A queue whose last item has ended and that nobody pins.
+    /// A queue whose last item is expired or flushed, and unpinned.
     fn ended_tail(&self, state: &ClassState, now: Now) -> Option<Place> {
         let places = |lane| QueueKind::ALL.into_iter().map(move |queue| Place { lane, queue });
         state.lanes.all().flat_map(places).find(|&place| {
@@ -360,16 +360,16 @@ impl Space {
     }
 }
 
-/// What is to be known of an item that leaves.
-pub struct Leaving {
+/// The data of a victim that is read before it is detached.
+pub struct VictimInfo {
     state: State,
-    /// It is no eviction: it had expired, or was flushed.
+    /// Expired or flushed, so its removal does not count as an eviction.
     has_ended: bool,
     expiry: Expiry,
     age_ticks: u32,
 }
 
-impl Leaving {
+impl VictimInfo {
     pub fn count(&self, class: &mut ClassState) {
         let counters = &mut class.counters;
         if self.has_ended {
@@ -385,8 +385,7 @@ impl Leaving {
         counters.evicted_active += u64::from(self.state.active());
     }
 
-    /// The item, out of its queue and pinned.
-    pub fn out(self, pin: Pin, now: Now) -> Victim {
+    pub fn into_victim(self, pin: Pin, now: Now) -> Victim {
         Victim { pin, has_ended: self.has_ended, expiry: self.expiry, now }
     }
 }

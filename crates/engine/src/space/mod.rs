@@ -1,5 +1,4 @@
-//! What operations share: the memory, its classes and the index, and the steps on them that take more than
-//! one lock.
+//! The state that operations share (memory, classes, index), and the steps on it that take several locks.
 //!
 //! ```text
 //!   Space --- index: stripes, each a lock over its own growing table of cache-line buckets

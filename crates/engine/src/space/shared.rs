@@ -1,31 +1,30 @@
-//! What every operation shares: memory, pages, classes, index, the flush and the tap.
+//! The state that all operations share: memory, pages, classes, index, flush and observers.
 //!
 //! Lock order: tables, stripe, class, pool (`docs/locking.md`). No lock is held across a system call.
 //!
-//! # The tap
+//! # Observers
 //!
-//! The engine shows observers what happens to keys.
+//! The engine reports evictions and accesses to observers ([`Tap`]).
 //!
 //! ```text
-//!   evict: class locked, victim detached and pinned -> class released -> TAP -> stripe, free
-//!   get, store, delete: hash, stripe locked, done, (stripe released) -> is the key in the sample? -> TAP
+//!   evict: class locked, victim detached and pinned -> class unlocked -> REPORT -> stripe, free
+//!   get, store, delete: hash, stripe locked, done, (stripe unlocked) -> is the key in the sample? -> REPORT
 //! ```
 //!
 //! Invariants:
-//! - while nobody wants a kind of event it costs a relaxed load and a branch; an access to a key that is not
-//!   in the sample costs a multiplication more;
-//! - an observer is called on the thread where it happens, with no class or pool locked. A stripe may be
-//!   locked where it is shown an access, and the mover where it is shown an eviction or an end. So it must not
-//!   wait, must call no operation of the engine and make no system call that may take long: it puts what it is
-//!   shown aside;
+//! - a kind of event that is not observed costs a relaxed load and a branch; an access to a key outside the
+//!   sample costs a multiplication more;
+//! - an observer is called on the thread of the event, with no class or pool locked. During the report of an
+//!   access a stripe may be locked; during the report of an eviction or a removal the mover may be. So an
+//!   observer must not wait, call an operation of the engine or make a slow system call: it only buffers events;
 //! - an evicted item is pinned, and its stripe is not locked;
-//! - accesses: whatever the command and the protocol, each get, store and delete of a key in the sample is
-//!   shown once. Two threads' accesses to one key may be shown in another order than they happened.
+//! - each get, store and delete of a key in the sample is reported once, for all commands and protocols. The
+//!   accesses of two threads to one key may be reported in another order than they happened.
 //!
 //! # Flushes
 //!
-//! The engine's own CAS values rise with every store, so a flush ends all items at or below a bound. A
-//! value that a client chose says nothing of that; of these items a flush ends those that were last
+//! The engine's own CAS values rise with every store, so a flush invalidates all items at or below a bound.
+//! CAS values that clients chose have no such order; of their items a flush invalidates those that were last
 //! accessed before it ([`FlushMark`]).
 //!
 //! ```text
@@ -34,8 +33,8 @@
 //!        ended                        ended        lives
 //! ```
 //!
-//! Workers read the clock at different moments of a turn, so the mark lies a margin behind the flush.
-//! Invariants: an item that is stored, or given such a value, is dated after the mark; its date never goes back.
+//! Workers read the clock at different times, so the mark is a margin after the flush. Invariants: an item that
+//! is stored, or gets a CAS value chosen by a client, gets an access time after the mark; its time never decreases.
 
 use crate::class::{CHAINED, Class, TABLE_NUMBERS};
 use crate::config::EngineConfig;
@@ -60,7 +59,7 @@ use std::sync::{Arc, OnceLock};
 
 const NO_TEMPORARY_TTL: u32 = u32::MAX;
 
-/// The memory of a cache and what finds its way in it; see the module's documentation.
+/// The memory of a cache, and the structures that organise it; see the module's documentation.
 pub struct Space {
     pub config: EngineConfig,
     pub hasher: KeyHasher,
@@ -71,57 +70,56 @@ pub struct Space {
     /// The class [`CHAINED`].
     chained: Class,
     pub tables: Mutex<Tables>,
-    /// The present table again, read without a lock by stores.
+    /// A copy of the current table that stores read without a lock.
     pub size_map: SizeMap,
     /// The class with the largest chunks, which is in every table.
     pub largest: ClassId,
-    /// Whether a retired class may have pages left: the mover looks.
+    /// True if a retired class may own pages, which the mover then looks for.
     pub retiring: AtomicBool,
     pub index: Index,
     pub flush: Flush,
-    /// The rules in force for hot, warm and cold.
+    /// The current rules for hot, warm, cold and temp.
     pub segments: Mutex<Segments>,
-    /// The counters of every handle that was ever made.
+    /// The counters of all handles, dropped ones included.
     pub registry: Mutex<Vec<Arc<HandleCounters>>>,
-    /// [`LruConfig::temporary_ttl`] in seconds, for every store to read; `NO_TEMPORARY_TTL` for none.
+    /// [`LruConfig::temporary_ttl`] in seconds, or `NO_TEMPORARY_TTL`.
     temporary_ttl: AtomicU32,
-    /// Whether classes keep one queue in exact order of use.
+    /// True if classes keep one queue in exact LRU order.
     pub exact_order: AtomicBool,
-    /// Whether items store a rank.
+    /// True if items store a rank.
     pub ranks_items: bool,
-    /// Whether a hit may move its item.
+    /// True if a hit may move its item.
     pub acts_on_hits: AtomicBool,
     pub tap: Tap,
 }
 
-/// What the tables' lock protects.
+/// The data that the tables' lock protects.
 #[derive(Debug)]
 pub struct Tables {
     pub table: ClassTable,
-    /// What numbers that stand for a second class, or a later one, had counted when it began.
+    /// For each number that has been reused, its counters when its current class began.
     pub counted_before: BTreeMap<ClassId, Arc<ClassStats>>,
 }
 
-/// Why an item that is still linked counts as gone.
+/// The reason why an item that is still linked is no longer valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Death {
-    /// Its expiry has come.
     Expired,
     Flushed,
 }
 
 impl Space {
-    /// An empty cache in an arena that has room for it.
+    /// Creates an empty cache in an arena of sufficient size.
     pub fn new(config: EngineConfig, arena: Arena) -> Space {
         let page_size_bytes = config.page_size_bytes;
         assert!(
             page_size_bytes.is_power_of_two() && (4 << 10..=16 << 20).contains(&page_size_bytes),
-            "page size {page_size_bytes}: a power of two from 4 KiB to 16 MiB is needed"
+            "page size {page_size_bytes}: must be a power of two from 4 KiB to 16 MiB"
         );
         let chunk_size_bytes_max = config.classes.chunk_size_bytes_max();
         assert!(
             chunk_size_bytes_max <= page_size_bytes,
-            "chunks of {chunk_size_bytes_max} bytes do not fit pages of {page_size_bytes}"
+            "chunk size {chunk_size_bytes_max}: must be at most the page size, {page_size_bytes} bytes"
         );
         let memory = Arc::new(Memory::new(arena, page_size_bytes, config.size_model));
         let (kind, options) = (config.eviction, &config.eviction_options);
@@ -158,19 +156,18 @@ impl Space {
         space
     }
 
-    /// Counters for a new handle, which count until the cache ends.
+    /// Creates the counters of a new handle, which stay registered after the handle is dropped.
     pub fn register(&self) -> Arc<HandleCounters> {
         let counters = Arc::new(HandleCounters::new());
         lock(&self.registry).push(Arc::clone(&counters));
         counters
     }
 
-    /// Gets of all handles since the start, those that touched included; cheap.
+    /// The number of gets of all handles since the start, get-and-touch included; cheap.
     pub fn gets_ever(&self) -> u64 {
         lock(&self.registry).iter().map(|handle| handle.gets()).sum()
     }
 
-    /// Changes the rules for hot, warm and cold.
     pub fn set_segments(&self, change: impl FnOnce(&mut Segments)) {
         let mut segments = lock(&self.segments);
         change(&mut segments);
@@ -181,7 +178,6 @@ impl Space {
         self.queueing_classes().for_each(|class| class.lock().segments = *segments);
     }
 
-    /// Where the pages are; cheap.
     pub fn page_stats(&self) -> PageStats {
         let pool = lock(&self.pool);
         PageStats {
@@ -196,13 +192,13 @@ impl Space {
         if id == CHAINED { &self.chained } else { &self.classes[id.index()] }
     }
 
-    /// Every class that may have items: one a number, and [`CHAINED`].
+    /// Every class that may have queued items: one per number, and [`CHAINED`].
     pub fn queueing_classes(&self) -> impl Iterator<Item = &Class> {
         self.classes.iter().chain([&self.chained])
     }
 
-    /// The class that items queued in `class` are shown in: chained ones in the class of the table with the
-    /// largest chunks, where memcached has them, too.
+    /// The class in which statistics show items queued in `class`: chained items are shown in the largest class,
+    /// as in memcached.
     pub fn shown_class(&self, class: ClassId) -> ClassId {
         if class == CHAINED { self.largest } else { class }
     }
@@ -213,7 +209,7 @@ impl Space {
         self.hasher.hash(item.key())
     }
 
-    /// Lets the index count against the memory limit, where the limit is meant to hold for the whole.
+    /// Counts the index against the memory limit, if the limit is configured to include it.
     pub fn charge_index(&self) {
         if self.config.index_within_limit {
             let pages = self.index.size_bytes() / self.config.page_size_bytes as u64;
@@ -221,8 +217,8 @@ impl Space {
         }
     }
 
-    /// Shows an access to the key of this hash, if it is in the sample. The caller has locked no class, no
-    /// pool, and should hold no stripe.
+    /// Reports an access to the key of this hash, if it is in the sample. The caller must hold no class or pool
+    /// lock, and should hold no stripe lock.
     #[inline(always)]
     pub fn show_access(&self, hash: u64, kind: AccessKind, class: Option<ClassId>) {
         if self.tap.wants_access(hash) {
@@ -231,14 +227,14 @@ impl Space {
         }
     }
 
-    /// Whether an item with this expiry belongs in the temp queue.
+    /// True if an item with this expiry belongs in the temp queue.
     pub fn is_short_lived(&self, expiry: Expiry, now: Now) -> bool {
         let ttl_max = self.temporary_ttl.load(Relaxed);
         let ttl = expiry.second().map(|end| end.0.saturating_sub(now.seconds.0));
         ttl_max != NO_TEMPORARY_TTL && ttl.is_some_and(|ttl| ttl <= ttl_max)
     }
 
-    /// Why an item is gone though it is still linked, if it is.
+    /// The reason why a linked item is no longer valid, if it is not.
     #[inline(always)]
     pub fn death_of<R: ReadsMeta>(&self, item: Item<'_, R>, now: Now) -> Option<Death> {
         if self.flush.ends(item, now) {
@@ -252,55 +248,55 @@ fn temporary_ttl_word(lru: &LruConfig) -> u32 {
     lru.temporary_ttl.map_or(NO_TEMPORARY_TTL, |ttl| ttl.0.min(NO_TEMPORARY_TTL - 1))
 }
 
-/// An item that leaves because its memory is needed.
+/// An item that is evicted because its memory is needed.
 #[derive(Clone, Copy, Debug)]
 pub struct Eviction<'a> {
-    /// The key.
+    /// The item's key.
     pub key: &'a [u8],
-    /// Bytes of the value.
+    /// The length of its value in bytes.
     pub value_len: usize,
-    /// When it would have ended.
+    /// Its expiry.
     pub expiry: Expiry,
-    /// When it was last accessed.
+    /// The time of its last access.
     pub last_access: Ticks,
-    /// Whether it was ever hit.
+    /// True if it was ever hit.
     pub fetched: bool,
-    /// The class it is in.
+    /// The class that statistics show it in.
     pub class: ClassId,
     /// The time of the operation that needs the memory.
     pub now: Now,
 }
 
-/// An observer of evictions; the module's invariants say what it may do.
+/// An observer of evictions. It must not wait or call an operation of the engine.
 pub trait EvictionObserver: Send + Sync {
-    /// An item is about to leave.
+    /// Called before an item is evicted.
     fn evicted(&self, eviction: &Eviction<'_>);
 }
 
 /// An access to a key in the sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyAccess {
-    /// The key's hash, which stands for the key.
+    /// The key's hash, which identifies the key.
     pub hash: u64,
-    /// What happened.
+    /// The kind of access.
     pub kind: AccessKind,
-    /// The class of the key's item, of one that leaves the class it was in; `None` where there is none.
-    /// A chained item counts as one of the class with the largest chunks.
+    /// The class of the key's item, or of the item that was deleted; `None`: there was no item. A chained item
+    /// counts in the class with the largest chunks.
     pub class: Option<ClassId>,
 }
 
-/// An observer of accesses; the module's invariants say what it may do.
+/// An observer of accesses. It must not wait or call an operation of the engine.
 pub trait AccessObserver: Send + Sync {
-    /// A key in the sample was accessed.
+    /// Called after a key in the sample was accessed.
     fn accessed(&self, access: &KeyAccess);
 }
 
-/// The observers, and when they are called.
+/// The observers of evictions and accesses, and the switches that enable them.
 #[derive(Default)]
 pub struct Tap {
     evictions_wanted: AtomicBool,
     observer: OnceLock<Arc<dyn EvictionObserver>>,
-    /// Which keys are in the sample ([`slabwise_base::sampling`]).
+    /// The threshold that determines the sampled keys ([`slabwise_base::sampling`]).
     sample_threshold: AtomicU64,
     access_observer: OnceLock<Arc<dyn AccessObserver>>,
 }
@@ -315,24 +311,24 @@ impl fmt::Debug for Tap {
 }
 
 impl Tap {
-    /// Sets the observer of evictions, once; [`Tap::want_evictions`] says when it is called.
+    /// Sets the observer of evictions, once; [`Tap::want_evictions`] enables it.
     pub fn set_eviction_observer(&self, observer: Arc<dyn EvictionObserver>) {
-        assert!(self.observer.set(observer).is_ok(), "an engine has one observer, set once");
+        assert!(self.observer.set(observer).is_ok(), "the observer of evictions is set only once");
     }
 
-    /// Sets the observer of accesses, once; [`Tap::sample_accesses`] says to which keys.
+    /// Sets the observer of accesses, once; [`Tap::sample_accesses`] enables it and selects the keys.
     pub fn set_access_observer(&self, observer: Arc<dyn AccessObserver>) {
         let is_first = self.access_observer.set(observer).is_ok();
-        assert!(is_first, "an engine has one observer of accesses, set once");
+        assert!(is_first, "the observer of accesses is set only once");
     }
 
-    /// Shows accesses to keys below this threshold of [`slabwise_base::sampling`] from now on:
-    /// [`THRESHOLD_NONE`] ends the calls of the observer.
+    /// Reports accesses to keys below this threshold of [`slabwise_base::sampling`] from now on;
+    /// [`THRESHOLD_NONE`] disables the observer.
     pub fn sample_accesses(&self, threshold: u64) {
         self.sample_threshold.store(threshold, Relaxed);
     }
 
-    /// Starts or ends the calls of the observer of evictions.
+    /// Enables or disables the observer of evictions.
     pub fn want_evictions(&self, wanted: bool) {
         self.evictions_wanted.store(wanted, Relaxed);
     }
@@ -342,7 +338,6 @@ impl Tap {
         self.evictions_wanted.load(Relaxed)
     }
 
-    /// Whether accesses to the key of this hash are shown.
     #[inline(always)]
     pub(super) fn wants_access(&self, hash: u64) -> bool {
         let threshold = self.sample_threshold.load(Relaxed);
@@ -364,18 +359,19 @@ impl Tap {
     }
 }
 
-/// CAS values, and how far flushes have come.
+/// The source of CAS values, and the state of flushes.
 #[derive(Debug, Default)]
 pub struct Flush {
-    /// The last CAS value that the engine gave.
+    /// The last CAS value that the engine assigned.
     last_cas: AtomicU64,
+    /// Items at or below it are flushed, if the engine assigned their CAS value.
     cas_bound: AtomicU64,
     /// The second at which a delayed flush takes effect; 0 for none.
     due_second: AtomicU32,
     mark: FlushMark,
 }
 
-/// What a restart keeps of a [`Flush`].
+/// The state of a [`Flush`] that survives a restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlushSaved {
     pub last_cas: u64,
@@ -385,8 +381,7 @@ pub struct FlushSaved {
 }
 
 impl Flush {
-    /// Ends every item stored so far, at once or when `at` has come. A later call replaces a flush
-    /// that is still to come.
+    /// Invalidates every item stored so far, at once or at second `at`. A later call replaces a pending flush.
     pub fn flush_all(&self, at: Option<Seconds>, now: Now) {
         self.settle(now);
         match at {
@@ -399,11 +394,11 @@ impl Flush {
         }
     }
 
-    /// Gives an item that the caller owns, or whose stripe it holds, a new CAS value: the next, or one
-    /// that a client chose.
-    pub fn give_cas<R: Right>(&self, item: Item<'_, R>, given: Option<u64>, now: Now) {
-        // In an order in which no step lets a living item look flushed; see `ends`.
-        match given {
+    /// Assigns a CAS value to an item that the caller owns or whose stripe it has locked: the value that a client
+    /// chose, or the next one.
+    pub fn give_cas<R: Right>(&self, item: Item<'_, R>, chosen: Option<u64>, now: Now) {
+        // In this order, `ends` never sees a valid item as flushed.
+        match chosen {
             Some(cas) => {
                 item.set_time(self.mark.later(item.time(), now));
                 item.marks().set_given_cas(true);
@@ -416,16 +411,16 @@ impl Flush {
         }
     }
 
-    /// Carries a delayed flush out once its time has come. Every look-up begins with this: an item
-    /// stored after that time must not be taken for one stored before.
+    /// Carries out a delayed flush that is due. Every lookup calls this first, so that an item stored after the
+    /// due time is not flushed.
     #[inline]
     pub fn settle(&self, now: Now) {
         let due = self.due_second.load(Acquire);
         if due == 0 || due > now.seconds.0 {
             return;
         }
-        // The bound is read before the flush is claimed: a thread that loses the claim may have been
-        // overtaken by stores that the winner's bound does not end.
+        // The bound is read before the flush is claimed, because other threads may store items after the claim,
+        // which the flush must not invalidate.
         let bound = self.last_cas.load(Relaxed);
         if self.due_second.compare_exchange(due, 0, AcqRel, Acquire).is_ok() {
             self.mark.set(now);
@@ -433,24 +428,24 @@ impl Flush {
         }
     }
 
-    /// Whether a flush has ended an item. A thread that holds its class and not its stripe may meet it while
-    /// it is given another CAS value: a reading counts only if the value was of one kind before and after.
+    /// True if a flush has invalidated an item. A thread that holds its class's lock but not its stripe's may read
+    /// it while its CAS value changes, so a flushed result is valid only if the kind of value did not change.
     #[inline(always)]
     pub fn ends<R: Right>(&self, item: Item<'_, R>, now: Now) -> bool {
         loop {
-            let given = item.state().has_given_cas();
-            let flushed = if given {
+            let is_chosen = item.state().has_given_cas();
+            let flushed = if is_chosen {
                 self.mark.ends(item.time(), now)
             } else {
                 item.cas() <= self.cas_bound.load(Relaxed)
             };
-            if !flushed || item.state().has_given_cas() == given {
+            if !flushed || item.state().has_given_cas() == is_chosen {
                 return flushed;
             }
         }
     }
 
-    /// The state to go on from after a restart.
+    /// The state that survives a restart.
     pub fn saved(&self) -> FlushSaved {
         FlushSaved {
             last_cas: self.last_cas.load(Relaxed),
@@ -460,7 +455,7 @@ impl Flush {
         }
     }
 
-    /// Goes on from a saved state.
+    /// Restores a saved state.
     pub fn restore(&self, saved: FlushSaved) {
         self.last_cas.store(saved.last_cas, Relaxed);
         self.cas_bound.store(saved.cas_bound, Relaxed);
@@ -469,18 +464,18 @@ impl Flush {
     }
 }
 
-/// How far one worker's reading of the clock may be ahead of another's.
+/// The largest difference between two workers' clock readings.
 const MARGIN: Ticks = Ticks(Ticks::PER_SECOND);
 
-/// After so long ticks no longer tell before from after, and whatever the flush ended has long been met.
+/// The age at which a flush is ignored, since ticks wrap around. By then all items that it invalidated are gone.
 const FORGOTTEN_AFTER_SECONDS: u32 = 365 * 24 * 60 * 60;
 
-/// The moment of the last flush, as seconds and ticks; 0 for none.
+/// The time of the last flush, as seconds and ticks; 0 for none.
 #[derive(Debug, Default)]
 struct FlushMark(AtomicU64);
 
 impl FlushMark {
-    /// Notes a flush. The mark passes every date that was given because of the one before.
+    /// Records a flush. The new mark is after every access time that was moved past the previous mark.
     fn set(&self, now: Now) {
         let next = |_| {
             let ticks = self.later(Ticks(now.ticks.0.wrapping_add(MARGIN.0)), now);
@@ -490,7 +485,7 @@ impl FlushMark {
         debug_assert!(updated.is_ok());
     }
 
-    /// Whether the flush ended an item that was last accessed at `time`.
+    /// True if the flush invalidated an item that was last accessed at `time`.
     fn ends(&self, time: Ticks, now: Now) -> bool {
         self.recent(now).is_some_and(|mark| !time.is_after(mark))
     }
@@ -520,7 +515,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_dated_before_a_flush_ends_and_what_is_dated_after_it_lives() {
+    fn a_flush_invalidates_only_items_accessed_before_its_mark() {
         let mark = FlushMark::default();
         assert!(!mark.ends(at(5).ticks, at(10)), "nothing was flushed");
         assert_eq!(mark.later(at(10).ticks, at(10)), at(10).ticks);
@@ -536,7 +531,7 @@ mod tests {
     }
 
     #[test]
-    fn ticks_may_wrap_but_a_flush_of_years_ago_ends_nothing() {
+    fn a_flush_survives_wrapping_ticks_and_expires_after_years() {
         let mark = FlushMark::default();
         let wrap_seconds = (1u64 << 32) as u32 / Ticks::PER_SECOND;
         let flushed = at(u32::MAX / Ticks::PER_SECOND);

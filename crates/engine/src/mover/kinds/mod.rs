@@ -1,12 +1,12 @@
-//! The kinds of mover: how each empties a page.
+//! The kinds of mover, which differ in how they empty a page.
 //!
-//! | kind | what becomes of the items on the page |
+//! | kind | treatment of the items on the page |
 //! |---|---|
-//! | `warm` | carried into room that the class's coldest items make |
+//! | `warm` | carried to free chunks; the class's coldest items are evicted instead |
 //! | `base`, `fast` | saved or unlinked, as published |
-//! | `stock` | carried or dropped, as memcached does it today |
+//! | `stock` | carried or dropped, as in memcached 1.6 |
 //!
-//! A page of a retired class is always emptied by `warm`, whose items go to the classes that succeed it
+//! A page of a retired class is always emptied by `warm`, which carries its items to the successor classes
 //! (`retired.rs`).
 
 mod published;
@@ -17,7 +17,7 @@ mod warm;
 use super::job::Kind;
 use crate::config::MoverKind;
 
-/// Every kind. A new one is a file here and a row.
+/// Every kind. A new kind is a file in this folder and a row here.
 const KINDS: &[(MoverKind, &dyn Kind)] = &[
     (MoverKind::WARM, &warm::Warm),
     (MoverKind::BASE, &published::BASE),
@@ -36,13 +36,12 @@ pub const MOVER_NAMES: [&str; KINDS.len()] = {
     names
 };
 
-/// The kind of mover of this name.
+/// Returns the kind of mover with this name.
 pub fn mover_kind(name: &str) -> Option<MoverKind> {
     KINDS.iter().map(|&(kind, _)| kind).find(|kind| kind.name() == name)
 }
 
-/// How a kind empties pages.
 pub fn of(kind: MoverKind) -> &'static dyn Kind {
     let row = KINDS.iter().find(|&&(other, _)| other == kind);
-    row.expect("a mover kind has its row").1
+    row.expect("every mover kind has a row").1
 }

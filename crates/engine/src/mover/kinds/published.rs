@@ -1,21 +1,21 @@
 //! `page_mover=base|fast`: the movers of the paper on fast page moves (Byrne, Onder and Wang, MEMSYS 2019,
-//! algorithms 1 and 2), faithful in what they wait for and in what others may take meanwhile.
+//! algorithms 1 and 2). They wait for the same events as in the paper, and workers may reuse the same chunks.
 //!
 //! ```text
 //!   for each chunk of the page, in order:
-//!     free                    -> cut: taken out of use
+//!     free                    -> withdrawn from use
 //!     case 1  stripe locked   -> busy
 //!     case 2  pinned          -> busy
-//!     room in a free chunk    -> the item is saved there, the chunk is cut
-//!     case 3  no room         -> unlinked;  base: its chunk goes to the free list; busy
-//!                                           fast: its chunk is cut at once
-//!   busy: rest, then meet the same chunk again
+//!     a free chunk elsewhere  -> the item is saved there, its chunk is withdrawn
+//!     case 3  no free chunk   -> unlinked;  base: its chunk goes to the free list; busy
+//!                                           fast: its chunk is withdrawn at once
+//!   busy: rest, then visit the same chunk again
 //! ```
 //!
-//! The page stays in service: what is free on it and not cut yet is handed out like any other free chunk,
-//! the one freed last first. So under `base` a chunk that was unlinked may be in use again after the rest.
+//! The page stays in use: until they are withdrawn, its free chunks are handed out like other free chunks, the one
+//! freed last first. So under `base` the chunk of an unlinked item may be in use again after the rest.
 //!
-//! The mover owns a chunk that is cut, as if it had been allocated. When all are, the page is empty.
+//! The mover owns the withdrawn chunks, as if it had allocated them. When all are withdrawn, the page is empty.
 
 use crate::class::ClassState;
 use crate::layout::ChunkAddress;
@@ -24,19 +24,19 @@ use crate::mover::job::{Candidate, Job, Kind, Pass, PassStep};
 use crate::stats::Busy;
 use slabwise_base::PageId;
 
-/// Algorithms 1 and 2 differ in what becomes of a chunk whose item was unlinked.
+/// Algorithm 1 or 2, which differ in the treatment of a chunk whose item was unlinked.
 pub struct Published {
-    cuts_unlinked_at_once: bool,
+    withdraws_unlinked_at_once: bool,
 }
 
-pub const BASE: Published = Published { cuts_unlinked_at_once: false };
-pub const FAST: Published = Published { cuts_unlinked_at_once: true };
+pub const BASE: Published = Published { withdraws_unlinked_at_once: false };
+pub const FAST: Published = Published { withdraws_unlinked_at_once: true };
 
-/// What became of the chunk that was visited.
+/// The result of a visit of a chunk.
 enum Visit {
-    /// It is out of use, and the mover owns it.
-    Cut,
-    /// It is to be met again after a rest.
+    /// The mover owns the chunk.
+    Withdrawn,
+    /// The chunk must be visited again after a rest.
     Busy,
 }
 
@@ -51,15 +51,14 @@ impl Kind for Published {
             let Some(address) = pass.next_chunk() else { return PassStep::Ended };
             pass.counters.visits += 1;
             match self.visit(pass, address) {
-                Visit::Cut => pass.progress(),
+                Visit::Withdrawn => pass.progress(),
                 Visit::Busy => {
-                    // The same chunk is the next, too.
                     pass.job.slot -= 1;
-                    return PassStep::Rests;
+                    return PassStep::Rest;
                 }
             }
         }
-        PassStep::GoesOn
+        PassStep::Continue
     }
 
     fn begin(&self, class: &mut ClassState, page: PageId) {
@@ -67,18 +66,18 @@ impl Kind for Published {
     }
 
     fn finish(&self, class: &mut ClassState, job: &mut Job) -> UnusedPage {
-        class.part_with_cut(job.page, std::mem::take(&mut job.cut))
+        class.part_with_cut(job.page, std::mem::take(&mut job.withdrawn))
     }
 
     fn give_up(&self, class: &mut ClassState, job: &mut Job) {
-        job.cut.drain(..).for_each(|chunk| class.pages.give(chunk));
+        job.withdrawn.drain(..).for_each(|chunk| class.pages.give(chunk));
     }
 }
 
 impl Published {
     fn visit(&self, pass: &mut Pass<'_>, address: ChunkAddress) -> Visit {
-        if cut_if_free(pass, address) {
-            return Visit::Cut;
+        if withdraw_if_free(pass, address) {
+            return Visit::Withdrawn;
         }
         if pass.job.freed.take_if(|&mut freed| freed == address).is_some() {
             pass.counters.reallocated += 1;
@@ -95,9 +94,9 @@ impl Published {
             return Visit::Busy;
         }
         let mut class = pass.space.class(pass.job.order.victim).lock();
-        let room = class.pages.take_beside(pass.job.page);
+        let free = class.pages.take_beside(pass.job.page);
         drop(class);
-        if let Some(chunk) = room {
+        if let Some(chunk) = free {
             pass.job.spares.push(chunk);
             pass.space.unpin(pin);
             return save(pass, address);
@@ -105,7 +104,7 @@ impl Published {
         self.unlink(pass, address, pin)
     }
 
-    /// Case 3.
+    /// Drops the item: case 3.
     fn unlink(&self, pass: &mut Pass<'_>, address: ChunkAddress, pin: Pin) -> Visit {
         if !pass.space.config.eviction_enabled {
             pass.space.unpin(pin);
@@ -118,8 +117,8 @@ impl Published {
             pass.counters.evicted += 1;
             pass.progress();
         }
-        if self.cuts_unlinked_at_once && cut_if_free(pass, address) {
-            return Visit::Cut;
+        if self.withdraws_unlinked_at_once && withdraw_if_free(pass, address) {
+            return Visit::Withdrawn;
         }
         pass.counters.unlinked += 1;
         pass.counters.note_busy(Busy::NoRoom);
@@ -128,27 +127,26 @@ impl Published {
     }
 }
 
-/// Takes a chunk out of use if nobody uses it.
-fn cut_if_free(pass: &mut Pass<'_>, address: ChunkAddress) -> bool {
+fn withdraw_if_free(pass: &mut Pass<'_>, address: ChunkAddress) -> bool {
     let mut class = pass.space.class(pass.job.order.victim).lock();
     let state = class.pages.token.state_of(address);
     let free = state.is_some_and(|state| state.kind() == ChunkKind::Free);
     if free {
-        pass.job.cut.push(class.pages.take_at(address));
+        pass.job.withdrawn.push(class.pages.take_at(address));
     }
     free
 }
 
-/// Case 1. The item may be used by then: the stripe is only tried.
+/// True if another thread locks the item's stripe: case 1.
 fn stripe_is_locked(pass: &Pass<'_>, pin: &Pin) -> bool {
     let hash = pass.space.hash_of(pin.item(&pass.space.memory));
     pass.space.index.try_lock(hash).is_none()
 }
 
-/// Carries what is in the chunk to the spare one, and cuts the chunk.
+/// Carries the contents of the chunk to the reserved one, and withdraws the chunk.
 fn save(pass: &mut Pass<'_>, address: ChunkAddress) -> Visit {
-    // Whether it was carried shows in the chunk; it may be in use again by then.
+    // The result is ignored: even after a success the chunk may be in use again.
     let _ = pass.carry_one(address);
     pass.job.return_spares(pass.space);
-    if cut_if_free(pass, address) { Visit::Cut } else { Visit::Busy }
+    if withdraw_if_free(pass, address) { Visit::Withdrawn } else { Visit::Busy }
 }

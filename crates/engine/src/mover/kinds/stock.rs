@@ -1,10 +1,10 @@
-//! `page_mover=stock`: memcached 1.6's mover. It empties the page that its class has had longest. Items are
-//! carried into chunks that are free already, and dropped, hot or not, where there is none. One that is pinned
-//! is carried all the same, so that the next reader pins the copy.
+//! `page_mover=stock`: memcached 1.6's mover. It empties the page that its class has owned longest. Items are
+//! carried to free chunks; if there is none they are dropped, even hot ones. A pinned item is carried too, so that
+//! the next reader pins the copy.
 
 use crate::layout::ChunkAddress;
 use crate::mem::State;
-use crate::mover::job::{Candidate, Kind, Met, Pass, PassStep};
+use crate::mover::job::{Candidate, ChunkUse, Kind, Pass, PassStep};
 use crate::stats::Busy;
 use slabwise_base::{PageId, Ticks};
 
@@ -23,15 +23,15 @@ impl Kind for Stock {
             let visited = visit(pass, address);
             pass.note(visited, address);
         }
-        PassStep::GoesOn
+        PassStep::Continue
     }
 
-    /// memcached's mover waits without limit.
+    // memcached's mover waits without limit.
     fn give_up_after_ticks(&self) -> u32 {
         60 * Ticks::PER_SECOND
     }
 
-    /// As memcached does it: readers keep the old chunk. The bodies of a chained item cannot be in two chains.
+    // As in memcached, readers keep the old chunk. Not for chained items, whose bodies cannot be in two chains.
     fn carries_pinned(&self, state: State) -> bool {
         state.queued() && !state.chained()
     }
@@ -40,10 +40,10 @@ impl Kind for Stock {
 fn visit(pass: &mut Pass<'_>, address: ChunkAddress) -> Result<(), Busy> {
     {
         let mut class = pass.space.class(pass.job.order.victim).lock();
-        match pass.meet(address, &class) {
-            Met::Free => return Ok(()),
-            Met::Busy(why) => return Err(why),
-            Met::Carriable => {}
+        match pass.use_of(address, &class) {
+            ChunkUse::Free => return Ok(()),
+            ChunkUse::Busy(why) => return Err(why),
+            ChunkUse::Carriable => {}
         }
         if pass.job.spares.is_empty() {
             pass.job.spares.extend(class.pages.take());

@@ -1,21 +1,21 @@
-//! `page_mover=warm`: what a class loses to a move is what its eviction order would have given up, wherever
-//! that lies; what is left on the page is carried elsewhere.
+//! `page_mover=warm`: a move evicts the next victims of the class's eviction order, wherever they are, and carries
+//! the other items of the page to the freed chunks.
 //!
 //! ```text
 //!   a batch of chunks of the page
-//!     look   what can be carried now is counted; free chunks of the class outside the page are taken
-//!     room   for each that is missing the class evicts its coldest, many in one hold of its lock
-//!     look   again: the coldest may have lain in the batch
-//!     carry  each item is copied into a chunk of that room, and takes its old place in its queue
+//!     reserve  counts the items that can be carried now, and takes the class's free chunks outside the page
+//!     evict    for each missing chunk the class evicts its coldest item, several in one hold of its lock
+//!     reserve  again: a victim may have been in the batch
+//!     carry    copies each item to a reserved chunk; it keeps its place in its queue
 //! ```
 //!
-//! EXACT-LOSS: let the page hold `u` chunks in use and the class have `f` free ones outside. Every eviction
-//! makes `u - f` smaller by one, whether its victim lies on the page or not; one is made only for a chunk
-//! that can be carried and has no room, so that `u > f`. So exactly `u - f` items are evicted, in the order
-//! of the class's eviction kind, as if that many had been evicted at that moment.
+//! EXACT-LOSS: let `u` be the number of used chunks on the page, and `f` that of free chunks of the class outside
+//! the page. Every eviction reduces `u - f` by one, whether its victim is on the page or not. There is an eviction
+//! only if a chunk that can be carried has no reserved chunk, so only while `u > f`. So exactly `u - f` items are
+//! evicted, in the order of the class's eviction kind, as if they had been evicted at that moment.
 //!
-//! Batches are for speed: nearly all of a move's time goes into waiting for memory, and the lines of a batch
-//! are asked for together before they are needed.
+//! Batches are for speed: a move spends nearly all its time waiting for memory, so the cache lines of a batch are
+//! prefetched together.
 
 use super::retired;
 use crate::class::Standing;
@@ -29,24 +29,24 @@ use slabwise_base::{ClassId, PageId};
 /// Pages compared to find the one that costs least to empty.
 const PAGES_COMPARED_MAX: usize = 64;
 
-/// Chunks looked at together, and the most victims that are taken in one hold of a class's lock.
+/// The most chunks in a batch.
 const BATCH_CHUNKS_MAX: usize = 32;
 
-/// Of larger chunks only the beginning is asked for early: the rest comes in a row.
+/// The most bytes of a chunk that are prefetched; the hardware prefetches the rest in sequence.
 const PREFETCH_SIZE_BYTES_MAX: usize = 512;
 
-/// What a look at a batch came to.
-enum Looked {
-    /// That many chunks are missing.
+/// The result of reserving chunks for a batch.
+enum Reserved {
+    /// This number of chunks is missing.
     Missing(usize),
-    /// The class gets none: what is in the batch goes to the classes that succeed it.
+    /// The class is retired, so the batch is carried to its successors.
     Retired,
 }
 
 pub struct Warm;
 
 impl Kind for Warm {
-    /// The page with the fewest chunks in use, of those compared.
+    /// Chooses the page with the fewest used chunks among those compared.
     fn choose(&self, candidates: &mut dyn Iterator<Item = Candidate<'_>>) -> Option<PageId> {
         let compared = candidates.take(PAGES_COMPARED_MAX);
         let emptiest = compared.min_by_key(|c| (c.is_last_choice, c.page.used()));
@@ -65,25 +65,25 @@ impl Kind for Warm {
             pass.counters.visits += batch.len() as u64;
             empty_batch(pass, batch);
         }
-        PassStep::GoesOn
+        PassStep::Continue
     }
 }
 
 fn empty_batch(pass: &mut Pass<'_>, mut batch: Vec<ChunkAddress>) {
     loop {
-        let missing = match look(pass, &mut batch) {
-            Looked::Missing(0) => break,
-            Looked::Missing(missing) => missing,
-            Looked::Retired => return retired::empty_batch(pass, batch),
+        let missing = match reserve_chunks(pass, &mut batch) {
+            Reserved::Missing(0) => break,
+            Reserved::Missing(missing) => missing,
+            Reserved::Retired => return retired::empty_batch(pass, batch),
         };
-        // Nothing is evicted while the pool has a page.
-        if take_ready_page(pass, pass.job.order.victim) {
+        // Evict only when the pool has no page.
+        if take_pool_page(pass, pass.job.order.victim) {
             continue;
         }
-        let evicted = make_room(pass, missing);
+        let evicted = evict_up_to(pass, missing);
         pass.counters.evicted += evicted as u64;
         if evicted == 0 {
-            // As in a class of bodies only, none of which may leave for another.
+            // For example in a class that holds only bodies, which are not evicted for one another.
             for address in batch.split_off(batch.len() - missing) {
                 let dropped = pass.drop_for_move(address);
                 pass.note(dropped, address);
@@ -95,17 +95,17 @@ fn empty_batch(pass: &mut Pass<'_>, mut batch: Vec<ChunkAddress>) {
     carry_batch(pass, &batch);
 }
 
-/// Sees to it that a class has a free chunk while the pool has a page; `false`: there is none, else look
-/// again. The page's memory is taken from the system at once, with no class locked: else the first write
-/// to each part of it would wait for that.
-fn take_ready_page(pass: &Pass<'_>, class: ClassId) -> bool {
+/// Adds a page of the pool to a class without free chunks. Returns false if the pool has none, else the caller
+/// tries to reserve chunks again. The page's memory is populated at once, with no class locked, so that later
+/// writes do not wait for page faults.
+fn take_pool_page(pass: &Pass<'_>, class: ClassId) -> bool {
     let space = pass.space;
     let page = {
         let mut state = space.class(class).lock();
         if state.pages.partial().is_some() || state.standing() != Standing::Present {
             return true;
         }
-        // It is never without an owner: a store that finds neither chunk nor page evicts.
+        // Taken and adopted under the class's lock: a store that found neither chunk nor page would evict.
         let taken = lock(&space.pool).take(&space.memory, false);
         let Some(page) = taken else { return false };
         state.adopt(page)
@@ -114,43 +114,43 @@ fn take_ready_page(pass: &Pass<'_>, class: ClassId) -> bool {
     true
 }
 
-/// Leaves in the batch what can be carried now, and takes free chunks outside the page for it.
-fn look(pass: &mut Pass<'_>, batch: &mut Vec<ChunkAddress>) -> Looked {
+/// Keeps in the batch the chunks that can be carried now, and reserves free chunks outside the page for them.
+fn reserve_chunks(pass: &mut Pass<'_>, batch: &mut Vec<ChunkAddress>) -> Reserved {
     return_foreign_spares(pass);
     let mut class = pass.space.class(pass.job.order.victim).lock();
     if class.standing() == Standing::Retired {
-        return Looked::Retired;
+        return Reserved::Retired;
     }
     pass.keep_carriable(batch, &class);
     while pass.job.spares.len() < batch.len() {
         let Some(chunk) = class.pages.take() else { break };
         pass.job.spares.push(chunk);
     }
-    Looked::Missing(batch.len().saturating_sub(pass.job.spares.len()))
+    Reserved::Missing(batch.len().saturating_sub(pass.job.spares.len()))
 }
 
-/// Gives back what was taken from the successors of a class that is in the table again: its items stay in it.
+/// Frees the reserved chunks of successor classes after the victim was revived.
 fn return_foreign_spares(pass: &mut Pass<'_>) {
     let (space, victim) = (pass.space, pass.job.order.victim);
     let foreign = |chunk: &mut OwnedChunk| chunk.class() != victim;
     pass.job.spares.extract_if(.., foreign).for_each(|chunk| space.give_free(chunk));
 }
 
-/// Evicts up to `wanted` items for room outside the page; returns how many.
-fn make_room(pass: &mut Pass<'_>, wanted: usize) -> usize {
+/// Evicts up to `wanted` items and reserves their chunks outside the page; returns the number of evictions.
+fn evict_up_to(pass: &mut Pass<'_>, wanted: usize) -> usize {
     let (space, now) = (pass.space, pass.now);
     if !space.config.eviction_enabled {
         return 0;
     }
     let class = pass.job.order.victim;
-    // Where whole items and bodies of chained ones lie side by side, each eviction compares them.
+    // In the largest class each eviction compares whole items with chained ones, so they cannot be detached together.
     if class != space.largest {
         let victims = space.detach_victims(class, wanted, now);
         let evicted = victims.len();
         let hashes = prefetch_entries(pass, victims.iter().map(|victim| &victim.pin));
         for (victim, hash) in victims.into_iter().zip(hashes) {
             if let Some(chunk) = space.finish_eviction(victim, hash, class) {
-                pass.keep_as_room(chunk);
+                pass.keep_as_spare(chunk);
             }
         }
         if evicted > 0 {
@@ -159,7 +159,7 @@ fn make_room(pass: &mut Pass<'_>, wanted: usize) -> usize {
     }
     match space.evict_for_carried(class, now) {
         Evicted::Chunk(chunk) => {
-            pass.keep_as_room(chunk);
+            pass.keep_as_spare(chunk);
             1
         }
         Evicted::Freed => 1,
@@ -167,7 +167,7 @@ fn make_room(pass: &mut Pass<'_>, wanted: usize) -> usize {
     }
 }
 
-/// The hashes of pinned items, whose index lines are asked for.
+/// Returns the hashes of pinned items after prefetching their index entries.
 fn prefetch_entries<'p>(pass: &Pass<'_>, pins: impl Iterator<Item = &'p Pin>) -> Vec<u64> {
     let space = pass.space;
     let hash = |pin: &Pin| space.hash_of(pin.item(&space.memory));
@@ -177,7 +177,7 @@ fn prefetch_entries<'p>(pass: &Pass<'_>, pins: impl Iterator<Item = &'p Pin>) ->
     hashes
 }
 
-/// Carries what is in the batch to the spares, of which there are enough.
+/// Carries the items of the batch to the reserved chunks, of which there are enough.
 fn carry_batch(pass: &mut Pass<'_>, batch: &[ChunkAddress]) {
     let memory = &pass.space.memory;
     let (pins, others) = pin_plain_items(pass, batch);
@@ -193,14 +193,14 @@ fn carry_batch(pass: &mut Pass<'_>, batch: &[ChunkAddress]) {
         pass.counters.rescued += rescued;
         pass.progress();
     }
-    // Heads and bodies of chained items, and what has changed since it was looked at.
+    // Heads and bodies of chained items, and chunks that have changed since they were checked.
     for address in others {
         let carried = pass.carry_one(address);
         pass.note(carried, address);
     }
 }
 
-/// Carries pinned items within their class; returns how many were carried.
+/// Carries pinned items within their class; returns the number carried.
 fn carry_plain_items(pass: &mut Pass<'_>, pins: Vec<Pin>, hashes: &[u64]) -> u64 {
     let space = pass.space;
     let class = space.class(pass.job.order.victim);
@@ -222,10 +222,10 @@ fn carry_plain_items(pass: &mut Pass<'_>, pins: Vec<Pin>, hashes: &[u64]) -> u64
     rescued
 }
 
-/// Pins the items of a batch that lie in one chunk each and that nobody holds; also returns the rest.
+/// Pins the items of a batch that are unpinned and not chained; also returns the other chunks.
 fn pin_plain_items(pass: &Pass<'_>, batch: &[ChunkAddress]) -> (Vec<Pin>, Vec<ChunkAddress>) {
     let (mut pins, mut others) = (Vec::with_capacity(batch.len()), Vec::new());
-    // Under this lock a queued item cannot be freed, so the pin finds it alive.
+    // A queued item cannot be freed under this lock, so the pin is valid.
     let class = pass.space.class(pass.job.order.victim).lock();
     for &address in batch {
         let item = class.pages.token.queued(address).filter(|item| item.is_unpinned());
