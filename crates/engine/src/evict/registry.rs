@@ -101,11 +101,10 @@ impl EvictionKind {
         EvictionKind::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    /// Help on all kinds.
-    pub const HELP: &str = {
-        const TEXT: Text = Text::of_kinds("eviction policy. ", &EvictionKind::INFOS);
-        TEXT.as_str()
-    };
+    /// Returns the help on all kinds.
+    pub fn help() -> String {
+        help_on(&EvictionKind::INFOS)
+    }
 
     /// True if the kind starts with memcached's segmented LRU, in one lane or several.
     pub const fn begins_segmented(self) -> bool {
@@ -113,64 +112,22 @@ impl EvictionKind {
     }
 }
 
-/// Longer help does not compile.
-const LEN_MAX: usize = 1024;
-
-/// A string that is built at compile time.
-struct Text {
-    bytes: [u8; LEN_MAX],
-    len: usize,
-}
-
-impl Text {
-    /// Lists each kind's name and help. Adjacent kinds with the same help share it.
-    const fn of_kinds(start: &str, kinds: &[&Info]) -> Text {
-        let mut text = Text { bytes: [0; LEN_MAX], len: 0 }.with(start);
-        let mut at = 0;
-        while at < kinds.len() {
-            let (kind, is_last) = (kinds[at], at + 1 == kinds.len());
-            text = text.with(kind.name);
-            text = if !is_last && is_same(kind.help, kinds[at + 1].help) {
-                text.with(", ")
-            } else {
-                text.with(": ").with(kind.help).with(if is_last { "" } else { "; " })
-            };
-            at += 1;
-        }
-        text
-    }
-
-    const fn with(mut self, part: &str) -> Text {
-        let (_, rest) = self.bytes.split_at_mut(self.len);
-        rest.split_at_mut(part.len()).0.copy_from_slice(part.as_bytes());
-        self.len += part.len();
-        self
-    }
-
-    const fn as_str(&self) -> &str {
-        match std::str::from_utf8(self.bytes.split_at(self.len).0) {
-            Ok(text) => text,
-            Err(_) => panic!("a concatenation of UTF-8 is UTF-8"),
-        }
-    }
-}
-
-const fn is_same(a: &str, b: &str) -> bool {
-    let (a, b, mut at) = (a.as_bytes(), b.as_bytes(), 0);
-    while at < a.len() && at < b.len() && a[at] == b[at] {
-        at += 1;
-    }
-    at == a.len() && at == b.len()
+/// Lists each kind's name and help. Adjacent kinds with the same help share it.
+fn help_on(kinds: &[&Info]) -> String {
+    let groups = kinds.chunk_by(|one, next| one.help == next.help).map(|group| {
+        let names: Vec<&str> = group.iter().map(|kind| kind.name).collect();
+        format!("{}: {}", names.join(", "), group[0].help)
+    });
+    groups.collect::<Vec<String>>().join("; ")
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Info, Text};
+    use super::{Info, help_on};
 
     #[test]
     fn adjacent_kinds_with_the_same_help_share_it() {
         let kinds = [Info::new("a", "one"), Info::new("b", "two"), Info::new("c", "two")];
-        let text = Text::of_kinds("start. ", &kinds.each_ref());
-        assert_eq!(text.as_str(), "start. a: one; b, c: two");
+        assert_eq!(help_on(&kinds.each_ref()), "a: one; b, c: two");
     }
 }

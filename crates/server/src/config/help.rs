@@ -3,6 +3,7 @@
 
 use super::option::ServerOption;
 use super::table::{ACTING, FLAGS, OURS, TLS, WITHOUT_EFFECT};
+use slabwise_engine::EvictionKind;
 use slabwise_policy::PagePolicy;
 use std::fmt::Write;
 
@@ -66,7 +67,7 @@ fn line(text: &mut String, indent: &str, row: &ServerOption) {
     let left = format!("{indent}{}{value}", row.name);
     let help = match row.help {
         "" => format!("no effect: {}", row.no_effect),
-        help => help.to_owned(),
+        help => help.replace("{eviction kinds}", &EvictionKind::help()),
     };
     let default = match row.default {
         "" => String::new(),

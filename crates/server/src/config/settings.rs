@@ -81,6 +81,7 @@ pub struct Settings {
     /// `read_buf_mem_limit`, without effect.
     pub(crate) read_buffers_bytes_max: u64,
     pub(crate) process: ProcessSettings,
+    /// The engine's settings.
     pub engine: EngineConfig,
 }
 

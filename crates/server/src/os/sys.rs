@@ -225,6 +225,7 @@ pub fn lock_memory() -> io::Result<()> {
     Ok(rustix::mm::mlockall(flags)?)
 }
 
+/// True if the process runs as root.
 pub fn is_root() -> bool {
     rustix::process::getuid().is_root() || rustix::process::geteuid().is_root()
 }

@@ -45,7 +45,7 @@ pub(in crate::config) static OURS: &[ServerOption] = &[
     option("eviction")
         .choice(&EvictionKind::NAMES, |it, name| it.given.eviction = Some(name))
         .default("cost_bands; segmented with preset=memcached, lru with no_lru_maintainer")
-        .help(EvictionKind::HELP),
+        .help("eviction policy. {eviction kinds}"),
     option("reserved_pct")
         .number(1, 90, "percent", |it, n| {
             it.settings.engine.eviction_options.reserved.percent = n as u32
