@@ -219,7 +219,7 @@ impl Arena {
     /// They are within a chunk of this arena, after its header, and nobody else reads or writes them as
     /// long as the slice is used.
     #[inline]
-    #[expect(clippy::mut_from_ref, reason = "the caller has the sole right to these bytes")]
+    #[expect(clippy::mut_from_ref, reason = "the caller has exclusive access to these bytes")]
     pub(super) unsafe fn write(
         &self,
         address: ChunkAddress,

@@ -147,7 +147,7 @@ impl Arena {
     /// # Safety
     ///
     /// As in the real arena; loom checks it.
-    #[expect(clippy::mut_from_ref, reason = "the caller has the sole right to these bytes")]
+    #[expect(clippy::mut_from_ref, reason = "the caller has exclusive access to these bytes")]
     pub(super) unsafe fn write(
         &self,
         address: ChunkAddress,

@@ -346,8 +346,8 @@ impl ClassToken {
         mover.check(&self.memory);
         let header = self.header(body).filter(|body| body.state().load().kind() == Kind::Body)?;
         let head = header.prev().expect("a body links to its head");
-        // SAFETY: while a body is in use, so is its head: bodies are taken from it under this lock, and without the
-        // mover's token no head moves to another chunk.
+        // SAFETY: while a body is in use, so is its head: bodies are taken from it under this lock, and the mover's
+        // token is borrowed, so that no head moves to another chunk.
         Some((head, unsafe { self.memory.arena.header_of(head) }))
     }
 }
@@ -388,7 +388,7 @@ impl MoverToken {
 #[derive(Debug)]
 pub enum HeadPin {
     Pinned(Pin),
-    /// The item has another pin, or it is not published.
+    /// The item has another pin, or it is not linked.
     Held,
     /// The chunk no longer holds a body.
     NoBody,

@@ -56,18 +56,18 @@ pub trait ReadsMeta: Right {}
 /// Handles that may read the value.
 pub trait ReadsValue: Right {}
 
-macro_rules! rights {
-    ($($(#[$doc:meta])* $right:ident: $($trait:ident)*;)*) => {$(
+macro_rules! access_kinds {
+    ($($(#[$doc:meta])* $access:ident: $($trait:ident)*;)*) => {$(
         $(#[$doc])*
         #[derive(Clone, Copy, Debug)]
-        pub enum $right {}
-        impl sealed::Right for $right {}
-        impl Right for $right {}
-        $(impl $trait for $right {})*
+        pub enum $access {}
+        impl sealed::Right for $access {}
+        impl Right for $access {}
+        $(impl $trait for $access {})*
     )*};
 }
 
-rights! {
+access_kinds! {
     /// The item is in the table of a locked stripe.
     InTable: ReadsMeta ReadsValue;
     /// The item is in a queue of a locked class.
@@ -85,7 +85,7 @@ rights! {
 pub struct Item<'t, R> {
     memory: &'t Memory,
     address: ChunkAddress,
-    right: PhantomData<R>,
+    access: PhantomData<R>,
 }
 
 /// An item in the table of a locked stripe.
@@ -114,7 +114,7 @@ impl<'t, R: Right> Item<'t, R> {
     /// writes what else `R` reads.
     #[inline]
     pub(super) unsafe fn new(memory: &'t Memory, address: ChunkAddress) -> Item<'t, R> {
-        Item { memory, address, right: PhantomData }
+        Item { memory, address, access: PhantomData }
     }
 
     #[inline]

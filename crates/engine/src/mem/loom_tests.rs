@@ -182,8 +182,8 @@ fn loom_a_value_is_overwritten_only_without_readers() {
         prepared,
         |cache| {
             let mut entry = Entry::find(lock(&cache.stripe), 0, b"k").ok().expect("it is there");
-            if let Some(mut right) = entry.value_right(None) {
-                right.overwrite(0, b"bb");
+            if let Some(mut access) = entry.value_right(None) {
+                access.overwrite(0, b"bb");
             }
         },
         |cache| {
@@ -201,9 +201,9 @@ fn loom_expiry_and_rank_are_read_consistently_under_the_class_lock() {
         |cache| {
             let mut entry = Entry::find(lock(&cache.stripe), 0, b"k").ok().expect("it is there");
             let mut class = lock(&cache.small);
-            let mut right = entry.meta_right(&mut class.token);
-            right.set_rank(1);
-            right.set_expiry(Expiry::PAST);
+            let mut access = entry.meta_right(&mut class.token);
+            access.set_rank(1);
+            access.set_expiry(Expiry::PAST);
         },
         |cache| {
             let class = lock(&cache.small);

@@ -21,7 +21,7 @@
 //!                                              in the class's lock
 //! ```
 //!
-//! Moving an item or a body to another chunk needs the [`MoverToken`]. [`Restore`] recovers the items that another
+//! Moves of items and bodies to other chunks need the [`MoverToken`]. [`Restore`] recovers the items that another
 //! process left in the arena.
 //!
 //! Types prevent misuse by safe code where that is free; elsewhere a check panics:
@@ -44,7 +44,7 @@
 //!   race; the locks that `state.rs` names protect what they *mean*.
 //! - OWNED-ALONE: from the moment a chunk leaves a free list until it is published, there is exactly one
 //!   [`OwnedChunk`] for it, and only its holder accesses the bytes past the header.
-//! - READ-RIGHT: bytes past the header of a published chunk are read through a handle of `item.rs`, and written
+//! - READ-ACCESS: bytes past the header of a published chunk are read through a handle of `item.rs`, and written
 //!   only under an access token that excludes every such reader: the value with the stripe locked exclusively and no
 //!   pins but the writer's, expiry and rank with stripe and class locked exclusively.
 //! - LAST-HOLDER: the step that leaves an item unlinked and without pins frees it (`state.rs`).

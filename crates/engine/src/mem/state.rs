@@ -23,7 +23,7 @@
 //!                        '--- drop ---> FREE  <------------------- last unpin ------'
 //! ```
 //!
-//! - The place, and transitions from and to FREE, change under the lock of the class.
+//! - The place changes, and chunks become FREE or are allocated, only under the lock of the class.
 //! - LAST-HOLDER: the step that leaves a chunk unlinked and without pins, an unlink or an unpin, frees it. Both are
 //!   read-modify-writes of this word, so exactly one of them sees that state.
 //! - Only linked items can be pinned.
@@ -36,7 +36,7 @@ use slabwise_base::sync::{AtomicU32, Ordering};
 pub const PIN_COUNT_MAX: u32 = 2000;
 
 const PINS_MASK: u32 = 0x7ff;
-/// The pins of an item that is being restored, minus the index of its queue. No other item has so many pins.
+/// The pin count of an item that is being restored, minus the index of its queue. Other items never have this many.
 const RESTORED_PINS: u32 = PINS_MASK - 3;
 const HAS_RANK: u32 = 1 << 11;
 const HAS_COST: u32 = 1 << 12;

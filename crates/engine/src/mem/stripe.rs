@@ -51,13 +51,13 @@ pub struct Removed {
 
 /// The access token to write a published item's value: its stripe is locked exclusively, and nobody pins it but the
 /// writer. A later pin is taken without the stripe, and so reads no value.
-pub struct ValueRight<'t> {
+pub struct ValueAccess<'t> {
     memory: &'t Memory,
     address: ChunkAddress,
 }
 
 /// The access token to write a published item's expiry or rank: its stripe and its class are locked exclusively.
-pub struct MetaRight<'t> {
+pub struct MetaAccess<'t> {
     memory: &'t Memory,
     address: ChunkAddress,
 }
@@ -239,20 +239,20 @@ impl<'i> Entry<'i> {
     }
 
     /// The access token to write the item's value; `None` if it has a pin other than `own`.
-    pub fn value_right(&mut self, own: Option<&Pin>) -> Option<ValueRight<'_>> {
+    pub fn value_right(&mut self, own: Option<&Pin>) -> Option<ValueAccess<'_>> {
         if let Some(own) = own {
             self.check_own(own);
         }
         let is_alone = self.item().state().pins() == u32::from(own.is_some());
-        is_alone.then(|| ValueRight { memory: &self.guard.memory, address: self.address })
+        is_alone.then(|| ValueAccess { memory: &self.guard.memory, address: self.address })
     }
 
     /// The access token to write the item's expiry or rank.
-    pub fn meta_right<'t>(&'t mut self, class: &'t mut ClassToken) -> MetaRight<'t> {
+    pub fn meta_right<'t>(&'t mut self, class: &'t mut ClassToken) -> MetaAccess<'t> {
         let memory = &*self.guard.memory;
         assert!(std::ptr::eq(memory, class.memory()), "stripe and class belong to one memory");
         assert_eq!(self.item().queue_class(), class.class(), "an item is written under its class");
-        MetaRight { memory, address: self.address }
+        MetaAccess { memory, address: self.address }
     }
 
     /// Copies the item to an owned chunk. Returns the chunk if the item does not fit.
@@ -278,10 +278,10 @@ impl<'i> Entry<'i> {
         assert!(copied.is_of(self.item()), "a copy replaces its original");
         let Copied { mut head, from, stripe } = copied;
         if self.item().state().chained() {
-            let Some(mut right) = self.value_right(Some(own)) else {
+            let Some(mut access) = self.value_right(Some(own)) else {
                 return Err(Copied { head, from, stripe });
             };
-            right.hand_chain_to(&mut head);
+            access.hand_chain_to(&mut head);
         }
         Ok(self.lead_to(head))
     }
@@ -297,7 +297,7 @@ impl<'i> Entry<'i> {
     ) -> Result<OwnedChunk, OwnedChunk> {
         mover.check(&self.guard.memory);
         match self.value_right(Some(own)) {
-            Some(mut right) => right.carry_body(body, chunk),
+            Some(mut access) => access.carry_body(body, chunk),
             None => Err(chunk),
         }
     }
@@ -375,7 +375,7 @@ impl Removed {
     }
 }
 
-impl ValueRight<'_> {
+impl ValueAccess<'_> {
     fn item(&self) -> Linked<'_> {
         // SAFETY: the stripe is locked exclusively.
         unsafe { Item::new(self.memory, self.address) }
@@ -453,7 +453,7 @@ impl ValueRight<'_> {
     }
 }
 
-impl MetaRight<'_> {
+impl MetaAccess<'_> {
     /// Sets the expiry. Panics if the item stores none.
     pub fn set_expiry(&mut self, expiry: Expiry) {
         let at = |state: State| {

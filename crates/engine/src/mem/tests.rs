@@ -39,9 +39,9 @@ fn expiry_rank_and_value_are_written_in_place() {
     let mut world = World::new();
     world.store(b"key", b"41");
     let mut entry = world.stripes.find(b"key").expect("it was stored");
-    let mut right = entry.meta_right(&mut world.small);
-    right.set_expiry(Expiry::PAST);
-    right.set_rank(7);
+    let mut access = entry.meta_right(&mut world.small);
+    access.set_expiry(Expiry::PAST);
+    access.set_rank(7);
     assert_eq!((entry.item().expiry(), entry.item().rank()), (Expiry::PAST, 7));
     entry.value_right(None).expect("nobody pins it").overwrite(1, b"2");
     assert_eq!(entry.item().value_in_first_chunk(), b"42");

@@ -122,18 +122,18 @@ impl Cache {
             }
             3 => {
                 if let Some(mut entry) = self.find(key)
-                    && let Some(mut right) = entry.value_right(None)
+                    && let Some(mut access) = entry.value_right(None)
                 {
-                    right.overwrite(0, &[byte]);
-                    right.overwrite(0, &[0]);
+                    access.overwrite(0, &[byte]);
+                    access.overwrite(0, &[0]);
                 }
             }
             4 => {
                 if let Some(mut entry) = self.find(key) {
                     let mut class = lock(&self.class);
-                    let mut right = entry.meta_right(&mut class.token);
-                    right.set_expiry(Expiry::PAST);
-                    right.set_rank(u32::from(byte));
+                    let mut access = entry.meta_right(&mut class.token);
+                    access.set_expiry(Expiry::PAST);
+                    access.set_rank(u32::from(byte));
                 }
             }
             5 => {
