@@ -141,7 +141,7 @@ pub enum Crawler<'a> {
     Crawl(CrawlKind, &'a [u8]),
 }
 
-/// What a crawl does with each item.
+/// The action of a crawl for each item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CrawlKind {
     /// Frees it if it has expired.

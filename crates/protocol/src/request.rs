@@ -100,7 +100,7 @@ pub struct Delete<'a> {
     pub leaves: Leave,
 }
 
-/// What a delete leaves in the item's place.
+/// The item that a delete leaves in place of the deleted one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Leave {
     #[default]

@@ -253,12 +253,12 @@ pub(crate) struct Refusal {
     pub(crate) reply: &'static [u8],
     pub(crate) skip_len: usize,
     /// True if the reply is sent despite `noreply`.
-    pub(crate) ignores_noreply: bool,
+    pub(crate) is_forced: bool,
 }
 
 impl Refusal {
     pub(crate) fn new(reply: &'static [u8]) -> Refusal {
-        Refusal { reply, skip_len: 0, ignores_noreply: false }
+        Refusal { reply, skip_len: 0, is_forced: false }
     }
 
     /// Refuses a line that is followed by a value of this length.
@@ -266,8 +266,8 @@ impl Refusal {
         Refusal { skip_len: value_len + b"\r\n".len(), ..Refusal::new(reply) }
     }
 
-    pub(crate) fn ignoring_noreply(reply: &'static [u8]) -> Refusal {
-        Refusal { ignores_noreply: true, ..Refusal::new(reply) }
+    pub(crate) fn forced(reply: &'static [u8]) -> Refusal {
+        Refusal { is_forced: true, ..Refusal::new(reply) }
     }
 }
 

@@ -151,7 +151,7 @@ pub fn serve(settings: &Settings) -> Result<(), Box<dyn Error>> {
     std::thread::scope(|scope| -> Result<(), Box<dyn Error>> {
         let drivers = background::start(scope, &shared, tuner);
         let served = drivers.and_then(|()| loops.run(scope, listeners, signals, &wakers, &shared));
-        // Also ends the threads that run if another one could not be started.
+        // If a thread could not be started, this ends the others.
         shared.stop();
         Ok(served?)
     })?;

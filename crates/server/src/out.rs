@@ -43,14 +43,14 @@ pub(crate) fn pin_if_large<'e>(view: &ItemView<'_, 'e>) -> Option<Option<Pinned<
     if view.value_len() < PINNED_VALUE_LEN_MIN { Some(None) } else { view.pin().map(Some) }
 }
 
-/// The replies of one connection that are not written yet. An empty one allocates nothing.
+/// The replies of one connection that are not written yet. An empty output allocates no memory.
 #[derive(Default)]
 pub struct Out<'e> {
     bytes: Vec<u8>,
     bytes_written: usize,
     /// Values to be written when `bytes_written` reaches their position; positions ascend.
     pins: VecDeque<PinnedAt<'e>>,
-    /// How many bytes of the first pin are written.
+    /// The number of bytes of the first pin that are written.
     pin_written: usize,
     /// Bytes of all pins, less `pin_written`.
     pins_pending_bytes: usize,

@@ -180,9 +180,7 @@ impl<'a> Frame<'a> {
             Command::Version => Request::Version,
             Command::Stat => Request::Stats(subject(key)),
             Command::SaslListMechanisms => Request::Sasl(Sasl::ListMechanisms),
-            Command::SaslAuth | Command::SaslStep => {
-                unreachable!("SASL requests are parsed with their values")
-            }
+            Command::SaslAuth | Command::SaslStep => unreachable!("parsed by `sasl`"),
         }
     }
 

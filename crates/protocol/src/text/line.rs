@@ -41,7 +41,7 @@ pub fn parse(input: &[u8], cost_wire: CostWire) -> Parsed<'_> {
     let words = Words::of(rest);
     let request = match command.family {
         Family::Keyed { words_min } if words.len < words_min => {
-            Err(Refusal::ignoring_noreply(reply::BAD_FORMAT))
+            Err(Refusal::forced(reply::BAD_FORMAT))
         }
         _ => command.shape.request(&words, cost_wire),
     };
@@ -51,8 +51,8 @@ pub fn parse(input: &[u8], cost_wire: CostWire) -> Parsed<'_> {
             let answer = Answer::Text(TextAnswer { noreply, with_cas: false });
             Parsed::Request { request, answer, consumed }
         }
-        Err(Refusal { reply, skip_len, ignores_noreply }) => {
-            let reply = if noreply && !ignores_noreply { b"" } else { reply };
+        Err(Refusal { reply, skip_len, is_forced }) => {
+            let reply = if noreply && !is_forced { b"" } else { reply };
             refused(reply, consumed, skip_len)
         }
     }
@@ -103,7 +103,7 @@ struct Form {
     touches: bool,
 }
 
-/// How a command's words are parsed.
+/// The parser of a command's words.
 #[derive(Clone, Copy)]
 enum Shape {
     Retrieval(Form),
@@ -305,8 +305,7 @@ fn store<'a>(
     let has_cost = has_cost && cost_wire == CostWire::On;
     let flags_at = if has_cost { 2 } else { 1 };
     // Without a length the end of the value is unknown, so its bytes are parsed as commands.
-    let value_len =
-        value_len(words.at(flags_at + 2)).ok_or(Refusal::ignoring_noreply(reply::BAD_FORMAT))?;
+    let value_len = value_len(words.at(flags_at + 2)).ok_or(Refusal::forced(reply::BAD_FORMAT))?;
     let refusal = Refusal::with_value(reply::BAD_FORMAT, value_len);
     let cost = match has_cost {
         true => Some(Cost::from_units(words::exact_u32(words.at(1)).ok_or(refusal)?)),
@@ -388,7 +387,7 @@ fn value_len(word: &[u8]) -> Option<usize> {
     (len <= VALUE_LEN_MAX).then_some(len)
 }
 
-/// Whether storage lines may have costs.
+/// The forms of storage lines that are valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CostWire {
     /// Only memcached's forms are valid.

@@ -106,16 +106,12 @@ impl<'e> Acceptor<'e> {
         match logins.as_ref().map(PasswordFile::reload) {
             None => {}
             Some(Ok(())) => tracing::info!("SIGHUP: reloaded the password file"),
-            Some(Err(error)) => {
-                tracing::warn!("SIGHUP: cannot reload passwords, the old ones stay active: {error}")
-            }
+            Some(Err(error)) => tracing::warn!("SIGHUP: the old passwords stay active: {error}"),
         }
         match tls.as_ref().map(|tls| tls.refresh(clock.now().seconds)) {
             None => {}
             Some(Ok(())) => tracing::info!("SIGHUP: reloaded the certificates"),
-            Some(Err(error)) => tracing::warn!(
-                "SIGHUP: cannot reload certificates, the old ones stay active: {error}"
-            ),
+            Some(Err(error)) => tracing::warn!("SIGHUP: the old certificates stay active: {error}"),
         }
     }
 
@@ -134,9 +130,7 @@ impl<'e> Acceptor<'e> {
                 Ok(accepted) => accepted,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) if sys::is_out_of_descriptors(&error) => {
-                    tracing::warn!(
-                        "no file descriptors are left: accepting is paused until a connection closes"
-                    );
+                    tracing::warn!("no file descriptors are left: accepting is paused");
                     return self.pause(open);
                 }
                 // The client gave up while it waited.

@@ -38,7 +38,7 @@ use std::sync::atomic::Ordering;
 const EARLY_FLUSH_BYTES_MIN: usize = 32 << 10;
 
 /// The part of a worker that the connection or UDP socket being served uses.
-pub(super) struct WorkerState<'e> {
+pub(super) struct WorkerCore<'e> {
     pub context: WorkerContext<'e>,
     pub read_buffer: Vec<u8>,
     /// The buffer for received ciphertext; empty without `-Z`.
@@ -68,7 +68,7 @@ impl<'e> OutPool<'e> {
     }
 }
 
-/// How a round ends, and thus what the worker does with the connection.
+/// The worker's next action for a connection after a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RoundEnd {
     AwaitReadable,
@@ -100,7 +100,7 @@ pub(super) struct Connection<'e> {
     pub awaits_writable: bool,
 }
 
-/// What remains to be done, besides writing pending output.
+/// The work that remains besides writing pending output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Serve,
@@ -175,7 +175,7 @@ impl<'e> Connection<'e> {
             && (self.stream.is_handshaking() || (self.out.is_none() && !self.blocked))
     }
 
-    pub fn serve_round(&mut self, worker: &mut WorkerState<'e>) -> RoundEnd {
+    pub fn serve_round(&mut self, worker: &mut WorkerCore<'e>) -> RoundEnd {
         let mut out = self.out.take().unwrap_or_else(|| worker.outs.take());
         if self.blocked {
             // BLOCKED-STOPS
@@ -190,7 +190,7 @@ impl<'e> Connection<'e> {
             }
         }
         let served = match self.phase {
-            Phase::Serve if self.readable => self.receive_and_serve(&mut out, worker),
+            Phase::Serve if self.readable => self.serve_input(&mut out, worker),
             Phase::Serve | Phase::Finish => Ok(()),
             Phase::Resume => self.resume(&mut out, worker),
         };
@@ -226,12 +226,7 @@ impl<'e> Connection<'e> {
     }
 
     /// Keeps unwritten output for the next round, which follows as `next` says.
-    fn wait(
-        &mut self,
-        out: Box<Out<'e>>,
-        worker: &mut WorkerState<'e>,
-        next: RoundEnd,
-    ) -> RoundEnd {
+    fn wait(&mut self, out: Box<Out<'e>>, worker: &mut WorkerCore<'e>, next: RoundEnd) -> RoundEnd {
         // With TLS `out` may be empty while the stream still has ciphertext to write.
         self.keep(out, worker);
         self.blocked = true;
@@ -240,7 +235,7 @@ impl<'e> Connection<'e> {
     }
 
     /// Keeps an output, unless it is empty.
-    fn keep(&mut self, out: Box<Out<'e>>, worker: &mut WorkerState<'e>) {
+    fn keep(&mut self, out: Box<Out<'e>>, worker: &mut WorkerCore<'e>) {
         if out.is_empty() {
             worker.outs.put_back(out);
         } else {
@@ -248,7 +243,7 @@ impl<'e> Connection<'e> {
         }
     }
 
-    fn flush(&mut self, out: &mut Out<'e>, worker: &mut WorkerState<'e>) -> io::Result<Flush> {
+    fn flush(&mut self, out: &mut Out<'e>, worker: &mut WorkerCore<'e>) -> io::Result<Flush> {
         let (flush, count) = self.stream.write(out)?;
         if count > 0 {
             worker.context.traffic.add_written(count);
@@ -257,18 +252,14 @@ impl<'e> Connection<'e> {
     }
 
     /// Calls the session again with the unread input.
-    fn resume(&mut self, out: &mut Out<'e>, worker: &mut WorkerState<'e>) -> io::Result<()> {
+    fn resume(&mut self, out: &mut Out<'e>, worker: &mut WorkerCore<'e>) -> io::Result<()> {
         let progress = self.session.consume(&mut worker.context, self.unread.bytes(), out);
         self.unread.consume(progress.consumed);
         self.note_progress(progress, worker)
     }
 
     /// Receives once, and serves all complete requests.
-    fn receive_and_serve(
-        &mut self,
-        out: &mut Out<'e>,
-        worker: &mut WorkerState<'e>,
-    ) -> io::Result<()> {
+    fn serve_input(&mut self, out: &mut Out<'e>, worker: &mut WorkerCore<'e>) -> io::Result<()> {
         let (receipt, input_len) = self.receive(worker)?;
         // SHORT-READ
         self.readable = matches!(receipt, Receipt::Bytes { more, .. } if more || self.peer_closed);
@@ -296,16 +287,13 @@ impl<'e> Connection<'e> {
 
     /// Receives into the value being uploaded, if any, and into the read buffer behind the unread input. Also returns
     /// the number of bytes in the read buffer.
-    fn receive(&mut self, worker: &mut WorkerState<'e>) -> io::Result<(Receipt, usize)> {
-        let WorkerState { read_buffer, ciphertext, .. } = worker;
+    fn receive(&mut self, worker: &mut WorkerCore<'e>) -> io::Result<(Receipt, usize)> {
+        let WorkerCore { read_buffer, ciphertext, .. } = worker;
         let unread = self.unread.bytes();
         let (head, room) = read_buffer.split_at_mut(unread.len());
         head.copy_from_slice(unread);
         let target = self.session.upload_target().unwrap_or_default();
-        debug_assert!(
-            target.is_empty() || head.is_empty(),
-            "input is unread while a value arrives"
-        );
+        debug_assert!(target.is_empty() || head.is_empty(), "unread input while a value arrives");
         let target_len = target.len();
         let receipt = self.stream.receive([target, room], ciphertext)?;
         let direct = receipt.count().min(target_len);
@@ -315,7 +303,7 @@ impl<'e> Connection<'e> {
         Ok((receipt, head.len() + receipt.count() - direct))
     }
 
-    fn note_progress(&mut self, progress: Progress, worker: &WorkerState<'e>) -> io::Result<()> {
+    fn note_progress(&mut self, progress: Progress, worker: &WorkerCore<'e>) -> io::Result<()> {
         self.phase = match progress.next {
             Next::Read if self.unread.bytes().len() >= worker.read_buffer.len() => {
                 // A request that fills the whole buffer can never become complete in it.

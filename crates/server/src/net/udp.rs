@@ -31,7 +31,7 @@
 //! Commands that take over a connection or whose output is unbounded (`watch`, the dumps of `lru_crawler`) are refused.
 //! memcached does not answer them over UDP at all.
 
-use super::connection::{OutPool, RoundEnd, WorkerState};
+use super::connection::{OutPool, RoundEnd, WorkerCore};
 use super::listen::DatagramSocket;
 use crate::os::sys;
 use crate::out::{Flush, Out};
@@ -117,7 +117,7 @@ impl<'e> UdpSocket<'e> {
         !self.blocked && (self.readable || self.exchange.is_some())
     }
 
-    pub fn serve_round(&mut self, worker: &mut WorkerState<'e>) -> RoundEnd {
+    pub fn serve_round(&mut self, worker: &mut WorkerCore<'e>) -> RoundEnd {
         let mut commands_left = worker.context.shared.settings.requests_per_turn_max;
         let mut bytes_left = ROUND_BYTES_MAX;
         while commands_left > 0 {
@@ -157,7 +157,7 @@ impl<'e> UdpSocket<'e> {
         RoundEnd::Again
     }
 
-    fn receive(&mut self, worker: &mut WorkerState<'e>) -> Received {
+    fn receive(&mut self, worker: &mut WorkerCore<'e>) -> Received {
         let (count, peer) = match sys::receive_datagram(self.socket.as_fd(), &mut self.buffer) {
             Ok((count, Some(peer))) => (count, peer),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -189,7 +189,7 @@ impl<'e> UdpSocket<'e> {
 
 impl<'e> Exchange<'e> {
     /// Serves the next command, or a bounded part of it. Starts to send the reply when the command is complete.
-    fn serve(&mut self, buffer: &[u8], worker: &mut WorkerState<'e>) {
+    fn serve(&mut self, buffer: &[u8], worker: &mut WorkerCore<'e>) {
         let input = &buffer[self.unread.clone()];
         if self.session.is_idle() && self.speaks_text && is_for_connections(input) {
             self.reply.out().bytes().extend_from_slice(reply::ERROR);
@@ -237,7 +237,7 @@ impl<'e> Exchange<'e> {
 
 /// True if a command is served only on connections.
 fn is_for_connections(input: &[u8]) -> bool {
-    // Whether costs are parsed does not matter, because administrative commands have none.
+    // The forms of stores do not matter here.
     let Parsed::Request { request: Request::Admin(order), .. } = parse(input, CostWire::Off) else {
         return false;
     };

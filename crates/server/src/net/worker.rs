@@ -12,9 +12,9 @@
 //! - FAIR-ROUNDS: while several clients are ready, each round serves at most `-R` requests. If only one is ready, its
 //!   round serves the whole read buffer.
 //! - The clock is read once per wake-up.
-//! - After a wake-up through the mailbox, both new connections and watchers are served.
+//! - RoundEnd a wake-up through the mailbox, both new connections and watchers are served.
 
-use super::connection::{Connection, OutPool, RoundEnd, Stream, WorkerState};
+use super::connection::{Connection, OutPool, RoundEnd, Stream, WorkerCore};
 use super::listen::DatagramSocket;
 use super::mailbox::{Mailbox, NewConnection};
 use super::tls_stream::TlsStream;
@@ -50,7 +50,7 @@ pub(super) struct Worker<'e> {
     queue: VecDeque<usize>,
     udp: Vec<UdpSocket<'e>>,
     shared: &'e Shared<'e>,
-    state: WorkerState<'e>,
+    core: WorkerCore<'e>,
     watchers: Vec<usize>,
     idle_checked: Seconds,
     rounds: u64,
@@ -67,7 +67,7 @@ impl<'e> Worker<'e> {
             udp: Vec::new(),
             idle_checked: context.now.seconds,
             shared: context.shared,
-            state: WorkerState {
+            core: WorkerCore {
                 ciphertext: vec![0; context.shared.tls.as_ref().map_or(0, |_| READ_BUFFER_BYTES)],
                 context,
                 read_buffer: vec![0; READ_BUFFER_BYTES],
@@ -85,7 +85,7 @@ impl<'e> Worker<'e> {
             let token = Token(UDP_TOKEN_MIN + self.udp.len());
             let registry = self.poll.registry();
             registry.register(&mut SourceFd(&descriptor), token, Interest::READABLE)?;
-            let now = self.state.context.now.seconds;
+            let now = self.core.context.now.seconds;
             let (socket_address, state) = (Address::Datagram(address), ClientState::Reading);
             let client = self.shared.roster.add(descriptor, socket_address, None, state, now);
             tracing::debug!("<{descriptor} server listening (udp) on {address}");
@@ -101,7 +101,7 @@ impl<'e> Worker<'e> {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 other => other?,
             }
-            self.state.context.now = self.shared.clock.now();
+            self.core.context.now = self.shared.clock.now();
             let ready = events.iter().filter(|event| event.token() != MAILBOX_TOKEN).count();
             let queued = self.queue.len();
             let datagrams = self.udp.iter().filter(|socket| socket.has_work()).count();
@@ -156,20 +156,20 @@ impl<'e> Worker<'e> {
 
     fn serve_round(&mut self, key: usize, is_alone: bool) {
         let requests_max = self.shared.settings.requests_per_turn_max;
-        self.state.context.requests_left = if is_alone { u32::MAX } else { requests_max };
-        self.state.context.served = Served::default();
+        self.core.context.requests_left = if is_alone { u32::MAX } else { requests_max };
+        self.core.context.served = Served::default();
         self.rounds += 1;
         let is_timed = self.rounds.is_multiple_of(TIMED_ROUND_INTERVAL);
         let timed_from = is_timed.then(|| self.shared.clock.nanos());
         let connection = &mut self.connections[key];
-        self.state.context.descriptor = connection.stream.socket().as_raw_fd();
-        let end = connection.serve_round(&mut self.state);
-        let served = self.state.context.served;
+        self.core.context.descriptor = connection.stream.socket().as_raw_fd();
+        let end = connection.serve_round(&mut self.core);
+        let served = self.core.context.served;
         if let Some(nanos) = timed_from
             && let Some(shares) = served.shares()
         {
             let taken = self.shared.clock.nanos().saturating_sub(nanos);
-            self.state.context.traffic.add_timed_round(shares, taken);
+            self.core.context.traffic.add_timed_round(shares, taken);
         }
         if is_alone {
             // Counts as memcached does, which yields at each budget even if no other client is ready.
@@ -219,7 +219,7 @@ impl<'e> Worker<'e> {
         if !socket.has_work() {
             return Ok(());
         }
-        let end = socket.serve_round(&mut self.state);
+        let end = socket.serve_round(&mut self.core);
         let token = Token(UDP_TOKEN_MIN + index);
         let wanted = end == RoundEnd::AwaitWritable;
         watch_writable(
@@ -240,14 +240,14 @@ impl<'e> Worker<'e> {
         for new in self.mailbox.take() {
             let NewConnection { socket, client, security, protocol } = new;
             let descriptor = socket.as_raw_fd();
-            self.state
+            self.core
                 .context
                 .shared
                 .watch
                 .write(&WatchEvent::Opened { address: &client.address, descriptor });
             let stream = self.stream(socket, security);
             let connection =
-                Connection::new(stream, client, protocol, self.state.context.now.seconds);
+                Connection::new(stream, client, protocol, self.core.context.now.seconds);
             let key = self.connections.insert(connection);
             // Registration also reports input that arrived before it.
             let mut source = SourceFd(&descriptor);
@@ -261,16 +261,11 @@ impl<'e> Worker<'e> {
     fn stream(&self, socket: OwnedFd, security: ListenSecurity) -> Stream {
         match security {
             ListenSecurity::Plain => Stream::Plain(socket),
-            ListenSecurity::Tls(certificates) => {
+            ListenSecurity::Tls(clients) => {
                 let tls = self.shared.tls.as_ref();
                 let tls = tls.expect("TLS listeners need certificates");
                 let (counters, watch) = (Arc::clone(&tls.counters), Arc::clone(&self.shared.watch));
-                Stream::Tls(Box::new(TlsStream::new(
-                    socket,
-                    tls.accept(certificates),
-                    counters,
-                    watch,
-                )))
+                Stream::Tls(Box::new(TlsStream::new(socket, tls.accept(clients), counters, watch)))
             }
         }
     }
@@ -297,7 +292,7 @@ impl<'e> Worker<'e> {
 
     /// Closes clients that have been idle for longer than `-o idle_timeout`; checks once a second.
     fn close_idle(&mut self) {
-        let now = self.state.context.now.seconds;
+        let now = self.core.context.now.seconds;
         let Some(timeout) = self.shared.settings.idle_timeout_seconds else { return };
         if now == self.idle_checked {
             return;
@@ -313,7 +308,7 @@ impl<'e> Worker<'e> {
             .filter(|(_, connection)| idle(connection))
             .map(|(key, _)| key)
             .collect();
-        self.state
+        self.core
             .context
             .shared
             .counters

@@ -63,7 +63,7 @@ impl Access {
     }
 }
 
-/// How an item that was found is answered.
+/// The kind of reply for an item that was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shown {
     Answered,

@@ -1,6 +1,5 @@
-//! What an operation reports beside its answer: events to watchers, misses and stores to the measurement of costs,
-//! and costs to the counters by key prefix. Only the operations of `ops` call these functions; the doc comment of
-//! each says when.
+//! Side effects of operations: events for watchers, measurement of costs, and counters by key prefix. Only the
+//! operations of `ops` call these functions; the doc comment of each says when.
 //!
 //! Watchers: as in memcached, every command that needs an item first reports a lookup. A set of a new key is thus
 //! an `item_get` with status `not_found`, then an `item_store`. The fields of a line come from a separate lookup,
@@ -62,7 +61,7 @@ pub(crate) fn after_store(
     // An append reports the item that the value became a part of.
     let joined = (extends && is_stored).then(|| worker.handle.inspect(&key, worker.now));
     let item = joined.flatten().unwrap_or(offered);
-    // Also a binary set or replace with a CAS value.
+    // A binary set or replace with a CAS value is reported as a cas.
     let is_cas = conditions.expected_cas.is_some() && !extends;
     let command = if is_cas { "cas" } else { command(mode) };
     write_store(worker, &key, status(outcome), command, Some(item));

@@ -20,8 +20,8 @@ use slabwise_protocol::{Store, StoreVerb};
 /// The size of an item in memcached without key, value, CAS value and flags.
 const MEMCACHED_ITEM_BYTES: usize = memcached::HEADER_SIZE_BYTES + memcached::ENDS_SIZE_BYTES;
 
-/// If fewer bytes than this are missing of a value, the socket is read into the connection's buffer. That read also
-/// receives the value's end and the commands after it, which saves a system call.
+/// The minimum number of missing bytes for which a value is received directly into its memory. A smaller rest is
+/// received into the connection's buffer together with the commands after it, which saves a system call.
 const DIRECT_READ_LEN_MIN: usize = 4 << 10;
 
 pub(crate) enum Begun<'e> {
@@ -200,6 +200,6 @@ fn exceeds_item_size(
 /// Returns the value if it and its end are complete in `rest`.
 fn whole_value<'a>(rest: &'a [u8], value_len: usize, value_end: &[u8]) -> Option<&'a [u8]> {
     let end = rest.get(value_len..value_len + value_end.len())?;
-    // There are two bytes or none: a call to compare them would cost more than the comparison.
+    // The end has at most two bytes, so a call to compare them would cost more than the comparison.
     end.iter().eq(value_end).then(|| &rest[..value_len])
 }

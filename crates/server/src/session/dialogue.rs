@@ -30,7 +30,7 @@ pub struct Session<'e> {
     debug_held: Vec<Pinned<'e>>,
 }
 
-/// How the next bytes of input are interpreted.
+/// The phases of a session, which decide how the next bytes of input are interpreted.
 #[derive(Default)]
 #[expect(
     clippy::large_enum_variant,
@@ -464,9 +464,7 @@ impl<'e> Session<'e> {
             (Answer::Binary(head), Dialect::Binary(exchange)) => {
                 orders::packet(worker, *request, head, exchange, out.bytes())
             }
-            _ => unreachable!(
-                "no meta command is administrative, and packets have their own dialect"
-            ),
+            _ => unreachable!("meta has no such requests, and packets have their own dialect"),
         };
         match then {
             Then::Nothing => {}

@@ -27,7 +27,7 @@ pub struct Progress {
     pub next: Next,
 }
 
-/// What the caller of a session does next.
+/// The next action that a session requests from its caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Receive more input.
@@ -252,10 +252,9 @@ impl<'e> Item<'_, 'e> {
             unreachable!("only the meta protocol examines items");
         };
         let (now, cas_enabled) = (worker.now, worker.shared.settings.cas_enabled);
-        let echo_and_key = (echo, key.bytes());
-        let show = |view: ItemView<'_, 'e>| {
-            meta::examined(echo_and_key, &view, cas_enabled, now, out.bytes())
-        };
+        let request = (echo, key.bytes());
+        let show =
+            |view: ItemView<'_, 'e>| meta::examined(request, &view, cas_enabled, now, out.bytes());
         if get::examine(worker, key, show).is_none() {
             out.bytes().extend_from_slice(meta_reply::MISS);
         }

@@ -59,7 +59,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// What a socket is doing, in memcached's terms.
+/// The state of a socket, in memcached's terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ClientState {
@@ -171,7 +171,7 @@ counters! {
         total_connections,
         /// Connections refused at the limit.
         rejected_connections,
-        /// How often accepting was paused.
+        /// The number of times that accepting was paused.
         listen_disabled_num,
         time_in_listen_disabled_us,
         /// Rounds that ended because the request budget (`-R`) was used up.

@@ -19,7 +19,7 @@ use slabwise_profile::{MissClock, MissClockCounts, MissClockOptions};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// Slots for prefixes in the table: four for each prefix that the clock can hold.
-const PREFIX_SLOTS: usize = 1 << 14;
+const SLOTS: usize = 1 << 14;
 
 #[derive(Debug)]
 pub struct MeasuredCosts {
@@ -35,7 +35,7 @@ pub struct MeasuredCosts {
 pub struct MeasuredCounts {
     /// Misses that still wait for their stores.
     pub waiting: usize,
-    /// How the other misses ended.
+    /// The outcomes of the other misses.
     pub counts: MissClockCounts,
     /// The approximate memory of clock and table.
     pub size_bytes: usize,
@@ -66,7 +66,7 @@ impl MeasuredCosts {
         }
     }
 
-    /// Cancels the measurement of this key: its item was made by a command whose time means nothing.
+    /// Cancels the measurement of this key, because a command made its item whose time is not that of a recomputation.
     pub fn cancel<'k>(&self, key: impl LookupKey<'k>) {
         if let Some(hash) = self.sampled(key) {
             lock(&self.clock).answered(hash);
@@ -96,9 +96,7 @@ impl MeasuredCosts {
         MeasuredCounts {
             waiting: clock.waiting(),
             counts: clock.counts(),
-            size_bytes: clock.size_bytes()
-                + size_of::<Self>()
-                + PREFIX_SLOTS * size_of::<AtomicU64>(),
+            size_bytes: clock.size_bytes() + size_of::<Self>() + SLOTS * size_of::<AtomicU64>(),
         }
     }
 
@@ -127,7 +125,7 @@ impl MeanTable {
     fn new() -> MeanTable {
         MeanTable {
             classes: std::array::from_fn(|_| AtomicU32::default()),
-            prefixes: std::iter::repeat_with(AtomicU64::default).take(PREFIX_SLOTS).collect(),
+            prefixes: std::iter::repeat_with(AtomicU64::default).take(SLOTS).collect(),
         }
     }
 
@@ -158,7 +156,7 @@ impl MeanTable {
 fn slot_of(class: ClassId, prefix: u64) -> (usize, u64) {
     let hash = mix(prefix ^ mix(class.index() as u64 + 1));
     let tag = (hash >> COST_BITS).max(1) << COST_BITS;
-    (hash as usize % PREFIX_SLOTS, tag)
+    (hash as usize % SLOTS, tag)
 }
 
 #[cfg(test)]

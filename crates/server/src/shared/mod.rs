@@ -1,4 +1,4 @@
-//! What all threads share. A get or a set performs only relaxed loads here.
+//! The state that all threads share. A get or a set performs only relaxed loads here.
 
 mod connections;
 mod crawls;

@@ -242,7 +242,7 @@ fn a_too_large_value_is_skipped_and_a_set_removes_the_old_one() {
 }
 
 #[test]
-fn noreply_silences_answers_and_errors() {
+fn noreply_suppresses_replies_and_errors() {
     check(
         "> set a 0 0 1 noreply
          > 1

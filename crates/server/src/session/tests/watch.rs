@@ -179,7 +179,7 @@ fn a_value_that_arrives_in_parts_is_reported_when_stored() {
 }
 
 #[test]
-fn deletions_are_told_when_something_was_deleted() {
+fn only_successful_deletes_are_reported() {
     check_lines(
         "delete a%\r\nset a% 0 0 3\r\nfoo\r\ndelete a%\r\n",
         "type=item_get key=a%25 status=not_found clsid=0 cfd=30 size=0
