@@ -19,7 +19,7 @@ pub fn text(advice: &Advice) -> String {
     if advice.slab_sizes.split('-').any(|number| !advice.table_has(number)) {
         let _ = writeln!(
             text,
-            "some sizes are listed as lower numbers, as memcached rejects sizes 8 apart and rounds up"
+            "sizes that are 8 apart are listed as lower numbers, which memcached rounds up"
         );
     }
     let _ = writeln!(text, "\n-o slab_sizes={}", advice.slab_sizes);
@@ -63,7 +63,7 @@ fn classes(text: &mut String, advice: &Advice) {
     text.push_str(&table(&[10, 14, 8, 15, 8, 9].map(Column::right), rows));
     let spare_count = advice.then.classes.len() - advice.then.used_count();
     if spare_count > 0 {
-        let _ = writeln!(text, "and {spare_count} between and above them for items of other sizes");
+        let _ = writeln!(text, "and {spare_count} spare classes for items of other sizes");
     }
 }
 
@@ -73,7 +73,7 @@ fn totals(text: &mut String, advice: &Advice) {
     let count = |name: &str, of: fn(&Outcome) -> u64| row(name, &|outcome| grouped(of(outcome)));
     let pages = format!("pages of {} bytes", grouped(advice.page_size as u64));
     let mut rows = vec![
-        ["", "now", "then"].map(str::to_owned),
+        ["", "current", "recommended"].map(str::to_owned),
         count("classes in use", |outcome| outcome.used_count() as u64),
         count(&pages, |outcome| outcome.pages),
         count("bytes lost in chunks", |outcome| outcome.lost_in_chunks),
@@ -82,7 +82,7 @@ fn totals(text: &mut String, advice: &Advice) {
     if now.lost_by_chaining > 0 {
         rows.push(count("bytes lost by chaining", |outcome| outcome.lost_by_chaining));
     }
-    rows.push(count("bytes lost in all", |outcome| outcome.lost));
+    rows.push(count("bytes lost in total", |outcome| outcome.lost));
     rows.push(count("bytes free on pages", |outcome| outcome.free));
     let share = |outcome: &Outcome| percent(outcome.lost, advice.bytes);
     rows.push(row("lost, of the items' bytes", &share));
