@@ -84,5 +84,5 @@ fn a_graceful_stop_after_moves_keeps_every_item() {
     let server = file.start(&FLAGS);
     let mut client = server.connect();
     assert_all_present(&mut client);
-    assert!(file.log().contains("3006 items are back"), "{}", file.log());
+    assert!(file.log().contains("restored 3006 items"), "{}", file.log());
 }

@@ -112,7 +112,7 @@ fn every_item_survives_a_restart() {
     let new = cas_of(&gets(&mut client, "new"));
     assert!(new > newest.expect("the dump is not empty"), "CAS values continue");
     assert!(!file.meta().exists(), "the start deletes the .meta file");
-    assert!(file.log().contains("2002 items are back"), "{}", file.log());
+    assert!(file.log().contains("restored 2002 items"), "{}", file.log());
 }
 
 #[test]
