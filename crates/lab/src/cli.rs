@@ -1,15 +1,13 @@
-//! `slabwise lab`: published experiments, run again on this engine, the paper's figures beside ours.
+//! `slabwise lab` repeats published experiments on this engine and compares the paper's figures with ours.
 //!
 //! ```text
-//!   name or all --> planned: experiment, scale, folder --> done already? --yes--> next
+//!   name or all --> planned: experiment, scale, folder --> is there a result? --yes--> next
 //!                                                              '--no--> run --> table, result.json, report.html
 //! ```
 //!
-//! Experiments follow one another, for some of them measure time; the runs within one are parallel. So the memory is at
-//! most that of as many caches as there are threads (`--jobs`).
+//! Experiments run one after the other, because some of them measure time. The runs within an experiment are parallel.
 //!
-//! Invariants: an experiment that cannot run does not keep the others from running; a result is written whole or not at
-//! all, so that a resumed run trusts what is there.
+//! Invariants: the other experiments run even if one fails; a result file is complete or absent.
 
 use crate::experiment::{Job, Progress};
 use crate::registry::{self, Entry};
@@ -25,7 +23,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Run published experiments again on this engine, and see the paper's figures beside ours.
+/// Repeat published experiments on this engine and compare the paper's figures with ours.
 #[derive(Debug, Parser)]
 #[command(name = "slabwise lab")]
 struct Args {
@@ -35,17 +33,17 @@ struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Name the experiments
+    /// List the experiments
     List,
-    /// Run one, or all
+    /// Run one experiment, or all
     Run(RunArgs),
-    /// Draw the reports of earlier results again, and an index over them
+    /// Redraw the reports of earlier results, with an index of them
     Report(ReportArgs),
 }
 
 #[derive(Debug, clap::Args)]
 struct ReportArgs {
-    /// Where the results are
+    /// Folder of the results
     #[arg(value_name = "DIR", default_value = DIRECTORY)]
     directory: PathBuf,
 }
@@ -70,41 +68,40 @@ fn list() -> String {
     lines.collect()
 }
 
-/// Where results are written, each in a folder of its experiment's name.
+/// The default folder of results; each experiment has a subfolder.
 const DIRECTORY: &str = "slabwise-lab";
 
 #[derive(Debug, clap::Args)]
 struct RunArgs {
-    /// The experiment's name; all for each in turn
+    /// Name of the experiment, or all
     name: String,
-    /// Multiply requests, keys and memory; 1 is the published size [default: as the experiment says]; of all, what
-    /// cannot be so small or large is run as near as it can be
+    /// Multiply requests, keys and memory by F; 1 is the published size. With all, an experiment whose limits exclude
+    /// F runs at the nearest scale that it allows [default: set by the experiment]
     #[arg(long, value_name = "F")]
     scale: Option<f64>,
-    /// Everything random follows from this number
+    /// Seed of all random numbers
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Where result.json is written [default: slabwise-lab/NAME]
+    /// Folder for result.json [default: slabwise-lab/NAME]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Drive real servers by the wire: memcached, if there is one, and slabwise
+    /// Send the requests to real servers: slabwise, and memcached if it is installed
     #[arg(long)]
     live: bool,
-    /// Leave out what the folder has a result of already, by the same program, seed and scale
+    /// Skip experiments that have a result of the same program, seed and scale
     #[arg(long)]
     resume: bool,
-    /// Of frontier: run the traces in this folder, too (their formats: slabwise replay --help)
+    /// Only frontier: also run the traces in this folder (formats: see slabwise replay --help)
     #[arg(long, value_name = "DIR")]
     traces: Option<PathBuf>,
-    /// Threads, which is as many caches as are in memory at a time [default: one for each core]
+    /// Number of threads; each has one cache in memory at a time [default: one per core]
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
 }
 
-/// Why the command stops. Each text says what to do.
 type LabError = Box<dyn std::error::Error>;
 
-struct Planned<'s> {
+struct PlannedRun<'s> {
     entry: &'s Entry,
     scale: f64,
     directory: PathBuf,
@@ -124,14 +121,14 @@ fn run(args: &RunArgs) -> Result<(), LabError> {
     }
     if entries.is_empty() {
         let name = &args.name;
-        let text = format!("no experiment is called '{name}': choose one of {known}, or all");
+        let text = format!("unknown experiment '{name}'; expected all or one of {known}");
         return Err(text.into());
     }
     if let Some(directory) = &args.traces {
         add_traces(&mut entries, directory)?;
     }
-    let jobs = entries.iter().map(|entry| Planned::new(entry, args, is_alone));
-    let jobs: Vec<Planned<'_>> = jobs.collect::<Result<_, _>>()?;
+    let jobs = entries.iter().map(|entry| PlannedRun::new(entry, args, is_alone));
+    let jobs: Vec<PlannedRun<'_>> = jobs.collect::<Result<_, _>>()?;
     let mut failed = Vec::new();
     for (index, job) in jobs.iter().enumerate() {
         if !is_alone {
@@ -153,7 +150,8 @@ fn run(args: &RunArgs) -> Result<(), LabError> {
         return Ok(());
     }
     let failed = failed.join(", ");
-    Err(format!("not run: {failed}; what is above says why, and --resume runs only them").into())
+    Err(format!("failed: {failed}; see the errors above, and use --resume to run only these")
+        .into())
 }
 
 fn add_traces(entries: &mut [Entry], directory: &Path) -> Result<(), LabError> {
@@ -162,58 +160,63 @@ fn add_traces(entries: &mut [Entry], directory: &Path) -> Result<(), LabError> {
             return Ok(());
         }
     }
-    Err("--traces belongs to frontier: run that, or all".into())
+    Err("--traces applies only to frontier: run frontier, or all".into())
 }
 
 fn report(directory: &Path) -> Result<(), LabError> {
     let index = report::redraw(&registry::specs(), directory)?;
-    for error in &index.left_out {
-        eprintln!("slabwise lab: left out: {error}");
+    for error in &index.skipped {
+        eprintln!("slabwise lab: skipped: {error}");
     }
-    print(&format!("all of them: {}\n", index.path.display()))
+    print(&format!("index of all reports: {}\n", index.path.display()))
 }
 
-impl Planned<'_> {
-    /// The experiment at the scale asked for. Among all, one that cannot be so small or large is run as near as it can be.
-    fn new<'s>(entry: &'s Entry, args: &RunArgs, is_alone: bool) -> Result<Planned<'s>, LabError> {
+impl PlannedRun<'_> {
+    /// Plans the experiment at the requested scale; as one of all, at the nearest scale that it allows.
+    fn new<'s>(
+        entry: &'s Entry,
+        args: &RunArgs,
+        is_alone: bool,
+    ) -> Result<PlannedRun<'s>, LabError> {
         let spec = &entry.spec;
         let live_scale = entry.setup.live_scale().filter(|_| args.live);
-        let asked = args.scale.or(live_scale).unwrap_or(spec.scale);
-        let scale = if is_alone { asked } else { spec.nearest_scale(asked) };
+        let requested = args.scale.or(live_scale).unwrap_or(spec.scale);
+        let scale = if is_alone { requested } else { spec.nearest_scale(requested) };
         spec.check_scale(scale)?;
         let directory = match &args.out {
             Some(out) if is_alone => out.clone(),
             Some(out) => out.join(&spec.name),
             None => Path::new(DIRECTORY).join(&spec.name),
         };
-        Ok(Planned { entry, scale, directory })
+        Ok(PlannedRun { entry, scale, directory })
     }
 
     fn run(&self, args: &RunArgs) -> Result<(), LabError> {
         let Entry { spec, setup } = self.entry;
         let path = self.directory.join(RESULT_FILE);
         if args.resume && self.is_done(args, &path) {
-            return print(&format!("done already: {}\n", path.display()));
+            return print(&format!("skipped, its result exists: {}\n", path.display()));
         }
         let clock = Clock::real();
         let began_nanos = clock.moment().nanos;
         if args.live && !setup.has_live() {
             let name = &spec.name;
-            let text = format!("{name} looks inside the engine, as no server shows it: no --live");
+            let text =
+                format!("{name} measures inside the engine: --live is not possible; leave it out");
             return Err(text.into());
         }
         let progress = Progress::default();
         let job = Job { spec, scale: self.scale, seed: args.seed, live: args.live, progress };
         let mut outcome = setup.run(&job)?;
         outcome.traces.clone_from(&args.traces);
-        let used = used(clock.moment().nanos - began_nanos);
+        let usage = usage(clock.moment().nanos - began_nanos);
         print(&format!("{}\n{}", spec.title, outcome.text()))?;
         write(&outcome, &path)?;
         let report = report::write(spec, &outcome, &self.directory, None)?;
-        print(&format!("\nwritten to {} and {}, {used}\n", path.display(), report.display()))
+        print(&format!("\nwritten to {} and {}, {usage}\n", path.display(), report.display()))
     }
 
-    /// Whether there is a result of the same origin: it would be equal, but for measured times.
+    /// True if the file has a result of the same program and arguments, which only measured times could change.
     fn is_done(&self, args: &RunArgs, path: &Path) -> bool {
         let found = fs::read(path).ok().and_then(|json| serde_json::from_slice(&json).ok());
         found.is_some_and(|found: Outcome| {
@@ -224,15 +227,14 @@ impl Planned<'_> {
     }
 }
 
-fn used(nanos: u64) -> String {
+fn usage(nanos: u64) -> String {
     let seconds = nanos as f64 / 1e9;
     match resident_mib_max() {
-        Some(mib) => format!("after {seconds:.0} s; {mib} MiB resident at most so far"),
+        Some(mib) => format!("after {seconds:.0} s; peak resident memory {mib} MiB"),
         None => format!("after {seconds:.0} s"),
     }
 }
 
-/// The most memory that the process ever held, in MiB, where the system tells.
 fn resident_mib_max() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
@@ -254,5 +256,5 @@ fn print(text: &str) -> Result<(), LabError> {
 }
 
 fn unwritable(path: &Path, error: &std::io::Error) -> LabError {
-    format!("cannot write {}: {error}; give another --out", path.display()).into()
+    format!("cannot write {}: {error}; choose another folder with --out", path.display()).into()
 }

@@ -1,4 +1,4 @@
-//! Every experiment: the file, and the set-up that the file is read into. A new experiment is a line here.
+//! Lists every experiment: its file, and the type that the file's set-up is parsed into. A new experiment is a line here.
 
 use crate::experiment::{self, Experiment};
 use crate::result::Spec;
@@ -67,15 +67,15 @@ pub fn parsed<S: DeserializeOwned>(name: &str) -> (Spec, S) {
 mod tests {
     use super::specs;
 
-    /// Those that compare our own variants.
+    /// Experiments without published figures, which compare our own variants.
     const OURS: [&str; 5] =
         ["etc-settled", "curves", "eviction-curves", "classes-vs-misses", "frontier"];
 
     #[test]
-    fn every_file_is_an_experiment_with_published_figures() {
+    fn every_experiment_has_published_figures_or_is_our_own() {
         for spec in specs() {
             let is_ours = OURS.contains(&spec.name.as_str());
-            assert!(is_ours || !spec.published.is_empty(), "{}: nothing to compare", spec.name);
+            assert!(is_ours || !spec.published.is_empty(), "{}: no published figure", spec.name);
             assert!(spec.published.iter().all(|figure| !figure.place.is_empty()));
         }
     }

@@ -1,4 +1,4 @@
-//! Real servers: started, asked for their allocation, and stopped.
+//! Starts real servers, reads how they allocate memory to classes, and stops them.
 
 use slabwise_client::process::{self, ServerCommand, StartError};
 use slabwise_client::{ClientError, Connection, ServerAddress, SlabClass, Timeouts};
@@ -13,21 +13,21 @@ pub enum ServerError {
     #[error(transparent)]
     Start(#[from] StartError),
     #[error("the server does not answer: {0}")]
-    Dialogue(#[from] ClientError),
+    Client(#[from] ClientError),
 }
 
-/// A running server, and a connection for its statistics; stopped when dropped.
+/// A running server with a connection for its statistics. It stops when this is dropped.
 #[derive(Debug)]
 pub struct Server {
     process: process::Server,
     statistics: Connection,
 }
 
-/// Bytes of pages by class, a class named by its chunk size.
+/// The bytes of the pages of each class, by the chunk size of the class.
 pub type Allocation = BTreeMap<u64, u64>;
 
 impl Server {
-    /// Starts `command` with this memory limit; `slabwise` is the program that runs now.
+    /// Starts `command` with this memory limit. The program name `slabwise` means the running program.
     pub fn start(command: &[String], memory_mib: u64) -> Result<Server, ServerError> {
         let (program, arguments) = command.split_first().expect("a command names its program");
         let path = match program.as_str() {

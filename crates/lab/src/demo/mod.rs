@@ -1,14 +1,14 @@
-//! `slabwise demo`: a server on its defaults under a recorded workload, beside what memcached would do.
+//! `slabwise demo` compares a server with default options with memcached, under a recorded workload.
 //!
 //! ```text
-//!   workload --replay, checked--> a slabwise of its own (a process) --stats slabs--\
-//!          '--the same requests--> this engine set up as memcached ------------------+--> sight --> terminal
+//!   workload --replay, checked--> a slabwise server (a process) ------stats slabs--\
+//!          '--the same requests--> this engine set up as memcached ------------------+--> view --> terminal
 //! ```
 //!
-//! Invariants: both get the same requests, in as much memory, but that memcached grants every class its first page beyond
-//! it (what both hold is shown); the server is stopped when the demo ends, fails, or gets a signal.
+//! Invariants: both sides get the same requests and memory limit, except that memcached grants every class its first page
+//! beyond the limit; the server stops when the demo ends, fails, or gets a signal.
 //!
-//! Two servers' classes are not of the same sizes: they are shown by ranges of chunk sizes, each twice the one before.
+//! The two sides have different chunk sizes, so the view groups classes by powers of two.
 
 use crate::trial::served::{Served, ServedSetup};
 use crate::vtime::MoverName;
@@ -31,25 +31,25 @@ use std::sync::atomic::{AtomicBool, Ordering};
 mod tests;
 
 const NAME: &str = "slabwise demo";
-/// What the mover is charged for a visit; memcached moves little here.
+/// The cost of a mover's visit to a chunk; memcached moves few pages here.
 const VISIT_NS: f64 = 100.0;
-/// Looks at both over the whole demo.
-const LOOKS: u64 = 200;
-/// Of these, how many print a line where the output is no terminal.
+/// The number of samples of both sides over the whole demo.
+const SAMPLES: u64 = 200;
+/// The number of samples that print a line if the output is not a terminal.
 const LINES: u64 = 20;
 
-/// Watch slabwise tune itself: starts a server on its defaults, replays a recorded workload to it, and shows how its
-/// classes, pages and misses move, beside what memcached would do with the same requests and memory.
+/// Watch slabwise tune itself: start a server with default options, replay a recorded workload to it, and compare its
+/// classes, pages and misses with those of memcached under the same requests and memory.
 #[derive(Debug, Parser)]
 #[command(name = "slabwise demo")]
 struct Args {
-    /// Memory of each, in MiB, as of -m
+    /// Memory limit of each side, in MiB
     #[arg(long, short = 'm', value_name = "MIB", default_value_t = 64, value_parser = clap::value_parser!(u64).range(4..=1 << 20))]
     memory: u64,
-    /// What is asked for: a workload of slabwise replay
+    /// Workload to replay (see slabwise replay --help)
     #[arg(long, value_name = "NAME", default_value = "cache2k-orm-busy")]
     workload: String,
-    /// Requests to make [default: the workload's own number, a trace's all]
+    /// Number of requests [default: that of the workload; of a trace, all]
     #[arg(long, value_name = "N")]
     requests: Option<u64>,
     /// Requests per second
@@ -58,12 +58,11 @@ struct Args {
     /// Multiply value lengths that come from a size table
     #[arg(long, value_name = "F", default_value_t = 16.0)]
     size_factor: f64,
-    /// Everything random follows from this number
+    /// Seed of all random numbers
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 }
 
-/// Why a demo ended early.
 type DemoError = Box<dyn std::error::Error>;
 
 pub fn main(args: Vec<OsString>) -> ExitCode {
@@ -72,7 +71,7 @@ pub fn main(args: Vec<OsString>) -> ExitCode {
         Err(code) => return code,
     };
     let shown = run(&args, &mut |line| {
-        // The demo goes on to its end where its reader has left.
+        // The demo continues if nobody reads its output.
         let _ = writeln!(std::io::stdout(), "{line}");
     });
     command::finish(NAME, shown)
@@ -93,47 +92,47 @@ fn run(args: &Args, print: &mut dyn FnMut(&str)) -> Result<(), DemoError> {
     let rival = Served::new(&rival_setup, &engine, (rate, VISIT_NS))?;
     let replayed = open(args)?;
     let requests = replayed.requests_expected();
-    let stopped = stop_signals().map_err(|error| format!("signals cannot be caught: {error}"))?;
+    let stopped = stop_signals().map_err(|error| format!("cannot handle signals: {error}"))?;
     let server = Server::start(&["slabwise".to_owned()], args.memory)?;
     print(&format!(
-        "slabwise -m {} at {}, with {}; memcached's rules in the process\n",
+        "slabwise -m {} at {}, with {}; memcached is simulated in this process\n",
         args.memory,
         server.address(),
         args.workload
     ));
     let address = server.address();
     let bar = progress_bar(requests);
-    let mut demo = Demo { rival, rival_requests: open(args)?, server, sight: Sight::default() };
-    let look_each = (requests.unwrap_or(1_000_000) / LOOKS).max(1);
-    let mut looks = 0;
+    let mut demo = Demo { rival, rival_requests: open(args)?, server, view: View::default() };
+    let requests_per_sample = (requests.unwrap_or(1_000_000) / SAMPLES).max(1);
+    let mut samples = 0;
     let pace = Pace { rate: Some(rate), ..Pace::default() };
     let replayed: Result<_, DemoError> =
         drive(&address, replayed, &pace, &Clock::real(), |so_far| {
             if stopped.load(Ordering::Relaxed) {
                 return Err("stopped by a signal".into());
             }
-            if so_far.requests < (looks + 1) * look_each {
+            if so_far.requests < (samples + 1) * requests_per_sample {
                 return Ok(());
             }
-            looks += 1;
-            demo.look(so_far.requests, so_far.gets, so_far.misses)?;
+            samples += 1;
+            demo.sample(so_far.requests, so_far.gets, so_far.misses)?;
             if !bar.is_hidden() {
-                bar.set_message(demo.sight.text());
+                bar.set_message(demo.view.text());
                 bar.set_position(so_far.requests);
-            } else if looks.is_multiple_of(LOOKS / LINES) {
-                print(&demo.sight.line());
+            } else if samples.is_multiple_of(SAMPLES / LINES) {
+                print(&demo.view.line());
             }
             Ok(())
         });
     bar.finish_and_clear();
     let report = replayed?;
-    demo.look(report.requests, report.gets, report.misses)?;
-    print(&demo.sight.text());
-    print(&demo.sight.summary());
+    demo.sample(report.requests, report.gets, report.misses)?;
+    print(&demo.view.text());
+    print(&demo.view.summary());
     Ok(())
 }
 
-/// Set once this process is asked to end: its server must not outlive it. An interrupt from a terminal reaches both.
+/// Returns a flag that signals set, because the server must not outlive this process.
 fn stop_signals() -> std::io::Result<Arc<AtomicBool>> {
     let stopped = Arc::new(AtomicBool::new(false));
     for signal in [SIGTERM, SIGHUP] {
@@ -156,13 +155,13 @@ struct Demo<'e> {
     rival: Served<'e>,
     rival_requests: Workload,
     server: Server,
-    sight: Sight,
+    view: View,
 }
 
 impl Demo<'_> {
-    /// Brings memcached's side as far as the replay is, which has found so much, and looks at both.
-    fn look(&mut self, requests: u64, gets: u64, misses: u64) -> Result<(), DemoError> {
-        let behind = requests - self.sight.requests;
+    /// Serves memcached's side up to the request of the replay, whose totals are given, and samples both sides.
+    fn sample(&mut self, requests: u64, gets: u64, misses: u64) -> Result<(), DemoError> {
+        let behind = requests - self.view.requests;
         let next = self.rival_requests.by_ref().take(behind as usize);
         self.rival.serve(&next.collect::<Result<Vec<Request>, _>>()?);
         let ours = self.server.classes()?;
@@ -173,27 +172,26 @@ impl Demo<'_> {
             let page_bytes = class.chunk_size_bytes * class.chunks_per_page;
             (class.chunk_size_bytes as u64, page_bytes as u64 * class.pages)
         });
-        self.sight.requests = requests;
-        self.sight.ours.see(ours, gets, misses);
-        self.sight.rival.see(rival, self.rival.gets, self.rival.misses);
+        self.view.requests = requests;
+        self.view.ours.record(ours, gets, misses);
+        self.view.rival.record(rival, self.rival.gets, self.rival.misses);
         Ok(())
     }
 }
 
-/// The sight above a bar on stderr if that is a terminal, else nothing.
+/// A progress bar below the view on stderr; hidden if stderr is not a terminal.
 fn progress_bar(requests: Option<u64>) -> ProgressBar {
     let bar = requests.map_or_else(ProgressBar::new_spinner, ProgressBar::new);
     let template = "{msg}\n{bar:40} {human_pos}/{human_len} requests, {eta} left";
     bar.with_style(ProgressStyle::with_template(template).expect("the bar's template is fixed"))
 }
 
-const LATELY_LOOKS: usize = 10;
+const RECENT_SAMPLES: usize = 10;
 const BAR_WIDTH: u16 = 16;
-/// The least range: chunks of up to so many bytes.
 const RANGE_MIN_BYTES: u64 = 64;
 
 #[derive(Debug, Default)]
-struct Sight {
+struct View {
     requests: u64,
     ours: Side,
     rival: Side,
@@ -201,14 +199,15 @@ struct Sight {
 
 #[derive(Debug, Default)]
 struct Side {
-    /// Of each range, how many classes have pages, and bytes of those.
+    /// The number of classes with pages in each range, and the bytes of their pages.
     ranges: Vec<(u32, u64)>,
-    looks: Vec<(u64, u64)>,
+    /// The totals of gets and misses at each sample.
+    samples: Vec<(u64, u64)>,
 }
 
 impl Side {
-    /// Takes in chunk size and bytes of pages of each class, and all gets and misses so far.
-    fn see(&mut self, classes: impl Iterator<Item = (u64, u64)>, gets: u64, misses: u64) {
+    /// Records the chunk size and the bytes of pages of each class, and the totals of gets and misses.
+    fn record(&mut self, classes: impl Iterator<Item = (u64, u64)>, gets: u64, misses: u64) {
         self.ranges.clear();
         for (chunk_size_bytes, page_bytes) in classes.filter(|&(_, bytes)| bytes > 0) {
             let range = range_of(chunk_size_bytes);
@@ -218,7 +217,7 @@ impl Side {
             self.ranges[range].0 += 1;
             self.ranges[range].1 += page_bytes;
         }
-        self.looks.push((gets, misses));
+        self.samples.push((gets, misses));
     }
 
     fn bytes(&self) -> u64 {
@@ -226,13 +225,13 @@ impl Side {
     }
 
     fn miss_ratio(&self) -> f64 {
-        self.looks.last().map_or(0.0, |&(gets, misses)| misses as f64 / gets.max(1) as f64)
+        self.samples.last().map_or(0.0, |&(gets, misses)| misses as f64 / gets.max(1) as f64)
     }
 
-    fn miss_ratio_lately(&self) -> f64 {
-        let before = self.looks.len().checked_sub(LATELY_LOOKS + 1);
-        let (gets_before, misses_before) = before.map_or((0, 0), |place| self.looks[place]);
-        let (gets, misses) = self.looks.last().copied().unwrap_or_default();
+    fn recent_miss_ratio(&self) -> f64 {
+        let before = self.samples.len().checked_sub(RECENT_SAMPLES + 1);
+        let (gets_before, misses_before) = before.map_or((0, 0), |place| self.samples[place]);
+        let (gets, misses) = self.samples.last().copied().unwrap_or_default();
         (misses - misses_before) as f64 / (gets - gets_before).max(1) as f64
     }
 }
@@ -242,7 +241,7 @@ fn range_of(chunk_size_bytes: u64) -> usize {
     (whole.ilog2() - RANGE_MIN_BYTES.ilog2()) as usize
 }
 
-impl Sight {
+impl View {
     fn text(&self) -> String {
         let sides = [&self.ours, &self.rival];
         let line = |name: String, [ours, rival]: [String; 2]| [name, ours, rival];
@@ -257,38 +256,38 @@ impl Sight {
         lines.push(line("pages".to_owned(), sides.map(mib)));
         let ratios = |ratio: fn(&Side) -> f64| sides.map(|side| format!("{:.4}", ratio(side)));
         lines.push(line("miss ratio".to_owned(), ratios(Side::miss_ratio)));
-        lines.push(line("lately".to_owned(), ratios(Side::miss_ratio_lately)));
+        lines.push(line("recent".to_owned(), ratios(Side::recent_miss_ratio)));
         let columns = [Column::right(12), Column::left(BAR_WIDTH + 21), Column::left(0)];
         slabwise_text::table(&columns, lines).trim_end().to_owned()
     }
 
     fn line(&self) -> String {
-        let lately = [&self.ours, &self.rival].map(Side::miss_ratio_lately);
+        let recent = [&self.ours, &self.rival].map(Side::recent_miss_ratio);
         let classes =
             [&self.ours, &self.rival].map(|side| side.ranges.iter().map(|it| it.0).sum::<u32>());
         format!(
-            "{:>10} requests: misses lately slabwise {:.4} in {} classes, memcached {:.4} in {}",
-            self.requests, lately[0], classes[0], lately[1], classes[1]
+            "{:>10} requests: recent miss ratio: slabwise {:.4} in {} classes, memcached {:.4} in {}",
+            self.requests, recent[0], classes[0], recent[1], classes[1]
         )
     }
 
     fn summary(&self) -> String {
-        let (ours, rival) = (self.ours.miss_ratio_lately(), self.rival.miss_ratio_lately());
-        let whole = fewer(self.ours.miss_ratio(), self.rival.miss_ratio());
-        let lately = fewer(ours, rival);
+        let (ours, rival) = (self.ours.recent_miss_ratio(), self.rival.recent_miss_ratio());
+        let total = comparison(self.ours.miss_ratio(), self.rival.miss_ratio());
+        let recent = comparison(ours, rival);
         format!(
-            "\n{} requests, every hit's bytes checked. slabwise missed {whole} than memcached's rules, and {lately} lately.",
+            "\n{} requests, every hit checked. slabwise missed {total} memcached; recently, {recent} memcached.",
             self.requests
         )
     }
 }
 
-fn fewer(ours: f64, rival: f64) -> String {
+fn comparison(ours: f64, rival: f64) -> String {
     match (1.0 - ours / rival) * 100.0 {
-        _ if ours == rival => "neither more nor less".to_owned(),
-        _ if rival == 0.0 => format!("{ours:.4} of the gets more"),
-        percent if percent < 0.0 => format!("{:.1} % more", -percent),
-        percent => format!("{percent:.1} % less"),
+        _ if ours == rival => "as often as".to_owned(),
+        _ if rival == 0.0 => format!("{ours:.4} of all gets, more than"),
+        percent if percent < 0.0 => format!("{:.1} % more often than", -percent),
+        percent => format!("{percent:.1} % less often than"),
     }
 }
 

@@ -1,14 +1,14 @@
-//! `curves`: how far cheap curves are from exact ones.
+//! `curves`: how accurate are approximate miss-ratio curves?
 //!
 //! ```text
-//!   keys --+--> exact stack distances ----> the curve
-//!          +--> footprint: reuse times ---> its errors at every size
-//!          +--> local footprint ----------> the same
-//!          '--> sampled, as a server does -> the same
+//!   keys --+--> exact stack distances -----> the exact curve
+//!          +--> footprint: reuse times ----> its errors at every size
+//!          +--> local footprint -----------> its errors at every size
+//!          '--> sampled, as in a server ---> its errors at every size
 //! ```
 //!
-//! All keys of a stream are one class, a chunk each, and nothing fades: the exact curve forgets nothing either.
-//! The sample is bounded as that of a server with so much memory.
+//! All keys of a stream are in one class, with one chunk each. Counts do not decay, as in the exact curve. The sample has
+//! the limit of a server with the stream's memory.
 
 use super::kind::{Experiment, Job};
 use crate::footprint::{Footprint, LocalFootprint};
@@ -27,17 +27,17 @@ use slabwise_profile::{
 measures! {
     LARGEST: "largest_error", "largest error of the miss ratio", "points", Fixed;
     MEAN: "mean_error", "mean error of the miss ratio", "points", Fixed;
-    CLIFF: "distance_deviations", "where it is over 1.5 points, distance along sizes", "deviations", Fixed;
-    DISTANCE: "distance_percent", "where it is over 1.5 points, distance along sizes", "% of the size", Fixed;
-    RATE: "sample_rate", "keys in the sample", "%", Fixed;
+    CLIFF: "distance_deviations", "distance along sizes, if the error is over 1.5 points", "deviations", Fixed;
+    DISTANCE: "distance_percent", "distance along sizes, if the error is over 1.5 points", "% of the size", Fixed;
+    RATE: "sample_rate", "sampling rate", "%", Fixed;
     KEYS: "sampled_keys", "keys in the sample", "keys", Fixed;
 }
 
-/// Sizes at which curves are compared, evenly up to all keys.
+/// The number of sizes at which curves are compared, evenly spaced up to the number of keys.
 const SIZES: u64 = 1_000;
-/// Miss ratios so near, in points, count as the same along sizes.
+/// Miss ratios within this number of points count as equal along sizes.
 const NEAR_POINTS: f64 = 0.5;
-/// Where a miss ratio is off by more than so many points it is asked how far along sizes.
+/// If the error of a miss ratio exceeds this number of points, the distance along sizes is measured.
 const FAR_POINTS: f64 = 1.5;
 const CLASS: ClassId = ClassId(0);
 
@@ -45,7 +45,7 @@ struct Found {
     keys: u64,
     references: u64,
     exact: Mrc,
-    cheap: [(&'static str, Mrc); 3],
+    approximate: [(&'static str, Mrc); 3],
     rate: f64,
     sampled_keys: u64,
 }
@@ -58,8 +58,9 @@ pub struct CurvesSetup {
 
 impl Experiment for CurvesSetup {
     fn fill(&self, job: &Job<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError> {
-        outcome.choose("sizes compared", format!("{SIZES}, evenly up to all keys"));
-        let memory = "2 % of the stream's memory and 1 MiB more, as a server's; nothing fades";
+        outcome
+            .choose("sizes compared", format!("{SIZES}, evenly spaced up to the number of keys"));
+        let memory = "2 % of the stream's memory plus 1 MiB, as in a server; counts do not decay";
         outcome.choose("memory of the sample", memory);
         let streams = &self.streams;
         let found = streams.par_iter().map(|stream| curves(stream, job));
@@ -118,7 +119,7 @@ fn curves(stream: &StreamSetup, job: &Job<'_>) -> Result<Found, ExperimentError>
         keys,
         references,
         exact: distances.mrc((keys / (4 * SIZES)).max(1) as usize),
-        cheap: [
+        approximate: [
             ("footprint", footprint.mrc()),
             ("local footprint", local_footprint.mrc()),
             ("sampled", profiler.profile(CLASS).curve),
@@ -129,11 +130,12 @@ fn curves(stream: &StreamSetup, job: &Job<'_>) -> Result<Found, ExperimentError>
 }
 
 struct Errors {
-    /// In points, at worst, and at which size.
+    /// The largest error in points.
     largest: f64,
+    /// The size of the largest error.
     chunks: u64,
     mean: f64,
-    /// Sizes at which it is off by more than [`FAR_POINTS`], each with how many chunks away it is near.
+    /// Sizes with an error of more than [`FAR_POINTS`], each with the distance in chunks to a size without.
     far: Vec<(u64, f64)>,
 }
 
@@ -143,7 +145,7 @@ impl Errors {
         let sizes = || (1..=SIZES).map(|size| (keys * size / SIZES).max(1));
         let by_error = |a: &u64, b: &u64| error(*a).total_cmp(&error(*b));
         let chunks = sizes().max_by(by_error).unwrap_or(1);
-        // A cliff may lie behind all keys.
+        // A cliff may be at a size above the number of keys.
         let away = |chunks| distance(found, exact.miss_ratio(chunks), chunks, 4 * keys);
         Errors {
             largest: error(chunks),
@@ -156,22 +158,21 @@ impl Errors {
         }
     }
 
-    /// The largest distance along sizes, each measured by the unit at its size; 0 where none is far off.
+    /// The largest distance along sizes, divided by the unit at its size; 0 without large errors.
     fn distance(&self, unit: impl Fn(f64) -> f64) -> f64 {
         let distances = self.far.iter().map(|&(chunks, away)| away / unit(chunks as f64));
         distances.fold(0.0, f64::max)
     }
 }
 
-/// The distance from `chunks` to the nearest size up to `chunks_max` at which a curve is within
-/// [`NEAR_POINTS`] of a miss ratio. It passes the range between its first size that is not above it and
-/// its last that is not below.
+/// The distance from `chunks` to the nearest size up to `chunks_max` at which a curve is within [`NEAR_POINTS`] of a
+/// miss ratio. These sizes are a range, because curves do not rise.
 fn distance(curve: &Mrc, ratio: f64, chunks: u64, chunks_max: u64) -> f64 {
-    let least = |is_met: &dyn Fn(f64) -> bool| {
+    let least = |is_reached: &dyn Fn(f64) -> bool| {
         let (mut from, mut to) = (0, chunks_max);
         while from < to {
             let middle = from.midpoint(to);
-            if is_met(curve.miss_ratio(middle)) { to = middle } else { from = middle + 1 }
+            if is_reached(curve.miss_ratio(middle)) { to = middle } else { from = middle + 1 }
         }
         from
     };
@@ -182,7 +183,7 @@ fn distance(curve: &Mrc, ratio: f64, chunks: u64, chunks_max: u64) -> f64 {
 }
 
 fn add(outcome: &mut Outcome, stream: &str, found: &Found) {
-    for (kind, curve) in &found.cheap {
+    for (kind, curve) in &found.approximate {
         let name = format!("{stream}, {kind}");
         let errors = Errors::of(curve, &found.exact, found.keys);
         let at = format!("at {} chunks", number(errors.chunks as f64));
@@ -191,7 +192,7 @@ fn add(outcome: &mut Outcome, stream: &str, found: &Found) {
         let percent = errors.distance(|chunks| chunks / 100.0);
         outcome.add_all(&name, [(MEAN, errors.mean), (DISTANCE, percent)]);
         if *kind == "sampled" {
-            // Among `c` keys a sample of rate `r` has `c r`, with a variance of `c r (1 - r)`.
+            // The number of sampled keys among `c` keys has the mean `c r` and the variance `c r (1 - r)`.
             let missed = (1.0 - found.rate) / found.rate;
             let deviation = |chunks: f64| (chunks * missed).sqrt().max(1.0);
             let (rate, keys) = (found.rate * 100.0, found.sampled_keys as f64);
@@ -200,8 +201,8 @@ fn add(outcome: &mut Outcome, stream: &str, found: &Found) {
         }
     }
     let sizes: Vec<u64> = (0..=SIZES).map(|size| found.keys * size / SIZES).collect();
-    let cheap = found.cheap.iter().map(|(kind, curve)| (*kind, curve));
-    for (kind, curve) in [("exact", &found.exact)].into_iter().chain(cheap) {
+    let approximate = found.approximate.iter().map(|(kind, curve)| (*kind, curve));
+    for (kind, curve) in [("exact", &found.exact)].into_iter().chain(approximate) {
         let points = sizes.iter().map(|&size| (size as f64, curve.miss_ratio(size) * 100.0));
         outcome.draw("miss ratio", format!("{stream}, {kind}"), ["chunks", "%"], points);
     }
@@ -213,14 +214,14 @@ mod tests {
     use slabwise_profile::{Mrc, Point};
 
     #[test]
-    fn a_cliff_that_is_off_is_told_by_its_distance() {
+    fn the_error_of_a_shifted_cliff_is_a_distance() {
         let cliff = |at| {
             let points = [(0, 10.0), (at - 1, 10.0), (at, 0.0)];
             Mrc::new(points.map(|(chunks, misses)| Point { chunks, misses }).into())
         };
         let errors = Errors::of(&cliff(560), &cliff(500), 1_000);
         assert_eq!((errors.largest, errors.mean, errors.far.len()), (100.0, 6.0, 60));
-        // At 500 one has fallen, and the other will at 560.
+        // One curve falls at 500, the other at 560.
         assert_eq!(errors.distance(|_| 1.0), 60.0);
         let none = Errors::of(&cliff(500), &cliff(500), 1_000);
         assert_eq!((none.largest, none.mean, none.distance(|_| 1.0)), (0.0, 0.0, 0.0));

@@ -1,13 +1,13 @@
-//! `eviction-curves`: what is told of a cache that evicts by segmented queues.
+//! `eviction-curves`: how accurate are LRU curves for a cache with segmented queues?
 //!
 //! ```text
 //!   keys --+--> segmented caches of several sizes: their miss ratios
-//!          +--> the same in miniature ------------> how far off
-//!          '--> exact stack distances: an LRU's --> how far off
+//!          +--> miniature simulation of these caches -------> its error
+//!          '--> exact stack distances: the curve of an LRU --> its error
 //! ```
 //!
-//! The server evicts by segmented queues, and its profile is an LRU's. This tells what that leaves out, and what
-//! miniature simulation would know of it. All keys of a stream are one class, a chunk each.
+//! The server evicts by segmented queues, but its profile is that of an LRU. The experiment measures the error of this,
+//! and that of miniature simulation. All keys of a stream are in one class, with one chunk each.
 
 use super::kind::{Experiment, Job};
 use crate::result::{Outcome, measures, number};
@@ -29,7 +29,7 @@ measures! {
 
 struct Found {
     sizes: Vec<u64>,
-    /// The exact one first.
+    /// The curves by method, the exact one first.
     curves: [(&'static str, Mrc); 3],
 }
 
@@ -41,8 +41,9 @@ pub struct EvictionCurvesSetup {
 
 impl Experiment for EvictionCurvesSetup {
     fn fill(&self, job: &Job<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError> {
-        outcome.choose("sizes compared", format!("{SIZES}, evenly below all keys"));
-        outcome.choose("keys in the miniature", format!("{} %", number(RATE * 100.0)));
+        outcome
+            .choose("sizes compared", format!("{SIZES}, evenly spaced below the number of keys"));
+        outcome.choose("sampling rate of the miniature", format!("{} %", number(RATE * 100.0)));
         let streams = &self.streams;
         let found = streams.par_iter().map(|stream| simulate(stream, job));
         let found: Vec<Found> = found.collect::<Result<_, ExperimentError>>()?;

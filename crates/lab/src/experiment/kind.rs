@@ -1,5 +1,4 @@
-//! What an experiment is to the command line: a set-up that is read from a file, and a way to run it; and what it shows
-//! while it runs.
+//! The trait through which the command line runs an experiment, and the progress that it shows.
 
 use crate::result::{Figure, Outcome, Spec};
 use crate::trial::error::ExperimentError;
@@ -9,7 +8,6 @@ use std::time::Duration;
 
 pub struct Job<'s> {
     pub spec: &'s Spec,
-    /// The size of the run; 1 is the published one.
     pub scale: f64,
     pub seed: u64,
     pub live: bool,
@@ -30,7 +28,7 @@ impl<'s> Job<'s> {
 }
 
 pub trait Experiment {
-    /// The scale of a live run where none is given, if it is another than the file's.
+    /// The scale of a live run without `--scale`, if it differs from that of the file.
     fn live_scale(&self) -> Option<f64> {
         None
     }
@@ -39,7 +37,7 @@ pub trait Experiment {
         false
     }
 
-    /// Adds the traces of a folder, each with a figure. False for an experiment that takes none.
+    /// Adds the traces of a folder, each with a figure. Returns false if the experiment takes no traces.
     fn add_traces(
         &mut self,
         _figures: &mut Vec<Figure>,
@@ -48,10 +46,9 @@ pub trait Experiment {
         Ok(false)
     }
 
-    /// Measures, and puts what is found into an empty outcome.
     fn fill(&self, job: &Job<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError>;
 
-    /// Its outcome. What was published is of the mechanism inside, so a live run has no rows for what it leaves out.
+    /// Returns the outcome. A live run has no rows for published figures that it does not measure.
     fn run(&self, job: &Job<'_>) -> Result<Outcome, ExperimentError> {
         let mut outcome = Outcome::new(job.spec, job.seed, job.scale, job.live);
         self.fill(job, &mut outcome)?;
@@ -62,14 +59,14 @@ pub trait Experiment {
     }
 }
 
-/// How far a run is: bars on stderr if that is a terminal, else nothing.
+/// Progress bars on stderr; hidden if stderr is not a terminal.
 #[derive(Debug, Default)]
 pub struct Progress {
     bars: MultiProgress,
 }
 
 impl Progress {
-    /// A bar over requests; its length comes later.
+    /// A bar over requests. The caller sets its length.
     pub fn bar(&self, name: &str) -> ProgressBar {
         let template =
             "{prefix:>14} {bar:30} {human_pos}/{human_len} requests, {per_sec}, {eta} left";

@@ -1,10 +1,10 @@
-//! Published experiments, run again on this engine, each in a file or folder of its own.
+//! Published experiments that run on this engine, each in a file or folder of its own.
 //!
-//! An experiment is a set-up that is read from its file (`experiments/NAME.toml`) and implements [`Experiment`].
-//! Experiments share what is in `trial` and `result`, and do not know one another; the registry lists them.
+//! An experiment is a type that is parsed from the set-up in its file (`experiments/NAME.toml`) and implements
+//! [`Experiment`]. Experiments share `trial` and `result`, and do not depend on each other; the registry lists them.
 //!
-//! Invariants: everything but measured times follows from commit, seed, scale and the file; what could not be measured
-//! has a row that says why.
+//! Invariants: everything except measured times is determined by commit, seed, scale and file; a figure that could not
+//! be measured has a row with the reason.
 
 mod kind;
 

@@ -1,17 +1,16 @@
-//! `mover-speed`: how many pages the mover moves in a second of its own processor time, by how long it
-//! sleeps after a busy chunk.
+//! `mover-speed`: how many pages per second of its processor time does a mover move?
 //!
-//! The set-up is that of `two-phase`; the first pages after the change of phase are moved. What visits cost
-//! the processor, what sleeps cost it and how long they really are is measured; what requests do to the page
-//! meanwhile is played on virtual time.
+//! The set-up is that of `two-phase`, with several lengths of the sleep after a busy chunk; the first pages after the
+//! change of phase move. The processor time of visits and sleeps and the actual length of sleeps are measured. Requests
+//! run in virtual time.
 
 use super::kind::{Experiment, Job};
 use crate::result::{Outcome, measures, number};
-use crate::trial::course::Course;
-use crate::trial::curves::Split;
+use crate::trial::curves::Partition;
 use crate::trial::error::ExperimentError;
-use crate::trial::execute::{Divider, Told, execute, measured};
+use crate::trial::execute::{Controller, OracleAllocation, execute, measured};
 use crate::trial::run::{AtTarget, Run};
+use crate::trial::run_record::RunRecord;
 use crate::trial::setup::{CacheSetup, TimeSetup, WorkloadSetup, scaled};
 use crate::vtime::{MoverName, SleepCost, SleepLength};
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
@@ -20,12 +19,12 @@ use slabwise_base::Clock;
 use std::time::Duration;
 
 measures! {
-    SPEED: "pages_a_second", "pages a second of mover processor", "pages/s", Fixed;
-    CPU: "cpu_percent", "the mover's processor while moving", "%", Fixed;
-    VISITS: "visits_a_page", "visits a page", "visits", Fixed;
-    SLEEPS: "sleeps_a_page", "sleeps a page", "sleeps", Fixed;
-    REALLOCATED: "reallocated_a_page", "re-allocated a page", "chunks", Fixed;
-    GETS: "gets_a_page", "GETs a page, mean", "requests", Fixed;
+    SPEED: "pages_a_second", "pages per second of mover processor time", "pages/s", Fixed;
+    CPU: "cpu_percent", "processor use of the mover while moving", "%", Fixed;
+    VISITS: "visits_a_page", "visits per page", "visits", Fixed;
+    SLEEPS: "sleeps_a_page", "sleeps per page", "sleeps", Fixed;
+    REALLOCATED: "reallocated_a_page", "re-allocated per page", "chunks", Fixed;
+    GETS: "gets_a_page", "GETs per page, mean", "requests", Fixed;
     VISIT: "visit_cost", "a visit to a chunk, measured", "ns", Fixed;
     SLEEP: "sleep_cost", "processor time of a sleep, measured", "ns", Fixed;
 }
@@ -34,7 +33,7 @@ measures! {
 #[serde(deny_unknown_fields)]
 pub struct MoverSpeedSetup {
     pub movers: Vec<MoverName>,
-    /// What `base` sleeps after a busy chunk, in microseconds, one run each.
+    /// How long `base` sleeps after a busy chunk, in microseconds; one run each.
     pub sleeps_us: Vec<u64>,
     pub pages: u64,
     pub workload: WorkloadSetup,
@@ -52,22 +51,22 @@ impl Experiment for MoverSpeedSetup {
     fn fill(&self, job: &Job<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError> {
         let (setup, (scale, seed)) = (self, job.size());
         let variants = variants(setup, job)?;
-        let split = |_: usize, pages: &[u64]| Split {
+        let partition = |_: usize, pages: &[u64]| Partition {
             pages: vec![pages[0].saturating_sub(setup.pages), setup.pages + 1],
         };
         let at = [scaled(setup.workload.first_phase_requests, scale)];
-        let told = Divider::Told(Told { at: &at, split: &split });
-        let courses: Result<Vec<Course>, ExperimentError> = variants
+        let oracle = Controller::Oracle(OracleAllocation { at: &at, partition: &partition });
+        let records: Result<Vec<RunRecord>, ExperimentError> = variants
             .par_iter()
-            .map(|variant| execute(&variant.run, told.clone(), &job.progress.bar(&variant.name)))
+            .map(|variant| execute(&variant.run, oracle.clone(), &job.progress.bar(&variant.name)))
             .collect();
         let config = setup.cache.engine_config(scale, seed);
         outcome.choose("pages moved in each run", setup.pages);
         outcome.choose("page size", format!("{} bytes", number(config.page_size_bytes as f64)));
         outcome.choose("chunk sizes", format!("{:?} bytes", config.classes.sizes()));
         outcome.choose("rate", setup.time.rate_text());
-        for (variant, course) in variants.iter().zip(courses?) {
-            add(outcome, variant, &course);
+        for (variant, record) in variants.iter().zip(records?) {
+            add(outcome, variant, &record);
         }
         Ok(())
     }
@@ -77,13 +76,13 @@ fn variants<'s>(
     setup: &'s MoverSpeedSetup,
     job: &Job<'_>,
 ) -> Result<Vec<Variant<'s>>, ExperimentError> {
-    let spinner = job.progress.spinner("measuring what visits and sleeps cost");
+    let spinner = job.progress.spinner("measuring the cost of visits and sleeps");
     let mut variants = Vec::new();
     for &mover in &setup.movers {
         let run = Run::new(&setup.workload, &setup.cache, &setup.time, mover, job.size());
         let run = Run { at_target: AtTarget::Stop, ..run };
         let run = measured(run)?;
-        // What waits for nearly every chunk is tried with every sleep; the others hardly ever sleep.
+        // `base` waits for nearly every chunk, so it runs with every length; the others hardly ever sleep.
         let sleeps = match mover {
             MoverName::Base => setup.sleeps_us.as_slice(),
             _ => &[setup.time.sleep_us],
@@ -104,9 +103,9 @@ fn variants<'s>(
     Ok(variants)
 }
 
-fn add(outcome: &mut Outcome, variant: &Variant<'_>, course: &Course) {
-    let (name, time) = (variant.name.as_str(), &course.time);
-    let pages = course.arrivals.iter().filter(|arrival| arrival.arrived).count() as f64;
+fn add(outcome: &mut Outcome, variant: &Variant<'_>, record: &RunRecord) {
+    let (name, time) = (variant.name.as_str(), &record.time);
+    let pages = record.arrivals.iter().filter(|arrival| arrival.arrived).count() as f64;
     if pages == 0.0 {
         let why = || Err("no page arrived before the end of the run".to_owned());
         outcome.add(SPEED, name, why());
@@ -114,18 +113,18 @@ fn add(outcome: &mut Outcome, variant: &Variant<'_>, course: &Course) {
         return;
     }
     let cpu_nanos = time.work_nanos + time.sleeps as f64 * variant.sleep.cpu_nanos;
-    let gets = course.arrivals.iter().map(|arrival| arrival.requests()).sum::<u64>() as f64;
+    let gets = record.arrivals.iter().map(|arrival| arrival.requests()).sum::<u64>() as f64;
     outcome.add(SPEED, name, Ok(pages / (cpu_nanos / 1e9)));
-    // Falling asleep and waking are part of a sleep's length.
+    // The length of a sleep includes falling asleep and waking.
     outcome.add(CPU, name, Ok(cpu_nanos / (time.work_nanos + time.sleep_nanos) * 100.0));
     if time.sleeps > 0 {
         let wakes = variant.sleep.wall_nanos / 1e3;
-        outcome.note(format!("timers fire late: here such a sleep takes {wakes:.0} us"));
+        outcome.note(format!("timers fire late: this sleep takes {wakes:.0} us"));
     }
     let counts = [
         (VISITS, time.visits as f64),
         (SLEEPS, time.sleeps as f64),
-        (REALLOCATED, course.counts.reallocated as f64),
+        (REALLOCATED, record.counts.reallocated as f64),
         (GETS, gets),
     ];
     outcome.add_all(name, counts.map(|(measure, count)| (measure, count / pages)));

@@ -1,12 +1,12 @@
-//! `overhead`: what profiling costs a cache that does nothing but serve.
+//! `overhead`: how much throughput does profiling cost?
 //!
 //! ```text
-//!   two engines, filled alike:   off | on | on | off | off | on ...     a round each, the same requests
+//!   two engines with equal contents:   off | on | on | off | off | on ...     rounds of the same requests
 //! ```
 //!
-//! Rounds take turns, so that what disturbs one disturbs the other, and the median of the rounds' ratios
-//! counts. Time is the thread's own processor time. One thread serves and profiles: what a server has a second
-//! thread for is charged to the first, too.
+//! Rounds of both engines alternate, so that other load on the machine affects both. The result is the median of the
+//! ratios of the rounds. Time is processor time of the thread. One thread serves and profiles, so the cost includes the
+//! work for which a server has a second thread.
 
 use super::kind::{Experiment, Job};
 use crate::result::{Outcome, measures, number};
@@ -23,10 +23,10 @@ use slabwise_tuner::{Board, MoveBudget, Profiling, Tuner};
 use std::sync::Arc;
 
 measures! {
-    THROUGHPUT: "throughput", "requests a second of processor", "requests/s", Fixed;
-    LOSS: "throughput_loss", "throughput lost, median of the rounds", "%", Fixed;
-    RATE: "sample_rate", "keys in the sample", "%", Fixed;
-    TAKEN: "accesses", "accesses taken in for a thousand requests", "accesses", Fixed;
+    THROUGHPUT: "throughput", "requests per second of processor time", "requests/s", Fixed;
+    LOSS: "throughput_loss", "throughput loss, median of the rounds", "%", Fixed;
+    RATE: "sample_rate", "sampling rate", "%", Fixed;
+    RECORDED: "accesses", "accesses recorded per thousand requests", "accesses", Fixed;
     DROPPED: "accesses_dropped", "accesses dropped", "accesses", Fixed;
 }
 
@@ -37,7 +37,7 @@ const BLOCK_REQUESTS: usize = 4_096;
 pub struct OverheadSetup {
     pub rounds: usize,
     pub requests_a_round: u64,
-    /// The requests; those of its first phase fill the cache.
+    /// The requests; those of the first phase fill the cache.
     pub workload: WorkloadSetup,
     pub cache: CacheSetup,
 }
@@ -45,18 +45,17 @@ pub struct OverheadSetup {
 impl Experiment for OverheadSetup {
     fn fill(&self, job: &Job<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError> {
         let (scale, seed) = job.size();
-        // It dates requests and what is profiled.
         let clock = Arc::new(Clock::real());
         let config = self.cache.engine_config(scale, seed);
         let engines = [Engine::new(config.clone())?, Engine::new(config.clone())?];
-        let subject = |engine| -> Result<Subject<'_>, ExperimentError> {
+        let instance = |engine| -> Result<Instance<'_>, ExperimentError> {
             let (cache, budget) =
                 (Cache::new(engine), MoveBudget::for_pages_of(config.page_size_bytes));
             let requests = Requests::new(&self.workload, job.size(), &config)?;
             let tuner = Tuner::new(PagePolicy::none(), budget, seed);
-            Ok(Subject { engine, cache, requests, tuner, clock: &clock })
+            Ok(Instance { engine, cache, requests, tuner, clock: &clock })
         };
-        let (mut off, mut on) = (subject(&engines[0])?, subject(&engines[1])?);
+        let (mut off, mut on) = (instance(&engines[0])?, instance(&engines[1])?);
         let options = profiling_options(config.memory_limit_bytes);
         let profiling = Profiling::start(on.engine, options, Arc::clone(&clock), clock.now());
         on.tuner = on.tuner.with_profiling(profiling).shown_on(Arc::new(Board::default()));
@@ -66,7 +65,7 @@ impl Experiment for OverheadSetup {
         bar.set_length(fill + self.rounds as u64 * round);
         off.serve(fill)?;
         on.serve(fill)?;
-        let taken_before = on.accesses();
+        let recorded_before = on.accesses();
         let mut nanos: Vec<[f64; 2]> = Vec::with_capacity(self.rounds);
         for number in 0..self.rounds {
             bar.set_position(fill + number as u64 * round);
@@ -83,25 +82,25 @@ impl Experiment for OverheadSetup {
         outcome.choose("workload", &self.workload.name);
         outcome
             .choose("rounds", format!("{} of {} requests each", self.rounds, number(round as f64)));
-        outcome.choose("before", format!("{} requests that fill the cache", number(fill as f64)));
-        let a_second = |which: usize| {
+        outcome.choose("warm-up", format!("{} requests that fill the cache", number(fill as f64)));
+        let throughput = |which: usize| {
             round as f64 / median(nanos.iter().map(|round| round[which]).collect()) * 1e9
         };
-        outcome.add(THROUGHPUT, "without profiling", Ok(a_second(0)));
-        outcome.add(THROUGHPUT, "profiling", Ok(a_second(1)));
+        outcome.add(THROUGHPUT, "without profiling", Ok(throughput(0)));
+        outcome.add(THROUGHPUT, "profiling", Ok(throughput(1)));
         let loss = median(nanos.iter().map(|[off, on]| (1.0 - off / on) * 100.0).collect());
         outcome.add(LOSS, "profiling", Ok(loss));
         if let Some(stats) = on.tuner.profiling().map(Profiling::stats) {
             outcome.add(RATE, "profiling", Ok(stats.rate * 100.0));
-            let taken = (on.accesses() - taken_before) as f64;
-            outcome.add(TAKEN, "profiling", Ok(taken / served * 1e3));
+            let recorded = (on.accesses() - recorded_before) as f64;
+            outcome.add(RECORDED, "profiling", Ok(recorded / served * 1e3));
             outcome.add(DROPPED, "profiling", Ok(stats.accesses_dropped as f64));
         }
         Ok(())
     }
 }
 
-struct Subject<'e> {
+struct Instance<'e> {
     engine: &'e Engine,
     cache: Cache<'e>,
     requests: Requests,
@@ -109,14 +108,14 @@ struct Subject<'e> {
     clock: &'e Clock,
 }
 
-impl Subject<'_> {
-    /// Serves so many requests; the processor time that took, in nanoseconds.
+impl Instance<'_> {
+    /// Serves `count` requests. Returns the processor time in nanoseconds.
     fn serve(&mut self, count: u64) -> Result<f64, ExperimentError> {
         let (mut left, mut nanos) = (count, 0.0);
         let mut observed_at = self.clock.now().ticks;
         let mut block = Vec::with_capacity(BLOCK_REQUESTS);
         while left > 0 {
-            // Making requests up is no part of serving them.
+            // The time to generate requests does not count.
             block.clear();
             while left > 0 && block.len() < BLOCK_REQUESTS {
                 let batch = self.requests.next(left)?;
@@ -136,7 +135,7 @@ impl Subject<'_> {
                 }
             }
             if left == 0 {
-                // What still waits is this round's work.
+                // The queued samples belong to this round.
                 self.tuner.observe(self.engine, self.clock.now());
             }
             nanos += thread_cpu_nanos() - started;

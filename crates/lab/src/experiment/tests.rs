@@ -1,4 +1,4 @@
-//! Every experiment, small, and the laws of a course.
+//! Runs every experiment at a small scale, and checks the invariants of a run record.
 
 use super::curves::CurvesSetup;
 use super::eviction_curves::EvictionCurvesSetup;
@@ -8,10 +8,10 @@ use super::two_phase::TwoPhaseSetup;
 use super::{Experiment, Job};
 use crate::registry;
 use crate::result::{Outcome, Row, Series, Spec};
-use crate::trial::course::Course;
-use crate::trial::curves::Split;
-use crate::trial::execute::{Divider, Told, execute};
+use crate::trial::curves::Partition;
+use crate::trial::execute::{Controller, OracleAllocation, execute};
 use crate::trial::run::Run;
+use crate::trial::run_record::RunRecord;
 use crate::trial::setup::scaled;
 use crate::vtime::{MoverName, VisitCost};
 use indicatif::ProgressBar;
@@ -35,7 +35,7 @@ fn is_explained(outcome: &Outcome) -> bool {
 }
 
 #[test]
-fn two_phase_small() {
+fn two_phase_runs_at_a_small_scale() {
     let (spec, setup) = two_phase_spec();
     let outcome = setup.run(&Job::of(&spec, SCALE, SEED));
     let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
@@ -64,7 +64,7 @@ fn two_phase_small() {
 }
 
 #[test]
-fn mover_speed_small() {
+fn mover_speed_runs_at_a_small_scale() {
     let (spec, setup) = registry::parsed::<MoverSpeedSetup>("mover-speed");
     let outcome = setup.run(&Job::of(&spec, SCALE, SEED));
     let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
@@ -78,20 +78,20 @@ fn mover_speed_small() {
     assert!(again("base, 1000 us") > again("base, 1 us"), "{text}");
 }
 
-fn run(setup: &TwoPhaseSetup, mover: MoverName) -> Course {
+fn run(setup: &TwoPhaseSetup, mover: MoverName) -> RunRecord {
     let size = (SCALE / 2.0, SEED);
     let run = Run::new(&setup.workload, &setup.cache, &setup.time, mover, size);
     let cost = VisitCost::new(100.0).expect("a cost");
     let run = Run { cost, windows: 50, ..run };
     let half =
-        |_: usize, pages: &[u64]| Split { pages: vec![pages[0] / 2, pages[0] - pages[0] / 2] };
+        |_: usize, pages: &[u64]| Partition { pages: vec![pages[0] / 2, pages[0] - pages[0] / 2] };
     let at = [scaled(setup.workload.first_phase_requests, run.scale)];
-    let told = Divider::Told(Told { at: &at, split: &half });
-    execute(&run, told, &ProgressBar::hidden()).unwrap_or_else(|error| panic!("{error}"))
+    let oracle = Controller::Oracle(OracleAllocation { at: &at, partition: &half });
+    execute(&run, oracle, &ProgressBar::hidden()).unwrap_or_else(|error| panic!("{error}"))
 }
 
 #[test]
-fn a_course_follows_from_its_seed_and_costs() {
+fn a_run_is_determined_by_its_seed_and_costs() {
     let (_, setup) = two_phase_spec();
     for mover in [MoverName::Base, MoverName::Warm] {
         let (first, second) = (run(&setup, mover), run(&setup, mover));
@@ -101,40 +101,40 @@ fn a_course_follows_from_its_seed_and_costs() {
 }
 
 #[test]
-fn pages_and_time_are_accounted_for() {
+fn pages_and_time_add_up() {
     let (_, setup) = two_phase_spec();
     for mover in [MoverName::None, MoverName::Base, MoverName::Fast, MoverName::Warm] {
-        let course = run(&setup, mover);
-        let misses: u64 = course.misses.iter().sum();
-        assert_eq!(course.operations, course.requests + misses, "{mover}");
-        // The second class's first page is granted beyond the limit; none is lost.
-        let pages: Vec<u64> = course.pages.iter().map(|pages| pages.iter().sum()).collect();
-        let second_phase = (course.changed_at / course.window_requests) as usize + 1;
+        let record = run(&setup, mover);
+        let misses: u64 = record.misses.iter().sum();
+        assert_eq!(record.operations, record.requests + misses, "{mover}");
+        // The second class takes its first page beyond the limit; the sum of all pages stays constant.
+        let pages: Vec<u64> = record.pages.iter().map(|pages| pages.iter().sum()).collect();
+        let second_phase = (record.changed_at / record.window_requests) as usize + 1;
         let (first, later) = pages[second_phase..].split_first().expect("windows");
         assert!(later.iter().all(|sum| sum == first), "{mover}: {pages:?}");
-        let time = course.time;
-        assert_eq!(time.visits, course.counts.visits, "{mover}");
+        let time = record.time;
+        assert_eq!(time.visits, record.counts.visits, "{mover}");
         assert_eq!(time.sleep_nanos, time.sleeps as f64 * 1e6, "{mover}");
-        if course.counts.moved > 0 {
+        if record.counts.moved > 0 {
             let spent = time.work_nanos + time.sleep_nanos;
-            assert!(spent <= course.moving_nanos + 2e6, "{mover}: {spent} ns of work and sleep");
-            assert!(spent >= course.moving_nanos * 0.5, "{mover}: {spent} ns of work and sleep");
+            assert!(spent <= record.moving_nanos + 2e6, "{mover}: {spent} ns of work and sleep");
+            assert!(spent >= record.moving_nanos * 0.5, "{mover}: {spent} ns of work and sleep");
         }
     }
 }
 
 #[test]
-fn two_phase_live_against_memcached_where_there_is_one() {
+fn two_phase_runs_live_if_memcached_is_installed() {
     let (spec, mut setup) = two_phase_spec();
     setup.live.servers.retain(|server| server.name == "memcached");
-    // memcached takes no less than 2 MB.
+    // memcached needs at least 2 MB.
     setup.cache.memory_mib = 4_000;
     let outcome = setup.run(&Job { live: true, ..Job::of(&spec, SCALE / 4.0, SEED) });
     let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
     assert!(is_explained(&outcome));
     let text = outcome.text();
     if text.contains("memcached cannot be started: No such file") {
-        println!("not run: there is no memcached");
+        println!("not run: memcached is not installed");
         return;
     }
     let misses = found(&outcome, "live_mean_miss_ratio", "memcached");
@@ -144,7 +144,7 @@ fn two_phase_live_against_memcached_where_there_is_one() {
 }
 
 #[test]
-fn servers_that_do_not_start_have_rows_that_say_why() {
+fn servers_that_do_not_start_have_rows_with_the_reason() {
     let (spec, mut setup) = two_phase_spec();
     let command = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
     setup.live.servers.truncate(2);
@@ -159,7 +159,7 @@ fn servers_that_do_not_start_have_rows_that_say_why() {
 }
 
 #[test]
-fn curves_small() {
+fn curves_runs_at_a_small_scale() {
     let (spec, mut setup) = registry::parsed::<CurvesSetup>("curves");
     setup.streams.retain(|stream| ["kvcache_reg", "loop"].contains(&stream.name.as_str()));
     let outcome = setup.run(&Job::of(&spec, 0.02, SEED));
@@ -177,10 +177,10 @@ fn curves_small() {
 }
 
 #[test]
-fn a_local_footprint_sees_the_bursts_of_a_recorded_trace() {
+fn a_local_footprint_is_accurate_for_a_trace_with_bursts() {
     let (spec, mut setup) = registry::parsed::<CurvesSetup>("curves");
     setup.streams.retain(|stream| stream.name == "cache2k-orm-busy");
-    // The bursts begin behind the first hundred thousand requests.
+    // The bursts begin after the first hundred thousand requests.
     let outcome = setup.run(&Job::of(&spec, 0.1, SEED));
     let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
     let text = outcome.text();
@@ -191,7 +191,7 @@ fn a_local_footprint_sees_the_bursts_of_a_recorded_trace() {
 }
 
 #[test]
-fn eviction_curves_small() {
+fn eviction_curves_runs_at_a_small_scale() {
     let (spec, mut setup) = registry::parsed::<EvictionCurvesSetup>("eviction-curves");
     setup.streams.retain(|stream| stream.name == "etc");
     let outcome = setup.run(&Job::of(&spec, 0.05, SEED));
@@ -202,14 +202,14 @@ fn eviction_curves_small() {
 }
 
 #[test]
-fn overhead_small() {
+fn overhead_runs_at_a_small_scale() {
     let (spec, setup) = registry::parsed::<OverheadSetup>("overhead");
     let setup = OverheadSetup { rounds: 5, ..setup };
     let outcome = setup.run(&Job::of(&spec, 0.004, SEED));
     let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
     let text = outcome.text();
     assert!(is_explained(&outcome), "{text}");
-    // How much is lost is the machine's; that both serve and one of them profiles is not.
+    // The loss depends on the machine, so only the presence of the measurements is checked.
     assert!(found(&outcome, "throughput", "without profiling") > 0.0, "{text}");
     assert!(found(&outcome, "throughput", "profiling") > 0.0, "{text}");
     assert!(found(&outcome, "accesses", "profiling") > 0.0, "{text}");

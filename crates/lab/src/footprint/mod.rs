@@ -1,4 +1,4 @@
-//! Miss-ratio curves from footprints: from reuse times alone, in one pass.
+//! Computes miss-ratio curves from footprints, in one pass over the reuse times.
 
 mod local;
 mod whole;

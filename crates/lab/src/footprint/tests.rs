@@ -1,8 +1,8 @@
-//! Curves of samples and footprints against those of exact stack distances, on generated references.
+//! Compares the curves of samples and footprints with those of exact stack distances, on generated references.
 //!
-//! Invariant: at every size the miss ratio is within [`POINTS_MAX`] of the exact one at a size nearby, and the mean
-//! error is at most [`MEAN_POINTS_MAX`]. Nearby are, for a sample, three standard deviations and
-//! the step that distances are counted by; for a footprint, 1 % of the size.
+//! Invariant: at every size the miss ratio is within [`POINTS_MAX`] of the exact one at a nearby size, and the mean
+//! error is at most [`MEAN_POINTS_MAX`]. A nearby size of a sample is within three standard deviations plus one step of
+//! the distances; of a footprint, within 1 % of the size.
 
 use super::{Footprint, LocalFootprint};
 use slabwise_base::random::mix;
@@ -15,16 +15,16 @@ const POINTS_MAX: f64 = 0.015;
 const MEAN_POINTS_MAX: f64 = 0.005;
 const CLASS: ClassId = ClassId(0);
 
-/// The expected standard deviation, in misses, of a curve at a size, if it was made from such a sample.
+/// The expected standard deviation, in misses, of the curve of a sample at a size.
 ///
-/// Two things are off, independent of one another to a first order:
+/// Two errors contribute, which are independent to a first order:
 ///
-/// - *sizes*: they are off by their own deviation, and miss by half the fall of the curve across it;
-/// - *counts*: all references to a key are in the sample or none, so of `misses r` sampled misses at most as many are
-///   independent as there are sampled keys. Misses are off by `misses sqrt((1 - r) / min(misses r, keys))`.
+/// - *sizes* have their own deviation; the error in misses is half the fall of the curve across it;
+/// - *counts*: either all references to a key are in the sample or none. So at most one of the `misses r` sampled misses
+///   per sampled key is independent, and the error is `misses sqrt((1 - r) / min(misses r, keys))`.
 ///
-/// The deviation is the root of the sum of their squares. It leaves out that keys are referenced unequally often:
-/// what hot keys do to the count of references is corrected by the profiler, and at sizes of interest they hit.
+/// The result is the root of the sum of their squares. It ignores that some keys are referenced more often: the
+/// profiler corrects the effect of hot keys on the count of references, and at sizes of interest hot keys hit.
 fn deviation(curve: &Mrc, chunks: u64, sample: Sample) -> f64 {
     let Sample { rate, keys } = sample;
     let missed = 1.0 - rate;
@@ -38,7 +38,7 @@ fn deviation(curve: &Mrc, chunks: u64, sample: Sample) -> f64 {
     by_sizes.hypot(by_counts)
 }
 
-/// Ranks from 0, the `n`th with a chance in proportion to 1 / n.
+/// Draws ranks from 0; the probability of the `n`th is proportional to 1 / n.
 struct Zipf(Vec<f64>);
 
 impl Zipf {
@@ -57,7 +57,7 @@ impl Zipf {
     }
 }
 
-/// The curves of one stream of keys: exact, by both footprints, and sampled, with the sample.
+/// The curves of one stream of keys by each method, and the sample of the sampled one.
 struct Curves {
     exact: Mrc,
     footprint: Mrc,
@@ -100,8 +100,8 @@ fn curves(keys: impl Iterator<Item = u64>, keys_max: usize) -> Curves {
     }
 }
 
-/// How far a curve is off, at worst and in the mean of all sizes up to `chunks_max`, as shares of references.
-/// At worst: where the exact curve is steep, what it is within `reach` of the size counts.
+/// The largest and the mean error of the miss ratio over sizes up to `chunks_max`. The largest error is the distance
+/// from the range of the exact curve within `reach` of the size, because the exact curve can be steep.
 fn errors(found: &Mrc, exact: &Mrc, reach: impl Fn(u64) -> u64, chunks_max: u64) -> (f64, f64) {
     let (mut worst, mut sum, mut count) = (0.0f64, 0.0, 0.0);
     for step in 1..=1_000 {
@@ -118,7 +118,7 @@ fn errors(found: &Mrc, exact: &Mrc, reach: impl Fn(u64) -> u64, chunks_max: u64)
 }
 
 fn assert_near(name: &str, seed: u64, curves: &Curves, chunks_max: u64) {
-    // Of `chunks` keys a sample has `chunks * rate`, binomially distributed.
+    // The number of sampled keys among `chunks` keys has a binomial distribution with the mean `chunks * rate`.
     let rate = curves.sample.rate;
     let deviation = |chunks: u64| (chunks as f64 * (1.0 - rate) / rate).sqrt();
     let sampled = errors(
@@ -135,13 +135,13 @@ fn assert_near(name: &str, seed: u64, curves: &Curves, chunks_max: u64) {
     ];
     for (method, (worst, mean)) in found {
         let what = format!("{method} curve of {name}, seed {seed}, rate {rate}");
-        assert!(worst <= POINTS_MAX, "{what}: {worst} off at worst");
-        assert!(mean <= MEAN_POINTS_MAX, "{what}: {mean} off in the mean");
+        assert!(worst <= POINTS_MAX, "{what}: largest error {worst}");
+        assert!(mean <= MEAN_POINTS_MAX, "{what}: mean error {mean}");
     }
 }
 
 #[test]
-fn zipf() {
+fn curves_of_a_zipf_distribution_are_near_the_exact_one() {
     let zipf = Zipf::new(100_000);
     for seed in 0..3 {
         let mut random = Random::new(seed);
@@ -151,13 +151,13 @@ fn zipf() {
 }
 
 #[test]
-fn zipf_with_a_scan() {
+fn curves_of_a_zipf_distribution_with_a_scan_are_near_the_exact_one() {
     let zipf = Zipf::new(50_000);
     for seed in 0..3 {
         let mut random = Random::new(seed);
         let mut scanned = 0;
         let mut key = || match random.below(5) {
-            // A fifth of the references goes through keys one after the other, and then begins again.
+            // A fifth of the references scans through keys repeatedly.
             0 => {
                 scanned += 1;
                 1_000_000 + scanned % 20_000
@@ -170,7 +170,7 @@ fn zipf_with_a_scan() {
 }
 
 #[test]
-fn a_loop() {
+fn curves_of_a_loop_are_near_the_exact_one() {
     for seed in 0..3 {
         let curves = curves((0..300_000).map(|at| mix(seed) ^ (at % 60_000)), 30_000);
         assert_near("a loop", seed, &curves, 120_000);

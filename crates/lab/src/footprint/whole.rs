@@ -1,21 +1,20 @@
-//! The footprint: how many different keys a window of references holds, and the curve that follows from it.
+//! Computes the footprint, which is the mean number of different keys in a window of references, and a curve from it.
 //!
 //! ```text
-//!   time       1  2  3  4  5  6       a window of w references does not hold a key where it lies in a gap:
-//!   key        a  b  a  c  c  a       of t references, t - w of them, t > w
-//!   gaps of a  '-2-' '---3---'        (a key's first: from time 0; its last: to time n + 1)
+//!   time       1  2  3  4  5  6       a window of w references misses a key if it is inside a gap of the key:
+//!   key        a  b  a  c  c  a       a gap of t references contains t - w such windows, for t > w
+//!   gaps of a  '-2-' '---3---'        (the first gap of a key starts at time 0; its last ends at time n + 1)
 //! ```
 //!
-//! So the mean number of different keys of all windows of w references, of n references to m keys, is
-//! `fp(w) = m - sum over all gaps t > w of (t - w) / (n - w + 1)`.
-//! Source: X. Xiang, B. Bao, C. Ding, Y. Gao, "Linear-time modeling of program working set in shared cache",
-//! PACT 2011, for fp; X. Xiang, C. Ding, H. Luo, B. Bao, "HOTL: a higher order theory of locality", ASPLOS
-//! 2013, for the misses of an LRU of c chunks: reuses whose gap t has `fp(t) > c`, and first references. That
-//! holds as far as windows of one length hold as many keys wherever they lie: exactly in a loop; where they do not,
-//! a [`LocalFootprint`](super::LocalFootprint) does better.
+//! For n references to m keys, the mean number of different keys over all windows of w references is
+//! `fp(w) = m - sum over all gaps t > w of (t - w) / (n - w + 1)`
+//! (X. Xiang, B. Bao, C. Ding, Y. Gao, "Linear-time modeling of program working set in shared cache", PACT 2011).
+//! An LRU of c chunks misses the reuses whose gap t has `fp(t) > c`, and first references (X. Xiang, C. Ding, H. Luo,
+//! B. Bao, "HOTL: a higher order theory of locality", ASPLOS 2013). This is exact if all windows of one length have the
+//! same number of keys, as in a loop. For other streams a [`LocalFootprint`](super::LocalFootprint) is more accurate.
 //!
-//! Gaps are counted by [steps](slabwise_profile::steps) of less than 1 %, with their sum: memory is bounded but for the
-//! keys; fp is exact at a step's edges, and where all gaps of a step are equal.
+//! Gaps are counted in [steps](slabwise_profile::steps) of less than 1 %, with their sum. So memory is bounded except
+//! for the keys, and fp is exact at the edges of a step and if all gaps of a step are equal.
 
 use slabwise_profile::steps::{OCTAVE_STEPS, place};
 use slabwise_profile::{Hits, KeyMap, Mrc};
@@ -42,12 +41,11 @@ impl Gaps {
         steps.for_each(|(index, step)| self.add_to(index, *step));
     }
 
-    /// All steps up to the greatest number's; those before it may be empty.
+    /// All steps up to that of the largest number, including empty ones.
     pub fn all_steps(&self) -> &[Step] {
         &self.0
     }
 
-    /// The steps that have numbers, the least first.
     pub fn steps(&self) -> impl Iterator<Item = &Step> {
         self.0.iter().filter(|step| step.count > 0)
     }
@@ -67,7 +65,7 @@ impl Gaps {
     }
 }
 
-/// Where a number's step lies among [all](Gaps::all_steps).
+/// The index of a number's step in [`Gaps::all_steps`].
 pub fn index_of(number: u64) -> usize {
     let (octave, step) = place::<OCTAVE_STEPS>(number);
     octave * OCTAVE_STEPS + step
@@ -75,12 +73,12 @@ pub fn index_of(number: u64) -> usize {
 
 #[derive(Clone, Debug, Default)]
 pub struct Footprint {
-    /// By key, the time of its last reference.
+    /// The time of each key's last reference.
     last: KeyMap<u64>,
-    /// The time of the last reference: how many there were.
+    /// The number of references so far.
     time: u64,
     reuses: Gaps,
-    /// Gaps from time 0 to a key's first reference.
+    /// Gaps from time 0 to the first reference of a key.
     firsts: Gaps,
 }
 
@@ -97,8 +95,7 @@ impl Footprint {
         self.last.len() as u64
     }
 
-    /// The mean number of different keys in a window of so many references; of all keys, if there were not
-    /// so many. It takes time in proportion to the keys.
+    /// The mean number of different keys in a window of this length, in time proportional to the number of keys.
     #[cfg(test)]
     fn mean_keys(&self, window_references: u64) -> f64 {
         self.windows().mean_keys(window_references)
@@ -107,7 +104,7 @@ impl Footprint {
     pub fn mrc(&self) -> Mrc {
         let windows = self.windows();
         let chunks_for = |gap| (windows.mean_keys(gap) - ROUNDING).ceil() as u64;
-        // The reuses of a step hit one after the other from the least gap's size to the largest's.
+        // The reuses of a step are spread evenly over the sizes between those of its smallest and largest gap.
         let hits = self.reuses.steps().map(|step| Hits {
             count: step.count as f64,
             chunks_first: chunks_for(step.least),
@@ -121,27 +118,28 @@ impl Footprint {
         gaps.add(&self.firsts);
         self.last.values().for_each(|last| gaps.record(self.time + 1 - last, 1));
         let (mut count, mut sum) = (0, 0);
-        let mut beyond: Vec<Beyond> = Vec::with_capacity(gaps.all_steps().len());
+        let mut steps: Vec<LongerGaps> = Vec::with_capacity(gaps.all_steps().len());
         for step in gaps.all_steps().iter().rev() {
-            beyond.push(Beyond { step: *step, count, sum });
+            steps.push(LongerGaps { step: *step, count, sum });
             count += step.count;
             sum += u128::from(step.sum);
         }
-        beyond.reverse();
-        Windows { references: self.time, keys: self.keys(), beyond }
+        steps.reverse();
+        Windows { references: self.time, keys: self.keys(), steps }
     }
 }
 
-/// What a mean may be off by as it is computed. It is a whole number or, of n references, 1 / n from one.
+/// The largest rounding error of a computed mean. Exact means are multiples of 1 / n for n references.
 const ROUNDING: f64 = 1e-9;
 
 struct Windows {
     references: u64,
     keys: u64,
-    beyond: Vec<Beyond>,
+    steps: Vec<LongerGaps>,
 }
 
-struct Beyond {
+/// The number and sum of all gaps that are longer than those of `step`.
+struct LongerGaps {
     step: Step,
     count: u64,
     sum: u128,
@@ -152,10 +150,10 @@ impl Windows {
         if window == 0 || window > self.references {
             return if window == 0 { 0.0 } else { self.keys as f64 };
         }
-        let Some(Beyond { step, count, sum }) = self.beyond.get(index_of(window)) else {
+        let Some(LongerGaps { step, count, sum }) = self.steps.get(index_of(window)) else {
             return self.keys as f64;
         };
-        // Of the window's own step some gaps may be longer, by less than 1 %: as if they were one gap.
+        // In the window's own step some gaps may be longer by less than 1 %. They are treated as one gap.
         let own = u128::from(step.sum).saturating_sub(u128::from(window) * u128::from(step.count));
         let without = sum - u128::from(window) * u128::from(*count) + own;
         let windows = self.references - window + 1;
@@ -172,7 +170,7 @@ mod tests {
     use slabwise_profile::{Distances, Mrc, StackDistances};
 
     #[test]
-    fn steps_tell_their_numbers() {
+    fn steps_have_the_count_sum_and_limits_of_their_numbers() {
         for seed in 0..10 {
             let mut random = Random::new(seed);
             let (mut one, mut other, mut numbers) = (Gaps::default(), Gaps::default(), Vec::new());
@@ -209,24 +207,24 @@ mod tests {
         distances.mrc(1)
     }
 
-    /// By the definition: a window slides over the keys, which are below 256.
-    fn mean_of_all(keys: &[u64], window: u64) -> f64 {
+    /// Slides a window over the keys, which are below 256, as the definition says.
+    fn mean_of_all_windows(keys: &[u64], window: u64) -> f64 {
         let (window, mut counts, mut different, mut sum) = (window as usize, [0; 256], 0, 0);
         for (at, &key) in keys.iter().enumerate() {
             different += u64::from(counts[key as usize] == 0);
             counts[key as usize] += 1;
             if at + 1 >= window {
                 sum += different;
-                let leaves = keys[at + 1 - window] as usize;
-                counts[leaves] -= 1;
-                different -= u64::from(counts[leaves] == 0);
+                let removed = keys[at + 1 - window] as usize;
+                counts[removed] -= 1;
+                different -= u64::from(counts[removed] == 0);
             }
         }
         sum as f64 / (keys.len() - window + 1) as f64
     }
 
     #[test]
-    fn the_mean_is_that_of_all_windows() {
+    fn the_footprint_is_the_mean_over_all_windows() {
         for seed in 0..10 {
             let mut random = Random::new(seed);
             let bound = 2 + random.below(200);
@@ -235,7 +233,8 @@ mod tests {
             let footprint = footprint(&keys);
             let edges = (0..128).map(|step| edges::<OCTAVE_STEPS>(2, step).0);
             for window in (1..257).chain(edges).chain([699, 700]) {
-                let (found, expected) = (footprint.mean_keys(window), mean_of_all(&keys, window));
+                let found = footprint.mean_keys(window);
+                let expected = mean_of_all_windows(&keys, window);
                 assert!(
                     (found - expected).abs() < 1e-9,
                     "seed {seed}, {window}: {found}, {expected}"
@@ -247,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mean_never_falls_as_windows_grow() {
+    fn longer_windows_have_at_least_as_many_keys() {
         let mut random = Random::new(1);
         let keys: Vec<u64> =
             (0..50_000).map(|_| random.below(3_000).min(random.below(3_000))).collect();
@@ -273,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_but_first_references_always_misses() {
+    fn first_references_always_miss() {
         let scan: Vec<u64> = (0..1_000).collect();
         let curve = footprint(&scan).mrc();
         assert!([0, 1, 500, 5_000].iter().all(|&chunks| curve.miss_ratio(chunks) == 1.0));

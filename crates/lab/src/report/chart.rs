@@ -1,7 +1,7 @@
-//! What a figure draws of an outcome, and its drawing as SVG.
+//! Selects the data of a figure from an outcome, and draws it as SVG.
 //!
-//! Colours stand for roles: the style sheet replaces each by what suits a light or a dark page. Legends are the page's,
-//! so that they wrap on a phone.
+//! Each colour has a role; the style sheet replaces it for light and dark pages. Legends are part of the page, so that
+//! they wrap on a phone.
 
 use crate::result::{Draw, Figure, Outcome, Row, Series, number};
 use plotters::coord::ranged1d::{AsRangedCoord, Ranged, ValueFormatter};
@@ -28,7 +28,6 @@ pub struct Bar<'o> {
 }
 
 impl<'o> Drawing<'o> {
-    /// What the figure draws; none if the outcome has nothing of it.
     pub fn of(figure: &Figure, outcome: &'o Outcome) -> Option<Drawing<'o>> {
         match &figure.draw {
             Draw::Curves(name) => curves(figure, name, &outcome.series),
@@ -77,9 +76,11 @@ fn with_unit(what: &str, unit: &str) -> String {
     if unit.is_empty() { what.to_owned() } else { format!("{what}, {unit}") }
 }
 
+/// The variants that a figure names but cannot draw.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Absent<'o> {
     pub unmeasured: Vec<(&'o str, &'o str)>,
+    /// Variants that the outcome does not have.
     pub unknown: Vec<&'o str>,
 }
 
@@ -89,12 +90,12 @@ impl<'o> Absent<'o> {
         let known: Vec<(&str, Option<&str>)> = match &figure.draw {
             Draw::Curves(name) => {
                 let series = outcome.series.iter().filter(|series| series.name.starts_with(name));
-                let why = |series: &Series| series.x.is_empty().then_some("no point of it");
+                let why = |series: &Series| series.x.is_empty().then_some("no data points");
                 series.map(|series| (&*series.variant, why(series))).collect()
             }
             Draw::Bars(measure) => {
                 let rows = outcome.rows.iter().filter(|row| row.measure == *measure);
-                let why = |row: &'o Row| row.remark().unwrap_or("no reason is told");
+                let why = |row: &'o Row| row.remark().unwrap_or("no reason given");
                 rows.map(|row| (&*row.variant, row.ours.is_none().then(|| why(row)))).collect()
             }
         };
@@ -115,7 +116,7 @@ impl<'o> Absent<'o> {
 
 pub const STYLE: &str = include_str!("style.css");
 
-/// The colours of lines and bars, in turn. The style sheet has the same, for both kinds of pages.
+/// The colours of lines and bars, in order. The style sheet must list the same colours.
 pub const COLOURS: [RGBColor; 8] = [
     RGBColor(0x00, 0x72, 0xB2),
     RGBColor(0xD5, 0x5E, 0x00),
@@ -137,9 +138,9 @@ const NAMES_WIDTH: u32 = 200;
 const NAME_LEN_MAX: usize = 31;
 const TEXT_SIZE: u32 = 13;
 const MARGIN: u32 = 8;
-/// For half of an axis' last number.
 const END_MARGIN: u32 = 24;
-const ROOM_SHARE: f64 = 0.25;
+/// The part of an axis that is reserved for the numbers of bars.
+const NUMBER_SHARE: f64 = 0.25;
 
 pub const OURS_COLOUR: usize = 0;
 pub const PUBLISHED_COLOUR: usize = 4;
@@ -202,14 +203,13 @@ fn draw_curves(area: &Area<'_>, x_unit: &str, y_label: &str, curves: &[Curve<'_>
     area.present()
 }
 
-/// Of each variant what was published, if anything, and ours below it; bars begin at `origin`.
+/// Draws the published value of each variant, if any, and ours below it. Bars start at `origin`.
 fn draw_bars<X>(area: &Area<'_>, x: X, origin: f64, label: &str, bars: &[Bar<'_>]) -> DrawResult
 where
     X: AsRangedCoord<Value = f64>,
     X::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
 {
     let (names, plot) = area.split_horizontally(NAMES_WIDTH);
-    // Rows count downwards, as a reader goes.
     let mut chart = ChartBuilder::on(&plot)
         .margin(MARGIN)
         .x_label_area_size(AXIS_HEIGHT - 2 * MARGIN)
@@ -226,13 +226,13 @@ where
         .x_label_formatter(&|x| short(*x))
         .draw()?;
     let text = ("sans-serif", TEXT_SIZE).into_text_style(area).color(&INK);
-    let beside = text.pos(Pos::new(HPos::Right, VPos::Center));
-    let behind = text.pos(Pos::new(HPos::Left, VPos::Center));
+    let left = text.pos(Pos::new(HPos::Right, VPos::Center));
+    let right = text.pos(Pos::new(HPos::Left, VPos::Center));
     for (row, bar) in bars.iter().enumerate() {
         let top = row as f64;
         let middle = MARGIN + row as u32 * BAR_HEIGHT + BAR_HEIGHT / 2;
         let place = ((NAMES_WIDTH - MARGIN) as i32, middle as i32);
-        names.draw_text(&cut(bar.label), &beside, place)?;
+        names.draw_text(&shortened(bar.label), &left, place)?;
         let halves: &[(Option<f64>, f64, f64, RGBColor)] = &match bar.published {
             Some(_) => [
                 (bar.published, 0.08, 0.48, COLOURS[PUBLISHED_COLOUR]),
@@ -245,7 +245,7 @@ where
             let corners = [(origin, top + from), (value, top + to)];
             chart.draw_series([Rectangle::new(corners, colour.filled())])?;
             let end = (value.max(origin), top + f64::midpoint(from, to));
-            let label = EmptyElement::at(end) + Text::new(number(value), (3, 0), behind.clone());
+            let label = EmptyElement::at(end) + Text::new(number(value), (3, 0), right.clone());
             chart.draw_series([label])?;
         }
     }
@@ -256,20 +256,20 @@ fn values<'b>(bars: &'b [Bar<'_>]) -> impl Iterator<Item = f64> + 'b {
     bars.iter().flat_map(|bar| [Some(bar.ours), bar.published]).flatten()
 }
 
-/// From 0 or the least to what leaves room for a number behind the most.
+/// The range of an axis, which includes 0 and has space for the number of the largest bar.
 fn range(values: impl Iterator<Item = f64>) -> std::ops::Range<f64> {
     let (least, most) = ends(values.chain([0.0]));
-    let room = (most - least) * ROOM_SHARE;
-    (if least < 0.0 { least - room } else { least })..most + room
+    let space = (most - least) * NUMBER_SHARE;
+    (if least < 0.0 { least - space } else { least })..most + space
 }
 
 fn log_range(bars: &[Bar<'_>]) -> (f64, f64) {
     let positive = values(bars).filter(|&value| value > 0.0).map(f64::log10);
     let (least, most) = ends(positive);
-    (10f64.powf(least.floor()), 10f64.powf((most + ROOM_SHARE * (most - least)).ceil()))
+    (10f64.powf(least.floor()), 10f64.powf((most + NUMBER_SHARE * (most - least)).ceil()))
 }
 
-/// The least and the most; never the same, so that there is something between them.
+/// The minimum and the maximum, which are never equal, so that an axis has a length.
 fn ends(values: impl Iterator<Item = f64>) -> (f64, f64) {
     let finite = values.filter(|value| value.is_finite());
     let (least, most) = finite.fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), value| {
@@ -289,12 +289,11 @@ fn short(value: f64) -> String {
         size if size >= 1e4 => (1e3, "k"),
         _ => (1.0, ""),
     };
-    // Rounded to what an axis tells apart.
     let rounded = (value / divisor * 100.0).round() / 100.0;
     format!("{rounded}{letter}")
 }
 
-fn cut(name: &str) -> String {
+fn shortened(name: &str) -> String {
     if name.chars().count() <= NAME_LEN_MAX {
         return name.to_owned();
     }

@@ -1,4 +1,4 @@
-//! Reports: what an experiment found, as one page that needs nothing else.
+//! Writes the report of an outcome as one self-contained page.
 //!
 //! ```text
 //!   experiments/NAME.toml --> figures --\
@@ -7,11 +7,10 @@
 //!                                      '--> picture --> figure-N.svg
 //! ```
 //!
-//! A figure names series or rows; what it draws is found in the outcome, so a report can be drawn again from its
-//! `result.json` at any time.
+//! A figure names series or rows of the outcome, so a report can be redrawn from its `result.json` at any time.
 //!
-//! Invariants: every number on a page is from the outcome; a figure that has nothing to draw says so; no text gets
-//! onto a page unescaped; a page asks nothing of the network.
+//! Invariants: every number on a page is from the outcome; a figure without data says so; all text is escaped; a page
+//! loads nothing from the network.
 
 mod chart;
 mod page;
@@ -31,12 +30,12 @@ pub struct ReportError(String);
 
 pub const RESULT_FILE: &str = "result.json";
 const REPORT_FILE: &str = "report.html";
-/// More than any experiment has.
+/// An upper limit of the number of figures of an experiment.
 const PICTURES_MAX: usize = 100;
 const INDEX_FILE: &str = "index.html";
 
-/// Writes the report of an outcome; gives its path. Where there is an index over several, its page leads back.
-/// Beside it each figure is a picture of its own, `figure-1.svg` and on.
+/// Writes the report of an outcome, and a picture of each figure as `figure-1.svg` and so on. Returns the path of the
+/// report, which links to `index` if there is one.
 pub fn write(
     spec: &Spec,
     outcome: &Outcome,
@@ -44,7 +43,7 @@ pub fn write(
     index: Option<&str>,
 ) -> Result<PathBuf, ReportError> {
     for number in 1..=PICTURES_MAX {
-        // An earlier run's may be of other figures; mostly there is none.
+        // An earlier run may have written pictures of other figures.
         let _ = fs::remove_file(directory.join(format!("figure-{number}.svg")));
     }
     for (number, figure) in (1..).zip(page::figures(spec, outcome)) {
@@ -59,14 +58,14 @@ pub fn write(
 #[derive(Debug)]
 pub struct Index {
     pub path: PathBuf,
-    /// Results that it cannot show, and why: another program's do not keep ours from being drawn.
-    pub left_out: Vec<ReportError>,
+    /// Why results were skipped, for example because another version wrote them.
+    pub skipped: Vec<ReportError>,
 }
 
-/// Draws the reports of all results of these experiments in a folder and the folders right in it again, and an index over
-/// them in the order of the experiments.
+/// Redraws the reports of all results in a folder and its direct subfolders, and writes an index in the order of the
+/// experiments.
 pub fn redraw(specs: &[Spec], directory: &Path) -> Result<Index, ReportError> {
-    let (mut entries, mut left_out) = (Vec::new(), Vec::new());
+    let (mut entries, mut skipped) = (Vec::new(), Vec::new());
     for folder in folders(directory)? {
         let path = folder.join(RESULT_FILE);
         if !path.exists() {
@@ -75,7 +74,7 @@ pub fn redraw(specs: &[Spec], directory: &Path) -> Result<Index, ReportError> {
         let (spec, outcome) = match read(specs, path) {
             Ok(read) => read,
             Err(error) => {
-                left_out.push(error);
+                skipped.push(error);
                 continue;
             }
         };
@@ -87,13 +86,12 @@ pub fn redraw(specs: &[Spec], directory: &Path) -> Result<Index, ReportError> {
     }
     if entries.is_empty() {
         let shown = directory.display();
-        let nothing =
-            format!("no result.json in {shown} or in a folder of it: lab run writes them");
-        return Err(left_out.into_iter().next().unwrap_or(ReportError(nothing)));
+        let none = format!("no result.json in {shown} or its subfolders: lab run writes them");
+        return Err(skipped.into_iter().next().unwrap_or(ReportError(none)));
     }
     entries.sort_by_key(|entry| specs.iter().position(|spec| spec.name == entry.spec.name));
-    let page = page::index(&entries, &left_out).into_string();
-    Ok(Index { path: write_page(directory.join(INDEX_FILE), &page)?, left_out })
+    let page = page::index(&entries, &skipped).into_string();
+    Ok(Index { path: write_page(directory.join(INDEX_FILE), &page)?, skipped })
 }
 
 fn read(specs: &[Spec], path: PathBuf) -> Result<(&Spec, Outcome), ReportError> {
@@ -101,21 +99,21 @@ fn read(specs: &[Spec], path: PathBuf) -> Result<(&Spec, Outcome), ReportError> 
     let shown = path.display();
     let outcome: Outcome = serde_json::from_slice(&bytes).map_err(|error| {
         let text =
-            format!("{shown} is no result of this program: {error}; run the experiment again");
+            format!("{shown} is not a result of this program: {error}; run the experiment again");
         ReportError(text)
     })?;
     let spec = specs.iter().find(|spec| spec.name == outcome.experiment);
     let name = &outcome.experiment;
     let unknown = || {
-        let what = "which is no experiment of this program: lab list has them";
-        ReportError(format!("{shown} is of '{name}', {what}"))
+        let what = "which this program does not have; see lab list";
+        ReportError(format!("{shown} is a result of '{name}', {what}"))
     };
     Ok((spec.ok_or_else(unknown)?, outcome))
 }
 
 fn unreadable(path: &Path, error: &std::io::Error) -> ReportError {
     let shown = path.display();
-    ReportError(format!("cannot read {shown}: {error}; give the folder that lab run wrote to"))
+    ReportError(format!("cannot read {shown}: {error}; name the folder that lab run wrote to"))
 }
 
 fn folders(directory: &Path) -> Result<Vec<PathBuf>, ReportError> {

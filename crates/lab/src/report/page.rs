@@ -1,4 +1,4 @@
-//! The page of one run, the page over all runs, and a figure as an SVG file of its own.
+//! Renders the page of one run, the index of all runs, and a figure as an SVG file of its own.
 
 use super::chart::{
     Absent, COLOURS, Drawing, OURS_COLOUR, PUBLISHED_COLOUR, STYLE, WIDTH, height, svg,
@@ -41,7 +41,6 @@ pub fn page(spec: &Spec, outcome: &Outcome, index: Option<&str>) -> Markup {
     document(&format!("{}: {}", spec.name, spec.title), &body)
 }
 
-/// The file's figures as they are now, and those of what the run was given beside it.
 pub fn figures<'f>(spec: &'f Spec, outcome: &'f Outcome) -> Vec<&'f Figure> {
     spec.figures.iter().chain(&outcome.figures).collect()
 }
@@ -71,11 +70,11 @@ fn drawn(figure: &Figure, outcome: &Outcome) -> Markup {
                 @if let Some(place) = &figure.place { span.quiet { " (" (place) ")" } }
             }
             @match &drawing {
-                None => p.quiet { "Nothing of it was measured in this run." },
+                None => p.quiet { "This run has no data for this figure." },
                 Some(drawing) => {
                     (legend(drawing))
                     div role="img" aria-label=(figure.title) {
-                        // Its texts are escaped by who draws it.
+                        // `svg` escapes all texts.
                         (PreEscaped(svg(drawing, figure.logarithmic)))
                     }
                 }
@@ -83,9 +82,8 @@ fn drawn(figure: &Figure, outcome: &Outcome) -> Markup {
             @for (variant, why) in &absent.unmeasured {
                 p.quiet { (variant) ": " (why) "." }
             }
-            // The experiment's file asks for what its runs do not have.
             @if !absent.unknown.is_empty() {
-                p.unknown { "No run knows: " (absent.unknown.join("; ")) "." }
+                p.unknown { "Not in the results: " (absent.unknown.join("; ")) "." }
             }
         }
     }
@@ -134,7 +132,7 @@ fn comparison(rows: &[&Row], scale: f64) -> Markup {
                     td.number { (shown(row.ours)) }
                     td { (row.unit) }
                     td.number { (difference(row)) }
-                    td.note { (said(row)) }
+                    td.note { (remarks(row)) }
                     td.note { (row.place.as_deref().unwrap_or_default()) }
                 }
             }
@@ -149,18 +147,18 @@ fn findings(rows: &[&Row]) -> Markup {
             @for row in rows {
                 tr {
                     td { (row.text) } td { (row.variant) } td.number { (shown(row.ours)) }
-                    td { (row.unit) } td.note { (said(row)) }
+                    td { (row.unit) } td.note { (remarks(row)) }
                 }
             }
         } }
     }
 }
 
-fn said(row: &Row) -> String {
+fn remarks(row: &Row) -> String {
     [&row.note, &row.explained].into_iter().flatten().cloned().collect::<Vec<_>>().join("; ")
 }
 
-/// How far ours lies from what was published: in points where both are percentages, else in percent of it.
+/// The difference from the published value: in points if both are percentages, else in percent.
 fn difference(row: &Row) -> String {
     let (Some(ours), Some(published)) = (row.ours, row.published_at_scale) else {
         return "-".to_owned();
@@ -176,7 +174,6 @@ const TITLE_HEIGHT: u32 = 30;
 const LEGEND_HEIGHT: u32 = 20;
 const MARGIN: u32 = 12;
 const MARK_WIDTH: u32 = 18;
-/// Of a letter of the legend, about.
 const LETTER_WIDTH: u32 = 7;
 
 pub fn picture(title: &str, drawing: &Drawing<'_>, logarithmic: bool) -> Markup {
@@ -197,7 +194,7 @@ pub fn picture(title: &str, drawing: &Drawing<'_>, logarithmic: bool) -> Markup 
                     (entry.label)
                 }
             }
-            // Its texts are escaped by who draws it.
+            // `svg` escapes all texts.
             g transform=(format!("translate(0 {top})")) { (PreEscaped(chart)) }
         }
     }
@@ -235,7 +232,7 @@ pub struct Entry<'s> {
     pub page: PathBuf,
 }
 
-pub fn index(entries: &[Entry<'_>], left_out: &[impl std::fmt::Display]) -> Markup {
+pub fn index(entries: &[Entry<'_>], skipped: &[impl std::fmt::Display]) -> Markup {
     let count = |entry: &Entry<'_>, is_ours: bool| {
         let rows = entry.outcome.rows.iter().filter(|row| row.published.is_some());
         rows.filter(|row| !is_ours || row.ours.is_some()).count()
@@ -243,7 +240,7 @@ pub fn index(entries: &[Entry<'_>], left_out: &[impl std::fmt::Display]) -> Mark
     let body = html! {
         h1 { "Experiments" }
         p.quiet {
-            "Every published figure beside ours. What could not be measured has a row that says why."
+            "All published figures next to ours. A figure that could not be measured has a row with the reason."
         }
         div.table { table {
             tr {
@@ -260,8 +257,8 @@ pub fn index(entries: &[Entry<'_>], left_out: &[impl std::fmt::Display]) -> Mark
                 }
             }
         } }
-        @for error in left_out {
-            p.unknown { "Left out: " (error) "." }
+        @for error in skipped {
+            p.unknown { "Skipped: " (error) "." }
         }
     };
     document("slabwise lab", &body)

@@ -1,4 +1,4 @@
-//! What every page has.
+//! Checks the contents of report pages.
 
 use super::chart::{Absent, Drawing};
 use super::page::{self, picture};
@@ -6,7 +6,7 @@ use super::{redraw, write};
 use crate::registry;
 use crate::result::{Outcome, Row, Series, Spec};
 
-/// An outcome with a row and a series for everything that the experiment's figures name.
+/// An outcome with rows and series for everything that the figures of the experiment name.
 fn outcome_of(spec: &Spec) -> Outcome {
     let mut outcome = Outcome::new(spec, 7, 0.5, false);
     outcome.complete();
@@ -43,7 +43,7 @@ fn spec(name: &str) -> Spec {
 }
 
 #[test]
-fn every_figure_is_drawn_and_every_published_number_is_in_its_page() {
+fn a_page_has_every_figure_and_every_published_number() {
     for spec in registry::specs() {
         assert!(!spec.figures.is_empty(), "{} has no figure", spec.name);
         let outcome = outcome_of(&spec);
@@ -52,7 +52,7 @@ fn every_figure_is_drawn_and_every_published_number_is_in_its_page() {
         }
         let text = page::page(&spec, &outcome, None).into_string();
         assert_eq!(text.matches("<svg").count(), spec.figures.len(), "{}", spec.name);
-        assert!(!text.contains("Nothing of it was measured"), "{}", spec.name);
+        assert!(!text.contains("This run has no data"), "{}", spec.name);
         for figure in &spec.published {
             let value = crate::result::number(figure.value);
             assert!(text.contains(&format!(">{value}</td>")), "{}: {value}", spec.name);
@@ -61,7 +61,7 @@ fn every_figure_is_drawn_and_every_published_number_is_in_its_page() {
 }
 
 #[test]
-fn what_a_figure_names_and_does_not_draw_is_told() {
+fn a_figure_lists_the_variants_that_it_cannot_draw() {
     let spec = spec("two-phase");
     let figure = spec.figures.iter().find(|figure| figure.variants.len() > 2).expect("one has");
     let mut outcome = outcome_of(&spec);
@@ -70,25 +70,25 @@ fn what_a_figure_names_and_does_not_draw_is_told() {
     let is_it = |series: &Series| series.variant == format!("{}{name}", figure.within);
     outcome.series.iter_mut().filter(|series| is_it(series)).for_each(|series| series.x.clear());
     let absent = Absent::of(figure, &outcome);
-    assert_eq!(absent.unmeasured[0], (name.as_str(), "no point of it"));
+    assert_eq!(absent.unmeasured[0], (name.as_str(), "no data points"));
     assert!(absent.unknown.is_empty(), "{absent:?}");
     outcome.series.retain(|series| !is_it(series));
     assert_eq!(Absent::of(figure, &outcome).unknown, [name.as_str()]);
     let text = page::page(&spec, &outcome, None).into_string();
-    assert!(text.contains(&format!("No run knows: {name}.")), "{name}");
+    assert!(text.contains(&format!("Not in the results: {name}.")), "{name}");
 }
 
 #[test]
-fn a_figure_of_nothing_says_so() {
+fn a_figure_without_data_says_so() {
     let spec = spec("two-phase");
     let outcome = Outcome::new(&spec, 7, 1.0, false);
     let text = page::page(&spec, &outcome, None).into_string();
     assert!(!text.contains("<svg"));
-    assert_eq!(text.matches("Nothing of it was measured").count(), spec.figures.len());
+    assert_eq!(text.matches("This run has no data").count(), spec.figures.len());
 }
 
 #[test]
-fn no_text_is_markup_and_nothing_is_loaded() {
+fn a_page_escapes_all_text_and_loads_nothing() {
     let spec = spec("two-phase");
     let mut outcome = outcome_of(&spec);
     let markup = "<script>alert(1)</script>&\"";
@@ -109,7 +109,7 @@ fn no_text_is_markup_and_nothing_is_loaded() {
 }
 
 #[test]
-fn the_order_and_choice_of_variants_are_the_figures() {
+fn curves_follow_the_order_of_the_figures_variants() {
     let spec = spec("two-phase");
     let mut outcome = outcome_of(&spec);
     outcome.series.reverse();
@@ -123,7 +123,7 @@ fn the_order_and_choice_of_variants_are_the_figures() {
 }
 
 #[test]
-fn pictures_stand_alone() {
+fn a_picture_has_its_style_legend_and_escaped_text() {
     let spec = spec("two-phase");
     let mut outcome = outcome_of(&spec);
     let figure = spec.figures.iter().find(|figure| figure.variants.len() > 2).expect("one has");
@@ -136,7 +136,7 @@ fn pictures_stand_alone() {
 }
 
 #[test]
-fn results_are_drawn_again_from_their_files_with_an_index() {
+fn reports_are_redrawn_from_results_with_an_index() {
     let folder = tempfile::tempdir().expect("a folder can be made");
     let folder = folder.path();
     let error = redraw(&registry::specs(), folder).expect_err("there is nothing");
@@ -148,7 +148,7 @@ fn results_are_drawn_again_from_their_files_with_an_index() {
     let json = serde_json::to_string(&outcome).expect("plain data");
     std::fs::write(inner.join(super::RESULT_FILE), json).expect("a file can be written");
     let index = redraw(&registry::specs(), folder).expect("a result is there");
-    assert!(index.left_out.is_empty(), "{:?}", index.left_out);
+    assert!(index.skipped.is_empty(), "{:?}", index.skipped);
     let text = std::fs::read_to_string(index.path).expect("it was written");
     assert!(text.contains("href=\"toy/report.html\""), "{text}");
     assert!(
@@ -162,7 +162,7 @@ fn results_are_drawn_again_from_their_files_with_an_index() {
 }
 
 #[test]
-fn a_result_that_cannot_be_read_keeps_no_other_from_being_drawn() {
+fn unreadable_results_are_skipped() {
     let folder = tempfile::tempdir().expect("a folder can be made");
     let folder = folder.path();
     let outcome = outcome_of(&spec("toy"));
@@ -174,12 +174,12 @@ fn a_result_that_cannot_be_read_keeps_no_other_from_being_drawn() {
         std::fs::write(inner.join(super::RESULT_FILE), text).expect("a file can be written");
     }
     let error = redraw(&registry::specs(), folder).expect_err("no result can be read");
-    assert!(error.to_string().contains("is no result of this program"), "{error}");
+    assert!(error.to_string().contains("is not a result of this program"), "{error}");
     std::fs::write(folder.join(super::RESULT_FILE), json(&outcome)).expect("it can be written");
     let index = redraw(&registry::specs(), folder).expect("one can be read");
     let page = std::fs::read_to_string(index.path).expect("it was written");
     assert!(page.contains("href=\"report.html\""), "{page}");
-    let reasons: Vec<String> = index.left_out.iter().map(ToString::to_string).collect();
+    let reasons: Vec<String> = index.skipped.iter().map(ToString::to_string).collect();
     assert!(reasons[0].contains("broken") && reasons[1].contains("'gone'"), "{reasons:?}");
-    assert_eq!(page.matches("Left out: ").count(), reasons.len(), "{page}");
+    assert_eq!(page.matches("Skipped: ").count(), reasons.len(), "{page}");
 }

@@ -1,11 +1,11 @@
-//! What an experiment found, beside what was published.
+//! The results of an experiment, next to the published figures.
 //!
 //! ```text
-//!   experiments/NAME.toml --> Spec: published figures, what to draw
+//!   experiments/NAME.toml --> Spec: published figures, report figures
 //!                              '--> Outcome: rows and series --> table, result.json
 //! ```
 //!
-//! Nothing here knows an experiment or a report.
+//! This module depends on no experiment and no report.
 
 pub mod outcome;
 mod spec;

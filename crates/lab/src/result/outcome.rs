@@ -1,6 +1,6 @@
-//! What an experiment found, beside what was published.
+//! The outcome of an experiment: rows and series, next to the published figures.
 //!
-//! Invariant: a row without a figure of ours says why, and every published figure has a row.
+//! Invariant: a row without a value of ours has the reason, and every published figure has a row.
 
 use super::spec::{Figure, Published, Spec};
 use serde::{Deserialize, Serialize};
@@ -10,9 +10,9 @@ use std::path::PathBuf;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scaling {
-    /// It does not: a ratio, a time, a count for one page.
+    /// The value does not depend on the scale, as a ratio, a time, or a count per page.
     Fixed,
-    /// It grows with the run: the published figure is multiplied by the scale before it is compared.
+    /// The value grows with the run: the published figure is multiplied by the scale before the comparison.
     WithRun,
 }
 
@@ -24,7 +24,7 @@ pub struct Measure {
     pub scaling: Scaling,
 }
 
-/// Constants of type [`Measure`]: `ID: "name_in_files", "name for people", "unit", Fixed | WithRun;`.
+/// Defines constants of type [`Measure`]: `ID: "name_in_files", "text of the row", "unit", Fixed | WithRun;`.
 macro_rules! measures {
     ($($id:ident: $name:literal, $text:literal, $unit:literal, $scaling:ident;)+) => {
         $(
@@ -50,21 +50,21 @@ pub struct Row {
     pub published: Option<f64>,
     pub published_at_scale: Option<f64>,
     pub place: Option<String>,
-    /// Why ours differs from it, where that is known.
+    /// Why our value differs from the published one, if known.
     pub explained: Option<String>,
-    /// Why there is no figure of ours, or how it is to be read.
+    /// Why there is no value of ours, or how to read it.
     pub note: Option<String>,
 }
 
 impl Row {
-    /// How ours is to be read, or why there is none: every row without a figure has one.
+    /// Returns how to read our value, or why there is none.
     pub fn remark(&self) -> Option<&str> {
         let why_none = self.explained.as_deref().filter(|_| self.ours.is_none());
         self.note.as_deref().or(why_none)
     }
 }
 
-/// The mean of some figures; 0 of none.
+/// The mean; 0 of an empty list.
 pub fn mean(figures: &[f64]) -> f64 {
     figures.iter().sum::<f64>() / figures.len().max(1) as f64
 }
@@ -78,7 +78,7 @@ pub fn most(figures: &[f64]) -> f64 {
 }
 
 pub fn table(rows: &[Row], scale: f64) -> String {
-    // At full scale both columns of the paper are the same.
+    // At scale 1 both columns of the paper are equal.
     let is_scaled = scale != 1.0;
     let line = |[text, variant, paper, at_scale, ours, unit, note]: [String; 7]| {
         let at_scale = is_scaled.then_some(at_scale);
@@ -120,10 +120,10 @@ pub fn number(value: f64) -> String {
 
 #[cfg(test)]
 impl Outcome {
-    /// The rows that break the law: no figure, and no reason.
+    /// Returns the rows that violate the invariant: they have neither a value nor a reason.
     pub fn unexplained(&self) -> Vec<&Row> {
-        let is_silent = |row: &&Row| row.ours.is_none() && row.remark().is_none();
-        self.rows.iter().filter(is_silent).collect()
+        let is_unexplained = |row: &&Row| row.ours.is_none() && row.remark().is_none();
+        self.rows.iter().filter(is_unexplained).collect()
     }
 }
 
@@ -139,13 +139,13 @@ pub struct Series {
 
 pub const COMMIT: &str = env!("SLABWISE_COMMIT");
 
-/// The result of an experiment; `result.json` is this.
+/// The result of an experiment, as stored in `result.json`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Outcome {
     pub experiment: String,
     pub commit: Cow<'static, str>,
     pub seed: u64,
-    /// The size of the run; 1 is the published one.
+    /// The scale of the run; 1 is the published size.
     pub scale: f64,
     pub live: bool,
     pub setup: Vec<(String, String)>,
@@ -154,7 +154,7 @@ pub struct Outcome {
     pub series: Vec<Series>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traces: Option<PathBuf>,
-    /// What its report draws of these beside the file's figures.
+    /// The figures of the traces, which the report draws after those of the experiment's file.
     #[serde(default)]
     pub figures: Vec<Figure>,
 }
@@ -182,11 +182,12 @@ impl Outcome {
         }
     }
 
+    /// Records a choice of the set-up that a reader has to know.
     pub fn choose(&mut self, name: &str, value: impl ToString) {
         self.setup.push((name.to_owned(), value.to_string()));
     }
 
-    /// Adds a finding, or why there is none.
+    /// Adds a row with a value, or with the reason why there is none.
     pub fn add(&mut self, measure: Measure, variant: &str, found: Result<f64, String>) {
         let Measure { name, text, unit, scaling } = measure;
         let published = &self.paper.published;
@@ -212,7 +213,7 @@ impl Outcome {
         found.into_iter().for_each(|(measure, value)| self.add(measure, variant, Ok(value)));
     }
 
-    /// Adds the mean of several runs, with the least and the most of them.
+    /// Adds a row with the mean of several runs, and a note with their minimum and maximum.
     pub fn add_mean(&mut self, measure: Measure, variant: &str, runs: &[f64]) {
         self.add(measure, variant, Ok(mean(runs)));
         if runs.len() > 1 {
@@ -233,14 +234,12 @@ impl Outcome {
         self.series.push(Series { name, variant, x_unit, y_unit, x, y });
     }
 
-    /// Says how the last row is to be read.
     pub fn note(&mut self, note: impl Into<String>) {
         if let Some(row) = self.rows.last_mut() {
             row.note = Some(note.into());
         }
     }
 
-    /// Gives every published figure that has no row one that says so.
     pub fn complete(&mut self) {
         let missing = self.paper.published.iter().filter(|figure| {
             let is_it = |row: &Row| row.measure == figure.measure && row.variant == figure.variant;
@@ -260,7 +259,6 @@ impl Outcome {
         self.rows.extend(rows);
     }
 
-    /// For people: the set-up, and the rows as an aligned table.
     pub fn text(&self) -> String {
         let setup = self.setup.iter().map(|(name, value)| [name.clone(), value.clone()]);
         let setup = slabwise_text::table(&[Column::left(0); 2], setup);
@@ -275,7 +273,7 @@ mod tests {
     use crate::registry;
 
     #[test]
-    fn numbers_are_grouped() {
+    fn numbers_have_thousands_separators() {
         let shown = [314_608.4, 47.95, 15.0, -1_234_567.0, 0.0].map(number);
         assert_eq!(shown, ["314,608", "47.95", "15", "-1,234,567", "0"]);
     }
@@ -288,7 +286,7 @@ mod tests {
     };
 
     #[test]
-    fn every_published_figure_has_a_row_and_a_row_without_a_figure_says_why() {
+    fn every_published_figure_has_a_row_with_a_value_or_a_reason() {
         let (spec, _) = registry::parsed::<TwoPhaseSetup>("two-phase");
         let mut outcome = Outcome::new(&spec, 1, 0.1, false);
         outcome.add(AT_TARGET, "base", Err("never".to_owned()));

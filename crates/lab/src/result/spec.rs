@@ -1,11 +1,11 @@
-//! Experiments as files: what is set up, what was published of it with its place in the paper, and what to draw.
+//! The files of experiments: the set-up, the published figures with their places in the paper, and the report figures.
 //!
-//! The files are in the binary. The code that runs an experiment reads its set-up.
+//! The files are part of the binary. Each experiment's code parses its set-up.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// The largest scale: what the numbers of keys of other workloads allow, too.
+/// The largest scale that the number of keys of every workload allows.
 const SCALE_MAX: f64 = 1000.0;
 
 fn scale_max() -> f64 {
@@ -22,68 +22,65 @@ pub struct Spec {
     pub name: String,
     pub title: String,
     pub source: String,
-    /// The scale where none is given; none for the published size.
+    /// The scale of a run without `--scale`.
     #[serde(default = "whole")]
     pub scale: f64,
-    /// The smallest scale that it can be run at; none for any above 0.
+    /// The smallest allowed scale; 0 allows every scale above 0.
     #[serde(default)]
     scale_min: f64,
-    /// The largest; none for [`SCALE_MAX`].
     #[serde(default = "scale_max")]
     scale_max: f64,
     setup: toml::Table,
-    /// What was published of it; none where it compares our own variants.
+    /// The published figures; none for a comparison of our own variants.
     #[serde(default)]
     pub published: Vec<Published>,
-    /// Why ours differ, for figures that give no reason of their own.
+    /// Why ours differ, for published figures without a reason of their own.
     #[serde(default)]
     explained: Vec<Explained>,
     #[serde(default, rename = "figure")]
     pub figures: Vec<Figure>,
-    /// What it draws of what a run is given beside the file.
+    /// The figures of the traces that the run is given.
     #[serde(skip)]
     pub figures_added: Vec<Figure>,
 }
 
 impl Spec {
-    /// Reads the file of this name.
+    /// Parses the file with this name.
     ///
     /// # Panics
-    /// If the file is wrong: it is part of the program.
+    /// If the file, which is part of the program, is invalid.
     pub fn parse(name: &str, text: &str) -> Spec {
         let mut spec: Spec =
             toml::from_str(text).unwrap_or_else(|error| panic!("experiments/{name}.toml: {error}"));
         explain(&mut spec.published, &spec.explained);
-        assert_eq!(spec.name, name, "experiments/{name}.toml is named after its experiment");
+        assert_eq!(spec.name, name, "experiments/{name}.toml has another name inside");
         spec
     }
 
-    /// The set-up, as the code that runs it has it.
+    /// Parses the set-up into the experiment's type.
     ///
     /// # Panics
-    /// If the file is wrong: it is part of the program.
+    /// If the file, which is part of the program, is invalid.
     pub fn setup<S: DeserializeOwned>(&self) -> S {
         let setup = self.setup.clone().try_into();
         setup.unwrap_or_else(|error| panic!("experiments/{}.toml: {error}", self.name))
     }
 
-    /// The scale at which it can be run that is nearest to this one.
     pub fn nearest_scale(&self, scale: f64) -> f64 {
         scale.clamp(self.scale_min, self.scale_max)
     }
 
-    /// Whether it can be run at this scale; if not, what to give.
     pub fn check_scale(&self, scale: f64) -> Result<(), String> {
         if scale > 0.0 && self.nearest_scale(scale) == scale {
             return Ok(());
         }
         let Spec { name, scale_min, scale_max, .. } = self;
         Err(if scale_min == scale_max {
-            format!("--scale {scale}: {name} runs at {scale_min} only: leave it out")
+            format!("--scale {scale}: {name} runs at {scale_min} only; leave --scale out")
         } else if *scale_min > 0.0 {
-            format!("--scale {scale}: give {name} at least {scale_min} and at most {scale_max}")
+            format!("--scale {scale}: {name} needs at least {scale_min} and at most {scale_max}")
         } else {
-            format!("--scale {scale}: give {name} more than 0 and at most {scale_max}")
+            format!("--scale {scale}: {name} needs more than 0 and at most {scale_max}")
         })
     }
 }
@@ -91,12 +88,10 @@ impl Spec {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Published {
-    /// What was measured, by the row's name.
     pub measure: String,
     pub variant: String,
     pub value: f64,
     pub place: String,
-    /// Why ours differs, where that is known.
     #[serde(default)]
     pub explained: Option<String>,
 }
@@ -104,7 +99,7 @@ pub struct Published {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Explained {
-    /// The rows' measures; all where there are none.
+    /// The measures that this is for; all if empty.
     #[serde(default)]
     measures: Vec<String>,
     #[serde(default)]
@@ -119,14 +114,14 @@ impl Explained {
     }
 }
 
-/// Gives every figure that tells no reason of its own the first that is for it.
+/// Sets the reason of every figure that has none to the first reason that matches it.
 ///
 /// # Panics
-/// If a reason is for no figure: the file is wrong.
+/// If a reason matches no figure, so that the file is invalid.
 pub fn explain(published: &mut [Published], reasons: &[Explained]) {
     for reason in reasons {
         let is_used = published.iter().any(|figure| reason.is_for(figure));
-        assert!(is_used, "explained: '{}' is for no published figure", reason.why);
+        assert!(is_used, "explained: '{}' matches no published figure", reason.why);
     }
     for figure in published.iter_mut().filter(|figure| figure.explained.is_none()) {
         let reason = reasons.iter().find(|reason| reason.is_for(figure));
@@ -138,13 +133,13 @@ pub fn explain(published: &mut [Published], reasons: &[Explained]) {
 #[serde(deny_unknown_fields)]
 pub struct Figure {
     pub title: String,
-    /// The figure of the paper that it draws again; none for one of ours.
+    /// The figure of the paper that this repeats; none for one of our own.
     pub place: Option<String>,
     pub draw: Draw,
-    /// Of which variants, in this order; all of them where empty.
+    /// The variants to draw, in this order; all if empty.
     #[serde(default)]
     pub variants: Vec<String>,
-    /// What the variants' names begin with, which goes without saying then.
+    /// The prefix of the variants' names, which labels leave out.
     #[serde(default)]
     pub within: String,
     #[serde(default)]
@@ -152,7 +147,7 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// One of ours: lines of the series of this name, of these variants.
+    /// A figure of our own that draws the series with this name and these variants.
     pub fn of_curves(title: &str, series: &str, within: &str, variants: &[String]) -> Figure {
         Figure {
             title: title.to_owned(),
@@ -164,7 +159,7 @@ impl Figure {
         }
     }
 
-    /// What a variant is called in this figure; none if it is not drawn.
+    /// The label of a variant in this figure; none if it is not drawn.
     pub fn label<'v>(&self, variant: &'v str) -> Option<&'v str> {
         let label = variant.strip_prefix(self.within.as_str())?;
         (self.variants.is_empty() || self.variants.iter().any(|name| name == label))
@@ -182,6 +177,6 @@ impl Figure {
 #[serde(rename_all = "snake_case")]
 pub enum Draw {
     Curves(String),
-    /// Rows of this measure, as bars; published figures beside them.
+    /// The rows of this measure as bars, next to the published figures.
     Bars(String),
 }

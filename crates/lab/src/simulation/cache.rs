@@ -1,12 +1,12 @@
-//! What every simulation is, and requests with their keys numbered.
+//! The trait of all simulations, and a catalog of requests whose keys are numbered.
 
 use slabwise_replay::workload::{Op, Request};
 use std::collections::HashMap;
 
 pub trait Simulation {
     fn held_bytes(&self) -> u64;
-    /// A request for a key of this size, the one with this number of all; whether it was there. If not, it is brought
-    /// in; if it was of another size, it is of this one now.
+    /// Requests a key, and returns true on a hit. A miss inserts the key; a hit updates its size. `number` is the index of
+    /// the request in the catalog.
     fn get(&mut self, key: u32, size_bytes: u32, number: usize) -> bool;
     fn remove(&mut self, key: u32);
 }
@@ -33,7 +33,7 @@ impl Catalog {
         if key == next {
             self.sizes_bytes.push(size_bytes);
         }
-        // A removal says nothing of the size.
+        // A delete does not change the size.
         if request.op != Op::Delete {
             self.sizes_bytes[key as usize] = size_bytes;
         }

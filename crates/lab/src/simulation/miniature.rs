@@ -1,16 +1,16 @@
-//! Small caches that stand for large ones: the curve of any kind of eviction.
+//! Miniature simulation computes the miss-ratio curve of any eviction kind.
 //!
 //! ```text
-//!   keys --is_sampled, rate r--> caches of r * size chunks, one a size --> misses / r at each size
+//!   keys --is_sampled, rate r--> one cache of r * size chunks per size --> misses / r at each size
 //! ```
 //!
-//! Where eviction is not that of an LRU, no distance tells whether a reference hits. But a cache of `r c` chunks
-//! that sees a spatial sample of rate `r` misses the share of references that one of `c` chunks misses of all.
+//! Stack distances predict hits only for an LRU. For any eviction, a cache of `r c` chunks under a spatial sample of rate
+//! `r` has about the miss ratio of a cache of `c` chunks under all references.
 //! Source: C. Waldspurger, T. Saemundsson, I. Ahmad, N. Park, "Cache Modeling and Optimization using Miniature
 //! Simulations", ATC 2017.
 //!
-//! Invariants: at rate 1 every count is that of the cache itself; the curve does not rise: where a larger cache
-//! misses more, as some kinds of eviction can, it is given the misses of the next smaller one.
+//! Invariants: at rate 1 the misses are those of the full-size cache. The curve never rises: if a larger cache has more
+//! misses, which some eviction kinds allow, the curve has the misses of the next smaller one.
 
 use super::cache::Simulation;
 use slabwise_base::sampling::{is_sampled, rate_of, threshold_of};
@@ -28,22 +28,22 @@ struct Miniature {
 }
 
 impl MiniatureSimulation {
-    /// Empty caches of these sizes in chunks, ascending, for a sample of this rate in (0, 1]; `cache` makes one of so
-    /// many chunks.
+    /// Creates empty caches of these sizes in chunks for a sample of this rate in (0, 1]. `cache` returns a cache with
+    /// the given number of chunks.
     ///
     /// # Panics
-    /// If a size is less than one chunk in miniature, or no larger than the one before.
+    /// If the sizes do not ascend, or a size is less than one chunk in miniature.
     pub fn new(
         sizes: &[u64],
         rate: f64,
         cache: impl Fn(u64) -> Box<dyn Simulation>,
     ) -> MiniatureSimulation {
-        assert!(sizes.is_sorted_by(|a, b| a < b), "sizes ascend, and these do not: {sizes:?}");
+        assert!(sizes.is_sorted_by(|a, b| a < b), "sizes do not ascend: {sizes:?}");
         let miniature = |&chunks: &u64| {
             let small = (chunks as f64 * rate).round() as u64;
             assert!(
                 small > 0,
-                "{chunks} chunks are none at rate {rate}: let sizes be 1 / rate or more"
+                "{chunks} chunks at rate {rate} are less than one: use sizes of at least 1 / rate"
             );
             Miniature { chunks, cache: cache(small), misses: 0 }
         };
@@ -51,7 +51,7 @@ impl MiniatureSimulation {
         MiniatureSimulation { threshold: threshold_of(rate), caches }
     }
 
-    /// A get of a key, whose hash says whether it is in the sample: where it misses, it is brought in.
+    /// Gets a key in all caches if its hash is in the sample.
     pub fn get(&mut self, key: u32, hash: u64) {
         if is_sampled(hash, self.threshold) {
             for Miniature { cache, misses, .. } in &mut self.caches {
@@ -60,8 +60,8 @@ impl MiniatureSimulation {
         }
     }
 
-    /// The curve. `references` are all of them, sampled or not: those that
-    /// the sample has too few or too many of count as hits.
+    /// Returns the curve for `references` references, sampled or not. If the sample has too few or too many of them, the
+    /// difference counts as hits.
     pub fn mrc(&self, references: u64) -> Mrc {
         let rate = rate_of(self.threshold);
         let mut misses = references as f64;
@@ -84,7 +84,7 @@ mod tests {
     use slabwise_base::random::mix;
     use slabwise_profile::{Distances, Mrc, StackDistances};
 
-    /// Keys, and their hashes.
+    /// Random keys with a skewed popularity, and their hashes.
     fn skewed(seed: u64, keys: u64, count: usize) -> Vec<(u32, u64)> {
         let mut random = Random::new(seed);
         let mut key = || random.below(keys).min(random.below(keys)).min(random.below(keys));
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn at_rate_1_an_lru_has_the_misses_that_distances_tell() {
+    fn at_rate_1_an_lru_has_the_exact_misses() {
         for seed in 0..5 {
             let keys = skewed(seed, 400, 5_000);
             let sizes: Vec<u64> = (1..=420).step_by(13).collect();
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn in_miniature_caches_miss_as_in_full_size() {
+    fn miniature_caches_have_the_miss_ratio_of_full_size_caches() {
         for seed in 0..3 {
             let keys = skewed(seed, 60_000, 150_000);
             let sizes = [1_000, 5_000, 10_000, 20_000, 40_000];
@@ -137,7 +137,7 @@ mod tests {
         }
     }
 
-    /// A kind of eviction that hits in small caches only.
+    /// An eviction that hits only in small caches.
     struct SmallIsBetter(u64);
 
     impl Simulation for SmallIsBetter {
@@ -153,13 +153,13 @@ mod tests {
     }
 
     #[test]
-    fn a_larger_cache_is_given_no_more_misses() {
+    fn a_curve_never_rises() {
         let cache = |chunks| -> Box<dyn Simulation> { Box::new(SmallIsBetter(chunks)) };
         let mut simulation = MiniatureSimulation::new(&[5, 20], 1.0, cache);
         (0..8).for_each(|key| simulation.get(key, 0));
         let curve = simulation.mrc(8);
         assert_eq!([0, 5, 20].map(|chunks| curve.misses(chunks)), [8.0, 0.0, 0.0]);
-        // Nor has a sample more misses than there were gets.
+        // A sample has at most one miss per get.
         let mut simulation = MiniatureSimulation::new(&[20], 1.0, cache);
         (0..8).for_each(|key| simulation.get(key, 0));
         assert_eq!(simulation.mrc(6).misses(20), 6.0);

@@ -1,16 +1,15 @@
-//! Plain simulations of caches that hold so many bytes: what a policy is worth without pages, classes and queues of a
-//! server around it.
+//! Simulates caches with a limit in bytes, to compare evictions without the pages, classes and queues of a server.
 //!
 //! ```text
 //!   requests --> Catalog: keys as numbers from 0 --> References --> Simulation (lru | s3_fifo | ...) --> misses
 //! ```
 //!
-//! All of them work look-aside: a get that misses brings its key in. A key's size is that of its last request, and what it
-//! takes is its size alone; whoever asks adds what a server needs beside it. Keys are numbers from 0, so that tables are
-//! arrays: a simulation takes some 40 bytes a key of the trace, `belady_size` 8 more a request.
+//! All simulations are look-aside: a get that misses inserts its key. The size of a key is that of its last request; the
+//! caller includes the overhead of a server in it. Keys are numbers from 0, so that tables are arrays: a simulation takes
+//! about 40 bytes per key of the trace, and `belady_size` 8 more bytes per request.
 //!
-//! Invariants: a cache never holds more than its limit, and what is larger than it never comes in; the same references have the
-//! same misses.
+//! Invariants: a cache never exceeds its limit, and never admits an item that is larger than the limit; the misses are
+//! determined by the references.
 
 mod cache;
 mod miniature;
@@ -35,7 +34,6 @@ use w_tiny_lfu::WTinyLfu;
 
 pub const NAMES: [&str; 5] = ["lru", "s3_fifo", "w_tiny_lfu", "gdsf", "belady_size"];
 
-/// A cache of `limit_bytes` under the policy of this name, for references to as many keys as the catalog has.
 pub fn simulation(name: &str, catalog: &Catalog, limit_bytes: u64) -> Option<Box<dyn Simulation>> {
     let keys = catalog.key_count();
     Some(match name {
@@ -48,7 +46,7 @@ pub fn simulation(name: &str, catalog: &Catalog, limit_bytes: u64) -> Option<Box
     })
 }
 
-/// The share of gets that miss under a policy. A store that no miss caused counts as none.
+/// The miss ratio of all gets in the simulation with this name.
 pub fn miss_ratio(name: &str, catalog: &Catalog, limit_bytes: u64) -> Option<f64> {
     let mut cache = simulation(name, catalog, limit_bytes)?;
     let (mut gets, mut misses) = (0u64, 0u64);
@@ -58,7 +56,7 @@ pub fn miss_ratio(name: &str, catalog: &Catalog, limit_bytes: u64) -> Option<f64
                 gets += 1;
                 misses += u64::from(!cache.get(reference.key, reference.size_bytes, number));
             }
-            // Of use to a policy as a get is; only nobody waits for it.
+            // A set updates the simulation as a get does, but is not counted.
             Op::Set => drop(cache.get(reference.key, reference.size_bytes, number)),
             Op::Delete => cache.remove(reference.key),
         }

@@ -1,9 +1,11 @@
-//! Simulations that evict by a rank of each key.
+//! Simulations that evict by the priority of each key.
 //!
-//! - GreedyDual-Size with frequency (Cherkasova 1998): what goes has the least `L + frequency / size`, and `L` rises to it.
-//! - Belady's rule with sizes: what goes has the largest product of its bytes and the gets until its next one. It knows
-//!   the future, and so bounds what any policy can do, closely if not strictly. Sizes are told apart by sixteenths of a
-//!   power of two: within such a step the farthest next get is the worst, so an eviction compares one key of each.
+//! - GreedyDual-Size with frequency (Cherkasova 1998) evicts the key with the lowest `L + frequency / size`, and sets `L`
+//!   to it.
+//! - Belady's rule with sizes evicts the key with the largest product of its bytes and the distance to its next get. It
+//!   knows the future, so its misses are close to a lower bound of any eviction, although not a strict one. Sizes are
+//!   grouped into sixteenths of a power of two. In each group the key with the farthest next get is the worst, so an
+//!   eviction compares one key per group.
 
 use super::cache::{Catalog, Simulation};
 use slabwise_replay::workload::Op;
@@ -11,16 +13,16 @@ use std::collections::BTreeSet;
 
 #[derive(Debug)]
 pub struct Gdsf {
-    /// By priority, then by the get that set it: of equals the oldest goes first.
+    /// Keys by priority, then by the get that set it, so that the oldest of equal keys is evicted first.
     order: BTreeSet<(u64, usize, u32)>,
-    entries: Vec<Option<Ranked>>,
+    entries: Vec<Option<GdsfEntry>>,
     inflation: f64,
     held_bytes: u64,
     limit_bytes: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Ranked {
+struct GdsfEntry {
     /// The bits of a priority of 0 or more, which have its order.
     priority_bits: u64,
     number: usize,
@@ -39,7 +41,7 @@ impl Gdsf {
         }
     }
 
-    fn take(&mut self, key: u32) -> Option<Ranked> {
+    fn take(&mut self, key: u32) -> Option<GdsfEntry> {
         let entry = self.entries[key as usize].take()?;
         self.order.remove(&(entry.priority_bits, entry.number, key));
         self.held_bytes -= u64::from(entry.size_bytes);
@@ -67,7 +69,8 @@ impl Simulation for Gdsf {
         let priority_bits = priority.to_bits();
         self.order.insert((priority_bits, number, key));
         self.held_bytes += u64::from(size_bytes);
-        self.entries[key as usize] = Some(Ranked { priority_bits, number, frequency, size_bytes });
+        self.entries[key as usize] =
+            Some(GdsfEntry { priority_bits, number, frequency, size_bytes });
         found.is_some()
     }
 
@@ -76,22 +79,22 @@ impl Simulation for Gdsf {
     }
 }
 
-const STEPS_LOG2: u32 = 4;
+const GROUPS_LOG2: u32 = 4;
 const NEVER: u32 = u32::MAX;
 
 #[derive(Debug)]
 pub struct BeladySize {
-    /// By get: the number of the next one of the same key.
+    /// The number of the next get of the same key, for each request.
     next_gets: Vec<u32>,
-    /// By step of sizes: keys by their next get.
-    steps: Vec<BTreeSet<(u32, u32)>>,
-    entries: Vec<Option<Awaited>>,
+    /// Keys by their next get, for each group of sizes.
+    groups: Vec<BTreeSet<(u32, u32)>>,
+    entries: Vec<Option<BeladyEntry>>,
     held_bytes: u64,
     limit_bytes: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Awaited {
+struct BeladyEntry {
     next_get: u32,
     size_bytes: u32,
 }
@@ -102,49 +105,49 @@ impl BeladySize {
         let mut next_gets = vec![NEVER; references.len()];
         let mut later = vec![NEVER; catalog.key_count()];
         for (number, reference) in references.iter().enumerate().rev() {
-            // What is removed or stored anew before its next get is of no use.
+            // A key that is deleted or stored before its next get has no use.
             let next = if reference.op == Op::Get { number as u32 } else { NEVER };
             next_gets[number] = std::mem::replace(&mut later[reference.key as usize], next);
         }
         BeladySize {
             next_gets,
-            steps: vec![BTreeSet::new(); (u32::BITS << STEPS_LOG2) as usize],
+            groups: vec![BTreeSet::new(); (u32::BITS << GROUPS_LOG2) as usize],
             entries: vec![None; catalog.key_count()],
             held_bytes: 0,
             limit_bytes,
         }
     }
 
-    fn put(&mut self, key: u32, entry: Awaited) {
-        self.steps[step(entry.size_bytes)].insert((entry.next_get, key));
+    fn put(&mut self, key: u32, entry: BeladyEntry) {
+        self.groups[group_of(entry.size_bytes)].insert((entry.next_get, key));
         self.held_bytes += u64::from(entry.size_bytes);
         self.entries[key as usize] = Some(entry);
     }
 
-    fn take(&mut self, key: u32) -> Option<Awaited> {
+    fn take(&mut self, key: u32) -> Option<BeladyEntry> {
         let entry = self.entries[key as usize].take()?;
-        self.steps[step(entry.size_bytes)].remove(&(entry.next_get, key));
+        self.groups[group_of(entry.size_bytes)].remove(&(entry.next_get, key));
         self.held_bytes -= u64::from(entry.size_bytes);
         Some(entry)
     }
 
     fn worst(&self, number: usize) -> Option<u32> {
-        let farthest = self.steps.iter().filter_map(|step| step.last());
+        let farthest = self.groups.iter().filter_map(|group| group.last());
         let loss = |&&(next_get, key): &&(u32, u32)| {
             let size_bytes = self.entries[key as usize].map_or(0, |entry| entry.size_bytes);
-            // What never comes again goes before all else.
-            let is_gone = next_get == NEVER;
-            (is_gone, u64::from(size_bytes) * u64::from(next_get - number as u32))
+            // A key that is never requested again is evicted first.
+            let is_useless = next_get == NEVER;
+            (is_useless, u64::from(size_bytes) * u64::from(next_get - number as u32))
         };
         farthest.max_by_key(loss).map(|&(_, key)| key)
     }
 }
 
-fn step(size_bytes: u32) -> usize {
-    let size_bytes = size_bytes.max(1 << STEPS_LOG2);
+fn group_of(size_bytes: u32) -> usize {
+    let size_bytes = size_bytes.max(1 << GROUPS_LOG2);
     let power = size_bytes.ilog2();
-    let within = (size_bytes >> (power - STEPS_LOG2)) - (1 << STEPS_LOG2);
-    ((power << STEPS_LOG2) + within) as usize
+    let within = (size_bytes >> (power - GROUPS_LOG2)) - (1 << GROUPS_LOG2);
+    ((power << GROUPS_LOG2) + within) as usize
 }
 
 impl Simulation for BeladySize {
@@ -157,7 +160,7 @@ impl Simulation for BeladySize {
         if u64::from(size_bytes) > self.limit_bytes {
             return is_hit;
         }
-        self.put(key, Awaited { next_get: self.next_gets[number], size_bytes });
+        self.put(key, BeladyEntry { next_get: self.next_gets[number], size_bytes });
         while self.held_bytes > self.limit_bytes {
             let Some(worst) = self.worst(number) else { break };
             self.take(worst);

@@ -1,13 +1,13 @@
-//! Queues of keys, from which any key can be taken: the order of most simulations; of one queue, an LRU.
+//! Linked queues of keys, from which any key can be removed, and an LRU with one such queue.
 
 use super::cache::Simulation;
 
 const NONE: u32 = u32::MAX;
 
-/// Several queues over one set of keys, each key in at most one of them.
+/// Several queues over one set of keys; each key is in at most one queue.
 ///
-/// Invariant: the keys of a queue are linked from its head to its tail, and back the same way; its bytes are those of
-/// their items.
+/// Invariant: the keys of a queue are linked in both directions between its head and its tail, and its bytes are the sum
+/// of their sizes.
 #[derive(Clone, Debug)]
 pub struct Queues<const COUNT: usize> {
     links: Vec<Link>,
@@ -63,7 +63,7 @@ impl<const COUNT: usize> Queues<COUNT> {
             Link { towards_head: NONE, towards_tail: head, size_bytes, queue: Some(queue as u8) };
     }
 
-    /// Takes a key out of its queue; gives its item's bytes, or `None` for a key in no queue.
+    /// Removes a key from its queue. Returns its size in bytes, or `None` if it is in no queue.
     pub fn remove(&mut self, key: u32) -> Option<u32> {
         let link = self.links[key as usize];
         let ends = &mut self.ends[usize::from(link.queue?)];
@@ -80,7 +80,7 @@ impl<const COUNT: usize> Queues<COUNT> {
         Some(link.size_bytes)
     }
 
-    /// Changes the bytes of the item of a key that is in a queue; it stays in its place.
+    /// Changes the size of a key that is in a queue. The key keeps its position.
     pub fn resize(&mut self, key: u32, size_bytes: u32) {
         let link = &mut self.links[key as usize];
         let queue = link.queue.unwrap_or_else(|| panic!("key {key} is in no queue"));

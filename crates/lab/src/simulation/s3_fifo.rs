@@ -1,21 +1,21 @@
 //! S3-FIFO (Yang, Zhang, Qiu, Yue, Rashmi: FIFO queues are all you need for cache eviction, SOSP 2023), by bytes.
 //!
-//! What is new goes into a small queue of a tenth of the bytes; what was asked for again there, twice or more, or
-//! comes back while its ghost is remembered, goes into the main queue, whose tail is spared once for each of up
-//! to three hits.
+//! A new key enters a small queue, which has a tenth of the bytes. A key with at least two hits there moves to the main
+//! queue, and so does a key that misses while it is in the ghost queue. At the tail of the main queue a key is reinserted
+//! once for each of up to three hits.
 
 use super::cache::Simulation;
 use super::queues::Queues;
 
 const SMALL: usize = 0;
 const MAIN: usize = 1;
-/// Keys whose items are gone, with the bytes that these took: as many as the main queue may hold.
+/// Recently evicted keys; their sizes add up to at most the limit of the main queue.
 const GHOSTS: usize = 2;
 
 const SMALL_DIVISOR: u64 = 10;
 const FREQUENCY_MAX: u8 = 3;
-/// Hits in the small queue that lead into the main one.
-const FREQUENCY_OF_MAIN: u8 = 2;
+/// The number of hits that moves a key from the small queue to the main queue.
+const PROMOTION_FREQUENCY: u8 = 2;
 
 #[derive(Debug)]
 pub struct S3Fifo {
@@ -35,26 +35,26 @@ impl S3Fifo {
         }
     }
 
-    fn make_room(&mut self, size_bytes: u32) {
+    fn evict_for(&mut self, size_bytes: u32) {
         while self.held_bytes() + u64::from(size_bytes) > self.limit_bytes {
             let small_is_full = self.queues.bytes(SMALL) >= self.small_limit_bytes;
             if (small_is_full && self.queues.tail(SMALL).is_some())
                 || self.queues.tail(MAIN).is_none()
             {
-                self.shrink_small();
+                self.evict_small();
             } else {
-                self.shrink_main();
+                self.evict_main();
             }
         }
     }
 
-    /// Moves what proved itself into the main queue, until something went.
-    fn shrink_small(&mut self) {
+    /// Evicts one key from the small queue, and promotes those before it that have enough hits.
+    fn evict_small(&mut self) {
         while let Some((key, size_bytes)) = self.queues.pop_tail(SMALL) {
             let frequency = &mut self.frequencies[key as usize];
-            let has_proved_itself = *frequency >= FREQUENCY_OF_MAIN;
+            let is_promoted = *frequency >= PROMOTION_FREQUENCY;
             *frequency = 0;
-            if has_proved_itself {
+            if is_promoted {
                 self.queues.push_head(MAIN, key, size_bytes);
                 continue;
             }
@@ -66,7 +66,7 @@ impl S3Fifo {
         }
     }
 
-    fn shrink_main(&mut self) {
+    fn evict_main(&mut self) {
         while let Some((key, size_bytes)) = self.queues.pop_tail(MAIN) {
             match &mut self.frequencies[key as usize] {
                 0 => return,
@@ -90,7 +90,7 @@ impl Simulation for S3Fifo {
                 return true;
             }
             self.queues.resize(key, size_bytes);
-            self.make_room(0);
+            self.evict_for(0);
             let frequency = &mut self.frequencies[key as usize];
             *frequency = (*frequency + 1).min(FREQUENCY_MAX);
             return true;
@@ -99,7 +99,7 @@ impl Simulation for S3Fifo {
             return false;
         }
         self.queues.remove(key);
-        self.make_room(size_bytes);
+        self.evict_for(size_bytes);
         self.frequencies[key as usize] = 0;
         let entered = if queue == Some(GHOSTS) { MAIN } else { SMALL };
         self.queues.push_head(entered, key, size_bytes);

@@ -1,4 +1,4 @@
-//! memcached's segmented LRU on keys alone: every item takes one chunk, and sizes are counted in chunks.
+//! Simulates memcached's segmented LRU; every item takes one chunk, and sizes are counted in chunks.
 //!
 //! ```text
 //!              over its share or too old                      no free chunk
@@ -8,25 +8,24 @@
 //!            WARM <----(active: to the head)----'   WARM
 //! ```
 //!
-//! Source of the rules: memcached's doc/new_lru.txt. They are those that slabwise's engine follows: a key's first
-//! hit marks it fetched, the next active; each store looks at the tails of HOT and WARM once, and the maintainer
-//! at ages too. A queue for items of short TTL is not simulated.
+//! The rules are those of memcached's doc/new_lru.txt and of slabwise's engine. The first hit marks a key as fetched, the
+//! next one as active. Each store checks the tails of HOT and WARM once; the maintainer also checks ages. The queue for
+//! items with a short TTL is not simulated.
 //!
-//! Time is counted in gets and stores: limits of age are factors of another age, so its unit does not
-//! matter, and a sample of the keys behaves like all of them. The maintainer looks at the queues after
-//! every get and store, a few times.
+//! Time is counted in gets and stores. The limits of age are relative to another age, so the unit does not matter, and a
+//! sample of the keys behaves like all keys. The maintainer checks the queues a few times after every get and store.
 
 use super::cache::Simulation;
 use super::queues::Queues;
 
 const HOT_PERCENT: u64 = 20;
 const WARM_PERCENT: u64 = 40;
-/// A hot item older than this factor of the cold tail's age goes to COLD.
+/// A hot item older than this factor times the cold tail age moves to COLD.
 const HOT_AGE_FACTOR: f64 = 0.2;
-/// The same for a warm one.
+/// A warm item older than this factor times the cold tail age moves to COLD.
 const WARM_AGE_FACTOR: f64 = 2.0;
-const MAINTAINER_LOOKS_MAX: usize = 4;
-/// How many active items a search for a victim puts off.
+const MAINTAINER_STEPS_MAX: usize = 4;
+/// The largest number of active items that a search for a victim moves to WARM.
 const VICTIM_ACTIVE_MAX: usize = 31;
 
 const HOT: usize = 0;
@@ -68,7 +67,7 @@ impl Simulation for Segmented {
 }
 
 impl Segmented {
-    /// An empty one of so many chunks, at least 1, for keys below `key_count`.
+    /// An empty cache of `chunks` chunks, at least 1, for keys below `key_count`.
     pub fn new(key_count: usize, chunks: u64) -> Segmented {
         assert!(chunks > 0, "a cache has at least one chunk");
         let (queues, marks) = (Queues::new(key_count), vec![Marks::default(); key_count]);
@@ -116,14 +115,14 @@ impl Segmented {
     }
 
     fn maintain(&mut self) {
-        for _ in 0..MAINTAINER_LOOKS_MAX {
+        for _ in 0..MAINTAINER_STEPS_MAX {
             if !self.balance(true) {
                 break;
             }
         }
     }
 
-    /// Looks at the tails of HOT and WARM once each, and with `by_age` at COLD's too; whether it moved one.
+    /// Checks the tails of HOT and WARM once each, with `by_age` also that of COLD. Returns true if it moved an item.
     fn balance(&mut self, by_age: bool) -> bool {
         let mut moved = false;
         if by_age
@@ -155,11 +154,11 @@ impl Segmented {
         self.now - self.marks[key as usize].last_access
     }
 
-    /// The item to evict, once active ones are out of the way and an empty COLD is refilled.
+    /// Returns the item to evict. It first moves active items to WARM, and refills COLD if that is empty.
     fn victim(&mut self) -> u32 {
-        let mut put_off = 0;
+        let mut moved = 0;
         loop {
-            let is_spared = |key| self.is_active(key) && put_off < VICTIM_ACTIVE_MAX;
+            let is_spared = |key| self.is_active(key) && moved < VICTIM_ACTIVE_MAX;
             let hot = self.queues.tail(HOT);
             let (key, to) = match (self.queues.tail(COLD), hot.or(self.queues.tail(WARM))) {
                 (Some(cold), _) if is_spared(cold) && self.count(COLD) > 1 => (cold, WARM),
@@ -169,7 +168,7 @@ impl Segmented {
                 (None, None) => panic!("a full cache has a key"),
             };
             self.requeue(key, to);
-            put_off += 1;
+            moved += 1;
         }
     }
 }

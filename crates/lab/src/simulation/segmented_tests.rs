@@ -1,6 +1,6 @@
-//! The segmented LRU against plain vectors.
+//! Compares the segmented LRU with a model that uses plain vectors.
 
-use super::{COLD, HOT, HOT_AGE_FACTOR, MAINTAINER_LOOKS_MAX, Segmented, WARM, WARM_AGE_FACTOR};
+use super::{COLD, HOT, HOT_AGE_FACTOR, MAINTAINER_STEPS_MAX, Segmented, WARM, WARM_AGE_FACTOR};
 use crate::simulation::cache::Simulation;
 use crate::simulation::queues::Lru;
 use slabwise_base::Random;
@@ -13,7 +13,7 @@ struct Item {
     active: bool,
 }
 
-/// By the rules as memcached tells them: three vectors, the oldest item last.
+/// memcached's rules on three vectors, the oldest item last.
 struct Model {
     chunks: usize,
     queues: [Vec<Item>; 3],
@@ -53,51 +53,52 @@ impl Model {
         }
         let item = Item { key, last_access: self.now, fetched: false, active: false };
         self.queues[HOT].insert(0, item);
-        self.look(HOT, 20, None);
-        self.look(WARM, 40, None);
+        self.check(HOT, 20, None);
+        self.check(WARM, 40, None);
         self.maintain();
     }
 
     fn maintain(&mut self) {
-        for _ in 0..MAINTAINER_LOOKS_MAX {
-            let lifted = self.queues[COLD].last().is_some_and(|item| item.active);
-            if lifted {
-                self.pass(COLD, WARM);
+        for _ in 0..MAINTAINER_STEPS_MAX {
+            let cold = self.queues[COLD].last().is_some_and(|item| item.active);
+            if cold {
+                self.move_tail(COLD, WARM);
             }
-            let hot = self.look(HOT, 20, Some(HOT_AGE_FACTOR));
-            let warm = self.look(WARM, 40, Some(WARM_AGE_FACTOR));
-            if !(lifted || hot || warm) {
+            let hot = self.check(HOT, 20, Some(HOT_AGE_FACTOR));
+            let warm = self.check(WARM, 40, Some(WARM_AGE_FACTOR));
+            if !(cold || hot || warm) {
                 break;
             }
         }
     }
 
-    fn look(&mut self, queue: usize, percent: usize, factor: Option<f64>) -> bool {
+    /// Moves the tail of a queue if the queue is too long or the tail too old. Returns true if it did.
+    fn check(&mut self, queue: usize, percent: usize, factor: Option<f64>) -> bool {
         let Some(&tail) = self.queues[queue].last() else { return false };
         let age = |item: &Item| (self.now - item.last_access) as f64;
         let cold_age = self.queues[COLD].last().map_or(0.0, age);
         let too_old = factor.is_some_and(|factor| age(&tail) > factor * cold_age);
-        let goes = too_old || 100 * self.queues[queue].len() > percent * self.items();
-        if goes {
-            self.pass(queue, if tail.active { WARM } else { COLD });
+        let moves = too_old || 100 * self.queues[queue].len() > percent * self.items();
+        if moves {
+            self.move_tail(queue, if tail.active { WARM } else { COLD });
         }
-        goes
+        moves
     }
 
-    /// The tail of a queue goes to the head of another.
-    fn pass(&mut self, from: usize, to: usize) {
+    /// Moves the tail of a queue to the head of another.
+    fn move_tail(&mut self, from: usize, to: usize) {
         let item = self.queues[from].pop().expect("a tail");
         self.queues[to].insert(0, Item { active: false, ..item });
     }
 
     fn evict(&mut self) {
-        for put_off in 0.. {
-            let spared = |item: &Item| item.active && put_off < 31;
+        for moved in 0.. {
+            let spared = |item: &Item| item.active && moved < 31;
             match self.queues[COLD][..] {
-                [] if self.queues[HOT].last().is_some_and(spared) => self.pass(HOT, WARM),
-                [] if !self.queues[HOT].is_empty() => self.pass(HOT, COLD),
-                [] => self.pass(WARM, COLD),
-                [_, .., tail] if spared(&tail) => self.pass(COLD, WARM),
+                [] if self.queues[HOT].last().is_some_and(spared) => self.move_tail(HOT, WARM),
+                [] if !self.queues[HOT].is_empty() => self.move_tail(HOT, COLD),
+                [] => self.move_tail(WARM, COLD),
+                [_, .., tail] if spared(&tail) => self.move_tail(COLD, WARM),
                 _ => break,
             }
         }
@@ -106,7 +107,7 @@ impl Model {
 }
 
 #[test]
-fn keys_are_where_plain_vectors_have_them() {
+fn queues_equal_those_of_the_model() {
     for seed in 0..20 {
         let mut random = Random::new(seed);
         let chunks = 1 + random.below(60) as usize;
@@ -142,13 +143,13 @@ fn keys_are_where_plain_vectors_have_them() {
 }
 
 #[test]
-fn a_scan_spares_the_keys_that_are_in_use() {
+fn a_scan_evicts_fewer_used_keys_than_an_lru() {
     const KEYS: usize = 101_000;
     let mut random = Random::new(1);
     let mut misses = [0; 2];
     let (mut lru, mut segmented) = (Lru::new(KEYS, 1_000), Segmented::new(KEYS, 1_000));
     for at in 0..100_000 {
-        // Of three references two go to 600 keys, and one to a key that never comes again.
+        // Of three references two are to 600 keys, and one is to a key that is never used again.
         let key = if at % 3 == 0 { 1_000 + at } else { random.below(600) as u32 };
         for (cache, misses) in
             [&mut lru as &mut dyn Simulation, &mut segmented].into_iter().zip(&mut misses)

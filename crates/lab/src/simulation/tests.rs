@@ -1,4 +1,4 @@
-//! The laws of all simulations, and each against a plain telling of its rule.
+//! The invariants of all simulations, and comparisons with simple models.
 
 use super::{Catalog, NAMES, miss_ratio, simulation};
 use slabwise_base::Random;
@@ -10,7 +10,7 @@ fn catalog(requests: u64, keys: u64, size_of: impl Fn(u64) -> u32) -> Catalog {
     let mut random = Random::new(SEED);
     let mut catalog = Catalog::default();
     for _ in 0..requests {
-        // Squared, so that some keys are asked for more often.
+        // A product of two random numbers, so that some keys are requested more often.
         let draw = random.below(keys) * random.below(keys) / keys;
         let request = Request { key: draw, value_len: 1, op: Op::Get, cost: None };
         catalog.add(&request, size_of(draw));
@@ -23,7 +23,7 @@ fn mixed_sizes(key: u64) -> u32 {
 }
 
 #[test]
-fn no_cache_holds_more_than_its_limit() {
+fn no_cache_exceeds_its_limit() {
     let catalog = catalog(20_000, 500, mixed_sizes);
     for name in NAMES {
         for limit_bytes in [0, 5, 200, 3_000, 20_000, 1 << 30] {
@@ -44,9 +44,8 @@ fn no_cache_holds_more_than_its_limit() {
     }
 }
 
-/// What sets do: an item changes its size and keeps what is known of its key.
 #[test]
-fn items_that_change_their_sizes_are_counted_as_they_are() {
+fn held_bytes_follow_changes_of_item_sizes() {
     let catalog = catalog(20_000, 300, mixed_sizes);
     for name in NAMES {
         for limit_bytes in [0, 40, 3_000, 20_000] {
@@ -70,13 +69,12 @@ fn items_that_change_their_sizes_are_counted_as_they_are() {
     }
 }
 
-/// A set is no reason to forget how often its key was asked for.
 #[test]
-fn a_set_keeps_what_is_known_of_its_key() {
+fn a_set_keeps_the_frequency_of_its_key() {
     let request = |key, op| Request { key, value_len: 1, op, cost: None };
     let mut catalog = Catalog::default();
     for round in 0..2_000 {
-        // The first key is asked for and stored in turn; the others come once.
+        // Gets and sets of the first key alternate; the other keys are requested once.
         catalog.add(&request(0, if round % 2 == 0 { Op::Get } else { Op::Set }), 100);
         (0..3).for_each(|at| catalog.add(&request(1 + round * 3 + at, Op::Get), 100));
     }
@@ -87,18 +85,18 @@ fn a_set_keeps_what_is_known_of_its_key() {
 }
 
 #[test]
-fn what_fits_misses_once() {
+fn each_key_misses_once_if_all_fit() {
     let catalog = catalog(5_000, 100, mixed_sizes);
     let once = catalog.key_count() as f64 / catalog.references().len() as f64;
     for name in NAMES {
-        // What lies in a window, or a small queue, has to fit there.
+        // All keys also fit into the window or the small queue.
         let ratio = miss_ratio(name, &catalog, catalog.distinct_bytes() * 100);
         assert_eq!(ratio, Some(once), "{name}, seed {SEED}");
     }
 }
 
 #[test]
-fn lru_is_the_plain_one() {
+fn lru_equals_a_simple_model() {
     let catalog = catalog(5_000, 200, mixed_sizes);
     let limit_bytes = 6_000;
     let mut cache = simulation("lru", &catalog, limit_bytes).expect("it is known");
@@ -118,7 +116,7 @@ fn lru_is_the_plain_one() {
 }
 
 #[test]
-fn nobody_misses_less_than_who_knows_the_future() {
+fn belady_size_has_the_fewest_misses() {
     for size_of in [|_| 100, mixed_sizes] {
         let catalog = catalog(30_000, 1_000, size_of);
         for percent in [2, 10, 40] {
@@ -133,10 +131,10 @@ fn nobody_misses_less_than_who_knows_the_future() {
     }
 }
 
-/// A trace from production in 64 MB, 40 bytes beside key and value: those that go by size find what others found, with sizes
-/// drawn anew; those that do not, hang on which of the hottest keys are large.
+/// Uses a trace from production in 64 MB, with 40 bytes in addition to key and value. The sizes are random, so only the
+/// evictions that depend on size have comparable ratios: for the others it matters which of the hottest keys are large.
 #[test]
-fn a_recorded_trace_has_the_ratios_that_others_found() {
+fn a_recorded_trace_has_the_published_miss_ratios() {
     let options = Options { seed: SEED, size_factor: 16.0, ..Options::default() };
     let workload = open("cache2k-orm-busy", &options).expect("it is in the binary");
     let mut catalog = Catalog::default();

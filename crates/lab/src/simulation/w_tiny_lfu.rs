@@ -1,9 +1,9 @@
 //! W-TinyLFU (Einziger, Friedman, Manes: TinyLFU, a highly efficient cache admission policy, ACM TOS 2017), by bytes.
 //!
-//! What is new goes into a window of one hundredth, an LRU. What leaves it enters the main part only if it was asked for more
-//! often than what would have to go there. The main part is segmented: a hit leads from probation into the
-//! protected four fifths. Frequencies are counted exactly here and halved after ten times as many gets as there are keys
-//! held: a sketch would add its errors.
+//! A new key enters the window, an LRU of a hundredth of the bytes. A key that leaves the window is admitted to the main
+//! part only if its frequency is higher than that of every key that it would evict. The main part is segmented: a hit
+//! moves a key from probation to the protected segment, which has four fifths of the main part. Frequencies are exact,
+//! because a sketch would add its errors, and are halved every ten gets per resident key.
 
 use super::cache::Simulation;
 use super::queues::Queues;
@@ -14,7 +14,7 @@ const PROTECTED: usize = 2;
 
 const WINDOW_DIVISOR: u64 = 100;
 const FREQUENCY_MAX: u8 = 15;
-/// Gets, for each key held, after which frequencies are halved.
+/// The number of gets per resident key after which frequencies are halved.
 const SAMPLE_FACTOR: u64 = 10;
 
 #[derive(Debug)]
@@ -54,8 +54,8 @@ impl WTinyLfu {
         self.queues.bytes(PROBATION) + self.queues.bytes(PROTECTED)
     }
 
-    /// Lets in what left the window, where all that has to go was asked for less often. One goes after the other, so that what
-    /// a larger newcomer beat stays gone when it loses to the next.
+    /// Admits a key that left the window if its frequency is higher than that of every victim. Victims are evicted one by
+    /// one, so those that are already evicted stay evicted if the key loses to the next one.
     fn admit(&mut self, key: u32, size_bytes: u32) {
         if u64::from(size_bytes) > self.main_limit_bytes {
             self.held -= 1;
@@ -73,7 +73,7 @@ impl WTinyLfu {
         self.queues.push_head(PROBATION, key, size_bytes);
     }
 
-    /// Puts what is counted as held, and in no list, where the newest is.
+    /// Inserts a key that is in no queue, but already counted in `held`, as the newest.
     fn enter(&mut self, key: u32, size_bytes: u32) {
         if u64::from(size_bytes) > self.window_limit_bytes {
             self.admit(key, size_bytes);
@@ -93,7 +93,7 @@ impl WTinyLfu {
             let Some((key, size_bytes)) = self.queues.pop_tail(PROTECTED) else { break };
             self.queues.push_head(PROBATION, key, size_bytes);
         }
-        // Only where its item has grown.
+        // Only if the item has grown.
         while self.main_bytes() > self.main_limit_bytes {
             self.queues.pop_tail(PROBATION).or_else(|| self.queues.pop_tail(PROTECTED));
             self.held -= 1;

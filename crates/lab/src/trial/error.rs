@@ -1,6 +1,6 @@
-//! Why an experiment stops.
+//! The errors that stop an experiment.
 
-use crate::vtime::NoVisitCost;
+use crate::vtime::InvalidVisitCost;
 use crate::wire::ServerError;
 use slabwise_engine::EngineError;
 use slabwise_policy::sizes::SizesError;
@@ -16,7 +16,7 @@ pub enum ExperimentError {
     #[error(transparent)]
     Engine(#[from] EngineError),
     #[error(transparent)]
-    NoVisitCost(#[from] NoVisitCost),
+    VisitCost(#[from] InvalidVisitCost),
     #[error(transparent)]
     Server(#[from] ServerError),
     #[error(transparent)]

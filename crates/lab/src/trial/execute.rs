@@ -1,20 +1,20 @@
-//! Carries a [`Run`] out: requests, and between them the steps that move pages.
+//! Executes a [`Run`]: its requests, and between them the steps that move pages.
 //!
 //! ```text
-//!   what is stored before --> requests, window by window ----------------------> Course
-//!              ^                 ^ between two of them: ActiveDivider (a tuner, or told splits)
-//!              '- it looks on, while time stands still
+//!   preloaded keys --> requests, window by window ------------------------------> RunRecord
+//!              ^                 ^ between two requests: RunningController (a tuner, or an oracle allocation)
+//!              '- profiled at time 0
 //! ```
 //!
-//! Profiles are dated by a clock of their own, that of one client who waits for every answer: so they know how long answers
-//! take, which nothing here waits for.
+//! Profiles have a clock of their own, that of one client that waits for every response. So they know the response times,
+//! although the run does not wait for responses.
 //!
-//! Invariant: everything but the processor's time follows from the run's fields, where the cost of a visit is not measured.
+//! Invariant: with a fixed cost of a visit, everything except processor time is determined by the fields of the run.
 
-use super::course::Course;
-use super::curves::{Split, pages_by_class};
+use super::curves::{Partition, pages_by_class};
 use super::error::ExperimentError;
 use super::run::{AtTarget, Requests, Run, preloaded};
+use super::run_record::RunRecord;
 use super::setup::{EarlierSetup, scaled};
 use crate::vtime::{
     Access, Cache, Maintainer, Mover, MoverTime, Rate, Tuned, VisitCost, thread_cpu_nanos,
@@ -29,66 +29,68 @@ use slabwise_tuner::{MoveBudget, Profiling, ProfilingOptions, Tuner};
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Decides how the pages are partitioned among the classes.
 #[derive(Clone)]
-pub enum Divider<'t> {
+pub enum Controller<'t> {
     Policy(Box<PagePolicy>),
-    Told(Told<'t>),
+    Oracle(OracleAllocation<'t>),
 }
 
-/// Splits that are decided outside; pages move one at a time, as fast as the mover can.
+/// Partitions that the experiment decides; pages move one at a time, as fast as the mover can.
 #[derive(Clone, Copy)]
-pub struct Told<'t> {
+pub struct OracleAllocation<'t> {
+    /// The requests before which partitions are decided.
     pub at: &'t [u64],
-    /// The split that is decided at that place in `at`, by the pages owned then.
-    pub split: &'t (dyn Fn(usize, &[u64]) -> Split + Sync),
+    /// Returns the partition of the decision with this index in `at`, given the pages that each class owns.
+    pub partition: &'t (dyn Fn(usize, &[u64]) -> Partition + Sync),
 }
 
-impl Divider<'_> {
-    /// The request before which the first split is decided; 0 where none is.
+impl Controller<'_> {
+    /// The request before which the first oracle allocation is decided; 0 under a policy.
     pub fn first_at(&self) -> u64 {
         match self {
-            Divider::Policy(_) => 0,
-            Divider::Told(told) => told.at.first().copied().unwrap_or(0),
+            Controller::Policy(_) => 0,
+            Controller::Oracle(oracle) => oracle.at.first().copied().unwrap_or(0),
         }
     }
 }
 
-pub enum ActiveDivider<'e, 't> {
+pub enum RunningController<'e, 't> {
     Tuned(Box<Tuned<'e>>),
-    Told(TellingMover<'e, 't>),
+    Oracle(OracleMover<'e, 't>),
 }
 
-pub struct TellingMover<'e, 't> {
-    told: Told<'t>,
+pub struct OracleMover<'e, 't> {
+    oracle: OracleAllocation<'t>,
     mover: Mover<'e>,
-    due: usize,
-    /// What the last of them came to; none while it waits for all memory to be handed out.
-    split: Option<Split>,
-    /// Nanoseconds at which the first one was due.
+    decisions: usize,
+    /// The target of the last decision; none until the page pool is empty.
+    target: Option<Partition>,
     start_nanos: f64,
 }
 
-impl<'e, 't> ActiveDivider<'e, 't> {
-    /// This divider at work on an engine of this run; `dates` are what a profile says of when answers came.
+impl<'e, 't> RunningController<'e, 't> {
+    /// Starts a controller on the engine of this run. Profiles take their time from `dates`.
     pub fn new(
         engine: &'e Engine,
         run: &Run<'_>,
-        divider: Divider<'t>,
+        controller: Controller<'t>,
         dates: &Arc<Clock>,
-    ) -> ActiveDivider<'e, 't> {
-        match divider {
-            Divider::Policy(policy) => {
+    ) -> RunningController<'e, 't> {
+        match controller {
+            Controller::Policy(policy) => {
                 let profiling = match run.full_profile_gets {
                     None => profiling_options(engine.config().memory_limit_bytes),
                     Some(gets) => full_profiling_options(gets),
                 };
                 let tuner = tuner(engine, *policy, profiling, dates, Some(run.answer.hit_us));
-                ActiveDivider::Tuned(Box::new(Tuned::new(engine, tuner, run.cost)))
+                RunningController::Tuned(Box::new(Tuned::new(engine, tuner, run.cost)))
             }
-            Divider::Told(told) => {
+            Controller::Oracle(oracle) => {
                 let mover = Mover::new(engine, run.mover, run.cost, run.sleep);
-                let (due, split, start_nanos) = (0, None, 0.0);
-                ActiveDivider::Told(TellingMover { told, mover, due, split, start_nanos })
+                let (decisions, target, start_nanos) = (0, None, 0.0);
+                let mover = OracleMover { oracle, mover, decisions, target, start_nanos };
+                RunningController::Oracle(mover)
             }
         }
     }
@@ -96,61 +98,61 @@ impl<'e, 't> ActiveDivider<'e, 't> {
     #[cfg(test)]
     pub fn tuner(&self) -> Option<&Tuner> {
         match self {
-            ActiveDivider::Tuned(tuned) => Some(tuned.tuner()),
-            ActiveDivider::Told(_) => None,
+            RunningController::Tuned(tuned) => Some(tuned.tuner()),
+            RunningController::Oracle(_) => None,
         }
     }
 
     pub fn observe(&mut self) {
-        if let ActiveDivider::Tuned(tuned) = self {
+        if let RunningController::Tuned(tuned) = self {
             tuned.observe(Now::from_nanos(0));
         }
     }
 
-    /// The request before which the next split is decided, if that lies behind `request`.
+    /// The request after `request` before which the next partition is decided, if any.
     pub fn next_decision(&self, request: u64) -> Option<u64> {
-        let ActiveDivider::Told(telling) = self else { return None };
-        telling.told.at[telling.due..].iter().copied().find(|&at| at > request)
+        let RunningController::Oracle(mover) = self else { return None };
+        mover.oracle.at[mover.decisions..].iter().copied().find(|&at| at > request)
     }
 
-    pub fn decide(&mut self, course: &mut Course, rate: Rate) {
-        let ActiveDivider::Told(telling) = self else { return };
-        let at = &telling.told.at[telling.due..];
-        if at.first().is_none_or(|&at| at > course.requests) {
+    pub fn decide(&mut self, record: &mut RunRecord, rate: Rate) {
+        let RunningController::Oracle(oracle) = self else { return };
+        let at = &oracle.oracle.at[oracle.decisions..];
+        if at.first().is_none_or(|&at| at > record.requests) {
             return;
         }
-        if telling.due == 0 {
-            telling.start_nanos = rate.nanos_at(course.operations);
-            telling.mover.idle_until(telling.start_nanos);
+        if oracle.decisions == 0 {
+            oracle.start_nanos = rate.nanos_at(record.operations);
+            oracle.mover.idle_until(oracle.start_nanos);
         }
-        telling.due += 1;
-        telling.split = None;
-        course.at_target = None;
+        oracle.decisions += 1;
+        oracle.target = None;
+        record.at_target = None;
     }
 
-    /// Works until the next request comes.
+    /// Works until the time of the next request.
     #[inline]
-    pub fn work(&mut self, course: &mut Course, rate: Rate) {
-        let nanos = rate.nanos_at(course.operations);
+    pub fn work(&mut self, record: &mut RunRecord, rate: Rate) {
+        let nanos = rate.nanos_at(record.operations);
         match self {
-            ActiveDivider::Tuned(tuned) => tuned.work_until(nanos),
-            ActiveDivider::Told(telling) if course.at_target.is_none() => {
-                telling.work_until(nanos, rate.now_at(course.operations), course);
+            RunningController::Tuned(tuned) => tuned.work_until(nanos),
+            RunningController::Oracle(mover) if record.at_target.is_none() => {
+                mover.work_until(nanos, rate.now_at(record.operations), record);
             }
-            ActiveDivider::Told(_) => {}
+            RunningController::Oracle(_) => {}
         }
     }
 
     pub fn time(&self) -> MoverTime {
         match self {
-            ActiveDivider::Tuned(tuned) => tuned.time,
-            ActiveDivider::Told(telling) => telling.mover.time,
+            RunningController::Tuned(tuned) => tuned.time,
+            RunningController::Oracle(oracle) => oracle.mover.time,
         }
     }
 }
 
-/// The tuner of a server with this policy, which profiles only where the policy asks for it; `hit_us` is how long hits
-/// take.
+/// Returns the tuner of a server with this policy. It profiles only if the policy needs it; `hit_us` is the response time
+/// of a hit.
 pub fn tuner(
     engine: &Engine,
     policy: PagePolicy,
@@ -171,14 +173,14 @@ pub fn tuner(
     tuner.with_profiling(profiling)
 }
 
-/// What a server with so much memory profiles within: a fiftieth, and a mebibyte.
+/// The profiling options of a server with this memory limit: profiles take a fiftieth of it plus 1 MiB.
 pub fn profiling_options(memory_limit_bytes: u64) -> ProfilingOptions {
     let memory_bytes = memory_limit_bytes / 50 + (1 << 20);
     let options = ProfilingOptions::within(memory_bytes);
     options.unwrap_or_else(|| panic!("{memory_bytes} bytes are enough for a profile"))
 }
 
-/// Every key, and every access, as published policies are told of them. No experiment has more keys.
+/// Options that profile every key and every access, as published policies do. No experiment has more keys.
 fn full_profiling_options(half_life_gets: u64) -> ProfilingOptions {
     const KEYS_MAX: usize = 1 << 26;
     const QUEUE_LEN_MAX: usize = 1 << 16;
@@ -190,38 +192,38 @@ fn full_profiling_options(half_life_gets: u64) -> ProfilingOptions {
     }
 }
 
-impl TellingMover<'_, '_> {
-    fn work_until(&mut self, nanos: f64, now: Now, course: &mut Course) {
-        let Some(decision) = self.due.checked_sub(1) else { return };
-        let TellingMover { told, mover, split, start_nanos, .. } = self;
-        let request = course.requests;
-        let (arrivals, at_target) = (&mut course.arrivals, &mut course.at_target);
-        let decided = &mut course.split;
+impl OracleMover<'_, '_> {
+    fn work_until(&mut self, nanos: f64, now: Now, record: &mut RunRecord) {
+        let Some(decision) = self.decisions.checked_sub(1) else { return };
+        let OracleMover { oracle, mover, target, start_nanos, .. } = self;
+        let request = record.requests;
+        let (arrivals, at_target) = (&mut record.arrivals, &mut record.at_target);
+        let decided = &mut record.partition;
         let next = |engine: &Engine| {
-            // While the pool has pages, a class that needs one takes it there.
-            if split.is_none() && !engine.page_stats().memory_full() {
+            // While the pool has pages, a class that needs a page takes one from there.
+            if target.is_none() && !engine.page_stats().memory_full() {
                 return None;
             }
-            let split = split.get_or_insert_with(|| {
-                let split = (told.split)(decision, &pages_by_class(engine, now));
-                *decided = Some(split.clone());
-                split
+            let target = target.get_or_insert_with(|| {
+                let target = (oracle.partition)(decision, &pages_by_class(engine, now));
+                *decided = Some(target.clone());
+                target
             });
-            let next = split.next_move(engine, now);
+            let next = target.next_move(engine, now);
             if next.is_none() {
                 *at_target = Some(request);
             }
             next
         };
         mover.work_until(nanos, request, next, arrivals);
-        course.moving_nanos = nanos - *start_nanos;
+        record.moving_nanos = nanos - *start_nanos;
     }
 }
 
-/// The part that no workload has, of keys that are stored before the first request and never asked for.
+/// The part of the keys that fill the memory before the first request; no workload has it.
 const EARLIER_PART: usize = 255;
 
-/// This run, its mover charged by what visits cost on an engine that is filled like this one's.
+/// Returns this run with the cost of a visit as measured on an engine that is filled in the same way.
 pub fn measured(mut run: Run<'_>) -> Result<Run<'_>, ExperimentError> {
     let engine = Engine::new(run.engine_config())?;
     let first_phase = scaled(run.workload.first_phase_requests, run.scale);
@@ -242,80 +244,79 @@ pub fn measured(mut run: Run<'_>) -> Result<Run<'_>, ExperimentError> {
     Ok(run)
 }
 
-/// Runs it, with pages divided by `divider`.
 pub fn execute(
     run: &Run<'_>,
-    divider: Divider<'_>,
+    controller: Controller<'_>,
     progress: &ProgressBar,
-) -> Result<Course, ExperimentError> {
+) -> Result<RunRecord, ExperimentError> {
     let began_nanos = thread_cpu_nanos();
     let engine = Engine::new(run.engine_config())?;
     let mut requests = run.requests(engine.config())?;
     let total = scaled(run.workload.requests, run.scale);
-    let mut course = Course {
-        changed_at: divider.first_at(),
+    let mut record = RunRecord {
+        changed_at: controller.first_at(),
         window_requests: total.div_ceil(run.windows),
-        ..Course::default()
+        ..RunRecord::default()
     };
     let mut cache = Cache::new(&engine);
     let dates = Arc::new(Clock::manual());
-    let mut divider = ActiveDivider::new(&engine, run, divider, &dates);
-    store_before(run, &engine, &requests, &mut cache, &mut divider);
+    let mut controller = RunningController::new(&engine, run, controller, &dates);
+    preload(run, &engine, &requests, &mut cache, &mut controller);
     let mut maintainer = Maintainer::new(&engine);
     let (mut misses, mut answer_us) = (0, 0.0);
     progress.set_length(total);
-    while course.requests < total {
-        // A batch ends where something changes.
-        let window_left = course.window_requests - course.requests % course.window_requests;
-        let next = divider.next_decision(course.requests).unwrap_or(total);
-        let batch = requests.next(window_left.min(next.min(total) - course.requests))?;
+    while record.requests < total {
+        // A batch ends at the end of a window or before a decision.
+        let window_left = record.window_requests - record.requests % record.window_requests;
+        let next = controller.next_decision(record.requests).unwrap_or(total);
+        let batch = requests.next(window_left.min(next.min(total) - record.requests))?;
         cache.prefetch(batch);
-        let now = run.rate.now_at(course.operations);
-        maintainer.work_until(run.rate.nanos_at(course.operations));
-        divider.decide(&mut course, run.rate);
+        let now = run.rate.now_at(record.operations);
+        maintainer.work_until(run.rate.nanos_at(record.operations));
+        controller.decide(&mut record, run.rate);
         for request in batch {
-            divider.work(&mut course, run.rate);
+            controller.work(&mut record, run.rate);
             let access = cache.look_up(request, now);
             let us = run.answer.us(access, request.value_len);
             dates.advance(Duration::from_nanos((us * 1e3) as u64));
             if access == Access::Miss {
-                cache.bring_in(request, None, now);
+                cache.store(request, None, now);
                 misses += 1;
             }
             answer_us += us;
-            course.operations += access.operations();
-            course.requests += 1;
+            record.operations += access.operations();
+            record.requests += 1;
         }
-        if course.requests.is_multiple_of(course.window_requests) || course.requests == total {
-            course.misses.push(std::mem::take(&mut misses));
-            course.answer_us.push(std::mem::take(&mut answer_us));
-            course.pages.push(pages_by_class(&engine, now));
-            course.moved.push(engine.mover_counters().moved);
-            progress.set_position(course.requests);
+        if record.requests.is_multiple_of(record.window_requests) || record.requests == total {
+            record.misses.push(std::mem::take(&mut misses));
+            record.answer_us.push(std::mem::take(&mut answer_us));
+            record.pages.push(pages_by_class(&engine, now));
+            record.moved.push(engine.mover_counters().moved);
+            progress.set_position(record.requests);
         }
-        if course.at_target.is_some() && run.at_target == AtTarget::Stop {
+        if record.at_target.is_some() && run.at_target == AtTarget::Stop {
             break;
         }
     }
-    course.counts = engine.mover_counters();
-    course.time = divider.time();
-    course.classes = engine.class_stats(run.rate.now_at(course.operations));
-    course.memory = engine.page_stats();
-    course.processor_nanos = thread_cpu_nanos() - began_nanos;
+    record.counts = engine.mover_counters();
+    record.time = controller.time();
+    record.classes = engine.class_stats(run.rate.now_at(record.operations));
+    record.memory = engine.page_stats();
+    record.processor_nanos = thread_cpu_nanos() - began_nanos;
     progress.finish_and_clear();
-    Ok(course)
+    Ok(record)
 }
 
-fn store_before(
+fn preload(
     run: &Run<'_>,
     engine: &Engine,
     requests: &Requests,
     cache: &mut Cache<'_>,
-    divider: &mut ActiveDivider<'_, '_>,
+    controller: &mut RunningController<'_, '_>,
 ) {
     let mut store = |key, value_len| {
         cache.request(&Request { key, value_len, op: Op::Set, cost: None }, run.rate.now_at(0));
-        divider.observe();
+        controller.observe();
     };
     for key in preloaded(run.preload, run.scale) {
         store(key, requests.value_len(key));
@@ -323,7 +324,7 @@ fn store_before(
     let Some(EarlierSetup { value_factor }) = run.earlier else { return };
     let mut ranks = 0..;
     while !engine.page_stats().memory_full() {
-        let rank = ranks.next().unwrap_or_else(|| panic!("memory is full before keys end"));
+        let rank = ranks.next().unwrap_or_else(|| panic!("no keys left to fill the memory"));
         let value_len = requests.longer_value_len(rank, value_factor);
         store(key_of(EARLIER_PART, rank), value_len);
     }
@@ -331,7 +332,7 @@ fn store_before(
 
 #[cfg(test)]
 mod tests {
-    use super::{ActiveDivider, Cache, Divider, EarlierSetup, Run, store_before};
+    use super::{Cache, Controller, EarlierSetup, Run, RunningController, preload};
     use crate::experiment::policies::PoliciesSetup;
     use crate::registry;
     use crate::vtime::MoverName;
@@ -341,22 +342,23 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn what_is_stored_before_the_first_request_is_profiled_and_fills_the_memory() {
+    fn preloaded_keys_are_profiled_and_earlier_keys_fill_the_memory() {
         let (_, setup) = registry::parsed::<PoliciesSetup>("multi-tenant");
         let size = (0.001, 7);
         let run = Run::new(&setup.workload, &setup.cache, &setup.time, MoverName::Warm, size);
-        let preload = [2_000_000, 1_000_000];
+        let keys = [2_000_000, 1_000_000];
         let stored = |earlier| {
             let run =
-                Run { preload: &preload, earlier, full_profile_gets: Some(1_000), ..run.clone() };
+                Run { preload: &keys, earlier, full_profile_gets: Some(1_000), ..run.clone() };
             let engine = Engine::new(run.engine_config()).expect("an engine");
             let requests = run.requests(engine.config()).expect("requests");
             let policy = PagePolicy::named("lama").expect("it is there");
             let dates = Arc::new(Clock::manual());
-            let divider = Divider::Policy(Box::new(policy));
-            let mut divider = ActiveDivider::new(&engine, &run, divider, &dates);
-            store_before(&run, &engine, &requests, &mut Cache::new(&engine), &mut divider);
-            let profiling = divider.tuner().and_then(|tuner| tuner.profiling()).expect("profiles");
+            let controller = Controller::Policy(Box::new(policy));
+            let mut controller = RunningController::new(&engine, &run, controller, &dates);
+            preload(&run, &engine, &requests, &mut Cache::new(&engine), &mut controller);
+            let profiling =
+                controller.tuner().and_then(|tuner| tuner.profiling()).expect("profiles");
             (profiling.stats().accesses, engine.page_stats().memory_full())
         };
         assert_eq!(stored(None), (3_000, false));

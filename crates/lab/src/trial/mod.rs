@@ -1,16 +1,16 @@
-//! A trial: one run of a workload on one engine on virtual time, and what came of it.
+//! A trial is one run of a workload on one engine in virtual time.
 //!
 //! ```text
-//!   setup: workload, cache, time --> run --execute--> course --> rows
-//!                                      ^ divider: a tuner, or splits that are decided outside
-//!   curves: each class's exact curve --> the best split, and what it misses
-//!   served: an engine as a server has it, for as long as its clients go on
+//!   setup: workload, cache, time --> run --execute--> run record --> rows
+//!                                      ^ controller: a tuner, or an oracle allocation
+//!   curves: the exact curve of each class --> the best partition of the pages, and its misses
+//!   served: an engine configured as a server, which serves until its clients stop
 //! ```
 
-pub mod course;
 pub mod curves;
 pub mod error;
 pub mod execute;
 pub mod run;
+pub mod run_record;
 pub mod served;
 pub mod setup;

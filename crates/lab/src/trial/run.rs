@@ -1,7 +1,6 @@
-//! What is run: a workload on one engine, on virtual time, with someone who moves pages between requests; and its
-//! requests, batch by batch.
+//! Describes a run of a workload on one engine in virtual time, and generates its requests in batches.
 
-use super::curves::{BESIDE_VALUE_BYTES, Counts, ExactCurves};
+use super::curves::{BESIDE_VALUE_BYTES, ExactCurves, Phase};
 use super::error::ExperimentError;
 use super::setup::{AnswerSetup, CacheSetup, EarlierSetup, TimeSetup, WorkloadSetup, scaled};
 use crate::vtime::{Cache, MoverName, Rate, SleepLength, VisitCost};
@@ -23,7 +22,7 @@ pub struct Requests {
     made: u64,
 }
 
-/// Of each part of a workload's keys so many, the hottest last.
+/// Returns this many keys of each part of a workload's keys, the hottest last.
 pub fn preloaded(keys: &[u64], scale: f64) -> impl Iterator<Item = u64> {
     keys.iter().enumerate().flat_map(move |(part, &keys)| {
         (0..scaled(keys, scale)).rev().map(move |rank| key_of(part, rank))
@@ -44,7 +43,7 @@ impl Requests {
         })
     }
 
-    /// The next ones, at most `limit` and at most what is looked up together.
+    /// Returns at most `limit` requests and at most one batch.
     pub fn next(&mut self, limit: u64) -> Result<&[Request], ExperimentError> {
         self.batch.clear();
         for _ in 0..limit.min(Cache::BATCH_MAX as u64) {
@@ -57,18 +56,18 @@ impl Requests {
         Ok(&self.batch)
     }
 
-    /// Shows the stacks all requests before number `to`; those from number `from` on count.
-    pub fn show(
+    /// Adds all requests before number `to` to the exact curves; those from number `from` are measured.
+    pub fn add_to(
         &mut self,
         exact: &mut ExactCurves<'_>,
         (from, to): (u64, u64),
         progress: &ProgressBar,
     ) -> Result<(), ExperimentError> {
         while self.made < to {
-            let (counts, next) =
-                if self.made < from { (Counts::No, from) } else { (Counts::Yes, to) };
+            let (phase, next) =
+                if self.made < from { (Phase::WarmUp, from) } else { (Phase::Measured, to) };
             let batch = self.next(next - self.made)?;
-            batch.iter().for_each(|request| exact.reference(request, counts));
+            batch.iter().for_each(|request| exact.reference(request, phase));
             progress.set_position(self.made);
         }
         Ok(())
@@ -78,7 +77,6 @@ impl Requests {
         self.longer_value_len(key, 1.0)
     }
 
-    /// So many times the same.
     pub fn longer_value_len(&self, key: u64, factor: f64) -> u32 {
         let value_len = f64::from(self.workload.value_len(key)) * factor;
         value_len.clamp(1.0, f64::from(self.value_len_max)) as u32
@@ -90,9 +88,9 @@ pub struct Run<'s> {
     pub workload: &'s WorkloadSetup,
     pub cache: &'s CacheSetup,
     pub memory_mib: u64,
-    /// Of each part of the workload's keys, how many are stored before the first request, hottest last.
+    /// The number of keys that are stored before the first request, for each part of the workload's keys.
     pub preload: &'s [u64],
-    /// What fills the memory before the first request, behind what is preloaded; none for nothing.
+    /// The other keys that fill the memory after the preload.
     pub earlier: Option<EarlierSetup>,
     pub mover: MoverName,
     pub mover_rest: Duration,
@@ -100,23 +98,23 @@ pub struct Run<'s> {
     pub cost: VisitCost,
     pub rate: Rate,
     pub answer: AnswerSetup,
-    /// Gets of a half-life of a profile of every key; none for what a server profiles.
+    /// The half-life in gets of a profile of every key; none for a sample, as in a server.
     pub full_profile_gets: Option<u64>,
     pub scale: f64,
     pub seed: u64,
     pub windows: u64,
-    /// Whether the run goes on when the pages are where they should be.
     pub at_target: AtTarget,
 }
 
+/// What a run does when the pages have their target partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AtTarget {
-    GoOn,
+    Continue,
     Stop,
 }
 
 impl<'s> Run<'s> {
-    /// A run to its end in 200 windows, from an empty cache; the mover is charged next to nothing.
+    /// A complete run in 200 windows, from an empty cache, whose mover is charged the nominal cost.
     pub fn new(
         workload: &'s WorkloadSetup,
         cache: &'s CacheSetup,
@@ -132,7 +130,7 @@ impl<'s> Run<'s> {
             earlier: None,
             mover,
             mover_rest: Duration::from_micros(time.sleep_us),
-            sleep: SleepLength::AsAsked,
+            sleep: SleepLength::Requested,
             cost: VisitCost::NOMINAL,
             rate: Rate::new(time.operations_per_second),
             answer: AnswerSetup::default(),
@@ -140,7 +138,7 @@ impl<'s> Run<'s> {
             scale,
             seed,
             windows: 200,
-            at_target: AtTarget::GoOn,
+            at_target: AtTarget::Continue,
         }
     }
 

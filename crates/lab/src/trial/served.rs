@@ -1,4 +1,4 @@
-//! An engine as a server has it, on virtual time: with a tuner, a maintainer, and look-aside clients.
+//! An engine configured as a server, in virtual time, with a tuner, a maintainer, and look-aside clients.
 
 use super::error::ExperimentError;
 use super::execute::{profiling_options, tuner};
@@ -13,16 +13,15 @@ use slabwise_replay::workload::{Op, Request};
 use slabwise_tuner::Learning;
 use std::sync::Arc;
 
-/// The longest value in bytes that servers take with these keys: an item is at most a mebibyte, and chained where it is
-/// longer than a chunk.
+/// The longest value in bytes that servers accept with these keys. An item has at most 1 MiB, and is chained if it is
+/// larger than a chunk.
 pub const VALUE_LEN_MAX: u32 = (1 << 20) - 512;
 
-/// An engine set up as a server.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ServedSetup {
     pub name: String,
-    /// As memcached does, or by slabwise's defaults.
+    /// True for memcached's rules, false for slabwise's defaults.
     #[serde(default)]
     pub is_memcached: bool,
     pub policy: String,
@@ -71,7 +70,7 @@ pub struct Served<'e> {
 }
 
 impl<'e> Served<'e> {
-    /// Around an engine of the set-up's configuration, from the start of time on.
+    /// Serves from time 0 with an engine that has this set-up's configuration.
     pub fn new(
         setup: &ServedSetup,
         engine: &'e Engine,

@@ -1,4 +1,4 @@
-//! What the files of several experiments set up: requests, engines, time and answers, all at scale 1.
+//! The set-ups that several experiment files share: requests, engines, time and response times, all at scale 1.
 
 use super::error::ExperimentError;
 use crate::result::number;
@@ -21,21 +21,21 @@ fn yes() -> bool {
 pub struct WorkloadSetup {
     pub name: String,
     pub requests: u64,
-    /// Those before the change; 0 where nothing changes.
+    /// The requests before the change of phase; 0 without one.
     #[serde(default)]
     pub first_phase_requests: u64,
-    /// What its keys are multiplied by beside the scale of the run.
+    /// A factor on the number of keys, in addition to the scale of the run.
     #[serde(default = "whole")]
     pub scale: f64,
-    /// Whether it is a recorded one, which has the keys that it has: it is only cut short.
+    /// True for a recorded workload: the scale shortens it, but does not change its keys.
     #[serde(default)]
     pub is_recorded: bool,
-    /// What lengths of a size table are multiplied by.
+    /// A factor on value lengths that come from a size table.
     #[serde(default = "whole")]
     pub size_factor: f64,
 }
 
-/// What filled the memory before the first request: as many other keys as it took, which are never asked for.
+/// Fills the memory before the first request with other keys, which are never requested.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EarlierSetup {
@@ -47,11 +47,11 @@ pub struct EarlierSetup {
 pub struct CacheSetup {
     pub memory_mib: u64,
     pub page_size_kib: usize,
-    /// The chunk sizes; items are counted as memcached counts them.
+    /// The chunk sizes, for memcached's item sizes.
     pub chunk_sizes: ChunkSizes,
     #[serde(deserialize_with = "eviction")]
     pub eviction: EvictionKind,
-    /// Whether every class is granted its first page even beyond the limit, as memcached does.
+    /// True if every class may take its first page beyond the limit, as in memcached.
     #[serde(default = "yes")]
     pub first_page_beyond_limit: bool,
     #[serde(default)]
@@ -62,7 +62,7 @@ pub struct CacheSetup {
 #[serde(untagged)]
 pub enum ChunkSizes {
     List(Vec<usize>),
-    /// memcached's: each so many times the one before, up to a page.
+    /// Sizes as memcached's: each is the previous one times the factor, up to a page.
     Geometric {
         first_bytes: usize,
         factor: f64,
@@ -73,11 +73,10 @@ pub fn eviction<'de, D: Deserializer<'de>>(name: D) -> Result<EvictionKind, D::E
     let name = String::deserialize(name)?;
     EvictionKind::named(&name).ok_or_else(|| {
         let known = EvictionKind::NAMES.join(", ");
-        D::Error::custom(format!("no eviction is called '{name}': {known}"))
+        D::Error::custom(format!("unknown eviction '{name}'; expected one of {known}"))
     })
 }
 
-/// A part of the run, in requests at scale 1.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stretch {
@@ -97,24 +96,24 @@ impl Stretch {
 #[serde(deny_unknown_fields)]
 pub struct TimeSetup {
     pub operations_per_second: f64,
-    /// What `base` and `fast` sleep after a busy chunk.
+    /// The sleep of `base` and `fast` after a busy chunk.
     pub sleep_us: u64,
 }
 
-/// How long answers take: nothing on virtual time waits for them, they are added up.
+/// Response times. They are added up; virtual time does not wait for them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AnswerSetup {
     pub hit_us: f64,
-    /// Microseconds of a miss: the get, the source, and the set.
+    /// Microseconds of a miss, which includes the get, the source, and the set.
     pub miss_us: f64,
-    /// What it takes more for each KiB of the value.
+    /// Additional microseconds of a miss per KiB of the value.
     pub miss_us_per_kib: f64,
 }
 
-/// Fewer pages than this are too coarse to be divided: below scale 1 pages get smaller instead.
+/// The least number of pages: below scale 1, pages get smaller instead, because fewer are too coarse to partition.
 const PAGES_MIN: u64 = 48;
-/// The same for each class: one cannot own less than a page.
+/// The least number of pages per class, because a class owns at least one.
 const PAGES_A_CLASS_MIN: u64 = 8;
 const PAGE_SIZE_BYTES_MIN: usize = 4 << 10;
 
@@ -144,7 +143,7 @@ impl WorkloadSetup {
 
 impl TimeSetup {
     pub fn rate_text(&self) -> String {
-        format!("{} gets and sets a second", number(self.operations_per_second))
+        format!("{} gets and sets per second", number(self.operations_per_second))
     }
 }
 
@@ -152,11 +151,11 @@ impl AnswerSetup {
     pub fn text(&self) -> String {
         let AnswerSetup { hit_us, miss_us, miss_us_per_kib } = self;
         format!(
-            "a hit {hit_us} us, a miss {miss_us} us and {miss_us_per_kib} us for each KiB of its value"
+            "a hit {hit_us} us, a miss {miss_us} us plus {miss_us_per_kib} us per KiB of its value"
         )
     }
 
-    /// Microseconds of an answer; what is no get is nobody's wait.
+    /// The response time in microseconds; 0 for other requests than gets, because no client waits for them.
     pub fn us(&self, access: Access, value_len: u32) -> f64 {
         match access {
             Access::Hit => self.hit_us,
@@ -184,7 +183,7 @@ impl CacheSetup {
             pages < PAGES_MIN.max(classes * PAGES_A_CLASS_MIN)
         };
         let page_size_bytes_min = PAGE_SIZE_BYTES_MIN.max(self.chunk_sizes.largest_bytes());
-        // At its own size an experiment keeps its own pages.
+        // At scale 1 an experiment keeps its own page size.
         while scale < 1.0
             && !self.page_size_is_fixed
             && page_size_bytes / 2 >= page_size_bytes_min
@@ -206,7 +205,7 @@ impl CacheSetup {
 }
 
 impl ChunkSizes {
-    /// A page is never smaller; a geometric table ends with the page, which must hold most items.
+    /// The smallest page that these sizes allow. A geometric table ends with a page, which must hold most items.
     fn largest_bytes(&self) -> usize {
         const GEOMETRIC_BYTES_MIN: usize = 16 << 10;
         match self {
@@ -244,11 +243,11 @@ pub struct StreamSetup {
     pub loop_keys: Option<u64>,
     #[serde(default)]
     pub is_recorded: bool,
-    /// What the workload's keys are multiplied by beside the scale of the run.
+    /// A factor on the number of keys, in addition to the scale of the run.
     #[serde(default = "whole")]
     pub scale: f64,
     pub requests: u64,
-    /// The memory of the cache whose server would sample them, in MiB.
+    /// The memory limit in MiB of the server whose sampling is simulated.
     pub memory_mib: u64,
 }
 
@@ -278,7 +277,7 @@ mod tests {
     use crate::registry;
 
     #[test]
-    fn pages_get_smaller_where_there_would_be_too_few() {
+    fn pages_get_smaller_if_there_would_be_too_few() {
         let (_, setup) = registry::parsed::<TwoPhaseSetup>("two-phase");
         let full = setup.cache.engine_config(1.0, 1);
         assert_eq!((full.page_size_bytes, full.memory_limit_bytes), (1 << 20, 384 << 20));

@@ -1,6 +1,6 @@
-//! A look-aside client inside the process: get, and on a miss set.
+//! A look-aside client in the process: it gets, and stores after a miss.
 //!
-//! Value bytes are left unwritten: no experiment reads them, and memory bandwidth is what bounds a run.
+//! Value bytes are not written, because no experiment reads them and memory bandwidth limits a run.
 
 use slabwise_base::{Cost, Now};
 use slabwise_engine::{Engine, Handle, ItemMeta, StoreMode};
@@ -34,7 +34,7 @@ impl<'e> Cache<'e> {
         Cache { handle: engine.handle() }
     }
 
-    /// Tells the processor which memory the next requests, at most [`Cache::BATCH_MAX`], will need.
+    /// Prefetches the memory of the next requests, at most [`Cache::BATCH_MAX`].
     pub fn prefetch(&self, requests: &[Request]) {
         let mut keys = [[0; KEY_SIZE_BYTES]; Cache::BATCH_MAX];
         let mut hashed = [self.handle.hashed(&[]); Cache::BATCH_MAX];
@@ -48,7 +48,7 @@ impl<'e> Cache<'e> {
     pub fn request(&mut self, request: &Request, now: Now) -> Access {
         let access = self.look_up(request, now);
         if access == Access::Miss {
-            self.bring_in(request, None, now);
+            self.store(request, None, now);
         }
         access
     }
@@ -58,14 +58,14 @@ impl<'e> Cache<'e> {
         match request.op {
             Op::Get if self.handle.get(&key, now, |_| ()).is_some() => return Access::Hit,
             Op::Get => return Access::Miss,
-            Op::Set => self.bring_in(request, None, now),
+            Op::Set => self.store(request, None, now),
             Op::Delete => drop(self.handle.delete(&key, now)),
         }
         Access::Other
     }
 
-    /// A store that finds no memory is what a client would shrug at, too.
-    pub fn bring_in(&mut self, request: &Request, cost: Option<Cost>, now: Now) {
+    /// Stores the item of a request. A store without memory is ignored, as by a look-aside client.
+    pub fn store(&mut self, request: &Request, cost: Option<Cost>, now: Now) {
         let (key, value_len) = (&key_bytes(request.key), request.value_len as usize);
         let meta = ItemMeta { cost, ..ItemMeta::default() };
         let Ok(mut reservation) = self.handle.reserve(key, value_len, meta, now) else {
@@ -73,13 +73,13 @@ impl<'e> Cache<'e> {
             return;
         };
         while reservation.remaining() > 0 {
-            let room = reservation.unfilled().len();
-            if room == 0 {
+            let unfilled = reservation.unfilled().len();
+            if unfilled == 0 {
                 drop(reservation);
                 self.handle.discard(key, now);
                 return;
             }
-            reservation.advance(room);
+            reservation.advance(unfilled);
         }
         self.handle.store(reservation, StoreMode::Set, now);
     }

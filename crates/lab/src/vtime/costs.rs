@@ -1,24 +1,23 @@
-//! What work costs a processor, measured on this machine: a visit to a chunk, and a sleep.
+//! Measures the processor time of a visit to a chunk and of a sleep on this machine.
 
 use rustix::time::{ClockId, clock_gettime};
 use slabwise_base::{ClassId, Clock, Moment};
 use slabwise_engine::{Engine, MoverStep};
 use std::time::Duration;
 
-/// Nanoseconds that the calling thread has worked since it began.
 pub fn thread_cpu_nanos() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
 }
 
-/// One step of at most `budget_chunks` visits; what it came to, and how many visits it took.
+/// Runs one mover step of at most `budget_chunks` visits. Returns its result and its number of visits.
 pub fn step(engine: &Engine, budget_chunks: usize, at: Moment) -> (MoverStep, u64) {
     let before = engine.mover_counters().visits;
     let stepped = engine.mover_step(budget_chunks, at);
     (stepped, engine.mover_counters().visits - before)
 }
 
-/// Of none 0.
+/// The median; 0 of an empty list.
 pub fn median(mut figures: Vec<f64>) -> f64 {
     figures.sort_by(f64::total_cmp);
     figures.get(figures.len() / 2).copied().unwrap_or(0.0)
@@ -26,11 +25,11 @@ pub fn median(mut figures: Vec<f64>) -> f64 {
 
 const SLEEPS: u32 = 200;
 
-/// A sleep of one length, as this machine carries it out: the mean of several.
+/// The mean cost of several sleeps of one length on this machine.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SleepCost {
     pub cpu_nanos: f64,
-    /// How long it really was, in nanoseconds: timers fire late.
+    /// The actual length in nanoseconds; timers fire late.
     pub wall_nanos: f64,
 }
 
@@ -48,46 +47,46 @@ impl SleepCost {
     }
 }
 
-/// Pages moved to measure the cost; the median counts, so that a busy machine spoils little.
+/// The number of pages moved to measure the cost. The median counts, so that other load on the machine matters little.
 const PAGES: usize = 16;
-/// Chunks a step: enough that reading the clock and starting a step weigh nothing.
-const CHUNKS_A_STEP: usize = 256;
+/// The number of chunks per step, large enough that the overhead of a step is negligible.
+const CHUNKS_PER_STEP: usize = 256;
 
-/// Nanoseconds that a visit takes, above 0.
+/// The nanoseconds of a visit, above 0.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct VisitCost(f64);
 
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[error(
     "a visit to a chunk cannot cost {0} ns, or virtual time would stand still while the mover works; if \
-     there was no page to move and measure, give a larger --scale"
+     no page could be moved to measure it, use a larger --scale"
 )]
-pub struct NoVisitCost(f64);
+pub struct InvalidVisitCost(f64);
 
 impl VisitCost {
-    /// What is charged where it makes no difference.
+    /// The cost of a visit in runs whose results do not depend on it.
     pub const NOMINAL: VisitCost = VisitCost(1.0);
 
-    pub fn new(nanos: f64) -> Result<VisitCost, NoVisitCost> {
-        let is_cost = nanos > 0.0 && nanos.is_finite();
-        if is_cost { Ok(VisitCost(nanos)) } else { Err(NoVisitCost(nanos)) }
+    pub fn new(nanos: f64) -> Result<VisitCost, InvalidVisitCost> {
+        let is_valid = nanos > 0.0 && nanos.is_finite();
+        if is_valid { Ok(VisitCost(nanos)) } else { Err(InvalidVisitCost(nanos)) }
     }
 
     pub fn nanos(self) -> f64 {
         self.0
     }
 
-    /// Moves pages from the first class to the second as fast as the machine can, sleeps left out, and takes the median page's
-    /// processor time. The engine is filled as it will be in the experiment, and not used for it.
-    pub fn measure(engine: &Engine, at: Moment) -> Result<VisitCost, NoVisitCost> {
+    /// Moves pages from the first class to the second without sleeps, and returns the median processor time of a visit.
+    /// The engine must be filled as in the experiment, and cannot be used for it afterwards.
+    pub fn measure(engine: &Engine, at: Moment) -> Result<VisitCost, InvalidVisitCost> {
         let (first, second) = (Some(ClassId(0)), Some(ClassId(1)));
-        let begins =
+        let start_move =
             |engine: &Engine| engine.reassign(first, second, "lab: calibration", at.now).is_ok();
         let mut costs = Vec::with_capacity(PAGES);
-        while costs.len() < PAGES && begins(engine) {
+        while costs.len() < PAGES && start_move(engine) {
             let (start, mut visits) = (thread_cpu_nanos(), 0);
             loop {
-                let (stepped, visited) = step(engine, CHUNKS_A_STEP, at);
+                let (stepped, visited) = step(engine, CHUNKS_PER_STEP, at);
                 visits += visited;
                 match stepped {
                     MoverStep::Working | MoverStep::Rest(_) => {}
@@ -108,24 +107,24 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn a_sleep_is_at_least_as_long_as_asked_for_and_takes_less_processor_than_time() {
+    fn a_sleep_takes_its_length_and_less_processor_time() {
         let cost = SleepCost::measure(Duration::from_micros(50), &Clock::real());
         assert!(cost.wall_nanos >= 50_000.0, "{cost:?}");
         assert!(cost.cpu_nanos > 0.0 && cost.cpu_nanos < cost.wall_nanos, "{cost:?}");
     }
 
     #[test]
-    fn where_no_page_can_be_moved_there_is_no_cost() {
+    fn without_a_page_to_move_the_cost_is_an_error() {
         let engine = Engine::new(EngineConfig::new(1 << 20)).expect("a small arena");
         let measured = VisitCost::measure(&engine, Moment::default());
         assert!(measured.is_err(), "{measured:?}");
     }
 
     #[test]
-    fn a_visit_without_a_cost_is_refused() {
+    fn a_cost_that_is_not_positive_and_finite_is_an_error() {
         for nanos in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-            let refusal = VisitCost::new(nanos).expect_err("no cost");
-            assert!(refusal.to_string().contains("stand still"), "{refusal}");
+            let error = VisitCost::new(nanos).expect_err("not a valid cost");
+            assert!(error.to_string().contains("stand still"), "{error}");
         }
         assert_eq!(VisitCost::new(87.5).map(VisitCost::nanos), Ok(87.5));
     }

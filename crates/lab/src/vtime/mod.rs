@@ -1,21 +1,20 @@
-//! A cache and its page mover on virtual time: nothing waits, and yet a sleep costs what it costs.
+//! Runs a cache and its page mover in virtual time: the run never waits, but sleeps are charged.
 //!
 //! ```text
 //!   operations |--31.25 us--|--31.25 us--|--31.25 us--|--    gets and sets, at a fixed rate
-//!                   between two of them the mover works, until their time has passed:
-//!   mover      vvvvvv zzzzzzzzzzzzzzzzzzzzzzzzzzzzzz vvvv          v: a chunk visited, z: a sleep
+//!                   between two operations the mover works until their time has passed:
+//!   mover      vvvvvv zzzzzzzzzzzzzzzzzzzzzzzzzzzzzz vvvv          v: a visit to a chunk, z: a sleep
 //! ```
 //!
 //! Invariants:
-//! - Operations take no time of their own; they come at their rate, as at a server with cores to spare. A
-//!   request that misses is two: the get, and the set that follows.
-//! - A visit to a chunk costs the nanoseconds of processor that such visits took on this machine, on an engine set up
-//!   and filled alike, under the same mover ([`VisitCost::measure`]); none is refused.
-//! - A sleep costs its whole length, as asked for or as measured.
-//! - Segmented queues have their maintainer, which costs nothing: on a server it is another core's.
-//! - Who moves pages is a [`Mover`], which is told every move, or a [`Tuned`] tuner, which decides by its policy.
-//! - One thread: a chunk is visited before a request or after it, never during one. So no chunk is ever
-//!   met locked or pinned here.
+//! - Operations arrive at their rate and take no time, as on a server with idle cores. A request that misses is two
+//!   operations: the get, and the set that follows.
+//! - A visit to a chunk costs the processor time that such visits took on this machine, with the same mover and an
+//!   engine that is set up and filled in the same way ([`VisitCost::measure`]). It must be positive.
+//! - A sleep costs its whole length, as requested or as measured.
+//! - Segmented queues have their maintainer, which costs nothing, because it runs on another core of a server.
+//! - Pages are moved by a [`Mover`], to which every move is given, or by a [`Tuned`] tuner, whose policy decides.
+//! - There is one thread: the mover visits chunks between requests, so it never finds a chunk locked or pinned.
 
 mod cache;
 mod costs;
@@ -23,7 +22,7 @@ mod mover;
 mod tuned;
 
 pub use cache::{Access, Cache};
-pub use costs::{NoVisitCost, SleepCost, VisitCost, median, thread_cpu_nanos};
+pub use costs::{InvalidVisitCost, SleepCost, VisitCost, median, thread_cpu_nanos};
 pub use mover::{Arrival, Mover, MoverName, MoverTime, SleepLength};
 pub use tuned::{Maintainer, Tuned};
 
@@ -31,19 +30,18 @@ use slabwise_base::{Moment, Now};
 
 #[derive(Clone, Copy, Debug)]
 pub struct Rate {
-    nanos_an_operation: f64,
+    nanos_per_operation: f64,
 }
 
 impl Rate {
-    /// This many operations a second, above 0.
-    pub fn new(a_second: f64) -> Rate {
-        assert!(a_second > 0.0, "{a_second} operations a second never come");
-        Rate { nanos_an_operation: 1e9 / a_second }
+    pub fn new(operations_per_second: f64) -> Rate {
+        assert!(operations_per_second > 0.0, "the rate is above 0, not {operations_per_second}");
+        Rate { nanos_per_operation: 1e9 / operations_per_second }
     }
 
-    /// When the operation with this number, from 0, comes: nanoseconds since the start.
+    /// The time of the operation with this number, from 0, in nanoseconds since the start.
     pub fn nanos_at(self, operation: u64) -> f64 {
-        self.nanos_an_operation * operation as f64
+        self.nanos_per_operation * operation as f64
     }
 
     pub fn moment_at(self, operation: u64) -> Moment {

@@ -1,4 +1,4 @@
-//! The page movers by name, and the mover's thread on virtual time: it works until the present, and sleeps ahead of it.
+//! The page movers by name, and the mover's thread in virtual time.
 
 use super::costs::{VisitCost, step};
 use serde::Deserialize;
@@ -6,12 +6,12 @@ use slabwise_base::{ClassId, Moment, Now};
 use slabwise_engine::{Engine, MoverKind, MoverStep};
 use std::fmt;
 
-/// A mover kind, or none as the control.
+/// A mover kind, or none for the control run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MoverName {
     None,
-    /// memcached 1.5.12's, as published.
+    /// The mover of memcached 1.5.12, as published.
     Base,
     Fast,
     Stock,
@@ -19,7 +19,7 @@ pub enum MoverName {
 }
 
 impl MoverName {
-    /// The engine's kind. The control runs on any, and is never asked to move.
+    /// The kind of the engine. The control never moves a page, so its kind does not matter.
     pub fn kind(self) -> MoverKind {
         match self {
             MoverName::None | MoverName::Warm => MoverKind::WARM,
@@ -36,11 +36,11 @@ impl fmt::Display for MoverName {
     }
 }
 
-/// The most chunks of one step, as in the server.
-const CHUNKS_A_STEP_MAX: f64 = 256.0;
+/// The largest number of chunks per step, as in the server.
+const CHUNKS_PER_STEP_MAX: f64 = 256.0;
 
-/// Why pages move here, in the engine's record.
-const REASON: &str = "lab: split by exact curves";
+/// The reason of moves in the engine's record.
+const REASON: &str = "lab: partition by exact curves";
 const RETRY_NANOS: f64 = 1e6;
 
 pub struct Mover<'e> {
@@ -55,18 +55,16 @@ pub struct Mover<'e> {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum SleepLength {
-    AsAsked,
-    /// As such a sleep took, in nanoseconds: timers fire late.
+    Requested,
+    /// The measured length in nanoseconds; timers fire late.
     Measured(f64),
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct MoverTime {
     pub visits: u64,
-    /// Nanoseconds of those.
     pub work_nanos: f64,
     pub sleeps: u64,
-    /// Nanoseconds of those.
     pub sleep_nanos: f64,
 }
 
@@ -94,13 +92,13 @@ impl<'e> Mover<'e> {
         Mover { engine, name, cost, sleep, free_at_nanos: 0.0, began: None, time }
     }
 
-    /// Time until `nanos` is not to be made up for.
+    /// Skips the time until `nanos`.
     pub fn idle_until(&mut self, nanos: f64) {
         self.free_at_nanos = self.free_at_nanos.max(nanos);
     }
 
-    /// Works until `nanos`, when `request` comes. When it has nothing to do it asks `next` for the classes to move a page
-    /// from and to.
+    /// Works until `nanos`, the time of `request`. When no move is in progress, `next` returns the victim and the
+    /// receiver of the next move.
     #[inline]
     pub fn work_until(
         &mut self,
@@ -114,7 +112,7 @@ impl<'e> Mover<'e> {
                 let is_control = self.name == MoverName::None;
                 let wanted = if is_control { None } else { next(self.engine) };
                 let Some((victim, receiver)) = wanted else {
-                    // Time that nobody had a use for is not saved up.
+                    // Idle time is not saved for later.
                     self.free_at_nanos = nanos;
                     return;
                 };
@@ -129,14 +127,14 @@ impl<'e> Mover<'e> {
         }
     }
 
-    /// One step of the move under way, as large as the time until `nanos` allows.
+    /// Runs one step of the current move, as large as the time until `nanos` allows.
     fn step(&mut self, nanos: f64, request: u64) -> Option<Arrival> {
         let cost = self.cost.nanos();
-        let room = (nanos - self.free_at_nanos) / cost;
-        let budget = room.clamp(1.0, CHUNKS_A_STEP_MAX) as usize;
+        let visits_max = (nanos - self.free_at_nanos) / cost;
+        let budget = visits_max.clamp(1.0, CHUNKS_PER_STEP_MAX) as usize;
         let at = Moment::from_nanos(self.free_at_nanos as u64);
         let (stepped, visits) = step(self.engine, budget, at);
-        // A step that met no chunk costs something, too.
+        // A step without a visit has a cost too.
         let work_nanos = visits.max(1) as f64 * cost;
         self.time.visits += visits;
         self.time.work_nanos += work_nanos;
@@ -145,7 +143,7 @@ impl<'e> Mover<'e> {
             MoverStep::Working => return None,
             MoverStep::Rest(rest) => {
                 let nanos = match self.sleep {
-                    SleepLength::AsAsked => rest.as_nanos() as f64,
+                    SleepLength::Requested => rest.as_nanos() as f64,
                     SleepLength::Measured(nanos) => nanos,
                 };
                 self.time.sleeps += 1;

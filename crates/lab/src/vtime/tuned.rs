@@ -1,9 +1,9 @@
-//! What a server does beside its requests, on virtual time: the maintainer of segmented queues, and the tuner.
+//! Runs the background work of a server in virtual time: the maintainer of segmented queues, and the tuner.
 //!
-//! The tuner is charged for the chunks that it visits. It serves as a server under load does: its steps keep to the move
-//! budget, and it rests between them. While there is nothing to do it waits as long as the policy says, not with the
-//! back-off of a server's thread, which looks again every second: results would depend on it. A look at the policy and
-//! taking in samples cost nothing, as on a server they are another core's.
+//! The tuner is charged for the chunks that it visits. Its steps respect the move budget, and it rests between them, as
+//! in a server under load. When idle it waits as long as the policy specifies. It does not use the backoff of the server's
+//! thread, because results would depend on it. Evaluating the policy and processing samples cost nothing, because they
+//! run on another core of a server.
 
 use super::costs::VisitCost;
 use super::mover::MoverTime;
@@ -18,7 +18,7 @@ pub struct Maintainer<'e> {
 }
 
 impl<'e> Maintainer<'e> {
-    /// That of this engine, from the start of time on; it never works where there is one queue only.
+    /// The maintainer of this engine, from time 0. An engine with a single queue has no work for it.
     pub fn new(engine: &'e Engine) -> Maintainer<'e> {
         let is_exact = engine.config().eviction.info().is_exact;
         let first_nanos = Backoff::WAIT_MIN.as_nanos() as f64;
@@ -79,7 +79,7 @@ impl<'e> Tuned<'e> {
         self.time.visits += visits;
         self.work(visits as f64);
         match step {
-            // A step that met no chunk costs something, too.
+            // A step without a visit has a cost too.
             TunerStep::Working | TunerStep::Asked { .. } if visits == 0 => self.work(1.0),
             TunerStep::Working | TunerStep::Asked { .. } => {}
             TunerStep::Rest(rest) => {
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn items_that_are_not_used_leave_the_hot_queue_and_then_it_rests() {
+    fn the_maintainer_moves_idle_items_out_of_hot_and_backs_off() {
         let engine = engine(EvictionKind::Segmented);
         let mut cache = Cache::new(&engine);
         for key in 0..100_000 {
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn one_queue_has_no_maintainer() {
+    fn the_maintainer_has_no_work_with_a_single_queue() {
         let engine = engine(EvictionKind::Lru);
         let mut maintainer = Maintainer::new(&engine);
         maintainer.work_until(1e12);
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_sampled_is_lost_however_fast_requests_come() {
+    fn no_sample_is_dropped_at_a_high_request_rate() {
         let engine = Engine::new(EngineConfig::new(1 << 20)).expect("a small arena");
         let rate = Rate::new(1e7);
         let options = ProfilingOptions {

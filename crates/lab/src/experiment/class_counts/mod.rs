@@ -1,26 +1,25 @@
-//! `class-counts`: how many classes are best?
+//! `class-counts`: which number of classes is best?
 //!
 //! ```text
-//!   training requests --> whole cache: one queue, chunks of just their size --items it holds--> tables of k classes
-//!   steady requests ----> its curve                                                              |       |
-//!                           '-----> prediction: the curve, at what a table leaves of the memory <'       |
-//!                                        :                                                               v
-//!                                   beside misses, bytes lost and times measured <---- engine + tuner: Course
-//!                                   and the best split of every table's own exact curves
+//!   training requests --> unpartitioned cache: one queue, chunks of exactly the item's size --items--> tables of k classes
+//!   steady requests ----> its curve                                                                     |       |
+//!                           '-----> prediction: the curve at the memory that a table leaves for items <-'       |
+//!                                        :                                                                      v
+//!                                   compared with measured misses, lost bytes and times <---- engine + tuner: RunRecord
+//!                                   and with the best partition by the exact curves of each table
 //! ```
 //!
-//! Classes pull two ways: with more of them chunks fit their items better, and the memory is split into more queues,
-//! each on pages of its own. The prediction knows the first, and the second by a price: so many pages a class. What
-//! prices would have been right is told in two ways: by which of them the prediction comes nearest, and by the slope of
-//! the pages that are missing, table by table, where the whole cache's curve is asked how much memory the measured
-//! misses are.
+//! More classes have two effects: chunks fit their items better, and memory is partitioned into more queues, each on pages
+//! of its own. The prediction includes the first, and models the second as a cost of each class, in pages. The experiment
+//! estimates this cost in two ways: by the cost with the smallest prediction error, and by the slope of the page deficit
+//! over the tables. The page deficit is the memory minus that at which the unpartitioned cache has the measured misses.
 //!
-//! Invariants: all tables of a workload see the same requests on the same pages, and end with the same largest chunk; each is
-//! made of the training alone.
+//! Invariants: all tables of a workload get the same requests and the same pages, end with the same largest chunk, and
+//! are computed from the training requests only.
 
 mod report;
 mod trial;
-mod whole;
+mod unpartitioned;
 
 #[cfg(test)]
 mod tests;
@@ -32,25 +31,26 @@ use crate::result::Outcome;
 use crate::trial::error::ExperimentError;
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use slabwise_policy::PagePolicy;
-use trial::{Finding, Learned, learn, measure};
-use whole::Table;
+use trial::{Finding, Prepared, measure, prepare};
+use unpartitioned::Table;
 
 impl Experiment for ClassCountsSetup {
     fn fill(&self, job: &Job<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError> {
         let (setup, size, progress) = (self, job.size(), &job.progress);
         let policy = PagePolicy::with_options(&setup.policy, &[]);
         let policy = policy.map_err(|error| ExperimentError::Option(error.to_string()))?;
-        let learned = setup.streams.par_iter().map(|stream| learn(setup, stream, size, progress));
-        let learned: Vec<Learned<'_>> = learned.collect::<Result<_, _>>()?;
-        let trials = learned.iter().flat_map(|it| it.tables.iter().map(move |table| (it, table)));
-        let trials: Vec<(&Learned<'_>, &Table)> = trials.collect();
+        let prepared =
+            setup.streams.par_iter().map(|stream| prepare(setup, stream, size, progress));
+        let prepared: Vec<Prepared<'_>> = prepared.collect::<Result<_, _>>()?;
+        let trials = prepared.iter().flat_map(|it| it.tables.iter().map(move |table| (it, table)));
+        let trials: Vec<(&Prepared<'_>, &Table)> = trials.collect();
         let measure = |trial: &_| measure(setup, *trial, policy.clone(), size, progress);
         let found = trials.par_iter().map(measure);
         let mut found = found.collect::<Result<Vec<_>, _>>()?.into_iter();
-        report::describe(outcome, setup, &learned);
-        for learned in &learned {
-            let found: Vec<Finding<'_>> = found.by_ref().take(learned.tables.len()).collect();
-            report::add(outcome, setup, learned, &found);
+        report::describe(outcome, setup, &prepared);
+        for prepared in &prepared {
+            let found: Vec<Finding<'_>> = found.by_ref().take(prepared.tables.len()).collect();
+            report::add(outcome, setup, prepared, &found);
         }
         Ok(())
     }

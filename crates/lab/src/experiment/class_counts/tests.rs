@@ -1,4 +1,4 @@
-//! The kind `class-counts`, small.
+//! Runs `class-counts` at a small scale.
 
 use super::ClassCountsSetup;
 use crate::experiment::{Experiment, Job};
@@ -26,7 +26,7 @@ fn found(outcome: &Outcome, measure: &str, variant: &str) -> f64 {
     row.ours.unwrap_or_else(|| panic!("{measure}, {variant}: {:?}", row.note))
 }
 
-/// The predictions by the number of classes, at a price of a class.
+/// The predicted miss ratios by the number of classes, at a cost of a class.
 fn predicted(outcome: &Outcome, stream: &str, price: f64) -> Vec<f64> {
     let variant = format!("{stream}, a class {price} pages");
     let series = outcome.series.iter().find(|series| series.variant == variant);
@@ -34,7 +34,7 @@ fn predicted(outcome: &Outcome, stream: &str, price: f64) -> Vec<f64> {
 }
 
 #[test]
-fn every_workload_runs_and_more_classes_lose_less() {
+fn more_classes_lose_less_memory_in_every_workload() {
     let (spec, mut setup) = setup();
     setup.class_counts = vec![4, 16, 63];
     let outcome = outcome(&spec, &setup);
@@ -47,14 +47,14 @@ fn every_workload_runs_and_more_classes_lose_less() {
         assert!(lost("k = 63") < lost("k = 4"), "seed {SEED}: {text}");
         assert!(lost("k = 63") < lost("memcached's, 1.25"), "seed {SEED}: {text}");
         let free = predicted(&outcome, &stream.name, 0.0);
-        // In large chunks there are not so many different sizes.
+        // Large chunks may have fewer different item sizes than classes.
         let is_full = classes("k = 63") > classes("k = 16");
         let falls = |few: &f64, many: &f64| few > many || few == many && !is_full;
         assert!(free.is_sorted_by(falls), "seed {SEED}, {free:?}: {text}");
-        let dear = predicted(&outcome, &stream.name, 1.0);
-        assert!(free.iter().zip(&dear).all(|(free, dear)| free < dear), "{dear:?}: {text}");
-        // What a class costs weighs most where there are most.
-        assert!(dear[2] - free[2] > dear[0] - free[0], "seed {SEED}, {dear:?}: {text}");
+        let costly = predicted(&outcome, &stream.name, 1.0);
+        assert!(free.iter().zip(&costly).all(|(free, costly)| free < costly), "{costly:?}: {text}");
+        // The cost of a class matters most with the most classes.
+        assert!(costly[2] - free[2] > costly[0] - free[0], "seed {SEED}, {costly:?}: {text}");
         let off = of("best_split_miss_ratio", "k = 16") - of("steady_miss_ratio", "k = 16");
         assert!(off.abs() < 5.0, "seed {SEED}: {text}");
     }
@@ -62,7 +62,7 @@ fn every_workload_runs_and_more_classes_lose_less() {
 }
 
 #[test]
-fn all_but_the_processors_time_follows_from_the_seed() {
+fn all_except_processor_time_is_determined_by_the_seed() {
     let (spec, mut setup) = setup();
     setup.class_counts = vec![8];
     setup.geometric.clear();
@@ -77,7 +77,7 @@ fn all_but_the_processors_time_follows_from_the_seed() {
 }
 
 #[test]
-fn a_policy_that_nobody_knows_is_refused() {
+fn an_unknown_policy_is_an_error() {
     let (spec, mut setup) = setup();
     setup.policy = "best".to_owned();
     let refused = setup.run(&Job::of(&spec, SCALE, SEED));

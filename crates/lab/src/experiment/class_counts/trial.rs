@@ -1,12 +1,12 @@
-//! The set-up; what is known of a workload before any run, and the tables that are tried; one table on one workload.
+//! The set-up of `class-counts`; the tables of each workload; and the run of one table on one workload.
 
-use super::whole::{Table, Whole, WholeCache};
+use super::unpartitioned::{Prediction, Table, UnpartitionedCache};
 use crate::experiment::kind::Progress;
-use crate::trial::course::Course;
 use crate::trial::curves::{BESIDE_VALUE_BYTES, ClassCurves, ExactCurves};
 use crate::trial::error::ExperimentError;
-use crate::trial::execute::{Divider, execute};
+use crate::trial::execute::{Controller, execute};
 use crate::trial::run::{Requests, Run, value_len_max};
+use crate::trial::run_record::RunRecord;
 use crate::trial::setup::{
     AnswerSetup, CacheSetup, ChunkSizes, Stretch, TimeSetup, WorkloadSetup, place_at,
 };
@@ -23,20 +23,19 @@ use slabwise_profile::Mrc;
 pub struct ClassCountsSetup {
     pub class_counts: Vec<usize>,
     pub geometric: Vec<GeometricSetup>,
-    /// What a class is tried to cost in the prediction, in pages.
+    /// The costs of a class in pages for which predictions are made.
     pub class_prices_pages: Vec<f64>,
-    /// The page policy; `warm` moves the pages.
+    /// The page policy; the mover is `warm`.
     pub policy: String,
-    /// Stretches of equal length for which miss ratios are kept.
+    /// The number of equal parts of the run whose miss ratios are recorded.
     pub windows: u64,
-    /// What the mover is charged for a visit to a chunk, in nanoseconds.
+    /// The cost of the mover's visit to a chunk in nanoseconds.
     pub visit_ns: f64,
     pub answer: AnswerSetup,
     pub time: TimeSetup,
     pub streams: Vec<StreamSetup>,
 }
 
-/// A geometric table, beginning where memcached's or slabwise's begins.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GeometricSetup {
@@ -49,34 +48,34 @@ pub struct GeometricSetup {
 #[serde(deny_unknown_fields)]
 pub struct StreamSetup {
     pub name: String,
-    /// The first requests, at scale 1, from which tables are made and curves take their start.
+    /// The number of first requests, at scale 1, from which tables are computed.
     pub training_requests: u64,
     pub steady: Stretch,
     pub workload: WorkloadSetup,
-    /// The cache; its chunk sizes are those by which pages of a small run are cut, the tables' own take their place.
+    /// The cache. Its chunk sizes only determine the page size at small scales; the tables replace them.
     pub cache: CacheSetup,
 }
 
-pub struct Learned<'s> {
+pub struct Prepared<'s> {
     pub stream: &'s StreamSetup,
-    pub whole: Whole,
+    pub prediction: Prediction,
     pub tables: Vec<Table>,
     pub items: u64,
     pub page_size_bytes: usize,
     pub value_len_max: u32,
 }
 
-pub fn learn<'s>(
+pub fn prepare<'s>(
     setup: &'s ClassCountsSetup,
     stream: &'s StreamSetup,
     (scale, seed): (f64, u64),
     progress: &Progress,
-) -> Result<Learned<'s>, ExperimentError> {
+) -> Result<Prepared<'s>, ExperimentError> {
     let base = stream.cache.engine_config(scale, seed);
     let layout = layout(base.page_size_bytes);
     let cache = cache_of(stream, base.page_size_bytes, &[layout.chunk_size_bytes_max]);
     let config = cache.engine_config(scale, seed);
-    let (demands, curve) = whole_cache(stream, &config, (scale, seed), progress)?;
+    let (demands, curve) = unpartitioned(stream, &config, (scale, seed), progress)?;
     let sized = |error: SizesError| ExperimentError::Option(format!("{}: {error}", stream.name));
     let count_max = setup.class_counts.iter().copied().max().unwrap_or(1);
     let best = exact(&demands, &layout, &[], count_max).map_err(sized)?;
@@ -84,25 +83,25 @@ pub fn learn<'s>(
         let sizes = best.of(count).sizes.clone();
         Table::new(format!("k = {count}"), Some(count), sizes, &demands, &layout)
     });
-    let blind = setup.geometric.iter().map(|table| {
+    let geometric = setup.geometric.iter().map(|table| {
         let sizes = geometric(table.first_bytes, table.factor, &layout);
         Table::new(table.name.clone(), None, sizes, &demands, &layout)
     });
-    Ok(Learned {
+    Ok(Prepared {
         stream,
-        whole: Whole {
+        prediction: Prediction {
             curve,
             pages: (config.memory_limit_bytes / base.page_size_bytes as u64) as f64,
             page_size_bytes: base.page_size_bytes as f64,
         },
-        tables: best.chain(blind).collect::<Result<_, _>>().map_err(sized)?,
+        tables: best.chain(geometric).collect::<Result<_, _>>().map_err(sized)?,
         items: demands.iter().map(|demand| demand.items).sum(),
         page_size_bytes: base.page_size_bytes,
         value_len_max: value_len_max(&config),
     })
 }
 
-/// As a server's: the largest chunk is half a page. Longer values are cut, so nothing is chained.
+/// A server's layout, in which the largest chunk is half a page. Longer values are cut, so no item is chained.
 fn layout(page_size_bytes: usize) -> ChunkLayout {
     ChunkLayout {
         page_size_bytes: Some(page_size_bytes),
@@ -122,14 +121,14 @@ fn cache_of(stream: &StreamSetup, page_size_bytes: usize, sizes: &[usize]) -> Ca
     }
 }
 
-/// What the whole cache holds after the training, and its curve of the steady requests.
-fn whole_cache(
+/// Returns the items of the unpartitioned cache after the training, and its curve of the steady requests.
+fn unpartitioned(
     stream: &StreamSetup,
     config: &EngineConfig,
     size: (f64, u64),
     progress: &Progress,
 ) -> Result<(Vec<Demand>, Mrc), ExperimentError> {
-    let mut whole = WholeCache::default();
+    let mut cache = UnpartitionedCache::default();
     let mut requests = Requests::new(&stream.workload, size, config)?;
     let trained = place_at(stream.training_requests, size.0);
     let (from, to) = stream.steady.at(size.0);
@@ -143,54 +142,54 @@ fn whole_cache(
         for request in batch {
             let item_size_bytes = BESIDE_VALUE_BYTES as u32 + request.value_len;
             match done >= from {
-                true => whole.count(request.key, item_size_bytes),
-                false => drop(whole.reference(request.key, item_size_bytes)),
+                true => cache.count(request.key, item_size_bytes),
+                false => drop(cache.reference(request.key, item_size_bytes)),
             }
         }
         done += batch.len() as u64;
         if done == trained {
             let demand = |(size_bytes, items)| Demand::new(size_bytes as usize, items);
-            held = whole.held(config.memory_limit_bytes).into_iter().map(demand).collect();
+            held = cache.held(config.memory_limit_bytes).into_iter().map(demand).collect();
         }
         bar.set_position(done);
     }
     bar.finish_and_clear();
-    Ok((held, whole.curve()))
+    Ok((held, cache.curve()))
 }
 
 pub struct Finding<'s> {
     pub table: &'s Table,
-    pub course: Course,
-    pub best_split: f64,
+    pub record: RunRecord,
+    pub best_partition: f64,
 }
 
 pub fn measure<'s>(
     setup: &ClassCountsSetup,
-    (learned, table): (&Learned<'s>, &'s Table),
+    (prepared, table): (&Prepared<'s>, &'s Table),
     policy: PagePolicy,
     size: (f64, u64),
     progress: &Progress,
 ) -> Result<Finding<'s>, ExperimentError> {
-    let stream = learned.stream;
-    let cache = cache_of(stream, learned.page_size_bytes, &table.sizes);
+    let stream = prepared.stream;
+    let cache = cache_of(stream, prepared.page_size_bytes, &table.sizes);
     let run = Run::new(&stream.workload, &cache, &setup.time, MoverName::Warm, size);
     let cost = VisitCost::new(setup.visit_ns)?;
     let run = Run { windows: setup.windows, answer: setup.answer, cost, ..run };
-    let best_split = best_split(&run, setup, stream.steady.at(size.0))?;
+    let best_partition = best_partition(&run, setup, stream.steady.at(size.0))?;
     let bar = progress.bar(&format!("{}, {}", stream.name, table.name));
-    let course = execute(&run, Divider::Policy(Box::new(policy)), &bar)?;
-    Ok(Finding { table, course, best_split })
+    let record = execute(&run, Controller::Policy(Box::new(policy)), &bar)?;
+    Ok(Finding { table, record, best_partition })
 }
 
-/// What the best split of the classes would miss between these requests, each an LRU of its own.
-fn best_split(
+/// The miss ratio of the best partition between these requests, with an LRU in each class.
+fn best_partition(
     run: &Run<'_>,
     setup: &ClassCountsSetup,
     steady: (u64, u64),
 ) -> Result<f64, ExperimentError> {
     let config = run.engine_config();
     let mut exact = ExactCurves::new(&config);
-    run.requests(&config)?.show(&mut exact, steady, &ProgressBar::hidden())?;
+    run.requests(&config)?.add_to(&mut exact, steady, &ProgressBar::hidden())?;
     let curves = ClassCurves::new(exact.take(), &config, &setup.answer);
     Ok(curves.bound(config.memory_limit_bytes / config.page_size_bytes as u64).miss_ratio)
 }

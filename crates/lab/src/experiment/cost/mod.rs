@@ -1,12 +1,12 @@
-//! `cost`: which way of keeping what is costly saves most of what misses cost?
+//! `cost`: which cost-aware eviction saves the most recomputation cost?
 //!
 //! ```text
-//!   setting, mix --> calibration: how many keys --> for each seed: population --> a trial for each variant --> rows
-//!                                                                       '-------> bound
+//!   setting, mix --> calibration of the number of keys --> for each seed: population --> a trial per variant --> rows
+//!                                                                              '-------> bound
 //! ```
 //!
-//! Invariants: all variants of a setting, a mix and a seed see the same requests at the same costs from the same start, with
-//! room for as many items; every variant has its rows, and what cannot be run has rows that say why.
+//! Invariants: all variants of a setting, mix and seed get the same requests and costs, start with the same contents, and
+//! hold the same number of items; a variant that cannot be run has rows with the reason.
 
 mod population;
 mod report;
@@ -28,7 +28,7 @@ use trial::{Trial, calibrated_keys, units_a_request};
 impl Experiment for CostSetup {
     fn fill(&self, job: &Job<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError> {
         let (setup, (scale, seed)) = (self, job.size());
-        let spinner = job.progress.spinner("how many keys");
+        let spinner = job.progress.spinner("calibrating the number of keys");
         let cases = cases(setup, scale, seed)?;
         spinner.finish_and_clear();
         let seeds: Vec<u64> = (seed..).take(setup.seeds as usize).collect();
@@ -50,21 +50,21 @@ impl Experiment for CostSetup {
 }
 
 fn cases(setup: &CostSetup, scale: f64, seed: u64) -> Result<Vec<Case<'_>>, ExperimentError> {
-    // Where all values are as long, a mix changes nothing of what the first variant hits.
+    // If all values have the same length, the hit ratio of the first variant does not depend on the mix.
     let [first, others @ ..] = setup.value_lens;
     let is_one_size = others.iter().all(|&other| other == first);
-    let counted = if is_one_size { 1 } else { setup.mixes.len() };
+    let calibrated = if is_one_size { 1 } else { setup.mixes.len() };
     let pairs = setup.settings.iter();
     let pairs =
-        pairs.flat_map(|setting| setup.mixes[..counted].iter().map(move |mix| (setting, mix)));
+        pairs.flat_map(|setting| setup.mixes[..calibrated].iter().map(move |mix| (setting, mix)));
     let pairs: Vec<_> = pairs.collect();
     let keys =
         pairs.par_iter().map(|(setting, mix)| calibrated_keys(setup, setting, **mix, scale, seed));
     let keys: Vec<u64> = keys.collect::<Result<_, ExperimentError>>()?;
     let cases = setup.settings.iter().enumerate().flat_map(|(number, setting)| {
-        let keys = &keys[number * counted..][..counted];
+        let keys = &keys[number * calibrated..][..calibrated];
         let mixes = setup.mixes.iter().enumerate();
-        mixes.map(move |(at, &mix)| Case { setting, mix, keys: keys[at.min(counted - 1)] })
+        mixes.map(move |(at, &mix)| Case { setting, mix, keys: keys[at.min(calibrated - 1)] })
     });
     Ok(cases.collect())
 }
@@ -101,7 +101,7 @@ impl<'s> Size<'s> {
         let (setup, setting, scale) = (self.setup, case.setting, self.scale);
         let row = |(variant, pricing)| {
             let tallies = populations.par_iter().map(|population| {
-                Trial { setup, setting, variant, population, pricing, scale }.go()
+                Trial { setup, setting, variant, population, pricing, scale }.run()
             });
             let tallies: Vec<_> = tallies.collect::<Result<_, ExperimentError>>()?;
             Ok(Row { variant, pricing, tallies: tallies.into_iter().collect() })
@@ -121,19 +121,21 @@ impl<'s> Size<'s> {
         Ok(Finding { case, rows, bounds })
     }
 
-    /// The runs whose costs should change nothing: costs told and all alike; none told; another variant, none told.
+    /// Returns runs that should have equal misses: one with equal client-supplied costs, one without costs, and one of
+    /// another variant without costs.
     fn equal(&self, cases: &[Case<'s>]) -> Result<Vec<Row<'s>>, ExperimentError> {
         let equal = &self.setup.equal;
         let is_it = |case: &&Case<'_>| case.setting.name == equal.setting && case.mix == equal.mix;
         let known = cases.iter().find(is_it).zip(self.setup.variant(&equal.variant));
         let Some((case, variant)) = known else {
-            let text = format!("{} under {:?}: no such case, or variant", equal.setting, equal.mix);
+            let text =
+                format!("equal: unknown setting {}, mix {:?} or variant", equal.setting, equal.mix);
             return Err(ExperimentError::Option(text));
         };
         let runs = [
             (variant, Pricing::Equal(equal.units)),
-            (variant, Pricing::Untold),
-            (&equal.without, Pricing::Untold),
+            (variant, Pricing::NotSupplied),
+            (&equal.without, Pricing::NotSupplied),
         ];
         self.rows(case, &self.populations(case), runs)
     }

@@ -1,6 +1,6 @@
-//! The set-up, and the keys of a run: what each costs, how long its value is, and in what order they are asked for.
+//! The set-up of `cost`, and the keys of a run with their costs, value lengths and order of requests.
 //!
-//! Invariants: what a key costs has nothing to do with how often it is asked for; all of it follows from the seed.
+//! Invariants: the cost of a key is independent of its popularity; everything is determined by the seed.
 
 use crate::trial::setup::{CacheSetup, TimeSetup, eviction};
 use serde::Deserialize;
@@ -13,28 +13,27 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CostSetup {
-    /// Independent runs: the asked seed and those that follow it.
+    /// The number of independent runs, which use the given seed and those that follow it.
     pub seeds: u64,
-    /// What is chosen where the paper leaves it open, by name.
+    /// Choices that the paper leaves open, by name.
     #[serde(default)]
     pub chosen: BTreeMap<String, String>,
     pub skew: f64,
     pub mixes: Vec<CostMix>,
     pub value_lens: [u32; 3],
     pub answer: CostAnswerSetup,
-    /// Memory, and how many keys there are beside it.
     pub settings: Vec<Setting>,
-    /// What is compared; all others are held against the first, but for those that name another.
+    /// The variants; all others are compared with the first.
     pub variants: Vec<Variant>,
-    /// The same costs for all keys, or none.
+    /// The runs in which all keys have the same cost.
     pub equal: EqualSetup,
-    /// What the mover is charged for a visit to a chunk, in nanoseconds.
+    /// The cost of the mover's visit to a chunk in nanoseconds.
     pub visit_ns: f64,
     pub cache: CacheSetup,
     pub time: TimeSetup,
 }
 
-/// How long answers take, in microseconds (the thesis, section 5.5.1).
+/// Response times in microseconds (section 5.5.1 of the thesis).
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CostAnswerSetup {
@@ -42,20 +41,20 @@ pub struct CostAnswerSetup {
     pub miss_us_a_unit: f64,
 }
 
-/// Memory, and keys and requests beside it, at scale 1.
+/// Memory, keys and requests, at scale 1.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Setting {
     pub name: String,
     pub memory_mib: u64,
-    /// What the first variant is to hit, in percent: there are as many keys as make it so.
+    /// The hit ratio of the first variant in percent, which determines the number of keys.
     pub hit_ratio: f64,
-    /// Whether memory never fills: only keys that are asked for the first time miss.
+    /// True if memory never fills, so that only first requests miss.
     #[serde(default)]
     pub never_fills: bool,
     pub warm_up_requests: u64,
     pub requests: u64,
-    /// How many ranks are drawn, which are then hashed to the keys, as YCSB has it; none for one a key.
+    /// The number of ranks that are hashed to the keys, as in YCSB; none for one rank per key.
     pub ranks: Option<u64>,
     #[serde(default)]
     pub in_sweep: bool,
@@ -67,12 +66,12 @@ pub struct Variant {
     pub name: String,
     #[serde(deserialize_with = "eviction")]
     pub eviction: EvictionKind,
-    /// The highest cost, where `reserved` weights its ranks by it; else they are sums.
+    /// The highest cost, for `reserved` with weighted ranks; none for ranks that are sums.
     pub cost_max: Option<u32>,
     pub policy: String,
     #[serde(default)]
     pub options: BTreeMap<String, String>,
-    /// What it is held against, beside the first one.
+    /// A variant with which this is compared, in addition to the first.
     pub against: Option<String>,
     #[serde(default)]
     pub in_sweep: bool,
@@ -85,7 +84,7 @@ pub struct EqualSetup {
     pub mix: CostMix,
     pub units: u32,
     pub variant: String,
-    /// One that is told none.
+    /// A variant that ignores costs.
     pub without: Variant,
 }
 
@@ -99,18 +98,20 @@ impl CostSetup {
     }
 }
 
+/// The costs of keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pricing {
-    /// By the mix.
+    /// The mix determines the costs.
     Mixed,
+    /// All keys have this cost.
     Equal(u32),
-    /// By the mix; but nobody tells the cache.
-    Untold,
+    /// The mix determines the costs, but the client does not supply them.
+    NotSupplied,
 }
 
 pub struct Population {
     pub seed: u64,
-    /// By the place of the key, which is its rank where nothing is hashed.
+    /// Costs by the place of the key, which is its rank unless ranks are hashed.
     costs: Vec<Cost>,
     value_lens: [u32; CostMix::GROUP_COUNT],
 }
@@ -136,17 +137,17 @@ impl Population {
     }
 }
 
-/// Keys in the order of their places would lie side by side.
+/// The key at a place; hashed, because consecutive numbers would not be spread.
 fn key(place: u64, seed: u64) -> u64 {
     mix(place ^ mix(seed))
 }
 
-/// The place that a rank of a setting with so many keys asks for.
+/// The place of the key that a rank requests in a setting with this number of keys.
 pub fn place_of(rank: u64, setting: &Setting, keys: u64) -> u64 {
     setting.ranks.map_or(rank, |_| mix(rank) % keys)
 }
 
-/// The places that a setting with so many keys asks for, without an end.
+/// Returns an endless generator of requested places in a setting with this number of keys.
 pub fn places<'s>(
     setup: &'s CostSetup,
     setting: &'s Setting,

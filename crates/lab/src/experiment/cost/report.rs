@@ -1,4 +1,4 @@
-//! What came of all trials, as rows: means over seeds, with the least and the most of them.
+//! Adds the rows of all trials: means over seeds, with their minimum and maximum.
 
 use super::population::{CostSetup, Pricing, Setting, Variant};
 use super::trial::Tally;
@@ -26,7 +26,7 @@ impl Row<'_> {
 pub struct Finding<'s> {
     pub case: Case<'s>,
     pub rows: Vec<Row<'s>>,
-    /// By seed, units that a request costs at least; none where nothing is evicted.
+    /// The bound of the mean cost of a request, by seed; none if no item is evicted.
     pub bounds: Vec<Option<f64>>,
 }
 
@@ -67,11 +67,11 @@ measures! {
     KEYS: "keys", "keys", "keys", WithRun;
     HIT: "hit_ratio", "hit ratio", "%", Fixed;
     LATENCY: "access_latency", "mean access latency", "us", Fixed;
-    PAID: "cost_ratio", "recomputed, of the cost of all gets", "%", Fixed;
+    RECOMPUTED: "cost_ratio", "recomputed part of the cost of all gets", "%", Fixed;
     LESS_COST: "less_cost", "less recomputation cost", "%", Fixed;
     LESS_LATENCY: "less_latency", "less access latency", "%", Fixed;
     MOVED: "pages_moved", "pages moved", "pages", WithRun;
-    LEAST: "least_less_cost", "less recomputation cost, the least anywhere", "%", Fixed;
+    LEAST: "least_less_cost", "less recomputation cost, minimum of all runs", "%", Fixed;
     MISSES: "misses", "misses", "requests", WithRun;
     MORE_MISSES: "more_misses", "more misses than without costs", "%", Fixed;
 }
@@ -81,10 +81,10 @@ const ALL_MIXES: &str = "mean of mixes";
 
 pub fn describe(outcome: &mut Outcome, setup: &CostSetup, scale: f64, seeds: &[u64]) {
     if scale != 1.0 {
-        let text = format!("{scale}: requests, keys and memory of the file's times that");
+        let text = format!("{scale} times the requests, keys and memory of the file");
         outcome.choose("scale", text);
     }
-    outcome.choose("seeds", format!("{seeds:?}: means, with the least and the most of them"));
+    outcome.choose("seeds", format!("{seeds:?}: means, with minimum and maximum"));
     for setting in &setup.settings {
         let mib = number(setting.memory_mib as f64 * scale);
         let [warm_up, requests] = [setting.warm_up_requests, setting.requests]
@@ -92,7 +92,8 @@ pub fn describe(outcome: &mut Outcome, setup: &CostSetup, scale: f64, seeds: &[u
         let hit_ratio = number(setting.hit_ratio);
         let first = &setup.first().name;
         let text = format!(
-            "{mib} MiB, as many keys as make {first} hit {hit_ratio} %; {requests} requests behind a warm-up of {warm_up}"
+            "{mib} MiB; the number of keys gives {first} a hit ratio of {hit_ratio} %; {requests} requests after a \
+             warm-up of {warm_up}"
         );
         let why = if setting.never_fills { "; memory never fills" } else { "" };
         let ranks = setting.ranks.map_or_else(String::new, |ranks| {
@@ -102,11 +103,11 @@ pub fn describe(outcome: &mut Outcome, setup: &CostSetup, scale: f64, seeds: &[u
     }
     let (hit, unit) = (setup.answer.hit_us, setup.answer.miss_us_a_unit);
     outcome
-        .choose("access latency", format!("a hit {hit} us, a miss {unit} us a unit of its cost"));
-    outcome.choose("keys", format!("Zipf {}; a key's cost has nothing to do with it", setup.skew));
+        .choose("access latency", format!("a hit {hit} us, a miss {unit} us per unit of its cost"));
+    outcome.choose("keys", format!("Zipf {}; costs are independent of popularity", setup.skew));
     outcome.choose("values", format!("{:?} bytes by the group of the cost", setup.value_lens));
     let rate = setup.time.operations_per_second * scale;
-    outcome.choose("rate", format!("{} gets and sets a second", number(rate)));
+    outcome.choose("rate", format!("{} gets and sets per second", number(rate)));
     for (name, value) in &setup.chosen {
         outcome.choose(name, value);
     }
@@ -126,17 +127,17 @@ pub fn add(outcome: &mut Outcome, setup: &CostSetup, found: &[Finding<'_>], equa
     for variant in &setup.variants[1..] {
         let less = found.iter().filter_map(|finding| finding.less_cost(variant, setup.first()));
         let least = less.flatten().min_by(f64::total_cmp);
-        let missing = || finding_nothing(found, variant);
+        let missing = || why_missing(found, variant);
         outcome.add(LEAST, &variant.name, least.ok_or_else(missing));
         if least.is_some() {
-            outcome.note("of all settings, mixes and seeds; below 0 it costs more");
+            outcome.note("over all settings, mixes and seeds; a negative value is a higher cost");
         }
     }
     add_equal(outcome, equal);
     add_sweep(outcome, setup, found);
 }
 
-fn finding_nothing(found: &[Finding<'_>], variant: &Variant) -> String {
+fn why_missing(found: &[Finding<'_>], variant: &Variant) -> String {
     let why =
         found.iter().find_map(|finding| finding.row(variant)?.tallies.as_ref().err().cloned());
     why.unwrap_or_else(|| "not run".to_owned())
@@ -163,7 +164,7 @@ fn add_finding(outcome: &mut Outcome, setup: &CostSetup, finding: &Finding<'_>) 
         add(HIT, &Tally::hit_percent);
         if !setting.in_sweep {
             add(LATENCY, &|tally| tally.answer_us(setup));
-            add(PAID, &|tally| tally.paid_percent());
+            add(RECOMPUTED, &|tally| tally.recomputed_percent());
         }
         if tallies.iter().any(|tally| tally.pages_moved > 0) && !setting.in_sweep {
             add(MOVED, &|tally| tally.pages_moved as f64);
@@ -200,7 +201,7 @@ fn add_less(outcome: &mut Outcome, setup: &CostSetup, finding: &Finding<'_>, pai
     }
 }
 
-/// By seed, how many percent less than the first variant misses could cost.
+/// The reduction of the recomputation cost of the bound compared with the first variant, in percent, by seed.
 fn bound_less(setup: &CostSetup, finding: &Finding<'_>) -> Option<Vec<f64>> {
     let bounds: Option<Vec<f64>> = finding.bounds.iter().copied().collect();
     let first = finding.figures(setup.first(), Tally::units_a_request)?;
@@ -219,7 +220,6 @@ fn add_mean_of_mixes(
     }
     let less = found.iter().map(|finding| finding.less_cost(variant, setup.first()));
     if let Some(less) = less.collect::<Option<Vec<_>>>() {
-        // By seed, the mean over mixes.
         let by_seed = (0..less.iter().map(Vec::len).min().unwrap_or(0))
             .map(|seed| mean(&less.iter().map(|less| less[seed]).collect::<Vec<_>>()));
         let name = format!("{setting}, {ALL_MIXES}, {}", variant.name);
@@ -229,11 +229,11 @@ fn add_mean_of_mixes(
 
 fn add_equal(outcome: &mut Outcome, equal: &[Row<'_>]) {
     let misses = |row: &Row<'_>| row.figures(|tally| tally.misses as f64);
-    let [told, others @ ..] = equal else { return };
+    let [with_costs, others @ ..] = equal else { return };
     for row in equal {
         let costs = match row.pricing {
             Pricing::Equal(units) => format!("all cost {units}"),
-            Pricing::Mixed | Pricing::Untold => "no costs".to_owned(),
+            Pricing::Mixed | Pricing::NotSupplied => "no costs".to_owned(),
         };
         let name = format!("{costs}, {}", row.variant.name);
         match (misses(row), &row.tallies) {
@@ -243,14 +243,14 @@ fn add_equal(outcome: &mut Outcome, equal: &[Row<'_>]) {
         }
     }
     for row in others {
-        let Some((told, untold)) = misses(told).zip(misses(row)) else { continue };
-        let more = told.iter().zip(&untold).map(|(told, untold)| -less_percent(*told, *untold));
+        let Some((misses, others)) = misses(with_costs).zip(misses(row)) else { continue };
+        let more = misses.iter().zip(&others).map(|(misses, other)| -less_percent(*misses, *other));
         let name = format!("all cost the same, against no costs, {}", row.variant.name);
         outcome.add_mean(MORE_MISSES, &name, &more.collect::<Vec<_>>());
     }
 }
 
-/// For each mix and variant, how much less it costs by what the first variant hits.
+/// Adds a series per mix and variant: the reduction of the recomputation cost by the hit ratio of the first variant.
 fn add_sweep(outcome: &mut Outcome, setup: &CostSetup, found: &[Finding<'_>]) {
     let mut add = |mix: CostMix, of: &str, less: &dyn Fn(&Finding<'_>) -> Option<Vec<f64>>| {
         let points = found.iter().filter(|finding| {
@@ -264,7 +264,7 @@ fn add_sweep(outcome: &mut Outcome, setup: &CostSetup, found: &[Finding<'_>]) {
         let points: Vec<(f64, f64)> = points.collect();
         if !points.is_empty() {
             let variant = format!("{}, {of}", mix_name(mix));
-            let units = ["hits of the first variant, %", "%"];
+            let units = ["hit ratio of the first variant, %", "%"];
             outcome.draw("less recomputation cost", variant, units, points);
         }
     };

@@ -1,4 +1,4 @@
-//! The kind `cost` at a tiny scale.
+//! Runs `cost` at a tiny scale.
 
 use super::population::{CostSetup, Population, Pricing, Setting};
 use super::trial::{
@@ -11,12 +11,12 @@ use slabwise_replay::workload::CostMix;
 
 const SEED: u64 = 7;
 const SCALE: f64 = 0.02;
-/// What an eviction may add to an item.
+/// The largest number of bytes that an eviction adds to an item.
 const SPARE_BYTES: usize = 16;
 
 fn setup(name: &str) -> (Spec, CostSetup) {
     let (spec, mut setup) = registry::parsed::<CostSetup>(name);
-    // Fewer seconds, of which there are as many at every scale, and fewer requests.
+    // The scale does not shorten the virtual time, so the rate is higher here, and there are fewer requests.
     setup.time.operations_per_second *= 10.0;
     for setting in &mut setup.settings {
         setting.requests /= 2;
@@ -34,7 +34,7 @@ fn found(outcome: &Outcome, measure: &str, variant: &str) -> f64 {
     row.ours.unwrap_or_else(|| panic!("{measure}, {variant}: {:?}", row.note))
 }
 
-/// A variant of a setting under a mix; how many keys there are is told.
+/// Runs a variant of a setting with a mix and a number of keys.
 fn run(
     setup: &CostSetup,
     name: &str,
@@ -46,12 +46,12 @@ fn run(
     let (setting, variant) = (setting(setup, name), setup.variant(variant).expect("it is there"));
     let population = Population::new(setup, mix, keys, SEED);
     let trial = Trial { setup, setting, variant, population: &population, pricing, scale: SCALE };
-    let tally = trial.go().unwrap_or_else(|error| panic!("{error}"));
+    let tally = trial.run().unwrap_or_else(|error| panic!("{error}"));
     tally.unwrap_or_else(|why| panic!("{}: {why}", variant.name))
 }
 
 #[test]
-fn files_name_what_there_is() {
+fn files_name_only_known_variants_and_policies() {
     for name in ["cost-single", "cost-multi"] {
         let (_, setup) = setup(name);
         for variant in setup.variants.iter().chain([&setup.equal.without]) {
@@ -65,7 +65,7 @@ fn files_name_what_there_is() {
 }
 
 #[test]
-fn every_eviction_has_room_for_as_many_items() {
+fn every_eviction_holds_the_same_number_of_items() {
     for name in ["cost-single", "cost-multi"] {
         let (_, setup) = setup(name);
         for setting in &setup.settings {
@@ -79,14 +79,14 @@ fn every_eviction_has_room_for_as_many_items() {
 }
 
 #[test]
-fn keys_are_as_many_as_make_the_hit_ratio() {
+fn the_number_of_keys_gives_the_hit_ratio() {
     let (_, mut setup) = setup("cost-multi");
     let mix = CostMix::Tpcw;
     for ranks in [None, Some(10_000_000_000)] {
         setup.settings[0].ranks = ranks;
         let small = &setup.settings[0];
         let keys = calibrated_keys(&setup, small, mix, SCALE, SEED).expect("a number");
-        let tally = run(&setup, &small.name, "lru", mix, keys, Pricing::Untold);
+        let tally = run(&setup, &small.name, "lru", mix, keys, Pricing::NotSupplied);
         let off = tally.hit_percent() - small.hit_ratio;
         assert!(off.abs() < 0.5, "{ranks:?}, seed {SEED}: {keys} keys, {tally:?}");
         assert!(tally.is_full);
@@ -94,7 +94,7 @@ fn keys_are_as_many_as_make_the_hit_ratio() {
 }
 
 #[test]
-fn a_cache_that_never_fills_misses_first_requests_only() {
+fn a_cache_that_never_fills_misses_only_first_requests() {
     let (_, setup) = setup("cost-single");
     let large = setting(&setup, "large");
     let keys = calibrated_keys(&setup, large, CostMix::Rubis, SCALE, SEED).expect("a number");
@@ -106,7 +106,7 @@ fn a_cache_that_never_fills_misses_first_requests_only() {
 }
 
 #[test]
-fn a_run_follows_from_its_seed_and_adds_up() {
+fn a_run_is_determined_by_its_seed_and_adds_up() {
     let (_, setup) = setup("cost-multi");
     let tally = || run(&setup, "95 %", "ours", CostMix::Baseline, 1_500, Pricing::Mixed);
     let tally = (tally(), tally());
@@ -120,7 +120,7 @@ fn a_run_follows_from_its_seed_and_adds_up() {
 
 /// A miss of the least cost takes twice as long as a hit (the thesis, section 5.5.1).
 #[test]
-fn an_answer_takes_what_the_thesis_says() {
+fn response_times_are_those_of_the_thesis() {
     let (_, setup) = setup("cost-single");
     let of = |misses, units_missed| {
         Tally { requests: 1, misses, units_missed, ..Tally::default() }.answer_us(&setup)
@@ -129,17 +129,17 @@ fn an_answer_takes_what_the_thesis_says() {
 }
 
 #[test]
-fn costs_that_are_all_the_same_change_nothing() {
+fn equal_costs_do_not_change_the_misses() {
     for name in ["cost-single", "cost-multi"] {
         let (_, setup) = setup(name);
         let run = |pricing| run(&setup, "small", "ours", CostMix::Baseline, 5_000, pricing).misses;
-        assert_eq!(run(Pricing::Equal(100)), run(Pricing::Untold), "{name}, seed {SEED}");
+        assert_eq!(run(Pricing::Equal(100)), run(Pricing::NotSupplied), "{name}, seed {SEED}");
     }
 }
 
-/// Only what is drawn independently has this bound, and over a run chance moves costs a little.
 #[test]
-fn nothing_costs_less_than_the_bound() {
+fn no_variant_costs_less_than_the_bound() {
+    /// The bound is an expectation, and the cost of a run varies by chance.
     const CHANCE: f64 = 0.9;
     let (_, setup) = setup("cost-single");
     let small = setting(&setup, "small");
@@ -157,7 +157,7 @@ fn nothing_costs_less_than_the_bound() {
 }
 
 #[test]
-fn ours_costs_less_than_an_lru() {
+fn cost_bands_cost_less_than_an_lru() {
     let (spec, mut setup) = setup("cost-multi");
     setup.variants.retain(|variant| ["lru", "ours"].contains(&variant.name.as_str()));
     setup.settings.truncate(1);
@@ -166,7 +166,7 @@ fn ours_costs_less_than_an_lru() {
     let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
     let text = outcome.text();
     assert!(outcome.unexplained().is_empty(), "{text}");
-    // So small a cache learns its curves from few keys: at the file's size it is more.
+    // A small cache profiles few keys; at the size of the file the reduction is larger.
     for (mix, least) in [("BASELINE", 25.0), ("RUBIS", 15.0), ("TPCW", 40.0)] {
         let less = found(&outcome, "less_cost", &format!("small, {mix}, ours"));
         assert!(less > least, "seed {SEED}: {text}");
@@ -177,7 +177,7 @@ fn ours_costs_less_than_an_lru() {
 }
 
 #[test]
-fn a_sweep_has_a_curve_for_each_mix_and_variant() {
+fn a_sweep_has_a_curve_per_mix_and_variant() {
     let (spec, mut setup) = setup("cost-single");
     setup.variants.retain(|variant| ["lru", "ours"].contains(&variant.name.as_str()));
     setup.settings.retain(|setting| ["small", "80 %", "95 %"].contains(&setting.name.as_str()));

@@ -1,15 +1,16 @@
-//! `frontier`: how much of what lies between memcached and who knows the future does a server reach?
+//! `frontier`: how close does a server come to the offline optimum (Belady), compared with memcached?
 //!
 //! ```text
 //!   requests --> catalog --> distinct bytes --> memory limits
-//!      |             '-----> simulations (lru ... belady_size) of as many bytes --\
-//!      '--> engine + tuner as a server has them, and as memcached ------------------+--> miss ratios, gap closed
+//!      |             '-----> simulations (lru ... belady_size) with these limits --\
+//!      '--> engine + tuner configured as servers, one as memcached ----------------+--> miss ratios, gap closed
 //! ```
 //!
-//! The gap is what memcached misses more than `belady_size`; over several limits gaps are summed. A limit that memcached
-//! cannot keep (every class takes its first page beyond it) is left out of the sum, and its row says so.
+//! The gap is the miss ratio of memcached minus that of `belady_size`, summed over the limits. If memcached exceeds a
+//! limit, because every class takes its first page beyond it, the sum excludes this limit, and its row says so.
 //!
-//! Invariants: all see the same requests; a stream's requests are held once, 24 bytes each, and its runs share them.
+//! Invariants: all servers and simulations get the same requests; the requests of a stream are in memory once, with 24
+//! bytes each, and its runs share them.
 
 use super::kind::{Experiment, Job};
 use crate::result::{Figure, Outcome, measures};
@@ -33,12 +34,12 @@ mod tests;
 #[serde(deny_unknown_fields)]
 pub struct FrontierSetup {
     pub memory_percent: Vec<f64>,
-    /// Bytes of an item beside key and value, in simulations.
+    /// Bytes of an item in simulations, in addition to key and value.
     pub item_overhead_bytes: u32,
     pub simulations: Vec<String>,
     pub operations_per_second: f64,
     pub visit_ns: f64,
-    /// Engines set up as servers; the first is memcached, and what the gap is measured from.
+    /// Engines configured as servers. The first is memcached, from which the gap is measured.
     pub servers: Vec<ServedSetup>,
     streams: Vec<StreamSetup>,
 }
@@ -57,7 +58,6 @@ impl StreamSetup {
 }
 
 impl FrontierSetup {
-    /// All that has a curve: servers first.
     fn names(&self) -> Vec<&str> {
         let servers = self.servers.iter().map(|server| server.name.as_str());
         servers.chain(self.simulations.iter().map(String::as_str)).collect()
@@ -82,7 +82,7 @@ fn replayed(
 ) -> Result<Finding, ExperimentError> {
     let memory_mib = limit_bytes >> 20;
     if memory_mib == 0 {
-        return Ok(Finding::none("its least limit is a mebibyte"));
+        return Ok(Finding::none("memcached needs a limit of at least 1 MiB"));
     }
     let mut server = match Server::start(&["memcached".to_owned()], memory_mib) {
         Ok(server) => server,
@@ -98,11 +98,11 @@ fn replayed(
     })
 }
 
-/// Requests of a trace that are looked at: with their numbers they take 0.8 GiB, half as much again while they are read, and
-/// what each run at a time holds comes on top.
+/// The largest number of requests that are read from a trace. They take 0.8 GiB, and half of that more while they are
+/// read, in addition to the memory of the runs.
 const REQUESTS_MAX: u64 = 20_000_000;
 
-/// Adds every file in the folder as a stream, in the order of their names, each with a figure. Hidden files are none.
+/// Adds every file in the folder except hidden ones as a stream with a figure, in the order of their names.
 fn add_traces(
     setup: &mut FrontierSetup,
     figures: &mut Vec<Figure>,
@@ -120,7 +120,7 @@ fn add_traces(
         }
     }
     if paths.is_empty() {
-        return Err(ExperimentError::Option(format!("--traces {shown}: no file is in it")));
+        return Err(ExperimentError::Option(format!("--traces {shown}: the folder has no files")));
     }
     paths.sort();
     let names = setup.names().into_iter();
@@ -130,11 +130,11 @@ fn add_traces(
         let (Some(whole), Some(name)) =
             (path.to_str(), path.file_name().and_then(|it| it.to_str()))
         else {
-            let text = format!("--traces: {} is not UTF-8: rename it", path.display());
+            let text = format!("--traces: the name {} is not UTF-8; rename it", path.display());
             return Err(ExperimentError::Option(text));
         };
         if setup.streams.iter().any(|stream| stream.name == name) {
-            let text = format!("--traces: a workload here is called {name}, too: rename the file");
+            let text = format!("--traces: {name} is also the name of a workload; rename the file");
             return Err(ExperimentError::Option(text));
         }
         figures.push(Figure::of_curves(name, "miss ratio", &format!("{name}: "), &variants));
@@ -146,7 +146,7 @@ fn add_traces(
     Ok(())
 }
 
-/// What memcached may take beyond its limit where its misses are compared.
+/// Miss ratios are compared if no server takes more than this multiple of its limit.
 const EXCESS_MAX: f64 = 1.05;
 
 /// The simulation that knows the future.
@@ -154,7 +154,7 @@ const BOUND: &str = "belady_size";
 
 measures! {
     MISS_RATIO: "miss_ratio", "miss ratio", "%", Fixed;
-    GAP_CLOSED: "gap_closed", "of the gap to belady_size, closed", "%", Fixed;
+    GAP_CLOSED: "gap_closed", "part of the gap to belady_size closed", "%", Fixed;
 }
 
 impl Experiment for FrontierSetup {
@@ -171,7 +171,7 @@ impl Experiment for FrontierSetup {
         Ok(true)
     }
 
-    /// In the process; of a live run the first server is a real memcached.
+    /// Runs in the process, except that the first server of a live run is a real memcached.
     fn fill(&self, job: &Job<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError> {
         let (size, is_live) = (job.size(), job.live);
         let setup = &at_scale(self, job.scale, outcome);
@@ -213,26 +213,29 @@ impl Experiment for FrontierSetup {
     }
 }
 
-/// What is run at a scale, with what a reader has to know of it.
+/// Returns the set-up without the servers that need a larger scale, and records the choices.
 fn at_scale(setup: &FrontierSetup, scale: f64, outcome: &mut Outcome) -> FrontierSetup {
     let memcached = match outcome.live {
-        true => "a real one by the wire, its limit cut to whole mebibytes",
+        true => "a real server, its limit rounded down to whole MiB",
         false => "this engine set up as memcached, in the process",
     };
     outcome.choose(&setup.servers[0].name, memcached);
     outcome.choose("key", format!("{KEY_SIZE_BYTES} bytes"));
     outcome.choose("longest value", format!("cut to {VALUE_LEN_MAX} bytes"));
-    outcome
-        .choose("simulations", format!("{} bytes beside key and value", setup.item_overhead_bytes));
+    outcome.choose(
+        "simulations",
+        format!("{} bytes per item in addition to key and value", setup.item_overhead_bytes),
+    );
     let mut setup = setup.clone();
-    let left_out = setup.servers.extract_if(.., |server| server.scale_min > scale);
-    for server in left_out {
-        outcome.choose(&server.name, format!("from a scale of {} on", server.scale_min));
+    let skipped = setup.servers.extract_if(.., |server| server.scale_min > scale);
+    for server in skipped {
+        outcome
+            .choose(&server.name, format!("runs only at scales of at least {}", server.scale_min));
     }
     setup
 }
 
-/// Of each of these names under each limit, in that order.
+/// Returns the finding of each name under each limit, ordered by name, then limit.
 fn in_process(
     setup: &FrontierSetup,
     names: &[&str],
@@ -288,7 +291,7 @@ fn simulated(name: &str, catalog: &Catalog, limit_bytes: u64) -> Result<Finding,
     let ratio = simulation::miss_ratio(name, catalog, limit_bytes);
     let unknown = || {
         let known = simulation::NAMES.join(", ");
-        ExperimentError::Option(format!("simulation {name}: choose one of {known}"))
+        ExperimentError::Option(format!("unknown simulation {name}; expected one of {known}"))
     };
     Ok(Finding { miss_ratio: Ok(ratio.ok_or_else(unknown)?), memory_share: 1.0 })
 }
@@ -305,33 +308,33 @@ fn add(
         for (percent, finding) in setup.memory_percent.iter().zip(*findings) {
             let variant = format!("{stream}, {percent} %: {name}");
             let ratio = finding.miss_ratio.clone().map(|ratio| ratio * 100.0);
-            // More memory than the limit is another point of the curve.
+            // A server that exceeds the limit has no point at this limit.
             if let (Ok(ratio), true) = (&ratio, finding.memory_share <= EXCESS_MAX) {
                 points.push((*percent, *ratio));
             }
             outcome.add(MISS_RATIO, &variant, ratio);
             if finding.miss_ratio.is_ok() && finding.memory_share > EXCESS_MAX {
                 let share = finding.memory_share * 100.0;
-                outcome.note(format!("its pages take {share:.0} % of the limit: not compared"));
+                outcome.note(format!("not compared: its pages take {share:.0} % of the limit"));
             }
         }
         let variant = format!("{stream}: {name}");
-        let units = ["% of what all keys take", MISS_RATIO.unit];
+        let units = ["memory, % of the bytes of all keys", MISS_RATIO.unit];
         outcome.draw(MISS_RATIO.text, variant, units, points);
     }
 }
 
-/// Sums over limits: the whole gap, and what each server and simulation closes of it.
 #[derive(Default)]
 struct Gaps {
-    whole: f64,
+    total: f64,
+    /// The part of the gap that each server and simulation closes.
     closed: Vec<f64>,
     limits: usize,
-    left_out: usize,
+    skipped: usize,
 }
 
 impl Gaps {
-    /// From the first of the servers to the bound; without one there is no gap.
+    /// Computes the gaps from the first server to the bound; without the bound there are none.
     fn of(setup: &FrontierSetup, findings: &[&[Finding]]) -> Gaps {
         let mut gaps = Gaps { closed: vec![0.0; findings.len()], ..Gaps::default() };
         let best = setup.names().iter().position(|&name| name == BOUND);
@@ -340,15 +343,15 @@ impl Gaps {
             let ratios: Result<Vec<f64>, String> =
                 findings.iter().map(|all| all[limit].miss_ratio.clone()).collect();
             let (Ok(ratios), Ok(best)) = (ratios, &best[limit].miss_ratio) else {
-                gaps.left_out += 1;
+                gaps.skipped += 1;
                 continue;
             };
             if findings.iter().any(|all| all[limit].memory_share > EXCESS_MAX) {
-                gaps.left_out += 1;
+                gaps.skipped += 1;
                 continue;
             }
             gaps.limits += 1;
-            gaps.whole += ratios[0] - best;
+            gaps.total += ratios[0] - best;
             for (closed, ratio) in gaps.closed.iter_mut().zip(&ratios) {
                 *closed += ratios[0] - ratio;
             }
@@ -357,9 +360,9 @@ impl Gaps {
     }
 
     fn add(&mut self, other: &Gaps) {
-        self.whole += other.whole;
+        self.total += other.total;
         self.limits += other.limits;
-        self.left_out += other.left_out;
+        self.skipped += other.skipped;
         self.closed.resize(other.closed.len(), 0.0);
         for (closed, more) in self.closed.iter_mut().zip(&other.closed) {
             *closed += more;
@@ -371,13 +374,13 @@ fn add_gaps(outcome: &mut Outcome, setup: &FrontierSetup, stream: &str, gaps: &G
     let others = setup.names().into_iter().zip(&gaps.closed).skip(1);
     for (name, closed) in others.filter(|&(name, _)| name != BOUND) {
         let variant = format!("{stream}: {name}");
-        if gaps.whole <= 0.0 {
-            let why = "no memory limit at which the first server keeps its limit and misses more";
+        if gaps.total <= 0.0 {
+            let why = "at no limit does the first server respect its limit and have more misses than the bound";
             outcome.add(GAP_CLOSED, &variant, Err(why.to_owned()));
             continue;
         }
-        outcome.add(GAP_CLOSED, &variant, Ok(closed / gaps.whole * 100.0));
-        let Gaps { limits, left_out, .. } = gaps;
-        outcome.note(format!("summed over {limits} memory limits, {left_out} left out"));
+        outcome.add(GAP_CLOSED, &variant, Ok(closed / gaps.total * 100.0));
+        let Gaps { limits, skipped, .. } = gaps;
+        outcome.note(format!("sum over {limits} memory limits; {skipped} excluded"));
     }
 }

@@ -1,4 +1,4 @@
-//! The frontier, small.
+//! Runs `frontier` at a small scale.
 
 use super::{FrontierSetup, add_traces};
 use crate::experiment::{Experiment, Job};
@@ -7,14 +7,14 @@ use crate::registry;
 const SEED: u64 = 5;
 
 #[test]
-fn traces_of_a_folder_are_streams_with_figures_of_their_own() {
+fn every_trace_of_a_folder_is_a_stream_with_a_figure() {
     let folder = tempfile::tempdir().expect("a folder can be made");
     let folder = folder.path();
     std::fs::create_dir_all(folder.join("inner")).expect("a folder can be made");
     let (mut spec, mut setup) = registry::parsed::<FrontierSetup>("frontier");
     setup.streams.clear();
     let error = add_traces(&mut setup, &mut spec.figures_added, folder).expect_err("it is empty");
-    assert!(error.to_string().contains("no file is in it"), "{error}");
+    assert!(error.to_string().contains("has no files"), "{error}");
     let lines: String =
         (0..40_000).map(|at: u64| format!("key:{} 5000\n", at * at % 4_001)).collect();
     std::fs::write(folder.join("b.txt"), lines).expect("a file can be written");
@@ -27,7 +27,7 @@ fn traces_of_a_folder_are_streams_with_figures_of_their_own() {
     setup.servers.truncate(2);
     let outcome = setup.run(&Job::of(&spec, 1.0, SEED)).expect("it runs");
     let broken = outcome.rows.iter().find(|row| row.variant == "c.txt").expect("it has a row");
-    let why = broken.note.as_deref().expect("it says why");
+    let why = broken.note.as_deref().expect("it has the reason");
     assert!(why.contains("c.txt: line 2: it is not a key and a size"), "{why}");
     let mut twice = setup.clone();
     let error = add_traces(&mut twice, &mut Vec::new(), folder).expect_err("they are there");
@@ -39,14 +39,14 @@ fn traces_of_a_folder_are_streams_with_figures_of_their_own() {
 }
 
 #[test]
-fn nobody_is_below_the_bound_and_every_share_has_a_row() {
+fn no_server_beats_the_bound_and_every_gap_has_a_row() {
     let (spec, mut setup) = registry::parsed::<FrontierSetup>("frontier");
     setup.streams.retain(|stream| stream.name.starts_with("cache2k-orm-busy"));
     setup.memory_percent = vec![20.0, 50.0];
     setup.servers.retain(|server| server.scale_min <= 0.05);
     let outcome = setup.run(&Job::of(&spec, 0.05, SEED)).expect("it runs");
     let text = outcome.text();
-    // By rows: a curve has no point where pages take more than the limit.
+    // Rows have all ratios; a curve has no point if pages take more than the limit.
     let ratios = |name: &str| -> Vec<f64> {
         let variants = setup.memory_percent.iter();
         let variants =
@@ -67,9 +67,9 @@ fn nobody_is_below_the_bound_and_every_share_has_a_row() {
         outcome.series.iter().find(|series| series.variant == variant).map(|series| series.x.len())
     };
     assert_eq!(curve("slabwise"), Some(2), "{text}");
-    assert!(curve("memcached").is_some_and(|points| points < 2), "first pages beyond it: {text}");
-    let shares = outcome.rows.iter().filter(|row| row.measure == "gap_closed");
-    // Of the stream and of all, each server but the first, and each simulation but the bound.
-    let judged = setup.servers.len() - 1 + setup.simulations.len() - 1;
-    assert_eq!(shares.count(), 2 * judged, "{text}");
+    assert!(curve("memcached").is_some_and(|points| points < 2), "{text}");
+    let gaps = outcome.rows.iter().filter(|row| row.measure == "gap_closed");
+    // All servers except the first and all simulations except the bound, for the stream and for the sum.
+    let compared = setup.servers.len() - 1 + setup.simulations.len() - 1;
+    assert_eq!(gaps.count(), 2 * compared, "{text}");
 }

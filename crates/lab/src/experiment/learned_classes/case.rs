@@ -1,18 +1,18 @@
-//! What `learned-classes` sets up, and each distribution with its tables and all that follows from the published figures.
+//! The set-up of `learned-classes`, and each distribution with its tables and its parameters from the published figures.
 //!
 //! ```text
 //!   memcached's own   96 120 ... 240 | 304 384 ... 944 | 1184 ... 524288
-//!                         others           in use            others   largest
+//!                         others            used             others   largest
 //! ```
 //!
-//! As many other sizes take the place of those in use. The others are gone, as they are where `-o slab_sizes` is given the
-//! sizes that the paper prints; on memcached's pages its largest chunk stays.
+//! New sizes, equally many, replace the used ones. The other sizes are removed, as with `-o slab_sizes` and the sizes that
+//! the paper prints; on memcached's pages the largest chunk stays.
 //!
-//! Sizes are log-normal. With the printed deviation nearly all items would lie in one class, and half of the listed
-//! classes would be empty; so the mean is taken as printed, and the spread is the one whose expected waste is nearest to
-//! the published ones, in least squares of relative errors. No size lies below the listed classes, or another class would
-//! be in use; none above the largest item. Hill climbing lowers the last size until it is the largest item's, so the last
-//! new size is that; where it is not legible, the share that its one size recovers gives it.
+//! Item sizes are log-normal. With the printed deviation nearly all items would be in one class, and half of the listed
+//! classes would be empty. So only the mean is as printed; the deviation is fitted to the published wastes, by least
+//! squares of relative errors. No item is smaller than the listed classes, because otherwise another class would be used.
+//! Hill climbing lowers the last size until it is that of the largest item, so the last new size is the largest item. If
+//! it is not legible in the paper, it is computed from the recovered fraction of the distribution's single size.
 
 use crate::result::{Measure, Spec, least, mean, measures, most};
 use serde::Deserialize;
@@ -23,16 +23,16 @@ use std::collections::BTreeMap;
 
 measures! {
     SD: "sd_bytes", "standard deviation", "bytes", Fixed;
-    SD_LEAST: "sd_bytes_least", "least deviation that the old waste allows", "bytes", Fixed;
+    SD_LEAST: "sd_bytes_least", "smallest deviation that the old waste allows", "bytes", Fixed;
     SD_MOST: "sd_bytes_most", "largest deviation that the old waste allows", "bytes", Fixed;
     WASTE: "wasted_bytes", "bytes wasted in chunks", "bytes", WithRun;
-    RECOVERED: "recovered_percent", "of the old waste, recovered", "%", Fixed;
+    RECOVERED: "recovered_percent", "recovered part of the old waste", "%", Fixed;
     BEST_ENDS: "best_ends_percent", "climbs that end in the exact best waste", "%", Fixed;
-    ENDS: "ends", "different wastes that climbs end in", "wastes", Fixed;
-    EXCESS: "excess_percent", "more waste than the exact best, at most", "%", Fixed;
-    MOVES: "moves", "moves of a climb, mean", "moves", Fixed;
+    ENDS: "ends", "different wastes at the ends of climbs", "wastes", Fixed;
+    EXCESS: "excess_percent", "more waste than the exact best, maximum", "%", Fixed;
+    MOVES: "moves", "moves per climb, mean", "moves", Fixed;
     PAGES: "pages", "pages taken", "pages", Fixed;
-    FEWER: "fewer_pages_percent", "fewer pages than by the old sizes", "%", Fixed;
+    FEWER: "fewer_pages_percent", "fewer pages than with the old sizes", "%", Fixed;
 }
 
 pub const OLD: &str = "old sizes";
@@ -46,7 +46,7 @@ pub const EXACT: &str = "exact";
 pub struct LearnedClassesSetup {
     pub items: u64,
     pub restarts: u64,
-    /// Of the items, so many MiB are stored where pages are counted.
+    /// The MiB of items that are stored to count pages.
     pub stored_mib: u64,
     pub table: TableSetup,
     pub distributions: Vec<DistributionSetup>,
@@ -69,20 +69,19 @@ pub struct DistributionSetup {
     pub mean_bytes: f64,
     pub sd_bytes_printed: f64,
     pub old_sizes: Vec<usize>,
-    /// The new ones; none where they cannot be read.
+    /// None if they are not legible.
     #[serde(default)]
     pub new_sizes: Vec<usize>,
 }
 
-/// A chunk so large that no waste elsewhere makes up for an item in it: where the paper counts, the sizes in use hold
-/// all items.
+/// A chunk that no best table uses, because in the paper the used sizes hold all items.
 const CHUNK_SIZE_BYTES_NEVER: usize = 1 << 40;
 
 #[derive(Clone, Debug)]
 pub struct Tables {
     used: Vec<usize>,
     others: Vec<usize>,
-    /// How the paper counts: to the byte, and without the ends of pages. A table ends with a chunk for nothing.
+    /// The paper's layout: without alignment and ends of pages. A table ends with a chunk that holds no item.
     pub published: ChunkLayout,
     pub paged: ChunkLayout,
 }
@@ -101,7 +100,7 @@ impl Tables {
         let used = distribution.old_sizes.clone();
         let others: Vec<usize> = all.iter().copied().filter(|size| !used.contains(size)).collect();
         let name = &distribution.name;
-        assert_eq!(others.len() + used.len(), all.len(), "{name}: old sizes are memcached's");
+        assert_eq!(others.len() + used.len(), all.len(), "{name}: an old size is not memcached's");
         Tables { used, others, published, paged }
     }
 
@@ -130,7 +129,7 @@ impl Tables {
         table
     }
 
-    /// As many sizes as are in use, anywhere from `least` up to `most`, which is one of them, as a table of the paper's.
+    /// A table of the paper's layout with as many random sizes as are used, from `least` to `most`.
     pub fn random(&self, least: usize, most: usize, random: &mut Random) -> Vec<usize> {
         loop {
             let size = |_| least + random.below((most - least) as u64) as usize;
@@ -143,17 +142,17 @@ impl Tables {
         }
     }
 
-    /// The best of as many sizes as the paper counts, and what they lose.
+    /// The best table of as many sizes as are used, and its waste.
     pub fn exact(&self, demands: &[Demand]) -> Result<(Vec<usize>, f64), SizesError> {
         self.best(demands, &[], self.used.len())
     }
 
-    /// The same beside memcached's others.
+    /// The best table of as many sizes as are used, in addition to memcached's other sizes, and its waste.
     pub fn exact_beside(&self, demands: &[Demand]) -> Result<(Vec<usize>, f64), SizesError> {
         self.best(demands, &self.others, self.used.len() + self.others.len())
     }
 
-    /// The same where memcached's others are given other sizes, too.
+    /// The best table of as many sizes as memcached's table has, and its waste.
     pub fn exact_of_all(&self, demands: &[Demand]) -> Result<(Vec<usize>, f64), SizesError> {
         self.best(demands, &[], self.used.len() + self.others.len())
     }
@@ -164,7 +163,7 @@ impl Tables {
         kept: &[usize],
         sizes: usize,
     ) -> Result<(Vec<usize>, f64), SizesError> {
-        // The chunk for nothing is a class, too.
+        // The chunk that holds no item is a class too.
         let count = sizes + 1;
         let tables = exact(demands, &self.published, kept, count)?;
         let BestTable { mut sizes, loss } = tables.of(count).clone();
@@ -172,7 +171,7 @@ impl Tables {
         Ok((sizes, loss.total_bytes()))
     }
 
-    /// The best table of as many sizes, and the largest, on memcached's pages.
+    /// The best table of as many sizes as are used, plus the largest chunk, on memcached's pages.
     pub fn exact_paged(&self, demands: &[Demand]) -> Result<Vec<usize>, SizesError> {
         let count = self.used.len() + 1;
         Ok(exact(demands, &self.paged, &[], count)?.of(count).sizes.clone())
@@ -180,15 +179,15 @@ impl Tables {
 }
 
 #[derive(Clone, Debug)]
-pub struct SizeLaw {
+pub struct SizeDistribution {
     least: usize,
-    /// By size from the least: the share of sizes up to it.
+    /// The cumulative distribution by size, from the smallest.
     share_to: Vec<f64>,
 }
 
-impl SizeLaw {
-    /// With this mean and standard deviation but for what lies outside of `least..=most`.
-    pub fn new(mean_bytes: f64, sd_bytes: f64, least: usize, most: usize) -> SizeLaw {
+impl SizeDistribution {
+    /// The log-normal distribution with this mean and standard deviation, truncated to `least..=most`.
+    pub fn new(mean_bytes: f64, sd_bytes: f64, least: usize, most: usize) -> SizeDistribution {
         let variance = (1.0 + (sd_bytes / mean_bytes).powi(2)).ln();
         let middle = mean_bytes.ln() - variance / 2.0;
         let mut sum = 0.0;
@@ -200,7 +199,7 @@ impl SizeLaw {
             })
             .collect();
         share_to.iter_mut().for_each(|share| *share /= sum);
-        SizeLaw { least, share_to }
+        SizeDistribution { least, share_to }
     }
 
     pub fn shares(&self) -> impl Iterator<Item = (usize, f64)> + '_ {
@@ -209,7 +208,7 @@ impl SizeLaw {
         shares.enumerate().map(|(place, share)| (self.least + place, share))
     }
 
-    /// Bytes that a chunk of this table is expected to hold in vain.
+    /// The expected waste of an item in bytes.
     pub fn waste(&self, table: &[usize]) -> f64 {
         let mut class = 0;
         let mut waste = 0.0;
@@ -229,14 +228,14 @@ impl SizeLaw {
     }
 }
 
-pub struct KnownWaste<'a> {
+pub struct PublishedWaste<'a> {
     pub table: &'a [usize],
     pub waste_bytes: f64,
 }
 
-impl KnownWaste<'_> {
-    fn relative_error(&self, law: &SizeLaw) -> f64 {
-        law.waste(self.table) / self.waste_bytes - 1.0
+impl PublishedWaste<'_> {
+    fn relative_error(&self, sizes: &SizeDistribution) -> f64 {
+        sizes.waste(self.table) / self.waste_bytes - 1.0
     }
 }
 
@@ -244,53 +243,56 @@ const SD_SHARE_MAX: f64 = 0.4;
 const STEPS: u32 = 800;
 const FINE_STEPS: u32 = 40;
 
-fn spreads(mean_bytes: f64) -> impl Iterator<Item = f64> {
+fn deviations(mean_bytes: f64) -> impl Iterator<Item = f64> {
     let step = mean_bytes * SD_SHARE_MAX / f64::from(STEPS);
     (1..=STEPS).map(move |at| f64::from(at) * step)
 }
 
-/// The standard deviation whose law is nearest to what is known.
-pub fn fit(mean_bytes: f64, law: impl Fn(f64) -> SizeLaw, known: &[KnownWaste]) -> f64 {
+pub fn fit(
+    mean_bytes: f64,
+    distribution: impl Fn(f64) -> SizeDistribution,
+    published: &[PublishedWaste],
+) -> f64 {
     let error = |sd_bytes: f64| {
-        let law = law(sd_bytes);
-        known.iter().map(|known| known.relative_error(&law).powi(2)).sum::<f64>()
+        let sizes = distribution(sd_bytes);
+        published.iter().map(|waste| waste.relative_error(&sizes).powi(2)).sum::<f64>()
     };
-    let best_of = |spreads: &mut dyn Iterator<Item = f64>| {
-        let rated = spreads.map(|sd_bytes| (error(sd_bytes), sd_bytes));
-        rated.min_by(|a, b| a.0.total_cmp(&b.0)).expect("there are some").1
+    let best_of = |candidates: &mut dyn Iterator<Item = f64>| {
+        let rated = candidates.map(|sd_bytes| (error(sd_bytes), sd_bytes));
+        rated.min_by(|a, b| a.0.total_cmp(&b.0)).expect("there are candidates").1
     };
-    let coarse = best_of(&mut spreads(mean_bytes));
+    let coarse = best_of(&mut deviations(mean_bytes));
     let step = mean_bytes * SD_SHARE_MAX / f64::from(STEPS);
     let fine =
         (1..2 * FINE_STEPS).map(|at| coarse + step * (f64::from(at) / f64::from(FINE_STEPS) - 1.0));
     best_of(&mut fine.filter(|&sd_bytes| sd_bytes > 0.0))
 }
 
-/// The least and the largest standard deviation whose waste is off by at most `tolerance`, as a part of it.
+/// The smallest and the largest standard deviation whose waste has a relative error of at most `tolerance`.
 pub fn fit_range(
     mean_bytes: f64,
-    law: impl Fn(f64) -> SizeLaw,
-    known: &KnownWaste,
+    distribution: impl Fn(f64) -> SizeDistribution,
+    published: &PublishedWaste,
     tolerance: f64,
 ) -> Option<(f64, f64)> {
-    let is_near = |&sd_bytes: &f64| known.relative_error(&law(sd_bytes)).abs() <= tolerance;
-    let near: Vec<f64> = spreads(mean_bytes).filter(is_near).collect();
+    let is_near =
+        |&sd_bytes: &f64| published.relative_error(&distribution(sd_bytes)).abs() <= tolerance;
+    let near: Vec<f64> = deviations(mean_bytes).filter(is_near).collect();
     Some((*near.first()?, *near.last()?))
 }
 
-/// A waste so near to the published one, as a part of it, would be taken for it.
+/// Wastes within this relative error of the published one count as equal to it.
 const FIT_TOLERANCE: f64 = 0.01;
-/// How finely a law's shares are told apart where it stands for items.
-const LAW_ITEMS: f64 = 1e9;
+/// The number of items that represents a distribution.
+const DISTRIBUTION_ITEMS: f64 = 1e9;
 
-/// A distribution with all that follows from the paper's figures.
+/// A distribution with its parameters from the paper's figures.
 pub struct Case<'a> {
     pub setup: &'a DistributionSetup,
     pub tables: Tables,
     pub most: usize,
     pub sd_bytes: f64,
-    /// The least and the largest deviation that the old waste alone allows; where it is not known, that as many times the
-    /// printed one as in another distribution comes to.
+    /// The smallest and the largest deviation that the old waste allows, or those of the other distributions without it.
     pub sd_range: Option<(f64, f64)>,
     pub is_fitted: bool,
 }
@@ -305,27 +307,28 @@ impl<'a> Case<'a> {
             figure.map(|figure| figure.value)
         };
         let most = of.new_sizes.last().copied().unwrap_or_else(|| {
-            let [old] = of.old_sizes[..] else { panic!("{}: give its new sizes", of.name) };
-            let recovered = published(RECOVERED, CLIMB).expect("its share is published") / 100.0;
+            let [old] = of.old_sizes[..] else { panic!("{}: new_sizes are required", of.name) };
+            let recovered = published(RECOVERED, CLIMB).expect("it is published") / 100.0;
             (old as f64 - recovered * (old as f64 - of.mean_bytes)).round() as usize
         });
         let mut case =
             Case { setup: of, tables, most, sd_bytes: 0.0, sd_range: None, is_fitted: false };
         let waste = |what: &str| Some(published(WASTE, what)? / setup.items as f64);
         let (old, new) = (case.tables.old(), case.tables.published(&of.new_sizes));
-        let known = |(table, waste_bytes)| KnownWaste { table, waste_bytes };
         if let (Some(before), Some(after)) = (waste(OLD), waste(PRINTED)) {
-            let known = [(&old[..], before), (&new[..], after)].map(known);
-            let law = |sd_bytes| case.law(sd_bytes);
-            let sd_bytes = fit(of.mean_bytes, law, &known);
-            let sd_range = fit_range(of.mean_bytes, law, &known[0], FIT_TOLERANCE);
+            let wastes = [(&old[..], before), (&new[..], after)]
+                .map(|(table, waste_bytes)| PublishedWaste { table, waste_bytes });
+            let distribution = |sd_bytes| case.distribution(sd_bytes);
+            let sd_bytes = fit(of.mean_bytes, distribution, &wastes);
+            let sd_range = fit_range(of.mean_bytes, distribution, &wastes[0], FIT_TOLERANCE);
             (case.sd_bytes, case.sd_range, case.is_fitted) = (sd_bytes, sd_range, true);
         }
         case
     }
 
-    fn law(&self, sd_bytes: f64) -> SizeLaw {
-        SizeLaw::new(self.setup.mean_bytes, sd_bytes, self.tables.least_item_bytes(), self.most)
+    fn distribution(&self, sd_bytes: f64) -> SizeDistribution {
+        let least = self.tables.least_item_bytes();
+        SizeDistribution::new(self.setup.mean_bytes, sd_bytes, least, self.most)
     }
 
     pub fn variant(&self, what: &str) -> String {
@@ -333,19 +336,19 @@ impl<'a> Case<'a> {
     }
 
     pub fn draw(&self, count: u64, seed: u64) -> Vec<usize> {
-        let law = self.law(self.sd_bytes);
+        let sizes = self.distribution(self.sd_bytes);
         let mut random = Random::new(mix(seed ^ self.setup.mean_bytes.to_bits()));
-        (0..count).map(|_| law.draw(&mut random)).collect()
+        (0..count).map(|_| sizes.draw(&mut random)).collect()
     }
 
     pub fn expected(&self, sd_bytes: f64) -> Vec<Demand> {
-        let law = self.law(sd_bytes);
-        let items = |share: f64| (share * LAW_ITEMS).round() as u64;
-        law.shares().map(|(size, share)| Demand::new(size, items(share))).collect()
+        let sizes = self.distribution(sd_bytes);
+        let items = |share: f64| (share * DISTRIBUTION_ITEMS).round() as u64;
+        sizes.shares().map(|(size, share)| Demand::new(size, items(share))).collect()
     }
 }
 
-/// Every distribution with its spread: by its published wastes, or else by what the others' came to.
+/// Every distribution; one without published wastes gets the mean ratio of fitted to printed deviations.
 pub fn cases<'a>(spec: &Spec, setup: &'a LearnedClassesSetup) -> Vec<Case<'a>> {
     let case = |of: &'a DistributionSetup| Case::new(spec, setup, of);
     let mut cases: Vec<Case<'a>> = setup.distributions.iter().map(case).collect();
@@ -370,49 +373,48 @@ pub fn demands_of(sizes: &[usize]) -> Vec<Demand> {
 
 #[cfg(test)]
 mod tests {
-    use super::{KnownWaste, SizeLaw, fit, fit_range};
+    use super::{PublishedWaste, SizeDistribution, fit, fit_range};
     use slabwise_base::Random;
 
     #[test]
-    fn what_is_drawn_has_the_mean_and_the_spread() {
-        let law = SizeLaw::new(500.0, 60.0, 200, 1_000);
+    fn random_sizes_have_the_mean_and_deviation() {
+        let sizes = SizeDistribution::new(500.0, 60.0, 200, 1_000);
         let mut random = Random::new(3);
-        let drawn: Vec<f64> = (0..100_000).map(|_| law.draw(&mut random) as f64).collect();
+        let drawn: Vec<f64> = (0..100_000).map(|_| sizes.draw(&mut random) as f64).collect();
         let mean = drawn.iter().sum::<f64>() / drawn.len() as f64;
         let variance = drawn.iter().map(|size| (size - mean).powi(2)).sum::<f64>();
         let sd = (variance / drawn.len() as f64).sqrt();
         assert!((mean - 500.0).abs() < 1.0 && (sd - 60.0).abs() < 1.0, "{mean}, {sd}");
         let skew = drawn.iter().map(|size| (size - mean).powi(3)).sum::<f64>();
-        assert!(skew > 0.0, "a log-normal has a long upper side");
+        assert!(skew > 0.0, "a log-normal distribution is skewed to the right");
     }
 
     #[test]
-    fn shares_add_up_and_the_waste_is_their_mean() {
-        let law = SizeLaw::new(500.0, 60.0, 400, 600);
-        let sum: f64 = law.shares().map(|(_, share)| share).sum();
+    fn shares_add_up_to_1_and_give_the_waste() {
+        let sizes = SizeDistribution::new(500.0, 60.0, 400, 600);
+        let sum: f64 = sizes.shares().map(|(_, share)| share).sum();
         assert!((sum - 1.0).abs() < 1e-12);
-        let mean: f64 = law.shares().map(|(size, share)| share * size as f64).sum();
-        assert!((law.waste(&[600]) - (600.0 - mean)).abs() < 1e-9);
-        assert!(law.waste(&[500, 600]) < law.waste(&[600]));
+        let mean: f64 = sizes.shares().map(|(size, share)| share * size as f64).sum();
+        assert!((sizes.waste(&[600]) - (600.0 - mean)).abs() < 1e-9);
+        assert!(sizes.waste(&[500, 600]) < sizes.waste(&[600]));
         let mut random = Random::new(1);
-        assert!((0..10_000).all(|_| (400..=600).contains(&law.draw(&mut random))));
+        assert!((0..10_000).all(|_| (400..=600).contains(&sizes.draw(&mut random))));
     }
 
     #[test]
-    fn a_spread_is_found_again_by_what_it_wastes() {
+    fn a_deviation_is_recovered_from_its_waste() {
+        let distribution = |sd| SizeDistribution::new(500.0, sd, 300, 1_000);
         for sd in [12.0, 60.0, 110.0] {
-            let law = |sd| SizeLaw::new(500.0, sd, 300, 1_000);
             let tables = [[480, 600, 1_000], [510, 620, 1_000]];
-            let known = tables
+            let wastes = tables
                 .each_ref()
-                .map(|table| KnownWaste { table, waste_bytes: law(sd).waste(table) });
-            let found = fit(500.0, law, &known);
+                .map(|table| PublishedWaste { table, waste_bytes: distribution(sd).waste(table) });
+            let found = fit(500.0, distribution, &wastes);
             assert!((found - sd).abs() < 0.02, "{found}, not {sd}");
-            let (least, most) = fit_range(500.0, law, &known[0], 0.01).expect("some");
+            let (least, most) = fit_range(500.0, distribution, &wastes[0], 0.01).expect("some");
             assert!(least <= sd && sd <= most, "{least} to {most}, not {sd}");
         }
-        let known = KnownWaste { table: &[1_000], waste_bytes: 1e6 };
-        let law = |sd| SizeLaw::new(500.0, sd, 300, 1_000);
-        assert!(fit_range(500.0, law, &known, 0.01).is_none());
+        let impossible = PublishedWaste { table: &[1_000], waste_bytes: 1e6 };
+        assert!(fit_range(500.0, distribution, &impossible, 0.01).is_none());
     }
 }

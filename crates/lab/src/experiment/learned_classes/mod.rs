@@ -1,13 +1,13 @@
-//! `learned-classes`: chunk sizes that follow the sizes of items, by hill climbing as published and by the exact best.
+//! `learned-classes`: computes chunk sizes from item sizes, by hill climbing as published and by an exact search.
 //!
 //! ```text
-//!   published wastes --law--> sizes --draw--> items --+--> climbs   hill climbing from many starts
-//!                                                     +--> exact    the best of as many sizes
-//!                                                     '--> pages    stored in the engine, or in a memcached (--live)
+//!   published wastes --fit--> size distribution --draw--> items --+--> climbs   hill climbing from many starts
+//!                                                                 +--> exact    the best table of the same length
+//!                                                                 '--> pages    in the engine, or in memcached (--live)
 //! ```
 //!
-//! A *waste* is what chunks take less what items take, header and key included; the ends of pages do not count, as in
-//! the paper. As many sizes replace those that the paper lists as in use.
+//! The *waste* is the size of the chunks minus the size of the items with header and key; the ends of pages do not count,
+//! as in the paper. New sizes replace those that the paper lists as used, and are equally many.
 
 mod case;
 mod pages;
@@ -41,14 +41,14 @@ impl Experiment for LearnedClassesSetup {
             spinner.set_message(case.setup.name.clone());
             let sizes = case.draw(scaled(self.items, scale), seed);
             if !job.live {
-                add_law(outcome, &case)?;
+                add_distribution(outcome, &case)?;
                 add_wastes(outcome, &case, &sizes, (self.restarts, seed))?;
             }
             add_pages(outcome, self, &case, &sizes)?;
         }
         spinner.finish_and_clear();
         if job.live {
-            outcome.choose("published", "nothing of pages: see the run without --live");
+            outcome.choose("published", "no figures of pages; see the run without --live");
         }
         Ok(())
     }
@@ -58,17 +58,17 @@ fn describe(setup: &LearnedClassesSetup, job: &Job<'_>, outcome: &mut Outcome) {
     let count = |count| number(scaled(count, job.scale) as f64);
     let items = count(setup.items);
     outcome.choose("items", format!("{items} of each distribution, log-normal"));
-    outcome.choose("their mean", "as printed; header and key included");
-    let text = "the one that is nearest to the published wastes; in the fifth, as many times the \
-                printed one as in the others";
+    outcome.choose("their mean", "as printed, with header and key");
+    let text = "the one that fits the published wastes best; in the fifth distribution, the same \
+                multiple of the printed one as in the others";
     outcome.choose("their deviation", text);
-    outcome.choose("their largest", "the last new size, to which hill climbing comes down");
-    let text = "as many as the paper lists; pages: memcached's largest chunk beside them";
+    outcome.choose("their largest", "the last new size, because hill climbing ends there");
+    let text = "as many as the paper lists; for pages also memcached's largest chunk";
     outcome.choose("new sizes", text);
-    let text = format!("{} MiB of the items, in order", count(setup.stored_mib));
+    let text = format!("the first {} MiB of the items", count(setup.stored_mib));
     outcome.choose("stored for pages", text);
     if !job.live {
-        let climbs = "from the old sizes, and from random ones where that is said";
+        let climbs = "from the old sizes, and from random sizes in rows that say so";
         outcome.choose("climbs", format!("{} {climbs}", setup.restarts));
     }
 }
@@ -81,12 +81,12 @@ fn percent(part: f64, whole: f64) -> f64 {
     100.0 * part / whole
 }
 
-/// The spread, and what there would be to recover with others.
-fn add_law(outcome: &mut Outcome, case: &Case) -> Result<(), ExperimentError> {
+/// Adds the deviation, and the waste that would be recovered with other possible deviations.
+fn add_distribution(outcome: &mut Outcome, case: &Case) -> Result<(), ExperimentError> {
     let name = &case.setup.name;
     outcome.add(SD, name, Ok(case.sd_bytes));
     let Some((least, most)) = case.sd_range else {
-        let why = || Err("no deviation wastes so much".to_owned());
+        let why = || Err("no deviation has this waste".to_owned());
         outcome.add(SD_LEAST, name, why());
         outcome.add(SD_MOST, name, why());
         return Ok(());
@@ -97,7 +97,7 @@ fn add_law(outcome: &mut Outcome, case: &Case) -> Result<(), ExperimentError> {
     ] {
         outcome.add(measure, name, Ok(sd_bytes));
         if !case.is_fitted {
-            outcome.note("as many times the printed one as in another distribution");
+            outcome.note("the same multiple of the printed one as in another distribution");
         }
         let demands = case.expected(sd_bytes);
         let before = loss(&demands, &case.tables.old(), &case.tables.published)?.total_bytes();
@@ -154,8 +154,8 @@ fn add_climbs(outcome: &mut Outcome, variant: &str, climbs: &Climbs, best: f64) 
     outcome.add_all(variant, found);
 }
 
-/// How many pages the items take table by table, and how many fewer than by the first: in the engine, or live in a
-/// memcached, by its own sizes and then by `-o slab_sizes`.
+/// Adds the number of pages that the items take with each table, in the engine or in memcached, and the reduction compared
+/// with the first table. memcached uses its own sizes first, then `-o slab_sizes`.
 fn add_pages(
     outcome: &mut Outcome,
     setup: &LearnedClassesSetup,
@@ -172,7 +172,7 @@ fn add_pages(
     let items = stored.sizes.len() as u64;
     let is_whole = |Taken { pages, items: there }| match there == items {
         true => Ok(pages),
-        false => Err(format!("{there} of {items} items are there: the memory is too small")),
+        false => Err(format!("the memory is too small: only {there} of {items} items are stored")),
     };
     let mut old_pages = None;
     for (what, table) in &tables {

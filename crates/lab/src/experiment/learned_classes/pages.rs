@@ -1,4 +1,4 @@
-//! How many pages the items take, in slabwise's engine and in a real memcached; and many climbs over one distribution.
+//! Counts the pages that items take in slabwise's engine and in a real memcached, and runs many climbs on a distribution.
 
 use super::case::LearnedClassesSetup;
 use crate::trial::curves::BESIDE_VALUE_BYTES;
@@ -17,10 +17,10 @@ use slabwise_replay::workload::{Op, Request};
 
 #[derive(Clone, Copy, Debug)]
 pub struct Stored<'a> {
-    /// The size of each, header and key included, as memcached counts it.
+    /// The size of each item by memcached's rules, with header and key.
     pub sizes: &'a [usize],
     pub page_size_bytes: usize,
-    /// The memory limit: far more than they take.
+    /// The memory limit, which is much larger than the items.
     pub memory_mib: u64,
 }
 
@@ -31,7 +31,7 @@ pub struct Taken {
 }
 
 impl<'a> Stored<'a> {
-    /// The first of these sizes, as many as take the set-up's memory times the scale.
+    /// The first of these sizes, up to the memory of the set-up times the scale.
     pub fn of(setup: &LearnedClassesSetup, scale: f64, sizes: &'a [usize]) -> Stored<'a> {
         let bytes_max = scaled(setup.stored_mib << 20, scale);
         let mut bytes = 0;
@@ -41,7 +41,7 @@ impl<'a> Stored<'a> {
         });
         let sizes = &sizes[..fitting.count()];
         let page_size_bytes = setup.table.page_size_kib << 10;
-        // Chunks take less than twice their items; beside that every class has room to begin a page.
+        // Chunks are less than twice as large as their items, and every class may start a page.
         let pages = 2 * bytes_max / page_size_bytes as u64 + 2 * ClassId::COUNT_MAX as u64;
         Stored { sizes, page_size_bytes, memory_mib: (pages * page_size_bytes as u64) >> 20 }
     }
@@ -51,7 +51,7 @@ impl<'a> Stored<'a> {
         u32::try_from(value_len).expect("a value is smaller than 4 GiB")
     }
 
-    /// In slabwise's engine with this class table, counted as memcached counts.
+    /// Stores the items in slabwise's engine with this class table and memcached's item sizes.
     pub fn in_engine(&self, table: &[usize], seed: u64) -> Result<Taken, ExperimentError> {
         let classes = ClassTable::explicit(table, self.page_size_bytes);
         let config = EngineConfig {
@@ -72,7 +72,7 @@ impl<'a> Stored<'a> {
                 value_len: Self::value_len(size),
                 cost: None,
             };
-            cache.bring_in(&request, None, now);
+            cache.store(&request, None, now);
         }
         let pages = engine.class_stats(now).iter().map(|class| class.pages).sum();
         Ok(Taken { pages, items: engine.stats(now).items })
@@ -81,7 +81,7 @@ impl<'a> Stored<'a> {
     pub fn in_memcached(&self, table: Option<&[usize]>) -> Result<Taken, ServerError> {
         let mut command = vec!["memcached".to_owned()];
         if let Some((_, sizes)) = table.and_then(|table| table.split_last()) {
-            // The largest it adds by itself.
+            // memcached adds the largest size itself.
             let sizes: Vec<String> = sizes.iter().map(usize::to_string).collect();
             command.extend(["-o".to_owned(), format!("slab_sizes={}", sizes.join("-"))]);
         }
@@ -91,7 +91,7 @@ impl<'a> Stored<'a> {
         Ok(Taken { pages, items })
     }
 
-    /// Stores all, some at a time; returns how many were.
+    /// Stores all items in batches. Returns the number of items that the server stored.
     fn send(&self, address: &ServerAddress) -> Result<u64, ClientError> {
         const BATCH: usize = 32;
         let mut connection = open(address)?;
@@ -122,7 +122,7 @@ pub struct Climbs {
     pub mean_iterations: f64,
 }
 
-/// Climbs from a table, or from one each; the seed tells where they go.
+/// Runs `count` climbs; `start` returns the table from which a climb starts.
 pub fn climbs(
     demands: &[Demand],
     layout: &ChunkLayout,
@@ -174,7 +174,7 @@ mod tests {
     use slabwise_policy::sizes::{ChunkLayout, Demand};
 
     #[test]
-    fn climbs_are_in_order_and_follow_from_their_seed() {
+    fn climbs_are_sorted_and_determined_by_the_seed() {
         let demand = |step: usize| Demand {
             size_bytes: 100 + step,
             items: (1 + step * 7919 % 13) as u64,
@@ -184,7 +184,7 @@ mod tests {
         let layout = ChunkLayout::published(1_000);
         let run = |seed| {
             let start = |_: &mut Random| vec![120, 150, 300, 1_000];
-            climbs(&demands, &layout, start, (9, seed)).expect("sound")
+            climbs(&demands, &layout, start, (9, seed)).expect("climbs")
         };
         let found = run(1);
         assert_eq!(found.wastes.len(), 9);

@@ -1,4 +1,4 @@
-//! The experiment, small.
+//! Runs `learned-classes` at a small scale.
 
 use super::LearnedClassesSetup;
 use crate::experiment::{Experiment, Job};
@@ -48,19 +48,19 @@ fn the_exact_sizes_recover_at_least_what_was_published() {
         let (free, _) = of("recovered_percent", "exact, all of memcached's");
         assert!(exact <= free, "{text}");
     }
-    // Of a few MiB, a single distribution may well take as many.
+    // A single distribution of a few MiB may take the same number of pages.
     assert!(pages.0 < pages.1, "{text}");
 }
 
 #[test]
-fn against_memcached_where_there_is_one() {
+fn memcached_takes_the_same_pages_if_it_is_installed() {
     let (spec, mut setup) = spec();
     setup.distributions.truncate(1);
     let outcome = setup.run(&Job { live: true, ..Job::of(&spec, SCALE, SEED) });
     let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
     let text = outcome.text();
     if text.contains("skipped: memcached cannot be started: No such file") {
-        println!("not run: there is no memcached");
+        println!("not run: memcached is not installed");
         return;
     }
     let pages = |outcome: &Outcome, what: &str| found(outcome, "pages", what).0;
@@ -68,7 +68,7 @@ fn against_memcached_where_there_is_one() {
     let inside = setup.run(&Job::of(&spec, SCALE, SEED));
     let inside = inside.unwrap_or_else(|error| panic!("{error}"));
     for what in ["old sizes", "printed sizes", "exact"] {
-        // The engine lays items out as memcached does.
+        // The engine uses memcached's item layout here.
         let real = pages(&outcome, &format!("{name}, memcached, {what}"));
         assert_eq!(real, pages(&inside, &format!("{name}, {what}")), "{what}: {text}");
     }

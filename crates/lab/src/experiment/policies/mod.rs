@@ -1,17 +1,16 @@
-//! `page-policies`: who divides the pages best?
+//! `page-policies`: which page policy has the fewest misses?
 //!
 //! ```text
-//!   for each memory limit:   requests --> engine + tuner under a policy  --> Course --> rows, and what one
-//!                                    \--> engine told the best splits    -->   |        misses less than
-//!                                     \-> exact curves: the bound ------------'         another
+//!   for each memory limit:   requests --> engine + tuner with a policy      --> RunRecord --> rows of variants
+//!                                    \--> engine with an oracle allocation  -->   |           and comparisons
+//!                                     \-> exact curves: the theoretical upper bound
 //! ```
 //!
-//! Every variant sees the same requests at the same virtual times from the same start, but for those whose file
-//! has them begin empty. Splits that are told come from exact curves of requests of the run itself: of the
-//! training before each decision, or, where nothing is trained, of the stretch that is judged, so that no policy
-//! could know as much.
+//! All variants get the same requests at the same virtual times and start with the same contents, except those with
+//! `from_empty`. An oracle allocation is computed from exact curves of the run's own requests: of the training requests
+//! before each decision, or, without training, of the steady stretch. No policy can know the latter.
 //!
-//! Invariant: every variant and every comparison has its rows; what cannot be run has rows that say why.
+//! Invariant: every variant and every comparison has its rows; one that cannot be run has rows with the reason.
 
 mod report;
 mod setup;
@@ -24,11 +23,11 @@ pub use setup::PoliciesSetup;
 use super::kind::{Experiment, Job};
 use crate::experiment::kind::Progress;
 use crate::result::Outcome;
-use crate::trial::course::Course;
 use crate::trial::curves::Bound;
 use crate::trial::error::ExperimentError;
-use crate::trial::execute::{Divider, Told, execute};
+use crate::trial::execute::{Controller, OracleAllocation, execute};
 use crate::trial::run::Run;
+use crate::trial::run_record::RunRecord;
 use crate::trial::setup::scaled;
 use crate::vtime::VisitCost;
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
@@ -48,18 +47,18 @@ impl Experiment for PoliciesSetup {
         let trials = trials(setup, job.size())?;
         let all: Vec<&Run<'_>> = trials.iter().map(|trial| &trial.run).collect();
         report::describe(outcome, setup, &all);
-        let (told, tuned): (Vec<_>, Vec<_>) =
+        let (oracles, tuned): (Vec<_>, Vec<_>) =
             trials.into_iter().partition(|trial| trial.variant.policy.is_none());
-        let is_decided = setup.bound || !told.is_empty();
-        let runs: Vec<&Run<'_>> = told.iter().chain(&tuned).map(|trial| &trial.run).collect();
+        let needs_curves = setup.bound || !oracles.is_empty();
+        let runs: Vec<&Run<'_>> = oracles.iter().chain(&tuned).map(|trial| &trial.run).collect();
         let (decisions, found) = rayon::join(
-            || if is_decided { decide(setup, &runs, progress) } else { Ok(BTreeMap::new()) },
+            || if needs_curves { decide(setup, &runs, progress) } else { Ok(BTreeMap::new()) },
             || tuned.par_iter().map(|trial| trial.tuned(progress)).collect::<Result<Vec<_>, _>>(),
         );
         let (decisions, found) = (decisions?, found?);
-        let told: Result<Vec<_>, ExperimentError> =
-            told.par_iter().map(|trial| trial.told(&decisions, progress)).collect();
-        let trials: Vec<Finding<'_>> = found.into_iter().chain(told?).collect();
+        let oracles: Result<Vec<_>, ExperimentError> =
+            oracles.par_iter().map(|trial| trial.oracle(&decisions, progress)).collect();
+        let trials: Vec<Finding<'_>> = found.into_iter().chain(oracles?).collect();
         let bounds = if setup.bound { bounds(&trials, &runs, &decisions) } else { BTreeMap::new() };
         let findings = Findings { setup, scale: job.scale, trials, bounds };
         report::add(outcome, setup, &findings);
@@ -85,7 +84,7 @@ fn trials(setup: &PoliciesSetup, size: (f64, u64)) -> Result<Vec<Trial<'_>>, Exp
     Ok(trials.collect())
 }
 
-/// The decisions by page size: pages may be smaller where memory is.
+/// Returns the decisions by page size, because runs with less memory may have smaller pages.
 fn decide(
     setup: &PoliciesSetup,
     runs: &[&Run<'_>],
@@ -100,17 +99,17 @@ fn decide(
     decided.collect()
 }
 
-/// The bound under every memory limit, on as many pages as any variant came to own: first pages are granted
-/// beyond the limit.
+/// Returns the bound for every memory limit, on the largest number of pages that a variant owns, because first pages may
+/// exceed the limit.
 fn bounds(
     trials: &[Finding<'_>],
     runs: &[&Run<'_>],
     decisions: &BTreeMap<usize, Decisions>,
 ) -> BTreeMap<u64, Bound> {
     let pages = |memory_mib| {
-        let courses = trials.iter().filter(|trial| trial.memory_mib == memory_mib);
-        let courses = courses.filter_map(|trial| trial.course.as_ref().ok());
-        let last = courses.filter_map(|course| course.pages.last());
+        let records = trials.iter().filter(|trial| trial.memory_mib == memory_mib);
+        let records = records.filter_map(|trial| trial.record.as_ref().ok());
+        let last = records.filter_map(|record| record.pages.last());
         last.map(|pages| pages.iter().sum::<u64>()).max()
     };
     let bound = |run: &&Run<'_>| {
@@ -122,27 +121,27 @@ fn bounds(
 }
 
 impl<'s> Trial<'s> {
-    fn finding(&self, course: Result<Course, String>) -> Finding<'s> {
-        Finding { variant: self.variant, memory_mib: self.run.memory_mib, course }
+    fn finding(&self, record: Result<RunRecord, String>) -> Finding<'s> {
+        Finding { variant: self.variant, memory_mib: self.run.memory_mib, record }
     }
 
     fn run(
         &self,
-        divider: Divider<'_>,
+        controller: Controller<'_>,
         progress: &Progress,
     ) -> Result<Finding<'s>, ExperimentError> {
-        let course = execute(&self.run, divider, &progress.bar(&self.variant.name))?;
-        Ok(self.finding(Ok(course)))
+        let record = execute(&self.run, controller, &progress.bar(&self.variant.name))?;
+        Ok(self.finding(Ok(record)))
     }
 
     fn tuned(&self, progress: &Progress) -> Result<Finding<'s>, ExperimentError> {
         match policy(self.variant, self.run.scale) {
-            Ok(policy) => self.run(Divider::Policy(Box::new(policy)), progress),
+            Ok(policy) => self.run(Controller::Policy(Box::new(policy)), progress),
             Err(why) => Ok(self.finding(Err(why))),
         }
     }
 
-    fn told(
+    fn oracle(
         &self,
         decisions: &BTreeMap<usize, Decisions>,
         progress: &Progress,
@@ -150,10 +149,11 @@ impl<'s> Trial<'s> {
         let config = self.run.engine_config();
         let limit_pages = config.memory_limit_bytes / config.page_size_bytes as u64;
         let Decisions { at, curves } = &decisions[&config.page_size_bytes];
-        let split = |decision: usize, owned: &[u64]| {
+        let partition = |decision: usize, owned: &[u64]| {
             curves[decision].fewest_misses(owned.iter().sum::<u64>().max(limit_pages))
         };
-        self.run(Divider::Told(Told { at, split: &split }), progress)
+        let oracle = OracleAllocation { at, partition: &partition };
+        self.run(Controller::Oracle(oracle), progress)
     }
 }
 

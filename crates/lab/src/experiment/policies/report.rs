@@ -1,20 +1,20 @@
-//! What came of all trials, as rows: variants, then one against another, over memory sizes, and by rank.
+//! Adds the rows of all trials: the variants, their comparisons over memory sizes, and their ranks.
 
 use super::setup::{PoliciesSetup, Report, Variant};
 use crate::result::{Outcome, least, mean, measures, most, number};
-use crate::trial::course::{
-    Course, MEAN, PAGES, PAGES_STEADY, STEADY, add_at_target, add_gets, add_met, add_series,
-    add_steady, steady,
-};
 use crate::trial::curves::Bound;
 use crate::trial::run::{Run, value_len_max};
+use crate::trial::run_record::{
+    MEAN, PAGES, PAGES_STEADY, RunRecord, STEADY, add_at_target, add_gets, add_mover_counts,
+    add_series, add_steady, steady,
+};
 use crate::trial::setup::scaled;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub struct Finding<'s> {
     pub variant: &'s Variant,
     pub memory_mib: u64,
-    pub course: Result<Course, String>,
+    pub record: Result<RunRecord, String>,
 }
 
 pub const BOUND: &str = "bound";
@@ -23,7 +23,7 @@ pub struct Findings<'s> {
     pub setup: &'s PoliciesSetup,
     pub scale: f64,
     pub trials: Vec<Finding<'s>>,
-    /// By memory limit in MiB.
+    /// The bounds by memory limit in MiB.
     pub bounds: BTreeMap<u64, Bound>,
 }
 
@@ -34,33 +34,32 @@ impl Findings<'_> {
         self.trials.iter().find(is_it)
     }
 
-    pub fn course_of(&self, variant: &str, limit_mib: u64) -> Result<&Course, String> {
+    pub fn record_of(&self, variant: &str, limit_mib: u64) -> Result<&RunRecord, String> {
         let found = self.trial(variant, limit_mib);
-        let found = found.ok_or_else(|| format!("no variant is called {variant}"))?;
-        found.course.as_ref().map_err(String::clone)
+        let found = found.ok_or_else(|| format!("unknown variant {variant}"))?;
+        found.record.as_ref().map_err(String::clone)
     }
 
-    /// What a variant comes to in the steady stretch under one memory limit: the miss ratio and the time of an
-    /// answer.
+    /// The miss ratio and the response time of a variant in the steady stretch under one memory limit.
     fn steady_of(&self, variant: &str, limit_mib: u64) -> Result<[f64; 2], String> {
         if variant == BOUND {
             let bound = self.bounds.get(&limit_mib);
-            let bound = bound.ok_or_else(|| "the bound was not asked for".to_owned())?;
+            let bound = bound.ok_or_else(|| "the bound was not computed".to_owned())?;
             return Ok([bound.miss_ratio, bound.answer_us]);
         }
-        let course = self.course_of(variant, limit_mib)?;
+        let record = self.record_of(variant, limit_mib)?;
         let (from, to) = self.setup.steady.at(self.scale);
-        Ok([course.miss_ratio_between(from, to), course.answer_us_between(from, to)])
+        Ok([record.miss_ratio_between(from, to), record.answer_us_between(from, to)])
     }
 
-    /// How much less a variant misses (place 0) or takes (place 1) than another in the steady stretch, in
-    /// percent, under every memory limit.
+    /// The reduction of misses (place 0) or response time (place 1) of a variant compared with another in the steady
+    /// stretch, in percent, for every memory limit.
     pub fn less(&self, [variant, other]: [&str; 2], place: usize) -> Result<Vec<f64>, String> {
         let less = self.setup.limits_mib().into_iter().map(|limit| {
             let ours = self.steady_of(variant, limit)?[place];
             match self.steady_of(other, limit)?[place] {
                 others if others > 0.0 => Ok((1.0 - ours / others) * 100.0),
-                _ => Err(format!("{other} has none")),
+                _ => Err(format!("{other} has no misses")),
             }
         });
         less.collect()
@@ -69,21 +68,21 @@ impl Findings<'_> {
 
 measures! {
     HITS: "hits", "requests that hit", "requests", WithRun;
-    MEAN_TIME: "mean_answer_time", "mean time of an answer", "us", Fixed;
-    STEADY_TIME: "steady_answer_time", "steady mean time of an answer", "us", Fixed;
+    MEAN_TIME: "mean_answer_time", "mean response time", "us", Fixed;
+    STEADY_TIME: "steady_answer_time", "steady mean response time", "us", Fixed;
     STRETCH: "stretch_miss_ratio", "miss ratio of a stretch", "%", Fixed;
     RANK: "rank", "rank by misses, 1 for the fewest", "", Fixed;
     MOVING: "requests_moving", "from the decision to the last page", "requests", WithRun;
-    REACHED: "potential_reached", "of the bound's fewer misses, reached", "%", Fixed;
+    REACHED: "potential_reached", "part of the bound's reduction of misses", "%", Fixed;
     FEWER: "fewer_misses", "fewer misses, steady", "%", Fixed;
-    FEWER_LEAST: "fewer_misses_least", "fewer misses, least over memory sizes", "%", Fixed;
-    FEWER_MOST: "fewer_misses_most", "fewer misses, most over memory sizes", "%", Fixed;
-    LESS_TIME: "less_time", "less time of an answer, steady", "%", Fixed;
-    LESS_TIME_LEAST: "less_time_least", "less time, least over memory sizes", "%", Fixed;
-    LESS_TIME_MOST: "less_time_most", "less time, most over memory sizes", "%", Fixed;
+    FEWER_LEAST: "fewer_misses_least", "fewer misses, minimum over memory sizes", "%", Fixed;
+    FEWER_MOST: "fewer_misses_most", "fewer misses, maximum over memory sizes", "%", Fixed;
+    LESS_TIME: "less_time", "less response time, steady", "%", Fixed;
+    LESS_TIME_LEAST: "less_time_least", "less response time, minimum over memory sizes", "%", Fixed;
+    LESS_TIME_MOST: "less_time_most", "less response time, maximum over memory sizes", "%", Fixed;
 }
 
-/// The policy that moves nothing, and the variant under it that ranks go by.
+/// The policy that moves no page, and the name of the variant with which steady ranks compare misses.
 const CONTROL: &str = "none";
 
 pub fn describe(outcome: &mut Outcome, setup: &PoliciesSetup, runs: &[&Run<'_>]) {
@@ -94,7 +93,7 @@ pub fn describe(outcome: &mut Outcome, setup: &PoliciesSetup, runs: &[&Run<'_>])
     let requests = scaled(setup.workload.requests, scale) as f64;
     outcome.choose("workload", format!("{}, {} requests", setup.workload.name, number(requests)));
     if scale != 1.0 {
-        let text = format!("{scale}: requests, keys and memory of the published times that");
+        let text = format!("{scale} times the published requests, keys and memory");
         outcome.choose("scale", text);
     }
     for (name, value) in &setup.chosen {
@@ -102,7 +101,8 @@ pub fn describe(outcome: &mut Outcome, setup: &PoliciesSetup, runs: &[&Run<'_>])
     }
     if let Some(earlier) = setup.earlier {
         let times = earlier.value_factor;
-        outcome.choose("start", format!("full of other keys, values {times} times as long"));
+        let text = format!("memory is full of other keys with values {times} times as long");
+        outcome.choose("start", text);
     }
     let limits =
         setup.limits_mib().iter().map(|mib| number(*mib as f64 * scale)).collect::<Vec<_>>();
@@ -127,11 +127,12 @@ pub fn describe(outcome: &mut Outcome, setup: &PoliciesSetup, runs: &[&Run<'_>])
     let stretch = format!("requests {} to {}", number(from as f64), number(to as f64));
     outcome.choose("steady", stretch);
     if setup.report.contains(&Report::AnswerTime) {
-        outcome.choose("answers", setup.answer.text());
+        outcome.choose("response times", setup.answer.text());
     }
     if let Some(divide) = &setup.divide {
         let trained = number((divide.training_requests as f64 * scale).round());
-        outcome.choose("told splits", format!("by exact curves of the {trained} requests before"));
+        let text = format!("by exact curves of the {trained} requests before each decision");
+        outcome.choose("oracle allocations", text);
     }
 }
 
@@ -142,8 +143,8 @@ pub fn add(outcome: &mut Outcome, setup: &PoliciesSetup, findings: &Findings<'_>
         for variant in &setup.variants {
             let Some(finding) = findings.trial(&variant.name, limit) else { continue };
             let name = row_name(&variant.name, several.then_some(limit));
-            match &finding.course {
-                Ok(course) => add_course(outcome, setup, &name, course),
+            match &finding.record {
+                Ok(record) => add_record(outcome, setup, &name, record),
                 Err(why) => outcome.add(MEAN, &name, Err(why.clone())),
             }
         }
@@ -169,10 +170,9 @@ pub fn add(outcome: &mut Outcome, setup: &PoliciesSetup, findings: &Findings<'_>
     let more = |name: &str| Ok(-mean(&findings.less([name, CONTROL], 0)?));
     add_ranks(outcome, setup, "steady", more);
     for stretch in &setup.stretches {
-        // Under the first memory limit.
         let (from, to) = stretch.at(outcome.scale);
-        let course = |name: &str| findings.course_of(name, limits[0]);
-        let ratio = |name: &str| Ok(course(name)?.miss_ratio_between(from, to));
+        let record = |name: &str| findings.record_of(name, limits[0]);
+        let ratio = |name: &str| Ok(record(name)?.miss_ratio_between(from, to));
         add_ranks(outcome, setup, &stretch.name, ratio);
     }
 }
@@ -181,53 +181,53 @@ fn row_name(variant: &str, limit_mib: Option<u64>) -> String {
     limit_mib.map_or_else(|| variant.to_owned(), |limit| format!("{variant}, {limit} MiB"))
 }
 
-fn add_course(outcome: &mut Outcome, setup: &PoliciesSetup, name: &str, course: &Course) {
+fn add_record(outcome: &mut Outcome, setup: &PoliciesSetup, name: &str, record: &RunRecord) {
     let (from, to) = setup.steady.at(outcome.scale);
     for report in &setup.report {
         match report {
             Report::Hits => {
-                let hits = course.requests - course.misses.iter().sum::<u64>();
+                let hits = record.requests - record.misses.iter().sum::<u64>();
                 outcome.add(HITS, name, Ok(hits as f64));
             }
             Report::MissRatio => {
-                let steady = course.miss_ratio_between(from, to) * 100.0;
-                outcome.add_all(name, [(MEAN, course.miss_ratio() * 100.0), (STEADY, steady)]);
+                let steady = record.miss_ratio_between(from, to) * 100.0;
+                outcome.add_all(name, [(MEAN, record.miss_ratio() * 100.0), (STEADY, steady)]);
             }
             Report::SteadySince => {
-                let steady = steady(course, setup.steady_tolerance_points / 100.0);
-                add_steady(outcome, name, course, &steady);
+                let steady = steady(record, setup.steady_tolerance_points / 100.0);
+                add_steady(outcome, name, record, &steady);
             }
             Report::AnswerTime => {
-                let mean = course.answer_us_between(0, course.requests);
-                let steady = course.answer_us_between(from, to);
+                let mean = record.answer_us_between(0, record.requests);
+                let steady = record.answer_us_between(from, to);
                 outcome.add_all(name, [(MEAN_TIME, mean), (STEADY_TIME, steady)]);
             }
             Report::Pages => {
-                let steady = course.pages_moved_between(from, to) as f64;
-                let moved = course.counts.moved as f64;
+                let steady = record.pages_moved_between(from, to) as f64;
+                let moved = record.counts.moved as f64;
                 outcome.add_all(name, [(PAGES, moved), (PAGES_STEADY, steady)]);
             }
             Report::Moves => {
-                if course.split.is_some() {
-                    add_at_target(outcome, name, course);
-                    let moving = course.at_target.map(|at| (at - course.changed_at) as f64);
+                if record.partition.is_some() {
+                    add_at_target(outcome, name, record);
+                    let moving = record.at_target.map(|at| (at - record.changed_at) as f64);
                     outcome.add(MOVING, name, moving.ok_or_else(|| "not all arrived".to_owned()));
-                    add_gets(outcome, name, course);
+                    add_gets(outcome, name, record);
                 }
-                add_met(outcome, name, &course.counts);
+                add_mover_counts(outcome, name, &record.counts);
             }
         }
     }
     for stretch in &setup.stretches {
         let (from, to) = stretch.at(outcome.scale);
-        let ratio = course.miss_ratio_between(from, to) * 100.0;
+        let ratio = record.miss_ratio_between(from, to) * 100.0;
         outcome.add(STRETCH, &format!("{name}, {}", stretch.name), Ok(ratio));
     }
-    add_series(outcome, name, course);
+    add_series(outcome, name, record);
 }
 
-/// How much less one variant misses and takes than the other: the mean over the memory limits, and with
-/// several of them the range.
+/// Adds the reduction of misses and response time of one variant compared with the other: the mean over the memory
+/// limits, and the range if there are several.
 fn add_against(outcome: &mut Outcome, findings: &Findings<'_>, [variant, other]: &[String; 2]) {
     let name = format!("{variant} against {other}");
     let setup = findings.setup;
@@ -245,17 +245,17 @@ fn add_against(outcome: &mut Outcome, findings: &Findings<'_>, [variant, other]:
     }
 }
 
-/// How much of what the bound misses less than the other a variant does.
+/// Adds the reduction of misses of a variant in percent of that of the bound.
 fn add_reached(outcome: &mut Outcome, findings: &Findings<'_>, [variant, other]: [&str; 2]) {
     let less = |variant| findings.less([variant, other], 0);
     let reached = less(variant).and_then(|ours| match mean(&less(BOUND)?) {
         bound if bound > 0.0 => Ok(mean(&ours) / bound * 100.0),
-        _ => Err(format!("the bound does not miss less than {other}")),
+        _ => Err(format!("the bound does not have fewer misses than {other}")),
     });
     outcome.add(REACHED, &format!("{variant} against {other}"), reached);
 }
 
-/// Ranks of one stretch: of how many of the ranked variants there is less, and one.
+/// Adds the ranks in one stretch: 1 plus the number of ranked variants with a lower value.
 fn add_ranks(
     outcome: &mut Outcome,
     setup: &PoliciesSetup,

@@ -1,6 +1,6 @@
-//! The set-up of `page-policies`, and the exact curves that decide its told splits.
+//! The set-up of `page-policies`, and the exact curves that decide its oracle allocations.
 
-use crate::trial::curves::{ClassCurves, Counts, ExactCurves};
+use crate::trial::curves::{ClassCurves, ExactCurves, Phase};
 use crate::trial::error::ExperimentError;
 use crate::trial::run::{Run, preloaded};
 use crate::trial::setup::{
@@ -15,44 +15,39 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PoliciesSetup {
-    /// What is chosen where the paper leaves it open, by name.
+    /// Choices that the paper leaves open, by name.
     #[serde(default)]
     pub chosen: BTreeMap<String, String>,
-    /// Who divides the pages, a row each.
     pub variants: Vec<Variant>,
-    /// Memory limits in MiB, all variants under each; none for the cache's own.
+    /// Memory limits in MiB, each for all variants; none for the cache's own.
     #[serde(default)]
     pub memory_mib: Vec<u64>,
-    /// Whether the bound is told: the best of all splits by exact curves of the steady stretch.
+    /// True to compute the bound: the best partition by exact curves of the steady stretch.
     #[serde(default)]
     pub bound: bool,
-    /// Pairs of variants: how much less the first misses, and takes, than the second.
     #[serde(default)]
     pub against: Vec<[String; 2]>,
-    /// The variants that are ranked in each stretch.
     #[serde(default)]
     pub rank_among: Vec<String>,
-    /// What is told of each variant.
     pub report: Vec<Report>,
-    /// Stretches of equal length for which miss ratios are kept.
+    /// The number of equal parts of the run whose miss ratios are recorded.
     pub windows: u64,
     pub steady: Stretch,
     #[serde(default)]
     pub stretches: Vec<Stretch>,
-    /// How far a steady miss ratio may lie from the final one, in percentage points.
+    /// The largest difference between a steady miss ratio and the final one, in percentage points.
     #[serde(default)]
     pub steady_tolerance_points: f64,
-    /// When told variants hear of a split; none for one split from the start, by the steady stretch.
+    /// When oracle allocations are decided; none for one decision at the start, by the steady stretch.
     pub divide: Option<DivideSetup>,
-    /// Of each part of the keys, how many are stored before the first request.
+    /// The number of keys that are stored before the first request, for each part of the keys.
     #[serde(default)]
     pub preload: Vec<u64>,
-    /// What the pages were handed out for before the first request; none for an empty cache.
+    /// The other keys that fill the memory before the first request.
     pub earlier: Option<EarlierSetup>,
     #[serde(default)]
     pub answer: AnswerSetup,
-    /// What the mover is charged for a visit to a chunk, in nanoseconds: where pages go is compared here, and
-    /// a fixed charge lets every run follow from its seed.
+    /// The cost of the mover's visit to a chunk in nanoseconds. It is fixed, so that a run is determined by its seed.
     pub visit_ns: f64,
     pub workload: WorkloadSetup,
     pub cache: CacheSetup,
@@ -63,30 +58,30 @@ pub struct PoliciesSetup {
 #[serde(deny_unknown_fields)]
 pub struct Variant {
     pub name: String,
-    /// The page policy's name; none where the lab tells the splits.
+    /// The name of the page policy; none for an oracle allocation.
     pub policy: Option<String>,
     pub mover: MoverName,
     #[serde(default)]
     pub options: BTreeMap<String, String>,
-    /// The same for counts of requests, at scale 1.
+    /// Options that are numbers of requests at scale 1.
     #[serde(default)]
     pub scaled_options: BTreeMap<String, u64>,
-    /// Gets of a half-life, at scale 1, of a profile of every key; none for a server's, of some.
+    /// The half-life in gets, at scale 1, of a profile of every key; none for a sample, as in a server.
     pub full_profile_gets: Option<u64>,
-    /// Whether it begins with an empty cache, whatever the others do.
+    /// True to start with an empty cache, without `preload` and `earlier`.
     #[serde(default)]
     pub from_empty: bool,
 }
 
-/// When splits are decided, in requests at scale 1.
+/// When oracle allocations are decided, in requests at scale 1.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DivideSetup {
     pub first: u64,
-    /// From time to time behind that, to the end; 0 for once.
+    /// The number of requests between decisions; 0 for one decision.
     #[serde(default)]
     pub every: u64,
-    /// The requests before each time whose exact curves decide.
+    /// The number of requests before each decision whose exact curves decide.
     pub training_requests: u64,
 }
 
@@ -102,7 +97,6 @@ pub enum Report {
 }
 
 impl PoliciesSetup {
-    /// The memory limits in MiB at scale 1, at least one.
     pub fn limits_mib(&self) -> Vec<u64> {
         if self.memory_mib.is_empty() {
             vec![self.cache.memory_mib]
@@ -112,35 +106,34 @@ impl PoliciesSetup {
     }
 }
 
-/// Splits are decided before these requests, each by its curves.
 #[derive(Clone, Debug)]
 pub struct Decisions {
+    /// The requests before which partitions are decided.
     pub at: Vec<u64>,
-    /// The curves of every class, for each of them.
     pub curves: Vec<ClassCurves>,
 }
 
 impl Decisions {
-    /// Passes once over the requests of `run`. All of its engines with pages of this size decide alike.
+    /// Computes the decisions in one pass over the requests of `run`. They hold for all engines with this page size.
     pub fn of(
         setup: &PoliciesSetup,
         run: &Run<'_>,
         progress: &ProgressBar,
     ) -> Result<Decisions, ExperimentError> {
         let total = scaled(setup.workload.requests, run.scale);
-        let stretches = counted(setup, run.scale, total);
+        let stretches = measured_stretches(setup, run.scale, total);
         let config = run.engine_config();
         let mut exact = ExactCurves::new(&config);
         let mut requests = run.requests(&config)?;
         for key in preloaded(&setup.preload, run.scale) {
             let request =
                 Request { key, value_len: requests.value_len(key), op: Op::Set, cost: None };
-            exact.reference(&request, Counts::No);
+            exact.reference(&request, Phase::WarmUp);
         }
         let (mut at, mut curves) = (Vec::new(), Vec::new());
         progress.set_length(stretches.last().map_or(0, |&(_, to, _)| to));
         for (from, to, decided_at) in stretches {
-            requests.show(&mut exact, (from, to), progress)?;
+            requests.add_to(&mut exact, (from, to), progress)?;
             at.push(decided_at);
             curves.push(ClassCurves::new(exact.take(), &config, &setup.answer));
         }
@@ -149,8 +142,8 @@ impl Decisions {
     }
 }
 
-/// The stretches of requests that count, and the request before which each decides.
-fn counted(setup: &PoliciesSetup, scale: f64, total: u64) -> Vec<(u64, u64, u64)> {
+/// Returns the limits of each measured stretch of requests, and the request before which it decides.
+fn measured_stretches(setup: &PoliciesSetup, scale: f64, total: u64) -> Vec<(u64, u64, u64)> {
     let Some(divide) = &setup.divide else {
         let (from, to) = setup.steady.at(scale);
         return vec![(from, to.min(total), 0)];

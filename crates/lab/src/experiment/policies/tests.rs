@@ -1,4 +1,4 @@
-//! The kind `page-policies` at a tiny scale.
+//! Runs `page-policies` at a tiny scale.
 
 use super::PoliciesSetup;
 use super::setup::Variant;
@@ -35,7 +35,7 @@ fn found(outcome: &Outcome, measure: &str, variant: &str) -> f64 {
     row.ours.unwrap_or_else(|| panic!("{measure}, {variant}: {:?}", row.note))
 }
 
-/// Only these variants, and what concerns them.
+/// Removes all other variants and the comparisons with them.
 fn only(setup: &mut PoliciesSetup, names: &[&str]) {
     setup.variants.retain(|variant| names.contains(&variant.name.as_str()));
     let is_kept = |name: &String| names.contains(&name.as_str()) || name == "bound";
@@ -44,18 +44,18 @@ fn only(setup: &mut PoliciesSetup, names: &[&str]) {
 }
 
 #[test]
-fn the_toy_hits_as_on_the_slides() {
+fn the_toy_has_the_published_hits() {
     let (spec, setup) = setup("toy");
     let outcome = outcome(&spec, &setup, 1.0);
     assert_eq!(found(&outcome, "hits", "none"), 0.0, "{}", outcome.text());
     assert_eq!(found(&outcome, "hits", "best"), 6.0, "{}", outcome.text());
-    let refused = spec.check_scale(0.5);
-    assert!(refused.is_err_and(|error| error.to_string().contains("runs at 1 only")));
+    let checked = spec.check_scale(0.5);
+    assert!(checked.is_err_and(|error| error.to_string().contains("runs at 1 only")));
 }
 
-/// All policies and all that is told, from either start: they see the requests by which the bound is made.
+/// Includes all policies and oracle allocations, from either start.
 #[test]
-fn nothing_beats_the_bound_and_what_is_told_reaches_it() {
+fn no_variant_beats_the_bound_and_the_oracle_reaches_it() {
     const SCALE: f64 = 0.01;
     let (spec, setup) = setup("etc-steady");
     for name in PagePolicy::NAMES {
@@ -65,7 +65,7 @@ fn nothing_beats_the_bound_and_what_is_told_reaches_it() {
     let outcome = outcome(&spec, &setup, SCALE);
     let text = outcome.text();
     let steady = |variant: &str| found(&outcome, "steady_miss_ratio", variant);
-    // Its misses all cost their class's mean; those of a run cost their own.
+    // The bound charges the mean miss cost of the class, a run charges the cost of each miss.
     let time = |variant: &str| found(&outcome, "steady_answer_time", variant);
     for Variant { name, .. } in &setup.variants {
         assert!(steady(name) > steady("bound") * (1.0 - 1e-9), "{name}, seed {SEED}: {text}");
@@ -77,13 +77,13 @@ fn nothing_beats_the_bound_and_what_is_told_reaches_it() {
 }
 
 #[test]
-fn pages_that_were_handed_out_for_longer_values_cost_who_moves_none() {
+fn a_policy_gains_from_a_start_with_longer_values() {
     let (spec, mut setup) = setup("etc-steady");
     only(&mut setup, &["none", "tail_age", "none, from empty", "tail_age, from empty"]);
     let outcome = outcome(&spec, &setup, 0.01);
     let (text, less) = (outcome.text(), |pair| found(&outcome, "fewer_misses", pair));
     assert!(less("tail_age against none") > 10.0, "seed {SEED}: {text}");
-    // From an empty cache, under a stream that does not change, ages are equal anyway.
+    // From an empty cache, under a stream that does not change, the ages are equal anyway.
     let from_empty = less("tail_age, from empty against none, from empty");
     assert!(from_empty.abs() < 2.0, "seed {SEED}: {text}");
     assert_eq!(found(&outcome, "rank", "tail_age, steady"), 1.0, "{text}");
@@ -93,7 +93,7 @@ fn pages_that_were_handed_out_for_longer_values_cost_who_moves_none() {
 }
 
 #[test]
-fn a_sweep_tells_the_range_over_memory_sizes() {
+fn a_sweep_reports_the_range_over_memory_sizes() {
     let (spec, mut setup) = setup("etc-memory-sweep");
     only(&mut setup, &["none", "space_time"]);
     setup.memory_mib.truncate(2);
@@ -117,7 +117,7 @@ fn phases_are_ranked() {
 }
 
 #[test]
-fn splits_are_told_from_time_to_time() {
+fn an_oracle_allocation_is_decided_repeatedly() {
     let (spec, mut setup) = setup("time-varying");
     only(&mut setup, &["none", "base", "fast", "warm"]);
     let outcome = outcome(&spec, &setup, 0.000_1);
@@ -132,7 +132,7 @@ fn splits_are_told_from_time_to_time() {
 }
 
 #[test]
-fn memory_is_redivided_once() {
+fn an_oracle_allocation_is_decided_once() {
     let (spec, mut setup) = setup("multi-tenant");
     only(&mut setup, &["none", "fast", "warm"]);
     let outcome = outcome(&spec, &setup, 0.000_5);
@@ -145,7 +145,7 @@ fn memory_is_redivided_once() {
 }
 
 #[test]
-fn a_run_follows_from_its_seed() {
+fn a_run_is_determined_by_its_seed() {
     let (spec, mut setup) = setup("three-phase");
     only(&mut setup, &["tail_age"]);
     let rows = || outcome(&spec, &setup, 0.001).rows.into_iter().map(|row| row.ours);
@@ -153,7 +153,7 @@ fn a_run_follows_from_its_seed() {
 }
 
 #[test]
-fn every_variant_of_a_file_can_be_run() {
+fn files_name_only_known_variants_and_policies() {
     for name in FILES {
         let (spec, setup) = setup(name);
         let names: Vec<&str> = setup.variants.iter().map(|variant| variant.name.as_str()).collect();

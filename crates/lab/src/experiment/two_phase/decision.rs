@@ -1,7 +1,7 @@
-//! What `two-phase` sets up, and the split that exact curves of the second phase call for.
+//! The set-up of `two-phase`, and the best partition by exact curves of the second phase.
 
 use crate::experiment::kind::Job;
-use crate::trial::curves::{Split, of_second_half};
+use crate::trial::curves::{Partition, of_second_half};
 use crate::trial::error::ExperimentError;
 use crate::trial::setup::{CacheSetup, TimeSetup, WorkloadSetup, scaled};
 use crate::vtime::MoverName;
@@ -12,11 +12,11 @@ use slabwise_profile::Mrc;
 #[serde(deny_unknown_fields)]
 pub struct TwoPhaseSetup {
     pub movers: Vec<MoverName>,
-    /// Stretches of equal length for which miss ratios are kept.
+    /// The number of equal parts of the run whose miss ratios are recorded.
     pub windows: u64,
-    /// How far a steady miss ratio may lie from the final one, in percentage points.
+    /// The largest difference between a steady miss ratio and the final one, in percentage points.
     pub steady_tolerance_points: f64,
-    /// Requests of the second phase whose exact stack distances decide the split.
+    /// Requests of the second phase whose exact stack distances decide the partition.
     pub profile_requests: u64,
     pub workload: WorkloadSetup,
     pub cache: CacheSetup,
@@ -28,11 +28,11 @@ pub struct TwoPhaseSetup {
 #[serde(deny_unknown_fields)]
 pub struct LiveSetup {
     pub scale: f64,
-    /// Requests, at scale 1, between two looks at the allocation.
+    /// Requests, at scale 1, between two readings of the allocation.
     pub poll_requests: u64,
-    /// The allocation is in place when it stays so near to its last state, in percent of the memory.
+    /// The allocation is in place if it differs from its final state by at most this percentage of the memory.
     pub settled_percent: f64,
-    /// Requests a second; a miss's set is part of its request.
+    /// Requests per second; the set after a miss is part of its request.
     pub requests_per_second: f64,
     pub connections: usize,
     pub batch: usize,
@@ -43,9 +43,9 @@ pub struct LiveSetup {
 #[serde(deny_unknown_fields)]
 pub struct ServerSetup {
     pub name: String,
-    /// The program and its flags; `slabwise` is the program that runs.
+    /// The program and its flags; `slabwise` is the running program.
     pub command: Vec<String>,
-    /// Whether its own policy is off and the lab tells it how to divide its pages, at the change of phase.
+    /// True for an oracle allocation: the lab turns the policy of the server off and moves its pages.
     #[serde(default)]
     pub told: bool,
 }
@@ -56,19 +56,19 @@ pub struct Decision {
     pub profiled: u64,
 }
 
-/// The share of the pages that exact curves give to the second class.
+/// The fraction of the pages that the second class has in the best partition.
 pub fn second_share(setup: &TwoPhaseSetup, job: &Job<'_>) -> Result<f64, ExperimentError> {
     /// Finer than any server's pages.
     const PAGES: u64 = 10_000;
     let mut decision = decide(setup, job)?;
     let memory_bytes = scaled(setup.cache.memory_mib, job.scale) << 20;
-    // In pages of that size, whatever the pages inside are.
+    // The page size of the engine does not matter here.
     let page_bytes = memory_bytes as f64 / PAGES as f64;
     let chunks = |size: &u32| (page_bytes / f64::from(*size)).round() as u64;
     let config = setup.cache.engine_config(job.scale, job.seed);
     let chunks: Vec<u64> = config.classes.sizes().iter().map(chunks).collect();
     decision.chunks_per_page = [chunks[0], chunks[1]];
-    Ok(decision.split(PAGES).pages[1] as f64 / PAGES as f64)
+    Ok(decision.partition(PAGES).pages[1] as f64 / PAGES as f64)
 }
 
 pub fn decide(setup: &TwoPhaseSetup, job: &Job<'_>) -> Result<Decision, ExperimentError> {
@@ -81,7 +81,7 @@ pub fn decide(setup: &TwoPhaseSetup, job: &Job<'_>) -> Result<Decision, Experime
     let mut workload = setup.workload.open(scale, seed)?.skip(first_phase as usize);
     let requests = (0..profiled as usize).map(|_| {
         let request = workload.next();
-        Ok(request.unwrap_or_else(|| panic!("a second phase has all its requests"))?)
+        Ok(request.unwrap_or_else(|| panic!("the workload has fewer requests than its set-up"))?)
     });
     let curves = of_second_half(requests, &config)?;
     let sizes = config.classes.sizes().iter();
@@ -92,12 +92,12 @@ pub fn decide(setup: &TwoPhaseSetup, job: &Job<'_>) -> Result<Decision, Experime
 }
 
 impl Decision {
-    pub fn split(&self, pages: u64) -> Split {
-        Split::best_of_two([&self.curves[0], &self.curves[1]], self.chunks_per_page, pages)
+    pub fn partition(&self, pages: u64) -> Partition {
+        Partition::best_of_two([&self.curves[0], &self.curves[1]], self.chunks_per_page, pages)
     }
 
-    pub fn miss_ratio(&self, split: &Split) -> f64 {
-        let classes = self.curves.iter().zip(&split.pages).zip(self.chunks_per_page);
+    pub fn miss_ratio(&self, partition: &Partition) -> f64 {
+        let classes = self.curves.iter().zip(&partition.pages).zip(self.chunks_per_page);
         let misses: f64 =
             classes.map(|((curve, pages), chunks)| curve.misses(pages * chunks)).sum();
         misses / self.curves.iter().map(Mrc::references).sum::<f64>()

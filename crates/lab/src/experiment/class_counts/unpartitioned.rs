@@ -1,52 +1,52 @@
-//! The whole cache: all items in one queue in the order of their last use, chunks of just their size, and no page; and
-//! what a table will miss by its curve, at what the table and its classes leave of the memory.
+//! Simulates the unpartitioned cache, an LRU whose chunks have exactly the sizes of their items, and predicts the misses
+//! of a class table from its curve.
 //!
 //! ```text
-//!   slots, in order of time:   . 90 . . 400 77 . 120 | next     bytes of the item last used there
-//!                                ^                               a hit needs these, and all behind
+//!   slots, in order of time:   . 90 . . 400 77 . 120 | next     bytes of the item that was last used then
+//!                                ^                               a hit needs memory for this and all later slots
 //!
-//!   bytes of items = (pages - price * classes) * page size * items / (items + loss)
-//!   misses         = the whole cache's, in so many bytes
+//!   bytes of items   = (pages - cost of a class * classes) * page size * items / (items + loss)
+//!   predicted misses = those of the unpartitioned cache with this number of bytes
 //! ```
 //!
-//! An LRU by bytes hits a reference where it holds the item and all that were used since: the stack distance of Mattson
-//! and others (1970) in bytes. Sums over slots are a Fenwick tree's (P. Fenwick, 1994).
+//! An LRU with a limit in bytes hits if it has memory for the item and all items used since: the stack distance of
+//! Mattson and others (1970) in bytes. A Fenwick tree (P. Fenwick, 1994) sums over slots.
 
 use slabwise_policy::sizes::{ChunkLayout, Demand, Loss, SizesError, loss};
 use slabwise_profile::{Distances, Mrc};
 use std::collections::{BTreeMap, HashMap};
 
-/// Slots at first, and never less.
+/// The initial and smallest number of slots.
 const SLOTS_MIN: usize = 1 << 12;
-/// Curves are exact at multiples of so many bytes.
+/// Curves are exact at multiples of this size.
 const STEP_BYTES: u64 = 4 << 10;
 
 #[derive(Debug)]
-pub struct WholeCache {
+pub struct UnpartitionedCache {
     slots: HashMap<u64, usize>,
-    /// By slot: the key that was last used there, and its item's bytes; 0 for none.
+    /// The key and the item's bytes of each slot; 0 bytes for an empty slot.
     items: Vec<(u64, u32)>,
-    /// Element `i`: the bytes of the slots `i - (i & -i) .. i`; element 0 is not used.
+    /// Element `i` is the sum of the bytes of the slots `i - (i & -i) .. i`; element 0 is not used.
     tree: Vec<u64>,
     next: usize,
     bytes: u64,
     distances: Distances,
 }
 
-impl Default for WholeCache {
-    fn default() -> WholeCache {
+impl Default for UnpartitionedCache {
+    fn default() -> UnpartitionedCache {
         let (items, tree) = (vec![(0, 0); SLOTS_MIN], vec![0; SLOTS_MIN + 1]);
         let (slots, distances) = (HashMap::new(), Distances::default());
-        WholeCache { slots, items, tree, next: 0, bytes: 0, distances }
+        UnpartitionedCache { slots, items, tree, next: 0, bytes: 0, distances }
     }
 }
 
-impl WholeCache {
-    /// Notes a reference to a key with an item of so many bytes, at least 1. Returns the least memory in bytes in
-    /// which an LRU hits it; `None` for a key's first.
+impl UnpartitionedCache {
+    /// Adds a reference to a key with an item of `size_bytes`, at least 1. Returns the least memory in bytes with which an
+    /// LRU hits it; `None` for the first reference to a key.
     pub fn reference(&mut self, key: u64, size_bytes: u32) -> Option<u64> {
         if self.next == self.items.len() {
-            self.move_together();
+            self.compact();
         }
         let needed = self.slots.insert(key, self.next).map(|last| {
             let used_before = self.before(last);
@@ -94,7 +94,7 @@ impl WholeCache {
         sum
     }
 
-    /// Adds `change`, modulo 2^64, to every sum that the slot is part of.
+    /// Adds `change`, modulo 2^64, to every sum that includes the slot.
     fn add(&mut self, slot: usize, change: u64) {
         let mut at = slot + 1;
         while at < self.tree.len() {
@@ -103,8 +103,8 @@ impl WholeCache {
         }
     }
 
-    /// Takes the empty slots out, and leaves as many free ones as there are keys.
-    fn move_together(&mut self) {
+    /// Removes the empty slots, and adds one free slot per key at the end.
+    fn compact(&mut self) {
         self.items.retain(|&(_, size_bytes)| size_bytes > 0);
         self.next = self.items.len();
         for (slot, (key, _)) in self.items.iter().enumerate() {
@@ -125,7 +125,7 @@ impl WholeCache {
 #[derive(Clone, Debug)]
 pub struct Table {
     pub name: String,
-    /// For how many classes it was made; none for one that knows nothing of the items.
+    /// The number of classes that the table is the best for; none for a geometric table, which ignores the items.
     pub class_count: Option<usize>,
     pub sizes: Vec<usize>,
     pub classes_used: usize,
@@ -134,7 +134,8 @@ pub struct Table {
 }
 
 #[derive(Clone, Debug)]
-pub struct Whole {
+pub struct Prediction {
+    /// The curve of the unpartitioned cache.
     pub curve: Mrc,
     pub pages: f64,
     pub page_size_bytes: f64,
@@ -159,37 +160,37 @@ impl Table {
         Ok(Table { name, class_count, sizes, classes_used, loss, item_bytes })
     }
 
-    /// What all items take for each byte of theirs.
-    fn taken_share(&self) -> f64 {
+    /// The memory per byte of items, with losses.
+    fn memory_per_byte(&self) -> f64 {
         1.0 + self.loss.total_bytes() / self.item_bytes
     }
 }
 
-impl Whole {
-    /// Bytes of items in the cache, where a class costs so many pages.
+impl Prediction {
+    /// The predicted bytes of items in the cache if a class costs `class_price_pages`.
     pub fn item_bytes(&self, table: &Table, class_price_pages: f64) -> f64 {
         let pages = self.pages - class_price_pages * table.classes_used as f64;
-        pages.max(0.0) * self.page_size_bytes / table.taken_share()
+        pages.max(0.0) * self.page_size_bytes / table.memory_per_byte()
     }
 
     pub fn miss_ratio(&self, table: &Table, class_price_pages: f64) -> f64 {
         self.curve.miss_ratio(self.item_bytes(table, class_price_pages) as u64)
     }
 
-    /// Pages that are missing: how much less memory this table would have if it missed what it did, beside what it
-    /// loses. Below 0 where it misses less than the whole cache would.
-    pub fn pages_missing(&self, table: &Table, miss_ratio: f64) -> f64 {
+    /// The page deficit: the pages of the cache, minus those with which the unpartitioned cache, with the losses of this
+    /// table, has this miss ratio. It is negative if the table misses less than the unpartitioned cache.
+    pub fn page_deficit(&self, table: &Table, miss_ratio: f64) -> f64 {
         let enough = |bytes: u64| self.curve.miss_ratio(bytes) <= miss_ratio;
         let (mut from, mut to) = (0, self.curve.points().last().map_or(0, |last| last.chunks));
         while from < to {
             let middle = from.midpoint(to);
             if enough(middle) { to = middle } else { from = middle + 1 }
         }
-        self.pages - from as f64 * table.taken_share() / self.page_size_bytes
+        self.pages - from as f64 * table.memory_per_byte() / self.page_size_bytes
     }
 }
 
-/// The slope of the line that lies nearest to these points by least squares; `None` for fewer than two places.
+/// The slope of the least-squares line through these points; `None` if all have the same `x`.
 pub fn slope(points: &[(f64, f64)]) -> Option<f64> {
     let count = points.len() as f64;
     let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / count;
@@ -201,7 +202,7 @@ pub fn slope(points: &[(f64, f64)]) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{SLOTS_MIN, Table, Whole, WholeCache, slope};
+    use super::{Prediction, SLOTS_MIN, Table, UnpartitionedCache, slope};
     use crate::exact_lru::ExactLru;
     use slabwise_base::Random;
     use slabwise_policy::sizes::{ChunkLayout, Demand, exact};
@@ -209,16 +210,16 @@ mod tests {
     use std::collections::HashMap;
 
     #[test]
-    fn an_lru_hits_exactly_where_the_memory_is_enough() {
+    fn an_lru_hits_exactly_if_it_has_the_needed_memory() {
         for seed in 0..10 {
             let mut random = Random::new(seed);
-            let mut whole = WholeCache::default();
-            // More than any item has: one that is larger than the memory is not what an LRU is asked here.
+            let mut cache = UnpartitionedCache::default();
+            // All limits are larger than any item.
             let mut lrus = [5_000, 20_000, 60_000].map(|bytes| (bytes, ExactLru::new(bytes)));
             for at in 0..3 * SLOTS_MIN {
                 let key = random.below(400).min(random.below(400));
                 let size_bytes = 1 + (key * 7_919) % 500;
-                let needed = whole.reference(key, size_bytes as u32);
+                let needed = cache.reference(key, size_bytes as u32);
                 for (bytes, lru) in &mut lrus {
                     let hits = !lru.access(key, size_bytes).is_miss();
                     let predicted = needed.is_some_and(|needed| needed <= *bytes);
@@ -229,14 +230,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_was_used_last_and_fits() {
+    fn held_items_are_the_last_used_that_fit() {
         for seed in 0..10 {
             let mut random = Random::new(seed);
-            let mut whole = WholeCache::default();
+            let mut cache = UnpartitionedCache::default();
             let mut used: HashMap<u64, (usize, u32)> = HashMap::new();
             for at in 0..2 * SLOTS_MIN {
                 let (key, size_bytes) = (random.below(300), 1 + random.below(90) as u32);
-                whole.reference(key, size_bytes);
+                cache.reference(key, size_bytes);
                 used.insert(key, (at, size_bytes));
             }
             let mut order: Vec<(usize, u32)> = used.into_values().collect();
@@ -250,7 +251,7 @@ mod tests {
             });
             let mut expected: Vec<u32> = newest.collect();
             expected.sort_unstable();
-            let held = whole.held(memory_bytes);
+            let held = cache.held(memory_bytes);
             let held = held.iter().flat_map(|(&size, &count)| (0..count).map(move |_| size));
             assert!(held.eq(expected), "seed {seed}, {memory_bytes} bytes");
         }
@@ -264,10 +265,10 @@ mod tests {
         chaining: None,
     };
 
-    fn whole() -> Whole {
+    fn prediction() -> Prediction {
         let points = (0..=1_000).map(|at| Point { chunks: at << 12, misses: (1_000 - at) as f64 });
         let pages = 64.0;
-        Whole { curve: Mrc::new(points.collect()), pages, page_size_bytes: 16384.0 }
+        Prediction { curve: Mrc::new(points.collect()), pages, page_size_bytes: 16384.0 }
     }
 
     fn demands(random: &mut Random) -> Vec<Demand> {
@@ -281,19 +282,19 @@ mod tests {
 
     fn tables(random: &mut Random) -> Vec<Table> {
         let demands = demands(random);
-        let best = exact(&demands, &LAYOUT, &[], 63).expect("sound");
+        let best = exact(&demands, &LAYOUT, &[], 63).expect("tables");
         let table = |count| {
             let sizes = best.of(count).sizes.clone();
-            Table::new(String::new(), Some(count), sizes, &demands, &LAYOUT).expect("sound")
+            Table::new(String::new(), Some(count), sizes, &demands, &LAYOUT).expect("a table")
         };
         (1..=63).map(table).collect()
     }
 
     #[test]
-    fn without_a_price_more_classes_miss_no_more_and_a_high_price_makes_them_miss_more() {
+    fn more_classes_miss_more_only_if_a_class_costs_pages() {
         for seed in 0..20 {
-            let (tables, whole) = (tables(&mut Random::new(seed)), whole());
-            let ratio = |table: &Table, price| whole.miss_ratio(table, price);
+            let (tables, prediction) = (tables(&mut Random::new(seed)), prediction());
+            let ratio = |table: &Table, price| prediction.miss_ratio(table, price);
             for pair in tables.windows(2) {
                 let (few, many) = (&pair[0], &pair[1]);
                 assert!(ratio(many, 0.0) <= ratio(few, 0.0) + 1e-9, "seed {seed}: {many:?}");
@@ -308,20 +309,20 @@ mod tests {
     }
 
     #[test]
-    fn pages_that_were_taken_away_are_found_missing() {
+    fn the_page_deficit_recovers_the_cost_of_a_class() {
         for seed in 0..20 {
             let mut random = Random::new(seed);
-            let (tables, whole) = (tables(&mut random), whole());
+            let (tables, prediction) = (tables(&mut random), prediction());
             let price = random.below(8) as f64 / 10.0;
-            let missing = tables.iter().map(|table| {
-                let ratio = whole.miss_ratio(table, price);
-                (table.classes_used as f64, whole.pages_missing(table, ratio))
+            let deficits = tables.iter().map(|table| {
+                let ratio = prediction.miss_ratio(table, price);
+                (table.classes_used as f64, prediction.page_deficit(table, ratio))
             });
-            let missing: Vec<(f64, f64)> = missing.collect();
-            for (classes, pages) in &missing {
-                assert!((pages - price * classes).abs() < 0.01, "seed {seed}: {missing:?}");
+            let deficits: Vec<(f64, f64)> = deficits.collect();
+            for (classes, pages) in &deficits {
+                assert!((pages - price * classes).abs() < 0.01, "seed {seed}: {deficits:?}");
             }
-            let found = slope(&missing).expect("several places");
+            let found = slope(&deficits).expect("several numbers of classes");
             assert!((found - price).abs() < 0.01, "seed {seed}: {found}, not {price}");
         }
         assert_eq!(slope(&[(3.0, 1.0), (3.0, 2.0)]), None);
