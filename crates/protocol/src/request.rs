@@ -11,7 +11,7 @@ use crate::admin::{Admin, StatsRequest};
 use crate::words::Exptime;
 use slabwise_base::Cost;
 
-/// One request. Keys are as sent: in base64 if the [`Answer`](crate::Answer) says so.
+/// One request. Keys are as sent: in base64 if the [`Answer`] says so.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Request<'a> {
     /// get, gets, gat, gats, whose keys follow. gat and gats set this expiry for each item found.

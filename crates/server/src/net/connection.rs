@@ -259,7 +259,11 @@ impl<'e> Connection<'e> {
     }
 
     /// Receives once, and serves all complete requests.
-    fn serve_input(&mut self, out: &mut Out<'e>, worker: &mut WorkerCore<'e>) -> io::Result<()> {
+    fn receive_and_serve(
+        &mut self,
+        out: &mut Out<'e>,
+        worker: &mut WorkerCore<'e>,
+    ) -> io::Result<()> {
         let (receipt, input_len) = self.receive(worker)?;
         // SHORT-READ
         self.readable = matches!(receipt, Receipt::Bytes { more, .. } if more || self.peer_closed);

@@ -118,7 +118,7 @@ impl<'e> Worker<'e> {
                 let Some(key) = self.queue.pop_front() else { break };
                 if self.connections.get(key).is_some_and(|connection| connection.queued) {
                     self.connections[key].queued = false;
-                    self.serve_round(key, is_alone);
+                    self.turn(key, is_alone);
                 }
             }
             for index in 0..self.udp.len() {
@@ -150,11 +150,11 @@ impl<'e> Worker<'e> {
         }
         // A queued connection is served later in this wake-up.
         if !connection.queued {
-            self.serve_round(key, is_alone);
+            self.turn(key, is_alone);
         }
     }
 
-    fn serve_round(&mut self, key: usize, is_alone: bool) {
+    fn turn(&mut self, key: usize, is_alone: bool) {
         let requests_max = self.shared.settings.requests_per_turn_max;
         self.core.context.requests_left = if is_alone { u32::MAX } else { requests_max };
         self.core.context.served = Served::default();
@@ -209,7 +209,7 @@ impl<'e> Worker<'e> {
         for key in self.watchers.clone() {
             // A queued connection is served later in this wake-up.
             if !self.connections[key].queued {
-                self.serve_round(key, is_alone);
+                self.turn(key, is_alone);
             }
         }
     }

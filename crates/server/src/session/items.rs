@@ -61,7 +61,7 @@ impl Step {
 
 /// The client's dialect.
 #[derive(Default)]
-pub(super) enum Dialect {
+pub(super) enum Speech {
     /// Lines of the classic and of the meta protocol.
     #[default]
     Text,
@@ -69,14 +69,14 @@ pub(super) enum Dialect {
     Binary(Exchange),
 }
 
-impl Dialect {
+impl Speech {
     /// Parses one request, without its value or its list of keys.
     #[inline]
     pub(super) fn parse<'i>(&self, worker: &WorkerContext<'_>, input: &'i [u8]) -> Parsed<'i> {
         match self {
-            Dialect::Text if begins(input) => parse_meta(input),
-            Dialect::Text => parse_text(input, worker.shared.settings.cost_wire),
-            Dialect::Binary(_) => parse_packet(input),
+            Speech::Text if begins(input) => parse_meta(input),
+            Speech::Text => parse_text(input, worker.shared.settings.cost_wire),
+            Speech::Binary(_) => parse_packet(input),
         }
     }
 
@@ -84,7 +84,7 @@ impl Dialect {
     #[inline]
     pub(super) fn allows(&self, worker: &WorkerContext<'_>, answer: &Answer) -> bool {
         match (self, answer) {
-            (Dialect::Binary(exchange), Answer::Binary(head)) => {
+            (Speech::Binary(exchange), Answer::Binary(head)) => {
                 may_send(worker, exchange, head.opcode)
             }
             _ => true,
