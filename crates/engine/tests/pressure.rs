@@ -246,7 +246,7 @@ fn pins_above_the_limit_are_refused_without_harm_to_others() {
 }
 
 #[test]
-#[should_panic(expected = "do not fit pages")]
+#[should_panic(expected = "must be at most the page size")]
 fn a_configuration_with_chunks_larger_than_a_page_panics() {
     let mut config = config(4, &[128, 1024]);
     config.page_size_bytes = 4096;
@@ -277,7 +277,7 @@ fn an_upload_evicts_items_only_as_its_bytes_arrive() {
 }
 
 #[test]
-#[should_panic(expected = "more than there was room for")]
+#[should_panic(expected = "written to a buffer of")]
 fn an_upload_cannot_fill_more_than_its_free_space() {
     let engine = Engine::new(config(8, &[512, 1024])).expect("the arena can be reserved");
     let now = Clock::manual().now();

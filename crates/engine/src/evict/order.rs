@@ -47,7 +47,7 @@ pub struct Info {
     /// True if item costs influence the choice of a victim.
     pub uses_costs: bool,
     pub stores_rank: bool,
-    /// True if a hit may move its item; [`Info::is_exact`] implies it.
+    /// True if a hit may move its item even without [`Info::is_exact`].
     pub acts_on_hits: bool,
     /// True if a class starts with one queue in exact LRU order, and needs no maintainer.
     pub is_exact: bool,

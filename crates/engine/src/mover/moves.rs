@@ -187,7 +187,7 @@ impl Mover {
     /// or to shrink the cache to a lowered memory limit, one page at a time.
     pub fn step(&mut self, space: &Space, budget_chunks: usize, at: Moment) -> MoverStep {
         let Some(mut job) = self.job.take() else {
-            return self.begin_automatic(space, at.now);
+            return self.begin_by_itself(space, at.now);
         };
         job.start.nanos.get_or_insert(at.nanos);
         let kind = job.order.kind;
@@ -246,7 +246,7 @@ impl Mover {
 
     /// Begins a move that nothing requested: first of pages of retired classes; then, while more memory is held than
     /// the limit allows, of any page. Free pages beyond the limit are released to the system.
-    fn begin_automatic(&mut self, space: &Space, now: Now) -> MoverStep {
+    fn begin_by_itself(&mut self, space: &Space, now: Now) -> MoverStep {
         let released = lock(&space.pool).take_for_release();
         if let Some(page) = released {
             space.memory.release(&page);

@@ -190,7 +190,7 @@ impl<'e> Connection<'e> {
             }
         }
         let served = match self.phase {
-            Phase::Serve if self.readable => self.serve_input(&mut out, worker),
+            Phase::Serve if self.readable => self.receive_and_serve(&mut out, worker),
             Phase::Serve | Phase::Finish => Ok(()),
             Phase::Resume => self.resume(&mut out, worker),
         };

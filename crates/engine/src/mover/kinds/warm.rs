@@ -80,7 +80,7 @@ fn empty_batch(pass: &mut Pass<'_>, mut batch: Vec<ChunkAddress>) {
         if take_pool_page(pass, pass.job.order.victim) {
             continue;
         }
-        let evicted = evict_up_to(pass, missing);
+        let evicted = make_room(pass, missing);
         pass.counters.evicted += evicted as u64;
         if evicted == 0 {
             // For example in a class that holds only bodies, which are not evicted for one another.
@@ -137,7 +137,7 @@ fn return_foreign_spares(pass: &mut Pass<'_>) {
 }
 
 /// Evicts up to `wanted` items and reserves their chunks outside the page; returns the number of evictions.
-fn evict_up_to(pass: &mut Pass<'_>, wanted: usize) -> usize {
+fn make_room(pass: &mut Pass<'_>, wanted: usize) -> usize {
     let (space, now) = (pass.space, pass.now);
     if !space.config.eviction_enabled {
         return 0;
