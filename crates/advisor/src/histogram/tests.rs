@@ -68,7 +68,7 @@ fn an_error_names_an_unreadable_file() {
     for (path, reason) in [
         ("/nowhere/sizes.txt", "/nowhere/sizes.txt: cannot be read: No such file"),
         ("/", "/: cannot be read: is a directory"),
-        ("/dev/null", "/dev/null: holds no item"),
+        ("/dev/null", "/dev/null: has no items"),
         ("/dev/zero", "/dev/zero, line 1: the line has more than 1024 bytes"),
     ] {
         let error = read(Path::new(path), ITEM_SIZE_MAX).expect_err(path).to_string();
