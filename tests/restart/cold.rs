@@ -59,7 +59,7 @@ fn starts_cold_after_an_ungraceful_end() {
 #[test]
 fn starts_cold_with_other_settings() {
     for (flags, name) in [
-        (&["-m", "65"][..], "memory_limit_bytes 67108864"),
+        (&["-m", "65"][..], "memory_limit_bytes=67108864"),
         (&["-m", "64", "-f", "1.5"], "chunk_sizes"),
         (&["-m", "64", "-o", "page_size=1m"], "page_size_bytes"),
         (&["-m", "64", "-o", "preset=memcached"], "page_size_bytes"),

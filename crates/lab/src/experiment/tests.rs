@@ -155,7 +155,7 @@ fn servers_that_do_not_start_have_rows_with_the_reason() {
     assert!(!outcome.rows.is_empty() && is_explained(&outcome));
     let text = outcome.text();
     assert!(text.contains("/nowhere/memcached cannot be started"), "{text}");
-    assert!(text.contains("false does not listen: it ended"), "{text}");
+    assert!(text.contains("false does not listen: it exited"), "{text}");
 }
 
 #[test]

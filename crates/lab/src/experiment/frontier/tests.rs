@@ -28,7 +28,7 @@ fn every_trace_of_a_folder_is_a_stream_with_a_figure() {
     let outcome = setup.run(&Job::of(&spec, 1.0, SEED)).expect("it runs");
     let broken = outcome.rows.iter().find(|row| row.variant == "c.txt").expect("it has a row");
     let why = broken.note.as_deref().expect("it has the reason");
-    assert!(why.contains("c.txt: line 2: it is not a key and a size"), "{why}");
+    assert!(why.contains("c.txt: line 2: not a key and a size"), "{why}");
     let mut twice = setup.clone();
     let error = add_traces(&mut twice, &mut Vec::new(), folder).expect_err("they are there");
     assert!(error.to_string().contains("rename the file"), "{error}");

@@ -28,7 +28,7 @@ fn a_class_table_is_learned_until_a_command_sets_one() {
     second();
     let reply = ask(&mut client, "stats sizes_plan\r\n");
     let current = value(&reply, "current").expect("a table is in use").to_owned();
-    assert_eq!(value(&reply, "evaluation:waits_for"), Some("0 of 1000 items"), "{reply}");
+    assert_eq!(value(&reply, "evaluation:waits_for"), Some("more items: 0 of 1000"), "{reply}");
     // Items of 1,037 bytes: fifteen chunks of 1,088 bytes are a page, fourteen of those at the start were.
     let value_bytes = "v".repeat(1_000);
     for key in 0..4_000 {
