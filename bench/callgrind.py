@@ -2,16 +2,14 @@
 
 import atexit
 import ctypes
-import os
 import pathlib
 import platform
 import signal
-import socket
 import struct
-import subprocess
 import sys
 import tempfile
-import time
+
+import process
 
 START_SECONDS_MAX = 60
 
@@ -38,52 +36,23 @@ def refuse_auxv():
     assert libc.prctl(set_seccomp, mode_filter, filter_struct) == 0, ctypes.get_errno()
 
 
-class Server:
+class Server(process.Client):
     """A server with one worker under callgrind. `profiles` stops it."""
 
     def __init__(self, binary, flags, callgrind_flags=()):
         self.directory = tempfile.TemporaryDirectory()
         folder = pathlib.Path(self.directory.name)
-        ports = folder / "ports"
-        user = ["-u", "root"] if os.getuid() == 0 else []
         command = ["valgrind", "--tool=callgrind", "--separate-threads=yes"]
         command += [f"--callgrind-out-file={folder}/profile", *callgrind_flags]
-        command += [str(binary), *user, "-l", "127.0.0.1", "-p", "-1", "-t", "1", *flags]
+        command += [str(binary), "-t", "1", *flags]
         with open(folder / "log", "wb") as log:
-            environment = {**os.environ, "MEMCACHED_PORT_FILENAME": str(ports)}
-            self.process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, preexec_fn=refuse_auxv)
+            options = {"stdout": log, "stderr": log, "preexec_fn": refuse_auxv}
+            try:
+                self.process, self.port = process.start(command, folder, START_SECONDS_MAX, **options)
+            except RuntimeError as error:
+                sys.exit(f"{error}:\n{(folder / 'log').read_text()}")
         atexit.register(self.process.kill)
-        deadline = time.monotonic() + START_SECONDS_MAX
-        while not ports.exists():
-            if self.process.poll() is not None or time.monotonic() > deadline:
-                self.process.kill()
-                sys.exit(f"{command} did not start:\n{(folder / 'log').read_text()}")
-            time.sleep(0.05)
-        self.port = int(ports.read_text().split("TCP INET: ")[1].split()[0])
-        self.connect()
-
-    def connect(self):
-        self.connection = socket.create_connection(("127.0.0.1", self.port))
-        self.replies = self.connection.makefile("rb")
-
-    def send(self, request):
-        self.connection.sendall(request)
-
-    def line(self):
-        return self.replies.readline().decode().rstrip()
-
-    def ask(self, command):
-        self.send(command.encode() + b"\r\n")
-        return self.line()
-
-    def stats(self, what=""):
-        line = self.ask(f"stats {what}".strip())
-        found = {}
-        while line != "END":
-            _, name, value = line.split(" ", 2)
-            found[name] = value
-            line = self.line()
-        return found
+        self.connect(self.port)
 
     def profiles(self, read):
         """Stops the server and returns `read(path)` for the profile of each of its threads."""

@@ -60,19 +60,29 @@ def version_key(version):
 
 
 def texts(found):
-    """What belongs into each file."""
+    """What belongs into each file. What has no results yet stays as it is."""
+    report = ROOT / "docs" / "measurements.md"
+    kept = sections_of(report.read_text()) if report.exists() else {}
     parts = [HEAD]
     for name, (title, body) in SECTIONS.items():
-        if name not in found:
-            continue
-        parts.append(f"## {title}\n")
-        for result in found[name]:
-            parts.append(f"{body(result['rows'])}\n{origin(name, result)}")
-    readme = ROOT / "README.md"
-    before, _, rest = readme.read_text().partition(MARKS[0])
-    _, _, after = rest.partition(MARKS[1])
-    summarized = before + MARKS[0] + "\n" + summary(found) + "\n" + MARKS[1] + after
-    return {ROOT / "docs" / "measurements.md": "\n".join(parts), readme: summarized}
+        if name in found:
+            bodies = [f"{body(result['rows'])}\n{origin(name, result)}" for result in found[name]]
+            parts.append(f"## {title}\n\n" + "\n".join(bodies))
+        elif title in kept:
+            parts.append(f"## {title}\n{kept[title]}")
+    written = {report: "\n".join(parts)}
+    if set(SUMMARIZED) <= set(found):
+        readme = ROOT / "README.md"
+        before, _, rest = readme.read_text().partition(MARKS[0])
+        _, _, after = rest.partition(MARKS[1])
+        written[readme] = before + MARKS[0] + "\n" + summary(found) + "\n" + MARKS[1] + after
+    return written
+
+
+def sections_of(text):
+    """The report's sections by their titles."""
+    sections = text.split("\n## ")[1:]
+    return dict(section.split("\n", 1) for section in sections)
 
 
 HEAD = """# Measurements
@@ -287,10 +297,14 @@ SECTIONS = {
 MARKS = ("<!-- figures: written by bench/compare -->\n", "<!-- end of figures -->\n")
 
 
+# The sections with figures for the README.
+SUMMARIZED = ("cpu", "memory", "misses")
+
+
 def summary(found):
     """The few figures that the README shows: one row for each, with columns for each version of memcached."""
     versions = sorted(
-        {result["memcached"] for name in ("cpu", "memory", "misses") for result in found.get(name, [])},
+        {result["memcached"] for name in SUMMARIZED for result in found[name]},
         key=version_key,
         reverse=True,
     )
@@ -334,13 +348,15 @@ def compared(values, form):
 
 
 def main():
-    wrong = [path for path, text in texts(results()).items() if not path.exists() or path.read_text() != text]
-    if "--check" in sys.argv[1:]:
-        for path in wrong:
-            print(f"{path} differs from docs/measurements.json; to write it: python3 bench/report.py", file=sys.stderr)
-        sys.exit(1 if wrong else 0)
+    written = texts(results())
+    if "--check" not in sys.argv[1:]:
+        for path, text in written.items():
+            path.write_text(text)
+        return
+    wrong = [path for path, text in written.items() if not path.exists() or path.read_text() != text]
     for path in wrong:
-        path.write_text(texts(results())[path])
+        print(f"{path} differs from docs/measurements.json; to write it: python3 bench/report.py", file=sys.stderr)
+    sys.exit(1 if wrong else 0)
 
 
 if __name__ == "__main__":

@@ -3,10 +3,10 @@
 import json
 import os
 import pathlib
-import socket
 import subprocess
 import tempfile
-import time
+
+import process
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
@@ -43,36 +43,20 @@ def run_on(cores):
     return (lambda: os.sched_setaffinity(0, cores)) if cores else None
 
 
-class Server:
+class Server(process.Client):
     """A running server; ends with the `with` block."""
 
     def __init__(self, kind, memory_limit_mib, *flags, cores=None):
         """`cores`: the processors that the server may run on; all of them if None."""
-        user = ["-u", "root"] if os.getuid() == 0 else []
-        command = [*KINDS[kind], *user, "-l", "127.0.0.1", "-p", "-1", "-m", str(memory_limit_mib)]
-        with tempfile.TemporaryDirectory() as directory:
-            # The kernel picks the port while the server binds it: nobody else can have it.
-            port_file = pathlib.Path(directory, "ports")
-            environment = {**os.environ, "MEMCACHED_PORT_FILENAME": str(port_file)}
-            self.process = subprocess.Popen(
-                [*command, *flags], env=environment, preexec_fn=run_on(cores)
+        command = [*KINDS[kind], "-m", str(memory_limit_mib), *flags]
+        with tempfile.TemporaryDirectory() as folder:
+            self.process, port = process.start(
+                command, folder, START_SECONDS_MAX, preexec_fn=run_on(cores)
             )
-            port = self._port(port_file)
         self.address = f"127.0.0.1:{port}"
-        self.connection = socket.create_connection(("127.0.0.1", port))
-        self.replies = self.connection.makefile("rb")
+        self.connect(port)
         answers = int(self.stats()["pid"])
         assert answers == self.process.pid, f"process {answers} answers, not {self.process.pid}"
-
-    def _port(self, port_file):
-        """The port that the server chose; the file appears whole, once it listens."""
-        deadline = time.monotonic() + START_SECONDS_MAX
-        while not port_file.exists():
-            if self.process.poll() is not None or time.monotonic() > deadline:
-                self.process.kill()
-                raise RuntimeError(f"{self.process.args} did not start")
-            time.sleep(0.02)
-        return int(port_file.read_text().split("TCP INET: ")[1].split()[0])
 
     def __enter__(self):
         return self
@@ -81,21 +65,6 @@ class Server:
         self.connection.close()
         self.process.kill()
         self.process.wait()
-
-    def ask(self, command):
-        """One command, one line of reply."""
-        self.connection.sendall(command.encode() + b"\r\n")
-        return self.replies.readline().decode().rstrip()
-
-    def stats(self, what=""):
-        """A `stats` command's names and values."""
-        line = self.ask(f"stats {what}".strip())
-        found = {}
-        while line != "END":
-            _, name, value = line.split(" ", 2)
-            found[name] = value
-            line = self.replies.readline().decode().rstrip()
-        return found
 
     def version(self):
         return self.ask("version").removeprefix("VERSION ")
