@@ -92,15 +92,13 @@ impl Wheels {
 
 #[derive(Debug)]
 pub struct GdWheel {
-    config: GdWheelConfig,
     wheels: Wheels,
     inflation: Inflation,
 }
 
 impl GdWheel {
     pub fn new(config: &GdWheelConfig) -> GdWheel {
-        let (wheels, inflation) = (Wheels::of(config), Inflation::default());
-        GdWheel { config: *config, wheels, inflation }
+        GdWheel { wheels: Wheels::of(config), inflation: Inflation::default() }
     }
 
     /// The rank that an item of this cost gets now.
@@ -216,7 +214,7 @@ impl Order for GdWheel {
     }
 
     fn lanes_name(&self) -> String {
-        let [first, second, third] = self.config.wheel_sizes;
+        let [first, second, third] = self.wheels.sizes;
         format!("{}:{first}x{second}x{third}", Self::INFO.name)
     }
 }

@@ -31,13 +31,12 @@ impl Cache {
 /// A per-worker handle to the engine; see the crate's documentation.
 pub struct Handle<'e> {
     cache: &'e Cache,
-    space: &'e Space,
     counters: Arc<HandleCounters>,
 }
 
 impl<'e> Handle<'e> {
     pub(crate) fn new(cache: &'e Cache) -> Handle<'e> {
-        Handle { cache, space: &cache.space, counters: cache.space.register() }
+        Handle { cache, counters: cache.space.register() }
     }
 
     pub(super) fn cache(&self) -> &'e Cache {
@@ -45,7 +44,7 @@ impl<'e> Handle<'e> {
     }
 
     pub(super) fn space(&self) -> &'e Space {
-        self.space
+        &self.cache.space
     }
 
     pub(super) fn counters(&self) -> &HandleCounters {
@@ -55,14 +54,14 @@ impl<'e> Handle<'e> {
     /// Returns a key with its hash, so that the following operations need not hash it again.
     #[inline]
     pub fn hashed<'k>(&self, key: &'k [u8]) -> HashedKey<'k> {
-        key.hashed_by(&self.space.hasher)
+        key.hashed_by(&self.space().hasher)
     }
 
     /// Prefetches the cache lines that lookups of these keys need, in steps over all keys, so that the memory
     /// accesses overlap. A hint for at most 32 keys, without side effects.
     pub fn prefetch(&self, keys: &[HashedKey<'_>]) {
         const KEYS_MAX: usize = 32;
-        let space = self.space;
+        let space = self.space();
         let mut hashes = [0; KEYS_MAX];
         let keys = &keys[..keys.len().min(KEYS_MAX)];
         for (hash, key) in hashes.iter_mut().zip(keys) {
@@ -95,8 +94,8 @@ impl<'e> Handle<'e> {
         now: Now,
         f: impl FnOnce(ItemView<'_, 'e>) -> R,
     ) -> Option<R> {
-        let key = key.hashed_by(&self.space.hasher);
-        match Lookup::of_inline(self.space, key, now, &self.counters) {
+        let key = key.hashed_by(&self.space().hasher);
+        match Lookup::of_inline(self.space(), key, now, &self.counters) {
             Lookup::Found(mut found) => {
                 let class = found.class();
                 let state = found.item().state();
@@ -107,13 +106,13 @@ impl<'e> Handle<'e> {
                 }
                 let shown = self.show(&mut found, true, now, f);
                 drop(found);
-                self.space.show_access(key.hash(), AccessKind::Hit, Some(class));
+                self.space().show_access(key.hash(), AccessKind::Hit, Some(class));
                 Some(shown)
             }
             Lookup::Missing(stripe) => {
                 drop(stripe);
                 self.counters.get_misses.bump();
-                self.space.show_access(key.hash(), AccessKind::Miss, None);
+                self.space().show_access(key.hash(), AccessKind::Miss, None);
                 None
             }
         }
@@ -126,8 +125,8 @@ impl<'e> Handle<'e> {
         now: Now,
         f: impl FnOnce(ItemView<'_, 'e>) -> R,
     ) -> Option<R> {
-        let key = key.hashed_by(&self.space.hasher);
-        match Lookup::of(self.space, key, now, &self.counters) {
+        let key = key.hashed_by(&self.space().hasher);
+        match Lookup::of(self.space(), key, now, &self.counters) {
             Lookup::Found(mut found) => Some(self.show(&mut found, false, now, f)),
             Lookup::Missing(_) => None,
         }
@@ -137,7 +136,7 @@ impl<'e> Handle<'e> {
     pub(super) fn count_saved(&self, found: &Found<'_>, counters: &ClassOperations) {
         if let Some(cost) = found.item().cost() {
             counters.cost_saved.add(u64::from(cost.units()));
-            if self.space.class(found.class()).costs_differ_widely() {
+            if self.space().class(found.class()).costs_differ_widely() {
                 found.item().marks().mark_active();
             }
         }
@@ -154,7 +153,7 @@ impl<'e> Handle<'e> {
     ) -> R {
         let last_access = found.item().time();
         let fetched = if marks { found.mark_hit(now) } else { found.item().state().fetched() };
-        f(ItemView { space: self.space, item: found.item(), last_access, fetched })
+        f(ItemView { space: self.space(), item: found.item(), last_access, fetched })
     }
 }
 
