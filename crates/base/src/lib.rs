@@ -19,7 +19,7 @@ pub use clock::{Clock, Expiry, Moment, Now, Seconds, Ticks};
 pub use cost::Cost;
 pub use ids::{ClassId, HashedKey, KeyHasher, LookupKey, PageId, sampling};
 pub use random::Random;
-pub use size_histogram::{SizeBar, SizeHistogram};
+pub use size_histogram::{SizeBin, SizeHistogram};
 
 /// The largest size of a key, as in memcached.
 pub const KEY_SIZE_BYTES_MAX: usize = 250;

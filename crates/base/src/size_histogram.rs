@@ -12,7 +12,7 @@ const OCTAVE_BITS: u32 = 8;
 
 /// One bin of a histogram: the number of items of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SizeBar {
+pub struct SizeBin {
     /// The size of each item.
     pub size_bytes: usize,
     /// The number of items.
@@ -65,9 +65,9 @@ impl SizeHistogram {
     }
 
     /// Returns the bins that hold items, by ascending size.
-    pub fn bars(&self) -> impl DoubleEndedIterator<Item = SizeBar> + '_ {
+    pub fn bins(&self) -> impl DoubleEndedIterator<Item = SizeBin> + '_ {
         let filled = self.items.iter().enumerate().filter(|&(_, &items)| items > 0);
-        filled.map(|(bucket, &items)| SizeBar { size_bytes: size_bytes_max_of(bucket), items })
+        filled.map(|(bucket, &items)| SizeBin { size_bytes: size_bytes_max_of(bucket), items })
     }
 
     /// Returns the number of items.
@@ -78,7 +78,7 @@ impl SizeHistogram {
 
 #[cfg(test)]
 mod tests {
-    use super::{EXACT_SIZE_BYTES_MAX, SizeBar, SizeHistogram, bucket_of, size_bytes_max_of};
+    use super::{EXACT_SIZE_BYTES_MAX, SizeBin, SizeHistogram, bucket_of, size_bytes_max_of};
 
     #[test]
     fn buckets_are_exact_up_to_4_kib_and_half_a_percent_above() {
@@ -105,10 +105,10 @@ mod tests {
         histogram.add(5000, 1);
         histogram.add(100, 1);
         histogram.add(70, 4);
-        let bar = |size_bytes, items| SizeBar { size_bytes, items };
+        let bin = |size_bytes, items| SizeBin { size_bytes, items };
         assert_eq!(
-            histogram.bars().collect::<Vec<_>>(),
-            [bar(70, 4), bar(100, 3), bar(size_bytes_max_of(bucket_of(5000)), 1)]
+            histogram.bins().collect::<Vec<_>>(),
+            [bin(70, 4), bin(100, 3), bin(size_bytes_max_of(bucket_of(5000)), 1)]
         );
         assert_eq!(histogram.item_count(), 8);
     }

@@ -49,7 +49,7 @@ fn histogram() -> Vec<Demand> {
     for _ in 0..1_000_000 {
         histogram.add((32.0 * (15.0 * random.unit()).exp2()) as usize, 1);
     }
-    histogram.bars().map(|bar| Demand::new(bar.size_bytes, bar.items)).collect()
+    histogram.bins().map(|bin| Demand::new(bin.size_bytes, bin.items)).collect()
 }
 
 fn sizes(criterion: &mut Criterion) {

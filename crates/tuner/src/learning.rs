@@ -12,7 +12,7 @@
 
 use crate::view::snapshot;
 use slabwise_base::size_histogram::bucket_of;
-use slabwise_base::{Now, SizeBar, Ticks};
+use slabwise_base::{Now, SizeBin, Ticks};
 use slabwise_engine::{
     BODY_HEADER_SIZE_BYTES, CHAIN_LINK_SIZE_BYTES, CHUNK_ALIGN_BYTES, CHUNK_SIZE_BYTES_MIN, Engine,
     chain_head_size_bytes,
@@ -97,7 +97,7 @@ impl Learning {
         let sizes = engine.item_sizes();
         let table = engine.class_table();
         let present: Vec<usize> = table.sizes().iter().map(|&size| size as usize).collect();
-        let demands = valued(fitted(sizes.bars(), &present), &snapshot);
+        let demands = valued(fitted(sizes.bins(), &present), &snapshot);
         let pages = engine.page_stats();
         let classes = engine.class_stats(now);
         let seen = SizeSnapshot {
@@ -146,13 +146,13 @@ impl Learning {
 
 /// Counts a bin that shares its bucket with a current size as items of that size: the class holds these items, which
 /// would otherwise seem too large for it.
-fn fitted(bars: impl Iterator<Item = SizeBar>, present: &[usize]) -> impl Iterator<Item = SizeBar> {
-    bars.map(|bar| {
-        let below = present.partition_point(|&size| size < bar.size_bytes).checked_sub(1);
+fn fitted(bins: impl Iterator<Item = SizeBin>, present: &[usize]) -> impl Iterator<Item = SizeBin> {
+    bins.map(|bin| {
+        let below = present.partition_point(|&size| size < bin.size_bytes).checked_sub(1);
         let size = below.map(|index| present[index]);
-        match size.filter(|&size| bucket_of(size) == bucket_of(bar.size_bytes)) {
-            Some(size_bytes) => SizeBar { size_bytes, ..bar },
-            None => bar,
+        match size.filter(|&size| bucket_of(size) == bucket_of(bin.size_bytes)) {
+            Some(size_bytes) => SizeBin { size_bytes, ..bin },
+            None => bin,
         }
     })
 }

@@ -142,6 +142,6 @@ fn check_queues(state: &ClassState, queued: &mut HashSet<u64>) {
     }
     let mut counted = SizeHistogram::default();
     state.sizes.add_to(&mut counted);
-    assert!(counted.bars().eq(sizes.bars()), "a class counts its items by size");
+    assert!(counted.bins().eq(sizes.bins()), "a class counts its items by size");
     assert_eq!(state.costs, costs, "a class sums the costs of its items");
 }

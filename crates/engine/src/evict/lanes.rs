@@ -308,6 +308,6 @@ mod tests {
         present.iter().for_each(|&size_bytes| expected.add(size_bytes as usize, 1));
         let mut found = SizeHistogram::default();
         sizes.add_to(&mut found);
-        assert!(found.bars().eq(expected.bars()), "seed {seed}");
+        assert!(found.bins().eq(expected.bins()), "seed {seed}");
     }
 }

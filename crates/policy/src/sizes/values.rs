@@ -8,7 +8,7 @@
 
 use super::parts::Demand;
 use crate::{ClassSnapshot, Snapshot};
-use slabwise_base::SizeBar;
+use slabwise_base::SizeBin;
 
 const VALUE_MAX: f64 = 4.0;
 /// The additional memory at which a curve is read, as a share of the current memory.
@@ -16,7 +16,7 @@ const STEP_SHARE: f64 = 0.25;
 
 /// Returns demands for these items, with the byte values of the classes of a snapshot; all values are 1 if the snapshot
 /// has no profiles.
-pub fn valued(bars: impl Iterator<Item = SizeBar>, snapshot: &Snapshot) -> Vec<Demand> {
+pub fn valued(bins: impl Iterator<Item = SizeBin>, snapshot: &Snapshot) -> Vec<Demand> {
     let values = values(snapshot);
     let byte_value = |size_bytes: usize| {
         let is_less = |class: &ClassSnapshot| class.chunk_size_bytes < size_bytes;
@@ -24,7 +24,7 @@ pub fn valued(bars: impl Iterator<Item = SizeBar>, snapshot: &Snapshot) -> Vec<D
         let value = values.get(snapshot.classes.partition_point(is_less)).or(values.last());
         value.copied().unwrap_or(1.0)
     };
-    bars.map(|SizeBar { size_bytes, items }| Demand {
+    bins.map(|SizeBin { size_bytes, items }| Demand {
         size_bytes,
         items,
         byte_value: byte_value(size_bytes),
@@ -55,7 +55,7 @@ fn values(snapshot: &Snapshot) -> Vec<f64> {
 mod tests {
     use super::{VALUE_MAX, valued};
     use crate::testing::curves::{scan, snapshot};
-    use slabwise_base::SizeBar;
+    use slabwise_base::SizeBin;
     use slabwise_profile::{Mrc, Point};
 
     /// A curve that falls linearly until all references hit.
@@ -68,17 +68,17 @@ mod tests {
     fn bytes_of_a_class_with_a_steep_curve_are_worth_more() {
         // Both classes have 10 pages of 10 chunks; another page would save no miss of the scan.
         let cache = snapshot(10, vec![(10, slope(1_000, 10_000.0)), (10, scan(10_000.0))]);
-        let bars = cache
+        let bins = cache
             .classes
             .iter()
-            .map(|class| SizeBar { size_bytes: class.chunk_size_bytes, items: 1 });
-        let bars: Vec<SizeBar> = bars.collect();
-        let demands = valued(bars.iter().copied(), &cache);
+            .map(|class| SizeBin { size_bytes: class.chunk_size_bytes, items: 1 });
+        let bins: Vec<SizeBin> = bins.collect();
+        let demands = valued(bins.iter().copied(), &cache);
         assert!(demands[0].byte_value > 1.0, "{demands:?}");
         assert_eq!(demands[1].byte_value, 1.0 / VALUE_MAX, "{demands:?}");
         let mut unknown = cache.clone();
         unknown.profiles.clear();
-        let demands = valued(bars.into_iter(), &unknown);
+        let demands = valued(bins.into_iter(), &unknown);
         assert!(demands.iter().all(|demand| demand.byte_value == 1.0), "{demands:?}");
     }
 }

@@ -17,7 +17,7 @@ const BIN_BYTES: usize = 32;
 pub(super) fn write(engine: &Engine, rows: &mut Rows<'_>) {
     let mut bins = BTreeMap::new();
     let size_bytes_max = engine.config().item_size_bytes_max as usize;
-    for bin in engine.item_sizes().bars() {
+    for bin in engine.item_sizes().bins() {
         // The upper bound of a bin may be larger than any item.
         let size_bytes = bin.size_bytes.min(size_bytes_max).next_multiple_of(BIN_BYTES);
         *bins.entry(size_bytes).or_insert(0) += bin.items;
