@@ -305,7 +305,7 @@ impl Engine {
     pub fn evictions_ever(&self) -> u64 {
         let evictions = |class: &Class| {
             let counters = class.lock().counters;
-            counters.evicted + counters.out_of_memory + counters.homeless
+            counters.evicted + counters.out_of_memory + counters.allocated_in_larger_class
         };
         self.space().queueing_classes().map(evictions).sum()
     }

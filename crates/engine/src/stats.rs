@@ -20,7 +20,7 @@ counts! {
         /// Allocations that failed.
         out_of_memory,
         /// Items allocated in a larger class because this one had no page.
-        homeless,
+        allocated_in_larger_class,
         /// Expired or flushed items removed at a tail.
         reclaimed,
         /// Expired or flushed items removed at a tail that were never hit.

@@ -19,7 +19,7 @@ pub fn snapshot(engine: &Engine, now: Now) -> Snapshot {
         free_chunks: stats.free_chunks,
         evicted: stats.counters.evicted,
         // An item allocated in a larger class also shows that its class needs a page.
-        out_of_memory: stats.counters.out_of_memory + stats.counters.homeless,
+        out_of_memory: stats.counters.out_of_memory + stats.counters.allocated_in_larger_class,
         tail_age_ticks: oldest_tail(&stats),
         hits: stats.of_number(ClassStats::shown_hits),
         sets: stats.of_number(|it| it.sets),

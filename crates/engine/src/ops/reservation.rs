@@ -77,7 +77,7 @@ impl Cache {
         }
         for larger in self.larger_close_in_size(choice) {
             if self.space.class(larger.id).lock().pages.token.page_count() > 0 {
-                self.space.class(choice.id).lock().counters.homeless += 1;
+                self.space.class(choice.id).lock().counters.allocated_in_larger_class += 1;
                 if let Ok(chunk) = self.allocate_in(larger, now) {
                     return Ok(chunk);
                 }
