@@ -290,7 +290,7 @@ tallies! {
         /// Stores of keys that had no item.
         inserted,
         /// Stores of keys that had no item, with a client-supplied cost.
-        costs_told,
+        costs_known,
         /// The sum of the known costs of items stored under keys that had none.
         cost_paid,
         /// The sum of the known costs of items that gets hit.

@@ -75,8 +75,8 @@ fn a_difference_of_readings_starts_at_zero() {
     assert_eq!(reset.total.counters.evicted, 0);
     assert_eq!(reset.items, first.items, "gauges are not reset");
     assert_eq!((first.total.shown_hits(), first.total.sets), (20_000, 20_000));
-    assert_eq!((reset.total.inserted, reset.total.costs_told, reset.total.cost_paid), (0, 0, 0));
-    assert_eq!((first.total.inserted, first.total.costs_told), (20_000, 10_000));
+    assert_eq!((reset.total.inserted, reset.total.costs_known, reset.total.cost_paid), (0, 0, 0));
+    assert_eq!((first.total.inserted, first.total.costs_known), (20_000, 10_000));
     assert_eq!((first.total.cost_paid, first.total.cost_saved), (300_000, 300_000));
     let whole = work();
     let second = whole.since(&first);

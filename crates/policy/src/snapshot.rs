@@ -67,7 +67,7 @@ pub struct ClassSnapshot {
     /// Items stored under a key that had no item, since the start.
     pub inserted: u64,
     /// Items counted in `inserted` that came with a client-supplied cost.
-    pub costs_told: u64,
+    pub costs_known: u64,
     /// The sum of these costs since the start, in the clients' units.
     pub cost_paid: u64,
     /// The sum of the costs of items that gets hit, since the start.

@@ -24,7 +24,7 @@ pub fn snapshot(engine: &Engine, now: Now) -> Snapshot {
         hits: stats.of_number(ClassStats::shown_hits),
         sets: stats.of_number(|it| it.sets),
         inserted: stats.of_number(|it| it.inserted),
-        costs_told: stats.of_number(|it| it.costs_told),
+        costs_known: stats.of_number(|it| it.costs_known),
         cost_paid: stats.of_number(|it| it.cost_paid),
         cost_saved: stats.of_number(|it| it.cost_saved),
         cost_held: stats.cost_held,

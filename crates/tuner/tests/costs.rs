@@ -98,7 +98,7 @@ fn a_snapshot_reports_client_supplied_costs() {
     let classes = snapshot(&engine, clock.now()).classes;
     let costs_of = |class: usize| {
         let class = &classes[class];
-        let paid = (class.inserted, class.costs_told, class.cost_paid);
+        let paid = (class.inserted, class.costs_known, class.cost_paid);
         (paid, class.cost_saved, class.cost_held)
     };
     assert_eq!([costs_of(0), costs_of(1)], [((2, 1, 30), 100, 50), ((1, 1, 7), 7, 7)]);

@@ -229,7 +229,7 @@ impl<'e> Handle<'e> {
         let class = self.counters().class(reservation.queue_class());
         class.inserted.bump();
         if let Some(cost) = reservation.item().cost() {
-            class.costs_told.bump();
+            class.costs_known.bump();
             class.cost_paid.add(u64::from(cost.units()));
         }
     }

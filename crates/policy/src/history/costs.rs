@@ -89,7 +89,7 @@ fn relative(costs: &[Option<f64>], weight: impl Fn(usize) -> f64) -> Vec<f64> {
 
 impl Stores {
     fn of(class: &ClassSnapshot) -> Stores {
-        Stores { count: class.costs_told, cost: class.cost_paid }
+        Stores { count: class.costs_known, cost: class.cost_paid }
     }
 }
 
@@ -125,7 +125,7 @@ mod tests {
 
     /// Adds this many stores of a class, of this cost each.
     fn store(cache: &mut Snapshot, class: usize, count: u64, cost: u64) {
-        cache.classes[class].costs_told += count;
+        cache.classes[class].costs_known += count;
         cache.classes[class].cost_paid += count * cost;
     }
 

@@ -98,7 +98,7 @@ mod tests {
                 pages: class.pages,
                 used_chunks: class.pages * 10,
                 hits: (times * class.hits as f64) as u64,
-                costs_told: (times * 100.0) as u64,
+                costs_known: (times * 100.0) as u64,
                 cost_paid: (times * 100.0) as u64 * class.cost,
                 ..ClassSnapshot::empty(ClassId(index as u8), 96, 10)
             };

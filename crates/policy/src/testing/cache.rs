@@ -180,7 +180,7 @@ impl TestCache {
         }
         counts.sets += 1;
         counts.inserted += 1;
-        counts.costs_told += u64::from(self.costs[class] > 0);
+        counts.costs_known += u64::from(self.costs[class] > 0);
         counts.cost_paid += self.costs[class];
         lru.insert(key, self.now);
         self.profiler.access(&access(AccessKind::Store, id));

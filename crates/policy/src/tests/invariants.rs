@@ -63,7 +63,7 @@ impl Cache {
             class.sets += sets;
             class.inserted += sets;
             let with_cost = some(sets + 1);
-            class.costs_told += with_cost;
+            class.costs_known += with_cost;
             class.cost_paid += with_cost * some(1_000);
             class.cost_held = some(1_000_000);
             class.evicted += some(1_000);
@@ -210,7 +210,7 @@ fn without_cost_differences_cost_plans_equal_miss_ratio_plans() {
                     .snapshot
                     .classes
                     .iter_mut()
-                    .for_each(|it| it.cost_paid = it.costs_told * cost);
+                    .for_each(|it| it.cost_paid = it.costs_known * cost);
                 let plan = by_cost.step(&cache.snapshot, &mut chance);
                 let same = by_misses.step(&cache.snapshot, &mut chance);
                 assert_eq!(plan, same, "{name}, seed {seed}, cost {cost}, step {step}");

@@ -86,7 +86,7 @@ impl Lru {
             hits: self.hits,
             sets: self.sets,
             inserted: self.sets,
-            costs_told: self.sets,
+            costs_known: self.sets,
             // Costs are equal within a class; most policies ignore them.
             cost_paid: self.sets * (1 + index as u64),
             cost_held: used_chunks * (1 + index as u64),

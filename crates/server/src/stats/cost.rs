@@ -47,10 +47,10 @@ pub(super) fn write(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
 }
 
 fn cost_rows(stats: &ClassStats) -> [(&'static str, String); 6] {
-    let mean = stats.cost_paid as f64 / stats.costs_told.max(1) as f64;
+    let mean = stats.cost_paid as f64 / stats.costs_known.max(1) as f64;
     [
         ("inserted", stats.inserted.to_string()),
-        ("costs_known", stats.costs_told.to_string()),
+        ("costs_known", stats.costs_known.to_string()),
         ("cost_saved", stats.cost_saved.to_string()),
         ("cost_paid", stats.cost_paid.to_string()),
         ("mean_cost_paid", format!("{mean:.2}")),

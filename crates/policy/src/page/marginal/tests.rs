@@ -150,7 +150,7 @@ fn without_curves_the_tail_of_costlier_items_may_be_older() {
         testing::step(&mut marginal, &cache);
         for (class, cost) in cache.classes.iter_mut().zip(costs) {
             class.evicted += 10;
-            (class.costs_told, class.cost_paid) = (100, 100 * cost);
+            (class.costs_known, class.cost_paid) = (100, 100 * cost);
         }
         cache.now = Ticks(1_000);
         let plan = testing::step(&mut marginal, &cache);
