@@ -89,7 +89,7 @@ fn tune(shared: &Shared<'_>, mut tuner: Tuner) {
         let at = shared.clock.moment();
         let load = classifier.load(shared.traffic_counts().bytes_read, at);
         let step = tuner_step(shared, &mut tuner, load, at, &mut hit_time);
-        if let TunerStep::Asked { page_move, outcome } = &step {
+        if let TunerStep::Requested { page_move, outcome } = &step {
             shared.watch.write(&WatchEvent::PageMove {
                 victim: page_move.victim,
                 receiver: page_move.receiver,

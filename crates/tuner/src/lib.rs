@@ -227,7 +227,7 @@ impl Tuner {
             }
             // If it fails for another reason, the cache has changed and the move is obsolete.
             self.records.requested(outcome.is_ok());
-            return TunerStep::Asked { page_move: next, outcome };
+            return TunerStep::Requested { page_move: next, outcome };
         }
         self.learn(engine, now);
         let counts = Effect { gets: engine.gets_ever(), misses: engine.misses_ever() };

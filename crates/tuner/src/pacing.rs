@@ -14,7 +14,7 @@ pub enum TunerStep {
     /// There is more to do: call again soon.
     Working,
     /// There is more to do: call again soon. The tuner requested a planned move from the engine.
-    Asked {
+    Requested {
         /// The move.
         page_move: PageMove,
         /// Whether it started; if not, the cache has changed since the plan.
@@ -86,7 +86,7 @@ impl TunerPace {
     /// Updates the wait with the result of a step; `traffic` is a count that rises while clients are served.
     pub fn step(&mut self, step: &TunerStep, traffic: u64) {
         self.backoff.wait = match *step {
-            TunerStep::Working | TunerStep::Asked { .. } => {
+            TunerStep::Working | TunerStep::Requested { .. } => {
                 self.has_worked = true;
                 Duration::ZERO
             }

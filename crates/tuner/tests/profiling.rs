@@ -94,7 +94,7 @@ fn step(tuner: &mut Tuner, engine: &Engine, clock: &Clock) {
     let mut at: Moment = clock.moment();
     loop {
         match tuner.step(engine, Load::Idle, at) {
-            TunerStep::Working | TunerStep::Asked { .. } => {}
+            TunerStep::Working | TunerStep::Requested { .. } => {}
             TunerStep::Rest(rest) => at = Moment::from_nanos(at.nanos + rest.as_nanos() as u64),
             TunerStep::Idle { .. } => return,
         }

@@ -181,7 +181,7 @@ fn psa_counts_misses_with_profiling_and_stores_without() {
                 handle.set(large.as_bytes(), &[b'v'; 900], META, StoreMode::Set, now);
             }
             clock.advance(REQUEST * 50);
-            if let TunerStep::Asked { page_move, .. } =
+            if let TunerStep::Requested { page_move, .. } =
                 tuner.step(&engine, Load::Idle, clock.moment())
             {
                 return page_move.receiver;

@@ -80,8 +80,8 @@ impl<'e> Tuned<'e> {
         self.work(visits as f64);
         match step {
             // A step without a visit has a cost too.
-            TunerStep::Working | TunerStep::Asked { .. } if visits == 0 => self.work(1.0),
-            TunerStep::Working | TunerStep::Asked { .. } => {}
+            TunerStep::Working | TunerStep::Requested { .. } if visits == 0 => self.work(1.0),
+            TunerStep::Working | TunerStep::Requested { .. } => {}
             TunerStep::Rest(rest) => {
                 let rest_nanos = rest.as_nanos() as f64;
                 self.time.sleeps += 1;
