@@ -210,7 +210,7 @@ fn lower_half(number: u64) -> u64 {
 }
 
 fn damaged(what: &str) -> ColdReason {
-    ColdReason::Torn(what.to_owned())
+    ColdReason::DamagedMeta(what.to_owned())
 }
 
 /// The lines that are not parsed yet.

@@ -38,7 +38,7 @@ pub enum ColdReason {
     OtherFormat(String),
     /// The .meta file is truncated or changed.
     #[error("its .meta file is damaged: {0}")]
-    Torn(String),
+    DamagedMeta(String),
     /// The file was saved with another value of a setting.
     #[error("{}", other_setting(name, saved, present))]
     OtherSetting {
