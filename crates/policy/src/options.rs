@@ -13,6 +13,22 @@ pub(crate) const TICKS_MAX: u32 = 86_400 * Ticks::PER_SECOND;
 /// An upper limit for counts of events that no cache reaches between two steps.
 pub(crate) const COUNT_MAX: u64 = 1_000_000_000_000;
 
+/// Former names of options, each with the current one. They are accepted until version 1.0.
+pub(crate) const FORMER_NAMES: [(&str, &str); 7] = [
+    ("fall", "hit_ratio_drop"),
+    ("gain_sure", "gain_certain"),
+    ("gap_percent", "tolerance_percent"),
+    ("hold_ticks", "cooldown_ticks"),
+    ("item_price", "item_cost"),
+    ("look_gets", "evaluate_gets"),
+    ("move_price", "move_cost"),
+];
+
+/// Returns the current name of an option, given a former one.
+pub(crate) fn current_name(former: &str) -> Option<&'static str> {
+    FORMER_NAMES.iter().find(|(name, _)| *name == former).map(|&(_, current)| current)
+}
+
 /// The name, values, default and help text of an option.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OptionInfo {

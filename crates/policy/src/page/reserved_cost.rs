@@ -43,7 +43,7 @@ options! {
         period_ticks: u32 = Ticks::PER_SECOND, period_ticks;
         samples: u32 = 4, whole(1..=1_000),
             "steps between two evaluations; each step samples the hit ratio";
-        fall: f64 = 0.1, real(0.0..=1.0),
+        hit_ratio_drop: f64 = 0.1, real(0.0..=1.0),
             "a page moves if a sample is below the best hit ratio by more than this fraction of it";
     }
 }
@@ -106,7 +106,7 @@ impl ReservedCost {
         self.sampled_at = (snapshot.gets, snapshot.misses);
         let hit_ratio = gets.saturating_sub(misses) as f64 / gets as f64;
         self.best = self.best.max(hit_ratio);
-        self.has_dropped |= self.best - hit_ratio > self.options.fall * self.best;
+        self.has_dropped |= self.best - hit_ratio > self.options.hit_ratio_drop * self.best;
     }
 
     /// A move from the class with least m * cb / r to the one with most; `None` if all are equal.

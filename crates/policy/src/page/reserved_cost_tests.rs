@@ -130,6 +130,6 @@ fn ignores_samples_of_few_gets_and_the_warm_up() {
 
 #[test]
 fn samples_once_a_second() {
-    let policy = PagePolicy::parse("reserved_cost:fall=0.2").expect("the text is valid");
+    let policy = PagePolicy::parse("reserved_cost:hit_ratio_drop=0.2").expect("the text is valid");
     assert_eq!(policy.trigger(), Trigger::EveryTicks(64));
 }

@@ -12,12 +12,12 @@
 //! ```
 //!
 //! A class *needs* a page if it evicted or was refused memory since the last step, has less than a page of free
-//! chunks, and its tail is at least `gap_percent` younger than the mean of the other classes that can give. It receives
+//! chunks, and its tail is at least `tolerance_percent` younger than the mean of the other classes that can give. It receives
 //! a page from the oldest of these, if that one is older by the same margin. Whole pages of free chunks move first, to
 //! a class in need or to the pool.
 //!
 //! Moves stop under a steady workload, for three reasons: a receiver uses up its new page before it needs another;
-//! within a step, ages are projected from the moves already planned; and for `hold_ticks` after a class has given a
+//! within a step, ages are projected from the moves already planned; and for `cooldown_ticks` after a class has given a
 //! page it does not receive one, and vice versa.
 //!
 //! [`Worth`] says which ages are compared. With [`Worth::Age`] a hit is worth the same for every item size. With
@@ -41,9 +41,9 @@ options! {
     pub struct TailAgeOptions of TailAge {
         period_ticks: u32 = 4, period_ticks;
         moves_max: usize = 8, moves_max;
-        gap_percent: u32 = 20, whole(0..=100),
+        tolerance_percent: u32 = 20, whole(0..=100),
             "a class needs a page if its tail age is this many percent below the mean";
-        hold_ticks: u32 = Ticks::PER_SECOND, whole(0..=TICKS_MAX),
+        cooldown_ticks: u32 = Ticks::PER_SECOND, whole(0..=TICKS_MAX),
             "ticks (1/64 s) during which a class that gave a page does not receive one, and vice versa";
         spare_pages: u64 = 1, whole(0..=PAGES_MAX),
             "pages of free chunks that a class in use keeps";
@@ -148,8 +148,8 @@ impl TailAge {
             received_at: None,
             busy_at: now,
         });
-        let hold_ticks = self.options.hold_ticks;
-        let held = |at: Option<Ticks>| at.is_some_and(|at| at.age_at(now) < hold_ticks);
+        let cooldown_ticks = self.options.cooldown_ticks;
+        let held = |at: Option<Ticks>| at.is_some_and(|at| at.age_at(now) < cooldown_ticks);
         let each = snapshot.classes.iter().zip(self.memory.iter_mut());
         each.map(|(class, memory)| {
             let pressed = class.pressed() > memory.pressed;
@@ -168,7 +168,7 @@ impl TailAge {
                 pressed,
                 may_give: !held(memory.received_at),
                 may_receive: !held(memory.gave_at),
-                quiet: memory.busy_at.age_at(now) >= hold_ticks,
+                quiet: memory.busy_at.age_at(now) >= cooldown_ticks,
             }
         })
         .collect()
@@ -216,7 +216,7 @@ impl TailAge {
     }
 
     fn far_below(&self, weighed_age: f64, than: f64) -> bool {
-        weighed_age < than * f64::from(100 - self.options.gap_percent.min(100)) / 100.0
+        weighed_age < than * f64::from(100 - self.options.tolerance_percent.min(100)) / 100.0
     }
 
     /// Updates the outlooks and the memory with a planned move.

@@ -14,7 +14,7 @@
 //!   one other items are evicted. So tables are learned early, and changed late only for a large gain.
 //! - *Validation.* A table that fits the current items may fit the next ones worse. So the best table is first a
 //!   proposal. After one *turnover* (as many stores as there are items) it must still save enough on the items in the
-//!   cache. Then the table changes to the best one of that time. A gain of [`LearnerOptions::gain_sure`] needs no
+//!   cache. Then the table changes to the best one of that time. A gain of [`LearnerOptions::gain_certain`] needs no
 //!   validation.
 //! - *Backoff.* After each change a validation takes twice as many turnovers, up to [`LearnerOptions::turns_max`], so a
 //!   cache whose sizes keep changing changes its table less and less often; a certain gain resets this. While classes
@@ -46,7 +46,7 @@ pub struct LearnerOptions {
     /// The minimum gain, as a share of the bytes of all items.
     pub gain_min: f64,
     /// The gain that needs no validation.
-    pub gain_sure: f64,
+    pub gain_certain: f64,
     /// The maximum number of turnovers that a validation takes, at least 1.
     pub turns_max: u64,
     /// The cost of a byte whose chunk size changes in a full cache, in lost bytes.
@@ -64,7 +64,7 @@ impl Default for LearnerOptions {
             items_min: 1_000,
             filled_min: 0.125,
             gain_min: 0.01,
-            gain_sure: 0.05,
+            gain_certain: 0.05,
             turns_max: 64,
             moved_byte_price: 0.03,
             class_price_pages: 0.25,
@@ -213,13 +213,13 @@ impl SizeLearner {
         snapshot: &SizeSnapshot<'_>,
         best: &Change,
     ) -> Result<Option<Waiting>, SizesError> {
-        let LearnerOptions { gain_min, gain_sure, .. } = self.options;
+        let LearnerOptions { gain_min, gain_certain, .. } = self.options;
         let gain = best.gain_bytes(&self.prices(snapshot)) / worth(snapshot);
         if best.table == snapshot.present || gain < gain_min {
             self.proposal = None;
             return Ok(Some(Waiting::Gain { gain, gain_min }));
         }
-        if gain >= gain_sure {
+        if gain >= gain_certain {
             self.turnovers_next = 1;
             return Ok(None);
         }

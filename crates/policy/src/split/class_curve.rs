@@ -67,15 +67,15 @@ impl<'a> ClassCurve<'a> {
     }
 
     /// The costs for many sizes, which must ascend, in one pass along the curve. Each page gained or lost costs
-    /// `move_price`.
+    /// `move_cost`.
     pub(crate) fn costs(
         &self,
         sizes: impl Iterator<Item = u64> + Clone,
-        move_price: f64,
+        move_cost: f64,
     ) -> impl Iterator<Item = f64> {
         let misses = self.curve.misses_of_rising(sizes.clone().map(|pages| self.chunks_at(pages)));
         sizes.zip(misses).map(move |(pages, misses)| {
-            misses * self.weight * self.miss_cost + move_price * pages.abs_diff(self.pages) as f64
+            misses * self.weight * self.miss_cost + move_cost * pages.abs_diff(self.pages) as f64
         })
     }
 
@@ -99,7 +99,7 @@ pub fn cost(classes: &[ClassCurve], split: &[u64]) -> f64 {
 
 /// The minimum that a page's move must save: almost nothing, but enough to choose the partition nearest to the current
 /// one if costs differ only by rounding.
-pub(crate) fn least_move_price(classes: &[ClassCurve]) -> f64 {
+pub(crate) fn least_move_cost(classes: &[ClassCurve]) -> f64 {
     let costs_all: f64 = classes.iter().map(ClassCurve::cost_max).sum();
     costs_all.max(f64::MIN_POSITIVE * 1e12) * 1e-12
 }

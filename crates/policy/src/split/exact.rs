@@ -3,7 +3,7 @@
 //! Source: X. Hu, X. Wang, Y. Li, L. Zhou, Y. Luo, C. Ding, S. Jiang, Z. Wang, "LAMA: Optimized
 //! Locality-aware Memory Allocation for Key-value Cache", ATC 2015, on slab repartition.
 
-use super::{ClassCurve, least_move_price};
+use super::{ClassCurve, least_move_cost};
 
 /// Returns the partition of at most `pages` pages with the least cost, in the order of the classes. With exact curves
 /// it is the theoretical upper bound (TUB) of the hits of any policy.
@@ -17,22 +17,22 @@ use super::{ClassCurve, least_move_price};
 /// # Panics
 /// If there are fewer pages than the classes keep, or 2^32 or more.
 pub fn best_split(classes: &[ClassCurve], pages: u64) -> Vec<u64> {
-    best_split_at(classes, pages, least_move_price(classes))
+    best_split_at(classes, pages, least_move_cost(classes))
 }
 
 /// Returns the best partition of the classes' current pages in units of `unit` pages, which must be above 0. Each class
 /// keeps the remainder of its pages. Takes O(n * (p / unit)^2) time.
 pub(crate) fn best_split_in_units(classes: &[ClassCurve], unit: u64) -> Vec<u64> {
     let pages = classes.iter().map(|class| class.pages).sum();
-    split_in_units(classes, pages, unit, least_move_price(classes))
+    split_in_units(classes, pages, unit, least_move_cost(classes))
 }
 
-/// The best partition if each page that a class gains or loses costs `move_price`.
-pub(crate) fn best_split_at(classes: &[ClassCurve], pages: u64, move_price: f64) -> Vec<u64> {
-    split_in_units(classes, pages, 1, move_price)
+/// The best partition if each page that a class gains or loses costs `move_cost`.
+pub(crate) fn best_split_at(classes: &[ClassCurve], pages: u64, move_cost: f64) -> Vec<u64> {
+    split_in_units(classes, pages, 1, move_cost)
 }
 
-fn split_in_units(classes: &[ClassCurve], pages: u64, unit: u64, move_price: f64) -> Vec<u64> {
+fn split_in_units(classes: &[ClassCurve], pages: u64, unit: u64, move_cost: f64) -> Vec<u64> {
     let pages_min: u64 = classes.iter().map(|class| class.pages_min).sum();
     assert!(pages_min <= pages, "classes keep {pages_min} pages and there are only {pages}");
     assert!(u32::try_from(pages).is_ok(), "a partition has at most 2^32 - 1 pages, not {pages}");
@@ -45,7 +45,7 @@ fn split_in_units(classes: &[ClassCurve], pages: u64, unit: u64, move_price: f64
         let units_min = class.pages_min.saturating_sub(rest).div_ceil(unit);
         let units_max = (class.pages_max(pages) - rest).div_ceil(unit);
         let sizes = (units_min..=units_max).map(|units| rest + units * unit);
-        let own: Vec<f64> = class.costs(sizes, move_price).collect();
+        let own: Vec<f64> = class.costs(sizes, move_cost).collect();
         let (with_it, choice) = add_class(&costs, &own, units_min as usize);
         costs = with_it;
         choices.push(choice);

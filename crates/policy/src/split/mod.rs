@@ -21,7 +21,7 @@ mod near;
 mod what_if;
 
 pub use class_curve::{ClassCurve, Objective, cost};
-pub(crate) use class_curve::{class_curves, least_move_price};
+pub(crate) use class_curve::{class_curves, least_move_cost};
 pub use exact::best_split;
 pub(crate) use exact::best_split_in_units;
 pub(crate) use hull::{Size, hull, hull_split};

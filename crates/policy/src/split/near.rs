@@ -20,7 +20,7 @@
 
 use super::exact::best_split_at;
 use super::hull::{Size, hull, hull_split};
-use super::{ClassCurve, least_move_price};
+use super::{ClassCurve, least_move_cost};
 
 /// The exact partition is used if it takes at most this many steps.
 const EXACT_STEPS_MAX: u64 = 1 << 19;
@@ -48,22 +48,22 @@ const GAP_MAX: f64 = 0.0005;
 /// # Panics
 /// If there are fewer pages than the classes keep.
 pub fn near_best_split(classes: &[ClassCurve], pages: u64) -> Vec<u64> {
-    near_best_split_at(classes, pages, least_move_price(classes))
+    near_best_split_at(classes, pages, least_move_cost(classes))
 }
 
-/// A nearly best partition if each page that a class gains or loses costs `move_price`.
-pub(crate) fn near_best_split_at(classes: &[ClassCurve], pages: u64, move_price: f64) -> Vec<u64> {
+/// A nearly best partition if each page that a class gains or loses costs `move_cost`.
+pub(crate) fn near_best_split_at(classes: &[ClassCurve], pages: u64, move_cost: f64) -> Vec<u64> {
     let exact_steps = pages.saturating_mul(pages).saturating_mul(classes.len() as u64) / 2;
     if exact_steps <= EXACT_STEPS_MAX {
-        return best_split_at(classes, pages, move_price);
+        return best_split_at(classes, pages, move_cost);
     }
-    Near::new(classes, pages, move_price).split()
+    Near::new(classes, pages, move_cost).split()
 }
 
 pub(crate) struct Near<'a> {
     classes: &'a [ClassCurve<'a>],
     pages: u64,
-    move_price: f64,
+    move_cost: f64,
     /// Sizes of each class, in ascending order of pages.
     sizes: Vec<Vec<Size>>,
     evaluations: u64,
@@ -93,13 +93,12 @@ impl Gain {
 }
 
 impl<'a> Near<'a> {
-    pub fn new(classes: &'a [ClassCurve<'a>], pages: u64, move_price: f64) -> Near<'a> {
+    pub fn new(classes: &'a [ClassCurve<'a>], pages: u64, move_cost: f64) -> Near<'a> {
         let pages_min: u64 = classes.iter().map(|class| class.pages_min).sum();
         assert!(pages_min <= pages, "classes keep {pages_min} pages and there are only {pages}");
-        let sizes: Vec<_> =
-            classes.iter().map(|class| sizes_of(class, pages, move_price)).collect();
+        let sizes: Vec<_> = classes.iter().map(|class| sizes_of(class, pages, move_cost)).collect();
         let evaluations = sizes.iter().map(|sizes| sizes.len() as u64).sum();
-        Near { classes, pages, move_price, sizes, evaluations }
+        Near { classes, pages, move_cost, sizes, evaluations }
     }
 
     pub fn split(&mut self) -> Vec<u64> {
@@ -127,7 +126,7 @@ impl<'a> Near<'a> {
     /// The cost of a partition, including the moves from the current one.
     fn cost(&self, split: &[u64]) -> f64 {
         let each = self.classes.iter().zip(split);
-        each.map(|(class, &pages)| priced(class, pages, self.move_price)).sum()
+        each.map(|(class, &pages)| priced(class, pages, self.move_cost)).sum()
     }
 
     /// Assigns left-over pages, each time to the class and size that save most per page.
@@ -159,7 +158,7 @@ impl<'a> Near<'a> {
 
     /// The class's size above its own, by at most `left` pages, that saves most per page.
     fn best_size(&mut self, index: usize, own: u64, left: u64) -> Option<Gain> {
-        let now = priced(&self.classes[index], own, self.move_price);
+        let now = priced(&self.classes[index], own, self.move_cost);
         let sizes = &self.sizes[index];
         let above = &sizes[sizes.partition_point(|size| size.pages <= own)..];
         let within = &above[..above.partition_point(|size| size.pages <= own + left)];
@@ -172,7 +171,7 @@ impl<'a> Near<'a> {
     fn gain_of_all(&mut self, index: usize, own: u64, left: u64) -> Option<Gain> {
         self.evaluations += 1;
         let class = &self.classes[index];
-        let at = |pages| Size { pages, cost: priced(class, pages, self.move_price) };
+        let at = |pages| Size { pages, cost: priced(class, pages, self.move_cost) };
         (left > 0).then(|| Gain::of(own, at(own).cost, at(own + left)))
     }
 
@@ -202,12 +201,12 @@ impl<'a> Near<'a> {
 }
 
 /// The cost of a size, including the moves from the current one.
-fn priced(class: &ClassCurve, pages: u64, move_price: f64) -> f64 {
-    class.cost(pages) + move_price * pages.abs_diff(class.pages) as f64
+fn priced(class: &ClassCurve, pages: u64, move_cost: f64) -> f64 {
+    class.cost(pages) + move_cost * pages.abs_diff(class.pages) as f64
 }
 
 /// The sizes to evaluate: the bends of the class's cost, a grid, and the current size.
-fn sizes_of(class: &ClassCurve, pages: u64, move_price: f64) -> Vec<Size> {
+fn sizes_of(class: &ClassCurve, pages: u64, move_cost: f64) -> Vec<Size> {
     let range = class.pages_min..=class.pages_max(pages);
     let points = class.curve.points();
     let points = points.iter().step_by(points.len().div_ceil(BENDS_MAX));
@@ -224,7 +223,7 @@ fn sizes_of(class: &ClassCurve, pages: u64, move_price: f64) -> Vec<Size> {
     // The stable sort is fast on the ordered bends and grid.
     sizes.sort();
     sizes.dedup();
-    let costs = class.costs(sizes.iter().copied(), move_price);
+    let costs = class.costs(sizes.iter().copied(), move_cost);
     sizes.iter().zip(costs).map(|(&pages, cost)| Size { pages, cost }).collect()
 }
 

@@ -1,7 +1,7 @@
 //! Comparison with the exact partition if that is possible, and the work if it is not.
 
 use super::{Near, near_best_split};
-use crate::split::{ClassCurve, best_split, cost, least_move_price};
+use crate::split::{ClassCurve, best_split, cost, least_move_cost};
 use crate::testing::curves::{any, cliff, ragged, scan, zipf};
 use slabwise_base::Random;
 use slabwise_profile::{Mrc, Point};
@@ -23,7 +23,7 @@ fn classes<'a>(curves: &'a [Mrc], random: &mut Random, pages: u64) -> Vec<ClassC
 /// The share by which the partition costs more than the best one.
 fn excess(classes: &[ClassCurve], pages: u64) -> f64 {
     let best = cost(classes, &best_split(classes, pages));
-    let split = Near::new(classes, pages, least_move_price(classes)).split();
+    let split = Near::new(classes, pages, least_move_cost(classes)).split();
     assert!(split.iter().sum::<u64>() <= pages, "{split:?} has more than {pages} pages");
     assert!(split.iter().zip(classes).all(|(&own, class)| own >= class.pages_min));
     (cost(classes, &split) - best) / best.max(1.0)
@@ -65,7 +65,7 @@ fn nothing_moves_without_gain() {
         let pages = current.iter().sum();
         assert_eq!(near_best_split(&classes, pages), current, "seed {seed}");
         assert_eq!(
-            Near::new(&classes, pages, least_move_price(&classes)).split(),
+            Near::new(&classes, pages, least_move_cost(&classes)).split(),
             current,
             "seed {seed}"
         );
@@ -107,7 +107,7 @@ fn a_hundred_thousand_pages_take_few_evaluations_for_any_curves() {
             })
             .collect();
         let classes = classes(&curves, &mut random, pages);
-        let mut near = Near::new(&classes, pages, least_move_price(&classes));
+        let mut near = Near::new(&classes, pages, least_move_cost(&classes));
         near.split();
         assert!(near.evaluations < 750_000, "seed {seed}: {} evaluations", near.evaluations);
     }

@@ -1,6 +1,6 @@
 //! Every policy with each of its options, by name.
 
-use crate::options::BadOption;
+use crate::options::{BadOption, FORMER_NAMES};
 use crate::{OptionInfo, PagePolicy, Trigger};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -51,6 +51,32 @@ fn values_are_read_and_set_by_name_and_limits_can_be_waived() {
 }
 
 #[test]
+fn former_names_set_the_current_options() {
+    let former = "marginal:look_gets=9:gain_sure=0.2:move_price=0.3:item_price=0.4";
+    let current = "marginal:evaluate_gets=9:gain_certain=0.2:move_cost=0.3:item_cost=0.4";
+    let texts = [
+        (former, current),
+        ("reserved_cost:fall=0.2", "reserved_cost:hit_ratio_drop=0.2"),
+        ("tail_age:hold_ticks=3:gap_percent=4", "tail_age:cooldown_ticks=3:tolerance_percent=4"),
+    ];
+    for (former, current) in texts {
+        let parsed = |text| format!("{:?}", PagePolicy::parse(text).expect("the text is valid"));
+        assert_eq!(parsed(former), parsed(current));
+    }
+    assert_eq!(PagePolicy::current_name("fall"), Some("hit_ratio_drop"));
+    assert_eq!(PagePolicy::current_name("hit_ratio_drop"), None);
+    let known = |option| PagePolicy::NAMES.iter().any(|name| has(name, option));
+    for (former, current) in FORMER_NAMES {
+        assert!(known(current) && !known(former), "{former} is now {current}");
+    }
+}
+
+fn has(policy: &str, option: &str) -> bool {
+    let infos = PagePolicy::options(policy).expect("it is one of the names");
+    infos.iter().any(|info| info.name == option)
+}
+
+#[test]
 fn options_take_effect_in_the_policy() {
     let trigger = |text: &str| PagePolicy::parse(text).expect("the text is valid").trigger();
     assert_eq!(trigger("psa:misses=1000000"), Trigger::EveryMisses(1_000_000));
@@ -71,8 +97,8 @@ fn errors_name_the_value_and_the_remedy() {
     assert_eq!(error("none:misses=1"), "page policy 'none' has no options: remove 'misses'");
     assert_eq!(error("psa:misses"), "'misses' has no value: write it as option=value");
     assert_eq!(
-        error("tail_age:gap_percent=101"),
-        "page policy 'tail_age': gap_percent=101 is not valid: give a whole number from 0 to 100"
+        error("tail_age:tolerance_percent=101"),
+        "page policy 'tail_age': tolerance_percent=101 is not valid: give a whole number from 0 to 100"
     );
     assert_eq!(
         error("cliffhanger:cliffs=yes"),

@@ -14,6 +14,8 @@ pub(super) struct ServerOption {
     pub help: &'static str,
     /// The reason why the option has no effect, for the warning; empty if it has one.
     pub no_effect: &'static str,
+    /// A former name of a value and its current name. It is accepted until version 1.0.
+    pub former: Option<(&'static str, &'static str)>,
     /// The lines of `stats settings` that show the option.
     pub stats: [Option<Stat>; 2],
 }
@@ -71,7 +73,16 @@ pub(super) const COUNT_MAX: i64 = i32::MAX as i64;
 /// Returns a row of `-o`, by default a switch that sets nothing.
 pub(super) const fn option(name: &'static str) -> ServerOption {
     let (takes, default, help, no_effect) = (Takes::Nothing(|_| ()), "", "", "");
-    ServerOption { name, short: None, takes, default, help, no_effect, stats: [None, None] }
+    ServerOption {
+        name,
+        short: None,
+        takes,
+        default,
+        help,
+        no_effect,
+        former: None,
+        stats: [None, None],
+    }
 }
 
 pub(super) const fn switch(name: &'static str, set: fn(&mut Draft)) -> ServerOption {
@@ -119,6 +130,11 @@ impl ServerOption {
         set: fn(&mut Draft, &'static str),
     ) -> ServerOption {
         self.takes(Takes::Choice(words, set))
+    }
+
+    /// The value `former` of a choice is now named `current`.
+    pub const fn renamed(self, former: &'static str, current: &'static str) -> ServerOption {
+        ServerOption { former: Some((former, current)), ..self }
     }
 
     pub const fn text(self, placeholder: &'static str, set: fn(&mut Draft, &str)) -> ServerOption {
@@ -173,6 +189,13 @@ impl ServerOption {
 
     /// Parses `text` and sets the option. `given` is the option as the user wrote it, for errors and warnings.
     pub fn apply(&self, draft: &mut Draft, given: &str, text: Option<&str>) -> Result<(), String> {
+        let mut text = text;
+        if let Some((former, current)) = self.former
+            && text == Some(former)
+        {
+            draft.warn_of_former(&format!("-o {}", self.name), former, current);
+            text = Some(current);
+        }
         self.takes.apply(draft, text).map_err(|reason| format!("{given}: {reason}"))?;
         if !self.no_effect.is_empty() {
             draft.warn(format!("{given} has no effect: {}", self.no_effect));

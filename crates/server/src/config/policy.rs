@@ -17,6 +17,7 @@ const PROFILE_MEMORY_BYTES_FIXED: u64 = 1 << 20;
 
 pub(super) fn resolve(draft: &mut Draft) -> Result<(), String> {
     let page_policy = page_policy(&draft.given)?;
+    warn_of_former_names(draft);
     draft.settings.profiling = profiling(draft, &page_policy)?;
     draft.settings.tunables.automove = automove(draft, &page_policy);
     draft.settings.page_policy = page_policy;
@@ -61,6 +62,16 @@ fn page_policy(given: &Given) -> Result<PagePolicy, String> {
     }
     text += &given_options;
     PagePolicy::parse(&text).map_err(|error| format!("-o page_policy={text}: {error}"))
+}
+
+fn warn_of_former_names(draft: &mut Draft) {
+    let text = draft.given.page_policy.clone().unwrap_or_default();
+    let options = text.split(':').skip(1).filter_map(|option| option.split_once('='));
+    for (former, current) in
+        options.filter_map(|(name, _)| Some((name, PagePolicy::current_name(name)?)))
+    {
+        draft.warn_of_former("-o page_policy", former, current);
+    }
 }
 
 /// Returns the options of memcached's automover with the values of `slab_automove_*`.

@@ -250,6 +250,16 @@ impl Draft {
     pub fn warn(&mut self, warning: impl Into<String>) {
         self.warnings.push(warning.into());
     }
+
+    /// Warns, once for each former name, that an option or one of its values has a new name.
+    pub fn warn_of_former(&mut self, option: &str, former: &str, current: &str) {
+        let warning = format!(
+            "{option}: {former} is now named {current}; the former name works until version 1.0"
+        );
+        if !self.warnings.contains(&warning) {
+            self.warn(warning);
+        }
+    }
 }
 
 impl Default for Draft {

@@ -151,9 +151,26 @@ fn an_unknown_option_suggests_the_most_similar_name() {
 }
 
 #[test]
+fn former_names_work_and_warn_once() {
+    let given = ["-o", "page_policy=marginal:look_gets=7:look_gets=9", "-o", "cost=told,cost=told"];
+    let (old, warnings) = serve(&given);
+    assert_eq!(
+        warnings,
+        [
+            "-o cost: told is now named client; the former name works until version 1.0",
+            "-o page_policy: look_gets is now named evaluate_gets; the former name works until \
+             version 1.0",
+        ]
+    );
+    assert_eq!(old.page_policy.value("evaluate_gets").as_deref(), Some("9"));
+    let (_, warnings) = serve(&["-o", "page_policy=marginal:evaluate_gets=9,cost=client"]);
+    assert_eq!(warnings, [""; 0]);
+}
+
+#[test]
 fn measured_costs_warn_if_the_eviction_kind_ignores_costs() {
     assert!(!settings(&[]).costs_measured);
-    assert!(!settings(&["-o", "cost=told"]).costs_measured);
+    assert!(!settings(&["-o", "cost=client"]).costs_measured);
     let (measured, warnings) = serve(&["-o", "cost=measured", "-D", "/"]);
     assert!(measured.costs_measured && measured.prefix_delimiter == '/', "{measured:?}");
     assert_eq!(warnings, [""; 0]);
@@ -161,7 +178,7 @@ fn measured_costs_warn_if_the_eviction_kind_ignores_costs() {
         let (_, warnings) = serve(&["-o", &format!("cost=measured,{kind}")]);
         assert!(warnings[0].contains("cost=measured"), "{kind}: {warnings:?}");
     }
-    assert!(refusal(&["-o", "cost=guessed"]).contains("told, measured"));
+    assert!(refusal(&["-o", "cost=guessed"]).contains("client, measured"));
 }
 
 #[test]

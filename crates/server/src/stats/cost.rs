@@ -14,7 +14,7 @@ pub(super) fn write(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
     let baseline = shared.baseline();
     let is_on = shared.settings.cost_wire == CostWire::On;
     rows.row("cost_wire", if is_on { "on" } else { "off" });
-    rows.row("cost", if shared.measured_costs.is_some() { "measured" } else { "told" });
+    rows.row("cost", if shared.measured_costs.is_some() { "measured" } else { "client" });
     if let Some(measured) = &shared.measured_costs {
         let counted = measured.counts();
         let counts = counted.counts.since(&baseline.timed_misses);

@@ -17,10 +17,10 @@
 //!   every plan is that of the miss ratio.
 //! - *Recent references.* A curve gives the shape. Its weight comes from the last fifty thousand gets or so, counted
 //!   without sampling, so the policy sees a change of popularity before the curves have decayed.
-//! - *Move cost.* The limit `move_price` is in misses per get for moving all pages; a page's move costs its share. So
+//! - *Move cost.* The limit `move_cost` is in misses per get for moving all pages; a page's move costs its share. So
 //!   slopes that differ only by noise move nothing.
 //! - *Validation.* A better partition is first a proposal. It becomes the target when it would have saved, by the
-//!   curves of each later evaluation, as much as the items that its moves drop cost. A gain of `gain_sure` needs no
+//!   curves of each later evaluation, as much as the items that its moves drop cost. A gain of `gain_certain` needs no
 //!   validation.
 //! - *Stretch.* A sampled cliff is at a few percent too few or too many chunks. If the measured misses fit the curve
 //!   only after a small stretch, the curve is stretched.
@@ -56,14 +56,14 @@ options! {
         period_ticks: u32 = 4, period_ticks;
         gain_min: f64 = 0.0005, gain_min;
         objective: Objective = Objective::Cost, choice, "quantity to minimize";
-        look_gets: u64 = 25_000, events, "gets between two evaluations of the curves";
+        evaluate_gets: u64 = 25_000, events, "gets between two evaluations of the curves";
         window_gets: u64 = 50_000, events,
             "half-life of reference counts, in gets; chunks that were free for this long are idle";
-        gain_sure: f64 = 0.01, real(0.0..=1.0),
+        gain_certain: f64 = 0.01, real(0.0..=1.0),
             "gain that needs no validation, in misses (or mean miss costs) per get";
-        move_price: f64 = 0.005, real(0.0..=1.0),
+        move_cost: f64 = 0.005, real(0.0..=1.0),
             "cost of moving all pages, in misses (or mean miss costs) per get";
-        item_price: f64 = 0.01, real(0.0..=1.0), "cost of each item that a move drops, in misses";
+        item_cost: f64 = 0.01, real(0.0..=1.0), "cost of each item that a move drops, in misses";
     }
 }
 
@@ -155,7 +155,7 @@ impl Marginal {
     fn update_usages(&mut self, snapshot: &Snapshot) -> Option<u64> {
         let evaluated_at = *self.evaluated_at_gets.get_or_insert(snapshot.gets);
         let gets = snapshot.gets.saturating_sub(evaluated_at);
-        if gets < self.options.look_gets || snapshot.profiles.is_empty() {
+        if gets < self.options.evaluate_gets || snapshot.profiles.is_empty() {
             return None;
         }
         self.evaluated_at_gets = Some(snapshot.gets);
@@ -240,7 +240,7 @@ impl Marginal {
         let pages: u64 = base.iter().sum();
         let unit: f64 = from_base.iter().map(ClassCurve::cost_max).sum();
         // A page that moves is one page fewer in one class and one more in another.
-        let page_move_cost = self.options.move_price * unit / (2 * pages).max(1) as f64;
+        let page_move_cost = self.options.move_cost * unit / (2 * pages).max(1) as f64;
         let best = near_best_split_at(&from_base, pages, page_move_cost);
         let gain = |split: &[u64]| cost(&from_base, &base) - cost(&from_base, split);
         let least = self.options.gain_min * unit + page_move_cost * distance(&base, &best) as f64;
@@ -261,8 +261,8 @@ impl Marginal {
             let chunks = class.pages.saturating_sub(pages) * class.chunks_per_page;
             chunks as f64 * class.miss_cost
         });
-        let drop_cost = self.options.item_price * dropped.sum::<f64>();
-        if self.saved_by_proposal >= drop_cost || saved >= self.options.gain_sure * unit {
+        let drop_cost = self.options.item_cost * dropped.sum::<f64>();
+        if self.saved_by_proposal >= drop_cost || saved >= self.options.gain_certain * unit {
             let usages = self.usages.iter_mut().zip(proposal);
             usages.for_each(|(usage, pages)| usage.target = Some(pages));
             self.set_proposal(&[]);

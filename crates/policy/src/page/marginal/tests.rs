@@ -66,8 +66,8 @@ fn a_proposal_is_validated_by_later_gets() {
     let cache = snapshot(10, vec![of(30_000.0), of(20_000.0)]);
     let gets: f64 = cache.profiles.iter().map(|profile| profile.curve.references()).sum();
     // The evaluations until the plan, and what its partition saves in one, for each chunk that is dropped.
-    let evaluations_for = |item_price, gain_sure| {
-        let options = MarginalOptions { item_price, gain_sure, ..MarginalOptions::default() };
+    let evaluations_for = |item_cost, gain_certain| {
+        let options = MarginalOptions { item_cost, gain_certain, ..MarginalOptions::default() };
         let mut policy = Marginal { options, ..Marginal::default() };
         let mut plan = Plan::default();
         let mut cache = cache.clone();
@@ -83,8 +83,8 @@ fn a_proposal_is_validated_by_later_gets() {
     let (certain, chunk_saves) = evaluations_for(0.02, 0.0);
     assert_eq!(evaluations_for(1e-9, 1.0).0, certain + 1, "validation takes an evaluation");
     for needed in [1, 2, 7, 40] {
-        let item_price = chunk_saves * (f64::from(needed) - 0.5);
-        assert_eq!(evaluations_for(item_price, 1.0).0, certain + needed, "at {item_price} an item");
+        let item_cost = chunk_saves * (f64::from(needed) - 0.5);
+        assert_eq!(evaluations_for(item_cost, 1.0).0, certain + needed, "at {item_cost} an item");
     }
 }
 
@@ -198,7 +198,7 @@ fn moves_stop_near_the_best_partition() {
         let references: f64 = curves.iter().map(ClassCurve::references).sum();
         let (found, least) = (cost(&curves, &current), cost(&curves, &best));
         let options = policy.options;
-        let price = options.move_price * distance(&current, &best) as f64 / (2 * pages) as f64;
+        let price = options.move_cost * distance(&current, &best) as f64 / (2 * pages) as f64;
         let most = least + 0.005 * found + (options.gain_min + price) * references;
         assert!(
             found <= most,

@@ -92,8 +92,9 @@ pub(in crate::config) static OURS: &[ServerOption] = &[
         .default("depends on -m")
         .help("page size, a power of two; from 16k for -m below 16 to 1m for -m above 1024"),
     option("cost")
-        .choice(&["told", "measured"], |it, word| it.settings.costs_measured = word == "measured")
-        .default("told")
+        .choice(&["client", "measured"], |it, word| it.settings.costs_measured = word == "measured")
+        .renamed("told", "client")
+        .default("client")
         .help(
             "source of item costs (the cost to recompute an item). told: supplied by clients; \
              measured: for items without a client-supplied cost, the mean time from a miss to the \

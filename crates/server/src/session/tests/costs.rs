@@ -225,7 +225,7 @@ fn costs_saved_paid_and_held_are_counted() {
     // Inserted: a, b, c, and b again. Saved: 400 three times, 100 and 300.
     let expected = [
         "cost_wire on",
-        "cost told",
+        "cost client",
         "inserted 4",
         "costs_known 3",
         "cost_saved 1600",
@@ -282,7 +282,7 @@ fn a_reset_clears_the_counters_but_not_the_cost_held() {
     let rows = rows_after("stats detail on\nset a:1 400 0 0 1\nx\nget a:1\nstats reset\n");
     let expected = [
         "cost_wire on",
-        "cost told",
+        "cost client",
         "inserted 0",
         "costs_known 0",
         "cost_saved 0",

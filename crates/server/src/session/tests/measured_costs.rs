@@ -337,7 +337,7 @@ fn without_the_option_nothing_is_measured() {
     let mut talk = Talk::new(&fixture, &shared);
     talk.recomputes("a:1", 3);
     assert_eq!(talk.cost_us("a:1"), -1);
-    assert!(talk.says("stats cost\r\n").contains("STAT cost told\r\n"));
+    assert!(talk.says("stats cost\r\n").contains("STAT cost client\r\n"));
 }
 
 /// Without client-supplied costs, items that are slow to recompute are kept longer.
