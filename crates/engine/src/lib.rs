@@ -57,8 +57,8 @@ pub use mover::{
     MOVE_RECORDS_MAX, MOVER_NAMES, MoveOutcome, MoveRecord, MoverStep, ReassignError, mover_kind,
 };
 pub use ops::{
-    ArithmeticConditions, ArithmeticOutcome, DeleteOutcome, Delta, GetOptions, Handle, Initial,
-    ItemView, Leave, Life, Met, Pinned, Reservation, ReserveError, Seen, StoreConditions,
+    ArithmeticConditions, ArithmeticOutcome, DeleteOutcome, Delta, GetEffects, GetOptions, Handle,
+    Initial, ItemView, Leave, Life, Pinned, Reservation, ReserveError, Seen, StoreConditions,
     StoreMode, StoreOutcome, Vivify,
 };
 pub use space::{

@@ -92,9 +92,9 @@ fn every_kind_of_read_is_observed_as_a_hit_or_miss() {
 
     let vivify = Some(Vivify { expiry: later, cas: None });
     let options = GetOptions { vivify, ..GetOptions::default() };
-    assert_eq!(handle.get_with(b"v", &options, now, |_, met| met.is_new), Ok(Some(true)));
+    assert_eq!(handle.get_with(b"v", &options, now, |_, effects| effects.is_new), Ok(Some(true)));
     assert_eq!(recorder.of(&engine, b"v"), [(Miss, None)]);
-    assert_eq!(handle.get_with(b"v", &options, now, |_, met| met.is_new), Ok(Some(false)));
+    assert_eq!(handle.get_with(b"v", &options, now, |_, effects| effects.is_new), Ok(Some(false)));
     assert_eq!(recorder.of(&engine, b"v"), [(Hit, SMALL)]);
     // The vivifying get and the unmarked gets are counted as gets.
     assert_eq!((engine.gets_ever(), engine.misses_ever()), (12, 5));

@@ -47,7 +47,7 @@ impl Command {
         let vivifying = GetOptions { vivify, ..GetOptions::default() };
         let unmarked = GetOptions { marks: false, ..GetOptions::default() };
         let mut get_with = |key: &[u8], options: &GetOptions| {
-            let found = handle.get_with(key, options, now, |_, met| !met.is_new);
+            let found = handle.get_with(key, options, now, |_, effects| !effects.is_new);
             found.expect("there is memory").unwrap_or(false)
         };
         match self {

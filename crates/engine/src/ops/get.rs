@@ -29,9 +29,9 @@ pub struct Vivify {
     pub cas: Option<u64>,
 }
 
-/// The state of an item before a get.
+/// What a get did to the item that it found or created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Met {
+pub struct GetEffects {
     /// True if this get created it.
     pub is_new: bool,
     /// The expiry before this get changed it.
@@ -52,7 +52,7 @@ impl<'e> Handle<'e> {
         key: impl LookupKey<'k>,
         options: &GetOptions,
         now: Now,
-        f: impl FnOnce(ItemView<'_, 'e>, Met) -> R,
+        f: impl FnOnce(ItemView<'_, 'e>, GetEffects) -> R,
     ) -> Result<Option<R>, ReserveError> {
         let (cache, space) = (self.cache(), self.space());
         let key = key.hashed_by(&space.hasher);
@@ -92,8 +92,8 @@ impl<'e> Handle<'e> {
             if options.marks {
                 self.count_saved(&found, self.counters().class(class));
             }
-            let met = Met { is_new: false, expiry_before };
-            let shown = self.show(&mut found, options.marks, now, |view| f(view, met));
+            let effects = GetEffects { is_new: false, expiry_before };
+            let shown = self.show(&mut found, options.marks, now, |view| f(view, effects));
             drop(found);
             self.report_get(key.hash(), Some(class), options);
             return Ok(Some(shown));
@@ -175,14 +175,14 @@ impl<'e> Handle<'e> {
         (reservation, cas): (Reservation<'e>, Option<u64>),
         options: &GetOptions,
         now: Now,
-        f: impl FnOnce(ItemView<'_, 'e>, Met) -> R,
+        f: impl FnOnce(ItemView<'_, 'e>, GetEffects) -> R,
     ) -> R {
         let space = self.space();
         self.counters().items_total.bump();
         let (mut found, _) = publish_new(space, stripe, reservation, cas, now);
         self.count_get(found.item(), options, false);
-        let met = Met { is_new: true, expiry_before: Expiry::NEVER };
-        self.show(&mut found, options.marks, now, |view| f(view, met))
+        let effects = GetEffects { is_new: true, expiry_before: Expiry::NEVER };
+        self.show(&mut found, options.marks, now, |view| f(view, effects))
     }
 
     /// Counts a hit, or a touch if the get is one; `is_shown` says whether it is reported as a hit to the observer

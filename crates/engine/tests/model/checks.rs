@@ -3,8 +3,8 @@
 use crate::oracle::{Entry, Marks, Oracle, Presence, show};
 use slabwise_base::Now;
 use slabwise_engine::{
-    ArithmeticConditions, ArithmeticOutcome, DeleteOutcome, Delta, GetOptions, ItemMeta, Leave,
-    Met, ReserveError, StoreConditions, StoreMode, StoreOutcome,
+    ArithmeticConditions, ArithmeticOutcome, DeleteOutcome, Delta, GetEffects, GetOptions,
+    ItemMeta, Leave, ReserveError, StoreConditions, StoreMode, StoreOutcome,
 };
 
 /// Returns the CAS value that the existing item must have to be replaced.
@@ -165,11 +165,11 @@ impl Oracle {
     }
 
     /// Checks the item that a get found before it changed its expiry.
-    pub fn met(&self, key: &[u8], met: Met) {
+    pub fn expiry_before(&self, key: &[u8], effects: GetEffects) {
         let before = self.entries.get(key).map(|entry| entry.expiry);
         assert_eq!(
             before,
-            Some(met.expiry_before),
+            Some(effects.expiry_before),
             "invariant LAST-WRITE: expiry of {}",
             show(key)
         );

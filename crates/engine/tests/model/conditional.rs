@@ -43,13 +43,14 @@ impl Driver<'_> {
             marks: self.random.below(2) == 0,
         };
         let claims = self.random.below(2) == 0;
-        let outcome = self.handle().get_with(key, &options, now, |view, met| {
+        let outcome = self.handle().get_with(key, &options, now, |view, effects| {
             let seen = read_view(view);
-            (seen, met, claims.then(|| view.claim()))
+            (seen, effects, claims.then(|| view.claim()))
         });
-        let brief = outcome.as_ref().map(|seen| seen.as_ref().map(|(_, met, won)| (*met, *won)));
+        let brief =
+            outcome.as_ref().map(|seen| seen.as_ref().map(|(_, effects, won)| (*effects, *won)));
         self.note(format!("get_with {} {options:?} -> {brief:?}", show(key)));
-        let (seen, met, won) = match outcome {
+        let (seen, effects, won) = match outcome {
             Ok(Some(seen)) => seen,
             Ok(None) if vivify.is_some() => {
                 return self.oracle.refused(key, ReserveError::OutOfMemory, 0);
@@ -61,12 +62,12 @@ impl Driver<'_> {
             Ok(None) => return self.oracle.miss(key),
             Err(error) => return self.oracle.refused(key, error, self.oracle.value_len(key)),
         };
-        if met.is_new {
+        if effects.is_new {
             self.oracle.made(key, &options, seen.cas, now);
             self.oracle.hit(key, &seen, options.marks);
         } else {
             self.oracle.must_exist(key, "a get");
-            self.oracle.met(key, met);
+            self.oracle.expiry_before(key, effects);
             if let Some(expiry) = options.touch {
                 self.oracle.entries.get_mut(key).expect("it exists").expiry = expiry;
             }

@@ -3,7 +3,7 @@
 use crate::shared::{WatchEvent, WorkerContext};
 use slabwise_base::{Expiry, HashedKey};
 use slabwise_engine::{
-    GetOptions, ItemView, Life, Met, Pinned, ReserveError, Seen, StoreMode, Vivify,
+    GetEffects, GetOptions, ItemView, Life, Pinned, ReserveError, Seen, StoreMode, Vivify,
 };
 use slabwise_protocol::{Get, WatchKinds};
 
@@ -73,7 +73,7 @@ pub(crate) enum Shown {
     Recache,
 }
 
-const UNCHANGED: Met = Met { is_new: false, expiry_before: Expiry::NEVER };
+const UNCHANGED: GetEffects = GetEffects { is_new: false, expiry_before: Expiry::NEVER };
 
 /// Call before each operation that looks this key up.
 #[inline]
@@ -108,13 +108,13 @@ pub(crate) fn get<'e>(
     key: HashedKey<'_>,
     access: &Access,
     rules: Rules,
-    show: impl FnOnce(&ItemView<'_, 'e>, Met) -> Shown,
+    show: impl FnOnce(&ItemView<'_, 'e>, GetEffects) -> Shown,
 ) -> Result<Option<Shown>, ReserveError> {
     before_lookup(worker, key);
     worker.served.gets += 1;
     let (now, counts_prefixes) = (worker.now, worker.shared.counts_prefixes());
-    let show = |view: ItemView<'_, 'e>, met| {
-        (show(&view, met), if counts_prefixes { view.cost() } else { None })
+    let show = |view: ItemView<'_, 'e>, effects| {
+        (show(&view, effects), if counts_prefixes { view.cost() } else { None })
     };
     let found = match *access {
         Access::Plain => worker.handle.get(key, now, |view| show(view, UNCHANGED)),

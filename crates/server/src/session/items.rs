@@ -165,7 +165,7 @@ impl<'e> Item<'_, 'e> {
                 let recache = request.recache.map(|exptime| worker.expiry(exptime));
                 let bytes = key.bytes();
                 let hit = meta::Hit { echo, key: bytes, now, cas_enabled, touch, recache };
-                let show = |view: &ItemView<'_, 'e>, met| hit.write(view, met, out);
+                let show = |view: &ItemView<'_, 'e>, effects| hit.write(view, effects, out);
                 match get::get(worker, key, access, Rules::Meta, show) {
                     Ok(Some(_)) => {}
                     Ok(None) => meta::missed(echo, bytes, out.bytes()),

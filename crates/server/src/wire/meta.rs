@@ -4,7 +4,7 @@ use crate::ops::get::Shown;
 use crate::out::{Out, pin_if_large};
 use crate::shared::WorkerContext;
 use slabwise_base::{Expiry, Now, Ticks};
-use slabwise_engine::{ArithmeticOutcome, DeleteOutcome, ItemView, Met, StoreOutcome};
+use slabwise_engine::{ArithmeticOutcome, DeleteOutcome, GetEffects, ItemView, StoreOutcome};
 use slabwise_protocol::meta::{Echo, compose, reply};
 use slabwise_protocol::text::number as write_number;
 use std::io::Write;
@@ -22,18 +22,23 @@ pub(crate) struct Hit<'a> {
 
 impl Hit<'_> {
     #[inline]
-    pub(crate) fn write<'e>(&self, view: &ItemView<'_, 'e>, met: Met, out: &mut Out<'e>) -> Shown {
+    pub(crate) fn write<'e>(
+        &self,
+        view: &ItemView<'_, 'e>,
+        effects: GetEffects,
+        out: &mut Out<'e>,
+    ) -> Shown {
         let shows_value = self.echo.has(b'v') && self.echo.unless_cas != Some(self.cas(view));
         if !shows_value {
             out.bytes().extend_from_slice(reply::CODE_DONE);
-            return self.write_flags(view, met, out.bytes());
+            return self.write_flags(view, effects, out.bytes());
         }
         let Some(pinned) = pin_if_large(view) else {
             out.bytes().extend_from_slice(reply::TOO_MANY_READERS);
             return Shown::PassedOver;
         };
         compose::value_code(out.bytes(), view.value_len());
-        let wins = self.write_flags(view, met, out.bytes());
+        let wins = self.write_flags(view, effects, out.bytes());
         out.push_value(view, pinned);
         out.bytes().extend_from_slice(b"\r\n");
         wins
@@ -44,10 +49,15 @@ impl Hit<'_> {
     }
 
     /// Appends the flags of the reply in the order of the request, then W, X and Z.
-    fn write_flags(&self, view: &ItemView<'_, '_>, met: Met, out: &mut Vec<u8>) -> Shown {
+    fn write_flags(
+        &self,
+        view: &ItemView<'_, '_>,
+        effects: GetEffects,
+        out: &mut Vec<u8>,
+    ) -> Shown {
         let letters = self.echo.letters();
         // Most requests have only `v`, which is answered already.
-        let mut wins = letters != b"v" && self.write_requested(letters, view, met, out);
+        let mut wins = letters != b"v" && self.write_requested(letters, view, effects, out);
         let claimed = view.is_claimed();
         if claimed {
             compose::flag(out, b'Z');
@@ -69,21 +79,21 @@ impl Hit<'_> {
         &self,
         letters: &[u8],
         view: &ItemView<'_, '_>,
-        met: Met,
+        effects: GetEffects,
         out: &mut Vec<u8>,
     ) -> bool {
         let mut wins = false;
-        let mut lifetime = self.lifetime(view, met);
+        let mut lifetime = self.lifetime(view, effects);
         for &letter in letters {
             match letter {
                 b'T' => lifetime.pass(letter),
                 b'N' => {
                     lifetime.pass(letter);
-                    wins |= met.is_new;
+                    wins |= effects.is_new;
                 }
                 b'R' => {
                     let due = is_before(lifetime.expiry, self.recache);
-                    wins |= due && !met.is_new && !view.is_claimed();
+                    wins |= due && !effects.is_new && !view.is_claimed();
                 }
                 b's' => compose::flag_number(out, b's', view.value_len()),
                 b't' => compose::flag_optional(out, b't', ttl_seconds(lifetime.expiry, self.now)),
@@ -104,10 +114,10 @@ impl Hit<'_> {
     }
 
     /// The expiry before the first flag, with the changes that flags make.
-    fn lifetime(&self, view: &ItemView<'_, '_>, met: Met) -> Lifetime {
+    fn lifetime(&self, view: &ItemView<'_, '_>, effects: GetEffects) -> Lifetime {
         let touches = self.touch.is_some();
-        let expiry = if touches || met.is_new { met.expiry_before } else { view.expiry() };
-        let vivify = met.is_new.then(|| view.expiry());
+        let expiry = if touches || effects.is_new { effects.expiry_before } else { view.expiry() };
+        let vivify = effects.is_new.then(|| view.expiry());
         Lifetime { expiry, touch: self.touch, vivify }
     }
 }
