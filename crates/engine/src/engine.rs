@@ -11,7 +11,7 @@ use crate::layout::{ClassTable, ItemMeta};
 use crate::mem::{Arena, MappingError, QueueKind};
 use crate::mover::{MoveRecord, MoverStep, ReassignError};
 use crate::ops::{Cache, Handle, class_of_size};
-use crate::space::{ClassChangeError, Space, Tap};
+use crate::space::{ClassChangeError, Observers, Space};
 use crate::stats::MoverCounters;
 use crate::stats::{ClassStats, EngineStats, HandleCounters, PageStats};
 use slabwise_base::sync::lock;
@@ -217,8 +217,8 @@ impl Engine {
     }
 
     /// The observers of evictions and accesses.
-    pub fn tap(&self) -> &Tap {
-        &self.space().tap
+    pub fn observers(&self) -> &Observers {
+        &self.space().observers
     }
 
     /// The statistics of the whole cache.

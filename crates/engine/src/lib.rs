@@ -62,7 +62,7 @@ pub use ops::{
     StoreMode, StoreOutcome, Vivify,
 };
 pub use space::{
-    AccessKind, AccessObserver, ClassChangeError, Eviction, EvictionObserver, KeyAccess, Tap,
+    AccessKind, AccessObserver, ClassChangeError, Eviction, EvictionObserver, KeyAccess, Observers,
 };
 pub use stats::{Busy, ClassCounters, ClassStats, EngineStats, MoverCounters, PageStats};
 

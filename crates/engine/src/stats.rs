@@ -286,7 +286,7 @@ tallies! {
         /// Gets that touch (`gat`, meta gets with a TTL) and hit.
         gat_hits,
         /// Hits that access observers do not see: gets that do not mark the item as used, or that vivified it.
-        unshown_hits,
+        unreported_hits,
         /// Stores of keys that had no item.
         inserted,
         /// Stores of keys that had no item, with a client-supplied cost.
@@ -311,7 +311,7 @@ impl ClassStats {
     /// Returns the number of hits that an access observer that samples all keys sees
     /// ([`AccessKind::Hit`](crate::AccessKind::Hit)). A get that is still running may be missing.
     pub fn shown_hits(&self) -> u64 {
-        (self.get_hits() + self.gat_hits).saturating_sub(self.unshown_hits)
+        (self.get_hits() + self.gat_hits).saturating_sub(self.unreported_hits)
     }
 
     /// Returns a count that includes earlier classes with the same number.

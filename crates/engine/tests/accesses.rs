@@ -45,8 +45,8 @@ impl Recorder {
 fn observed_engine(pages: u64) -> (Engine, Arc<Recorder>) {
     let engine = small_engine(pages);
     let recorder = Arc::new(Recorder::default());
-    engine.tap().set_access_observer(Arc::clone(&recorder) as Arc<dyn AccessObserver>);
-    engine.tap().sample_accesses(THRESHOLD_ALL);
+    engine.observers().set_access_observer(Arc::clone(&recorder) as Arc<dyn AccessObserver>);
+    engine.observers().sample_accesses(THRESHOLD_ALL);
     (engine, recorder)
 }
 
@@ -270,7 +270,7 @@ fn the_threshold_decides_which_keys_are_sampled() {
     let mut random = Random::new(seed);
     let mut handle = engine.handle();
     for threshold in [THRESHOLD_NONE, threshold_of(0.1), threshold_of(0.5), THRESHOLD_ALL] {
-        engine.tap().sample_accesses(threshold);
+        engine.observers().sample_accesses(threshold);
         let (mut expected, mut gets) = (Vec::new(), 0);
         for _ in 0..5_000 {
             let key = format!("k{}", random.below(500));

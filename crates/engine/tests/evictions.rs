@@ -38,7 +38,7 @@ impl EvictionObserver for Recorder {
 fn observed_engine(pages: u64) -> (Engine, Arc<Recorder>) {
     let engine = small_engine(pages);
     let recorder = Arc::new(Recorder::default());
-    engine.tap().set_eviction_observer(Arc::clone(&recorder) as Arc<dyn EvictionObserver>);
+    engine.observers().set_eviction_observer(Arc::clone(&recorder) as Arc<dyn EvictionObserver>);
     (engine, recorder)
 }
 
@@ -67,7 +67,7 @@ fn an_eviction_is_observed_with_the_items_last_state() {
     handle.set(b"victim", b"12345", meta, StoreMode::Set, clock.now());
     let stored_at = clock.now().ticks;
     clock.advance(Duration::from_secs(2));
-    engine.tap().want_evictions(true);
+    engine.observers().observe_evictions(true);
     let before = engine.stats(clock.now()).total.counters.evicted;
     fill(1_000, 300);
     let evicted = engine.stats(clock.now()).total.counters.evicted - before;
@@ -82,7 +82,7 @@ fn an_eviction_is_observed_with_the_items_last_state() {
     };
     assert!(seen.contains(&victim), "{seen:?}");
 
-    engine.tap().want_evictions(false);
+    engine.observers().observe_evictions(false);
     fill(2_000, 300);
     assert_eq!(*recorder.0.lock().expect("no panic"), []);
 }
@@ -91,7 +91,7 @@ fn an_eviction_is_observed_with_the_items_last_state() {
 fn expired_items_are_not_evictions_but_mover_victims_are() {
     let (engine, recorder) = observed_engine(2);
     let clock = Clock::manual();
-    engine.tap().want_evictions(true);
+    engine.observers().observe_evictions(true);
     let mut handle = engine.handle();
     let ends = ItemMeta { client_flags: 0, expiry: Expiry::at(Seconds(10)), cost: None };
     for number in 0..300 {

@@ -141,7 +141,9 @@ pub fn serve(settings: &Settings) -> Result<(), Box<dyn Error>> {
         passwords.refresh();
     }
     let tuner = background::tuner(&shared, &clock);
-    engine.tap().set_eviction_observer(Arc::clone(&shared.watch) as Arc<dyn EvictionObserver>);
+    engine
+        .observers()
+        .set_eviction_observer(Arc::clone(&shared.watch) as Arc<dyn EvictionObserver>);
     if let Some(path) = std::env::var_os(PORT_FILE_VARIABLE)
         && let Err(error) = listeners.write_port_file(path.as_ref())
     {

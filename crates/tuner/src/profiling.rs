@@ -148,8 +148,8 @@ impl Profiling {
     ) -> Profiling {
         let (sampler, samples) = Sampler::new(clock, options.queue_len_max);
         let profiler = Profiler::new(options.profiler);
-        engine.tap().set_access_observer(sampler as Arc<dyn AccessObserver>);
-        engine.tap().sample_accesses(profiler.threshold());
+        engine.observers().set_access_observer(sampler as Arc<dyn AccessObserver>);
+        engine.observers().sample_accesses(profiler.threshold());
         // Sizes are set at the first check: those of an empty cache would keep histories short.
         let checked = Check { at: now.ticks, accesses: 0, dropped: 0 };
         Profiling {
@@ -187,7 +187,7 @@ impl Profiling {
         // Workers read the threshold at every access, so it is only written when it falls.
         if self.profiler.threshold() < self.threshold_set {
             self.threshold_set = self.profiler.threshold();
-            engine.tap().sample_accesses(self.threshold_set);
+            engine.observers().sample_accesses(self.threshold_set);
         }
     }
 

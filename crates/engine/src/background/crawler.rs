@@ -176,7 +176,7 @@ fn settle_pinned(
             let class = entry.item().queue_class();
             let (stripe, removed) = entry.remove();
             space.unlink(removed);
-            space.show_access(hash, AccessKind::Delete, Some(class));
+            space.report_access(hash, AccessKind::Delete, Some(class));
             drop(stripe);
         } else {
             visit(show_crawled(space, entry.item()));

@@ -137,7 +137,7 @@ impl<'e> Handle<'e> {
         if let Lookup::Found(found) = Lookup::of(self.space(), key, now, self.counters()) {
             let class = found.class();
             found.remove();
-            self.space().show_access(key.hash(), AccessKind::Delete, Some(class));
+            self.space().report_access(key.hash(), AccessKind::Delete, Some(class));
         }
     }
 
@@ -155,7 +155,7 @@ impl<'e> Handle<'e> {
         loop {
             let Lookup::Found(found) = Lookup::of(space, key, now, self.counters()) else {
                 self.counters().delete_misses.bump();
-                space.show_access(key.hash(), AccessKind::Delete, None);
+                space.report_access(key.hash(), AccessKind::Delete, None);
                 return DeleteOutcome::NotFound;
             };
             let cas = found.item().cas();
@@ -167,7 +167,7 @@ impl<'e> Handle<'e> {
                 Leave::Nothing => {
                     let class = self.count_delete(&found);
                     found.remove();
-                    space.show_access(key.hash(), AccessKind::Delete, Some(class));
+                    space.report_access(key.hash(), AccessKind::Delete, Some(class));
                     return DeleteOutcome::Done;
                 }
                 Leave::Stale { expiry, new_cas } => {
@@ -290,7 +290,7 @@ impl<'e> Handle<'e> {
             self.count_hit(&found, delta);
             let (space, cas, class) = (found.space, found.item().cas(), found.class());
             drop(found);
-            space.show_access(key.hash(), AccessKind::Touch, Some(class));
+            space.report_access(key.hash(), AccessKind::Touch, Some(class));
             return Some(ArithmeticOutcome::Value { value, cas, is_new: false, expiry_before });
         }
         let meta = ItemMeta { expiry, ..found.item().meta() };

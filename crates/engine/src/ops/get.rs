@@ -111,7 +111,7 @@ impl<'e> Handle<'e> {
         let key = key.hashed_by(&self.space().hasher);
         let Some(mut found) = self.set_expiry(key, expiry, now)? else {
             self.counters().gat_misses.bump();
-            self.space().show_access(key.hash(), AccessKind::Miss, None);
+            self.space().report_access(key.hash(), AccessKind::Miss, None);
             return Ok(None);
         };
         let class = found.class();
@@ -119,7 +119,7 @@ impl<'e> Handle<'e> {
         self.count_saved(&found, self.counters().class(class));
         let shown = self.show(&mut found, true, now, f);
         drop(found);
-        self.space().show_access(key.hash(), AccessKind::Hit, Some(class));
+        self.space().report_access(key.hash(), AccessKind::Hit, Some(class));
         Ok(Some(shown))
     }
 
@@ -135,7 +135,7 @@ impl<'e> Handle<'e> {
         let class = found.class();
         found.mark_hit(now);
         drop(found);
-        self.space().show_access(key.hash(), AccessKind::Touch, Some(class));
+        self.space().report_access(key.hash(), AccessKind::Touch, Some(class));
         Ok(true)
     }
 
@@ -164,7 +164,7 @@ impl<'e> Handle<'e> {
     fn report_get(&self, hash: u64, class: Option<ClassId>, options: &GetOptions) {
         if options.marks {
             let kind = if class.is_some() { AccessKind::Hit } else { AccessKind::Miss };
-            self.space().show_access(hash, kind, class);
+            self.space().report_access(hash, kind, class);
         }
     }
 
@@ -185,14 +185,14 @@ impl<'e> Handle<'e> {
         self.show(&mut found, options.marks, now, |view| f(view, effects))
     }
 
-    /// Counts a hit, or a touch if the get is one; `is_shown` says whether it is reported as a hit to the observer
+    /// Counts a hit, or a touch if the get is one; `is_reported` says whether it is reported as a hit to the observer
     /// of accesses. Returns the class that queues the item.
-    fn count_get(&self, item: Linked<'_>, options: &GetOptions, is_shown: bool) -> ClassId {
+    fn count_get(&self, item: Linked<'_>, options: &GetOptions, is_reported: bool) -> ClassId {
         let id = item.queue_class();
         let class = self.counters().class(id);
-        if !is_shown {
+        if !is_reported {
             // Counted first, so that a concurrent reader never computes too many reported hits.
-            class.unshown_hits.bump();
+            class.unreported_hits.bump();
         }
         if options.touch.is_some() {
             self.counters().touches.bump();

@@ -106,13 +106,13 @@ impl<'e> Handle<'e> {
                 }
                 let shown = self.show(&mut found, true, now, f);
                 drop(found);
-                self.space().show_access(key.hash(), AccessKind::Hit, Some(class));
+                self.space().report_access(key.hash(), AccessKind::Hit, Some(class));
                 Some(shown)
             }
             Lookup::Missing(stripe) => {
                 drop(stripe);
                 self.counters.get_misses.bump();
-                self.space().show_access(key.hash(), AccessKind::Miss, None);
+                self.space().report_access(key.hash(), AccessKind::Miss, None);
                 None
             }
         }
@@ -224,7 +224,7 @@ impl<'e> Found<'e> {
     #[cold]
     fn remove_ended(self, key: HashedKey<'_>, now: Now, counters: &HandleCounters) -> Lookup<'e> {
         let space = self.space;
-        space.show_access(key.hash(), AccessKind::Delete, Some(self.class()));
+        space.report_access(key.hash(), AccessKind::Delete, Some(self.class()));
         if self.item().state().chained() {
             self.remove();
             return Lookup::of(space, key, now, counters);

@@ -363,7 +363,7 @@ pub fn publish_over(
 pub fn end_store(found: Found<'_>, class: ClassId, hash: u64) -> u64 {
     let (space, cas) = (found.space, found.item().cas());
     drop(found);
-    space.show_access(hash, AccessKind::Store, Some(class));
+    space.report_access(hash, AccessKind::Store, Some(class));
     cas
 }
 

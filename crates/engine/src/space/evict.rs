@@ -277,8 +277,8 @@ impl Space {
     /// Removes a detached victim from the index; `hash` is its key's. Returns its chunk if that is unpinned and of
     /// `class`.
     pub fn finish_eviction(&self, victim: Victim, hash: u64, class: ClassId) -> Option<OwnedChunk> {
-        if self.tap.wants_evictions() && !victim.has_ended {
-            self.show_eviction(&victim);
+        if self.observers.observes_evictions() && !victim.has_ended {
+            self.report_eviction(&victim);
         }
         self.remove_hashed(&victim.pin, hash, victim.has_ended);
         let chunk = self.unpin_to_owned(victim.pin)?;
@@ -312,15 +312,15 @@ impl Space {
             drop(stripe);
             if ended {
                 let class = pin.item(&self.memory).queue_class();
-                self.show_access(hash, AccessKind::Delete, Some(class));
+                self.report_access(hash, AccessKind::Delete, Some(class));
             }
         }
     }
 
     #[cold]
-    fn show_eviction(&self, Victim { pin, expiry, now, .. }: &Victim) {
+    fn report_eviction(&self, Victim { pin, expiry, now, .. }: &Victim) {
         let victim = pin.item(&self.memory);
-        self.tap.show_eviction(&Eviction {
+        self.observers.report_eviction(&Eviction {
             key: victim.key(),
             value_len: victim.value_len(),
             expiry: *expiry,

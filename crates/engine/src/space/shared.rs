@@ -4,7 +4,7 @@
 //!
 //! # Observers
 //!
-//! The engine reports evictions and accesses to observers ([`Tap`]).
+//! The engine reports evictions and accesses to observers ([`Observers`]).
 //!
 //! ```text
 //!   evict: class locked, victim detached and pinned -> class unlocked -> REPORT -> stripe, free
@@ -90,7 +90,7 @@ pub struct Space {
     pub ranks_items: bool,
     /// True if a hit may move its item.
     pub acts_on_hits: AtomicBool,
-    pub tap: Tap,
+    pub observers: Observers,
 }
 
 /// The data that the tables' lock protects.
@@ -146,7 +146,7 @@ impl Space {
             exact_order: AtomicBool::new(kind.info().is_exact),
             ranks_items: kind.info().stores_rank,
             acts_on_hits: AtomicBool::new(kind.info().is_exact || kind.info().acts_on_hits),
-            tap: Tap::default(),
+            observers: Observers::default(),
             memory,
             config,
         };
@@ -220,10 +220,10 @@ impl Space {
     /// Reports an access to the key of this hash, if it is in the sample. The caller must hold no class or pool
     /// lock, and should hold no stripe lock.
     #[inline(always)]
-    pub fn show_access(&self, hash: u64, kind: AccessKind, class: Option<ClassId>) {
-        if self.tap.wants_access(hash) {
+    pub fn report_access(&self, hash: u64, kind: AccessKind, class: Option<ClassId>) {
+        if self.observers.observes_access(hash) {
             let class = class.map(|class| self.shown_class(class));
-            self.tap.show_access(&KeyAccess { hash, kind, class });
+            self.observers.report_access(&KeyAccess { hash, kind, class });
         }
     }
 
@@ -293,30 +293,33 @@ pub trait AccessObserver: Send + Sync {
 
 /// The observers of evictions and accesses, and the switches that enable them.
 #[derive(Default)]
-pub struct Tap {
-    evictions_wanted: AtomicBool,
-    observer: OnceLock<Arc<dyn EvictionObserver>>,
+pub struct Observers {
+    evictions_observed: AtomicBool,
+    eviction_observer: OnceLock<Arc<dyn EvictionObserver>>,
     /// The threshold that determines the sampled keys ([`slabwise_base::sampling`]).
     sample_threshold: AtomicU64,
     access_observer: OnceLock<Arc<dyn AccessObserver>>,
 }
 
-impl fmt::Debug for Tap {
+impl fmt::Debug for Observers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tap")
-            .field("evictions_wanted", &self.evictions_wanted)
+        f.debug_struct("Observers")
+            .field("evictions_observed", &self.evictions_observed)
             .field("sample_threshold", &self.sample_threshold)
             .finish_non_exhaustive()
     }
 }
 
-impl Tap {
-    /// Sets the observer of evictions, once; [`Tap::want_evictions`] enables it.
+impl Observers {
+    /// Sets the observer of evictions, once; [`Observers::observe_evictions`] enables it.
     pub fn set_eviction_observer(&self, observer: Arc<dyn EvictionObserver>) {
-        assert!(self.observer.set(observer).is_ok(), "the observer of evictions is set only once");
+        assert!(
+            self.eviction_observer.set(observer).is_ok(),
+            "the observer of evictions is set only once"
+        );
     }
 
-    /// Sets the observer of accesses, once; [`Tap::sample_accesses`] enables it and selects the keys.
+    /// Sets the observer of accesses, once; [`Observers::sample_accesses`] enables it and selects the keys.
     pub fn set_access_observer(&self, observer: Arc<dyn AccessObserver>) {
         let is_first = self.access_observer.set(observer).is_ok();
         assert!(is_first, "the observer of accesses is set only once");
@@ -329,31 +332,31 @@ impl Tap {
     }
 
     /// Enables or disables the observer of evictions.
-    pub fn want_evictions(&self, wanted: bool) {
-        self.evictions_wanted.store(wanted, Relaxed);
+    pub fn observe_evictions(&self, observed: bool) {
+        self.evictions_observed.store(observed, Relaxed);
     }
 
     #[inline]
-    pub(super) fn wants_evictions(&self) -> bool {
-        self.evictions_wanted.load(Relaxed)
+    pub(super) fn observes_evictions(&self) -> bool {
+        self.evictions_observed.load(Relaxed)
     }
 
     #[inline(always)]
-    pub(super) fn wants_access(&self, hash: u64) -> bool {
+    pub(super) fn observes_access(&self, hash: u64) -> bool {
         let threshold = self.sample_threshold.load(Relaxed);
         threshold != THRESHOLD_NONE && is_sampled(hash, threshold)
     }
 
     #[cold]
-    pub(super) fn show_access(&self, access: &KeyAccess) {
+    pub(super) fn report_access(&self, access: &KeyAccess) {
         if let Some(observer) = self.access_observer.get() {
             observer.accessed(access);
         }
     }
 
     #[cold]
-    pub(super) fn show_eviction(&self, eviction: &Eviction<'_>) {
-        if let Some(observer) = self.observer.get() {
+    pub(super) fn report_eviction(&self, eviction: &Eviction<'_>) {
+        if let Some(observer) = self.eviction_observer.get() {
             observer.evicted(eviction);
         }
     }

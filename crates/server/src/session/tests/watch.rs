@@ -213,7 +213,7 @@ fn every_eviction_is_reported() {
     let fixture = Fixture::with(|config| config.memory_limit_bytes = 1 << 20);
     let shared = fixture.shared();
     let observer = Arc::clone(&shared.watch) as Arc<dyn EvictionObserver>;
-    fixture.engine.tap().set_eviction_observer(observer);
+    fixture.engine.observers().set_eviction_observer(observer);
     let mut client = Client::new(fixture.worker(&shared));
     let mut fill = |first: usize| {
         for number in first..first + 200 {

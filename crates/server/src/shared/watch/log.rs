@@ -141,7 +141,7 @@ impl WatchLog {
             .flatten()
             .fold(WatchKinds::NONE, |all, reader| all.union(reader.kinds));
         self.kinds.store(all.bits(), Relaxed);
-        engine.tap().want_evictions(all.intersects(WatchKinds::EVICTIONS));
+        engine.observers().observe_evictions(all.intersects(WatchKinds::EVICTIONS));
     }
 }
 
