@@ -373,13 +373,13 @@ impl ClassState {
         let hit = dispatch!(order, hit(&view, entry.item().without_value()));
         let (to, is_counted) = match hit {
             Hit::Stay => return,
-            Hit::Rank(rank) => return entry.meta_right(&mut self.pages.token).set_rank(rank),
+            Hit::Rank(rank) => return entry.meta_access(&mut self.pages.token).set_rank(rank),
             Hit::Enter(to, is_counted) => (to, is_counted),
         };
         // The lane may depend on the rank, so it is read before the rank changes.
         let from = self.place_of(entry.item().without_value());
         if let Some(rank) = to.rank {
-            entry.meta_right(&mut self.pages.token).set_rank(rank);
+            entry.meta_access(&mut self.pages.token).set_rank(rank);
         }
         if let Some(displaced) = to.displaced {
             self.displace(displaced);

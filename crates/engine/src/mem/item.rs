@@ -44,25 +44,25 @@ pub struct ValuePin {
 }
 
 mod sealed {
-    pub trait Right {}
+    pub trait ReadAccess {}
 }
 
 /// The way in which a handle was obtained, and so what it may read.
-pub trait Right: sealed::Right {}
+pub trait ReadAccess: sealed::ReadAccess {}
 
 /// Handles that may read expiry and rank.
-pub trait ReadsMeta: Right {}
+pub trait ReadsMeta: ReadAccess {}
 
 /// Handles that may read the value.
-pub trait ReadsValue: Right {}
+pub trait ReadsValue: ReadAccess {}
 
 macro_rules! access_kinds {
     ($($(#[$doc:meta])* $access:ident: $($trait:ident)*;)*) => {$(
         $(#[$doc])*
         #[derive(Clone, Copy, Debug)]
         pub enum $access {}
-        impl sealed::Right for $access {}
-        impl Right for $access {}
+        impl sealed::ReadAccess for $access {}
+        impl ReadAccess for $access {}
         $(impl $trait for $access {})*
     )*};
 }
@@ -105,7 +105,7 @@ impl<R> Clone for Item<'_, R> {
 
 impl<R> Copy for Item<'_, R> {}
 
-impl<'t, R: Right> Item<'t, R> {
+impl<'t, R: ReadAccess> Item<'t, R> {
     /// The item at `address`.
     ///
     /// # Safety

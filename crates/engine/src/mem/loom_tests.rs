@@ -182,7 +182,7 @@ fn loom_a_value_is_overwritten_only_without_readers() {
         prepared,
         |cache| {
             let mut entry = Entry::find(lock(&cache.stripe), 0, b"k").ok().expect("it is there");
-            if let Some(mut access) = entry.value_right(None) {
+            if let Some(mut access) = entry.value_access(None) {
                 access.overwrite(0, b"bb");
             }
         },
@@ -201,7 +201,7 @@ fn loom_expiry_and_rank_are_read_consistently_under_the_class_lock() {
         |cache| {
             let mut entry = Entry::find(lock(&cache.stripe), 0, b"k").ok().expect("it is there");
             let mut class = lock(&cache.small);
-            let mut access = entry.meta_right(&mut class.token);
+            let mut access = entry.meta_access(&mut class.token);
             access.set_rank(1);
             access.set_expiry(Expiry::PAST);
         },

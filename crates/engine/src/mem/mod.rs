@@ -66,7 +66,7 @@ mod table;
 pub use arena::{Arena, MappingError, prefetch};
 pub use chunk::{Copied, NewItem, OwnedChunk, Remains, UnusedPage, ValueShape};
 pub use class_token::{ClassToken, HeadPin, MoverToken};
-pub use item::{Exclusive, HeldValue, Item, Linked, Pin, Queued, ReadsMeta, Right, ValuePin};
+pub use item::{Exclusive, HeldValue, Item, Linked, Pin, Queued, ReadAccess, ReadsMeta, ValuePin};
 pub use list::{List, Unqueued};
 pub use memory::{Memory, Page, PageState};
 pub use restore::{Broken, Restore, RestoredItem, ensure};

@@ -239,7 +239,7 @@ impl<'i> Entry<'i> {
     }
 
     /// The access token to write the item's value; `None` if it has a pin other than `own`.
-    pub fn value_right(&mut self, own: Option<&Pin>) -> Option<ValueAccess<'_>> {
+    pub fn value_access(&mut self, own: Option<&Pin>) -> Option<ValueAccess<'_>> {
         if let Some(own) = own {
             self.check_own(own);
         }
@@ -248,7 +248,7 @@ impl<'i> Entry<'i> {
     }
 
     /// The access token to write the item's expiry or rank.
-    pub fn meta_right<'t>(&'t mut self, class: &'t mut ClassToken) -> MetaAccess<'t> {
+    pub fn meta_access<'t>(&'t mut self, class: &'t mut ClassToken) -> MetaAccess<'t> {
         let memory = &*self.guard.memory;
         assert!(std::ptr::eq(memory, class.memory()), "stripe and class belong to one memory");
         assert_eq!(self.item().queue_class(), class.class(), "an item is written under its class");
@@ -278,7 +278,7 @@ impl<'i> Entry<'i> {
         assert!(copied.is_of(self.item()), "a copy replaces its original");
         let Copied { mut head, from, stripe } = copied;
         if self.item().state().chained() {
-            let Some(mut access) = self.value_right(Some(own)) else {
+            let Some(mut access) = self.value_access(Some(own)) else {
                 return Err(Copied { head, from, stripe });
             };
             access.hand_chain_to(&mut head);
@@ -296,7 +296,7 @@ impl<'i> Entry<'i> {
         mover: &mut MoverToken,
     ) -> Result<OwnedChunk, OwnedChunk> {
         mover.check(&self.guard.memory);
-        match self.value_right(Some(own)) {
+        match self.value_access(Some(own)) {
             Some(mut access) => access.carry_body(body, chunk),
             None => Err(chunk),
         }

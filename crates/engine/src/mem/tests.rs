@@ -39,17 +39,17 @@ fn expiry_rank_and_value_are_written_in_place() {
     let mut world = World::new();
     world.store(b"key", b"41");
     let mut entry = world.stripes.find(b"key").expect("it was stored");
-    let mut access = entry.meta_right(&mut world.small);
+    let mut access = entry.meta_access(&mut world.small);
     access.set_expiry(Expiry::PAST);
     access.set_rank(7);
     assert_eq!((entry.item().expiry(), entry.item().rank()), (Expiry::PAST, 7));
-    entry.value_right(None).expect("nobody pins it").overwrite(1, b"2");
+    entry.value_access(None).expect("nobody pins it").overwrite(1, b"2");
     assert_eq!(entry.item().value_in_first_chunk(), b"42");
     let pin = entry.item().pin().expect("nobody else pins it");
-    assert!(entry.value_right(None).is_none(), "it is pinned");
+    assert!(entry.value_access(None).is_none(), "it is pinned");
     assert!(world.memory.unpin(pin).is_none(), "it is linked");
     let pin = entry.item().pin_key().expect("nobody else pins it");
-    entry.value_right(Some(&pin)).expect("nobody but the writer pins it").overwrite(0, b"5");
+    entry.value_access(Some(&pin)).expect("nobody but the writer pins it").overwrite(0, b"5");
     assert!(world.memory.unpin(pin).is_none(), "it is linked");
     assert_eq!(entry.item().value_in_first_chunk(), b"52");
 }

@@ -309,7 +309,7 @@ impl Pass<'_> {
 
     /// True if only the mover pins the item, or if its kind carries pinned items.
     fn may_carry(&self, pin: &Pin, entry: &mut Entry<'_>) -> bool {
-        entry.value_right(Some(pin)).is_some() || self.carries_pinned(entry.item().state())
+        entry.value_access(Some(pin)).is_some() || self.carries_pinned(entry.item().state())
     }
 
     /// Carries an item to the last reserved chunk, which is of another class.

@@ -364,7 +364,7 @@ impl Text {
 
 /// Overwrites a number by one of the same length. Returns false if a reader pins the value.
 fn overwrite_number(found: &mut Found<'_>, text: &[u8], new_cas: Option<u64>, now: Now) -> bool {
-    let Some(mut value) = found.entry.value_right(None) else { return false };
+    let Some(mut value) = found.entry.value_access(None) else { return false };
     value.overwrite(0, text);
     // As in memcached this is no hit, but the item is in use and should be kept.
     found.mark_use(now);

@@ -284,7 +284,7 @@ impl<'e> Found<'e> {
     pub fn set_expiry_in_place(&mut self, expiry: Expiry) {
         if self.item().state().fields().expiry {
             let mut class = self.space.class(self.class()).lock();
-            self.entry.meta_right(&mut class.pages.token).set_expiry(expiry);
+            self.entry.meta_access(&mut class.pages.token).set_expiry(expiry);
         }
     }
 

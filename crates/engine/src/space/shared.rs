@@ -43,7 +43,7 @@ use crate::heap::Pool;
 use crate::heap::SizeMap;
 use crate::index::Index;
 use crate::layout::ClassTable;
-use crate::mem::{Arena, Item, Memory, ReadsMeta, Right};
+use crate::mem::{Arena, Item, Memory, ReadAccess, ReadsMeta};
 use crate::stats::{ClassStats, HandleCounters, PageStats};
 pub use slabwise_base::AccessKind;
 use slabwise_base::sampling::{THRESHOLD_NONE, is_sampled};
@@ -205,7 +205,7 @@ impl Space {
 
     /// The hash of an item's key.
     #[inline]
-    pub fn hash_of<R: Right>(&self, item: Item<'_, R>) -> u64 {
+    pub fn hash_of<R: ReadAccess>(&self, item: Item<'_, R>) -> u64 {
         self.hasher.hash(item.key())
     }
 
@@ -399,7 +399,7 @@ impl Flush {
 
     /// Assigns a CAS value to an item that the caller owns or whose stripe it has locked: the value that a client
     /// chose, or the next one.
-    pub fn give_cas<R: Right>(&self, item: Item<'_, R>, chosen: Option<u64>, now: Now) {
+    pub fn give_cas<R: ReadAccess>(&self, item: Item<'_, R>, chosen: Option<u64>, now: Now) {
         // In this order, `ends` never sees a valid item as flushed.
         match chosen {
             Some(cas) => {
@@ -434,7 +434,7 @@ impl Flush {
     /// True if a flush has invalidated an item. A thread that holds its class's lock but not its stripe's may read
     /// it while its CAS value changes, so a flushed result is valid only if the kind of value did not change.
     #[inline(always)]
-    pub fn ends<R: Right>(&self, item: Item<'_, R>, now: Now) -> bool {
+    pub fn ends<R: ReadAccess>(&self, item: Item<'_, R>, now: Now) -> bool {
         loop {
             let is_chosen = item.state().has_given_cas();
             let flushed = if is_chosen {

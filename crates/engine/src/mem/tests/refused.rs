@@ -74,7 +74,7 @@ fn a_pin_on_another_item_does_not_allow_writing() {
     world.store(b"b", b"2");
     let pin =
         world.stripes.find(b"a").expect("it was stored").item().pin_key().expect("it is linked");
-    let _ = world.stripes.find(b"b").expect("it was stored").value_right(Some(&pin));
+    let _ = world.stripes.find(b"b").expect("it was stored").value_access(Some(&pin));
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn the_token_of_another_class_does_not_allow_writing() {
     let mut world = World::new();
     world.store(b"key", b"value");
     let mut entry = world.stripes.find(b"key").expect("it was stored");
-    let _ = entry.meta_right(&mut world.large);
+    let _ = entry.meta_access(&mut world.large);
 }
 
 #[test]
@@ -214,7 +214,7 @@ fn a_published_value_is_not_overwritten_beyond_its_end() {
     let mut world = World::new();
     world.store(b"key", b"value");
     let mut entry = world.stripes.find(b"key").expect("it was stored");
-    entry.value_right(None).expect("nobody pins it").overwrite(4, b"xy");
+    entry.value_access(None).expect("nobody pins it").overwrite(4, b"xy");
 }
 
 #[test]

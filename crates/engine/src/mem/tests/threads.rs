@@ -122,7 +122,7 @@ impl Cache {
             }
             3 => {
                 if let Some(mut entry) = self.find(key)
-                    && let Some(mut access) = entry.value_right(None)
+                    && let Some(mut access) = entry.value_access(None)
                 {
                     access.overwrite(0, &[byte]);
                     access.overwrite(0, &[0]);
@@ -131,7 +131,7 @@ impl Cache {
             4 => {
                 if let Some(mut entry) = self.find(key) {
                     let mut class = lock(&self.class);
-                    let mut access = entry.meta_right(&mut class.token);
+                    let mut access = entry.meta_access(&mut class.token);
                     access.set_expiry(Expiry::PAST);
                     access.set_rank(u32::from(byte));
                 }
