@@ -23,7 +23,7 @@ pub fn tuner(shared: &Shared<'_>, clock: &Arc<Clock>) -> Tuner {
     let settings = shared.settings;
     let policy = requested_policy(shared).policy(shared.tunables().automove);
     let mut tuner = Tuner::new(policy, settings.move_budget, settings.engine.hash_seed)
-        .shown_on(Arc::clone(&shared.board));
+        .with_status(Arc::clone(&shared.tuner_status));
     let now = clock.now();
     if let Some(options) = settings.profiling {
         let profiling = Profiling::start(shared.engine, options, Arc::clone(clock), now);

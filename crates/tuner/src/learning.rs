@@ -3,7 +3,7 @@
 //! ```text
 //!   engine's sizes --x values of bytes--> SizeLearner::look --> engine.change_classes --> (the mover drains)
 //!                        (profiles)            |
-//!                                              '--> SizesReport, on the board
+//!                                              '--> SizesReport, in the TunerStatus
 //! ```
 //!
 //! Invariants: a table that was set elsewhere in the meantime is not overwritten; there is at most one evaluation in

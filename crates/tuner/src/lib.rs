@@ -19,7 +19,6 @@
 //! [`MoveBudget::pages_per_second`] pages move; a move that a command requests is carried out like a planned one.
 #![forbid(unsafe_code)]
 
-mod board;
 mod due;
 mod learning;
 mod load;
@@ -28,9 +27,9 @@ mod profiling;
 mod record;
 mod requested_policy;
 mod sampler;
+mod status;
 mod view;
 
-pub use board::{Board, ProfileReport, Shown};
 pub use learning::{Learning, SizesReport};
 pub use load::{HitTime, Load, LoadClassifier, MoveBudget};
 pub use pacing::{
@@ -41,15 +40,16 @@ pub use profiling::{Profiling, ProfilingOptions, ProfilingStats};
 pub use record::{EFFECT_GETS_MAX, Effect, PlanRecord};
 pub use requested_policy::{AutomoveSettings, RequestedPolicy};
 pub use sampler::{Caller, Sampler};
+pub use status::{ProfileReport, TunerReport, TunerStatus};
 pub use view::snapshot;
 
-use board::Reporter;
 use due::{Due, count};
 use record::Records;
 use slabwise_base::{Moment, Now, Random};
 use slabwise_engine::{Engine, MoverStep, ReassignError};
 use slabwise_policy::sizes::LearnerOptions;
 use slabwise_policy::{PageMove, PagePolicy, Snapshot, Wants};
+use status::ProfileReporter;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -67,8 +67,8 @@ pub struct Tuner {
     rest_until_nanos: u64,
     moves_planned: u64,
     records: Records,
-    board: Option<Arc<Board>>,
-    reporter: Reporter,
+    status: Option<Arc<TunerStatus>>,
+    reporter: ProfileReporter,
 }
 
 impl Tuner {
@@ -85,15 +85,15 @@ impl Tuner {
             rest_until_nanos: 0,
             moves_planned: 0,
             records: Records::default(),
-            board: None,
-            reporter: Reporter::default(),
+            status: None,
+            reporter: ProfileReporter::default(),
         }
     }
 
-    /// Adds a board on which the tuner shows its status.
-    pub fn shown_on(mut self, board: Arc<Board>) -> Tuner {
-        self.board = Some(board);
-        self.show_plan();
+    /// Sets where the tuner publishes its status.
+    pub fn with_status(mut self, status: Arc<TunerStatus>) -> Tuner {
+        self.status = Some(status);
+        self.publish_plan();
         self
     }
 
@@ -107,7 +107,7 @@ impl Tuner {
     /// Sets how the class table is learned from now on; with `None` it stays as it is.
     pub fn set_learning(&mut self, learning: Option<Learning>) {
         self.learning = learning;
-        self.show_sizes();
+        self.publish_sizes();
     }
 
     /// Starts or stops learning the class table; does nothing if it is in that state already.
@@ -133,7 +133,7 @@ impl Tuner {
         self.pending.clear();
         self.due = Due::default();
         self.keep_footprints();
-        self.show_plan();
+        self.publish_plan();
     }
 
     /// The profiling of the cache's keys, if it is on.
@@ -162,8 +162,8 @@ impl Tuner {
     pub fn observe(&mut self, engine: &Engine, now: Now) {
         let Some(profiling) = &mut self.profiling else { return };
         profiling.step(engine, now);
-        if let Some(board) = &self.board {
-            self.reporter.step(board, profiling, engine, now);
+        if let Some(status) = &self.status {
+            self.reporter.step(status, profiling, engine, now);
         }
     }
 
@@ -177,20 +177,20 @@ impl Tuner {
         if let TunerStep::Rest(rest) = step {
             self.rest_until_nanos = at.nanos + rest.as_nanos() as u64;
         }
-        self.show_plan();
+        self.publish_plan();
         step
     }
 
-    fn show_plan(&self) {
-        if let Some(board) = &self.board {
-            board.show_plan(&self.policy, self.moves_planned, self.last_plan());
+    fn publish_plan(&self) {
+        if let Some(status) = &self.status {
+            status.set_plan(&self.policy, self.moves_planned, self.last_plan());
         }
     }
 
-    fn show_sizes(&self) {
-        if let Some(board) = &self.board {
+    fn publish_sizes(&self) {
+        if let Some(status) = &self.status {
             let report = self.learning.as_ref().and_then(Learning::report);
-            board.show_sizes(report.cloned());
+            status.set_sizes(report.cloned());
         }
     }
 
@@ -260,7 +260,7 @@ impl Tuner {
             None => Vec::new(),
         };
         if learning.step(engine, profiles, now) {
-            self.show_sizes();
+            self.publish_sizes();
         }
     }
 

@@ -9,7 +9,7 @@
 //! Invariants: the engine reports no key outside the sample, except for those already in the queue when the threshold
 //! falls; a step counts at most a full queue; the options bound the memory, and
 //! [`ProfilingOptions::accesses_per_second_max`] the time, or four times that number of accesses if sampled keys are
-//! few. There are at most two generations of profiles, the one computed last and the one shown last: copies share their
+//! few. There are at most two generations of profiles, the one computed last and the one reported last: copies share their
 //! curves. Only a reader of the status may hold an older one.
 
 use crate::sampler::{Caller, Sampler, Samples};
@@ -93,7 +93,7 @@ pub struct Profiling {
     hit_time_us: f64,
     checked: Check,
     computed: Option<Arc<Generation>>,
-    shown: Option<Arc<Generation>>,
+    reported: Option<Arc<Generation>>,
 }
 
 #[derive(Debug)]
@@ -123,7 +123,7 @@ pub struct ProfilingStats {
     pub accesses: u64,
     /// Accesses dropped because the queue was full.
     pub accesses_dropped: u64,
-    /// The memory in bytes, including the queue and the curves computed or shown last.
+    /// The memory in bytes, including the queue and the curves computed or reported last.
     pub size_bytes: usize,
     /// The mean time to answer a hit, in microseconds; 0 if it is not measured.
     pub hit_time_us: f64,
@@ -161,7 +161,7 @@ impl Profiling {
             hit_time_us: 0.0,
             checked,
             computed: None,
-            shown: None,
+            reported: None,
         }
     }
 
@@ -266,10 +266,10 @@ impl Profiling {
         profiles
     }
 
-    /// Recent profiles to be shown; they replace those shown before.
-    pub(crate) fn shown_profiles(&mut self, snapshot: &Snapshot) -> Vec<ClassProfile> {
+    /// Returns recent profiles to be reported; they replace those reported before.
+    pub(crate) fn profiles_to_report(&mut self, snapshot: &Snapshot) -> Vec<ClassProfile> {
         let profiles = self.recent_profiles(snapshot);
-        self.shown.clone_from(&self.computed);
+        self.reported.clone_from(&self.computed);
         profiles
     }
 
@@ -285,10 +285,10 @@ impl Profiling {
     /// The counts and the memory of profiling.
     pub fn stats(&self) -> ProfilingStats {
         let computed = self.computed.as_ref();
-        let is_another = |shown: &&Arc<Generation>| {
-            computed.is_none_or(|computed| !Arc::ptr_eq(computed, shown))
+        let is_another = |reported: &&Arc<Generation>| {
+            computed.is_none_or(|computed| !Arc::ptr_eq(computed, reported))
         };
-        let generations = computed.into_iter().chain(self.shown.as_ref().filter(is_another));
+        let generations = computed.into_iter().chain(self.reported.as_ref().filter(is_another));
         let profiles = generations.flat_map(|generation| &generation.profiles);
         let curves_bytes: usize = profiles.map(ClassProfile::curves_size_bytes).sum();
         ProfilingStats {

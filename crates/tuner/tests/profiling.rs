@@ -5,7 +5,7 @@ use slabwise_engine::{ClassTable, Engine, EngineConfig, Handle, ItemMeta, StoreM
 use slabwise_policy::PagePolicy;
 use slabwise_profile::{Access, AccessKind, ClassSize, Profiler, ProfilerOptions, is_sampled};
 use slabwise_tuner::{
-    Board, Load, MoveBudget, Profiling, ProfilingOptions, ProfilingStats, Sampler, Tuner,
+    Load, MoveBudget, Profiling, ProfilingOptions, ProfilingStats, Sampler, Tuner, TunerStatus,
     TunerStep, snapshot,
 };
 use std::sync::Arc;
@@ -139,10 +139,10 @@ fn profiles_are_reported_once_a_second_when_they_change() {
     let seed = 6;
     let engine = engine(16, seed);
     let mut client = Client::new(&engine);
-    let board = Arc::new(Board::default());
-    let mut tuner = client.tuner(PagePolicy::none(), EVERYTHING).shown_on(Arc::clone(&board));
+    let status = Arc::new(TunerStatus::default());
+    let mut tuner = client.tuner(PagePolicy::none(), EVERYTHING).with_status(Arc::clone(&status));
     step(&mut tuner, client.engine, &client.clock);
-    let report = || board.read().profile.expect("profiling is on");
+    let report = || status.read().profile.expect("profiling is on");
     let first = report();
     assert_eq!((first.stats.accesses, first.what_if.as_slice()), (0, [].as_slice()));
     let (mut reports, mut answers) = (vec![first], 0);

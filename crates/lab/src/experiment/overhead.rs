@@ -19,7 +19,7 @@ use serde::Deserialize;
 use slabwise_base::Clock;
 use slabwise_engine::Engine;
 use slabwise_policy::PagePolicy;
-use slabwise_tuner::{Board, MoveBudget, Profiling, Tuner};
+use slabwise_tuner::{MoveBudget, Profiling, Tuner, TunerStatus};
 use std::sync::Arc;
 
 measures! {
@@ -58,7 +58,7 @@ impl Experiment for OverheadSetup {
         let (mut off, mut on) = (instance(&engines[0])?, instance(&engines[1])?);
         let options = profiling_options(config.memory_limit_bytes);
         let profiling = Profiling::start(on.engine, options, Arc::clone(&clock), clock.now());
-        on.tuner = on.tuner.with_profiling(profiling).shown_on(Arc::new(Board::default()));
+        on.tuner = on.tuner.with_profiling(profiling).with_status(Arc::new(TunerStatus::default()));
         let fill = scaled(self.workload.first_phase_requests, scale);
         let round = scaled(self.requests_a_round, scale);
         let bar = job.progress.bar("rounds");

@@ -14,7 +14,7 @@ use slabwise_base::{Clock, Expiry, Now, Seconds};
 use slabwise_engine::{ClassStats, Engine, EngineStats, Handle};
 use slabwise_profile::{MissClockCounts, MissClockOptions};
 use slabwise_protocol::{Exptime, WatchKinds};
-use slabwise_tuner::Board;
+use slabwise_tuner::TunerStatus;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,7 +31,7 @@ pub struct Shared<'e> {
     /// Traffic counters, by worker.
     pub(crate) traffic: Box<[Traffic]>,
     /// The tuner's status: page moves and profile.
-    pub(crate) board: Arc<Board>,
+    pub(crate) tuner_status: Arc<TunerStatus>,
     pub(crate) notifier: Arc<Notifier>,
     /// All counters at the last `stats reset`.
     baseline: Mutex<Arc<Baseline>>,
@@ -79,7 +79,7 @@ impl<'e> Shared<'e> {
             tunables: Mutex::new(Tunables::new(settings, engine.config())),
             counters,
             traffic: (0..settings.threads).map(|_| Traffic::default()).collect(),
-            board: Arc::new(Board::default()),
+            tuner_status: Arc::new(TunerStatus::default()),
             notifier: Arc::new(Notifier::default()),
             baseline: Mutex::default(),
             prefixes: PrefixStats::new(settings.prefix_delimiter, settings.detail_enabled),

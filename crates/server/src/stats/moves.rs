@@ -61,10 +61,10 @@ fn write_record(number: usize, record: &MoveRecord, rows: &mut Rows<'_>) {
 }
 
 pub(super) fn write_plan(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
-    let shown = worker.shared.board.read();
-    rows.row("page_policy", shown.page_policy);
-    rows.row("moves_planned", shown.moves_planned);
-    if let Some(last) = &shown.last_plan {
+    let report = worker.shared.tuner_status.read();
+    rows.row("page_policy", report.page_policy);
+    rows.row("moves_planned", report.moves_planned);
+    if let Some(last) = &report.last_plan {
         write_plan_record(last, worker.now.ticks, rows);
     }
     rows.end();

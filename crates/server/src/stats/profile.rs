@@ -11,7 +11,7 @@ const CURVE_PERCENTS: [u64; 12] = [12, 25, 50, 75, 90, 100, 110, 125, 150, 200, 
 
 pub(super) fn write(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
     let shared = worker.shared;
-    let report = shared.board.read().profile;
+    let report = shared.tuner_status.read().profile;
     rows.row("profile", if report.is_some() { "on" } else { "off" });
     if let Some(report) = report {
         let counts = shared.counters.read().since(&shared.baseline().connections);

@@ -31,7 +31,7 @@ pub(super) fn write_plan(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
     let is_learned = shared.tunables().learn_classes;
     rows.row("classes", if is_learned { "learned" } else { "fixed" });
     rows.row("current", slab_sizes(shared.engine.class_table().sizes()));
-    if let Some(report) = shared.board.read().sizes.filter(|_| is_learned) {
+    if let Some(report) = shared.tuner_status.read().sizes.filter(|_| is_learned) {
         write_report(&report, worker.now.ticks, rows);
     }
     rows.end();

@@ -1,14 +1,14 @@
 //! The status of a tuner, which other threads read without waiting for its steps.
 //!
 //! ```text
-//!   step, step, step ... --writes--> | board | --reads a copy--> `stats`
+//!   step, step, step ... --writes--> | TunerStatus | --reads a copy--> `stats`
 //! ```
 //!
-//! Plans are shown after each step. Profiles are shown every [`REPORT_TICKS`] while accesses arrive. The predicted
-//! effect of more or less memory takes longest; it is shown every [`WHAT_IF_TICKS`], or when the number of accesses has
+//! Plans are published after each step. Profiles are published every [`REPORT_TICKS`] while accesses arrive. The predicted
+//! effect of more or less memory takes longest; it is published every [`WHAT_IF_TICKS`], or when the number of accesses has
 //! doubled.
 //!
-//! Invariants: the board is locked only to copy some hundred bytes, and no other lock is taken meanwhile; the thread
+//! Invariants: the status is locked only to copy some hundred bytes, and no other lock is taken meanwhile; the thread
 //! that steps computes curves and partitions.
 
 use crate::learning::SizesReport;
@@ -27,15 +27,15 @@ const REPORT_TICKS: u32 = Ticks::PER_SECOND;
 /// The minimum time between two predictions for more or less memory.
 const WHAT_IF_TICKS: u32 = 10 * Ticks::PER_SECOND;
 
-/// Holds the status of a tuner.
+/// The place where a tuner publishes its status.
 #[derive(Debug, Default)]
-pub struct Board {
-    shown: Mutex<Shown>,
+pub struct TunerStatus {
+    report: Mutex<TunerReport>,
 }
 
-/// The status of a tuner.
+/// The status of a tuner at one moment.
 #[derive(Clone, Debug)]
-pub struct Shown {
+pub struct TunerReport {
     /// The name of the current policy.
     pub page_policy: &'static str,
     /// Moves that policies have planned since the start.
@@ -59,9 +59,9 @@ pub struct ProfileReport {
     pub what_if: Vec<WhatIf>,
 }
 
-impl Default for Shown {
-    fn default() -> Shown {
-        Shown {
+impl Default for TunerReport {
+    fn default() -> TunerReport {
+        TunerReport {
             page_policy: PagePolicy::none().name(),
             moves_planned: 0,
             last_plan: None,
@@ -71,30 +71,30 @@ impl Default for Shown {
     }
 }
 
-impl Board {
+impl TunerStatus {
     /// A copy of the current status.
-    pub fn read(&self) -> Shown {
-        lock(&self.shown).clone()
+    pub fn read(&self) -> TunerReport {
+        lock(&self.report).clone()
     }
 
-    pub(crate) fn show_plan(&self, policy: &PagePolicy, planned: u64, last: Option<&PlanRecord>) {
-        let mut shown = lock(&self.shown);
-        (shown.page_policy, shown.moves_planned) = (policy.name(), planned);
-        shown.last_plan = last.copied();
+    pub(crate) fn set_plan(&self, policy: &PagePolicy, planned: u64, last: Option<&PlanRecord>) {
+        let mut report = lock(&self.report);
+        (report.page_policy, report.moves_planned) = (policy.name(), planned);
+        report.last_plan = last.copied();
     }
 
-    pub(crate) fn show_sizes(&self, sizes: Option<Arc<SizesReport>>) {
-        let _old = std::mem::replace(&mut lock(&self.shown).sizes, sizes);
+    pub(crate) fn set_sizes(&self, sizes: Option<Arc<SizesReport>>) {
+        let _old = std::mem::replace(&mut lock(&self.report).sizes, sizes);
     }
 
-    fn show_profile(&self, report: Arc<ProfileReport>) {
+    fn set_profile(&self, report: Arc<ProfileReport>) {
         // The old report is dropped after the lock is released.
-        let _old = lock(&self.shown).profile.replace(report);
+        let _old = lock(&self.report).profile.replace(report);
     }
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Reporter {
+pub(crate) struct ProfileReporter {
     last: Option<Arc<ProfileReport>>,
     what_if: ComputedAt,
 }
@@ -105,9 +105,15 @@ struct ComputedAt {
     seen: u64,
 }
 
-impl Reporter {
-    /// Shows a report on the board, if the last one is old and something has changed.
-    pub fn step(&mut self, board: &Board, profiling: &mut Profiling, engine: &Engine, now: Now) {
+impl ProfileReporter {
+    /// Publishes a report, if the last one is old and something has changed.
+    pub fn step(
+        &mut self,
+        status: &TunerStatus,
+        profiling: &mut Profiling,
+        engine: &Engine,
+        now: Now,
+    ) {
         if let Some(last) = &self.last
             && last.snapshot.now.age_at(now.ticks) < REPORT_TICKS
         {
@@ -128,7 +134,7 @@ impl Reporter {
         if is_reported && is_answered {
             return;
         }
-        snapshot.profiles = profiling.shown_profiles(&snapshot);
+        snapshot.profiles = profiling.profiles_to_report(&snapshot);
         snapshot.unstored_gets = profiling.profiler.unstored_gets();
         let what_if = if is_answered {
             known.to_vec()
@@ -138,6 +144,6 @@ impl Reporter {
         };
         let report = Arc::new(ProfileReport { stats: profiling.stats(), snapshot, what_if });
         self.last = Some(Arc::clone(&report));
-        board.show_profile(report);
+        status.set_profile(report);
     }
 }
