@@ -58,8 +58,8 @@ pub use mover::{
 };
 pub use ops::{
     ArithmeticConditions, ArithmeticOutcome, DeleteOutcome, Delta, GetEffects, GetOptions, Handle,
-    Initial, ItemView, Leave, Life, Pinned, Reservation, ReserveError, Seen, StoreConditions,
-    StoreMode, StoreOutcome, Vivify,
+    Initial, ItemInfo, ItemView, Leave, Pinned, Reservation, ReserveError, StoreConditions,
+    StoreMode, StoreOutcome, Validity, Vivify,
 };
 pub use space::{
     AccessKind, AccessObserver, ClassChangeError, Eviction, EvictionObserver, KeyAccess, Observers,

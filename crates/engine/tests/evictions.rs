@@ -4,7 +4,7 @@ mod support;
 
 use slabwise_base::{Clock, Expiry, Random, Seconds, Ticks};
 use slabwise_engine::{
-    Engine, Eviction, EvictionObserver, ItemMeta, Life, MoverStep, Seen, StoreMode,
+    Engine, Eviction, EvictionObserver, ItemInfo, ItemMeta, MoverStep, StoreMode, Validity,
 };
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -145,13 +145,16 @@ fn inspect_changes_nothing_and_sees_expired_items() {
     let before = engine.stats(clock.now());
     for number in 0..200 {
         let key = format!("k{number}");
-        let Seen { expiry, life, .. } =
+        let ItemInfo { expiry, validity, .. } =
             handle.inspect(key.as_bytes(), clock.now()).expect("inspect removes no item");
         let ended = expiry == Expiry::at(Seconds(5));
-        assert_eq!(life, if ended { Life::Expired } else { Life::Live }, "seed {seed}");
+        assert_eq!(validity, if ended { Validity::Expired } else { Validity::Live }, "seed {seed}");
     }
     engine.flush_all(None, clock.now());
-    assert_eq!(handle.inspect(b"k0", clock.now()).expect("the item is stored").life, Life::Flushed);
+    assert_eq!(
+        handle.inspect(b"k0", clock.now()).expect("the item is stored").validity,
+        Validity::Flushed
+    );
     assert_eq!(handle.inspect(b"none", clock.now()), None);
     assert_eq!(engine.stats(clock.now()), before, "nothing was counted or removed");
 }

@@ -119,7 +119,7 @@ impl Crawler {
                 continue;
             }
             match token.queued(address) {
-                Some(item) if space.death_of(item, now).is_none() => {
+                Some(item) if space.end_reason(item, now).is_none() => {
                     visit(show_crawled(space, item));
                 }
                 // A chained item is queued in another class, so this lock does not protect it.
@@ -171,7 +171,7 @@ fn settle_pinned(
     let hash = space.hash_of(pin.item(&space.memory));
     let mut ended = false;
     if let Ok(entry) = Entry::find_address(space.index.lock(hash), hash, pin.address()) {
-        ended = space.death_of(entry.item(), now).is_some();
+        ended = space.end_reason(entry.item(), now).is_some();
         if ended {
             let class = entry.item().queue_class();
             let (stripe, removed) = entry.remove();

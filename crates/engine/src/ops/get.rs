@@ -6,7 +6,7 @@ use super::reservation::{Reservation, ReserveError, Spare};
 use super::store::publish_new;
 use crate::layout::ItemMeta;
 use crate::mem::{Linked, StripeGuard};
-use crate::space::{AccessKind, Death};
+use crate::space::{AccessKind, EndReason};
 use slabwise_base::{ClassId, Expiry, HashedKey, LookupKey, Now};
 
 /// The side effects of a get.
@@ -207,7 +207,7 @@ impl<'e> Handle<'e> {
 
 /// The properties of an item, apart from its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seen {
+pub struct ItemInfo {
     /// The class in which statistics show it.
     pub class: ClassId,
     /// The length of the value in bytes.
@@ -215,12 +215,12 @@ pub struct Seen {
     /// The expiry.
     pub expiry: Expiry,
     /// The validity.
-    pub life: Life,
+    pub validity: Validity,
 }
 
 /// The validity of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Life {
+pub enum Validity {
     /// A lookup would find it.
     Live,
     /// It has expired.
@@ -231,35 +231,35 @@ pub enum Life {
 
 impl Handle<'_> {
     /// Returns the properties of a key's item without a trace; `None`: there is no item.
-    pub fn inspect<'k>(&self, key: impl LookupKey<'k>, now: Now) -> Option<Seen> {
+    pub fn inspect<'k>(&self, key: impl LookupKey<'k>, now: Now) -> Option<ItemInfo> {
         let space = self.space();
         space.flush.settle(now);
         let key = key.hashed_by(&space.hasher);
         let stripe = space.index.lock(key.hash());
         let item = stripe.get(key.hash(), key.bytes())?;
-        let life = match space.death_of(item, now) {
-            None => Life::Live,
-            Some(Death::Expired) => Life::Expired,
-            Some(Death::Flushed) => Life::Flushed,
+        let validity = match space.end_reason(item, now) {
+            None => Validity::Live,
+            Some(EndReason::Expired) => Validity::Expired,
+            Some(EndReason::Flushed) => Validity::Flushed,
         };
-        Some(Seen {
+        Some(ItemInfo {
             class: space.shown_class(item.queue_class()),
             value_len: item.value_len(),
             expiry: item.expiry(),
-            life,
+            validity,
         })
     }
 }
 
 impl Reservation<'_> {
     /// The properties that the item will have once it is stored.
-    pub fn inspect(&self) -> Seen {
+    pub fn inspect(&self) -> ItemInfo {
         let (space, item) = (&self.cache().space, self.item());
-        Seen {
+        ItemInfo {
             class: space.shown_class(self.queue_class()),
             value_len: self.value_len(),
             expiry: item.expiry(),
-            life: Life::Live,
+            validity: Validity::Live,
         }
     }
 }

@@ -7,7 +7,7 @@ use super::item::ItemView;
 use crate::config::EngineConfig;
 use crate::mem::{Arena, Entry, Linked, NewItem, State, StripeGuard};
 use crate::mover::Mover;
-use crate::space::{AccessKind, Death, Space};
+use crate::space::{AccessKind, EndReason, Space};
 use crate::stats::{ClassOperations, HandleCounters};
 use slabwise_base::sync::Mutex;
 use slabwise_base::{ClassId, Expiry, HashedKey, LookupKey, Now};
@@ -194,12 +194,12 @@ impl<'e> Lookup<'e> {
             Ok(entry) => entry,
             Err(stripe) => return Lookup::Missing(stripe),
         };
-        match space.death_of(entry.item(), now) {
+        match space.end_reason(entry.item(), now) {
             None => Lookup::Found(Found { space, entry }),
             Some(death) => {
                 match death {
-                    Death::Expired => counters.get_expired.bump(),
-                    Death::Flushed => counters.get_flushed.bump(),
+                    EndReason::Expired => counters.get_expired.bump(),
+                    EndReason::Flushed => counters.get_flushed.bump(),
                 }
                 Found { space, entry }.remove_ended(key, now, counters)
             }

@@ -8,7 +8,7 @@ mod reservation;
 mod store;
 
 pub use change::{ArithmeticConditions, ArithmeticOutcome, DeleteOutcome, Delta, Initial, Leave};
-pub use get::{GetEffects, GetOptions, Life, Seen, Vivify};
+pub use get::{GetEffects, GetOptions, ItemInfo, Validity, Vivify};
 pub use handle::{Cache, Handle};
 pub use item::{ItemView, Pinned};
 pub use reservation::{Reservation, ReserveError, class_of_size};

@@ -296,7 +296,7 @@ impl Space {
     pub fn victim_info(&self, item: Queued<'_>, now: Now) -> VictimInfo {
         VictimInfo {
             state: item.state(),
-            has_ended: self.death_of(item, now).is_some(),
+            has_ended: self.end_reason(item, now).is_some(),
             expiry: item.expiry(),
             age_ticks: item.time().age_at(now.ticks),
         }
@@ -354,7 +354,8 @@ impl Space {
     fn ended_tail(&self, state: &ClassState, now: Now) -> Option<Place> {
         let places = |lane| QueueKind::ALL.into_iter().map(move |queue| Place { lane, queue });
         state.lanes.all().flat_map(places).find(|&place| {
-            let ended = |tail: Queued<'_>| tail.is_unpinned() && self.death_of(tail, now).is_some();
+            let ended =
+                |tail: Queued<'_>| tail.is_unpinned() && self.end_reason(tail, now).is_some();
             state.tail(place).is_some_and(ended)
         })
     }

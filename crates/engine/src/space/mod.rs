@@ -18,6 +18,6 @@ mod shared;
 pub use change::ClassChangeError;
 pub use evict::Evicted;
 pub use shared::{
-    AccessKind, AccessObserver, Death, Eviction, EvictionObserver, FlushSaved, KeyAccess,
+    AccessKind, AccessObserver, EndReason, Eviction, EvictionObserver, FlushSaved, KeyAccess,
     Observers, Space,
 };

@@ -103,7 +103,7 @@ pub struct Tables {
 
 /// The reason why an item that is still linked is no longer valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Death {
+pub enum EndReason {
     Expired,
     Flushed,
 }
@@ -236,11 +236,11 @@ impl Space {
 
     /// The reason why a linked item is no longer valid, if it is not.
     #[inline(always)]
-    pub fn death_of<R: ReadsMeta>(&self, item: Item<'_, R>, now: Now) -> Option<Death> {
+    pub fn end_reason<R: ReadsMeta>(&self, item: Item<'_, R>, now: Now) -> Option<EndReason> {
         if self.flush.ends(item, now) {
-            return Some(Death::Flushed);
+            return Some(EndReason::Flushed);
         }
-        item.expiry().is_past(now.seconds).then_some(Death::Expired)
+        item.expiry().is_past(now.seconds).then_some(EndReason::Expired)
     }
 }
 

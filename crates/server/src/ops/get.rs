@@ -3,7 +3,7 @@
 use crate::shared::{WatchEvent, WorkerContext};
 use slabwise_base::{Expiry, HashedKey};
 use slabwise_engine::{
-    GetEffects, GetOptions, ItemView, Life, Pinned, ReserveError, Seen, StoreMode, Vivify,
+    GetEffects, GetOptions, ItemInfo, ItemView, Pinned, ReserveError, StoreMode, Validity, Vivify,
 };
 use slabwise_protocol::{Get, WatchKinds};
 
@@ -84,15 +84,15 @@ pub(crate) fn before_lookup(worker: &WorkerContext<'_>, key: HashedKey<'_>) {
 }
 
 #[cold]
-pub(super) fn report_lookup(worker: &WorkerContext<'_>, key: &[u8], seen: Option<Seen>) {
-    let found = seen.filter(|seen| seen.life == Life::Live);
+pub(super) fn report_lookup(worker: &WorkerContext<'_>, key: &[u8], seen: Option<ItemInfo>) {
+    let found = seen.filter(|seen| seen.validity == Validity::Live);
     worker.shared.watch.write(&WatchEvent::Fetch {
         key,
-        status: match seen.map(|seen| seen.life) {
+        status: match seen.map(|seen| seen.validity) {
             None => "not_found",
-            Some(Life::Live) => "found",
-            Some(Life::Expired) => "expired",
-            Some(Life::Flushed) => "flushed",
+            Some(Validity::Live) => "found",
+            Some(Validity::Expired) => "expired",
+            Some(Validity::Flushed) => "flushed",
         },
         class: found.map(|found| found.class),
         value_len: found.map_or(0, |found| found.value_len),

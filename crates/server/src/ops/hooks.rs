@@ -15,7 +15,8 @@ use super::get::{before_lookup, report_lookup};
 use crate::shared::{WatchEvent, WorkerContext};
 use slabwise_base::{Cost, Expiry, HashedKey};
 use slabwise_engine::{
-    ItemMeta, Life, Reservation, ReserveError, Seen, StoreConditions, StoreMode, StoreOutcome,
+    ItemInfo, ItemMeta, Reservation, ReserveError, StoreConditions, StoreMode, StoreOutcome,
+    Validity,
 };
 use slabwise_protocol::WatchKinds;
 
@@ -31,7 +32,7 @@ pub(super) fn extends(mode: StoreMode) -> bool {
 }
 
 /// A store in progress: its key, and the new item.
-type PendingStore = (Vec<u8>, Seen);
+type PendingStore = (Vec<u8>, ItemInfo);
 
 /// Call before a filled reservation is stored, and pass the result to [`after_store`].
 #[inline]
@@ -86,7 +87,7 @@ fn write_store(
     key: &[u8],
     status: &'static str,
     command: &'static str,
-    item: Option<Seen>,
+    item: Option<ItemInfo>,
 ) {
     worker.shared.watch.write(&WatchEvent::Store {
         key,
@@ -117,7 +118,7 @@ pub(crate) fn number_created(worker: &WorkerContext<'_>, key: HashedKey<'_>) {
 pub(crate) fn after_emptying(
     worker: &WorkerContext<'_>,
     key: HashedKey<'_>,
-    seen: Option<Seen>,
+    seen: Option<ItemInfo>,
     command: &'static str,
 ) {
     if seen.is_some() {
@@ -136,7 +137,7 @@ fn report_stored(worker: &WorkerContext<'_>, key: HashedKey<'_>, command: &'stat
 
 /// Call before a delete, and pass the result to [`after_delete`] or [`after_emptying`].
 #[inline]
-pub(crate) fn before_delete(worker: &WorkerContext<'_>, key: HashedKey<'_>) -> Option<Seen> {
+pub(crate) fn before_delete(worker: &WorkerContext<'_>, key: HashedKey<'_>) -> Option<ItemInfo> {
     before_lookup(worker, key);
     if !stores_are_watched(worker) && !worker.shared.is_watched(WatchKinds::DELETIONS) {
         return None;
@@ -148,10 +149,10 @@ pub(crate) fn before_delete(worker: &WorkerContext<'_>, key: HashedKey<'_>) -> O
 pub(crate) fn after_delete(
     worker: &WorkerContext<'_>,
     key: HashedKey<'_>,
-    seen: Option<Seen>,
+    seen: Option<ItemInfo>,
     command: &'static str,
 ) {
-    if let Some(Seen { class, value_len, .. }) = seen {
+    if let Some(ItemInfo { class, value_len, .. }) = seen {
         let key = key.bytes();
         worker.shared.watch.write(&WatchEvent::Deletion { key, command, class, value_len });
     }
@@ -226,7 +227,7 @@ pub(crate) fn count_cost_paid(
         && matches!(conditions.mode, StoreMode::Set | StoreMode::Add)
     {
         let found = worker.handle.inspect(key, worker.now);
-        if found.is_none_or(|seen| seen.life != Life::Live) {
+        if found.is_none_or(|seen| seen.validity != Validity::Live) {
             worker.shared.prefixes.record_cost_paid(key.bytes(), u64::from(cost.units()));
         }
     }
