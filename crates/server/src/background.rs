@@ -113,7 +113,7 @@ fn tuner_step(
     let start = sys::thread_processor_time();
     if let Some(profiling) = tuner.profiling_mut() {
         let traffic = shared.traffic_counts();
-        if let Some(hit_time_us) = hit_time.look((traffic.timed_shares, traffic.timed_nanos)) {
+        if let Some(hit_time_us) = hit_time.update((traffic.timed_shares, traffic.timed_nanos)) {
             profiling.set_hit_time_us(hit_time_us);
         }
     }

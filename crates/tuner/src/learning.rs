@@ -1,7 +1,7 @@
 //! Learning the class table: evaluates the sizes of items and changes the table if that pays.
 //!
 //! ```text
-//!   engine's sizes --x values of bytes--> SizeLearner::look --> engine.change_classes --> (the mover drains)
+//!   engine's sizes --x values of bytes--> SizeLearner::evaluate --> engine.change_classes --> (the mover drains)
 //!                        (profiles)            |
 //!                                              '--> SizesReport, in the TunerStatus
 //! ```
@@ -109,11 +109,11 @@ impl Learning {
             stores,
         };
         // Every item in the cache was stored in its chunks, so it fits the layout.
-        let lesson = self.learner.look(&seen).expect("items in the cache fit its chunks");
+        let evaluation = self.learner.evaluate(&seen).expect("items in the cache fit its chunks");
         let (mut changes, mut changed_at) =
             self.report.as_ref().map_or((0, None), |report| (report.changes, report.changed_at));
-        let mut waiting = lesson.waiting;
-        if let (None, Some(best)) = (waiting, &lesson.best) {
+        let mut waiting = evaluation.waiting;
+        if let (None, Some(best)) = (waiting, &evaluation.best) {
             match engine.change_classes_from(&table, &best.table) {
                 Ok(()) => {
                     self.learner.note_change(stores);
@@ -127,7 +127,7 @@ impl Learning {
             at: now.ticks,
             items: sizes.item_count(),
             item_bytes: classes.iter().map(|class| class.item_bytes).sum(),
-            best: lesson.best,
+            best: evaluation.best,
             present,
             waiting,
             changes,

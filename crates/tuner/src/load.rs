@@ -53,9 +53,9 @@ impl HitTime {
     /// The weight of the newest mean in the average.
     const WEIGHT_NEW: f64 = 0.2;
 
-    /// The average in microseconds if it has changed. Takes the number of timed requests (shares) and the sum of their
+    /// Returns the average in microseconds if it has changed. Takes the number of timed requests (shares) and the sum of their
     /// times in nanoseconds, both since the start.
-    pub fn look(&mut self, (shares, nanos): (u64, u64)) -> Option<f64> {
+    pub fn update(&mut self, (shares, nanos): (u64, u64)) -> Option<f64> {
         let new_shares = shares - self.shares;
         if new_shares < HitTime::SHARES_MIN {
             return None;
@@ -139,10 +139,10 @@ mod tests {
     #[test]
     fn the_average_moves_a_fifth_towards_the_newest_mean() {
         let mut hit_time = HitTime::default();
-        assert_eq!(hit_time.look((999, 999_000)), None, "too few");
-        assert_eq!(hit_time.look((1_000, 10_000_000)), Some(10.0));
-        assert_eq!(hit_time.look((1_500, 20_000_000)), None);
-        assert_eq!(hit_time.look((2_000, 30_000_000)), Some(12.0), "10 and a fifth of 20 - 10");
-        assert_eq!(hit_time.look((3_000, 0)), Some(9.6), "a time that went back counts as 0");
+        assert_eq!(hit_time.update((999, 999_000)), None, "too few");
+        assert_eq!(hit_time.update((1_000, 10_000_000)), Some(10.0));
+        assert_eq!(hit_time.update((1_500, 20_000_000)), None);
+        assert_eq!(hit_time.update((2_000, 30_000_000)), Some(12.0), "10 and a fifth of 20 - 10");
+        assert_eq!(hit_time.update((3_000, 0)), Some(9.6), "a time that went back counts as 0");
     }
 }

@@ -1,7 +1,7 @@
 //! When a running cache should change its class table, and to which one.
 //!
 //! ```text
-//!   SizeSnapshot --enough items? settled?--> exact_change --enough gain?--> Lesson: change, or why not
+//!   SizeSnapshot --enough items? settled?--> exact_change --enough gain?--> SizeEvaluation: change, or why not
 //! ```
 //!
 //! [`exact_change`](super::exact_change) finds the best table for the items in the cache, at a price for each byte that
@@ -118,7 +118,7 @@ pub enum Waiting {
 
 /// The result of an evaluation.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Lesson {
+pub struct SizeEvaluation {
     /// The best table to change to, compared with the current one; `None` if there was too little evidence.
     pub best: Option<Change>,
     /// Why the table should not change now; `None` if it should.
@@ -158,9 +158,9 @@ impl SizeLearner {
     }
 
     /// Evaluates the cache. Returns an error if the snapshot is invalid, such as sizes beyond the layout's.
-    pub fn look(&mut self, snapshot: &SizeSnapshot<'_>) -> Result<Lesson, SizesError> {
+    pub fn evaluate(&mut self, snapshot: &SizeSnapshot<'_>) -> Result<SizeEvaluation, SizesError> {
         if let Some(waiting) = self.evidence_missing(snapshot) {
-            return Ok(Lesson { best: None, waiting: Some(waiting) });
+            return Ok(SizeEvaluation { best: None, waiting: Some(waiting) });
         }
         let mut best = exact_change(
             snapshot.demands,
@@ -176,7 +176,7 @@ impl SizeLearner {
         if waiting.is_none() {
             best.table = filled(&best.table, &snapshot.layout)?;
         }
-        Ok(Lesson { best: Some(best), waiting })
+        Ok(SizeEvaluation { best: Some(best), waiting })
     }
 
     fn prices(&self, snapshot: &SizeSnapshot<'_>) -> ChangePrices {

@@ -1,6 +1,6 @@
 //! A small cache with items of some sizes, and a learner that evaluates it.
 
-use super::{LearnerOptions, Lesson, SizeLearner, SizeSnapshot, Waiting};
+use super::{LearnerOptions, SizeEvaluation, SizeLearner, SizeSnapshot, Waiting};
 use crate::sizes::{ChunkLayout, Demand, loss};
 
 const LAYOUT: ChunkLayout = ChunkLayout {
@@ -19,19 +19,19 @@ fn snapshot<'s>(demands: &'s [Demand], present: &'s [usize], stores: u64) -> Siz
     SizeSnapshot { demands, present, layout: LAYOUT, filled: 1.0, retired_classes: 0, stores }
 }
 
-fn evaluate(learner: &mut SizeLearner, snapshot: &SizeSnapshot<'_>) -> Lesson {
-    learner.look(snapshot).expect("the snapshot is valid")
+fn evaluate(learner: &mut SizeLearner, snapshot: &SizeSnapshot<'_>) -> SizeEvaluation {
+    learner.evaluate(snapshot).expect("the snapshot is valid")
 }
 
 /// Changes the table as the learner decides, with a turnover in between; returns the number of changes.
 fn run(learner: &mut SizeLearner, demands: &[Demand], present: &mut Vec<usize>) -> usize {
     let (mut stores, mut changes) = (0, 0);
     for _ in 0..100 {
-        let lesson = evaluate(learner, &snapshot(demands, present, stores));
+        let evaluation = evaluate(learner, &snapshot(demands, present, stores));
         stores += demands.iter().map(|demand| demand.items).sum::<u64>();
-        match lesson.waiting {
+        match evaluation.waiting {
             None => {
-                *present = lesson.best.expect("a table to change to").table;
+                *present = evaluation.best.expect("a table to change to").table;
                 learner.note_change(stores);
                 changes += 1;
             }

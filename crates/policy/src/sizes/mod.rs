@@ -42,6 +42,6 @@ pub use gaps::fill_gaps;
 pub use geometric::geometric;
 pub use hill_climb::{HillClimb, HillClimbOptions, hill_climb};
 pub use layout::{Chaining, ChunkLayout};
-pub use learner::{LearnerOptions, Lesson, SizeLearner, SizeSnapshot, Waiting};
+pub use learner::{LearnerOptions, SizeEvaluation, SizeLearner, SizeSnapshot, Waiting};
 pub use parts::{Demand, Loss, loss};
 pub use values::valued;
