@@ -65,7 +65,7 @@ impl Access {
 
 /// The kind of reply for an item that was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shown {
+pub(crate) enum HitReply {
     Answered,
     /// Like a miss, because too many clients are being sent its large value already.
     PassedOver,
@@ -108,8 +108,8 @@ pub(crate) fn get<'e>(
     key: HashedKey<'_>,
     access: &Access,
     rules: Rules,
-    show: impl FnOnce(&ItemView<'_, 'e>, GetEffects) -> Shown,
-) -> Result<Option<Shown>, ReserveError> {
+    show: impl FnOnce(&ItemView<'_, 'e>, GetEffects) -> HitReply,
+) -> Result<Option<HitReply>, ReserveError> {
     before_lookup(worker, key);
     worker.served.gets += 1;
     let (now, counts_prefixes) = (worker.now, worker.shared.counts_prefixes());
@@ -123,8 +123,8 @@ pub(crate) fn get<'e>(
         }
         Access::With(ref options) => worker.handle.get_with(key, options, now, show)?,
     };
-    let (shown, cost) = found.unzip();
-    if matches!(shown, None | Some(Shown::Recache))
+    let (reply, cost) = found.unzip();
+    if matches!(reply, None | Some(HitReply::Recache))
         && let Some(measured) = &worker.shared.measured_costs
     {
         measured.record_miss(key, || worker.shared.clock.nanos());
@@ -132,13 +132,13 @@ pub(crate) fn get<'e>(
     if worker.shared.counts_prefixes() {
         let prefixes = &worker.shared.prefixes;
         if rules.counts_prefixes() {
-            prefixes.record_get(key.bytes(), shown.is_some());
+            prefixes.record_get(key.bytes(), reply.is_some());
         }
         if let Some(cost) = cost.flatten() {
             prefixes.record_cost_saved(key.bytes(), u64::from(cost.units()));
         }
     }
-    Ok(shown)
+    Ok(reply)
 }
 
 /// Sets an item's expiry. Returns `Ok(false)` if there is no such item.

@@ -174,10 +174,10 @@ impl<'e> Item<'_, 'e> {
             }
             Answer::Binary(head) => {
                 let access = &Access::of(worker, request, Rules::Classic);
-                let shown = get::get(worker, key, access, Rules::Classic, |view, _| {
+                let reply = get::get(worker, key, access, Rules::Classic, |view, _| {
                     binary::hit(view, head, cas_enabled, out)
                 });
-                binary::got(head, key.bytes(), shown, out.bytes());
+                binary::got(head, key.bytes(), reply, out.bytes());
             }
         }
     }

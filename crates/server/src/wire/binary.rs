@@ -1,7 +1,7 @@
 //! Replies of the binary protocol. Each repeats parts of its request's head. A quiet command is answered only with an
 //! error, a quiet get only with a hit.
 
-use crate::ops::get::Shown;
+use crate::ops::get::HitReply;
 use crate::out::{Out, pin_if_large};
 use crate::shared::WorkerContext;
 use slabwise_engine::{ArithmeticOutcome, DeleteOutcome, ItemView, ReserveError, StoreOutcome};
@@ -14,13 +14,13 @@ pub(crate) fn hit<'e>(
     head: &Head,
     cas_enabled: bool,
     out: &mut Out<'e>,
-) -> Shown {
-    let Some(pinned) = pin_if_large(view) else { return Shown::PassedOver };
+) -> HitReply {
+    let Some(pinned) = pin_if_large(view) else { return HitReply::PassedOver };
     let key = if head.with_key { view.key() } else { b"" };
     let cas = if cas_enabled { view.cas() } else { 0 };
     compose::hit(out.bytes(), head, view.client_flags(), key, view.value_len(), cas);
     out.push_value(view, pinned);
-    Shown::Answered
+    HitReply::Answered
 }
 
 /// Appends the reply to a get, unless [`hit`] has appended it.
@@ -28,13 +28,13 @@ pub(crate) fn hit<'e>(
 pub(crate) fn got(
     head: &Head,
     key: &[u8],
-    shown: Result<Option<Shown>, ReserveError>,
+    reply: Result<Option<HitReply>, ReserveError>,
     out: &mut Vec<u8>,
 ) {
-    match shown {
+    match reply {
         Err(_) => compose::error(out, head, Status::OutOfMemory),
-        Ok(Some(Shown::Answered | Shown::Recache)) => {}
-        Ok(Some(Shown::PassedOver) | None) if head.quiet => {}
+        Ok(Some(HitReply::Answered | HitReply::Recache)) => {}
+        Ok(Some(HitReply::PassedOver) | None) if head.quiet => {}
         Ok(_) if head.with_key => compose::miss_with_key(out, head, key),
         Ok(_) => compose::error(out, head, Status::NotFound),
     }

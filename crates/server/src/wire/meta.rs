@@ -1,6 +1,6 @@
 //! Replies of the meta protocol.
 
-use crate::ops::get::Shown;
+use crate::ops::get::HitReply;
 use crate::out::{Out, pin_if_large};
 use crate::shared::WorkerContext;
 use slabwise_base::{Expiry, Now, Ticks};
@@ -27,7 +27,7 @@ impl Hit<'_> {
         view: &ItemView<'_, 'e>,
         effects: GetEffects,
         out: &mut Out<'e>,
-    ) -> Shown {
+    ) -> HitReply {
         let shows_value = self.echo.has(b'v') && self.echo.unless_cas != Some(self.cas(view));
         if !shows_value {
             out.bytes().extend_from_slice(reply::CODE_DONE);
@@ -35,7 +35,7 @@ impl Hit<'_> {
         }
         let Some(pinned) = pin_if_large(view) else {
             out.bytes().extend_from_slice(reply::TOO_MANY_READERS);
-            return Shown::PassedOver;
+            return HitReply::PassedOver;
         };
         compose::value_code(out.bytes(), view.value_len());
         let wins = self.write_flags(view, effects, out.bytes());
@@ -54,7 +54,7 @@ impl Hit<'_> {
         view: &ItemView<'_, '_>,
         effects: GetEffects,
         out: &mut Vec<u8>,
-    ) -> Shown {
+    ) -> HitReply {
         let letters = self.echo.letters();
         // Most requests have only `v`, which is answered already.
         let mut wins = letters != b"v" && self.write_requested(letters, view, effects, out);
@@ -71,7 +71,7 @@ impl Hit<'_> {
             compose::flag(out, b'W');
         }
         out.extend_from_slice(b"\r\n");
-        if wins { Shown::Recache } else { Shown::Answered }
+        if wins { HitReply::Recache } else { HitReply::Answered }
     }
 
     /// Appends the requested flags. Returns true if the client is to recache the item.

@@ -3,7 +3,7 @@
 //!
 //! Without `-vv` a step costs one load and one branch. Bytes from clients are escaped, so an entry is always one line.
 
-use crate::ops::get::Shown;
+use crate::ops::get::HitReply;
 use crate::out::{Out, pin_if_large};
 use crate::shared::WorkerContext;
 use slabwise_engine::{ArithmeticOutcome, DeleteOutcome, ItemView, ReserveError, StoreOutcome};
@@ -21,13 +21,13 @@ pub(crate) fn hit<'e>(
     with_cas: bool,
     cas_enabled: bool,
     out: &mut Out<'e>,
-) -> Shown {
-    let Some(pinned) = pin_if_large(view) else { return Shown::PassedOver };
+) -> HitReply {
+    let Some(pinned) = pin_if_large(view) else { return HitReply::PassedOver };
     let cas = with_cas.then(|| if cas_enabled { view.cas() } else { 0 });
     value_line(out.bytes(), view.key(), view.client_flags(), view.value_len(), cas);
     out.push_value(view, pinned);
     out.bytes().extend_from_slice(b"\r\n");
-    Shown::Answered
+    HitReply::Answered
 }
 
 pub(crate) fn stored(outcome: StoreOutcome) -> &'static [u8] {
