@@ -310,7 +310,7 @@ impl ClassStats {
 
     /// Returns the number of hits that an access observer that samples all keys sees
     /// ([`AccessKind::Hit`](crate::AccessKind::Hit)). A get that is still running may be missing.
-    pub fn shown_hits(&self) -> u64 {
+    pub fn reported_hits(&self) -> u64 {
         (self.get_hits() + self.gat_hits).saturating_sub(self.unreported_hits)
     }
 

@@ -136,7 +136,7 @@ fn observed_hits_equal_the_hit_counters_of_each_class() {
             }
         }
         let counted: Vec<u64> =
-            engine.class_stats(now).iter().map(ClassStats::shown_hits).collect();
+            engine.class_stats(now).iter().map(ClassStats::reported_hits).collect();
         assert_eq!(counted[..2], observed, "seed {seed}");
         assert!(observed.iter().all(|&hits| hits > 0), "seed {seed}");
     }

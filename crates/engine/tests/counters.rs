@@ -74,14 +74,14 @@ fn a_difference_of_readings_starts_at_zero() {
     assert_eq!((reset.total.get_hits(), reset.total.sets, reset.items_total), (0, 0, 0));
     assert_eq!(reset.total.counters.evicted, 0);
     assert_eq!(reset.items, first.items, "gauges are not reset");
-    assert_eq!((first.total.shown_hits(), first.total.sets), (20_000, 20_000));
+    assert_eq!((first.total.reported_hits(), first.total.sets), (20_000, 20_000));
     assert_eq!((reset.total.inserted, reset.total.costs_known, reset.total.cost_paid), (0, 0, 0));
     assert_eq!((first.total.inserted, first.total.costs_known), (20_000, 10_000));
     assert_eq!((first.total.cost_paid, first.total.cost_saved), (300_000, 300_000));
     let whole = work();
     let second = whole.since(&first);
     assert_eq!((second.total.get_hits(), second.total.sets), (20_000, 20_000));
-    assert_eq!((whole.total.shown_hits(), whole.total.sets), (40_000, 40_000));
+    assert_eq!((whole.total.reported_hits(), whole.total.sets), (40_000, 40_000));
     assert_eq!(whole.total.cost_paid, 300_000 + second.total.cost_paid);
     let evicted = first.total.counters.evicted + second.total.counters.evicted;
     assert_eq!(whole.total.counters.evicted, evicted);

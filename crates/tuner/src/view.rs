@@ -21,7 +21,7 @@ pub fn snapshot(engine: &Engine, now: Now) -> Snapshot {
         // An item allocated in a larger class also shows that its class needs a page.
         out_of_memory: stats.counters.out_of_memory + stats.counters.allocated_in_larger_class,
         tail_age_ticks: oldest_tail(&stats),
-        hits: stats.of_number(ClassStats::shown_hits),
+        hits: stats.of_number(ClassStats::reported_hits),
         sets: stats.of_number(|it| it.sets),
         inserted: stats.of_number(|it| it.inserted),
         costs_known: stats.of_number(|it| it.costs_known),

@@ -115,7 +115,7 @@ impl Crawler {
             // An item that is not queued is being removed: its chunk may be freed without this lock.
             let Some(item) = token.state_of(address).filter(|item| item.queued()) else { continue };
             let queue_class = if item.chained() { CHAINED } else { class };
-            if !self.is_selected[space.shown_class(queue_class).index()] {
+            if !self.is_selected[space.stats_class(queue_class).index()] {
                 continue;
             }
             match token.queued(address) {
@@ -155,7 +155,7 @@ fn show_crawled<'t, R: ReadsMeta>(space: &Space, item: Item<'t, R>) -> CrawledIt
         last_access: item.time(),
         cas: item.cas(),
         fetched: item.state().fetched(),
-        class: space.shown_class(item.queue_class()),
+        class: space.stats_class(item.queue_class()),
         size_bytes: item.counted_size_bytes(),
     }
 }

@@ -243,7 +243,7 @@ impl Handle<'_> {
             Some(EndReason::Flushed) => Validity::Flushed,
         };
         Some(ItemInfo {
-            class: space.shown_class(item.queue_class()),
+            class: space.stats_class(item.queue_class()),
             value_len: item.value_len(),
             expiry: item.expiry(),
             validity,
@@ -256,7 +256,7 @@ impl Reservation<'_> {
     pub fn inspect(&self) -> ItemInfo {
         let (space, item) = (&self.cache().space, self.item());
         ItemInfo {
-            class: space.shown_class(self.queue_class()),
+            class: space.stats_class(self.queue_class()),
             value_len: self.value_len(),
             expiry: item.expiry(),
             validity: Validity::Live,

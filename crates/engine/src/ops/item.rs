@@ -77,7 +77,7 @@ impl<'v, 'e: 'v> ItemView<'v, 'e> {
 
     /// The class in which statistics show it; for a chained item, the largest.
     pub fn class(&self) -> ClassId {
-        self.space.shown_class(self.item.queue_class())
+        self.space.stats_class(self.item.queue_class())
     }
 
     /// The parts of the value in order: one slice, or several if the item is chained.

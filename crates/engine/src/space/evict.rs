@@ -326,7 +326,7 @@ impl Space {
             expiry: *expiry,
             last_access: victim.time(),
             fetched: victim.state().fetched(),
-            class: self.shown_class(victim.queue_class()),
+            class: self.stats_class(victim.queue_class()),
             now: *now,
         });
     }

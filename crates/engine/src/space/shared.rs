@@ -199,7 +199,7 @@ impl Space {
 
     /// The class in which statistics show items queued in `class`: chained items are shown in the largest class,
     /// as in memcached.
-    pub fn shown_class(&self, class: ClassId) -> ClassId {
+    pub fn stats_class(&self, class: ClassId) -> ClassId {
         if class == CHAINED { self.largest } else { class }
     }
 
@@ -222,7 +222,7 @@ impl Space {
     #[inline(always)]
     pub fn report_access(&self, hash: u64, kind: AccessKind, class: Option<ClassId>) {
         if self.observers.observes_access(hash) {
-            let class = class.map(|class| self.shown_class(class));
+            let class = class.map(|class| self.stats_class(class));
             self.observers.report_access(&KeyAccess { hash, kind, class });
         }
     }
