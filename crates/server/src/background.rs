@@ -28,8 +28,8 @@ pub fn tuner(shared: &Shared<'_>, clock: &Arc<Clock>) -> Tuner {
     if let Some(options) = settings.profiling {
         let profiling = Profiling::start(shared.engine, options, Arc::clone(clock), now);
         let notifier = Arc::clone(&shared.notifier);
-        tuner =
-            tuner.with_profiling(profiling.calling(Box::new(move || notifier.wake(Driver::Tuner))));
+        tuner = tuner
+            .with_profiling(profiling.with_waker(Box::new(move || notifier.wake(Driver::Tuner))));
     }
     follow_learning(shared, &mut tuner);
     tuner.observe(shared.engine, now);

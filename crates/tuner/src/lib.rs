@@ -39,7 +39,7 @@ pub use pacing::{
 pub use profiling::{Profiling, ProfilingOptions, ProfilingStats};
 pub use record::{EFFECT_GETS_MAX, Effect, PlanRecord};
 pub use requested_policy::{AutomoveSettings, RequestedPolicy};
-pub use sampler::{Caller, Sampler};
+pub use sampler::{Sampler, Waker};
 pub use status::{ProfileReport, TunerReport, TunerStatus};
 pub use view::snapshot;
 

@@ -12,7 +12,7 @@
 //! few. There are at most two generations of profiles, the one computed last and the one reported last: copies share their
 //! curves. Only a reader of the status may hold an older one.
 
-use crate::sampler::{Caller, Sampler, Samples};
+use crate::sampler::{Sampler, Samples, Waker};
 use slabwise_base::{ClassId, Clock, Now, Ticks};
 use slabwise_engine::{AccessObserver, Engine};
 use slabwise_policy::Snapshot;
@@ -167,8 +167,8 @@ impl Profiling {
 
     /// Sets a function that is called on a worker's thread when the queue is half full, at most once between two steps.
     /// Until then steps may wait.
-    pub fn calling(self, caller: Caller) -> Profiling {
-        self.samples.set_waker(caller);
+    pub fn with_waker(self, waker: Waker) -> Profiling {
+        self.samples.set_waker(waker);
         self
     }
 

@@ -26,11 +26,11 @@ pub struct Sampler {
     /// Accesses seen since the consumer last started to pop; at least the number in the queue.
     observed: AtomicUsize,
     half: usize,
-    waker: OnceLock<Caller>,
+    waker: OnceLock<Waker>,
 }
 
 /// Wakes the consumer. Like an access observer it must not block.
-pub type Caller = Box<dyn Fn() + Send + Sync>;
+pub type Waker = Box<dyn Fn() + Send + Sync>;
 
 #[derive(Debug)]
 pub(crate) struct Samples {
@@ -85,7 +85,7 @@ impl AccessObserver for Sampler {
 
 impl Samples {
     /// Sets the function that wakes the consumer when the queue is half full; can be called once.
-    pub fn set_waker(&self, waker: Caller) {
+    pub fn set_waker(&self, waker: Waker) {
         let is_first = self.sampler.waker.set(waker).is_ok();
         assert!(is_first, "the waker can be set only once");
     }
