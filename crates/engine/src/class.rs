@@ -41,7 +41,7 @@ pub const TABLE_NUMBERS: usize = if cfg!(loom) { 4 } else { ClassId::NUMBERS };
 ///     '------ no page ------' '----- revive -----'
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum ClassStatus {
     /// Unused: the class owns no page, and its chunk size may change.
     Vacant,
     /// In the current table.
@@ -65,7 +65,7 @@ pub enum VictimStep<T = Place> {
 #[derive(Debug)]
 pub struct ClassState {
     pub pages: Pages,
-    standing: Standing,
+    status: ClassStatus,
     pub lanes: Lanes,
     pub sizes: ItemSizes,
     pub costs: ItemCosts,
@@ -91,7 +91,7 @@ impl Class {
         let costs_differ_widely = Arc::new(AtomicBool::new(false));
         let state = ClassState {
             pages: Pages::new(token),
-            standing: Standing::Vacant,
+            status: ClassStatus::Vacant,
             lanes: Lanes::default(),
             sizes: ItemSizes::default(),
             costs: ItemCosts::default(),
@@ -119,41 +119,44 @@ impl ClassState {
         self.pages.token.class()
     }
 
-    pub fn standing(&self) -> Standing {
-        self.standing
+    pub fn status(&self) -> ClassStatus {
+        self.status
     }
 
     /// True if the class is still the one that `choice` was read for.
     #[inline(always)]
     pub fn accepts(&self, choice: Choice) -> bool {
-        self.standing == Standing::Present && self.chunk_size_bytes() == choice.chunk_size_bytes
+        self.status == ClassStatus::Present && self.chunk_size_bytes() == choice.chunk_size_bytes
     }
 
     /// Adds a vacant class to the table, with this chunk size.
     pub fn establish(&mut self, chunk_size_bytes: usize) {
-        assert_eq!(self.standing, Standing::Vacant, "only a vacant number can get a new class");
+        assert_eq!(self.status, ClassStatus::Vacant, "only a vacant number can get a new class");
         self.pages.token.set_chunk_size(chunk_size_bytes);
         self.sizes = ItemSizes::default();
         dispatch!(&mut self.order, forget());
-        self.standing = Standing::Present;
+        self.status = ClassStatus::Present;
     }
 
     /// Removes the class from the table.
     pub fn retire(&mut self) {
-        assert_eq!(self.standing, Standing::Present, "only a class of the table can be retired");
-        self.standing =
-            if self.pages.token.page_count() == 0 { Standing::Vacant } else { Standing::Retired };
+        assert_eq!(self.status, ClassStatus::Present, "only a class of the table can be retired");
+        self.status = if self.pages.token.page_count() == 0 {
+            ClassStatus::Vacant
+        } else {
+            ClassStatus::Retired
+        };
     }
 
     /// Returns a retired class to the table.
     pub fn revive(&mut self) {
-        assert_eq!(self.standing, Standing::Retired, "only a retired class can be revived");
-        self.standing = Standing::Present;
+        assert_eq!(self.status, ClassStatus::Retired, "only a retired class can be revived");
+        self.status = ClassStatus::Present;
     }
 
     /// Adds an empty page to a class of the current table.
     pub fn adopt(&mut self, page: UnusedPage) -> PageId {
-        assert_eq!(self.standing, Standing::Present, "only a class of the table can get a page");
+        assert_eq!(self.status, ClassStatus::Present, "only a class of the table can get a page");
         self.pages.adopt(page)
     }
 
@@ -172,8 +175,8 @@ impl ClassState {
     }
 
     fn vacate_without_pages(&mut self) {
-        if self.pages.token.page_count() == 0 && self.standing == Standing::Retired {
-            self.standing = Standing::Vacant;
+        if self.pages.token.page_count() == 0 && self.status == ClassStatus::Retired {
+            self.status = ClassStatus::Vacant;
         }
     }
 

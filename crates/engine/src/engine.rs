@@ -4,7 +4,7 @@ use crate::background::{
     CrawlStep, CrawledItem, Crawler, MemoryFile, Progress, RestartError, Start, Stop, check,
     maintain_step, restart,
 };
-use crate::class::{CHAINED, Class, Standing};
+use crate::class::{CHAINED, Class, ClassStatus};
 use crate::config::EngineConfig;
 use crate::evict::LruConfig;
 use crate::layout::{ClassTable, ItemMeta};
@@ -134,7 +134,7 @@ impl Engine {
     /// Returns every class of the table and every retired class that owns pages, smallest chunks first.
     pub fn class_ids(&self) -> Vec<ClassId> {
         let _tables = lock(&self.space().tables);
-        self.space().standing_classes().into_iter().map(|(id, ..)| id).collect()
+        self.space().non_vacant_classes().into_iter().map(|(id, ..)| id).collect()
     }
 
     /// Returns the class for an item of this size; for a chained item, the largest. `None`: it is too large, or no
@@ -253,10 +253,10 @@ impl Engine {
         let space = self.space();
         let tables = lock(&space.tables);
         let registry = lock(&space.registry);
-        let read = |(id, chunk_size_bytes, standing): (ClassId, usize, Standing)| {
+        let read = |(id, chunk_size_bytes, status): (ClassId, usize, ClassStatus)| {
             let mut stats = ClassStats {
                 class: Some(id),
-                retired: standing == Standing::Retired,
+                retired: status == ClassStatus::Retired,
                 chunk_size_bytes,
                 chunks_per_page: space.config.page_size_bytes / chunk_size_bytes,
                 ..ClassStats::default()
@@ -270,7 +270,7 @@ impl Engine {
             }
             stats
         };
-        space.standing_classes().into_iter().map(read).collect()
+        space.non_vacant_classes().into_iter().map(read).collect()
     }
 
     /// The numbers of held and free pages, and the limits; cheap.

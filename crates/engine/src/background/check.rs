@@ -1,6 +1,6 @@
 //! Checks every counter and invariant against the bytes. For tests, while nothing else runs.
 
-use crate::class::{CHAINED, ClassState, Standing};
+use crate::class::{CHAINED, ClassState, ClassStatus};
 use crate::evict::{ItemCosts, Lane, Place};
 use crate::layout::ChunkAddress;
 use crate::mem::{Kind, PageState, QueueKind};
@@ -17,7 +17,7 @@ pub fn check(space: &Space) {
     check_table(space);
     for class in &space.classes {
         let state = class.lock();
-        if state.standing() == Standing::Vacant {
+        if state.status() == ClassStatus::Vacant {
             assert_eq!(state.pages.token.page_count(), 0, "a vacant class number owns no page");
             continue;
         }
@@ -41,7 +41,7 @@ fn check_table(space: &Space) {
     assert_eq!(table.chunk_size_bytes_max(), size_max, "the largest size is constant");
     for class in &space.classes {
         let state = class.lock();
-        let present = state.standing() == Standing::Present;
+        let present = state.status() == ClassStatus::Present;
         assert_eq!(table.has(state.id()), present, "a present class is in the table");
         if present {
             let size = table.chunk_size_bytes(state.id());
@@ -53,8 +53,8 @@ fn check_table(space: &Space) {
     let frontier = lock(&space.pool).frontier;
     let owners = (0..frontier).filter_map(|page| space.memory.page(PageId(page)).owner());
     for owner in owners {
-        let standing = space.class(owner).lock().standing();
-        assert!(standing != Standing::Vacant, "a page's owner is in the table, or retired");
+        let status = space.class(owner).lock().status();
+        assert!(status != ClassStatus::Vacant, "a page's owner is in the table, or retired");
     }
 }
 

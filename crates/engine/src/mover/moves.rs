@@ -2,7 +2,7 @@
 
 use super::job::{Candidate, GIVE_UP_AFTER_TICKS, Job, Kind, Order, Pass, PassStep, Start};
 use super::kinds;
-use crate::class::{CHAINED, Class, Standing};
+use crate::class::{CHAINED, Class, ClassStatus};
 use crate::config::MoverKind;
 use crate::layout::CHUNK_SIZE_BYTES_MIN;
 use crate::mem::{Memory, MoverToken, PageState, UnusedPage};
@@ -161,13 +161,13 @@ impl Mover {
         (reason, kind): (&'static str, &'static dyn Kind),
         now: Now,
     ) -> Result<(), ReassignError> {
-        let standing = |id: ClassId| match space.classes.get(id.index()) {
-            Some(class) => class.lock().standing(),
-            None => Standing::Vacant,
+        let status = |id: ClassId| match space.classes.get(id.index()) {
+            Some(class) => class.lock().status(),
+            None => ClassStatus::Vacant,
         };
         // A retired class may give a page but gets none.
-        let victim_is_bad = victim.is_some_and(|id| standing(id) == Standing::Vacant);
-        let receiver_is_bad = receiver.is_some_and(|id| standing(id) != Standing::Present);
+        let victim_is_bad = victim.is_some_and(|id| status(id) == ClassStatus::Vacant);
+        let receiver_is_bad = receiver.is_some_and(|id| status(id) != ClassStatus::Present);
         if victim_is_bad || receiver_is_bad {
             return Err(ReassignError::BadClass);
         }
@@ -206,7 +206,7 @@ impl Mover {
     /// Begins to empty a page of the victim; if that is retired, by `warm`.
     fn begin_job(&mut self, space: &Space, mut order: Order, now: Now) {
         let victim = order.victim;
-        if space.class(victim).lock().standing() == Standing::Retired {
+        if space.class(victim).lock().status() == ClassStatus::Retired {
             order.kind = kinds::of(MoverKind::WARM);
         }
         for _ in 0..BEGIN_TRIES {
@@ -216,7 +216,7 @@ impl Mover {
             let mut state = space.class(victim).lock();
             // If the first page is granted beyond the limit it stays, or the class would get another one.
             let keeps_one =
-                space.config.first_page_beyond_limit && state.standing() == Standing::Present;
+                space.config.first_page_beyond_limit && state.status() == ClassStatus::Present;
             if keeps_one && state.pages.token.page_count() < 2 {
                 return;
             }
@@ -340,7 +340,7 @@ impl Mover {
 fn hand_on(space: &Space, page: UnusedPage, receiver: Option<ClassId>) {
     if let Some(receiver) = receiver {
         let mut state = space.class(receiver).lock();
-        if state.standing() == Standing::Present {
+        if state.status() == ClassStatus::Present {
             state.adopt(page);
             return;
         }
@@ -361,7 +361,7 @@ fn oldest_class(space: &Space, receiver: Option<ClassId>, now: Now) -> Option<Cl
         let own_age = state.oldest_tail_age(now.ticks);
         let age = own_age.max(chained_age.filter(|_| id == largest));
         // A retired class must give all its pages anyway.
-        let retired = state.standing() == Standing::Retired;
+        let retired = state.status() == ClassStatus::Retired;
         let rank = (has_spare, retired, age.unwrap_or(0), state.pages.token.page_count());
         let can_give = Some(id) != receiver
             && state.pages.token.page_count() > 0
@@ -380,7 +380,7 @@ fn retired_class(space: &Space, gave_up_on: Option<ClassId>, now: Now) -> Option
     let ranked = |class: &Class| {
         let state = class.lock();
         let (id, age) = (state.id(), state.oldest_tail_age(now.ticks));
-        let retired = state.standing() == Standing::Retired;
+        let retired = state.status() == ClassStatus::Retired;
         retired.then_some((gave_up_on != Some(id), age, id))
     };
     let (.., victim) = space.classes.iter().filter_map(ranked).max()?;

@@ -36,7 +36,7 @@
 //! class has no memory left.
 
 use super::shared::{Space, Tables};
-use crate::class::{Class, Standing};
+use crate::class::{Class, ClassStatus};
 use crate::layout::{CHUNK_ALIGN_BYTES, ClassTable, ClassTableError};
 use crate::stats::ClassStats;
 use slabwise_base::ClassId;
@@ -86,13 +86,13 @@ impl Space {
 
     /// Every class of the table and every retired class, smallest chunks first. The caller holds the tables'
     /// lock.
-    pub fn standing_classes(&self) -> Vec<(ClassId, usize, Standing)> {
+    pub fn non_vacant_classes(&self) -> Vec<(ClassId, usize, ClassStatus)> {
         let read = |class: &Class| {
             let state = class.lock();
-            (state.id(), state.chunk_size_bytes(), state.standing())
+            (state.id(), state.chunk_size_bytes(), state.status())
         };
         let mut classes: Vec<_> = self.classes.iter().map(read).collect();
-        classes.retain(|&(_, _, standing)| standing != Standing::Vacant);
+        classes.retain(|&(_, _, status)| status != ClassStatus::Vacant);
         classes.sort_unstable_by_key(|&(_, chunk_size_bytes, _)| chunk_size_bytes);
         classes
     }
@@ -146,10 +146,10 @@ impl Space {
         let (mut vacant, mut retired) = (Vec::new(), Vec::new());
         for class in &self.classes {
             let state = class.lock();
-            match state.standing() {
-                Standing::Present => {}
-                Standing::Vacant => vacant.push(state.id()),
-                Standing::Retired => retired.push((state.chunk_size_bytes(), state.id())),
+            match state.status() {
+                ClassStatus::Present => {}
+                ClassStatus::Vacant => vacant.push(state.id()),
+                ClassStatus::Retired => retired.push((state.chunk_size_bytes(), state.id())),
             }
         }
         let kept = |size_bytes: usize| {
@@ -176,11 +176,11 @@ impl Space {
         for (id, chunk_size_bytes) in next.classes().filter(|&(id, _)| !table.has(id)) {
             let registry = lock(&self.registry);
             let mut state = self.class(id).lock();
-            match state.standing() {
-                Standing::Present => unreachable!("a number belongs to one class of a table"),
-                Standing::Retired => state.revive(),
+            match state.status() {
+                ClassStatus::Present => unreachable!("a number belongs to one class of a table"),
+                ClassStatus::Retired => state.revive(),
                 // A class that was to be revived may have become vacant in the meantime.
-                Standing::Vacant => {
+                ClassStatus::Vacant => {
                     // The class has no item, so its counters cannot change here.
                     let counters = state.counters;
                     let mut counted = ClassStats { counters, ..ClassStats::default() };

@@ -12,7 +12,7 @@
 //! only after it has passed every item of the class.
 
 use super::shared::{AccessKind, Eviction, Space};
-use crate::class::{CHAINED, ClassState, Standing, VictimStep};
+use crate::class::{CHAINED, ClassState, ClassStatus, VictimStep};
 use crate::evict::{COLDEST_FIRST, Lane, Move, Place};
 use crate::mem::{Entry, OwnedChunk, Pin, QueueKind, Queued, Remains, Removed, State};
 use slabwise_base::sync::{MutexGuard, lock};
@@ -25,7 +25,7 @@ impl Space {
         if let Some(chunk) = state.pages.take() {
             return Some(chunk);
         }
-        if state.standing() != Standing::Present {
+        if state.status() != ClassStatus::Present {
             return None;
         }
         let beyond_limit =

@@ -44,7 +44,7 @@ mod outcome;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-use crate::class::{CLASS_NUMBERS, Standing};
+use crate::class::{CLASS_NUMBERS, ClassStatus};
 use crate::config::EngineConfig;
 use crate::evict::Place;
 use crate::heap::Pool;
@@ -162,7 +162,7 @@ fn saved(cache: &Cache, stop: Stop) -> Saved {
         let of_lane = |lane| QueueKind::ALL.map(|queue| tail(lane, queue));
         tails[state.id().index()] = state.lanes.all().map(|lane| (lane, of_lane(lane))).collect();
         rankings[state.id().index()] = state.saved_order();
-        if state.standing() == Standing::Retired {
+        if state.status() == ClassStatus::Retired {
             retired.push((state.id(), state.chunk_size_bytes()));
         }
         if state.pages.token.page_count() == 0 {

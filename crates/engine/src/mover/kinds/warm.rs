@@ -18,7 +18,7 @@
 //! prefetched together.
 
 use super::retired;
-use crate::class::Standing;
+use crate::class::ClassStatus;
 use crate::layout::ChunkAddress;
 use crate::mem::{Entry, OwnedChunk, Pin, Queued};
 use crate::mover::job::{Candidate, Kind, Pass, PassStep};
@@ -102,7 +102,7 @@ fn take_pool_page(pass: &Pass<'_>, class: ClassId) -> bool {
     let space = pass.space;
     let page = {
         let mut state = space.class(class).lock();
-        if state.pages.partial().is_some() || state.standing() != Standing::Present {
+        if state.pages.partial().is_some() || state.status() != ClassStatus::Present {
             return true;
         }
         // Taken and adopted under the class's lock: a store that found neither chunk nor page would evict.
@@ -118,7 +118,7 @@ fn take_pool_page(pass: &Pass<'_>, class: ClassId) -> bool {
 fn reserve_chunks(pass: &mut Pass<'_>, batch: &mut Vec<ChunkAddress>) -> Reserved {
     return_foreign_spares(pass);
     let mut class = pass.space.class(pass.job.order.victim).lock();
-    if class.standing() == Standing::Retired {
+    if class.status() == ClassStatus::Retired {
         return Reserved::Retired;
     }
     pass.keep_carriable(batch, &class);
