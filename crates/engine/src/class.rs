@@ -160,16 +160,16 @@ impl ClassState {
         self.pages.adopt(page)
     }
 
-    /// Gives up a draining page that is empty.
-    pub fn part_with(&mut self, id: PageId) -> UnusedPage {
-        let page = self.pages.part_with(id);
+    /// Releases a draining page that is empty.
+    pub fn release_page(&mut self, id: PageId) -> UnusedPage {
+        let page = self.pages.release_page(id);
         self.vacate_without_pages();
         page
     }
 
-    /// Gives up a page all of whose used chunks are `chunks`.
-    pub fn part_with_cut(&mut self, id: PageId, chunks: Vec<OwnedChunk>) -> UnusedPage {
-        let page = self.pages.part_with_cut(id, chunks);
+    /// Releases a page all of whose used chunks are `chunks`.
+    pub fn release_page_with(&mut self, id: PageId, chunks: Vec<OwnedChunk>) -> UnusedPage {
+        let page = self.pages.release_page_with(id, chunks);
         self.vacate_without_pages();
         page
     }

@@ -245,15 +245,15 @@ impl Pages {
         page.used() < self.token.chunks_per_page()
     }
 
-    pub fn part_with_cut(&mut self, id: PageId, chunks: Vec<OwnedChunk>) -> UnusedPage {
+    pub fn release_page_with(&mut self, id: PageId, chunks: Vec<OwnedChunk>) -> UnusedPage {
         self.used_count -= chunks.len() as u64;
         chunks.into_iter().for_each(|chunk| self.token.give(chunk));
-        self.part_with(id)
+        self.release_page(id)
     }
 
     /// Gives up an empty draining page.
-    pub fn part_with(&mut self, id: PageId) -> UnusedPage {
-        self.token.part_with(id)
+    pub fn release_page(&mut self, id: PageId) -> UnusedPage {
+        self.token.release_page(id)
     }
 
     fn push_partial(&mut self, id: PageId) {

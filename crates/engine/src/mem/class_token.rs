@@ -92,7 +92,7 @@ impl ClassToken {
     }
 
     /// Gives up a page without chunks in use.
-    pub fn part_with(&mut self, id: PageId) -> UnusedPage {
+    pub fn release_page(&mut self, id: PageId) -> UnusedPage {
         assert_eq!(self.own(id).used(), 0, "a class gives up only empty pages");
         self.own(id).assign(None);
         self.page_count -= 1;

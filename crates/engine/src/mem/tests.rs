@@ -175,7 +175,7 @@ fn an_empty_page_moves_to_another_class() {
     let removed = world.stripes.find(b"key").expect("it was stored").remove().1;
     let left = world.unlink(removed).expect("nobody pins it");
     world.free(left);
-    let page = world.small.part_with(page);
+    let page = world.small.release_page(page);
     assert_eq!(world.small.queued(address).map(|item| item.address()), None);
     assert_eq!(world.small.state_of(address), None, "it is no longer a chunk of the class");
     let id = world.large.adopt(page);

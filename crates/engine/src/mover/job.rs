@@ -57,7 +57,7 @@ pub trait Kind: Sync {
 
     /// Removes the empty page from its class.
     fn finish(&self, class: &mut ClassState, job: &mut Job) -> UnusedPage {
-        class.part_with(job.page)
+        class.release_page(job.page)
     }
 
     /// Returns the page to normal use.

@@ -169,7 +169,7 @@ fn a_chunk_in_use_is_not_allocated() {
 fn a_page_in_use_stays_with_its_class() {
     let mut world = World::new();
     let _owned = world.take(SMALL);
-    let _ = world.small.part_with(PageId(0));
+    let _ = world.small.release_page(PageId(0));
 }
 
 #[test]

@@ -66,7 +66,7 @@ impl Kind for Published {
     }
 
     fn finish(&self, class: &mut ClassState, job: &mut Job) -> UnusedPage {
-        class.part_with_cut(job.page, std::mem::take(&mut job.withdrawn))
+        class.release_page_with(job.page, std::mem::take(&mut job.withdrawn))
     }
 
     fn give_up(&self, class: &mut ClassState, job: &mut Job) {
