@@ -8,7 +8,7 @@
 //! A batch has only item requests: requests about at most one item that are complete in the input. The bytes after such
 //! a request are always a request, even if it fails. The first other request ends the batch.
 
-use super::items::Speech;
+use super::items::Dialect;
 use crate::shared::WorkerContext;
 use slabwise_base::HashedKey;
 use slabwise_protocol::Parsed;
@@ -49,7 +49,7 @@ impl<'a> Batch<'a> {
     pub(super) fn read(
         &mut self,
         worker: &WorkerContext<'_>,
-        dialect: &Speech,
+        dialect: &Dialect,
         input: &'a [u8],
         first: &Parsed<'a>,
         end: usize,
@@ -101,16 +101,16 @@ impl<'a> Batch<'a> {
 mod tests {
     use super::{Batch, ITEMS_MAX, join_sole_key};
     use crate::sasl::Exchange;
-    use crate::session::items::Speech;
+    use crate::session::items::Dialect;
     use crate::session::testing::Fixture;
     use slabwise_protocol::Parsed;
 
-    const TEXT: &Speech = &Speech::Text;
+    const TEXT: &Dialect = &Dialect::Text;
 
     /// Returns the keys of the batch at the start of an input, the end of its last item request, and whether a request
     /// after it was parsed.
     fn batch<'a>(
-        dialect: &Speech,
+        dialect: &Dialect,
         input: &'a [u8],
         requests_left: u32,
     ) -> (Vec<&'a [u8]>, usize, bool) {
@@ -161,7 +161,7 @@ mod tests {
         let set = b"\x80\x01\0\x01\x08\0\0\0\0\0\0\x0bopaqcasvalueexptimexkvv";
         let packets = [&get[..], set, &get[..25]].concat();
         let expected = only(&[b"ab", b"k"], get.len() + set.len(), false);
-        assert_eq!(batch(&Speech::Binary(Exchange::default()), &packets, 20), expected);
+        assert_eq!(batch(&Dialect::Binary(Exchange::default()), &packets, 20), expected);
     }
 
     #[test]

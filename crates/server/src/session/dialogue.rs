@@ -1,7 +1,7 @@
 //! The phases of a session.
 
 use super::batch::Batch;
-use super::items::{Arriving, Done, Item, Keys, KeysStep, Next, Progress, Speech, Step, charge};
+use super::items::{Arriving, Dialect, Done, Item, Keys, KeysStep, Next, Progress, Step, charge};
 use super::orders::{self, refuse};
 use crate::admin::commands::Then;
 use crate::admin::crawl::Crawl;
@@ -25,7 +25,7 @@ pub struct Session<'e> {
     phase: Phase<'e>,
     /// The protocol of its listener.
     protocol: Protocol,
-    dialect: Speech,
+    dialect: Dialect,
     /// The values pinned by `debugitem`; used by tests only.
     debug_held: Vec<Pinned<'e>>,
 }
@@ -66,7 +66,7 @@ impl Default for Session<'_> {
 impl<'e> Session<'e> {
     /// Makes a session for a connection to a listener with this protocol.
     pub fn speaking(protocol: Protocol) -> Session<'e> {
-        let (phase, dialect) = (Phase::Begin, Speech::default());
+        let (phase, dialect) = (Phase::Begin, Dialect::default());
         Session { phase, protocol, dialect, debug_held: Vec::new() }
     }
 
@@ -162,8 +162,8 @@ impl<'e> Session<'e> {
         }
         let step = self.step(worker, input, 1, out);
         match self.dialect {
-            Speech::Text => text::replies(worker, &out.bytes()[before..]),
-            Speech::Binary(_) => text::packet(worker, '>', &out.bytes()[before..]),
+            Dialect::Text => text::replies(worker, &out.bytes()[before..]),
+            Dialect::Binary(_) => text::packet(worker, '>', &out.bytes()[before..]),
         }
         step
     }
@@ -317,7 +317,7 @@ impl<'e> Session<'e> {
             Protocol::Binary => true,
         };
         if is_binary {
-            self.dialect = Speech::Binary(Exchange::default());
+            self.dialect = Dialect::Binary(Exchange::default());
         }
         self.phase = Phase::Command;
         Step::Took(0)
@@ -376,7 +376,7 @@ impl<'e> Session<'e> {
                         out.bytes().extend_from_slice(reply);
                         true
                     }
-                    (Refusal::Packet(head, fault), Speech::Binary(exchange)) => {
+                    (Refusal::Packet(head, fault), Dialect::Binary(exchange)) => {
                         refuse(worker, exchange, head, *fault, out.bytes())
                     }
                     _ => unreachable!("packets exist in the binary dialect only"),
@@ -461,7 +461,7 @@ impl<'e> Session<'e> {
             (Answer::Text(answer), _) => {
                 orders::line(worker, *request, *answer, &mut self.debug_held, out)
             }
-            (Answer::Binary(head), Speech::Binary(exchange)) => {
+            (Answer::Binary(head), Dialect::Binary(exchange)) => {
                 orders::packet(worker, *request, head, exchange, out.bytes())
             }
             _ => unreachable!("meta has no such requests, and packets have their own dialect"),

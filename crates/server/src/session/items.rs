@@ -61,7 +61,7 @@ impl Step {
 
 /// The client's dialect.
 #[derive(Default)]
-pub(super) enum Speech {
+pub(super) enum Dialect {
     /// Lines of the classic and of the meta protocol.
     #[default]
     Text,
@@ -69,14 +69,14 @@ pub(super) enum Speech {
     Binary(Exchange),
 }
 
-impl Speech {
+impl Dialect {
     /// Parses one request, without its value or its list of keys.
     #[inline]
     pub(super) fn parse<'i>(&self, worker: &WorkerContext<'_>, input: &'i [u8]) -> Parsed<'i> {
         match self {
-            Speech::Text if begins(input) => parse_meta(input),
-            Speech::Text => parse_text(input, worker.shared.settings.cost_wire),
-            Speech::Binary(_) => parse_packet(input),
+            Dialect::Text if begins(input) => parse_meta(input),
+            Dialect::Text => parse_text(input, worker.shared.settings.cost_wire),
+            Dialect::Binary(_) => parse_packet(input),
         }
     }
 
@@ -84,7 +84,7 @@ impl Speech {
     #[inline]
     pub(super) fn allows(&self, worker: &WorkerContext<'_>, answer: &Answer) -> bool {
         match (self, answer) {
-            (Speech::Binary(exchange), Answer::Binary(head)) => {
+            (Dialect::Binary(exchange), Answer::Binary(head)) => {
                 may_send(worker, exchange, head.opcode)
             }
             _ => true,
