@@ -3,6 +3,7 @@
 use clap::{CommandFactory, Parser};
 use slabwise_base::ClassId;
 use slabwise_client::ServerAddress;
+use slabwise_text::command;
 use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -76,7 +77,7 @@ pub struct Args {
 /// True if an argument is an option of the advisor and not of the server.
 pub fn is_ours(argument: &OsStr) -> bool {
     let Some(text) = argument.to_str() else { return false };
-    if matches!(text, "-h" | "--help") {
+    if matches!(text, "-h" | "--help" | command::MAN_PAGE) {
         return true;
     }
     let Some(name) = text.strip_prefix("--") else { return false };

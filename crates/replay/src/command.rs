@@ -13,8 +13,10 @@ use slabwise_text::command;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-/// Measure a server of memcached's protocol with a workload. The client gets each key, and sets it after a
-/// miss. It checks the value of every hit; wrong data stops the replay.
+/// Measure a server of memcached's protocol with a workload.
+///
+/// The client gets each key, and sets it after a miss. It checks the value of every hit; wrong data stops the
+/// replay.
 ///
 /// Requests are pipelined in rounds. The latency of a request is measured from the start of its round to its
 /// reply; for a miss, to the reply of the set. A request for a key with an outstanding get waits for the next

@@ -38,8 +38,10 @@ const SAMPLES: u64 = 200;
 /// The number of samples that print a line if the output is not a terminal.
 const LINES: u64 = 20;
 
-/// Watch slabwise tune itself: start a server with default options, replay a recorded workload to it, and compare its
-/// classes, pages and misses with those of memcached under the same requests and memory.
+/// Watch slabwise tune itself, compared with memcached.
+///
+/// Starts a server with default options, replays a recorded workload to it, and compares its classes, pages and misses
+/// with those of memcached under the same requests and memory.
 #[derive(Debug, Parser)]
 #[command(name = "slabwise demo")]
 struct Args {

@@ -1,9 +1,10 @@
-//! The texts of `-h`, `-i` and `-V`. The help is generated from the option tables. It does not name
-//! missing features: scripts, such as memcached's own tests, search it for what a server supports.
+//! The texts of `-h`, `--help=TOPIC`, `-i` and `-V`. The help is generated from the option tables. Scripts, such as
+//! memcached's own tests, search the output of `-h` for the features of a server: it contains `enable-sasl`,
+//! `enable-ssl` and `unix-socket`, and it does not name missing features.
 
+use super::man;
 use super::option::ServerOption;
-use super::table::{ACTING, FLAGS, OURS, TLS, WITHOUT_EFFECT};
-use slabwise_engine::EvictionKind;
+use super::table::{self, COMMANDS, FLAGS, SECTIONS};
 use slabwise_policy::PagePolicy;
 use std::fmt::Write;
 
@@ -21,31 +22,46 @@ pub(super) fn license() -> String {
            <https://www.apache.org/licenses/LICENSE-2.0>\n"
 }
 
-pub(super) fn help() -> String {
-    let mut text = version();
-    text += "
-Usage: slabwise [options]               start the server
-       slabwise classes [options]       print the chunk sizes that these options give
-       slabwise classes --from-...      recommend chunk sizes (classes --help)
-       slabwise replay --help           measure a server with a workload
-       slabwise lab --help              reproduce experiments
-       slabwise demo --help             compare slabwise with memcached in the terminal
-
-";
-    for row in FLAGS {
-        let short = row.short.map_or_else(|| "    ".to_owned(), |short| format!("-{short}, "));
-        line(&mut text, &format!("{short}--"), row);
+/// Returns the text of `--help=TOPIC`; the topic of `-h` is empty.
+pub(super) fn text(topic: &str) -> Result<String, String> {
+    match topic {
+        "" => Ok(short()),
+        "policies" => Ok(policies()),
+        "all" => Ok(all()),
+        "man" => Ok(man::page()),
+        _ => Err(format!("--help: takes policies, all, man or no value, not '{topic}'")),
     }
-    section(&mut text, "-o: slabwise's own options:", OURS);
-    section(&mut text, "-o: memcached's options:", ACTING);
-    section(&mut text, "-o: memcached's TLS options (with -Z):", TLS);
-    section(&mut text, "-o: memcached's options that are accepted without effect:", WITHOUT_EFFECT);
-    page_policies(&mut text);
-    text
 }
 
-fn page_policies(text: &mut String) {
-    let _ = writeln!(text, "\n-o page_policy=: page policies and their options (default):");
+/// Returns the help with the options that operators use most. It fits on two screens.
+fn short() -> String {
+    let mut text = usage();
+    for row in FLAGS.iter().filter(|row| row.is_daily) {
+        short_line(&mut text, &flag_names(row), row);
+    }
+    text += "\n-o: frequently used options\n";
+    for row in table::extended().filter(|row| row.is_daily) {
+        short_line(&mut text, &format!("  {}", row.name), row);
+    }
+    text + "\nMore: --help=policies lists the page policies and their options, --help=all all options.\n"
+}
+
+fn all() -> String {
+    let mut text = usage();
+    for row in FLAGS {
+        line(&mut text, &flag_names(row), row, &row.description(), row.default);
+    }
+    for section in SECTIONS {
+        let _ = writeln!(text, "\n{}:", section.title);
+        for row in section.rows {
+            line(&mut text, &format!("  {}", row.name), row, &row.description(), row.default);
+        }
+    }
+    text + "\n" + &policies()
+}
+
+fn policies() -> String {
+    let mut text = "-o page_policy=: page policies and their options (default):\n".to_owned();
     for name in PagePolicy::NAMES {
         let _ = writeln!(text, "  {name}");
         for info in PagePolicy::options(name).unwrap_or_default() {
@@ -53,29 +69,42 @@ fn page_policies(text: &mut String) {
             let _ = writeln!(text, "{left:<HELP_COLUMN$} {} ({})", info.help, info.values);
         }
     }
+    text
 }
 
-fn section(text: &mut String, title: &str, rows: &[ServerOption]) {
-    let _ = writeln!(text, "\n{title}");
-    for row in rows {
-        line(text, "  ", row);
+fn usage() -> String {
+    let mut text = version() + "\n";
+    let mut label = "Usage:";
+    for (usage, description) in COMMANDS {
+        let _ = writeln!(text, "{label:6} {usage:HELP_COLUMN$} {description}");
+        label = "";
     }
+    text + "\n"
 }
 
-fn line(text: &mut String, indent: &str, row: &ServerOption) {
+fn flag_names(row: &ServerOption) -> String {
+    let short = row.short.map_or_else(|| "    ".to_owned(), |short| format!("-{short}, "));
+    format!("{short}--{}", row.name)
+}
+
+fn short_line(text: &mut String, names: &str, row: &ServerOption) {
+    line(text, names, row, first_clause(&row.description()), first_clause(row.default));
+}
+
+fn first_clause(text: &str) -> &str {
+    text.split_once(';').map_or(text, |(first, _)| first)
+}
+
+fn line(text: &mut String, names: &str, row: &ServerOption, description: &str, default: &str) {
     let value = row.takes.placeholder().map(|value| format!("={value}")).unwrap_or_default();
-    let left = format!("{indent}{}{value}", row.name);
-    let help = match row.help {
-        "" => format!("no effect: {}", row.no_effect),
-        help => help.replace("{eviction kinds}", &EvictionKind::help()),
-    };
-    let default = match row.default {
+    let left = format!("{names}{value}");
+    let default = match default {
         "" => String::new(),
         default => format!(" (default: {default})"),
     };
     if left.len() < HELP_COLUMN {
-        let _ = writeln!(text, "{left:HELP_COLUMN$}{help}{default}");
+        let _ = writeln!(text, "{left:HELP_COLUMN$}{description}{default}");
     } else {
-        let _ = writeln!(text, "{left}\n{:HELP_COLUMN$}{help}{default}", "");
+        let _ = writeln!(text, "{left}\n{:HELP_COLUMN$}{description}{default}", "");
     }
 }

@@ -19,6 +19,7 @@
 mod engine;
 mod help;
 mod listen;
+mod man;
 mod option;
 mod parse;
 mod policy;

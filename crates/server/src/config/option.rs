@@ -1,6 +1,7 @@
 //! [`ServerOption`]: a row of an option table, which defines everything about one option.
 
 use super::settings::{Draft, Running};
+use slabwise_engine::EvictionKind;
 
 /// A row of an option table. Parsing, the help, error texts and `stats settings` are generated from it.
 #[derive(Clone, Copy)]
@@ -11,7 +12,10 @@ pub(super) struct ServerOption {
     pub takes: Takes,
     /// The default as the help shows it.
     pub default: &'static str,
+    /// The description. The short help ends at the first semicolon.
     pub help: &'static str,
+    /// Whether the short help lists the option.
+    pub is_daily: bool,
     /// The reason why the option has no effect, for the warning; empty if it has one.
     pub no_effect: &'static str,
     /// A former name of a value and its current name. It is accepted until version 1.0.
@@ -72,14 +76,14 @@ pub(super) const COUNT_MAX: i64 = i32::MAX as i64;
 
 /// Returns a row of `-o`, by default a switch that sets nothing.
 pub(super) const fn option(name: &'static str) -> ServerOption {
-    let (takes, default, help, no_effect) = (Takes::Nothing(|_| ()), "", "", "");
     ServerOption {
         name,
         short: None,
-        takes,
-        default,
-        help,
-        no_effect,
+        takes: Takes::Nothing(|_| ()),
+        default: "",
+        help: "",
+        is_daily: false,
+        no_effect: "",
         former: None,
         stats: [None, None],
     }
@@ -161,6 +165,11 @@ impl ServerOption {
         ServerOption { help, ..self }
     }
 
+    /// Sets the description of an option that the short help lists, too.
+    pub const fn daily_help(self, help: &'static str) -> ServerOption {
+        ServerOption { help, is_daily: true, ..self }
+    }
+
     pub const fn no_effect(self, no_effect: &'static str) -> ServerOption {
         ServerOption { no_effect, ..self }
     }
@@ -185,6 +194,14 @@ impl ServerOption {
             [first, _] => [first, Some(stat)],
         };
         ServerOption { stats, ..self }
+    }
+
+    /// Describes the option's effect for the help.
+    pub fn description(&self) -> String {
+        match self.help {
+            "" => format!("no effect: {}", self.no_effect),
+            help => help.replace("{eviction kinds}", &EvictionKind::help()),
+        }
     }
 
     /// Parses `text` and sets the option. `given` is the option as the user wrote it, for errors and warnings.

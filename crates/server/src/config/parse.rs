@@ -21,11 +21,12 @@ pub enum Request {
 /// Parses a command line without the program's name. An error is one line that names the remedy.
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Request, String> {
     let matches = command().try_get_matches_from(args).map_err(|error| usage_error(&error))?;
-    for (name, text) in [
-        (table::HELP, help::help as fn() -> String),
-        (table::LICENSE, help::license),
-        (table::VERSION, help::version),
-    ] {
+    if let Some(topic) = values(&matches, table::HELP).last() {
+        return help::text(topic).map(Request::Print);
+    }
+    for (name, text) in
+        [(table::LICENSE, help::license as fn() -> String), (table::VERSION, help::version)]
+    {
         if matches.contains_id(name) {
             return Ok(Request::Print(text()));
         }

@@ -457,17 +457,57 @@ fn tls_options_without_support_warn() {
     assert!(warnings[0].contains("not encrypted"), "{warnings:?}");
 }
 
+fn printed(argument: &str) -> String {
+    match request(&[argument]) {
+        Ok(Request::Print(text)) => text,
+        other => panic!("{argument} gave {other:?}"),
+    }
+}
+
 #[test]
-fn the_help_lists_every_supported_option_only() {
-    let Ok(Request::Print(help)) = request(&["-h"]) else { panic!("-h prints") };
+fn the_short_help_fits_on_two_screens() {
+    let help = printed("-h");
+    assert_eq!(help, printed("--help"));
+    assert!(help.lines().count() <= 48, "{} lines", help.lines().count());
+    for line in help.lines() {
+        assert!(line.chars().count() <= 100, "{line}");
+    }
+    let last = help.lines().last().expect("the help is not empty");
+    assert!(last.contains("--help=policies") && last.contains("--help=all"), "{last}");
+    for feature in ["enable-sasl", "enable-ssl", "unix-socket"] {
+        assert!(help.contains(feature), "memcached's tests search for {feature}");
+    }
+}
+
+#[test]
+fn the_whole_help_and_the_manual_page_list_every_option() {
+    let (help, page) = (printed("--help=all"), printed("--help=man"));
     for row in FLAGS.iter().chain(extended()) {
         assert!(help.contains(row.name), "{} is missing", row.name);
+        let name = row.name.replace('-', "\\-");
+        assert!(page.contains(&format!("{name}\\fR")), "{name} is missing in the page");
+    }
+    let policies = printed("--help=policies");
+    assert!(help.ends_with(&policies));
+    for name in PagePolicy::NAMES {
+        assert!(policies.contains(&format!("\n  {name}\n")), "{name}");
+        assert!(page.contains(&format!("\n.SS {name}\n")), "{name}");
     }
     for name in MISSING.iter().flat_map(|feature| feature.names()) {
         assert!(!help.contains(name), "{name} is not supported");
     }
-    assert!(matches!(request(&["-V"]), Ok(Request::Print(text)) if text.contains("slabwise")));
-    assert!(matches!(request(&["-i"]), Ok(Request::Print(text)) if text.contains("Apache")));
+}
+
+#[test]
+fn an_unknown_help_topic_is_an_error() {
+    let error = refusal(&["--help=polices"]);
+    assert!(error.contains("'polices'") && error.contains("policies, all, man"), "{error}");
+}
+
+#[test]
+fn version_and_license_are_printed() {
+    assert!(printed("-V").contains("slabwise"));
+    assert!(printed("-i").contains("Apache"));
 }
 
 #[test]

@@ -18,7 +18,7 @@ pub(in crate::config) static ACTING: &[ServerOption] = &[
             it.settings.idle_timeout_seconds = (n > 0).then_some(n as u32);
         })
         .default("0")
-        .help("close TCP connections that are idle for this many seconds; 0 for never")
+        .daily_help("seconds after which idle TCP connections are closed; 0 for never")
         .stat("idle_timeout", |it| it.settings.idle_timeout_seconds.unwrap_or(0).to_string()),
     switch("slab_reassign", |it| it.settings.reassign_enabled = true)
         .help("enable page moves between classes (the default)")

@@ -18,19 +18,19 @@ pub(in crate::config) static FLAGS: &[ServerOption] = &[
     flag('p', "port")
         .number(-1, 65_535, "", |it, port| it.given.port = Some(port as i32))
         .default("11211")
-        .help("TCP port to listen on; -1 for any free one (see MEMCACHED_PORT_FILENAME)")
+        .daily_help("TCP port to listen on; -1 for any free one (see MEMCACHED_PORT_FILENAME)")
         .stat("tcpport", |it| it.settings.tcp_port.to_string()),
     flag('U', "udp-port")
         .number(-1, 65_535, "", |it, port| it.settings.udp_port = port as i32)
         .default("0")
-        .help(
-            "UDP port to listen on, also the TCP port unless -p is given; -1 for any free one, 0 \
+        .daily_help(
+            "UDP port to listen on; also the TCP port unless -p is given; -1 for any free one, 0 \
              to disable UDP",
         )
         .stat("udpport", |it| it.settings.udp_port.to_string()),
     flag('s', "unix-socket")
         .text("file", |it, path| it.given.unix_path = Some(path.to_owned()))
-        .help("listen on this Unix socket instead of the network")
+        .daily_help("listen on this Unix socket instead of the network")
         .stat("domain_socket", |it| match &it.settings.listen {
             Listen::Unix { path, .. } => path.display().to_string(),
             Listen::Tcp(_) => "NULL".to_owned(),
@@ -49,54 +49,57 @@ pub(in crate::config) static FLAGS: &[ServerOption] = &[
     flag('l', "listen")
         .text("addr", |it, list| it.settings.interfaces.push(list.to_owned()))
         .default("all interfaces")
-        .help(
-            "addresses to listen on, separated by commas: host, host:port or [IPv6]:port; each may \
-             begin with notls:, btls: (TLS, no client certificate) or mtls: (TLS, client \
-             certificate required), then proto[ascii|binary|negotiating]:, then tag[name]: or \
-             tag_name_:",
+        .daily_help(
+            "comma-separated addresses to listen on; an address is host, host:port or \
+             [IPv6]:port, and may begin with notls:, btls: (TLS, no client certificate) or mtls: \
+             (TLS, client certificate required), then proto[ascii|binary|negotiating]:, then \
+             tag[name]: or tag_name_:",
         )
         .stat("inter", |it| match it.settings.interfaces.as_slice() {
             [] => "NULL".to_owned(),
             lists => lists.join(","),
         }),
-    switch_flag('d', "daemon", |it| it.settings.process.daemonize = true).help("run as a daemon"),
+    switch_flag('d', "daemon", |it| it.settings.process.daemonize = true).daily_help("run as a daemon"),
     switch_flag('r', "enable-coredumps", |it| it.settings.process.core_files = true)
         .help("allow core files of any size"),
     flag('u', "user")
         .text("user", |it, user| it.settings.process.user = Some(user.to_owned()))
-        .help("run as this user (required when started by root)"),
+        .daily_help("run as this user (required when started by root)"),
     flag('m', "memory-limit")
         .number(1, 1 << 20, "megabytes", |it, mib| it.given.memory_limit_mib = Some(mib as u32))
         .default("64")
-        .help("item memory in megabytes; a hard limit")
+        .daily_help("item memory in megabytes; a hard limit")
         .live_stat("maxbytes", "cache_memlimit 70", |it| it.memory_limit_bytes.to_string()),
     switch_flag('M', "disable-evictions", |it| it.settings.engine.eviction_enabled = false)
-        .help("return an error when memory is full instead of evicting")
+        .daily_help("return an error when memory is full instead of evicting")
         .stat("evictions", |it| {
             if it.settings.engine.eviction_enabled { "on" } else { "off" }.to_owned()
         }),
     flag('c', "conn-limit")
         .number(1, COUNT_MAX, "connections", |it, n| it.settings.connections_max = n as u32)
         .default("1024")
-        .help("maximum number of simultaneous connections")
+        .daily_help("maximum number of simultaneous connections")
         .stat("maxconns", |it| it.settings.connections_max.to_string()),
     switch_flag('k', "lock-memory", |it| it.settings.process.lock_memory = true)
-        .help("lock all memory (mlockall)"),
+        .daily_help("lock all memory (mlockall)"),
     switch_flag('v', "verbose", |it| {
         it.settings.tunables.verbosity = (it.settings.tunables.verbosity + 1).min(3);
     })
-    .help("verbose logging on stderr; -vv and -vvv log more")
+    .daily_help("verbose logging on stderr; -vv and -vvv log more")
     .live_stat("verbosity", "verbosity 2", |it| it.tunables.verbosity.to_string()),
-    flag('h', HELP).help("print this help and exit"),
+    flag('h', HELP).daily_help(
+        "print this help and exit; --help=policies prints the page policies, --help=all all options, \
+         and --help=man a manual page",
+    ),
     flag('i', LICENSE).help("print the license and exit"),
-    flag('V', VERSION).help("print the version and exit"),
+    flag('V', VERSION).daily_help("print the version and exit"),
     flag('P', "pidfile")
         .text("file", |it, path| it.settings.process.pid_file = Some(path.into()))
-        .help("write the process id to this file, and remove it at exit"),
+        .daily_help("write the process id to this file, and remove it at exit"),
     flag('f', "slab-growth-factor")
         .fraction(1.0, f64::INFINITY, |it, factor| it.given.growth_factor = Some(factor))
         .default("1.12")
-        .help("growth factor of chunk sizes from class to class")
+        .daily_help("growth factor of chunk sizes from class to class")
         .stat("growth_factor", |it| format!("{:.2}", it.settings.growth_factor)),
     flag('n', "slab-min-size")
         .number(1, COUNT_MAX, "bytes", |it, n| it.given.chunk_size_bytes = Some(n as u32))
@@ -117,7 +120,7 @@ pub(in crate::config) static FLAGS: &[ServerOption] = &[
     flag('t', "threads")
         .number(1, THREADS_MAX, "threads", |it, n| it.settings.threads = n as usize)
         .default("4")
-        .help("worker threads")
+        .daily_help("worker threads")
         .stat("num_threads", |it| it.settings.threads.to_string()),
     flag('R', "max-reqs-per-event")
         .number(1, COUNT_MAX, "requests", |it, n| it.settings.requests_per_turn_max = n as u32)
@@ -125,12 +128,12 @@ pub(in crate::config) static FLAGS: &[ServerOption] = &[
         .help("maximum requests served from a connection before the worker serves the others")
         .stat("reqs_per_event", |it| it.settings.requests_per_turn_max.to_string()),
     switch_flag('C', "disable-cas", |it| it.settings.cas_enabled = false)
-        .help("disable CAS")
+        .daily_help("disable CAS")
         .stat("cas_enabled", |it| yes_no(it.settings.cas_enabled)),
     flag('b', "listen-backlog")
         .number(0, COUNT_MAX, "connections", |it, n| it.settings.listen_backlog = n as i32)
         .default("1024")
-        .help("length of the kernel's queue of pending connections")
+        .daily_help("length of the kernel's queue of pending connections")
         .stat("tcp_backlog", |it| it.settings.listen_backlog.to_string()),
     flag('B', "protocol")
         .choice(&["auto", "ascii", "binary"], |it, name| {
@@ -146,10 +149,10 @@ pub(in crate::config) static FLAGS: &[ServerOption] = &[
     flag('I', "max-item-size")
         .size(|it, bytes| it.given.item_size_bytes_max = Some(bytes))
         .default("1m")
-        .help("maximum item size, from 1k to 1024m")
+        .daily_help("maximum item size, from 1k to 1024m")
         .stat("item_size_max", |it| it.settings.engine.item_size_bytes_max.to_string()),
     switch_flag('S', "enable-sasl", |it| it.settings.sasl_enabled = true)
-        .help(
+        .daily_help(
             "require SASL authentication (binary protocol); MEMCACHED_SASL_PWDB names the file of \
              user:password lines",
         )
@@ -164,21 +167,21 @@ pub(in crate::config) static FLAGS: &[ServerOption] = &[
         .help("disable `watch`"),
     flag('Y', "auth-file")
         .text("file", |it, path| it.settings.auth_file_as_given = Some(path.to_owned()))
-        .help("require ASCII authentication; the file holds user:password lines")
+        .daily_help("require ASCII authentication; the file holds user:password lines")
         .stat("auth_enabled_ascii", |it| {
             it.settings.auth_file_as_given.clone().unwrap_or_else(|| yes_no(false))
         }),
     flag('e', "memory-file")
         .text("file", |it, path| it.settings.memory_file = Some(path.into()))
-        .help("keep item memory in this file (tmpfs); a restart after SIGUSR1 is warm")
+        .daily_help("keep item memory in this file (tmpfs); a restart after SIGUSR1 is warm")
         .stat("memory_file", |it| match &it.settings.memory_file {
             Some(path) => path.display().to_string(),
             None => "(null)".to_owned(),
         }),
     switch_flag('Z', "enable-ssl", |it| it.given.tls_enabled = true)
-        .help("enable TLS; see ssl_* in -o")
+        .daily_help("enable TLS; see ssl_* in -o")
         .stat("ssl_enabled", |it| yes_no(it.settings.tls.is_some())),
-    flag('o', EXTENDED).text("name=value,...", |_, _| ()).help("more options, see below"),
+    flag('o', EXTENDED).text("name=value,...", |_, _| ()).daily_help("more options, see below"),
     flag('N', "napi-ids")
         .number(1, COUNT_MAX, "", |it, n| it.settings.napi_ids = n as u32)
         .no_effect("connections are assigned to workers round robin")

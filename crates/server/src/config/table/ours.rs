@@ -9,7 +9,7 @@ use slabwise_protocol::text::CostWire;
 pub(in crate::config) static OURS: &[ServerOption] = &[
     option("preset")
         .choice(&["memcached"], |it, _| it.given.memcached_preset = true)
-        .help("use memcached's defaults for pages, classes, eviction and item sizes"),
+        .daily_help("use memcached's defaults for pages, classes, eviction and item sizes"),
     switch("debug_commands", |it| it.settings.debug_commands = true).help(
         "enable debugtime, debugitem and misbehave, with which tests set the clock and pin items",
     ),
@@ -20,9 +20,9 @@ pub(in crate::config) static OURS: &[ServerOption] = &[
             Ok(())
         })
         .default("marginal")
-        .help(
-            "page policy: decides which pages move between classes (policies and their options: \
-             below); the default with profile=off is space_time",
+        .daily_help(
+            "policy that moves pages between classes; --help=policies describes all policies; the \
+             default with profile=off is space_time",
         ),
     option("objective")
         .choice(&["miss_ratio", "request_time", "cost"], |it, name| it.given.objective = Some(name))
@@ -45,7 +45,7 @@ pub(in crate::config) static OURS: &[ServerOption] = &[
     option("eviction")
         .choice(&EvictionKind::NAMES, |it, name| it.given.eviction = Some(name))
         .default("cost_bands; segmented with preset=memcached, lru with no_lru_maintainer")
-        .help("eviction policy. {eviction kinds}"),
+        .daily_help("eviction policy; {eviction kinds}"),
     option("reserved_pct")
         .number(1, 90, "percent", |it, n| {
             it.settings.engine.eviction_options.reserved.percent = n as u32
@@ -64,9 +64,9 @@ pub(in crate::config) static OURS: &[ServerOption] = &[
         .default(
             "learned; geometric with -f, -n, slab_sizes, -M, no_slab_reassign or preset=memcached",
         )
-        .help(
-            "chunk sizes: learned from item sizes and adjusted while the server runs, or \
-             memcached's geometric sizes, set by -f (1.25) and -n or by slab_sizes",
+        .daily_help(
+            "source of chunk sizes; learned: from item sizes, adjusted while the server runs; \
+             geometric: memcached's sizes, set by -f (1.25) and -n or by slab_sizes",
         ),
     option("page_mover")
         .choice(&MOVER_NAMES, |it, name| it.given.page_mover = Some(name))
@@ -95,8 +95,8 @@ pub(in crate::config) static OURS: &[ServerOption] = &[
         .choice(&["client", "measured"], |it, word| it.settings.costs_measured = word == "measured")
         .renamed("told", "client")
         .default("client")
-        .help(
-            "source of item costs (the cost to recompute an item). told: supplied by clients; \
+        .daily_help(
+            "source of item costs (the cost to recompute an item); client: supplied by clients; \
              measured: for items without a client-supplied cost, the mean time from a miss to the \
              next store of the key, by class and key prefix (-D), in microseconds",
         ),

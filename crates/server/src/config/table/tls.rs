@@ -12,11 +12,11 @@ const WRITE_BUFFER_KIB_MAX: u32 = 1024;
 pub(in crate::config) static TLS: &[ServerOption] = &[
     option("ssl_chain_cert")
         .text("file", |it, path| it.given.tls.chain_file = path.into())
-        .help("certificate chain of the server, in PEM; required with -Z")
+        .daily_help("certificate chain of the server, in PEM; required with -Z")
         .stat("ssl_chain_cert", |it| file(Some(&tls(it).chain_file), "(null)")),
     option("ssl_key")
         .text("file", |it, path| it.given.tls.key_file = Some(path.into()))
-        .help("unencrypted private key, if it is not in the file of ssl_chain_cert")
+        .daily_help("unencrypted private key, if it is not in the file of ssl_chain_cert")
         .stat("ssl_key", |it| file(tls(it).key_file.as_deref(), "(null)")),
     option("ssl_keyformat")
         .checked("1|2", key_format)
