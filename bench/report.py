@@ -195,7 +195,7 @@ def profile(pairs):
             f"{ratios[len(ratios) // 4]:.2f} to {ratios[-1 - len(ratios) // 4]:.2f}",
         ])
     return (
-        f"Gets as above, 32 pipelined, in {len(pairs)} pairs of runs with `profile=off` and `profile=on`.\n\n"
+        f"Gets of 100 B values, 32 pipelined, in {len(pairs)} pairs of runs with `profile=off` and `profile=on`.\n\n"
         + table(["", "off", "on", "ratio, median of pairs", "middle half"], lines)
     )
 
@@ -236,8 +236,8 @@ def latency(found):
             f"{middle('items_carried_per_second'):,.0f}",
         ])
     return (
-        f"`slabwise replay` of ETC as fast as it goes, in {len(windows)} pairs of windows: in one of each pair, whose "
-        f"turn it is, pages move, or the class table changes to one that shares only its largest size with the one before.\n\n"
+        f"`slabwise replay` of ETC as fast as it goes, in {len(windows)} pairs of windows: in one of each "
+        f"pair, pages move, or the class table changes to one that shares only its largest size with the one before.\n\n"
         + table(["99th percentile while", "still", "meanwhile", "ratio, median of pairs", "pages/s",
                  "items carried/s"], lines)
     )

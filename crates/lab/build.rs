@@ -1,4 +1,4 @@
-//! Tells the lab which commit it is built from, for the results it writes.
+//! Passes the commit of the sources to the lab, which writes it into results.
 
 use std::path::Path;
 use std::process::Command;

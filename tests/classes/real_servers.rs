@@ -47,7 +47,7 @@ fn advice_from_stats_sizes_predicts_pages_within_two() {
     assert_eq!(
         pages(&mut before.connect()),
         now,
-        "the size bins are fine enough to tell the class of every item"
+        "the size bins are fine enough to determine the class of every item"
     );
     let after = memcached(&["-o", advice.option()]).expect("memcached is installed");
     store(&after, mixed_value_lens(ITEM_COUNT));

@@ -150,7 +150,7 @@ impl SecureClient {
         let tls = ClientConnection::new(Arc::clone(config), name).expect("a client");
         let stream = StreamOwned::new(tls, Splitter { socket, bytewise: false });
         let mut client = SecureClient { stream };
-        client.stream.write_all(b"mn_is_no_command\r\n")?;
+        client.stream.write_all(b"mn_unknown_command\r\n")?;
         let mut reply = [0; 7];
         client.stream.read_exact(&mut reply)?;
         assert_eq!(&reply, b"ERROR\r\n");

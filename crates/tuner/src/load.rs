@@ -8,7 +8,7 @@ use std::time::Duration;
 pub enum Load {
     /// Clients send few or no requests.
     Idle,
-    /// Clients send so many requests that they need every core.
+    /// The requests of clients need every core.
     Serving,
 }
 

@@ -227,7 +227,7 @@ fn a_time_based_policy_waits_its_ticks_without_profiles() {
 }
 
 #[test]
-fn a_resting_tuner_moves_nothing_and_drains_the_access_queue() {
+fn a_paused_tuner_moves_nothing_and_drains_the_access_queue() {
     let seed = 8;
     let engine = engine(8, seed);
     let mut client = Client::new(&engine);

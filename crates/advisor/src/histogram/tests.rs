@@ -84,7 +84,7 @@ fn an_infinite_file_is_an_error() {
     assert!(error.contains(&format!("larger than {} MiB", FILE_SIZE_BYTES_MAX >> 20)), "{error}");
 }
 
-/// Comments for ever.
+/// An endless sequence of comments.
 struct Endless;
 
 impl Read for Endless {

@@ -72,7 +72,7 @@ mod tests {
     const HOUR: Duration = Duration::from_secs(3600);
 
     #[test]
-    fn the_bell_ends_a_wait_at_once_and_stays_rung() {
+    fn a_notification_ends_a_wait_at_once_and_persists() {
         let notifier = Notifier::default();
         std::thread::scope(|scope| {
             let waiter = scope.spawn(|| notifier.wait(Driver::Tuner, HOUR));

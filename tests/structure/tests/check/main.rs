@@ -3,7 +3,9 @@
 
 mod fake_crate;
 mod lines;
+mod links;
 mod names;
 mod paths;
+mod phrases;
 mod tree;
 mod violations;

@@ -4,8 +4,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use structure::folders::folders;
 use structure::layers::{Declaration, crate_graph, declarations, violations};
+use structure::links::dead_links;
 use structure::paths::{missing, steps};
+use structure::phrases::{banned, rows};
 use structure::source::{Crate, crate_names};
+use structure::texts::read_texts;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -76,4 +79,20 @@ fn every_step_of_a_path_names_a_function() {
     assert!(!steps.is_empty(), "docs/ARCHITECTURE.md has no ```path");
     let missing: Vec<String> = steps.iter().filter_map(|step| missing(&root(), step)).collect();
     assert!(missing.is_empty(), "{}", missing.join("\n"));
+}
+
+#[test]
+fn texts_contain_no_banned_phrase() {
+    let table = fs::read_to_string(root().join("docs/phrases.md")).expect("docs/phrases.md");
+    let rows = rows(&table).expect("rows of four cells");
+    let mut texts = read_texts(&root()).expect("readable files");
+    texts.retain(|text| text.path != "docs/phrases.md");
+    let found = banned(&rows, &texts);
+    assert!(found.is_empty(), "banned by docs/phrases.md:\n{}", found.join("\n"));
+}
+
+#[test]
+fn every_relative_link_has_a_target() {
+    let dead = dead_links(&root(), &read_texts(&root()).expect("readable files"));
+    assert!(dead.is_empty(), "dead links:\n{}", dead.join("\n"));
 }

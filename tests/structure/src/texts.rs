@@ -1,0 +1,63 @@
+//! Finds the texts of the repository: documentation, sources, scripts and configuration.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+/// Folders with build results, or with data that tests read byte for byte.
+const SKIPPED_FOLDERS: [&str; 5] = [".git", "corpus", "data", "node_modules", "target"];
+
+const EXTENSIONS: [&str; 9] = ["css", "go", "java", "js", "md", "py", "rs", "sh", "toml"];
+
+/// A file of the repository.
+pub struct Text {
+    /// The path from the root, with `/` between its parts.
+    pub path: String,
+    /// The contents.
+    pub text: String,
+}
+
+impl Text {
+    /// True for a Markdown file.
+    pub fn is_markdown(&self) -> bool {
+        self.path.ends_with(".md")
+    }
+}
+
+/// Returns every text below `root` in the order of paths: files with a known extension, and scripts without one.
+pub fn read_texts(root: &Path) -> io::Result<Vec<Text>> {
+    let mut texts = vec![];
+    add_folder(root, root, &mut texts)?;
+    texts.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(texts)
+}
+
+fn add_folder(root: &Path, folder: &Path, texts: &mut Vec<Text>) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let path = entry.path();
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if entry.file_type()?.is_dir() {
+            if !SKIPPED_FOLDERS.contains(&name.as_str()) {
+                add_folder(root, &path, texts)?;
+            }
+        } else if is_text(&path)?
+            && let Ok(text) = fs::read_to_string(&path)
+        {
+            texts.push(Text { path: relative(root, &path), text });
+        }
+    }
+    Ok(())
+}
+
+fn is_text(path: &Path) -> io::Result<bool> {
+    match path.extension() {
+        Some(extension) => Ok(EXTENSIONS.iter().any(|known| extension == *known)),
+        None => Ok(fs::read(path)?.starts_with(b"#!")),
+    }
+}
+
+fn relative(root: &Path, path: &Path) -> String {
+    let parts = path.strip_prefix(root).unwrap_or(path).components();
+    parts.map(|part| part.as_os_str().to_string_lossy()).collect::<Vec<_>>().join("/")
+}

@@ -1,0 +1,50 @@
+//! Finding dead links.
+
+use std::path::Path;
+use structure::links::dead_links;
+use structure::texts::Text;
+
+fn page(path: &str, text: &str) -> Text {
+    Text { path: path.to_owned(), text: text.to_owned() }
+}
+
+/// Returns the dead links of docs/a.md beside docs/b.md.
+fn dead(text: &str) -> Vec<String> {
+    let other = page(
+        "docs/b.md",
+        "# The `first` heading\n\n## Twice, twice\n\n## Twice, twice\n\n<a id=\"x\"></a>Text\n",
+    );
+    dead_links(Path::new("/no such folder"), &[page("docs/a.md", text), other])
+}
+
+#[test]
+fn links_to_pages_and_headings_are_alive() {
+    let text = "# Here\n\n[a](b.md) [b](b.md#the-first-heading) [c](../docs/b.md#twice-twice-1) [d](#here) [e](b.md#x)\n";
+    assert!(dead(text).is_empty());
+}
+
+#[test]
+fn other_sites_and_code_are_ignored() {
+    assert!(dead("<https://example.org> [a](https://example.org/x#y) `[b](c.md)`\n").is_empty());
+}
+
+#[test]
+fn a_missing_file_is_dead() {
+    assert_eq!(dead("\n[a](c.md)\n"), ["docs/a.md:2: c.md: there is no docs/c.md"]);
+}
+
+#[test]
+fn a_missing_image_is_dead() {
+    assert_eq!(dead("![a](c.svg)"), ["docs/a.md:1: c.svg: there is no docs/c.svg"]);
+}
+
+#[test]
+fn a_missing_heading_is_dead() {
+    let expected = "docs/a.md:1: b.md#twice-twice-2: docs/b.md has no anchor #twice-twice-2";
+    assert_eq!(dead("[a](b.md#twice-twice-2)"), [expected]);
+}
+
+#[test]
+fn a_missing_heading_of_the_same_page_is_dead() {
+    assert_eq!(dead("[a](#there)"), ["docs/a.md:1: #there: docs/a.md has no anchor #there"]);
+}
