@@ -43,7 +43,7 @@ fn short() -> String {
     for row in table::extended().filter(|row| row.is_daily) {
         short_line(&mut text, &format!("  {}", row.name), row);
     }
-    text + "\nMore: --help=policies lists the page policies and their options, --help=all all options.\n"
+    text + "\nMore: --help=policies (page policies), --help=all (all options), --help=man (a manual page)\n"
 }
 
 fn all() -> String {

@@ -96,7 +96,7 @@ pub(in crate::config) static OURS: &[ServerOption] = &[
         .renamed("told", "client")
         .default("client")
         .daily_help(
-            "source of item costs (the cost to recompute an item); client: supplied by clients; \
+            "source of item costs, the costs to recompute items; client: supplied by clients; \
              measured: for items without a client-supplied cost, the mean time from a miss to the \
              next store of the key, by class and key prefix (-D), in microseconds",
         ),
