@@ -39,7 +39,7 @@ const FILL_ROUNDS_MAX: usize = 32;
 /// A partition is accepted if its cost exceeds the bound by at most this share.
 const GAP_MAX: f64 = 0.0005;
 
-/// Returns a partition of at most `pages` pages that costs little more than [`best_split`]'s, in the order of the
+/// Returns a partition of at most `pages` pages that costs little more than the best partition's, in the order of the
 /// classes.
 ///
 /// The number of evaluated sizes is bounded by the number of classes: a few hundred thousand for sixty, which takes

@@ -61,7 +61,7 @@ pub enum Wake {
 }
 
 impl<'e> Shared<'e> {
-    /// Makes the shared state. `wake` wakes event loops, for [`Shared::stop`] and for watchers.
+    /// Makes the shared state. `wake` wakes event loops, to stop the server and for watchers.
     pub fn new(
         engine: &'e Engine,
         clock: &'e Arc<Clock>,
