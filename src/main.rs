@@ -1,4 +1,14 @@
 //! The `slabwise` command: runs the server or the subcommand that the first argument names.
+//!
+//! - The command's parts: [server](slabwise_server), [replay](slabwise_replay), [lab](slabwise_lab),
+//!   [advisor](slabwise_advisor), which recommends chunk sizes.
+//! - The cache: [engine](../slabwise_engine/index.html), [policies](../slabwise_policy/index.html),
+//!   [profiler](../slabwise_profile/index.html), [tuner](../slabwise_tuner/index.html).
+//! - Shared crates: [base types](../slabwise_base/index.html), [protocol](../slabwise_protocol/index.html),
+//!   [client](../slabwise_client/index.html), [text](../slabwise_text/index.html).
+//!
+//! `docs/ARCHITECTURE.md` describes how these crates work together, `docs/protocol.md` the wire protocol, and
+//! `docs/glossary.md` the terms.
 #![forbid(unsafe_code)]
 
 use std::ffi::OsString;
