@@ -17,7 +17,7 @@ use std::borrow::Cow;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// The session's next action after a command.
-pub(crate) enum Then<'e> {
+pub(crate) enum NextAction<'e> {
     Nothing,
     /// Completes the crawl before it reads further requests.
     Crawl(Box<Crawl<'e>>),
@@ -35,7 +35,7 @@ pub(crate) fn carry_out<'e>(
     worker: &mut WorkerContext<'e>,
     command: Admin<'_>,
     reply: &mut Reply<'_>,
-) -> Then<'e> {
+) -> NextAction<'e> {
     let shared = worker.shared;
     match command {
         Admin::Classes(Classes::Show) => {
@@ -48,7 +48,8 @@ pub(crate) fn carry_out<'e>(
                 Err(error) => reply.line(error),
                 Ok(crawl) => {
                     reply.line(reply::OK);
-                    return crawl.map_or(Then::Nothing, |crawl| Then::Crawl(Box::new(crawl)));
+                    return crawl
+                        .map_or(NextAction::Nothing, |crawl| NextAction::Crawl(Box::new(crawl)));
                 }
             }
         }
@@ -58,18 +59,18 @@ pub(crate) fn carry_out<'e>(
         Admin::Shutdown(ShutdownMode::Unknown) => reply.line(reply::SHUTDOWN_UNKNOWN),
         Admin::Shutdown(ShutdownMode::Now) => {
             shared.stop();
-            return Then::Close(CloseReason::Shutdown);
+            return NextAction::Close(CloseReason::Shutdown);
         }
         Admin::Shutdown(ShutdownMode::Graceful) => {
             shared.stop_gracefully();
-            return Then::Close(CloseReason::Shutdown);
+            return NextAction::Close(CloseReason::Shutdown);
         }
         command => match execute(worker, command) {
             Ok(()) => reply.line(reply::OK),
             Err(error) => reply.line(&error),
         },
     }
-    Then::Nothing
+    NextAction::Nothing
 }
 
 type ErrorLine = Cow<'static, [u8]>;
@@ -328,7 +329,7 @@ pub(crate) fn watch<'e>(
     worker: &WorkerContext<'e>,
     kinds: Option<WatchKinds>,
     out: &mut Out<'e>,
-) -> Then<'e> {
+) -> NextAction<'e> {
     let watcher = if !worker.shared.settings.watch_enabled {
         Err(reply::WATCH_FORBIDDEN)
     } else if !out.is_empty() {
@@ -340,5 +341,5 @@ pub(crate) fn watch<'e>(
         Err(reply::ERROR)
     };
     out.bytes().extend_from_slice(watcher.as_ref().err().copied().unwrap_or(reply::OK));
-    watcher.map_or(Then::Nothing, Then::Watch)
+    watcher.map_or(NextAction::Nothing, NextAction::Watch)
 }

@@ -3,7 +3,7 @@
 use super::batch::Batch;
 use super::items::{Arriving, Dialect, Done, Item, Keys, KeysStep, Next, Progress, Step, charge};
 use super::orders::{self, refuse};
-use crate::admin::commands::Then;
+use crate::admin::commands::NextAction;
 use crate::admin::crawl::Crawl;
 use crate::config::Protocol;
 use crate::out::Out;
@@ -467,10 +467,10 @@ impl<'e> Session<'e> {
             _ => unreachable!("meta has no such requests, and packets have their own dialect"),
         };
         match then {
-            Then::Nothing => {}
-            Then::Crawl(crawl) => self.phase = Phase::Crawl(crawl),
-            Then::Watch(watcher) => self.phase = Phase::Watch(watcher),
-            Then::Close(reason) => return self.close(0, reason),
+            NextAction::Nothing => {}
+            NextAction::Crawl(crawl) => self.phase = Phase::Crawl(crawl),
+            NextAction::Watch(watcher) => self.phase = Phase::Watch(watcher),
+            NextAction::Close(reason) => return self.close(0, reason),
         }
         Step::Took(0)
     }

@@ -1,6 +1,6 @@
 //! Requests that are not about an item: version, quit, statistics, administrative commands and authentication.
 
-use crate::admin::commands::{self, Then};
+use crate::admin::commands::{self, NextAction};
 use crate::admin::debug;
 use crate::out::Out;
 use crate::sasl::{Answer, Exchange, MECHANISMS};
@@ -20,13 +20,13 @@ pub(super) fn line<'e>(
     answer: TextAnswer,
     held: &mut Vec<Pinned<'e>>,
     out: &mut Out<'e>,
-) -> Then<'e> {
+) -> NextAction<'e> {
     match request {
         Request::Version => {
             let line = ["VERSION ", VERSION, "\r\n"].concat();
             out.bytes().extend_from_slice(line.as_bytes());
         }
-        Request::Quit => return Then::Close(CloseReason::Normal),
+        Request::Quit => return NextAction::Close(CloseReason::Normal),
         Request::Stats(subject) => {
             return statistics(worker, subject, &mut Rows::text(out.bytes()));
         }
@@ -40,7 +40,7 @@ pub(super) fn line<'e>(
         }
         _ => unreachable!("the caller passes no item requests"),
     }
-    Then::Nothing
+    NextAction::Nothing
 }
 
 pub(super) fn packet<'e>(
@@ -49,14 +49,14 @@ pub(super) fn packet<'e>(
     head: &Head,
     exchange: &mut Exchange,
     out: &mut Vec<u8>,
-) -> Then<'e> {
+) -> NextAction<'e> {
     match request {
         Request::Version => compose::text(out, head, Status::Success, VERSION.as_bytes()),
         Request::Quit => {
             if !head.quiet {
                 compose::success(out, head, 0);
             }
-            return Then::Close(CloseReason::Normal);
+            return NextAction::Close(CloseReason::Normal);
         }
         Request::Stats(StatsRequest::Detail(_)) if !worker.shared.settings.dump_enabled => {
             compose::error(out, head, Status::NotFound);
@@ -69,15 +69,16 @@ pub(super) fn packet<'e>(
         Request::Sasl(request) => authenticate(worker, exchange, head, request, out),
         _ => unreachable!("the binary protocol has no other requests"),
     }
-    Then::Nothing
+    NextAction::Nothing
 }
 
 fn statistics<'e>(
     worker: &mut WorkerContext<'e>,
     subject: StatsRequest<'_>,
     rows: &mut Rows<'_>,
-) -> Then<'e> {
-    stats::answer(worker, subject, rows).map_or(Then::Nothing, |crawl| Then::Crawl(Box::new(crawl)))
+) -> NextAction<'e> {
+    stats::answer(worker, subject, rows)
+        .map_or(NextAction::Nothing, |crawl| NextAction::Crawl(Box::new(crawl)))
 }
 
 fn flush(worker: &WorkerContext<'_>, head: &Head, exptime: Exptime, out: &mut Vec<u8>) {
