@@ -9,7 +9,7 @@ pub(super) struct ServerOption {
     /// The long name of a flag, or the name in `-o`.
     pub name: &'static str,
     pub short: Option<char>,
-    pub takes: Takes,
+    pub takes: ValueKind,
     /// The default as the help shows it.
     pub default: &'static str,
     /// The description. The short help ends at the first semicolon.
@@ -46,7 +46,7 @@ impl Stat {
 
 /// The type of an option's value, and the function that sets it.
 #[derive(Clone, Copy)]
-pub(super) enum Takes {
+pub(super) enum ValueKind {
     Nothing(fn(&mut Draft)),
     /// A whole number from `min` to `max`, in `unit` (may be empty); `absent` replaces a missing value.
     Number {
@@ -79,7 +79,7 @@ pub(super) const fn option(name: &'static str) -> ServerOption {
     ServerOption {
         name,
         short: None,
-        takes: Takes::Nothing(|_| ()),
+        takes: ValueKind::Nothing(|_| ()),
         default: "",
         help: "",
         is_daily: false,
@@ -90,7 +90,7 @@ pub(super) const fn option(name: &'static str) -> ServerOption {
 }
 
 pub(super) const fn switch(name: &'static str, set: fn(&mut Draft)) -> ServerOption {
-    option(name).takes(Takes::Nothing(set))
+    option(name).takes(ValueKind::Nothing(set))
 }
 
 pub(super) const fn flag(short: char, name: &'static str) -> ServerOption {
@@ -102,7 +102,7 @@ pub(super) const fn switch_flag(
     name: &'static str,
     set: fn(&mut Draft),
 ) -> ServerOption {
-    flag(short, name).takes(Takes::Nothing(set))
+    flag(short, name).takes(ValueKind::Nothing(set))
 }
 
 pub(super) fn yes_no(value: bool) -> String {
@@ -110,7 +110,7 @@ pub(super) fn yes_no(value: bool) -> String {
 }
 
 impl ServerOption {
-    pub const fn takes(self, takes: Takes) -> ServerOption {
+    pub const fn takes(self, takes: ValueKind) -> ServerOption {
         ServerOption { takes, ..self }
     }
 
@@ -121,11 +121,11 @@ impl ServerOption {
         unit: &'static str,
         set: fn(&mut Draft, i64),
     ) -> ServerOption {
-        self.takes(Takes::Number { min, max, unit, absent: None, set })
+        self.takes(ValueKind::Number { min, max, unit, absent: None, set })
     }
 
     pub const fn fraction(self, above: f64, max: f64, set: fn(&mut Draft, f64)) -> ServerOption {
-        self.takes(Takes::Fraction { above, max, set })
+        self.takes(ValueKind::Fraction { above, max, set })
     }
 
     pub const fn choice(
@@ -133,7 +133,7 @@ impl ServerOption {
         words: &'static [&'static str],
         set: fn(&mut Draft, &'static str),
     ) -> ServerOption {
-        self.takes(Takes::Choice(words, set))
+        self.takes(ValueKind::Choice(words, set))
     }
 
     /// The value `former` of a choice is now named `current`.
@@ -142,7 +142,7 @@ impl ServerOption {
     }
 
     pub const fn text(self, placeholder: &'static str, set: fn(&mut Draft, &str)) -> ServerOption {
-        self.takes(Takes::Text(placeholder, set))
+        self.takes(ValueKind::Text(placeholder, set))
     }
 
     pub const fn checked(
@@ -150,11 +150,11 @@ impl ServerOption {
         placeholder: &'static str,
         set: fn(&mut Draft, &str) -> Result<(), String>,
     ) -> ServerOption {
-        self.takes(Takes::Checked(placeholder, set))
+        self.takes(ValueKind::Checked(placeholder, set))
     }
 
     pub const fn size(self, set: fn(&mut Draft, i64)) -> ServerOption {
-        self.takes(Takes::Size(set))
+        self.takes(ValueKind::Size(set))
     }
 
     pub const fn default(self, default: &'static str) -> ServerOption {
@@ -221,35 +221,37 @@ impl ServerOption {
     }
 }
 
-impl Takes {
+impl ValueKind {
     /// Describes the allowed values for messages; empty for a switch.
     pub fn describe(&self) -> String {
         match *self {
-            Takes::Nothing(_) => String::new(),
-            Takes::Number { min, max, unit, .. } => {
+            ValueKind::Nothing(_) => String::new(),
+            ValueKind::Number { min, max, unit, .. } => {
                 let unit = if unit.is_empty() { String::new() } else { format!(" {unit}") };
                 format!("a whole number from {min} to {max}{unit}")
             }
-            Takes::Fraction { above, max, .. } if max.is_infinite() => {
+            ValueKind::Fraction { above, max, .. } if max.is_infinite() => {
                 format!("a number above {above}")
             }
-            Takes::Fraction { above, max, .. } => format!("a number above {above}, up to {max}"),
-            Takes::Size(_) => "a size in bytes, such as 2m, 512k or 1048576".to_owned(),
-            Takes::Octal(_) => "an octal number, such as 700".to_owned(),
-            Takes::Choice(words, _) => format!("one of {}", words.join(", ")),
-            Takes::Text(name, _) | Takes::Checked(name, _) => name.to_owned(),
+            ValueKind::Fraction { above, max, .. } => {
+                format!("a number above {above}, up to {max}")
+            }
+            ValueKind::Size(_) => "a size in bytes, such as 2m, 512k or 1048576".to_owned(),
+            ValueKind::Octal(_) => "an octal number, such as 700".to_owned(),
+            ValueKind::Choice(words, _) => format!("one of {}", words.join(", ")),
+            ValueKind::Text(name, _) | ValueKind::Checked(name, _) => name.to_owned(),
         }
     }
 
     /// Returns the placeholder of the value in the help; `None` for a switch.
     pub fn placeholder(&self) -> Option<String> {
         match *self {
-            Takes::Nothing(_) => None,
-            Takes::Number { .. } | Takes::Fraction { .. } => Some("<num>".to_owned()),
-            Takes::Size(_) => Some("<size>".to_owned()),
-            Takes::Octal(_) => Some("<mask>".to_owned()),
-            Takes::Choice(words, _) => Some(words.join("|")),
-            Takes::Text(name, _) | Takes::Checked(name, _) => Some(format!("<{name}>")),
+            ValueKind::Nothing(_) => None,
+            ValueKind::Number { .. } | ValueKind::Fraction { .. } => Some("<num>".to_owned()),
+            ValueKind::Size(_) => Some("<size>".to_owned()),
+            ValueKind::Octal(_) => Some("<mask>".to_owned()),
+            ValueKind::Choice(words, _) => Some(words.join("|")),
+            ValueKind::Text(name, _) | ValueKind::Checked(name, _) => Some(format!("<{name}>")),
         }
     }
 
@@ -258,40 +260,40 @@ impl Takes {
         let missing = || Err(format!("needs {}", self.describe()));
         let Some(text) = text else {
             match *self {
-                Takes::Nothing(set) => set(draft),
-                Takes::Number { absent: Some(absent), set, .. } => set(draft, absent),
+                ValueKind::Nothing(set) => set(draft),
+                ValueKind::Number { absent: Some(absent), set, .. } => set(draft, absent),
                 _ => return missing(),
             }
             return Ok(());
         };
         let done = match *self {
             // memcached ignores the value of a switch, too.
-            Takes::Nothing(set) => {
+            ValueKind::Nothing(set) => {
                 set(draft);
                 Some(())
             }
-            Takes::Number { min, max, set, .. } => {
+            ValueKind::Number { min, max, set, .. } => {
                 let number = text.parse().ok().filter(|number| (min..=max).contains(number));
                 number.map(|number| set(draft, number))
             }
-            Takes::Fraction { above, max, set } => {
+            ValueKind::Fraction { above, max, set } => {
                 let number = text.parse().ok().filter(|&number| number > above && number <= max);
                 number.map(|number| set(draft, number))
             }
-            Takes::Size(set) => parse_size(text).map(|size| set(draft, size)),
-            Takes::Octal(set) => {
+            ValueKind::Size(set) => parse_size(text).map(|size| set(draft, size)),
+            ValueKind::Octal(set) => {
                 let mode = i64::from_str_radix(text, 8).ok().and_then(|mode| mode.try_into().ok());
                 mode.map(|mode| set(draft, mode))
             }
-            Takes::Choice(words, set) => {
+            ValueKind::Choice(words, set) => {
                 words.iter().find(|word| **word == text).map(|word| set(draft, word))
             }
-            Takes::Text(..) | Takes::Checked(..) if text.is_empty() => return missing(),
-            Takes::Text(_, set) => {
+            ValueKind::Text(..) | ValueKind::Checked(..) if text.is_empty() => return missing(),
+            ValueKind::Text(_, set) => {
                 set(draft, text);
                 Some(())
             }
-            Takes::Checked(_, set) => return set(draft, text),
+            ValueKind::Checked(_, set) => return set(draft, text),
         };
         done.ok_or_else(|| format!("takes {}, not '{text}'", self.describe()))
     }

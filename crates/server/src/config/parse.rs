@@ -1,7 +1,7 @@
 //! Parses the command line: clap splits the arguments as getopt does, and the option tables define their meaning.
 
 use super::help;
-use super::option::Takes;
+use super::option::ValueKind;
 use super::resolve::resolve;
 use super::settings::{Draft, Settings};
 use super::table::{self, EXTENDED, FLAGS, MISSING, TLS_PREFIX};
@@ -66,7 +66,9 @@ fn command() -> Command {
         }
         arg = match row.takes {
             // memcached accepts `--verbose=1` and ignores the value.
-            Takes::Nothing(_) => arg.num_args(0..=1).require_equals(true).default_missing_value(""),
+            ValueKind::Nothing(_) => {
+                arg.num_args(0..=1).require_equals(true).default_missing_value("")
+            }
             _ => arg.num_args(1).allow_hyphen_values(true),
         };
         command = command.arg(arg);

@@ -1,6 +1,6 @@
 //! Tests of the command line: memcached's options keep their meaning, and errors name the remedy.
 
-use super::option::Takes;
+use super::option::ValueKind;
 use super::table::{FLAGS, MISSING, extended, extended_names};
 use super::{Listen, ListenAddress, ListenSecurity, Protocol, Request, Settings};
 use super::{Running, Tunables, parse, report};
@@ -40,20 +40,23 @@ fn stats_at_start(settings: &Settings) -> Vec<(&'static str, String)> {
 }
 
 /// Returns a valid value of an option; `None` for a switch.
-fn sample(takes: &Takes, default: &str) -> Option<String> {
+fn sample(takes: &ValueKind, default: &str) -> Option<String> {
     match *takes {
-        Takes::Nothing(_) | Takes::Number { absent: Some(_), .. } => None,
-        Takes::Number { min, .. } if default.parse::<i64>().is_err() => Some(min.to_string()),
-        Takes::Number { min, .. } if default == "0" => Some(min.max(0).to_string()),
-        Takes::Number { .. } | Takes::Fraction { .. } | Takes::Octal(_) => Some(default.to_owned()),
-        Takes::Size(_) => Some("1m".to_owned()),
-        Takes::Choice(words, _) => Some(words[0].to_owned()),
-        Takes::Checked("name[:option=value]..." | "sum|weighted:COST_MAX" | "N0[xN1[xN2]]", _) => {
+        ValueKind::Nothing(_) | ValueKind::Number { absent: Some(_), .. } => None,
+        ValueKind::Number { min, .. } if default.parse::<i64>().is_err() => Some(min.to_string()),
+        ValueKind::Number { min, .. } if default == "0" => Some(min.max(0).to_string()),
+        ValueKind::Number { .. } | ValueKind::Fraction { .. } | ValueKind::Octal(_) => {
             Some(default.to_owned())
         }
-        Takes::Checked("1|2", _) => Some("2".to_owned()),
-        Takes::Checked("size-size-...", _) => Some("100-200".to_owned()),
-        Takes::Text(..) | Takes::Checked(..) => Some("x".to_owned()),
+        ValueKind::Size(_) => Some("1m".to_owned()),
+        ValueKind::Choice(words, _) => Some(words[0].to_owned()),
+        ValueKind::Checked(
+            "name[:option=value]..." | "sum|weighted:COST_MAX" | "N0[xN1[xN2]]",
+            _,
+        ) => Some(default.to_owned()),
+        ValueKind::Checked("1|2", _) => Some("2".to_owned()),
+        ValueKind::Checked("size-size-...", _) => Some("100-200".to_owned()),
+        ValueKind::Text(..) | ValueKind::Checked(..) => Some("x".to_owned()),
     }
 }
 

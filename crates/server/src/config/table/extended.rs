@@ -1,6 +1,6 @@
 //! memcached's options of `-o` that have an effect.
 
-use crate::config::option::{COUNT_MAX, ServerOption, Takes, option, switch, yes_no};
+use crate::config::option::{COUNT_MAX, ServerOption, ValueKind, option, switch, yes_no};
 use crate::config::settings::Draft;
 use slabwise_base::Seconds;
 use slabwise_engine::LruConfig;
@@ -26,7 +26,7 @@ pub(in crate::config) static ACTING: &[ServerOption] = &[
     switch("no_slab_reassign", |it| it.settings.reassign_enabled = false)
         .help("disable page moves between classes"),
     option("slab_automove")
-        .takes(Takes::Number {
+        .takes(ValueKind::Number {
             min: 0,
             max: 2,
             unit: "",

@@ -1,6 +1,6 @@
 //! The table of flags, with memcached's short and long names.
 
-use crate::config::option::{COUNT_MAX, ServerOption, Takes, flag, switch_flag, yes_no};
+use crate::config::option::{COUNT_MAX, ServerOption, ValueKind, flag, switch_flag, yes_no};
 use crate::config::settings::{Listen, Protocol};
 
 // The command-line parser handles these flags itself: they print a text and exit.
@@ -36,7 +36,7 @@ pub(in crate::config) static FLAGS: &[ServerOption] = &[
             Listen::Tcp(_) => "NULL".to_owned(),
         }),
     flag('a', "unix-mask")
-        .takes(Takes::Octal(|it, mode| it.given.unix_mode = Some(mode)))
+        .takes(ValueKind::Octal(|it, mode| it.given.unix_mode = Some(mode)))
         .default("700")
         .help("permission bits of the Unix socket, in octal")
         .stat("umask", |it| match it.settings.listen {
