@@ -29,7 +29,7 @@ pub use config::Settings;
 pub use os::sys::is_root;
 pub use out::Out;
 pub use session::{Next, Session};
-pub use shared::{Roster, Shared, WorkerContext};
+pub use shared::{ConnectionTable, Shared, WorkerContext};
 
 use config::{Listen, Request};
 use net::{Listeners, Loops};
@@ -131,9 +131,14 @@ pub fn serve(settings: &Settings) -> Result<(), Box<dyn Error>> {
     }
     process::lock_memory(settings);
     let (loops, wakers) = Loops::new(settings.threads)?;
-    let roster = Roster::default();
-    let mut shared =
-        Shared::new(&engine, &clock, settings, &roster, Box::new(|target| wakers.wake(target)));
+    let connection_table = ConnectionTable::default();
+    let mut shared = Shared::new(
+        &engine,
+        &clock,
+        settings,
+        &connection_table,
+        Box::new(|target| wakers.wake(target)),
+    );
     shared.tls = tls.inspect(|tls| tls.date(clock.now().seconds));
     shared.logins = logins;
     if let Some(passwords) = &shared.passwords {

@@ -4,7 +4,7 @@
 
 use slabwise_base::Clock;
 use slabwise_engine::Engine;
-use slabwise_server::{Next, Out, Roster, Session, Settings, Shared, WorkerContext};
+use slabwise_server::{ConnectionTable, Next, Out, Session, Settings, Shared, WorkerContext};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::io::Read;
@@ -63,8 +63,8 @@ fn pipeline() -> (Vec<u8>, Vec<u8>) {
 fn the_steady_state_makes_no_heap_allocations() {
     let settings = Settings::default();
     let engine = Engine::new(settings.engine.clone()).expect("the arena can be reserved");
-    let (clock, roster) = (Arc::new(Clock::manual()), Roster::default());
-    let shared = Shared::new(&engine, &clock, &settings, &roster, Box::new(|_| ()));
+    let (clock, connection_table) = (Arc::new(Clock::manual()), ConnectionTable::default());
+    let shared = Shared::new(&engine, &clock, &settings, &connection_table, Box::new(|_| ()));
     let mut worker = WorkerContext::new(&shared, 0);
     let (near, mut far) = UnixStream::pair().expect("a socket pair");
     let mut received = vec![0; 100_000];

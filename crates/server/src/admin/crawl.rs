@@ -60,7 +60,7 @@ impl<'e> Crawl<'e> {
 
     /// Does one bounded step. Returns true after the last step.
     pub(crate) fn step(&mut self, worker: &WorkerContext<'e>, out: &mut Vec<u8>) -> bool {
-        let Shared { engine, prefixes, roster, .. } = worker.shared;
+        let Shared { engine, prefixes, connection_table, .. } = worker.shared;
         let is_done = match &mut self.listing {
             Listing::Prefixes { after } => {
                 *after = prefixes.list(after.as_deref(), STEP_CHUNKS, out);
@@ -69,7 +69,7 @@ impl<'e> Crawl<'e> {
             Listing::Connections { after } => {
                 let mut rows = Rows::text(out);
                 let row = |name: &str, value: &str| rows.row(name, value);
-                *after = roster.list(*after, STEP_CHUNKS, worker.now, row);
+                *after = connection_table.list(*after, STEP_CHUNKS, worker.now, row);
                 after.is_none()
             }
             listing => {

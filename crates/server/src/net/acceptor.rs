@@ -56,7 +56,7 @@ impl<'e> Acceptor<'e> {
             registry.register(&mut SourceFd(&descriptor), Token(index), Interest::READABLE)?;
             tracing::debug!("<{descriptor} server listening on {}", listener.address);
             let state = ClientState::Listening;
-            shared.roster.add(descriptor, listener.address.clone(), None, state, now);
+            shared.connection_table.add(descriptor, listener.address.clone(), None, state, now);
         }
         Ok(Acceptor { poll, signals, listeners, mailboxes, shared, next_worker: 0, pause: None })
     }
@@ -162,7 +162,8 @@ impl<'e> Acceptor<'e> {
         counters.total_connections.fetch_add(1, Ordering::Relaxed);
         tracing::debug!("<{} new connection from {address}", socket.as_raw_fd());
         let state = ClientState::Reading;
-        let client = self.shared.roster.add(socket.as_raw_fd(), address, Some(local), state, now);
+        let client =
+            self.shared.connection_table.add(socket.as_raw_fd(), address, Some(local), state, now);
         let (security, protocol) = (listener.security, listener.protocol);
         let connection = NewConnection { socket, client, security, protocol };
         self.mailboxes[self.next_worker].send(connection);

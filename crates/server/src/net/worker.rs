@@ -87,7 +87,8 @@ impl<'e> Worker<'e> {
             registry.register(&mut SourceFd(&descriptor), token, Interest::READABLE)?;
             let now = self.core.context.now.seconds;
             let (socket_address, state) = (Address::Datagram(address), ClientState::Reading);
-            let client = self.shared.roster.add(descriptor, socket_address, None, state, now);
+            let client =
+                self.shared.connection_table.add(descriptor, socket_address, None, state, now);
             tracing::debug!("<{descriptor} server listening (udp) on {address}");
             self.udp.push(UdpSocket::new(socket, client));
         }
@@ -281,7 +282,7 @@ impl<'e> Worker<'e> {
             descriptor: connection.stream.socket().as_raw_fd(),
         });
         tracing::debug!("<{} connection closed", connection.stream.socket().as_raw_fd());
-        shared.roster.remove(&connection.client);
+        shared.connection_table.remove(&connection.client);
         // The socket must be closed before the acceptor may count on its descriptor.
         drop(connection);
         shared.counters.curr_connections.fetch_sub(1, Ordering::Release);

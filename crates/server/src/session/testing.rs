@@ -4,7 +4,7 @@ use super::{Next, Session};
 use crate::config::Settings;
 use crate::out::Out;
 use crate::passwords::testing::logins;
-use crate::shared::{Roster, Shared, WorkerContext};
+use crate::shared::{ConnectionTable, Shared, WorkerContext};
 use slabwise_base::Clock;
 use slabwise_engine::{Engine, EngineConfig};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ pub(crate) struct Fixture {
     pub(crate) settings: Settings,
     /// The text of the password file, if there is one (`-Y`).
     pub(crate) passwords: Option<&'static str>,
-    pub(crate) roster: Roster,
+    pub(crate) connection_table: ConnectionTable,
 }
 
 /// The request budget of one round.
@@ -40,13 +40,14 @@ impl Fixture {
             clock: Arc::new(Clock::manual()),
             settings: Settings::default(),
             passwords: None,
-            roster: Roster::default(),
+            connection_table: ConnectionTable::default(),
         }
     }
 
     pub(crate) fn shared(&self) -> Shared<'_> {
         let wake = Box::new(|_| ());
-        let mut shared = Shared::new(&self.engine, &self.clock, &self.settings, &self.roster, wake);
+        let mut shared =
+            Shared::new(&self.engine, &self.clock, &self.settings, &self.connection_table, wake);
         shared.logins = self.passwords.map(logins);
         shared
     }

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex};
 
 /// The sockets of the server by descriptor, which is also their number in `stats conns`.
 #[derive(Debug, Default)]
-pub struct Roster {
+pub struct ConnectionTable {
     sockets: Mutex<BTreeMap<RawFd, Arc<Client>>>,
 }
 
@@ -104,8 +104,8 @@ impl Client {
     }
 }
 
-impl Roster {
-    /// Adds a socket, which must be open until [`Roster::remove`]. `listen_address` is the address that the client
+impl ConnectionTable {
+    /// Adds a socket, which must be open until [`ConnectionTable::remove`]. `listen_address` is the address that the client
     /// connected to; it is `None` for listeners and UDP sockets.
     pub(crate) fn add(
         &self,

@@ -8,7 +8,9 @@ mod prefixes;
 mod state;
 mod watch;
 
-pub use connections::{Address, Client, ClientState, ConnectionCounts, Roster, TrafficCounts};
+pub use connections::{
+    Address, Client, ClientState, ConnectionCounts, ConnectionTable, TrafficCounts,
+};
 pub use crawls::{CrawlStep, CrawlTicket};
 #[cfg(test)]
 pub use measured_costs::MeasuredCosts;

@@ -1,6 +1,8 @@
 //! The state that all threads share, and the context in which a worker drives its sessions.
 
-use super::connections::{ConnectionCounters, ConnectionCounts, Roster, Traffic, TrafficCounts};
+use super::connections::{
+    ConnectionCounters, ConnectionCounts, ConnectionTable, Traffic, TrafficCounts,
+};
 use super::crawls::Crawls;
 use super::measured_costs::MeasuredCosts;
 use super::notifier::Notifier;
@@ -42,7 +44,7 @@ pub struct Shared<'e> {
     pub(crate) crawls: Crawls,
     /// The server's certificates and keys; `None` without `-Z`.
     pub(crate) tls: Option<Tls>,
-    pub(crate) roster: &'e Roster,
+    pub(crate) connection_table: &'e ConnectionTable,
     /// The SASL users; `None` without `-S` or its password file.
     pub(crate) passwords: Option<PasswordFile>,
     /// The users of ASCII authentication; `None` without `-Y`.
@@ -66,7 +68,7 @@ impl<'e> Shared<'e> {
         engine: &'e Engine,
         clock: &'e Arc<Clock>,
         settings: &'e Settings,
-        roster: &'e Roster,
+        connection_table: &'e ConnectionTable,
         wake: Box<dyn Fn(Wake) + Send + Sync + 'e>,
     ) -> Shared<'e> {
         let sasl_passwords = settings.sasl_password_file.clone();
@@ -90,7 +92,7 @@ impl<'e> Shared<'e> {
             watch: Arc::new(WatchLog::new(Arc::clone(clock), settings.watcher_log_bytes as usize)),
             crawls: Crawls::default(),
             tls: None,
-            roster,
+            connection_table,
             passwords: sasl_passwords.map(|path| PasswordFile::new(path, Kind::Sasl)),
             stopping: AtomicBool::new(false),
             logins: None,

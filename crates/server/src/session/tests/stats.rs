@@ -178,7 +178,13 @@ fn stats_conns_lists_each_of_many_connections_once() {
     let address = || Address::Unix("/".repeat(100).into());
     let now = fixture.clock.now().seconds;
     for descriptor in 0..CONNECTIONS {
-        fixture.roster.add(descriptor, address(), Some(address()), ClientState::Reading, now);
+        fixture.connection_table.add(
+            descriptor,
+            address(),
+            Some(address()),
+            ClientState::Reading,
+            now,
+        );
     }
     let text = read_late(&mut fixture.worker(&shared), "stats conns\r\n");
     let states = text.lines().filter(|line| line.ends_with(":state conn_read"));
