@@ -22,6 +22,9 @@ pub fn text(advice: &Advice) -> String {
             "sizes that are 8 apart are listed as lower numbers, which memcached rounds up"
         );
     }
+    if !advice.gains() {
+        text.push_str("\nnot recommended; the computed sizes, for reference:");
+    }
     let _ = writeln!(text, "\n-o slab_sizes={}", advice.slab_sizes);
     text
 }

@@ -8,10 +8,11 @@ use crate::workload::{self, CostMix};
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
 use slabwise_base::Clock;
-use slabwise_client::ServerAddress;
+use slabwise_client::{Connection, ServerAddress, Timeouts};
 use slabwise_text::command;
 use std::ffi::OsString;
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// Measure a server of memcached's protocol with a workload.
 ///
@@ -24,7 +25,7 @@ use std::process::ExitCode;
 ///
 /// Workloads: zipf, etc, etc-mutilate, two-phase, three-phase, multi-tenant, time-varying, toy, kvcache_reg,
 /// graph_cache_leader_assocs, cache2k-orm-busy, cache2k-orm-night, cache2k-web12; trace:FILE (slabwise's 16-byte records, libCacheSim's
-/// oracleGeneral, Twitter's and CacheLib's kvcache CSV, or lines of a key and a size; plain or zstd); csv:POP:SIZES (tables
+/// oracleGeneral, Twitter's and CacheLib's kvcache CSV, or lines of a key and a value length; plain or zstd); csv:POP:SIZES (tables
 /// keys,weight and size_lo,size_hi,weight).
 #[derive(Debug, Parser)]
 #[command(name = "slabwise replay")]
@@ -92,6 +93,13 @@ pub(crate) fn run(args: &Args, clock: &Clock) -> Result<Report, ReplayError> {
         window: args.window,
         cost_form: args.cost,
     };
+    if let Some(items) = items_held(&args.server).filter(|&items| items > 0) {
+        eprintln!(
+            "slabwise replay: {} holds {items} items already, so it may have fewer misses than an \
+             empty server; flush_all empties it",
+            args.server
+        );
+    }
     let progress = progress_bar(workload.requests_expected());
     let report = drive(&args.server, workload, &pace, clock, |so_far| {
         if so_far.requests - progress.position() >= 10_000 {
@@ -102,6 +110,14 @@ pub(crate) fn run(args: &Args, clock: &Clock) -> Result<Report, ReplayError> {
     });
     progress.finish_and_clear();
     report
+}
+
+/// The number of items that the server holds, if it answers `stats`.
+fn items_held(server: &ServerAddress) -> Option<u64> {
+    let timeout = Duration::from_secs(5);
+    let timeouts = Timeouts { connect: timeout, read: timeout, reply: timeout };
+    let mut connection = Connection::open(server, timeouts).ok()?;
+    connection.ask_rows("stats").ok()?.get("curr_items")?.value.parse().ok()
 }
 
 /// Returns a progress bar, which is visible only if stderr is a terminal.

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 /// Folders with build results, or with data that tests read byte for byte.
-const SKIPPED_FOLDERS: [&str; 5] = [".git", "corpus", "data", "node_modules", "target"];
+const SKIPPED_FOLDERS: [&str; 4] = [".git", "corpus", "node_modules", "target"];
 
 const EXTENSIONS: [&str; 9] = ["css", "go", "java", "js", "md", "py", "rs", "sh", "toml"];
 

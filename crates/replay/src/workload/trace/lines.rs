@@ -6,7 +6,8 @@
 //! - `kvcache`: a header names the columns. `key`, `op` and `size` are required; `op_count` is the number of repetitions of
 //!   the request. Without a header the columns are key, op, size, op_count. The operations are those above in capitals,
 //!   GET_LEASE and SET_LEASE.
-//! - `key-size`: a key and a length, separated by white space. Empty lines and lines that begin with # are skipped.
+//! - `key-size`: a key and a length, separated by white space or a comma. Empty lines, lines that begin with #, and a
+//!   header `key,size` are skipped.
 
 use super::source::{Fault, Repeated, Source, reason_of};
 use crate::workload::request::{Op, Request};
@@ -44,6 +45,8 @@ pub(super) struct Columns {
 
 /// The columns without a header.
 pub(super) const COLUMNS: Columns = Columns { key: 0, op: 1, size: 2, op_count: Some(3) };
+
+const KEY_SIZE_HEADER: &[u8] = b"key,size";
 
 /// The request of a line; `None` if the line has none.
 type Parsed = Result<Option<Repeated>, String>;
@@ -86,6 +89,7 @@ impl Lines {
         let line = self.line.trim_ascii_end();
         match &mut self.parser {
             Parser::Twitter => twitter(line, &self.hasher),
+            Parser::KeySize if self.lines_read == 0 && line == KEY_SIZE_HEADER => Ok(None),
             Parser::KeySize => key_size(line, &self.hasher),
             Parser::Kvcache(columns) => {
                 let header = (self.lines_read == 0).then(|| header(line)).flatten();
@@ -176,11 +180,21 @@ fn key_size(line: &[u8], hasher: &KeyHasher) -> Parsed {
     if line.is_empty() || line.starts_with(b"#") {
         return Ok(None);
     }
-    let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
-    let (Some(key), Some(size), None) = (words.next(), words.next(), words.next()) else {
-        return Err("not a key and a size".to_owned());
-    };
+    let (key, size) = key_and_size(line).ok_or("not a key and a size")?;
     Ok(Some((request(key, size, Op::Get, hasher)?, 1)))
+}
+
+/// Splits a line at its white space, or else at its last comma.
+pub(super) fn key_and_size(line: &[u8]) -> Option<(&[u8], &[u8])> {
+    let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+    match (words.next()?, words.next(), words.next()) {
+        (key, Some(size), None) => Some((key.strip_suffix(b",").unwrap_or(key), size)),
+        (line, None, None) => {
+            let comma = line.iter().rposition(|&byte| byte == b',')?;
+            Some((&line[..comma], &line[comma + 1..]))
+        }
+        _ => None,
+    }
 }
 
 fn request(key: &[u8], size: &[u8], op: Op, hasher: &KeyHasher) -> Result<Request, String> {

@@ -1,6 +1,6 @@
 //! The trace formats, their detection, and the reader for all of them.
 
-use super::lines::{COLUMNS, Parser, TWITTER_COLUMNS_AFTER_KEY, lines, operation};
+use super::lines::{COLUMNS, Parser, TWITTER_COLUMNS_AFTER_KEY, key_and_size, lines, operation};
 use super::records::{ORACLE_GENERAL, SLABWISE, records};
 use super::source::{Fault, Repeated, Source, first_bytes, resumed};
 use crate::workload::request::{Request, WorkloadError};
@@ -35,7 +35,6 @@ impl TraceFormat {
         let end = head.iter().position(|&byte| byte == b'\n').unwrap_or(head.len());
         let line = head[..end].strip_suffix(b"\r").unwrap_or(&head[..end]);
         let columns: Vec<&[u8]> = line.split(|&byte| byte == b',').collect();
-        let words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
         let has = |name: &str| columns.iter().any(|column| column.trim_ascii() == name.as_bytes());
         let is_twitter = columns.len() > TWITTER_COLUMNS_AFTER_KEY + 1
             && operation(columns[columns.len() - 2]).is_some();
@@ -43,7 +42,10 @@ impl TraceFormat {
             Ok(TraceFormat::Kvcache)
         } else if is_twitter {
             Ok(TraceFormat::Twitter)
-        } else if line.trim_ascii().is_empty() || line.starts_with(b"#") || words.count() == 2 {
+        } else if line.trim_ascii().is_empty()
+            || line.starts_with(b"#")
+            || columns.len() <= 2 && key_and_size(line).is_some()
+        {
             Ok(TraceFormat::KeySize)
         } else {
             Err("unknown text format: neither seven columns with an operation (twitter), nor a header with 'key' and \

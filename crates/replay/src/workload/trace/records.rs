@@ -114,7 +114,12 @@ fn slabwise(bytes: &[u8], _: u64) -> Result<Request, String> {
         0 => Op::Get,
         1 => Op::Set,
         2 => Op::Delete,
-        other => return Err(format!("op {other} at byte 12 of the record is not 0, 1 or 2")),
+        other => {
+            return Err(format!(
+                "op {other} at byte 12 of the record is not 0, 1 or 2; give --format oracleGeneral if the file is \
+                 libCacheSim's, and decompress it if it is compressed otherwise than with zstd"
+            ));
+        }
     };
     if bytes[13] != 0 {
         return Err(format!(

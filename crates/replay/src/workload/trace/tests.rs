@@ -196,6 +196,15 @@ fn reads_lines_of_keys_and_sizes_as_gets() {
 }
 
 #[test]
+fn a_comma_separates_key_and_size_and_a_header_is_skipped() {
+    let expected = [("a", 1), ("b,c", 2), ("d", 3)];
+    for file in ["key,size\na,1\nb,c,2\nd, 3\n", "a,1\nb,c,2\nd 3\n", "a 1\r\nb,c 2\r\nd,3\r\n"] {
+        let found = read_whole("t", file.as_bytes());
+        assert_eq!(found, expected.map(|(key, len)| request(Op::Get, key, len)), "{file:?}");
+    }
+}
+
+#[test]
 fn an_invalid_line_is_an_error_with_its_number() {
     use TraceFormat::{KeySize, Kvcache, Twitter};
     let long = format!("a 1\n{} 1\n", "k".repeat(70_000));
