@@ -1,7 +1,7 @@
 //! One class of a [`Profiler`](crate::Profiler): its sampled keys in order of use, and its counts.
 
 use crate::class_profile::{ClassProfile, Sample};
-use crate::fading::DecayingMean;
+use crate::decay::DecayingMean;
 use crate::histogram::Histogram;
 use crate::mrc::{Mrc, Point};
 use crate::stack::Stack;

@@ -15,7 +15,7 @@
 
 mod class_keys;
 mod class_profile;
-mod fading;
+mod decay;
 mod histogram;
 mod key_map;
 mod key_table;

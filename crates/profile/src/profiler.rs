@@ -47,7 +47,7 @@ mod stacks;
 
 use crate::class_keys::{ClassSize, Share};
 use crate::class_profile::{Access, ClassProfile};
-use crate::fading::Decay;
+use crate::decay::Decay;
 use crate::key_table::{Place, Record};
 use crate::mrc::Mrc;
 use crate::reuse_windows::{ReuseWindows, UsedAt};

@@ -36,7 +36,7 @@ const BLOCK_REQUESTS: usize = 4_096;
 #[serde(deny_unknown_fields)]
 pub struct OverheadSetup {
     pub rounds: usize,
-    pub requests_a_round: u64,
+    pub requests_per_round: u64,
     /// The requests; those of the first phase fill the cache.
     pub workload: WorkloadSetup,
     pub cache: CacheSetup,
@@ -60,7 +60,7 @@ impl Experiment for OverheadSetup {
         let profiling = Profiling::start(on.engine, options, Arc::clone(&clock), clock.now());
         on.tuner = on.tuner.with_profiling(profiling).with_status(Arc::new(TunerStatus::default()));
         let fill = scaled(self.workload.first_phase_requests, scale);
-        let round = scaled(self.requests_a_round, scale);
+        let round = scaled(self.requests_per_round, scale);
         let bar = job.progress.bar("rounds");
         bar.set_length(fill + self.rounds as u64 * round);
         off.serve(fill)?;

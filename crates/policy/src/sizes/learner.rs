@@ -107,7 +107,7 @@ pub enum Waiting {
     Stores { stores: u64, stores_min: u64 },
     /// The validation of a better table.
     #[error("validation of a gain of {:.2} %: {stores} of {stores_min} stores", .gain * 100.0)]
-    Proof { stores: u64, stores_min: u64, gain: f64 },
+    Validation { stores: u64, stores_min: u64, gain: f64 },
     /// A larger gain: that of the best table is too small.
     #[error(
         "a larger gain: {:.2} % of the bytes of all items, {:.2} % is the minimum",
@@ -234,7 +234,7 @@ impl SizeLearner {
         let saved = lost(snapshot.present)? - lost(&proposal.table)?;
         let gain_validated = saved / worth(snapshot);
         if stores < stores_min {
-            return Ok(Some(Waiting::Proof { stores, stores_min, gain: gain_validated }));
+            return Ok(Some(Waiting::Validation { stores, stores_min, gain: gain_validated }));
         }
         if gain_validated < gain_min {
             return self.propose(snapshot, best, gain);
@@ -252,7 +252,7 @@ impl SizeLearner {
         let table = filled(&best.table, &snapshot.layout)?;
         self.proposal = Some(Proposal { table, at_stores: snapshot.stores });
         let stores_min = self.turnovers * items(snapshot);
-        Ok(Some(Waiting::Proof { stores: 0, stores_min, gain }))
+        Ok(Some(Waiting::Validation { stores: 0, stores_min, gain }))
     }
 }
 

@@ -35,7 +35,7 @@ fn run(learner: &mut SizeLearner, demands: &[Demand], present: &mut Vec<usize>) 
                 learner.note_change(stores);
                 changes += 1;
             }
-            Some(Waiting::Proof { .. } | Waiting::Stores { .. }) => {}
+            Some(Waiting::Validation { .. } | Waiting::Stores { .. }) => {}
             Some(_) => return changes,
         }
     }
@@ -91,12 +91,12 @@ fn a_small_gain_is_validated_with_later_items() {
     // Items of 1,000 bytes lose 40 bytes each.
     let present = [1_040, 2_080, 32 << 10];
     let (items, others) = (demands(1_000..1_001, 10_000), demands(2_000..2_001, 10_000));
-    let validation = |stores| Waiting::Proof { stores, stores_min: 10_000, gain: 0.0 };
+    let validation = |stores| Waiting::Validation { stores, stores_min: 10_000, gain: 0.0 };
     let mut waits = |items: &[Demand], stores| {
         let waiting = evaluate(&mut learner, &snapshot(items, &present, stores)).waiting;
         waiting.map(|waiting| match waiting {
-            Waiting::Proof { stores, stores_min, .. } => {
-                Waiting::Proof { stores, stores_min, gain: 0.0 }
+            Waiting::Validation { stores, stores_min, .. } => {
+                Waiting::Validation { stores, stores_min, gain: 0.0 }
             }
             other => other,
         })

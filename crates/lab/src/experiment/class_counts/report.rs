@@ -135,7 +135,7 @@ pub fn add(
     for &price in &setup.class_prices_pages {
         add_price(outcome, prepared, &tables, price);
     }
-    add_pick(outcome, &format!("{name}, best split"), &tables, |table| table.best_partition);
+    add_pick(outcome, &format!("{name}, best partition"), &tables, |table| table.best_partition);
     add_measured_prices(outcome, prepared, &tables);
 }
 
@@ -236,7 +236,7 @@ fn add_measured_prices(outcome: &mut Outcome, prepared: &Prepared<'_>, tables: &
         (PRICE, name.clone(), price(&|table| deficit(table, table.ratio))),
         (
             PRICE,
-            format!("{name}, best split"),
+            format!("{name}, best partition"),
             price(&|table| deficit(table, table.best_partition)),
         ),
         (PRICE_FREE, name.clone(), price(&|table| table.unused_pages)),

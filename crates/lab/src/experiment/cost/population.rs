@@ -38,7 +38,7 @@ pub struct CostSetup {
 #[serde(deny_unknown_fields)]
 pub struct CostAnswerSetup {
     pub hit_us: f64,
-    pub miss_us_a_unit: f64,
+    pub miss_us_per_unit: f64,
 }
 
 /// Memory, keys and requests, at scale 1.

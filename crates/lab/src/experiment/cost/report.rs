@@ -101,7 +101,7 @@ pub fn describe(outcome: &mut Outcome, setup: &CostSetup, scale: f64, seeds: &[u
         });
         outcome.choose(&setting.name, text + why + &ranks);
     }
-    let (hit, unit) = (setup.answer.hit_us, setup.answer.miss_us_a_unit);
+    let (hit, unit) = (setup.answer.hit_us, setup.answer.miss_us_per_unit);
     outcome
         .choose("access latency", format!("a hit {hit} us, a miss {unit} us per unit of its cost"));
     outcome.choose("keys", format!("Zipf {}; costs are independent of popularity", setup.skew));

@@ -69,7 +69,7 @@ impl Tally {
     pub fn answer_us(&self, setup: &CostSetup) -> f64 {
         let hits = (self.requests - self.misses) as f64;
         let us =
-            hits * setup.answer.hit_us + self.units_missed as f64 * setup.answer.miss_us_a_unit;
+            hits * setup.answer.hit_us + self.units_missed as f64 * setup.answer.miss_us_per_unit;
         us / self.requests.max(1) as f64
     }
 
@@ -196,7 +196,7 @@ impl TrialRun<'_, '_> {
         let access = self.cache.look_up(request, now);
         let answer = &self.trial.setup.answer;
         let us = match access {
-            Access::Miss => f64::from(cost.units()) * answer.miss_us_a_unit,
+            Access::Miss => f64::from(cost.units()) * answer.miss_us_per_unit,
             Access::Hit | Access::Other => answer.hit_us,
         };
         self.dates.advance(Duration::from_nanos((us * 1e3) as u64));

@@ -47,7 +47,7 @@ pub struct ServerSetup {
     pub command: Vec<String>,
     /// True for an oracle allocation: the lab turns the policy of the server off and moves its pages.
     #[serde(default)]
-    pub told: bool,
+    pub oracle_allocation: bool,
 }
 
 pub struct Decision {

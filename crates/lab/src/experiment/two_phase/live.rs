@@ -6,7 +6,7 @@
 //! ```
 //!
 //! All servers run at once, so that other load on the machine affects all of them. Each server uses its own page policy,
-//! except those with an oracle allocation (`told`). These have no policy; at the change of phase the lab moves page after
+//! except those with an oracle allocation (`oracle_allocation`). These have no policy; at the change of phase the lab moves page after
 //! page with `slabs reassign`, as fast as the server can, until they have the best partition by exact curves. This
 //! measures the mover without a policy.
 
@@ -104,7 +104,7 @@ fn observe(
     };
     let poll_requests = scaled(setup.live.poll_requests, scale);
     let mut allocations = Vec::new();
-    let mut needs_moves = server.told;
+    let mut needs_moves = server.oracle_allocation;
     if needs_moves {
         process.ask_line("slabs automove 0")?;
     }
