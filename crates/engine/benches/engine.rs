@@ -1,6 +1,6 @@
-//! What the engine's operations cost, one thread unless said otherwise.
+//! Measures the time of the engine's operations, on one thread unless the name says otherwise.
 //!
-//! Each bench checks that it measures what its name says: hits hit, misses miss, evictions evict.
+//! Each bench checks that it measures what its name says: that hits are hits, misses are misses, and evictions evict.
 
 use criterion::{BatchSize, Criterion, Throughput};
 use slabwise_base::{Clock, Now, Random};

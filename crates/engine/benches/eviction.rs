@@ -1,8 +1,8 @@
-//! What each eviction kind costs an operation, where items have costs.
+//! Measures the time of an operation under each eviction kind, with items that have costs.
 //!
-//! Three loads on a full cache of one class that has run for long: stores that evict, hits of random keys, and
-//! three gets of keys stored of late with each store that evicts. Which keys are still there hangs on the kind; so
-//! the loads are the same numbers of gets and of stores for each. Each bench checks that it measures what its name
+//! Each load runs on a full cache of one class in its steady state: stores that evict, hits of random keys, and stores
+//! that evict with three gets of recently stored keys each. The eviction kind decides which of these keys are still
+//! there, so every kind gets the same number of gets and stores. Each bench checks that it measures what its name
 //! says.
 
 use criterion::{Criterion, Throughput};
@@ -61,7 +61,7 @@ fn hits(handle: &mut Handle<'_>, item: u64, clock: &Clock) -> bool {
     handle.get(&key(item), clock.now(), |view| black_box(view.value_len())).is_some()
 }
 
-/// A get; on a miss a set. Half of the keys are asked for eight times as often as the others.
+/// Sends a get, and after a miss a set. Half of the keys are requested eight times as often as the others.
 fn look_aside(handle: &mut Handle<'_>, random: &mut Random, clock: &Clock, count: u64) {
     let mut done = 0;
     while done < count {
@@ -78,7 +78,7 @@ fn look_aside(handle: &mut Handle<'_>, random: &mut Random, clock: &Clock, count
 fn kind(criterion: &mut Criterion, eviction: EvictionKind) {
     let (engine, clock) = (engine(eviction), Clock::manual());
     let (mut handle, mut random) = (engine.handle(), Random::new(1));
-    // In the end what leaves next lies anywhere, as in a server that has run for long.
+    // At the end the next victims are spread over memory, as in a server that has run for a long time.
     look_aside(&mut handle, &mut random, &clock, 8 * ITEMS);
     let mut next = 2 * ITEMS;
     (0..2 * ITEMS).for_each(|item| store(&mut handle, next + item, &clock));
