@@ -35,6 +35,7 @@ impl TraceFormat {
         let end = head.iter().position(|&byte| byte == b'\n').unwrap_or(head.len());
         let line = head[..end].strip_suffix(b"\r").unwrap_or(&head[..end]);
         let columns: Vec<&[u8]> = line.split(|&byte| byte == b',').collect();
+        let words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
         let has = |name: &str| columns.iter().any(|column| column.trim_ascii() == name.as_bytes());
         let is_twitter = columns.len() > TWITTER_COLUMNS_AFTER_KEY + 1
             && operation(columns[columns.len() - 2]).is_some();
@@ -44,7 +45,8 @@ impl TraceFormat {
             Ok(TraceFormat::Twitter)
         } else if line.trim_ascii().is_empty()
             || line.starts_with(b"#")
-            || columns.len() <= 2 && key_and_size(line).is_some()
+            || words.count() == 2
+            || columns.len() == 2 && key_and_size(line).is_some()
         {
             Ok(TraceFormat::KeySize)
         } else {

@@ -205,6 +205,13 @@ fn a_comma_separates_key_and_size_and_a_header_is_skipped() {
 }
 
 #[test]
+fn a_key_before_white_space_may_contain_several_commas() {
+    let expected = [("a,b,c", 1), ("d", 2)];
+    let found = read_whole("t", b"a,b,c 1\nd 2\n");
+    assert_eq!(found, expected.map(|(key, len)| request(Op::Get, key, len)));
+}
+
+#[test]
 fn an_invalid_line_is_an_error_with_its_number() {
     use TraceFormat::{KeySize, Kvcache, Twitter};
     let long = format!("a 1\n{} 1\n", "k".repeat(70_000));
