@@ -24,11 +24,6 @@ pub(crate) const FORMER_NAMES: [(&str, &str); 7] = [
     ("move_price", "move_cost"),
 ];
 
-/// Returns the current name of an option, given a former one.
-pub(crate) fn current_name(former: &str) -> Option<&'static str> {
-    FORMER_NAMES.iter().find(|(name, _)| *name == former).map(|&(_, current)| current)
-}
-
 /// The name, values, default and help text of an option.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OptionInfo {

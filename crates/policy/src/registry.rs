@@ -1,6 +1,8 @@
 //! The table of all page policies, one line each.
 
-use crate::options::{self, BadOption, Limits, OptionInfo, PolicyOption, PolicyOptionError};
+use crate::options::{
+    BadOption, FORMER_NAMES, Limits, OptionInfo, PolicyOption, PolicyOptionError,
+};
 use crate::page;
 use crate::page::tail_age::{TailAge, Worth};
 use crate::page::twemcache::{Pick, Twemcache};
@@ -91,9 +93,9 @@ impl PagePolicy {
         Some(policy.options().into_iter().map(|option| option.info).collect())
     }
 
-    /// Returns the current name of an option, given a former one, which every function here accepts until version 1.0.
+    /// Returns the current name of an option, given a former one; `None` for any other name.
     pub fn current_name(former: &str) -> Option<&'static str> {
-        options::current_name(former)
+        FORMER_NAMES.iter().find(|(name, _)| *name == former).map(|&(_, current)| current)
     }
 
     /// The name of the policy, as in [`PagePolicy::NAMES`].
@@ -103,7 +105,7 @@ impl PagePolicy {
 
     /// The value of this option; `None` if the policy does not have the option.
     pub fn value(&self, option: &str) -> Option<String> {
-        let option = options::current_name(option).unwrap_or(option);
+        let option = PagePolicy::current_name(option).unwrap_or(option);
         let mut policy = self.policy.clone();
         let found = policy.options().into_iter().find(|known| known.info.name == option)?;
         Some(found.info.default)
@@ -125,7 +127,7 @@ impl PagePolicy {
 
     fn set_within(&mut self, limits: Limits, option: &str, value: &str) -> Result<(), BadOption> {
         let policy = self.name;
-        let option = options::current_name(option).unwrap_or(option);
+        let option = PagePolicy::current_name(option).unwrap_or(option);
         let options = self.policy.options();
         let known: Vec<&str> = options.iter().map(|known| known.info.name).collect();
         let known = known.join(", ");

@@ -53,8 +53,8 @@ impl HitTime {
     /// The weight of the newest mean in the average.
     const WEIGHT_NEW: f64 = 0.2;
 
-    /// Returns the average in microseconds if it has changed. Takes the number of timed requests (shares) and the sum of their
-    /// times in nanoseconds, both since the start.
+    /// Returns the average in microseconds if it has changed. Takes the number of timed requests (shares) and the sum
+    /// of their times in nanoseconds, both since the start.
     pub fn update(&mut self, (shares, nanos): (u64, u64)) -> Option<f64> {
         let new_shares = shares - self.shares;
         if new_shares < HitTime::SHARES_MIN {

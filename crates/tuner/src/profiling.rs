@@ -9,8 +9,8 @@
 //! Invariants: the engine reports no key outside the sample, except for those already in the queue when the threshold
 //! falls; a step counts at most a full queue; the options bound the memory, and
 //! [`ProfilingOptions::accesses_per_second_max`] the time, or four times that number of accesses if sampled keys are
-//! few. There are at most two generations of profiles, the one computed last and the one reported last: copies share their
-//! curves. Only a reader of the status may hold an older one.
+//! few. There are at most two generations of profiles, the one computed last and the one reported last: copies share
+//! their curves. Only a reader of the status may hold an older one.
 
 use crate::sampler::{Sampler, Samples, Waker};
 use slabwise_base::{ClassId, Clock, Now, Ticks};

@@ -4,9 +4,9 @@
 //!   step, step, step ... --writes--> | TunerStatus | --reads a copy--> `stats`
 //! ```
 //!
-//! Plans are published after each step. Profiles are published every [`REPORT_TICKS`] while accesses arrive. The predicted
-//! effect of more or less memory takes longest; it is published every [`WHAT_IF_TICKS`], or when the number of accesses has
-//! doubled.
+//! Plans are published after each step. Profiles are published every [`REPORT_TICKS`] while accesses arrive. The
+//! predicted effect of more or less memory takes longest; it is published every [`WHAT_IF_TICKS`], or when the number of
+//! accesses has doubled.
 //!
 //! Invariants: the status is locked only to copy some hundred bytes, and no other lock is taken meanwhile; the thread
 //! that steps computes curves and partitions.

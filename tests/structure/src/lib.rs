@@ -1,6 +1,5 @@
 //! Checks of the source tree that the compiler does not make: which module may use which, the number of lines of the
-//! product, the functions that a request passes through, banned
-//! phrases, and links in Markdown files.
+//! product, the functions that a request passes through, banned phrases, and links in Markdown files.
 //!
 //! ```text
 //!   command

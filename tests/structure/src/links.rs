@@ -1,7 +1,7 @@
 //! Finds links in Markdown files whose target does not exist. Links to other sites are not followed.
 //!
-//! The target of a link is a file or folder, relative to the file with the link, and optionally the anchor of a heading. Anchors are formed as on
-//! GitHub.
+//! The target of a link is a file or folder, relative to the file with the link, and optionally the anchor of a
+//! heading. Anchors are formed as on GitHub.
 
 use crate::texts::Text;
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};

@@ -12,9 +12,9 @@
 //! ```
 //!
 //! A class *needs* a page if it evicted or was refused memory since the last step, has less than a page of free
-//! chunks, and its tail is at least `tolerance_percent` younger than the mean of the other classes that can give. It receives
-//! a page from the oldest of these, if that one is older by the same margin. Whole pages of free chunks move first, to
-//! a class in need or to the pool.
+//! chunks, and its tail is at least `tolerance_percent` younger than the mean of the other classes that can give. It
+//! receives a page from the oldest of these, if that one is older by the same margin. Whole pages of free chunks move
+//! first, to a class in need or to the pool.
 //!
 //! Moves stop under a steady workload, for three reasons: a receiver uses up its new page before it needs another;
 //! within a step, ages are projected from the moves already planned; and for `cooldown_ticks` after a class has given a

@@ -23,7 +23,6 @@
 //!
 //! Invariants: the table of a steady cache stops changing, because random gains are below the price of moving; results
 //! depend only on the snapshots.
-//! the snapshots alone.
 
 use super::change::{Change, ChangePrices, exact_change};
 use super::error::SizesError;

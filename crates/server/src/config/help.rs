@@ -98,13 +98,10 @@ fn first_clause(text: &str) -> &str {
 fn line(text: &mut String, names: &str, row: &ServerOption, description: &str, default: &str) {
     let value = row.takes.placeholder().map(|value| format!("={value}")).unwrap_or_default();
     let left = format!("{names}{value}");
-    let default = match default {
-        "" => String::new(),
-        default => format!(" (default: {default})"),
-    };
+    let help = ServerOption::with_default(description, default);
     if left.len() < HELP_COLUMN {
-        let _ = writeln!(text, "{left:HELP_COLUMN$}{description}{default}");
+        let _ = writeln!(text, "{left:HELP_COLUMN$}{help}");
     } else {
-        let _ = writeln!(text, "{left}\n{:HELP_COLUMN$}{description}{default}", "");
+        let _ = writeln!(text, "{left}\n{:HELP_COLUMN$}{help}", "");
     }
 }

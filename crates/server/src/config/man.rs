@@ -99,9 +99,6 @@ fn option(page: &mut Roff, mut names: Vec<Inline>, row: &ServerOption) {
     if let Some(value) = row.takes.placeholder() {
         names.extend([roman("="), italic(value)]);
     }
-    let mut text = row.description();
-    if !row.default.is_empty() {
-        text += &format!(" (default: {})", row.default);
-    }
+    let text = ServerOption::with_default(&row.description(), row.default);
     page.control("TP", []).text(names).text([roman(text)]);
 }

@@ -204,15 +204,23 @@ impl ServerOption {
         }
     }
 
+    /// Returns a description with its default, if there is one.
+    pub fn with_default(description: &str, default: &str) -> String {
+        match default {
+            "" => description.to_owned(),
+            default => format!("{description} (default: {default})"),
+        }
+    }
+
     /// Parses `text` and sets the option. `given` is the option as the user wrote it, for errors and warnings.
     pub fn apply(&self, draft: &mut Draft, given: &str, text: Option<&str>) -> Result<(), String> {
-        let mut text = text;
-        if let Some((former, current)) = self.former
-            && text == Some(former)
-        {
-            draft.warn_of_former(&format!("-o {}", self.name), former, current);
-            text = Some(current);
-        }
+        let text = match self.former {
+            Some((former, current)) if text == Some(former) => {
+                draft.warn_of_former(&format!("-o {}", self.name), former, current);
+                Some(current)
+            }
+            _ => text,
+        };
         self.takes.apply(draft, text).map_err(|reason| format!("{given}: {reason}"))?;
         if !self.no_effect.is_empty() {
             draft.warn(format!("{given} has no effect: {}", self.no_effect));

@@ -39,7 +39,7 @@ pub struct Session<'e> {
 enum Phase<'e> {
     /// The first byte, which selects the dialect; then a command.
     Begin,
-    /// A command. Every other phase but `Begin` and `Login` returns to this one.
+    /// A command. The other phases lead here, unless the connection closes.
     #[default]
     Command,
     Login,

@@ -6,9 +6,9 @@
 //! ```
 //!
 //! All servers run at once, so that other load on the machine affects all of them. Each server uses its own page policy,
-//! except those with an oracle allocation (`oracle_allocation`). These have no policy; at the change of phase the lab moves page after
-//! page with `slabs reassign`, as fast as the server can, until they have the best partition by exact curves. This
-//! measures the mover without a policy.
+//! except those with an oracle allocation (`oracle_allocation`). These have no policy; at the change of phase the lab
+//! moves page after page with `slabs reassign`, as fast as the server can, until they have the best partition by exact
+//! curves. This measures the mover without a policy.
 
 use super::decision::{ServerSetup, TwoPhaseSetup, second_share};
 use crate::experiment::kind::Job;

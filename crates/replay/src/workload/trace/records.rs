@@ -110,22 +110,25 @@ impl Records {
 }
 
 fn slabwise(bytes: &[u8], _: u64) -> Result<Request, String> {
+    let invalid = |what: String| {
+        format!(
+            "{what}; give --format oracleGeneral if the file is libCacheSim's, and decompress it if it is compressed \
+             otherwise than with zstd"
+        )
+    };
     let op = match bytes[12] {
         0 => Op::Get,
         1 => Op::Set,
         2 => Op::Delete,
         other => {
-            return Err(format!(
-                "op {other} at byte 12 of the record is not 0, 1 or 2; give --format oracleGeneral if the file is \
-                 libCacheSim's, and decompress it if it is compressed otherwise than with zstd"
-            ));
+            return Err(invalid(format!("op {other} at byte 12 of the record is not 0, 1 or 2")));
         }
     };
     if bytes[13] != 0 {
-        return Err(format!(
+        return Err(invalid(format!(
             "byte 13 of the record is {}, but it is reserved and must be 0",
             bytes[13]
-        ));
+        )));
     }
     let cost = match le_u64(&bytes[14..]) {
         0 => None,
