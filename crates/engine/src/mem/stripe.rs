@@ -109,11 +109,18 @@ impl Stripe {
         self.table.find(hash, |address| is_match(unsafe { self.linked(address) }))
     }
 
-    /// The first item that a lookup of `hash` would compare.
+    /// The first item that a lookup of `hash` would compare, with its position in the table.
     #[inline]
-    pub fn candidate(&self, hash: u64) -> Option<Linked<'_>> {
+    pub fn candidate(&self, hash: u64) -> Option<(Slot, Linked<'_>)> {
         // SAFETY: the address comes from the table.
-        self.table.candidate(hash).map(|address| unsafe { self.linked(address) })
+        self.table.candidate(hash).map(|(slot, address)| (slot, unsafe { self.linked(address) }))
+    }
+
+    /// The item at a position that [`Stripe::candidate`] returned; another item, or none, if the table has changed.
+    #[inline]
+    pub fn item_at(&self, slot: Slot) -> Option<Linked<'_>> {
+        // SAFETY: the address comes from the table.
+        self.table.address_at(slot).map(|address| unsafe { self.linked(address) })
     }
 
     pub fn get(&self, hash: u64, key: &[u8]) -> Option<Linked<'_>> {

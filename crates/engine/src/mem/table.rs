@@ -204,11 +204,26 @@ impl Table {
 
     /// The first entry that a lookup of `hash` would compare.
     #[inline]
-    pub fn candidate(&self, hash: u64) -> Option<ChunkAddress> {
-        let bucket =
-            (!self.segments.is_empty()).then(|| self.bucket(BucketRef::Home(self.home(hash))))?;
+    pub fn candidate(&self, hash: u64) -> Option<(Slot, ChunkAddress)> {
+        if self.segments.is_empty() {
+            return None;
+        }
+        let home = self.home(hash);
+        let bucket = self.bucket(BucketRef::Home(home));
         let mask = bucket.matches(tag_of(hash));
-        (mask != 0).then(|| bucket.address(mask.trailing_zeros() as usize))
+        let entry = mask.trailing_zeros() as usize;
+        (mask != 0).then(|| {
+            let slot = Slot { home, bucket: BucketRef::Home(home), entry: entry as u8 };
+            (slot, bucket.address(entry))
+        })
+    }
+
+    /// The address of the entry at a position that [`Table::candidate`] returned, perhaps before the table changed.
+    #[inline]
+    pub fn address_at(&self, slot: Slot) -> Option<ChunkAddress> {
+        let bucket = self.bucket(BucketRef::Home(slot.home));
+        let entry = usize::from(slot.entry);
+        (bucket.tags[entry] != 0).then(|| bucket.address(entry))
     }
 
     /// Adds an entry, which must not be in the table, and splits a bucket if the load is above [`SPLIT_LOAD`].

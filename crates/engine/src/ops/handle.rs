@@ -60,6 +60,18 @@ impl<'e> Handle<'e> {
     /// Prefetches the cache lines that lookups of these keys need, in steps over all keys, so that the memory
     /// accesses overlap. A hint for at most 32 keys, without side effects.
     pub fn prefetch(&self, keys: &[HashedKey<'_>]) {
+        // A hit unlinks its item from its neighbours in the queue.
+        self.prefetch_items(keys, self.space().acts_on_hits.load(Relaxed));
+    }
+
+    /// Prefetches the cache lines that stores and deletes of these keys need: those of their lookups, and the
+    /// neighbours of the items that will be unlinked from their queues. A hint for at most 32 keys, without side effects.
+    pub fn prefetch_for_writes(&self, keys: &[HashedKey<'_>]) {
+        self.prefetch_items(keys, true);
+    }
+
+    #[inline]
+    fn prefetch_items(&self, keys: &[HashedKey<'_>], with_neighbours: bool) {
         const KEYS_MAX: usize = 32;
         let space = self.space();
         let mut hashes = [0; KEYS_MAX];
@@ -70,15 +82,17 @@ impl<'e> Handle<'e> {
         }
         let hashes = &hashes[..keys.len()];
         space.index.prefetch_buckets(hashes);
-        for &hash in hashes {
-            if let Some(item) = space.index.lock(hash).candidate(hash) {
+        let mut slots = [None; KEYS_MAX];
+        for (slot, &hash) in slots.iter_mut().zip(hashes) {
+            if let Some((found, item)) = space.index.lock(hash).candidate(hash) {
+                *slot = Some(found);
                 item.prefetch();
             }
         }
-        if space.acts_on_hits.load(Relaxed) {
-            // A hit unlinks its item from its neighbours in the queue.
-            for &hash in hashes {
-                if let Some(item) = space.index.lock(hash).candidate(hash) {
+        if with_neighbours {
+            for (slot, &hash) in slots.iter().zip(hashes) {
+                let Some(slot) = *slot else { continue };
+                if let Some(item) = space.index.lock(hash).item_at(slot) {
                     item.prefetch_neighbours();
                 }
             }

@@ -320,7 +320,7 @@ impl<'e> Reservation<'e> {
 
     /// Records that `count` bytes of [`Reservation::unfilled`] were written.
     pub fn advance(&mut self, count: usize) {
-        let room = self.unfilled().len();
+        let room = if self.new_item().is_chained() { self.unfilled().len() } else { self.remaining() };
         assert!(count <= room, "{count} bytes written to a buffer of {room}");
         self.filled += count;
         if self.new_item().is_chained() {

@@ -11,7 +11,7 @@
 use super::items::Dialect;
 use crate::shared::WorkerContext;
 use slabwise_base::HashedKey;
-use slabwise_protocol::Parsed;
+use slabwise_protocol::{Parsed, Request};
 use slabwise_protocol::text::join_sole_key;
 
 /// The most requests of a batch: about the number of cache misses that a core can have outstanding.
@@ -30,6 +30,8 @@ pub(super) struct Batch<'a> {
     end: usize,
     /// True if the request that ends the batch was parsed.
     has_last: bool,
+    /// True if an item request is a store or a delete.
+    has_writes: bool,
 }
 
 impl<'a> Batch<'a> {
@@ -42,6 +44,7 @@ impl<'a> Batch<'a> {
             count: 0,
             end: 0,
             has_last: false,
+            has_writes: false,
         }
     }
 
@@ -71,7 +74,12 @@ impl<'a> Batch<'a> {
             }
         }
         if self.count > 1 {
-            worker.handle.prefetch(&self.keys[..self.count]);
+            let keys = &self.keys[..self.count];
+            if self.has_writes {
+                worker.handle.prefetch_for_writes(keys);
+            } else {
+                worker.handle.prefetch(keys);
+            }
         }
     }
 
@@ -82,6 +90,7 @@ impl<'a> Batch<'a> {
             unreachable!("only a request has an end");
         };
         self.keys[self.count] = worker.handle.hashed(request.key());
+        self.has_writes |= matches!(request, Request::Store(_) | Request::Delete(_));
         self.starts[self.count] = self.end;
         self.count += 1;
         self.end += len;
