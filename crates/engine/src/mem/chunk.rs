@@ -198,28 +198,14 @@ impl NewItem {
         let header = head.header(memory);
         header.set_len(len);
         header.state().store(state);
-        let mut item = NewItem { head, bodies: Vec::new(), shape, bodies_len: 0 };
-        item.set_meta(memory, meta);
-        item
+        write_meta(&mut head, memory, meta);
+        NewItem { head, bodies: Vec::new(), shape, bodies_len: 0 }
     }
 
     /// Writes the fields of `meta` that the item stores.
     #[inline]
     pub fn set_meta(&mut self, memory: &Memory, meta: ItemMeta) {
-        let state = self.head.header(memory).state().load();
-        let (fields, layout) = (state.fields(), state.layout());
-        let mut write = |at, bytes: &[u8]| {
-            self.head.write(memory, at, bytes.len()).copy_from_slice(bytes);
-        };
-        if fields.flags {
-            write(HEADER_SIZE_BYTES, &meta.client_flags.to_le_bytes());
-        }
-        if fields.expiry {
-            write(layout.expiry(), &meta.expiry.to_bits().to_le_bytes());
-        }
-        if fields.cost {
-            write(layout.cost(), &meta.cost.map_or(UNKNOWN_COST, Cost::to_bits).to_le_bytes());
-        }
+        write_meta(&mut self.head, memory, meta);
     }
 
     #[inline]
@@ -437,5 +423,24 @@ impl Memory {
         let pin: Pin = pin.into();
         let last = pin.item(self).header().state().unpin();
         last.then_some(Remains { address: pin.address(), memory: self.number })
+    }
+}
+
+/// Writes the fields of `meta` that the item in this chunk stores.
+#[inline]
+fn write_meta(head: &mut OwnedChunk, memory: &Memory, meta: ItemMeta) {
+    let state = head.header(memory).state().load();
+    let (fields, layout) = (state.fields(), state.layout());
+    let mut write = |at, bytes: &[u8]| {
+        head.write(memory, at, bytes.len()).copy_from_slice(bytes);
+    };
+    if fields.flags {
+        write(HEADER_SIZE_BYTES, &meta.client_flags.to_le_bytes());
+    }
+    if fields.expiry {
+        write(layout.expiry(), &meta.expiry.to_bits().to_le_bytes());
+    }
+    if fields.cost {
+        write(layout.cost(), &meta.cost.map_or(UNKNOWN_COST, Cost::to_bits).to_le_bytes());
     }
 }

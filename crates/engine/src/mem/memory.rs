@@ -165,7 +165,7 @@ pub struct Memory {
 const PAGE_SIZE_BYTES_MIN: usize = 4096;
 
 /// The bytes of an item that are prefetched: header, key, and the start of most values.
-const ITEM_HEAD_BYTES: usize = 128;
+const ITEM_HEAD_BYTES: usize = 192;
 
 static MEMORY_COUNT: AtomicU32 = AtomicU32::new(0);
 

@@ -199,6 +199,7 @@ struct Shape {
 }
 
 impl Shape {
+    #[inline(always)]
     fn of(
         space: &Space,
         key_len: usize,
@@ -320,7 +321,8 @@ impl<'e> Reservation<'e> {
 
     /// Records that `count` bytes of [`Reservation::unfilled`] were written.
     pub fn advance(&mut self, count: usize) {
-        let room = if self.new_item().is_chained() { self.unfilled().len() } else { self.remaining() };
+        let room =
+            if self.new_item().is_chained() { self.unfilled().len() } else { self.remaining() };
         assert!(count <= room, "{count} bytes written to a buffer of {room}");
         self.filled += count;
         if self.new_item().is_chained() {

@@ -12,7 +12,7 @@
 //! so the counts that memcached shows stay the same.
 
 use super::get::{before_lookup, report_lookup};
-use crate::shared::{WatchEvent, WorkerContext};
+use crate::shared::{MeasuredCosts, WatchEvent, WorkerContext};
 use slabwise_base::{Cost, Expiry, HashedKey};
 use slabwise_engine::{
     ItemInfo, ItemMeta, Reservation, ReserveError, StoreConditions, StoreMode, StoreOutcome,
@@ -184,7 +184,8 @@ fn command(mode: StoreMode) -> &'static str {
 ///
 /// The measurement ends at the store's line, before its value has arrived, even if the store then fails. An append
 /// or prepend does not end it: a client whose append finds no item stores the whole value next.
-#[inline]
+// Always inlined: a call would write the metadata to memory in small parts and read it back in large ones.
+#[inline(always)]
 pub(crate) fn with_measured_cost(
     worker: &WorkerContext<'_>,
     key: HashedKey<'_>,
@@ -192,7 +193,20 @@ pub(crate) fn with_measured_cost(
     meta: ItemMeta,
     conditions: &StoreConditions,
 ) -> ItemMeta {
-    let Some(measured) = &worker.shared.measured_costs else { return meta };
+    match &worker.shared.measured_costs {
+        Some(measured) => measure_cost(worker, measured, key, value_len, meta, conditions),
+        None => meta,
+    }
+}
+
+fn measure_cost(
+    worker: &WorkerContext<'_>,
+    measured: &MeasuredCosts,
+    key: HashedKey<'_>,
+    value_len: usize,
+    meta: ItemMeta,
+    conditions: &StoreConditions,
+) -> ItemMeta {
     let extends = extends(conditions.mode);
     if extends && !conditions.vivify {
         return meta;

@@ -11,8 +11,8 @@
 use super::items::Dialect;
 use crate::shared::WorkerContext;
 use slabwise_base::HashedKey;
-use slabwise_protocol::{Parsed, Request};
 use slabwise_protocol::text::join_sole_key;
+use slabwise_protocol::{Parsed, Request};
 
 /// The most requests of a batch: about the number of cache misses that a core can have outstanding.
 const ITEMS_MAX: usize = 8;

@@ -12,7 +12,6 @@ pub use connections::{
     Address, Client, ClientState, ConnectionCounts, ConnectionTable, TrafficCounts,
 };
 pub use crawls::{CrawlStep, CrawlTicket};
-#[cfg(test)]
 pub use measured_costs::MeasuredCosts;
 pub use notifier::{Driver, WakeReason};
 pub(crate) use state::READ_BUFFER_BYTES;
