@@ -15,10 +15,13 @@ START_SECONDS_MAX = 60
 
 
 def refuse_auxv():
-    """Makes prctl(PR_GET_AUXV) fail in this process. rustix calls it to find the vDSO, and the kernel returns
-    an address that valgrind does not map. If the call fails, rustix reads a file that valgrind provides."""
+    """Makes the system call prctl(PR_GET_AUXV) fail in this process. rustix uses the call to find the vDSO, but the
+    kernel returns an address that valgrind does not map. If the call fails, rustix reads /proc/self/auxv, which
+    valgrind emulates."""
     prctl_number = {"x86_64": 157, "aarch64": 167}[platform.machine()]
+    # Instructions of the seccomp filter, a BPF program: load a word, jump if equal, return a result.
     load, equals, result = 0x20, 0x15, 0x06
+    # Results: allow the system call, or let it fail as invalid.
     allow, invalid = 0x7FFF0000, 0x00050016
     steps = [
         (load, 0, 0, 0),  # the system call number
@@ -32,12 +35,12 @@ def refuse_auxv():
     filter_struct = struct.pack("@HP", len(steps), ctypes.addressof(program))
     libc = ctypes.CDLL(None, use_errno=True)
     no_new_privileges, set_seccomp, mode_filter = 38, 22, 2
-    assert libc.prctl(no_new_privileges, 1, 0, 0, 0) == 0
-    assert libc.prctl(set_seccomp, mode_filter, filter_struct) == 0, ctypes.get_errno()
+    assert libc.prctl(no_new_privileges, 1, 0, 0, 0) == 0, f"errno {ctypes.get_errno()}"
+    assert libc.prctl(set_seccomp, mode_filter, filter_struct) == 0, f"errno {ctypes.get_errno()}"
 
 
 class Server(process.Client):
-    """A server with one worker under callgrind. `profiles` stops it."""
+    """A server with one worker thread that runs under callgrind."""
 
     def __init__(self, binary, flags, callgrind_flags=()):
         self.directory = tempfile.TemporaryDirectory()
@@ -55,7 +58,7 @@ class Server(process.Client):
         self.connect(self.port)
 
     def profiles(self, read):
-        """Stops the server and returns `read(path)` for the profile of each of its threads."""
+        """Stops the server. Returns a list: `read(path)` for the profile of each thread of the server."""
         self.connection.close()
         self.process.send_signal(signal.SIGTERM)
         self.process.wait()

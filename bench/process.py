@@ -1,4 +1,4 @@
-"""A server as a process on a free port, and a client of it in the text protocol."""
+"""Starts a server process on a free port, and connects to it as a client of the text protocol."""
 
 import os
 import pathlib
@@ -8,9 +8,9 @@ import time
 
 
 def start(command, folder, start_seconds_max, **options):
-    """Starts a server on a port that the kernel picks; returns the process and the port. `options` are Popen's.
-    Raises RuntimeError if the server does not listen in time."""
-    # The server writes the file when it listens, and the file appears whole.
+    """Starts a server on a free port, which the kernel chooses. Returns the process and the port. `options` are passed to
+    `subprocess.Popen`. Raises RuntimeError if the server exits, or does not listen within `start_seconds_max`."""
+    # The server creates this file when it listens. It writes another file and renames it, so the file is complete.
     port_file = pathlib.Path(folder, "ports")
     user = ["-u", "root"] if os.getuid() == 0 else []
     command = [*command, *user, "-l", "127.0.0.1", "-p", "-1"]
@@ -18,9 +18,11 @@ def start(command, folder, start_seconds_max, **options):
     process = subprocess.Popen(command, env=environment, **options)
     deadline = time.monotonic() + start_seconds_max
     while not port_file.exists():
-        if process.poll() is not None or time.monotonic() > deadline:
+        if process.poll() is not None:
+            raise RuntimeError(f"{command} exited with status {process.returncode} before it listened")
+        if time.monotonic() > deadline:
             process.kill()
-            raise RuntimeError(f"{command} did not start")
+            raise RuntimeError(f"{command} did not listen within {start_seconds_max} s")
         time.sleep(0.02)
     return process, int(port_file.read_text().split("TCP INET: ")[1].split()[0])
 
@@ -36,19 +38,20 @@ class Client:
         self.connection.sendall(request)
 
     def line(self):
+        """Reads a line of a reply and returns it without its line end."""
         return self.replies.readline().decode().rstrip()
 
     def ask(self, command):
-        """One command, one line of reply."""
+        """Sends a command whose reply is one line, and returns the reply."""
         self.send(command.encode() + b"\r\n")
         return self.line()
 
-    def stats(self, what=""):
-        """A `stats` command's names and values."""
-        line = self.ask(f"stats {what}".strip())
-        found = {}
+    def stats(self, subject=""):
+        """Returns the reply to a `stats` command as a dictionary of names and values."""
+        line = self.ask(f"stats {subject}".strip())
+        values = {}
         while line != "END":
             _, name, value = line.split(" ", 2)
-            found[name] = value
+            values[name] = value
             line = self.line()
-        return found
+        return values

@@ -1,7 +1,7 @@
-"""Turns the results of bench/compare into docs/measurements.md and the table in README.md.
+"""Writes docs/measurements.md and the table of figures in README.md from the results of bench/compare.
 
-    python3 bench/report.py            writes both from docs/measurements.json
-    python3 bench/report.py --check    fails if one of them differs from what it would write
+    python3 bench/report.py            writes both files from docs/measurements.json
+    python3 bench/report.py --check    writes nothing, and fails if a file would change
 """
 
 import datetime
@@ -19,7 +19,7 @@ MIB = 1 << 20
 
 
 def machine():
-    """What the figures were measured on, and when."""
+    """Returns the date, the commit and the description of this machine."""
     cpu = "unknown processor"
     for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):
@@ -40,12 +40,12 @@ RESULTS = ROOT / "docs" / "measurements.json"
 
 
 def results():
-    """By section, a list: one result for each version of memcached, the newest first."""
+    """Returns a list for each section: one result for each version of memcached, the newest version first."""
     return json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
 
 
-def keep(name, memcached, rows):
-    """Keeps what a section measured, and rewrites the report."""
+def store(name, memcached, rows):
+    """Stores the result of a section for a version of memcached, and writes the report."""
     found = results()
     others = [result for result in found.get(name, []) if result["memcached"] != memcached]
     found[name] = [{"memcached": memcached, "machine": machine(), "rows": rows}, *others]
@@ -60,7 +60,7 @@ def version_key(version):
 
 
 def texts(found):
-    """What belongs into each file. What has no results yet stays as it is."""
+    """Returns the text of each file. A section without results keeps its text."""
     report = ROOT / "docs" / "measurements.md"
     kept = sections_of(report.read_text()) if report.exists() else {}
     parts = [HEAD]
@@ -80,7 +80,7 @@ def texts(found):
 
 
 def sections_of(text):
-    """The report's sections by their titles."""
+    """Returns a dictionary of the sections of the report: titles and texts."""
     sections = text.split("\n## ")[1:]
     return dict(section.split("\n", 1) for section in sections)
 
@@ -93,6 +93,7 @@ servers take turns within one run: compare the columns of a row, not figures of 
 
 
 def origin(name, result):
+    """Returns the sentence that names the date, the commit and the machine of a result."""
     where = result["machine"]
     return (
         f"*Measured {where['date']} at {where['commit']} on {where['machine']}, against memcached "
@@ -101,6 +102,7 @@ def origin(name, result):
 
 
 def table(heads, rows):
+    """Returns a table in Markdown."""
     lines = [heads, ["---"] + ["--:"] * (len(heads) - 1), *rows]
     return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines) + "\n"
 
@@ -163,7 +165,7 @@ def throughput(rows):
 
 
 def meta_get(row):
-    """One row of its own: both columns are slabwise."""
+    """Returns the table that compares meta gets with classic gets, both on slabwise."""
     classic = sorted(pair[0] for pair in row["pairs_us"])
     meta = sorted(pair[1] for pair in row["pairs_us"])
     ratios = sorted(ours / other for other, ours in row["pairs_us"])
@@ -297,12 +299,12 @@ SECTIONS = {
 MARKS = ("<!-- figures: written by bench/compare -->\n", "<!-- end of figures -->\n")
 
 
-# The sections with figures for the README.
+# The sections whose figures are in the table of README.md.
 SUMMARIZED = ("cpu", "memory", "misses")
 
 
 def summary(found):
-    """The few figures that the README shows: one row for each, with columns for each version of memcached."""
+    """Returns the table of README.md: one row for each figure, and three columns for each version of memcached."""
     versions = sorted(
         {result["memcached"] for name in SUMMARIZED for result in found[name]},
         key=version_key,
@@ -323,7 +325,7 @@ def summary(found):
 
 
 def figures_of(found, version):
-    """The names of figures; each with memcached's, slabwise's and the ratio."""
+    """Yields the name of each figure, with a list: the value of memcached, the value of slabwise, and their ratio."""
     rows_of = {
         name: result["rows"] for name, of_section in found.items() for result in of_section
         if result["memcached"] == version

@@ -1,4 +1,4 @@
-"""The servers that are compared, as processes: started, asked, and read from /proc."""
+"""Starts the servers that the benchmarks compare, loads them, and reads their resource use from /proc."""
 
 import json
 import os
@@ -14,12 +14,13 @@ SLABWISE = TARGET / "release" / "slabwise"
 LOAD = TARGET / "release" / "slabwise-bench-load"
 START_SECONDS_MAX = 10
 
-# What the load generator asks for.
+# The parameters of the load generator.
 CONNECTIONS = 16
 KEYS = 1_000_000
 VALUE_LEN = 100
 
-# The servers that are compared, by their names in the report. `use_memcached` sets another program.
+# The names of the servers in the report, and the command that starts each server. `use_memcached` changes the command
+# of memcached.
 KINDS = {
     "memcached": ["memcached"],
     "slabwise, preset=memcached": [str(SLABWISE), "-o", "preset=memcached"],
@@ -28,7 +29,7 @@ KINDS = {
 
 
 def use_memcached(path):
-    """Compares with the memcached at this path."""
+    """Makes the benchmarks use the memcached at this path, instead of the first one in the PATH."""
     KINDS["memcached"] = [path]
 
 
@@ -39,15 +40,15 @@ def build():
 
 
 def run_on(cores):
-    """What a new process calls to stay on these processors."""
+    """Returns a function that a new process must call to run only on these processors, or None if `cores` is empty."""
     return (lambda: os.sched_setaffinity(0, cores)) if cores else None
 
 
 class Server(process.Client):
-    """A running server; ends with the `with` block."""
+    """A running server. The end of the `with` block stops it."""
 
     def __init__(self, kind, memory_limit_mib, *flags, cores=None):
-        """`cores`: the processors that the server may run on; all of them if None."""
+        """Starts a server of this kind. `cores` are the processors that it may run on; None means all processors."""
         command = [*KINDS[kind], "-m", str(memory_limit_mib), *flags]
         with tempfile.TemporaryDirectory() as folder:
             self.process, port = process.start(
@@ -55,8 +56,8 @@ class Server(process.Client):
             )
         self.address = f"127.0.0.1:{port}"
         self.connect(port)
-        answers = int(self.stats()["pid"])
-        assert answers == self.process.pid, f"process {answers} answers, not {self.process.pid}"
+        pid = int(self.stats()["pid"])
+        assert pid == self.process.pid, f"process {pid} replies on the port of process {self.process.pid}"
 
     def __enter__(self):
         return self
@@ -70,39 +71,40 @@ class Server(process.Client):
         return self.ask("version").removeprefix("VERSION ")
 
     def cpu_seconds(self):
-        """Processor time used so far, user and system."""
+        """Returns the processor time that all threads of the server have used so far."""
         threads = pathlib.Path(f"/proc/{self.process.pid}/task").glob("*/schedstat")
         return sum(int(thread.read_text().split()[0]) for thread in threads) / 1e9
 
     def resident_bytes(self):
+        """Returns the resident memory of the server."""
         text = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
         line = next(line for line in text.splitlines() if line.startswith("VmRSS:"))
         return int(line.split()[1]) * 1024
 
     def fill(self):
-        """Every key is written once."""
+        """Stores a value for each key."""
         self.load("fill")
 
     def cpu_per_request_us(self, operation, pipeline, requests):
-        """Processor time for each of these requests."""
+        """Sends requests, and returns the processor time that the server used per request."""
         before = self.cpu_seconds()
         self.load(operation, connections=CONNECTIONS, pipeline=pipeline, requests=requests)
         return (self.cpu_seconds() - before) / requests * 1e6
 
     def load(self, kind, cores=None, **options):
-        """Runs the load generator to its end; its report as a dictionary."""
+        """Runs the load generator until it ends, and returns its report as a dictionary."""
         options = {"keys": KEYS, "value_len": VALUE_LEN, **options}
         arguments = [f"{name}={value}" for name, value in options.items()]
-        done = subprocess.run(
+        finished = subprocess.run(
             [str(LOAD), self.address, kind, *arguments],
             check=True,
             stdout=subprocess.PIPE,
             preexec_fn=run_on(cores),
         )
-        return json.loads(done.stdout)
+        return json.loads(finished.stdout)
 
     def replay(self, workload, *flags):
-        """Replays a workload; the report as a dictionary."""
+        """Replays a workload with `slabwise replay`, and returns its report as a dictionary."""
         command = [str(SLABWISE), "replay", "--server", self.address, "--workload", workload]
-        done = subprocess.run([*command, *flags, "--json"], check=True, stdout=subprocess.PIPE)
-        return json.loads(done.stdout.splitlines()[-1])
+        finished = subprocess.run([*command, *flags, "--json"], check=True, stdout=subprocess.PIPE)
+        return json.loads(finished.stdout.splitlines()[-1])

@@ -1,26 +1,29 @@
-//! The `slabwise` command: runs the server or the subcommand that the first argument names.
+//! The program `slabwise`: runs the subcommand that the first argument names, or the server if the first argument is an
+//! option or is missing.
 //!
-//! - The command's parts: [server](slabwise_server), [replay](slabwise_replay), [lab](slabwise_lab),
+//! - Crates of the subcommands: [server](slabwise_server), [replay](slabwise_replay), [lab](slabwise_lab),
 //!   [advisor](slabwise_advisor), which recommends chunk sizes.
-//! - The cache: [engine](../slabwise_engine/index.html), [policies](../slabwise_policy/index.html),
+//! - Crates of the cache: [engine](../slabwise_engine/index.html), [policies](../slabwise_policy/index.html),
 //!   [profiler](../slabwise_profile/index.html), [tuner](../slabwise_tuner/index.html).
-//! - Shared crates: [base types](../slabwise_base/index.html), [protocol](../slabwise_protocol/index.html),
+//! - Crates that others share: [base types](../slabwise_base/index.html), [protocol](../slabwise_protocol/index.html),
 //!   [client](../slabwise_client/index.html), [text](../slabwise_text/index.html).
 //!
-//! `docs/ARCHITECTURE.md` describes how these crates work together, `docs/protocol.md` the wire protocol, and
-//! `docs/glossary.md` the terms.
+//! `docs/ARCHITECTURE.md` describes how these crates work together, `docs/protocol.md` describes the wire protocol, and
+//! `docs/glossary.md` defines the terms.
 #![forbid(unsafe_code)]
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+/// The text that `slabwise help` prints.
 const COMMANDS: &str = "\
-slabwise [options]           start the server with memcached's options (--help)
-slabwise classes [options]   print the chunk sizes that these options give
+slabwise [options]           start the server; it accepts memcached's options (--help)
+slabwise classes [options]   print the chunk sizes that a server with these options uses
 slabwise classes --from-server HOST:PORT | --from-histogram FILE
-                             recommend chunk sizes for a memcached (classes --help)
-slabwise replay [options]    measure a server with a workload (replay --help)
-slabwise lab list|run ...    reproduce experiments (lab --help)
+                             recommend chunk sizes for a running memcached, or for a
+                             histogram of item sizes (classes --help)
+slabwise replay [options]    send a workload to a server and measure its replies (replay --help)
+slabwise lab list|run ...    list or run experiments from publications (lab --help)
 slabwise demo                compare slabwise with memcached in the terminal (demo --help)
 ";
 
@@ -41,14 +44,14 @@ fn main() -> ExitCode {
         "replay" => slabwise_replay::main(args.skip(1).collect()),
         "lab" | "demo" => slabwise_lab::main(&command, args.skip(1).collect()),
         "advise" => {
-            usage_error("unknown command 'advise'; use `slabwise classes --from-server HOST:PORT`")
+            usage_error("unknown command 'advise': use `slabwise classes --from-server HOST:PORT`")
         }
         "help" => {
             print!("{COMMANDS}");
             ExitCode::SUCCESS
         }
         unknown => usage_error(&format!(
-            "unknown command '{unknown}'; expected classes, replay, lab or demo (see --help)"
+            "unknown command '{unknown}': expected classes, replay, lab or demo (see --help)"
         )),
     }
 }

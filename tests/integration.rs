@@ -1,9 +1,9 @@
-//! End-to-end tests: the command and the server run as processes, and clients connect over real sockets. All suites
-//! share one binary, so it is built and linked once. `cargo test --test integration faults::` runs one suite.
+//! End-to-end tests: servers and commands run as processes, and clients connect over real sockets. All suites share one
+//! test binary, so Cargo builds and links only one. `cargo test --test integration faults::` runs one suite.
 //!
 //! By default the server under test is the slabwise that Cargo built. The environment variable `TEST_SERVER` names
-//! another command (`TEST_SERVER=memcached`), which must accept memcached's flags. The tests were first written
-//! against memcached, and this repeats that check.
+//! another command, which must accept memcached's flags. `TEST_SERVER=memcached` checks the expectations of the tests:
+//! they describe memcached's behaviour, except where a test says otherwise.
 
 mod binary;
 mod classes;

@@ -1,4 +1,4 @@
-//! Fuzzes the binary protocol's parser with the invariants in `crates/protocol/tests/property`.
+//! Fuzzes the parser of the binary protocol. The checked invariants are in `crates/protocol/tests/property`.
 #![no_main]
 
 #[path = "../../crates/protocol/tests/property/mod.rs"]

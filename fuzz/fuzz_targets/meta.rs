@@ -1,4 +1,5 @@
-//! Fuzzes the meta protocol's parser with the invariants in `crates/protocol/tests/property`.
+//! Fuzzes the parsers of both text protocols with the corpus of the meta protocol. The checked invariants are in
+//! `crates/protocol/tests/property`.
 #![no_main]
 
 #[path = "../../crates/protocol/tests/property/mod.rs"]

@@ -1,4 +1,5 @@
-//! Fuzzes the text protocol's parser with the invariants in `crates/protocol/tests/property`.
+//! Fuzzes the parsers of both text protocols with the corpus of the classic text protocol. The checked invariants are in
+//! `crates/protocol/tests/property`.
 #![no_main]
 
 #[path = "../../crates/protocol/tests/property/mod.rs"]

@@ -1,4 +1,4 @@
-//! Fuzzes the trace readers with the invariants in `crates/replay/tests/traces`.
+//! Fuzzes the readers of traces. The checked invariants are in `crates/replay/tests/traces`.
 #![no_main]
 
 #[path = "../../crates/replay/tests/traces/mod.rs"]

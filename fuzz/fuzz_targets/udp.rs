@@ -1,4 +1,4 @@
-//! Fuzzes UDP datagrams with the invariants in `crates/protocol/tests/udp_frames`.
+//! Fuzzes the parser of UDP datagrams. The checked invariants are in `crates/protocol/tests/udp_frames`.
 #![no_main]
 
 #[path = "../../crates/protocol/tests/udp_frames/mod.rs"]

@@ -1,43 +1,43 @@
 //! Dialogues in which slabwise and memcached must send the same replies.
 
+use super::connected_server::{ConnectedServer, Pace};
 use super::packet::{
     ADD, ADDQ, APPEND, APPENDQ, DECREMENT, DECREMENTQ, DELETE, DELETEQ, DO_NOT_CREATE, FLUSH,
     FLUSHQ, GAT, GATK, GATKQ, GATQ, GET, GETK, GETKQ, GETQ, INCREMENT, INCREMENTQ, NOOP, PREPEND,
     PREPENDQ, Packet, QUIT, QUITQ, REPLACE, REPLACEQ, SASL_AUTH, SASL_LIST_MECHS, SASL_STEP, SET,
     SETQ, STAT, TOUCH, VERBOSITY, arithmetic, extend, keyed, packet, store, touch,
 };
-use super::peer::{Pace, Peer};
 use crate::support::{ServerCommand, stock_memcached, under_test};
 
-/// Sends each step to both servers and compares the replies.
+/// Sends each step to memcached and to slabwise with one and four workers, and compares the replies.
 fn compare(flags: &[&str], steps: &[Packet]) {
-    let answers = |command: ServerCommand| {
-        let mut peer = Peer::start(&command.with(flags));
-        steps.iter().map(|step| peer.step(step)).collect::<Vec<_>>()
+    let results = |command: ServerCommand| {
+        let mut server = ConnectedServer::start(&command.with(flags));
+        steps.iter().map(|step| server.step(step)).collect::<Vec<_>>()
     };
-    let expected = answers(stock_memcached());
+    let expected = results(stock_memcached());
     for workers in ["1", "4"] {
-        let got = answers(under_test().with(&["-t", workers]));
+        let actual = results(under_test().with(&["-t", workers]));
         for (index, step) in steps.iter().enumerate() {
-            assert_eq!(got[index], expected[index], "step {index} of {flags:?}: {step:?}");
+            assert_eq!(actual[index], expected[index], "step {index} of {flags:?}: {step:?}");
         }
     }
 }
 
-/// Compares the replies step by step, then as one batch, sent whole and byte by byte. Steps must not refer to each
-/// other's CAS values.
+/// Compares the replies in three ways: each step is sent alone, all steps are sent in one write, and all steps are sent
+/// byte by byte. No step may refer to the CAS value of another step.
 fn compare_at_any_pace(flags: &[&str], steps: &[Packet]) {
     compare(flags, steps);
     for pace in [Pace::Whole, Pace::Bytewise] {
-        let mut memcached = Peer::start(&stock_memcached().with(flags));
-        let mut slabwise = Peer::start(&under_test().with(flags));
-        let expected = memcached.batch(steps, pace);
-        assert_eq!(slabwise.batch(steps, pace), expected, "{pace:?} with {flags:?}");
+        let mut memcached = ConnectedServer::start(&stock_memcached().with(flags));
+        let mut slabwise = ConnectedServer::start(&under_test().with(flags));
+        let expected = memcached.pipeline(steps, pace);
+        assert_eq!(slabwise.pipeline(steps, pace), expected, "{pace:?} with {flags:?}");
     }
 }
 
 #[test]
-fn retrievals_match_memcached() {
+fn replies_to_gets_match_memcached() {
     compare_at_any_pace(
         &[],
         &[
@@ -62,7 +62,7 @@ fn retrievals_match_memcached() {
 }
 
 #[test]
-fn stores_match_memcached() {
+fn replies_to_stores_match_memcached() {
     compare_at_any_pace(
         &[],
         &[
@@ -90,7 +90,7 @@ fn stores_match_memcached() {
 }
 
 #[test]
-fn cas_values_match_memcached() {
+fn stores_and_deletes_with_cas_values_match_memcached() {
     compare(
         &[],
         &[
@@ -116,7 +116,7 @@ fn cas_values_match_memcached() {
             keyed(DELETEQ, "k").cas_of(14),
             keyed(DELETE, "k").cas_of(17),
             keyed(GET, "k"),
-            // The quiet form of `get` sends no reply after a store with a CAS value.
+            // A quiet set sends no reply, also if it has a CAS value.
             store(SETQ, "k", b"x").cas_of(17),
             keyed(GET, "k"),
         ],
@@ -124,7 +124,7 @@ fn cas_values_match_memcached() {
 }
 
 #[test]
-fn cas_values_of_numbers_match_memcached() {
+fn arithmetic_with_cas_values_matches_memcached() {
     compare(
         &[],
         &[
@@ -141,7 +141,7 @@ fn cas_values_of_numbers_match_memcached() {
 }
 
 #[test]
-fn dialogues_without_cas_match_memcached() {
+fn replies_of_servers_without_cas_match_memcached() {
     compare(
         &["-C"],
         &[
@@ -161,7 +161,7 @@ fn dialogues_without_cas_match_memcached() {
 }
 
 #[test]
-fn deletes_match_memcached() {
+fn replies_to_deletes_match_memcached() {
     compare_at_any_pace(
         &[],
         &[
@@ -178,7 +178,7 @@ fn deletes_match_memcached() {
 }
 
 #[test]
-fn arithmetic_matches_memcached() {
+fn replies_to_arithmetic_match_memcached() {
     compare_at_any_pace(
         &[],
         &[
@@ -214,7 +214,7 @@ fn arithmetic_matches_memcached() {
 }
 
 #[test]
-fn touches_match_memcached() {
+fn replies_to_touches_match_memcached() {
     compare_at_any_pace(
         &[],
         &[
@@ -230,7 +230,7 @@ fn touches_match_memcached() {
             touch(GATK, "k", 2_592_000),
             touch(GATKQ, "k", 4_000_000_000),
             keyed(GET, "k"),
-            // A Unix time in the past.
+            // 2,592,001 s is more than 30 days, so it is a Unix time in the past.
             touch(GAT, "k", 2_592_001),
             keyed(GET, "k"),
         ],
@@ -238,7 +238,7 @@ fn touches_match_memcached() {
 }
 
 #[test]
-fn expiration_times_are_unsigned() {
+fn expiration_times_are_unsigned_as_in_memcached() {
     let with_exptime = |key: &str, exptime: u32| {
         store(SET, key, b"v").extras(&[[0; 4], exptime.to_be_bytes()].concat())
     };
@@ -260,7 +260,7 @@ fn expiration_times_are_unsigned() {
 }
 
 #[test]
-fn flushes_match_memcached() {
+fn replies_to_flushes_match_memcached() {
     compare_at_any_pace(
         &[],
         &[
@@ -279,7 +279,7 @@ fn flushes_match_memcached() {
 }
 
 #[test]
-fn large_values_match_memcached() {
+fn replies_with_large_values_match_memcached() {
     let large = |len: usize| (0..len).map(|at| (at ^ (at >> 8)) as u8).collect::<Vec<_>>();
     compare(
         &["-m", "256"],
@@ -307,7 +307,7 @@ fn large_values_match_memcached() {
 }
 
 #[test]
-fn unknown_commands_match_memcached() {
+fn replies_to_unknown_commands_match_memcached() {
     compare_at_any_pace(
         &[],
         &[
@@ -328,10 +328,10 @@ fn unknown_commands_match_memcached() {
 }
 
 #[test]
-fn the_body_of_an_unknown_command_is_skipped_once() {
-    // memcached consumes extras and key before it skips the body, so it loses that many bytes of the next
-    // request.
-    let mut slabwise = Peer::start(&under_test());
+fn after_an_unknown_command_the_next_request_is_served() {
+    // Only slabwise is tested. memcached consumes the extras and the key, and then skips the length of the whole body.
+    // So it also skips bytes of the next request.
+    let mut slabwise = ConnectedServer::start(&under_test());
     for value_len in [0, 1, 100, 100_000] {
         let unknown = keyed(0x30, "key").extras(b"extras").value(&vec![0; value_len]);
         let result = slabwise.step(&unknown);
@@ -342,9 +342,9 @@ fn the_body_of_an_unknown_command_is_skipped_once() {
 }
 
 #[test]
-fn surplus_body_bytes_are_not_parsed_as_a_request() {
-    // memcached replies and parses the rest of the body as the next request.
-    let mut slabwise = Peer::start(&under_test());
+fn a_touch_or_stat_with_a_value_closes_the_connection() {
+    // Only slabwise is tested. memcached replies, and then parses the rest of the body as the next request.
+    let mut slabwise = ConnectedServer::start(&under_test());
     for request in [
         touch(TOUCH, "k", 0).value(b"more"),
         touch(GATKQ, "k", 0).value(b"more"),
@@ -357,7 +357,7 @@ fn surplus_body_bytes_are_not_parsed_as_a_request() {
 }
 
 #[test]
-fn connection_closes_match_memcached() {
+fn invalid_requests_and_quits_close_the_connection_as_in_memcached() {
     let refused = [
         packet(GET),
         keyed(GET, "k").extras(b"four"),
@@ -393,8 +393,8 @@ fn connection_closes_match_memcached() {
 
 #[test]
 fn a_body_above_the_limit_is_refused_before_it_arrives() {
-    // memcached 1.6.18 waits for the whole body; later releases refuse it, as slabwise does.
-    let mut slabwise = Peer::start(&under_test());
+    // Only slabwise is tested. memcached 1.6.18 waits for the whole body. Later releases of memcached refuse the body.
+    let mut slabwise = ConnectedServer::start(&under_test());
     for body_len in [(1 << 30) + 1, 0x7fff_ffff, 0x8000_0000, 0xffff_ffff] {
         let result = slabwise.step(&store(SET, "k", b"").body_len(body_len));
         assert!(result.closed);

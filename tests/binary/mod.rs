@@ -1,14 +1,14 @@
-//! The binary protocol over a real socket. Each test sends the same packets to slabwise and to the installed
-//! memcached and compares the replies byte by byte. CAS values differ between servers, so only their order of first
-//! appearance is compared.
+//! The binary protocol over real sockets. Most tests send the same packets to slabwise and to the installed memcached,
+//! and compare the replies byte by byte. Servers assign different CAS values, so a test compares only the order in
+//! which new CAS values appear.
 //!
-//! Where slabwise differs on purpose, a comment at that step gives the reason. Random packets come from
-//! `BINARY_SEED`, which a failed test prints.
+//! A test of an intended difference from memcached has a comment with the reason. Random packets are generated from a
+//! seed, which a failed test prints. The environment variable `BINARY_SEED` sets the seed.
 
+mod connected_server;
 mod dialogues;
-mod narration;
 mod packet;
-mod peer;
+mod packet_log;
 mod random;
 mod sasl;
 mod stats;

@@ -1,4 +1,4 @@
-//! Requests of the binary protocol as bytes.
+//! Composes requests of the binary protocol.
 
 pub use slabwise_protocol::binary::opcode::{
     ADD, ADDQ, APPEND, APPENDQ, DECREMENT, DECREMENTQ, DELETE, DELETEQ, FLUSH, FLUSHQ, GAT, GATK,
@@ -16,51 +16,52 @@ pub struct Packet {
     value: Vec<u8>,
     cas: Cas,
     opaque: u32,
-    /// The body length in the header; `None` for the true length.
+    /// The length in the header, instead of the true length of extras, key and value; `None` means the true length.
     body_len: Option<u32>,
 }
 
-/// The CAS value in a request.
+/// The CAS value of a request.
 #[derive(Clone, Copy, Debug)]
 pub enum Cas {
-    /// This value.
+    /// A fixed value.
     Is(u64),
-    /// The CAS value of the last reply to this step, plus an offset.
+    /// The CAS value of the last reply to the step with this index, plus an offset.
     OfStep(usize, u64),
 }
 
-/// An opcode that client libraries define and neither server implements.
+/// An opcode that client libraries define, but that neither slabwise nor memcached implements.
 pub const VERBOSITY: u8 = 0x1b;
 
-/// The expiration time that makes `incr` and `decr` fail on a missing key.
+/// The expiration time with which an increment or decrement of a missing key fails.
 pub const DO_NOT_CREATE: u32 = u32::MAX;
 
+/// Returns a request with this opcode, and without extras, key and value.
 pub fn packet(opcode: u8) -> Packet {
     let (extras, key, value) = (Vec::new(), Vec::new(), Vec::new());
     Packet { opcode, extras, key, value, cas: Cas::Is(0), opaque: 0x6f70_6171, body_len: None }
 }
 
-/// A request that consists of a key.
+/// Returns a request with a key, and without extras and value.
 pub fn keyed(opcode: u8, key: &str) -> Packet {
     packet(opcode).key(key.as_bytes())
 }
 
-/// A set, add or replace request with flags 0x01020304 and no expiration.
+/// Returns a set, add or replace with client flags 0x01020304 and no expiration.
 pub fn store(opcode: u8, key: &str, value: &[u8]) -> Packet {
     keyed(opcode, key).extras(&[1, 2, 3, 4, 0, 0, 0, 0]).value(value)
 }
 
-/// An append or prepend request.
+/// Returns an append or prepend.
 pub fn extend(opcode: u8, key: &str, value: &[u8]) -> Packet {
     keyed(opcode, key).value(value)
 }
 
-/// A touch or get-and-touch request.
+/// Returns a touch or get-and-touch.
 pub fn touch(opcode: u8, key: &str, exptime: u32) -> Packet {
     keyed(opcode, key).extras(&exptime.to_be_bytes())
 }
 
-/// An increment or decrement request.
+/// Returns an increment or decrement.
 pub fn arithmetic(opcode: u8, key: &str, delta: u64, initial: u64, exptime: u32) -> Packet {
     let parts = [&delta.to_be_bytes()[..], &initial.to_be_bytes(), &exptime.to_be_bytes()];
     keyed(opcode, key).extras(&parts.concat())
@@ -87,13 +88,13 @@ impl Packet {
         self
     }
 
-    /// Uses the CAS value of the reply to an earlier step.
+    /// Sets the CAS value to that of the reply to the step with this index.
     pub fn cas_of(mut self, step: usize) -> Packet {
         self.cas = Cas::OfStep(step, 0);
         self
     }
 
-    /// Uses a CAS value other than that of the reply to an earlier step.
+    /// Sets a CAS value that differs from that of the reply to the step with this index.
     pub fn cas_mismatch(mut self, step: usize) -> Packet {
         self.cas = Cas::OfStep(step, 1000);
         self
@@ -109,17 +110,28 @@ impl Packet {
         self
     }
 
-    /// Returns the encoded request; `cas_of_step` returns the CAS value of a step's reply.
+    /// Returns the request as it is sent. `cas_of_step` returns the CAS value of the last reply to a step.
     pub fn bytes(&self, cas_of_step: &dyn Fn(usize) -> u64) -> Vec<u8> {
         let body_len = self.extras.len() + self.key.len() + self.value.len();
-        let body_len = self.body_len.unwrap_or(u32::try_from(body_len).expect("a short body"));
+        let body_len = self
+            .body_len
+            .unwrap_or(u32::try_from(body_len).expect("the length of the body fits into 32 bits"));
         let cas = match self.cas {
             Cas::Is(cas) => cas,
             Cas::OfStep(step, more) => cas_of_step(step) + more,
         };
         let mut bytes = vec![0x80, self.opcode];
-        bytes.extend(u16::try_from(self.key.len()).expect("a short key").to_be_bytes());
-        bytes.extend([u8::try_from(self.extras.len()).expect("short extras"), 0, 0, 0]);
+        bytes.extend(
+            u16::try_from(self.key.len())
+                .expect("the length of the key fits into 16 bits")
+                .to_be_bytes(),
+        );
+        bytes.extend([
+            u8::try_from(self.extras.len()).expect("the length of the extras fits into 8 bits"),
+            0,
+            0,
+            0,
+        ]);
         bytes.extend(body_len.to_be_bytes());
         bytes.extend(self.opaque.to_be_bytes());
         bytes.extend(cas.to_be_bytes());

@@ -1,16 +1,17 @@
-//! SASL authentication with `-S` over a real socket.
+//! SASL authentication (`-S`) over real sockets.
 
 use std::fs;
 
 use tempfile::{NamedTempFile, TempPath};
 
+use super::connected_server::ConnectedServer;
 use super::packet::{
     FLUSH, GET, NOOP, Packet, QUIT, SASL_AUTH, SASL_LIST_MECHS, SASL_STEP, SET, STAT, VERSION,
     keyed, packet, store,
 };
-use super::peer::Peer;
 use crate::support::{stock_memcached, under_test};
 
+/// The status of a reply to a client that is not authenticated.
 const AUTH_ERROR: u16 = 0x20;
 
 /// A temporary password file.
@@ -18,7 +19,7 @@ struct PasswordFile(TempPath);
 
 impl PasswordFile {
     fn new(text: &str) -> PasswordFile {
-        let file = NamedTempFile::new().expect("a file for the test");
+        let file = NamedTempFile::new().expect("a temporary file can be created");
         let file = PasswordFile(file.into_temp_path());
         file.write(text);
         file
@@ -28,27 +29,29 @@ impl PasswordFile {
         fs::write(&self.0, text).expect("a temporary file can be written");
     }
 
-    fn server(&self) -> Peer {
-        let path = self.0.to_str().expect("the path is UTF-8");
+    /// Starts a server that reads this file.
+    fn server(&self) -> ConnectedServer {
+        let path = self.0.to_str().expect("the path of a temporary file is UTF-8");
         let command = under_test().with(&["-S"]);
-        Peer::start(&command.with_variable("MEMCACHED_SASL_PWDB", path))
+        ConnectedServer::start(&command.with_variable("MEMCACHED_SASL_PWDB", path))
     }
 }
 
+/// Returns a request that begins an authentication.
 fn auth(mechanism: &str, response: &[u8]) -> Packet {
     keyed(SASL_AUTH, mechanism).value(response)
 }
 
-/// Returns the status of the first reply and whether the server closed the connection.
-fn outcome(peer: &mut Peer, request: &Packet) -> (u16, bool) {
-    let result = peer.step(request);
+/// Returns the status of the first reply, and true if the server closed the connection.
+fn outcome(server: &mut ConnectedServer, request: &Packet) -> (u16, bool) {
+    let result = server.step(request);
     (result.replies[0].status, result.closed)
 }
 
 #[test]
 fn only_the_right_password_authenticates() {
     let file = PasswordFile::new("first:one\nuser:pass\n");
-    let mut peer = file.server();
+    let mut server = file.server();
     for wrong in [
         auth("PLAIN", b"\0user\0wrong"),
         auth("PLAIN", b"\0user\0"),
@@ -58,25 +61,25 @@ fn only_the_right_password_authenticates() {
         auth("CRAM-MD5", b"\0user\0pass"),
         keyed(SASL_STEP, "PLAIN").value(b"\0user\0pass"),
     ] {
-        // The no-op after each request is refused as well and closes the connection.
-        let result = peer.step(&wrong);
+        // The server also refuses the no-op that follows each request, and then closes the connection.
+        let result = server.step(&wrong);
         assert!(result.closed, "{wrong:?}");
         assert!(result.replies.iter().all(|reply| reply.status == AUTH_ERROR), "{result:?}");
     }
-    assert_eq!(outcome(&mut peer, &auth("PLAIN", b"\0user\0pass")), (0, false));
-    assert_eq!(outcome(&mut peer, &store(SET, "k", b"v")), (0, false));
-    // A changed password does not end sessions that are already authenticated.
+    assert_eq!(outcome(&mut server, &auth("PLAIN", b"\0user\0pass")), (0, false));
+    assert_eq!(outcome(&mut server, &store(SET, "k", b"v")), (0, false));
+    // After a change of the password file, clients that have authenticated stay authenticated.
     file.write("user:changed\n");
-    assert_eq!(outcome(&mut peer, &keyed(GET, "k")), (0, false));
-    assert_eq!(outcome(&mut peer, &auth("PLAIN", b"\0user\0pass")), (AUTH_ERROR, true));
-    assert_eq!(outcome(&mut peer, &auth("PLAIN", b"\0user\0changed")), (0, false));
+    assert_eq!(outcome(&mut server, &keyed(GET, "k")), (0, false));
+    assert_eq!(outcome(&mut server, &auth("PLAIN", b"\0user\0pass")), (AUTH_ERROR, true));
+    assert_eq!(outcome(&mut server, &auth("PLAIN", b"\0user\0changed")), (0, false));
 }
 
 #[test]
-fn a_text_client_is_disconnected() {
+fn with_sasl_a_text_client_is_disconnected() {
     let file = PasswordFile::new("user:pass\n");
-    let peer = file.server();
-    let mut client = peer.server().connect();
+    let server = file.server();
+    let mut client = server.process().connect();
     client.send(b"get key\r\n");
     assert_eq!(client.read_to_end().expect("the server closes the connection"), b"");
 }
@@ -85,13 +88,14 @@ fn a_text_client_is_disconnected() {
 fn unauthenticated_requests_get_the_same_replies_as_from_memcached() {
     let file = PasswordFile::new("user:pass\n");
     let mut slabwise = file.server();
-    // memcached starts only with its own list of mechanisms.
-    let folder = tempfile::tempdir().expect("a folder for the test");
+    // memcached does not start with -S unless a configuration file of the SASL library lists the mechanisms.
+    let folder = tempfile::tempdir().expect("a temporary directory can be created");
     fs::write(folder.path().join("memcached.conf"), "mech_list: plain\n")
-        .expect("the file is writable");
+        .expect("the temporary directory is writable");
     let command = stock_memcached().with(&["-S"]);
-    let folder_name = folder.path().to_str().expect("the path is UTF-8");
-    let mut memcached = Peer::start(&command.with_variable("SASL_CONF_PATH", folder_name));
+    let folder_name = folder.path().to_str().expect("the path of a temporary file is UTF-8");
+    let mut memcached =
+        ConnectedServer::start(&command.with_variable("SASL_CONF_PATH", folder_name));
     for request in [
         packet(NOOP),
         packet(QUIT),

@@ -1,11 +1,11 @@
-//! Runs `slabwise classes` and reads its report.
+//! Runs `slabwise classes`, and reads its report.
 
 use std::process::{Command, Output};
 
-/// Runs `slabwise classes` until it exits.
+/// Runs `slabwise classes` with these arguments, and waits for its exit.
 pub fn run(args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_slabwise"));
-    command.arg("classes").args(args).output().expect("the command runs")
+    command.arg("classes").args(args).output().expect("the command slabwise can be started")
 }
 
 /// The report of a successful run.
@@ -14,7 +14,7 @@ pub struct Advice {
 }
 
 impl Advice {
-    /// Runs the command; panics unless it succeeds.
+    /// Runs `slabwise classes` with these arguments. Panics unless it succeeds without warnings.
     pub fn of(args: &[&str]) -> Advice {
         let output = run(args);
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -23,11 +23,14 @@ impl Advice {
         Advice { text }
     }
 
-    /// Returns the current and the predicted number in the row of totals that starts with `name`.
+    /// Returns the numbers for the current and for the advised chunk sizes, in the row of totals that starts with
+    /// `name`.
     pub fn total(&self, name: &str) -> (u64, u64) {
         let row = self.text.lines().find(|line| line.starts_with(name));
-        let row = row.unwrap_or_else(|| panic!("no {name} in {}", self.text));
-        let number = |word: &str| word.replace(',', "").parse::<u64>().expect("a number");
+        let row = row.unwrap_or_else(|| panic!("the report has no row {name}: {}", self.text));
+        let number = |word: &str| {
+            word.replace(',', "").parse::<u64>().expect("the last two columns of a row are numbers")
+        };
         let numbers: Vec<&str> = row.split_whitespace().rev().take(2).collect();
         (number(numbers[1]), number(numbers[0]))
     }
@@ -35,13 +38,16 @@ impl Advice {
     /// Returns the argument for `-o` from the last line of the report.
     pub fn option(&self) -> &str {
         let last = self.text.lines().last().and_then(|line| line.strip_prefix("-o "));
-        last.unwrap_or_else(|| panic!("no -o option at the end of {}", self.text))
+        last.unwrap_or_else(|| panic!("the last line of the report is an option -o: {}", self.text))
     }
 
-    /// Returns the chunk sizes in the recommended `slab_sizes` option.
-    pub fn listed(&self) -> Vec<u64> {
-        let numbers = self.option().strip_prefix("slab_sizes=").expect("the option is slab_sizes");
-        numbers.split('-').map(|number| number.parse().expect("a number")).collect()
+    /// Returns the chunk sizes in the recommended option `slab_sizes`.
+    pub fn sizes(&self) -> Vec<u64> {
+        let numbers = self
+            .option()
+            .strip_prefix("slab_sizes=")
+            .expect("the recommended option is slab_sizes");
+        numbers.split('-').map(|number| number.parse().expect("a chunk size is a number")).collect()
     }
 
     /// Returns the whole report.

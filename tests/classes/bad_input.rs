@@ -1,11 +1,11 @@
-//! Invalid input to `slabwise classes`: one error line on stderr and exit code 1. The older form of the command still
-//! works.
+//! Invalid input to `slabwise classes`: the command prints one error line and exits with code 1. Without a source of
+//! item sizes, the command prints the class table that its options result in.
 
 use super::advice::{Advice, run};
 use crate::support::{Server, under_test};
 
 #[test]
-fn errors_are_one_line_and_name_the_cause() {
+fn an_error_is_one_line_that_names_the_cause() {
     let empty = Server::start(&under_test());
     let address = empty.address().to_string();
     let cases: [(&[&str], &str); 8] = [
@@ -28,7 +28,7 @@ fn errors_are_one_line_and_name_the_cause() {
 }
 
 #[test]
-fn classes_without_a_source_still_prints_the_class_table() {
+fn classes_without_a_source_of_sizes_prints_the_class_table() {
     let output = run(&["-f", "2", "-m", "64"]);
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.starts_with("slab class   1: chunk size"), "{text}");

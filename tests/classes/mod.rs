@@ -1,7 +1,7 @@
-//! `slabwise classes --from-...` on real servers. Each test takes the advice, starts a second server with it and
-//! compares the predicted number of pages with `stats slabs`.
+//! `slabwise classes --from-server` and `--from-histogram`: advice on chunk sizes. Most tests start a second server
+//! with the advised sizes, and compare the predicted number of pages with `stats slabs`.
 //!
-//! Tests that need memcached print a message and return if it is not installed.
+//! A test that needs memcached is skipped if memcached is not installed.
 
 mod advice;
 mod bad_input;

@@ -1,13 +1,16 @@
-//! Predictions for memcached, from both sources of item sizes, and for slabwise: each must match the measured pages.
+//! Predicted numbers of pages compared with the pages of real servers: of memcached, whose item sizes come from
+//! `lru_crawler metadump` or `stats sizes`, and of slabwise.
 
 use super::advice::Advice;
 use super::items::{mixed_value_lens, pages, store};
 use crate::support::{Server, is_memcached, stock_memcached, under_test};
 use std::process::{Command, Stdio};
 
+/// The number of items that each test stores.
 const ITEM_COUNT: usize = 60_000;
 
-/// Starts memcached with these options and without automatic page moves; `None` if it is not installed.
+/// Starts memcached with these options and without automatic page moves. Prints a message and returns `None` if
+/// memcached is not installed.
 fn memcached(options: &[&str]) -> Option<Server> {
     let version = Command::new("memcached").arg("-V").stdout(Stdio::null()).status();
     if version.is_err() {
@@ -18,6 +21,7 @@ fn memcached(options: &[&str]) -> Option<Server> {
     Some(Server::start(&command.with(options)))
 }
 
+/// Returns the advice for a running server.
 fn advice_of(server: &Server, options: &[&str]) -> Advice {
     let address = server.address().to_string();
     Advice::of(&[&["--from-server", &address], options].concat())
@@ -29,35 +33,37 @@ fn memcached_uses_the_predicted_number_of_pages() {
     store(&before, mixed_value_lens(ITEM_COUNT));
     let advice = advice_of(&before, &[]);
     assert!(advice.text().contains("metadump"), "{}", advice.text());
-    let (now, then) = advice.total("pages of 1,048,576 bytes");
+    let (now, predicted) = advice.total("pages of 1,048,576 bytes");
     assert_eq!(pages(&mut before.connect()), now);
-    let after = memcached(&["-o", advice.option()]).expect("memcached is installed");
+    let after = memcached(&["-o", advice.option()])
+        .expect("memcached is installed, because the first server has started");
     store(&after, mixed_value_lens(ITEM_COUNT));
-    assert_eq!(pages(&mut after.connect()), then, "{}", advice.text());
-    assert!(then < now, "{}", advice.text());
+    assert_eq!(pages(&mut after.connect()), predicted, "{}", advice.text());
+    assert!(predicted < now, "{}", advice.text());
 }
 
 #[test]
-fn advice_from_stats_sizes_predicts_pages_within_two() {
+fn the_prediction_from_stats_sizes_differs_by_at_most_two_pages() {
     let Some(before) = memcached(&["-o", "track_sizes"]) else { return };
     store(&before, mixed_value_lens(ITEM_COUNT));
     let advice = advice_of(&before, &[]);
     assert!(advice.text().contains("`stats sizes`"), "{}", advice.text());
-    let (now, then) = advice.total("pages of 1,048,576 bytes");
+    let (now, predicted) = advice.total("pages of 1,048,576 bytes");
     assert_eq!(
         pages(&mut before.connect()),
         now,
-        "the size bins are fine enough to determine the class of every item"
+        "bins of 32 bytes determine the class of each item in memcached's class table"
     );
-    let after = memcached(&["-o", advice.option()]).expect("memcached is installed");
+    let after = memcached(&["-o", advice.option()])
+        .expect("memcached is installed, because the first server has started");
     store(&after, mixed_value_lens(ITEM_COUNT));
     let pages = pages(&mut after.connect());
-    // Sizes within one bin of 32 bytes are not distinguished.
-    assert!(pages < now && pages.abs_diff(then) <= 2, "{pages} pages: {}", advice.text());
+    // `stats sizes` has bins of 32 bytes, so the prediction for the advised classes can differ by two pages.
+    assert!(pages < now && pages.abs_diff(predicted) <= 2, "{pages} pages: {}", advice.text());
 }
 
 #[test]
-fn a_sample_estimates_pages_within_two() {
+fn the_estimate_from_a_sample_of_items_differs_by_at_most_two_pages() {
     let Some(server) = memcached(&[]) else { return };
     store(&server, mixed_value_lens(ITEM_COUNT));
     let sampled = advice_of(&server, &["--items-max", "6000"]);
@@ -67,25 +73,26 @@ fn a_sample_estimates_pages_within_two() {
 }
 
 #[test]
-fn memcached_builds_the_class_table_from_every_advised_list() {
-    // Items of 104 to 240 bytes in steps of 8, so each step deserves a class of its own.
+fn memcached_builds_its_class_table_from_every_advised_list_of_sizes() {
+    // The items have 104 to 240 bytes, in 18 steps of 8 bytes. With 18 or more classes each size has its own class.
     let sizes: Vec<u64> = (13..=30).map(|step| step * 8).collect();
     let lines: String = sizes.iter().map(|size| format!("{size} 1000000\n")).collect();
-    let file = tempfile::NamedTempFile::new().expect("a file for the test");
-    std::fs::write(file.path(), lines).expect("a file can be written");
-    let path = file.path().to_str().expect("the path is UTF-8");
+    let file = tempfile::NamedTempFile::new().expect("a temporary file can be created");
+    std::fs::write(file.path(), lines).expect("the temporary file is writable");
+    let path = file.path().to_str().expect("the path of a temporary file is UTF-8");
     for count in ["1", "2", "17", "18", "62", "63"] {
         let advice = Advice::of(&["--from-histogram", path, "--classes", count]);
         let Some(server) = memcached(&["-o", advice.option()]) else { return };
-        // The item header and CAS value use 56 bytes. The key, its NUL and the CR LF of the value use 13.
+        // In memcached the item header and the CAS value have 56 bytes. The key, its NUL and the CR LF of the value
+        // have 13 bytes.
         store(&server, sizes.iter().map(|&size| size as usize - 69));
-        let made = server.connect().class_numbers("chunk_size");
-        let table = advice.listed().into_iter().map(|number| number.next_multiple_of(8));
+        let used_sizes = server.connect().class_numbers("chunk_size");
+        let table = advice.sizes().into_iter().map(|number| number.next_multiple_of(8));
         let table: Vec<u64> = table.collect();
         let class_of = |size: &u64| table[table.partition_point(|chunk| chunk < size)];
-        let mut used: Vec<u64> = sizes.iter().map(class_of).collect();
-        used.dedup();
-        assert_eq!(made, used, "--classes {count}: {}", advice.option());
+        let mut expected: Vec<u64> = sizes.iter().map(class_of).collect();
+        expected.dedup();
+        assert_eq!(used_sizes, expected, "--classes {count}: {}", advice.option());
     }
 }
 
@@ -96,17 +103,17 @@ fn slabwise_uses_the_predicted_number_of_pages() {
         Server::start(&command.with(options))
     };
     if is_memcached(&under_test()) {
-        return;
+        return println!("skipped: the server under test is memcached, not slabwise");
     }
     let before = start(&[]);
     store(&before, mixed_value_lens(ITEM_COUNT));
     let advice = advice_of(&before, &[]);
-    let (now, then) = advice.total("pages of");
+    let (now, predicted) = advice.total("pages of");
     assert_eq!(pages(&mut before.connect()), now);
     let after = start(&["-o", advice.option()]);
     store(&after, mixed_value_lens(ITEM_COUNT));
-    assert_eq!(pages(&mut after.connect()), then, "{}", advice.text());
+    assert_eq!(pages(&mut after.connect()), predicted, "{}", advice.text());
     let line = advice.text().lines().find_map(|line| line.strip_prefix("while it runs: "));
-    let order = line.expect("slabwise can change its table");
-    assert_eq!(before.connect().ask(order), "OK");
+    let command = line.expect("the report contains the command that changes the class table");
+    assert_eq!(before.connect().ask(command), "OK");
 }

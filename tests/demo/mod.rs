@@ -1,11 +1,11 @@
-//! `slabwise demo` as a user runs it: its output, and that its server stops with it.
+//! `slabwise demo` as a user runs it: the demo prints its report, and its server stops when the demo ends.
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 
-/// Starts a demo with this number of requests, at this rate per second.
+/// Starts a demo that makes this number of requests, at this rate per second.
 fn demo(requests: &str, rate: &str) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_slabwise"));
     command.args(["demo", "-m", "8", "--requests", requests, "--rate", rate]);
@@ -15,12 +15,14 @@ fn demo(requests: &str, rate: &str) -> Child {
 
 /// Returns the server's address from the first line of output.
 fn address(line: &str) -> &str {
-    let (_, rest) = line.split_once(" at ").unwrap_or_else(|| panic!("no address: {line}"));
+    let (_, rest) = line
+        .split_once(" at ")
+        .unwrap_or_else(|| panic!("the first line contains the server's address: {line}"));
     rest.split(',').next().unwrap_or(rest)
 }
 
 #[test]
-fn the_demo_compares_both_servers_until_the_end() {
+fn the_demo_prints_miss_ratios_of_memcached_and_slabwise_until_its_end() {
     let done = demo("20000", "1000000").wait_with_output().expect("the demo ends");
     let (text, errors) =
         (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
@@ -38,9 +40,12 @@ fn sigterm_stops_the_demo_and_its_server() {
     let mut line = String::new();
     lines.read_line(&mut line).expect("the first line names the server's address");
     let server = address(&line);
-    assert!(TcpStream::connect(server).is_ok(), "no server at {server}");
+    assert!(
+        TcpStream::connect(server).is_ok(),
+        "the demo's server accepts connections at {server}"
+    );
     let pid = Pid::from_child(&demo);
-    kill_process(pid, Signal::TERM).expect("the demo runs");
+    kill_process(pid, Signal::TERM).expect("the demo is running");
     let mut errors = String::new();
     demo.stderr
         .take()
@@ -49,5 +54,5 @@ fn sigterm_stops_the_demo_and_its_server() {
         .expect("the error text is UTF-8");
     assert!(!demo.wait().expect("the demo ends").success());
     assert!(errors.contains("stopped by a signal"), "{errors}");
-    assert!(TcpStream::connect(server).is_err(), "the server still runs after the demo");
+    assert!(TcpStream::connect(server).is_err(), "the server stops when the demo ends");
 }

@@ -3,8 +3,11 @@
 use super::bytes::{Random, send_and_disconnect, send_every_prefix};
 use super::fixture::Fixture;
 
+/// The number of connections that send random input.
 const CONNECTIONS: usize = 200;
+/// The first byte of each request.
 const MAGIC: u8 = 0x80;
+/// The number of opcodes that the protocol defines.
 const OPCODE_COUNT: usize = 0x26;
 
 /// Returns the header of a request.
@@ -17,7 +20,7 @@ fn head(opcode: u8, extras_len: u8, key_len: u16, body_len: u32) -> Vec<u8> {
     bytes
 }
 
-/// Returns a packet with a random body.
+/// Returns a packet with a random opcode and a random body. Its lengths are consistent.
 fn packet(random: &mut Random) -> Vec<u8> {
     let extras_len = [0, 4, 8, 20][random.below(4)];
     let key_len = [0, 1, 20, 250][random.below(4)];
@@ -30,7 +33,7 @@ fn packet(random: &mut Random) -> Vec<u8> {
 }
 
 #[test]
-fn random_bytes_after_the_magic_byte() {
+fn random_bytes_after_the_magic_byte_do_not_affect_other_clients() {
     let fixture = Fixture::start(64, &[]);
     let mut random = Random::from_environment();
     for _ in 0..CONNECTIONS {
@@ -39,30 +42,31 @@ fn random_bytes_after_the_magic_byte() {
         noise.insert(0, MAGIC);
         send_and_disconnect(&fixture, &noise);
     }
-    fixture.recovers();
+    fixture.check_recovery();
 }
 
 #[test]
-fn random_packets_some_truncated_or_corrupted() {
+fn random_truncated_and_corrupted_packets_do_not_affect_other_clients() {
     let fixture = Fixture::start(64, &[]);
     let mut random = Random::from_environment();
     for _ in 0..CONNECTIONS {
-        let mut batch: Vec<u8> = (0..random.below(100)).flat_map(|_| packet(&mut random)).collect();
-        if !batch.is_empty() {
-            let at = random.below(batch.len());
+        let mut packets: Vec<u8> =
+            (0..random.below(100)).flat_map(|_| packet(&mut random)).collect();
+        if !packets.is_empty() {
+            let at = random.below(packets.len());
             match random.below(3) {
-                0 => batch.truncate(at),
-                1 => batch[at] ^= 1 << random.below(8),
+                0 => packets.truncate(at),
+                1 => packets[at] ^= 1 << random.below(8),
                 _ => {}
             }
         }
-        send_and_disconnect(&fixture, &batch);
+        send_and_disconnect(&fixture, &packets);
     }
-    fixture.recovers();
+    fixture.check_recovery();
 }
 
 #[test]
-fn every_prefix_of_a_packet() {
+fn a_client_that_stops_anywhere_in_a_packet_does_not_affect_others() {
     let fixture = Fixture::start(64, &[]);
     let mut whole = head(0x01, 8, 3, 8 + 3 + 10);
     whole.extend(b"\0\0\0\0\0\0\0\0key0123456789");
@@ -70,9 +74,9 @@ fn every_prefix_of_a_packet() {
 }
 
 #[test]
-fn large_bodies_announced_but_not_sent() {
+fn announced_bodies_that_are_not_sent_use_bounded_memory() {
     let fixture = Fixture::start(64, &[]);
-    let held: Vec<_> = [0x01, 0x11, 0x0e, 0x21, 0xee]
+    let open_clients: Vec<_> = [0x01, 0x11, 0x0e, 0x21, 0xee]
         .into_iter()
         .flat_map(|opcode| [u32::MAX, 1 << 31, 1 << 30, 900_000].map(|body_len| (opcode, body_len)))
         .map(|(opcode, body_len)| {
@@ -85,15 +89,15 @@ fn large_bodies_announced_but_not_sent() {
             client
         })
         .collect();
-    fixture.serves_others();
-    drop(held);
-    fixture.recovers();
+    fixture.check_others_are_served();
+    drop(open_clients);
+    fixture.check_recovery();
 }
 
 #[test]
-fn keys_of_every_length_announced_but_not_sent() {
+fn announced_keys_that_are_not_sent_do_not_affect_other_clients() {
     let fixture = Fixture::start(64, &[]);
-    let held: Vec<_> = [0, 251, 2_024, u16::MAX]
+    let open_clients: Vec<_> = [0, 251, 2_024, u16::MAX]
         .into_iter()
         .map(|key_len| {
             let mut client = fixture.server.connect();
@@ -101,20 +105,20 @@ fn keys_of_every_length_announced_but_not_sent() {
             client
         })
         .collect();
-    fixture.serves_others();
-    drop(held);
-    fixture.recovers();
+    fixture.check_others_are_served();
+    drop(open_clients);
+    fixture.check_recovery();
 }
 
 #[test]
-fn a_batch_whose_replies_are_never_read() {
+fn a_client_that_reads_no_replies_does_not_affect_others() {
     let fixture = Fixture::start(64, &[]);
     let mut set = head(0x11, 8, 3, 8 + 3 + 500_000);
     set.extend(b"\0\0\0\0\0\0\0\0key");
     set.extend(vec![b'x'; 500_000]);
     let mut get = head(0x00, 0, 3, 3);
     get.extend(b"key");
-    let held: Vec<_> = (0..20)
+    let open_clients: Vec<_> = (0..20)
         .map(|_| {
             let mut client = fixture.server.connect();
             client.send(&set);
@@ -122,7 +126,7 @@ fn a_batch_whose_replies_are_never_read() {
             client
         })
         .collect();
-    fixture.serves_others();
-    drop(held);
-    fixture.recovers();
+    fixture.check_others_are_served();
+    drop(open_clients);
+    fixture.check_recovery();
 }

@@ -1,22 +1,24 @@
-//! No evictable memory: connections hold every item.
+//! Memory that is full and cannot be freed: connections use every item, or evictions are disabled.
 
 use std::time::Duration;
 
 use super::fixture::Fixture;
 use crate::support::{Client, wait_until};
 
-/// Large enough that few connections fill memory. Small enough that memcached allocates the whole chunk
-/// at once; it allocates larger values as their bytes arrive.
+/// The length of a value, in bytes. It is so large that few connections fill the memory, and so small that memcached
+/// allocates the whole chunk at the start of the upload. memcached allocates larger values while their bytes arrive.
 const LARGE_LEN: usize = 400_000;
-/// More items of that length than fit in 64 MiB.
+/// The number of items: more than the items of `LARGE_LEN` bytes that fit into 64 MiB.
 const ITEMS: usize = 200;
-/// More copies of a value than the sockets between two processes can buffer.
+/// The number of copies of a value that a reader requests: more than the sockets can buffer.
 const COPIES: usize = 50;
+/// The time for which a test waits for a condition before it fails.
 const DEADLINE: Duration = Duration::from_secs(60);
+/// The reply to a store for which there is no memory.
 const OUT_OF_MEMORY: &str = "SERVER_ERROR out of memory storing object";
 
 #[test]
-fn every_item_is_being_read() {
+fn a_store_is_refused_while_readers_pin_every_item() {
     let fixture = Fixture::start(64, &[]);
     let value = vec![b'v'; LARGE_LEN];
     let mut client = fixture.server.connect();
@@ -28,27 +30,27 @@ fn every_item_is_being_read() {
         .filter(|key| client.get(key).is_some())
         .map(|key| blocked_reader(&fixture, &key))
         .collect();
-    assert!(readers.len() > 10, "only {} items were kept", readers.len());
+    assert!(readers.len() > 10, "more than 10 items fit into 64 MiB, not {}", readers.len());
     let mut attempts = 0;
-    // A reader holds no item between two copies, so its item may be evicted while the reader still advances.
-    // Each new item gets a reader of its own, so in the end every item has a blocked reader.
-    wait_until("a store is refused", DEADLINE, || {
+    // A reader pins no item between two copies of the value. So its item can be evicted while the reader still reads.
+    // Each new item gets another reader, so in the end a blocked reader pins every item.
+    wait_until("the server refuses a store, because every item is pinned", DEADLINE, || {
         attempts += 1;
         let key = format!("new{attempts}");
-        let is_refused = refused(&client.set(&key, &value));
+        let is_refused = is_refusal(&client.set(&key, &value));
         if !is_refused {
             readers.push(blocked_reader(&fixture, &key));
         }
         is_refused
     });
-    fixture.serves_others();
+    fixture.check_others_are_served();
     drop(readers);
-    accepts_again(&mut client, &value);
-    fixture.recovers();
+    wait_for_store(&mut client, &value);
+    fixture.check_recovery();
 }
 
 #[test]
-fn every_byte_is_being_written() {
+fn a_store_is_refused_while_uploads_use_all_memory() {
     let fixture = Fixture::start(64, &[]);
     let value = vec![b'v'; LARGE_LEN];
     let write_all_but_the_end = |index: usize| {
@@ -59,19 +61,19 @@ fn every_byte_is_being_written() {
     };
     let mut writers: Vec<Client> = (0..ITEMS).map(write_all_but_the_end).collect();
     let mut client = fixture.server.connect();
-    // An upload that runs out of memory is refused and frees its chunks, which other uploads then use.
-    wait_until("a store is refused", DEADLINE, || {
+    // An upload that has no memory left is refused. Its chunks are freed, and other uploads use them.
+    wait_until("the server refuses a store, because uploads use all memory", DEADLINE, || {
         writers.push(write_all_but_the_end(writers.len()));
-        refused(&client.set("new", &value))
+        is_refusal(&client.set("new", &value))
     });
-    fixture.serves_others();
+    fixture.check_others_are_served();
     drop(writers);
-    accepts_again(&mut client, &value);
-    fixture.recovers();
+    wait_for_store(&mut client, &value);
+    fixture.check_recovery();
 }
 
 #[test]
-fn evictions_are_off() {
+fn without_evictions_a_store_into_full_memory_is_refused() {
     let fixture = Fixture::start(64, &["-M"]);
     let mut client = fixture.server.connect();
     let value = vec![b'v'; 10_000];
@@ -79,23 +81,26 @@ fn evictions_are_off() {
     loop {
         let key = format!("key{}", stored.len());
         let reply = client.set(&key, &value);
-        if refused(&reply) {
+        if is_refusal(&reply) {
             break;
         }
         assert_eq!(reply, "STORED");
         stored.push(key);
-        assert!(stored.len() < 10_000, "100 MB were stored in 64");
+        assert!(stored.len() < 10_000, "a server with -m 64 stores less than 100 MB");
     }
     for key in &stored {
-        assert!(client.get(key).is_some_and(|found| found == value), "{key} was lost");
+        assert!(
+            client.get(key).is_some_and(|found| found == value),
+            "{key} was stored and is not evicted"
+        );
     }
     assert_eq!(client.ask(&format!("delete {}", stored[0])), "DELETED");
     assert_eq!(client.set("again", &value), "STORED");
-    fixture.recovers();
+    fixture.check_recovery();
 }
 
-/// Requests more copies of a value than the sockets buffer and reads only the first header. The server then
-/// blocks in the middle of a value and must keep the value until it is sent.
+/// Returns a client that requests more copies of a value than the sockets buffer, and reads only the first line. The
+/// server can then send only a part of a value, and must keep the value until it is sent.
 fn blocked_reader(fixture: &Fixture, key: &str) -> Client {
     let mut reader = fixture.server.connect();
     reader.send(format!("get {key}\r\n").repeat(COPIES).as_bytes());
@@ -103,15 +108,22 @@ fn blocked_reader(fixture: &Fixture, key: &str) -> Client {
     reader
 }
 
-fn refused(reply: &str) -> bool {
+/// True if the reply to a store is the error "out of memory". Panics if it is another error.
+fn is_refusal(reply: &str) -> bool {
     assert!(
         reply == "STORED" || reply == OUT_OF_MEMORY,
-        "a store got the unexpected reply {reply:?}"
+        "the reply to a store is STORED or out of memory, not {reply:?}"
     );
     reply == OUT_OF_MEMORY
 }
 
-fn accepts_again(client: &mut Client, value: &[u8]) {
-    wait_until("a store is accepted again", DEADLINE, || !refused(&client.set("again", value)));
-    assert!(client.get("again").is_some_and(|found| found == value));
+/// Waits until the server stores the value.
+fn wait_for_store(client: &mut Client, value: &[u8]) {
+    wait_until("the server stores a value again", DEADLINE, || {
+        !is_refusal(&client.set("again", value))
+    });
+    assert!(
+        client.get("again").is_some_and(|found| found == value),
+        "the stored value is returned"
+    );
 }

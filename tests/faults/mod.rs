@@ -1,8 +1,8 @@
-//! Clients that misbehave over a real socket. The server must keep serving other clients, and afterwards it must
-//! hold no more memory and descriptors than before.
+//! Clients that misbehave over real sockets. Meanwhile the server must serve other clients. After the misbehaviour the
+//! server must hold no more memory and descriptors than before, apart from a fixed allowance.
 //!
-//! The server is slabwise, or the command in `TEST_SERVER`. Random input comes from `FAULT_SEED`, which a failed test
-//! prints.
+//! The server is slabwise, or the command in the environment variable `TEST_SERVER`. Random input is generated from a
+//! seed, which a failed test prints. The environment variable `FAULT_SEED` sets the seed.
 
 mod binary_protocol;
 mod bytes;

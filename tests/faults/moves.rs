@@ -1,4 +1,4 @@
-//! Page moves while clients hold items on the pages.
+//! Page moves while clients read items on the moved pages.
 
 use std::time::Duration;
 
@@ -8,22 +8,24 @@ use crate::support::moves::{
 };
 use crate::support::{is_memcached, under_test, wait_until};
 
+/// The time for which a test waits for a condition before it fails.
 const DEADLINE: Duration = Duration::from_secs(30);
+/// The length of a large value, in bytes.
 const LARGE_LEN: usize = 900_000;
-/// Disables automatic page moves.
-const BY_COMMAND_ONLY: [&str; 2] = ["-o", "no_slab_automove"];
+/// The option that disables automatic page moves, so that only the test's commands move pages.
+const NO_AUTOMATIC_MOVES: [&str; 2] = ["-o", "no_slab_automove"];
 
 /// Returns a value whose bytes depend on their position.
 fn value(len: usize) -> Vec<u8> {
     (0..len).map(|index| b'a' + (index / 7 % 23) as u8).collect()
 }
 
-/// slabwise gives up a move that waits for a client; memcached waits without a limit.
+/// slabwise gives up a page move that a client blocks. memcached waits for the client without a limit.
 #[test]
 fn a_move_blocked_by_a_stalled_reader_is_given_up() {
-    let fixture = Fixture::start(64, &BY_COMMAND_ONLY);
+    let fixture = Fixture::start(64, &NO_AUTOMATIC_MOVES);
     if fixture.is_memcached() {
-        return println!("memcached never gives up a move");
+        return println!("skipped: memcached never gives up a page move");
     }
     let mut client = fixture.server.connect();
     assert_eq!(client.set("large", &value(LARGE_LEN)), "STORED");
@@ -32,29 +34,31 @@ fn a_move_blocked_by_a_stalled_reader_is_given_up() {
     let pages = client.stat_of("stats slabs", &pages_name);
     let reader = stalled_reader(&fixture.server, "large");
     start_blocked_move(&mut client, class);
-    wait_until("the move is given up", DEADLINE, || client.stat_of("stats moves", "given_up") >= 1);
+    wait_until("the server gives up the page move", DEADLINE, || {
+        client.stat_of("stats moves", "given_up") >= 1
+    });
 
-    assert_eq!(client.stat_of("stats slabs", &pages_name), pages, "the page stays in its class");
+    assert_eq!(client.stat_of("stats slabs", &pages_name), pages, "the class keeps the page");
     assert_eq!(client.get("large"), Some(value(LARGE_LEN)));
     assert_eq!(client.set("another", &value(LARGE_LEN)), "STORED");
     assert_eq!(client.get("another"), Some(value(LARGE_LEN)));
-    fixture.serves_others();
+    fixture.check_others_are_served();
     drop(reader);
-    wait_until("pages of the class move again", DEADLINE, || {
+    wait_until("a page of the class moves after the reader has disconnected", DEADLINE, || {
         request_page_move(&mut client, class);
         client.stat("slabs_moved") > 0
     });
     assert_eq!(client.get("large"), Some(value(LARGE_LEN)));
-    fixture.recovers();
+    fixture.check_recovery();
 }
 
 #[test]
-fn a_thousand_concurrent_move_requests() {
+fn each_accepted_move_request_moves_exactly_one_page() {
     const CLIENTS: usize = 4;
     const REQUESTS: usize = 250;
     const ITEMS: usize = 5_000;
     const LEN: usize = 2_000;
-    let fixture = Fixture::start(64, &BY_COMMAND_ONLY);
+    let fixture = Fixture::start(64, &NO_AUTOMATIC_MOVES);
     let mut client = fixture.server.connect();
     for number in 0..ITEMS {
         assert_eq!(client.set(&format!("key{number}"), &value(LEN)), "STORED");
@@ -69,27 +73,26 @@ fn a_thousand_concurrent_move_requests() {
             match client.read_line().as_str() {
                 "OK" => started += 1,
                 "BUSY currently processing reassign request" => {}
-                other => panic!("a move request got the unexpected reply {other:?}"),
+                other => panic!("the reply to a move request is OK or BUSY, not {other:?}"),
             }
         }
     }
-    assert!(started > 0, "no move was started");
-    // Each accepted move runs exactly once.
-    wait_until("the last move ends", DEADLINE, || client.stat("slab_reassign_running") == 0);
+    assert!(started > 0, "the server starts at least one move");
+    wait_until("the last page move ends", DEADLINE, || client.stat("slab_reassign_running") == 0);
     assert_eq!(client.stat("slabs_moved"), started);
     for number in 0..ITEMS {
         let found = client.get(&format!("key{number}"));
-        // memcached drops an item if its class has no free chunk, even when memory is free.
-        let lost = found.is_none() && fixture.is_memcached();
-        assert!(lost || found == Some(value(LEN)), "key{number} is lost or has another value");
+        // memcached drops an item of a moving page if the item's class has no free chunk, even if memory is free.
+        let may_be_lost = found.is_none() && fixture.is_memcached();
+        assert!(may_be_lost || found == Some(value(LEN)), "key{number} keeps its value");
     }
-    fixture.recovers();
+    fixture.check_recovery();
 }
 
 #[test]
-fn sigterm_in_the_middle_of_a_move() {
+fn a_server_exits_on_sigterm_while_a_move_is_blocked() {
     if is_memcached(&under_test()) {
-        return println!("memcached has no such option");
+        return println!("skipped: memcached has no option page_mover");
     }
     for mover in ["warm", "stock", "base", "fast"] {
         let mut fixture =
@@ -103,28 +106,27 @@ fn sigterm_in_the_middle_of_a_move() {
         assert_eq!(
             fixture.server.wait_for_end(),
             Some(0),
-            "{mover}: the server exits cleanly and at once"
+            "with page_mover={mover} the server exits with code 0 on SIGTERM"
         );
     }
 }
 
-/// SIGTERM during a series of page moves that no client blocks.
 #[test]
-fn sigterm_during_a_series_of_moves() {
+fn a_server_exits_on_sigterm_while_pages_move() {
     const LEN: usize = 2_000;
-    let mut fixture = Fixture::start(64, &BY_COMMAND_ONLY);
+    let mut fixture = Fixture::start(64, &NO_AUTOMATIC_MOVES);
     let mut client = fixture.server.connect();
     for number in 0..2_000 {
         assert_eq!(client.set(&format!("key{number}"), &value(LEN)), "STORED");
     }
     let class = class_of(&mut client, "key0");
-    wait_until("pages move", DEADLINE, || {
+    wait_until("a first page moves", DEADLINE, || {
         request_page_move(&mut client, class);
         client.stat("slabs_moved") > 0
     });
-    wait_until("a move starts", DEADLINE, || {
+    wait_until("another page move starts", DEADLINE, || {
         request_page_move(&mut client, class) == MoveReply::Started
     });
     fixture.server.terminate();
-    assert_eq!(fixture.server.wait_for_end(), Some(0), "the server exits cleanly on SIGTERM");
+    assert_eq!(fixture.server.wait_for_end(), Some(0), "the server exits with code 0 on SIGTERM");
 }

@@ -1,61 +1,74 @@
-//! Large values that clients announce but do not send. The server must allocate memory, and evict other
-//! items, only for bytes that arrived.
+//! Large values that clients announce but do not send completely. The server must allocate memory, and evict other
+//! items, only for bytes that have arrived.
 
 use std::time::Duration;
 
 use super::fixture::Fixture;
 use crate::support::{Client, wait_until};
 
+/// The number of clients that each announce a value.
 const CLIENTS: usize = 20;
+/// The time for which a test waits for a condition before it fails.
 const DEADLINE: Duration = Duration::from_secs(20);
 
 #[test]
 fn unsent_bytes_of_a_large_value_use_no_memory() {
     let fixture = Fixture::start(1024, &["-I", "512m"]);
     let uploads = PartialUploads::start(&fixture, 500 << 20);
-    fixture.serves_others();
+    fixture.check_others_are_served();
     let resident = fixture.server.resident_bytes();
-    assert!(resident < 64 << 20, "{resident} bytes are resident for the few that arrived");
+    assert!(
+        resident < 64 << 20,
+        "values that were not sent use no memory, but {resident} bytes are resident"
+    );
     let mut client = fixture.server.connect();
     assert_eq!(client.stat("evictions"), 0);
-    // Each client may use one chunk for its key and one for the bytes that arrived; the probe uses one.
+    // Each upload may use a chunk for its key, and a chunk for the bytes that arrived. The item `probe` uses one chunk.
     let used = client.used_chunks();
-    assert!(used <= 2 * CLIENTS as u64 + 1, "{used} chunks are used");
+    assert!(
+        used <= 2 * CLIENTS as u64 + 1,
+        "at most two chunks per upload are used, not {used} in total"
+    );
     drop(uploads);
     assert_eq!(client.ask("delete probe"), "DELETED");
-    wait_until("all memory is released", DEADLINE, || client.used_chunks() == 0);
-    fixture.recovers();
+    wait_until("the server frees all chunks", DEADLINE, || client.used_chunks() == 0);
+    fixture.check_recovery();
 }
 
-/// When memory is full, items are evicted only for bytes that arrived.
 #[test]
-fn full_memory_evicts_only_for_received_bytes() {
+fn if_memory_is_full_items_are_evicted_only_for_bytes_that_arrived() {
     const ITEM_LEN: usize = 10_000;
     const ITEMS: usize = 14_000;
     const SENT_LEN: usize = 40 << 20;
-    // Each client may use one chunk for its key and one of the largest class for the bytes that arrived.
+    // Each upload may use a chunk for its key, which evicts one item, and a chunk of the largest class, 1 MiB, for the
+    // bytes that arrived.
     const EVICTED_MAX: usize = CLIENTS * (1 + (1 << 20) / ITEM_LEN);
     let fixture = Fixture::start(128, &["-I", "64m"]);
     if fixture.is_memcached() {
-        return println!("memcached refuses large values when all pages belong to other classes");
+        return println!(
+            "skipped: memcached refuses a large value if all pages belong to other classes"
+        );
     }
     let mut client = fixture.server.connect();
     for index in 0..ITEMS {
         assert_eq!(client.set(&format!("key{index}"), &[b'v'; ITEM_LEN]), "STORED");
     }
     let evictions = client.stat("evictions");
-    assert!(evictions > 0, "memory is not full");
+    assert!(
+        evictions > 0,
+        "{ITEMS} items of {ITEM_LEN} bytes exceed 128 MiB, so the server evicts some"
+    );
     let resident = fixture.server.resident_bytes();
 
     let mut uploads = PartialUploads::start(&fixture, 60 << 20);
     let evicted = client.stat("evictions") - evictions;
     assert!(
         evicted <= EVICTED_MAX as u64,
-        "{evicted} items were evicted for bytes that were not sent"
+        "at most {EVICTED_MAX} items are evicted before the values arrive, not {evicted}"
     );
     assert!(
         fixture.server.resident_bytes() < resident + (8 << 20),
-        "bytes that were not sent are resident"
+        "values that were not sent use no resident memory"
     );
 
     let evictions = client.stat("evictions");
@@ -63,30 +76,31 @@ fn full_memory_evicts_only_for_received_bytes() {
     let evicted = client.stat("evictions") - evictions;
     assert!(
         evicted > (SENT_LEN / ITEM_LEN / 2) as u64,
-        "only {evicted} were evicted for the bytes sent"
+        "for {SENT_LEN} received bytes the server evicts items of at least half that size, not {evicted} items"
     );
     assert!(
         fixture.server.resident_bytes() < resident + (8 << 20),
-        "resident memory exceeds the limit"
+        "resident memory does not grow, because the received bytes replace evicted items"
     );
     drop(uploads);
-    wait_until("all memory is released", DEADLINE, || {
+    wait_until("the server frees the chunks of the uploads", DEADLINE, || {
         client.used_chunks() == client.stat("curr_items")
     });
-    fixture.recovers();
+    fixture.check_recovery();
 }
 
-/// Clients that each announced a value and sent little or nothing of it.
+/// Clients that have each announced a value, and have sent 0 or 1000 bytes of it.
 struct PartialUploads {
     clients: Vec<Client>,
-    watcher: Client,
+    /// The client that reads the server's statistics.
+    observer: Client,
 }
 
 impl PartialUploads {
-    /// Starts the uploads. Returns when the server has read everything that the clients sent.
+    /// Starts the uploads. Returns when the server has read all bytes that the clients sent.
     fn start(fixture: &Fixture, value_len: usize) -> PartialUploads {
-        let mut watcher = fixture.server.connect();
-        let read_before = watcher.stat("bytes_read");
+        let mut observer = fixture.server.connect();
+        let read_before = observer.stat("bytes_read");
         let mut sent = 0;
         let mut announce = |index: usize| {
             let mut client = fixture.server.connect();
@@ -98,21 +112,22 @@ impl PartialUploads {
             client
         };
         let clients = (0..CLIENTS).map(&mut announce).collect();
-        let mut uploads = PartialUploads { clients, watcher };
+        let mut uploads = PartialUploads { clients, observer };
         uploads.wait_read(read_before + sent);
         uploads
     }
 
     /// Sends this many bytes of the first client's value.
     fn send(&mut self, len: usize) {
-        let read_before = self.watcher.stat("bytes_read");
+        let read_before = self.observer.stat("bytes_read");
         self.clients[0].send(&vec![b'v'; len]);
         self.wait_read(read_before + len as u64);
     }
 
+    /// Waits until the server has read this number of bytes since its start.
     fn wait_read(&mut self, bytes: u64) {
         wait_until("the server has read all bytes", DEADLINE, || {
-            self.watcher.stat("bytes_read") >= bytes
+            self.observer.stat("bytes_read") >= bytes
         });
     }
 }

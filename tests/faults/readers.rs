@@ -1,4 +1,4 @@
-//! Clients that request more than they read.
+//! Clients that request more replies than they read.
 
 use std::io::Write;
 use std::time::Duration;
@@ -6,13 +6,15 @@ use std::time::Duration;
 use super::fixture::Fixture;
 use crate::support::{Client, wait_until};
 
+/// The length of a large value, in bytes.
 const LARGE_LEN: usize = 900_000;
+/// The time for which a test waits for a condition before it fails.
 const DEADLINE: Duration = Duration::from_secs(20);
-/// Readers added per attempt while the value is still served.
-const READERS_MORE: usize = 5;
+/// The number of readers that the test adds each time until the value has too many pins.
+const READERS_PER_ATTEMPT: usize = 5;
 
 #[test]
-fn pipelined_megabytes() {
+fn half_a_million_pipelined_gets_are_answered() {
     const REQUESTS: usize = 500_000;
     let fixture = Fixture::start(64, &[]);
     let mut client = fixture.server.connect();
@@ -21,7 +23,7 @@ fn pipelined_megabytes() {
     std::thread::scope(|scope| {
         scope.spawn(move || {
             let requests = b"get key\r\n".repeat(REQUESTS);
-            writer.write_all(&requests).expect("the server reads what it is sent");
+            writer.write_all(&requests).expect("the server reads all requests");
         });
         for _ in 0..REQUESTS {
             assert_eq!(client.read_line(), "VALUE key 0 100");
@@ -29,93 +31,95 @@ fn pipelined_megabytes() {
             assert_eq!(client.read_line(), "END");
         }
     });
-    fixture.recovers();
+    fixture.check_recovery();
 }
 
 #[test]
-fn pipelined_megabytes_of_sets() {
+fn a_hundred_thousand_pipelined_sets_are_stored() {
     const REQUESTS: usize = 100_000;
     let fixture = Fixture::start(64, &[]);
     let mut client = fixture.server.connect();
     let mut requests = Vec::new();
     for index in 0..REQUESTS {
         write!(requests, "set key{index} 0 0 100 noreply\r\n")
-            .expect("writing to a Vec does not fail");
+            .expect("a write to a Vec cannot fail");
         requests.extend_from_slice(&[b'v'; 100]);
         requests.extend_from_slice(b"\r\n");
     }
     client.send(&requests);
     assert_eq!(client.ask("get nothing"), "END");
     assert_eq!(client.get(&format!("key{}", REQUESTS - 1)).as_deref(), Some(&[b'v'; 100][..]));
-    fixture.recovers();
+    fixture.check_recovery();
 }
 
 #[test]
-fn a_client_that_never_reads() {
+fn clients_that_never_read_do_not_affect_other_clients() {
     let fixture = Fixture::start(64, &[]);
     assert_eq!(fixture.server.connect().set("large", &vec![b'v'; LARGE_LEN]), "STORED");
     assert_eq!(fixture.server.connect().set("small", b"v"), "STORED");
-    let mut held = Vec::new();
+    let mut open_clients = Vec::new();
     for request in ["get large\r\n", "get small\r\n", "get small large small\r\n", "stats\r\n"] {
         for _ in 0..4 {
-            held.push(send_and_never_read(&fixture, request));
+            open_clients.push(send_and_never_read(&fixture, request));
         }
     }
-    fixture.serves_others();
-    drop(held);
-    fixture.recovers();
+    fixture.check_others_are_served();
+    drop(open_clients);
+    fixture.check_recovery();
 }
 
-/// slabwise sends values of at least 16 KiB directly from item memory and pins them meanwhile. A value can have at
-/// most 8,000 pins. A client that does not read holds about sixty, so far fewer clients than pins exhaust the
-/// limit, and the machine's descriptor limit is not reached.
+/// slabwise sends a value of at least 16 KiB directly from item memory, and pins it until it is sent. A value can have
+/// at most 8,000 pins. A client that does not read holds about 60 pins, so about 150 clients reach the limit.
 #[test]
-fn a_value_at_its_pin_limit_is_a_miss() {
+fn a_get_of_a_value_with_the_maximum_number_of_pins_misses() {
     let fixture = Fixture::start(64, &["-c", "4000"]);
     if fixture.is_memcached() {
-        return println!("memcached's limit cannot be reached by this number of clients");
+        return println!(
+            "skipped: these clients do not reach memcached's limit of references to an item"
+        );
     }
     let mut client = fixture.server.connect();
     assert_eq!(client.set("large", &pinned_value(b'v')), "STORED");
     let mut readers = readers_that_never_read(&fixture);
-    // The socket buffers decide how many pins a reader keeps, so readers are added until the pin limit is
-    // reached.
-    wait_until("the value is at its pin limit", DEADLINE, || {
-        readers.extend((0..READERS_MORE).map(|_| reader_that_never_reads(&fixture)));
+    // The number of pins of a reader depends on the socket buffers. So readers are added until a get misses.
+    wait_until("a get misses, because the value has the maximum number of pins", DEADLINE, || {
+        readers.extend((0..READERS_PER_ATTEMPT).map(|_| reader_that_never_reads(&fixture)));
         client.get("large").is_none()
     });
-    fixture.serves_others();
+    fixture.check_others_are_served();
     drop(readers);
-    // Remaining readers may take pins that the first disconnected readers release.
+    // While the readers disconnect one after another, the others may use the pins that the first ones released.
     let mut found = None;
-    wait_until("the value is served again", DEADLINE, || {
+    wait_until("a get of the value hits again", DEADLINE, || {
         found = client.get("large");
         found.is_some()
     });
     assert_eq!(found, Some(pinned_value(b'v')));
-    fixture.recovers();
+    fixture.check_recovery();
 }
 
 #[test]
-fn a_value_deleted_while_it_is_sent_is_freed_later() {
+fn a_value_that_is_deleted_while_it_is_sent_is_freed_after_its_readers_disconnect() {
     let fixture = Fixture::start(64, &[]);
     let mut client = fixture.server.connect();
     assert_eq!(client.set("large", &pinned_value(b'v')), "STORED");
     let readers = readers_that_never_read(&fixture);
-    fixture.serves_others();
+    fixture.check_others_are_served();
     assert_eq!(client.set("large", &pinned_value(b'w')), "STORED");
     assert_eq!(client.get("large"), Some(pinned_value(b'w')));
     for key in ["large", "probe"] {
         assert_eq!(client.ask(&format!("delete {key}")), "DELETED");
     }
     assert_eq!(client.stat("curr_items"), 0);
-    assert!(client.used_chunks() > 0, "no reader holds the value");
+    assert!(client.used_chunks() > 0, "the readers pin the chunks of the deleted value");
     drop(readers);
-    wait_until("the value's memory is released", DEADLINE, || client.used_chunks() == 0);
-    fixture.recovers();
+    wait_until("the server frees the chunks of the deleted value", DEADLINE, || {
+        client.used_chunks() == 0
+    });
+    fixture.check_recovery();
 }
 
-/// Returns a value of the minimum length that slabwise sends directly from item memory.
+/// Returns a value of 16 KiB, the minimum length that slabwise sends directly from item memory.
 fn pinned_value(letter: u8) -> Vec<u8> {
     vec![letter; 16 << 10]
 }
@@ -126,6 +130,7 @@ fn readers_that_never_read(fixture: &Fixture) -> Vec<Client> {
     (0..READERS).map(|_| reader_that_never_reads(fixture)).collect()
 }
 
+/// Returns a client that requests 1,000 copies of `large` and reads none of them.
 fn reader_that_never_reads(fixture: &Fixture) -> Client {
     const KEYS: usize = 100;
     const LINES: usize = 10;
@@ -135,7 +140,7 @@ fn reader_that_never_reads(fixture: &Fixture) -> Client {
     reader
 }
 
-/// Pipelines a request until the server stops reading or 16 MiB are sent.
+/// Returns a client that sends the request repeatedly, until the server stops reading or 16 MiB are sent.
 fn send_and_never_read(fixture: &Fixture, request: &str) -> Client {
     const SENT_MAX_BYTES: usize = 16 << 20;
     let client = fixture.server.connect();

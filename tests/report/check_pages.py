@@ -1,7 +1,7 @@
-"""Opens every report of a folder in a browser, in a small and a large window, with the light and the dark scheme.
+"""Opens every report of a folder in a browser, in a small and a large window, in light and dark colours.
 
-Fails if a figure is not drawn, if a page is wider than its window, if text has too little contrast, or if a page
-requests anything from the network. Saves screenshots.
+Arguments: the folder of the reports, and the folder for screenshots. Fails if a figure is not drawn, if a page is wider
+than its window, if text has too little contrast, or if a page requests anything from the network.
 """
 
 import pathlib
@@ -10,11 +10,13 @@ import sys
 
 from playwright.sync_api import sync_playwright
 
+# The width and height of each window, in pixels.
 WINDOWS = {"phone": (360, 740), "desk": (1280, 900)}
-# The minimum contrast of text, from the Web Content Accessibility Guidelines.
+# The minimum contrast ratio of text in the Web Content Accessibility Guidelines.
 CONTRAST_MIN = 4.5
 
-# For each figure: the number of drawn marks, and whether the drawing has a plausible size.
+# JavaScript that returns the state of each figure: its title, the texts that are marked as unknown, the number of drawn
+# marks, and true as `inside` if the drawing is larger than 200 by 50 pixels.
 FIGURES = """() => [...document.querySelectorAll("figure")].map((figure) => {
   const svg = figure.querySelector("svg");
   const marks = svg ? [...svg.querySelectorAll("polyline, rect, path")] : [];
@@ -31,6 +33,7 @@ FIGURES = """() => [...document.querySelectorAll("figure")].map((figure) => {
   };
 })"""
 
+# JavaScript that returns the lowest contrast ratio of the page's text.
 CONTRAST = """() => {
   const light = (colour) => {
     const [r, g, b] = colour.match(/[0-9.]+/g).map((part) => {
@@ -54,17 +57,17 @@ CONTRAST = """() => {
 
 
 def check_page(page, path, width):
-    """Returns the problems of the page and the number of drawn figures."""
+    """Returns the problems of a page, each as a text, and the number of its drawn figures."""
     requests = []
     page.on("request", lambda request: requests.append(request.url))
     page.goto(path.as_uri())
     wrong = [f"requests {url}" for url in requests if not url.startswith("file:")]
     wide = page.evaluate("document.documentElement.scrollWidth")
     if wide > width:
-        wrong.append(f"is {wide} pixels wide in a window of {width}")
+        wrong.append(f"is {wide} pixels wide in a window of {width} pixels")
     figures = page.evaluate(FIGURES)
     if path.name == "report.html" and not figures:
-        wrong.append("has no figures")
+        wrong.append("has no figures, but a report needs at least one")
     for figure in figures:
         if figure["drawn"] < 2 or not figure["inside"]:
             wrong.append(f"has not drawn {figure['title']!r}: {figure}")
@@ -72,7 +75,7 @@ def check_page(page, path, width):
             wrong.append(f"has an unknown value in {figure['title']!r}: {figure['unknown']}")
     contrast = page.evaluate(CONTRAST)
     if contrast < CONTRAST_MIN:
-        wrong.append(f"has text of contrast {contrast:.1f}")
+        wrong.append(f"has text with a contrast ratio of {contrast:.1f}, below {CONTRAST_MIN}")
     return wrong, sum(figure["drawn"] > 1 for figure in figures)
 
 
@@ -90,7 +93,7 @@ def main():
                     page = context.new_page()
                     wrong, figures = check_page(page, path, width)
                     name = path.parent.name if path.name == "report.html" else "index"
-                    failed += [f"{name}, {window}, {scheme}: {what}" for what in wrong]
+                    failed += [f"{name}, {window}, {scheme}: the page {problem}" for problem in wrong]
                     drawn += figures
                     place = pictures / f"{name}-{window}-{scheme}.png"
                     place.parent.mkdir(parents=True, exist_ok=True)

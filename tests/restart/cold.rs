@@ -1,4 +1,4 @@
-//! Restarts that start with an empty cache, and restarts that are refused.
+//! Starts with an empty cache although there is a memory file, and memory files with which a server refuses to start.
 
 use std::fs;
 
@@ -7,8 +7,8 @@ use crate::support::{Server, ServerCommand};
 use rustix::process::Signal;
 use slabwise_client::process::wait;
 
-/// Returns a memory file with one item, as a graceful stop leaves it.
-fn file_of_one_item() -> MemoryFile {
+/// Returns a memory file with one item that a server has saved.
+fn saved_file() -> MemoryFile {
     let file = MemoryFile::new();
     let server = file.start(&["-m", "64"]);
     assert_eq!(server.connect().set("key", b"value"), "STORED");
@@ -17,28 +17,28 @@ fn file_of_one_item() -> MemoryFile {
     file
 }
 
-/// Asserts that the next server starts empty and logs `why`, and that it saves its own items again.
-fn assert_cold(file: &MemoryFile, flags: &[&str], why: &str) {
+/// Asserts that the next server starts with an empty cache and logs `reason`, and that it saves its own items.
+fn assert_cold(file: &MemoryFile, flags: &[&str], reason: &str) {
     let server = file.start(flags);
     let mut client = server.connect();
     assert_eq!(client.get("key"), None);
     let log = file.log();
-    assert!(log.contains("starting with an empty cache") && log.contains(why), "{log}");
+    assert!(log.contains("starting with an empty cache") && log.contains(reason), "{log}");
     assert_eq!(client.set("other", b"value"), "STORED");
     stop_gracefully(server);
     let server = file.start(flags);
     assert!(server.connect().get("other").is_some());
 }
 
-/// Asserts that the command exits with an error that contains `why`.
-fn assert_refused(file: &MemoryFile, command: &ServerCommand, why: &str) {
-    let mut child = command.spawn(&file.port_file()).expect("the command starts");
-    assert!(!wait(&mut child).expect("the server ends").success());
-    assert!(file.log().contains(why), "{}", file.log());
+/// Asserts that the server refuses to start, with an error that contains `reason`.
+fn assert_refused(file: &MemoryFile, command: &ServerCommand, reason: &str) {
+    let mut child = command.spawn(&file.port_file()).expect("the process can be started");
+    assert!(!wait(&mut child).expect("the server process ends before the deadline").success());
+    assert!(file.log().contains(reason), "{}", file.log());
 }
 
 #[test]
-fn starts_cold_after_an_ungraceful_end() {
+fn a_server_starts_cold_after_an_end_that_is_not_graceful() {
     let ends: [fn(&Server); 4] = [
         |server| server.signal(Signal::KILL),
         |server| server.terminate(),
@@ -46,7 +46,7 @@ fn starts_cold_after_an_ungraceful_end() {
         |server| server.connect().send(b"shutdown\r\n"),
     ];
     for end in ends {
-        let file = file_of_one_item();
+        let file = saved_file();
         let mut server = file.start(&["-m", "64", "-A"]);
         assert!(server.connect().get("key").is_some());
         end(&server);
@@ -57,39 +57,39 @@ fn starts_cold_after_an_ungraceful_end() {
 }
 
 #[test]
-fn starts_cold_with_other_settings() {
+fn a_server_starts_cold_if_settings_of_the_file_differ() {
     for (flags, name) in [
         (&["-m", "65"][..], "memory_limit_bytes=67108864"),
         (&["-m", "64", "-f", "1.5"], "chunk_sizes"),
         (&["-m", "64", "-o", "page_size=1m"], "page_size_bytes"),
         (&["-m", "64", "-o", "preset=memcached"], "page_size_bytes"),
     ] {
-        assert_cold(&file_of_one_item(), flags, name);
+        assert_cold(&saved_file(), flags, name);
     }
 }
 
 #[test]
-fn starts_cold_with_a_truncated_meta_file() {
-    let file = file_of_one_item();
+fn a_server_starts_cold_if_the_meta_file_is_truncated() {
+    let file = saved_file();
     let meta = fs::read(file.meta()).expect("the .meta file exists");
     fs::write(file.meta(), &meta[..meta.len() / 2]).expect("the .meta file is writable");
     assert_cold(&file, &["-m", "64"], "its .meta file is damaged");
 }
 
 #[test]
-fn an_empty_or_foreign_meta_file_refuses_the_start() {
+fn a_server_refuses_to_start_with_an_empty_or_foreign_meta_file() {
     for text in [&b""[..], b"my diary\n"] {
-        let file = file_of_one_item();
+        let file = saved_file();
         fs::write(file.meta(), text).expect("the .meta file is writable");
         assert_refused(&file, &file.command(&["-m", "64"]), "is not a slabwise .meta file");
-        // A daemon's starter reports the error as well.
+        // With -d the starting process also reports the error.
         assert_refused(&file, &file.command(&["-m", "64", "-d"]), "is not a slabwise .meta file");
-        assert!(file.meta().exists(), "the foreign file is kept");
+        assert!(file.meta().exists(), "the server does not delete a foreign file");
     }
 }
 
 #[test]
-fn a_file_in_use_refuses_the_start() {
+fn a_server_refuses_to_start_with_a_file_that_another_server_uses() {
     let file = MemoryFile::new();
     let server = file.start(&[]);
     assert_refused(&file, &file.command(&[]), "another process uses this file");
@@ -97,7 +97,7 @@ fn a_file_in_use_refuses_the_start() {
 }
 
 #[test]
-fn a_file_that_cannot_be_created_refuses_the_start() {
+fn a_server_refuses_to_start_if_the_file_cannot_be_created() {
     let file = MemoryFile::new();
     let command = file.command(&["-e", "/proc/none/memory"]);
     assert_refused(&file, &command, "cannot open /proc/none/memory");

@@ -1,5 +1,5 @@
-//! Warm restart over a real socket. A server with `-e FILE` is stopped in one of several ways, and the next server
-//! uses the same file.
+//! Warm restarts of server processes. A test stops a server with a memory file (`-e`) in one of several ways. Then it
+//! starts another server with the same file.
 
 mod cold;
 mod memory_file;

@@ -1,19 +1,22 @@
-//! A graceful stop while clients store items.
+//! A graceful stop while clients store items. The next server must have every item whose store was acknowledged.
 
 use std::thread;
 
 use super::memory_file::{MemoryFile, stop_gracefully};
 use crate::support::Client;
 
+/// The number of clients that store items.
 const WRITERS: usize = 4;
-/// The number of stores by each writer before the stop.
+/// The minimum number of stores by each writer before the server is stopped.
 const STORES_MIN: usize = 500;
 
+/// Returns the value of an item.
 fn value(writer: usize, number: usize) -> Vec<u8> {
     format!("{writer}:{number};").repeat(1 + number % 40).into_bytes()
 }
 
-/// Stores one key after another until the server stops. Returns the number of acknowledged stores.
+/// Stores one key after another until the server closes the connection. Returns the number of acknowledged stores.
+/// Notifies `started` after the minimum number of stores.
 fn write(mut client: Client, writer: usize, started: &std::sync::mpsc::Sender<()>) -> usize {
     for number in 0.. {
         let value = value(writer, number);
@@ -26,19 +29,19 @@ fn write(mut client: Client, writer: usize, started: &std::sync::mpsc::Sender<()
             _ => return number,
         }
         if number == STORES_MIN {
-            started.send(()).expect("the test waits");
+            started.send(()).expect("the test's thread receives the notification");
         }
     }
-    unreachable!("the server ends first")
+    unreachable!("the server closes the connection before the numbers end")
 }
 
 #[test]
-fn a_graceful_stop_under_load_keeps_acknowledged_stores() {
+fn a_graceful_stop_keeps_every_acknowledged_store() {
     let file = MemoryFile::new();
     let server = file.start(&["-m", "256"]);
     let large = vec![b'l'; 900_000];
     assert_eq!(server.connect().set("large", &large), "STORED");
-    // An upload that never ends, and a reader that never reads and so holds pins.
+    // One client never completes its upload. Another client never reads its replies, so the server keeps pins for it.
     let mut unfinished = server.connect();
     unfinished.send(b"set unfinished 0 0 800000\r\nonly the beginning");
     let mut never_reads = server.connect();
@@ -50,10 +53,13 @@ fn a_graceful_stop_under_load_keeps_acknowledged_stores() {
             thread::spawn(move || write(client, writer, &started))
         })
         .collect();
-    (0..WRITERS).for_each(|_| starts.recv().expect("every writer reaches its minimum"));
+    (0..WRITERS)
+        .for_each(|_| starts.recv().expect("each writer stores the minimum number of items"));
     stop_gracefully(server);
-    let stored: Vec<usize> =
-        writers.into_iter().map(|writer| writer.join().expect("no writer panics")).collect();
+    let stored: Vec<usize> = writers
+        .into_iter()
+        .map(|writer| writer.join().expect("the server acknowledged each store of a writer"))
+        .collect();
 
     let server = file.start(&["-m", "256"]);
     let mut client = server.connect();
@@ -61,7 +67,11 @@ fn a_graceful_stop_under_load_keeps_acknowledged_stores() {
         assert!(count > STORES_MIN);
         for number in 0..count {
             let found = client.get(&format!("{writer}-{number}"));
-            assert_eq!(found, Some(value(writer, number)), "{writer}-{number} of {count}");
+            assert_eq!(
+                found,
+                Some(value(writer, number)),
+                "item {number} of the {count} items that writer {writer} stored"
+            );
         }
     }
     assert_eq!(client.get("unfinished"), None);

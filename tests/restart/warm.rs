@@ -1,4 +1,4 @@
-//! Items, costs and counters that survive a warm restart.
+//! Warm restarts: items, costs and times are the same in the next server.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -9,6 +9,7 @@ use super::memory_file::{MemoryFile, stop_gracefully};
 use crate::support::{Client, wait_until};
 use slabwise_client::process::read_ports;
 
+/// The time for which a test waits for a condition before it fails.
 const DEADLINE: Duration = Duration::from_secs(10);
 
 /// Returns the lines of the reply to `gets`, without `END`.
@@ -17,6 +18,7 @@ fn gets(client: &mut Client, key: &str) -> Vec<String> {
     lines_to_end(client)
 }
 
+/// Returns the lines of a reply up to `END`, without `END`.
 fn lines_to_end(client: &mut Client) -> Vec<String> {
     let mut lines = Vec::new();
     loop {
@@ -28,7 +30,7 @@ fn lines_to_end(client: &mut Client) -> Vec<String> {
     }
 }
 
-/// Returns the fields of every item in `lru_crawler metadump`, by key and by field name.
+/// Returns the reply to `lru_crawler metadump`: for each key, the values of its fields by name.
 fn metadump(client: &mut Client) -> BTreeMap<String, BTreeMap<String, String>> {
     assert_eq!(client.ask("lru_crawler metadump all"), "OK");
     let mut items = BTreeMap::new();
@@ -36,14 +38,19 @@ fn metadump(client: &mut Client) -> BTreeMap<String, BTreeMap<String, String>> {
         let fields = line.split(' ').filter_map(|field| field.split_once('='));
         let mut fields: BTreeMap<String, String> =
             fields.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-        let key = fields.remove("key").expect("an item has a key");
+        let key = fields.remove("key").expect("each line of a metadump has a key");
         items.insert(key, fields);
     }
     items
 }
 
+/// Returns the CAS value at the end of the line VALUE of a reply to `gets`.
 fn cas_of(reply: &[String]) -> u64 {
-    reply[0].rsplit(' ').next().and_then(|cas| cas.parse().ok()).expect("a CAS value")
+    reply[0]
+        .rsplit(' ')
+        .next()
+        .and_then(|cas| cas.parse().ok())
+        .expect("the line VALUE ends with a CAS value")
 }
 
 #[test]
@@ -91,32 +98,40 @@ fn every_item_survives_a_restart() {
 
     let server = file.start(&["-m", "64"]);
     let mut client = server.connect();
-    let again = metadump(&mut client);
+    let dumped_again = metadump(&mut client);
     assert_eq!(dumped.len(), 2_002);
-    assert_eq!(again.len(), dumped.len());
+    assert_eq!(dumped_again.len(), dumped.len());
     for (key, fields) in &dumped {
         for (name, value) in fields {
-            let other = &again[key][name];
-            // Times are in whole seconds of two clocks.
-            let close = name == "exp" || name == "la";
-            let apart = || value.parse::<i64>().ok()?.checked_sub(other.parse().ok()?);
-            let same = value == other || close && apart().is_some_and(|apart| apart.abs() <= 1);
-            assert!(same, "{key}: {name} was {value}, is {other}");
+            let value_again = &dumped_again[key][name];
+            // Times can differ by a second, because the two servers round different clocks to whole seconds.
+            let is_time = name == "exp" || name == "la";
+            let difference = || value.parse::<i64>().ok()?.checked_sub(value_again.parse().ok()?);
+            let is_kept = value == value_again
+                || is_time && difference().is_some_and(|seconds| seconds.abs() <= 1);
+            assert!(
+                is_kept,
+                "{key}: {name} was {value} before the restart, and is {value_again} now"
+            );
         }
     }
     let after: Vec<_> = keys.iter().map(|key| gets(&mut client, key)).collect();
     assert_eq!(after, before);
     assert_eq!(client.get("large").as_deref(), Some(&large[..]));
     assert_eq!(client.set("new", b"value"), "STORED");
-    let newest = dumped.values().map(|fields| fields["cas"].parse().expect("a number")).max();
+    let newest =
+        dumped.values().map(|fields| fields["cas"].parse().expect("a CAS value is a number")).max();
     let new = cas_of(&gets(&mut client, "new"));
-    assert!(new > newest.expect("the dump is not empty"), "CAS values continue");
+    assert!(
+        new > newest.expect("the dump is not empty"),
+        "new CAS values are larger than those before the restart"
+    );
     assert!(!file.meta().exists(), "the start deletes the .meta file");
     assert!(file.log().contains("restored 2002 items"), "{}", file.log());
 }
 
 #[test]
-fn ttls_continue_over_two_restarts() {
+fn lifetimes_of_items_continue_over_two_restarts() {
     let file = MemoryFile::new();
     let server = file.start(&[]);
     let mut client = server.connect();
@@ -125,10 +140,12 @@ fn ttls_continue_over_two_restarts() {
     stop_gracefully(server);
     let server = file.start(&[]);
     let mut client = server.connect();
-    wait_until("the short item expires", DEADLINE, || client.get("short").is_none());
+    wait_until("the item with a lifetime of 2 seconds expires", DEADLINE, || {
+        client.get("short").is_none()
+    });
     assert_eq!(client.get("long").as_deref(), Some(&b"value"[..]));
     let uptime = client.stat("uptime");
-    assert!(uptime >= 1, "uptime continues, as in memcached");
+    assert!(uptime >= 1, "uptime includes the time of the earlier server, as in memcached");
     stop_gracefully(server);
     let server = file.start(&[]);
     let mut client = server.connect();
@@ -137,7 +154,7 @@ fn ttls_continue_over_two_restarts() {
 }
 
 #[test]
-fn flushed_items_stay_flushed() {
+fn a_flushed_item_does_not_return_after_a_restart() {
     let file = MemoryFile::new();
     let server = file.start(&[]);
     let mut client = server.connect();
@@ -152,7 +169,7 @@ fn flushed_items_stay_flushed() {
 }
 
 #[test]
-fn shutdown_graceful_saves_the_items() {
+fn the_command_shutdown_graceful_saves_the_items() {
     let file = MemoryFile::new();
     let mut server = file.start(&["-A"]);
     let mut client = server.connect();
@@ -163,10 +180,11 @@ fn shutdown_graceful_saves_the_items() {
     assert!(server.connect().get("key").is_some());
 }
 
-/// A process that is not the test's child, by its id. It is killed if the test panics.
+/// The id of a daemon, which is not a child process of the test. The daemon is killed if the test panics.
 struct Daemon(String);
 
 impl Daemon {
+    /// Sends a signal, which `option` names as for `kill`. Returns true if the daemon is running.
     fn signal(&self, option: &str) -> bool {
         let mut kill = Command::new("kill");
         kill.args([option, self.0.trim()]).stderr(Stdio::null());
@@ -176,7 +194,7 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // After a passed test the daemon has exited, and another process may have its id.
+        // If the test passed, the daemon has exited, and another process may have its id now.
         if std::thread::panicking() {
             self.signal("-KILL");
         }
@@ -189,13 +207,17 @@ fn a_daemon_restarts_warm() {
     let pid_file = file.path().with_extension("pid");
     for expected in [None, Some(b"value".to_vec())] {
         let port_file = file.port_file();
-        let command = file.command(&["-d", "-P", pid_file.to_str().expect("the path is UTF-8")]);
+        let command = file.command(&[
+            "-d",
+            "-P",
+            pid_file.to_str().expect("the path of a temporary file is UTF-8"),
+        ]);
         let status = command
             .spawn(&port_file)
             .and_then(|mut child| child.wait())
-            .expect("the starter exits");
+            .expect("the process that starts the daemon exits");
         assert!(status.success(), "{}", file.log());
-        wait_until("the daemon writes its id", DEADLINE, || pid_file.exists());
+        wait_until("the daemon writes its pid file", DEADLINE, || pid_file.exists());
         let daemon = Daemon(std::fs::read_to_string(&pid_file).expect("the pid file is readable"));
         let mut client = Client::connect(SocketAddr::from((
             [127, 0, 0, 1],
@@ -204,19 +226,25 @@ fn a_daemon_restarts_warm() {
         assert_eq!(client.get("key"), expected);
         assert_eq!(client.set("key", b"value"), "STORED");
         assert!(daemon.signal("-USR1"));
-        wait_until("the daemon exits", DEADLINE, || !pid_file.exists());
-        assert!(file.meta().exists(), "the .meta file is written before the pid file is removed");
+        wait_until("the daemon removes its pid file", DEADLINE, || !pid_file.exists());
+        assert!(
+            file.meta().exists(),
+            "the daemon writes the .meta file before it removes the pid file"
+        );
     }
 }
 
 #[test]
-fn the_memory_limit_cannot_exceed_the_file() {
+fn the_memory_limit_cannot_be_set_above_the_size_of_the_memory_file() {
     let file = MemoryFile::new();
     let server = file.start(&["-m", "64"]);
     let mut client = server.connect();
     client.send(b"stats settings\r\n");
     let path = file.path();
-    let expected = format!("STAT memory_file {}", path.to_str().expect("the path is UTF-8"));
+    let expected = format!(
+        "STAT memory_file {}",
+        path.to_str().expect("the path of a temporary file is UTF-8")
+    );
     assert!(lines_to_end(&mut client).contains(&expected));
     assert!(client.ask("cache_memlimit 65").starts_with("MEMLIMIT_ADJUST_FAILED"));
     assert_eq!(client.ask("cache_memlimit 32"), "OK");

@@ -1,4 +1,5 @@
-//! Certificate authorities made for one test, the certificates they issue, and clients that trust them.
+//! Certificate authorities that exist for one test, the certificates that they issue, and the configurations of clients
+//! that trust them.
 
 #![allow(dead_code, reason = "each test target uses only some of these helpers")]
 
@@ -24,16 +25,19 @@ pub struct Authority {
 
 /// A certificate and its private key, both in PEM.
 pub struct Identity {
+    /// The certificate.
     pub chain: String,
+    /// The private key.
     pub key: String,
 }
 
 impl Authority {
+    /// Makes an authority whose certificate has this common name.
     pub fn new(name: &str) -> Authority {
         let mut params = params(name, &[]);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let issuer = CertifiedIssuer::self_signed(params, key())
-            .expect("the authority can sign its own certificate");
+            .expect("an authority can sign its own certificate");
         Authority { issuer }
     }
 
@@ -56,10 +60,11 @@ impl Authority {
         self.sign(&params)
     }
 
+    /// Issues a certificate for a new key.
     fn sign(&self, params: &CertificateParams) -> Identity {
         let key = key();
         let certificate =
-            params.signed_by(&key, &self.issuer).expect("the authority can sign a certificate");
+            params.signed_by(&key, &self.issuer).expect("an authority can sign a certificate");
         Identity { chain: certificate.pem(), key: key.serialize_pem() }
     }
 
@@ -70,37 +75,42 @@ impl Authority {
         versions: &[&'static SupportedProtocolVersion],
     ) -> Arc<ClientConfig> {
         let mut roots = RootCertStore::empty();
-        roots.add(self.issuer.der().clone()).expect("an authority's certificate");
+        roots
+            .add(self.issuer.der().clone())
+            .expect("the certificate of an authority is a valid root");
         let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
             .with_protocol_versions(versions)
-            .expect("the TLS versions are supported")
+            .expect("rustls supports the TLS versions of the test")
             .with_root_certificates(roots);
         Arc::new(match identity {
             None => builder.with_no_client_auth(),
             Some(identity) => {
-                let key = PrivateKeyDer::from_pem_slice(identity.key.as_bytes()).expect("a key");
+                let key = PrivateKeyDer::from_pem_slice(identity.key.as_bytes())
+                    .expect("the private key of an identity is valid PEM");
                 builder
                     .with_client_auth_cert(vec![identity.der()], key)
-                    .expect("the certificate matches its key")
+                    .expect("the certificate of an identity belongs to its key")
             }
         })
     }
 }
 
 impl Identity {
-    /// Returns the certificate in DER.
+    /// Returns the certificate in the binary format DER.
     pub fn der(&self) -> CertificateDer<'static> {
-        CertificateDer::from_pem_slice(self.chain.as_bytes()).expect("a certificate")
+        CertificateDer::from_pem_slice(self.chain.as_bytes())
+            .expect("the certificate of an identity is valid PEM")
     }
 }
 
 fn key() -> KeyPair {
-    KeyPair::generate().expect("a key")
+    KeyPair::generate().expect("a key pair can be generated")
 }
 
+/// Returns the parameters of a certificate with this common name and these host names.
 fn params(name: &str, names: &[&str]) -> CertificateParams {
     let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
-    let mut params = CertificateParams::new(names).expect("names");
+    let mut params = CertificateParams::new(names).expect("the host names of the test are valid");
     params.distinguished_name.push(DnType::CommonName, name);
     params
 }
@@ -111,21 +121,23 @@ pub struct CertificateFiles(TempDir);
 impl CertificateFiles {
     /// Writes the files of a server that presents `identity` and trusts clients of `authority`.
     pub fn new(identity: &Identity, authority: &Authority) -> CertificateFiles {
-        let files = CertificateFiles(tempfile::tempdir().expect("a directory for the test"));
+        let files =
+            CertificateFiles(tempfile::tempdir().expect("a temporary directory can be created"));
         files.write(identity, authority);
         files
     }
 
-    /// Replaces the files.
+    /// Replaces the files by those of another identity and authority.
     pub fn write(&self, identity: &Identity, authority: &Authority) {
         self.put("chain.pem", &identity.chain);
         self.put("key.pem", &identity.key);
         self.put("ca.pem", authority.certificate());
     }
 
-    /// Writes one file.
+    /// Writes one file in the directory.
     pub fn put(&self, name: &str, content: impl AsRef<[u8]>) {
-        std::fs::write(self.0.path().join(name), content).expect("the directory is writable");
+        std::fs::write(self.0.path().join(name), content)
+            .expect("the temporary directory is writable");
     }
 
     /// Returns the path of a file in the directory.

@@ -1,7 +1,8 @@
-//! An exact LRU by weight, as a reference for tests: plain, and nothing like the engine.
+//! An LRU cache of weighted keys, as a reference for tests. It shares no code and no data structure with the engine.
 
 use std::collections::{BTreeMap, HashMap};
 
+/// The result of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     Hit,
@@ -14,12 +15,16 @@ impl Access {
     }
 }
 
-/// Keys in the order of their last access, with the sum of their weights at most `capacity`.
+/// The cache: keys in the order of their last access. The sum of their weights is at most `capacity`.
 pub(crate) struct ExactLru {
     capacity: u64,
+    /// The sum of the weights of all keys in the cache.
     weight: u64,
+    /// The number of accesses since the cache was made.
     time: u64,
+    /// The time of the last access and the weight of each key.
     entries: HashMap<u64, (u64, u64)>,
+    /// The key that was last accessed at each time, oldest first.
     order: BTreeMap<u64, u64>,
 }
 
@@ -28,7 +33,7 @@ impl ExactLru {
         ExactLru { capacity, weight: 0, time: 0, entries: HashMap::new(), order: BTreeMap::new() }
     }
 
-    /// Looks `key` up and brings it in where it is not there; an item above the capacity stays out.
+    /// Looks up a key, and inserts the key on a miss. Does not insert a key whose weight exceeds the capacity.
     pub(crate) fn access(&mut self, key: u64, weight: u64) -> Access {
         self.time += 1;
         if let Some((time, _)) = self.entries.get_mut(&key) {

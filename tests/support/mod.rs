@@ -1,4 +1,4 @@
-//! Helpers that all suites share: server processes, clients, certificates and waiting.
+//! Helpers that the test suites share: server processes, clients, certificates, page moves and waiting.
 
 pub mod certificates;
 mod client;

@@ -1,17 +1,18 @@
-//! Page moves requested over a connection, and a slow reader that blocks them.
+//! Page moves that a client requests with `slabs reassign`, and a reader that blocks such a move.
 
 use std::time::Duration;
 
 use super::{Client, Server, wait_until};
 
+/// The time within which a page move must become blocked.
 const DEADLINE: Duration = Duration::from_secs(20);
 
 /// The server's reply to a request for a page move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MoveReply {
-    /// The move has started.
+    /// The requested move has started.
     Started,
-    /// Another move is running.
+    /// The request was refused, because another move is running.
     Busy,
 }
 
@@ -20,18 +21,19 @@ pub fn request_page_move(client: &mut Client, class: u64) -> MoveReply {
     match client.ask(&format!("slabs reassign {class} 0")).as_str() {
         "OK" => MoveReply::Started,
         "BUSY currently processing reassign request" => MoveReply::Busy,
-        refusal => panic!("a page of class {class} cannot be moved: {refusal}"),
+        refusal => panic!("the server moves a page of class {class}, but replied {refusal:?}"),
     }
 }
 
 /// Returns the number of the class that holds an item.
 pub fn class_of(client: &mut Client, key: &str) -> u64 {
-    let shown = client.ask(&format!("me {key}"));
-    let class = shown.split(' ').find_map(|field| field.strip_prefix("cls=")?.parse().ok());
-    class.unwrap_or_else(|| panic!("me {key} got the unexpected reply {shown:?}"))
+    let reply = client.ask(&format!("me {key}"));
+    let class = reply.split(' ').find_map(|field| field.strip_prefix("cls=")?.parse().ok());
+    class.unwrap_or_else(|| panic!("the reply to `me {key}` shows the class, but is {reply:?}"))
 }
 
-/// Returns a client that requests a value of at least 16 KiB many times, reads a little and stops mid-value.
+/// Returns a client that requests a value many times, and stops reading in the middle of a value. If the value has at
+/// least 16 KiB, the server pins the item until the connection closes.
 pub fn stalled_reader(server: &Server, key: &str) -> Client {
     const COPIES: usize = 5_000;
     const READ_BYTES: usize = 10_000;
@@ -41,11 +43,11 @@ pub fn stalled_reader(server: &Server, key: &str) -> Client {
     reader
 }
 
-/// Requests pages of the class until a move stays unfinished because a reader pins an item on the page.
+/// Requests page moves from the class until a move is blocked, because a reader pins an item on the page.
 pub fn start_blocked_move(client: &mut Client, class: u64) {
-    /// A page without pinned items is empty long before it has been checked this often.
+    /// The number of checks after which a running move counts as blocked. A move without pinned items takes less time.
     const CHECKS: usize = 50;
-    wait_until("a move is blocked", DEADLINE, || {
+    wait_until("a page move is blocked by the reader's pin", DEADLINE, || {
         request_page_move(client, class);
         (0..CHECKS).all(|_| client.stat("slab_reassign_running") == 1)
     });

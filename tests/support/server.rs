@@ -1,4 +1,4 @@
-//! A server process for one test. It listens on its own port and is killed when the handle is dropped.
+//! A server process for one test. It listens on its own port. The process is killed when its [`Server`] is dropped.
 
 use std::collections::HashSet;
 use std::fs;
@@ -11,20 +11,21 @@ use super::Client;
 
 pub use slabwise_client::process::ServerCommand;
 
-/// The state of a listening socket in `/proc/net/tcp`.
+/// The state of a listening socket, as `/proc/net/tcp` shows it.
 const TCP_LISTEN: &str = "0A";
 
-/// Returns the command of the server under test: `TEST_SERVER`, or slabwise.
+/// Returns the command of the server under test: the value of `TEST_SERVER`, or by default slabwise.
 pub fn under_test() -> ServerCommand {
     let Ok(command) = std::env::var("TEST_SERVER") else {
         return ServerCommand::on_free_port(env!("CARGO_BIN_EXE_slabwise"));
     };
     let words: Vec<&str> = command.split_whitespace().collect();
-    let (program, flags) = words.split_first().expect("TEST_SERVER names a program");
+    let (program, flags) =
+        words.split_first().expect("TEST_SERVER is not empty: set it to a command, or unset it");
     ServerCommand::on_free_port(program).with(flags)
 }
 
-/// Returns the command of the memcached installed on this machine.
+/// Returns the command of the memcached that is installed on this machine.
 pub fn stock_memcached() -> ServerCommand {
     ServerCommand::on_free_port("memcached")
 }
@@ -42,27 +43,33 @@ pub struct Server {
 impl Server {
     /// Starts the command and returns when the server accepts connections.
     pub fn start(command: &ServerCommand) -> Server {
-        let process = process::Server::start(command)
-            .unwrap_or_else(|error| panic!("{error} (./test installs the peers)"));
+        let process = process::Server::start(command).unwrap_or_else(|error| {
+            panic!("{error} (run ./test to install the servers that the tests need)")
+        });
         let server = Server { process };
-        assert!(server.listens_itself(), "another process listens on {}", server.address());
+        assert!(
+            server.listens_itself(),
+            "the test's server listens on {}, not another process",
+            server.address()
+        );
         server
     }
 
-    /// True if the socket that listens on the address is a descriptor of the child process.
+    /// True if the server process owns the socket that listens on the address.
     fn listens_itself(&self) -> bool {
         let sockets: HashSet<String> = fs::read_dir(self.proc("fd"))
-            .expect("the server runs")
+            .expect("the server process is running")
             .filter_map(|entry| fs::read_link(entry.ok()?.path()).ok())
             .map(|target| target.to_string_lossy().into_owned())
             .collect();
-        // The kernel prints the address as the integer that its bytes form in memory.
+        // The kernel prints an IPv4 address as the 32-bit integer that its four bytes form in memory.
         let host = u32::from_ne_bytes([127, 0, 0, 1]);
-        let place = format!("{host:08X}:{:04X}", self.address().port());
-        let table = fs::read_to_string(self.proc("net/tcp")).expect("the server runs");
+        let shown_address = format!("{host:08X}:{:04X}", self.address().port());
+        let table =
+            fs::read_to_string(self.proc("net/tcp")).expect("the server process is running");
         table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>()).any(|fields| {
             let [_, local, _, TCP_LISTEN, ..] = fields[..] else { return false };
-            local == place && sockets.contains(&format!("socket:[{}]", fields[9]))
+            local == shown_address && sockets.contains(&format!("socket:[{}]", fields[9]))
         })
     }
 
@@ -76,32 +83,33 @@ impl Server {
         self.process.socket_address()
     }
 
-    /// Returns the resident memory of the process in bytes.
+    /// Returns the resident memory of the server process, in bytes.
     pub fn resident_bytes(&self) -> u64 {
-        self.process.status_bytes("VmRSS").expect("the server runs")
+        self.process.status_bytes("VmRSS").expect("the server process is running")
     }
 
-    /// Returns the number of open file descriptors of the process.
+    /// Returns the number of open file descriptors of the server process.
     pub fn descriptor_count(&self) -> usize {
-        fs::read_dir(self.proc("fd")).expect("the server runs").count()
+        fs::read_dir(self.proc("fd")).expect("the server process is running").count()
     }
 
+    /// Returns the path of a file in the process's directory in `/proc`.
     fn proc(&self, file: &str) -> String {
         format!("/proc/{}/{file}", self.process.id())
     }
 
-    /// Sends SIGTERM.
+    /// Sends SIGTERM to the server process.
     pub fn terminate(&self) {
         self.signal(Signal::TERM);
     }
 
-    /// Sends a signal.
+    /// Sends a signal to the server process.
     pub fn signal(&self, signal: Signal) {
-        self.process.signal(signal).expect("the server runs");
+        self.process.signal(signal).expect("the server process is running");
     }
 
-    /// Waits until the process ends. Returns its exit code, or `None` if a signal ended it.
+    /// Waits until the server process ends. Returns its exit code, or `None` if a signal ended the process.
     pub fn wait_for_end(&mut self) -> Option<i32> {
-        self.process.wait().expect("the server ends").code()
+        self.process.wait().expect("the server process ends before the deadline").code()
     }
 }

@@ -1,4 +1,4 @@
-//! Waiting for conditions instead of fixed times. No other test code reads a clock.
+//! Tests wait until a condition holds, not for a fixed time. Only this file reads the clock and sleeps.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 pub struct Deadline(Instant);
 
 impl Deadline {
-    /// Returns the deadline this far from now.
+    /// Returns the deadline that is `span` after now.
     pub fn after(span: Duration) -> Deadline {
         #[expect(clippy::disallowed_methods, reason = "the test waits for a real process")]
         Deadline(Instant::now() + span)
@@ -18,23 +18,23 @@ impl Deadline {
         self.left().is_zero()
     }
 
-    /// Returns the time left until the deadline, zero after it.
+    /// Returns the time until the deadline, or zero if the deadline has passed.
     pub fn left(self) -> Duration {
         #[expect(clippy::disallowed_methods, reason = "the test waits for a real process")]
         self.0.saturating_duration_since(Instant::now())
     }
 }
 
-/// Polls until `condition` holds; panics with `what` after `span`.
-pub fn wait_until(what: &str, span: Duration, mut condition: impl FnMut() -> bool) {
+/// Waits until `condition` holds. Panics after `span`, with `expectation`, which says in words what should happen.
+pub fn wait_until(expectation: &str, span: Duration, mut condition: impl FnMut() -> bool) {
     let deadline = Deadline::after(span);
     while !condition() {
-        assert!(!deadline.is_over(), "not within {span:?}: {what}");
+        assert!(!deadline.is_over(), "within {span:?} this should happen: {expectation}");
         pause();
     }
 }
 
-/// Sleeps briefly between two polls, so that the server gets the processor.
+/// Sleeps for 5 ms between two checks of a condition, so that the server can use the processor.
 pub fn pause() {
     #[expect(
         clippy::disallowed_methods,

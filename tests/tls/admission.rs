@@ -1,4 +1,4 @@
-//! Client authentication, protocol versions and session resumption.
+//! The clients that the server accepts: by certificate, by TLS version, and by resumed session.
 
 use super::fixture::{Fixture, ReservedAddress, VERSIONS};
 use crate::support::certificates::Authority;
@@ -8,7 +8,7 @@ use rustls::{AlertDescription, Error, HandshakeKind};
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 
-/// Returns the alert with which the server refused the client.
+/// Returns the TLS alert with which the server refused the client, if the error contains one.
 fn alert(error: &io::Error) -> Option<AlertDescription> {
     match error.get_ref()?.downcast_ref::<Error>()? {
         Error::AlertReceived(alert) => Some(*alert),
@@ -17,14 +17,14 @@ fn alert(error: &io::Error) -> Option<AlertDescription> {
 }
 
 #[test]
-fn the_verify_mode_decides_which_certificates_are_accepted() {
+fn the_verify_mode_determines_the_accepted_certificates() {
     let others = Authority::new("others");
-    for (mode, without, other) in
+    for (mode, accepts_none, accepts_others) in
         [("0", true, true), ("1", true, false), ("2", false, false), ("3", false, false)]
     {
         let fixture = Fixture::start(&["-o", &format!("ssl_verify_mode={mode}")]);
-        assert_eq!(fixture.accepts(None), without, "mode {mode}");
-        assert_eq!(fixture.accepts(Some(&others.client())), other, "mode {mode}");
+        assert_eq!(fixture.accepts(None), accepts_none, "mode {mode}");
+        assert_eq!(fixture.accepts(Some(&others.client())), accepts_others, "mode {mode}");
         assert!(fixture.accepts(Some(&fixture.authority.client())), "mode {mode}");
     }
 }
@@ -50,18 +50,19 @@ fn btls_and_mtls_listeners_override_the_verify_mode() {
     let reserved = (ReservedAddress::new(), ReservedAddress::new());
     let (basic, mutual) = (reserved.0.address, reserved.1.address);
     let listeners = format!("btls:{basic},mtls:{mutual}");
-    for (mode, address, without) in [("2", basic, true), ("0", mutual, false), ("1", mutual, false)]
+    for (mode, address, accepts_none) in
+        [("2", basic, true), ("0", mutual, false), ("1", mutual, false)]
     {
         let mut fixture =
             Fixture::start(&["-l", &listeners, "-o", &format!("ssl_verify_mode={mode}")]);
         fixture.address = address;
-        assert_eq!(fixture.accepts(None), without, "mode {mode}");
+        assert_eq!(fixture.accepts(None), accepts_none, "mode {mode}");
         assert!(fixture.accepts(Some(&fixture.authority.client())), "mode {mode}");
     }
 }
 
 #[test]
-fn versions_below_the_minimum_are_refused() {
+fn a_client_below_the_minimum_tls_version_is_refused() {
     let fixture = Fixture::start(&["-o", "ssl_min_version=3"]);
     let old = fixture.authority.client_config(None, &[&TLS12]);
     let error = fixture.try_connect(&old).err().expect("TLS 1.2 is below the minimum");
@@ -71,7 +72,7 @@ fn versions_below_the_minimum_are_refused() {
     assert_eq!(client.tls().protocol_version(), Some(TLS13.version));
 }
 
-/// Returns a ClientHello of TLS 1.1 with cipher suites of that time.
+/// Returns a ClientHello of TLS 1.1, with cipher suites that TLS 1.1 defines.
 fn hello_of_tls_1_1() -> Vec<u8> {
     // Version 3.2, 32 random bytes, no session, two cipher suites, no compression.
     let mut body = vec![3, 2];
@@ -85,15 +86,15 @@ fn hello_of_tls_1_1() -> Vec<u8> {
 
 #[test]
 fn tls_1_1_is_always_refused() {
-    // Values below TLS 1.2 are valid options, but do not enable older versions.
+    // ssl_min_version accepts the numbers of versions below TLS 1.2, but does not enable these versions.
     for options in ["ssl_min_version=2", "ssl_min_version=1", "ssl_min_version=0"] {
         let fixture = Fixture::start(&["-o", options]);
         let mut socket = TcpStream::connect(fixture.server.address()).expect("the server listens");
-        socket.write_all(&hello_of_tls_1_1()).expect("the server reads");
+        socket.write_all(&hello_of_tls_1_1()).expect("the server keeps the connection open");
         let mut answer = Vec::new();
-        // The server may close the connection with a reset.
+        // The read may fail, because the server may reset the connection.
         let _ = socket.read_to_end(&mut answer);
-        // The reply is one fatal alert, handshake_failure or protocol_version, and no handshake message.
+        // The reply is exactly one fatal alert: handshake_failure (40) or protocol_version (70).
         assert!(matches!(answer[..], [0x15, 3, _, 0, 2, 2, 40 | 70]), "{answer:?}");
         assert!(fixture.accepts(None));
     }
@@ -104,8 +105,13 @@ fn sessions_are_resumed_only_with_a_session_cache() {
     for version in VERSIONS {
         let fixture = Fixture::start(&["-o", "ssl_session_cache"]);
         let config = fixture.authority.client_config(None, &[version]);
-        let kind =
-            || fixture.try_connect(&config).expect("the client is accepted").tls().handshake_kind();
+        let kind = || {
+            fixture
+                .try_connect(&config)
+                .expect("the server accepts the client")
+                .tls()
+                .handshake_kind()
+        };
         assert_eq!(kind(), Some(HandshakeKind::Full));
         assert_eq!(kind(), Some(HandshakeKind::Resumed));
         assert_eq!(kind(), Some(HandshakeKind::Resumed));
@@ -114,13 +120,13 @@ fn sessions_are_resumed_only_with_a_session_cache() {
         let fixture = Fixture::start(&[]);
         let config = fixture.authority.client_config(None, &[version]);
         for _ in 0..2 {
-            let client = fixture.try_connect(&config).expect("the client is accepted");
+            let client = fixture.try_connect(&config).expect("the server accepts the client");
             assert_eq!(client.tls().handshake_kind(), Some(HandshakeKind::Full));
         }
     }
 }
 
-/// Returns the names of the TLS statistics.
+/// Returns the names of the TLS statistics that the listener at this address shows.
 fn stat_names(server: &Server, address: std::net::SocketAddr) -> Vec<String> {
     assert_ne!(server.address(), address);
     let mut client = crate::support::Client::connect(address);
@@ -131,7 +137,7 @@ fn stat_names(server: &Server, address: std::net::SocketAddr) -> Vec<String> {
         if line == "END" {
             return names;
         }
-        let name = line.split(' ').nth(1).expect("a name");
+        let name = line.split(' ').nth(1).expect("the name of the server is valid");
         if name.starts_with("ssl_") || name.starts_with("time_since_server") {
             names.push(name.to_owned());
         }

@@ -15,9 +15,10 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// The TLS versions that slabwise supports.
 pub const VERSIONS: [&SupportedProtocolVersion; 2] = [&TLS12, &TLS13];
 
-/// How long a client waits for a reply before the test fails.
+/// The time for which a client waits for a reply before the test fails.
 const REPLY_DEADLINE: Duration = Duration::from_secs(20);
 
 /// A server with TLS, and the authority that issued its certificate.
@@ -26,6 +27,7 @@ pub struct Fixture {
     /// The address of the TLS listener.
     pub address: SocketAddr,
     pub authority: Authority,
+    /// The files with the server's certificate and key, and with the trusted authority.
     pub files: CertificateFiles,
     /// The address of the listener without TLS.
     pub plain_address: SocketAddr,
@@ -33,7 +35,8 @@ pub struct Fixture {
 }
 
 impl Fixture {
-    /// Starts a server with these extra flags. A second listener without TLS serves statistics.
+    /// Starts a server with TLS and these additional flags. The tests read statistics from a second listener without
+    /// TLS.
     pub fn start(flags: &[&str]) -> Fixture {
         let authority = Authority::new("ours");
         let files = CertificateFiles::new(&authority.server(), &authority);
@@ -65,42 +68,43 @@ impl Fixture {
         self.try_connect(&config).expect("the server requires no client certificate")
     }
 
-    /// Connects with this configuration; returns an error if the server refuses the client.
+    /// Connects with this configuration. Returns an error if the server refuses the client.
     pub fn try_connect(&self, config: &Arc<ClientConfig>) -> io::Result<SecureClient> {
         SecureClient::connect(self.address, config)
     }
 
-    /// True if the server accepts a client with this certificate, in every TLS version.
+    /// True if the server accepts a client with this certificate. Panics if the result depends on the TLS version.
     pub fn accepts(&self, identity: Option<&Identity>) -> bool {
         let accepts = VERSIONS.map(|version| {
             let config = self.authority.client_config(identity, &[version]);
             self.try_connect(&config).is_ok()
         });
-        assert_eq!(accepts[0], accepts[1], "the TLS versions behave differently");
+        assert_eq!(accepts[0], accepts[1], "both TLS versions accept or refuse the certificate");
         accepts[0]
     }
 
-    /// Connects without TLS.
+    /// Connects to the listener without TLS.
     pub fn connect_plain(&self) -> Client {
         Client::connect(self.plain_address)
     }
 
-    /// Returns the value of one line of `stats`.
+    /// Returns the number of one statistic of `stats`.
     pub fn stat(&self, name: &str) -> u64 {
         self.connect_plain().stat(name)
     }
 }
 
-/// A free address that the kernel assigns to no other process while this value exists.
+/// A free address. While this value exists, the kernel assigns the address to no other process.
 ///
-/// The socket is bound but never listens. It has the socket option that servers set, so a server can still bind
-/// the port.
+/// A socket is bound to the address, but does not listen. Because the socket has the option SO_REUSEADDR, as the
+/// sockets of servers do, a server can also bind the address.
 pub struct ReservedAddress {
     pub address: SocketAddr,
     _socket: OwnedFd,
 }
 
 impl ReservedAddress {
+    /// Reserves a free port of 127.0.0.1.
     pub fn new() -> ReservedAddress {
         let reserve = || {
             let socket = socket(AddressFamily::INET, SocketType::STREAM, None)?;
@@ -109,13 +113,14 @@ impl ReservedAddress {
             let address = SocketAddr::try_from(getsockname(&socket)?)?;
             rustix::io::Result::Ok(ReservedAddress { address, _socket: socket })
         };
-        reserve().expect("a free port")
+        reserve().expect("a socket can be bound to a free port")
     }
 }
 
-/// A socket that can split its output into single bytes.
+/// A socket that can send each byte in its own packet.
 pub struct Splitter {
     socket: TcpStream,
+    /// True if each byte is sent in its own packet.
     pub bytewise: bool,
 }
 
@@ -140,14 +145,16 @@ impl Write for Splitter {
 pub type SecureClient = stream_client::Client<StreamOwned<ClientConnection, Splitter>>;
 
 impl SecureClient {
-    /// Connects and sends one request. In TLS 1.3 the server reports a refusal only after the handshake.
+    /// Connects, and checks that the server answers a request. In TLS 1.3 the client learns only after the handshake
+    /// that the server refuses it.
     fn connect(address: SocketAddr, config: &Arc<ClientConfig>) -> io::Result<SecureClient> {
         let socket = TcpStream::connect(address)?;
         socket.set_nodelay(true)?;
         socket.set_read_timeout(Some(REPLY_DEADLINE))?;
         socket.set_write_timeout(Some(REPLY_DEADLINE))?;
-        let name = ServerName::try_from(SERVER_NAME).expect("a name");
-        let tls = ClientConnection::new(Arc::clone(config), name).expect("a client");
+        let name = ServerName::try_from(SERVER_NAME).expect("the name of the server is valid");
+        let tls = ClientConnection::new(Arc::clone(config), name)
+            .expect("the configuration of the client is valid");
         let stream = StreamOwned::new(tls, Splitter { socket, bytewise: false });
         let mut client = SecureClient { stream };
         client.stream.write_all(b"mn_unknown_command\r\n")?;
@@ -162,17 +169,18 @@ impl SecureClient {
         &self.stream.conn
     }
 
-    /// From now on sends every byte of ciphertext by itself.
+    /// Sends each byte of ciphertext in its own packet from now on.
     pub fn split_ciphertext(&mut self) {
         self.stream.sock.bytewise = true;
     }
 
     /// Sends bytes directly on the socket, without encryption.
     pub fn send_raw(&mut self, bytes: &[u8]) {
-        self.stream.sock.write_all(bytes).expect("the server reads");
+        self.stream.sock.write_all(bytes).expect("the server keeps the connection open");
     }
 
-    /// Sends close_notify and reads to the end; returns an error if the server ends without close_notify.
+    /// Sends close_notify, and returns the bytes up to the server's close_notify. Returns an error if the server closes
+    /// the connection without close_notify.
     pub fn finish(&mut self) -> io::Result<Vec<u8>> {
         self.stream.conn.send_close_notify();
         self.stream.flush()?;
@@ -182,6 +190,7 @@ impl SecureClient {
     }
 }
 
+/// Returns a set request.
 pub fn set(key: &str, value: &[u8]) -> Vec<u8> {
     let mut bytes = format!("set {key} 0 0 {}\r\n", value.len()).into_bytes();
     bytes.extend_from_slice(value);
@@ -189,6 +198,7 @@ pub fn set(key: &str, value: &[u8]) -> Vec<u8> {
     bytes
 }
 
+/// Returns the reply to a get that finds this value.
 pub fn hit(key: &str, value: &[u8]) -> Vec<u8> {
     let mut bytes = format!("VALUE {key} 0 {}\r\n", value.len()).into_bytes();
     bytes.extend_from_slice(value);

@@ -1,7 +1,7 @@
-//! TLS over real sockets: a server process, rustls clients, and certificates made for each test.
+//! TLS over real sockets: a server process, clients that use rustls, and certificates that each test makes.
 //!
-//! The replies must be the same as without TLS, however the bytes are split, in bounded memory. Clients without a
-//! valid certificate must be refused, and clients that misbehave must not affect others.
+//! The replies must be the same as without TLS, however the bytes are split. The server must use bounded memory.
+//! Clients without a valid certificate must be refused, and clients that misbehave must not affect other clients.
 
 mod admission;
 mod fixture;

@@ -1,4 +1,4 @@
-//! Certificates replaced at run time, and invalid files at the start.
+//! Certificates that are replaced while the server runs, and certificate files that are invalid at the start.
 
 use super::fixture::{Fixture, VERSIONS};
 use crate::support::certificates::Authority;
@@ -7,8 +7,8 @@ use rustls::pki_types::CertificateDer;
 use std::process::Command;
 use std::time::Duration;
 
-/// Returns the certificate that the server presents now.
-fn shown(fixture: &Fixture) -> CertificateDer<'static> {
+/// Returns the certificate that the server presents to a new connection.
+fn presented(fixture: &Fixture) -> CertificateDer<'static> {
     let client = fixture.connect(VERSIONS[1]);
     client.tls().peer_certificates().expect("a server presents a certificate")[0].clone()
 }
@@ -16,13 +16,17 @@ fn shown(fixture: &Fixture) -> CertificateDer<'static> {
 #[test]
 fn new_connections_get_the_new_certificate_and_old_ones_continue() {
     let fixture = Fixture::start(&[]);
-    let before = shown(&fixture);
+    let before = presented(&fixture);
     let mut old = fixture.connect(VERSIONS[0]);
     let identity = fixture.authority.server();
     fixture.files.write(&identity, &fixture.authority);
-    assert_eq!(shown(&fixture), before, "new files take effect only after refresh_certs");
+    assert_eq!(
+        presented(&fixture),
+        before,
+        "the server does not use new files before refresh_certs"
+    );
     old.ask("refresh_certs\r\n", "OK\r\n");
-    assert_eq!(shown(&fixture), identity.der());
+    assert_eq!(presented(&fixture), identity.der());
     old.ask("get none\r\n", "END\r\n");
     assert_eq!(old.tls().peer_certificates().expect("a server presents a certificate")[0], before);
     assert!(fixture.stat("time_since_server_cert_refresh") < 60);
@@ -34,11 +38,11 @@ fn new_connections_get_the_new_certificate_and_old_ones_continue() {
 }
 
 #[test]
-fn invalid_files_are_named_and_change_nothing() {
+fn a_refresh_with_an_invalid_file_names_the_file_and_changes_nothing() {
     let fixture = Fixture::start(&["-o", "ssl_verify_mode=2"]);
     let friend = fixture.authority.client();
     let mut admin = fixture.connect_plain();
-    for (name, what) in [
+    for (name, error) in [
         ("chain.pem", "Error loading the certificate chain: "),
         ("key.pem", "Error loading the key: "),
         ("ca.pem", "Error loading the CA certificate: "),
@@ -47,8 +51,11 @@ fn invalid_files_are_named_and_change_nothing() {
         fixture.files.put(name, "nothing");
         let answer = admin.ask("refresh_certs");
         let path = fixture.files.path(name).display().to_string();
-        assert!(answer.starts_with(what) && answer.contains(&path), "{answer}");
-        assert!(fixture.accepts(Some(&friend)), "{name}");
+        assert!(answer.starts_with(error) && answer.contains(&path), "{answer}");
+        assert!(
+            fixture.accepts(Some(&friend)),
+            "the server still accepts the client after an error in {name}"
+        );
     }
     // Each file is valid, but the key belongs to another certificate.
     fixture.files.write(&fixture.authority.server(), &fixture.authority);
@@ -67,7 +74,7 @@ fn a_refresh_refuses_clients_that_are_no_longer_trusted() {
     }
     fixture.files.put("ca.pem", Authority::new("others").certificate());
     assert_eq!(fixture.connect_plain().ask("refresh_certs"), "OK");
-    // The client still has session tickets from before the refresh.
+    // The client has session tickets from before the refresh, which the server must not accept any more.
     assert!(fixture.try_connect(&config).is_err());
 }
 
@@ -78,10 +85,10 @@ fn sighup_refreshes_the_certificates() {
     fixture.files.write(&identity, &fixture.authority);
     let id = fixture.connect_plain().stat("pid").to_string();
     let status = Command::new("kill").args(["-HUP", &id]).status();
-    assert!(status.is_ok_and(|status| status.success()), "kill -HUP failed");
+    assert!(status.is_ok_and(|status| status.success()), "kill -HUP succeeds");
     let deadline = Duration::from_secs(20);
     wait_until("the server presents the new certificate", deadline, || {
-        shown(&fixture) == identity.der()
+        presented(&fixture) == identity.der()
     });
 }
 
@@ -90,7 +97,7 @@ fn a_server_with_invalid_files_does_not_start() {
     let fixture = Fixture::start(&[]);
     let absent = fixture.files.path("absent.pem").display().to_string();
     let good = fixture.files.path("chain.pem").display().to_string();
-    for (options, what) in [
+    for (options, message) in [
         (None, "add -o ssl_chain_cert=FILE"),
         (Some(format!("ssl_chain_cert={absent}")), "absent.pem : No such file"),
         (Some(format!("ssl_chain_cert={good}")), "chain.pem : no PEM private key"),
@@ -102,10 +109,10 @@ fn a_server_with_invalid_files_does_not_start() {
         if let Some(options) = &options {
             command.args(["-o", options]);
         }
-        let output = command.output().expect("the command starts");
+        let output = command.output().expect("the command slabwise can be started");
         assert!(!output.status.success(), "{options:?}");
         let text = String::from_utf8_lossy(&output.stderr);
-        assert!(text.starts_with("slabwise: ") && text.contains(what), "{options:?}: {text}");
+        assert!(text.starts_with("slabwise: ") && text.contains(message), "{options:?}: {text}");
         assert_eq!(text.lines().count(), 1, "{text}");
     }
 }

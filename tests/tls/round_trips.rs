@@ -1,12 +1,16 @@
-//! Replies over TLS equal those without TLS, for all value sizes and splits.
+//! Replies over TLS are the same as without TLS, for values of all sizes, however the input is split.
 
 use super::fixture::{Fixture, VERSIONS, hit, set, value};
 use std::time::Duration;
 
+/// The time for which a test waits for a condition before it fails.
+const DEADLINE: Duration = Duration::from_secs(20);
+
 #[test]
-fn values_of_all_sizes_round_trip() {
+fn values_of_all_sizes_are_stored_and_returned() {
     let fixture = Fixture::start(&["-I", "16m"]);
-    // Sizes around those of TLS records, the worker's buffer, chunks, and direct reads into item memory.
+    // The sizes are near the limits of TLS records (16 KiB), of direct reads into item memory (4 KiB), of the worker's
+    // buffer (64 KiB) and of chunks.
     let sizes = [
         0, 1, 100, 4_095, 4_096, 16_382, 16_383, 16_384, 16_385, 65_535, 65_536, 65_537, 100_000,
         1_000_000, 12_345_678,
@@ -45,7 +49,7 @@ fn pipelined_requests_are_answered_in_order() {
 }
 
 #[test]
-fn a_dialogue_may_be_split_at_every_byte() {
+fn replies_do_not_depend_on_how_records_and_packets_split_the_requests() {
     let fixture = Fixture::start(&["-t", "1"]);
     let large = value(5_000);
     let mut request = set("cut", b"some value");
@@ -57,13 +61,13 @@ fn a_dialogue_may_be_split_at_every_byte() {
     reply.extend(b"END\r\nERROR\r\nSTORED\r\n");
     reply.extend(hit("large", &large));
     for version in VERSIONS {
-        // Every byte in its own record.
+        // Send each byte in its own TLS record.
         let mut client = fixture.connect(version);
         for byte in &request {
             client.send([*byte]);
         }
         client.expect(&reply);
-        // Every byte of ciphertext in its own packet.
+        // Send each byte of ciphertext in its own packet.
         client.split_ciphertext();
         client.ask(&request, &reply);
     }
@@ -80,22 +84,29 @@ fn a_slow_reader_uses_little_memory_and_delays_no_other_client() {
         let before = fixture.server.resident_bytes();
         slow.send("get key\r\n".repeat(count));
         let mut other = fixture.connect(version);
-        crate::support::wait_until("replies wait for the slow client", DEADLINE, || {
-            other.send("stats conns\r\n");
-            let mut is_writing = false;
-            loop {
-                let line = other.read_line();
-                if line == "END\r\n" {
-                    return is_writing;
+        crate::support::wait_until(
+            "stats conns shows that the server waits for the slow client",
+            DEADLINE,
+            || {
+                other.send("stats conns\r\n");
+                let mut is_writing = false;
+                loop {
+                    let line = other.read_line();
+                    if line == "END\r\n" {
+                        return is_writing;
+                    }
+                    is_writing |= line.contains("conn_mwrite");
                 }
-                is_writing |= line.contains("conn_mwrite");
-            }
-        });
+            },
+        );
         for _ in 0..500 {
             other.ask("get none\r\n", "END\r\n");
         }
         let grown = fixture.server.resident_bytes().saturating_sub(before);
-        assert!(grown < 8 << 20, "the server grew by {grown} bytes");
+        assert!(
+            grown < 8 << 20,
+            "100 unread replies of 1 MB use less than 8 MiB, not {grown} bytes"
+        );
         for _ in 0..count {
             slow.expect(hit("key", &value));
         }
@@ -103,10 +114,8 @@ fn a_slow_reader_uses_little_memory_and_delays_no_other_client() {
     }
 }
 
-const DEADLINE: Duration = Duration::from_secs(20);
-
 #[test]
-fn a_client_that_closes_still_gets_every_reply() {
+fn a_client_that_closes_its_side_gets_every_reply() {
     let fixture = Fixture::start(&["-t", "1"]);
     let value = value(100_000);
     for version in VERSIONS {
@@ -114,7 +123,11 @@ fn a_client_that_closes_still_gets_every_reply() {
         client.ask(set("key", &value), "STORED\r\n");
         client.send("get key\r\n".repeat(20));
         let replies = client.finish().expect("the server sends close_notify");
-        assert!(replies == hit("key", &value).repeat(20), "{} bytes arrived", replies.len());
+        assert!(
+            replies == hit("key", &value).repeat(20),
+            "all 20 replies arrive, not only {} bytes",
+            replies.len()
+        );
         let mut client = fixture.connect(version);
         client.send("get none\r\nquit\r\nget none\r\n");
         assert_eq!(client.finish().expect("the server sends close_notify"), b"END\r\n");
@@ -122,7 +135,7 @@ fn a_client_that_closes_still_gets_every_reply() {
 }
 
 #[test]
-fn a_small_write_buffer_does_not_change_the_replies() {
+fn replies_do_not_depend_on_the_size_of_the_write_buffer() {
     let fixture = Fixture::start(&["-o", "ssl_wbuf_size=1"]);
     let value = value(300_000);
     let mut client = fixture.connect(VERSIONS[1]);

@@ -1,11 +1,10 @@
-//! Extracts the dialogues of a Markdown document: its fenced blocks marked `transcript`. Each is played on a new
-//! server.
+//! Extracts the transcripts of a Markdown document: its fenced blocks with the language `transcript`.
 
-/// Returns the source of each transcript block. Empty lines replace the text before a block, so that line numbers
-/// are those of the document.
+/// Returns the text of each transcript. Empty lines replace the document's text before it, so that a line of the
+/// transcript has the same number as in the document.
 ///
-/// Returns an error if a fence has no language or is not closed, or if there is no transcript block.
-pub fn blocks(document: &str) -> Result<Vec<String>, String> {
+/// Returns an error if a fence has no language or is not closed, or if the document has no transcript.
+pub fn transcripts(document: &str) -> Result<Vec<String>, String> {
     let mut blocks = Vec::new();
     let mut open: Option<(usize, String)> = None;
     for (index, line) in document.lines().enumerate() {
@@ -13,11 +12,11 @@ pub fn blocks(document: &str) -> Result<Vec<String>, String> {
         match (line.strip_prefix("```"), &mut open) {
             (Some(""), open @ Some(_)) => blocks.extend(open.take().map(|(_, block)| block)),
             (Some(""), None) => {
-                return Err(format!("{number}: a fence without a language"));
+                return Err(format!("{number}: the fence has no language; write it after ```"));
             }
-            (Some(word), None) => open = Some((number, start(word, number))),
+            (Some(language), None) => open = Some((number, leading_lines(language, number))),
             (Some(_), Some((begun, _))) => {
-                return Err(format!("{begun}: a fence that is not closed"));
+                return Err(format!("{begun}: the fence is not closed; add a line ```"));
             }
             (None, Some((_, block))) if !block.is_empty() => {
                 block.push_str(line);
@@ -27,30 +26,31 @@ pub fn blocks(document: &str) -> Result<Vec<String>, String> {
         }
     }
     if let Some((begun, _)) = open {
-        return Err(format!("{begun}: a fence that is not closed"));
+        return Err(format!("{begun}: the fence is not closed; add a line ```"));
     }
     blocks.retain(|block| !block.is_empty());
     if blocks.is_empty() {
-        return Err("1: no block is marked ```transcript".to_owned());
+        return Err("1: the document has no block that begins with ```transcript".to_owned());
     }
     Ok(blocks)
 }
 
-/// Returns the empty lines before a transcript block; nothing for a block of another language.
-fn start(word: &str, fence_line: usize) -> String {
-    if word == "transcript" { "\n".repeat(fence_line) } else { String::new() }
+/// Returns the empty lines that replace the text before a transcript. Returns no line if the block has another
+/// language.
+fn leading_lines(language: &str, fence_line: usize) -> String {
+    if language == "transcript" { "\n".repeat(fence_line) } else { String::new() }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::blocks;
+    use super::transcripts;
 
     #[test]
-    fn blocks_keep_the_line_numbers_of_the_document() {
+    fn the_lines_of_a_transcript_have_the_same_numbers_as_in_the_document() {
         let document =
             "# a\n```sh\n> x\n```\n```transcript\n> get a\n< END\n```\n```transcript\n> b\n```\n";
         let expected = ["\n\n\n\n\n> get a\n< END\n".to_owned(), "\n".repeat(9) + "> b\n"];
-        assert_eq!(blocks(document).expect("two blocks"), expected);
+        assert_eq!(transcripts(document).expect("the document has two transcripts"), expected);
     }
 
     #[test]
@@ -58,10 +58,13 @@ mod tests {
         for wrong in
             ["", "words\n```sh\nls\n```\n", "```\n> get a\n```\n", "```transcript\n> get a\n"]
         {
-            assert!(blocks(wrong).is_err(), "{wrong}");
+            assert!(transcripts(wrong).is_err(), "{wrong}");
         }
         assert_eq!(
-            blocks("\n```transcript\n```sh\n").expect_err("not closed").split(':').next(),
+            transcripts("\n```transcript\n```sh\n")
+                .expect_err("the first fence is not closed")
+                .split(':')
+                .next(),
             Some("2")
         );
     }

@@ -1,13 +1,13 @@
 //! Parses a transcript into steps. The file `README.md` describes the format.
 
-/// One transcript file: the server's flags and the dialogue.
+/// A parsed transcript: the server's flags and the steps of the dialogue.
 #[derive(Default)]
 pub struct Transcript {
     /// Flags for both servers.
     pub flags: Vec<String>,
     /// Flags for slabwise only.
     pub flags_slabwise: Vec<String>,
-    /// True if the dialogue is played a second time, byte by byte.
+    /// True if the transcript is played a second time, byte by byte.
     pub split: bool,
     pub steps: Vec<Step>,
 }
@@ -15,24 +15,26 @@ pub struct Transcript {
 /// One step of a dialogue.
 pub enum Step {
     Exchange(Exchange),
+    /// The client closes its connection and opens another one.
     Reconnect,
 }
 
 /// Requests and their expected reply.
 #[derive(Default)]
 pub struct Exchange {
-    /// The line number at which the exchange starts.
+    /// The number of the line in the transcript at which the exchange starts.
     pub line: usize,
     /// True if the exchange is repeated until the reply is as expected.
     pub until: bool,
-    /// The texts to send, with escapes, and their line ends.
+    /// The texts that the client sends, with escapes, and the line end of each text.
     pub sent: Vec<(String, LineEnd)>,
+    /// The reply that slabwise must send.
     pub expected: Vec<Expected>,
-    /// The replies of memcached, if they differ.
+    /// The different replies of memcached, if any.
     pub differences: Vec<Difference>,
 }
 
-/// The line end that follows a sent text.
+/// The line end that the client sends after a text.
 #[derive(Clone, Copy, PartialEq)]
 pub enum LineEnd {
     CrLf,
@@ -42,36 +44,37 @@ pub enum LineEnd {
 /// One part of an expected reply.
 #[derive(Clone)]
 pub enum Expected {
-    /// `< text`: exactly this line.
+    /// `< text`: the next line is exactly this text.
     Line(String),
-    /// `<< text`: exactly these bytes, without a line end.
+    /// `<< text`: the next bytes are exactly these, without a line end.
     Bytes(String),
-    /// `<~ pattern`: a line that matches the pattern.
+    /// `<~ pattern`: the next line matches the pattern.
     Pattern(String),
-    /// `<...`: any number of lines up to the next expected line.
+    /// `<...`: any number of lines follow, up to the next expected line.
     AnyLines,
-    /// `<stats names`: `STAT` lines with exactly these names in any order, then `END`.
+    /// `<stats names`: `STAT` lines with exactly these names follow in any order, then `END`.
     StatNames(Vec<String>),
     /// `<closed`: the server closes the connection.
     Closed,
 }
 
-/// The server that sends a reply.
+/// The kind of server against which a transcript is played.
 #[derive(Clone, Copy, PartialEq)]
-pub enum Peer {
+pub enum ServerKind {
     Slabwise,
     Memcached,
 }
 
-/// A different reply from memcached.
+/// A reply of memcached that differs from that of slabwise.
 pub struct Difference {
-    /// The version of memcached that sent it.
+    /// The version of memcached from which the reply was recorded.
     pub version: String,
+    /// The reply of memcached, or the changes to a list of names.
     pub expected: Vec<Expected>,
 }
 
 impl Transcript {
-    /// Parses a whole file; the error starts with the line number.
+    /// Parses the text of a transcript. An error text starts with the number of the invalid line.
     pub fn parse(source: &str) -> Result<Transcript, String> {
         let mut transcript = Transcript::default();
         let mut exchange = Exchange::default();
@@ -93,7 +96,7 @@ impl Transcript {
         Ok(transcript)
     }
 
-    /// Parses a line that does not belong to an exchange; returns false for any other line.
+    /// Parses a line that does not belong to an exchange. Returns false if the line belongs to one.
     fn parse_directive(&mut self, line: &str) -> bool {
         let words = |list: &str| list.split_whitespace().map(str::to_owned).collect();
         if let Some(flags) = line.strip_prefix("server:") {
@@ -110,6 +113,7 @@ impl Transcript {
         true
     }
 
+    /// Adds an exchange, unless it is empty.
     fn add(&mut self, exchange: Exchange) {
         if !exchange.sent.is_empty() {
             self.steps.push(Step::Exchange(exchange));
@@ -124,10 +128,12 @@ impl Exchange {
         line.is_empty() || (starts_another && self.has_reply())
     }
 
+    /// True if a part of the expected reply has been parsed.
     fn has_reply(&self) -> bool {
         !self.expected.is_empty() || !self.differences.is_empty()
     }
 
+    /// Parses a line that belongs to the exchange.
     fn parse_line(&mut self, line: &str) -> Result<(), String> {
         if line == "until" {
             self.until = true;
@@ -136,14 +142,17 @@ impl Exchange {
         } else if let Some(text) = line.strip_prefix('>') {
             self.sent.push((text.strip_prefix(' ').unwrap_or(text).to_owned(), LineEnd::CrLf));
         } else if let Some(rest) = line.strip_prefix("differs memcached-") {
-            let (version, reason) = rest.split_once(": ").ok_or("differs takes `: reason`")?;
+            let (version, reason) =
+                rest.split_once(": ").ok_or("write `differs memcached-VERSION: reason`")?;
             if reason.trim().is_empty() {
-                return Err("a difference needs its reason".to_owned());
+                return Err("the reason of the difference is missing after the colon".to_owned());
             }
             self.differences.push(Difference { version: version.to_owned(), expected: Vec::new() });
         } else {
             if self.sent.is_empty() {
-                return Err("a reply to nothing".to_owned());
+                return Err(
+                    "a reply needs a request before it: a line that starts with >".to_owned()
+                );
             }
             let replies = match self.differences.last_mut() {
                 Some(difference) => &mut difference.expected,
@@ -158,20 +167,22 @@ impl Exchange {
         Ok(())
     }
 
-    /// Returns the expected reply of slabwise, or of memcached if it differs.
-    pub fn expected_of(&self, peer: Peer) -> Vec<Expected> {
-        let ours = self.expected.clone();
-        match peer {
-            Peer::Slabwise => ours,
-            Peer::Memcached => {
-                self.differences.iter().fold(ours, |reply, other| amend(reply, &other.expected))
-            }
+    /// Returns the reply that a server of this kind must send.
+    pub fn expected_of(&self, kind: ServerKind) -> Vec<Expected> {
+        let of_slabwise = self.expected.clone();
+        match kind {
+            ServerKind::Slabwise => of_slabwise,
+            ServerKind::Memcached => self
+                .differences
+                .iter()
+                .fold(of_slabwise, |reply, other| apply_difference(reply, &other.expected)),
         }
     }
 }
 
-/// Applies a difference to an expected reply: `+name` and `-name` change a list of names, anything else replaces it.
-fn amend(mut expected: Vec<Expected>, difference: &[Expected]) -> Vec<Expected> {
+/// Returns the expected reply with a difference applied: `+name` and `-name` add and remove names in a list of
+/// statistics. Any other difference replaces the whole reply.
+fn apply_difference(mut expected: Vec<Expected>, difference: &[Expected]) -> Vec<Expected> {
     let [Expected::StatNames(changes)] = difference else { return difference.to_vec() };
     for names in &mut expected {
         let Expected::StatNames(names) = names else { continue };
@@ -179,7 +190,7 @@ fn amend(mut expected: Vec<Expected>, difference: &[Expected]) -> Vec<Expected> 
             match change.split_at(1) {
                 ("+", name) => names.push(name.to_owned()),
                 ("-", name) => names.retain(|kept| kept != name),
-                _ => panic!("{change:?} in a difference must start with + or -"),
+                _ => panic!("a name in a difference of <stats starts with + or -, not {change:?}"),
             }
         }
     }
@@ -187,6 +198,7 @@ fn amend(mut expected: Vec<Expected>, difference: &[Expected]) -> Vec<Expected> 
 }
 
 impl Expected {
+    /// Parses a line of the expected reply.
     fn parse(line: &str) -> Result<Expected, String> {
         let text = |rest: &str| rest.strip_prefix(' ').unwrap_or(rest).to_owned();
         if line == "<..." {
@@ -202,11 +214,11 @@ impl Expected {
         } else if let Some(exact) = line.strip_prefix('<') {
             Ok(Expected::Line(text(exact)))
         } else {
-            Err(format!("not a line of a transcript: {line:?}"))
+            Err(format!("the line {line:?} does not start as README.md describes"))
         }
     }
 
-    /// Returns the line as written in the file.
+    /// Returns this part of the reply as it is written in a transcript.
     pub fn describe(&self) -> String {
         match self {
             Expected::Line(text) => format!("< {text}"),

@@ -1,26 +1,26 @@
-//! Plays one dialogue on a new server and reports the first difference.
+//! Plays one transcript on a new server: sends the requests, and compares the replies. Reports the first difference.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::format::{Difference, Exchange, Expected, LineEnd, Peer, Step, Transcript};
-use super::pattern::fits;
+use super::format::{Difference, Exchange, Expected, LineEnd, ServerKind, Step, Transcript};
+use super::pattern::matches;
 use super::text::{Memory, decode, excerpt};
 use crate::support::{Client, Deadline, Server, ServerCommand, is_memcached, pause};
 
-/// The longest wait of an `until` step.
+/// The time for which an exchange with `until` is repeated.
 const UNTIL_DEADLINE: Duration = Duration::from_secs(15);
 
-/// How the requests are split into writes.
+/// The way in which requests are written to the socket.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pace {
-    /// Each exchange in one write.
+    /// The requests of an exchange in one write.
     Whole,
-    /// Each byte in its own write. The replies must not depend on where the server's reads end.
+    /// Each byte in its own write. The replies must not depend on how the server receives the bytes.
     Bytewise,
 }
 
-/// Plays the transcript. The text of an error starts with the line number.
+/// Plays a transcript against a new server. An error text starts with the number of a line in the transcript.
 pub fn play(transcript: &Transcript, command: &ServerCommand, pace: Pace) -> Result<(), String> {
     let mut flags: Vec<&str> = transcript.flags.iter().map(String::as_str).collect();
     if !is_memcached(command) {
@@ -31,7 +31,7 @@ pub fn play(transcript: &Transcript, command: &ServerCommand, pace: Pace) -> Res
         client: server.connect(),
         memory: Memory::new(),
         pace,
-        peer: if is_memcached(command) { Peer::Memcached } else { Peer::Slabwise },
+        kind: if is_memcached(command) { ServerKind::Memcached } else { ServerKind::Slabwise },
         version: version(&server),
     };
     for step in &transcript.steps {
@@ -48,23 +48,28 @@ pub fn play(transcript: &Transcript, command: &ServerCommand, pace: Pace) -> Res
     player.end_connection()
 }
 
+/// Returns the version that the server reports.
 fn version(server: &Server) -> String {
     let reply = server.connect().ask("version");
     reply.strip_prefix("VERSION ").unwrap_or(&reply).to_owned()
 }
 
+/// The state while a transcript is played.
 struct Player {
     client: Client,
+    /// The numbers that patterns stored.
     memory: Memory,
     pace: Pace,
-    peer: Peer,
+    kind: ServerKind,
+    /// The version that the server reports.
     version: String,
 }
 
 impl Player {
+    /// Sends the requests of an exchange, and compares the reply. Repeats an exchange with `until`.
     fn play_exchange(&mut self, exchange: &Exchange) -> Result<(), String> {
         let deadline = Deadline::after(UNTIL_DEADLINE);
-        let expected = exchange.expected_of(self.peer);
+        let expected = exchange.expected_of(self.kind);
         loop {
             let sent = self.send(exchange)?;
             let Err(error) = self.read_reply(&expected) else { return Ok(()) };
@@ -73,29 +78,35 @@ impl Player {
                 pause();
                 continue;
             }
-            // Reads the rest of this reply, so that it is not taken for the next one.
+            // Read the rest of this reply, because it is not the reply to the next exchange.
             let rest = self.client.leftovers();
             if self.may_differ(exchange) {
                 return Ok(());
             }
             let (sent, rest) = (excerpt(&sent), excerpt(&rest));
-            return Err(format!("{error}\n  sent {sent}\n  then came {rest}"));
+            return Err(format!(
+                "{error}\n  the client sent {sent}\n  the rest of the reply is {rest}"
+            ));
         }
     }
 
-    /// Reads the rest of a reply, up to the answer to an extra `version` request.
+    /// Reads the rest of a reply. It ends where the reply to an additional `version` request begins.
     fn skip_reply(&mut self) -> Result<(), String> {
-        self.client.try_send(b"version\r\n").map_err(|error| format!("closed: {error}"))?;
+        self.client
+            .try_send(b"version\r\n")
+            .map_err(|error| format!("the server closed the connection: {error}"))?;
         while !self.read_line()?.starts_with(b"VERSION ") {}
         Ok(())
     }
 
-    /// True if a difference was recorded with another version: this memcached may send either reply.
+    /// True if the server is memcached, and its version is not the one from which a difference was recorded. Then the
+    /// server may send any reply.
     fn may_differ(&self, exchange: &Exchange) -> bool {
-        let recorded_with_another = |difference: &Difference| difference.version != self.version;
-        self.peer == Peer::Memcached && exchange.differences.iter().any(recorded_with_another)
+        let is_of_another_version = |difference: &Difference| difference.version != self.version;
+        self.kind == ServerKind::Memcached && exchange.differences.iter().any(is_of_another_version)
     }
 
+    /// Sends the requests of an exchange. Returns the sent bytes.
     fn send(&mut self, exchange: &Exchange) -> Result<Vec<u8>, String> {
         let mut bytes = Vec::new();
         for (text, end) in &exchange.sent {
@@ -104,7 +115,8 @@ impl Player {
                 bytes.extend_from_slice(b"\r\n");
             }
         }
-        // The server may already have closed the connection. The replies show whether that was right.
+        // The send fails if the server has closed the connection. Then the comparison of the reply fails, unless the
+        // transcript expects it.
         let _ = match self.pace {
             Pace::Whole => self.client.try_send(&bytes),
             Pace::Bytewise => self.client.try_send_bytewise(&bytes),
@@ -112,6 +124,7 @@ impl Player {
         Ok(bytes)
     }
 
+    /// Reads a reply, and compares it with the expected reply.
     fn read_reply(&mut self, expected: &[Expected]) -> Result<(), String> {
         let mut any_lines = false;
         for expectation in expected {
@@ -119,12 +132,12 @@ impl Player {
                 Expected::AnyLines => {}
                 Expected::Line(_) | Expected::Pattern(_) => loop {
                     let line = self.read_line()?;
-                    if self.fits(expectation, &line)? {
+                    if self.line_matches(expectation, &line)? {
                         break;
                     }
                     if !any_lines {
-                        let wanted = expectation.describe();
-                        return Err(format!("expected {wanted}\n  got {}", excerpt(&line)));
+                        let expected = expectation.describe();
+                        return Err(format!("expected {expected}\n  got {}", excerpt(&line)));
                     }
                 },
                 Expected::Bytes(text) => self.read_bytes(text)?,
@@ -136,16 +149,17 @@ impl Player {
         Ok(())
     }
 
-    fn fits(&mut self, expectation: &Expected, line: &[u8]) -> Result<bool, String> {
+    /// True if a line of the reply is the expected line, or matches the expected pattern.
+    fn line_matches(&mut self, expectation: &Expected, line: &[u8]) -> Result<bool, String> {
         match expectation {
             Expected::Line(text) => Ok(decode(text, &self.memory)? == line),
-            Expected::Pattern(pattern) => Ok(fits(pattern, line, &mut self.memory)),
+            Expected::Pattern(pattern) => Ok(matches(pattern, line, &mut self.memory)),
             _ => Ok(false),
         }
     }
 
-    /// Reads `STAT` lines up to `END` and compares their names as sets. Ids in a name (of a class, a connection or a
-    /// size) vary, so a numeric part is read as `N`.
+    /// Reads `STAT` lines up to `END`, and compares the set of their names. The number of a class, a connection or a
+    /// size in a name varies, so `N` replaces a numeric part of a name.
     fn read_stat_names(&mut self, names: &[String]) -> Result<(), String> {
         let expected: BTreeSet<String> = names.iter().cloned().collect();
         let mut got = BTreeSet::new();
@@ -169,6 +183,7 @@ impl Player {
         Err(format!("names missing: {missing}\n  names not expected: {surplus}"))
     }
 
+    /// Reads as many bytes as are expected, and compares them.
     fn read_bytes(&mut self, text: &str) -> Result<(), String> {
         let expected = decode(text, &self.memory)?;
         let got = self.client.read_at_most(expected.len());
@@ -178,25 +193,32 @@ impl Player {
         Err(format!("expected << {text}\n  got {}", excerpt(&got)))
     }
 
+    /// Reads a line. Returns an error if the server closes the connection.
     fn read_line(&mut self) -> Result<Vec<u8>, String> {
         match self.client.try_read_line() {
             Ok(Some(line)) => Ok(line),
-            Ok(None) => Err("the connection was closed".to_owned()),
-            Err(error) => Err(format!("no reply: {error}")),
+            Ok(None) => Err("expected a line, but the server closed the connection".to_owned()),
+            Err(error) => Err(format!("expected a line, but reading failed: {error}")),
         }
     }
 
+    /// Checks that the server closes the connection without sending more bytes.
     fn read_end(&mut self) -> Result<(), String> {
         match self.client.read_to_end() {
             Ok(rest) if rest.is_empty() => Ok(()),
-            Ok(rest) => Err(format!("expected the end\n  got {}", excerpt(&rest))),
-            Err(error) => Err(format!("not closed: {error}")),
+            Ok(rest) => {
+                Err(format!("expected the end of the connection\n  got {}", excerpt(&rest)))
+            }
+            Err(error) => {
+                Err(format!("expected the end of the connection, but reading failed: {error}"))
+            }
         }
     }
 
-    /// Closes the connection and checks that no further bytes arrive.
+    /// Closes the client's side of the connection, and checks that no further bytes arrive.
     fn end_connection(&mut self) -> Result<(), String> {
         self.client.finish_sending();
-        self.read_end().map_err(|error| format!(" at the end ({:?}): {error}", self.pace))
+        self.read_end()
+            .map_err(|error| format!(" at the end of a connection ({:?}): {error}", self.pace))
     }
 }

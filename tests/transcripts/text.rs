@@ -1,7 +1,7 @@
-//! The escapes in transcripts, which represent any bytes as readable text.
+//! The escapes in transcripts, with which readable text represents any bytes.
 //!
-//! `\r \n \t \\ \{ \xNN` are bytes, `{250*a}` repeats a text that may contain escapes, and `{=name}` is a number that
-//! a pattern stored under that name.
+//! `\r \n \t \\ \{ \xNN` represent one byte. `{250*a}` represents 250 repetitions of a text, which may contain escapes.
+//! `{=name}` represents the number that a pattern stored under this name.
 
 use std::collections::HashMap;
 
@@ -25,7 +25,7 @@ pub fn decode(text: &str, memory: &Memory) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// Decodes one `\…` escape and returns the text after it.
+/// Decodes an escape that begins with a backslash. Returns the text after the escape.
 fn decode_escape<'t>(text: &'t str, bytes: &mut Vec<u8>) -> Result<&'t str, String> {
     let simple = match text.as_bytes().get(1) {
         Some(b'r') => b'\r',
@@ -34,31 +34,37 @@ fn decode_escape<'t>(text: &'t str, bytes: &mut Vec<u8>) -> Result<&'t str, Stri
         Some(b'\\') => b'\\',
         Some(b'{') => b'{',
         Some(b'x') => {
-            let digits = text.get(2..4).ok_or("\\x takes two digits")?;
-            let byte = u8::from_str_radix(digits, 16).map_err(|_| "\\x takes two digits")?;
+            let digits = text.get(2..4).ok_or("\\x needs two hexadecimal digits")?;
+            let byte =
+                u8::from_str_radix(digits, 16).map_err(|_| "\\x needs two hexadecimal digits")?;
             bytes.push(byte);
             return Ok(&text[4..]);
         }
-        _ => return Err(format!("unknown escape in {text:?}")),
+        _ => return Err(format!("the escape at the start of {text:?} is unknown")),
     };
     bytes.push(simple);
     Ok(&text[2..])
 }
 
-/// Decodes one `{…}` and returns the text after it.
+/// Decodes an escape in braces. Returns the text after the escape.
 fn decode_braces<'t>(
     text: &'t str,
     memory: &Memory,
     bytes: &mut Vec<u8>,
 ) -> Result<&'t str, String> {
-    let end = text.find('}').ok_or_else(|| format!("no closing brace in {text:?}"))?;
+    let end = text
+        .find('}')
+        .ok_or_else(|| format!("the brace at the start of {text:?} is not closed"))?;
     let inner = &text[1..end];
     if let Some(name) = inner.strip_prefix('=') {
-        let value = memory.get(name).ok_or_else(|| format!("no number is stored as {name:?}"))?;
+        let value = memory
+            .get(name)
+            .ok_or_else(|| format!("no pattern has stored a number named {name:?}"))?;
         bytes.extend_from_slice(value.as_bytes());
     } else {
-        let (count, repeated) = inner.split_once('*').ok_or("braces hold N*text or =name")?;
-        let count: usize = count.parse().map_err(|_| "braces hold N*text or =name")?;
+        let (count, repeated) =
+            inner.split_once('*').ok_or("braces contain COUNT*text or =name")?;
+        let count: usize = count.parse().map_err(|_| "braces contain COUNT*text or =name")?;
         bytes.extend(decode(repeated, memory)?.repeat(count));
     }
     Ok(&text[end + 1..])
@@ -81,7 +87,7 @@ pub fn encode(bytes: &[u8]) -> String {
     text
 }
 
-/// Encodes bytes for a message, with at most 200 of them shown.
+/// Encodes bytes for a message. Shows at most the first 200 bytes.
 pub fn excerpt(bytes: &[u8]) -> String {
     const SHOWN_MAX: usize = 200;
     match bytes.get(..SHOWN_MAX) {
@@ -91,7 +97,7 @@ pub fn excerpt(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn escapes_become_bytes() {
+fn escapes_are_decoded_and_unknown_escapes_are_errors() {
     let memory = Memory::from([("cas".to_owned(), "7".to_owned())]);
     let decoded = |text| decode(text, &memory);
     assert_eq!(decoded(r"a\x00\r\n\\\{b"), Ok(b"a\0\r\n\\{b".to_vec()));

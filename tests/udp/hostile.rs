@@ -1,14 +1,14 @@
-//! Invalid datagrams. The server must not answer them and must still serve later requests.
+//! Invalid datagrams. The server must not reply to them, and must serve later requests.
 
 use slabwise_protocol::udp::Header;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::client::{Fixture, UdpClient, request_header};
 
-/// The number of datagrams that fit in a socket's queue.
+/// The number of datagrams that a test sends before it waits for a reply. The socket's queue can hold this many.
 const BURST: u32 = 50;
 
-/// Asserts that earlier datagrams get no reply: the next reply is that of a new request.
+/// Asserts that the server sends no reply to earlier datagrams: the next reply belongs to a new request.
 #[track_caller]
 fn assert_no_reply(udp: &mut UdpClient) {
     let request_id = udp.request(b"get nothing\r\n");
@@ -53,7 +53,7 @@ fn a_truncated_set_uses_no_memory() {
     let items = fixture.tcp().stat("curr_items");
     for index in 0..1_000 {
         udp.send(request_header(7), format!("set key{index} 0 0 1000000\r\nabc").as_bytes());
-        // The kernel queues only this many datagrams.
+        // Wait until the server has read the queued datagrams, because the kernel drops datagrams if the queue is full.
         if index % BURST == 0 {
             assert_no_reply(&mut udp);
         }
@@ -61,7 +61,7 @@ fn a_truncated_set_uses_no_memory() {
     assert_no_reply(&mut udp);
     let mut tcp = fixture.tcp();
     assert_eq!(tcp.stat("curr_items"), items);
-    assert_eq!(tcp.stat("evictions"), 0, "missing bytes use no memory");
+    assert_eq!(tcp.stat("evictions"), 0, "the server evicts nothing for bytes that were not sent");
     assert_eq!(tcp.get("key1"), None);
 }
 
@@ -69,7 +69,7 @@ fn a_truncated_set_uses_no_memory() {
 fn random_datagrams_do_not_stop_the_server() {
     let fixture = Fixture::start(&[]);
     let mut udp = fixture.udp();
-    // The seed is fixed, so every run sends the same bytes.
+    // The seed is constant, so every run sends the same bytes.
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     for round in 0..2_000u32 {
         let mut datagram = vec![0; (state >> 32) as usize % 300];
@@ -77,7 +77,7 @@ fn random_datagrams_do_not_stop_the_server() {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             *byte = (state >> 33) as u8;
         }
-        // A total of 0 or 2 is refused. A total of 1 could make the random bytes a valid request.
+        // The server refuses a total of 0 or 2 datagrams. With a total of 1, the random bytes could be a valid request.
         if let Some(total) = datagram.get_mut(4..6) {
             total.copy_from_slice(&[0, (round % 2) as u8 * 2]);
         }
@@ -112,7 +112,7 @@ fn a_flood_of_datagrams_does_not_block_other_clients() {
         }
         stop.store(true, Ordering::Relaxed);
     });
-    // Queued datagrams belong to sockets that are closed by now; this socket's request is served after them.
+    // The server may still have queued datagrams, whose sockets are closed now. It serves this request after them.
     let mut udp = fixture.udp();
     assert_eq!(udp.ask_until_whole(b"get nothing\r\n"), b"END\r\n");
 }

@@ -1,14 +1,14 @@
-//! Sends the same datagrams to slabwise and to the installed memcached.
+//! Sends the same datagrams to slabwise and to the installed memcached, and compares the replies.
 //!
-//! One difference is intended: memcached sends each value of a retrieval as a separate message, although its protocol
-//! has one message per reply. So messages with the same request id are joined before the comparison.
+//! One difference is intended: to a get of several keys memcached sends each value as a separate message, although its
+//! protocol defines one message per reply. So messages with the same request id are joined before the comparison.
 
 use slabwise_protocol::udp::Header;
 
 use super::client::{Fixture, UdpClient, request_header};
 use crate::support::{stock_memcached, under_test};
 
-/// Payloads of one datagram each. None of them has replies that differ between memcached's releases.
+/// The commands of each datagram. All releases of memcached send the same replies to these commands.
 const DATAGRAMS: &[&[u8]] = &[
     b"set a 1 0 3\r\nabc\r\n",
     b"get a\r\n",
@@ -31,28 +31,29 @@ const DATAGRAMS: &[&[u8]] = &[
     b"GET a\r\n",
 ];
 
-/// Returns all bytes that answer a datagram: those before the answer to the next datagram.
-fn answer(udp: &UdpClient, header: Header, payload: &[u8]) -> Vec<u8> {
+/// Sends a datagram, and returns the payloads of all replies to it: all replies before the reply to a marker request.
+fn replies_to(udp: &UdpClient, header: Header, payload: &[u8]) -> Vec<u8> {
+    /// The id of the marker request.
     const MARKER: u16 = 9_999;
     udp.send(header, payload);
     udp.send(request_header(MARKER), b"get never_there\r\n");
-    let mut answer = Vec::new();
+    let mut replies = Vec::new();
     loop {
         let (header, payload) = udp.receive();
         if header.request_id == MARKER {
             assert_eq!(payload, b"END\r\n");
-            return answer;
+            return replies;
         }
-        answer.extend_from_slice(&payload);
+        replies.extend_from_slice(&payload);
     }
 }
 
 #[test]
 fn datagrams_get_the_same_replies_as_from_memcached() {
-    let ours = Fixture::start(&[]);
-    // memcached's threads share one socket, so several threads would answer in any order.
-    let theirs = Fixture::start_command(&stock_memcached(), &["-t", "1"]);
-    let (our_udp, their_udp) = (ours.udp(), theirs.udp());
+    let slabwise = Fixture::start(&[]);
+    // memcached has one thread: several threads would share one UDP socket and reply in any order.
+    let memcached = Fixture::start_command(&stock_memcached(), &["-t", "1"]);
+    let (slabwise_udp, memcached_udp) = (slabwise.udp(), memcached.udp());
     for payload in DATAGRAMS {
         for header in [
             request_header(5),
@@ -60,17 +61,17 @@ fn datagrams_get_the_same_replies_as_from_memcached() {
             Header { request_id: 7, sequence: 0, total: 2 },
             Header { request_id: 8, sequence: 0, total: 0 },
         ] {
-            let our_answer = answer(&our_udp, header, payload);
-            let their_answer = answer(&their_udp, header, payload);
+            let actual = replies_to(&slabwise_udp, header, payload);
+            let expected = replies_to(&memcached_udp, header, payload);
             let text = String::from_utf8_lossy;
             let sent = text(payload);
-            assert_eq!(text(&our_answer), text(&their_answer), "{header:?} {sent:?}");
+            assert_eq!(text(&actual), text(&expected), "{header:?} {sent:?}");
         }
     }
 }
 
 #[test]
-fn a_large_value_is_split_as_by_memcached() {
+fn a_large_value_is_split_into_the_same_datagrams_as_by_memcached() {
     let value: Vec<u8> = (0..60_000u32).map(|index| b'a' + (index % 23) as u8).collect();
     let replies = [under_test(), stock_memcached()].map(|command| {
         let fixture = Fixture::start_command(&command, &["-t", "1"]);
@@ -83,5 +84,5 @@ fn a_large_value_is_split_as_by_memcached() {
         }
         datagrams
     });
-    assert!(replies[0] == replies[1], "datagrams differ");
+    assert!(replies[0] == replies[1], "slabwise and memcached send the same datagrams");
 }

@@ -1,15 +1,16 @@
-//! Loads a server with one kind of request: `load ADDRESS KIND key=value...`.
+//! Sends requests of one kind to a server: `slabwise-bench-load ADDRESS KIND name=value ...`.
 //!
 //! ```text
-//!   thread 1 -- connection 1: batch of requests -> one write; replies <- reads; again
-//!   thread N -- connection N: the same, on keys of its own random order
+//!   thread 1 -- connection 1: writes a batch of requests, reads all replies, and repeats this
+//!   thread N -- connection N: the same, with other random keys
 //! ```
 //!
-//! Every connection sends its next batch when it has all replies to the last one. Every reply is compared
-//! with the expected one: a miss, an error or a wrong value ends the run. Keys are `k` and 14 digits.
+//! A connection sends its next batch when it has received all replies to the last batch. Every reply is compared with
+//! the expected reply. A miss, an error or a wrong value ends the run with an error. Keys are `k` and 14 digits.
 //!
-//! At the end one line of JSON reports the requests, the seconds that they took, and percentiles of the
-//! time from the write of a batch to its last reply, in microseconds.
+//! At the end, the program prints one line of JSON: the number of requests, the duration of the run in seconds, and
+//! percentiles of the round-trip time in microseconds. The round-trip time of a batch is the time from its write to its
+//! last reply.
 
 #![forbid(unsafe_code)]
 
@@ -21,28 +22,32 @@ use std::time::Duration;
 
 const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// The kind of the requests.
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
-    /// Random keys are read; all of them must be there.
+    /// Gets of random keys. The server must have an item for each key.
     Get,
-    /// Random keys are read by the meta protocol: `mg <key> v`.
+    /// Gets of random keys by the meta protocol: `mg <key> v`.
     MetaGet,
-    /// Random keys are written.
+    /// Sets of random keys.
     Set,
-    /// Every key is written once, in order.
+    /// Sets of all keys, each once, in ascending order.
     Fill,
 }
 
-/// What to send.
+/// The requests to send.
 #[derive(Clone)]
 struct Plan {
     address: ServerAddress,
     kind: Kind,
     connections: u64,
-    /// Requests in one write.
+    /// The number of requests in a batch.
     pipeline: u64,
+    /// The number of different keys.
     keys: u64,
+    /// The length of every value in bytes.
     value_len: u32,
+    /// The number of requests over all connections. Not used by [`Kind::Fill`].
     requests: u64,
 }
 
@@ -60,9 +65,9 @@ fn main() -> Result<(), String> {
                 scope.spawn(move || run_connection(plan, clock, index))
             })
             .collect();
-        let mut all = no_times();
+        let mut all = empty_times();
         for thread in threads {
-            all += thread.join().expect("threads do not panic")?;
+            all += thread.join().expect("the thread of a connection does not panic")?;
         }
         Ok::<Times, String>(all)
     })?;
@@ -78,14 +83,16 @@ fn main() -> Result<(), String> {
     Ok(())
 }
 
-fn no_times() -> Times {
+/// Returns an empty histogram.
+fn empty_times() -> Times {
     Histogram::new_with_bounds(1, REPLY_TIMEOUT.as_nanos() as u64, 3)
-        .expect("the bounds are in order, and three digits are allowed")
+        .expect("the bounds and the number of digits are valid constants")
 }
 
 impl Plan {
+    /// Parses the command line.
     fn from_arguments(mut arguments: impl Iterator<Item = String>) -> Result<Plan, String> {
-        const USAGE: &str = "usage: load ADDRESS get|mg|set|fill [connections=16] [pipeline=32] \
+        const USAGE: &str = "usage: slabwise-bench-load ADDRESS get|mg|set|fill [connections=16] [pipeline=32] \
                              [keys=1000000] [value_len=100] [requests=1000000]";
         let address = arguments.next().ok_or(USAGE)?.parse()?;
         let kind = match arguments.next().as_deref() {
@@ -106,7 +113,9 @@ impl Plan {
         };
         for argument in arguments {
             let (name, value) = argument.split_once('=').ok_or(USAGE)?;
-            let value: u64 = value.parse().map_err(|_| format!("{argument}: not a number"))?;
+            let value: u64 = value.parse().map_err(|_| {
+                format!("{argument}: the value must be a whole number of at least 0")
+            })?;
             match name {
                 "connections" => plan.connections = value.max(1),
                 "pipeline" => plan.pipeline = value.max(1),
@@ -119,17 +128,18 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Requests over all connections.
+    /// Returns the number of requests over all connections.
     fn requests(&self) -> u64 {
         if self.kind == Kind::Fill { self.keys } else { self.requests }
     }
 
-    /// The part of `total` that a connection takes: the parts differ by at most one.
+    /// Returns the range of requests that a connection sends, of `total` requests. The numbers of requests of two
+    /// connections differ by at most one.
     fn share(&self, total: u64, index: u64) -> std::ops::Range<u64> {
         total * index / self.connections..total * (index + 1) / self.connections
     }
 
-    /// Appends one request, and the reply that it must get.
+    /// Appends the request for a key to `out`, and the expected reply to `reply`.
     fn compose(&self, key: u64, value: &[u8], out: &mut Vec<u8>, reply: &mut Vec<u8>) {
         let (key, value_len) = (format!("k{key:014}"), self.value_len);
         match self.kind {
@@ -155,6 +165,7 @@ impl Plan {
     }
 }
 
+/// Sends all batches of one connection. Returns their round-trip times.
 fn run_connection(plan: &Plan, clock: &Clock, index: u64) -> Result<Times, String> {
     let describe = |error: io::Error| format!("{}: {error}", plan.address);
     let timeouts = Timeouts { connect: REPLY_TIMEOUT, read: REPLY_TIMEOUT, reply: REPLY_TIMEOUT };
@@ -163,16 +174,16 @@ fn run_connection(plan: &Plan, clock: &Clock, index: u64) -> Result<Times, Strin
 
     let value = vec![b'v'; plan.value_len as usize];
     let mut random = Random::new(index + 1);
-    let mut sent = plan.share(plan.requests(), index);
+    let mut remaining = plan.share(plan.requests(), index);
     let mut requests = Vec::new();
     let mut replies = Vec::new();
     let mut buffer = vec![0; 256 * 1024];
-    let mut times = no_times();
-    while !sent.is_empty() {
-        let count = plan.pipeline.min(sent.end - sent.start);
+    let mut times = empty_times();
+    while !remaining.is_empty() {
+        let count = plan.pipeline.min(remaining.end - remaining.start);
         requests.clear();
         replies.clear();
-        for position in sent.start..sent.start + count {
+        for position in remaining.start..remaining.start + count {
             let key =
                 if plan.kind == Kind::Fill { position } else { random.next_u64() % plan.keys };
             plan.compose(key, &value, &mut requests, &mut replies);
@@ -181,12 +192,12 @@ fn run_connection(plan: &Plan, clock: &Clock, index: u64) -> Result<Times, Strin
         stream.write_all(&requests).map_err(describe)?;
         read_replies(&mut stream, &replies, &mut buffer).map_err(describe)?;
         times.saturating_record(clock.nanos() - start);
-        sent.start += count;
+        remaining.start += count;
     }
     Ok(times)
 }
 
-/// Reads as many bytes as are expected, and compares them as they come.
+/// Reads replies until all expected bytes have arrived. Fails as soon as a byte differs.
 fn read_replies(stream: &mut Stream, expected: &[u8], buffer: &mut [u8]) -> io::Result<()> {
     let mut rest = expected;
     while !rest.is_empty() {
@@ -194,14 +205,16 @@ fn read_replies(stream: &mut Stream, expected: &[u8], buffer: &mut [u8]) -> io::
         if count == 0 {
             return Err(io::Error::other("the server closed the connection"));
         }
-        let got = &buffer[..count];
-        rest = rest.strip_prefix(got).ok_or_else(|| {
-            let same = got.iter().zip(rest).take_while(|(got, wanted)| got == wanted).count();
+        let received = &buffer[..count];
+        rest = rest.strip_prefix(received).ok_or_else(|| {
+            let equal_bytes = received.iter().zip(rest);
+            let equal_len = equal_bytes.take_while(|(found, expected)| found == expected).count();
             let excerpt = |bytes: &[u8]| {
-                String::from_utf8_lossy(&bytes[same..bytes.len().min(same + 40)]).into_owned()
+                String::from_utf8_lossy(&bytes[equal_len..bytes.len().min(equal_len + 40)])
+                    .into_owned()
             };
-            let (got, wanted) = (excerpt(got), excerpt(rest));
-            io::Error::other(format!("got {got:?} where {wanted:?} was expected"))
+            let (found, expected) = (excerpt(received), excerpt(rest));
+            io::Error::other(format!("the reply is {found:?}, expected {expected:?}"))
         })?;
     }
     Ok(())

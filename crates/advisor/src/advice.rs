@@ -1,7 +1,10 @@
-//! The advice: the best class table for the items compared with the current one, and the contents of each class.
+//! Computes the advice: compares the best class table for the items with the current class table, and counts the items
+//! and the lost bytes of each class.
 //!
-//! A chained item counts as its parts, which [`Chaining`] defines: the head, bodies of the largest chunk size, and the
-//! rest. Invariant: the sum of the losses of all classes is the loss by `slabwise_policy::sizes::loss`.
+//! A chained item is counted as several parts, whose sizes [`Chaining`] defines: one head, some bodies of the largest
+//! chunk size, and one smaller body for the rest.
+//!
+//! Invariant: the sum of the lost bytes of all classes is the loss that `slabwise_policy::sizes::loss` computes.
 
 use crate::cache::{Cache, LISTED_COUNT_MAX, Listed, Program, list};
 use crate::error::AdvisorError;
@@ -10,52 +13,68 @@ use serde::Serialize;
 use slabwise_base::ClassId;
 use slabwise_policy::sizes::{Chaining, ChunkLayout, Demand, exact, fill_gaps, loss};
 
-/// The advice. Scripts rely on the names of its fields. Sizes and losses are in bytes.
+/// The advice. The names of the fields are the names in the JSON output, which scripts use. Sizes and losses are in
+/// bytes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Advice {
+    /// The program of the server: `memcached` or `slabwise`.
     pub program: &'static str,
+    /// The version of the server, if the sizes are from a server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
+    /// The description of the input: a file, or a server and the command that returned the sizes.
     pub source: String,
+    /// The number of items.
     pub items: u64,
-    /// The bytes of all items: headers, keys and values.
+    /// The sum of the sizes of all items. A size includes header, key and value.
     pub bytes: u64,
+    /// The maximum size of an item on the server.
     pub item_size_max: usize,
     pub page_size: usize,
-    /// With the current table.
-    pub now: Outcome,
-    /// With the recommended table.
-    pub then: Outcome,
-    /// The reduction of the loss; negative if the loss grows.
+    /// The memory that the items use with the current class table.
+    pub current: MemoryUse,
+    /// The memory that the items use with the recommended class table.
+    pub recommended: MemoryUse,
+    /// The bytes lost with the current table minus the bytes lost with the recommended table. Negative if the
+    /// recommended table loses more.
     pub saved_bytes: i64,
+    /// `saved_bytes` in percent of `bytes`.
     pub saved_percent: f64,
+    /// The pages of the current table minus the pages of the recommended table.
     pub saved_pages: i64,
-    /// The value of `-o slab_sizes=`.
+    /// The recommended value of the option `-o slab_sizes=`.
     pub slab_sizes: String,
 }
 
+/// The memory that the items use with one class table.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Outcome {
+pub struct MemoryUse {
+    /// The bytes of chunks that their items do not use.
     pub lost_in_chunks: u64,
+    /// The bytes at the ends of pages that are too small for another chunk.
     pub lost_at_page_ends: u64,
-    /// The overhead of chained items, which does not depend on the table.
+    /// The bytes of the headers and links of chained items. They do not depend on the class table.
     pub lost_by_chaining: u64,
+    /// The sum of the three losses.
     pub lost: u64,
+    /// The number of pages that the items need.
     pub pages: u64,
-    /// The free bytes of pages that are not full.
+    /// The bytes of unused chunks on these pages.
     pub free: u64,
-    /// The classes by chunk size; of the current table only the known ones.
+    /// The classes in the order of their chunk sizes. For the current table of a server, only the classes that `stats
+    /// slabs` reports, and the class of the largest chunks.
     pub classes: Vec<ClassRow>,
 }
 
-impl Outcome {
-    fn of(table: &[usize], seen: &SizesSeen, cache: &Cache) -> Result<Outcome, AdvisorError> {
+impl MemoryUse {
+    /// Computes the memory that the items use with a class table.
+    fn of(table: &[usize], seen: &SizesSeen, cache: &Cache) -> Result<MemoryUse, AdvisorError> {
         let loss = loss(&demands(seen), table, &cache.layout)?;
         let classes = class_rows(seen, table, &cache.layout);
         let lost = loss.total_bytes().round() as u64;
         let pages: u64 = classes.iter().map(|row| row.pages).sum();
         let page_bytes = pages * cache.page_size_bytes() as u64;
-        Ok(Outcome {
+        Ok(MemoryUse {
             lost_in_chunks: loss.inside_bytes.round() as u64,
             lost_at_page_ends: loss.page_end_bytes.round() as u64,
             lost_by_chaining: loss.chained_bytes.round() as u64,
@@ -66,24 +85,28 @@ impl Outcome {
         })
     }
 
+    /// Returns the number of classes with items.
     pub fn used_count(&self) -> usize {
         self.classes.iter().filter(|row| row.chunks > 0).count()
     }
 }
 
-/// Returns the best table with at most `listed_count_max` sizes besides the largest chunk, 63 in total. With `None` the
-/// number of classes minimizes the loss plus half a page per class, the average unused part of its last page. Remaining
-/// classes become spare sizes without items.
+/// Returns the advice for the items of `source`. `listed_count_max` is the maximum number of chunk sizes in the
+/// recommended table, not counting the largest; the table has at most 63 sizes in total.
+///
+/// If `listed_count_max` is `None`, the advice has the number of classes with the lowest loss. In this comparison, each
+/// class also loses half a page, because on average half of the last page of a class is unused. The sizes that remain
+/// up to the maximum become spare sizes without items.
 pub fn advise(
     source: Source,
     cache: &Cache,
     listed_count_max: Option<usize>,
 ) -> Result<Advice, AdvisorError> {
     let Source { text, version, seen, current } = source;
-    let now = Outcome::of(&current, &seen, cache)?;
+    let current = MemoryUse::of(&current, &seen, cache)?;
     let listed = best_table(&seen, cache, listed_count_max)?;
-    let then = Outcome::of(&listed.table, &seen, cache)?;
-    let saved_bytes = now.lost as i64 - then.lost as i64;
+    let recommended = MemoryUse::of(&listed.table, &seen, cache)?;
+    let saved_bytes = current.lost as i64 - recommended.lost as i64;
     Ok(Advice {
         program: cache.program.name(),
         version,
@@ -94,49 +117,55 @@ pub fn advise(
         page_size: cache.page_size_bytes(),
         saved_bytes,
         saved_percent: saved_bytes as f64 / seen.bytes() as f64 * 100.0,
-        saved_pages: now.pages as i64 - then.pages as i64,
+        saved_pages: current.pages as i64 - recommended.pages as i64,
         slab_sizes: listed.joined(),
-        now,
-        then,
+        current,
+        recommended,
     })
 }
 
+/// Returns the table with the lowest loss, including its spare sizes, as a list for `slab_sizes`.
 fn best_table(
     seen: &SizesSeen,
     cache: &Cache,
     listed_count_max: Option<usize>,
 ) -> Result<Listed, AdvisorError> {
     let tables = exact(&demands(seen), &cache.layout, &[], ClassId::COUNT_MAX)?;
-    let class_cost_bytes = cache.page_size_bytes() as f64 / 2.0;
+    let unused_bytes_per_class = cache.page_size_bytes() as f64 / 2.0;
     let (class_count, class_count_max) = match listed_count_max {
         Some(count) => (count.min(LISTED_COUNT_MAX) + 1, count.min(LISTED_COUNT_MAX) + 1),
         None => {
             let lost = |count: usize| tables.of(count).loss.total_bytes();
-            let cost = |&count: &usize| lost(count) + count as f64 * class_cost_bytes;
-            let best = tables.class_counts().min_by(|a, b| cost(a).total_cmp(&cost(b)));
+            let lost_with_pages =
+                |&count: &usize| lost(count) + count as f64 * unused_bytes_per_class;
+            let best = tables
+                .class_counts()
+                .min_by(|a, b| lost_with_pages(a).total_cmp(&lost_with_pages(b)));
             (best.unwrap_or(ClassId::COUNT_MAX), ClassId::COUNT_MAX)
         }
     };
     let listed = list(&tables.of(class_count).sizes, cache.listed_min);
-    with_spares(listed, seen, cache, class_count_max)
+    add_spare_sizes(listed, seen, cache, class_count_max)
 }
 
-/// Adds spare sizes without items, so that an item of a new size finds a chunk that is not much larger.
-fn with_spares(
+/// Adds spare sizes without items to a table, so that future items of other sizes find a chunk that is not much larger
+/// than they are.
+fn add_spare_sizes(
     listed: Listed,
     seen: &SizesSeen,
     cache: &Cache,
     class_count_max: usize,
 ) -> Result<Listed, AdvisorError> {
-    /// Large enough that the available classes fill all gaps. Half of a wider gap is at least a factor of 1.22.
+    /// A gap between two sizes is filled if their ratio is above this factor. With this factor the available classes
+    /// are enough to fill all gaps. A gap that is divided in two parts has a ratio of at least 1.22 in each part.
     const GAP_FACTOR_MAX: f64 = 1.5;
-    /// No item is smaller, because of its header and key.
+    /// The minimum spare size. No item is smaller, because an item has a header and a key.
     const SPARE_SIZE_BYTES_MIN: usize = 56;
     let first = listed.table[0];
-    let least = cache.layout.chunk_size_bytes_min.max(SPARE_SIZE_BYTES_MIN).min(first);
-    let layout = ChunkLayout { chunk_size_bytes_min: least, ..cache.layout };
+    let size_min = cache.layout.chunk_size_bytes_min.max(SPARE_SIZE_BYTES_MIN).min(first);
+    let layout = ChunkLayout { chunk_size_bytes_min: size_min, ..cache.layout };
     let mut table = fill_gaps(&listed.table, &layout, GAP_FACTOR_MAX, class_count_max)?;
-    // A spare size with items would need a page that the best table does not need.
+    // A spare size must not receive any of the items: its class would need a page that the best table does not need.
     loop {
         let rows = class_rows(seen, &table, &cache.layout);
         let kept =
@@ -147,24 +176,28 @@ fn with_spares(
         }
         table = kept;
     }
-    let spared = list(&table, cache.listed_min);
-    // If sizes are 8 apart, a spare size can prevent that another size is listed.
-    let is_whole = listed.table.iter().all(|size| spared.table.contains(size));
-    Ok(if is_whole { spared } else { listed })
+    let with_spares = list(&table, cache.listed_min);
+    // If sizes differ by 8, a spare size can prevent that a size of the best table is listed. Then there are no spare
+    // sizes.
+    let has_all_sizes = listed.table.iter().all(|size| with_spares.table.contains(size));
+    Ok(if has_all_sizes { with_spares } else { listed })
 }
 
+/// Returns the item sizes in the form that the policy needs.
 fn demands(seen: &SizesSeen) -> Vec<Demand> {
     seen.bins().map(|(size_bytes, items)| Demand::new(size_bytes, items)).collect()
 }
 
 impl Advice {
-    /// True if the recommended table needs fewer pages, or the same number with a smaller loss.
-    pub fn gains(&self) -> bool {
+    /// True if the recommended table is better than the current table: it needs fewer pages, or it needs the same
+    /// number of pages and loses fewer bytes.
+    pub fn is_improvement(&self) -> bool {
         self.saved_pages > 0 || (self.saved_pages == 0 && self.saved_bytes > 0)
     }
 
+    /// True if the recommended table has a class whose chunk size is this decimal number.
     pub fn table_has(&self, number: &str) -> bool {
-        self.then.classes.iter().any(|row| row.chunk_size.to_string() == number)
+        self.recommended.classes.iter().any(|row| row.chunk_size.to_string() == number)
     }
 
     pub fn is_for_slabwise(&self) -> bool {
@@ -172,23 +205,26 @@ impl Advice {
     }
 }
 
+/// The use of one class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ClassRow {
     pub chunk_size: usize,
-    /// The chunks in use: items, and parts of chained items.
+    /// The number of used chunks. Each chunk contains an item or a part of a chained item.
     pub chunks: u64,
+    /// The sum of the sizes of the items and parts in the chunks.
     pub bytes: u64,
+    /// The bytes of the used chunks that the items do not use.
     pub bytes_lost: u64,
-    /// The pages of these chunks; the last one can be partly full.
+    /// The number of pages that the used chunks need. The last page may have free chunks.
     pub pages: u64,
 }
 
-/// Returns a row for each size of a table whose last size is the largest of the layout.
+/// Returns one row per chunk size of `table`. The last chunk size of the table must be the largest of `layout`.
 pub fn class_rows(seen: &SizesSeen, table: &[usize], layout: &ChunkLayout) -> Vec<ClassRow> {
     let row = |&chunk_size: &usize| ClassRow { chunk_size, ..ClassRow::default() };
     let mut rows: Vec<ClassRow> = table.iter().map(row).collect();
     for (size_bytes, items) in seen.bins() {
-        each_part(size_bytes, layout, |part_bytes, parts| {
+        for_each_part(size_bytes, layout, |part_bytes, parts| {
             let class = table.partition_point(|&chunk| chunk < part_bytes);
             rows[class].chunks += items * parts;
             rows[class].bytes += items * parts * part_bytes as u64;
@@ -202,8 +238,9 @@ pub fn class_rows(seen: &SizesSeen, table: &[usize], layout: &ChunkLayout) -> Ve
     rows
 }
 
-/// Calls `each` with the size and the number of each kind of part of an item.
-fn each_part(size_bytes: usize, layout: &ChunkLayout, mut each: impl FnMut(usize, u64)) {
+/// Calls `each` for each kind of part of an item, with the size of the part in bytes and the number of such parts. An
+/// item that is not chained has one part.
+fn for_each_part(size_bytes: usize, layout: &ChunkLayout, mut each: impl FnMut(usize, u64)) {
     let largest = layout.chunk_size_bytes_max;
     let chaining = match layout.chaining {
         Some(chaining) if size_bytes > largest => chaining,
@@ -212,10 +249,10 @@ fn each_part(size_bytes: usize, layout: &ChunkLayout, mut each: impl FnMut(usize
     let Chaining { head_size_bytes, link_size_bytes, body_header_size_bytes } = chaining;
     each(head_size_bytes, 1);
     let value_bytes = size_bytes + link_size_bytes - head_size_bytes;
-    let full = largest - body_header_size_bytes;
-    each(largest, (value_bytes / full) as u64);
-    if !value_bytes.is_multiple_of(full) {
-        each(value_bytes % full + body_header_size_bytes, 1);
+    let full_body_bytes = largest - body_header_size_bytes;
+    each(largest, (value_bytes / full_body_bytes) as u64);
+    if !value_bytes.is_multiple_of(full_body_bytes) {
+        each(value_bytes % full_body_bytes + body_header_size_bytes, 1);
     }
 }
 
@@ -228,7 +265,7 @@ mod tests {
     use slabwise_policy::sizes::{Demand, loss};
 
     #[test]
-    fn rows_have_the_loss_of_the_policy() {
+    fn the_lost_bytes_of_the_classes_are_the_loss_of_the_policy() {
         for seed in 0..100 {
             let mut random = Random::new(seed);
             let largest = 4096 + 8 * random.below(1000) as usize;
@@ -237,7 +274,7 @@ mod tests {
             for _ in 0..1 + random.below(100) {
                 let magnitude = 4 + random.below(16);
                 let size = 60 + random.below(1 << magnitude) as usize;
-                seen.add(size, 1 + random.below(1000)).expect("few bytes");
+                seen.add(size, 1 + random.below(1000)).expect("the sizes are below the limits");
             }
             let mut table: Vec<usize> =
                 (0..random.below(20)).map(|_| 48 + 8 * random.below(500) as usize).collect();
@@ -247,7 +284,8 @@ mod tests {
             let rows = class_rows(&seen, &table, &cache.layout);
             let demand = |(size_bytes, items)| Demand { size_bytes, items, byte_value: 1.0 };
             let demands: Vec<Demand> = seen.bins().map(demand).collect();
-            let expected = loss(&demands, &table, &cache.layout).expect("a table of this layout");
+            let expected =
+                loss(&demands, &table, &cache.layout).expect("the table is valid for the layout");
             let inside: u64 = rows.iter().map(|row| row.bytes_lost).sum();
             assert_eq!(inside as f64, expected.inside_bytes.round(), "seed {seed}");
             let bytes: u64 = rows.iter().map(|row| row.bytes).sum();

@@ -1,4 +1,4 @@
-//! The command line of `slabwise classes`.
+//! The arguments of `slabwise classes` that belong to the advisor.
 
 use clap::{CommandFactory, Parser};
 use slabwise_base::ClassId;
@@ -8,19 +8,21 @@ use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Recommend chunk sizes for the items of a memcached: the `-o slab_sizes=` that wastes least memory.
+/// Recommend chunk sizes for the items of a memcached: the option `-o slab_sizes=` that wastes least memory.
 ///
 /// memcached's chunk sizes grow by 25 % from class to class. The bytes of a chunk that its item does not
-/// use are lost. This command finds the chunk sizes that lose least memory for the sizes of your items,
-/// compares them with the current sizes, and prints the option for the server as its last line. Keep the
-/// server's other options. Spare classes get sizes between the others for future items; they use no memory.
+/// use are lost. This command computes the chunk sizes that lose the fewest bytes for the sizes of your
+/// items, and compares them with the current chunk sizes. The last line is the option for the server. Keep
+/// the other options of the server. Spare classes have sizes between the other sizes, for future items. They
+/// own no pages until such items are stored.
 ///
-/// From a server: item sizes are read with `stats sizes` if it is enabled (-o track_sizes), otherwise with
-/// `lru_crawler metadump`. Nothing is changed on the server. For a slabwise the advice is for slabwise.
+/// From a server: item sizes are read with `stats sizes` if it is enabled (-o track_sizes), and otherwise
+/// with `lru_crawler metadump`. The command changes nothing on the server. If the server is a slabwise, the
+/// recommended option is for slabwise.
 ///
 /// From a file: a text file with lines of SIZE COUNT or SIZE,COUNT, with one size per line, or with the
 /// output of `stats sizes` (STAT 96 35). A header line, empty lines and lines that begin with # are
-/// skipped. Lines can have any order, and counts of the same size are added. A size is that of a whole
+/// skipped. Lines can have any order, and counts of the same size are added. A size is the size of a whole
 /// item in memcached: key, value and about 60 bytes.
 ///
 /// Without --from-server and --from-histogram, `slabwise classes [slabwise's options]` prints the chunk
@@ -38,43 +40,43 @@ use std::time::Duration;
         echo 'stats sizes' | nc -q1 localhost 11211 | slabwise classes --from-histogram -"
 )]
 pub struct Args {
-    /// Server to examine: HOST:PORT or unix:PATH
+    /// Server whose item sizes are read: HOST:PORT or unix:PATH
     #[arg(long, value_name = "ADDRESS", conflicts_with = "from_histogram")]
     pub from_server: Option<ServerAddress>,
-    /// File of item sizes; - for the standard input
+    /// File with item sizes; - means the standard input
     #[arg(long, value_name = "FILE")]
     pub from_histogram: Option<PathBuf>,
-    /// Maximum number of chunk sizes, 1 to 63, including the last one, which memcached adds [default: the
-    /// number with the lowest loss, where each class costs half a page]
-    #[arg(long, value_name = "K", allow_negative_numbers = true, value_parser = class_count)]
+    /// Maximum number of chunk sizes, 1 to 63, including the last size, which memcached adds [default: the
+    /// number with the lowest loss, counting half a page per class as lost]
+    #[arg(long, value_name = "K", allow_negative_numbers = true, value_parser = parse_class_count)]
     pub classes: Option<usize>,
-    /// Print one line of JSON
+    /// Print the advice as one line of JSON
     #[arg(long)]
     pub json: bool,
     /// With --from-server: timeout for connecting
-    #[arg(long, value_name = "SECONDS", default_value = "3", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", default_value = "3", value_parser = parse_seconds)]
     pub connect_timeout: Duration,
-    /// With --from-server: timeout for the next bytes of a reply
-    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
+    /// With --from-server: longest time without a byte of the reply
+    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = parse_seconds)]
     pub read_timeout: Duration,
-    /// With --from-server: timeout for a whole reply; a metadump ends at this time
-    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
+    /// With --from-server: longest time until a reply is complete; a metadump is truncated after this time
+    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = parse_seconds)]
     pub reply_timeout: Duration,
     /// With --from-server: maximum number of items to read from a metadump
     #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub items_max: u64,
     /// With --from-histogram: maximum item size of the server (memcached's -I)
-    #[arg(long, value_name = "BYTES", default_value = "1m", value_parser = item_size)]
+    #[arg(long, value_name = "BYTES", default_value = "1m", value_parser = parse_item_size)]
     pub item_size_max: usize,
     /// With --from-histogram: current growth factor of the server (memcached's -f)
-    #[arg(long, value_name = "FACTOR", default_value_t = 1.25, value_parser = growth_factor)]
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.25, value_parser = parse_growth_factor)]
     pub growth_factor: f64,
     /// With --from-histogram: current minimum space for key, value and flags of the server (memcached's -n)
     #[arg(long, value_name = "BYTES", default_value_t = 48, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub chunk_size: u32,
 }
 
-/// True if an argument is an option of the advisor and not of the server.
+/// True if an argument is an option of the advisor. Other arguments are options of the server.
 pub fn is_ours(argument: &OsStr) -> bool {
     let Some(text) = argument.to_str() else { return false };
     if matches!(text, "-h" | "--help" | command::MAN_PAGE) {
@@ -85,7 +87,8 @@ pub fn is_ours(argument: &OsStr) -> bool {
     Args::command().get_arguments().any(|argument| argument.get_long() == Some(name))
 }
 
-fn class_count(text: &str) -> Result<usize, String> {
+/// Parses a number of classes.
+fn parse_class_count(text: &str) -> Result<usize, String> {
     let max = ClassId::COUNT_MAX;
     match text.parse() {
         Ok(count) if (1..=max).contains(&count) => Ok(count),
@@ -93,7 +96,8 @@ fn class_count(text: &str) -> Result<usize, String> {
     }
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
+/// Parses a duration in seconds.
+fn parse_seconds(text: &str) -> Result<Duration, String> {
     const SECONDS_MIN: f64 = 0.001;
     const SECONDS_MAX: f64 = 86_400.0;
     match text.parse::<f64>() {
@@ -104,17 +108,18 @@ fn seconds(text: &str) -> Result<Duration, String> {
     }
 }
 
-fn growth_factor(text: &str) -> Result<f64, String> {
+/// Parses a growth factor.
+fn parse_growth_factor(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(factor) if factor > 1.0 && factor.is_finite() => Ok(factor),
         _ => Err("give a number above 1".to_owned()),
     }
 }
 
-/// Parses an item size in bytes with an optional suffix k or m, with memcached's limits.
-fn item_size(text: &str) -> Result<usize, String> {
-    const MIN: usize = 1 << 10;
-    const MAX: usize = 1 << 30;
+/// Parses an item size in bytes with an optional suffix k or m. The limits are memcached's.
+fn parse_item_size(text: &str) -> Result<usize, String> {
+    const SIZE_MIN: usize = 1 << 10;
+    const SIZE_MAX: usize = 1 << 30;
     let lower = text.to_ascii_lowercase();
     let (digits, unit) = match lower.strip_suffix(['k', 'm']) {
         Some(digits) if lower.ends_with('k') => (digits, 1 << 10),
@@ -123,14 +128,14 @@ fn item_size(text: &str) -> Result<usize, String> {
     };
     let size = digits.parse::<usize>().ok().and_then(|size| size.checked_mul(unit));
     match size {
-        Some(size) if (MIN..=MAX).contains(&size) => Ok(size),
+        Some(size) if (SIZE_MIN..=SIZE_MAX).contains(&size) => Ok(size),
         _ => Err("give 1k to 1024m".to_owned()),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Args, is_ours, item_size};
+    use super::{Args, is_ours, parse_item_size};
     use clap::Parser;
     use std::ffi::OsStr;
 
@@ -140,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_names_the_limits() {
+    fn the_error_of_an_invalid_argument_names_the_limits() {
         for count in ["1", "20", "63"] {
             let args = parse(&["--from-histogram", "f", "--classes", count]);
             assert_eq!(args.ok().and_then(|args| args.classes), count.parse().ok());
@@ -164,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn distinguishes_options_of_the_advisor_and_the_server() {
+    fn options_of_the_server_are_not_options_of_the_advisor() {
         for ours in ["--from-server=a:1", "--from-histogram", "--json", "--classes", "--help"] {
             assert!(is_ours(OsStr::new(ours)), "{ours}");
         }
@@ -174,10 +179,14 @@ mod tests {
     }
 
     #[test]
-    fn item_sizes_have_units() {
-        assert_eq!(item_size("2m"), Ok(2 << 20));
-        assert_eq!(item_size("512K"), Ok(512 << 10));
-        assert_eq!(item_size("4096"), Ok(4096));
-        assert!(item_size("1").is_err() && item_size("m").is_err() && item_size("é").is_err());
+    fn an_item_size_may_have_a_suffix() {
+        assert_eq!(parse_item_size("2m"), Ok(2 << 20));
+        assert_eq!(parse_item_size("512K"), Ok(512 << 10));
+        assert_eq!(parse_item_size("4096"), Ok(4096));
+        assert!(
+            parse_item_size("1").is_err()
+                && parse_item_size("m").is_err()
+                && parse_item_size("é").is_err()
+        );
     }
 }

@@ -1,22 +1,29 @@
-//! The cache that the advice is for: its limits, and the format of its `slab_sizes`.
+//! The limits of the cache that the advice is for, and the format of its option `slab_sizes`.
 //!
-//! Each number of memcached's `slab_sizes` must be from `-n` to `slab_chunk_max`, and more than 8 above the previous one.
-//! memcached rounds each number up to a multiple of 8, and adds `slab_chunk_max` as the last class. So a list does not
-//! contain the last size of the table. If two sizes are only 8 apart, the list has a lower number that is rounded up to
-//! the lower size: `95-104-136` for the sizes 96 104 136, because memcached rejects 96-104.
+//! The option is a list of numbers. Each number must be from `-n` to `slab_chunk_max`, and must exceed the previous
+//! number by more than 8. memcached rounds each number up to a multiple of 8, which is the chunk size of a class, and
+//! adds a last class of the size `slab_chunk_max`. The list therefore does not contain the last chunk size of a table.
 //!
-//! Invariants: memcached accepts a list and creates the table of the list. A list has at most [`LISTED_COUNT_MAX`]
-//! numbers.
+//! Two chunk sizes that differ by 8 cannot both be in the list. The list then contains a lower number that memcached
+//! rounds up to the smaller size. For the chunk sizes 96, 104 and 136 the list is `95-104-136`.
+//!
+//! Invariants:
+//! - memcached accepts each list, and creates the table from which the list was made.
+//! - A list has at most [`LISTED_COUNT_MAX`] numbers.
 
 use slabwise_base::ClassId;
 use slabwise_base::memcached::{self, CHUNK_ALIGN_BYTES};
 use slabwise_policy::sizes::{Chaining, ChunkLayout, geometric};
 
+/// The size of the header of an item in slabwise.
 const SLABWISE_HEADER_BYTES: usize = 29;
+/// The smallest chunk size in slabwise.
 const SLABWISE_CHUNK_SIZE_BYTES_MIN: usize = 32;
-/// The assumed length of keys, which item sizes do not contain.
+/// The assumed length of a key in bytes. The head of a chained item contains the key, but the sizes of items do not
+/// give its length.
 const KEY_LEN: usize = 30;
 
+/// The program of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Program {
     Memcached,
@@ -32,18 +39,21 @@ impl Program {
     }
 }
 
+/// The limits of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cache {
     pub program: Program,
+    /// The rules for chunk sizes.
     pub layout: ChunkLayout,
     pub item_size_bytes_max: usize,
-    /// The smallest number that it accepts in `slab_sizes`.
+    /// The smallest number that the server accepts in `slab_sizes`.
     pub listed_min: usize,
 }
 
 impl Cache {
-    /// Returns a cache with this page size and these limits. `chunk_size` is memcached's `-n`, the smallest number that
-    /// `slab_sizes` may contain.
+    /// Returns the limits of a cache with this page size, these maximum sizes of chunks and items, and memcached's
+    /// option `-n`. `chunk_size` is the value of `-n`, the smallest number that `slab_sizes` may contain; `None` means
+    /// the default.
     pub fn new(
         program: Program,
         page_size_bytes: usize,
@@ -72,44 +82,49 @@ impl Cache {
             chunk_size_bytes_min: listed_min.next_multiple_of(CHUNK_ALIGN_BYTES).min(largest),
             chunk_size_bytes_max: largest,
             chunk_align_bytes: CHUNK_ALIGN_BYTES,
-            // If no item can be larger than the largest chunk, there are no chained items.
+            // There are chained items only if an item can be larger than the largest chunk.
             chaining: (item_size_bytes_max > largest).then_some(chaining),
         };
         Cache { program, layout, item_size_bytes_max, listed_min }
     }
 
-    /// Returns memcached's table for `-f` and `-n` without `slab_sizes`.
+    /// Returns the table that memcached creates from `-f` and `-n` if `slab_sizes` is not given.
     pub fn geometric_table(&self, growth_factor: f64) -> Vec<usize> {
         let first = self.listed_min + memcached::HEADER_SIZE_BYTES;
         geometric(first, growth_factor, &self.layout)
     }
 
     pub fn page_size_bytes(&self) -> usize {
-        self.layout.page_size_bytes.unwrap_or_else(|| unreachable!("caches have pages"))
+        self.layout.page_size_bytes.unwrap_or_else(|| unreachable!("`Cache::new` sets a page size"))
     }
 }
 
-/// The length and the link to the body chunks in the head chunk of a chained item in slabwise.
+/// The number of bytes that the head of a chained item in slabwise uses for the length of the value and for the link to
+/// the first body chunk.
 const CHAIN_LINK: usize = 9;
 
-/// The maximum number of sizes in memcached's `slab_sizes`, to which memcached adds the last class.
+/// The maximum number of sizes in `slab_sizes`. memcached adds one class, and has at most 63 classes.
 pub const LISTED_COUNT_MAX: usize = ClassId::COUNT_MAX - 1;
 
-/// The minimum difference of adjacent numbers.
+/// The minimum difference of adjacent numbers in `slab_sizes`.
 const LISTED_STEP_MIN: usize = CHUNK_ALIGN_BYTES + 1;
 
+/// A class table and its list for `slab_sizes`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
-    /// Chunk sizes in bytes, ascending, the largest included.
+    /// The chunk sizes of the table in bytes, ascending, including the largest.
     pub table: Vec<usize>,
-    /// The numbers, for all but the largest.
+    /// The numbers of the list: one for each chunk size except the largest.
     pub numbers: Vec<usize>,
 }
 
-/// Formats a table as `slab_sizes`. Its sizes are ascending multiples of 8, at least `listed_min`. Omits a size that no
-/// number can represent: every ninth in a sequence of sizes 8 apart. Its items use the next size.
+/// Makes the list of a table. The chunk sizes in `table` must be ascending multiples of 8. The numbers of the list are
+/// at least `listed_min`.
 ///
-/// The list of a table with one size contains that size.
+/// Omits a chunk size that no valid number is rounded up to. This happens to every ninth size of a sequence in which
+/// adjacent sizes differ by 8. The items of an omitted size use the next larger size.
+///
+/// If the table has only one size, the list contains this size, because a list must not be empty.
 pub fn list(table: &[usize], listed_min: usize) -> Listed {
     let Some((&largest, sizes)) = table.split_last() else {
         return Listed { table: Vec::new(), numbers: Vec::new() };
@@ -121,8 +136,8 @@ pub fn list(table: &[usize], listed_min: usize) -> Listed {
             Some(above) => size.min(above.saturating_sub(LISTED_STEP_MIN)),
             None => size,
         };
-        let least = (size + 1 - CHUNK_ALIGN_BYTES).max(listed_min);
-        if number >= least {
+        let number_min = (size + 1 - CHUNK_ALIGN_BYTES).max(listed_min);
+        if number >= number_min {
             kept.push(size);
             numbers.push(number);
         }
@@ -136,6 +151,7 @@ pub fn list(table: &[usize], listed_min: usize) -> Listed {
 }
 
 impl Listed {
+    /// Returns the value of the option `slab_sizes`.
     pub fn joined(&self) -> String {
         let numbers: Vec<String> = self.numbers.iter().map(usize::to_string).collect();
         numbers.join("-")
@@ -147,7 +163,7 @@ mod tests {
     use super::{LISTED_COUNT_MAX, list};
     use slabwise_base::Random;
 
-    /// Returns the table that memcached creates from a list; `None` if it rejects the list.
+    /// Returns the table that memcached creates from a list, or `None` if memcached rejects the list.
     fn table_of(numbers: &[usize], min: usize, largest: usize) -> Option<Vec<usize>> {
         if numbers.is_empty() || numbers.len() > LISTED_COUNT_MAX {
             return None;
@@ -171,15 +187,15 @@ mod tests {
     }
 
     #[test]
-    fn a_list_has_lower_numbers_for_sizes_8_apart() {
+    fn a_number_of_the_list_is_lower_if_the_next_size_differs_by_8() {
         let listed = list(&[96, 104, 136, 524_288], 48);
         assert_eq!(listed.joined(), "95-104-136");
-        // Nine sizes in a sequence cannot be listed.
-        let row: Vec<usize> = (0..9).map(|step| 96 + 8 * step).chain([524_288]).collect();
-        let listed = list(&row, 48);
+        // Of nine sizes that differ by 8, one is omitted.
+        let sequence: Vec<usize> = (0..9).map(|step| 96 + 8 * step).chain([524_288]).collect();
+        let listed = list(&sequence, 48);
         assert_eq!(listed.numbers, [97, 106, 115, 124, 133, 142, 151, 160]);
         assert_eq!(listed.table.len(), 9);
-        // A number below -n cannot be listed.
+        // The size 96 is omitted, because the number 95 would be below `-n`.
         assert_eq!(list(&[96, 104, 524_288], 96).joined(), "104");
     }
 
@@ -202,7 +218,10 @@ mod tests {
                 "seed {seed}"
             );
             let far_apart = table.windows(2).all(|pair| pair[1] - pair[0] >= 16);
-            assert!(!far_apart || listed.table == table, "seed {seed}: no size is omitted");
+            assert!(
+                !far_apart || listed.table == table,
+                "seed {seed}: a size is omitted only if sizes differ by 8"
+            );
         }
     }
 }

@@ -2,13 +2,16 @@
 
 use slabwise_policy::sizes::SizesError;
 
-/// An error of the advisor. Its text names the server or file and the remedy.
+/// An error of the advisor. The text names the server or the file, and the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum AdvisorError {
+    /// A file is invalid or cannot be read.
     #[error("{file}: {what}")]
     File { file: String, what: String },
+    /// A line of a file is invalid. `line` counts from 1.
     #[error("{file}, line {line}: {what}")]
     Line { file: String, line: u64, what: String },
+    /// A server cannot be reached, or has an invalid reply. `what` is the predicate of a sentence about the server.
     #[error("{server} {what}")]
     Server { server: String, what: String },
     #[error(transparent)]
@@ -17,8 +20,8 @@ pub enum AdvisorError {
     Json(#[from] serde_json::Error),
 }
 
-/// Formats bytes for a message: truncated and on one line.
-pub(crate) fn shown(bytes: &[u8]) -> String {
+/// Formats bytes for a message: in quotes, truncated to 60 bytes, and without control characters.
+pub(crate) fn quoted(bytes: &[u8]) -> String {
     const SHOWN_LEN_MAX: usize = 60;
     let short = String::from_utf8_lossy(&bytes[..bytes.len().min(SHOWN_LEN_MAX)]);
     let dots = if bytes.len() > SHOWN_LEN_MAX { "..." } else { "" };

@@ -1,39 +1,53 @@
-//! Reads item sizes from a text file.
+//! Reads item sizes from a text file. These are the valid lines:
 //!
 //! ```text
-//!   # comment or empty line          96 35          35 items of 96 bytes
-//!   size,count   header              96,35          the separator can also be a tab or a semicolon
-//!   END          after stats         96             one item of 96 bytes
-//!                                    STAT 96 35     a bin of `stats sizes`: items of 65 to 96 bytes
+//!   96 35         35 items of 96 bytes; the separator can also be a comma, a semicolon or a tab
+//!   96            one item of 96 bytes
+//!   STAT 96 35    a bin of `stats sizes`: 35 items of 65 to 96 bytes
+//!   END           the end of `stats sizes`
+//!   size,count    a header; only one
+//!   # text        a comment; an empty line is a comment, too
 //! ```
 //!
-//! Lines can have any order, and counts of the same size are added. All lines of a file must have one form. A file has at
-//! most [`FILE_SIZE_BYTES_MAX`] bytes, and a line at most [`LINE_LEN_MAX`].
+//! Lines can have any order, and the counts of the same size are added. All lines with items must have the same form. A
+//! file has at most [`FILE_SIZE_BYTES_MAX`] bytes, and a line has at most [`LINE_LEN_MAX`] bytes.
 
-use crate::error::{AdvisorError, shown};
-use crate::sizes_seen::{BIN_BYTES, BYTES_MAX, ITEMS_MAX, SizesSeen, TooMuch, spread};
+use crate::error::{AdvisorError, quoted};
+use crate::sizes_seen::{BIN_BYTES, BYTES_MAX, ITEMS_MAX, LimitExceeded, SizesSeen, spread};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
+/// A parsed line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HistogramLine {
+    /// An empty line or a comment.
     Blank,
-    Words,
+    /// A line that begins with a letter or a quote, which can only be a header.
+    Header,
+    /// The line `END`.
     End,
-    Items { form: Form, size_bytes: usize, items: u64 },
+    Items {
+        form: Form,
+        size_bytes: usize,
+        items: u64,
+    },
 }
 
-/// The form of the lines of a file.
+/// The form of a line with items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
+    /// One item of a size: `96`.
     Sizes,
+    /// A size and the number of its items: `96 35`.
     SizesAndCounts,
+    /// A row of `stats sizes`: `STAT 96 35`.
     Stats,
 }
 
 impl Form {
+    /// Describes the form in an error text.
     pub fn describe(self) -> &'static str {
         match self {
             Form::Sizes => "one number, a size",
@@ -43,10 +57,10 @@ impl Form {
     }
 }
 
-/// Parses a line without its line break. The error names the expected form.
+/// Parses a line without its line end. The error names the expected form.
 pub fn parse(line: &[u8]) -> Result<HistogramLine, String> {
     let Ok(text) = std::str::from_utf8(line) else {
-        return Err(format!("{} is not text: give lines of 'SIZE COUNT'", shown(line)));
+        return Err(format!("{} is not text: give lines of 'SIZE COUNT'", quoted(line)));
     };
     if text.contains('\0') {
         return Err("the file is binary: give lines of 'SIZE COUNT'".to_owned());
@@ -56,7 +70,7 @@ pub fn parse(line: &[u8]) -> Result<HistogramLine, String> {
     match first {
         None | Some(b'#') => return Ok(HistogramLine::Blank),
         Some(b'{' | b'[' | b'<') => {
-            let found = shown(line);
+            let found = quoted(line);
             return Err(format!("{found} looks like JSON or XML: give lines of 'SIZE COUNT'"));
         }
         Some(_) => {}
@@ -69,120 +83,133 @@ pub fn parse(line: &[u8]) -> Result<HistogramLine, String> {
             "'STAT sizes_status {status}': the server does not count sizes: start it with -o \
              track_sizes, or use --from-server, which does not need them"
         )),
-        ["STAT", size, count] => items(Form::Stats, size, count),
+        ["STAT", size, count] => parse_items(Form::Stats, size, count),
         ["STAT", ..] => {
-            Err(format!("{} is not a row of `stats sizes`: give 'STAT SIZE COUNT'", shown(line)))
+            Err(format!("{} is not a row of `stats sizes`: give 'STAT SIZE COUNT'", quoted(line)))
         }
         [word, ..] if word.starts_with(|c: char| c.is_alphabetic() || c == '"' || c == '_') => {
-            Ok(HistogramLine::Words)
+            Ok(HistogramLine::Header)
         }
-        [size] => items(Form::Sizes, size, "1"),
-        [size, count] => items(Form::SizesAndCounts, size, count),
+        [size] => parse_items(Form::Sizes, size, "1"),
+        [size, count] => parse_items(Form::SizesAndCounts, size, count),
         _ => Err(format!(
             "{} has {} fields: give 'SIZE COUNT', or one size",
-            shown(line),
+            quoted(line),
             words.len()
         )),
     }
 }
 
-fn items(form: Form, size: &str, count: &str) -> Result<HistogramLine, String> {
-    let size_bytes = number("size", size)?;
+/// Parses the size and the count of a line.
+fn parse_items(form: Form, size: &str, count: &str) -> Result<HistogramLine, String> {
+    let size_bytes = parse_number("size", size)?;
     if size_bytes == 0 {
         return Err("size 0: give the size of the whole item, at least 1".to_owned());
     }
-    let Ok(size_bytes) = usize::try_from(size_bytes) else { return Err(huge("size", size)) };
-    Ok(HistogramLine::Items { form, size_bytes, items: number("count", count)? })
+    let Ok(size_bytes) = usize::try_from(size_bytes) else { return Err(too_large("size", size)) };
+    Ok(HistogramLine::Items { form, size_bytes, items: parse_number("count", count)? })
 }
 
-/// Parses a whole number of at least 0. `name` describes it in errors.
-fn number(name: &str, word: &str) -> Result<u64, String> {
+/// Parses a whole number of at least 0. `name` is the name of the number in error texts.
+fn parse_number(name: &str, word: &str) -> Result<u64, String> {
     let digits = word.strip_prefix('+').unwrap_or(word);
     let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if is_digits(digits) {
-        return digits.parse().map_err(|_| huge(name, word));
+        return digits.parse().map_err(|_| too_large(name, word));
     }
-    let word_shown = shown(word.as_bytes());
+    let word_shown = quoted(word.as_bytes());
     match word.strip_prefix('-').is_some_and(is_digits) {
         true => Err(format!("{name} {word_shown} is negative: give at least 0")),
         false => Err(format!("{name} {word_shown} is not a whole number: give only digits")),
     }
 }
 
-fn huge(name: &str, word: &str) -> String {
-    format!("{name} {} is above the maximum, {}: lower it", shown(word.as_bytes()), u64::MAX)
+/// Returns the error text of a number that does not fit into 64 bits.
+fn too_large(name: &str, word: &str) -> String {
+    format!("{name} {} is above the maximum, {}: lower it", quoted(word.as_bytes()), u64::MAX)
 }
 
+/// The maximum size of a file.
 pub const FILE_SIZE_BYTES_MAX: u64 = 256 << 20;
+/// The maximum length of a line in bytes.
 pub const LINE_LEN_MAX: usize = 1024;
 
-/// Reads a file, or the standard input for `-`. An item above `item_size_max` is an error.
+/// Reads a file, or the standard input if the path is `-`. Fails if an item is larger than `item_size_max` bytes.
 pub fn read(path: &Path, item_size_max: usize) -> Result<SizesSeen, AdvisorError> {
     if path.as_os_str() == "-" {
         return Histogram::new("the standard input", item_size_max).read(io::stdin().lock());
     }
     let histogram = Histogram::new(&path.display().to_string(), item_size_max);
-    let input = File::open(path).map_err(|error| histogram.unreadable(&error))?;
-    let is_directory = input.metadata().map_err(|error| histogram.unreadable(&error))?.is_dir();
+    let input = File::open(path).map_err(|error| histogram.read_error(&error))?;
+    let is_directory = input.metadata().map_err(|error| histogram.read_error(&error))?.is_dir();
     if is_directory {
-        return Err(histogram.unreadable(&io::ErrorKind::IsADirectory.into()));
+        return Err(histogram.read_error(&io::ErrorKind::IsADirectory.into()));
     }
     histogram.read(BufReader::new(input))
 }
 
+/// The state of reading a file.
 struct Histogram {
+    /// The name of the file, for errors.
     file: String,
+    /// The maximum size of an item in bytes.
     item_size_max: usize,
+    /// The number of the current line, from 1.
     line: u64,
-    /// The form of the file, and the first line that has it.
+    /// The form of the lines with items, and the number of the first such line. `None` before this line.
     form: Option<(Form, u64)>,
-    has_words: bool,
+    /// True if a header has been read.
+    has_header: bool,
     seen: SizesSeen,
 }
 
 impl Histogram {
     fn new(file: &str, item_size_max: usize) -> Histogram {
-        let (line, form, has_words, seen) = (0, None, false, SizesSeen::default());
-        Histogram { file: file.to_owned(), item_size_max, line, form, has_words, seen }
+        let (line, form, has_header, seen) = (0, None, false, SizesSeen::default());
+        Histogram { file: file.to_owned(), item_size_max, line, form, has_header, seen }
     }
 
+    /// Reads all lines of the input.
     fn read(mut self, input: impl BufRead) -> Result<SizesSeen, AdvisorError> {
         let mut input = input.take(FILE_SIZE_BYTES_MAX + 1);
         let mut line = Vec::new();
         loop {
             line.clear();
-            let mut piece = (&mut input).take(LINE_LEN_MAX as u64 + 1);
-            let read = piece.read_until(b'\n', &mut line);
-            let read = read.map_err(|error| self.unreadable(&error))?;
+            let mut bounded_input = (&mut input).take(LINE_LEN_MAX as u64 + 1);
+            let read_len = bounded_input.read_until(b'\n', &mut line);
+            let read_len = read_len.map_err(|error| self.read_error(&error))?;
             if input.limit() == 0 {
                 let mib = FILE_SIZE_BYTES_MAX >> 20;
-                return Err(self.wrong_file(format!(
+                return Err(self.file_error(format!(
                     "is larger than {mib} MiB: merge equal sizes into 'SIZE COUNT' lines"
                 )));
             }
-            if read == 0 {
+            if read_len == 0 {
                 return self.finish();
             }
             self.line += 1;
             let text = line.strip_suffix(b"\n").unwrap_or(&line);
-            self.take_line(text).map_err(|what| self.wrong(what))?;
+            self.read_line(text).map_err(|what| self.line_error(what))?;
         }
     }
 
-    fn take_line(&mut self, mut text: &[u8]) -> Result<(), String> {
+    /// Parses a line and counts its items.
+    fn read_line(&mut self, mut text: &[u8]) -> Result<(), String> {
         if text.len() > LINE_LEN_MAX {
             return Err(format!(
                 "the line has more than {LINE_LEN_MAX} bytes: give lines of 'SIZE COUNT'"
             ));
         }
-        // Some editors add a byte order mark.
+        // Some editors write a byte order mark at the start of a file.
         if self.line == 1 {
             text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
         }
         match parse(text)? {
             HistogramLine::Blank => {}
-            HistogramLine::Words if self.form.is_none() && !self.has_words => self.has_words = true,
-            HistogramLine::Words => {
+            HistogramLine::Header if self.form.is_none() && !self.has_header => {
+                self.has_header = true;
+            }
+            HistogramLine::Header => {
                 return Err(
                     "a second line without numbers: give 'SIZE COUNT', or # before a comment"
                         .to_owned(),
@@ -190,29 +217,30 @@ impl Histogram {
             }
             HistogramLine::End => {
                 if self.form.is_some_and(|(form, _)| form != Form::Stats) {
-                    return Err(
-                        "'END' in a file that is not from `stats sizes`: remove it".to_owned()
-                    );
+                    return Err("'END' in a file that is not from `stats sizes`: remove the line"
+                        .to_owned());
                 }
             }
             HistogramLine::Items { form, size_bytes, items } => {
                 self.check_items(form, size_bytes)?;
-                // Counting the items of a bin with its largest size prevents overflows here and later.
-                self.seen.add(size_bytes, items).map_err(too_much)?;
+                // Items of a bin are counted with the largest size of the bin. If their sum is below the limit, then so
+                // is the sum of the sizes that are estimated later.
+                self.seen.add(size_bytes, items).map_err(limit_text)?;
             }
         }
         Ok(())
     }
 
+    /// Checks the form and the size of a line with items.
     fn check_items(&mut self, form: Form, size_bytes: usize) -> Result<(), String> {
         let &mut (first_form, first_line) = self.form.get_or_insert((form, self.line));
         if form != first_form {
-            let (has, had) = (form.describe(), first_form.describe());
+            let (found, expected) = (form.describe(), first_form.describe());
             return Err(format!(
-                "the line has {has}, but line {first_line} has {had}: use one form for all lines"
+                "the line has {found}, but line {first_line} has {expected}: use one form for all lines"
             ));
         }
-        // The last bin ends at the limit or at the next multiple of the bin size.
+        // The upper end of the last bin is the maximum size of an item, rounded up to a multiple of the bin width.
         let (what, max) = match form {
             Form::Stats => ("a bin up to", self.item_size_max.next_multiple_of(BIN_BYTES)),
             _ => ("an item of", self.item_size_max),
@@ -232,31 +260,36 @@ impl Histogram {
         Ok(())
     }
 
+    /// Returns the sizes after the last line. Fails if there are no items.
     fn finish(self) -> Result<SizesSeen, AdvisorError> {
         if self.seen.item_count() == 0 {
-            return Err(self.wrong_file("has no items: give lines of 'SIZE COUNT'".to_owned()));
+            return Err(self.file_error("has no items: give lines of 'SIZE COUNT'".to_owned()));
         }
         if !matches!(self.form, Some((Form::Stats, _))) {
             return Ok(self.seen);
         }
         let seen = spread(&self.seen.bins().collect(), &BTreeMap::new());
-        seen.map_err(|error| self.wrong(too_much(error)))
+        seen.map_err(|error| self.line_error(limit_text(error)))
     }
 
-    fn unreadable(&self, error: &io::Error) -> AdvisorError {
-        self.wrong_file(format!("cannot be read: {error}; give a text file of 'SIZE COUNT' lines"))
+    /// Returns the error of a file that cannot be read.
+    fn read_error(&self, error: &io::Error) -> AdvisorError {
+        self.file_error(format!("cannot be read: {error}; give a text file of 'SIZE COUNT' lines"))
     }
 
-    fn wrong(&self, what: String) -> AdvisorError {
+    /// Returns the error of the current line.
+    fn line_error(&self, what: String) -> AdvisorError {
         AdvisorError::Line { file: self.file.clone(), line: self.line, what }
     }
 
-    fn wrong_file(&self, what: String) -> AdvisorError {
+    /// Returns the error of the whole file.
+    fn file_error(&self, what: String) -> AdvisorError {
         AdvisorError::File { file: self.file.clone(), what }
     }
 }
 
-fn too_much(_: TooMuch) -> String {
+/// Returns the error text of items above the limits.
+fn limit_text(_: LimitExceeded) -> String {
     format!(
         "the items up to here are more than {ITEMS_MAX} or have more than {BYTES_MAX} bytes: divide \
          all counts by a constant"
@@ -272,7 +305,7 @@ mod line_tests {
     use slabwise_base::Random;
 
     #[test]
-    fn parses_every_form_of_line() {
+    fn every_form_of_line_is_valid() {
         let items = |form, size_bytes, items| HistogramLine::Items { form, size_bytes, items };
         let cases = [
             ("96 35", items(Form::SizesAndCounts, 96, 35)),
@@ -285,8 +318,8 @@ mod line_tests {
             ("END", HistogramLine::End),
             ("", HistogramLine::Blank),
             ("# 96 35", HistogramLine::Blank),
-            ("size,count", HistogramLine::Words),
-            ("\"size\" \"count\"", HistogramLine::Words),
+            ("size,count", HistogramLine::Header),
+            ("\"size\" \"count\"", HistogramLine::Header),
         ];
         for (line, expected) in cases {
             assert_eq!(parse(line.as_bytes()), Ok(expected), "{line}");
@@ -312,13 +345,13 @@ mod line_tests {
             (b"STAT pid 1 2", "is not a row of `stats sizes`"),
         ];
         for (line, reason) in cases {
-            let error = parse(line).expect_err("no line of a histogram");
+            let error = parse(line).expect_err("the line is invalid");
             assert!(error.contains(reason), "{line:?}: {error}");
         }
     }
 
     #[test]
-    fn parses_written_lines_and_does_not_panic_on_random_ones() {
+    fn formatted_lines_are_valid_and_random_lines_do_not_panic() {
         const SEED: u64 = 1;
         const BYTES: &[u8] = b"0123456789 ,;\t-+.#STATENDsizes_\"{[\0\xff\xc3\xa4";
         let mut random = Random::new(SEED);

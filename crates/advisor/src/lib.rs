@@ -1,16 +1,16 @@
-//! The advisor: recommends chunk sizes for the items in a memcached.
+//! The advisor: recommends chunk sizes for the items that a memcached or slabwise stores.
 //!
 //! ```text
-//!   server          (a running memcached or slabwise) --.                               .--> report (text)
-//!                                                         >-- sizes, limits --> advice --+
-//!   histogram       (text) ------------------------------'    policy::sizes     slab_sizes '--> JSON
+//!   server: asks a running server ---.                                  .--> report: text
+//!                                    +-- item sizes, limits --> advice --+
+//!   histogram: reads a text file ----'                                  '--> JSON
 //! ```
 //!
 //! Invariants:
 //! - The advisor changes nothing on a server.
-//! - An error is one line on stderr with the server or file and the remedy.
+//! - An error is one line on stderr that names the server or the file, and the remedy.
 //! - Every connection has timeouts.
-//! - memcached accepts the printed option.
+//! - memcached accepts the printed option `-o slab_sizes`.
 #![forbid(unsafe_code)]
 
 mod advice;
@@ -39,14 +39,17 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Runs `slabwise classes` with the arguments after it, if for one of them [`is_ours`] is true.
+/// Runs `slabwise classes --from-server` or `slabwise classes --from-histogram`. `args` are the arguments after
+/// `classes`. The caller has checked that [`is_ours`] is true for one of them.
 pub fn main(args: Vec<OsString>) -> ExitCode {
     command::answer("slabwise classes", "advice", args, |args: &Args| {
         let advice = match (&args.from_server, &args.from_histogram) {
             (Some(server), _) => from_server(server, args),
             (None, Some(file)) => from_histogram(file, args),
             (None, None) => {
-                return Err("give --from-server or --from-histogram; see --help".to_owned());
+                return Err(
+                    "no input: give --from-server or --from-histogram; see --help".to_owned()
+                );
             }
         };
         let printed = advice.and_then(|advice| match args.json {
@@ -57,6 +60,7 @@ pub fn main(args: Vec<OsString>) -> ExitCode {
     })
 }
 
+/// Returns the advice for the items of a running server.
 fn from_server(server: &ServerAddress, args: &Args) -> Result<Advice, AdvisorError> {
     let timeouts = Timeouts {
         connect: args.connect_timeout,
@@ -67,6 +71,7 @@ fn from_server(server: &ServerAddress, args: &Args) -> Result<Advice, AdvisorErr
     advice::advise(source, &state.cache, args.classes)
 }
 
+/// Returns the advice for the item sizes in a text file.
 fn from_histogram(file: &Path, args: &Args) -> Result<Advice, AdvisorError> {
     let (item_size_max, chunk_size) = (args.item_size_max, args.chunk_size as usize);
     let largest = item_size_max.min(memcached::CHUNK_SIZE_BYTES_MAX);

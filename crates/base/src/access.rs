@@ -1,17 +1,19 @@
-//! Accesses to keys, as access observers see them.
+//! The kinds of accesses to keys that the engine reports to its access observer.
 
-/// The outcome of an access.
+/// What a command did to a key, as the engine reports it to its access observer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AccessKind {
-    /// A get found the item. Gets that do not renew the item's access time are not reported.
+    /// A get found the item. A get that does not update the item's access time is not reported.
     Hit,
-    /// A get found no item, or it vivified one. The vivified item is not reported as a store.
+    /// A get found no item. If the get then created an empty item (meta flag `N`, vivify), the engine does not report
+    /// that item as a store.
     Miss,
-    /// An item was stored, whether or not it replaced another.
+    /// A command stored an item. The item may be new or replace an older item of the same key.
     Store,
-    /// The item was renewed but not read: it was touched, or its number was changed in place.
+    /// A command used the item without a get: it changed the item's expiry (`touch`), or the number that is the item's
+    /// value (`incr`, `decr`).
     Touch,
-    /// The key was deleted, with or without an item; or its item had expired or been flushed and was removed.
-    /// More memory would not have kept such an item.
+    /// A client deleted the key, whether or not the key had an item; or the engine removed an item that had expired or
+    /// been flushed. In both cases a larger cache would not have kept the item.
     Delete,
 }

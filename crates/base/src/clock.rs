@@ -1,24 +1,25 @@
-//! Time as a value.
+//! Units of time, and the clock that code reads instead of the machine's clock.
 //!
-//! [`Seconds`] decide expiry, as in memcached. [`Ticks`] (1/64 s) order accesses, so that the ages of queues are
-//! precise within a second. Both count from the start of the process, and they are two types so that they cannot
-//! be confused. One reading of the [`Clock`] returns both as [`Now`]. Every engine operation takes a `Now` as an
-//! argument, so the lab simulates years without waiting.
+//! An expiry is a number of [`Seconds`], as in memcached. The time of an access is a number of [`Ticks`] (1/64 s), so
+//! that the ages of items in a queue are more precise than a second. Both units count from the start of the process.
+//! They are two types, so that the compiler finds a confusion of the two. One reading of the [`Clock`] returns the time
+//! in both units as [`Now`]. Every engine operation takes a `Now` as an argument. The lab therefore simulates years of
+//! operation without waiting.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Whole seconds since the process started, plus [`Seconds::START`].
+/// Whole seconds since the process started, plus 2 ([`Seconds::START`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Seconds(pub u32);
 
 impl Seconds {
-    /// The first reading of a clock: 2, so that [`Expiry::PAST`] (second 1) is already over.
+    /// The first reading of a clock. It is 2, so that [`Expiry::PAST`] (second 1) is in the past from the start.
     pub const START: Seconds = Seconds(2);
 }
 
-/// Ticks of 1/64 s since the process started. They wrap after two years, so compare them by
-/// [`Ticks::age_at`] or [`Ticks::is_after`] only.
+/// Ticks of 1/64 s since the process started. The number wraps to 0 after two years, so compare two readings only by
+/// [`Ticks::age_at`] or [`Ticks::is_after`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Ticks(pub u32);
 
@@ -26,37 +27,40 @@ impl Ticks {
     /// The number of ticks in a second.
     pub const PER_SECOND: u32 = 64;
 
-    /// A reading may be used late, after a newer one of another thread. This is the largest such difference.
+    /// The maximum number of ticks by which one thread's stored reading may be later than the `now` of another thread.
+    /// A thread may still use an old reading of the clock while another thread stores a newer one.
     const SKEW_MAX: u32 = 1 << 20;
 
-    /// Returns the ticks from `self` to `now`, or 0 if `self` is slightly later. Correct for ages under two years.
+    /// Returns the number of ticks from `self` to `now`. Returns 0 if `self` is later than `now` by less than
+    /// 2^20 ticks (4.5 hours). The result is correct for ages under two years.
     pub fn age_at(self, now: Ticks) -> u32 {
         let age = now.0.wrapping_sub(self.0);
         if age > u32::MAX - Ticks::SKEW_MAX { 0 } else { age }
     }
 
-    /// True if this reading is later than another. Correct if they are less than a year apart.
+    /// True if `self` is later than `other`. The result is correct if the two readings are less than a year apart.
     pub fn is_after(self, other: Ticks) -> bool {
         self.0.wrapping_sub(other.0) as i32 > 0
     }
 }
 
-/// When an item expires: never, or at the start of a second.
+/// The time at which an item expires: never, or the start of a second of the clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Expiry(u32);
 
 impl Expiry {
     /// The item never expires.
     pub const NEVER: Expiry = Expiry(0);
-    /// The item has expired when it is stored, as with a negative TTL.
+    /// The item is already expired when it is stored. A negative TTL in a command has this effect.
     pub const PAST: Expiry = Expiry(1);
 
-    /// Returns the expiry at `second`. Second 0 would mean never, so it becomes second 1.
+    /// Returns the expiry at the start of `second`. The stored word 0 means never, so second 0 is replaced by second 1,
+    /// which is also in the past.
     pub fn at(second: Seconds) -> Expiry {
         Expiry(second.0.max(1))
     }
 
-    /// Returns the second at which the item expires, or `None` for never.
+    /// Returns the second at which the item expires, or `None` if the item never expires.
     pub fn second(self) -> Option<Seconds> {
         (self.0 != 0).then_some(Seconds(self.0))
     }
@@ -66,28 +70,28 @@ impl Expiry {
         self.0 != 0 && self.0 <= now.0
     }
 
-    /// Returns the word that an item stores: 0 for never.
+    /// Returns the word that represents this expiry in an item's header: the number of the second, or 0 for never.
     pub fn to_bits(self) -> u32 {
         self.0
     }
 
-    /// The inverse of [`Expiry::to_bits`].
+    /// Returns the expiry that [`Expiry::to_bits`] converted to this word.
     pub fn from_bits(bits: u32) -> Expiry {
         Expiry(bits)
     }
 }
 
-/// One reading of the clock.
+/// One reading of the clock, in seconds and in ticks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Now {
-    /// Decides expiry.
+    /// The time in seconds, which is compared with the expiry of items.
     pub seconds: Seconds,
-    /// Gives the order and the age of accesses.
+    /// The time in ticks, which is stored as the time of an access and gives the age of an item.
     pub ticks: Ticks,
 }
 
 impl Now {
-    /// Returns the reading `nanos` nanoseconds after the start.
+    /// Returns the reading of a clock `nanos` nanoseconds after its start.
     pub fn from_nanos(nanos: u64) -> Now {
         let seconds = nanos / 1_000_000_000 + u64::from(Seconds::START.0);
         let ticks = u128::from(nanos) * u128::from(Ticks::PER_SECOND) / 1_000_000_000;
@@ -95,24 +99,24 @@ impl Now {
     }
 }
 
-/// One reading of the clock with nanoseconds, to measure durations.
+/// One reading of the clock in seconds, ticks and nanoseconds. Code that measures a duration subtracts the nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moment {
-    /// The reading that engine operations take.
+    /// The same time in seconds and ticks, as engine operations take it.
     pub now: Now,
-    /// Nanoseconds since the start.
+    /// Nanoseconds since the start of the clock.
     pub nanos: u64,
 }
 
 impl Moment {
-    /// Returns the reading `nanos` nanoseconds after the start.
+    /// Returns the reading of a clock `nanos` nanoseconds after its start.
     pub fn from_nanos(nanos: u64) -> Moment {
         Moment { now: Now::from_nanos(nanos), nanos }
     }
 }
 
 impl From<Now> for Moment {
-    /// Converts with the precision of a tick.
+    /// Computes the nanoseconds from the ticks, so they are precise to 1/64 s.
     fn from(now: Now) -> Moment {
         let nanos = u64::from(now.ticks.0) * 1_000_000_000 / u64::from(Ticks::PER_SECOND);
         Moment { now, nanos }
@@ -122,70 +126,73 @@ impl From<Now> for Moment {
 /// A source of time: the machine's monotonic clock, or a manual clock for tests and simulations.
 #[derive(Debug)]
 pub struct Clock {
-    /// When the clock was created; `None` for a manual clock.
+    /// The machine's monotonic time when the clock was created; `None` for a manual clock.
     start: Option<Instant>,
-    /// The Unix time at the start.
+    /// The Unix time when the clock was created. [`Clock::resume`] moves it back.
     start_unix: Duration,
-    /// The time that [`Clock::advance`] and [`Clock::resume`] added.
+    /// Nanoseconds that [`Clock::advance`] and [`Clock::resume`] added since the clock was created.
     offset_nanos: AtomicU64,
-    /// The machine's reading when the clock was paused; [`RUNNING`] otherwise.
+    /// While the clock is paused: the nanoseconds from `start` to the pause. Otherwise [`NOT_PAUSED`].
     paused_nanos: AtomicU64,
 }
 
-/// The clock is not paused.
-const RUNNING: u64 = u64::MAX;
+/// The value of `Clock::paused_nanos` while the clock is not paused.
+const NOT_PAUSED: u64 = u64::MAX;
 
-/// The date at which a manual clock starts: larger than any relative TTL.
+/// The Unix time at which a manual clock starts. It is larger than 30 days, so that a client-supplied Unix time is not
+/// read as a relative TTL.
 const MANUAL_START_UNIX_SECONDS: u64 = 1_700_000_000;
 
 impl Clock {
-    /// Returns a clock that starts now and follows the machine's.
-    #[expect(clippy::disallowed_methods, reason = "the one place that reads the machine's clocks")]
+    /// Returns a clock that starts now and advances with the machine's monotonic clock.
+    #[expect(clippy::disallowed_methods, reason = "only this module reads the machine's clocks")]
     pub fn real() -> Clock {
-        Clock::starting(Some(Instant::now()), unix_time())
+        Clock::with_start(Some(Instant::now()), unix_time())
     }
 
-    /// Returns a clock that only [`Clock::advance`] moves.
+    /// Returns a clock that advances only when [`Clock::advance`] is called.
     pub fn manual() -> Clock {
-        Clock::starting(None, Duration::from_secs(MANUAL_START_UNIX_SECONDS))
+        Clock::with_start(None, Duration::from_secs(MANUAL_START_UNIX_SECONDS))
     }
 
-    fn starting(start: Option<Instant>, start_unix: Duration) -> Clock {
-        let (offset_nanos, paused_nanos) = (AtomicU64::new(0), AtomicU64::new(RUNNING));
+    fn with_start(start: Option<Instant>, start_unix: Duration) -> Clock {
+        let (offset_nanos, paused_nanos) = (AtomicU64::new(0), AtomicU64::new(NOT_PAUSED));
         Clock { start, start_unix, offset_nanos, paused_nanos }
     }
 
-    #[expect(clippy::disallowed_methods, reason = "the one place that reads the machine's clocks")]
+    #[expect(clippy::disallowed_methods, reason = "only this module reads the machine's clocks")]
     fn elapsed_nanos(&self) -> u64 {
         self.start.map_or(0, |start| Instant::now().duration_since(start).as_nanos() as u64)
     }
 
-    /// Returns the nanoseconds since the start.
+    /// Returns the nanoseconds since the start of the clock, including those that [`Clock::advance`] added.
     pub fn nanos(&self) -> u64 {
         let elapsed = match self.paused_nanos.load(Ordering::Relaxed) {
-            RUNNING => self.elapsed_nanos(),
+            NOT_PAUSED => self.elapsed_nanos(),
             paused => paused,
         };
         elapsed + self.offset_nanos.load(Ordering::Relaxed)
     }
 
-    /// Reads the clock.
+    /// Reads the clock in seconds and ticks.
     pub fn now(&self) -> Now {
         Now::from_nanos(self.nanos())
     }
 
-    /// Reads the clock with nanoseconds.
+    /// Reads the clock in seconds, ticks and nanoseconds.
     pub fn moment(&self) -> Moment {
         Moment::from_nanos(self.nanos())
     }
 
-    /// Returns the Unix time at which [`Seconds`] would be 0.
+    /// Returns the Unix time, in seconds, at which the clock's [`Seconds`] are 0: 2 s before its start. The Unix time
+    /// of any reading is the sum of this number and the reading's seconds.
     pub fn zero_unix_seconds(&self) -> u64 {
         self.start_unix.as_secs().saturating_sub(u64::from(Seconds::START.0))
     }
 
-    /// Continues an earlier clock that had run for `elapsed` when this one was created. A real clock's start moves
-    /// back by `elapsed`, so that times the earlier clock recorded keep their dates.
+    /// Continues an earlier clock that showed `elapsed` when this clock was created. Advances this clock by `elapsed`,
+    /// and moves the start date of a real clock back by `elapsed`. Readings that the earlier clock recorded then still
+    /// correspond to the same dates.
     pub fn resume(&mut self, elapsed: Duration) {
         if self.start.is_some() {
             self.start_unix = self.start_unix.saturating_sub(elapsed);
@@ -193,26 +200,26 @@ impl Clock {
         self.advance(elapsed);
     }
 
-    /// Moves the clock forward. For a real clock this is the jump that memcached's `debugtime` makes.
+    /// Advances the clock by this duration. memcached's command `debugtime` advances a real clock in this way.
     pub fn advance(&self, by: Duration) {
         self.offset_nanos.fetch_add(by.as_nanos() as u64, Ordering::Relaxed);
     }
 
-    /// Pauses the clock, as memcached's `debugtime p` does. [`Clock::advance`] still moves it. Does nothing if the
-    /// clock is already paused.
+    /// Pauses the clock, as memcached's command `debugtime p` does. During the pause only [`Clock::advance`] advances
+    /// the clock. Does nothing if the clock is already paused.
     pub fn pause(&self) {
         let (now, paused) = (self.elapsed_nanos(), &self.paused_nanos);
-        let _ = paused.compare_exchange(RUNNING, now, Ordering::Relaxed, Ordering::Relaxed);
+        let _ = paused.compare_exchange(NOT_PAUSED, now, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// Ends the pause. The clock jumps to the machine's current time.
+    /// Ends the pause. The clock jumps forward by the duration of the pause.
     pub fn unpause(&self) {
-        self.paused_nanos.store(RUNNING, Ordering::Relaxed);
+        self.paused_nanos.store(NOT_PAUSED, Ordering::Relaxed);
     }
 }
 
-/// Returns the machine's Unix time.
-#[expect(clippy::disallowed_methods, reason = "the one place that reads the machine's clocks")]
+/// Returns the machine's current Unix time.
+#[expect(clippy::disallowed_methods, reason = "only this module reads the machine's clocks")]
 pub fn unix_time() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
@@ -223,7 +230,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn a_manual_clock_moves_only_by_advance() {
+    fn only_advance_moves_a_manual_clock() {
         let clock = Clock::manual();
         assert_eq!(clock.now(), Now { seconds: Seconds::START, ticks: Ticks(0) });
         clock.advance(Duration::from_millis(1500));
@@ -231,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_paused_clock_moves_only_by_advance() {
+    fn only_advance_moves_a_paused_clock() {
         let clock = Clock::real();
         clock.pause();
         let before = clock.nanos();
@@ -246,15 +253,18 @@ mod tests {
     #[test]
     fn a_resumed_clock_keeps_the_dates_of_the_earlier_clock() {
         let mut clock = Clock::real();
-        let zero = clock.zero_unix_seconds();
+        let zero_before = clock.zero_unix_seconds();
         clock.resume(Duration::from_secs(1_000));
-        assert_eq!(zero - clock.zero_unix_seconds(), 1_000);
-        let dated = clock.zero_unix_seconds() + u64::from(clock.now().seconds.0);
-        assert!(unix_time().as_secs().abs_diff(dated) <= 1, "the clock reads the current date");
+        assert_eq!(zero_before - clock.zero_unix_seconds(), 1_000);
+        let clock_unix_seconds = clock.zero_unix_seconds() + u64::from(clock.now().seconds.0);
+        assert!(
+            unix_time().as_secs().abs_diff(clock_unix_seconds) <= 1,
+            "the date of the clock differs by at most 1 s from the machine's"
+        );
     }
 
     #[test]
-    fn past_has_expired_at_the_start_and_never_does_not_expire() {
+    fn an_item_is_expired_from_the_second_of_its_expiry() {
         assert!(Expiry::PAST.is_past(Seconds::START));
         assert!(!Expiry::NEVER.is_past(Seconds(u32::MAX)));
         assert!(!Expiry::at(Seconds(5)).is_past(Seconds(4)));
@@ -262,8 +272,8 @@ mod tests {
     }
 
     #[test]
-    fn ages_survive_the_wrap_of_ticks() {
+    fn ages_are_correct_when_ticks_wrap_to_0() {
         assert_eq!(Ticks(u32::MAX).age_at(Ticks(4)), 5);
-        assert_eq!(Ticks(5).age_at(Ticks(4)), 0, "a reading may be used late");
+        assert_eq!(Ticks(5).age_at(Ticks(4)), 0, "an access slightly later than `now` has age 0");
     }
 }

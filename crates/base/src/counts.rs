@@ -1,8 +1,9 @@
-//! Structs of counts that only rise. To report the events since some moment, a caller keeps the counts of that
-//! moment and subtracts them.
+//! Macros that define structs of event counts. A count never decreases. To report the events since some moment, a
+//! caller saves the counts at that moment and later subtracts the saved counts from the current counts.
 
-/// Defines a struct of `u64` counts that can be added and subtracted. Fields after `gauges` are not counts: a
-/// difference takes the later value, a sum the larger one.
+/// Defines a struct of `u64` counts, with a function `since` that subtracts earlier counts and an operator `+=`. The
+/// fields after `gauges` are not counts but current values. `since` returns the later value of a gauge, and `+=` sets
+/// the gauge to the higher of the two values.
 #[macro_export]
 macro_rules! counts {
     (
@@ -18,7 +19,7 @@ macro_rules! counts {
         }
 
         impl $name {
-            /// Returns the counts since the earlier reading.
+            /// Returns the number of events of each kind between the earlier reading and this one.
             #[must_use]
             pub fn since(&self, earlier: &$name) -> $name {
                 $name {
@@ -37,8 +38,9 @@ macro_rules! counts {
     };
 }
 
-/// Defines a struct of counters that several threads increment, and the [`counts!`] struct that a reading of them
-/// returns. Fields after `gauges` are not counts.
+/// Defines a struct of atomic counters, which several threads increment, and a [`counts!`] struct with the same fields,
+/// which the counters' function `read` returns. Fields after `gauges` are current values and not counts: `read` does
+/// not return them.
 #[macro_export]
 macro_rules! counters {
     (
@@ -59,7 +61,7 @@ macro_rules! counters {
         }
 
         impl $counters {
-            /// Reads the counts.
+            /// Reads all counters.
             pub fn read(&self) -> $counts {
                 $counts { $($count: self.$count.load(::std::sync::atomic::Ordering::Relaxed),)+ }
             }
@@ -75,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_are_subtracted_and_added_and_gauges_are_chosen() {
+    fn since_subtracts_counts_and_keeps_the_later_gauge_and_a_sum_keeps_the_higher_gauge() {
         let earlier = Sample { events: 5, failures: 1, longest: 9 };
         let later = Sample { events: 7, failures: 1, longest: 3 };
         assert_eq!(later.since(&earlier), Sample { events: 2, failures: 0, longest: 3 });

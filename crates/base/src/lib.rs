@@ -1,7 +1,7 @@
-//! The base of every other crate: ids, units, time, randomness and the key hash.
+//! Types that every other crate uses: ids, units, time, random numbers and the hash of keys.
 //!
-//! The crate does not know sockets, caches or policies, and it has no global state: callers pass time and
-//! randomness as values.
+//! The crate contains no code for sockets, caches or policies, and it has no global state. Callers pass the time and
+//! the random generator as values.
 #![forbid(unsafe_code)]
 
 pub mod access;
@@ -21,5 +21,5 @@ pub use ids::{ClassId, HashedKey, KeyHasher, LookupKey, PageId, sampling};
 pub use random::Random;
 pub use size_histogram::{SizeBin, SizeHistogram};
 
-/// The largest size of a key, as in memcached.
+/// The maximum size of a key in bytes, as in memcached.
 pub const KEY_SIZE_BYTES_MAX: usize = 250;

@@ -1,34 +1,35 @@
-//! A small seeded generator (SplitMix64), the only source of randomness in the engine and the
-//! policies, so that a seed reproduces a run.
+//! A seeded generator of random numbers (SplitMix64). The engine and the policies use no other source of random
+//! numbers, so that two runs with the same seed make the same decisions.
 //!
-//! Source: G. Steele, D. Lea, C. Flood, "Fast Splittable Pseudorandom Number Generators",
-//! OOPSLA 2014, section 4 (the mix by D. Stafford, variant 13).
+//! Source: G. Steele, D. Lea, C. Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014, section 4. The
+//! function [`mix`] is D. Stafford's variant 13.
 
-/// A generator of 64-bit numbers. It is not cryptographically secure.
+/// A generator of random 64-bit numbers. It is not cryptographically secure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Random {
     state: u64,
 }
 
 impl Random {
-    /// Returns a generator whose output depends only on `seed`.
+    /// Returns a generator. Generators with the same seed return the same numbers.
     pub fn new(seed: u64) -> Random {
         Random { state: seed }
     }
 
-    /// Returns the next number, uniform over all of `u64`.
+    /// Returns the next number. Every `u64` has the same probability.
     pub fn next_u64(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mix(self.state)
     }
 
-    /// Returns a number below `bound`, which must be above 0. The bias is under 2^-32 for bounds under 2^32.
+    /// Returns a random number from 0 to `bound - 1`. For bounds under 2^32 the relative difference between the
+    /// probabilities of two numbers is under 2^-32. Panics if `bound` is 0.
     pub fn below(&mut self, bound: u64) -> u64 {
-        assert!(bound > 0, "there is no number below 0");
+        assert!(bound > 0, "the bound of a random number must be above 0");
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// Returns a number in `[0, 1)` with 53 random bits.
+    /// Returns a random number of at least 0 and below 1, with 53 random bits.
     pub fn unit(&mut self) -> f64 {
         unit(self.next_u64())
     }
@@ -41,7 +42,7 @@ pub fn mix(value: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Maps 64 random bits to `[0, 1)`.
+/// Converts the upper 53 of 64 random bits to a number of at least 0 and below 1.
 pub fn unit(bits: u64) -> f64 {
     (bits >> 11) as f64 / (1u64 << 53) as f64
 }
@@ -51,7 +52,7 @@ mod tests {
     use super::Random;
 
     #[test]
-    fn follows_the_published_sequence() {
+    fn returns_the_numbers_of_the_published_reference_test() {
         // The first outputs of SplitMix64 for seed 1234567, from the generator's reference tests.
         let mut random = Random::new(1234567);
         assert_eq!(random.next_u64(), 6457827717110365317);
@@ -59,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn below_stays_below_and_reaches_every_value() {
+    fn below_5_returns_every_number_from_0_to_4() {
         let mut random = Random::new(7);
         let mut seen = [false; 5];
         for _ in 0..200 {

@@ -1,31 +1,31 @@
 //! A histogram of item sizes.
 //!
-//! Each size up to [`EXACT_SIZE_BYTES_MAX`] has its own bucket. Above, each power of two has 256 buckets, so a
-//! bucket's largest size is less than 0.4 % above its smallest. A bucket is represented by its largest size, so
-//! that a chunk of that size holds every item of the bucket.
+//! Each size up to [`EXACT_SIZE_BYTES_MAX`] has its own bucket. Above that size, an octave (the sizes from one power of
+//! two to the next) has 256 buckets, so the largest size of a bucket is less than 0.4 % above its smallest size. A
+//! bucket is reported by its largest size, so that every item of the bucket fits into a chunk of that size.
 
-/// Each size up to this one has its own bucket.
+/// The largest size, in bytes, that has a bucket of its own.
 pub const EXACT_SIZE_BYTES_MAX: usize = 4096;
 
 /// The base-2 logarithm of the number of buckets in an octave.
 const OCTAVE_BITS: u32 = 8;
 
-/// One bin of a histogram: the number of items of one size.
+/// One bucket of a histogram: the number of items whose sizes are in the bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SizeBin {
-    /// The size of each item.
+    /// The largest size of the bucket, in bytes.
     pub size_bytes: usize,
-    /// The number of items.
+    /// The number of items in the bucket.
     pub items: u64,
 }
 
-/// Returns the bucket of a size.
+/// Returns the number of the bucket that contains this size. Buckets are counted from 0, in ascending order of sizes.
 #[inline]
 pub fn bucket_of(size_bytes: usize) -> usize {
     if size_bytes <= EXACT_SIZE_BYTES_MAX {
         return size_bytes;
     }
-    // Sizes (2^n, 2^(n+1)] make an octave.
+    // The sizes from 2^n + 1 to 2^(n + 1) are an octave. Subtracting 1 makes all sizes of an octave start with bit n.
     let below = size_bytes - 1;
     let octave = below.ilog2() - EXACT_SIZE_BYTES_MAX.ilog2();
     let shift = below.ilog2() - OCTAVE_BITS;
@@ -33,7 +33,7 @@ pub fn bucket_of(size_bytes: usize) -> usize {
     EXACT_SIZE_BYTES_MAX + 1 + ((octave as usize) << OCTAVE_BITS) + within
 }
 
-/// Returns the largest size of a bucket.
+/// Returns the largest size, in bytes, that is in this bucket.
 pub fn size_bytes_max_of(bucket: usize) -> usize {
     let Some(above) = bucket.checked_sub(EXACT_SIZE_BYTES_MAX + 1) else { return bucket };
     let (octave, within) = (above >> OCTAVE_BITS, above & ((1 << OCTAVE_BITS) - 1));
@@ -41,20 +41,20 @@ pub fn size_bytes_max_of(bucket: usize) -> usize {
     ((1 << OCTAVE_BITS) + within + 1) << shift
 }
 
-/// The number of items of each size, in buckets.
+/// The number of items in each bucket of sizes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SizeHistogram {
-    /// Items by bucket, up to the last bucket that was added to.
+    /// One entry per bucket, up to the last bucket with items: the number of items in the bucket.
     items: Vec<u64>,
 }
 
 impl SizeHistogram {
-    /// Adds items of one size.
+    /// Adds this number of items of one size.
     pub fn add(&mut self, size_bytes: usize, items: u64) {
         self.add_to_bucket(bucket_of(size_bytes), items);
     }
 
-    /// Adds items of one bucket.
+    /// Adds this number of items to a bucket.
     pub fn add_to_bucket(&mut self, bucket: usize, items: u64) {
         if items > 0 {
             if bucket >= self.items.len() {
@@ -64,13 +64,13 @@ impl SizeHistogram {
         }
     }
 
-    /// Returns the bins that hold items, by ascending size.
+    /// Returns the buckets that have items, in ascending order of sizes.
     pub fn bins(&self) -> impl DoubleEndedIterator<Item = SizeBin> + '_ {
         let filled = self.items.iter().enumerate().filter(|&(_, &items)| items > 0);
         filled.map(|(bucket, &items)| SizeBin { size_bytes: size_bytes_max_of(bucket), items })
     }
 
-    /// Returns the number of items.
+    /// Returns the number of items in all buckets.
     pub fn item_count(&self) -> u64 {
         self.items.iter().sum()
     }
@@ -81,25 +81,32 @@ mod tests {
     use super::{EXACT_SIZE_BYTES_MAX, SizeBin, SizeHistogram, bucket_of, size_bytes_max_of};
 
     #[test]
-    fn buckets_are_exact_up_to_4_kib_and_half_a_percent_above() {
+    fn the_largest_size_of_a_bucket_is_at_most_0_4_percent_above_each_size_in_the_bucket() {
         let mut bucket_before = 0;
         for size in (0..200_000).chain((200_000..1 << 30).step_by(99_991)) {
             let bucket = bucket_of(size);
             let size_max = size_bytes_max_of(bucket);
-            assert!(bucket >= bucket_before, "buckets ascend with sizes");
-            assert_eq!(bucket_of(size_max), bucket, "a bucket holds its largest size");
-            assert_ne!(bucket_of(size_max + 1), bucket, "a bucket holds no larger size");
+            assert!(bucket >= bucket_before, "a larger size has a later bucket or the same bucket");
+            assert_eq!(
+                bucket_of(size_max),
+                bucket,
+                "the largest size of a bucket is in the bucket"
+            );
+            assert_ne!(bucket_of(size_max + 1), bucket, "a larger size is in another bucket");
             if size <= EXACT_SIZE_BYTES_MAX {
                 assert_eq!(size_max, size);
             } else {
-                assert!((size..=size + size / 250).contains(&size_max), "{size}: {size_max}");
+                assert!(
+                    (size..=size + size / 250).contains(&size_max),
+                    "the largest size in the bucket of {size} bytes is {size_max} bytes, not within 0.4 %"
+                );
             }
             bucket_before = bucket;
         }
     }
 
     #[test]
-    fn bins_hold_the_items_that_were_added() {
+    fn bins_returns_the_items_that_were_added() {
         let mut histogram = SizeHistogram::default();
         histogram.add(100, 2);
         histogram.add(5000, 1);

@@ -1,7 +1,9 @@
-//! Locks and atomics: the standard library's, or loom's under `--cfg loom` (every interleaving of a small model),
-//! or shuttle's under `--cfg shuttle` (random interleavings of a large model).
+//! Locks and atomics. They are the standard library's, except in tests of concurrency: with `--cfg loom` they are
+//! loom's, which runs every interleaving of a small model, and with `--cfg shuttle` they are shuttle's, which runs
+//! random interleavings of a large model.
 //!
-//! If a thread panics while it holds a lock, the data may break an invariant. [`lock`] then panics, too.
+//! If a thread panics while it holds a lock, the locked data may break an invariant. Every later call of [`lock`] for
+//! that lock then panics, too.
 
 #[cfg(shuttle)]
 mod scheduled;
@@ -27,7 +29,8 @@ pub use {
 
 /// Takes a lock. Panics if a thread panicked while it held the lock.
 ///
-/// Under `--cfg tsan` it polls, because ThreadSanitizer does not see how the standard library waits for a lock.
+/// With `--cfg tsan` the function polls the lock, because ThreadSanitizer does not recognize how the standard library
+/// waits for a lock.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     #[cfg(tsan)]
     loop {
@@ -40,12 +43,14 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     match mutex.lock() {
         Ok(guard) => guard,
         Err(_) => {
-            panic!("a thread panicked while it held this lock: its data may break an invariant")
+            panic!(
+                "a thread panicked while it held this lock, so the locked data may break an invariant"
+            )
         }
     }
 }
 
-/// Takes a lock if it is free.
+/// Takes a lock if no thread holds it. Returns `None` if a thread holds the lock, or panicked while it held the lock.
 pub fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     mutex.try_lock().ok()
 }

@@ -1,4 +1,4 @@
-//! The address of a server, and connecting to it.
+//! Parses the address of a server, and connects to the server.
 
 use crate::error::ClientError;
 use std::fmt;
@@ -12,9 +12,9 @@ use std::time::Duration;
 /// The address of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServerAddress {
-    /// `HOST:PORT`.
+    /// A TCP address in the form `HOST:PORT`.
     Tcp(String),
-    /// `unix:PATH`.
+    /// The path of a Unix socket, without the prefix `unix:`.
     Unix(String),
 }
 
@@ -33,8 +33,10 @@ impl FromStr for ServerAddress {
 }
 
 impl ServerAddress {
-    /// Connects to the first address of the host that accepts, with `timeout` for each address. Also returns a Unix
-    /// socket as a `TcpStream`, because reads and writes are the same system calls.
+    /// Connects to the server. A host name may have several addresses: they are tried in order until one accepts, and
+    /// `timeout` limits each attempt. `timeout` does not apply to a Unix socket.
+    ///
+    /// The returned `TcpStream` may hold a Unix socket: reads and writes use the same system calls for both kinds.
     pub(crate) fn connect(&self, timeout: Option<Duration>) -> Result<TcpStream, ClientError> {
         let connected = match self {
             ServerAddress::Unix(path) => UnixStream::connect(path).map(OwnedFd::from),
@@ -49,7 +51,7 @@ impl ServerAddress {
     }
 }
 
-/// Connects with TCP_NODELAY.
+/// Connects to `HOST:PORT` and sets TCP_NODELAY, so that the kernel sends small requests without delay.
 fn connect_tcp(address: &str, timeout: Option<Duration>) -> io::Result<TcpStream> {
     let mut last_error = io::Error::new(ErrorKind::NotFound, "the host name has no address");
     for candidate in address.to_socket_addrs()? {
@@ -79,14 +81,14 @@ mod tests {
     use super::ServerAddress;
 
     #[test]
-    fn parses_a_host_with_a_port_or_a_path() {
+    fn an_address_is_a_host_with_a_port_or_a_unix_path() {
         let parse = |text: &str| text.parse::<ServerAddress>();
         for address in ["localhost:11211", "[::1]:11211", "10.0.0.1:1"] {
             assert_eq!(parse(address), Ok(ServerAddress::Tcp(address.to_owned())));
         }
         assert_eq!(parse("unix:/run/a:b"), Ok(ServerAddress::Unix("/run/a:b".to_owned())));
         for address in ["localhost", ":11211", "localhost:port", "localhost:65536", ""] {
-            assert!(parse(address).is_err(), "{address}");
+            assert!(parse(address).is_err(), "{address:?} is not an address");
         }
     }
 }

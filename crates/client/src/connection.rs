@@ -1,19 +1,19 @@
-//! A blocking connection that sends commands and reads lines.
+//! A blocking connection that sends commands and reads the lines of their replies.
 //!
-//! It works with any stream. With a [`Stream`] every call ends with a reply or a timeout.
+//! A connection works with any type that implements `Read` and `Write`. With a [`Stream`], every call ends with a reply
+//! or a timeout.
 
 use crate::address::ServerAddress;
-use crate::error::ClientError;
+use crate::error::{ClientError, ROWS_MAX};
 use crate::input::Input;
 use crate::rows::{Row, Rows};
 use crate::stream::{Stream, Timeouts};
 use std::io::{ErrorKind, Read, Write};
 
-/// The maximum length of a line, several times that of a line with an escaped key of 250 bytes.
+/// The maximum length of a line of a reply, in bytes. The longest lines have a percent-encoded key: a key of 250 bytes
+/// becomes at most 750 bytes.
 pub const LINE_LEN_MAX: usize = 4096;
-/// The maximum number of rows of a `stats` command, more than `stats sizes` has in practice.
-pub const ROWS_MAX: usize = 1 << 20;
-
+/// The initial size of the buffer of received bytes.
 const BUFFER_SIZE_BYTES: usize = 64 * 1024;
 
 /// A connection and its buffer of received bytes.
@@ -22,55 +22,56 @@ pub struct Connection<S = Stream> {
     stream: S,
     line_len_max: usize,
     input: Input,
+    /// Number of lines read since the last request was sent.
     lines: u64,
 }
 
 impl Connection {
-    /// Connects.
+    /// Connects to `server`.
     pub fn open(server: &ServerAddress, timeouts: Timeouts) -> Result<Connection, ClientError> {
         Ok(Connection::over(Stream::connect(server, timeouts)?, LINE_LEN_MAX))
     }
 }
 
 impl<S: Read + Write> Connection<S> {
-    /// Returns a connection that uses `stream`. A line of more than `line_len_max` bytes is an error.
+    /// Returns a connection that uses `stream`. Reading a line of more than `line_len_max` bytes is an error.
     pub fn over(stream: S, line_len_max: usize) -> Connection<S> {
         Connection { stream, line_len_max, input: Input::new(BUFFER_SIZE_BYTES), lines: 0 }
     }
 
-    /// Returns the stream.
+    /// Returns the stream that the connection uses.
     pub fn stream(&self) -> &S {
         &self.stream
     }
 
-    /// Returns the number of lines read since the last request.
+    /// Returns the number of lines read since the last request was sent.
     pub fn lines(&self) -> u64 {
         self.lines
     }
 
-    /// Returns the unread received bytes.
+    /// Returns the received bytes that no call has read yet.
     pub fn received(&self) -> &[u8] {
         self.input.unread()
     }
 
-    /// Marks received bytes as read.
+    /// Marks the next `count` received bytes as read. Panics if fewer bytes are unread.
     pub fn consume(&mut self, count: usize) {
         self.input.consume(count);
     }
 
-    /// Sends bytes.
+    /// Sends bytes, and resets the number of lines read to 0.
     pub fn send(&mut self, bytes: &[u8]) -> Result<(), ClientError> {
         self.lines = 0;
         self.stream.write_all(bytes)?;
         Ok(self.stream.flush()?)
     }
 
-    /// Sends a command line.
+    /// Sends a command and a line end.
     pub fn send_line(&mut self, command: &str) -> Result<(), ClientError> {
         self.send(format!("{command}\r\n").as_bytes())
     }
 
-    /// Returns the next line of the reply with its line break.
+    /// Reads the next line of the reply and returns it with its line end.
     pub fn line_with_end(&mut self) -> Result<&[u8], ClientError> {
         let mut searched = 0;
         let line_len = loop {
@@ -90,7 +91,7 @@ impl<S: Read + Write> Connection<S> {
         Ok(self.input.consume(line_len))
     }
 
-    /// Returns the next line of the reply without its line break.
+    /// Reads the next line of the reply and returns it without its line end.
     pub fn line(&mut self) -> Result<&[u8], ClientError> {
         self.line_with_end().map(|line| {
             let line = line.strip_suffix(b"\n").unwrap_or(line);
@@ -98,14 +99,14 @@ impl<S: Read + Write> Connection<S> {
         })
     }
 
-    /// Sends a command and returns its one-line reply, which may be an error.
+    /// Sends a command whose reply is one line, and returns this line. The line may be an error reply of the server.
     pub fn ask_line(&mut self, command: &str) -> Result<String, ClientError> {
         self.send_line(command)?;
         let line = self.line()?.to_vec();
         String::from_utf8(line).map_err(|error| ClientError::Unexpected(error.into_bytes()))
     }
 
-    /// Sends a `stats` command and returns its rows.
+    /// Sends a `stats` command and returns the rows of its reply. Fails if the server refuses the command.
     pub fn ask_rows(&mut self, command: &str) -> Result<Rows, ClientError> {
         self.send_line(command)?;
         let mut rows = Vec::new();
@@ -125,13 +126,14 @@ impl<S: Read + Write> Connection<S> {
         }
     }
 
-    /// Reads once and appends the bytes to the unread ones. Returns the number of bytes, 0 at the end of the stream.
+    /// Reads from the stream once and appends the bytes to the unread bytes. Returns the number of bytes read; 0 means
+    /// that the stream has ended.
     pub fn receive(&mut self) -> Result<usize, ClientError> {
         self.input.make_room(self.input.unread().len() + 1);
         loop {
             match self.stream.read(self.input.room()) {
                 Ok(count) => {
-                    self.input.received(count);
+                    self.input.mark_received(count);
                     return Ok(count);
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -141,7 +143,7 @@ impl<S: Read + Write> Connection<S> {
     }
 }
 
-/// True if a line is an error reply.
+/// True if a line is an error reply of the server, such as `ERROR` or `BUSY`.
 pub fn is_refusal(line: &[u8]) -> bool {
     const REFUSALS: [&[u8]; 4] = [b"ERROR", b"CLIENT_ERROR", b"SERVER_ERROR", b"BUSY"];
     REFUSALS.iter().any(|refusal| line.starts_with(refusal))

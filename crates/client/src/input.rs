@@ -1,10 +1,13 @@
 //! A buffer of received bytes.
+//!
+//! The buffer holds bytes that are already read, then unread bytes, then free space for the next received bytes.
 
 use std::ops::Range;
 
 #[derive(Debug)]
 pub struct Input {
     bytes: Vec<u8>,
+    /// Positions of the unread bytes in `bytes`.
     unread: Range<usize>,
 }
 
@@ -17,15 +20,15 @@ impl Input {
         &self.bytes[self.unread.clone()]
     }
 
-    /// Marks bytes as read and returns them.
+    /// Marks the next `count` unread bytes as read, and returns them. Panics if there are fewer.
     pub fn consume(&mut self, count: usize) -> &[u8] {
         let start = self.unread.start;
         self.unread.start += count;
-        assert!(self.unread.start <= self.unread.end, "consumed more than received");
+        assert!(self.unread.start <= self.unread.end, "a caller consumes only received bytes");
         &self.bytes[start..self.unread.start]
     }
 
-    /// Grows the buffer to `size_bytes`, counted from the first unread byte.
+    /// Moves the unread bytes to the start of the buffer, and grows the buffer to at least `size_bytes`.
     pub fn make_room(&mut self, size_bytes: usize) {
         if self.unread.start > 0 {
             self.bytes.copy_within(self.unread.clone(), 0);
@@ -36,7 +39,8 @@ impl Input {
         }
     }
 
-    /// Returns the free part of the buffer. [`Input::received`] must follow with the number of bytes written to it.
+    /// Returns the free space of the buffer. After the caller has written bytes there, it must call
+    /// [`Input::mark_received`] with their number.
     pub fn room(&mut self) -> &mut [u8] {
         if self.unread.is_empty() {
             self.unread = 0..0;
@@ -44,7 +48,8 @@ impl Input {
         &mut self.bytes[self.unread.end..]
     }
 
-    pub fn received(&mut self, count: usize) {
+    /// Adds the first `count` bytes of the free space to the unread bytes.
+    pub fn mark_received(&mut self, count: usize) {
         self.unread.end += count;
     }
 }

@@ -1,18 +1,20 @@
-//! A client for memcached's protocol, which replay, advisor, lab, tests and benchmarks use.
+//! A client for memcached's protocol. `slabwise replay`, the advisor, the lab, tests and benchmarks use it.
 //!
 //! ```text
-//!   Pipelines   many connections, requests pipelined, one thread       Connection   one blocking connection,
-//!       |       (replay)                                                   |        lines and rows of stats
-//!       +--> reply: parses one reply                                       +--> Rows
-//!       '--> ServerAddress --> a socket, TCP or Unix <--- Stream: timeouts of reads and replies
+//!   Pipelines   one thread drives many connections                Connection   one blocking connection:
+//!       |       with pipelined requests                               |        reads lines and rows of `stats`
+//!       +--> reply: parses one reply                                  +--> Rows: the rows of one `stats` command
+//!       |                                                             |
+//!       |                                                           Stream: a socket with timeouts
+//!       '--------> ServerAddress: connects a TCP or Unix socket <-----'
 //!
-//!   request     composes requests into a buffer        process   a server as a child process, on a free port
+//!   request   appends requests to a buffer        process   starts a server as a child process on a free port
 //! ```
 //!
 //! Invariants:
-//! - No call waits longer than its timeouts.
-//! - Invalid bytes from a server are an error, never a panic.
-//! - Composing and parsing do not allocate once the buffers have grown.
+//! - No call waits longer than the timeouts that its caller has set.
+//! - Invalid bytes from a server cause an error, never a panic.
+//! - Appending a request and parsing a reply allocate memory only when a buffer grows.
 #![forbid(unsafe_code)]
 
 mod address;
@@ -27,8 +29,8 @@ mod rows;
 mod stream;
 
 pub use address::ServerAddress;
-pub use connection::{Connection, LINE_LEN_MAX, ROWS_MAX, is_refusal};
-pub use error::ClientError;
+pub use connection::{Connection, LINE_LEN_MAX, is_refusal};
+pub use error::{ClientError, ROWS_MAX};
 pub use pipelines::Pipelines;
 pub use reply::Reply;
 pub use rows::{Row, Rows, SlabClass};

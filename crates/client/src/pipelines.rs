@@ -1,14 +1,16 @@
-//! Many connections to one server, driven by one thread, with any number of outstanding requests on each.
+//! Many connections to one server, driven by one thread. Each connection can have any number of outstanding requests.
+//!
+//! The caller appends requests, each with a tag of its choice, and then exchanges them for replies:
 //!
 //! ```text
-//!   request(lane, tag) -> the lane's buffer, to append to      exchange: sends all requests, and passes each reply with
-//!                                                              the tag of its request to the caller
+//!   request(connection, tag)   returns the buffer to which the caller appends one request
+//!   exchange(clock, on_reply)  sends all requests, and calls `on_reply` with each reply and the tag of its request
 //! ```
 //!
 //! Invariants:
-//! - The replies on a lane are in the order of its requests.
-//! - [`Pipelines::exchange`] returns after all replies, or with the first error. After an error the connections must not
-//!   be used.
+//! - The replies on a connection are in the order of its requests.
+//! - [`Pipelines::exchange`] returns when all replies have arrived, or with the first error. After an error, the caller
+//!   must not use the connections again.
 
 use crate::address::ServerAddress;
 use crate::error::ClientError;
@@ -23,25 +25,29 @@ use std::net::TcpStream;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-/// The initial size of a buffer, enough for a typical round of replies.
+/// The initial size of a buffer, large enough for the requests or replies of a typical exchange.
 const BUFFER_SIZE_BYTES: usize = 256 * 1024;
 
-/// A non-blocking connection and the tags of its outstanding requests, in order. It sends and receives alternately, so
-/// large requests and large replies cannot cause a deadlock with the server.
+/// A non-blocking connection. Sending and receiving alternate: if both sides only sent, full socket buffers would
+/// block the client and the server forever.
 #[derive(Debug)]
-struct Lane<T> {
+struct PipelinedConnection<T> {
     socket: TcpStream,
+    /// Requests to send.
     out: Vec<u8>,
+    /// Number of bytes of `out` that have been sent.
     out_sent: usize,
     input: Input,
-    awaited: VecDeque<T>,
+    /// Tags of the requests without a reply, in the order of the requests.
+    outstanding: VecDeque<T>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Received {
-    Some,
-    /// The socket has no more bytes until the next event.
-    All,
+enum AfterReceive {
+    /// The socket may have more bytes.
+    ReadAgain,
+    /// The socket has no more bytes until its next event.
+    WaitForEvent,
 }
 
 /// The connections to one server.
@@ -49,60 +55,64 @@ enum Received {
 pub struct Pipelines<T> {
     poll: Poll,
     events: Events,
-    lanes: Vec<Lane<T>>,
-    awaited: usize,
-    silence_max: Duration,
+    connections: Vec<PipelinedConnection<T>>,
+    /// Number of requests without a reply, over all connections.
+    outstanding: usize,
+    read_timeout: Duration,
 }
 
 impl<T> Pipelines<T> {
-    /// Opens `lanes` connections, at least one. `silence_max` is the timeout for the next bytes of outstanding replies.
+    /// Opens `connections` connections, at least one. An exchange fails if no connection has an event for
+    /// `read_timeout`.
     pub fn connect(
         server: &ServerAddress,
-        lanes: usize,
-        silence_max: Duration,
+        connections: usize,
+        read_timeout: Duration,
     ) -> Result<Pipelines<T>, ClientError> {
-        let poll = Poll::new().map_err(ClientError::Lost)?;
-        let open = |index| Lane::open(server, poll.registry(), Token(index));
-        let lanes = (0..lanes).map(open).collect::<Result<Vec<_>, ClientError>>()?;
-        let events = Events::with_capacity(lanes.len().clamp(16, 1024));
-        Ok(Pipelines { poll, events, lanes, awaited: 0, silence_max })
+        let poll = Poll::new().map_err(ClientError::Io)?;
+        let open = |index| PipelinedConnection::open(server, poll.registry(), Token(index));
+        let connections = (0..connections).map(open).collect::<Result<Vec<_>, ClientError>>()?;
+        let events = Events::with_capacity(connections.len().clamp(16, 1024));
+        Ok(Pipelines { poll, events, connections, outstanding: 0, read_timeout })
     }
 
     /// Returns the number of connections.
-    pub fn lanes(&self) -> usize {
-        self.lanes.len()
+    pub fn connection_count(&self) -> usize {
+        self.connections.len()
     }
 
-    /// Returns the buffer to which the caller appends one request. [`Pipelines::exchange`] sends it and passes its reply
-    /// with this tag.
-    pub fn request(&mut self, lane: usize, tag: T) -> &mut Vec<u8> {
-        let lane = &mut self.lanes[lane];
-        lane.awaited.push_back(tag);
-        self.awaited += 1;
-        &mut lane.out
+    /// Returns the buffer to which the caller appends one request. [`Pipelines::exchange`] sends the request, and
+    /// passes the reply to the caller with `tag`.
+    pub fn request(&mut self, connection: usize, tag: T) -> &mut Vec<u8> {
+        let connection = &mut self.connections[connection];
+        connection.outstanding.push_back(tag);
+        self.outstanding += 1;
+        &mut connection.out
     }
 
-    /// Sends all requests, and calls `answered` for each reply with its tag and the time of its arrival in nanoseconds.
+    /// Sends all requests and receives their replies. Calls `on_reply` for each reply with the tag of its request, the
+    /// reply, and the time of its arrival in nanoseconds of `clock`.
     pub fn exchange<E: From<ClientError>>(
         &mut self,
         clock: &Clock,
-        mut answered: impl FnMut(&T, Reply<'_>, u64) -> Result<(), E>,
+        mut on_reply: impl FnMut(&T, Reply<'_>, u64) -> Result<(), E>,
     ) -> Result<(), E> {
-        for lane in &mut self.lanes {
-            lane.flush()?;
+        for connection in &mut self.connections {
+            connection.flush()?;
         }
-        while self.awaited > 0 {
+        while self.outstanding > 0 {
             self.wait()?;
             for event in &self.events {
-                let lane = &mut self.lanes[event.token().0];
-                lane.flush()?;
+                let connection = &mut self.connections[event.token().0];
+                connection.flush()?;
                 loop {
-                    let received = lane.receive()?;
+                    let after_receive = connection.receive()?;
                     let nanos = clock.nanos();
-                    self.awaited -= lane.take_replies(|tag, reply| answered(tag, reply, nanos))?;
-                    // A closed connection has no further events, so it is read to its end now.
-                    let closing = event.is_read_closed() && !lane.awaited.is_empty();
-                    if received == Received::All && !closing {
+                    self.outstanding -=
+                        connection.parse_replies(|tag, reply| on_reply(tag, reply, nanos))?;
+                    // A connection that the server has closed has no further events, so it is read to its end now.
+                    let closing = event.is_read_closed() && !connection.outstanding.is_empty();
+                    if after_receive == AfterReceive::WaitForEvent && !closing {
                         break;
                     }
                 }
@@ -111,40 +121,41 @@ impl<T> Pipelines<T> {
         Ok(())
     }
 
+    /// Waits for the next events of the connections. Fails after the read timeout.
     fn wait(&mut self) -> Result<(), ClientError> {
         loop {
-            match self.poll.poll(&mut self.events, Some(self.silence_max)) {
-                Ok(()) if self.events.is_empty() => return Err(ClientError::Silent),
+            match self.poll.poll(&mut self.events, Some(self.read_timeout)) {
+                Ok(()) if self.events.is_empty() => return Err(ClientError::ReadTimeout),
                 Ok(()) => return Ok(()),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(ClientError::Lost(error)),
+                Err(error) => return Err(ClientError::Io(error)),
             }
         }
     }
 }
 
-impl<T> Lane<T> {
-    /// Connects, blocking, and registers the connection with `token`.
+impl<T> PipelinedConnection<T> {
+    /// Connects, waiting until the server accepts, and registers the connection for events with `token`.
     fn open(
         server: &ServerAddress,
         registry: &Registry,
         token: Token,
-    ) -> Result<Lane<T>, ClientError> {
+    ) -> Result<PipelinedConnection<T>, ClientError> {
         let socket = server.connect(None)?;
         socket.set_nonblocking(true).map_err(ClientError::Connect)?;
         let interest = Interest::READABLE | Interest::WRITABLE;
         let registered = registry.register(&mut SourceFd(&socket.as_raw_fd()), token, interest);
-        registered.map_err(ClientError::Lost)?;
-        Ok(Lane {
+        registered.map_err(ClientError::Io)?;
+        Ok(PipelinedConnection {
             socket,
             out: Vec::with_capacity(BUFFER_SIZE_BYTES),
             out_sent: 0,
             input: Input::new(BUFFER_SIZE_BYTES),
-            awaited: VecDeque::new(),
+            outstanding: VecDeque::new(),
         })
     }
 
-    /// Sends as many bytes as the socket accepts. The next call sends the rest.
+    /// Sends requests until the socket accepts no more bytes. The next call continues with the unsent bytes.
     fn flush(&mut self) -> Result<(), ClientError> {
         while self.out_sent < self.out.len() {
             match self.socket.write(&self.out[self.out_sent..]) {
@@ -160,45 +171,46 @@ impl<T> Lane<T> {
         Ok(())
     }
 
-    fn receive(&mut self) -> Result<Received, ClientError> {
+    /// Reads from the socket once.
+    fn receive(&mut self) -> Result<AfterReceive, ClientError> {
         let buffer = self.input.room();
         match self.socket.read(buffer) {
             Ok(0) => Err(ClientError::Closed),
             Ok(count) => {
-                let all = if count < buffer.len() { Received::All } else { Received::Some };
-                self.input.received(count);
-                Ok(all)
+                let is_partial = count < buffer.len();
+                self.input.mark_received(count);
+                Ok(if is_partial { AfterReceive::WaitForEvent } else { AfterReceive::ReadAgain })
             }
-            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(Received::All),
-            Err(error) if error.kind() == ErrorKind::Interrupted => Ok(Received::Some),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(AfterReceive::WaitForEvent),
+            Err(error) if error.kind() == ErrorKind::Interrupted => Ok(AfterReceive::ReadAgain),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Parses all complete replies, and returns their number.
-    fn take_replies<E: From<ClientError>>(
+    /// Parses the complete replies among the received bytes, calls `on_reply` for each, and returns their number.
+    fn parse_replies<E: From<ClientError>>(
         &mut self,
-        mut each: impl FnMut(&T, Reply<'_>) -> Result<(), E>,
+        mut on_reply: impl FnMut(&T, Reply<'_>) -> Result<(), E>,
     ) -> Result<usize, E> {
-        let mut taken = 0;
+        let mut reply_count = 0;
         loop {
             let bytes = self.input.unread();
             if bytes.is_empty() {
-                return Ok(taken);
+                return Ok(reply_count);
             }
-            let Some(tag) = self.awaited.front() else {
+            let Some(tag) = self.outstanding.front() else {
                 return Err(ClientError::Unexpected(bytes.to_vec()).into());
             };
             match reply::parse(bytes) {
                 Parsed::Reply(reply, size_bytes) => {
-                    each(tag, reply)?;
-                    self.awaited.pop_front();
+                    on_reply(tag, reply)?;
+                    self.outstanding.pop_front();
                     self.input.consume(size_bytes);
-                    taken += 1;
+                    reply_count += 1;
                 }
                 Parsed::Incomplete(size_bytes) => {
                     self.input.make_room(size_bytes);
-                    return Ok(taken);
+                    return Ok(reply_count);
                 }
             }
         }

@@ -1,8 +1,8 @@
-//! A server as a child process on a free port, for tests, experiments and demonstrations.
+//! Starts a server as a child process on a free port, for tests, experiments and demonstrations.
 //!
-//! The kernel chooses the port when the server binds it (`-p -1`), and the server writes it to the file that
-//! `MEMCACHED_PORT_FILENAME` names. So servers that start at the same time cannot conflict. Dropping a [`Server`] kills
-//! the process.
+//! With `-p -1`, the kernel chooses a free port when the server binds its socket. Servers that start at the same time
+//! therefore never choose the same port. The server writes the port to a file, whose name it reads from the environment
+//! variable `MEMCACHED_PORT_FILENAME`. Dropping a [`Server`] kills the process.
 
 use crate::address::ServerAddress;
 use slabwise_base::Clock;
@@ -14,27 +14,33 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// The timeout for a server to listen or to exit. It is long because many servers may start at once on a busy machine.
+/// The timeout for a server to listen after its start, and for a process to exit. The timeout is long because many
+/// servers may start at once on a busy machine.
 pub const START_SECONDS_MAX: u64 = 30;
 
 const PORT_FILE_VARIABLE: &str = "MEMCACHED_PORT_FILENAME";
+/// The pause between two checks whether a server listens or a process has exited.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
-/// An error of starting a server, with its program.
+/// An error of starting a server. The first field of each variant is the program as given by the caller.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The program cannot be started.
+    /// The system could not start the program.
     #[error("{0} cannot be started: {1}")]
     Spawn(String, #[source] io::Error),
-    /// The process exited, or did not listen in time. Contains its stderr, if that is kept, or its exit status.
+    /// The process exited, or did not listen within [`START_SECONDS_MAX`] seconds. The second field is the text that
+    /// the process wrote to stderr, if the command keeps stderr and the text is not empty, and otherwise the reason.
     #[error("{0} does not listen: {1}")]
     NotListening(String, String),
 }
 
+/// The destination of a server's stderr.
 #[derive(Clone, Debug, Default)]
 enum Stderr {
+    /// The stderr of this process.
     #[default]
     Inherited,
+    /// A file in the server's directory, which [`StartError::NotListening`] quotes.
     Kept,
     File(PathBuf),
 }
@@ -44,56 +50,58 @@ enum Stderr {
 pub struct ServerCommand {
     program: PathBuf,
     arguments: Vec<String>,
+    /// Environment variables: names and values.
     variables: Vec<(String, String)>,
     stderr: Stderr,
 }
 
 impl ServerCommand {
-    /// Returns a command without arguments.
+    /// Returns a command that starts `program` without arguments.
     pub fn new(program: impl Into<PathBuf>) -> ServerCommand {
         ServerCommand { program: program.into(), ..ServerCommand::default() }
     }
 
-    /// Returns a command with the arguments for a free port of 127.0.0.1.
+    /// Returns a command with the arguments that make a server listen on a free port of 127.0.0.1.
     pub fn on_free_port(program: impl Into<PathBuf>) -> ServerCommand {
         ServerCommand::new(program).with(&["-l", "127.0.0.1", "-p", "-1"]).with(user_arguments())
     }
 
-    /// Adds arguments.
+    /// Appends arguments.
     pub fn with(mut self, arguments: &[impl AsRef<str>]) -> ServerCommand {
         self.arguments.extend(arguments.iter().map(|it| it.as_ref().to_owned()));
         self
     }
 
-    /// Adds an environment variable.
+    /// Sets an environment variable of the server process.
     pub fn with_variable(mut self, name: &str, value: &str) -> ServerCommand {
         self.variables.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// Redirects stderr to a file.
+    /// Redirects the server's stderr to the file `path`.
     pub fn logging_to(self, path: &Path) -> ServerCommand {
         ServerCommand { stderr: Stderr::File(path.to_owned()), ..self }
     }
 
-    /// Keeps stderr for the text of [`StartError::NotListening`].
+    /// Stores the server's stderr, so that [`StartError::NotListening`] can quote it.
     pub fn keeping_stderr(self) -> ServerCommand {
         ServerCommand { stderr: Stderr::Kept, ..self }
     }
 
-    /// Returns the program as given.
+    /// Returns the program as the caller gave it, with or without its folder.
     pub fn program(&self) -> String {
         self.program.display().to_string()
     }
 
-    /// Returns the file name of the program and its arguments, for messages.
+    /// Returns the file name of the program and its arguments as one text, for messages.
     pub fn describe(&self) -> String {
         let name = self.program.file_name().unwrap_or(self.program.as_os_str());
         let name = name.to_string_lossy();
         format!("{name} {}", self.arguments.join(" ")).trim_end().to_owned()
     }
 
-    /// Starts the process without waiting. The server writes its ports to the file when it listens.
+    /// Starts the process, and returns without waiting until it listens. The server creates `port_file` when it
+    /// listens.
     pub fn spawn(&self, port_file: &Path) -> io::Result<Child> {
         let mut command = Command::new(&self.program);
         command.args(&self.arguments);
@@ -101,19 +109,21 @@ impl ServerCommand {
         command.stdin(Stdio::null()).stdout(Stdio::null());
         match &self.stderr {
             Stderr::Inherited => {}
-            Stderr::Kept => drop(command.stderr(File::create(kept_stderr(port_file))?)),
+            Stderr::Kept => drop(command.stderr(File::create(stderr_path(port_file))?)),
             Stderr::File(path) => drop(command.stderr(File::create(path)?)),
         }
         command.spawn()
     }
 }
 
-/// Returns the arguments with which a server runs as root, if this process is root.
+/// Returns `-u root` if this process runs as root, because memcached refuses to start as root without `-u`. Returns no
+/// arguments otherwise.
 pub fn user_arguments() -> &'static [&'static str] {
     if rustix::process::getuid().is_root() { &["-u", "root"] } else { &[] }
 }
 
-fn kept_stderr(port_file: &Path) -> PathBuf {
+/// Returns the path of the file that stores a server's stderr: `stderr`, in the folder of the port file.
+fn stderr_path(port_file: &Path) -> PathBuf {
     port_file.with_file_name("stderr")
 }
 
@@ -133,7 +143,7 @@ impl Server {
         Server::start_in(directory, command)
     }
 
-    /// Starts a server with a directory for its files, and waits until it listens.
+    /// Starts a server and waits until it listens. `directory` holds the files of the server, and is removed with it.
     pub fn start_in(directory: TempDir, command: &ServerCommand) -> Result<Server, StartError> {
         let port_file = directory.path().join("ports");
         let child = command.spawn(&port_file);
@@ -145,7 +155,7 @@ impl Server {
                 Ok(server)
             }
             Err(error) => {
-                let stderr = fs::read_to_string(kept_stderr(&port_file)).unwrap_or_default();
+                let stderr = fs::read_to_string(stderr_path(&port_file)).unwrap_or_default();
                 let stderr = stderr.trim();
                 let reason = if stderr.is_empty() { error.to_string() } else { stderr.to_owned() };
                 Err(StartError::NotListening(command.program(), reason))
@@ -153,63 +163,73 @@ impl Server {
         }
     }
 
-    /// Waits for the port file, which the server renames into place when it listens.
+    /// Waits until the port file exists, and returns its ports. The server writes the ports to a temporary file first,
+    /// and renames this file when it listens, so an existing port file is complete.
     fn listening_ports(&mut self, port_file: &Path) -> io::Result<Vec<u16>> {
         let ended = poll(|| {
             let ended = self.child.try_wait()?;
             Ok((ended.is_some() || port_file.exists()).then_some(ended))
         })?;
         match ended {
-            None => Err(io::Error::other(format!("no port within {START_SECONDS_MAX} s"))),
+            None => Err(io::Error::other(format!(
+                "it did not write its ports within {START_SECONDS_MAX} s"
+            ))),
             Some(Some(status)) => Err(io::Error::other(format!("it exited with {status}"))),
             Some(None) => read_ports(port_file),
         }
     }
 
-    /// Returns the process id.
+    /// Returns the id of the server process.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Returns the ports of all listeners, in the order of the arguments.
+    /// Returns the ports of all listeners: first TCP, then UDP, each in the order of the server's arguments.
     pub fn ports(&self) -> &[u16] {
         &self.ports
     }
 
-    /// Returns the address of the first listener, on 127.0.0.1.
+    /// Returns the address of the first listener on 127.0.0.1.
     ///
     /// # Panics
-    /// If the server has no listener.
+    /// Panics if the server has no listener.
     pub fn socket_address(&self) -> SocketAddr {
         SocketAddr::from(([127, 0, 0, 1], self.ports[0]))
     }
 
-    /// Returns the address of the first listener for a client.
+    /// Returns the address of the first listener, in the form that a client needs.
     pub fn address(&self) -> ServerAddress {
         ServerAddress::Tcp(self.socket_address().to_string())
     }
 
-    /// Returns the server's directory, which is removed when the server is dropped.
+    /// Returns the temporary directory of the server. It is removed when the `Server` is dropped.
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }
 
-    /// Returns a field of `/proc/PID/status` in bytes, such as `VmRSS`, the resident memory.
+    /// Reads a field of `/proc/PID/status` that is a size in KiB, and returns it in bytes. The field `VmRSS` is the
+    /// resident memory.
     pub fn status_bytes(&self, name: &str) -> io::Result<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.id()))?;
         let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
         let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
-        kib.map(|kib| kib << 10).ok_or_else(|| io::Error::other(format!("no {name} in {status}")))
+        kib.map(|kib| kib << 10).ok_or_else(|| {
+            io::Error::other(format!(
+                "/proc/{}/status has no size named {name}: {status}",
+                self.id()
+            ))
+        })
     }
 
-    /// Sends a signal.
+    /// Sends a signal to the server process.
     pub fn signal(&self, signal: rustix::process::Signal) -> io::Result<()> {
         let id = i32::try_from(self.id()).ok().and_then(rustix::process::Pid::from_raw);
-        let id = id.ok_or_else(|| io::Error::other("no process"))?;
+        let id =
+            id.ok_or_else(|| io::Error::other(format!("{} is not a process id", self.id())))?;
         Ok(rustix::process::kill_process(id, signal)?)
     }
 
-    /// Waits until the process exits.
+    /// Waits until the server process exits. Fails after [`START_SECONDS_MAX`] seconds.
     pub fn wait(&mut self) -> io::Result<ExitStatus> {
         wait(&mut self.child)
     }
@@ -217,27 +237,36 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Both fail only if the process has exited already.
+        // `kill` fails only if the process has already exited, and `wait` only if its exit status was already read.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Waits until a child process exits.
+/// Waits until a child process exits. Fails after [`START_SECONDS_MAX`] seconds.
 pub fn wait(child: &mut Child) -> io::Result<ExitStatus> {
-    poll(|| child.try_wait())?
-        .ok_or_else(|| io::Error::other(format!("it did not exit within {START_SECONDS_MAX} s")))
+    let id = child.id();
+    poll(|| child.try_wait())?.ok_or_else(|| {
+        io::Error::other(format!("process {id} did not exit within {START_SECONDS_MAX} s"))
+    })
 }
 
-/// Reads a port file: the ports of TCP listeners, then those of UDP.
+/// Reads a port file. Each line ends with a port: first the ports of the TCP listeners, then those of the UDP
+/// listeners.
 pub fn read_ports(port_file: &Path) -> io::Result<Vec<u16>> {
     let text = fs::read_to_string(port_file)?;
     let port = |line: &str| line.rsplit(' ').next()?.parse().ok();
     let ports = text.lines().map(port).collect::<Option<Vec<u16>>>();
-    ports.ok_or_else(|| io::Error::other(format!("no ports in {text:?}")))
+    ports.ok_or_else(|| {
+        let path = port_file.display();
+        io::Error::other(format!(
+            "each line of {path} must end with a port, but it contains {text:?}"
+        ))
+    })
 }
 
-/// Calls `check` until it returns a value; `None` after the timeout.
+/// Calls `check` until it returns a value. Returns `None` if it has not returned one within [`START_SECONDS_MAX`]
+/// seconds.
 #[expect(clippy::disallowed_methods, reason = "the thread that drives a server waits for it")]
 fn poll<T>(mut check: impl FnMut() -> io::Result<Option<T>>) -> io::Result<Option<T>> {
     let clock = Clock::real();

@@ -1,41 +1,46 @@
-//! Parses the reply to one request in place. A `get` must have one key; its reply includes the line `END`.
+//! Parses the reply to one request, without copying its bytes. A `get` must have exactly one key; its reply ends with
+//! the line `END`.
 
 use memchr::memchr;
 
-/// The maximum length of a line. A `VALUE` line has at most a key of 250 B and three numbers.
+/// The maximum length of a line in bytes. The longest valid line is a `VALUE` line with a key of 250 bytes and three
+/// numbers.
 const LINE_LEN_MAX: usize = 2048;
 
 const VALUE: &[u8] = b"VALUE ";
+/// The bytes after the value of a hit.
 const AFTER_VALUE: &[u8] = b"\r\nEND\r\n";
 
 /// The reply to one request.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Reply<'a> {
-    /// A get found its key.
+    /// The reply to a get that found an item.
     Hit {
-        /// The key in the reply.
+        /// The key that the reply contains.
         key: &'a [u8],
-        /// The value.
+        /// The value of the item.
         value: &'a [u8],
     },
-    /// A get did not find its key.
+    /// The reply to a get that found no item.
     Miss,
-    /// A set stored the item.
+    /// The reply to a set that stored its item.
     Stored,
-    /// A delete removed the item, or did not find it.
+    /// The reply to a delete, whether there was an item or not.
     Deleted,
-    /// An error line, for example because the item is too large or memory is full.
+    /// A refused request: contains the line of the reply. The server refuses a request, for example, because the item
+    /// is too large or memory is full.
     Refused(&'a [u8]),
-    /// A line that is not a valid reply. The rest of the stream cannot be parsed.
+    /// An invalid reply: contains its first bytes. The caller must not parse the bytes after it, because the start of
+    /// the next reply is unknown.
     Malformed(&'a [u8]),
 }
 
-/// The result of parsing received bytes.
+/// The result of parsing the reply at the start of the received bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Parsed<'a> {
-    /// A complete reply and its length in bytes.
+    /// A complete reply, and its length in bytes.
     Reply(Reply<'a>, usize),
-    /// An incomplete reply and its minimum length in bytes.
+    /// The reply is not complete: contains a lower bound of its length in bytes.
     Incomplete(usize),
 }
 
@@ -62,7 +67,7 @@ pub fn parse(bytes: &[u8]) -> Parsed<'_> {
     }
 }
 
-/// Returns the key and the value length of `VALUE <key> <flags> <bytes>`.
+/// Returns the key and the value length of a line `VALUE <key> <flags> <bytes>`.
 fn parse_value_line(line: &[u8]) -> Option<(&[u8], usize)> {
     let rest = line.strip_prefix(VALUE)?;
     let key_len = memchr(b' ', rest)?;
@@ -77,6 +82,7 @@ fn parse_value_line(line: &[u8]) -> Option<(&[u8], usize)> {
     Some((key, value_len?))
 }
 
+/// Parses the value of a hit, which starts at `value_start`, and the line `END`.
 fn parse_value<'a>(
     bytes: &'a [u8],
     value_start: usize,
@@ -100,7 +106,7 @@ mod tests {
     use super::{Parsed, Reply, parse};
 
     #[test]
-    fn parses_complete_replies_and_reports_incomplete_ones() {
+    fn a_reply_is_incomplete_until_its_last_byte() {
         let hit = Reply::Hit { key: b"k1", value: b"a\r\nEND\r\nb" };
         let replies: [(&[u8], Reply); 8] = [
             (b"VALUE k1 7 9\r\na\r\nEND\r\nb\r\nEND\r\n", hit),
@@ -115,7 +121,12 @@ mod tests {
         for (bytes, reply) in replies {
             for cut in 0..bytes.len() {
                 match parse(&bytes[..cut]) {
-                    Parsed::Incomplete(needed) => assert!(needed > cut && needed <= bytes.len()),
+                    Parsed::Incomplete(len_min) => {
+                        assert!(
+                            len_min > cut && len_min <= bytes.len(),
+                            "a reply of {len_min} bytes"
+                        )
+                    }
                     other => panic!("{cut} bytes of {bytes:?} gave {other:?}"),
                 }
             }
@@ -126,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_malformed_replies() {
+    fn an_invalid_reply_is_malformed() {
         let bad: [&[u8]; 6] = [
             b"HTTP/1.1 400 Bad Request\r\n",
             b"VALUE k1 0\r\n",

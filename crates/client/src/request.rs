@@ -1,29 +1,30 @@
 //! Functions that append requests to a buffer.
 //!
-//! A store has three parts, so its value need not be contiguous in memory: the line by [`set_line`] or
-//! [`meta_set_line`], the value by the caller, and its end by [`end_value`].
+//! A storage command has three parts: [`set_line`] or [`meta_set_line`] appends the line, the caller appends the value,
+//! and [`end_value`] appends the end of the value. The caller can therefore build the value from several pieces.
 
-/// Appends `get KEY`.
+/// Appends a `get` of one key.
 pub fn get(out: &mut Vec<u8>, key: &[u8]) {
-    command(out, b"get ", key);
+    name_and_key(out, b"get ", key);
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends `mg KEY v`, which returns only the value.
+/// Appends `mg KEY v`. The reply to this request contains the value, but no key and no flags.
 pub fn meta_get(out: &mut Vec<u8>, key: &[u8]) {
-    command(out, b"mg ", key);
+    name_and_key(out, b"mg ", key);
     out.extend_from_slice(b" v\r\n");
 }
 
-/// Appends `delete KEY`.
+/// Appends a `delete`.
 pub fn delete(out: &mut Vec<u8>, key: &[u8]) {
-    command(out, b"delete ", key);
+    name_and_key(out, b"delete ", key);
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends the line of a `set` without flags or expiry. slabwise accepts a `cost` with `-o cost_wire`.
+/// Appends the line of a `set` whose client flags and expiry are 0. A server accepts a `cost` only if it is slabwise
+/// with `-o cost_wire`.
 pub fn set_line(out: &mut Vec<u8>, key: &[u8], cost: Option<u32>, value_len: u32) {
-    command(out, b"set ", key);
+    name_and_key(out, b"set ", key);
     if let Some(cost) = cost {
         out.push(b' ');
         number(out, cost);
@@ -33,9 +34,9 @@ pub fn set_line(out: &mut Vec<u8>, key: &[u8], cost: Option<u32>, value_len: u32
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends the line of an `ms` with the cost in slabwise's flag `G`.
+/// Appends the line of an `ms` that supplies the item's cost in the flag `G`, which only slabwise has.
 pub fn meta_set_line(out: &mut Vec<u8>, key: &[u8], cost: u32, value_len: u32) {
-    command(out, b"ms ", key);
+    name_and_key(out, b"ms ", key);
     out.push(b' ');
     number(out, value_len);
     out.extend_from_slice(b" G");
@@ -43,12 +44,12 @@ pub fn meta_set_line(out: &mut Vec<u8>, key: &[u8], cost: u32, value_len: u32) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends the end of a value.
+/// Appends the line end after a value.
 pub fn end_value(out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");
 }
 
-fn command(out: &mut Vec<u8>, name: &[u8], key: &[u8]) {
+fn name_and_key(out: &mut Vec<u8>, name: &[u8], key: &[u8]) {
     out.extend_from_slice(name);
     out.extend_from_slice(key);
 }
@@ -62,7 +63,7 @@ mod tests {
     use super::{delete, end_value, get, meta_get, meta_set_line, set_line};
 
     #[test]
-    fn composes_requests() {
+    fn requests_have_the_lines_of_memcached() {
         let mut out = Vec::new();
         get(&mut out, b"a");
         meta_get(&mut out, b"b");

@@ -1,54 +1,56 @@
-//! The rows of `stats`.
+//! The rows of the reply to a `stats` command.
 
 use std::collections::BTreeMap;
 
-/// A row of `stats`.
+/// A row `STAT name value` of the reply to a `stats` command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// The name.
+    /// The name of the statistic.
     pub name: String,
-    /// The value, which may be empty or contain spaces.
+    /// The value of the statistic, which may be empty or contain spaces.
     pub value: String,
 }
 
 impl Row {
-    /// Parses `STAT name value`; `None` if the line is not a row.
+    /// Parses a line `STAT name value`. Returns `None` if the line does not have this form.
     pub fn parse(line: &[u8]) -> Option<Row> {
         let text = std::str::from_utf8(line).ok()?.strip_prefix("STAT ")?;
         let (name, value) = text.split_once(' ').unwrap_or((text, ""));
         Some(Row { name: name.to_owned(), value: value.to_owned() })
     }
 
-    /// Returns the class and the field of a row `CLASS:FIELD` of `stats slabs` or `items:CLASS:FIELD` of `stats items`.
+    /// Returns CLASS and FIELD of a row that is named `CLASS:FIELD` (in `stats slabs`) or `items:CLASS:FIELD` (in
+    /// `stats items`). Returns `None` for another name.
     pub fn class_field(&self) -> Option<(&str, &str)> {
         self.name.strip_prefix("items:").unwrap_or(&self.name).split_once(':')
     }
 }
 
-/// The rows of one `stats` command, in the server's order.
+/// The rows of the reply to one `stats` command, in the order of the reply.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rows(pub Vec<Row>);
 
-/// A class of `stats slabs`.
+/// A class as `stats slabs` reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlabClass {
     /// The number of the class.
     pub number: u64,
-    /// The size of a chunk.
+    /// The size of a chunk in bytes.
     pub chunk_size_bytes: u64,
-    /// The size of all chunks of a page.
+    /// The size of all chunks of one page together, in bytes.
     pub page_size_bytes: u64,
-    /// The number of pages of the class.
+    /// The number of pages that the class owns.
     pub pages: u64,
 }
 
 impl Rows {
-    /// Returns the row with this name.
+    /// Returns the first row with this name.
     pub fn get(&self, name: &str) -> Option<&Row> {
         self.0.iter().find(|row| row.name == name)
     }
 
-    /// Returns the classes of `stats slabs`, sorted by chunk size. A missing or invalid field is 0.
+    /// Returns the classes that these rows of `stats slabs` describe, sorted by chunk size. A number whose row is
+    /// missing or invalid is 0.
     pub fn slab_classes(&self) -> Vec<SlabClass> {
         const FIELDS: [&str; 3] = ["chunk_size", "chunks_per_page", "total_pages"];
         let mut fields: BTreeMap<u64, [u64; 3]> = BTreeMap::new();
@@ -76,12 +78,12 @@ mod tests {
     use super::{Row, Rows, SlabClass};
 
     fn rows(lines: &[&str]) -> Rows {
-        let row = |line: &&str| Row::parse(line.as_bytes()).expect("a row");
+        let row = |line: &&str| Row::parse(line.as_bytes()).expect("the line is a row");
         Rows(lines.iter().map(row).collect())
     }
 
     #[test]
-    fn a_row_has_a_name_and_a_value_that_may_hold_spaces() {
+    fn a_value_may_be_empty_or_contain_spaces() {
         let rows = rows(&["STAT version 1.6 x", "STAT empty"]);
         assert_eq!(rows.get("version").map(|row| row.value.as_str()), Some("1.6 x"));
         assert_eq!(rows.get("empty").map(|row| row.value.as_str()), Some(""));
@@ -91,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn classes_are_sorted_by_their_chunks() {
+    fn classes_are_sorted_by_chunk_size() {
         let rows = rows(&[
             "STAT 10:chunk_size 96",
             "STAT 10:chunks_per_page 10922",
@@ -109,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_items_and_slabs_name_their_class() {
+    fn the_name_of_a_row_contains_its_class_and_field() {
         let rows = rows(&["STAT items:7:number 4", "STAT 7:used_chunks 4", "STAT pid 1"]);
         let fields: Vec<_> = rows.0.iter().map(Row::class_field).collect();
         assert_eq!(fields, [Some(("7", "number")), Some(("7", "used_chunks")), None]);

@@ -1,7 +1,7 @@
 //! A socket with timeouts.
 
 use crate::address::ServerAddress;
-use crate::error::{ClientError, PastDeadline};
+use crate::error::{ClientError, ReplyDeadlinePassed};
 use slabwise_base::Clock;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -10,11 +10,11 @@ use std::time::Duration;
 /// The timeouts of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    /// The timeout for connecting.
+    /// The longest time that connecting may take.
     pub connect: Duration,
-    /// The timeout for the next bytes.
+    /// The longest time without a received or sent byte while a request or its reply is in progress.
     pub read: Duration,
-    /// The timeout from a request to the end of its reply, accurate to 10 %.
+    /// The longest time from sending a request to the last byte of its reply, accurate to 10 %.
     pub reply: Duration,
 }
 
@@ -24,13 +24,15 @@ pub struct Stream {
     socket: TcpStream,
     timeouts: Timeouts,
     clock: Clock,
-    /// The deadline of the current reply.
+    /// The time until which the current reply must be complete, in nanoseconds of `clock`; `u64::MAX` before the first
+    /// request.
     deadline_nanos: u64,
+    /// The read timeout that the socket has now.
     read_timeout: Duration,
 }
 
 impl Stream {
-    /// Connects.
+    /// Connects to `server`.
     pub fn connect(server: &ServerAddress, timeouts: Timeouts) -> Result<Stream, ClientError> {
         let socket = server.connect(Some(timeouts.connect))?;
         let read_timeout = timeouts.read;
@@ -45,19 +47,19 @@ impl Read for Stream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let left_nanos = self.deadline_nanos.saturating_sub(self.clock.nanos());
         if left_nanos == 0 {
-            return Err(io::Error::new(ErrorKind::TimedOut, PastDeadline));
+            return Err(io::Error::new(ErrorKind::TimedOut, ReplyDeadlinePassed));
         }
-        // A socket timeout of 0 would mean no timeout.
+        // The system takes a socket timeout of 0 as no timeout.
         let left = Duration::from_nanos(left_nanos).max(Duration::from_micros(1));
         let timeout = left.min(self.timeouts.read);
-        // Setting a timeout is a system call, so a timeout within 10 % is kept.
+        // Setting a timeout costs a system call, so the socket's timeout changes only if it is wrong by more than 10 %.
         if timeout.abs_diff(self.read_timeout) > self.read_timeout / 10 {
             self.socket.set_read_timeout(Some(timeout))?;
             self.read_timeout = timeout;
         }
         self.socket.read(buffer).map_err(|error| match error.kind() {
             ErrorKind::TimedOut | ErrorKind::WouldBlock if timeout == left => {
-                io::Error::new(ErrorKind::TimedOut, PastDeadline)
+                io::Error::new(ErrorKind::TimedOut, ReplyDeadlinePassed)
             }
             _ => error,
         })

@@ -7,65 +7,68 @@ use std::time::Duration;
 /// The configuration of an [`Engine`](crate::Engine).
 #[derive(Clone, Debug)]
 pub struct EngineConfig {
-    /// The limit of item memory. The engine uses as many whole pages as fit, at least one.
+    /// The memory limit in bytes. The engine uses the largest number of whole pages within the limit, but at least one.
     pub memory_limit_bytes: u64,
-    /// The page size, a power of two from 4 KiB to 16 MiB. [`page_size_default`] suggests one.
+    /// The page size: a power of two from 4 KiB to 16 MiB. [`page_size_default`] returns a suitable size.
     pub page_size_bytes: usize,
-    /// The classes and their chunk sizes.
+    /// The class table with which the engine starts.
     pub classes: ClassTable,
-    /// How the size of an item is counted for the choice of its class.
+    /// The rule that counts the size of an item.
     pub size_model: SizeModel,
-    /// True if every class may get its first page beyond the limit, as in memcached.
+    /// True if every class may get its first page even if this exceeds the memory limit, as in memcached.
     pub first_page_beyond_limit: bool,
-    /// True if the index counts against the limit. In memcached it does not.
+    /// True if the memory of the index counts against the memory limit. In memcached it does not count.
     pub index_within_limit: bool,
-    /// The largest size of an item, key and header included.
+    /// The largest size of an item in bytes, header and key included. Larger stores fail.
     pub item_size_bytes_max: u64,
-    /// True if a full cache evicts (the default). Otherwise stores fail, as with memcached's `-M`.
+    /// True if a store into a full cache evicts items, which is the default. False if the store fails, as with
+    /// memcached's `-M`.
     pub eviction_enabled: bool,
-    /// The eviction policy.
+    /// The eviction kind of all classes.
     pub eviction: EvictionKind,
-    /// The options of the eviction kinds.
+    /// The options of all eviction kinds.
     pub eviction_options: EvictionOptions,
-    /// How the page mover empties a page.
+    /// The kind of the mover.
     pub mover: MoverKind,
-    /// The pause of `base` and `fast` after a busy chunk; memcached's default is 1000 us.
+    /// The time for which the movers `base` and `fast` pause after a chunk that they could not empty. memcached's
+    /// default is 1000 us.
     pub mover_rest: Duration,
-    /// True to request huge pages from the system (`-L`).
+    /// True to request huge pages from the system, as with memcached's `-L`.
     pub huge_pages: bool,
-    /// The seed of the key hash.
+    /// The seed of the hash of keys.
     pub hash_seed: u64,
 }
 
-/// How the page mover empties a page; [`MOVER_NAMES`](crate::MOVER_NAMES) lists all kinds.
+/// The kind of a mover: how it empties a page. [`MOVER_NAMES`](crate::MOVER_NAMES) lists the names of all kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MoverKind(&'static str);
 
 impl MoverKind {
-    /// Moves every item to another page and evicts the coldest items of the class to make room.
+    /// Copies every item of the page to another page. Evicts the coldest items of the class to get free chunks there.
     pub const WARM: MoverKind = MoverKind::new("warm");
-    /// The mover published for memcached 1.5.12: an item without a free chunk elsewhere is unlinked, and its chunk
-    /// is visited again after a pause (MEMSYS 2019, algorithm 1).
+    /// The mover that a paper describes for memcached 1.5.12 (MEMSYS 2019, algorithm 1). If no chunk is free on another
+    /// page, it unlinks the item and visits the chunk again after a pause.
     pub const BASE: MoverKind = MoverKind::new("base");
-    /// The published fast mover: the chunk of such an item is withdrawn at once (MEMSYS 2019, algorithm 2).
+    /// The fast mover of the same paper (MEMSYS 2019, algorithm 2). If no chunk is free on another page, it unlinks the
+    /// item and withdraws the item's chunk at once.
     pub const FAST: MoverKind = MoverKind::new("fast");
-    /// The mover of memcached 1.6: it empties the class's oldest page, moves items to chunks that are already free
-    /// and drops the others, hot or cold.
+    /// The mover of memcached 1.6. It empties the page that the class has owned for the longest time. It copies items
+    /// to chunks that are already free, and drops all other items of the page, even if they were used recently.
     pub const STOCK: MoverKind = MoverKind::new("stock");
 
-    /// The kind of this name. `mover/kinds/mod.rs` has its row.
+    /// Returns the kind with this name, which must be in the table of `mover/kinds/mod.rs`.
     pub(crate) const fn new(name: &'static str) -> MoverKind {
         MoverKind(name)
     }
 
-    /// Returns the name in options and specifications.
+    /// Returns the name of the kind in options and specifications.
     pub const fn name(self) -> &'static str {
         self.0
     }
 }
 
-/// Returns the default page size for a memory limit. Small caches need small pages, because a class owns at least
-/// one; large caches need fewer pages.
+/// Returns the default page size in bytes for a memory limit. A small cache has small pages, because each class that
+/// holds items owns at least one page. A large cache has large pages, so that the number of pages stays small.
 pub fn page_size_default(memory_limit_bytes: u64) -> usize {
     const MIB: u64 = 1 << 20;
     match memory_limit_bytes {
@@ -76,43 +79,46 @@ pub fn page_size_default(memory_limit_bytes: u64) -> usize {
     }
 }
 
-/// The reserved address space as a multiple of the limit, so that `cache_memlimit` can raise the limit.
+/// The reserved address space as a multiple of the memory limit at the start. The command `cache_memlimit` can raise
+/// the limit up to the reserved address space.
 const RESERVE_FACTOR: u64 = 4;
 
-/// The least reserved address space, if the system allows it.
+/// The smallest reserved address space in bytes, if the system allows it.
 const RESERVE_BYTES_MIN: u64 = 64 << 30;
 
-/// The most reserved address space, unless the limit itself is larger.
+/// The largest reserved address space in bytes, unless the memory limit itself is larger.
 const RESERVE_BYTES_MAX: u64 = 1 << 40;
 
-/// The largest arena that chunk addresses can cover.
+/// The size of the largest arena that chunk addresses can cover.
 const ARENA_SIZE_BYTES_MAX: u64 = (1 << (ADDRESS_BITS + 3)) - 16;
 
 impl EngineConfig {
-    /// The number of whole pages within a limit, at least one.
+    /// Returns the number of whole pages within a memory limit, but at least one.
     pub(crate) fn pages_within(&self, limit_bytes: u64) -> u32 {
         (limit_bytes / self.page_size_bytes as u64).clamp(1, u64::from(u32::MAX)) as u32
     }
 
-    /// The size of the whole pages within the limit and the first pages beyond it.
+    /// Returns the size in bytes of the smallest possible arena: the whole pages within the memory limit and, if
+    /// allowed, the first page of each class. Panics if chunk addresses cannot cover this size.
     pub(crate) fn arena_size_bytes(&self) -> u64 {
         let beyond_limit = if self.first_page_beyond_limit { self.classes.count() } else { 0 };
         let pages = u64::from(self.pages_within(self.memory_limit_bytes)) + beyond_limit as u64;
         let size_bytes = pages * self.page_size_bytes as u64;
         assert!(
             size_bytes <= ARENA_SIZE_BYTES_MAX,
-            "memory limit too high: {size_bytes} bytes exceed the address range of {ARENA_SIZE_BYTES_MAX} bytes"
+            "the memory limit needs {size_bytes} bytes, but chunk addresses cover only {ARENA_SIZE_BYTES_MAX} bytes: \
+             lower the limit"
         );
         size_bytes
     }
 
-    /// The size of an arena in which the limit can be raised.
+    /// Returns the size in bytes of an arena in which the memory limit can be raised.
     pub(crate) fn roomy_arena_size_bytes(&self) -> u64 {
         let least = self.arena_size_bytes();
         (least * RESERVE_FACTOR).clamp(RESERVE_BYTES_MIN, RESERVE_BYTES_MAX).max(least)
     }
 
-    /// Returns slabwise's defaults for a memory limit.
+    /// Returns slabwise's default configuration for a memory limit.
     pub fn new(memory_limit_bytes: u64) -> EngineConfig {
         let page_size_bytes = page_size_default(memory_limit_bytes);
         EngineConfig {

@@ -1,4 +1,5 @@
-//! The engine: the cache that all workers share, and the steps that its owner drives.
+//! The engine: the cache that all workers share. Its owner calls the methods that configure it, report statistics, and
+//! do background work in bounded steps.
 
 use crate::background::{
     CrawlStep, CrawledItem, Crawler, MemoryFile, Progress, RestartError, Start, Stop, check,
@@ -20,45 +21,48 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The shared cache. Workers use it through a [`Handle`] each.
+/// The shared cache. Each worker uses it through a [`Handle`] of its own.
 pub struct Engine {
+    /// The state that all handles share.
     cache: Cache,
-    /// The file that holds the arena, if the cache survives restarts.
+    /// The file that holds the arena; `None` if the items are lost at the end of the process.
     memory_file: Option<MemoryFile>,
 }
 
-/// Why an engine could not be created or changed.
+/// The error of creating an engine, or of changing its memory limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EngineError {
-    /// The arena could not be reserved.
+    /// The operating system refused to reserve the address space for the arena.
     #[error(transparent)]
     Reserve(#[from] MappingError),
-    /// A limit beyond the address space that was reserved at the start.
+    /// The requested memory limit is above the size of the address space that was reserved at the start.
     #[error(
         "a limit of {bytes} bytes is beyond the {bytes_max} bytes of address space reserved at the start: \
          restart with a larger -m"
     )]
     LimitTooLarge {
-        /// The requested limit.
+        /// The requested memory limit, in bytes.
         bytes: u64,
-        /// The largest possible limit.
+        /// The largest possible memory limit, in bytes.
         bytes_max: u64,
     },
 }
 
 impl Engine {
-    /// Creates an empty cache.
+    /// Creates an empty cache. Returns an error if the operating system refuses to reserve its address space.
     pub fn new(config: EngineConfig) -> Result<Engine, EngineError> {
-        // Address space to raise the limit later; if the system refuses that, for the limit alone.
+        // First requests more address space than the memory limit needs, so that the limit can be raised later. If the
+        // system refuses this, requests only the address space for the limit.
         let reserve = |size_bytes: u64| Arena::reserve(size_bytes as usize, config.huge_pages);
         let arena = reserve(config.roomy_arena_size_bytes())
             .or_else(|_| reserve(config.arena_size_bytes()))?;
         Ok(Engine { cache: Cache::new(config, arena), memory_file: None })
     }
 
-    /// Opens a cache over the memory file at `path`, which is created if it does not exist. The cache has the
-    /// items of the last process if that closed it properly, and is empty otherwise.
-    /// `unix_time` is the system time.
+    /// Opens a cache on the memory file at `path`, and creates the file if it does not exist. If the last process
+    /// closed its cache by [`Engine::close`], the new cache holds the items of that process; otherwise the new cache is
+    /// empty. `unix_time` is the time of the machine's clock, since 1970. `progress` is called after each page that is
+    /// checked.
     pub fn open(
         config: EngineConfig,
         path: &Path,
@@ -69,11 +73,12 @@ impl Engine {
         Ok((Engine { cache, memory_file: Some(file) }, start))
     }
 
-    /// Closes a cache over a memory file so that the next [`Engine::open`] restores all items. After an error
-    /// the next cache is empty.
+    /// Saves the cache to its memory file, so that the next [`Engine::open`] restores all items. After an error, the
+    /// next [`Engine::open`] returns an empty cache.
+    ///
+    /// Panics if the cache has no memory file.
     pub fn close(self, stop: Stop) -> Result<(), RestartError> {
-        let file =
-            self.memory_file.as_ref().expect("only a cache over a memory file can be closed");
+        let file = self.memory_file.as_ref().expect("the cache was opened on a memory file");
         restart::close(&self.cache, file, stop)
     }
 
@@ -81,22 +86,25 @@ impl Engine {
         &self.cache.space
     }
 
-    /// The configuration at its creation; the class table may have changed since ([`Engine::class_table`]).
+    /// Returns the configuration with which the engine was created. The class table ([`Engine::class_table`]) and the
+    /// memory limit may have changed since.
     pub fn config(&self) -> &EngineConfig {
         &self.space().config
     }
 
-    /// Returns a handle for one worker. Its counters stay in [`Engine::stats`] after it is dropped.
+    /// Returns a handle for one worker. [`Engine::stats`] also includes the counters of handles that were dropped.
     pub fn handle(&self) -> Handle<'_> {
         Handle::new(&self.cache)
     }
 
-    /// Invalidates every item stored so far, at once or at second `at`. A later call replaces a pending flush.
+    /// Invalidates every item in the cache: at once, or at second `at` if that is in the future. A later call replaces
+    /// a flush that is pending.
     pub fn flush_all(&self, at: Option<Seconds>, now: Now) {
         self.space().flush.flush_all(at, now);
     }
 
-    /// Changes the memory limit. A lower limit takes effect as the mover empties pages.
+    /// Changes the memory limit. After the limit was lowered, calls of [`Engine::mover_step`] empty pages until the
+    /// cache is within the new limit.
     pub fn set_memory_limit(&self, bytes: u64) -> Result<(), EngineError> {
         let bytes_max = self.space().memory.size_bytes() as u64;
         if bytes > bytes_max {
@@ -106,39 +114,42 @@ impl Engine {
         Ok(())
     }
 
-    /// The segmented LRU's limits.
+    /// Returns the limits of the segmented LRU.
     pub fn lru(&self) -> LruConfig {
         lock(&self.space().segments).limits
     }
 
-    /// Changes the segmented LRU's limits.
+    /// Changes the limits of the segmented LRU.
     pub fn set_lru(&self, lru: LruConfig) {
         self.space().set_segments(|rules| rules.limits = lru);
     }
 
-    /// Switches between segmented and exact LRU; cost bands stay. Only for eviction kinds whose
-    /// [info](crate::EvictionKind::info) says that they can switch.
+    /// Switches between segmented and exact LRU order. The eviction kind `cost_bands` keeps its bands in both orders.
+    ///
+    /// Panics if the eviction kind has only one order ([`EvictionKind::info`](crate::EvictionKind::info)).
     pub fn set_segmented(&self, segmented: bool) {
         assert!(
             self.config().eviction.info().can_switch,
-            "this eviction kind cannot switch its order"
+            "eviction={}: this kind cannot switch between segmented and exact LRU order",
+            self.config().eviction.name()
         );
         self.space().set_segments(|rules| rules.is_exact = !segmented);
     }
 
-    /// The current class table.
+    /// Returns the current class table.
     pub fn class_table(&self) -> ClassTable {
         self.space().class_table()
     }
 
-    /// Returns every class of the table and every retired class that owns pages, smallest chunks first.
+    /// Returns every class of the current table and every retired class that owns pages, in ascending order of chunk
+    /// sizes.
     pub fn class_ids(&self) -> Vec<ClassId> {
         let _tables = lock(&self.space().tables);
         self.space().non_vacant_classes().into_iter().map(|(id, ..)| id).collect()
     }
 
-    /// Returns the class for an item of this size; for a chained item, the largest. `None`: it is too large, or no
-    /// class is large enough at the moment. Takes no lock.
+    /// Returns the class in which statistics would show an item of this size: the largest class if the item is chained.
+    /// `None`: the item is too large, or the cache cannot hold it at its present memory limit.
     pub fn class_of_size(
         &self,
         key_len: usize,
@@ -148,14 +159,15 @@ impl Engine {
         class_of_size(self.space(), key_len, value_len, meta)
     }
 
-    /// Replaces the class table by one of these chunk sizes, in bytes, ascending, each rounded up to
-    /// [`CHUNK_ALIGN_BYTES`](crate::CHUNK_ALIGN_BYTES); the largest size of the current table is added if it is
-    /// missing. New items use the new table at once; [`Engine::mover_step`] drains the classes that it lacks.
+    /// Replaces the class table by a table of these chunk sizes, which are in bytes and in ascending order. Each size
+    /// is rounded up to a multiple of [`CHUNK_ALIGN_BYTES`](crate::CHUNK_ALIGN_BYTES). The largest size of the current
+    /// table is added if it is missing. New items use the new table at once. Calls of [`Engine::mover_step`] drain the
+    /// classes that are not in the new table.
     pub fn change_classes(&self, sizes: &[usize]) -> Result<(), ClassChangeError> {
         self.space().change_classes(|_| true, sizes)
     }
 
-    /// Replaces the class table as [`Engine::change_classes`] does, if `present` is still the current table.
+    /// Replaces the class table as [`Engine::change_classes`] does, but only if `present` is still the current table.
     pub fn change_classes_from(
         &self,
         present: &ClassTable,
@@ -164,8 +176,8 @@ impl Engine {
         self.space().change_classes(|table| table == present, sizes)
     }
 
-    /// Requests the move of a page of `victim` (`None`: the class with the oldest tail) to `receiver`
-    /// (`None`: the pool). The move's record shows `reason`. [`Engine::mover_step`] carries it out.
+    /// Begins to move a page of `victim` (`None`: the class with the oldest tail) to `receiver` (`None`: the page
+    /// pool). Calls of [`Engine::mover_step`] carry the move out. The record of the move contains `reason`.
     pub fn reassign(
         &self,
         victim: Option<ClassId>,
@@ -176,36 +188,39 @@ impl Engine {
         lock(&self.cache.mover).reassign(self.space(), victim, receiver, reason, now)
     }
 
-    /// Visits up to `budget_chunks` chunks of the page that is moving. Also empties retired classes and shrinks
-    /// the cache to a lowered memory limit, one page at a time.
+    /// Runs one step of the mover, which visits up to `budget_chunks` chunks of the page that is moving. If no page is
+    /// moving, the step begins to empty a page of a retired class, or a page beyond a lowered memory limit.
     pub fn mover_step(&self, budget_chunks: usize, at: impl Into<Moment>) -> MoverStep {
         lock(&self.cache.mover).step(self.space(), budget_chunks, at.into())
     }
 
-    /// The number of chunks of the page that is moving; `None`: no page is moving.
+    /// Returns the number of chunks of the page that is moving. `None`: no page is moving.
     pub fn chunks_of_moving_page(&self) -> Option<usize> {
         let mover = lock(&self.cache.mover);
         mover.job.as_ref().map(|job| self.config().page_size_bytes / job.chunk_size_bytes)
     }
 
-    /// The mover's counters.
+    /// Returns the mover's counters since the start.
     pub fn mover_counters(&self) -> MoverCounters {
         lock(&self.cache.mover).counters
     }
 
-    /// The records of the last moves, oldest first.
+    /// Returns the records of the last moves, oldest first. At most [`MOVE_RECORDS_MAX`](crate::MOVE_RECORDS_MAX) moves
+    /// are recorded.
     pub fn move_log(&self) -> Vec<MoveRecord> {
         lock(&self.cache.mover).log.iter().copied().collect()
     }
 
-    /// Runs one step of the LRU maintainer, for at most `budget` items per class. Returns the number of items
-    /// moved or removed.
+    /// Runs one step of the LRU maintainer: at most `budget` rounds for each class. A round removes one item, or moves
+    /// at most one item from each queue. Returns the number of rounds that removed or moved an item, summed over all
+    /// classes.
     pub fn maintain_step(&self, budget: usize, now: Now) -> usize {
         maintain_step(self.space(), budget, now)
     }
 
-    /// Crawls up to `budget_chunks` chunks. Expired and flushed items are removed; `visit` is called for each live
-    /// item under its class's lock, so it must be short and call no operation.
+    /// Runs one step of a crawl, which visits up to `budget_chunks` chunks. Removes expired and flushed items, and
+    /// calls `visit` with every other item of the selected classes. A lock is held during this call, so `visit` must be
+    /// short and must call no operation of the engine.
     pub fn crawl_step(
         &self,
         crawler: &mut Crawler,
@@ -216,12 +231,12 @@ impl Engine {
         crawler.step(self.space(), budget_chunks, now, visit)
     }
 
-    /// The observers of evictions and accesses.
+    /// Returns the observers of evictions and accesses.
     pub fn observers(&self) -> &Observers {
         &self.space().observers
     }
 
-    /// The statistics of the whole cache.
+    /// Returns the statistics of the whole cache.
     pub fn stats(&self, now: Now) -> EngineStats {
         let space = self.space();
         let mut stats = EngineStats::default();
@@ -247,8 +262,8 @@ impl Engine {
         stats
     }
 
-    /// The statistics of every class of the table and of every retired class that owns pages, smallest chunks
-    /// first. Chained items count in the largest class, as in memcached.
+    /// Returns the statistics of every class of the current table and of every retired class that owns pages, in
+    /// ascending order of chunk sizes. Chained items are counted in the largest class, as in memcached.
     pub fn class_stats(&self, now: Now) -> Vec<ClassStats> {
         let space = self.space();
         let tables = lock(&space.tables);
@@ -273,12 +288,13 @@ impl Engine {
         space.non_vacant_classes().into_iter().map(read).collect()
     }
 
-    /// The numbers of held and free pages, and the limits; cheap.
+    /// Returns the numbers of held and free pages, and their limits. This call takes much less time than
+    /// [`Engine::stats`].
     pub fn page_stats(&self) -> PageStats {
         self.space().page_stats()
     }
 
-    /// The histogram of counted item sizes, chained items included.
+    /// Returns the histogram of the sizes of all items, including chained items.
     pub fn item_sizes(&self) -> SizeHistogram {
         let mut histogram = SizeHistogram::default();
         let add = |class: &Class| class.lock().sizes.add_to(&mut histogram);
@@ -286,22 +302,24 @@ impl Engine {
         histogram
     }
 
-    /// The number of gets of all handles since the start, get-and-touch included; cheap.
+    /// Returns the number of gets by all handles since the start, including gets that touch. This call takes much less
+    /// time than [`Engine::stats`].
     pub fn gets_ever(&self) -> u64 {
         self.space().gets_ever()
     }
 
-    /// The number of gets that missed since the start; a get that vivified counts as a hit.
+    /// Returns the number of gets that missed since the start. A get that created a missing item counts as a hit.
     pub fn misses_ever(&self) -> u64 {
         lock(&self.space().registry).iter().map(|handle| handle.misses()).sum()
     }
 
-    /// The number of items that all handles have stored since the start.
+    /// Returns the number of items that all handles have stored since the start.
     pub fn stores_ever(&self) -> u64 {
         lock(&self.space().registry).iter().map(|handle| handle.items_total.get()).sum()
     }
 
-    /// The number of evictions, and of stores that found no memory in their class, since the start.
+    /// Returns the number of evictions since the start, plus the number of allocations that found no memory in their
+    /// class.
     pub fn evictions_ever(&self) -> u64 {
         let evictions = |class: &Class| {
             let counters = class.lock().counters;
@@ -310,13 +328,14 @@ impl Engine {
         self.space().queueing_classes().map(evictions).sum()
     }
 
-    /// Panics with the name of a broken invariant, if there is one. No operation may be running; pins and
-    /// reservations may exist.
+    /// Checks all invariants, for tests. Panics with the name of a broken invariant, if there is one. No operation may
+    /// run during the check, but pins and reservations may exist.
     pub fn check(&self) {
         check::check(self.space());
     }
 }
 
+/// Adds the statistics of a class to `stats`.
 fn add_class(stats: &mut ClassStats, class: &Class, registry: &[Arc<HandleCounters>], now: Now) {
     let state = class.lock();
     stats.pages += u64::from(state.pages.token.page_count());

@@ -1,57 +1,71 @@
-//! The allocation of chunks: the choice of a class by size, the pages and free chunks of a class under its lock, and
-//! the pool of pages that no class owns, under the pool's lock.
+//! The allocation of chunks. [`SizeMap`] returns the class for the size of an item. [`Pages`] holds the pages and the
+//! free chunks of one class, under the lock of the class. [`Pool`] holds the pages that no class owns, under its own
+//! lock.
 //!
-//! A class gives up a page in two ways. From a *draining* page no chunks are allocated, and it leaves the class when
-//! none of its chunks is in use. Under the published movers a page stays in service, and the mover *withdraws* its
-//! free chunks one by one until it holds all.
+//! A page is emptied in one of two ways, before it is moved to another class:
 //!
-//! Invariants: `used + free == pages * chunks_per_page` over owned and draining pages; an owned page is on the list
-//! of partial pages exactly if it has a free chunk, a draining one never.
+//! - The page is *draining*: no chunks are allocated from it. It is released when none of its chunks is in use.
+//! - The movers `base` and `fast` *withdraw* the page's chunks: the mover allocates each free chunk of the page, until
+//!   it owns all chunks. Meanwhile the class can still allocate the other chunks of the page.
+//!
+//! Invariants: `used + free == pages * chunks_per_page`, where `pages` includes draining pages. An owned page is on the
+//! list of partial pages exactly if it has a free chunk. A draining page is never on this list.
 
 use crate::layout::{CHUNK_ALIGN_BYTES, ChunkAddress, ClassTable};
 use crate::mem::{ClassToken, Memory, OwnedChunk, Page, PageState, Restore, UnusedPage};
 use slabwise_base::{ClassId, PageId};
-// loom would explore every stale value of every cell. In its models the class table does not change.
+// Under loom, the size map uses the standard library's atomics. With its own atomics, loom would explore each older
+// value of each cell. This is not needed, because the class table does not change in loom's models.
 use Ordering::{Acquire, Relaxed, Release};
 #[cfg(not(loom))]
 use slabwise_base::sync::{AtomicU32, AtomicUsize, Ordering, fence};
 #[cfg(loom)]
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
 
-/// A class and its chunk size when the table was read. The table may change at any time, so an allocation compares
-/// the choice with the class again, under the class's lock (`class.rs`).
+/// The class that was chosen for a size, and its chunk size at that moment. The class table may change at any time. So
+/// an allocation locks the class and compares the choice with the class again (`ClassState::accepts`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice {
     pub id: ClassId,
     pub chunk_size_bytes: usize,
 }
 
+/// The number of bits for the class in a packed [`Choice`].
 const ID_BITS: u32 = 8;
-const _: () = assert!(ClassId::NUMBERS <= 1 << ID_BITS);
-const _: () = assert!((16 << 20) / CHUNK_ALIGN_BYTES < 1 << (u32::BITS - ID_BITS));
+const _: () = assert!(ClassId::NUMBERS <= 1 << ID_BITS, "a packed class number has 8 bits");
+const _: () = assert!(
+    (16 << 20) / CHUNK_ALIGN_BYTES < 1 << (u32::BITS - ID_BITS),
+    "a packed chunk size of 16 MiB has 24 bits"
+);
 
 impl Choice {
+    /// Returns the choice in 32 bits: the class number in the lower 8 bits, and the chunk size in units of 8 bytes in
+    /// the upper 24 bits.
     fn pack(self) -> u32 {
         ((self.chunk_size_bytes / CHUNK_ALIGN_BYTES) as u32) << ID_BITS | u32::from(self.id.0)
     }
 
+    /// Returns the choice that [`Choice::pack`] has packed.
     fn unpack(bits: u32) -> Choice {
         let chunk_size_bytes = (bits >> ID_BITS) as usize * CHUNK_ALIGN_BYTES;
         Choice { id: ClassId(bits as u8), chunk_size_bytes }
     }
 }
 
+/// A copy of the class table.
 #[derive(Debug)]
-struct Copy {
+struct TableCopy {
+    /// The number of classes.
     count: AtomicUsize,
-    /// Ascending by size; entries from `count` on are unused.
+    /// The packed [`Choice`] of each class, in ascending order of the chunk sizes. The entries from `count` on are
+    /// unused.
     classes: [AtomicU32; ClassId::COUNT_MAX],
 }
 
-impl Copy {
-    fn new() -> Copy {
+impl TableCopy {
+    fn new() -> TableCopy {
         let classes = std::array::from_fn(|_| AtomicU32::new(0));
-        Copy { count: AtomicUsize::new(0), classes }
+        TableCopy { count: AtomicUsize::new(0), classes }
     }
 
     fn write(&self, table: &ClassTable) {
@@ -62,50 +76,57 @@ impl Copy {
     }
 }
 
-/// The current class table for stores. Reads need no lock and touch only cache lines that no other operation writes.
+/// The current class table in a form that stores can read without a lock. Only changes of the class table write the
+/// cache lines that stores read here.
 ///
 /// ```text
-///   version 6 --> [64: class 0] [96: class 1] [512: class 2]            <-- readers are here
-///                 [64: class 0] [128: class 3] [512: class 2]           <-- the next change writes here,
-///                                                                           then sets the version to 7
+///   version 6 --> copy 0:  [64: class 0] [96: class 1]  [512: class 2]    readers read this copy
+///                 copy 1:  [64: class 0] [128: class 3] [512: class 2]    the next change writes this copy,
+///                                                                         then sets the version to 7
 /// ```
 ///
-/// The last bit of the version selects the active copy; a change writes the other one. A reader that sees the same
-/// version before and after has read one consistent table. Readers never wait for a writer.
+/// The last bit of the version selects the copy that is active. A change writes the inactive copy and then increments
+/// the version. A reader reads the version, the active copy, and the version again. If both versions are equal, the
+/// reader has read a consistent table; otherwise it repeats the read.
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct SizeMap {
+    /// The number of changes since the start.
     version: AtomicUsize,
-    copies: [Copy; 2],
+    copies: [TableCopy; 2],
 }
 
 impl SizeMap {
     pub fn new(table: &ClassTable) -> SizeMap {
-        let map = SizeMap { version: AtomicUsize::new(0), copies: [Copy::new(), Copy::new()] };
+        let map =
+            SizeMap { version: AtomicUsize::new(0), copies: [TableCopy::new(), TableCopy::new()] };
         map.copies[0].write(table);
         map
     }
 
-    /// Activates another table. The caller holds the table's lock, so there is one writer.
+    /// Activates another table. The caller holds the lock of the class table, so no other thread calls this function at
+    /// the same time.
     pub fn set(&self, table: &ClassTable) {
         let version = self.version.load(Relaxed);
-        // A reader that sees a value of this write also sees the version of the last change, and so that it reads
-        // the inactive copy.
+        // A slow reader may still read the copy that is written now, because it began before the last change. If the
+        // reader reads a value of this write, then this fence makes it read at least the version of the last change
+        // afterwards. So it finds that the version has changed, and repeats the read.
         fence(Release);
         self.copies[(version + 1) % 2].write(table);
         self.version.store(version + 1, Release);
     }
 
-    /// The class with the smallest chunks that hold `size_bytes`; `None` if the largest do not.
+    /// Returns the class with the smallest chunks of at least `size_bytes`, or `None` if even the largest chunks are
+    /// smaller.
     #[inline]
     pub fn class_for(&self, size_bytes: usize) -> Option<Choice> {
         loop {
             let version = self.version.load(Acquire);
             let copy = &self.copies[version % 2];
             let classes = &copy.classes[..copy.count.load(Relaxed)];
-            let is_less =
+            let is_too_small =
                 |cell: &AtomicU32| Choice::unpack(cell.load(Relaxed)).chunk_size_bytes < size_bytes;
-            let found = classes.get(classes.partition_point(is_less));
+            let found = classes.get(classes.partition_point(is_too_small));
             let choice = found.map(|cell| Choice::unpack(cell.load(Relaxed)));
             fence(Acquire);
             if self.version.load(Relaxed) == version {
@@ -115,47 +136,52 @@ impl SizeMap {
     }
 }
 
+/// The pages of one class and their free chunks.
 #[derive(Debug)]
 pub struct Pages {
-    /// Queues of the class use it, too. Only `Pages` may take and give pages and chunks with it.
+    /// The access token of the class. The lists of the class use the token, too. But only `Pages` may allocate and free
+    /// chunks, or adopt and release pages, with the token.
     pub token: ClassToken,
-    /// The pages taken since the start.
+    /// The number of pages that the class has taken since the start of the process.
     taken_count: u64,
+    /// The number of chunks in use, those on draining pages included.
     used_count: u64,
-    /// The first page with a free chunk.
+    /// The first page in the list of partial pages: the pages with a free chunk from which chunks are allocated.
     partial: Option<PageId>,
 }
 
 impl Pages {
+    /// Returns the pages of a class that owns none.
     pub fn new(token: ClassToken) -> Pages {
         Pages { token, taken_count: 0, used_count: 0, partial: None }
     }
 
-    /// Chunks in use, those on draining pages included.
+    /// Returns the number of chunks in use, those on draining pages included.
     pub fn used_count(&self) -> u64 {
         self.used_count
     }
 
-    /// Chunks not in use, those on draining pages included.
+    /// Returns the number of chunks that are not in use, those on draining pages included.
     pub fn free_count(&self) -> u64 {
         u64::from(self.token.page_count()) * u64::from(self.token.chunks_per_page())
             - self.used_count
     }
 
-    /// The head of the list of pages with a free chunk.
+    /// Returns the first page in the list of partial pages.
     pub fn partial(&self) -> Option<PageId> {
         self.partial
     }
 
+    /// Makes the class the owner of an unused page. Returns the page's id.
     pub fn adopt(&mut self, page: UnusedPage) -> PageId {
         let id = self.token.adopt(page);
-        self.number(id);
+        self.assign_age(id);
         self.push_partial(id);
         id
     }
 
-    /// Gives a new page the next number, so that the pages of a class are ordered by age.
-    fn number(&mut self, id: PageId) {
+    /// Records how many pages the class had taken before this page, so that the pages of a class can be ordered by age.
+    fn assign_age(&mut self, id: PageId) {
         self.token.own(id).set_taken_as(self.taken_count);
         self.taken_count += 1;
     }
@@ -163,10 +189,10 @@ impl Pages {
     /// Begins to restore a page that the class owned before the restart.
     pub fn begin_restore(&mut self, restore: &mut Restore, page: UnusedPage) {
         let id = restore.adopt(&mut self.token, page);
-        self.number(id);
+        self.assign_age(id);
     }
 
-    /// Ends the restore of a page: chunks without restored contents are free.
+    /// Ends the restore of a page. The chunks that hold neither a restored item nor a body of one become free.
     pub fn finish_restore(&mut self, restore: &mut Restore, id: PageId) {
         let used = restore.finish_page(&mut self.token, id);
         self.used_count += u64::from(used);
@@ -175,37 +201,41 @@ impl Pages {
         }
     }
 
-    /// Takes a free chunk of the first partial page: the one freed last, or else a fresh one.
+    /// Allocates a chunk of the first partial page: the chunk of the page that was freed last, or a fresh one if no
+    /// other chunk is free. Returns `None` if there is no partial page.
     #[inline]
     pub fn take(&mut self) -> Option<OwnedChunk> {
         let page = self.partial?;
-        self.take_on(page)
+        self.take_from_page(page)
     }
 
+    /// Allocates a chunk of a partial page other than `page`. Returns `None` if there is no other partial page.
     pub fn take_beside(&mut self, page: PageId) -> Option<OwnedChunk> {
         let mut candidate = self.partial?;
         if candidate == page {
             candidate = self.token.own(page).next()?;
         }
-        self.take_on(candidate)
+        self.take_from_page(candidate)
     }
 
     #[inline]
-    fn take_on(&mut self, id: PageId) -> Option<OwnedChunk> {
+    fn take_from_page(&mut self, id: PageId) -> Option<OwnedChunk> {
         let chunk = self.token.take(id)?;
-        self.count_taken(id);
+        self.count_allocated(id);
         Some(chunk)
     }
 
-    /// Takes the free chunk at `address`. The search starts at the head of its page's free list.
+    /// Allocates the chunk at `address`, which must be on the free list of its page. Searches the list from its head.
     pub fn take_at(&mut self, address: ChunkAddress) -> OwnedChunk {
         let chunk = self.token.take_at(address);
-        self.count_taken(self.token.memory().page_of(address));
+        self.count_allocated(self.token.memory().page_of(address));
         chunk
     }
 
+    /// Counts a chunk that was allocated from a page. Removes the page from the list of partial pages if it has no more
+    /// free chunk.
     #[inline]
-    fn count_taken(&mut self, id: PageId) {
+    fn count_allocated(&mut self, id: PageId) {
         self.used_count += 1;
         let page = self.token.own(id);
         if page.used() == self.token.chunks_per_page() {
@@ -213,7 +243,7 @@ impl Pages {
         }
     }
 
-    /// Frees a chunk. On a draining page it is not allocated again.
+    /// Frees a chunk. If its page is draining, the chunk is not allocated again.
     #[inline]
     pub fn give(&mut self, chunk: OwnedChunk) {
         let id = self.token.memory().page_of(chunk.address());
@@ -225,7 +255,7 @@ impl Pages {
         }
     }
 
-    /// Stops allocation from a page.
+    /// Marks a page as draining, so that no more chunks are allocated from it.
     pub fn begin_drain(&mut self, id: PageId) {
         if self.has_free(self.token.own(id)) {
             self.remove_partial(id);
@@ -233,7 +263,7 @@ impl Pages {
         self.token.set_draining(id, true);
     }
 
-    /// Puts a draining page back into service.
+    /// Marks a draining page as owned again, so that chunks are allocated from it.
     pub fn abort_drain(&mut self, id: PageId) {
         self.token.set_draining(id, false);
         if self.has_free(self.token.own(id)) {
@@ -245,13 +275,14 @@ impl Pages {
         page.used() < self.token.chunks_per_page()
     }
 
+    /// Frees `chunks` and releases their page. No other chunk of the page may be in use.
     pub fn release_page_with(&mut self, id: PageId, chunks: Vec<OwnedChunk>) -> UnusedPage {
         self.used_count -= chunks.len() as u64;
         chunks.into_iter().for_each(|chunk| self.token.give(chunk));
         self.release_page(id)
     }
 
-    /// Gives up an empty draining page.
+    /// Releases a draining page. Panics if a chunk of the page is in use.
     pub fn release_page(&mut self, id: PageId) -> UnusedPage {
         self.token.release_page(id)
     }
@@ -265,55 +296,59 @@ impl Pages {
     }
 }
 
-/// The pages that no class owns, under one lock.
+/// The page pool: the pages that no class owns, and the limits on the number of pages.
 #[derive(Debug)]
 pub struct Pool {
-    /// Pages returned by classes, which still hold memory.
+    /// Pages that a class has released, and whose memory was not returned to the system.
     free: Vec<UnusedPage>,
     /// Pages whose memory was returned to the system.
     released: Vec<UnusedPage>,
-    /// The number of pages ever handed out, and the id of the next new page.
+    /// The number of pages that were handed out at least once. It is also the id of the next page that was never handed
+    /// out.
     pub frontier: u32,
-    /// The number of pages that hold memory: free, owned or draining.
+    /// The number of pages that hold memory: those in `free`, and the pages that a class owns.
     pub allocated: u32,
-    /// The most pages that may hold memory.
+    /// The memory limit in pages.
     pub limit: u32,
-    /// The part of the limit that memory outside the arena uses.
+    /// The memory outside of the arena that counts against the limit, in pages.
     pub charged: u32,
 }
 
 impl Pool {
-    /// An empty pool under a limit of `limit` pages.
+    /// Returns an empty pool with a limit of `limit` pages.
     pub fn new(limit: u32) -> Pool {
         let (free, released) = (Vec::new(), Vec::new());
         Pool { free, released, frontier: 0, allocated: 0, limit, charged: 0 }
     }
 
-    /// The pool of a restored cache: `frontier` pages were handed out, and `returned` belong to no class.
+    /// Returns the pool of a restored cache. `frontier` pages were handed out, of which no class owns the pages
+    /// `returned`.
     pub fn resumed(limit: u32, frontier: u32, returned: Vec<UnusedPage>) -> Pool {
         let allocated = frontier - returned.len() as u32;
         Pool { free: Vec::new(), released: returned, frontier, allocated, limit, charged: 0 }
     }
 
-    /// The number of pages that hold memory and belong to no class.
+    /// Returns the number of pages that hold memory and that no class owns.
     pub fn free_count(&self) -> u32 {
         self.free.len() as u32
     }
 
-    /// The number of further pages that may hold memory; negative after the limit was lowered.
+    /// Returns the number of additional pages that may hold memory. It is negative if more pages hold memory than the
+    /// limit allows, for example after the limit was lowered.
     pub fn headroom(&self) -> i64 {
         i64::from(self.limit_for_items()) - i64::from(self.allocated)
     }
 
-    /// The most pages for items: the limit less `charged`, but at least half the limit.
+    /// Returns the largest number of pages for items: `limit` minus `charged`, but at least half of `limit`.
     pub fn limit_for_items(&self) -> u32 {
         self.limit - self.charged.min(self.limit / 2)
     }
 
-    /// Takes a free page, or a new one below the limit; the first page of a class may go `beyond_limit`. `None` at
-    /// the limit and at the end of the arena.
+    /// Takes a page out of the pool: a free page, or otherwise one that holds no memory yet. Returns `None` if this
+    /// would exceed the limit, or if all pages of the arena are in use. With `beyond_limit`, the limit is ignored: a
+    /// class may get its first page beyond the limit.
     pub fn take(&mut self, memory: &Memory, beyond_limit: bool) -> Option<UnusedPage> {
-        // After the limit was lowered, free pages are released first.
+        // If more pages hold memory than the limit allows, the free pages are not used but their memory is released.
         if self.headroom() < 0 && !beyond_limit {
             return None;
         }
@@ -335,17 +370,18 @@ impl Pool {
         Some(page)
     }
 
+    /// Puts a page that a class has released into the pool.
     pub fn put(&mut self, page: UnusedPage) {
         self.free.push(page);
     }
 
-    /// Takes a free page to release its memory, while more pages hold memory than the limit allows. The caller
-    /// returns it by [`Pool::put_released`].
+    /// Takes a free page out of the pool if more pages hold memory than the limit allows. The caller returns the page's
+    /// memory to the system, and puts the page back with [`Pool::put_released`].
     pub fn take_for_release(&mut self) -> Option<UnusedPage> {
         if self.headroom() < 0 { self.free.pop() } else { None }
     }
 
-    /// Returns a page whose memory was released.
+    /// Puts a page back whose memory was returned to the system.
     pub fn put_released(&mut self, page: UnusedPage) {
         self.allocated -= 1;
         self.released.push(page);
@@ -360,12 +396,12 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
     fn table(sizes: &[usize], ids: &[u8]) -> ClassTable {
-        let table = ClassTable::explicit(sizes, 4096).expect("a valid table");
+        let table = ClassTable::explicit(sizes, 4096).expect("the class table is valid");
         table.renumbered(ids.iter().copied().map(ClassId).collect())
     }
 
     #[test]
-    fn the_size_map_equals_the_table_set_last() {
+    fn the_size_map_returns_the_classes_of_the_table_that_was_set_last() {
         let tables = [table(&[64, 96, 512], &[0, 1, 2]), table(&[72, 512], &[1, 2])];
         let map = SizeMap::new(&tables[0]);
         for round in 0..4 {
@@ -382,8 +418,8 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_sees_one_table_during_changes() {
-        // Size 100 belongs to class 0 in the first table and to class 9 in the second, which has more classes.
+    fn a_reader_during_changes_reads_one_consistent_table() {
+        // The class for 100 bytes is 0 in the first table and 9 in the second table.
         let tables =
             [table(&[104, 512], &[0, 2]), table(&[56, 64, 72, 104, 512], &[5, 6, 7, 9, 2])];
         let map = SizeMap::new(&tables[0]);
@@ -394,9 +430,9 @@ mod tests {
                 done.store(true, Relaxed);
             });
             while !done.load(Relaxed) {
-                let choice = map.class_for(100).expect("both tables hold it");
-                assert_eq!(choice.chunk_size_bytes, 104, "{choice:?} is of neither table");
-                assert!([0, 9].contains(&choice.id.0), "{choice:?} is of neither table");
+                let choice = map.class_for(100).expect("both tables have a class for 100 bytes");
+                assert_eq!(choice.chunk_size_bytes, 104, "{choice:?} is a class of a table");
+                assert!([0, 9].contains(&choice.id.0), "{choice:?} is a class of a table");
             }
         });
     }

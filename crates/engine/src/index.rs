@@ -1,50 +1,56 @@
-//! The index maps keys to chunks.
+//! The index finds the item of a key.
 //!
-//! The upper bits of the hash select a stripe, a lock with its own table. An operation on a key holds this lock from
-//! its lookup to its end. Stripes share no data, so each table grows independently, one bucket at a time.
+//! The index consists of stripes. Each stripe has its own lock and its own table. The upper bits of a key's hash select
+//! the stripe. An operation on a key holds the lock of the stripe from the lookup to the end of the operation. Stripes
+//! share no data, so each table grows independently of the others, one bucket at a time.
 use crate::mem::{Entry, Linked, Memory, NewItem, RestoredItem, Stripe, StripeGuard, prefetch};
 use slabwise_base::sync::{Mutex, lock, try_lock};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The item memory per stripe. A stripe then holds hundreds of items, so that the unused part of its table is small,
-/// and a dozen workers still rarely contend for one.
+/// The item memory per stripe, from which the number of stripes follows. With this number, a stripe usually holds
+/// hundreds of items, so that the unused part of its table is small. At the same time there are enough stripes that a
+/// dozen workers rarely need the same lock at the same time.
 const MEMORY_PER_STRIPE_BYTES: u64 = 512 << 10;
 
-/// Models have few keys, so they need few stripes to explore contention.
+/// The smallest and the largest number of stripes. loom and shuttle use two, so that the few keys of a model often
+/// share a stripe.
 #[cfg(any(loom, shuttle))]
 const STRIPE_COUNTS: std::ops::RangeInclusive<u64> = 2..=2;
 #[cfg(not(any(loom, shuttle)))]
 const STRIPE_COUNTS: std::ops::RangeInclusive<u64> = 64..=4096;
 
-/// A lock on its own cache line, to avoid false sharing.
+/// A stripe and its lock. Two locks are never in the same cache line, to avoid false sharing.
 #[repr(align(128))]
-struct Line {
+struct LockedStripe {
     stripe: Mutex<Stripe>,
 }
 
+/// The index: all stripes of a cache.
 pub struct Index {
-    stripes: Box<[Line]>,
-    /// The number of hash bits below those that select the stripe.
+    stripes: Box<[LockedStripe]>,
+    /// The number of the lower bits of a hash that do not select the stripe.
     shift: u32,
+    /// The number of heap bytes that the tables of all stripes use.
     tables_size_bytes: AtomicU64,
 }
 
 impl Index {
+    /// Returns an empty index. The memory limit determines the number of its stripes.
     pub fn new(memory: &Arc<Memory>, memory_limit_bytes: u64) -> Index {
         let target = (memory_limit_bytes / MEMORY_PER_STRIPE_BYTES).next_power_of_two();
         let count = target.clamp(*STRIPE_COUNTS.start(), *STRIPE_COUNTS.end());
-        let line = |_| Line { stripe: Mutex::new(Stripe::new(memory)) };
+        let new_stripe = |_| LockedStripe { stripe: Mutex::new(Stripe::new(memory)) };
         Index {
-            stripes: (0..count).map(line).collect(),
+            stripes: (0..count).map(new_stripe).collect(),
             shift: u64::BITS - count.ilog2(),
             tables_size_bytes: AtomicU64::new(0),
         }
     }
 
-    /// Allocates `buckets` buckets in total for an empty index.
-    pub fn presize(&self, buckets: u64) {
-        let share = (buckets / self.stripes.len() as u64).min(u64::from(u32::MAX)) as u32;
+    /// Allocates about `bucket_count` buckets for an empty index: the same number for each stripe.
+    pub fn presize(&self, bucket_count: u64) {
+        let share = (bucket_count / self.stripes.len() as u64).min(u64::from(u32::MAX)) as u32;
         let mut size_bytes = 0;
         self.for_each_stripe(|mut stripe| {
             stripe.presize(share);
@@ -53,51 +59,54 @@ impl Index {
         self.tables_size_bytes.store(size_bytes, Relaxed);
     }
 
+    /// Returns the number of buckets in the tables of all stripes, without overflow buckets.
     pub fn bucket_count(&self) -> u64 {
         let mut count = 0;
         self.for_each_stripe(|stripe| count += stripe.table().bucket_count() as u64);
         count
     }
 
-    /// The number of a hash's stripe. Sorted hashes have sorted stripes.
+    /// Returns the index of the stripe of a hash. The stripes of ascending hashes ascend, too.
     #[inline]
     pub fn stripe_of(&self, hash: u64) -> usize {
         (hash >> self.shift) as usize
     }
 
+    /// Locks the stripe of a hash.
     #[inline]
     pub fn lock(&self, hash: u64) -> StripeGuard<'_> {
         lock(&self.stripes[self.stripe_of(hash)].stripe)
     }
 
-    /// Locks the stripe of a hash if it is free.
+    /// Locks the stripe of a hash. Returns `None` if another thread holds its lock.
     pub fn try_lock(&self, hash: u64) -> Option<StripeGuard<'_>> {
         try_lock(&self.stripes[self.stripe_of(hash)].stripe)
     }
 
-    /// Prefetches a hash's stripe.
+    /// Prefetches the stripe of a hash.
     #[inline]
     pub fn prefetch(&self, hash: u64) {
         prefetch(&raw const self.stripes[self.stripe_of(hash)]);
     }
 
-    /// Prefetches the buckets of these hashes, whose stripes were prefetched. Each step runs for all hashes before
-    /// the next one, so that their memory accesses overlap. Taking a lock waits for earlier loads, so no step reads
-    /// data that it has just prefetched.
+    /// Prefetches the buckets of these hashes. The caller has prefetched their stripes.
     pub fn prefetch_buckets(&self, hashes: &[u64]) {
+        // Two loops, because a prefetch needs data that the step before it has prefetched. The memory accesses of one
+        // loop overlap. To take a lock, a CPU waits for its earlier loads, so one loop with both steps would wait for
+        // each pointer.
         hashes.iter().for_each(|&hash| self.lock(hash).table().prefetch_segment(hash));
         hashes.iter().for_each(|&hash| self.lock(hash).table().prefetch(hash));
     }
 
-    /// Locks one stripe after another, never two at once.
+    /// Locks one stripe after the other and calls `visit` with each. No two stripes are locked at the same time.
     pub fn for_each_stripe(&self, mut visit: impl FnMut(StripeGuard<'_>)) {
         for stripe in &self.stripes {
             visit(lock(&stripe.stripe));
         }
     }
 
-    /// Inserts a new item into a locked stripe. `hash_of` returns the hash of any item in it. Also returns true if the
-    /// index has allocated memory.
+    /// Inserts a new item into a locked stripe. `hash_of` must return the hash of any item of this stripe. Returns the
+    /// entry, and true if the index has allocated memory.
     #[inline]
     pub fn insert<'i>(
         &self,
@@ -112,7 +121,7 @@ impl Index {
         (entry, has_grown)
     }
 
-    /// Inserts a restored item into a locked stripe.
+    /// Inserts a restored item into a locked stripe. `hash_of` must return the hash of any item of this stripe.
     pub fn restore<'i>(
         &self,
         stripe: StripeGuard<'i>,
@@ -126,6 +135,7 @@ impl Index {
         entry.into_guard()
     }
 
+    /// Adds the growth of the entry's table to the size of all tables. Returns true if the table has grown.
     fn count_growth(&self, size_bytes_before: usize, entry: &Entry<'_>) -> bool {
         let grown = entry.stripe().table().size_bytes() - size_bytes_before;
         if grown > 0 {
@@ -134,8 +144,9 @@ impl Index {
         grown > 0
     }
 
-    /// The heap bytes of stripes and tables.
+    /// Returns the number of heap bytes that the stripes and their tables use.
     pub fn size_bytes(&self) -> u64 {
-        (self.stripes.len() * size_of::<Line>()) as u64 + self.tables_size_bytes.load(Relaxed)
+        (self.stripes.len() * size_of::<LockedStripe>()) as u64
+            + self.tables_size_bytes.load(Relaxed)
     }
 }

@@ -1,93 +1,101 @@
-//! The layout of bytes: addresses, the parts of an item, chunk sizes. This module only computes; it accesses no
-//! memory and uses no other module of the engine.
+//! The layout of bytes: addresses of chunks, offsets of the parts of an item, and tables of chunk sizes. The functions
+//! of this module compute numbers. They do not access the arena.
 //!
-//! An address has 40 bits in queue links and index entries. It is an offset from the arena's start, so the page
-//! number follows by a shift.
+//! A chunk address has 40 bits. It is the offset from the arena's start in units of 8 bytes, plus one.
 //!
-//! An item after its chunk's header (its offsets depend only on key length, fields and chained):
+//! An item begins with the header of its chunk. After the header follow these parts, with their sizes in bytes:
 //!
 //! ```text
-//! [client flags 4] [expiry 4] [cost 2] [rank 4] [whole value length 4, first body 5]  key  value
-//!      each if the item stores it                            if chained
+//! [client flags 4] [expiry 4] [cost 2] [rank 4] [length of the whole value 4, address of the first body 5] key value
+//!  each only if the item stores this field       only if the item is chained
 //! ```
 //!
-//! Invariants of a class table: sizes ascend strictly; every size is a multiple of 8; the smallest chunk holds a header
-//! and one byte of key; the largest is at most a page; there are at most [`ClassId::COUNT_MAX`] classes. The class
-//! numbers of a new engine's table ascend with the sizes; after a change (`space/change.rs`) they may be in any order.
+//! The offsets of the parts depend only on the length of the key, on the fields that the item stores, and on whether
+//! the item is chained. The value of a chained item is not here but in its bodies.
+//!
+//! Invariants of a class table: The chunk sizes ascend strictly. Every chunk size is a multiple of 8. The smallest
+//! chunk has room for a header and one byte of a key. The largest chunk is at most a page. There are at most
+//! [`ClassId::COUNT_MAX`] classes. In the table of a new engine, the class numbers ascend with the chunk sizes. After a
+//! change of the table (`space/change.rs`) the class numbers may be in any order.
 
 use slabwise_base::memcached::beside_value_bytes;
 use slabwise_base::{ClassId, Cost, Expiry};
 use std::num::NonZeroU64;
 
-/// The bits of a stored address. The value 0 means no chunk.
+/// The number of bits of a stored chunk address. The value 0 means no chunk.
 pub const ADDRESS_BITS: u32 = 40;
 
-/// The alignment of chunks and the unit of addresses. It keeps a chunk's header words aligned.
+/// The alignment of chunks and the unit of chunk addresses. It aligns the words in the header of a chunk.
 pub const CHUNK_ALIGN_BYTES: usize = 8;
 
 const _: () = {
     let addressable_bytes = ((1u64 << ADDRESS_BITS) - 1) * CHUNK_ALIGN_BYTES as u64;
-    assert!(addressable_bytes >= 1 << 40, "at least 1 TiB must be addressable");
+    assert!(addressable_bytes >= 1 << 40, "chunk addresses cover at least 1 TiB");
 };
 
-/// The position of a chunk in the arena. `Option<ChunkAddress>` has the same size.
+/// The address of a chunk: the position of its first byte in the arena. `Option<ChunkAddress>` has the same size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ChunkAddress(NonZeroU64);
 
 impl ChunkAddress {
     /// Returns the address of the chunk that starts `offset` bytes after the arena's start.
     pub fn from_offset(offset: usize) -> ChunkAddress {
-        debug_assert!(offset.is_multiple_of(CHUNK_ALIGN_BYTES), "chunks are aligned");
-        let unit = (offset / CHUNK_ALIGN_BYTES) as u64 + 1;
-        assert!(unit >> ADDRESS_BITS == 0, "offset {offset} is beyond the largest address");
-        ChunkAddress(NonZeroU64::MIN.saturating_add(unit - 1))
+        debug_assert!(offset.is_multiple_of(CHUNK_ALIGN_BYTES), "the offset of a chunk is aligned");
+        let bits = (offset / CHUNK_ALIGN_BYTES) as u64 + 1;
+        assert!(
+            bits >> ADDRESS_BITS == 0,
+            "the chunk address of offset {offset} has more than {ADDRESS_BITS} bits"
+        );
+        ChunkAddress(NonZeroU64::MIN.saturating_add(bits - 1))
     }
 
-    /// Returns the offset from the arena's start in bytes.
+    /// Returns the offset of the chunk from the arena's start, in bytes.
     pub fn offset(self) -> usize {
         (self.0.get() - 1) as usize * CHUNK_ALIGN_BYTES
     }
 
-    /// Returns the 40 bits to store; 0 means no chunk.
+    /// Returns the 40 bits that represent an address, or 0 for `None`.
     pub fn to_bits(address: Option<ChunkAddress>) -> u64 {
         address.map_or(0, |address| address.0.get())
     }
 
-    /// The inverse of [`ChunkAddress::to_bits`].
+    /// Returns the address that these bits represent, or `None` for 0. It is the inverse of [`ChunkAddress::to_bits`].
     pub fn from_bits(bits: u64) -> Option<ChunkAddress> {
         NonZeroU64::new(bits).map(ChunkAddress)
     }
 }
 
-/// The size of a chunk's header.
+/// The size of the header of a chunk.
 pub const HEADER_SIZE_BYTES: usize = 29;
 
-/// The size of the chain field of a chained item: the value's length and the address of the first body.
+/// The size of the chain field, which only chained items have: 4 bytes for the length of the whole value, and 5 bytes
+/// for the address of the first body.
 pub const CHAIN_SIZE_BYTES: usize = 9;
 
+/// The size of a stored cost.
 pub const COST_SIZE_BYTES: usize = 2;
 
 /// The client-supplied properties of an item other than key and value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ItemMeta {
-    /// An opaque number that is returned with the value.
+    /// A number that the client stores with the item and that gets return with the value.
     pub client_flags: u32,
-    /// When the item expires.
+    /// The time at which the item expires.
     pub expiry: Expiry,
-    /// The cost of recomputing the item; `None` if unknown.
+    /// The cost of recomputing the item's value, or `None` if the cost is unknown.
     pub cost: Option<Cost>,
 }
 
-/// The optional fields that an item stores.
+/// The optional fields of an item. Each is true if the item stores the field.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ItemFields {
-    /// Client flags; without the field they are 0.
+    /// The client flags. They are 0 in an item without this field.
     pub flags: bool,
-    /// An expiry; without the field the item never expires.
+    /// The expiry. An item without this field never expires.
     pub expiry: bool,
-    /// A cost; without the field it is unknown.
+    /// The cost. It is unknown in an item without this field.
     pub cost: bool,
-    /// A rank among the items of its class, for eviction kinds that use ranks.
+    /// The rank. Items store it only if the eviction kind ranks them.
     pub rank: bool,
 }
 
@@ -105,57 +113,61 @@ impl ItemLayout {
         ItemLayout { fields, chained, key_len }
     }
 
+    /// Returns the offset of the expiry, for an item that stores it.
     #[inline(always)]
     pub fn expiry(self) -> usize {
         HEADER_SIZE_BYTES + if self.fields.flags { 4 } else { 0 }
     }
 
+    /// Returns the offset of the cost, for an item that stores it.
     #[inline(always)]
     pub fn cost(self) -> usize {
         self.expiry() + if self.fields.expiry { 4 } else { 0 }
     }
 
+    /// Returns the offset of the rank, for an item that stores it.
     #[inline(always)]
     pub fn rank(self) -> usize {
         self.cost() + if self.fields.cost { COST_SIZE_BYTES } else { 0 }
     }
 
-    /// The offset of a chained item's value length, which its first body follows.
+    /// Returns the offset of the chain field. Only chained items have this field.
     #[inline(always)]
     pub fn chain(self) -> usize {
         self.rank() + if self.fields.rank { 4 } else { 0 }
     }
 
+    /// Returns the offset of the key.
     #[inline(always)]
     pub fn key(self) -> usize {
         self.chain() + if self.chained { CHAIN_SIZE_BYTES } else { 0 }
     }
 
-    /// The value's offset, which is also the size of an item without its value.
+    /// Returns the offset of the value. It is also the size of the item without its value.
     #[inline(always)]
     pub fn value(self) -> usize {
         self.key() + self.key_len
     }
 }
 
-/// The size of a chained item in its first chunk: all but the value.
+/// Returns the number of bytes that a chained item needs in its first chunk: all its parts except the value.
 pub fn chain_head_size_bytes(key_len: usize, fields: ItemFields) -> usize {
     ItemLayout::new(key_len, fields, true).value()
 }
 
-/// How the size of an item is counted for the choice of its class.
+/// The rule that counts the size of an item for the choice of its class, the size limit and the statistics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SizeModel {
-    /// The real size of the item.
+    /// The size of an item is the number of bytes of its header, its stored fields, its key and its value.
     Exact,
-    /// The size that the item would have in memcached: 48 bytes of header, 8 of CAS, the key and its zero byte, 4 of
-    /// client flags if there are any, the value and its line end. It is at least the real size, so every item fits
-    /// its chunk.
+    /// The size of an item is the number of bytes that memcached stores for it: a header of 48 bytes, 8 bytes for the
+    /// CAS value, the key and a zero byte, 4 bytes for the client flags unless they are 0, and the value and its line
+    /// end. This number is at least that of `Exact`, so every item fits into a chunk of its class.
     Memcached,
 }
 
 impl SizeModel {
-    /// Returns the size of an item for the choice of its class, the size limit and the statistics.
+    /// Returns the size of an item in bytes by this rule.
     #[inline]
     pub fn counted_size_bytes(self, key_len: usize, value_len: usize, fields: ItemFields) -> usize {
         let exact = ItemLayout::new(key_len, fields, false).value() + value_len;
@@ -166,7 +178,7 @@ impl SizeModel {
                 let memcached = beside_value_bytes(key_len) + flags + value_len;
                 debug_assert!(
                     memcached >= exact,
-                    "memcached's size of an item is not below the real one"
+                    "memcached stores at least as many bytes for an item as slabwise"
                 );
                 memcached
             }
@@ -177,65 +189,68 @@ impl SizeModel {
 /// The size of the smallest chunk: a header and a short key.
 pub const CHUNK_SIZE_BYTES_MIN: usize = (HEADER_SIZE_BYTES + 1).next_multiple_of(CHUNK_ALIGN_BYTES);
 
-/// The growth factor of slabwise's default class table.
+/// The growth factor of slabwise's default class table: the ratio of the chunk sizes of successive classes.
 pub const GROWTH_FACTOR_DEFAULT: f64 = 1.12;
 
 /// The class whose queues hold the chained items. It is in no class table and owns no pages.
 pub const CHAINED: ClassId = ClassId(ClassId::NUMBERS as u8);
 
-/// The number of class ids, [`CHAINED`] included.
+/// The number of class numbers, that of [`CHAINED`] included.
 pub const CLASS_NUMBERS: usize = ClassId::NUMBERS + 1;
 
-/// The classes and their chunk sizes.
+/// A class table: the classes and their chunk sizes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClassTable {
-    /// In bytes, ascending.
+    /// The chunk size of each class in bytes, ascending.
     sizes: Vec<u32>,
+    /// The class for each entry of `sizes`.
     ids: Vec<ClassId>,
 }
 
-/// Why a class table is rejected.
+/// The reason why a class table is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ClassTableError {
-    /// No size was given.
+    /// The list of chunk sizes is empty.
     #[error("a class table needs at least one chunk size")]
     Empty,
-    /// More sizes than there are class ids.
+    /// The list has more than [`ClassId::COUNT_MAX`] chunk sizes.
     #[error("{count} chunk sizes are too many: give at most {}", ClassId::COUNT_MAX)]
     TooMany {
-        /// The number of sizes given.
+        /// The number of chunk sizes in the list.
         count: usize,
     },
-    /// A size is not above the one before it, after both are rounded up to [`CHUNK_ALIGN_BYTES`].
+    /// A chunk size is not above the chunk size before it in the list, after both were rounded up to a multiple of
+    /// [`CHUNK_ALIGN_BYTES`].
     #[error(
         "chunk size {size_bytes} is not at least {CHUNK_ALIGN_BYTES} bytes above the one before it: give sizes in \
          ascending order"
     )]
     NotAscending {
-        /// The rejected size.
+        /// The rejected chunk size.
         size_bytes: usize,
     },
-    /// A size is below [`CHUNK_SIZE_BYTES_MIN`].
+    /// A chunk size is below [`CHUNK_SIZE_BYTES_MIN`].
     #[error("chunk size {size_bytes} is too small: give at least {CHUNK_SIZE_BYTES_MIN} bytes")]
     TooSmall {
-        /// The rejected size.
+        /// The rejected chunk size.
         size_bytes: usize,
     },
-    /// A size is above the page size.
+    /// A chunk size is above the page size.
     #[error(
         "chunk size {size_bytes} is above the page size, {page_size_bytes} bytes: give a smaller size or a larger \
          page_size"
     )]
     TooLarge {
-        /// The rejected size.
+        /// The rejected chunk size.
         size_bytes: usize,
-        /// The page size.
+        /// The page size of the cache.
         page_size_bytes: usize,
     },
 }
 
 impl ClassTable {
-    /// Returns a table of exactly these sizes, each rounded up to [`CHUNK_ALIGN_BYTES`].
+    /// Returns a table with one class for each of these chunk sizes. Each size is rounded up to a multiple of
+    /// [`CHUNK_ALIGN_BYTES`]. Fails if the table breaks an invariant of class tables.
     pub fn explicit(
         sizes: &[usize],
         page_size_bytes: usize,
@@ -263,30 +278,36 @@ impl ClassTable {
         Ok(ClassTable::numbered(table))
     }
 
-    /// Returns a table whose class numbers ascend with the sizes.
+    /// Returns a table whose class numbers ascend with the chunk sizes.
     fn numbered(sizes: Vec<u32>) -> ClassTable {
         let ids = (0..sizes.len() as u8).map(ClassId).collect();
         ClassTable { sizes, ids }
     }
 
-    /// Replaces the class numbers. They must be distinct.
+    /// Returns a table with the same chunk sizes and these class numbers, in the order of the chunk sizes. The class
+    /// numbers must differ from each other.
     pub(crate) fn renumbered(self, ids: Vec<ClassId>) -> ClassTable {
-        assert_eq!(ids.len(), self.sizes.len(), "every class has a number");
+        assert_eq!(ids.len(), self.sizes.len(), "there is one class number for each chunk size");
         ClassTable { sizes: self.sizes, ids }
     }
 
-    /// Returns a geometric table like memcached's: each size is `factor` times the one before, from `first_bytes` to
-    /// `chunk_size_bytes_max`. With more sizes than class ids, the last class still has the maximum.
+    /// Returns a geometric table like memcached's. The first chunk size is `first_bytes`, each further size is `factor`
+    /// times the size before it, and the last size is `chunk_size_bytes_max`. Sizes are rounded to multiples of
+    /// [`CHUNK_ALIGN_BYTES`]. If a table cannot have all these sizes, the largest are left out, except the last.
     pub fn geometric(first_bytes: usize, factor: f64, chunk_size_bytes_max: usize) -> ClassTable {
-        assert!(factor > 1.0, "a growth factor of {factor} does not grow");
+        assert!(factor > 1.0, "the growth factor is above 1, unlike {factor}");
         let last = chunk_size_bytes_max / CHUNK_ALIGN_BYTES * CHUNK_ALIGN_BYTES;
-        assert!(last >= CHUNK_SIZE_BYTES_MIN, "largest chunk of {last} bytes holds no item");
+        assert!(
+            last >= CHUNK_SIZE_BYTES_MIN,
+            "the largest chunk has at least {CHUNK_SIZE_BYTES_MIN} bytes, unlike {last}"
+        );
         let mut sizes: Vec<u32> = Vec::new();
         let mut size = first_bytes.max(CHUNK_SIZE_BYTES_MIN);
         while sizes.len() + 1 < ClassId::COUNT_MAX && (size as f64) < last as f64 / factor {
             size = size.next_multiple_of(CHUNK_ALIGN_BYTES);
             sizes.push(size as u32);
-            // With a small factor the product may round to the same size, so the step is at least one.
+            // With a small factor, the product may be rounded down to the same size. So the size grows by at least one
+            // byte.
             size = ((size as f64 * factor) as usize).max(size + 1);
         }
         if sizes.last().is_none_or(|&before| (before as usize) < last) {
@@ -295,7 +316,8 @@ impl ClassTable {
         ClassTable::numbered(sizes)
     }
 
-    /// Returns slabwise's default table for a page size: small steps up to half a page.
+    /// Returns slabwise's default table for a page size. Its chunk sizes grow by `GROWTH_FACTOR_DEFAULT` up to half a
+    /// page.
     pub fn default_for(page_size_bytes: usize) -> ClassTable {
         ClassTable::geometric(CHUNK_SIZE_BYTES_MIN, GROWTH_FACTOR_DEFAULT, page_size_bytes / 2)
     }
@@ -310,22 +332,22 @@ impl ClassTable {
         self.sizes.len()
     }
 
-    /// Returns every class, smallest chunks first.
+    /// Returns every class, in ascending order of the chunk sizes.
     pub fn ids(&self) -> impl DoubleEndedIterator<Item = ClassId> + '_ {
         self.ids.iter().copied()
     }
 
-    /// Returns every class with its chunk size in bytes, smallest chunks first.
+    /// Returns every class with its chunk size in bytes, in ascending order of the chunk sizes.
     pub fn classes(&self) -> impl DoubleEndedIterator<Item = (ClassId, usize)> + '_ {
         self.ids.iter().copied().zip(self.sizes.iter().map(|&size| size as usize))
     }
 
-    /// True if the class is in the table.
+    /// Returns true if the class is in the table.
     pub fn has(&self, class: ClassId) -> bool {
         self.ids.contains(&class)
     }
 
-    /// Returns the class whose chunks have this size.
+    /// Returns the class whose chunks have exactly this size, or `None` if the table has no such class.
     pub fn class_of_size(&self, chunk_size_bytes: usize) -> Option<ClassId> {
         let index = self.sizes.binary_search(&u32::try_from(chunk_size_bytes).ok()?).ok()?;
         Some(self.ids[index])
@@ -334,20 +356,21 @@ impl ClassTable {
     /// Returns the chunk size of a class. Panics if the class is not in the table.
     pub fn chunk_size_bytes(&self, class: ClassId) -> usize {
         let size = self.classes().find_map(|(id, size)| (id == class).then_some(size));
-        size.expect("the class is in this table")
+        size.expect("the class is in the class table")
     }
 
     /// Returns the class with the largest chunks.
     pub fn largest(&self) -> ClassId {
-        *self.ids.last().expect("a table has a class")
+        *self.ids.last().expect("a class table has at least one class")
     }
 
     /// Returns the largest chunk size.
     pub fn chunk_size_bytes_max(&self) -> usize {
-        *self.sizes.last().expect("a table has a class") as usize
+        *self.sizes.last().expect("a class table has at least one class") as usize
     }
 
-    /// Returns the class with the smallest chunks that hold `size_bytes`, or `None` if the largest do not.
+    /// Returns the class with the smallest chunks of at least `size_bytes`, or `None` if even the largest chunks are
+    /// smaller.
     pub fn class_for(&self, size_bytes: usize) -> Option<ClassId> {
         let index = self.sizes.partition_point(|&size| (size as usize) < size_bytes);
         self.ids.get(index).copied()
@@ -363,7 +386,7 @@ mod tests {
     use slabwise_base::ClassId;
 
     #[test]
-    fn addresses_up_to_the_largest_round_trip() {
+    fn the_bits_of_an_address_represent_the_same_address() {
         let last = ((1usize << ADDRESS_BITS) - 2) * CHUNK_ALIGN_BYTES;
         for offset in [0, 8, 1 << 20, last] {
             let address = ChunkAddress::from_offset(offset);
@@ -377,8 +400,8 @@ mod tests {
     }
 
     #[test]
-    fn the_geometric_table_equals_memcacheds() {
-        // memcached -vv with its defaults: chunk sizes 96, 120, 152, ... and 524288 last (39 classes).
+    fn the_geometric_table_has_the_chunk_sizes_of_memcached() {
+        // The chunk sizes that `memcached -vv` prints with default options: 96, 120, 152, ..., 524288, 39 sizes in all.
         let table = ClassTable::geometric(96, 1.25, 512 << 10);
         assert_eq!(table.sizes()[..6], [96, 120, 152, 192, 240, 304]);
         assert_eq!(table.sizes()[table.count() - 2..], [394840, 524288]);
@@ -386,11 +409,11 @@ mod tests {
     }
 
     #[test]
-    fn every_size_has_the_class_of_the_smallest_sufficient_chunk() {
+    fn the_class_for_a_size_has_the_smallest_chunks_of_at_least_this_size() {
         let table = ClassTable::default_for(64 << 10);
         assert!(table.count() <= ClassId::COUNT_MAX);
         for size in 1..=table.chunk_size_bytes(table.largest()) {
-            let class = table.class_for(size).expect("a class holds it");
+            let class = table.class_for(size).expect("the largest chunks have at least this size");
             assert!(table.chunk_size_bytes(class) >= size);
             assert!(class.0 == 0 || table.chunk_size_bytes(ClassId(class.0 - 1)) < size);
         }
@@ -398,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_tables_are_rejected_with_the_reason() {
+    fn an_invalid_table_is_rejected_with_its_reason() {
         let page = 64 << 10;
         assert_eq!(ClassTable::explicit(&[], page), Err(ClassTableError::Empty));
         assert_eq!(

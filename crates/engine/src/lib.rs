@@ -1,27 +1,28 @@
-//! The cache: mechanism without policy.
+//! The cache engine: stores items in memory, finds them, and evicts them.
 //!
-//! It consists of an arena of pages divided into chunks, an index from keys to chunks, and for each class of
-//! chunks the queues that determine which item is evicted first. It has no sockets, protocols or policies.
-//! Time is an argument of every operation; background work is a bounded step that the caller repeats.
+//! The engine has an arena of pages, which are divided into chunks. An index finds the chunk of a key. Each class of
+//! chunks has queues, which determine the item that is evicted next. The engine has no sockets and no protocol. It
+//! moves pages between classes, but the caller decides which pages to move (crate `policy`).
 //!
 //! ```text
-//!   Engine        the facade, and the background steps                  engine.rs
-//!     background  maintainer, crawler, check, restart
-//!     ops         Handle (one per worker): lookups and stores
+//!   Engine        the cache that all workers share (engine.rs)
+//!     background  bounded background steps: maintainer, crawler, check of all invariants, restart
+//!     ops         Handle: the operations of one worker, such as lookups and stores
 //!     mover       moves pages between classes
-//!     space       shared state, and steps under several locks: evict, free, change classes, flush, observers
-//!     class       a class: its pages, free chunks and queues, under one lock
-//!     evict       eviction kinds: which item of a class is evicted next
-//!     index       stripes, each a lock over its own growing table
-//!     heap, mem   the class of a size; pages, chunks and their bytes; the only unsafe code
-//!     layout      addresses, the parts of an item, chunk sizes
+//!     space       shared data, and steps that need several locks: eviction, change of the class table, flush
+//!     class       one class: its pages, free chunks and queues, under one lock
+//!     evict       eviction kinds, which choose the item that is evicted next
+//!     index       the item of a key: stripes, each with its own lock and its own growing table
+//!     heap        the class for a size; the pages and free chunks of a class; the page pool
+//!     mem         the bytes of pages, chunks and items; the only unsafe code
+//!     layout      addresses, offsets of the parts of an item, chunk sizes
 //! ```
 //!
-//! Lock order: stripe, then class, then page pool; see `docs/locking.md`. No lock is held across a
-//! system call.
+//! A thread that needs several locks takes them in the order stripe, class, page pool (`docs/locking.md`). No thread
+//! holds one of these locks during a system call.
 //!
-//! Every thread uses its own [`Handle`]. The engine never waits or reads a clock, and it does not choose
-//! which page moves where (crate `policy`).
+//! Every thread uses its own [`Handle`]. The engine reads no clock: the caller passes the time to every operation. The
+//! engine starts no threads: the caller repeats the background steps, each of which takes a bounded time.
 #![deny(unsafe_code)]
 
 mod background;
@@ -66,7 +67,8 @@ pub use space::{
 };
 pub use stats::{Busy, ClassCounters, ClassStats, EngineStats, MoverCounters, PageStats};
 
-/// The size in bytes of the head of a chained item with this key length, without client flags and expiry.
+/// Returns the number of bytes that a chained item needs in its first chunk, for a key of this length and an item
+/// without optional fields.
 pub fn chain_head_size_bytes(key_len: usize) -> usize {
     layout::chain_head_size_bytes(key_len, layout::ItemFields::default())
 }

@@ -1,6 +1,6 @@
-//! All interleavings of two threads in the whole engine, up to a bound of preemptions.
+//! Models of two threads that use a whole engine. loom runs all their interleavings up to a bound of preemptions.
 //!
-//! Run by `RUSTFLAGS="--cfg loom" cargo test -p slabwise-engine --release --lib loom`.
+//! They run with `RUSTFLAGS="--cfg loom" cargo test -p slabwise-engine --release --lib loom`.
 
 use crate::{
     ArithmeticConditions, ClassTable, Delta, Engine, EngineConfig, EvictionKind, ItemMeta,
@@ -15,34 +15,36 @@ use std::time::Duration;
 const META: ItemMeta =
     ItemMeta { client_flags: 0, expiry: slabwise_base::Expiry::NEVER, cost: None };
 
-/// An engine with `pages` pages and chunks of 512 and 1024 bytes.
-fn engine(pages: u64, eviction: EvictionKind) -> Arc<Engine> {
-    engine_of(pages, &[512, 1024], eviction)
+/// Returns an engine with `page_count` pages and chunks of 512 and 1024 bytes.
+fn engine(page_count: u64, eviction: EvictionKind) -> Arc<Engine> {
+    engine_of(page_count, &[512, 1024], eviction)
 }
 
-fn engine_of(pages: u64, chunk_sizes: &[usize], eviction: EvictionKind) -> Arc<Engine> {
-    engine_with(EngineConfig { eviction, ..config(pages, chunk_sizes) })
+/// Returns an engine with `page_count` pages and these chunk sizes in bytes.
+fn engine_of(page_count: u64, chunk_sizes: &[usize], eviction: EvictionKind) -> Arc<Engine> {
+    engine_with(EngineConfig { eviction, ..config(page_count, chunk_sizes) })
 }
 
-fn config(pages: u64, chunk_sizes: &[usize]) -> EngineConfig {
+/// Returns a configuration with `page_count` pages of 4096 bytes and these chunk sizes in bytes.
+fn config(page_count: u64, chunk_sizes: &[usize]) -> EngineConfig {
     let page_size_bytes = 4096;
-    let mut config = EngineConfig::new(pages * page_size_bytes);
+    let mut config = EngineConfig::new(page_count * page_size_bytes);
     config.page_size_bytes = page_size_bytes as usize;
-    config.classes = ClassTable::explicit(chunk_sizes, 4096).expect("a valid table");
+    config.classes = ClassTable::explicit(chunk_sizes, 4096).expect("the class table is valid");
     config
 }
 
 fn engine_with(config: EngineConfig) -> Arc<Engine> {
-    Arc::new(Engine::new(config).expect("the model's arena has no limit"))
+    Arc::new(Engine::new(config).expect("a model can reserve an arena"))
 }
 
-/// Runs the model in all interleavings. Fails if there is only one.
+/// Runs the model in all interleavings. Fails if loom finds only one interleaving.
 fn explore(model: impl Fn() + Sync + Send + 'static) {
     let runs = std::sync::Arc::new(AtomicU64::new(0));
     let counted = std::sync::Arc::clone(&runs);
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(3);
-    // A page move reads many state words, so that an interleaving has many steps.
+    // A page move reads many state words, so one interleaving has many steps. loom's default limit on them is too low.
     builder.max_branches = 4_000;
     builder.check(move || {
         counted.fetch_add(1, Relaxed);
@@ -50,7 +52,7 @@ fn explore(model: impl Fn() + Sync + Send + 'static) {
     });
     let runs = runs.load(Relaxed);
     println!("{runs} interleavings");
-    assert!(runs > 1, "loom explored only one interleaving");
+    assert!(runs > 1, "loom explores more than one interleaving");
 }
 
 fn now() -> Now {
@@ -72,9 +74,9 @@ fn loom_a_get_sees_a_consistent_value_during_a_store() {
                 engine.handle().set(b"k", b"bb", META, StoreMode::Set, now());
             })
         };
-        let seen = read(&engine, b"k").expect("the key always holds something");
-        assert!(seen == b"aa" || seen == b"bb", "{seen:?}");
-        writer.join().expect("the writer ends");
+        let value = read(&engine, b"k").expect("the key always has an item");
+        assert!(value == b"aa" || value == b"bb", "{value:?} is a value that was stored");
+        writer.join().expect("the writer does not panic");
         assert_eq!(read(&engine, b"k").as_deref(), Some(&b"bb"[..]));
         engine.check();
     });
@@ -92,14 +94,15 @@ fn loom_the_last_unpin_after_a_delete_frees_the_item() {
         if let Some(pin) = engine.handle().get(b"k", now(), |view| view.pin()).flatten() {
             assert_eq!(pin.value().flatten().copied().collect::<Vec<u8>>(), b"aa");
         }
-        assert!(deleter.join().expect("the deleter ends"), "it was there");
-        assert_eq!(engine.stats(now()).total.used_chunks, 0, "no pins are left");
+        assert!(deleter.join().expect("the deleter does not panic"), "the item was deleted");
+        let used_chunks = engine.stats(now()).total.used_chunks;
+        assert_eq!(used_chunks, 0, "a deleted item without pins is freed");
         engine.check();
     });
 }
 
 #[test]
-fn loom_an_eviction_races_with_a_delete_of_its_victim() {
+fn loom_a_delete_during_an_eviction_of_the_same_item_keeps_the_new_item() {
     explore(|| {
         let engine = engine(1, EvictionKind::Lru);
         for key in [b"1", b"2", b"3", b"4"] {
@@ -112,23 +115,24 @@ fn loom_an_eviction_races_with_a_delete_of_its_victim() {
             })
         };
         engine.handle().delete(b"1", now());
-        evicter.join().expect("the evicter ends");
-        assert_eq!(read(&engine, b"1"), None);
-        assert!(read(&engine, b"5").is_some());
+        evicter.join().expect("the evicter does not panic");
+        assert_eq!(read(&engine, b"1"), None, "the item was deleted or evicted");
+        assert!(read(&engine, b"5").is_some(), "the new item was stored");
         engine.check();
     });
 }
 
 #[test]
-fn loom_a_page_move_races_with_an_increment() {
+fn loom_an_increment_during_a_page_move_is_not_lost() {
     explore(|| {
         let engine = engine(2, EvictionKind::Segmented);
         engine.handle().set(b"n", b"41", META, StoreMode::Set, now());
-        let small = engine.config().classes.ids().next().expect("a class");
+        let small = engine.config().classes.ids().next().expect("the class table has a class");
         let mover = {
             let engine = Arc::clone(&engine);
             thread::spawn(move || {
-                engine.reassign(Some(small), None, "test", now()).expect("one page to move");
+                let begun = engine.reassign(Some(small), None, "test", now());
+                begun.expect("the class has a page to move");
                 for _ in 0..4 {
                     if engine.mover_step(8, now()) == MoverStep::Done {
                         break;
@@ -137,37 +141,40 @@ fn loom_a_page_move_races_with_an_increment() {
             })
         };
         engine.handle().arithmetic(b"n", Delta::Increment(1), &Default::default(), now());
-        mover.join().expect("the mover ends");
-        assert_eq!(read(&engine, b"n").as_deref(), Some(&b"42"[..]), "a move loses no update");
+        mover.join().expect("the mover does not panic");
+        assert_eq!(read(&engine, b"n").as_deref(), Some(&b"42"[..]), "the move keeps the update");
         engine.check();
     });
 }
 
 #[test]
-fn loom_a_pinned_item_is_moved_while_it_is_unpinned() {
+fn loom_the_value_of_a_moved_item_stays_readable_through_an_old_pin() {
     explore(|| {
         let engine = engine_with(EngineConfig { mover: MoverKind::STOCK, ..config(2, &[512]) });
-        // Eight items fill one page, and one is on the other. Deletes leave one item on the first page.
+        // Eight items fill the first page, and the ninth item is on the second page. Then seven items of the first page
+        // are deleted, so that each page holds one item.
         for key in 0..9 {
             engine.handle().set(&[b'a' + key], &[key; 400], META, StoreMode::Set, now());
         }
         for key in 1..8 {
-            assert!(engine.handle().delete(&[b'a' + key], now()), "all were stored");
+            assert!(engine.handle().delete(&[b'a' + key], now()), "the item was stored");
         }
         let mut handle = engine.handle();
-        let held = handle.get(b"a", now(), |view| view.pin()).flatten().expect("it is there");
+        let pin = handle.get(b"a", now(), |view| view.pin()).flatten();
+        let pin = pin.expect("the item is in the index and can be pinned");
         let mover = {
             let engine = Arc::clone(&engine);
             thread::spawn(move || {
-                engine.reassign(Some(ClassId(0)), None, "test", now()).expect("a page to move");
+                let begun = engine.reassign(Some(ClassId(0)), None, "test", now());
+                begun.expect("the class has a page to move");
                 engine.mover_step(8, now());
             })
         };
-        assert!(held.value().flatten().all(|&byte| byte == 0), "pinned bytes do not change");
-        drop(held);
-        let value = handle.get(b"a", now(), |view| view.value().flatten().count());
-        assert_eq!(value, Some(400), "it is found on either page");
-        mover.join().expect("the mover ends");
+        assert!(pin.value().flatten().all(|&byte| byte == 0), "pinned bytes do not change");
+        drop(pin);
+        let value_len = handle.get(b"a", now(), |view| view.value().flatten().count());
+        assert_eq!(value_len, Some(400), "the item is found before and after the move");
+        mover.join().expect("the mover does not panic");
         while engine.mover_step(8, now()) != MoverStep::Idle {}
         let stats = engine.stats(now());
         assert_eq!((stats.mover.moved, stats.items, stats.total.used_chunks), (1, 2, 2));
@@ -177,7 +184,7 @@ fn loom_a_pinned_item_is_moved_while_it_is_unpinned() {
 }
 
 #[test]
-fn loom_a_page_drains_while_its_class_allocates_and_frees() {
+fn loom_a_page_move_keeps_items_while_their_class_allocates_and_frees() {
     explore(|| {
         let engine = engine_of(3, &[1024], EvictionKind::Segmented);
         for key in [b"1", b"2"] {
@@ -186,15 +193,17 @@ fn loom_a_page_drains_while_its_class_allocates_and_frees() {
         let mover = {
             let engine = Arc::clone(&engine);
             thread::spawn(move || {
-                engine.reassign(Some(ClassId(0)), None, "test", now()).expect("a page to move");
+                let begun = engine.reassign(Some(ClassId(0)), None, "test", now());
+                begun.expect("the class has a page to move");
                 while engine.mover_step(8, now()) == MoverStep::Working {}
             })
         };
         let mut handle = engine.handle();
         let outcome = handle.set(b"3", &[8; 600], META, StoreMode::Set, now());
-        assert!(matches!(outcome, StoreOutcome::Stored { .. }), "there is room: {outcome:?}");
-        assert!(handle.delete(b"1", now()), "it is found before and after the move");
-        mover.join().expect("the mover ends");
+        let is_stored = matches!(outcome, StoreOutcome::Stored { .. });
+        assert!(is_stored, "an item is stored while a chunk is free: {outcome:?}");
+        assert!(handle.delete(b"1", now()), "the item is found before and after the move");
+        mover.join().expect("the mover does not panic");
         while engine.mover_step(8, now()) != MoverStep::Idle {}
         assert_eq!(read(&engine, b"2"), Some(vec![7; 600]));
         assert_eq!(read(&engine, b"3"), Some(vec![8; 600]));
@@ -205,37 +214,39 @@ fn loom_a_page_drains_while_its_class_allocates_and_frees() {
 }
 
 #[test]
-fn loom_a_move_is_aborted_while_the_last_unpin_frees_a_chunk() {
+fn loom_an_unpin_during_the_abort_of_a_move_frees_its_chunk() {
     explore(|| {
         let engine = engine_of(2, &[1024], EvictionKind::Segmented);
         let clock = Clock::manual();
         let before = clock.now();
         let mut handle = engine.handle();
         handle.set(b"1", &[7; 600], META, StoreMode::Set, before);
-        let held = handle.get(b"1", before, |view| view.pin()).flatten().expect("it is there");
-        assert!(handle.delete(b"1", before));
-        engine.reassign(Some(ClassId(0)), None, "test", before).expect("a page to move");
+        let pin = handle.get(b"1", before, |view| view.pin()).flatten();
+        let pin = pin.expect("the item is in the index and can be pinned");
+        assert!(handle.delete(b"1", before), "the item is deleted while it is pinned");
+        let begun = engine.reassign(Some(ClassId(0)), None, "test", before);
+        begun.expect("the class has a page to move");
         clock.advance(Duration::from_secs(3));
         let late = clock.now();
         let mover = {
             let engine = Arc::clone(&engine);
             thread::spawn(move || while engine.mover_step(8, late) == MoverStep::Working {})
         };
-        drop(held);
-        mover.join().expect("the mover ends");
+        drop(pin);
+        mover.join().expect("the mover does not panic");
         let stats = engine.stats(late);
         assert_eq!(stats.mover.moved + stats.mover.aborted, 1, "the move is done or aborted");
-        assert_eq!(stats.total.used_chunks, 0, "no pins are left");
+        assert_eq!(stats.total.used_chunks, 0, "a deleted item without pins is freed");
         engine.check();
-        // The class can allocate in both cases.
         let outcome = handle.set(b"2", &[8; 600], META, StoreMode::Set, late);
-        assert!(matches!(outcome, StoreOutcome::Stored { .. }), "{outcome:?}");
+        let is_stored = matches!(outcome, StoreOutcome::Stored { .. });
+        assert!(is_stored, "the class can allocate after the move or its abort: {outcome:?}");
         engine.check();
     });
 }
 
 #[test]
-fn loom_lookups_race_with_bucket_splits() {
+fn loom_lookups_during_bucket_splits_find_their_items() {
     explore(|| {
         let engine = engine(2, EvictionKind::Segmented);
         for key in [b"1", b"2", b"3"] {
@@ -244,16 +255,17 @@ fn loom_lookups_race_with_bucket_splits() {
         let grower = {
             let engine = Arc::clone(&engine);
             thread::spawn(move || {
-                // With two stripes of two buckets, more than four items split some.
+                // There are two stripes of two buckets, and a bucket is split above one item per bucket. So with more
+                // than four items, at least one bucket is split.
                 for key in [b"4", b"5", b"6"] {
                     engine.handle().set(key, b"new", META, StoreMode::Set, now());
                 }
             })
         };
         assert_eq!(read(&engine, b"1").as_deref(), Some(&b"old"[..]));
-        assert!(engine.handle().delete(b"2", now()), "it was stored");
+        assert!(engine.handle().delete(b"2", now()), "the item is found");
         assert_eq!(read(&engine, b"3").as_deref(), Some(&b"old"[..]));
-        grower.join().expect("the grower ends");
+        grower.join().expect("the grower does not panic");
         assert!(engine.space().index.bucket_count() > 4, "a bucket was split");
         for key in [b"4", b"5", b"6"] {
             assert_eq!(read(&engine, key).as_deref(), Some(&b"new"[..]));
@@ -262,22 +274,24 @@ fn loom_lookups_race_with_bucket_splits() {
     });
 }
 
-/// A store without memory tries to take a page whose item is pinned, while another thread aborts that move and begins
-/// its own.
+/// A store needs memory, so it begins to move a page whose item is pinned. Meanwhile another thread aborts this move
+/// and begins a move of its own.
 #[test]
 fn loom_a_store_that_takes_a_page_aborts_only_its_own_move() {
     explore(|| {
         let engine = engine_of(2, &[256, 512, 1024], EvictionKind::Segmented);
         let clock = Clock::manual();
-        let (free, before) = (ClassId(0), clock.now());
+        let (small, before) = (ClassId(0), clock.now());
         for (key, len) in [(b"f", 100), (b"h", 300)] {
             let outcome = engine.handle().set(key, &vec![7; len], META, StoreMode::Set, before);
-            assert!(matches!(outcome, StoreOutcome::Stored { .. }), "each class has a page");
+            let is_stored = matches!(outcome, StoreOutcome::Stored { .. });
+            assert!(is_stored, "there is a page for each class: {outcome:?}");
         }
         clock.advance(Duration::from_secs(3));
         let now = clock.now();
         let mut handle = engine.handle();
-        let held = handle.get(b"h", before, |view| view.pin()).flatten().expect("it is there");
+        let pin = handle.get(b"h", before, |view| view.pin()).flatten();
+        let pin = pin.expect("the item is in the index and can be pinned");
         let storer = {
             let engine = Arc::clone(&engine);
             thread::spawn(move || {
@@ -285,20 +299,21 @@ fn loom_a_store_that_takes_a_page_aborts_only_its_own_move() {
             })
         };
         engine.mover_step(8, now);
-        let begun = engine.reassign(Some(free), None, "test", now).is_ok();
+        let has_begun = engine.reassign(Some(small), None, "test", now).is_ok();
         engine.mover_step(8, now);
-        storer.join().expect("the storer ends");
+        storer.join().expect("the storer does not panic");
         let mover = engine.stats(now).mover;
-        assert_eq!(mover.moved, u64::from(begun), "the begun move was completed: {mover:?}");
-        drop(held);
+        assert_eq!(mover.moved, u64::from(has_begun), "the second move was completed: {mover:?}");
+        drop(pin);
         drop(handle);
         engine.check();
     });
 }
 
-/// Stores an item after a flush, and increments it with another kind of CAS value while the maintainer removes
-/// flushed items.
-fn an_item_stored_after_a_flush_survives_a_cas_change(before: Option<u64>, after: Option<u64>) {
+/// Stores an item after a flush with the CAS value `before`. Then increments the item with the CAS value `after`, while
+/// the maintainer removes flushed items. Panics if the maintainer removes the item. `None` means that the engine
+/// assigns the CAS value.
+fn explore_cas_change_after_flush(before: Option<u64>, after: Option<u64>) {
     explore(move || {
         let engine = engine(1, EvictionKind::Segmented);
         engine.handle().set(b"k", b"0", META, StoreMode::Set, now());
@@ -311,22 +326,20 @@ fn an_item_stored_after_a_flush_survives_a_cas_change(before: Option<u64>, after
         };
         let conditions = ArithmeticConditions { new_cas: after, ..ArithmeticConditions::default() };
         engine.handle().arithmetic(b"k", Delta::Increment(1), &conditions, now());
-        maintainer.join().expect("the maintainer ends");
-        assert_eq!(
-            read(&engine, b"k").as_deref(),
-            Some(&b"2"[..]),
-            "it was stored after the flush"
-        );
+        maintainer.join().expect("the maintainer does not panic");
+        let value = read(&engine, b"k");
+        let expected = Some(&b"2"[..]);
+        assert_eq!(value.as_deref(), expected, "an item that was stored after a flush is kept");
         engine.check();
     });
 }
 
 #[test]
-fn loom_a_client_supplied_cas_does_not_make_an_item_flushed() {
-    an_item_stored_after_a_flush_survives_a_cas_change(None, Some(1));
+fn loom_an_item_with_a_new_client_supplied_cas_value_is_not_removed_as_flushed() {
+    explore_cas_change_after_flush(None, Some(1));
 }
 
 #[test]
-fn loom_an_assigned_cas_does_not_make_an_item_flushed() {
-    an_item_stored_after_a_flush_survives_a_cas_change(Some(1), None);
+fn loom_an_item_with_a_new_assigned_cas_value_is_not_removed_as_flushed() {
+    explore_cas_change_after_flush(Some(1), None);
 }

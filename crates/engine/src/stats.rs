@@ -1,5 +1,6 @@
-//! Statistics of the engine and their counters. Counters of classes and of the mover are written under a lock.
-//! Counters of a handle are written by its worker only, and summed over all handles when they are read.
+//! Statistics of the engine, and the counters from which they are computed. The counters of classes and of the mover
+//! are written under a lock. The counters of a handle are written only by the worker that owns the handle. Statistics
+//! contain their sums over all handles.
 
 use crate::layout::CLASS_NUMBERS;
 use slabwise_base::{ClassId, counts};
@@ -7,99 +8,101 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 counts! {
-    /// Counters of a class that are written under its lock.
+    /// Counters of a class since the start, which are written under the lock of the class.
     pub struct ClassCounters {
-        /// Items evicted.
+        /// The number of evicted items.
         evicted,
-        /// Evicted items that had an expiry.
+        /// The number of evicted items that had an expiry.
         evicted_nonzero,
-        /// Evicted items that were never hit.
+        /// The number of evicted items that were never hit.
         evicted_unfetched,
-        /// Evicted items that were marked active.
+        /// The number of evicted items that were marked active.
         evicted_active,
-        /// Allocations that failed.
+        /// The number of allocations that failed because there was no memory.
         out_of_memory,
-        /// Items allocated in a larger class because this one had no page.
+        /// The number of items of this class that were allocated in a larger class, because this class had no page.
         allocated_in_larger_class,
-        /// Expired or flushed items removed at a tail.
+        /// The number of expired or flushed items that were removed at the tail of a queue.
         reclaimed,
-        /// Expired or flushed items removed at a tail that were never hit.
+        /// The number of expired or flushed items that were removed at the tail of a queue and were never hit.
         expired_unfetched,
-        /// Expired or flushed items that the crawler removed.
+        /// The number of expired or flushed items that the crawler removed.
         crawler_reclaimed,
-        /// Items that the crawler visited.
+        /// The number of items that the crawler visited.
         crawler_items_checked,
-        /// Tails that could not be evicted because they were pinned.
+        /// The number of times that the item at the tail of a queue could not be evicted because it was pinned.
         tail_pinned,
-        /// Items moved to the cold queue.
+        /// The number of moves of items to the cold queue.
         moves_to_cold,
-        /// Items moved to the warm queue.
+        /// The number of moves of items to the warm queue.
         moves_to_warm,
-        /// Items moved to the head of their own queue.
+        /// The number of moves of items to the head of their own queue.
         moves_within_lru,
-        /// Expired or flushed items whose chunk an allocation reused.
+        /// The number of expired or flushed items that an allocation removed to get a free chunk.
         direct_reclaims,
     }
     gauges {
-        /// Seconds since the last access of the item evicted last.
+        /// For the item that was evicted last: the number of seconds from its last access to its eviction.
         evicted_age_seconds: u64,
     }
 }
 
 counts! {
-    /// Counters of the mover since the start. The cases are those of the paper on fast page moves (MEMSYS 2019,
+    /// Counters of the mover since the start. Cases 1 to 3 are those of the paper on fast page moves (MEMSYS 2019,
     /// section 2.2).
     pub struct MoverCounters {
-        /// Pages moved.
+        /// The number of moved pages.
         moved,
-        /// Moves aborted because a chunk stayed pinned.
+        /// The number of page moves that were aborted because a chunk stayed pinned.
         aborted,
-        /// Visits of chunks; repeated visits count again.
+        /// The number of visits of chunks. Several visits of the same chunk count several times.
         visits,
-        /// Case 1: items whose stripe was locked (`base` and `fast` do not wait for it).
+        /// Case 1: the number of visits of items whose stripe was locked. Only the movers `base` and `fast` count this,
+        /// because the others wait for the lock.
         locked,
-        /// Case 2: items that were pinned.
+        /// Case 2: the number of visits of items that were pinned.
         pinned,
-        /// Case 3: items that were unlinked, so that their chunks had to be visited again (`base`).
+        /// Case 3: the number of items that the mover `base` unlinked, so that it had to visit their chunks again.
         unlinked,
-        /// Chunks that were in use again at the second visit (`base`).
+        /// The number of chunks that were in use again when the mover `base` visited them again.
         reallocated,
-        /// Items moved to another page.
+        /// The number of items that were moved to another page.
         rescued,
-        /// Bodies of chained items moved to another page.
+        /// The number of bodies of chained items that were moved to another page.
         bodies_rescued,
-        /// Items evicted to make room for rescued ones, or dropped because there was no room for them.
+        /// The number of items that were evicted to get free chunks for rescued items, or were dropped because there
+        /// was no free chunk for them.
         evicted,
-        /// Visits of chunks that could not be emptied.
+        /// The number of visits of chunks that could not be emptied.
         busy,
-        /// Visits of chunks for which there was no room outside the page. With eviction enabled, their items were
-        /// dropped.
+        /// The number of visits of chunks for whose contents there was no free chunk on another page. With eviction
+        /// enabled, their items were dropped.
         busy_without_room,
     }
     gauges {
-        /// Why the last busy chunk could not be emptied.
+        /// The reason why the chunk that was busy last could not be emptied, or `None` if no chunk was busy.
         last_busy: Option<Busy>,
     }
 }
 
-/// Why a chunk cannot be emptied now.
+/// The reason why a chunk cannot be emptied now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Busy {
-    /// The item is pinned.
+    /// The item in the chunk is pinned.
     Held,
-    /// The chunk holds an unlinked item: a removed or moved one that is still pinned, or one that is being written.
+    /// The item in the chunk is not linked: it is still being written, or it was removed or moved and is still pinned.
     Unlinked,
-    /// There is no room outside the page.
+    /// No chunk on another page is free.
     NoRoom,
 }
 
 impl MoverCounters {
-    /// Returns the number of items and bodies moved to another page.
+    /// Returns the number of items and bodies that were moved to another page.
     pub fn carried(&self) -> u64 {
         self.rescued + self.bodies_rescued
     }
 
-    /// Counts a chunk that could not be emptied.
+    /// Counts a visit of a chunk that could not be emptied.
     pub fn note_busy(&mut self, why: Busy) {
         self.busy += 1;
         self.busy_without_room += u64::from(why == Busy::NoRoom);
@@ -107,8 +110,9 @@ impl MoverCounters {
     }
 }
 
-/// Defines a struct of statistics and the counters of a handle for them. Each counter has a field of the same name in
-/// the statistics, which is the sum over all handles.
+/// Defines two structs: the counters of one handle, and statistics. Each counter of a handle has a field of the same
+/// name in the statistics, which holds the sum of this counter over all handles. `by queue` are counters with one
+/// number for each kind of queue. `by class` is a field with one set of counters for each class.
 macro_rules! tallies {
     (
         $(#[$doc:meta])*
@@ -145,7 +149,7 @@ macro_rules! tallies {
                 )+)?
             }
 
-            /// Subtracts the counts of an earlier reading.
+            /// Subtracts the counters in earlier statistics from those in these.
             fn subtract_tallies(&mut self, earlier: &$stats) {
                 $(self.$field = self.$field.saturating_sub(earlier.$field);)+
                 $($(
@@ -159,145 +163,151 @@ macro_rules! tallies {
 }
 
 tallies! {
-    /// Statistics of the whole cache. Counters are sums over all handles since the start.
+    /// Statistics of the whole cache. Counters count since the start and are sums over all handles.
     pub struct EngineStats {
-        /// Items in the cache.
+        /// The number of items in the cache.
         pub items: u64,
-        /// The counted bytes of the items: header, key and value.
+        /// The sum of the sizes of all items: header, key and value.
         pub bytes: u64,
         /// The memory limit.
         pub memory_limit_bytes: u64,
         /// The page size.
         pub page_size_bytes: u64,
-        /// Pages that hold memory.
+        /// The number of pages that hold memory.
         pub pages: u64,
-        /// Pages that hold memory and belong to no class.
+        /// The number of pages that hold memory and that no class owns.
         pub pages_free: u64,
-        /// The heap bytes of the index.
+        /// The number of heap bytes that the index uses.
         pub index_bytes: u64,
-        /// Buckets of the index.
+        /// The number of buckets of the index, without overflow buckets.
         pub index_buckets: u64,
-        /// Counters of the mover.
+        /// The counters of the mover.
         pub mover: MoverCounters,
         /// True if a page is being moved.
         pub mover_running: bool,
-        /// The sum over all classes.
+        /// The sums over all classes.
         pub total: ClassStats,
     }
     /// The counters of one [`Handle`](crate::Handle).
     counted by HandleCounters {
-        /// Gets that missed.
+        /// The number of gets that missed, except those of the commands `gat` and `gats`.
         get_misses,
-        /// Lookups of any kind that found an expired item.
+        /// The number of lookups of any kind that found an expired item.
         get_expired,
-        /// Lookups of any kind that found a flushed item.
+        /// The number of lookups of any kind that found a flushed item.
         get_flushed,
-        /// Touches, including those of gets that touch.
+        /// The number of touches, including those of gets that touch.
         touches,
-        /// Touches that missed.
+        /// The number of touches that missed.
         touch_misses,
-        /// Gets of `gat` that missed.
+        /// The number of gets of the commands `gat` and `gats` that missed.
         gat_misses,
-        /// Deletes that missed.
+        /// The number of deletes that missed.
         delete_misses,
-        /// Increments that missed.
+        /// The number of increments that missed.
         incr_misses,
-        /// Decrements that missed.
+        /// The number of decrements that missed.
         decr_misses,
-        /// Compare-and-swaps that missed.
+        /// The number of compare-and-swap stores that missed.
         cas_misses,
-        /// Stores that failed because the item was too large.
+        /// The number of stores that failed because the item was too large.
         store_too_large,
-        /// Stores that failed because there was no memory.
+        /// The number of stores that failed because there was no memory.
         store_no_memory,
-        /// Items stored since the start.
+        /// The number of items that were stored.
         items_total,
     }
     by class { classes: ClassOperations }
 }
 
-/// Numbers of pages.
+/// The numbers of pages of a cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PageStats {
-    /// Pages that hold memory.
+    /// The number of pages that hold memory.
     pub held: u64,
-    /// Pages that hold memory and belong to no class.
+    /// The number of pages that hold memory and that no class owns.
     pub free: u64,
-    /// The most pages that may hold memory.
+    /// The memory limit in pages.
     pub limit: u64,
-    /// The most pages that items may use.
+    /// The largest number of pages that items may use: `limit` minus the memory outside of pages that counts against
+    /// it.
     pub limit_for_items: u64,
 }
 
 impl PageStats {
-    /// True if as many pages hold memory as items may use.
+    /// Returns true if the number of pages that hold memory has reached the limit for items.
     pub fn memory_full(&self) -> bool {
         self.held >= self.limit_for_items
     }
 }
 
 tallies! {
-    /// Statistics of one class, or the sum over all classes.
+    /// Statistics of one class, or the sums over all classes. Counters count since the start and are sums over all
+    /// handles.
     pub struct ClassStats {
-        /// The class; `None` in a sum.
+        /// The class, or `None` in sums over all classes.
         pub class: Option<ClassId>,
-        /// True if the class has left the table and drains.
+        /// True if the class is a retired class.
         pub retired: bool,
-        /// The chunk size; 0 in a sum.
+        /// The chunk size, or 0 in sums over all classes.
         pub chunk_size_bytes: usize,
-        /// The number of chunks per page; 0 in a sum.
+        /// The number of chunks per page, or 0 in sums over all classes.
         pub chunks_per_page: usize,
-        /// Pages, including draining ones.
+        /// The number of pages that the class owns, draining pages included.
         pub pages: u64,
-        /// Chunks in use.
+        /// The number of chunks in use.
         pub used_chunks: u64,
-        /// Chunks not in use.
+        /// The number of chunks that are not in use.
         pub free_chunks: u64,
-        /// The counted bytes of the items.
+        /// The sum of the sizes of the items in the class's queues.
         pub item_bytes: u64,
-        /// The sum of the known costs of the items in the class.
+        /// The sum of the known costs of the items in the class's queues.
         pub cost_held: u64,
-        /// Items by queue: hot, warm, cold, temp.
+        /// The number of items in each kind of queue, in the order hot, warm, cold, temp.
         pub items: [u64; 4],
-        /// The age of each queue's tail, in a sum the largest; `None` for an empty queue.
+        /// The tail age of each kind of queue, in the order hot, warm, cold, temp. `None` if the queue is empty. In
+        /// sums over all classes: the largest tail age of all classes.
         pub tail_age_ticks: [Option<u32>; 4],
-        /// The counters that are written under the class's lock.
+        /// The counters that are written under the lock of the class.
         pub counters: ClassCounters,
-        /// The counts of earlier classes with this number, which the other fields do not include. While this is the
-        /// same allocation, the number denotes the same class.
+        /// The statistics of the classes that had the same number earlier, whose counts the other fields do not
+        /// include. If two statistics of a class number point to the same allocation here, they are about the same
+        /// class.
         pub before: Option<Arc<ClassStats>>,
     }
-    /// Operations by class. An operation on an existing item counts in the item's class.
+    /// The operations of one handle on the items of one class.
     counted by ClassOperations {
-        /// Attempted stores.
+        /// The number of stores that were attempted.
         sets,
-        /// Deletes that hit.
+        /// The number of deletes that hit.
         delete_hits,
-        /// Increments that hit.
+        /// The number of increments that hit.
         incr_hits,
-        /// Decrements that hit.
+        /// The number of decrements that hit.
         decr_hits,
-        /// Compare-and-swaps that stored.
+        /// The number of compare-and-swap stores that stored the item.
         cas_hits,
-        /// Compare-and-swaps that failed because the CAS value differed.
+        /// The number of compare-and-swap stores that failed because the item had another CAS value.
         cas_badval,
-        /// Touches that hit, including those of gets that touch.
+        /// The number of touches that hit, including those of gets that touch.
         touch_hits,
-        /// Gets that touch (`gat`, meta gets with a TTL) and hit.
+        /// The number of gets that touch (`gat`, and meta gets with a TTL) and hit.
         gat_hits,
-        /// Hits that access observers do not see: gets that do not mark the item as used, or that vivified it.
+        /// The number of hits that are not reported to access observers: gets that do not mark the item as used, and
+        /// gets that vivified the item.
         unreported_hits,
-        /// Stores of keys that had no item.
+        /// The number of stores of keys that had no item.
         inserted,
-        /// Stores of keys that had no item, with a client-supplied cost.
+        /// The number of stores of keys that had no item, with a client-supplied cost.
         costs_known,
-        /// The sum of the known costs of items stored under keys that had none.
+        /// The sum of the known costs of items that were stored under keys that had no item.
         cost_paid,
-        /// The sum of the known costs of items that gets hit.
+        /// The sum of the known costs of the items that gets hit. An item counts once for each hit.
         cost_saved,
     }
     by queue {
-        /// Gets that do not touch and hit, by the queue of the item.
+        /// The number of gets that do not touch and hit an item in this kind of queue, in the order hot, warm, cold,
+        /// temp.
         hits_to,
     }
 }
@@ -308,30 +318,32 @@ impl ClassStats {
         self.hits_to.iter().sum()
     }
 
-    /// Returns the number of hits that an access observer that samples all keys sees
-    /// ([`AccessKind::Hit`](crate::AccessKind::Hit)). A get that is still running may be missing.
+    /// Returns the number of hits that are reported to an access observer of all keys
+    /// ([`AccessKind::Hit`](crate::AccessKind::Hit)). A get that is still running may not be counted yet.
     pub fn reported_hits(&self) -> u64 {
         (self.get_hits() + self.gat_hits).saturating_sub(self.unreported_hits)
     }
 
-    /// Returns a count that includes earlier classes with the same number.
+    /// Returns a count that includes the classes that had the same number earlier. `count` returns this count from the
+    /// statistics of one class.
     pub fn of_number(&self, count: impl Fn(&ClassStats) -> u64) -> u64 {
         count(self) + self.before.as_deref().map_or(0, count)
     }
 }
 
-/// A counter with one writer, which needs no atomic read-modify-write. Readers see a recent value.
+/// A counter that only one worker writes, so that it needs no atomic read-modify-write operations. Other threads read a
+/// value that may be slightly out of date.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// Adds one. Only the owning worker calls this.
+    /// Adds 1. Only the worker that owns the counter may call this function.
     #[inline]
     pub fn bump(&self) {
         self.add(1);
     }
 
-    /// Adds `count`. Only the owning worker calls this.
+    /// Adds `count`. Only the worker that owns the counter may call this function.
     #[inline]
     pub fn add(&self, count: u64) {
         self.0.store(self.get().wrapping_add(count), Relaxed);
@@ -344,7 +356,8 @@ impl Counter {
 }
 
 impl EngineStats {
-    /// Returns the statistics with the counts since an earlier reading. Other fields are unchanged.
+    /// Returns these statistics with counts since earlier statistics instead of since the start. Fields that are not
+    /// counts are unchanged.
     #[must_use]
     pub fn since(&self, earlier: &EngineStats) -> EngineStats {
         let mut stats = self.clone();
@@ -356,15 +369,15 @@ impl EngineStats {
 }
 
 impl ClassStats {
-    /// Returns the statistics with the counts since an earlier reading of the same class number. Other fields are
-    /// unchanged. If the number denoted another class then, no counts are subtracted.
+    /// Returns these statistics with counts since earlier statistics of the same class number. Fields that are not
+    /// counts are unchanged. If another class had this number then, the result has the counts since the start.
     #[must_use]
     pub fn since(&self, earlier: &ClassStats) -> ClassStats {
         let class_of = |stats: &ClassStats| (stats.class, stats.before.as_ref().map(Arc::as_ptr));
         if class_of(self) == class_of(earlier) { self.minus(earlier) } else { self.clone() }
     }
 
-    /// Returns the statistics with the counts of `earlier` subtracted.
+    /// Returns these statistics, from whose counts those of `earlier` are subtracted.
     pub fn minus(&self, earlier: &ClassStats) -> ClassStats {
         let mut stats =
             ClassStats { counters: self.counters.since(&earlier.counters), ..self.clone() };
@@ -374,23 +387,23 @@ impl ClassStats {
 }
 
 impl HandleCounters {
-    /// Returns counters at zero for every class number.
+    /// Returns new counters, all 0, with a set of counters for each class number.
     pub fn new() -> HandleCounters {
         let classes = (0..CLASS_NUMBERS).map(|_| ClassOperations::default()).collect();
         HandleCounters { classes, ..HandleCounters::default() }
     }
 
-    /// Returns the number of gets, including those that touch.
+    /// Returns the number of gets, including gets that touch.
     pub fn gets(&self) -> u64 {
         self.classes.iter().map(ClassOperations::hits).sum::<u64>() + self.misses()
     }
 
-    /// Returns the number of gets that missed, including those of `gat`, which count separately.
+    /// Returns the number of gets that missed, including those of `gat` and `gats`.
     pub fn misses(&self) -> u64 {
         self.get_misses.get() + self.gat_misses.get()
     }
 
-    /// Returns the counters of a class.
+    /// Returns the counters of the operations on items of a class.
     #[inline]
     pub fn class(&self, class: ClassId) -> &ClassOperations {
         &self.classes[class.index()]
@@ -398,7 +411,7 @@ impl HandleCounters {
 }
 
 impl ClassOperations {
-    /// The gets that hit, including those that touch and those that access observers do not see.
+    /// Returns the number of gets that hit, including gets that touch.
     fn hits(&self) -> u64 {
         self.hits_to.iter().map(Counter::get).sum::<u64>() + self.gat_hits.get()
     }

@@ -1,4 +1,4 @@
-//! The access observer sees each access to a sampled key once, with the right kind and class.
+//! The access observer receives each access to a key in the sample once, with the right kind and class.
 
 mod support;
 
@@ -17,31 +17,34 @@ const SMALL: Option<ClassId> = Some(ClassId(0));
 const LARGE: Option<ClassId> = Some(ClassId(1));
 const META: ItemMeta = ItemMeta { client_flags: 0, expiry: Expiry::NEVER, cost: None };
 
+/// An access observer that records every access.
 #[derive(Default)]
 struct Recorder(Mutex<Vec<KeyAccess>>);
 
 impl AccessObserver for Recorder {
     fn accessed(&self, access: &KeyAccess) {
-        self.0.lock().expect("no panic").push(*access);
+        self.0.lock().expect("no thread has panicked while it held the lock").push(*access);
     }
 }
 
 impl Recorder {
+    /// Returns the accesses since the last call.
     fn take(&self) -> Vec<KeyAccess> {
-        std::mem::take(&mut *self.0.lock().expect("no panic"))
+        std::mem::take(&mut *self.0.lock().expect("no thread has panicked while it held the lock"))
     }
 
-    /// Returns the accesses since the last call; all must be to this key.
+    /// Returns the accesses since the last call. Panics if one of them is to another key.
     fn of(&self, engine: &Engine, key: &[u8]) -> Vec<(AccessKind, Option<ClassId>)> {
         let hash = KeyHasher::new(engine.config().hash_seed).hash(key);
         let observed = |access: KeyAccess| {
-            assert_eq!(access.hash, hash, "{access:?}");
+            assert_eq!(access.hash, hash, "all accesses are to the same key: {access:?}");
             (access.kind, access.class)
         };
         self.take().into_iter().map(observed).collect()
     }
 }
 
+/// Returns an engine with this number of pages, and the recorder of the accesses to all its keys.
 fn observed_engine(pages: u64) -> (Engine, Arc<Recorder>) {
     let engine = small_engine(pages);
     let recorder = Arc::new(Recorder::default());
@@ -51,7 +54,7 @@ fn observed_engine(pages: u64) -> (Engine, Arc<Recorder>) {
 }
 
 #[test]
-fn every_kind_of_read_is_observed_as_a_hit_or_miss() {
+fn every_get_that_marks_its_item_is_reported_as_a_hit_or_miss() {
     let (engine, recorder) = observed_engine(8);
     let now = Clock::manual().now();
     let mut handle = engine.handle();
@@ -70,13 +73,13 @@ fn every_kind_of_read_is_observed_as_a_hit_or_miss() {
     assert_eq!(observed(), [(Miss, None)]);
     assert_eq!(handle.touch(b"k", later, now), Ok(false));
     assert_eq!(handle.get_with(b"k", &unmarked, now, |_, _| ()), Ok(None));
-    assert_eq!(observed(), [], "a missed touch and an unmarked get are not observed");
+    assert_eq!(observed(), [], "a touch that misses and a get that marks nothing are not reported");
 
     handle.set(b"k", b"1", META, StoreMode::Set, now);
     assert_eq!(observed(), [(Store, SMALL)]);
     assert!(handle.get(b"k", now, |_| ()).is_some());
     assert_eq!(observed(), [(Hit, SMALL)]);
-    // The item has no expiry field, so the touch rewrites it. That is not observed as a store.
+    // The item has no expiry field, so the touch replaces the item by a copy. The observer does not receive a store.
     assert_eq!(handle.get_and_touch(b"k", later, now, |_| ()), Ok(Some(())));
     assert_eq!(observed(), [(Hit, SMALL)]);
     for options in [GetOptions::default(), touching] {
@@ -96,12 +99,12 @@ fn every_kind_of_read_is_observed_as_a_hit_or_miss() {
     assert_eq!(recorder.of(&engine, b"v"), [(Miss, None)]);
     assert_eq!(handle.get_with(b"v", &options, now, |_, effects| effects.is_new), Ok(Some(false)));
     assert_eq!(recorder.of(&engine, b"v"), [(Hit, SMALL)]);
-    // The vivifying get and the unmarked gets are counted as gets.
+    // The gets that create an item or mark nothing are also counted as gets.
     assert_eq!((engine.gets_ever(), engine.misses_ever()), (12, 5));
 }
 
 #[test]
-fn observed_hits_equal_the_hit_counters_of_each_class() {
+fn the_reported_hits_of_each_class_equal_its_hit_counters() {
     for seed in 0..10 {
         let (engine, recorder) = observed_engine(8);
         let now = Clock::manual().now();
@@ -137,13 +140,13 @@ fn observed_hits_equal_the_hit_counters_of_each_class() {
         }
         let counted: Vec<u64> =
             engine.class_stats(now).iter().map(ClassStats::reported_hits).collect();
-        assert_eq!(counted[..2], observed, "seed {seed}");
-        assert!(observed.iter().all(|&hits| hits > 0), "seed {seed}");
+        assert_eq!(counted[..2], observed, "seed {seed}: all counted hits are reported");
+        assert!(observed.iter().all(|&hits| hits > 0), "seed {seed}: each class must have hits");
     }
 }
 
 #[test]
-fn a_store_is_observed_once_and_a_refused_one_never() {
+fn a_store_is_reported_once_and_a_refused_store_is_not() {
     let (engine, recorder) = observed_engine(8);
     let now = Clock::manual().now();
     let mut handle = engine.handle();
@@ -154,11 +157,15 @@ fn a_store_is_observed_once_and_a_refused_one_never() {
     assert_eq!(observed(), []);
     for mode in [StoreMode::Add, StoreMode::Set, StoreMode::Replace] {
         handle.set(b"k", b"1", META, mode, now);
-        assert_eq!(observed(), [(Store, SMALL)], "{mode:?}");
+        assert_eq!(observed(), [(Store, SMALL)], "{mode:?} is reported as a store");
     }
     for mode in [StoreMode::Append, StoreMode::Prepend] {
         handle.set(b"k", &[b'1'; 400], META, mode, now);
-        assert_eq!(observed(), [(Store, LARGE)], "{mode:?}");
+        assert_eq!(
+            observed(),
+            [(Store, LARGE)],
+            "{mode:?} is reported in the class of the new item"
+        );
     }
     handle.set(b"k", b"1", META, StoreMode::Add, now);
     handle.set(b"k", b"1", META, StoreMode::Cas(0), now);
@@ -167,16 +174,24 @@ fn a_store_is_observed_once_and_a_refused_one_never() {
     handle.set_if(b"k", b"9", META, &stale, now);
     assert_eq!(observed(), [(Store, SMALL)]);
     handle.arithmetic(b"k", Delta::Decrement(1), &Default::default(), now);
-    assert_eq!(observed(), [(Touch, SMALL)], "changed in place");
+    assert_eq!(
+        observed(),
+        [(Touch, SMALL)],
+        "a number that is changed in place is reported as a touch"
+    );
     handle.arithmetic(b"k", Delta::Increment(100), &Default::default(), now);
-    assert_eq!(observed(), [(Store, SMALL)], "the value is longer");
+    assert_eq!(observed(), [(Store, SMALL)], "a number that gets longer is reported as a store");
     handle.set(b"k", &[b'x'; 3 * PAGE_SIZE_BYTES], META, StoreMode::Set, now);
-    assert_eq!(observed(), [(Store, LARGE)], "chained");
+    assert_eq!(
+        observed(),
+        [(Store, LARGE)],
+        "a store of a chained item is reported in the largest class"
+    );
     assert!(handle.get(b"k", now, |_| ()).is_some());
     assert_eq!(observed(), [(Hit, LARGE)]);
 
     handle.arithmetic(b"n", Delta::Increment(1), &Default::default(), now);
-    assert_eq!(recorder.take(), [], "a failed incr is not observed");
+    assert_eq!(recorder.take(), [], "an incr that misses is not reported");
     let initial = Some(Initial { value: 1, expiry: Expiry::NEVER });
     let conditions = ArithmeticConditions { initial, ..ArithmeticConditions::default() };
     handle.arithmetic(b"n", Delta::Increment(1), &conditions, now);
@@ -184,7 +199,7 @@ fn a_store_is_observed_once_and_a_refused_one_never() {
 }
 
 #[test]
-fn deletes_are_observed_on_hits_and_misses() {
+fn deletes_are_reported_whether_they_hit_or_miss() {
     let (engine, recorder) = observed_engine(8);
     let now = Clock::manual().now();
     let mut handle = engine.handle();
@@ -208,20 +223,25 @@ fn deletes_are_observed_on_hits_and_misses() {
     assert_eq!(observed(), [(Delete, SMALL)]);
     store();
     handle.delete_if(b"k", Some(0), Leave::Nothing, now);
-    assert_eq!(observed(), [], "the CAS value does not match");
+    assert_eq!(observed(), [], "a delete that is refused because of the CAS value is not reported");
     handle.delete_if(b"k", None, Leave::Nothing, now);
     assert_eq!(observed(), [(Delete, SMALL)]);
     store();
     handle.delete_if(b"k", None, Leave::Stale { expiry: None, new_cas: None }, now);
-    assert_eq!(observed(), [], "the item stays");
+    assert_eq!(observed(), [], "a delete that marks the item as stale is not reported");
     let empty = Leave::Empty { meta: META, stale: false, new_cas: None };
     handle.delete_if(b"k", None, empty, now);
-    assert_eq!(observed(), [(Store, SMALL)], "the item is replaced by one without a value");
+    assert_eq!(
+        observed(),
+        [(Store, SMALL)],
+        "a delete that replaces the item by an empty one is reported as a store"
+    );
 }
 
 #[test]
-fn every_removal_of_an_expired_item_is_observed_as_a_delete() {
-    let ended = |remove: &dyn Fn(&Engine, &Clock)| {
+fn every_removal_of_an_expired_item_is_reported_as_a_delete() {
+    // Stores an item, lets it expire, calls `remove`, and returns the reported accesses to the item's key.
+    let reported = |remove: &dyn Fn(&Engine, &Clock)| {
         let (engine, recorder) = observed_engine(1);
         let clock = Clock::manual();
         let mut handle = engine.handle();
@@ -235,34 +255,34 @@ fn every_removal_of_an_expired_item_is_observed_as_a_delete() {
         observed.retain(|access| access.hash == hash);
         observed.into_iter().map(|access| (access.kind, access.class)).collect::<Vec<_>>()
     };
-    let got = ended(&|engine, clock| {
+    let by_get = reported(&|engine, clock| {
         assert!(engine.handle().get(b"k", clock.now(), |_| ()).is_none());
     });
-    assert_eq!(got, [(Delete, SMALL), (Miss, None)]);
-    let stored = ended(&|engine, clock| {
+    assert_eq!(by_get, [(Delete, SMALL), (Miss, None)]);
+    let by_store = reported(&|engine, clock| {
         engine.handle().set(b"k", b"1", META, StoreMode::Set, clock.now());
     });
-    assert_eq!(stored, [(Delete, SMALL), (Store, SMALL)]);
-    let maintained = ended(&|engine, clock| {
+    assert_eq!(by_store, [(Delete, SMALL), (Store, SMALL)]);
+    let by_maintainer = reported(&|engine, clock| {
         engine.maintain_step(10, clock.now());
     });
-    assert_eq!(maintained, [(Delete, SMALL)]);
-    let crawled = ended(&|engine, clock| {
+    assert_eq!(by_maintainer, [(Delete, SMALL)]);
+    let by_crawler = reported(&|engine, clock| {
         let mut crawler = Crawler::new(engine.class_ids());
         while engine.crawl_step(&mut crawler, 100, clock.now(), &mut |_| ()) == CrawlStep::More {}
     });
-    assert_eq!(crawled, [(Delete, SMALL)]);
-    let evicted = ended(&|engine, clock| {
+    assert_eq!(by_crawler, [(Delete, SMALL)]);
+    let by_eviction = reported(&|engine, clock| {
         for number in 0..PAGE_SIZE_BYTES / 128 {
             let key = format!("{number:07}");
             engine.handle().set(key.as_bytes(), b"1", META, StoreMode::Set, clock.now());
         }
     });
-    assert_eq!(evicted, [(Delete, SMALL)]);
+    assert_eq!(by_eviction, [(Delete, SMALL)]);
 }
 
 #[test]
-fn the_threshold_decides_which_keys_are_sampled() {
+fn only_accesses_to_keys_below_the_threshold_are_reported() {
     let (engine, recorder) = observed_engine(64);
     let now = Clock::manual().now();
     let hasher = KeyHasher::new(engine.config().hash_seed);
@@ -286,9 +306,15 @@ fn the_threshold_decides_which_keys_are_sampled() {
             }
         }
         let observed = recorder.take().into_iter().map(|access| (access.hash, access.kind));
-        assert!(observed.eq(expected.iter().copied()), "seed {seed}, threshold {threshold}");
+        assert!(
+            observed.eq(expected.iter().copied()),
+            "seed {seed}, threshold {threshold}: the accesses to keys in the sample are reported"
+        );
         let share = expected.len() as f64 / f64::from(gets);
         let rate = rate_of(threshold);
-        assert!((share - rate).abs() < 0.1, "seed {seed}: {share} at rate {rate}");
+        assert!(
+            (share - rate).abs() < 0.1,
+            "seed {seed}: a share of {share} of the accesses is reported at sampling rate {rate}"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! Runs a script of operations and compares the engine's counters with it.
+//! Runs known operations and compares the engine's counters with the expected counts.
 
 use slabwise_base::{Clock, Cost, Expiry, Seconds};
 use slabwise_engine::{Delta, Engine, EngineConfig, ItemMeta, StoreMode};
@@ -9,7 +9,7 @@ fn counters_match_a_script_of_operations() {
     let engine = Engine::new(EngineConfig::new(8 << 20)).expect("the arena can be reserved");
     let clock = Clock::manual();
     let now = clock.now();
-    // Two handles, because counters are summed over all workers.
+    // Two workers share the operations, because the statistics are sums over all workers.
     let (mut one, mut two) = (engine.handle(), engine.handle());
     let meta = ItemMeta::default();
     for key in [b"a", b"b", b"c"] {
@@ -43,16 +43,19 @@ fn counters_match_a_script_of_operations() {
     assert_eq!((stats.total.incr_hits, stats.incr_misses), (1, 1));
     assert_eq!((stats.total.decr_hits, stats.decr_misses), (2, 1));
     assert_eq!((stats.total.delete_hits, stats.delete_misses), (1, 1));
-    assert_eq!(stats.total.sets, 7, "every attempt to store counts");
-    assert_eq!(stats.items, 1, "only b is left");
-    let of_classes: u64 =
+    assert_eq!(stats.total.sets, 7, "sets counts every attempt to store, even a failed one");
+    assert_eq!(stats.items, 1, "only item b is left");
+    let items_of_classes: u64 =
         engine.class_stats(now).iter().map(|class| class.items.iter().sum::<u64>()).sum();
-    assert_eq!(of_classes, stats.items, "the queues hold every item");
+    assert_eq!(
+        items_of_classes, stats.items,
+        "the items of all classes add up to the items of the cache"
+    );
     engine.check();
 }
 
 #[test]
-fn a_difference_of_readings_starts_at_zero() {
+fn a_difference_of_readings_counts_only_what_happened_between_them() {
     let mut config = EngineConfig::new(1 << 20);
     config.page_size_bytes = 16 << 10;
     let engine = Engine::new(config).expect("the arena can be reserved");
@@ -70,12 +73,18 @@ fn a_difference_of_readings_starts_at_zero() {
     };
     let first = work();
     assert!(first.total.counters.evicted > 0);
-    let reset = engine.stats(now).since(&first);
-    assert_eq!((reset.total.get_hits(), reset.total.sets, reset.items_total), (0, 0, 0));
-    assert_eq!(reset.total.counters.evicted, 0);
-    assert_eq!(reset.items, first.items, "gauges are not reset");
+    let unchanged = engine.stats(now).since(&first);
+    assert_eq!(
+        (unchanged.total.get_hits(), unchanged.total.sets, unchanged.items_total),
+        (0, 0, 0)
+    );
+    assert_eq!(unchanged.total.counters.evicted, 0);
+    assert_eq!(unchanged.items, first.items, "numbers that are not counters are unchanged");
     assert_eq!((first.total.reported_hits(), first.total.sets), (20_000, 20_000));
-    assert_eq!((reset.total.inserted, reset.total.costs_known, reset.total.cost_paid), (0, 0, 0));
+    assert_eq!(
+        (unchanged.total.inserted, unchanged.total.costs_known, unchanged.total.cost_paid),
+        (0, 0, 0)
+    );
     assert_eq!((first.total.inserted, first.total.costs_known), (20_000, 10_000));
     assert_eq!((first.total.cost_paid, first.total.cost_saved), (300_000, 300_000));
     let whole = work();
@@ -100,14 +109,14 @@ fn evictions_are_counted_and_memory_stays_within_its_limit() {
     assert_eq!(
         stats.items + stats.total.counters.evicted,
         20_000,
-        "each item is stored or was evicted"
+        "each item is still stored or was evicted"
     );
     assert!(stats.pages * stats.page_size_bytes <= limit_bytes, "pages stay within the limit");
-    assert!(stats.bytes > limit_bytes * 8 / 10, "{} B of {limit_bytes} are used", stats.bytes);
+    assert!(stats.bytes > limit_bytes * 8 / 10, "items use {} B of {limit_bytes} B", stats.bytes);
     let evicted: u64 = engine.class_stats(now).iter().map(|class| class.counters.evicted).sum();
     assert_eq!(
         evicted, stats.total.counters.evicted,
-        "the evictions of the classes add up to the cache's"
+        "the evictions of all classes add up to the evictions of the cache"
     );
     engine.check();
 }

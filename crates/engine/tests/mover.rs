@@ -1,4 +1,4 @@
-//! The page mover: which page it moves, what it counts, and how it treats pinned items.
+//! Tests of the page mover: the choice of the page, the counters, pinned items, and the last page of a class.
 
 use slabwise_base::{ClassId, Clock, Expiry, Now};
 use slabwise_engine::{
@@ -9,13 +9,15 @@ use std::time::Duration;
 
 const META: ItemMeta = ItemMeta { client_flags: 0, expiry: Expiry::NEVER, cost: None };
 const PAGE_SIZE_BYTES: usize = 16 << 10;
+/// The number of chunks of 128 bytes on a page.
 const PER_PAGE: u32 = (PAGE_SIZE_BYTES / 128) as u32;
 const KINDS: [MoverKind; 4] = [MoverKind::WARM, MoverKind::BASE, MoverKind::FAST, MoverKind::STOCK];
 
 fn engine(pages: u64, chunk_sizes: &[usize], mover: MoverKind) -> Engine {
     let mut config = EngineConfig::new(pages * PAGE_SIZE_BYTES as u64);
     config.page_size_bytes = PAGE_SIZE_BYTES;
-    config.classes = ClassTable::explicit(chunk_sizes, PAGE_SIZE_BYTES).expect("a valid table");
+    config.classes =
+        ClassTable::explicit(chunk_sizes, PAGE_SIZE_BYTES).expect("the class table is valid");
     config.index_within_limit = false;
     config.mover = mover;
     Engine::new(config).expect("the arena can be reserved")
@@ -23,7 +25,10 @@ fn engine(pages: u64, chunk_sizes: &[usize], mover: MoverKind) -> Engine {
 
 fn store(engine: &Engine, number: u32, now: Now) {
     let outcome = engine.handle().set(&key(number), b"value", META, StoreMode::Set, now);
-    assert!(matches!(outcome, StoreOutcome::Stored { .. }), "item {number}: {outcome:?}");
+    assert!(
+        matches!(outcome, StoreOutcome::Stored { .. }),
+        "item {number} must be stored, but: {outcome:?}"
+    );
 }
 
 fn key(number: u32) -> Vec<u8> {
@@ -40,35 +45,40 @@ fn pin(engine: &Engine, number: u32, now: Now) -> Pinned<'_> {
 }
 
 #[test]
-fn stock_moves_the_page_that_its_class_has_owned_longest() {
+fn stock_moves_the_page_that_the_victim_has_owned_longest() {
     let engine = engine(4, &[128], MoverKind::STOCK);
     let now = Clock::manual().now();
     for number in 0..3 * PER_PAGE {
         store(&engine, number, now);
     }
-    // The class gives up its first page and gets it back, so its second page is now the oldest.
+    // In each round the class gives up its oldest page and gets it back, so the page after it is the oldest in the next
+    // round.
     for round in 0..3 {
-        engine.reassign(None, None, "test", now).expect("a page to move");
+        engine.reassign(None, None, "test", now).expect("the class has a page to move");
         while engine.mover_step(64, now) != MoverStep::Done {}
         for number in 0..PER_PAGE {
             store(&engine, 1_000 * (round + 1) + number, now);
         }
         for number in 0..3 * PER_PAGE {
             let kept = number >= (round + 1) * PER_PAGE;
-            assert_eq!(holds(&engine, number, now), kept, "item {number} after move {round}");
+            assert_eq!(
+                holds(&engine, number, now),
+                kept,
+                "after move {round}, item {number} must be stored: {kept}"
+            );
         }
     }
     engine.check();
 }
 
 #[test]
-fn items_dropped_by_stock_count_as_evicted_and_as_busy() {
+fn stock_counts_dropped_items_as_evictions_and_as_busy_chunks() {
     let engine = engine(2, &[128], MoverKind::STOCK);
     let now = Clock::manual().now();
     for number in 0..2 * PER_PAGE {
         store(&engine, number, now);
     }
-    engine.reassign(None, None, "test", now).expect("a page to move");
+    engine.reassign(None, None, "test", now).expect("the class has a page to move");
     while engine.mover_step(64, now) != MoverStep::Done {}
     let stats = engine.stats(now);
     assert_eq!(stats.total.counters.evicted, u64::from(PER_PAGE));
@@ -85,10 +95,11 @@ fn stock_copies_a_pinned_item_and_waits_for_the_old_chunk() {
     for number in 0..PER_PAGE + 1 {
         store(&engine, number, now);
     }
-    // The other page has as many free chunks as this page has pinned items.
+    // The first page has one pinned item less than it has chunks. The second page has a free chunk for each of these
+    // items.
     assert!(engine.handle().delete(&key(PER_PAGE - 1), now));
     let held: Vec<_> = (0..PER_PAGE - 1).map(|number| pin(&engine, number, now)).collect();
-    engine.reassign(None, None, "test", now).expect("a page to move");
+    engine.reassign(None, None, "test", now).expect("the class has a page to move");
     let mut passes = 0;
     while passes < 10 {
         passes += u32::from(matches!(engine.mover_step(64, now), MoverStep::Rest(_)));
@@ -96,21 +107,27 @@ fn stock_copies_a_pinned_item_and_waits_for_the_old_chunk() {
     let mover = engine.stats(now).mover;
     assert_eq!((mover.moved, mover.last_busy), (0, Some(Busy::Unlinked)));
     assert_eq!((mover.rescued, mover.evicted), (u64::from(PER_PAGE) - 1, 0));
-    assert!((0..PER_PAGE - 1).all(|number| holds(&engine, number, now)), "nothing is lost");
+    assert!(
+        (0..PER_PAGE - 1).all(|number| holds(&engine, number, now)),
+        "all pinned items are still stored"
+    );
     engine.check();
 
-    // A later reader pins the copy, which does not block the move.
+    // A later reader pins the copy, and this pin does not block the move.
     let late = pin(&engine, 0, now);
-    assert!(held.iter().all(|pinned| pinned.value().flatten().eq(b"value")));
+    assert!(
+        held.iter().all(|pinned| pinned.value().flatten().eq(b"value")),
+        "pinned items are unchanged"
+    );
     drop(held);
     while engine.mover_step(64, now) != MoverStep::Done {}
-    assert!(late.value().flatten().eq(b"value"));
+    assert!(late.value().flatten().eq(b"value"), "the pinned copy is unchanged");
     drop(late);
     engine.check();
 }
 
-/// Steps until the move ends, advancing the clock by each requested rest.
-fn finish(engine: &Engine, clock: &Clock) -> MoverStep {
+/// Runs the mover until the move ends, and advances the clock by each rest that the mover requests.
+fn run_move(engine: &Engine, clock: &Clock) -> MoverStep {
     for _ in 0..100_000 {
         match engine.mover_step(64, clock.now()) {
             MoverStep::Working => {}
@@ -118,7 +135,7 @@ fn finish(engine: &Engine, clock: &Clock) -> MoverStep {
             ended => return ended,
         }
     }
-    panic!("the move does not end");
+    panic!("the move has not ended after 100,000 steps");
 }
 
 /// Returns the number of pages of each class.
@@ -136,25 +153,34 @@ fn the_last_page_of_a_class_can_move() {
         }
         let large = vec![7; 900];
         let outcome = engine.handle().set(b"large", &large, META, StoreMode::Set, clock.now());
-        assert!(matches!(outcome, StoreOutcome::Stored { .. }), "{kind:?}: {outcome:?}");
+        assert!(
+            matches!(outcome, StoreOutcome::Stored { .. }),
+            "{kind:?}: the item must be stored, but: {outcome:?}"
+        );
         let (victim, receiver) = (ClassId(0), ClassId(1));
-        engine.reassign(Some(victim), Some(receiver), "test", clock.now()).expect("its only page");
-        assert_eq!(finish(&engine, &clock), MoverStep::Done, "{kind:?}");
-        assert_eq!(pages(&engine, clock.now()), [0, 2], "{kind:?}");
-        assert_eq!(engine.stats(clock.now()).items, 1, "{kind:?}: the other items do not fit");
+        engine
+            .reassign(Some(victim), Some(receiver), "test", clock.now())
+            .expect("the class has a page to move");
+        assert_eq!(run_move(&engine, &clock), MoverStep::Done, "{kind:?}: the move succeeds");
+        assert_eq!(pages(&engine, clock.now()), [0, 2], "{kind:?}: the receiver owns the page");
+        assert_eq!(
+            engine.stats(clock.now()).items,
+            1,
+            "{kind:?}: only the large item is left, because the other items have no page"
+        );
         engine.check();
-        // The class has no page to give, and gets one when it needs it.
+        // The class now has no page that could be moved, but it gets a page at its next store.
         let again = engine.reassign(Some(victim), Some(receiver), "test", clock.now());
-        assert_eq!(again, Err(ReassignError::NoSpare), "{kind:?}");
+        assert_eq!(again, Err(ReassignError::NoSpare), "{kind:?}: the class has no page left");
         store(&engine, 1_000, clock.now());
-        assert!(holds(&engine, 1_000, clock.now()), "{kind:?}");
-        assert_eq!(pages(&engine, clock.now()), [1, 1], "{kind:?}");
+        assert!(holds(&engine, 1_000, clock.now()), "{kind:?}: the class stores items again");
+        assert_eq!(pages(&engine, clock.now()), [1, 1], "{kind:?}: the class got a page back");
         engine.check();
     }
 }
 
 #[test]
-fn the_last_page_moves_without_loss_while_pages_are_free() {
+fn the_last_page_of_a_class_moves_without_loss_if_a_page_is_free() {
     let engine = engine(2, &[128, 1024], MoverKind::WARM);
     let clock = Clock::manual();
     for number in 0..PER_PAGE {
@@ -162,8 +188,8 @@ fn the_last_page_moves_without_loss_while_pages_are_free() {
     }
     engine
         .reassign(Some(ClassId(0)), Some(ClassId(1)), "test", clock.now())
-        .expect("its only page");
-    assert_eq!(finish(&engine, &clock), MoverStep::Done);
+        .expect("the class has a page to move");
+    assert_eq!(run_move(&engine, &clock), MoverStep::Done);
     assert_eq!(pages(&engine, clock.now()), [1, 1]);
     assert!((0..PER_PAGE).all(|number| holds(&engine, number, clock.now())));
     engine.check();
@@ -186,75 +212,106 @@ fn an_empty_class_gives_up_all_its_pages() {
             assert!(engine.handle().delete(&key(number), now));
         }
         for left in [1, 0] {
-            engine.reassign(Some(ClassId(0)), None, "test", now).expect("an empty page");
-            assert_eq!(finish(&engine, &clock), MoverStep::Done, "{kind:?}");
-            assert_eq!(pages(&engine, now)[0], left, "{kind:?}");
+            engine
+                .reassign(Some(ClassId(0)), None, "test", now)
+                .expect("the class has an empty page");
+            assert_eq!(run_move(&engine, &clock), MoverStep::Done, "{kind:?}: the move succeeds");
+            assert_eq!(pages(&engine, now)[0], left, "{kind:?}: the class has one page less");
             engine.check();
         }
-        assert_eq!(engine.mover_counters().evicted, 0, "{kind:?}");
+        assert_eq!(engine.mover_counters().evicted, 0, "{kind:?}: empty pages cause no evictions");
         let again = engine.reassign(Some(ClassId(0)), None, "test", now);
-        assert_eq!(again, Err(ReassignError::NoSpare), "{kind:?}");
+        assert_eq!(again, Err(ReassignError::NoSpare), "{kind:?}: the class has no page left");
         store(&engine, 1_000, now);
         engine.check();
     }
 }
 
 #[test]
-fn a_move_blocked_by_pins_is_given_up_without_harm() {
+fn a_move_blocked_by_pins_is_given_up_and_its_page_stays_usable() {
     for kind in KINDS {
         let engine = engine(2, &[128], kind);
         let clock = Clock::manual();
         for number in 0..2 * PER_PAGE {
             store(&engine, number, clock.now());
         }
-        // Pins at the start and the end of every page.
+        // Pins the first and the last item of each page.
         let held: Vec<_> = [0, PER_PAGE - 1, PER_PAGE, 2 * PER_PAGE - 1]
             .map(|number| pin(&engine, number, clock.now()))
             .into();
-        engine.reassign(Some(ClassId(0)), None, "test", clock.now()).expect("a page to move");
-        assert_eq!(finish(&engine, &clock), MoverStep::GivenUp, "{kind:?}");
-        assert!(clock.nanos() < 70 * 1_000_000_000, "{kind:?}: after more than 70 s");
-        let record = *engine.move_log().last().expect("a record");
-        assert_eq!(record.outcome, MoveOutcome::GivenUp, "{kind:?}");
+        engine
+            .reassign(Some(ClassId(0)), None, "test", clock.now())
+            .expect("the class has a page to move");
+        assert_eq!(
+            run_move(&engine, &clock),
+            MoverStep::GivenUp,
+            "{kind:?}: the pins block the move"
+        );
+        assert!(
+            clock.nanos() < 70 * 1_000_000_000,
+            "{kind:?}: the move must be given up within 70 s"
+        );
+        let record = *engine.move_log().last().expect("the move has a record");
+        assert_eq!(
+            record.outcome,
+            MoveOutcome::GivenUp,
+            "{kind:?}: the record shows that the move was given up"
+        );
         assert_eq!(pages(&engine, clock.now()), [2], "{kind:?}: the page stays in its class");
         engine.check();
-        // The class holds as many items as before, although the mover dropped some meanwhile.
+        // The mover may have dropped some items, but the class can hold as many items as before.
         for number in 0..2 * PER_PAGE {
             store(&engine, 1_000 + number, clock.now());
         }
         assert_eq!(
             engine.stats(clock.now()).total.free_chunks,
             0,
-            "{kind:?}: every chunk is usable"
+            "{kind:?}: stores use every chunk of the class"
         );
-        assert!(held.iter().all(|pinned| pinned.value().flatten().eq(b"value")), "{kind:?}");
+        assert!(
+            held.iter().all(|pinned| pinned.value().flatten().eq(b"value")),
+            "{kind:?}: pinned items are unchanged"
+        );
         drop(held);
         engine.check();
-        engine.reassign(Some(ClassId(0)), None, "test", clock.now()).expect("a page to move");
+        engine
+            .reassign(Some(ClassId(0)), None, "test", clock.now())
+            .expect("the class has a page to move");
         clock.advance(Duration::from_secs(1));
-        assert_eq!(finish(&engine, &clock), MoverStep::Done, "{kind:?}: no pin blocks the move");
+        assert_eq!(
+            run_move(&engine, &clock),
+            MoverStep::Done,
+            "{kind:?}: without pins, the move succeeds"
+        );
         engine.check();
     }
 }
 
 #[test]
-fn a_move_record_and_a_difference_count_only_their_own_move() {
+fn a_record_counts_one_move_and_a_difference_of_readings_the_moves_between_them() {
     let engine = engine(3, &[128], MoverKind::WARM);
     let now = Clock::manual().now();
     (0..3 * PER_PAGE).for_each(|number| store(&engine, number, now));
     for _ in 0..2 {
-        // The counters already hold the first move when the second starts.
-        engine.reassign(None, None, "test", now).expect("a page to move");
+        // The second move starts when the counters already include the first move.
+        engine.reassign(None, None, "test", now).expect("the class has a page to move");
         assert_eq!(engine.mover_step(PER_PAGE as usize / 2, now), MoverStep::Working);
         let earlier = engine.stats(now);
         while engine.mover_step(64, now) != MoverStep::Done {}
         let moved = engine.move_log().pop().expect("a move is recorded");
         let later = engine.stats(now).since(&earlier).mover;
-        assert_eq!(later.moved, 1, "the move ended after the earlier reading: {later:?}");
-        // The class gets the page back from the pool.
+        assert_eq!(later.moved, 1, "one move ended between the two readings: {later:?}");
+        // The class gets the page back from the page pool.
         (3 * PER_PAGE..4 * PER_PAGE).for_each(|number| store(&engine, number, now));
-        assert_eq!(moved.evicted, u64::from(PER_PAGE), "the class was full: {moved:?}");
-        assert!(moved.rescued <= u64::from(PER_PAGE), "{moved:?}");
+        assert_eq!(
+            moved.evicted,
+            u64::from(PER_PAGE),
+            "a move of a page of a full class evicts a page of items: {moved:?}"
+        );
+        assert!(
+            moved.rescued <= u64::from(PER_PAGE),
+            "at most a page of items is carried: {moved:?}"
+        );
     }
     engine.check();
 }

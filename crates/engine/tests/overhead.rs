@@ -1,7 +1,7 @@
-//! The memory overhead of an item, in bytes beyond key and value: its header and its share of the index.
+//! The memory overhead of an item: the bytes of its header, which include the CAS value, and of its share of the index.
 //!
-//! The invariant: at most 40 B, CAS value included. Chunk rounding (the unused end of a chunk) and free chunks
-//! depend on the class table and are printed separately.
+//! Invariant: the overhead of an item is at most 40 B. The unused ends of chunks and the free chunks depend on the
+//! class table, so they do not count as overhead; the test prints them separately.
 
 use slabwise_base::Clock;
 use slabwise_engine::{Engine, EngineConfig, ItemMeta, StoreMode, StoreOutcome};
@@ -21,10 +21,13 @@ fn the_overhead_of_an_item_is_at_most_forty_bytes() {
         assert_eq!(key.len(), KEY_LEN);
         let outcome =
             handle.set(key.as_bytes(), &[7; VALUE_LEN], ItemMeta::default(), StoreMode::Set, now);
-        assert!(matches!(outcome, StoreOutcome::Stored { .. }), "{key}: {outcome:?}");
+        assert!(
+            matches!(outcome, StoreOutcome::Stored { .. }),
+            "{key} must be stored, but: {outcome:?}"
+        );
     }
     let stats = engine.stats(now);
-    assert_eq!(stats.items, ITEMS, "all items fit");
+    assert_eq!(stats.items, ITEMS, "all items fit into memory");
 
     let per_item = |bytes: u64| bytes as f64 / ITEMS as f64;
     let header = per_item(stats.bytes) - (KEY_LEN + VALUE_LEN) as f64;
@@ -34,19 +37,19 @@ fn the_overhead_of_an_item_is_at_most_forty_bytes() {
         used += class.used_chunks * class.chunk_size_bytes as u64;
         free += class.free_chunks * class.chunk_size_bytes as u64;
     }
-    let rounding = per_item(used.saturating_sub(stats.bytes));
+    let unused_ends = per_item(used.saturating_sub(stats.bytes));
     let pages = per_item(stats.pages * stats.page_size_bytes);
     println!(
         "overhead per item in bytes: {header:.2} header + {index:.2} index = {:.2}",
         header + index
     );
-    println!("chunk rounding: {rounding:.2}; free chunks: {:.2}", per_item(free));
+    println!("unused ends of chunks: {unused_ends:.2}; free chunks: {:.2}", per_item(free));
     println!("all pages: {pages:.2}; pages and index: {:.2}", pages + index);
 
-    assert!(header > 0.0 && index > 0.0, "both parts are measured");
+    assert!(header > 0.0 && index > 0.0, "header and index both use memory");
     assert!(
         header + index <= OVERHEAD_BYTES_MAX,
-        "{:.2} B an item are above {OVERHEAD_BYTES_MAX}",
+        "the overhead of {:.2} B per item is above the limit of {OVERHEAD_BYTES_MAX} B",
         header + index
     );
 }

@@ -1,13 +1,17 @@
-//! `slabwise lab` repeats published experiments on this engine and compares the paper's figures with ours.
+//! `slabwise lab`: repeats published experiments on slabwise's engine, and compares the published values with our
+//! values.
 //!
 //! ```text
-//!   name or all --> planned: experiment, scale, folder --> is there a result? --yes--> next
-//!                                                              '--no--> run --> table, result.json, report.html
+//!   NAME or all --> for each experiment: scale and folder --> with --resume: has the folder a result? --yes--> skipped
+//!                                                               '--no--> run --> table, result.json, report.html
 //! ```
 //!
-//! Experiments run one after the other, because some of them measure time. The runs within an experiment are parallel.
+//! Experiments run one after the other, because some of them measure processor time. The runs of one experiment use
+//! several threads.
 //!
-//! Invariants: the other experiments run even if one fails; a result file is complete or absent.
+//! Invariants:
+//! - If one of several experiments fails, the others still run.
+//! - A result file is complete, or does not exist.
 
 use crate::experiment::{Job, Progress};
 use crate::registry::{self, Entry};
@@ -23,7 +27,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Repeat published experiments on this engine and compare the paper's figures with ours.
+/// Repeat published experiments on slabwise's engine and compare the published values with our values.
 #[derive(Debug, Parser)]
 #[command(name = "slabwise lab")]
 struct Args {
@@ -37,7 +41,7 @@ enum Command {
     List,
     /// Run one experiment, or all
     Run(RunArgs),
-    /// Redraw the reports of earlier results, with an index of them
+    /// Write the reports of earlier results again, and an index of all reports
     Report(ReportArgs),
 }
 
@@ -53,14 +57,15 @@ pub fn main(args: Vec<OsString>) -> ExitCode {
         Ok(args) => args,
         Err(code) => return code,
     };
-    let done = match args.command {
+    let result = match args.command {
         Command::List => print(&list()),
         Command::Run(args) => run(&args),
         Command::Report(args) => report(&args.directory),
     };
-    command::finish("slabwise lab", done)
+    command::finish("slabwise lab", result)
 }
 
+/// Returns one line per experiment: its name and its title.
 fn list() -> String {
     let specs = registry::specs();
     let width = specs.iter().map(|spec| spec.name.len()).max().unwrap_or(0);
@@ -68,15 +73,15 @@ fn list() -> String {
     lines.collect()
 }
 
-/// The default folder of results; each experiment has a subfolder.
+/// The default folder of results. Each experiment has a subfolder.
 const DIRECTORY: &str = "slabwise-lab";
 
 #[derive(Debug, clap::Args)]
 struct RunArgs {
     /// Name of the experiment, or all
     name: String,
-    /// Multiply requests, keys and memory by F; 1 is the published size. With all, an experiment whose limits exclude
-    /// F runs at the nearest scale that it allows [default: set by the experiment]
+    /// Multiply requests, keys and memory by F; 1 is the published size. With all, an experiment that does not allow F
+    /// runs at the nearest scale that it allows [default: set by the experiment]
     #[arg(long, value_name = "F")]
     scale: Option<f64>,
     /// Seed of all random numbers
@@ -88,7 +93,7 @@ struct RunArgs {
     /// Send the requests to real servers: slabwise, and memcached if it is installed
     #[arg(long)]
     live: bool,
-    /// Skip experiments that have a result of the same program, seed and scale
+    /// Skip experiments whose folder has a result of the same program, seed and scale
     #[arg(long)]
     resume: bool,
     /// Only frontier: also run the traces in this folder (formats: see slabwise replay --help)
@@ -101,9 +106,11 @@ struct RunArgs {
 
 type LabError = Box<dyn std::error::Error>;
 
+/// An experiment that is going to run.
 struct PlannedRun<'s> {
     entry: &'s Entry,
     scale: f64,
+    /// Folder for the result.
     directory: PathBuf,
 }
 
@@ -127,19 +134,19 @@ fn run(args: &RunArgs) -> Result<(), LabError> {
     if let Some(directory) = &args.traces {
         add_traces(&mut entries, directory)?;
     }
-    let jobs = entries.iter().map(|entry| PlannedRun::new(entry, args, is_alone));
-    let jobs: Vec<PlannedRun<'_>> = jobs.collect::<Result<_, _>>()?;
+    let runs = entries.iter().map(|entry| PlannedRun::new(entry, args, is_alone));
+    let runs: Vec<PlannedRun<'_>> = runs.collect::<Result<_, _>>()?;
     let mut failed = Vec::new();
-    for (index, job) in jobs.iter().enumerate() {
+    for (index, run) in runs.iter().enumerate() {
         if !is_alone {
-            print(&format!("{} of {}: {}\n", index + 1, jobs.len(), job.entry.spec.name))?;
+            print(&format!("{} of {}: {}\n", index + 1, runs.len(), run.entry.spec.name))?;
         }
-        match job.run(args) {
+        match run.run(args) {
             Ok(()) => {}
             Err(error) if is_alone => return Err(error),
             Err(error) => {
-                eprintln!("slabwise lab: {}: {error}", job.entry.spec.name);
-                failed.push(job.entry.spec.name.clone());
+                eprintln!("slabwise lab: {}: {error}", run.entry.spec.name);
+                failed.push(run.entry.spec.name.clone());
             }
         }
     }
@@ -150,19 +157,21 @@ fn run(args: &RunArgs) -> Result<(), LabError> {
         return Ok(());
     }
     let failed = failed.join(", ");
-    Err(format!("failed: {failed}; see the errors above, and use --resume to run only these")
-        .into())
+    let remedy = "the errors are above; run again with --resume to repeat only these experiments";
+    Err(format!("these experiments failed: {failed}; {remedy}").into())
 }
 
+/// Adds the traces in a folder to the experiment that can use traces.
 fn add_traces(entries: &mut [Entry], directory: &Path) -> Result<(), LabError> {
     for Entry { spec, setup } in entries {
         if setup.add_traces(&mut spec.figures_added, directory)? {
             return Ok(());
         }
     }
-    Err("--traces applies only to frontier: run frontier, or all".into())
+    Err("--traces is valid only for the experiment frontier; run `frontier` or `all`".into())
 }
 
+/// Writes the reports of all results in a folder again.
 fn report(directory: &Path) -> Result<(), LabError> {
     let index = report::redraw(&registry::specs(), directory)?;
     for error in &index.skipped {
@@ -172,7 +181,8 @@ fn report(directory: &Path) -> Result<(), LabError> {
 }
 
 impl PlannedRun<'_> {
-    /// Plans the experiment at the requested scale; as one of all, at the nearest scale that it allows.
+    /// Plans an experiment. If it is the only one (`is_alone`), a scale that it does not allow is an error. Otherwise
+    /// it runs at the nearest scale that it allows.
     fn new<'s>(
         entry: &'s Entry,
         args: &RunArgs,
@@ -194,15 +204,15 @@ impl PlannedRun<'_> {
     fn run(&self, args: &RunArgs) -> Result<(), LabError> {
         let Entry { spec, setup } = self.entry;
         let path = self.directory.join(RESULT_FILE);
-        if args.resume && self.is_done(args, &path) {
-            return print(&format!("skipped, its result exists: {}\n", path.display()));
+        if args.resume && self.has_result(args, &path) {
+            return print(&format!("skipped: {} exists\n", path.display()));
         }
         let clock = Clock::real();
         let began_nanos = clock.moment().nanos;
         if args.live && !setup.has_live() {
             let name = &spec.name;
             let text =
-                format!("{name} measures inside the engine: --live is not possible; leave it out");
+                format!("{name} does not use real servers, so --live is not possible; omit --live");
             return Err(text.into());
         }
         let progress = Progress::default();
@@ -216,17 +226,19 @@ impl PlannedRun<'_> {
         print(&format!("\nwritten to {} and {}, {usage}\n", path.display(), report.display()))
     }
 
-    /// True if the file has a result of the same program and arguments, which only measured times could change.
-    fn is_done(&self, args: &RunArgs, path: &Path) -> bool {
+    /// Returns true if the file has a result of the same program and arguments. Another run would change only measured
+    /// times.
+    fn has_result(&self, args: &RunArgs, path: &Path) -> bool {
         let found = fs::read(path).ok().and_then(|json| serde_json::from_slice(&json).ok());
         found.is_some_and(|found: Outcome| {
-            let is_of_run = found.seed == args.seed && found.scale == self.scale;
-            let is_of_kind = found.live == args.live && found.traces == args.traces;
-            found.commit == COMMIT && is_of_run && is_of_kind
+            let has_size = found.seed == args.seed && found.scale == self.scale;
+            let has_options = found.live == args.live && found.traces == args.traces;
+            found.commit == COMMIT && has_size && has_options
         })
     }
 }
 
+/// Describes the duration of a run and the peak memory of the process.
 fn usage(nanos: u64) -> String {
     let seconds = nanos as f64 / 1e9;
     match resident_mib_max() {
@@ -235,6 +247,7 @@ fn usage(nanos: u64) -> String {
     }
 }
 
+/// Returns the peak resident memory of the process in MiB.
 fn resident_mib_max() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
@@ -242,9 +255,10 @@ fn resident_mib_max() -> Option<u64> {
     Some(kib >> 10)
 }
 
+/// Writes the result to another file first, and renames that file. So `path` never contains a part of a result.
 fn write(outcome: &Outcome, path: &Path) -> Result<(), LabError> {
     let failed = |error| unwritable(path, &error);
-    let json = serde_json::to_string_pretty(outcome).expect("an outcome is plain data");
+    let json = serde_json::to_string_pretty(outcome).expect("an outcome can be serialized");
     let partial = path.with_extension("json.partial");
     path.parent().map_or(Ok(()), fs::create_dir_all).map_err(failed)?;
     fs::write(&partial, json + "\n").and_then(|()| fs::rename(&partial, path)).map_err(failed)

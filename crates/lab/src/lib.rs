@@ -1,14 +1,20 @@
-//! The lab repeats published experiments on this engine and, where possible, on real servers.
+//! The lab repeats published experiments on slabwise's engine and, where possible, on real servers.
 //!
-//! ```text
-//! registry: every experiment's file and set-up      cli: runs experiments one after the other
-//! experiment/NAME: set-up --> trials --> rows       demo: a server next to memcached's rules, in a terminal
-//! trial: one run of a workload on one engine        report: an outcome as a page
-//! vtime: the engine in virtual time                 result: rows, series, figures, an experiment's file
-//! wire: live servers    simulation: caches by bytes    footprint: curves from reuse times
-//! ```
+//! | module | content |
+//! |---|---|
+//! | `cli` | the command `slabwise lab`, which runs experiments one after the other |
+//! | `demo` | the command `slabwise demo`, which compares a server with a simulated memcached |
+//! | `registry` | the list of all experiments: the file and the type of each |
+//! | `experiment` | the types of experiments |
+//! | `trial` | a run of a workload on an engine |
+//! | `vtime` | an engine and its mover in virtual time |
+//! | `simulation` | simulated caches with a limit in bytes, without classes and pages |
+//! | `footprint` | miss-ratio curves from reuse times |
+//! | `wire` | real servers |
+//! | `result` | the parsed file of an experiment, and the rows and series of a run |
+//! | `report` | the HTML page of a run |
 //!
-//! The command line starts the lab through [`main`]; a server never does.
+//! The program calls [`main`] for the commands `lab` and `demo`. A server does not use the lab.
 #![forbid(unsafe_code)]
 
 mod cli;
@@ -29,12 +35,15 @@ mod wire;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-/// Runs the command `lab` or `demo` with the arguments that follow it. A failure prints one line to stderr that names
-/// the remedy.
+/// Runs the command `lab` or `demo`. `args` are the arguments after the command. After an error, prints a line with the
+/// error and its remedy to stderr.
+///
+/// # Panics
+/// If `command` is another command.
 pub fn main(command: &str, args: Vec<OsString>) -> ExitCode {
     match command {
         "lab" => cli::main(args),
         "demo" => demo::main(args),
-        other => panic!("the lab has no command {other}"),
+        other => panic!("the command is `lab` or `demo`, not `{other}`"),
     }
 }

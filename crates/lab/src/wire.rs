@@ -1,4 +1,4 @@
-//! Starts real servers, reads how they allocate memory to classes, and stops them.
+//! Starts real servers, reads the memory of their classes, and stops the servers.
 
 use slabwise_client::process::{self, ServerCommand, StartError};
 use slabwise_client::{ClientError, Connection, ServerAddress, SlabClass, Timeouts};
@@ -12,24 +12,30 @@ const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
 pub enum ServerError {
     #[error(transparent)]
     Start(#[from] StartError),
-    #[error("the server does not answer: {0}")]
+    #[error("no valid reply from the server: {0}")]
     Client(#[from] ClientError),
 }
 
-/// A running server with a connection for its statistics. It stops when this is dropped.
+/// A running server. The server stops when this value is dropped.
 #[derive(Debug)]
 pub struct Server {
     process: process::Server,
-    statistics: Connection,
+    /// Connection for statistics and other administrative commands.
+    admin: Connection,
 }
 
-/// The bytes of the pages of each class, by the chunk size of the class.
+/// The memory of each class: the keys are chunk sizes in bytes, and the values are the bytes of all pages of the class.
 pub type Allocation = BTreeMap<u64, u64>;
 
 impl Server {
-    /// Starts `command` with this memory limit. The program name `slabwise` means the running program.
+    /// Starts a server with this memory limit. `command` is the program and its arguments. The program `slabwise` is
+    /// the program that is running now.
+    ///
+    /// # Panics
+    /// If `command` is empty.
     pub fn start(command: &[String], memory_mib: u64) -> Result<Server, ServerError> {
-        let (program, arguments) = command.split_first().expect("a command names its program");
+        let (program, arguments) =
+            command.split_first().expect("the command of a server begins with its program");
         let path = match program.as_str() {
             "slabwise" => std::env::current_exe()
                 .map_err(|error| StartError::Spawn(program.clone(), error))?,
@@ -37,14 +43,15 @@ impl Server {
         };
         let command = ServerCommand::on_free_port(path).with(arguments).keeping_stderr();
         let process = process::Server::start(&command.with(&["-m", &memory_mib.to_string()]))?;
-        let statistics = open(&process.address())?;
-        Ok(Server { process, statistics })
+        let admin = open(&process.address())?;
+        Ok(Server { process, admin })
     }
 
     pub fn address(&self) -> ServerAddress {
         self.process.address()
     }
 
+    /// Reads the memory of each class.
     pub fn allocation(&mut self) -> Result<Allocation, ServerError> {
         let mut allocation = Allocation::new();
         for class in self.classes()? {
@@ -54,15 +61,18 @@ impl Server {
         Ok(allocation)
     }
 
+    /// Reads `stats slabs`.
     pub fn classes(&mut self) -> Result<Vec<SlabClass>, ServerError> {
-        Ok(self.statistics.ask_rows("stats slabs")?.slab_classes())
+        Ok(self.admin.ask_rows("stats slabs")?.slab_classes())
     }
 
+    /// Sends a command and returns the reply, which is a single line.
     pub fn ask_line(&mut self, command: &str) -> Result<String, ServerError> {
-        Ok(self.statistics.ask_line(command)?)
+        Ok(self.admin.ask_line(command)?)
     }
 }
 
+/// Opens a connection to a server.
 pub fn open(address: &ServerAddress) -> Result<Connection, ClientError> {
     let (connect, read, reply) = (REPLY_TIMEOUT, REPLY_TIMEOUT, REPLY_TIMEOUT);
     Connection::open(address, Timeouts { connect, read, reply })

@@ -1,6 +1,6 @@
-//! The time to choose chunk sizes.
+//! Benchmarks of the functions that choose chunk sizes.
 //!
-//! Each benchmark also checks that its result is better than a geometric table.
+//! Each benchmark also checks that its result has a lower loss than a geometric table.
 
 use criterion::Criterion;
 use slabwise_base::{Random, SizeHistogram};
@@ -13,7 +13,8 @@ use std::hint::black_box;
 const CLASS_COUNT_MAX: usize = 63;
 const ITEM_SIZE_BYTES_MAX: usize = 1 << 20;
 
-/// Without pages, no two sizes take the same memory, so all multiples of 8 remain candidates.
+/// Returns a layout without a page size. Chunks of different sizes then take different memory, so all multiples of 8
+/// are candidates for the exact tables.
 fn flat() -> ChunkLayout {
     ChunkLayout {
         chunk_size_bytes_min: 8,
@@ -22,7 +23,7 @@ fn flat() -> ChunkLayout {
     }
 }
 
-/// Pages of 1 MiB with chunks up to half of one, and larger items chained.
+/// Returns a layout with pages of 1 MiB, chunks of up to half a page, and chained items.
 fn paged() -> ChunkLayout {
     let chaining = Chaining { head_size_bytes: 60, link_size_bytes: 9, body_header_size_bytes: 29 };
     ChunkLayout {
@@ -34,7 +35,7 @@ fn paged() -> ChunkLayout {
     }
 }
 
-/// Items of every multiple of 8.
+/// Returns items of all sizes that are multiples of 8.
 fn every_size() -> Vec<Demand> {
     let mut random = Random::new(1);
     let sizes = (8..=ITEM_SIZE_BYTES_MAX).step_by(8);
@@ -42,7 +43,7 @@ fn every_size() -> Vec<Demand> {
     sizes.map(demand).collect()
 }
 
-/// A million items from 32 bytes to 1 MiB, equally many in each octave, by the bins of a histogram.
+/// Returns a million items from 32 bytes to 1 MiB, about the same number in each octave, as bins of a histogram.
 fn histogram() -> Vec<Demand> {
     let mut random = Random::new(1);
     let mut histogram = SizeHistogram::default();
@@ -60,31 +61,31 @@ fn sizes(criterion: &mut Criterion) {
         ("exact, a histogram, pages", histogram(), paged()),
     ] {
         let table = geometric(96, 1.25, &layout);
-        let lost = loss(&demands, &table, &layout).expect("a valid problem").total_bytes();
+        let lost = loss(&demands, &table, &layout).expect("the problem is valid").total_bytes();
         group.bench_function(name, |bench| {
             bench.iter(|| {
                 let tables =
-                    exact(&demands, &layout, &[], CLASS_COUNT_MAX).expect("a valid problem");
+                    exact(&demands, &layout, &[], CLASS_COUNT_MAX).expect("the problem is valid");
                 assert!(tables.of(black_box(table.len())).loss.total_bytes() < lost);
             });
         });
     }
     let (demands, layout) = (histogram(), paged());
-    let present = geometric(96, 1.25, &layout);
+    let current = geometric(96, 1.25, &layout);
     group.bench_function("exact_change, a histogram, pages", |bench| {
-        let prices = ChangePrices { moved_byte: 0.02, class_bytes: 524_288.0 };
+        let prices = ChangePrices { moved_byte_price: 0.02, class_price_bytes: 524_288.0 };
         bench.iter(|| {
-            let change = exact_change(&demands, &layout, CLASS_COUNT_MAX, &present, &prices);
-            let change = black_box(change.expect("a valid problem"));
-            assert!(change.loss_then.total_bytes() < change.loss_now.total_bytes());
+            let change = exact_change(&demands, &layout, CLASS_COUNT_MAX, &current, &prices);
+            let change = black_box(change.expect("the problem is valid"));
+            assert!(change.new_loss.total_bytes() < change.current_loss.total_bytes());
         });
     });
     group.bench_function("hill_climb, 100,000 steps, a histogram, pages", |bench| {
         let options = HillClimbOptions { iterations_max: 100_000, ..Default::default() };
-        let lost = loss(&demands, &present, &layout).expect("a valid problem").total_bytes();
+        let lost = loss(&demands, &current, &layout).expect("the problem is valid").total_bytes();
         bench.iter(|| {
-            let found = hill_climb(&demands, &present, &layout, &options, &mut Random::new(1));
-            assert!(black_box(found.expect("a valid problem")).loss.total_bytes() < lost);
+            let found = hill_climb(&demands, &current, &layout, &options, &mut Random::new(1));
+            assert!(black_box(found.expect("the problem is valid")).loss.total_bytes() < lost);
         });
     });
     group.finish();

@@ -1,6 +1,6 @@
-//! The options of page policies, by name and as text.
+//! The options of page policies: each has a name and is set from a text.
 //!
-//! An option borrows its field in the policy, so a new value takes effect at the policy's next step.
+//! A [`PolicyOption`] borrows its field in the policy, so a new value takes effect at the policy's next step.
 
 use slabwise_base::Ticks;
 use std::fmt::Display;
@@ -8,12 +8,12 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 use thiserror::Error;
 
-/// The maximum time between two steps and the maximum length of a window: a day.
+/// The maximum time between two steps, and the maximum length of a window: a day, in ticks.
 pub(crate) const TICKS_MAX: u32 = 86_400 * Ticks::PER_SECOND;
-/// An upper limit for counts of events that no cache reaches between two steps.
+/// The maximum value of options that count events. No cache has this many events between two steps.
 pub(crate) const COUNT_MAX: u64 = 1_000_000_000_000;
 
-/// Former names of options, each with the current one. They are accepted until version 1.0.
+/// The former name and the current name of each renamed option. Former names are accepted until version 1.0.
 pub(crate) const FORMER_NAMES: [(&str, &str); 7] = [
     ("fall", "hit_ratio_drop"),
     ("gain_sure", "gain_certain"),
@@ -29,15 +29,15 @@ pub(crate) const FORMER_NAMES: [(&str, &str); 7] = [
 pub struct OptionInfo {
     /// The name of the option.
     pub name: &'static str,
-    /// The accepted values, as text for help.
+    /// The accepted values in words, such as `a whole number from 1 to 100`.
     pub values: String,
     /// The default value.
     pub default: String,
-    /// The effect of the option, as text for help.
+    /// The effect of the option in words, as `--help=policies` prints it.
     pub help: &'static str,
 }
 
-/// Why a page policy or one of its options was rejected.
+/// The error for an unknown page policy, an unknown option or an invalid value. Its text names the accepted ones.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(transparent)]
 pub struct PolicyOptionError(#[from] BadOption);
@@ -56,21 +56,27 @@ pub(crate) enum BadOption {
     BadValue { policy: &'static str, name: &'static str, value: String, values: String },
 }
 
+/// The treatment of a number outside the limits of its option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Limits {
+    /// The number is rejected.
     Enforced,
+    /// The number is accepted.
     Waived,
 }
 
-/// Parses a text and sets the option if the value is valid and within the limits; returns whether it did.
+/// Parses a text and sets the option if the value is valid and within the limits. Returns true if the option was set.
 type Set<'p> = dyn FnOnce(&str, Limits) -> bool + 'p;
 
+/// An option of a policy, with a function that sets the policy's field.
 pub(crate) struct PolicyOption<'p> {
     pub info: OptionInfo,
     pub set: Box<Set<'p>>,
 }
 
+/// A type whose values an option names with words.
 pub(crate) trait Choice: Copy + PartialEq + 'static {
+    /// The word and the value of each choice, in the order of help.
     const WORDS: &'static [(&'static str, Self)];
 }
 
@@ -154,21 +160,22 @@ impl<'p> PolicyOption<'p> {
     }
 
     pub fn gain_min(name: &'static str, place: &'p mut f64) -> PolicyOption<'p> {
-        let help = "minimum gain of a move, in misses (or mean miss costs) per get";
+        let help = "minimum gain of a new partition, in misses (or mean miss costs) per get";
         PolicyOption::real(name, place, 0.0..=1.0, help)
     }
 }
 
-/// A policy with options that its user can set.
+/// A policy with options that an operator can set.
 pub(crate) trait Adjustable {
     fn options(&mut self) -> Vec<PolicyOption<'_>> {
         Vec::new()
     }
 }
 
-/// Defines options, one row each in the order of help: `name: type = default, kind(range), help`. A kind is a
-/// constructor of [`PolicyOption`]; some kinds have a fixed range and help. `of Policy` implements [`Adjustable`] for
-/// that policy, which keeps the options in its field `options`.
+/// Defines a struct of options. Each option is a row `name: type = default, kind(range), help`, in the order of help.
+/// `kind` is the name of a constructor of [`PolicyOption`]. Some constructors have a fixed range or a fixed help text;
+/// their rows omit it. `of Policy` implements [`Adjustable`] for that policy, which must have the struct in its field
+/// `options`.
 macro_rules! options {
     (
         $(#[$doc:meta])*

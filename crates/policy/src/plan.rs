@@ -1,24 +1,24 @@
-//! The result of a policy's step.
+//! The plan that a policy's step returns.
 
 use crate::Snapshot;
 use slabwise_base::ClassId;
 
-/// Page moves, to be carried out in order.
+/// The page moves that a policy plans in one step. The caller carries them out in order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
-    /// The moves; empty if the policy has nothing to change.
+    /// The moves; empty if no page should move.
     pub moves: Vec<PageMove>,
-    /// The effect of the partition that the moves lead to; `None` if the policy does not predict it.
+    /// The predicted effect of the partition that the moves lead to; `None` if the policy makes no prediction.
     pub predicted: Option<Prediction>,
 }
 
-/// The effect of a partition of pages as miss-ratio curves predict it. If a plan has only the first moves towards a
-/// partition, the prediction is for the whole partition.
+/// The effect of a partition of pages, predicted from miss-ratio curves. If a plan has only some of the moves towards a
+/// partition, the prediction is for the state after all of the moves.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Prediction {
-    /// Misses per 1,000 gets with the current partition.
+    /// The number of misses per 1,000 gets with the current partition.
     pub misses_before: f64,
-    /// Misses per 1,000 gets with the new partition.
+    /// The number of misses per 1,000 gets with the new partition.
     pub misses_after: f64,
 }
 
@@ -27,14 +27,14 @@ pub struct Prediction {
 pub struct PageMove {
     /// The class that gives the page.
     pub victim: ClassId,
-    /// The class that receives the page; `None` is the free pool.
+    /// The class that receives the page; `None` if the page pool receives it.
     pub receiver: Option<ClassId>,
-    /// Why the page moves, for the log of moves.
+    /// The reason for the move in words, for the log of moves.
     pub reason: &'static str,
 }
 
 impl PageMove {
-    /// A move between two classes, given by their indexes in the snapshot.
+    /// Returns a move between two classes. `victim` and `receiver` are indexes into the snapshot's classes.
     pub(crate) fn between(
         snapshot: &Snapshot,
         victim: usize,

@@ -1,50 +1,52 @@
 //! The interface that every page policy implements.
 //!
-//! To add one: a file in `page/` with a type that implements [`Policy`], and a line in the table of
-//! `registry.rs`. Server, lab, `--help` and the tests of every policy find it there.
+//! To add a policy, write a file in `page/` with a type that implements [`Policy`], and add a line to the table in
+//! `registry.rs`. The server, the lab, `--help=policies` and the tests that cover all policies read this table.
 
 use crate::options::Adjustable;
 use crate::{Plan, Snapshot};
 use slabwise_base::Random;
 use std::fmt::Debug;
 
-/// When a policy is to be stepped next. The caller polls, so several triggers may have fired since the last step;
-/// the counts of the snapshot show how many.
+/// The event after which the caller must step a policy. The caller polls, so the event may have occurred several times
+/// since the last step. The policy sees the number of events in the counts of the snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trigger {
     /// The policy is never stepped.
     Never,
-    /// After this many ticks (1/64 s) of the cache's time.
+    /// The policy is stepped when this many ticks (1/64 s) of the cache's time have passed; 0 means at once.
     EveryTicks(u32),
-    /// After this many gets, at least 1.
+    /// The policy is stepped after this many gets of all classes; at least 1.
     EveryGets(u64),
-    /// After this many get misses, at least 1.
+    /// The policy is stepped after this many gets that missed; at least 1.
     EveryMisses(u64),
-    /// After this many allocations that found no free chunk, at least 1: evictions, and stores that were refused or
-    /// sent to another class.
+    /// The policy is stepped after this many allocations that found no free chunk; at least 1. Such an allocation
+    /// evicts an item, is refused, or takes a chunk of another class.
     EveryEvictions(u64),
-    /// After this many shadow hits (see [`ClassProfile::shadow_hits`](crate::ClassProfile::shadow_hits)), at least 1.
+    /// The policy is stepped after this many shadow hits; at least 1. See
+    /// [`ClassProfile::shadow_hits`](crate::ClassProfile::shadow_hits).
     EveryShadowHits(u64),
 }
 
-/// The inputs that a policy needs beside the counts of the classes.
+/// The data that a policy needs in a snapshot, in addition to the counts of the classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wants {
-    /// No profiles, so keys need not be sampled.
+pub enum Inputs {
+    /// The policy needs only the counts. Keys need not be sampled.
     Counts,
-    /// Recent [`Snapshot::profiles`] if profiling is on; the policy also works without them.
-    AnyProfiles,
-    /// [`Snapshot::profiles`] computed for each step.
-    Profiles,
-    /// Recent [`Snapshot::profiles`]. They suit a policy with many steps a second, because computing curves takes
-    /// longer than such a step.
+    /// The policy uses [`Snapshot::profiles`] if profiling is on, and also works without them. The profiles may have
+    /// been computed for an earlier step.
+    OptionalProfiles,
+    /// The policy needs [`Snapshot::profiles`] that are computed for each step.
+    FreshProfiles,
+    /// The policy needs [`Snapshot::profiles`], which may have been computed for an earlier step. Policies with many
+    /// steps a second use this value, because the computation of curves takes longer than the time between two steps.
     RecentProfiles,
 }
 
-impl Wants {
-    /// True if the policy cannot do its work without profiles.
+impl Inputs {
+    /// Returns true if the policy plans no useful moves without profiles.
     pub fn needs_profiles(self) -> bool {
-        matches!(self, Wants::Profiles | Wants::RecentProfiles)
+        matches!(self, Inputs::FreshProfiles | Inputs::RecentProfiles)
     }
 }
 
@@ -52,21 +54,21 @@ impl Wants {
 pub(crate) trait Policy: Adjustable + ClonePolicy + Debug + Send + Sync {
     fn trigger(&self) -> Trigger;
 
-    fn wants(&self) -> Wants {
-        Wants::Counts
+    fn inputs(&self) -> Inputs {
+        Inputs::Counts
     }
 
-    /// The number of gets that its footprints should cover; `None` if it uses no footprints.
+    /// Returns the number of gets that the policy's footprints must cover; `None` if it uses no footprints.
     fn footprint_gets(&self) -> Option<u64> {
         None
     }
 
-    /// Takes the current state of the cache and returns the page moves to make. `random` is the only source of
-    /// randomness.
+    /// Receives the current state of the cache and returns the planned page moves. `random` is the policy's only
+    /// source of randomness.
     fn step(&mut self, snapshot: &Snapshot, random: &mut Random) -> Plan;
 }
 
-/// Clones a boxed policy; implemented for every policy that is [`Clone`].
+/// Clones a policy behind a `dyn Policy`. Every policy that is [`Clone`] implements this trait.
 pub(crate) trait ClonePolicy {
     fn clone_boxed(&self) -> Box<dyn Policy>;
 }

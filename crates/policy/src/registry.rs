@@ -1,29 +1,29 @@
-//! The table of all page policies, one line each.
+//! The table of all page policies, and [`PagePolicy`], which creates a policy by its name.
 
 use crate::options::{
     BadOption, FORMER_NAMES, Limits, OptionInfo, PolicyOption, PolicyOptionError,
 };
 use crate::page;
-use crate::page::tail_age::{TailAge, Worth};
+use crate::page::tail_age::{Quantity, TailAge};
 use crate::page::twemcache::{Pick, Twemcache};
-use crate::policy::{Policy, Trigger, Wants};
+use crate::policy::{Inputs, Policy, Trigger};
 use crate::{Plan, Snapshot};
 use slabwise_base::Random;
 
 type Make = fn() -> Box<dyn Policy>;
 
-/// The name and constructor of every policy, in the order of help.
+/// The name and the constructor of every policy, in the order in which help lists them.
 const POLICIES: &[(&str, Make)] = &[
     ("none", || Box::new(page::none::NoMoves)),
     ("automove_classic", || Box::<page::automove_classic::AutomoveClassic>::default()),
     ("automove", || Box::<page::automove::Automove>::default()),
     ("eager", || Box::<page::eager::Eager>::default()),
-    ("twemcache_random", || Box::new(Twemcache::taking(Pick::Random))),
-    ("twemcache_lra", || Box::new(Twemcache::taking(Pick::LeastRecentlyAccessed))),
+    ("twemcache_random", || Box::new(Twemcache::with_pick(Pick::Random))),
+    ("twemcache_lra", || Box::new(Twemcache::with_pick(Pick::LeastRecentlyAccessed))),
     ("psa", || Box::<page::psa::Psa>::default()),
     ("cost_partition", || Box::<page::cost_partition::CostPartition>::default()),
-    ("tail_age", || Box::new(TailAge::balancing(Worth::Age))),
-    ("space_time", || Box::new(TailAge::balancing(Worth::SpaceTime))),
+    ("tail_age", || Box::new(TailAge::balancing(Quantity::Age))),
+    ("space_time", || Box::new(TailAge::balancing(Quantity::SpaceTime))),
     ("cost_per_byte", || Box::<page::cost_per_byte::CostPerByte>::default()),
     ("reserved_cost", || Box::<page::reserved_cost::ReservedCost>::default()),
     ("cliffhanger", || Box::<page::cliffhanger::Cliffhanger>::default()),
@@ -32,7 +32,7 @@ const POLICIES: &[(&str, Make)] = &[
     ("marginal", || Box::<page::marginal::Marginal>::default()),
 ];
 
-/// A page policy with its state.
+/// A page policy with its options and its state.
 #[derive(Clone, Debug)]
 pub struct PagePolicy {
     name: &'static str,
@@ -51,18 +51,18 @@ impl PagePolicy {
         names
     };
 
-    /// The policy `none`, which never moves a page.
+    /// Creates the policy `none`, which never moves a page.
     pub fn none() -> PagePolicy {
         PagePolicy { name: PagePolicy::NAMES[0], policy: Box::new(page::none::NoMoves) }
     }
 
-    /// The policy of this name with its default options; `None` for an unknown name.
+    /// Creates the policy of this name with its default options; returns `None` for an unknown name.
     pub fn named(name: &str) -> Option<PagePolicy> {
         let (name, make) = POLICIES.iter().copied().find(|&(known, _)| known == name)?;
         Some(PagePolicy { name, policy: make() })
     }
 
-    /// Parses a text like `psa:misses=1000000`: a policy's name, then its options after colons.
+    /// Creates a policy from a text like `psa:misses=1000000`: the policy's name, then `:option=value` for each option.
     pub fn parse(text: &str) -> Result<PagePolicy, PolicyOptionError> {
         let mut words = text.split(':');
         let name = words.next().unwrap_or_default();
@@ -71,8 +71,8 @@ impl PagePolicy {
         PagePolicy::with_options(name, &words.map(option).collect::<Result<Vec<_>, _>>()?)
     }
 
-    /// The policy of this name with these options (name and value); other options keep their defaults. If an option
-    /// is given twice, the last value is used.
+    /// Creates the policy of this name. `options` has names and values of options; the other options keep their
+    /// defaults. If an option is given twice, the last value is used.
     pub fn with_options(
         name: &str,
         options: &[(&str, &str)],
@@ -87,23 +87,23 @@ impl PagePolicy {
         Ok(policy)
     }
 
-    /// The options of the policy of this name; `None` for an unknown name.
+    /// Returns the options of the policy of this name; `None` for an unknown name.
     pub fn options(name: &str) -> Option<Vec<OptionInfo>> {
         let mut policy = PagePolicy::named(name)?.policy;
         Some(policy.options().into_iter().map(|option| option.info).collect())
     }
 
-    /// Returns the current name of an option, given a former one; `None` for any other name.
+    /// Returns the current name of an option, given a former name; `None` if the name is not a former name.
     pub fn current_name(former: &str) -> Option<&'static str> {
         FORMER_NAMES.iter().find(|(name, _)| *name == former).map(|&(_, current)| current)
     }
 
-    /// The name of the policy, as in [`PagePolicy::NAMES`].
+    /// Returns the name of the policy, as in [`PagePolicy::NAMES`].
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// The value of this option; `None` if the policy does not have the option.
+    /// Returns the current value of this option; `None` if the policy does not have the option.
     pub fn value(&self, option: &str) -> Option<String> {
         let option = PagePolicy::current_name(option).unwrap_or(option);
         let mut policy = self.policy.clone();
@@ -111,12 +111,12 @@ impl PagePolicy {
         Some(found.info.default)
     }
 
-    /// Sets an option to a value within its limits.
+    /// Sets an option; returns an error if the option is unknown or the value is outside its limits.
     pub fn set(&mut self, option: &str, value: &str) -> Result<(), PolicyOptionError> {
         Ok(self.set_within(Limits::Enforced, option, value)?)
     }
 
-    /// Sets an option to any number, even outside its limits.
+    /// Sets an option to any number, even a number outside the limits of the option.
     pub fn set_beyond_limits(
         &mut self,
         option: &str,
@@ -147,23 +147,23 @@ impl PagePolicy {
         Err(BadOption::BadValue { policy, name, value: value.to_string(), values })
     }
 
-    /// When the policy is to be stepped next.
+    /// Returns the event after which the caller must step the policy. The value can change with each step.
     pub fn trigger(&self) -> Trigger {
         self.policy.trigger()
     }
 
-    /// The inputs that the policy needs beside counts.
-    pub fn wants(&self) -> Wants {
-        self.policy.wants()
+    /// Returns the data that the policy needs in a snapshot, in addition to counts.
+    pub fn inputs(&self) -> Inputs {
+        self.policy.inputs()
     }
 
-    /// The number of gets that its footprints should cover; `None` if it uses no footprints.
+    /// Returns the number of gets that the policy's footprints must cover; `None` if it uses no footprints.
     pub fn footprint_gets(&self) -> Option<u64> {
         self.policy.footprint_gets()
     }
 
-    /// Takes the current state of the cache and returns the page moves to make. `random` is the only source of
-    /// randomness.
+    /// Receives the current state of the cache and returns the planned page moves. `random` is the policy's only
+    /// source of randomness.
     pub fn step(&mut self, snapshot: &Snapshot, random: &mut Random) -> Plan {
         self.policy.step(snapshot, random)
     }
@@ -172,7 +172,7 @@ impl PagePolicy {
 #[cfg(test)]
 mod tests {
     use super::PagePolicy;
-    use crate::{Trigger, Wants};
+    use crate::{Inputs, Trigger};
 
     #[test]
     fn every_name_creates_its_policy() {
@@ -184,10 +184,15 @@ mod tests {
     }
 
     #[test]
-    fn periodic_policies_do_not_need_curves_computed_for_each_step() {
+    fn policies_stepped_by_time_do_not_need_fresh_profiles() {
         for policy in PagePolicy::NAMES.into_iter().filter_map(PagePolicy::named) {
             let is_by_time = matches!(policy.trigger(), Trigger::EveryTicks(_));
-            assert!(!is_by_time || policy.wants() != Wants::Profiles, "{}", policy.name());
+            let is_fast = !is_by_time || policy.inputs() != Inputs::FreshProfiles;
+            assert!(
+                is_fast,
+                "policy {}: a step by time does not wait for new curves",
+                policy.name()
+            );
         }
     }
 }

@@ -1,4 +1,4 @@
-//! One class of a [`Profiler`](crate::Profiler): its sampled keys in order of use, and its counts.
+//! The data of one class in a [`Profiler`](crate::Profiler): its sampled keys in order of use, and its counts.
 
 use crate::class_profile::{ClassProfile, Sample};
 use crate::decay::DecayingMean;
@@ -7,8 +7,8 @@ use crate::mrc::{Mrc, Point};
 use crate::stack::Stack;
 use slabwise_base::ClassId;
 
-/// A distance of fewer sampled keys is small: at larger ones, hot keys in the sample and hot keys outside it cancel
-/// each other out.
+/// A distance is small if it is below this number of sampled keys. Hits that the sample lacks or has in excess are
+/// corrected at small distances. At larger distances, the errors of hot keys in the sample and outside it cancel out.
 const NEAR_SAMPLED_KEYS: f64 = 4.0;
 
 /// The current size of a class.
@@ -16,64 +16,74 @@ const NEAR_SAMPLED_KEYS: f64 = 4.0;
 pub struct ClassSize {
     /// The number of the class.
     pub class: ClassId,
-    /// Chunks on its pages.
+    /// The number of chunks on the class's pages.
     pub chunks: u64,
-    /// Chunks on a page; at least 1.
+    /// The number of chunks on a page; at least 1.
     pub chunks_per_page: u64,
 }
 
+/// The weights with which a reference of a sampled key is counted.
 #[derive(Clone, Copy, Debug)]
-pub struct Share {
-    /// The weight for counts since the start: 1 / rate.
+pub struct Weights {
+    /// The weight for counts since the start: 1 / sampling rate.
     pub total: f64,
-    /// The weight for decaying counts: 1 / rate times the current weight.
+    /// The weight for decaying counts: 1 / sampling rate times the current weight of [`Decay`](crate::decay::Decay).
     pub decaying: f64,
 }
 
 #[derive(Debug, Default)]
 pub struct ClassKeys {
-    /// Sampled keys that were stored last in this class and are not deleted.
+    /// The sampled keys that were last stored in this class and are not deleted.
     pub stack: Stack,
+    /// The current size of the class; `None` if it was not reported.
     pub size: Option<ClassSize>,
+    /// The maximum number of keys in the stack.
     pub keys_max: usize,
     /// The mean time from a miss to the store that follows it, in microseconds.
     pub miss_time_us: DecayingMean,
-    /// Scaled hits of the sample since the last report of hits.
+    /// The hits of sampled keys since the last report of hits, times 1 / sampling rate.
     pub hits_sampled: f64,
+    /// The hits of all keys since the start, at the last report; `None` before the first report.
     hits_reported: Option<u64>,
-    /// The difference of all hits and the sample's hits, as a decaying weight.
+    /// The hits of all keys minus the scaled hits of sampled keys, as a decaying weight.
     hits_missing: f64,
+    /// The decaying weights of references by distance.
     histogram: Histogram,
+    /// See [`ClassProfile::misses`].
     misses: f64,
+    /// See [`ClassProfile::misses_by_eviction`].
     misses_by_eviction: f64,
     /// See [`ClassProfile::shadow_hits`].
     pub shadow_hits: f64,
 }
 
 impl ClassKeys {
+    /// Creates a class whose number of keys is not limited.
     pub fn unlimited() -> ClassKeys {
         ClassKeys { keys_max: usize::MAX, ..ClassKeys::default() }
     }
 
-    pub fn hit(&mut self, distance: u64, share: Share) {
-        self.record(Some(distance), share);
+    /// Counts a get that hit a key at this distance.
+    pub fn hit(&mut self, distance: u64, weights: Weights) {
+        self.record(Some(distance), weights);
     }
 
-    /// Counts a get miss; without a distance it misses at every size.
-    pub fn miss(&mut self, distance: Option<u64>, share: Share) {
-        self.record(distance, share);
-        self.misses += share.total;
+    /// Counts a get that missed. With `None` as its distance, the get misses at every size.
+    pub fn miss(&mut self, distance: Option<u64>, weights: Weights) {
+        self.record(distance, weights);
+        self.misses += weights.total;
         let Some(distance) = distance else { return };
-        self.misses_by_eviction += share.total;
+        self.misses_by_eviction += weights.total;
         let is_shadow =
             |size: ClassSize| (size.chunks..size.chunks + size.chunks_per_page).contains(&distance);
         if self.size.is_some_and(is_shadow) {
-            self.shadow_hits += share.total;
+            self.shadow_hits += weights.total;
         }
     }
 
-    /// Sets the hits since the start. The difference from the sample's hits since the last call gets this weight; 0 if
-    /// hits were lost for another reason than sampling.
+    /// Reports the hits of all keys since the start. The hits since the last call minus the scaled hits of sampled keys
+    /// are added to `hits_missing` with this weight. The weight is 0 if accesses were lost, so that the difference is
+    /// not due to sampling.
     pub fn note_hits(&mut self, hits: u64, weight: f64) {
         if let Some(before) = self.hits_reported.replace(hits) {
             let since = hits.saturating_sub(before) as f64;
@@ -82,29 +92,33 @@ impl ClassKeys {
         self.hits_sampled = 0.0;
     }
 
+    /// Returns the decaying weight of all references.
     pub fn references(&self) -> f64 {
         self.histogram.weight()
     }
 
+    /// Multiplies all decaying weights by this factor.
     pub fn scale(&mut self, factor: f64) {
         self.histogram.scale(factor);
         self.hits_missing *= factor;
         self.miss_time_us.scale(factor);
     }
 
-    fn record(&mut self, distance: Option<u64>, share: Share) {
-        // A sampled distance is as inexact as the number of keys that a sampled key represents.
-        self.histogram.set_grain(share.total as u64);
-        self.histogram.record(distance, share.decaying);
+    fn record(&mut self, distance: Option<u64>, weights: Weights) {
+        // The error of a sampled distance is about the number of keys that a sampled key represents.
+        self.histogram.set_grain(weights.total as u64);
+        self.histogram.record(distance, weights.decaying);
     }
 
-    /// The profile of the class. Weights are multiplied by `factor`, and a sampled key represents `scale` keys.
+    /// Returns the profile of the class. Decaying weights are multiplied by `factor`; a sampled key represents `scale`
+    /// keys.
     ///
-    /// The sample may have too few or too many hits. A difference of up to one standard deviation of the number of its
-    /// keys is spread over all distances; the rest is attributed to hot keys, at small distances.
+    /// The scaled hits of the sample may be fewer or more than all hits. A difference of up to one standard deviation,
+    /// which follows from the number of sampled keys, is spread over all distances. The rest of the difference is
+    /// caused by hot keys, so it is corrected at small distances.
     pub fn profile(&self, factor: f64, scale: f64) -> ClassProfile {
         let missing = self.hits_missing * factor;
-        let sampled = self.histogram.finite() * factor;
+        let sampled = self.histogram.finite_weight() * factor;
         let chance = sampled / (self.stack.count().max(1) as f64).sqrt();
         let by_chance = missing.clamp(-chance, chance);
         let finite = if sampled > 0.0 { 1.0 + by_chance / sampled } else { 1.0 };
@@ -130,8 +144,8 @@ impl ClassKeys {
     }
 }
 
-/// The curve of this many hits at unknown distances below `reach` chunks, spread as for a Zipf distribution: equally
-/// many from one chunk to two and from two to four.
+/// Returns the curve of this many hits at unknown distances below `reach` chunks. The distances are spread as for a
+/// Zipf distribution: the number of hits between one chunk and two equals the number between two chunks and four.
 fn unsampled_hits(hits: f64, reach: f64) -> Mrc {
     let lost = |chunks: u64| hits * (1.0 - (chunks as f64).ln_1p() / reach.ln_1p());
     let sizes = std::iter::successors(Some(0), |chunks| Some(chunks + chunks / 4 + 1));
@@ -142,16 +156,16 @@ fn unsampled_hits(hits: f64, reach: f64) -> Mrc {
 
 #[cfg(test)]
 mod tests {
-    use super::{ClassKeys, Share};
+    use super::{ClassKeys, Weights};
 
     #[test]
     fn only_decaying_counts_are_scaled() {
         let mut keys = ClassKeys::default();
-        let share = Share { total: 10.0, decaying: 8.0 };
-        keys.hit(39, share);
-        keys.hit(40, share);
-        keys.miss(Some(100), share);
-        keys.miss(None, share);
+        let weights = Weights { total: 10.0, decaying: 8.0 };
+        keys.hit(39, weights);
+        keys.hit(40, weights);
+        keys.miss(Some(100), weights);
+        keys.miss(None, weights);
         keys.miss_time_us.record(5.0, 8.0);
         let before = keys.profile(1.0, 10.0);
         keys.scale(0.25);

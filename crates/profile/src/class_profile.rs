@@ -1,4 +1,4 @@
-//! The input of a profiler, and its result for one class.
+//! The accesses that a profiler counts, and the profile that it computes for each class.
 
 use crate::mrc::Mrc;
 use slabwise_base::{AccessKind, ClassId};
@@ -6,42 +6,42 @@ use slabwise_base::{AccessKind, ClassId};
 /// One access to one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// The key's hash. It identifies the key and decides whether the key is sampled.
+    /// The hash of the key. It identifies the key and decides whether the key is sampled.
     pub hash: u64,
     /// The kind of the access.
     pub kind: AccessKind,
     /// The class of the key's item; `None` if there is no item.
     pub class: Option<ClassId>,
-    /// The time in nanoseconds, by any one clock.
+    /// The time of the access in nanoseconds. All accesses use the same clock.
     pub at_nanos: u64,
 }
 
-/// The profile of one class's keys, including those that are not in the cache. Counts are estimates if keys are
-/// sampled; counts *since the start* never decrease.
+/// The profile of the keys of one class, including keys whose items are not in the cache. A key belongs to the class in
+/// which its item was last stored. Counts are estimates if keys are sampled. Counts since the start never decrease.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClassProfile {
-    /// The misses of recent references as a function of the class's chunks.
+    /// The misses of recent references as a function of the number of the class's chunks. References decay.
     pub curve: Mrc,
     /// The sample from which the curve was computed.
     pub sample: Sample,
-    /// The curve by footprints of the last M gets; empty unless footprints are
-    /// [kept](crate::Profiler::keep_footprints).
+    /// The misses as a function of the number of chunks, computed from the footprints of the last M gets; empty if the
+    /// profiler [keeps](crate::Profiler::keep_footprints) no footprints.
     pub footprint_curve: Mrc,
-    /// Get misses since the start that are known to be of this class: a key belongs to the class in which its item
-    /// was last stored.
+    /// The number of gets since the start that missed a key of the class.
     pub misses: f64,
-    /// Get misses since the start of keys whose items had been evicted; part of `misses`.
+    /// The number of gets since the start that missed a key of the class whose item had been evicted. They are also
+    /// counted in `misses`.
     pub misses_by_eviction: f64,
-    /// Get misses since the start that would have been hits if the class had one page more.
+    /// The number of gets since the start that missed, but would have been hits if the class had one page more.
     pub shadow_hits: f64,
     /// The mean time to answer a hit, in microseconds; 0 if it is not measured.
     pub hit_time_us: f64,
-    /// The mean time from a miss to the end of the store that follows it, in microseconds.
+    /// The mean time from a miss to the end of the store that follows it, in microseconds; 0 if no time was measured.
     pub miss_time_us: f64,
 }
 
 impl ClassProfile {
-    /// The size of its curves in bytes. Copies share the curves.
+    /// Returns the memory of the two curves, in bytes. Copies of a profile share this memory.
     pub fn curves_size_bytes(&self) -> usize {
         self.curve.size_bytes() + self.footprint_curve.size_bytes()
     }
@@ -72,8 +72,9 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// The standard deviation of a size on the sample's curve, in chunks. Of `c` keys, a spatial sample of rate `r` has
-    /// about `c r`, with a variance of `c r (1 - r)`; a cliff may be off by that much.
+    /// Returns the standard deviation of a size of the curve, in chunks: a cliff at `chunks` chunks has about this
+    /// error. The reason: of `c` keys, a spatial sample of rate `r` has about `c r` keys, with a variance of `c r (1 -
+    /// r)`.
     pub fn size_deviation(self, chunks: u64) -> f64 {
         (chunks as f64 * (1.0 - self.rate) / self.rate).sqrt()
     }

@@ -1,24 +1,27 @@
-//! Weights by distance in bounded memory, in [steps](crate::steps) of less than 1 % of the distance and of at least a
-//! grain.
+//! A histogram of weights by distance, in bounded memory. The width of a [step](crate::steps) is less than 1 % of the
+//! distance, but at least the *grain*.
 //!
-//! A sampled distance is no more exact than the number of keys that a sampled key represents: the grain. It is a power
-//! of two and only grows, so that old steps are within new ones. So memory depends only on the number of sampled keys.
+//! The error of a sampled distance is about the number of keys that a sampled key represents. The grain is the largest
+//! power of two that does not exceed this number, so memory depends only on the number of sampled keys. The grain never
+//! decreases, so each old step lies within one new step.
 
 use crate::mrc::{Mrc, Point};
 use crate::steps::{OCTAVE_STEPS, edges, place};
 
-/// Weighted references by distance; an octave has `STEPS` steps.
+/// The weights of references by distance. An octave, from a distance to twice that distance, has `STEPS` steps.
 #[derive(Clone, Debug, Default)]
 pub struct Histogram<const STEPS: usize = OCTAVE_STEPS> {
-    /// By octave and step; an octave without weight may be empty.
+    /// For each octave, the weight of each step; empty if no reference was recorded in the octave.
     octaves: Vec<Vec<f64>>,
+    /// The weight of references with an infinite distance.
     infinite: f64,
-    /// The logarithm to base 2 of the grain, by which distances are divided.
+    /// The logarithm to base 2 of the grain. Distances are divided by the grain before their step is determined.
     grain_log2: u32,
 }
 
 impl<const STEPS: usize> Histogram<STEPS> {
-    /// Adds a reference; `None` is an infinite distance, which misses at every size.
+    /// Adds a reference with this distance and weight. `None` is an infinite distance: the reference misses at every
+    /// size.
     pub fn record(&mut self, distance: Option<u64>, weight: f64) {
         let Some(distance) = distance else {
             self.infinite += weight;
@@ -35,7 +38,8 @@ impl<const STEPS: usize> Histogram<STEPS> {
         steps[step] += weight;
     }
 
-    /// Raises the grain to the largest power of two that is at most `grain`; it never falls.
+    /// Raises the grain to the largest power of two that is at most `grain`. Does nothing if the current grain is
+    /// larger.
     pub fn set_grain(&mut self, grain: u64) {
         let grain_log2 = grain.max(1).ilog2();
         if grain_log2 <= self.grain_log2 {
@@ -46,15 +50,17 @@ impl<const STEPS: usize> Histogram<STEPS> {
         fine.steps().for_each(|(from, _, weight)| self.record(Some(from), weight));
     }
 
+    /// Multiplies all weights by this factor.
     pub fn scale(&mut self, factor: f64) {
         self.octaves.iter_mut().flatten().for_each(|weight| *weight *= factor);
         self.infinite *= factor;
     }
 
+    /// Adds the weights of another histogram, each times `factor`. Panics if the two grains differ.
     pub fn add(&mut self, other: &Histogram<STEPS>, factor: f64) {
         assert!(
             self.grain_log2 == other.grain_log2,
-            "histograms to be added must have the same grain"
+            "histograms must have the same grain to be added"
         );
         if other.octaves.len() > self.octaves.len() {
             self.octaves.resize(other.octaves.len(), Vec::new());
@@ -66,7 +72,8 @@ impl<const STEPS: usize> Histogram<STEPS> {
         self.infinite += factor * other.infinite;
     }
 
-    /// The weights of all distances in ascending order, each with the first distance of its step and of the next one.
+    /// Returns all steps with a weight in ascending order: the first distance of the step, the first distance of the
+    /// next step, and the weight.
     pub fn steps(&self) -> impl DoubleEndedIterator<Item = (u64, u64, f64)> {
         let octaves = self.octaves.iter().enumerate();
         let all = octaves.flat_map(|(octave, steps)| {
@@ -78,8 +85,9 @@ impl<const STEPS: usize> Histogram<STEPS> {
         })
     }
 
+    /// Returns the weight of all references.
     pub fn weight(&self) -> f64 {
-        self.finite() + self.infinite
+        self.finite_weight() + self.infinite
     }
 
     pub fn size_bytes(&self) -> usize {
@@ -87,14 +95,16 @@ impl<const STEPS: usize> Histogram<STEPS> {
         steps * size_of::<f64>() + self.octaves.capacity() * size_of::<Vec<f64>>()
     }
 
-    pub fn finite(&self) -> f64 {
+    /// Returns the weight of all references with a finite distance.
+    pub fn finite_weight(&self) -> f64 {
         self.octaves.iter().flatten().sum()
     }
 
-    /// The curve of an LRU, exact at its points. All weights are multiplied by `factor`, those of finite distances also
-    /// by `finite`. Then `taken` hits are removed, smallest distances first.
-    pub fn mrc(&self, factor: f64, finite: f64, taken: f64) -> Mrc {
-        // It starts at the largest distance, so that rounding never makes the curve rise.
+    /// Returns the miss-ratio curve of an LRU, which is exact at its points. All weights are multiplied by `factor`,
+    /// and weights of finite distances also by `finite_factor`. Then the weight `removed_hits` is removed from the hits
+    /// with the smallest distances.
+    pub fn mrc(&self, factor: f64, finite_factor: f64, removed_hits: f64) -> Mrc {
+        // The sum starts at the largest distance, so that misses never rise with the size because of rounding.
         let infinite = self.infinite * factor;
         let mut misses = infinite;
         let mut points = Vec::new();
@@ -102,10 +112,10 @@ impl<const STEPS: usize> Histogram<STEPS> {
             if points.last().is_none_or(|last: &Point| last.chunks != to) {
                 points.push(Point { chunks: to, misses });
             }
-            misses += weight * factor * finite;
+            misses += weight * factor * finite_factor;
             points.push(Point { chunks: from, misses });
         }
-        let references = (misses - taken).max(infinite);
+        let references = (misses - removed_hits).max(infinite);
         if points.last().is_none_or(|first| first.chunks != 0) {
             points.push(Point { chunks: 0, misses });
         }
@@ -136,12 +146,16 @@ mod tests {
                 exact.record(distance);
             }
             let (curve, exact) = (histogram.mrc(2.0, 1.0, 0.0), exact.mrc(1));
-            assert_eq!(curve.references(), 2.0 * exact.references(), "seed {seed}");
+            assert_eq!(
+                curve.references(),
+                2.0 * exact.references(),
+                "seed {seed}: number of references"
+            );
             for point in curve.points() {
                 let expected = 2.0 * exact.misses(point.chunks);
                 assert_eq!(point.misses, expected, "seed {seed}, {} chunks", point.chunks);
             }
-            assert!(curve.points().len() > 500, "seed {seed}: few points");
+            assert!(curve.points().len() > 500, "seed {seed}: the curve has more than 500 points");
         }
     }
 
@@ -157,17 +171,28 @@ mod tests {
                 coarse.record(Some(distance), 1.0);
                 exact.record(Some(distance), 1.0);
             }
-            // The largest power of two below 60.
+            // The last grain was the largest power of two up to 60.
             let grain = 32;
             let (found, expected) = (coarse.mrc(1.0, 1.0, 7.0), exact.mrc(1.0, 1.0, 7.0));
-            assert_eq!(found.references(), 2_993.0, "seed {seed}");
+            assert_eq!(
+                found.references(),
+                2_993.0,
+                "seed {seed}: 7 of 3,000 references are removed"
+            );
             for point in found.points().iter().filter(|point| point.chunks > 1) {
-                assert_eq!(point.chunks % grain, 0, "seed {seed}");
+                assert_eq!(
+                    point.chunks % grain,
+                    0,
+                    "seed {seed}: sizes are multiples of the grain"
+                );
                 let expected = expected.misses(point.chunks);
                 assert_eq!(point.misses, expected, "seed {seed}, {} chunks", point.chunks);
             }
-            assert!(found.points().len() > 100, "seed {seed}: few points");
-            assert!(coarse.size_bytes() < exact.size_bytes() / 2 + 2_000, "seed {seed}");
+            assert!(found.points().len() > 100, "seed {seed}: the curve has more than 100 points");
+            assert!(
+                coarse.size_bytes() < exact.size_bytes() / 2 + 2_000,
+                "seed {seed}: a larger grain takes less memory"
+            );
         }
     }
 
@@ -186,10 +211,13 @@ mod tests {
                 both.record(distance, 2.0 * factor);
             }
             one.add(&other, 0.5);
-            assert_eq!(one.weight(), both.weight(), "seed {seed}");
+            assert_eq!(one.weight(), both.weight(), "seed {seed}: the weights are equal");
             let steps: Vec<_> = both.steps().collect();
-            assert_eq!(one.steps().collect::<Vec<_>>(), steps, "seed {seed}");
-            assert!(steps.is_sorted_by(|a, b| a.1 <= b.0), "seed {seed}");
+            assert_eq!(one.steps().collect::<Vec<_>>(), steps, "seed {seed}: the steps are equal");
+            assert!(
+                steps.is_sorted_by(|a, b| a.1 <= b.0),
+                "seed {seed}: steps ascend and do not overlap"
+            );
         }
     }
 
@@ -203,7 +231,7 @@ mod tests {
             let curve = histogram.mrc(1.0, finite, taken);
             [0, 1, 3, 4].map(|chunks| curve.misses(chunks))
         };
-        assert_eq!(histogram.finite(), 5.0);
+        assert_eq!(histogram.finite_weight(), 5.0);
         assert_eq!(misses(2.0, 0.0), [15.0, 13.0, 13.0, 5.0]);
         assert_eq!(misses(1.0, 2.0), [8.0, 8.0, 8.0, 5.0]);
         assert_eq!(misses(1.0, 100.0), [5.0; 4]);

@@ -1,10 +1,10 @@
-//! A map whose keys are numbers that only need mixing.
+//! A hash map whose keys are numbers. Its hash function only mixes the bits of the number.
 
 use slabwise_base::random::mix;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// A map from key numbers.
+/// A hash map from numbers, such as hashes of keys, to values.
 pub type KeyMap<T> = HashMap<u64, T, BuildHasherDefault<KeyNumberHasher>>;
 
 #[derive(Debug, Default)]

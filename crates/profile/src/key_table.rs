@@ -4,58 +4,67 @@
 //!   hash --> index (open addressing, linear probing) --> number --> record
 //! ```
 //!
-//! A key keeps its number as long as it is known, so stacks refer to it in four bytes. Free numbers are reused.
+//! The number of a key does not change while the key has a record, so stacks refer to keys with four bytes. Numbers of
+//! removed keys are reused.
 
 use crate::reuse_windows::UsedAt;
 use slabwise_base::ClassId;
 use slabwise_base::random::mix;
 
+/// The class of a key, and the stack that the key is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// It was requested but never stored, so it has no class.
-    Nowhere,
-    /// It is in the stack of its class; its item is in the cache or was evicted.
+    /// The key was requested but never stored. It has no class and is in the stack of absent keys.
+    NeverStored,
+    /// The key is in the stack of its class. Its item is in the cache or was evicted.
     Stacked(ClassId),
-    /// It was deleted: it has a class, but is not in its stack.
+    /// The key was deleted. It still belongs to its class, but is in the stack of absent keys.
     Deleted(ClassId),
 }
 
+/// The data about a sampled key.
 #[derive(Clone, Copy, Debug)]
 pub struct Record {
+    /// The hash of the key.
     pub hash: u64,
-    /// The time of the first of `misses` in microseconds; wraps around after 71 minutes.
+    /// The time of the first miss that is counted in `misses`, in microseconds; wraps around after 71 minutes.
     pub miss_at_us: u32,
-    /// The time of its last use by its class's clock.
+    /// The time of the key's last use, in references of its class.
     pub used_at: UsedAt,
-    /// Its slot in its stack, or [`OUT`].
+    /// The key's slot in its stack, or [`NO_SLOT`].
     pub slot: u32,
-    /// Get misses since it was last stored; at most 65,535 are counted.
+    /// The number of get misses since the key was last stored; at most 65,535 are counted.
     pub misses: u16,
+    /// The class of the key, and the stack that the key is in.
     pub place: Place,
 }
 
 /// The slot of a key that is in no stack.
-pub const OUT: u32 = u32::MAX;
+pub const NO_SLOT: u32 = u32::MAX;
 
 const _: () = assert!(size_of::<Record>() == 24);
 
-/// An index entry without a record.
+/// The value of an index entry without a key.
 const NONE: u32 = u32::MAX;
+/// The initial number of index entries, and the minimum number of records for which memory is allocated at once.
 const ENTRIES_MIN: usize = 64;
 
-/// Records by hash.
+/// A hash table of the records of sampled keys.
 #[derive(Debug)]
 pub struct KeyTable {
-    /// A power of two of entries, at most three quarters of them in use. Invariant: no entry from the home of a key's
-    /// hash to the entry with its record is `NONE`.
+    /// The number of a key, or `NONE`. The number of entries is a power of two, and at most three quarters are in use.
+    /// Invariant: no entry from the home entry of a key's hash to the entry with the key's number is `NONE`.
     index: Vec<u32>,
+    /// The record of each key, by the number of the key.
     records: Vec<Record>,
+    /// The numbers that no key has.
     free: Vec<u32>,
+    /// The maximum number of records for which memory is allocated in advance.
     records_max: usize,
 }
 
 impl KeyTable {
-    /// A table that allocates memory for at most `records_max` records in advance.
+    /// Creates a table without keys. It allocates memory for at most `records_max` records in advance.
     pub fn new(records_max: usize) -> KeyTable {
         KeyTable {
             index: vec![NONE; ENTRIES_MIN],
@@ -65,6 +74,7 @@ impl KeyTable {
         }
     }
 
+    /// Returns the number of keys.
     pub fn count(&self) -> usize {
         self.records.len() - self.free.len()
     }
@@ -74,6 +84,7 @@ impl KeyTable {
         numbers * size_of::<u32>() + self.records.capacity() * size_of::<Record>()
     }
 
+    /// Returns the number of the key with this hash; `None` if the key has no record.
     #[inline]
     pub fn find(&self, hash: u64) -> Option<u32> {
         let mut entry = self.home(hash);
@@ -81,7 +92,7 @@ impl KeyTable {
             match self.index[entry] {
                 NONE => return None,
                 number if self.records[number as usize].hash == hash => return Some(number),
-                _ => entry = self.behind(entry),
+                _ => entry = self.next_entry(entry),
             }
         }
     }
@@ -91,20 +102,20 @@ impl KeyTable {
         &self.records[number as usize]
     }
 
-    /// The record of a key to be changed; its hash must stay.
+    /// Returns the record of a key for changes. The caller must not change the hash.
     #[inline]
     pub fn get_mut(&mut self, number: u32) -> &mut Record {
         &mut self.records[number as usize]
     }
 
-    /// Adds a key that is not known, and returns its number.
+    /// Adds a key that has no record, and returns its number.
     pub fn insert(&mut self, hash: u64) -> u32 {
-        debug_assert!(self.find(hash).is_none(), "key {hash:x} is known");
+        debug_assert!(self.find(hash).is_none(), "key {hash:x} has no record yet");
         if (self.count() + 1) * 4 > self.index.len() * 3 {
             self.grow();
         }
-        let place = Place::Nowhere;
-        let record = Record { hash, miss_at_us: 0, used_at: 0, slot: OUT, misses: 0, place };
+        let place = Place::NeverStored;
+        let record = Record { hash, miss_at_us: 0, used_at: 0, slot: NO_SLOT, misses: 0, place };
         let number = match self.free.pop() {
             Some(number) => {
                 self.records[number as usize] = record;
@@ -112,30 +123,30 @@ impl KeyTable {
             }
             None => self.push(record),
         };
-        self.enter(number);
+        self.add_to_index(number);
         number
     }
 
     pub fn remove(&mut self, number: u32) {
         let mut hole = self.home(self.get(number).hash);
         while self.index[hole] != number {
-            hole = self.behind(hole);
+            hole = self.next_entry(hole);
         }
-        // Entries after the hole move up, except those whose home is after the hole.
-        let mut entry = self.behind(hole);
+        // An entry after the hole moves into the hole if a search for its key passes the hole.
+        let mut entry = self.next_entry(hole);
         while self.index[entry] != NONE {
             let home = self.home(self.get(self.index[entry]).hash);
-            if self.gap(home, entry) >= self.gap(hole, entry) {
+            if self.probe_distance(home, entry) >= self.probe_distance(hole, entry) {
                 self.index[hole] = self.index[entry];
                 hole = entry;
             }
-            entry = self.behind(entry);
+            entry = self.next_entry(entry);
         }
         self.index[hole] = NONE;
         self.free.push(number);
     }
 
-    /// The numbers of all keys for which the condition holds, in no particular order.
+    /// Returns the numbers of all keys for whose records `holds` returns true, in any order.
     pub fn numbers_where(&self, holds: impl Fn(&Record) -> bool) -> Vec<u32> {
         let known = self.index.iter().filter(|&&number| number != NONE);
         known.copied().filter(|&number| holds(self.get(number))).collect()
@@ -143,7 +154,7 @@ impl KeyTable {
 
     fn push(&mut self, record: Record) -> u32 {
         let count = self.records.len();
-        assert!(count < NONE as usize, "{count} keys exceed the range of their numbers");
+        assert!(count < NONE as usize, "a table has fewer than 2^32 - 1 keys, not {count}");
         if count == self.records.capacity() {
             let ahead = self.records_max.saturating_sub(count).min(count).max(ENTRIES_MIN);
             self.records.reserve_exact(ahead);
@@ -152,34 +163,38 @@ impl KeyTable {
         count as u32
     }
 
+    /// Doubles the number of index entries.
     fn grow(&mut self) {
         let old = std::mem::take(&mut self.index);
         self.index = vec![NONE; 2 * old.len()];
-        old.into_iter().filter(|&number| number != NONE).for_each(|number| self.enter(number));
+        old.into_iter()
+            .filter(|&number| number != NONE)
+            .for_each(|number| self.add_to_index(number));
     }
 
-    fn enter(&mut self, number: u32) {
+    /// Writes the number of a key to the first free entry from its home entry on.
+    fn add_to_index(&mut self, number: u32) {
         let mut entry = self.home(self.get(number).hash);
         while self.index[entry] != NONE {
-            entry = self.behind(entry);
+            entry = self.next_entry(entry);
         }
         self.index[entry] = number;
     }
 
-    /// The entry where the search for a hash starts. Hashes are mixed because those of sampled keys have some equal
-    /// bits.
+    /// Returns the home entry of a hash, where the search for it starts. The hash is mixed, because some bits of the
+    /// hashes of sampled keys are always equal.
     #[inline]
     fn home(&self, hash: u64) -> usize {
         mix(hash) as usize & (self.index.len() - 1)
     }
 
     #[inline]
-    fn behind(&self, entry: usize) -> usize {
+    fn next_entry(&self, entry: usize) -> usize {
         (entry + 1) & (self.index.len() - 1)
     }
 
-    /// The number of steps of a search from one entry to the other.
-    fn gap(&self, from: usize, to: usize) -> usize {
+    /// Returns the number of steps of a search from the entry `from` to the entry `to`.
+    fn probe_distance(&self, from: usize, to: usize) -> usize {
         to.wrapping_sub(from) & (self.index.len() - 1)
     }
 }
@@ -191,33 +206,41 @@ mod tests {
     use std::collections::HashMap;
 
     #[test]
-    fn finds_the_same_keys_as_a_map() {
+    fn a_table_has_the_same_keys_as_a_hash_map() {
         for seed in 0..20 {
             let mut random = Random::new(seed);
             let (mut table, mut map) = (KeyTable::new(100), HashMap::new());
             let keys = 1 + random.below(500);
             for step in 0..5_000 {
                 let hash = random.below(keys);
-                assert_eq!(table.find(hash), map.get(&hash).copied(), "seed {seed}, step {step}");
+                assert_eq!(
+                    table.find(hash),
+                    map.get(&hash).copied(),
+                    "seed {seed}, step {step}: number of a key"
+                );
                 match map.remove(&hash) {
                     Some(number) if random.below(2) == 0 => table.remove(number),
                     Some(number) => drop(map.insert(hash, number)),
                     None => drop(map.insert(hash, table.insert(hash))),
                 }
-                assert_eq!(table.count(), map.len(), "seed {seed}, step {step}");
+                assert_eq!(table.count(), map.len(), "seed {seed}, step {step}: number of keys");
             }
             let even = table.numbers_where(|record| record.hash % 2 == 0).len();
-            assert_eq!(even, map.keys().filter(|&&hash| hash % 2 == 0).count(), "seed {seed}");
+            assert_eq!(
+                even,
+                map.keys().filter(|&&hash| hash % 2 == 0).count(),
+                "seed {seed}: keys with an even hash"
+            );
         }
     }
 
     #[test]
-    fn numbers_are_reused() {
+    fn numbers_of_removed_keys_are_reused() {
         let mut table = KeyTable::new(10);
         for hash in 0..10_000 {
             let number = table.insert(hash);
             table.remove(number);
         }
-        assert!(table.size_bytes() < 4_000, "{} bytes for no key", table.size_bytes());
+        assert!(table.size_bytes() < 4_000, "an empty table has {} bytes", table.size_bytes());
     }
 }

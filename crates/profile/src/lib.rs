@@ -1,16 +1,16 @@
-//! How often and how soon keys are reused, and the misses of a cache of any size that follow from it.
+//! Profiles of classes: miss-ratio curves, counts and miss costs, computed from a stream of accesses.
 //!
 //! ```text
 //!   keys --> StackDistances --distance--> Distances --> Mrc: the misses at every size
 //!            (exact: the oracle)          (counts)
 //!
-//!   Access --is_sampled--> Profiler --> ClassProfile: a curve and counts, of every class
-//!   misses, stores -------> MissClock: miss costs, by class and key prefix
+//!   Access --is_sampled--> Profiler --> ClassProfile: a curve and counts for each class
+//!   misses, stores -------> MissClock: a miss cost for each class and key prefix
 //! ```
 //!
-//! A profile is of one class. All items of a class take one chunk, so sizes are counted in chunks.
+//! Each class has its own profile. Each item of a class takes one chunk, so the sizes of a curve are numbers of chunks.
 //!
-//! The crate needs only a stream of keys. It has no engine, clock or threads.
+//! The crate uses no engine, no clock and no threads.
 #![forbid(unsafe_code)]
 
 mod class_keys;

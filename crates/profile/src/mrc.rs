@@ -1,45 +1,46 @@
-//! Miss-ratio curves, and their lower convex hulls, which bridge their cliffs.
+//! Miss-ratio curves and their lower convex hulls.
 
 use std::sync::Arc;
 
-/// The misses of one class's references as a function of its size in chunks.
+/// A miss-ratio curve: the misses of the references of a class as a function of the class's size in chunks.
 ///
-/// Counts are real numbers: a sampled reference counts for several, and an old one for less than one.
+/// Numbers of misses are not integers: a sampled reference counts as several references, and the weight of an old
+/// reference is below 1.
 ///
-/// Invariants: misses never rise with chunks; with no chunk every reference misses; the curve is linear between its
-/// points and level after the last one.
+/// Invariants: misses never increase with the size; with no chunk every reference misses; the curve is linear between
+/// its points and level after the last point.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mrc {
-    /// In ascending order of chunks; never empty, and the first is at 0 chunks. Shared by all copies, as curves are
-    /// long.
+    /// The points of the curve, in ascending order of sizes. The first point is at 0 chunks. All copies of a curve
+    /// share the points, because curves have many points.
     points: Arc<[Point]>,
 }
 
 /// A point of a curve.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
-    /// The size in chunks.
+    /// The size of the class, in chunks.
     pub chunks: u64,
-    /// Misses at that size.
+    /// The number of misses at this size.
     pub misses: f64,
 }
 
-/// References that hit from some size on, with the sizes spread evenly over a range.
+/// References that hit if the class is large enough. The sizes from which they hit are spread evenly over a range.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Hits {
     /// The number of references.
     pub count: f64,
-    /// The smallest size at which some of them hit, at least 1.
+    /// The smallest size at which some of the references hit, in chunks; at least 1.
     pub chunks_first: u64,
-    /// The size from which all of them hit.
+    /// The smallest size at which all of the references hit, in chunks.
     pub chunks_last: u64,
 }
 
 impl Mrc {
-    /// A curve through these points; the first is at 0 chunks and has all references as misses.
+    /// Creates a curve through these points. The misses of the first point, at 0 chunks, are all references.
     ///
     /// # Panics
-    /// If the first point is not at 0 chunks, sizes do not ascend, or misses rise.
+    /// Panics if the first point is not at 0 chunks, sizes do not ascend, or misses increase.
     pub fn new(points: Vec<Point>) -> Mrc {
         assert!(
             points.first().is_some_and(|first| first.chunks == 0),
@@ -48,18 +49,18 @@ impl Mrc {
         let falls = |a: &Point, b: &Point| a.chunks < b.chunks && a.misses >= b.misses;
         assert!(
             points.is_sorted_by(falls),
-            "the points of a curve must ascend in size and must not rise"
+            "the points of a curve must ascend in size, and their misses must not increase"
         );
         Mrc { points: points.into() }
     }
 
-    /// The curve without references.
+    /// Returns the curve without references.
     pub fn empty() -> Mrc {
         Mrc { points: [Point { chunks: 0, misses: 0.0 }].into() }
     }
 
-    /// The curve of this many references, of which `hits` hit if there are enough chunks. They must be in ascending
-    /// order of the chunks that they need.
+    /// Returns the curve of this many references. The references in `hits` hit if there are enough chunks; the others
+    /// always miss. `hits` must be in ascending order of sizes.
     pub fn of_hits(references: f64, hits: impl IntoIterator<Item = Hits>) -> Mrc {
         let mut misses = references;
         let mut points = vec![Point { chunks: 0, misses }];
@@ -80,22 +81,23 @@ impl Mrc {
         Mrc::new(points)
     }
 
-    /// The number of references.
+    /// Returns the number of references.
     pub fn references(&self) -> f64 {
         self.points[0].misses
     }
 
-    /// Its points in ascending order of size.
+    /// Returns the points of the curve in ascending order of sizes.
     pub fn points(&self) -> &[Point] {
         &self.points
     }
 
-    /// The size of its points in bytes. Copies share the points.
+    /// Returns the memory of the curve's points, in bytes. Copies of the curve share this memory.
     pub fn size_bytes(&self) -> usize {
         size_of_val(&*self.points)
     }
 
-    /// The curve with this many references and the same misses; the difference counts as hits at any size above 0.
+    /// Returns the curve with this many references and the same misses at sizes above 0. So additional references count
+    /// as hits at any size above 0. If there are fewer references, no size has more misses than references.
     pub fn with_references(&self, references: f64) -> Mrc {
         let misses_min = self.points.last().map_or(0.0, |last| last.misses);
         let references = references.max(misses_min);
@@ -105,14 +107,17 @@ impl Mrc {
         Mrc::new(points)
     }
 
-    /// The misses of a cache with `chunks` chunks.
+    /// Returns the misses of a class with this many chunks.
     pub fn misses(&self, chunks: u64) -> f64 {
         let next = self.points.partition_point(|point| point.chunks <= chunks);
         self.misses_before(next, chunks)
     }
 
-    /// The misses for many sizes, which must ascend, in one pass without a search for each.
-    pub fn misses_of_rising(&self, sizes: impl Iterator<Item = u64>) -> impl Iterator<Item = f64> {
+    /// Returns the misses at each of these sizes, which must ascend, in one pass along the curve.
+    pub fn misses_at_ascending(
+        &self,
+        sizes: impl Iterator<Item = u64>,
+    ) -> impl Iterator<Item = f64> {
         let mut next = 1;
         sizes.map(move |chunks| {
             while self.points.get(next).is_some_and(|point| point.chunks <= chunks) {
@@ -122,7 +127,8 @@ impl Mrc {
         })
     }
 
-    /// The misses at a size between the point before index `next` and the one at `next`, if there is one.
+    /// Returns the misses at a size between the point before the index `next` and the point at `next`. If there is no
+    /// point at `next`, the curve is level.
     fn misses_before(&self, next: usize, chunks: u64) -> f64 {
         let here = self.points[next - 1];
         let Some(next) = self.points.get(next) else { return here.misses };
@@ -130,7 +136,8 @@ impl Mrc {
         here.misses + (next.misses - here.misses) * part
     }
 
-    /// The misses of two streams of references, each with its own cache of the same size.
+    /// Returns the sum of two curves: the misses of two streams of references, each with its own cache of the same
+    /// size.
     pub fn plus(&self, other: &Mrc) -> Mrc {
         let mut sizes: Vec<u64> = [self, other]
             .iter()
@@ -140,37 +147,38 @@ impl Mrc {
         sizes.dedup();
         let (mut misses_min, mut points) = (f64::INFINITY, Vec::with_capacity(sizes.len()));
         for chunks in sizes {
-            // Rounding must not make the sum rise.
+            // The sum must not increase because of rounding.
             misses_min = misses_min.min(self.misses(chunks) + other.misses(chunks));
             points.push(Point { chunks, misses: misses_min });
         }
         Mrc::new(points)
     }
 
-    /// The curve with sizes in bytes, as if a chunk had one byte, so that curves of several classes can be added and
+    /// Returns the curve with sizes in bytes instead of chunks, so that the curves of several classes can be added and
     /// compared.
     pub fn in_bytes(&self, chunk_size_bytes: u64) -> Mrc {
-        assert!(chunk_size_bytes > 0, "a chunk has at least one byte");
+        assert!(chunk_size_bytes > 0, "a chunk must have at least 1 byte, not 0");
         let scaled = |point: &Point| Point { chunks: point.chunks * chunk_size_bytes, ..*point };
         Mrc::new(self.points.iter().map(scaled).collect())
     }
 
-    /// The largest convex curve that is nowhere above this one; it bridges cliffs. Each further chunk gains at most as
-    /// much as the previous one.
+    /// Returns the lower hull: the largest convex curve that is at no size above this curve. On the hull, an additional
+    /// chunk never saves more misses than the chunk before it.
     pub fn lower_hull(&self) -> Mrc {
         let points = self.points.iter().map(|point| (point.chunks, point.misses));
         let corners = lower_hull(points).into_iter();
         Mrc::new(corners.map(|(chunks, misses)| Point { chunks, misses }).collect())
     }
 
-    /// The misses as a share of all references; 0 if there are none.
+    /// Returns the misses with this many chunks as a share of all references; 0 if there are no references.
     pub fn miss_ratio(&self, chunks: u64) -> f64 {
         if self.references() == 0.0 { 0.0 } else { self.misses(chunks) / self.references() }
     }
 }
 
-/// The corners of the largest convex curve that is not above any of these points, whose first numbers ascend. Its
-/// slopes rise from corner to corner, and may be positive at the end.
+/// Returns the corners of the lower convex hull of these points: the largest convex curve that is not above any of
+/// them. The first numbers of the points must ascend. The slope of the hull increases at each corner and may become
+/// positive.
 pub fn lower_hull(points: impl IntoIterator<Item = (u64, f64)>) -> Vec<(u64, f64)> {
     let mut corners: Vec<(u64, f64)> = Vec::new();
     for point in points {
@@ -184,7 +192,7 @@ pub fn lower_hull(points: impl IntoIterator<Item = (u64, f64)>) -> Vec<(u64, f64
     corners
 }
 
-/// True if the middle point is below the line through the others.
+/// Returns true if the point `middle` is below the line through the points `left` and `right`.
 fn is_below(left: (u64, f64), middle: (u64, f64), right: (u64, f64)) -> bool {
     // Slopes are compared without divisions, because hulls have many points.
     let (first, second) = ((middle.0 - left.0) as f64, (right.0 - middle.0) as f64);
@@ -198,7 +206,7 @@ mod tests {
     use slabwise_base::Random;
     use std::collections::VecDeque;
 
-    /// The misses of a simple LRU.
+    /// Returns the misses of a simple LRU with this many chunks.
     fn lru_misses(keys: &[u64], chunks: usize) -> u64 {
         let (mut queue, mut misses) = (VecDeque::new(), 0);
         for key in keys {
@@ -254,7 +262,7 @@ mod tests {
         let mut points = vec![Point { chunks, misses }];
         for _ in 0..random.below(30) {
             chunks += 1 + random.below(20);
-            // Plateaus, cliffs and gentle slopes.
+            // The next part of the curve is flat, a cliff or a gentle slope.
             misses *= [1.0, 0.4, 0.95][random.below(3) as usize];
             points.push(Point { chunks, misses });
         }
@@ -270,9 +278,9 @@ mod tests {
             for chunks in 0..700 {
                 let expected = one.misses(chunks) + other.misses(chunks);
                 let off = (sum.misses(chunks) - expected).abs();
-                assert!(off < 1e-6, "seed {seed}, {chunks} chunks: {off} off");
+                assert!(off < 1e-6, "seed {seed}, {chunks} chunks: the sum is off by {off} misses");
             }
-            assert_eq!(one.plus(&Mrc::empty()), one, "seed {seed}");
+            assert_eq!(one.plus(&Mrc::empty()), one, "seed {seed}: an empty curve adds nothing");
         }
     }
 
@@ -283,21 +291,24 @@ mod tests {
             let bytes = curve.in_bytes(96);
             for chunks in 0..700 {
                 let off = (bytes.misses(96 * chunks) - curve.misses(chunks)).abs();
-                assert!(off < 1e-9, "seed {seed}, {chunks} chunks: {off} off");
+                assert!(
+                    off < 1e-9,
+                    "seed {seed}, {chunks} chunks: the curve is off by {off} misses"
+                );
             }
         }
     }
 
     #[test]
-    fn misses_of_rising_sizes_equal_those_of_each_size() {
+    fn misses_at_ascending_sizes_equal_the_misses_at_each_size() {
         for seed in 0..20 {
             let mut random = Random::new(seed);
             let curve = random_curve(&mut random);
             let mut sizes: Vec<u64> = (0..50).map(|_| random.below(700)).collect();
             sizes.sort_unstable();
-            let found: Vec<f64> = curve.misses_of_rising(sizes.iter().copied()).collect();
+            let found: Vec<f64> = curve.misses_at_ascending(sizes.iter().copied()).collect();
             let expected: Vec<f64> = sizes.iter().map(|&size| curve.misses(size)).collect();
-            assert_eq!(found, expected, "seed {seed}");
+            assert_eq!(found, expected, "seed {seed}: misses at ascending sizes");
         }
     }
 
@@ -308,23 +319,30 @@ mod tests {
             let hull = curve.lower_hull();
             let gains: Vec<f64> =
                 (0..700).map(|chunks| hull.misses(chunks) - hull.misses(chunks + 1)).collect();
-            assert!(gains.is_sorted_by(|a, b| *a >= *b - 1e-9), "seed {seed}: {hull:?}");
+            assert!(
+                gains.is_sorted_by(|a, b| *a >= *b - 1e-9),
+                "seed {seed}: the hull is convex: {hull:?}"
+            );
             for chunks in 0..700 {
                 let above = hull.misses(chunks) - curve.misses(chunks);
-                assert!(above < 1e-9, "seed {seed}, {chunks} chunks: {above} above the curve");
+                assert!(above < 1e-9, "seed {seed}, {chunks} chunks: the hull is above by {above}");
             }
             assert!(
                 hull.points().iter().all(|point| curve.points().contains(point)),
-                "seed {seed}"
+                "seed {seed}: each corner of the hull is a point of the curve"
             );
             let last = |curve: &Mrc| curve.points().last().copied();
-            assert_eq!(hull.points()[0], curve.points()[0], "seed {seed}");
-            assert_eq!(last(&hull), last(&curve), "seed {seed}");
+            assert_eq!(
+                hull.points()[0],
+                curve.points()[0],
+                "seed {seed}: the first points are equal"
+            );
+            assert_eq!(last(&hull), last(&curve), "seed {seed}: the last points are equal");
         }
     }
 
     #[test]
-    fn a_lower_hull_is_convex_and_not_above_any_point() {
+    fn the_lower_hull_of_points_is_convex_and_not_above_any_point() {
         for seed in 0..200 {
             let mut random = Random::new(seed);
             let mut at = 0;
@@ -336,15 +354,21 @@ mod tests {
                 .collect();
             let hull = lower_hull(points.iter().copied());
             assert_eq!((hull.first(), hull.last()), (points.first(), points.last()));
-            assert!(hull.iter().all(|corner| points.contains(corner)), "seed {seed}: {hull:?}");
+            assert!(
+                hull.iter().all(|corner| points.contains(corner)),
+                "seed {seed}: corners are points: {hull:?}"
+            );
             let slope = |a: (u64, f64), b: (u64, f64)| (b.1 - a.1) / (b.0 - a.0) as f64;
             let slopes: Vec<f64> = hull.windows(2).map(|two| slope(two[0], two[1])).collect();
-            assert!(slopes.is_sorted_by(|a, b| a < b), "seed {seed}: {hull:?} is not convex");
+            assert!(slopes.is_sorted_by(|a, b| a < b), "seed {seed}: the hull is convex: {hull:?}");
             for two in hull.windows(2) {
                 let between = points.iter().filter(|it| (two[0].0..two[1].0).contains(&it.0));
                 for point in between {
                     let line = two[0].1 + slope(two[0], two[1]) * (point.0 - two[0].0) as f64;
-                    assert!(point.1 >= line - 1e-9, "seed {seed}: {point:?} is below {hull:?}");
+                    assert!(
+                        point.1 >= line - 1e-9,
+                        "seed {seed}: {point:?} is not below the hull {hull:?}"
+                    );
                 }
             }
         }

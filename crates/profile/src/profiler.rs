@@ -1,4 +1,4 @@
-//! The profiler of a server: it computes a profile of each class from sampled accesses, in bounded memory.
+//! The profiler of a server. It computes a profile of each class from sampled accesses, in bounded memory.
 //!
 //! ```text
 //!   Access --is_sampled--> KeyTable: one record per key       (found by hash; has the stack and the slot)
@@ -12,40 +12,42 @@
 //!                                                                       the last M gets, if requested)
 //! ```
 //!
-//! Sources: sampling, rescaling and the bound on keys are those of SHARDS (Waldspurger and others, FAST 2015,
-//! sections 3 and 4: SHARDS-adj, and fixed size by lowering the threshold); distances are those of an LRU (Mattson and
-//! others, 1970).
+//! Sources: sampling, the scaling of distances and the bound on the number of keys are those of SHARDS (Waldspurger and
+//! others, FAST 2015, sections 3 and 4: SHARDS-adj, and a fixed size by lowering the threshold). Distances are the
+//! stack distances of an LRU (Mattson and others, 1970).
 //!
-//! How an access is counted:
+//! The profiler counts accesses by these rules:
 //!
-//! - A get of a key in a stack is a reference of that stack's class at its scaled distance. If it hits, the key moves
-//!   to the top. If it misses, the key keeps its place until it is stored, so further misses count at about the same
-//!   distance.
+//! - A get of a key in the stack of a class is a reference of that class at the key's scaled distance. If the get hits,
+//!   the key moves to the top. If it misses, the key keeps its position until it is stored, so further misses count at
+//!   about the same distance.
 //! - A get of a deleted key is a reference that misses at every size.
 //! - A miss of a key that was never stored waits for the store, which determines the class, and then counts as a first
-//!   reference. Without a store, [`Profiler::unstored_gets`] counts it: it misses with any memory.
-//! - A hit of an unknown key (stored before the profiler started) is recorded but not counted, because its distance is
-//!   unknown. The same holds for a key that missed and whose store was not seen, because a get vivified it.
-//! - A store puts the key on top of its class's stack, removes it from any other, and is not a reference.
-//! - A delete removes the key from its stack and keeps its class, so that its next miss is not counted as a first one.
+//!   reference. As long as no store follows, [`Profiler::unstored_gets`] counts the miss.
+//! - A hit of an unknown key, which was stored before the profiler started, is not a reference, because its distance is
+//!   unknown. The key is then on top of its class's stack. A hit of a key that missed and has no recorded store since
+//!   is treated in the same way: a get has created (vivified) the item.
+//! - A store puts the key on top of the stack of its class and removes it from any other stack. It is not a reference.
+//! - A delete removes the key from the stack of its class. The record keeps the class, so that the next miss of the key
+//!   is not counted as a first reference.
 //!
-//! Invariants: there are at most `keys_max` keys; a key is only in the stack and on the slot that its record says;
-//! without decay and at rate 1 curves are exact at their points.
+//! Invariants: there are at most `keys_max` keys; each key is in the stack and on the slot that its record names, and
+//! in no other stack; without decay and at sampling rate 1, curves are exact at their points.
 //!
-//! History is bounded, too. Each class keeps the keys that it could hold in [`HISTORY_FACTOR`] times the current memory
-//! and forgets the least recently used beyond; absent keys are limited to an eighth of all. If there are too many keys,
-//! first the history shrinks, down to [`HISTORY_FACTOR_MIN`] times the memory, and then the rate. Neither grows again:
-//! a larger sample would have other keys.
+//! The number of keys is bounded. Each class keeps the keys that it could hold in [`HISTORY_FACTOR`] times the current
+//! memory, and forgets the least recently used of the other keys. At most an eighth of all keys are absent keys. If
+//! there are too many keys, the factor decreases first, down to [`HISTORY_FACTOR_MIN`], and then the sampling rate.
+//! Neither increases again: the keys of a larger sample would be unknown.
 //!
-//! Reuse times of classes and two generations of their curves take memory from the keys: from the first sizes on the
-//! usual amount, as the table of keys does not shrink. If reuse times start when all keys are in use, memory exceeds
-//! its bound.
+//! The memory for reuse times and two generations of their curves is taken from the memory for keys. The usual amount
+//! is reserved when the sizes of classes are first reported, because the table of keys does not shrink. If footprints
+//! are requested after all keys are in use, the memory exceeds its bound.
 //!
-//! One thread at a time may call it, with accesses in order of time. It has no clock.
+//! The profiler has no clock and no locks: the caller passes the accesses in order of time.
 
 mod stacks;
 
-use crate::class_keys::{ClassSize, Share};
+use crate::class_keys::{ClassSize, Weights};
 use crate::class_profile::{Access, ClassProfile};
 use crate::decay::Decay;
 use crate::key_table::{Place, Record};
@@ -56,31 +58,31 @@ use slabwise_base::sampling::{is_sampled, rate_of, threshold_of};
 use slabwise_base::{AccessKind, ClassId};
 use stacks::Stacks;
 
-/// The maximum memory of a key: 24 bytes of record, 5 to 11 of index and 8 to 17 of stack, plus a part of the old
-/// tables while these grow. Histograms of distances are not included.
+/// The maximum memory of a key: 24 bytes of record, 5 to 11 bytes of index and 8 to 17 bytes of stack, and its part of
+/// the old tables while the tables grow. Histograms of distances are not included.
 pub const KEY_SIZE_BYTES: usize = 60;
-/// The maximum history of a class, as a multiple of the current memory.
+/// The initial history of a class: it keeps the keys that it could hold in the current memory times this factor.
 pub const HISTORY_FACTOR: u64 = 4;
-/// The history if there are too many keys, as a multiple of the current memory: enough for a curve up to twice of it.
+/// The minimum of the history factor, when there are too many keys. It suffices for curves up to twice the memory.
 pub const HISTORY_FACTOR_MIN: u64 = 2;
-/// The number of keys that a class may always keep, even with little memory.
+/// The number of sampled keys that a class may keep even if this exceeds its history.
 const CLASS_KEYS_MIN: usize = 64;
-/// The usual memory of a class's reuse times; their curves take up to half of that in addition.
+/// The usual memory of a class's reuse times. Their curves take up to half of this memory in addition.
 const CLASS_REUSES_SIZE_BYTES: usize = 6 << 10;
-/// A store later than this after a miss does not belong to it.
+/// The maximum time from a miss to its store. A store that follows later is not timed.
 const MISS_TIME_US_MAX: u32 = 10_000_000;
 
-/// 2^64 divided by the golden ratio: its multiples, modulo 2^64, are spread evenly.
+/// 2^64 divided by the golden ratio. Its multiples, modulo 2^64, are spread evenly over all numbers.
 const SPREAD_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Limits of a [`Profiler`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ProfilerOptions {
-    /// The maximum number of keys, at least 1.
+    /// The maximum number of keys in the sample, at least 1.
     pub keys_max: usize,
-    /// The initial share of keys that are sampled, in (0, 1]; it falls if there are too many.
+    /// The initial sampling rate, in (0, 1]. The rate decreases if there are too many keys.
     pub rate_max: f64,
-    /// The half-life of decaying counts, in sampled references; at least 1. With `u64::MAX` nothing decays.
+    /// The half-life of decaying counts, in sampled references; at least 1. With `u64::MAX` no count decays.
     pub window_references: u64,
 }
 
@@ -94,29 +96,33 @@ impl Default for ProfilerOptions {
 #[derive(Debug)]
 pub struct Profiler {
     options: ProfilerOptions,
+    /// A key is sampled if its hash is below this value.
     threshold: u64,
-    /// The number of keys that a sampled key represents: 1 / rate.
+    /// The number of keys that a sampled key represents: 1 / sampling rate.
     scale: f64,
+    /// The current history of classes, from [`HISTORY_FACTOR`] down to [`HISTORY_FACTOR_MIN`].
     history_factor: u64,
-    /// True once sizes are known: accesses to a class without a size, which is retired or new, are then ignored.
+    /// True if sizes of classes were reported. Accesses to a class without a size, which is retired or new, are then
+    /// ignored.
     has_sizes: bool,
-    /// The maximum number of keys beside the memory of reuse times.
+    /// The maximum number of keys, which leaves memory for reuse times.
     keys_max: usize,
     stacks: Stacks,
-    /// Gets that wait for a store, as a decaying weight.
+    /// The decaying weight of the gets of keys that were never stored.
     unstored_gets: f64,
-    /// `None` if footprints are not kept.
+    /// The reuse times of all classes; `None` if footprints are not kept.
     reuses: Option<ReuseWindows>,
     decay: Decay,
-    /// Steps evenly through all numbers, to spread scaled distances over the ones that they represent.
+    /// A number that changes with each scaled distance and takes values spread evenly over all numbers. It selects one
+    /// of the distances that a sampled distance represents.
     spread: u64,
 }
 
 impl Profiler {
-    /// A profiler without accesses.
+    /// Creates a profiler without keys.
     ///
     /// # Panics
-    /// If a limit is not in its range.
+    /// Panics if an option is not in its range.
     pub fn new(options: ProfilerOptions) -> Profiler {
         assert!(options.keys_max > 0, "keys_max must be at least 1");
         let threshold = threshold_of(options.rate_max);
@@ -135,48 +141,50 @@ impl Profiler {
         }
     }
 
-    /// The threshold for [`is_sampled`]; it only falls.
+    /// Returns the sampling threshold: a key is sampled if its hash is below it ([`is_sampled`]). The threshold never
+    /// increases.
     pub fn threshold(&self) -> u64 {
         self.threshold
     }
 
-    /// The share of keys that are sampled.
+    /// Returns the sampling rate: the share of keys that are sampled.
     pub fn rate(&self) -> f64 {
         rate_of(self.threshold)
     }
 
-    /// The number of keys in the sample.
+    /// Returns the number of keys in the sample.
     pub fn keys(&self) -> usize {
         self.stacks.keys.count()
     }
 
-    /// The memory of the profiler in bytes.
+    /// Returns the memory of the profiler, in bytes.
     pub fn size_bytes(&self) -> usize {
         size_of::<Profiler>() + self.stacks.size_bytes() + self.reuses_size_bytes()
     }
 
-    /// Reports a class's hits since the start, of all keys, by a counter that only rises. The sample has too few or too
-    /// many of them if a hot key is missing or included. The difference is corrected at small distances, which are
-    /// those of hot keys (SHARDS-adj). The first call starts the count.
+    /// Reports the number of hits of all keys of a class since the start. If the sample has no hot key, or too many,
+    /// its scaled hits are too few or too many. The profiler corrects the difference at small distances, because hot
+    /// keys have small distances (SHARDS-adj). The difference counts from the first call on.
     pub fn note_hits(&mut self, class: ClassId, hits: u64) {
         let weight = self.decay.weight();
         self.stacks.class_mut(class).note_hits(hits, weight);
     }
 
-    /// Reports a class's hits since the start if accesses were lost since the last call: these hits are not compared
-    /// with the sample's, because lost hits are not those of hot keys and would be counted at small distances.
-    pub fn pass_over_hits(&mut self, class: ClassId, hits: u64) {
+    /// Reports the number of hits of all keys of a class since the start, after accesses were lost. The hits since the
+    /// last call are not compared with the hits of the sample: lost hits are of any keys, and a correction would count
+    /// them at small distances.
+    pub fn skip_hits(&mut self, class: ClassId, hits: u64) {
         self.stacks.class_mut(class).note_hits(hits, 0.0);
     }
 
-    /// Counts an access. Accesses to keys outside the sample are ignored. Once sizes are known, hits and stores in a
-    /// class without a size are ignored, too: the next sizes would remove that class again.
+    /// Counts an access. Accesses to keys outside the sample are ignored. After sizes were reported, hits and stores in
+    /// a class without a size are ignored, too, because the next report would remove that class again.
     pub fn access(&mut self, access: &Access) {
         if !is_sampled(access.hash, self.threshold) {
             return;
         }
         let is_of_item = !matches!(access.kind, AccessKind::Miss | AccessKind::Delete);
-        if is_of_item && access.class.is_some_and(|class| !self.has_place(class)) {
+        if is_of_item && access.class.is_some_and(|class| !self.accepts(class)) {
             return;
         }
         let known = self.stacks.keys.find(access.hash);
@@ -187,7 +195,7 @@ impl Profiler {
         match access.kind {
             AccessKind::Hit => self.hit(access, known),
             AccessKind::Miss => self.miss(access, known),
-            // A touch renews an item like a store, and is not a reference either.
+            // A touch puts the key on top of its stack like a store. Neither is a reference.
             AccessKind::Store | AccessKind::Touch => self.store(access, known),
             AccessKind::Delete => self.delete(known),
         }
@@ -201,44 +209,47 @@ impl Profiler {
         }
     }
 
-    fn has_place(&self, class: ClassId) -> bool {
+    /// Returns true if accesses to items of this class are counted.
+    fn accepts(&self, class: ClassId) -> bool {
         !self.has_sizes || self.stacks.class(class).is_some_and(|keys| keys.size.is_some())
     }
 
-    /// Recent gets of keys that have not been stored, in the unit of the curves' references: they miss with any memory.
+    /// Returns the number of recent gets of keys that were never stored. Such gets miss with any memory. They decay
+    /// like the references of the curves.
     pub fn unstored_gets(&self) -> f64 {
         self.unstored_gets / self.decay.weight()
     }
 
-    /// The profile of a class.
+    /// Returns the profile of a class; the default profile if no key of the class is known.
     pub fn profile(&self, class: ClassId) -> ClassProfile {
         let Some(keys) = self.stacks.class(class) else { return ClassProfile::default() };
         let profile = keys.profile(1.0 / self.decay.weight(), self.scale);
         ClassProfile { footprint_curve: self.footprint_curve(class, &profile.curve), ..profile }
     }
 
-    /// Recomputes the invariants of keys and stacks.
+    /// Checks the invariants of keys and stacks, for tests.
     ///
     /// # Panics
-    /// If an invariant is broken.
+    /// Panics if an invariant does not hold.
     pub fn check(&self) {
         let (keys, keys_max) = (self.keys(), self.options.keys_max);
-        assert!(keys <= keys_max, "{keys} keys exceed the maximum of {keys_max}");
+        assert!(keys <= keys_max, "a profiler has at most {keys_max} keys, not {keys}");
         self.stacks.check(self.threshold);
     }
 
-    /// Reports the current sizes of all classes. Other classes are forgotten, and so is a class whose number of chunks
-    /// per page changed, because it has other chunks. Before the first call accesses to all classes are counted.
+    /// Reports the current sizes of all classes. The profiler forgets all other classes. It also forgets a class whose
+    /// number of chunks per page changed, because the class of this number is now another class. Before the first call,
+    /// accesses to all classes are counted.
     pub fn set_sizes(&mut self, sizes: &[ClassSize]) {
-        let gone = self.stacks.classes().filter(|(class, keys)| {
+        let removed = self.stacks.classes().filter(|(class, keys)| {
             let chunks_per_page = keys.size.map(|known| known.chunks_per_page);
             !sizes.iter().any(|size| {
                 size.class == *class
                     && chunks_per_page.is_none_or(|known| known == size.chunks_per_page)
             })
         });
-        let gone: Vec<ClassId> = gone.map(|(class, _)| class).collect();
-        for class in gone {
+        let removed: Vec<ClassId> = removed.map(|(class, _)| class).collect();
+        for class in removed {
             self.stacks.forget_class(class);
             if let Some(reuses) = &mut self.reuses {
                 reuses.forget(class);
@@ -250,11 +261,11 @@ impl Profiler {
         self.has_sizes = true;
         self.limit_keys();
         self.limit_histories();
-        self.stacks.fit();
+        self.stacks.shrink();
     }
 
-    /// Reduces the sample by an eighth and forgets the keys outside it. The profiler does this itself if there are too
-    /// many keys; callers do if there are too many accesses.
+    /// Reduces the sampling rate by an eighth and forgets the keys that are no longer sampled. The profiler calls this
+    /// function if there are too many keys. The owner calls it if there are too many accesses.
     pub fn lower_threshold(&mut self) {
         self.threshold = self.threshold / 8 * 7;
         self.scale = 1.0 / self.rate();
@@ -263,24 +274,25 @@ impl Profiler {
         self.limit_histories();
     }
 
-    /// Keeps reuse times of at least the last `window_gets` gets from now on, for
-    /// [`footprint_curve`](crate::ClassProfile::footprint_curve); with `None` they are not kept.
+    /// Keeps the reuse times of at least the last `window_gets` gets from now on, for
+    /// [`footprint_curve`](crate::ClassProfile::footprint_curve). With `None` no reuse times are kept.
     ///
     /// # Panics
-    /// If `window_gets` is 0.
+    /// Panics if `window_gets` is 0.
     pub fn keep_footprints(&mut self, window_gets: Option<u64>) {
         if window_gets == self.reuses.as_ref().map(ReuseWindows::window_gets) {
             return;
         }
         self.reuses = window_gets.map(ReuseWindows::new);
-        // All clocks start now.
+        // The clocks of all classes start at 0 now.
         for number in self.stacks.keys.numbers_where(|record| record.used_at > 0) {
             self.stacks.keys.get_mut(number).used_at = 0;
         }
         self.limit_keys();
     }
 
-    /// Limits the keys to the memory beside reuse times and their curves, but at least half of it.
+    /// Sets the maximum number of keys: the memory for reuse times and their curves is subtracted, but at least half of
+    /// the keys remain.
     fn limit_keys(&mut self) {
         let keys_max = self.options.keys_max;
         let usual_bytes = match self.reuses {
@@ -296,15 +308,17 @@ impl Profiler {
         self.reuses.as_ref().map_or(0, ReuseWindows::size_bytes)
     }
 
-    /// Counts a reference by its reuse time; without the time of the previous use it misses at every size.
+    /// Counts a reference by its reuse time. `used_at` is the time of the previous use of the key; with `None` the
+    /// reference misses at every size.
     fn count_reuse(&mut self, class: ClassId, used_at: Option<UsedAt>) {
         if let Some(reuses) = &mut self.reuses {
             reuses.reference(class, used_at, self.scale, unit(self.spread));
         }
     }
 
-    /// A class's curve by footprints, empty if none are kept. `curve` is the one by distances; the error of its sampled
-    /// references also applies to this curve.
+    /// Returns a class's curve computed from footprints; an empty curve if footprints are not kept. `curve` is the
+    /// curve computed from distances. Its number of references was corrected by the reported hits; the same correction
+    /// applies to the curve computed from footprints.
     fn footprint_curve(&self, class: ClassId, curve: &Mrc) -> Mrc {
         let curves = self.reuses.as_ref().zip(self.stacks.class(class));
         let Some((reuses, keys)) = curves else { return Mrc::empty() };
@@ -315,7 +329,7 @@ impl Profiler {
         by_sample.with_references(references)
     }
 
-    /// Limits each class's history by the current sizes and rate.
+    /// Limits the number of keys of each class according to the current sizes, history factor and sampling rate.
     fn limit_histories(&mut self) {
         let rate = self.rate();
         let pages = |size: ClassSize| size.chunks.div_ceil(size.chunks_per_page);
@@ -335,14 +349,14 @@ impl Profiler {
             (Some(number), class) if self.is_stored(number) => {
                 let used_at = self.stacks.keys.get(number).used_at;
                 let (old, distance) = self.distance(number);
-                let share = self.count_get();
-                self.stacks.class_mut(old).hit(distance, share);
+                let weights = self.count_get();
+                self.stacks.class_mut(old).hit(distance, weights);
                 self.count_reuse(old, Some(used_at));
                 self.put(number, Place::Stacked(class.unwrap_or(old)));
             }
             (_, Some(class)) => {
                 let number = known.unwrap_or_else(|| self.stacks.keys.insert(access.hash));
-                self.arrive(number, class);
+                self.enter_class(number, class);
             }
             (_, None) => {}
         }
@@ -357,17 +371,17 @@ impl Profiler {
         record.misses = record.misses.saturating_add(1);
         let Record { place, used_at, .. } = *record;
         let distance = self.stacks.class_of(number).map(|_| self.distance(number).1);
-        let share = self.count_get();
+        let weights = self.count_get();
         match place {
             Place::Stacked(class) | Place::Deleted(class) => {
-                self.stacks.class_mut(class).miss(distance, share);
+                self.stacks.class_mut(class).miss(distance, weights);
                 self.count_reuse(class, distance.map(|_| used_at));
             }
-            Place::Nowhere => self.unstored_gets += share.decaying,
+            Place::NeverStored => self.unstored_gets += weights.decaying,
         }
         match place {
             Place::Stacked(class) => self.note_use(number, class),
-            Place::Deleted(_) | Place::Nowhere => self.put(number, place),
+            Place::Deleted(_) | Place::NeverStored => self.put(number, place),
         }
     }
 
@@ -377,10 +391,10 @@ impl Profiler {
         let record = *self.stacks.keys.get(number);
         let waited_us = micros(access.at_nanos).wrapping_sub(record.miss_at_us);
         if record.misses > 0 && waited_us <= MISS_TIME_US_MAX {
-            let weight = self.share().decaying;
+            let weight = self.weights().decaying;
             self.stacks.class_mut(class).miss_time_us.record(f64::from(waited_us), weight);
         }
-        self.arrive(number, class);
+        self.enter_class(number, class);
     }
 
     fn delete(&mut self, known: Option<u32>) {
@@ -390,35 +404,37 @@ impl Profiler {
         }
     }
 
-    /// Adds a key to a class without a reference, and counts its misses that waited for that.
-    fn arrive(&mut self, number: u32, class: ClassId) {
-        let share = self.share();
+    /// Puts a key on top of the stack of a class without counting a reference. If the key had no class before, its
+    /// misses now count in this class.
+    fn enter_class(&mut self, number: u32, class: ClassId) {
+        let weights = self.weights();
         let record = self.stacks.keys.get_mut(number);
         let misses = std::mem::take(&mut record.misses);
-        if record.place == Place::Nowhere {
-            // They count as new in the class; here they may have decayed.
-            let counted = f64::from(misses) * share.decaying;
+        if record.place == Place::NeverStored {
+            // The misses count with the current weight in the class. Their weight in `unstored_gets` may have decayed.
+            let counted = f64::from(misses) * weights.decaying;
             self.unstored_gets = (self.unstored_gets - counted).max(0.0);
             let keys = self.stacks.class_mut(class);
-            (0..misses).for_each(|_| keys.miss(None, share));
+            (0..misses).for_each(|_| keys.miss(None, weights));
             (0..misses).for_each(|_| self.count_reuse(class, None));
         }
         self.put(number, Place::Stacked(class));
     }
 
-    /// The class of a stacked key, and its distance among all keys.
+    /// Returns the class in whose stack a key is, and the key's distance among all keys of the class, sampled or not.
     fn distance(&mut self, number: u32) -> (ClassId, u64) {
         let Record { place: Place::Stacked(class), slot, .. } = *self.stacks.keys.get(number)
         else {
-            unreachable!("key {number} is in no class's stack");
+            unreachable!("the caller passes a key in the stack of a class; key {number} is not");
         };
         let distance = self.stacks.class_mut(class).stack.distance(slot);
-        // `distance` sampled keys represent distance / rate to (distance + 1) / rate keys; spread the results evenly.
+        // A distance of n sampled keys represents n / rate to (n + 1) / rate keys. The results are spread evenly over
+        // this range.
         self.spread = self.spread.wrapping_add(SPREAD_STEP);
         (class, ((distance as f64 + unit(self.spread)) * self.scale) as u64)
     }
 
-    /// Puts a key on top of the stack of `place`, and removes it from its old stack.
+    /// Puts a key on top of the stack of `place` and removes it from its old stack.
     fn put(&mut self, number: u32, place: Place) {
         self.stacks.put(number, place);
         if let Place::Stacked(class) = place {
@@ -427,24 +443,25 @@ impl Profiler {
         self.stacks.limit(place);
     }
 
+    /// Records that a key of this class was used now.
     fn note_use(&mut self, number: u32, class: ClassId) {
         if let Some(reuses) = &mut self.reuses {
             self.stacks.keys.get_mut(number).used_at = reuses.now(class);
         }
     }
 
-    /// Shadow hits of all classes since the start; see [`ClassProfile::shadow_hits`].
+    /// Returns the number of shadow hits of all classes since the start; see [`ClassProfile::shadow_hits`].
     pub fn shadow_hits(&self) -> f64 {
         self.stacks.classes().map(|(_, class)| class.shadow_hits).sum()
     }
 
-    /// True if the key is in a class's stack and no miss of it waits for a store.
+    /// Returns true if the key is in the stack of a class and has not missed since its last store.
     fn is_stored(&self, number: u32) -> bool {
         self.stacks.class_of(number).is_some() && self.stacks.keys.get(number).misses == 0
     }
 
-    /// Counts a get of a sampled key, and returns its weights.
-    fn count_get(&mut self) -> Share {
+    /// Counts a get of a sampled key and returns its weights.
+    fn count_get(&mut self) -> Weights {
         if let Some(factor) = self.decay.step() {
             self.stacks.classes_mut().for_each(|class| class.scale(factor));
             self.unstored_gets *= factor;
@@ -452,15 +469,16 @@ impl Profiler {
         if let Some(reuses) = &mut self.reuses {
             reuses.get(self.scale);
         }
-        self.share()
+        self.weights()
     }
 
-    fn share(&self) -> Share {
-        Share { total: self.scale, decaying: self.scale * self.decay.weight() }
+    /// Returns the weights of an event that occurs now.
+    fn weights(&self) -> Weights {
+        Weights { total: self.scale, decaying: self.scale * self.decay.weight() }
     }
 }
 
-/// A time in microseconds that wraps around after 71 minutes.
+/// Converts a time to microseconds. The result wraps around after 71 minutes.
 fn micros(nanos: u64) -> u32 {
     (nanos / 1_000) as u32
 }

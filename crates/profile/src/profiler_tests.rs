@@ -1,7 +1,7 @@
-//! Comparison of the profiler with lists and with exact stack distances.
+//! Tests of the profiler: it is compared with lists of keys and with exact stack distances.
 
 use super::{KEY_SIZE_BYTES, Profiler, ProfilerOptions};
-use crate::{Access, AccessKind, ClassProfile, ClassSize, Distances, StackDistances};
+use crate::{Access, AccessKind, ClassProfile, ClassSize, Distances, Mrc, StackDistances};
 use slabwise_base::random::mix;
 use slabwise_base::{ClassId, Random};
 use std::collections::{HashMap, HashSet};
@@ -17,7 +17,7 @@ pub(in crate::profiler) fn size(class: u8, chunks: u64, chunks_per_page: u64) ->
     ClassSize { class: ClassId(class), chunks, chunks_per_page }
 }
 
-/// A get of a look-aside client, with a store after a miss; hits are those of a cache that never evicts.
+/// Counts the accesses of a client that gets a key and stores it after a miss. `is_known` is true if the get hits.
 pub(in crate::profiler) fn get(profiler: &mut Profiler, key: u64, class: u8, is_known: bool) {
     match is_known {
         true => profiler.access(&access(key, AccessKind::Hit, Some(class))),
@@ -28,23 +28,26 @@ pub(in crate::profiler) fn get(profiler: &mut Profiler, key: u64, class: u8, is_
     }
 }
 
-/// The reference implementation: classes as lists of keys, newest first, with their counts.
+/// The reference implementation of a profiler: a list of keys and the counts of each of three classes.
 #[derive(Default)]
 struct Lists {
+    /// The keys of each class, the most recently used first.
     lists: [Vec<u64>; 3],
-    /// The class of a deleted key.
+    /// The class of each deleted key.
     deleted: HashMap<u64, usize>,
-    /// Misses of keys that were never stored.
+    /// The number of misses of each key that was never stored.
     waiting: HashMap<u64, usize>,
-    /// Keys in lists that missed and wait for a store.
+    /// The keys in lists that have missed since their last store.
     missed: HashSet<u64>,
     distances: [Distances; 3],
     profiles: [ClassProfile; 3],
 }
 
+/// The number of chunks and of chunks per page of each class.
 const SIZES: [(u64, u64); 3] = [(20, 5), (3, 4), (0, 8)];
 
 impl Lists {
+    /// Removes a key from its list; returns its class and its distance.
     fn take(&mut self, key: u64) -> Option<(usize, u64)> {
         for (class, list) in self.lists.iter_mut().enumerate() {
             if let Some(index) = list.iter().position(|&known| known == key) {
@@ -55,6 +58,7 @@ impl Lists {
         None
     }
 
+    /// Returns the class and the distance of a key in a list.
     fn place(&self, key: u64) -> Option<(usize, u64)> {
         let place = |list: &Vec<u64>| list.iter().position(|&known| known == key);
         let places = self.lists.iter().map(place).enumerate();
@@ -78,7 +82,7 @@ impl Lists {
     }
 
     fn hit(&mut self, key: u64) {
-        let (class, distance) = self.take(key).expect("hits are of keys in a list");
+        let (class, distance) = self.take(key).expect("a key that hits is in a list");
         if !self.missed.remove(&key) {
             self.distances[class].record(Some(distance));
         }
@@ -109,7 +113,7 @@ impl Lists {
 }
 
 #[test]
-fn counts_at_rate_1_equal_those_of_lists() {
+fn at_sampling_rate_1_counts_equal_those_of_lists() {
     for seed in 0..10 {
         let mut random = Random::new(seed);
         let (mut profiler, mut lists) = (Profiler::new(EXACT), Lists::default());
@@ -145,9 +149,10 @@ fn counts_at_rate_1_equal_those_of_lists() {
             let found = profiler.profile(ClassId(class as u8));
             let mut expected = lists.profiles[class].clone();
             (expected.curve, expected.sample) = (found.curve.clone(), found.sample);
-            assert_eq!(found, expected, "seed {seed}, class {class}");
+            assert_eq!(found, expected, "seed {seed}, class {class}: counts");
             let curve = lists.distances[class].mrc(1);
-            assert_eq!(found.curve.references(), curve.references(), "seed {seed}, class {class}");
+            let references = [&found.curve, &curve].map(Mrc::references);
+            assert_eq!(references[0], references[1], "seed {seed}, class {class}: references");
             for chunks in 0..70 {
                 let (found, expected) = (found.curve.misses(chunks), curve.misses(chunks));
                 assert_eq!(found, expected, "seed {seed}, class {class}, {chunks} chunks");
@@ -156,7 +161,7 @@ fn counts_at_rate_1_equal_those_of_lists() {
     }
 }
 
-/// Skewed keys: half of the references go to a tenth of the keys.
+/// Returns a random key. Half of the references are of a tenth of the keys.
 fn skewed(random: &mut Random, keys: u64) -> u64 {
     match random.below(2) {
         0 => random.below(keys / 10),
@@ -165,7 +170,7 @@ fn skewed(random: &mut Random, keys: u64) -> u64 {
 }
 
 #[test]
-fn a_sample_in_bounded_memory_is_nearly_exact() {
+fn curves_of_a_sample_in_bounded_memory_are_nearly_exact() {
     for seed in 0..3 {
         let mut random = Random::new(seed);
         let options = ProfilerOptions { keys_max: 4_000, ..EXACT };
@@ -185,24 +190,27 @@ fn a_sample_in_bounded_memory_is_nearly_exact() {
             }
         }
         profiler.check();
-        assert!(profiler.rate() < 0.12, "rate {}", profiler.rate());
-        assert!(profiler.keys() > 3_000, "{} keys", profiler.keys());
+        assert!(profiler.rate() < 0.12, "the rate is below 0.12, not {}", profiler.rate());
+        assert!(profiler.keys() > 3_000, "over 3,000 keys are sampled, not {}", profiler.keys());
         let per_key = profiler.size_bytes() / profiler.keys();
-        assert!(per_key < 75, "seed {seed}: {per_key} bytes a key");
+        assert!(per_key < 75, "seed {seed}: a key takes less than 75 bytes, not {per_key}");
         for (class, (_, distances)) in exact.iter().enumerate() {
             let (found, curve) = (profiler.profile(ClassId(class as u8)).curve, distances.mrc(1));
             let off = found.references() / curve.references() - 1.0;
-            assert!(off.abs() < 0.08, "seed {seed}, class {class}: references {off} off");
+            assert!(off.abs() < 0.08, "seed {seed}, class {class}: references are off by {off}");
             for chunks in (0..30_000).step_by(500) {
                 let off = found.miss_ratio(chunks) - curve.miss_ratio(chunks);
-                assert!(off.abs() < 0.05, "seed {seed}, class {class}, {chunks} chunks: {off} off");
+                assert!(
+                    off.abs() < 0.05,
+                    "seed {seed}, class {class}, {chunks} chunks: the miss ratio is off by {off}"
+                );
             }
         }
     }
 }
 
 #[test]
-fn a_touch_renews_a_key_and_is_no_reference() {
+fn a_touch_counts_like_a_store_and_is_not_a_reference() {
     let profile_with = |renewal| {
         let options = ProfilerOptions { keys_max: 100, rate_max: 1.0, window_references: 1_000 };
         let mut profiler = Profiler::new(options);
@@ -225,13 +233,13 @@ fn memory_stays_within_its_bound() {
     for (size_bytes, classes, keys) in
         [(1 << 20, 8, 400_000), (2_300_000, 63, 2_000_000), (2_300_000, 1, 300_000)]
     {
-        // A quarter of the memory is for histograms.
+        // A quarter of the memory is reserved for histograms.
         let keys_max = size_bytes / 4 * 3 / KEY_SIZE_BYTES;
         let options = ProfilerOptions { keys_max, ..ProfilerOptions::default() };
         let mut profiler = Profiler::new(options);
         let (mut random, mut most) = (Random::new(size_bytes as u64), 0);
         for at in 0..600_000 {
-            // Distances of every size, in every class.
+            // Every class has distances of every size.
             let key = random.below(1 + random.clone().below(keys));
             let class = (key % classes) as u8;
             profiler.access(&access(key, AccessKind::Miss, None));
@@ -241,8 +249,11 @@ fn memory_stays_within_its_bound() {
             }
         }
         profiler.check();
-        assert!(most <= size_bytes, "{most} bytes of {size_bytes}, {classes} classes");
-        assert!(most * 2 > size_bytes, "{most} bytes of {size_bytes}, {classes} classes");
+        assert!(
+            most <= size_bytes,
+            "{classes} classes take at most {size_bytes} bytes, not {most}"
+        );
+        assert!(most * 2 > size_bytes, "{classes} classes use over half of the memory, not {most}");
     }
 }
 
@@ -278,12 +289,14 @@ fn invariants_hold_for_random_accesses() {
                 }
                 2 => profiler.check(),
                 3 => {
-                    // If the curve broke its invariants, computing it would panic.
+                    // If the invariants of the curve did not hold, its computation would panic.
                     let profile = profiler.profile(ClassId(random.below(6) as u8));
-                    assert!(profile.misses >= profile.misses_by_eviction, "seed {seed}");
-                    assert!(profile.misses_by_eviction >= profile.shadow_hits, "seed {seed}");
-                    assert!(profile.curve.references().is_finite(), "seed {seed}");
-                    assert!(profile.footprint_curve.references().is_finite(), "seed {seed}");
+                    // Every shadow hit is a miss by eviction, and every miss by eviction is a miss.
+                    let counts = [profile.misses, profile.misses_by_eviction, profile.shadow_hits];
+                    assert!(counts.is_sorted_by(|a, b| a >= b), "seed {seed}: {counts:?} decrease");
+                    let curves = [&profile.curve, &profile.footprint_curve].map(Mrc::references);
+                    let are_finite = curves.iter().all(|references| references.is_finite());
+                    assert!(are_finite, "seed {seed}: {curves:?} are finite");
                 }
                 _ => {}
             }
@@ -292,7 +305,7 @@ fn invariants_hold_for_random_accesses() {
 }
 
 #[test]
-fn gets_between_a_miss_and_its_store_are_misses_of_the_curve() {
+fn gets_between_a_miss_and_its_store_count_as_misses_of_the_curve() {
     const CHUNKS: usize = 300;
     for (seed, more_gets) in [(1, 0), (2, 1), (3, 4)] {
         let mut random = Random::new(seed);
@@ -307,7 +320,7 @@ fn gets_between_a_miss_and_its_store_are_misses_of_the_curve() {
                     profiler.access(&access(key, AccessKind::Hit, Some(0)));
                 }
                 None => {
-                    // Other clients miss at the same time, before the first has stored.
+                    // The gets of other clients miss before the first client has stored the value.
                     for _ in 0..=more_gets {
                         profiler.access(&access(key, AccessKind::Miss, None));
                     }
@@ -321,15 +334,15 @@ fn gets_between_a_miss_and_its_store_are_misses_of_the_curve() {
         }
         profiler.check();
         let curve = profiler.profile(ClassId(0)).curve;
-        assert_eq!(curve.references(), gets, "seed {seed}");
+        assert_eq!(curve.references(), gets, "seed {seed}: every get is a reference");
         let off = curve.miss_ratio(CHUNKS as u64) - misses / gets;
-        assert!(off.abs() < 0.01, "seed {seed}, {more_gets} more gets: {off} off");
+        assert!(off.abs() < 0.01, "seed {seed}, {more_gets} more gets: miss ratio off by {off}");
     }
 }
 
 #[test]
 fn reported_hits_correct_the_effect_of_a_hot_key() {
-    // One key has half of all references; a sample of one key in ten includes it or misses it.
+    // One key has half of all references. A sample of one key in ten has this key or does not have it.
     for seed in 0..20 {
         let mut random = Random::new(seed);
         let options = ProfilerOptions { rate_max: 0.1, ..EXACT };
@@ -348,15 +361,18 @@ fn reported_hits_correct_the_effect_of_a_hot_key() {
         }
         let curve = profiler.profile(ClassId(0)).curve;
         let all = curve.references();
-        assert!((all / 40_000.0 - 1.0).abs() < 0.02, "seed {seed}: {all} of 40,000 references");
-        // A cache of 100 chunks hits the hot key and 2 % of the rest.
+        assert!(
+            (all / 40_000.0 - 1.0).abs() < 0.02,
+            "seed {seed}: the curve has about 40,000 references, not {all}"
+        );
+        // In a cache of 100 chunks, the gets of the hot key and 2 % of the other gets hit.
         let ratio = curve.miss_ratio(100);
         assert!((ratio - 0.49).abs() < 0.06, "seed {seed}: miss ratio {ratio}");
     }
 }
 
 #[test]
-fn a_hot_key_of_one_class_does_not_affect_another() {
+fn a_hot_key_of_one_class_does_not_change_the_curve_of_another_class() {
     for seed in 0..20 {
         let mut random = Random::new(seed);
         let mut profiler = Profiler::new(ProfilerOptions { rate_max: 0.1, ..EXACT });
@@ -377,11 +393,11 @@ fn a_hot_key_of_one_class_does_not_affect_another() {
         }
         let curve = profiler.profile(ClassId(1)).curve;
         let off = curve.references() / gets - 1.0;
-        assert!(off.abs() < 0.02, "seed {seed}: references are {off} off");
+        assert!(off.abs() < 0.02, "seed {seed}: references are off by {off}");
         let misses = curve.misses(600) / gets;
         assert!(
             (misses - 0.8).abs() < 0.12,
-            "seed {seed}: miss ratio {misses} with a fifth of the keys"
+            "seed {seed}: with chunks for a fifth of the keys the miss ratio is about 0.8, not {misses}"
         );
     }
 }
@@ -390,18 +406,25 @@ fn a_hot_key_of_one_class_does_not_affect_another() {
 fn old_references_decay() {
     let options = ProfilerOptions { window_references: 1_000, ..EXACT };
     let mut profiler = Profiler::new(options);
-    // First a loop of 100 keys, then one of 10.
+    // First the gets are a loop over 100 keys, then a loop over 10 keys.
     (0..20_000).for_each(|at| get(&mut profiler, at % 100, 0, at >= 100));
     let curve = profiler.profile(ClassId(0)).curve;
-    assert!(curve.miss_ratio(99) > 0.999 && curve.miss_ratio(100) < 0.001, "{curve:?}");
+    assert!(
+        curve.miss_ratio(99) > 0.999 && curve.miss_ratio(100) < 0.001,
+        "the cliff is at 100 chunks: {curve:?}"
+    );
     (0..2_000).for_each(|at| get(&mut profiler, at % 10, 0, true));
     let old = profiler.profile(ClassId(0)).curve.miss_ratio(50);
-    assert!((old - 0.25).abs() < 0.01, "{old} is left after two half-lives");
+    assert!(
+        (old - 0.25).abs() < 0.01,
+        "after two half-lives the miss ratio is about 0.25, not {old}"
+    );
 }
 
 #[test]
-fn distances_between_two_sampled_keys_are_estimated() {
-    // About 20 of 1,000 keys are sampled, 50 chunks apart. 2.5 % hit in 25 chunks, and 7.5 % in 75.
+fn hits_at_sizes_between_two_sampled_distances_are_estimated() {
+    // About 20 of 1,000 keys are sampled, so sampled distances are 50 chunks apart. The hit ratio with 25 chunks is
+    // 2.5 %, with 75 chunks 7.5 %.
     let mut means = [0.0; 2];
     for seed in 0..20 {
         let mut random = Random::new(seed);
@@ -415,46 +438,52 @@ fn distances_between_two_sampled_keys_are_estimated() {
             *mean += (1.0 - curve.miss_ratio(chunks)) / 20.0;
         }
     }
-    assert!((0.015..0.035).contains(&means[0]), "{means:?}");
-    assert!((0.055..0.1).contains(&means[1]), "{means:?}");
+    assert!((0.015..0.035).contains(&means[0]), "hit ratio with 25 chunks: {means:?}");
+    assert!((0.055..0.1).contains(&means[1]), "hit ratio with 75 chunks: {means:?}");
 }
 
 #[test]
-fn decaying_counts_never_jump() {
+fn decaying_counts_change_by_at_most_the_references_counted() {
     let options = ProfilerOptions { window_references: 50, ..EXACT };
     let mut profiler = Profiler::new(options);
     profiler.note_hits(ClassId(0), 0);
     let mut last = 0.0;
-    // The sample misses two of three gets. In 100 half-lives, weights are scaled twice.
+    // The sample has one of three gets. In 100 half-lives, the weights are scaled twice.
     for at in 0..5_000 {
         get(&mut profiler, at % 30, 0, at >= 30);
         profiler.note_hits(ClassId(0), 3 * (at + 1));
         let all = profiler.profile(ClassId(0)).curve.references();
-        assert!(at < 30 || (all - last).abs() <= 3.0, "after {at} gets {last} is {all}");
+        assert!(
+            at < 30 || (all - last).abs() <= 3.0,
+            "get {at} changes {last} references to {all}"
+        );
         last = all;
     }
-    // The sum of a geometric series.
+    // The expected number of references is the sum of a geometric series.
     let expected = 3.0 / (1.0 - (-1.0f64 / 50.0).exp2());
-    assert!((last / expected - 1.0).abs() < 1e-6, "{last}, not {expected}");
+    assert!(
+        (last / expected - 1.0).abs() < 1e-6,
+        "the curve has {expected} references, not {last}"
+    );
 }
 
 #[test]
-fn the_time_of_a_miss_ends_with_its_store() {
+fn the_miss_time_is_measured_from_the_first_miss_to_the_store() {
     let mut profiler = Profiler::new(EXACT);
     let mut at = |key, kind, class: Option<u8>, at_nanos| {
         profiler.access(&Access { at_nanos, ..access(key, kind, class) });
     };
-    // The time is counted from the first of two misses.
+    // Of two misses, the first counts.
     at(1, AccessKind::Miss, None, 1_000);
     at(1, AccessKind::Miss, None, 3_000);
     at(1, AccessKind::Store, Some(0), 5_000);
-    // A store without a miss, and one a minute after it, are not counted.
+    // A store without a miss is not timed. A store a minute after its miss is not timed either.
     at(1, AccessKind::Store, Some(0), 9_000);
     at(2, AccessKind::Miss, None, 10_000);
     at(2, AccessKind::Store, Some(0), 60_000_000_000);
     at(3, AccessKind::Miss, None, 20_000);
     at(3, AccessKind::Store, Some(0), 28_000);
-    // A store after a hit is not counted either: the miss was answered before, unseen.
+    // A store after a hit is not timed either, because the item was created between the miss and the hit.
     at(4, AccessKind::Store, Some(0), 30_000);
     at(4, AccessKind::Miss, None, 31_000);
     at(4, AccessKind::Hit, Some(0), 32_000);
@@ -464,7 +493,7 @@ fn the_time_of_a_miss_ends_with_its_store() {
 }
 
 #[test]
-fn the_first_hit_of_an_unknown_key_is_no_reference() {
+fn the_first_hit_of_an_unknown_key_is_not_a_reference() {
     let mut profiler = Profiler::new(EXACT);
     get(&mut profiler, 1, 0, true);
     assert_eq!(profiler.profile(ClassId(0)).curve.references(), 0.0);

@@ -1,4 +1,4 @@
-//! The reuse times of the last M gets, by class, and footprints computed from them.
+//! The reuse times of the last M gets for each class, and the curves computed from them.
 //!
 //! ```text
 //!   gets        ... | last window: M gets | filling ...
@@ -6,57 +6,67 @@
 //!                      '------------ a curve -----------'
 //! ```
 //!
-//! A reuse that started in an earlier window counts with its true time. A full window replaces the last one for all
-//! classes at once, so their curves cover the same gets, the last M to 2 M. With sampling, a window takes longer: until
-//! it has M sampled gets, or enough of them.
+//! A key may have been used last in an earlier window; its reuse time is not cut off at the start of the window. When
+//! the filling window is full, it becomes the last window for all classes at once. So the curves of all classes cover
+//! the same gets: between M and 2 M of the latest gets. With sampling, a window is full only when it also has M sampled
+//! gets, or [`SAMPLED_GETS_ENOUGH`] of them.
 //!
-//! The mean footprint of windows of w references follows from reuse times alone: `fp(w + 1) - fp(w) = share of
-//! references with reuse times > w`, where first references have an infinite one. A reuse after t references is a miss
-//! below fp(t) chunks. Sources: P. J. Denning, S. C. Schwartz, "Properties of the working-set model", CACM 1972, for
-//! that relation; X. Xiang, C. Ding, H. Luo, B. Bao, "HOTL", ASPLOS 2013, for the misses; X. Hu and others, "LAMA", ATC
-//! 2015, for footprints of the last M references by class.
+//! The footprint fp(w) is the mean number of different keys in windows of w references. It follows from reuse times:
+//! `fp(w + 1) - fp(w) = share of references with reuse times > w`, where first references have an infinite reuse time.
+//! A reference with the reuse time t misses in a cache of fewer than fp(t) chunks. Sources: P. J. Denning, S. C.
+//! Schwartz, "Properties of the working-set model", CACM 1972, for the relation; X. Xiang, C. Ding, H. Luo, B. Bao,
+//! "HOTL", ASPLOS 2013, for the misses; X. Hu and others, "LAMA", ATC 2015, for footprints of the last M references of
+//! each class.
 //!
-//! In a sample, each reference counts as `scale` references of its class and of the class's clock. So a class's time is
-//! that of all its references at any rate. Reuse times have steps of 6 %.
+//! The clock of a class counts its references. A sampled reference advances the clock by `scale`, the number of
+//! references that it represents. So the clock counts sampled and unsampled references at any sampling rate. Reuse
+//! times are grouped in steps of 6 %.
 
 use crate::histogram::Histogram;
 use crate::mrc::{Hits, Mrc};
 use slabwise_base::ClassId;
 
-/// Steps of an octave: sampled reuse times are no more exact.
+/// The number of steps in an octave of reuse times. The error of sampled reuse times is about the width of such a step.
 const STEPS: usize = 16;
-/// The number of sampled gets that is enough for a window: some thousand for each class.
+/// The number of sampled gets that suffices for a window. It is some thousand for each class.
 const SAMPLED_GETS_ENOUGH: f64 = 100_000.0;
-/// The rounding error of a sum of shares.
+/// The maximum rounding error of a sum of shares.
 const ROUNDING: f64 = 1e-6;
 
-/// The time of a key's use by its class's clock. It wraps around after 2^32 references, so a reuse after that many
-/// counts as an early one.
+/// The time of a key's last use: the value of the class's clock. It wraps around after 2^32 references, so the reuse
+/// time of a key that is reused after more references is too small.
 pub type UsedAt = u32;
 
+/// The reuse times of all classes.
 #[derive(Debug)]
 pub struct ReuseWindows {
+    /// The number of gets in a window: M.
     window_gets: f64,
+    /// The number of gets in the filling window.
     filled_gets: f64,
+    /// The number of sampled gets in the filling window.
     sampled_gets: f64,
-    /// By class number.
+    /// The reuse times of each class, by the number of the class; `None` for a class without references.
     classes: Vec<Option<Box<ClassReuses>>>,
 }
 
 #[derive(Debug, Default)]
 struct ClassReuses {
+    /// The clock of the class: the number of its references since the start.
     time: f64,
+    /// The reuse times in the filling window.
     filling: Histogram<STEPS>,
+    /// The reuse times in the last window.
     last: Histogram<STEPS>,
 }
 
 impl ReuseWindows {
-    /// Starts without references, with windows of this many gets.
+    /// Starts without references. A window has `window_gets` gets.
     ///
     /// # Panics
-    /// If `window_gets` is 0.
+    /// Panics if `window_gets` is 0.
     pub fn new(window_gets: u64) -> ReuseWindows {
-        assert!(window_gets > 0, "a window has at least one get");
+        assert!(window_gets > 0, "a window must have at least 1 get, not 0");
         ReuseWindows {
             window_gets: window_gets as f64,
             filled_gets: 0.0,
@@ -82,8 +92,9 @@ impl ReuseWindows {
         self.sampled_gets += 1.0;
     }
 
-    /// Counts a reference of the class to a key last used at `used_at`; without that time, it misses at every size.
-    /// `part`, below 1, is its position among the references that it represents.
+    /// Counts a reference of the class to a key that was last used at `used_at`. With `None` the reference misses at
+    /// every size. The reference represents `scale` references; `part`, from 0 to below 1, selects the one whose reuse
+    /// time counts.
     pub fn reference(&mut self, class: ClassId, used_at: Option<UsedAt>, scale: f64, part: f64) {
         let class = self.class_mut(class);
         let reuse_time = used_at.map(|used_at| {
@@ -94,16 +105,19 @@ impl ReuseWindows {
         class.filling.record(reuse_time, scale);
     }
 
+    /// Returns the current value of the class's clock.
     pub fn now(&mut self, class: ClassId) -> UsedAt {
         self.class_mut(class).time as u64 as UsedAt
     }
 
+    /// Forgets all reuse times of a class.
     pub fn forget(&mut self, class: ClassId) {
         if let Some(reuses) = self.classes.get_mut(class.index()) {
             *reuses = None;
         }
     }
 
+    /// Returns the curve of a class, computed from the last window and the filling window.
     pub fn mrc(&self, class: ClassId) -> Mrc {
         let Some(Some(class)) = self.classes.get(class.index()) else { return Mrc::empty() };
         let mut reuses = class.filling.clone();
@@ -127,18 +141,21 @@ impl ReuseWindows {
     }
 }
 
+/// Returns the curve that follows from these reuse times.
 fn curve(reuses: &Histogram<STEPS>) -> Mrc {
     let references = reuses.weight();
-    // `keys` is fp at `window`; `longer` counts references with at least that reuse time.
+    // `keys` is the footprint of `window` references. `longer` is the number of references whose reuse time is at least
+    // `window`.
     let (mut keys, mut window, mut longer) = (0.0, 0, references);
     let chunks_for = |keys: f64| ((keys - ROUNDING).ceil() as u64).max(1);
     let hits = reuses.steps().map(|(from, to, count)| {
         keys += (from - window) as f64 * longer / references;
         let (chunks_first, length) = (chunks_for(keys), (to - from) as f64);
-        // Within a step, reuse times are assumed to be spread evenly.
-        let held = |places: f64| places * (longer - count * (places + 1.0) / (2.0 * length));
-        let chunks_last = chunks_for(keys + held(length - 1.0) / references);
-        keys += held(length) / references;
+        // `rise` is the sum of `longer` over the first reuse times of the step. Within the step, reuse times are
+        // assumed to be spread evenly.
+        let rise = |times: f64| times * (longer - count * (times + 1.0) / (2.0 * length));
+        let chunks_last = chunks_for(keys + rise(length - 1.0) / references);
+        keys += rise(length) / references;
         (window, longer) = (to, longer - count);
         Hits { count, chunks_first, chunks_last }
     });
@@ -156,7 +173,7 @@ mod tests {
 
     const CLASS: ClassId = ClassId(3);
 
-    /// The windows of a class for a sample of its keys.
+    /// The reuse times of one class, recorded for a sample of its keys.
     struct Sampled {
         windows: ReuseWindows,
         used_at: KeyMap<UsedAt>,
@@ -186,6 +203,7 @@ mod tests {
         }
     }
 
+    /// Returns the exact curve of the references from the index `first` on.
     fn exact(keys: impl Iterator<Item = u64>, first: usize) -> Mrc {
         let (mut stack, mut distances) = (StackDistances::default(), Distances::default());
         for (at, key) in keys.enumerate() {
@@ -198,26 +216,33 @@ mod tests {
     }
 
     #[test]
-    fn finds_the_cliff_of_a_loop_longer_than_the_window() {
-        // Reuse times up to 32 are exact; above, steps are at most a sixteenth.
+    fn the_curve_of_a_loop_has_its_cliff_even_if_the_loop_exceeds_the_window() {
+        // Reuse times up to 32 are exact. Above 32 the width of a step is at most a sixteenth of the time.
         for (keys, off) in [(1, 0), (3, 0), (31, 0), (100, 7), (5_000, 313)] {
             let mut class = Sampled::new(1_000, 1.0);
             (0..4 * keys + 3_000).for_each(|at| class.get(at % keys));
             let curve = class.windows.mrc(CLASS);
             let references = curve.references();
-            assert!((1_000.0..=2_000.0).contains(&references), "{keys} keys: {references}");
+            assert!(
+                (1_000.0..=2_000.0).contains(&references),
+                "{keys} keys: 1,000 to 2,000 gets count, not {references}"
+            );
             let below = curve.miss_ratio((keys - 1).saturating_sub(off));
-            assert_eq!((below, curve.miss_ratio(keys + off)), (1.0, 0.0), "{keys} keys: {curve:?}");
+            assert_eq!(
+                (below, curve.miss_ratio(keys + off)),
+                (1.0, 0.0),
+                "{keys} keys: the cliff is near {keys} chunks: {curve:?}"
+            );
         }
     }
 
-    /// The errors of the curve of random keys, by size.
+    /// Returns the error of the miss ratio of random keys at each of 40 sizes.
     fn errors(seed: u64, rate: f64) -> Vec<f64> {
         const BOUND: u64 = 20_000;
         let mut random = Random::new(seed);
         let key = |_| mix(seed) ^ random.below(BOUND).min(random.below(BOUND));
         let keys: Vec<u64> = (0..300_000).map(key).collect();
-        // A sample's window takes the same number of sampled gets.
+        // At any sampling rate the windows cover the same gets.
         let mut class = Sampled::new((50_000.0 * rate) as u64, rate);
         keys.iter().for_each(|&key| class.get(key));
         let (found, exact) = (class.windows.mrc(CLASS), exact(keys.into_iter(), 200_000));
@@ -226,22 +251,28 @@ mod tests {
     }
 
     #[test]
-    fn random_keys_miss_as_by_exact_distances() {
+    fn curves_of_random_keys_equal_curves_of_exact_distances() {
         for seed in 0..5 {
             let errors = errors(seed, 1.0);
-            assert!(errors.iter().all(|off| off.abs() < 0.01), "seed {seed}: {errors:?}");
+            assert!(
+                errors.iter().all(|off| off.abs() < 0.01),
+                "seed {seed}: errors are below 0.01: {errors:?}"
+            );
         }
     }
 
     #[test]
-    fn samples_of_random_keys_are_exact_on_average() {
+    fn the_mean_error_of_curves_of_samples_is_small() {
         const SEEDS: u64 = 20;
         let mut means = vec![0.0; 40];
         for seed in 0..SEEDS {
             let errors = errors(seed, 0.1);
             means.iter_mut().zip(errors).for_each(|(mean, off)| *mean += off / SEEDS as f64);
         }
-        assert!(means.iter().all(|off| off.abs() < 0.02), "seeds below {SEEDS}: {means:?}");
+        assert!(
+            means.iter().all(|off| off.abs() < 0.02),
+            "seeds below {SEEDS}: mean errors are below 0.02: {means:?}"
+        );
     }
 
     #[test]
@@ -252,17 +283,21 @@ mod tests {
             curve.references() - curve.misses(10)
         };
         (0..5_000).for_each(|at| class.get(at % 10));
-        assert_eq!(hits_of_10(&class), 2_000.0, "two full windows");
-        // From here on, keys are not reused.
+        assert_eq!(hits_of_10(&class), 2_000.0, "the curve covers two full windows");
+        // The following keys are not reused.
         (0..999).for_each(|at| class.get(100 + at));
-        assert_eq!(hits_of_10(&class), 1_000.0, "the last window and a part of the next");
+        assert_eq!(
+            hits_of_10(&class),
+            1_000.0,
+            "the last window and a part of the next are covered"
+        );
         (0..1_002).for_each(|at| class.get(10_000 + at));
         assert_eq!(hits_of_10(&class), 0.0);
         assert_eq!(class.windows.mrc(CLASS).references(), 1_001.0);
     }
 
     #[test]
-    fn a_sample_fills_its_window_until_it_has_enough() {
+    fn a_window_of_a_sample_is_full_when_it_has_enough_sampled_gets() {
         let mut windows = ReuseWindows::new(1_000_000);
         let (scale, enough) = (100.0, SAMPLED_GETS_ENOUGH);
         let mut most = 0.0f64;
@@ -275,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_forgotten_class_starts_from_nothing() {
+    fn a_forgotten_class_starts_without_reuse_times() {
         let mut class = Sampled::new(1_000, 1.0);
         (0..50).for_each(|at| class.get(at % 5));
         assert_ne!(class.windows.mrc(CLASS), Mrc::empty());

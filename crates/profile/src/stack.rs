@@ -1,29 +1,34 @@
-//! A stack of keys with the last used one at the top.
+//! A stack of keys with the most recently used key at the top.
 //!
 //! ```text
 //!   slots, in order of time:   . 7 . . 4 9 . 2 | next
-//!                                ^             a key is on one slot, that of its last use;
-//!                                '- its distance is the number of keys after it
+//!                                ^             each key is on the slot of its last use;
+//!                                '- the distance of key 7 is the number of keys on later slots: 3
 //! ```
 //!
-//! The owner keeps each key's slot; the stack reports each key that it moves to another slot. When all slots are used,
-//! the keys are compacted. A use takes O(log n) on average, for n keys.
+//! The owner of the stack records the slot of each key. The stack reports each key that it moves to another slot. When
+//! all slots are used, the stack moves the keys to the first slots. The use of a key takes O(log n) on average, for n
+//! keys.
 //!
-//! Invariant: a slot is marked if and only if a key is on it; no key is before `oldest` or from `next` on.
+//! Invariants: a slot is marked if and only if a key is on it; no key is on a slot before `oldest`, or on `next` or a
+//! later slot.
 
 /// The initial and minimum number of slots.
 const SLOTS_MIN: usize = 512;
-/// With more slots per key than this, memory is freed.
+/// [`Stack::shrink`] frees memory if there are more than this number of slots per key.
 const SLOTS_PER_KEY_MAX: usize = 4;
 
 /// Keys in order of their last use.
 #[derive(Debug)]
 pub struct Stack<K = u32> {
     marks: Marks,
-    /// The key on each slot, if the slot is marked.
+    /// The key on each slot; any value if the slot is not marked.
     keys: Vec<K>,
+    /// The number of keys.
     count: usize,
+    /// The first slot that can have a key. All slots before it are free.
     oldest: usize,
+    /// The slot for the next key.
     next: usize,
 }
 
@@ -44,7 +49,7 @@ impl<K: Copy + Default> Stack<K> {
         self.count
     }
 
-    /// Puts a key on top and returns its slot. Calls `moved` for every other key that gets another slot.
+    /// Puts a key on top and returns its slot. Calls `moved` for every other key that moves, with the key's new slot.
     pub fn push(&mut self, key: K, moved: impl FnMut(K, u32)) -> u32 {
         if self.next == self.marks.slots() {
             self.compact(moved);
@@ -57,21 +62,24 @@ impl<K: Copy + Default> Stack<K> {
         slot as u32
     }
 
-    /// The distance of the key on this slot: the number of keys above it.
+    /// Returns the distance of the key on this slot: the number of keys that were used later.
     pub fn distance(&self, slot: u32) -> u64 {
         (self.count - 1 - self.marks.before(slot as usize)) as u64
     }
 
+    /// Removes the key on this slot.
     pub fn remove(&mut self, slot: u32) {
         self.marks.unmark(slot as usize);
         self.count -= 1;
     }
 
+    /// Returns the key on this slot; `None` if no key is on the slot.
     pub fn key_on(&self, slot: u32) -> Option<K> {
         let slot = slot as usize;
         (slot < self.next && self.marks.is_marked(slot)).then(|| self.keys[slot])
     }
 
+    /// Returns the least recently used key; `None` if there are no keys.
     pub fn oldest(&mut self) -> Option<K> {
         while self.oldest < self.next && !self.marks.is_marked(self.oldest) {
             self.oldest += 1;
@@ -83,14 +91,14 @@ impl<K: Copy + Default> Stack<K> {
         self.marks.size_bytes() + self.keys.capacity() * size_of::<K>()
     }
 
-    /// Frees memory if there are now fewer keys. Calls `moved` for every key that gets another slot.
-    pub fn fit(&mut self, moved: impl FnMut(K, u32)) {
+    /// Frees memory if there are many more slots than keys. Calls `moved` for every key that moves, with its new slot.
+    pub fn shrink(&mut self, moved: impl FnMut(K, u32)) {
         if self.marks.slots() > (SLOTS_PER_KEY_MAX * self.count).max(SLOTS_MIN) {
             self.compact(moved);
         }
     }
 
-    /// Moves each key to the slot of its rank, and leaves the same number of free slots.
+    /// Moves the keys to the first slots in their order. Afterwards, at least half of the slots are free.
     fn compact(&mut self, mut moved: impl FnMut(K, u32)) {
         let mut rank = 0;
         for slot in self.oldest..self.next {
@@ -100,12 +108,16 @@ impl<K: Copy + Default> Stack<K> {
                 rank += 1;
             }
         }
-        assert!(rank == self.count, "{rank} marked slots hold {} keys", self.count);
+        assert!(
+            rank == self.count,
+            "{} keys are on the same number of slots, not {rank}",
+            self.count
+        );
         self.marks = Marks::new((2 * rank).max(SLOTS_MIN), rank);
         let slots = self.marks.slots();
         assert!(
             slots <= u32::MAX as usize,
-            "{rank} keys need more slots than a number of 32 bits can count"
+            "a stack has fewer than 2^32 slots; {rank} keys need {slots}"
         );
         self.keys.truncate(rank);
         self.keys.shrink_to(slots);
@@ -115,13 +127,14 @@ impl<K: Copy + Default> Stack<K> {
     }
 }
 
-/// Slots in one word.
+/// The number of slots in a word.
 const WORD_SLOTS: usize = 64;
-/// Words in one block: a cache line.
+/// The number of words in a block. A block is as large as a cache line.
 const BLOCK_WORDS: usize = 8;
+/// The number of slots in a block.
 const BLOCK_SLOTS: usize = WORD_SLOTS * BLOCK_WORDS;
 
-/// A row of slots, some of them marked, that counts the marks before a slot.
+/// A bit for each slot that says whether the slot is marked. The number of marked slots before a slot is found fast.
 ///
 /// ```text
 ///   tree    Fenwick tree of the marks in blocks (P. Fenwick, "A New Data Structure for Cumulative
@@ -129,18 +142,19 @@ const BLOCK_SLOTS: usize = WORD_SLOTS * BLOCK_WORDS;
 ///   words   |64 slots|64|64|64|64|64|64|64|     a block is a cache line of words, which are counted directly
 /// ```
 ///
-/// Marking and counting take O(log(slots / 512)) steps.
+/// To mark a slot, or to count the marked slots before a slot, takes O(log(slots / 512)) steps.
 #[derive(Debug)]
 struct Marks {
+    /// The bits of all slots.
     words: Vec<u64>,
-    /// Element `i` counts the marks of the blocks `i - (i & -i) .. i`; element 0 is unused.
+    /// Element `i` is the number of marks in the blocks `i - (i & -i) .. i`. Element 0 is unused.
     tree: Vec<u32>,
 }
 
 impl Marks {
     /// Creates at least `slots` slots, of which the first `marked` are marked.
     fn new(slots: usize, marked: usize) -> Marks {
-        assert!(marked <= slots, "{marked} marks do not fit {slots} slots");
+        assert!(marked <= slots, "at most {slots} slots can be marked, not {marked}");
         let blocks = slots.div_ceil(BLOCK_SLOTS).max(1);
         let mut words = vec![0; blocks * BLOCK_WORDS];
         words[..marked / WORD_SLOTS].fill(u64::MAX);
@@ -172,17 +186,18 @@ impl Marks {
     }
 
     fn mark(&mut self, slot: usize) {
-        debug_assert!(!self.is_marked(slot), "slot {slot} is marked");
+        debug_assert!(!self.is_marked(slot), "slot {slot} is not marked before it is marked");
         self.words[slot / WORD_SLOTS] |= bit(slot);
         self.add(slot, 1);
     }
 
     fn unmark(&mut self, slot: usize) {
-        debug_assert!(self.is_marked(slot), "slot {slot} has no mark");
+        debug_assert!(self.is_marked(slot), "slot {slot} is marked before its mark is removed");
         self.words[slot / WORD_SLOTS] &= !bit(slot);
         self.add(slot, u32::MAX);
     }
 
+    /// Returns the number of marked slots before this slot.
     fn before(&self, slot: usize) -> usize {
         let mut sum = 0;
         let mut block = slot / BLOCK_SLOTS;
@@ -195,7 +210,7 @@ impl Marks {
         (sum + count(words) + within.count_ones()) as usize
     }
 
-    /// Adds `change`, modulo 2^32, to every count that includes the slot.
+    /// Adds `change`, modulo 2^32, to every element of the tree that counts the slot.
     fn add(&mut self, slot: usize, change: u32) {
         let mut block = slot / BLOCK_SLOTS + 1;
         while block < self.tree.len() {
@@ -209,10 +224,12 @@ fn count(words: &[u64]) -> u32 {
     words.iter().map(|word| word.count_ones()).sum()
 }
 
+/// Returns a word with only the bit of this slot.
 fn bit(slot: usize) -> u64 {
     1 << (slot % WORD_SLOTS)
 }
 
+/// Returns a word with the bits of the slots before this slot in the slot's word.
 fn below(slot: usize) -> u64 {
     bit(slot) - 1
 }
@@ -226,11 +243,13 @@ mod tests {
     use super::{BLOCK_SLOTS, Marks, SLOTS_MIN, Stack};
     use slabwise_base::Random;
 
-    /// A stack with its owner's slots, and a list with the same keys, newest last.
+    /// A stack, and a list of the same keys with which it is compared.
     #[derive(Default)]
     struct Pair {
         stack: Stack,
+        /// The slot of each key in the stack.
         slots: Vec<u32>,
+        /// The keys, the most recently used last.
         list: Vec<u32>,
     }
 
@@ -242,9 +261,10 @@ mod tests {
             self.list.push(key);
         }
 
-        /// Removes a key; returns its distance by the stack and by the list.
+        /// Removes a key. Returns its distance in the stack and its distance in the list.
         fn take(&mut self, key: u32) -> (u64, u64) {
-            let index = self.list.iter().position(|&other| other == key).expect("key is there");
+            let index =
+                self.list.iter().position(|&other| other == key).expect("the key is in the list");
             self.list.remove(index);
             let slot = self.slots[key as usize];
             let distance = self.stack.distance(slot);
@@ -263,23 +283,30 @@ mod tests {
                 let key = random.below(u64::from(keys)) as u32;
                 if pair.list.contains(&key) {
                     let (found, expected) = pair.take(key);
-                    assert_eq!(found, expected, "seed {seed}, step {at}, key {key}");
+                    assert_eq!(found, expected, "seed {seed}, step {at}: distance of key {key}");
                 }
                 if random.below(8) > 0 {
                     pair.push(key);
                 }
-                assert_eq!(pair.stack.oldest(), pair.list.first().copied(), "seed {seed}");
-                assert_eq!(pair.stack.count(), pair.list.len(), "seed {seed}");
+                assert_eq!(
+                    pair.stack.oldest(),
+                    pair.list.first().copied(),
+                    "seed {seed}: oldest key"
+                );
+                assert_eq!(pair.stack.count(), pair.list.len(), "seed {seed}: number of keys");
             }
         }
     }
 
     #[test]
-    fn memory_follows_the_number_of_keys() {
+    fn memory_decreases_with_the_number_of_keys() {
         let mut pair = Pair { slots: vec![0; 100_000], ..Pair::default() };
         (0..100_000).for_each(|key| pair.push(key));
         let large = pair.stack.size_bytes();
-        assert!(large < 100_000 * 16, "{large} bytes for 100,000 keys");
+        assert!(
+            large < 100_000 * 16,
+            "100,000 keys take less than 16 bytes each, not {large} in all"
+        );
         (0..100_000).rev().take(99_900).for_each(|key| pair.stack.remove(pair.slots[key]));
         for _ in 0..200_000 {
             pair.stack.remove(pair.slots[0]);
@@ -297,15 +324,18 @@ mod tests {
             pair.take(key);
         });
         let Pair { stack, slots, list } = &mut pair;
-        stack.fit(|moved, slot| slots[moved as usize] = slot);
+        stack.shrink(|moved, slot| slots[moved as usize] = slot);
         assert!(stack.size_bytes() < 8 * SLOTS_MIN, "{} bytes", stack.size_bytes());
         let kept: Vec<_> = list.iter().map(|&key| stack.key_on(slots[key as usize])).collect();
-        assert!(kept.iter().flatten().eq(list.iter()), "the other keys are on their owner's slots");
-        stack.fit(|_, _| panic!("it fits already"));
+        assert!(
+            kept.iter().flatten().eq(list.iter()),
+            "the remaining keys are on the reported slots"
+        );
+        stack.shrink(|_, _| panic!("no key moves, because the stack is small already"));
     }
 
     #[test]
-    fn counts_equal_those_of_a_list() {
+    fn counts_of_marks_equal_those_of_a_list() {
         for seed in 0..20 {
             let mut random = Random::new(seed);
             let slots = 1 + random.below(5 * BLOCK_SLOTS as u64) as usize;
@@ -322,7 +352,11 @@ mod tests {
                 plain[slot] = !plain[slot];
                 let at = random.below(slots as u64) as usize;
                 let expected = plain[..at].iter().filter(|&&marked| marked).count();
-                assert_eq!(marks.before(at), expected, "seed {seed}, slot {at} of {slots}");
+                assert_eq!(
+                    marks.before(at),
+                    expected,
+                    "seed {seed}: marks before slot {at} of {slots}"
+                );
             }
         }
     }

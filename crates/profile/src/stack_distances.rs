@@ -1,4 +1,4 @@
-//! Exact LRU stack distances, with which faster profiles are compared, and their curves.
+//! Exact LRU stack distances and their curves. Tests and experiments compare sampled profiles with them.
 //!
 //! The distance of a reference is the number of other keys referenced since the last reference to its key. An LRU of
 //! `c` chunks hits if and only if the distance is below `c` (Mattson and others, "Evaluation techniques for storage
@@ -8,18 +8,19 @@ use crate::key_map::KeyMap;
 use crate::mrc::{Mrc, Point};
 use crate::stack::Stack;
 
-/// The keys of a stream in order of their last references.
+/// The keys of a stream of references, in order of their last references.
 #[derive(Debug, Default)]
 pub struct StackDistances {
+    /// The slot of each key in the stack.
     slots: KeyMap<u32>,
     stack: Stack<u64>,
 }
 
 impl StackDistances {
-    /// Records a reference and returns its distance; `None` for a key's first.
+    /// Records a reference and returns its distance; `None` for the first reference of a key.
     ///
     /// # Panics
-    /// With more than 2^31 keys.
+    /// Panics if there are more than 2^31 keys.
     pub fn reference(&mut self, key: u64) -> Option<u64> {
         let distance = self.slots.get(&key).map(|&slot| {
             let distance = self.stack.distance(slot);
@@ -34,29 +35,29 @@ impl StackDistances {
         distance
     }
 
-    /// Forgets a key, so that its next reference is a first one again.
+    /// Forgets a key, so that its next reference is a first reference again.
     pub fn forget(&mut self, key: u64) {
         if let Some(slot) = self.slots.remove(&key) {
             self.stack.remove(slot);
         }
     }
 
-    /// The number of different keys.
+    /// Returns the number of different keys.
     pub fn keys(&self) -> u64 {
         self.slots.len() as u64
     }
 }
 
-/// Counts of references by distance, and of first references.
+/// The number of references at each distance, and the number of first references.
 #[derive(Clone, Debug, Default)]
 pub struct Distances {
-    /// Element `d` counts the references at distance `d`.
+    /// Element `d` is the number of references at distance `d`.
     counts: Vec<u64>,
     first_references: u64,
 }
 
 impl Distances {
-    /// Counts a reference; `None` is a key's first.
+    /// Counts a reference at this distance; `None` for the first reference of a key.
     pub fn record(&mut self, distance: Option<u64>) {
         let Some(distance) = distance else {
             self.first_references += 1;
@@ -69,7 +70,8 @@ impl Distances {
         self.counts[distance] += 1;
     }
 
-    /// The curve of an LRU, exact at multiples of `step_chunks` (at least 1). First references miss at every size.
+    /// Returns the curve of an LRU. The curve is exact at multiples of `step_chunks`, which must be at least 1. First
+    /// references miss at every size.
     pub fn mrc(&self, step_chunks: usize) -> Mrc {
         assert!(step_chunks > 0, "step_chunks must be at least 1");
         let reused: u64 = self.counts.iter().sum();
@@ -89,10 +91,10 @@ mod tests {
     use super::StackDistances;
     use slabwise_base::Random;
 
-    /// More keys than a new stack has slots.
+    /// A number above the number of slots of a new stack.
     const SLOTS_MIN: usize = 1 << 12;
 
-    /// The reference implementation: a list of keys, newest first.
+    /// The reference implementation: a list of keys, the most recently used first.
     #[derive(Default)]
     struct List(Vec<u64>);
 
@@ -116,16 +118,16 @@ mod tests {
             let mut random = Random::new(seed);
             let (mut exact, mut list) = (StackDistances::default(), List::default());
             let keys = 1 + random.below(300);
-            // Slots are used up and keys compacted several times.
+            // The stack uses all its slots and compacts its keys several times.
             for at in 0..3 * SLOTS_MIN {
-                // Some keys are much more frequent than others, with a scan from time to time.
+                // Some keys are much more frequent than others, and a third of the references are a loop over all keys.
                 let key = match random.below(3) {
                     0 => random.below(keys),
                     1 => random.below(1 + keys / 20),
                     _ => at as u64 % keys,
                 };
                 let (found, expected) = (exact.reference(key), list.reference(key));
-                assert_eq!(found, expected, "seed {seed}, reference {at}, key {key}");
+                assert_eq!(found, expected, "seed {seed}, reference {at}: distance of key {key}");
                 if random.below(30) == 0 {
                     let key = random.below(keys);
                     exact.forget(key);
@@ -137,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loop_has_one_distance() {
+    fn all_references_of_a_loop_have_the_same_distance() {
         let keys = 3 * SLOTS_MIN as u64;
         let mut exact = StackDistances::default();
         assert!((0..keys).all(|key| exact.reference(key).is_none()));

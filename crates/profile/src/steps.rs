@@ -1,5 +1,6 @@
-//! Steps that group numbers in bounded memory: steps of 1 near 0, and of less than 1 % of the number above; wider ones
-//! if octaves have fewer steps.
+//! Groups of adjacent numbers (*steps*) for histograms in bounded memory. An *octave* is the numbers from a power of
+//! two to the next, divided into steps of equal width; octave 0 starts at 0. Near 0 the width is 1. With 128 steps in
+//! an octave the width is less than 1 % of the number; with fewer steps it is larger.
 //!
 //! ```text
 //!   octave 0      1            2            3
@@ -9,7 +10,8 @@
 /// The default number of steps in an octave.
 pub const OCTAVE_STEPS: usize = 128;
 
-/// The octave and step of a number, with this many steps in an octave, a power of two.
+/// Returns the index of a number's octave, and the index of the number's step within the octave. `STEPS`, the number of
+/// steps in an octave, must be a power of two.
 #[inline]
 pub fn place<const STEPS: usize>(number: u64) -> (usize, usize) {
     const { assert!(STEPS.is_power_of_two()) };
@@ -21,7 +23,7 @@ pub fn place<const STEPS: usize>(number: u64) -> (usize, usize) {
     (octave as usize, ((number >> (octave - 1)) - steps) as usize)
 }
 
-/// The smallest number of a step, and that of the next step.
+/// Returns the smallest number of a step, and the smallest number of the next step.
 pub fn edges<const STEPS: usize>(octave: usize, step: usize) -> (u64, u64) {
     let (steps, step) = (STEPS as u64, step as u64);
     match octave {
@@ -34,7 +36,7 @@ pub fn edges<const STEPS: usize>(octave: usize, step: usize) -> (u64, u64) {
 mod tests {
     use super::{OCTAVE_STEPS, edges, place};
 
-    fn steps_cover_all_numbers_and_are_narrow<const STEPS: usize>() {
+    fn check_that_steps_cover_all_numbers_and_are_narrow<const STEPS: usize>() {
         let mut expected = 0;
         for octave in 0..40 {
             for step in 0..STEPS {
@@ -49,8 +51,8 @@ mod tests {
 
     #[test]
     fn octaves_of_any_number_of_steps_cover_all_numbers() {
-        steps_cover_all_numbers_and_are_narrow::<OCTAVE_STEPS>();
-        steps_cover_all_numbers_and_are_narrow::<16>();
-        steps_cover_all_numbers_and_are_narrow::<1>();
+        check_that_steps_cover_all_numbers_and_are_narrow::<OCTAVE_STEPS>();
+        check_that_steps_cover_all_numbers_and_are_narrow::<16>();
+        check_that_steps_cover_all_numbers_and_are_narrow::<1>();
     }
 }

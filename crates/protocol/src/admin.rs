@@ -1,19 +1,24 @@
-//! Administrative commands and `stats`.
-#![expect(missing_docs, reason = "some names need no explanation")]
+//! Parsed administrative commands and `stats`.
+#![expect(
+    missing_docs,
+    reason = "a name without a comment is that of memcached's command or argument"
+)]
 
 use crate::words::{self, Exptime, WatchKinds};
 
-/// Administrative commands.
+/// An administrative command.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Admin<'a> {
-    /// flush_all: expires all items, at once or at a time.
+    /// flush_all: expires all items, immediately or at the given time.
     FlushAll(Exptime),
     /// verbosity: sets the log level.
     Verbosity(u32),
     /// cache_memlimit: sets the memory limit in MiB.
     MemoryLimit(u32),
+    /// shutdown: stops the server.
     Shutdown(ShutdownMode),
-    /// slabs reassign: moves a page. -1 means any class, 0 the page pool.
+    /// slabs reassign: moves a page from the class `victim` to the class `receiver`. As a class number, -1 means any
+    /// class, and 0 means the page pool.
     Reassign {
         victim: i32,
         receiver: i32,
@@ -24,20 +29,21 @@ pub enum Admin<'a> {
     Crawler(Crawler<'a>),
     /// refresh_certs: reloads the server's certificates and keys.
     RefreshCertificates,
-    /// watch: makes the connection a watcher of these kinds of events; `None` if a word is not a kind.
+    /// watch: makes the connection a watcher of these kinds of events. `None` if a word of the request is not the name
+    /// of a kind.
     Watch(Option<WatchKinds>),
-    /// Commands of memcached's debug build, for its own tests.
+    /// A command of memcached's debug build, which memcached's own tests use.
     Debug(Debug<'a>),
 }
 
-/// `slabs classes`.
+/// The action of `slabs classes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Classes<'a> {
     /// Shows the current class table.
     Show,
-    /// Sets the class table, and stops learning.
+    /// Sets the chunk sizes of the class table. The server then no longer learns the class table.
     Set(ChunkSizes<'a>),
-    /// Starts to learn the class table.
+    /// Makes the server learn the class table from the sizes of stored items.
     Learn,
 }
 
@@ -48,66 +54,73 @@ pub struct ChunkSizes<'a> {
 }
 
 impl<'a> ChunkSizes<'a> {
-    /// Parses a word; returns `None` if a part is not a number.
+    /// Parses numbers separated by `-`. Returns `None` if a part is not a number of 32 bits.
     pub fn of_word(text: &'a [u8]) -> Option<ChunkSizes<'a>> {
         let sizes = ChunkSizes { text };
         sizes.parts().all(|part| words::exact_u32(part).is_some()).then_some(sizes)
     }
 
+    /// Returns the parts of the text between the `-`.
     fn parts(self) -> impl Iterator<Item = &'a [u8]> {
         self.text.split(|&byte| byte == b'-')
     }
 
-    /// Returns the sizes, in the given order.
+    /// Returns the chunk sizes in bytes, in the order of the request.
     pub fn iter(self) -> impl Iterator<Item = u32> + use<'a> {
         self.parts().filter_map(words::exact_u32)
     }
 }
 
-/// `debugtime`, `debugitem`, `misbehave`.
+/// The commands `debugtime`, `debugitem` and `misbehave`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Debug<'a> {
-    /// Stops the clock.
+    /// Stops the server's clock.
     TimePause,
+    /// Starts the stopped clock again.
     TimeResume,
-    /// Advances the clock by this number of seconds.
+    /// Advances the server's clock by this number of seconds.
     TimeMove(u32),
-    /// Pins the item of a key.
+    /// Pins the item with this key.
     ItemHold(&'a [u8]),
-    /// Unpins the item of a key; the key `reffed` means the item pinned last.
+    /// Unpins the item with this key. The key `reffed` means the item that was pinned last.
     ItemRelease(&'a [u8]),
-    /// Attempts an operation that a process without privileges must not be able to do.
+    /// Makes the server attempt an operation that must fail once it has dropped its privileges.
     Misbehave,
 }
 
-/// `shutdown`.
+/// The mode of `shutdown`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShutdownMode {
+    /// Stops the server immediately.
     Now,
+    /// Stops the server such that the next start can reuse its memory file.
     Graceful,
-    /// An unknown word.
+    /// The argument is not a known mode.
     Unknown,
 }
 
-/// `slabs automove`.
+/// The setting that `slabs automove` changes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Automove {
-    /// 0 off, 1 slow, 2 on every eviction.
+    /// The level: 0 moves no pages, 1 moves pages as the page policy decides, and 2 gives a page to every class that
+    /// evicts.
     Level(u32),
-    /// The ratio of tail ages below which a class receives a page.
+    /// The ratio of a class's tail age to the largest tail age. A class with a lower ratio receives a page.
     Ratio(f64),
-    /// The fraction of memory that is kept free.
+    /// The fraction of the memory that the page mover keeps free.
     FreeRatio(f64),
-    /// The number of seconds over which ages are averaged.
+    /// The time over which tail ages are averaged, in seconds.
     Window(u32),
 }
 
-/// `lru`.
+/// The setting that `lru` changes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum LruRequest {
     /// Sets the limits of the hot and warm queues.
     Tune {
+        /// The maximum size of the hot queue, in percent of the memory of its class.
         hot_percent: u32,
+        /// The maximum size of the warm queue, in percent of the memory of its class.
         warm_percent: u32,
         /// The age limit of the hot queue, as a factor of the cold queue's tail age.
         hot_age_factor: f64,
@@ -115,44 +128,45 @@ pub enum LruRequest {
         warm_age_factor: f64,
     },
     Mode(LruMode),
-    /// Items with at most this TTL in seconds go to the temp queue; a negative number turns that off.
+    /// New items whose TTL is at most this number of seconds are put into the temporary queue. A negative number turns
+    /// the temporary queue off.
     TemporaryTtl(i32),
 }
 
-/// `lru mode`.
+/// The mode that `lru mode` sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LruMode {
-    /// One queue.
+    /// A class has one queue.
     Flat,
-    /// Hot, warm and cold.
+    /// A class has a hot, a warm and a cold queue.
     Segmented,
 }
 
-/// `lru_crawler`.
+/// The action of `lru_crawler`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Crawler<'a> {
     Enable,
     Disable,
-    /// The pause between steps, in microseconds.
+    /// Sets the pause between two steps of a crawl, in microseconds.
     Sleep(u32),
-    /// The maximum number of items per class that a crawl visits; 0 for all.
+    /// Sets the maximum number of items of a class that a crawl visits. 0 means all items.
     Tocrawl(u32),
-    /// Starts a crawl over `all`, `hash`, or a list of class numbers.
+    /// Starts a crawl. The text is `all`, `hash`, or a list of class numbers separated by commas.
     Crawl(CrawlKind, &'a [u8]),
 }
 
-/// The action of a crawl for each item.
+/// The action of a crawl on each item that it visits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CrawlKind {
-    /// Frees it if it has expired.
+    /// Frees the item if it has expired.
     Expire,
-    /// Lists its key and metadata.
+    /// Sends a line with the item's key and metadata to the client.
     Metadump,
-    /// Lists its key as a meta get.
+    /// Sends the item's key to the client as the line of a meta get.
     Mgdump,
 }
 
-/// `stats` and its subjects.
+/// The subject of a `stats` command: the statistics to return, or the action to take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StatsRequest<'a> {
     General,
@@ -172,7 +186,7 @@ pub enum StatsRequest<'a> {
     Reset,
     Cachedump {
         class_number: u32,
-        /// The maximum number of keys to list; 0 for no limit.
+        /// The maximum number of keys to list. 0 means no limit.
         limit: u32,
     },
     /// An unknown subject.
@@ -180,7 +194,7 @@ pub enum StatsRequest<'a> {
 }
 
 impl<'a> StatsRequest<'a> {
-    /// Returns the subject of a name that is the same in the text and binary protocols.
+    /// Parses the name of a subject that is spelled alike in the text and binary protocols. Other names are unknown.
     pub(crate) fn of_name(name: &'a [u8]) -> StatsRequest<'a> {
         match name {
             b"" => StatsRequest::General,
@@ -197,12 +211,15 @@ impl<'a> StatsRequest<'a> {
     }
 }
 
-/// `stats detail`.
+/// The action of `stats detail`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DetailMode {
+    /// Starts counting commands by key prefix.
     On,
+    /// Stops counting commands by key prefix.
     Off,
+    /// Returns the counts of all key prefixes.
     Dump,
-    /// Another word, or none.
+    /// The action is missing or unknown.
     Unknown,
 }

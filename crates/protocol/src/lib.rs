@@ -1,18 +1,19 @@
-//! memcached's protocol as pure functions over bytes: no sockets, no storage, no clock.
+//! The server's side of memcached's protocol: parses requests from bytes and appends replies to buffers. The crate has
+//! no sockets, no storage and no clock.
 //!
 //! ```text
-//!   socket bytes --> parse --> Request (borrows the bytes), Answer --> the server
-//!   socket bytes <-- compose <-- outcome
+//!   received bytes --> parse --> Request, Answer --> the server executes the request
+//!   bytes to send <-- compose <--------------------- outcome of the request
 //! ```
 //!
-//! A connection uses one dialect: either lines, of the classic text protocol ([`text`]) and the meta protocol
-//! ([`meta`]), or packets ([`binary`]). Each dialect parses into the same [`Request`] and an [`Answer`], which says in
-//! which form to reply. The client's side of the protocol is the crate `slabwise-client`.
+//! A connection uses one dialect. The text dialect has lines of the classic text protocol ([`text`]) and of the meta
+//! protocol ([`meta`]). The binary dialect has packets ([`binary`]). All parsers return a [`Request`] and an
+//! [`Answer`], which describes the form of the reply. The crate `slabwise-client` is the client's side of the protocol.
 //!
-//! Invariants, checked by `tests/parser_property.rs` and the fuzz target:
-//! - no input makes a parser panic, and no parser consumes more than its input;
-//! - the requests do not depend on how the input is split;
-//! - parsing and answering a get or a set does not allocate.
+//! Invariants, the first two checked by `tests/parser_property.rs` and the fuzz targets:
+//! - No input makes a parser panic, and no parser consumes more bytes than its input has.
+//! - The parsed requests do not depend on the pieces in which the input arrives.
+//! - Parsing a get or a set and composing its reply allocates no memory.
 #![forbid(unsafe_code)]
 
 mod admin;

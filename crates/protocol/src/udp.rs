@@ -1,4 +1,4 @@
-//! The header of UDP datagrams, which precedes the protocol's bytes.
+//! The header of UDP datagrams. Each datagram contains a header and then bytes of the protocol.
 //!
 //! ```text
 //!   0         2          4         6          8
@@ -6,33 +6,36 @@
 //!     big-endian, 16 bits each
 //! ```
 //!
-//! A request is one datagram with complete commands. A reply is a *message* of one or more datagrams, numbered from 0.
-//! Each of them states the number of datagrams and the request's id. Their payloads, in order, are the bytes that TCP
-//! would carry.
+//! A request is one datagram that contains complete commands. A reply is a *message* of one or more datagrams, which
+//! are numbered from 0. The header of each datagram contains the number of datagrams in the message and the id of the
+//! request. The payloads of a message, in the order of their numbers, are the bytes that a reply by TCP would have.
 //!
-//! Invariants: no bytes make the parser panic. All datagrams of a message but the last are full. A message of more
-//! datagrams than can be numbered is refused, and never truncated.
+//! Invariants:
+//! - No bytes make the parser panic.
+//! - All datagrams of a message except the last are full.
+//! - A message that needs more than 65,535 datagrams is refused, and never truncated.
 
 /// The length of the header in bytes.
 pub const HEADER_LEN: usize = 8;
-/// The length of a reply's datagram with its header in bytes. Common networks transport it without fragmentation.
+/// The maximum length of a reply's datagram in bytes, including the header. Common networks transport a datagram of
+/// this length without fragmentation.
 pub const DATAGRAM_LEN_MAX: usize = 1_400;
-/// The length of the payload of a reply's datagram in bytes.
+/// The maximum length of the payload of a reply's datagram in bytes.
 pub const PAYLOAD_LEN_MAX: usize = DATAGRAM_LEN_MAX - HEADER_LEN;
 
-/// The header of a datagram. Its reserved bytes are sent as 0 and ignored when received.
+/// The header of a datagram. The two reserved bytes are sent as 0, and ignored when they are received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// The client's own number for its request; a reply repeats it.
+    /// The id of a request, which the client chooses. The reply repeats it.
     pub request_id: u16,
-    /// The number of this datagram in the message, from 0.
+    /// The position of the datagram in its message, from 0.
     pub sequence: u16,
-    /// The number of datagrams of the message.
+    /// The number of datagrams in the message.
     pub total: u16,
 }
 
 impl Header {
-    /// Parses the header of a datagram; returns `None` if the datagram is too short.
+    /// Parses the header of a datagram. Returns `None` if the datagram is shorter than a header.
     pub fn parse(datagram: &[u8]) -> Option<Header> {
         let &[id_high, id_low, sequence_high, sequence_low, total_high, total_low, _, _] =
             datagram.first_chunk::<HEADER_LEN>()?;
@@ -52,15 +55,15 @@ impl Header {
     }
 }
 
-/// Returns the id and the commands (at least one byte) of a request's datagram. As in memcached, only the id and the
-/// total of the header are used. Returns `None` for a datagram without commands, and for a part of a request of several
-/// datagrams, which is not supported.
+/// Returns the request id and the payload of a received datagram. The payload has at least one byte. As in memcached,
+/// the sequence number is ignored. Returns `None` if the payload is empty, or if the request has several datagrams,
+/// which the server does not support.
 pub fn receive(datagram: &[u8]) -> Option<(u16, &[u8])> {
     let (header, payload) = (Header::parse(datagram)?, &datagram[HEADER_LEN..]);
     (header.total == 1 && !payload.is_empty()).then_some((header.request_id, payload))
 }
 
-/// Returns the number of datagrams of a message of `message_len` bytes, or `None` if they cannot be numbered.
+/// Returns the number of datagrams that a message of `message_len` bytes needs. Returns `None` if it is above 65,535.
 pub fn datagram_count(message_len: usize) -> Option<u16> {
     u16::try_from(message_len.div_ceil(PAYLOAD_LEN_MAX)).ok()
 }
@@ -81,7 +84,8 @@ mod tests {
     fn a_request_is_one_datagram_with_a_payload() {
         let request = Some((258, &b"x"[..]));
         assert_eq!(receive(b"\x01\x02\0\0\0\x01\0\0x"), request);
-        assert_eq!(receive(b"\x01\x02\0\x09\0\x01\xff\xffx"), request, "ignored fields");
+        let ignored = "the sequence number and the reserved bytes are ignored";
+        assert_eq!(receive(b"\x01\x02\0\x09\0\x01\xff\xffx"), request, "{ignored}");
         assert_eq!(receive(b"\x01\x02\0\0\0\x02\0\0x"), None);
         assert_eq!(receive(b"\x01\x02\0\0\0\0\0\0x"), None);
         assert_eq!(receive(b"\x01\x02\0\0\x01\x01\0\0x"), None);
@@ -91,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn the_number_of_datagrams_is_that_of_payloads_rounded_up() {
+    fn the_number_of_datagrams_is_the_length_divided_by_the_payload_rounded_up() {
         assert_eq!(datagram_count(0), Some(0));
         assert_eq!(datagram_count(1), Some(1));
         assert_eq!(datagram_count(PAYLOAD_LEN_MAX), Some(1));

@@ -1,14 +1,15 @@
-//! The parts of lines: words, numbers, exptimes, kinds of events, limits, and refusals.
+//! Parses the parts of lines: words, numbers, expiries, and kinds of events. Also defines the limits of all dialects.
 //!
-//! As in memcached, only spaces separate words; tabs and control characters are parts of words.
+//! As in memcached, only spaces separate words. Tabs and control characters are parts of words.
 //!
-//! Most numbers are parsed exactly: a number that does not fit into 32 or 64 bits is invalid. The client flags and the
-//! exptime of a classic storage command are parsed like C's `strtol` in 64 bits, and their low 32 bits are used: client
-//! flags of 2^32 are 0, and an exptime of 2^31 is negative. Existing clients may depend on both.
+//! Most numbers are parsed exactly: a number that does not fit into 32 or 64 bits is invalid. There is one exception.
+//! The client flags and the exptime of a classic storage command are parsed as 64-bit numbers, and only their low 32
+//! bits are used. Client flags of 2^32 therefore become 0, and an exptime of 2^31 becomes negative. Existing clients
+//! may depend on this.
 
 use slabwise_base::{ClassId, KEY_SIZE_BYTES_MAX};
 
-/// The expiry of an item as sent by a client; its meaning depends on the server's clock.
+/// The expiry of an item in the form in which a client sends it. The server's clock converts it to a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Exptime {
     /// The item does not expire.
@@ -16,12 +17,12 @@ pub enum Exptime {
     Never,
     /// The item expires immediately.
     Past,
-    /// Up to 30 days a number of seconds from now, otherwise a Unix time. Never 0.
+    /// A number of seconds above 0. Up to 30 days, the seconds are counted from now; a larger number is a Unix time.
     At(u32),
 }
 
 impl Exptime {
-    /// Converts a number of a text protocol; negative numbers are past.
+    /// Converts the exptime of a text protocol. A negative number means that the item expires immediately.
     #[inline]
     pub fn of_signed(number: i32) -> Exptime {
         match number {
@@ -30,7 +31,7 @@ impl Exptime {
         }
     }
 
-    /// Converts a number of the binary protocol, which has no negative numbers.
+    /// Converts the expiry of the binary protocol, which has no negative numbers.
     #[inline]
     pub fn of_unsigned(number: u32) -> Exptime {
         match number {
@@ -40,16 +41,16 @@ impl Exptime {
     }
 }
 
-/// The maximum length of a key in bytes. This and the other limits are memcached's.
+/// The maximum length of a key in bytes, as in memcached.
 pub const KEY_LEN_MAX: usize = KEY_SIZE_BYTES_MAX;
-/// The maximum length of a line in bytes. Only a retrieval may be longer.
+/// The maximum length of a line in bytes, as in memcached. Only the line of a retrieval may be longer.
 pub const LINE_LEN_MAX: usize = 2048;
-/// The maximum length of a value in bytes that a storage command may announce. memcached uses a signed 32-bit number
-/// that includes the value's `\r\n`.
+/// The maximum length in bytes of the value of a storage command. As in memcached, the length of the value with its
+/// `\r\n` must fit into a signed 32-bit number.
 pub const VALUE_LEN_MAX: usize = i32::MAX as usize - 2;
-/// The maximum length of a body in bytes that a binary request may announce.
+/// The maximum length in bytes of the body of a binary request, as in memcached.
 pub const BODY_LEN_MAX: usize = 1 << 30;
-/// Class numbers on the wire are below this.
+/// The class numbers of the protocol are below this number.
 pub(crate) const CLASS_NUMBER_MAX: u32 = ClassId::COUNT_MAX as u32 + 1;
 
 /// A set of kinds of events that a watcher can request.
@@ -59,21 +60,21 @@ pub struct WatchKinds(u8);
 impl WatchKinds {
     /// The empty set.
     pub const NONE: WatchKinds = WatchKinds(0);
-    /// Lookups of keys, by any command.
+    /// Lookups of keys by any command.
     pub const FETCHERS: WatchKinds = WatchKinds(1 << 0);
-    /// Stores and their outcomes.
+    /// Storage commands and their outcomes.
     pub const MUTATIONS: WatchKinds = WatchKinds(1 << 1);
     /// Evictions of items.
     pub const EVICTIONS: WatchKinds = WatchKinds(1 << 2);
-    /// Connections that open and close.
+    /// Opening and closing of connections.
     pub const CONNEVENTS: WatchKinds = WatchKinds(1 << 3);
     /// Deletions of items by clients.
     pub const DELETIONS: WatchKinds = WatchKinds(1 << 4);
     /// Page moves and crawls.
     pub const SYSEVENTS: WatchKinds = WatchKinds(1 << 5);
 
-    /// Names and their kinds in the order of the search. The names of memcached's proxy and its old `rawcmds` are
-    /// accepted and select no kind.
+    /// The names of the kinds. [`WatchKinds::of_words`] searches them in this order. The names that memcached's proxy
+    /// uses, and the obsolete name `rawcmds`, are valid and select no kind.
     const NAMED: [(&str, WatchKinds); 10] = [
         ("rawcmds", WatchKinds::NONE),
         ("evictions", WatchKinds::EVICTIONS),
@@ -87,16 +88,17 @@ impl WatchKinds {
         ("deletions", WatchKinds::DELETIONS),
     ];
 
-    /// Returns the kinds of these words: fetchers if there are no words, `None` if a word is unknown. As in
-    /// memcached, a prefix of a name is enough.
+    /// Returns the kinds that these words name. As in memcached, a word may be a prefix of a name, and no words select
+    /// the fetchers. Returns `None` if a word is not a prefix of any name.
     pub(crate) fn of_words<'a>(words: impl Iterator<Item = &'a [u8]>) -> Option<WatchKinds> {
         let mut words = words.peekable();
         if words.peek().is_none() {
             return Some(WatchKinds::FETCHERS);
         }
         words.try_fold(WatchKinds::NONE, |kinds, word| {
-            let fits = |(name, _): &&(&str, WatchKinds)| name.as_bytes().starts_with(word);
-            WatchKinds::NAMED.iter().find(fits).map(|&(_, kind)| kinds.union(kind))
+            let starts_with_word =
+                |(name, _): &&(&str, WatchKinds)| name.as_bytes().starts_with(word);
+            WatchKinds::NAMED.iter().find(starts_with_word).map(|&(_, kind)| kinds.union(kind))
         })
     }
 
@@ -111,41 +113,44 @@ impl WatchKinds {
         self.0 & other.0 != 0
     }
 
-    /// The set as bits, for atomics.
+    /// Returns the set as bits, which can be stored in an atomic.
     pub fn bits(self) -> u8 {
         self.0
     }
 
-    /// Returns the set with these [`WatchKinds::bits`].
+    /// Returns the set whose [`WatchKinds::bits`] are `bits`.
     pub fn from_bits(bits: u8) -> WatchKinds {
         WatchKinds(bits)
     }
 }
 
-/// The words after a command's name.
+/// The words of a line after the name of the command.
 pub(crate) struct Words<'a> {
     line: &'a [u8],
-    words: [&'a [u8]; Words::KEPT_MAX],
+    /// The first words. Unused entries are empty.
+    words: [&'a [u8]; Words::STORED_MAX],
+    /// The number of words, including those that are not stored.
     pub(crate) len: usize,
-    /// The last word; empty if there are no words.
+    /// The last word. It is empty if there are no words.
     pub(crate) last: &'a [u8],
 }
 
 impl<'a> Words<'a> {
-    /// The maximum number of words kept, one more than any command needs. Others are only counted.
-    const KEPT_MAX: usize = 8;
-    /// The maximum number of words counted. As in memcached, later words are ignored, even a last `noreply`.
+    /// The maximum number of words stored, one more than any command needs. Further words are only counted.
+    const STORED_MAX: usize = 8;
+    /// The maximum number of words counted. As in memcached, further words are ignored, even if the last is `noreply`.
     const LEN_MAX: usize = 22;
 
+    /// Splits a line into words.
     pub(crate) fn of(line: &'a [u8]) -> Words<'a> {
-        let mut words = Words { line, words: [b""; Words::KEPT_MAX], len: 0, last: b"" };
+        let mut words = Words { line, words: [b""; Words::STORED_MAX], len: 0, last: b"" };
         let mut rest = line;
         while words.len < Words::LEN_MAX {
             let (word, after) = split_first(rest);
             if word.is_empty() {
                 break;
             }
-            if words.len < Words::KEPT_MAX {
+            if words.len < Words::STORED_MAX {
                 words.words[words.len] = word;
             }
             words.len += 1;
@@ -155,12 +160,13 @@ impl<'a> Words<'a> {
         words
     }
 
-    /// The word at this position; empty if there are fewer.
+    /// Returns the word at this position, from 0. Returns an empty word if there are fewer words. Panics if `index` is
+    /// not below [`Words::STORED_MAX`].
     pub(crate) fn at(&self, index: usize) -> &'a [u8] {
         self.words[index]
     }
 
-    /// All words, including those that are not kept.
+    /// Returns all words, including those that are not stored.
     pub(crate) fn all(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         let words = self.line.split(|&byte| byte == b' ').filter(|word| !word.is_empty());
         words.take(Words::LEN_MAX)
@@ -172,7 +178,7 @@ impl<'a> Words<'a> {
     }
 }
 
-/// Returns the first word, empty if there is none, and the bytes after it.
+/// Returns the first word of a line and the bytes after it. The word is empty if the line has none.
 pub(crate) fn split_first(line: &[u8]) -> (&[u8], &[u8]) {
     let start = line.iter().position(|&byte| byte != b' ').unwrap_or(line.len());
     let line = &line[start..];
@@ -193,27 +199,27 @@ pub(crate) fn signed(word: &[u8]) -> Option<i64> {
     }
 }
 
-/// Parses an unsigned number and returns its low 32 bits.
+/// Parses an unsigned 64-bit number with an optional `+`, and returns its low 32 bits.
 pub(crate) fn unsigned_low_32(word: &[u8]) -> Option<u32> {
     unsigned(word).map(|number| number as u32)
 }
 
-/// Parses a number with an optional sign and returns its low 32 bits.
+/// Parses a 64-bit number with an optional sign, and returns its low 32 bits.
 pub(crate) fn signed_low_32(word: &[u8]) -> Option<i32> {
     signed(word).map(|number| number as i32)
 }
 
-/// Parses a number without a sign, of at most 22 digits, up to 2^64 - 1.
+/// Parses a number of at most 22 digits without a sign, up to 2^64 - 1.
 pub(crate) fn exact_u64(word: &[u8]) -> Option<u64> {
     if word.len() > 22 { None } else { digits(word) }
 }
 
-/// Parses a 32-bit number without a sign, of at most 11 digits.
+/// Parses a number of at most 11 digits without a sign, up to 2^32 - 1.
 pub(crate) fn exact_u32(word: &[u8]) -> Option<u32> {
     if word.len() > 11 { None } else { digits(word)?.try_into().ok() }
 }
 
-/// Parses a 32-bit number with an optional minus, of at most 11 characters; `-` alone is 0.
+/// Parses a signed 32-bit number of at most 11 characters with an optional `-`. As in memcached, `-` alone is 0.
 pub(crate) fn exact_i32(word: &[u8]) -> Option<i32> {
     if word.len() > 11 {
         return None;
@@ -234,6 +240,7 @@ pub(crate) fn fraction(word: &[u8]) -> Option<f64> {
     number.is_finite().then_some(number)
 }
 
+/// Parses a number of one or more digits, up to 2^64 - 1.
 fn digits(word: &[u8]) -> Option<u64> {
     if word.is_empty() {
         return None;
@@ -247,38 +254,43 @@ fn digits(word: &[u8]) -> Option<u64> {
     })
 }
 
-/// The refusal of a line: the reply, and the length of the value to skip.
+/// The refusal of an invalid line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Refusal {
+pub(crate) struct LineRefusal {
+    /// The error to send, including its line end.
     pub(crate) reply: &'static [u8],
+    /// The number of bytes after the line to skip: the value of a refused storage command.
     pub(crate) skip_len: usize,
-    /// True if the reply is sent despite `noreply`.
-    pub(crate) is_forced: bool,
+    /// True if the reply is sent even if the line has `noreply`.
+    pub(crate) overrides_noreply: bool,
 }
 
-impl Refusal {
-    pub(crate) fn new(reply: &'static [u8]) -> Refusal {
-        Refusal { reply, skip_len: 0, is_forced: false }
+impl LineRefusal {
+    /// Refuses a line. No bytes after the line are skipped, and `noreply` suppresses the reply.
+    pub(crate) fn new(reply: &'static [u8]) -> LineRefusal {
+        LineRefusal { reply, skip_len: 0, overrides_noreply: false }
     }
 
-    /// Refuses a line that is followed by a value of this length.
-    pub(crate) fn with_value(reply: &'static [u8], value_len: usize) -> Refusal {
-        Refusal { skip_len: value_len + b"\r\n".len(), ..Refusal::new(reply) }
+    /// Refuses a line that is followed by a value of this length, which is skipped.
+    pub(crate) fn with_value(reply: &'static [u8], value_len: usize) -> LineRefusal {
+        LineRefusal { skip_len: value_len + b"\r\n".len(), ..LineRefusal::new(reply) }
     }
 
-    pub(crate) fn forced(reply: &'static [u8]) -> Refusal {
-        Refusal { is_forced: true, ..Refusal::new(reply) }
-    }
-}
-
-impl From<&'static [u8]> for Refusal {
-    fn from(reply: &'static [u8]) -> Refusal {
-        Refusal::new(reply)
+    /// Refuses a line with a reply that is sent even if the line has `noreply`.
+    pub(crate) fn despite_noreply(reply: &'static [u8]) -> LineRefusal {
+        LineRefusal { overrides_noreply: true, ..LineRefusal::new(reply) }
     }
 }
 
-/// True if `input` begins with a command of the meta protocol. Needs three bytes of input, or four if the line ends
-/// after the command; returns false for fewer. As in memcached, a line of three bytes is not a command.
+impl From<&'static [u8]> for LineRefusal {
+    fn from(reply: &'static [u8]) -> LineRefusal {
+        LineRefusal::new(reply)
+    }
+}
+
+/// True if `input` begins with a command of the meta protocol: `mg`, `ms`, `md`, `ma`, `mn` or `me`, and then a space
+/// or a line end `\r\n`. Returns false if the input is too short to contain these bytes. As in memcached, the two
+/// letters and `\n` are not a command.
 #[inline]
 pub fn begins(input: &[u8]) -> bool {
     input.len() > 2
@@ -295,7 +307,7 @@ mod tests {
     };
 
     #[test]
-    fn numbers_are_parsed_as_in_memcached() {
+    fn unsigned_and_signed_numbers_are_valid_up_to_64_bits() {
         assert_eq!(unsigned(b"18446744073709551615"), Some(u64::MAX));
         assert_eq!(unsigned(b"18446744073709551616"), None);
         assert_eq!(unsigned(b"+7"), Some(7));
@@ -315,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn exact_numbers_are_never_truncated() {
+    fn an_exact_number_above_its_limit_is_invalid() {
         assert_eq!(exact_u64(b"18446744073709551615"), Some(u64::MAX));
         assert_eq!(exact_u64(b"0018446744073709551615"), Some(u64::MAX));
         assert_eq!(exact_u64(b"00018446744073709551615"), None);
@@ -331,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn fractions_are_finite() {
+    fn a_fraction_is_finite_and_at_most_31_characters_long() {
         assert_eq!(fraction(b"0.25"), Some(0.25));
         assert_eq!(fraction(b"nan"), None);
         assert_eq!(fraction(b"inf"), None);
@@ -340,19 +352,20 @@ mod tests {
         assert_eq!(fraction(&[b'1'; 32]), None);
     }
 
-    fn of(line: &str) -> Option<WatchKinds> {
+    /// Returns the kinds that the words of a line name.
+    fn kinds_of(line: &str) -> Option<WatchKinds> {
         WatchKinds::of_words(line.split_whitespace().map(str::as_bytes))
     }
 
     #[test]
-    fn words_select_kinds_as_in_memcached() {
-        assert_eq!(of(""), Some(WatchKinds::FETCHERS));
-        assert_eq!(of("rawcmds proxyuser"), Some(WatchKinds::NONE));
+    fn a_word_selects_the_first_kind_whose_name_starts_with_it() {
+        assert_eq!(kinds_of(""), Some(WatchKinds::FETCHERS));
+        assert_eq!(kinds_of("rawcmds proxyuser"), Some(WatchKinds::NONE));
         let both = WatchKinds::MUTATIONS.union(WatchKinds::EVICTIONS);
-        assert_eq!(of("mutations evictions mutations"), Some(both));
-        assert_eq!(of("d c"), Some(WatchKinds::DELETIONS.union(WatchKinds::CONNEVENTS)));
+        assert_eq!(kinds_of("mutations evictions mutations"), Some(both));
+        assert_eq!(kinds_of("d c"), Some(WatchKinds::DELETIONS.union(WatchKinds::CONNEVENTS)));
         for wrong in ["garbage", "fetchers garbage", "fetchersx", "noreply"] {
-            assert_eq!(of(wrong), None, "{wrong}");
+            assert_eq!(kinds_of(wrong), None, "{wrong}");
         }
     }
 

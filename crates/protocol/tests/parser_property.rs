@@ -5,7 +5,7 @@ mod property;
 use slabwise_base::Random;
 use std::path::Path;
 
-/// Words of the protocols, so that mutations reach more code than random bytes.
+/// Words of the text protocols. Inputs that are mutated with them reach more code than random bytes.
 const WORDS: &[&[u8]] = &[
     b"get ",
     b"gets ",
@@ -47,23 +47,26 @@ const WORDS: &[&[u8]] = &[
     b"==",
 ];
 
-/// The corpus of a protocol, its invariants, and the words for mutations.
+/// A protocol whose parser the tests check.
 struct Subject {
+    /// The folders of `fuzz/corpus` with inputs of the protocol.
     corpora: &'static [&'static str],
+    /// Panics if an invariant does not hold for an input.
     check: fn(&[u8]),
-    piece: fn(&mut Random) -> Vec<u8>,
+    /// Returns random bytes of the protocol to insert into an input.
+    random_piece: fn(&mut Random) -> Vec<u8>,
 }
 
 const TEXT: Subject =
-    Subject { corpora: &["text", "meta"], check: property::text::check, piece: word };
+    Subject { corpora: &["text", "meta"], check: property::text::check, random_piece: word };
 const BINARY: Subject =
-    Subject { corpora: &["binary"], check: property::binary::check, piece: packet };
+    Subject { corpora: &["binary"], check: property::binary::check, random_piece: packet };
 
 fn word(random: &mut Random) -> Vec<u8> {
     WORDS[random.below(WORDS.len() as u64) as usize].to_vec()
 }
 
-/// Returns a request with consistent lengths and a random opcode, key and extras.
+/// Returns a binary request with consistent lengths, and with random opcode, extras, key and value.
 fn packet(random: &mut Random) -> Vec<u8> {
     const OPCODES: u64 = 0x28;
     let extras_len = [0, 0, 4, 8, 20][random.below(5) as usize];
@@ -81,42 +84,46 @@ fn packet(random: &mut Random) -> Vec<u8> {
 }
 
 impl Subject {
+    /// Reads all inputs of the corpora, in the order of their paths.
     fn corpus(&self) -> Vec<Vec<u8>> {
         let corpora = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
-        let entries =
-            |folder| std::fs::read_dir(corpora.join(folder)).expect("the corpus folder exists");
+        let entries = |folder| {
+            std::fs::read_dir(corpora.join(folder)).expect("the folder of the corpus is readable")
+        };
         let mut paths: Vec<_> = self
             .corpora
             .iter()
             .flat_map(entries)
-            .map(|entry| entry.expect("a readable folder").path())
+            .map(|entry| entry.expect("the folder of the corpus is readable").path())
             .collect();
         paths.sort();
-        assert!(paths.len() >= 10, "the corpus is too small");
-        paths.iter().map(|path| std::fs::read(path).expect("a readable file")).collect()
+        assert!(paths.len() >= 10, "the corpus has {} inputs, but needs at least 10", paths.len());
+        paths.iter().map(|path| std::fs::read(path).expect("the input is readable")).collect()
     }
 
     fn check_corpus(&self) {
         self.corpus().iter().for_each(|input| (self.check)(input));
     }
 
-    fn check_changes(&self, seeds: u64) {
+    /// Checks one mutated input of the corpus for each seed from 0.
+    fn check_mutations(&self, seeds: u64) {
         let corpus = self.corpus();
         for seed in 0..seeds {
             let mut random = Random::new(seed);
             let mut input = corpus[random.below(corpus.len() as u64) as usize].clone();
             for _ in 0..1 + random.below(6) {
-                self.change(&mut input, &mut random);
+                self.mutate(&mut input, &mut random);
             }
             self.check_seeded(&input, seed);
         }
     }
 
-    fn change(&self, input: &mut Vec<u8>, random: &mut Random) {
+    /// Inserts, appends, truncates, overwrites or removes bytes of an input at random.
+    fn mutate(&self, input: &mut Vec<u8>, random: &mut Random) {
         let at = random.below(input.len() as u64 + 1) as usize;
         match random.below(5) {
-            0 => drop(input.splice(at..at, (self.piece)(random))),
-            1 => input.extend((self.piece)(random)),
+            0 => drop(input.splice(at..at, (self.random_piece)(random))),
+            1 => input.extend((self.random_piece)(random)),
             2 => input.truncate(at),
             3 if at < input.len() => input[at] = random.next_u64() as u8,
             _ => {
@@ -126,6 +133,7 @@ impl Subject {
         }
     }
 
+    /// Checks an input, and names its seed if the check panics.
     fn check_seeded(&self, input: &[u8], seed: u64) {
         let result = std::panic::catch_unwind(|| (self.check)(input));
         assert!(result.is_ok(), "seed {seed}: {}", input.escape_ascii());
@@ -144,12 +152,12 @@ fn the_binary_corpus_keeps_the_invariants() {
 
 #[test]
 fn mutated_text_keeps_the_invariants() {
-    TEXT.check_changes(4_000);
+    TEXT.check_mutations(4_000);
 }
 
 #[test]
 fn mutated_packets_keep_the_invariants() {
-    BINARY.check_changes(2_000);
+    BINARY.check_mutations(2_000);
 }
 
 #[test]

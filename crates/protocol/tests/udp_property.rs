@@ -11,12 +11,12 @@ const RANDOM_DATAGRAMS: u64 = 5_000;
 fn the_corpus_keeps_the_invariants() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/udp");
     let mut inputs = 0;
-    for entry in std::fs::read_dir(&folder).expect("fuzz/corpus/udp exists") {
-        let path = entry.expect("a readable folder").path();
-        udp_frames::check(&std::fs::read(path).expect("a readable file"));
+    for entry in std::fs::read_dir(&folder).expect("the folder fuzz/corpus/udp is readable") {
+        let path = entry.expect("the folder fuzz/corpus/udp is readable").path();
+        udp_frames::check(&std::fs::read(path).expect("the input is readable"));
         inputs += 1;
     }
-    assert!(inputs > 0, "the corpus is empty");
+    assert!(inputs > 0, "fuzz/corpus/udp must have at least one input");
 }
 
 #[test]

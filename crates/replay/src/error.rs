@@ -3,7 +3,7 @@
 use crate::workload::WorkloadError;
 use slabwise_client::ClientError;
 
-/// An error that stops a replay. Its text names the remedy.
+/// An error that stops a replay. The text of an error that the user can correct names the remedy.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the error texts explain the variants")]
 pub enum ReplayError {
@@ -17,10 +17,11 @@ pub enum ReplayError {
     Dialogue(ClientError),
     #[error("invalid reply to {context}: '{line}'")]
     Malformed { context: String, line: String },
-    /// A hit whose key or bytes are not those stored.
+    /// The key or the value of a hit differs from the stored item. `what` describes the difference.
     #[error("WRONG DATA for key {key}: {what}; the server returns corrupt data")]
     WrongData { key: String, what: String },
-    /// A hit with valid bytes that a replay with other lengths stored.
+    /// A hit has a value that is valid, but has another length: a replay with other options has stored it. `found` and
+    /// `value_len` are the lengths in bytes of the hit and of the request.
     #[error(
         "key {key} has {found} B instead of {value_len} B, from a replay with another seed or other \
          sizes; empty the server (flush_all) and start again"
@@ -38,18 +39,19 @@ impl From<ClientError> for ReplayError {
 }
 
 impl ReplayError {
-    /// Returns the error of an invalid reply to `request`.
-    pub(crate) fn malformed(request: &str, line: &[u8]) -> ReplayError {
+    /// Returns the error of an invalid reply. `context` describes the request, and `line` is the start of the reply.
+    pub(crate) fn malformed(context: &str, line: &[u8]) -> ReplayError {
         let shown = &line[..line.len().min(80)];
         let line = String::from_utf8_lossy(shown).escape_debug().to_string();
-        ReplayError::Malformed { context: request.to_owned(), line }
+        ReplayError::Malformed { context: context.to_owned(), line }
     }
 }
 
+/// Returns the remedy for an error of the connection, as the end of an error text.
 fn remedy(error: &ClientError) -> &'static str {
     match error {
         ClientError::Closed => "check the server's log and its connection limit",
-        ClientError::Silent => "check whether the server hangs",
+        ClientError::ReadTimeout => "check whether the server hangs",
         _ => "check the server's log",
     }
 }

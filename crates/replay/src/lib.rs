@@ -1,11 +1,12 @@
 //! Workloads, and a client that replays them against any server of memcached's protocol.
 //!
 //! ```text
-//! workload (seeded stream of requests) --> drive (look-aside client, checks every hit) --> report
-//!     trace readers, Zipf, mixtures           look_aside plans rounds, client exchanges them
+//! workload: a seeded stream of requests --> drive: a client that checks every hit --> report
+//!     trace readers, Zipf, mixtures            look_aside plans rounds of requests,
+//!                                              client sends them and receives the replies
 //! ```
 //!
-//! [`main`] is the command `slabwise replay`, which needs only the address of a server. Other programs call [`drive`].
+//! [`main`] is the command `slabwise replay`. Programs that replay a workload call [`drive`].
 #![forbid(unsafe_code)]
 
 mod client;

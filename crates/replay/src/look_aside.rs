@@ -1,70 +1,83 @@
-//! Plans the order of requests in each round, so that pipelining does not change the result of any request.
+//! Plans the order of the requests in each round of a replay. In this order, pipelining does not change the result of
+//! any request.
 //!
-//! A look-aside client gets a key, and sets it after a miss. A round contains, in this order,
+//! A look-aside client sends a get for a key, and after a miss a set. This set is called a fill. A round contains, in
+//! this order:
 //!
 //! ```text
-//! fills (sets after misses in the previous round) | deferred requests | new requests
+//! fills of the misses in the previous round | deferred requests | new requests
 //! ```
 //!
 //! Invariants:
-//! - The server receives the requests for a key in the workload's order, and the fill of a get before the next request
-//!   for its key. So each request has the result that it would have without pipelining.
-//! - Requests for a key with an outstanding get are deferred to the next round.
-//! - Requests for different keys are reordered by at most one round.
+//! - The server receives the requests for a key in the order of the workload, and the fill of a get before the next
+//!   request for the same key. Each request therefore has the same result as without pipelining.
+//! - A request is deferred to the next round if a get for its key is outstanding.
+//! - Requests for different keys change their order by at most one round.
 //!
-//! This module does no I/O: its caller sends the requests.
+//! This module does no I/O. The caller sends the requests.
 
 use crate::workload::{Op, Request};
 use std::collections::HashMap;
 
-/// An outstanding request.
+/// A request of the workload that is not complete yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pending {
     pub request: Request,
-    /// The start of its round or, with a rate, its scheduled send time, in the clock's nanoseconds.
-    pub born_nanos: u64,
+    /// The time from which the latency of the request is measured, in nanoseconds of the replay's clock: the start of
+    /// the request's round or, with a rate, the scheduled send time.
+    pub latency_start_nanos: u64,
 }
 
+/// The command that the client sends for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     Get,
+    /// The set after a miss.
     Fill,
     Set,
     Delete,
 }
 
+/// The state of a key that the current round already has a request for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum KeyState {
-    /// A get is outstanding. If it misses, its fill is in the next round.
-    Requested,
-    /// An earlier request of the round stores the key.
+    /// A get for the key is outstanding, and may miss. Further requests for the key are deferred.
+    GetOutstanding,
+    /// An earlier request of the round stores the key, so a get of the key hits if the server has not evicted it.
     Stored,
 }
 
+/// The state of the workload after a round has been planned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Supply {
-    More,
+pub enum Progress {
+    /// The workload may have more requests.
+    Running,
+    /// The workload has no more requests.
     Ended,
 }
 
+/// The plan of the next round.
 #[derive(Debug, Default)]
 pub struct LookAside {
+    /// Gets that missed in the last round. The next round starts with their fills.
     fills: Vec<Pending>,
+    /// Requests that are deferred to the next round, in the order of the workload.
     deferred: Vec<Pending>,
-    /// An empty buffer that is swapped with `deferred` to avoid allocations.
+    /// An empty buffer. It is swapped with `deferred`, so that planning a round allocates no memory.
     spare: Vec<Pending>,
     states: HashMap<u64, KeyState>,
 }
 
 impl LookAside {
-    /// Plans a round: calls `send` with each request in order. Deferred requests and new requests from `next` are
-    /// `round_size` together.
+    /// Plans a round: calls `send` with each request in the order of the round. `next` returns the next request of the
+    /// workload. `next` is called until the deferred and the new requests are `round_size` together. Fills are not
+    /// counted.
     pub fn plan<E>(
         &mut self,
         round_size: usize,
         mut next: impl FnMut() -> Option<Result<Pending, E>>,
         mut send: impl FnMut(Action, Pending),
-    ) -> Result<Supply, E> {
+    ) -> Result<Progress, E> {
         self.states.clear();
         for fill in self.fills.drain(..) {
             self.states.insert(fill.request.key, KeyState::Stored);
@@ -77,32 +90,34 @@ impl LookAside {
         }
         let new_max = round_size.saturating_sub(deferred.len());
         for pending in deferred.drain(..) {
-            self.place(pending, &mut send);
+            self.send_or_defer(pending, &mut send);
         }
         self.spare = deferred;
         for _ in 0..new_max {
             match next() {
-                Some(pending) => self.place(pending?, &mut send),
-                None => return Ok(Supply::Ended),
+                Some(pending) => self.send_or_defer(pending?, &mut send),
+                None => return Ok(Progress::Ended),
             }
         }
-        Ok(Supply::More)
+        Ok(Progress::Running)
     }
 
     /// Adds the fill of a get that missed to the next round.
-    pub fn missed(&mut self, pending: Pending) {
+    pub fn add_fill(&mut self, pending: Pending) {
         self.fills.push(pending);
     }
 
+    /// True if the next round has no fills and no deferred requests.
     pub fn is_idle(&self) -> bool {
         self.fills.is_empty() && self.deferred.is_empty()
     }
 
-    fn place(&mut self, pending: Pending, send: &mut impl FnMut(Action, Pending)) {
+    /// Sends a request, or defers it if a get for its key is outstanding.
+    fn send_or_defer(&mut self, pending: Pending, send: &mut impl FnMut(Action, Pending)) {
         let key = pending.request.key;
         let state = self.states.get(&key).copied();
         match (state, pending.request.op) {
-            (Some(KeyState::Requested), _) => self.deferred.push(pending),
+            (Some(KeyState::GetOutstanding), _) => self.deferred.push(pending),
             (_, Op::Set) => {
                 self.states.insert(key, KeyState::Stored);
                 send(Action::Set, pending);
@@ -113,7 +128,7 @@ impl LookAside {
             }
             (Some(KeyState::Stored), Op::Get) => send(Action::Get, pending),
             (None, Op::Get) => {
-                self.states.insert(key, KeyState::Requested);
+                self.states.insert(key, KeyState::GetOutstanding);
                 send(Action::Get, pending);
             }
         }
@@ -122,23 +137,23 @@ impl LookAside {
 
 #[cfg(test)]
 mod tests {
-    use super::{Action, LookAside, Pending, Supply};
+    use super::{Action, LookAside, Pending, Progress};
     use crate::workload::{Op, Request};
     use slabwise_base::Random;
     use std::collections::HashMap;
     use std::convert::Infallible;
 
-    /// Replays in rounds against an unlimited cache. Returns the length found, or `None` for a miss, for each request.
-    /// `born_nanos` is the index of the request.
-    fn in_rounds(requests: &[Request], round_size: usize) -> Vec<Option<u32>> {
+    /// Replays requests in rounds against an unlimited cache. Returns one entry per request: the length of the value
+    /// that a get found, or `None` for a miss and for other requests. `latency_start_nanos` of a request is its index.
+    fn replay_in_rounds(requests: &[Request], round_size: usize) -> Vec<Option<u32>> {
         let (mut cache, mut found) = (HashMap::new(), vec![None; requests.len()]);
-        let (mut plan, mut supply) = (LookAside::default(), Supply::More);
+        let (mut plan, mut progress) = (LookAside::default(), Progress::Running);
         let mut numbered = requests.iter().copied().enumerate();
-        while supply == Supply::More || !plan.is_idle() {
+        while progress == Progress::Running || !plan.is_idle() {
             let mut missed = Vec::new();
             let next = || {
                 let (at, request) = numbered.next()?;
-                Some(Ok::<_, Infallible>(Pending { request, born_nanos: at as u64 }))
+                Some(Ok::<_, Infallible>(Pending { request, latency_start_nanos: at as u64 }))
             };
             let send = |action, pending: Pending| {
                 let Request { key, value_len, .. } = pending.request;
@@ -146,20 +161,20 @@ mod tests {
                     Action::Fill | Action::Set => drop(cache.insert(key, value_len)),
                     Action::Delete => drop(cache.remove(&key)),
                     Action::Get => match cache.get(&key) {
-                        Some(&len) => found[pending.born_nanos as usize] = Some(len),
+                        Some(&len) => found[pending.latency_start_nanos as usize] = Some(len),
                         None => missed.push(pending),
                     },
                 }
             };
-            let Ok(now) = plan.plan(round_size, next, send);
-            supply = now;
-            missed.into_iter().for_each(|pending| plan.missed(pending));
+            let Ok(progress_now) = plan.plan(round_size, next, send);
+            progress = progress_now;
+            missed.into_iter().for_each(|pending| plan.add_fill(pending));
         }
         found
     }
 
-    /// Replays one request at a time.
-    fn one_by_one(requests: &[Request]) -> Vec<Option<u32>> {
+    /// Replays one request at a time, with the result of [`replay_in_rounds`].
+    fn replay_one_by_one(requests: &[Request]) -> Vec<Option<u32>> {
         let mut cache = HashMap::new();
         let answer = |request: &Request| match request.op {
             Op::Get => {
@@ -180,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn rounds_have_the_results_of_one_request_at_a_time() {
+    fn rounds_do_not_change_the_results_of_requests() {
         for seed in 0..300 {
             let mut random = Random::new(seed);
             let keys = 1 + random.below(20);
@@ -193,13 +208,13 @@ mod tests {
                 })
                 .collect();
             let round_size = 1 + random.below(40) as usize;
-            let rounds = in_rounds(&requests, round_size);
-            assert_eq!(rounds, one_by_one(&requests), "seed {seed}, rounds of {round_size}");
+            let found = replay_in_rounds(&requests, round_size);
+            assert_eq!(found, replay_one_by_one(&requests), "seed {seed}, rounds of {round_size}");
         }
     }
 
     #[test]
-    fn requests_for_a_hot_key_are_deferred_at_most_once() {
+    fn requests_for_a_hot_key_do_not_accumulate() {
         // Every second request is for key 0.
         let mut number = 0;
         let mut plan = LookAside::default();
@@ -209,12 +224,12 @@ mod tests {
                 number += 1;
                 let key = if number % 2 == 0 { 0 } else { number };
                 let request = Request { key, value_len: 1, op: Op::Get, cost: None };
-                Some(Ok::<_, Infallible>(Pending { request, born_nanos: 0 }))
+                Some(Ok::<_, Infallible>(Pending { request, latency_start_nanos: 0 }))
             };
-            let Ok(supply) = plan.plan(32, next, |_, _| sent += 1);
-            assert_eq!(supply, Supply::More);
-            assert!(plan.deferred.len() <= 16);
-            assert!(sent >= 16);
+            let Ok(progress) = plan.plan(32, next, |_, _| sent += 1);
+            assert_eq!(progress, Progress::Running);
+            assert!(plan.deferred.len() <= 16, "{} requests are deferred", plan.deferred.len());
+            assert!(sent >= 16, "the round has {sent} requests");
         }
     }
 }

@@ -1,7 +1,8 @@
-//! The measurements of a replay, and their text form.
+//! The measurements of a replay, and their form as text.
 //!
-//! The latency of a request is measured from the start of its round (with a rate, from its scheduled send time) to its
-//! reply; for a miss, to the reply of the set. So it is the latency of a client with the same pipelining.
+//! The latency of a request is measured from the start of its round or, with a rate, from its scheduled send time. The
+//! latency ends with the reply; for a get that misses, with the reply to the set that follows. The latency therefore
+//! includes the time that a request waits for the other requests of its round.
 
 use crate::client::{Answer, Outcome};
 use crate::look_aside::Action;
@@ -9,24 +10,32 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::fmt::Write;
 
-/// The upper bound of the latency histogram, longer than the client's timeout.
+/// The upper bound of the latency histogram. It is longer than the timeout of the client.
 const TIME_NANOS_MAX: u64 = 600_000_000_000;
 
 /// The counters of a running replay.
 #[derive(Debug)]
 pub struct Tally {
+    /// All requests since the start of the replay.
     pub all: Window,
     sets_refused: u64,
+    /// The sum of the costs of all gets, in units.
     cost_of_gets: u64,
+    /// The sum of the costs of all gets that missed, in units.
     cost_of_misses: u64,
-    time_nanos_sum: u128,
-    times: Histogram<u64>,
+    /// The sum of the latencies of all requests, in nanoseconds.
+    latency_nanos_sum: u128,
+    /// The latencies of all requests, in nanoseconds.
+    latencies: Histogram<u64>,
+    /// The number of requests in each window; `None` if there are no windows.
     window_requests: Option<u64>,
+    /// The complete windows.
     windows: Vec<Window>,
+    /// The incomplete window.
     current: Window,
 }
 
-/// A window of requests.
+/// The counts of consecutive requests.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Window {
     /// The number of requests.
@@ -35,48 +44,52 @@ pub struct Window {
     pub gets: u64,
     /// The number of gets that missed.
     pub misses: u64,
-    /// Misses divided by gets; computed at the end of the window.
+    /// Misses divided by gets. 0 until the window is complete.
     pub miss_ratio: f64,
 }
 
 impl Window {
+    /// Counts one request.
     fn count(&mut self, get: bool, miss: bool) {
         self.requests += 1;
         self.gets += u64::from(get);
         self.misses += u64::from(miss);
     }
 
-    fn closed(self) -> Window {
+    /// Returns the complete window, with its miss ratio.
+    fn with_miss_ratio(self) -> Window {
         Window { miss_ratio: self.ratio(), ..self }
     }
 
-    /// Misses divided by gets so far.
+    /// Returns the misses divided by the gets that are counted so far.
     pub(crate) fn ratio(&self) -> f64 {
         ratio(self.misses, self.gets)
     }
 }
 
 impl Tally {
-    /// Returns empty counters, with windows of `window_requests` requests if that is given.
+    /// Returns counters of 0. With `window_requests`, the requests are also counted in windows of this number of
+    /// requests.
     pub fn new(window_requests: Option<u64>) -> Tally {
-        let times = Histogram::new_with_bounds(1, TIME_NANOS_MAX, 3);
+        let latencies = Histogram::new_with_bounds(1, TIME_NANOS_MAX, 3);
         Tally {
             all: Window::default(),
             sets_refused: 0,
             cost_of_gets: 0,
             cost_of_misses: 0,
-            time_nanos_sum: 0,
-            times: times.expect("the histogram's bounds are fixed"),
+            latency_nanos_sum: 0,
+            latencies: latencies.expect("the bounds of the histogram are valid constants"),
             window_requests,
             windows: Vec::new(),
             current: Window::default(),
         }
     }
 
+    /// Counts the reply to a request.
     pub fn record(&mut self, answer: &Answer) {
         let (get, miss) = (answer.action == Action::Get, answer.outcome == Outcome::Miss);
         self.sets_refused += u64::from(answer.outcome == Outcome::Refused);
-        // A fill and its get are one request: the get counts it, and the fill records its latency.
+        // A get that misses and its fill are one request. The get counts the request, and the fill records the latency.
         if answer.action != Action::Fill {
             self.all.count(get, miss);
             self.current.count(get, miss);
@@ -84,23 +97,23 @@ impl Tally {
             self.cost_of_gets += if get { units } else { 0 };
             self.cost_of_misses += if miss { units } else { 0 };
             if Some(self.current.requests) == self.window_requests {
-                self.windows.push(std::mem::take(&mut self.current).closed());
+                self.windows.push(std::mem::take(&mut self.current).with_miss_ratio());
             }
         }
         if !miss {
-            let nanos = answer.nanos.saturating_sub(answer.pending.born_nanos);
-            self.time_nanos_sum += u128::from(nanos);
-            self.times.saturating_record(nanos);
+            let nanos = answer.reply_nanos.saturating_sub(answer.pending.latency_start_nanos);
+            self.latency_nanos_sum += u128::from(nanos);
+            self.latencies.saturating_record(nanos);
         }
     }
 
     /// Returns the report of a replay that took `seconds`.
     pub fn report(mut self, seconds: f64) -> Report {
-        let quantile_us = |part| self.times.value_at_quantile(part) as f64 / 1e3;
-        let mean_nanos = self.time_nanos_sum as f64 / self.times.len().max(1) as f64;
-        let Window { requests, gets, misses, miss_ratio } = self.all.closed();
+        let quantile_us = |part| self.latencies.value_at_quantile(part) as f64 / 1e3;
+        let mean_nanos = self.latency_nanos_sum as f64 / self.latencies.len().max(1) as f64;
+        let Window { requests, gets, misses, miss_ratio } = self.all.with_miss_ratio();
         if self.current.requests > 0 {
-            self.windows.push(self.current.closed());
+            self.windows.push(self.current.with_miss_ratio());
         }
         Report {
             requests,
@@ -122,11 +135,12 @@ impl Tally {
     }
 }
 
+/// Returns `part / whole`, or 0 if both are 0.
 fn ratio(part: u64, whole: u64) -> f64 {
     part as f64 / whole.max(1) as f64
 }
 
-/// The result of a replay. Scripts rely on the names of its fields.
+/// The result of a replay. The names of the fields are the names in the JSON output, which scripts use.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
     /// The number of requests. A get that misses and its set are one request.
@@ -135,9 +149,9 @@ pub struct Report {
     pub misses: u64,
     /// Misses divided by gets.
     pub miss_ratio: f64,
-    /// The cost of misses divided by the cost of gets; the miss ratio if there are no costs.
+    /// The cost of all misses divided by the cost of all gets. It is the miss ratio if no request has a cost.
     pub cost_ratio: f64,
-    /// The mean latency of a request in microseconds, including the set after a miss.
+    /// The mean latency of a request in microseconds. The latency of a get that misses includes the set.
     pub request_time_us: f64,
     /// The duration of the replay in seconds.
     pub seconds: f64,
@@ -151,7 +165,7 @@ pub struct Report {
     pub gets: u64,
     /// The number of sets that the server refused, because the item was too large or memory was full.
     pub sets_refused: u64,
-    /// The windows, if requested.
+    /// The windows in the order of time; `None` if no windows were requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub windows: Option<Vec<Window>>,
 }
@@ -190,9 +204,14 @@ mod tests {
     use crate::workload::{Op, Request};
     use slabwise_base::Cost;
 
-    fn answer(action: Action, outcome: Outcome, nanos: u64) -> Answer {
+    fn answer(action: Action, outcome: Outcome, reply_nanos: u64) -> Answer {
         let request = Request { key: 1, value_len: 1, op: Op::Get, cost: None };
-        Answer { action, pending: Pending { request, born_nanos: 0 }, outcome, nanos }
+        Answer {
+            action,
+            pending: Pending { request, latency_start_nanos: 0 },
+            outcome,
+            reply_nanos,
+        }
     }
 
     #[test]
@@ -218,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cost_ratio_is_cost_of_misses_by_cost_of_gets() {
+    fn the_cost_ratio_is_the_cost_of_misses_divided_by_the_cost_of_gets() {
         let mut tally = Tally::new(None);
         let mut get = |units, outcome, action| {
             let mut answer = answer(action, outcome, 1);

@@ -1,4 +1,4 @@
-//! Replays against memcached, if it is installed, and against test servers with invalid replies.
+//! Replays workloads against memcached, if it is installed, and against fake servers with invalid replies.
 
 use crate::client::{Client, CostForm, LengthCheck};
 use crate::drive::{replay, unwatched};
@@ -14,13 +14,13 @@ use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::net::TcpListener;
 use std::time::Duration;
 
-/// Starts a memcached; `None` if it is not installed.
+/// Starts a memcached. Returns `None`, and prints that the test is skipped, if memcached is not installed.
 fn memcached(arguments: &[&str]) -> Option<Server> {
     let command = ServerCommand::on_free_port("memcached").with(arguments);
     match Server::start(&command) {
         Ok(server) => Some(server),
         Err(StartError::Spawn(_, error)) if error.kind() == ErrorKind::NotFound => {
-            eprintln!("memcached is not installed: this test checks nothing");
+            eprintln!("skipped: memcached is not installed");
             None
         }
         Err(error) => panic!("{error}"),
@@ -32,7 +32,8 @@ fn connect(server: &Server, connections: usize) -> Client {
         .unwrap_or_else(|error| panic!("{error}"))
 }
 
-fn replayed(
+/// Replays a workload in rounds of `round_size` requests, with a report of windows of 10,000 requests.
+fn run_replay(
     name: &str,
     options: &Options,
     client: Client,
@@ -48,13 +49,13 @@ fn replayed(
 fn with_enough_memory_every_key_misses_exactly_once() {
     let Some(server) = memcached(&["-m", "512"]) else { return };
     let options = Options { requests: Some(100_000), ..options() };
-    // The server is empty at the start of each workload, because older items would be hits.
+    // Each workload starts with an empty server, because the items of an earlier workload would be hits.
     let runs = [("kvcache_reg", 1, 32), ("cache2k-orm-busy", 3, 96), ("etc", 2, 2)];
     for (name, connections, round_size) in runs {
         flush_all(&server);
         let keys: HashSet<u64> =
             opened(name, &options).filter_map(|request| request.ok().map(|r| r.key)).collect();
-        let report = replayed(name, &options, connect(&server, connections), round_size)
+        let report = run_replay(name, &options, connect(&server, connections), round_size)
             .unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!((report.requests, report.gets), (100_000, 100_000), "{name}");
         assert_eq!(report.misses, keys.len() as u64, "{name}");
@@ -75,28 +76,29 @@ fn flush_all(server: &Server) {
 }
 
 #[test]
-fn counts_refused_sets_whose_keys_keep_missing() {
+fn a_key_whose_sets_are_refused_misses_at_every_get() {
     let Some(server) = memcached(&["-m", "64", "-I", "512k"]) else { return };
-    // All requests are for one value that is above the server's limit.
+    // All requests are for the same key, whose value is longer than the server's limit.
     let options =
         Options { requests: Some(200), keys: Some(1), value_len: Some(600_000), ..options() };
     let report =
-        replayed("zipf", &options, connect(&server, 1), 8).unwrap_or_else(|e| panic!("{e}"));
+        run_replay("zipf", &options, connect(&server, 1), 8).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!((report.misses, report.sets_refused), (200, 200));
 }
 
 #[test]
-fn transfers_values_larger_than_every_buffer() {
+fn a_value_may_be_larger_than_every_buffer() {
     let Some(server) = memcached(&["-m", "512", "-I", "8m"]) else { return };
     let options =
         Options { requests: Some(200), keys: Some(10), value_len: Some(3_000_000), ..options() };
     let report =
-        replayed("zipf", &options, connect(&server, 2), 32).unwrap_or_else(|e| panic!("{e}"));
+        run_replay("zipf", &options, connect(&server, 2), 32).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!((report.misses, report.sets_refused), (10, 0));
 }
 
-/// Starts a server that replies to each line with the result of `answer`.
-fn wrong_server(answer: impl Fn(&str) -> Vec<u8> + Send + 'static) -> ServerAddress {
+/// Starts a server that replies to each line with the bytes that `reply_to` returns. Closes the connection if there are
+/// no bytes.
+fn fake_server(reply_to: impl Fn(&str) -> Vec<u8> + Send + 'static) -> ServerAddress {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap_or_else(|error| panic!("{error}"));
     let address = listener.local_addr().unwrap_or_else(|error| panic!("{error}"));
     std::thread::spawn(move || {
@@ -104,8 +106,8 @@ fn wrong_server(answer: impl Fn(&str) -> Vec<u8> + Send + 'static) -> ServerAddr
         let Ok(mut replies) = stream.try_clone() else { return };
         for line in BufReader::new(stream).lines() {
             let Ok(line) = line else { return };
-            let answer = answer(&line);
-            if answer.is_empty() || replies.write_all(&answer).is_err() {
+            let reply = reply_to(&line);
+            if reply.is_empty() || replies.write_all(&reply).is_err() {
                 return;
             }
         }
@@ -113,13 +115,13 @@ fn wrong_server(answer: impl Fn(&str) -> Vec<u8> + Send + 'static) -> ServerAddr
     ServerAddress::Tcp(address.to_string())
 }
 
-/// Returns the error that stops a replay of a few requests.
-fn stopped_by(answer: impl Fn(&str) -> Vec<u8> + Send + 'static) -> ReplayError {
-    let address = wrong_server(answer);
+/// Replays a few requests against a server whose replies are invalid. Returns the error that stops the replay.
+fn error_of_replay(reply_to: impl Fn(&str) -> Vec<u8> + Send + 'static) -> ReplayError {
+    let address = fake_server(reply_to);
     let options = Options { requests: Some(10), value_len: Some(100), ..options() };
     let client = Client::connect(&address, 1, LengthCheck::Exact, CostForm::None)
         .unwrap_or_else(|error| panic!("{error}"));
-    match replayed("zipf", &options, client, 1) {
+    match run_replay("zipf", &options, client, 1) {
         Ok(report) => panic!("the replay did not stop: {report:?}"),
         Err(error) => error,
     }
@@ -132,46 +134,52 @@ fn a_hit_with_wrong_bytes_key_or_length_stops_the_replay() {
         [head.as_bytes(), value, b"\r\nEND\r\n"].concat()
     };
     let requested = |line: &str| line.strip_prefix("get ").unwrap_or("").to_owned();
-    let bytes = stopped_by(move |line| hit(&requested(line), &[b'x'; 100]));
-    assert!(matches!(&bytes, ReplayError::WrongData { what, .. } if what.contains("differs")));
-    let length = stopped_by(move |line| hit(&requested(line), &[b'x'; 99]));
-    assert!(matches!(&length, ReplayError::WrongData { what, .. } if what.contains("of 99 B")));
-    let key = stopped_by(move |_| hit("k00000000000000ff", &[b'x'; 100]));
-    assert!(matches!(&key, ReplayError::WrongData { what, .. } if what.contains("is for key")));
+    let error_of_bytes = error_of_replay(move |line| hit(&requested(line), &[b'x'; 100]));
+    assert!(
+        matches!(&error_of_bytes, ReplayError::WrongData { what, .. } if what.contains("differs"))
+    );
+    let error_of_length = error_of_replay(move |line| hit(&requested(line), &[b'x'; 99]));
+    assert!(
+        matches!(&error_of_length, ReplayError::WrongData { what, .. } if what.contains("of 99 B"))
+    );
+    let error_of_key = error_of_replay(move |_| hit("k00000000000000ff", &[b'x'; 100]));
+    assert!(
+        matches!(&error_of_key, ReplayError::WrongData { what, .. } if what.contains("is for key"))
+    );
 }
 
 #[test]
 fn values_of_another_replay_are_not_reported_as_wrong_data() {
     let Some(server) = memcached(&["-m", "64"]) else { return };
-    let run = |value_len| {
+    let run_with_length = |value_len| {
         let options = Options { requests: Some(10), value_len: Some(value_len), ..options() };
-        replayed("zipf", &options, connect(&server, 1), 4)
+        run_replay("zipf", &options, connect(&server, 1), 4)
     };
-    assert!(run(100).is_ok());
-    match run(101) {
+    assert!(run_with_length(100).is_ok());
+    match run_with_length(101) {
         Err(error @ ReplayError::OtherReplay { found: 100, value_len: 101, .. }) => {
             assert!(error.to_string().contains("flush_all"));
         }
-        other => panic!("{other:?}"),
+        other => panic!("the second replay must fail with `OtherReplay`, but returned {other:?}"),
     }
 }
 
 #[test]
 fn an_invalid_reply_or_a_closed_connection_stops_the_replay() {
-    let error = stopped_by(|_| b"HTTP/1.1 400 Bad Request\r\n".to_vec());
+    let error = error_of_replay(|_| b"HTTP/1.1 400 Bad Request\r\n".to_vec());
     assert!(error.to_string().contains("HTTP/1.1 400"), "{error}");
-    let error = stopped_by(|_| b"STORED\r\n".to_vec());
+    let error = error_of_replay(|_| b"STORED\r\n".to_vec());
     assert!(error.to_string().contains("Stored"), "{error}");
-    let error = stopped_by(|_| b"SERVER_ERROR busy\r\n".to_vec());
+    let error = error_of_replay(|_| b"SERVER_ERROR busy\r\n".to_vec());
     assert!(error.to_string().contains("SERVER_ERROR busy"), "{error}");
-    let error = stopped_by(|_| Vec::new());
+    let error = error_of_replay(|_| Vec::new());
     assert!(matches!(error, ReplayError::Dialogue(ClientError::Closed)), "{error}");
 }
 
 #[test]
-fn the_error_shows_the_reply_of_a_server_that_rejects_costs() {
+fn the_error_contains_the_reply_of_a_server_that_refuses_costs() {
     let error_of = |form, reply: &'static str| {
-        let address = wrong_server(move |line| match line.starts_with("get ") {
+        let address = fake_server(move |line| match line.starts_with("get ") {
             true => b"END\r\n".to_vec(),
             false => reply.as_bytes().to_vec(),
         });
@@ -196,7 +204,9 @@ fn the_cost_ratio_does_not_depend_on_sending_costs() {
     let workload = || opened("zipf", &options).with_costs(CostMix::Baseline, 1);
     let (mut seen, mut cost_of_gets, mut cost_of_misses) = (HashSet::new(), 0, 0);
     for request in workload() {
-        let Ok(Request { key, cost: Some(cost), .. }) = request else { panic!("no cost") };
+        let Ok(Request { key, cost: Some(cost), .. }) = request else {
+            panic!("each request has a cost")
+        };
         cost_of_gets += u64::from(cost.units());
         cost_of_misses += if seen.insert(key) { u64::from(cost.units()) } else { 0 };
     }
@@ -213,14 +223,14 @@ fn the_cost_ratio_does_not_depend_on_sending_costs() {
 fn a_connection_error_names_the_address() {
     let address = ServerAddress::Unix("/no/such/socket".to_owned());
     let error = match Client::connect(&address, 1, LengthCheck::Exact, CostForm::None) {
-        Ok(_) => panic!("connected to nothing"),
+        Ok(_) => panic!("connected, although {address} does not exist"),
         Err(error) => error.to_string(),
     };
     assert!(error.contains("unix:/no/such/socket") && error.contains("--server"), "{error}");
 }
 
 #[test]
-fn a_trace_with_sets_deletes_and_changing_lengths_replays() {
+fn a_trace_with_sets_deletes_and_changing_lengths_has_its_expected_misses() {
     let Some(server) = memcached(&["-m", "64"]) else { return };
     let mut random = slabwise_base::Random::new(11);
     let mut requests = Vec::new();
@@ -232,7 +242,7 @@ fn a_trace_with_sets_deletes_and_changing_lengths_replays() {
             cost: None,
         });
     }
-    // The expected misses, computed one request at a time with unlimited memory.
+    // The expected number of misses of a cache with unlimited memory that executes one request at a time.
     let (mut stored, mut misses) = (HashSet::new(), 0);
     for request in &requests {
         match request.op {
@@ -253,7 +263,7 @@ fn a_trace_with_sets_deletes_and_changing_lengths_replays() {
     std::fs::write(&path, file).unwrap_or_else(|error| panic!("{error}"));
     let client = Client::connect(&server.address(), 2, LengthCheck::Any, CostForm::None)
         .unwrap_or_else(|error| panic!("{error}"));
-    let report = replayed(&format!("trace:{}", path.display()), &options(), client, 64);
+    let report = run_replay(&format!("trace:{}", path.display()), &options(), client, 64);
     let report = report.unwrap_or_else(|error| panic!("{error}"));
     assert_eq!((report.requests, report.misses), (20_000, misses), "seed 11");
 }
@@ -297,7 +307,7 @@ fn a_rate_spreads_requests_over_time() {
     let (tally, nanos) =
         replay(workload, client, 10, Some(1_000.0), &clock, Tally::new(None), unwatched)
             .unwrap_or_else(|error| panic!("{error}"));
-    // The last round of 10 requests is scheduled 190 requests (0.19 s) after the start.
-    assert!(nanos >= 190_000_000, "{nanos}");
+    // The last round starts after 190 requests, so it is scheduled 0.19 s after the start.
+    assert!(nanos >= 190_000_000, "the replay took only {nanos} ns");
     assert_eq!(tally.all.requests, 200);
 }

@@ -1,20 +1,20 @@
-//! The keys and values that a replay sends. A key is a number in a workload, and `k` with 16 hexadecimal digits on the
-//! wire. The bytes of a value are derived from its key and length, so every hit can be checked:
+//! The keys and values that a replay sends. A key of a workload is a number; the sent key is `k` and 16 hexadecimal
+//! digits. The bytes of a value are computed from its key and length, so the replay can check the value of every hit:
 //!
 //! ```text
-//! | 8 bytes: mix of key and length | pieces of a fixed pseudo-random ring, from an offset by the same mix |
+//! | 8 bytes: hash of key and length | bytes of a fixed pseudo-random ring, from a position given by the hash |
 //! ```
 //!
-//! The value of another key or of another length differs in the first 8 bytes, except with a probability of 2^-64 (more
-//! for values of less than 8 bytes).
+//! The first 8 bytes of two values differ if the keys or the lengths differ, except with a probability of 2^-64. Values
+//! of less than 8 bytes are equal with a higher probability.
 
 use slabwise_base::Random;
 use slabwise_base::random::mix;
 
-/// The length of every key on the wire.
+/// The length of every sent key in bytes.
 pub const KEY_SIZE_BYTES: usize = 17;
 
-/// Returns a key as it is sent.
+/// Returns the bytes that the replay sends for a key.
 pub fn key_bytes(key: u64) -> [u8; KEY_SIZE_BYTES] {
     let mut bytes = [b'k'; KEY_SIZE_BYTES];
     for (index, byte) in bytes[1..].iter_mut().enumerate() {
@@ -23,17 +23,20 @@ pub fn key_bytes(key: u64) -> [u8; KEY_SIZE_BYTES] {
     bytes
 }
 
-/// Fits into the L2 cache of a core.
+/// The size of the ring. The ring fits into the L2 cache of a core.
 const RING_SIZE_BYTES: usize = 64 * 1024;
 const HEAD_SIZE_BYTES: usize = 8;
 
+/// Computes the values of keys.
 #[derive(Debug)]
 pub struct Values {
+    /// Pseudo-random bytes. After its last byte, the ring continues with its first byte.
     ring: Vec<u8>,
 }
 
 impl Values {
-    /// Returns the ring, which is equal in every run, so a run can verify the values of another.
+    /// Fills the ring from a fixed seed. All replays have the same ring, so a replay can check values that another
+    /// replay has stored.
     pub fn new() -> Values {
         const RING_SEED: u64 = 0x7661_6c75_6573;
         let mut random = Random::new(RING_SEED);
@@ -41,7 +44,7 @@ impl Values {
         Values { ring: words.collect() }
     }
 
-    /// Appends the value of `key` with `value_len` bytes.
+    /// Appends the value of `key` that has `value_len` bytes.
     pub fn append(&self, out: &mut Vec<u8>, key: u64, value_len: usize) {
         self.pieces(key, value_len, |piece| {
             out.extend_from_slice(piece);
@@ -59,7 +62,8 @@ impl Values {
         })
     }
 
-    /// Calls `each` with the pieces of the value until one differs.
+    /// Calls `each` with one piece of the value after the other, until `each` returns [`Match::Differs`]. Returns the
+    /// last result.
     fn pieces(&self, key: u64, value_len: usize, mut each: impl FnMut(&[u8]) -> Match) -> Match {
         let head = mix(key.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ mix(value_len as u64 + 1));
         let head_len = value_len.min(HEAD_SIZE_BYTES);
@@ -80,6 +84,7 @@ impl Values {
     }
 }
 
+/// The result of comparing values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Match {
     Same,
@@ -98,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn verifies_values_of_every_length() {
+    fn an_unchanged_value_matches() {
         let values = Values::new();
         for len in [0, 1, 7, 8, 9, 100, RING_SIZE_BYTES, 3 * RING_SIZE_BYTES + 5] {
             assert_eq!(values.check(77, &value(&values, 77, len)), Match::Same, "length {len}");
@@ -106,15 +111,15 @@ mod tests {
     }
 
     #[test]
-    fn detects_another_key_another_length_and_a_changed_byte() {
+    fn the_value_of_another_key_or_length_or_with_a_changed_byte_differs() {
         let values = Values::new();
-        let right = value(&values, 77, 300);
-        assert_eq!(values.check(78, &right), Match::Differs);
-        assert_eq!(values.check(77, &right[..299]), Match::Differs);
-        for at in 0..right.len() {
-            let mut wrong = right.clone();
-            wrong[at] ^= 1;
-            assert_eq!(values.check(77, &wrong), Match::Differs, "byte {at}");
+        let expected = value(&values, 77, 300);
+        assert_eq!(values.check(78, &expected), Match::Differs);
+        assert_eq!(values.check(77, &expected[..299]), Match::Differs);
+        for at in 0..expected.len() {
+            let mut changed = expected.clone();
+            changed[at] ^= 1;
+            assert_eq!(values.check(77, &changed), Match::Differs, "byte {at}");
         }
     }
 }

@@ -1,22 +1,25 @@
-//! Checks the invariants of the fuzz target on its recorded corpus and on mutated files.
+//! Checks the invariants of the fuzz target `traces` on its recorded corpus and on mutated files.
 
 mod traces;
 
 use slabwise_base::Random;
 use std::path::Path;
 
-const CHANGED_FILES: u64 = 3_000;
+const MUTATED_FILES: u64 = 3_000;
 
-/// Bytes with a meaning in some trace format.
+/// Bytes that have a meaning in one of the trace formats.
 const PIECES: [&[u8]; 8] = [b",", b"\n", b"\r", b" ", b"\0", b"-1", b"18446744073709551616", b"#"];
 
+/// Reads all files of the corpus, in the order of their paths.
 fn corpus() -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/traces");
-    let entries = std::fs::read_dir(folder).expect("fuzz/corpus/traces exists");
-    let mut paths: Vec<_> = entries.map(|entry| entry.expect("a readable folder").path()).collect();
+    let entries = std::fs::read_dir(folder).expect("the folder fuzz/corpus/traces is readable");
+    let mut paths: Vec<_> = entries
+        .map(|entry| entry.expect("the folder fuzz/corpus/traces is readable").path())
+        .collect();
     paths.sort();
-    assert!(!paths.is_empty(), "the corpus is empty");
-    paths.iter().map(|path| std::fs::read(path).expect("a readable file")).collect()
+    assert!(!paths.is_empty(), "fuzz/corpus/traces must have at least one file");
+    paths.iter().map(|path| std::fs::read(path).expect("the file is readable")).collect()
 }
 
 #[test]
@@ -27,7 +30,7 @@ fn the_corpus_keeps_the_invariants() {
 #[test]
 fn mutated_files_keep_the_invariants() {
     let corpus = corpus();
-    for seed in 1..=CHANGED_FILES {
+    for seed in 1..=MUTATED_FILES {
         println!("seed {seed}");
         let mut random = Random::new(seed);
         let mut below = |end: usize| random.below(end as u64) as usize;

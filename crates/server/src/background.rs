@@ -1,8 +1,9 @@
-//! The background threads, each of which runs bounded steps. The engine and the tuner decide what a step does, and
-//! the paces of `slabwise_tuner` decide how long to wait before the next one.
+//! The background threads. Each thread alternates between a bounded step of work and a wait. The engine and the tuner
+//! do the work of a step, and the types [`Backoff`], [`TunerPace`] and [`CrawlPeriod`] of the tuner's crate compute the
+//! duration of a wait.
 //!
-//! Invariant: a driver never sleeps. It waits on [`Shared::notifier`], which wakes it when the server stops and when
-//! a command has work for it.
+//! Invariant: a background thread waits only on [`Shared::notifier`] and never calls `sleep`. The notifier ends the
+//! wait when the server stops, and when a command has work for the thread.
 
 use crate::os::sys;
 use crate::shared::{CrawlStep, Driver, Shared, WakeReason, WatchEvent};
@@ -18,7 +19,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread::{Builder, Scope};
 use std::time::Duration;
 
-/// Makes the tuner that options and commands request. Call it once, before any request is served.
+/// Makes the tuner with the page policy, the profiling and the learning of class tables that the options select. The
+/// caller calls this function once, before the server serves requests.
 pub fn tuner(shared: &Shared<'_>, clock: &Arc<Clock>) -> Tuner {
     let settings = shared.settings;
     let policy = requested_policy(shared).policy(shared.tunables().automove);
@@ -36,17 +38,19 @@ pub fn tuner(shared: &Shared<'_>, clock: &Arc<Clock>) -> Tuner {
     tuner
 }
 
-/// Turns the learning of the class table on or off, as options and commands request.
+/// Turns the learning of the class table on or off in the tuner, according to the tunable `learn_classes`. The option
+/// `-o classes` and the command `slabs classes` set this tunable.
 pub fn follow_learning(shared: &Shared<'_>, tuner: &mut Tuner) {
     tuner.learn_classes(shared.tunables().learn_classes);
 }
 
+/// Returns the page policy of the options, or no policy if page moves are disabled.
 fn requested_policy(shared: &Shared<'_>) -> RequestedPolicy {
     let settings = shared.settings;
     RequestedPolicy::new(settings.reassign_enabled.then(|| settings.page_policy.clone()))
 }
 
-/// Starts the drivers in `scope`; they end when the server stops.
+/// Starts the background threads in `scope`. The threads end when the server stops.
 pub fn start<'scope, 'e: 'scope>(
     scope: &'scope Scope<'scope, '_>,
     shared: &'e Shared<'e>,
@@ -55,17 +59,18 @@ pub fn start<'scope, 'e: 'scope>(
     let settings = shared.settings;
     let named = |name: &str| Builder::new().name(name.to_owned());
     if settings.lru_maintainer {
-        named("lru-maintainer").spawn_scoped(scope, || maintain(shared))?;
+        named("lru-maintainer").spawn_scoped(scope, || run_maintainer(shared))?;
     }
     if settings.reassign_enabled || settings.profiling.is_some() {
-        named("tuner").spawn_scoped(scope, || tune(shared, tuner))?;
+        named("tuner").spawn_scoped(scope, || run_tuner(shared, tuner))?;
     }
-    // Even if the crawler is off, because `lru_crawler enable` can turn it on later.
-    named("lru-crawler").spawn_scoped(scope, || crawl(shared))?;
+    // The thread runs even if the crawler is disabled, because the command `lru_crawler enable` can enable it later.
+    named("lru-crawler").spawn_scoped(scope, || run_crawler(shared))?;
     Ok(())
 }
 
-fn maintain(shared: &Shared<'_>) {
+/// Runs the LRU maintainer: moves items between the queues of their classes until the server stops.
+fn run_maintainer(shared: &Shared<'_>) {
     let mut backoff = Backoff::default();
     while shared.notifier.wait(Driver::Maintainer, backoff.wait()) != WakeReason::Shutdown {
         let moved = shared.engine.maintain_step(MAINTAINER_ITEMS_PER_STEP, shared.clock.now());
@@ -74,14 +79,15 @@ fn maintain(shared: &Shared<'_>) {
     }
 }
 
-/// Lets the active policy plan page moves, and carries out those and the ones that commands request. Also feeds the
-/// sampled accesses to the profiler.
-fn tune(shared: &Shared<'_>, mut tuner: Tuner) {
+/// Runs the tuner until the server stops. In each step the tuner passes the sampled accesses to the profiler, the page
+/// policy plans page moves, and the mover carries out planned moves and moves that commands request.
+fn run_tuner(shared: &Shared<'_>, mut tuner: Tuner) {
     let mut requested = requested_policy(shared);
     let mut pace = TunerPace::default();
     let mut classifier = LoadClassifier::default();
     let mut hit_time = HitTime::default();
     while shared.notifier.wait(Driver::Tuner, pace.wait()) != WakeReason::Shutdown {
+        // A command may have changed the automover's settings.
         if let Some(policy) = requested.change(shared.tunables().automove) {
             tuner.set_policy(policy);
         }
@@ -96,13 +102,14 @@ fn tune(shared: &Shared<'_>, mut tuner: Tuner) {
                 is_begun: outcome.is_ok(),
             });
         }
-        // A move may evict items, which watchers see.
+        // A page move may have evicted items. Their events must reach the watchers before this thread waits.
         shared.deliver_watched();
         pace.step(&step, shared.traffic_counts().bytes_read);
     }
 }
 
-/// Runs one step, and adds its processor time to that of the profiler or, if pages moved, to that of the mover.
+/// Runs one step of the tuner. Adds the processor time of the observation to the profiler's counter. Adds the processor
+/// time of the action to the mover's counter, or to the profiler's counter if the mover did nothing.
 fn tuner_step(
     shared: &Shared<'_>,
     tuner: &mut Tuner,
@@ -123,18 +130,19 @@ fn tuner_step(
     let add = |counter: &AtomicU64, time: Duration| {
         counter.fetch_add(time.as_nanos() as u64, Relaxed);
     };
-    let acted = sys::thread_processor_time() - observed;
+    let action_time = sys::thread_processor_time() - observed;
     add(&shared.counters.profile_cpu_nanos, observed - start);
     match &step {
-        // No page moved, so the time was spent on the policy's curves.
-        TunerStep::Idle { .. } => add(&shared.counters.profile_cpu_nanos, acted),
-        _ => add(&shared.counters.mover_cpu_nanos, acted),
+        // The mover did nothing, so the policy used the time, mostly to compute miss-ratio curves.
+        TunerStep::Idle { .. } => add(&shared.counters.profile_cpu_nanos, action_time),
+        _ => add(&shared.counters.mover_cpu_nanos, action_time),
     }
     step
 }
 
-/// Runs the crawls that commands request, and periodically an automatic one over all classes.
-fn crawl(shared: &Shared<'_>) {
+/// Runs the crawler until the server stops: the crawls that commands request and, while the crawler is enabled, a
+/// periodic automatic crawl over all classes.
+fn run_crawler(shared: &Shared<'_>) {
     let mut period = CrawlPeriod::default();
     loop {
         let woken = shared.notifier.wait(Driver::Crawler, period.get());
@@ -163,18 +171,20 @@ fn crawl(shared: &Shared<'_>) {
     }
 }
 
-/// Steps until the running crawl, if any, is over. Breaks when the server stops.
+/// Runs steps of the crawl that removes expired items, with a wait after each step, until the crawl is done. Returns
+/// `Break` if the server stops during a wait.
 fn finish_crawl(shared: &Shared<'_>) -> ControlFlow<()> {
     let step = || shared.crawls.step(shared.engine, CRAWLER_CHUNKS_PER_STEP, shared.clock.now());
     while step() == CrawlStep::Working {
-        let rest = Duration::from_micros(shared.tunables().crawler_sleep_us.into());
-        if shared.notifier.wait(Driver::Crawler, rest) == WakeReason::Shutdown {
+        let pause = Duration::from_micros(shared.tunables().crawler_sleep_us.into());
+        if shared.notifier.wait(Driver::Crawler, pause) == WakeReason::Shutdown {
             return ControlFlow::Break(());
         }
     }
     ControlFlow::Continue(())
 }
 
+/// Returns the numbers of items that all crawls have checked and reclaimed since the start of the server.
 fn crawl_counts(shared: &Shared<'_>) -> CrawlCounts {
     let counters = shared.engine.stats(shared.clock.now()).total.counters;
     CrawlCounts { checked: counters.crawler_items_checked, reclaimed: counters.crawler_reclaimed }
@@ -187,11 +197,12 @@ mod tests {
     use crate::session::testing::Fixture;
     use slabwise_base::sync::lock;
 
-    /// Returns the automover's window and ratio after these options and, if given, a command that sets the ratio.
-    fn automover(options: &str, ratio: Option<f64>) -> [String; 2] {
+    /// Returns the options `window_len` and `age_ratio` of the automover in a server with these options of `-o`. If
+    /// `ratio` is not `None`, a command first sets the ratio to this value.
+    fn automover_options(options: &str, ratio: Option<f64>) -> [String; 2] {
         let args = ["-o", options].map(Into::into);
         let Ok(Request::Serve { settings, .. }) = config::parse(args) else {
-            panic!("{options} are options");
+            panic!("the options {options} must be accepted");
         };
         let fixture = Fixture { settings: *settings, ..Fixture::new() };
         let shared = fixture.shared();
@@ -199,18 +210,19 @@ mod tests {
             lock(&shared.tunables).automove.age_ratio = ratio;
         }
         let policy = requested_policy(&shared).policy(shared.tunables().automove);
-        assert_eq!(policy.name(), "automove", "{options}");
-        ["window_len", "age_ratio"].map(|option| policy.value(option).expect("it has both"))
+        assert_eq!(policy.name(), "automove", "the policy with -o {options}");
+        ["window_len", "age_ratio"]
+            .map(|option| policy.value(option).expect("the automover has both options"))
     }
 
     #[test]
-    fn a_command_changes_only_its_own_automover_option() {
+    fn a_command_that_sets_the_ratio_keeps_the_window_of_the_automover() {
         let given = "page_policy=automove:window_len=30";
-        assert_eq!(automover(given, None), ["30", "0.8"]);
-        assert_eq!(automover(given, Some(0.5)), ["30", "0.5"]);
+        assert_eq!(automover_options(given, None), ["30", "0.8"]);
+        assert_eq!(automover_options(given, Some(0.5)), ["30", "0.5"]);
         let both = "slab_automove_window=40,slab_automove_ratio=0.6,page_policy=automove";
-        assert_eq!(automover(both, None), ["40", "0.6"]);
-        assert_eq!(automover(&format!("{both}:age_ratio=0.7"), None), ["40", "0.7"]);
-        assert_eq!(automover("preset=memcached", Some(0.9)), ["10", "0.9"]);
+        assert_eq!(automover_options(both, None), ["40", "0.6"]);
+        assert_eq!(automover_options(&format!("{both}:age_ratio=0.7"), None), ["40", "0.7"]);
+        assert_eq!(automover_options("preset=memcached", Some(0.9)), ["10", "0.9"]);
     }
 }

@@ -1,4 +1,4 @@
-//! The server: sockets, workers, options, and the threads that drive the engine.
+//! The server: sockets, workers, options, and the background threads that call the engine.
 //!
 //! ```text
 //!   config: options -> Settings -> Engine
@@ -6,8 +6,9 @@
 //!          net: acceptor, workers --'  '-- background: LRU maintainer, page mover, policy
 //! ```
 //!
-//! [`main`] is the whole program; [`serve`] is everything after the command line. All threads are scoped:
-//! they borrow the engine and end before it is dropped. Any of them can stop the server, which wakes all others.
+//! [`main`] parses the command line and calls [`serve`], which runs the server until it is stopped. All threads are
+//! scoped: they borrow the engine, and they end before the engine is dropped. Each thread can stop the server; the
+//! other threads are then woken and end.
 #![forbid(unsafe_code)]
 
 mod admin;
@@ -35,7 +36,7 @@ use config::{Listen, Request};
 use net::{Listeners, Loops};
 use os::process::{self, PidFile};
 use os::restart;
-use passwords::{Kind, PasswordFile};
+use passwords::{PasswordFile, PasswordFileKind};
 use slabwise_base::Seconds;
 use slabwise_engine::EvictionObserver;
 use std::error::Error;
@@ -45,12 +46,12 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use tls::Tls;
 
-/// The exit code for wrong options, `EX_USAGE` of sysexits.h, as in memcached.
+/// The exit code if the command line is invalid: `EX_USAGE` of sysexits.h, as in memcached.
 const EXIT_USAGE: u8 = 64;
-/// memcached's variable for the file to which the ports are written that the kernel chose.
+/// memcached's environment variable. It names the file to which the server writes the ports on which it listens.
 const PORT_FILE_VARIABLE: &str = "MEMCACHED_PORT_FILENAME";
 
-/// Parses the arguments (without the program's name) and serves until the server is stopped.
+/// Parses the arguments, which do not include the program's name, and runs the server until it is stopped.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let settings = match read_options(args) {
         Ok(settings) => settings,
@@ -66,7 +67,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// Prints the chunk sizes that the arguments result in (`slabwise classes`).
+/// Prints the classes of a server with these options (`slabwise classes`).
 pub fn print_classes(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     match read_options(args) {
         Ok(settings) => {
@@ -77,7 +78,8 @@ pub fn print_classes(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// Returns the settings, or the exit code after `--help`, `--version` or an error.
+/// Parses the options and prints the warnings. Returns the settings. If the options request a text such as the help, or
+/// if they are invalid, prints the text or the error and returns the exit code.
 fn read_options(args: impl IntoIterator<Item = OsString>) -> Result<Settings, ExitCode> {
     match config::parse(args) {
         Ok(Request::Print(text)) => {
@@ -97,7 +99,7 @@ fn read_options(args: impl IntoIterator<Item = OsString>) -> Result<Settings, Ex
     }
 }
 
-/// Returns the lines about classes that memcached prints with `-vv`.
+/// Returns a line for each class, in the format in which memcached prints the classes with `-vv`.
 fn class_lines(settings: &Settings) -> String {
     let page_size_bytes = settings.engine.page_size_bytes;
     let classes = &settings.engine.classes;
@@ -109,13 +111,13 @@ fn class_lines(settings: &Settings) -> String {
     classes.ids().map(line).collect()
 }
 
-/// Serves until the server is stopped by a signal or the `shutdown` command.
+/// Runs the server until a signal or the command `shutdown` stops it.
 pub fn serve(settings: &Settings) -> Result<(), Box<dyn Error>> {
-    // Load keys before the user changes, because they are often readable by root only.
+    // The keys are loaded before the process changes its user, because often only root can read them.
     let tls = settings.tls.as_ref().map(|tls| Tls::load(tls, Seconds::START)).transpose()?;
     process::prepare(settings)?;
     let auth_file = settings.auth_file.clone();
-    let logins = auth_file.map(|path| PasswordFile::new(path, Kind::Login));
+    let logins = auth_file.map(|path| PasswordFile::new(path, PasswordFileKind::Login));
     logins.as_ref().map(PasswordFile::reload).transpose()?;
     let signals = process::catch_signals()?;
     let listeners = Listeners::bind(settings)?;
@@ -125,7 +127,7 @@ pub fn serve(settings: &Settings) -> Result<(), Box<dyn Error>> {
     };
     let (engine, clock) = restart::open_engine(settings)?;
     let clock = Arc::new(clock);
-    process::go_to_background(settings)?;
+    process::daemonize_if_requested(settings)?;
     if settings.tunables.verbosity > 1 {
         eprint!("{}", class_lines(settings));
     }
@@ -139,10 +141,10 @@ pub fn serve(settings: &Settings) -> Result<(), Box<dyn Error>> {
         &connection_table,
         Box::new(|target| wakers.wake(target)),
     );
-    shared.tls = tls.inspect(|tls| tls.date(clock.now().seconds));
+    shared.tls = tls.inspect(|tls| tls.set_refresh_time(clock.now().seconds));
     shared.logins = logins;
     if let Some(passwords) = &shared.passwords {
-        // Logs at the start if the file has no usable password.
+        // Reads the file once at the start, so that the warning about an invalid file appears then.
         passwords.refresh();
     }
     let tuner = background::tuner(&shared, &clock);
@@ -152,30 +154,33 @@ pub fn serve(settings: &Settings) -> Result<(), Box<dyn Error>> {
     if let Some(path) = std::env::var_os(PORT_FILE_VARIABLE)
         && let Err(error) = listeners.write_port_file(path.as_ref())
     {
-        tracing::warn!("cannot write the ports to {}: {error}", path.display());
+        tracing::warn!(
+            "cannot write the ports to {} ({PORT_FILE_VARIABLE}): {error}",
+            path.display()
+        );
     }
     let _pid_file = settings.process.pid_file.as_deref().and_then(PidFile::write);
     std::thread::scope(|scope| -> Result<(), Box<dyn Error>> {
-        let drivers = background::start(scope, &shared, tuner);
-        let served = drivers.and_then(|()| loops.run(scope, listeners, signals, &wakers, &shared));
-        // If a thread could not be started, this ends the others.
+        let started = background::start(scope, &shared, tuner);
+        let result = started.and_then(|()| loops.run(scope, listeners, signals, &wakers, &shared));
+        // If a thread could not be started, this call ends the threads that were started.
         shared.stop();
-        Ok(served?)
+        Ok(result?)
     })?;
-    let save = settings.memory_file.is_some() && shared.is_stopping_gracefully();
+    let saves_items = settings.memory_file.is_some() && shared.is_stopping_gracefully();
     drop(shared);
-    if save {
+    if saves_items {
         restart::close_engine(engine, &clock)?;
     }
     Ok(())
 }
 
-/// Removes the file of the Unix socket when dropped.
+/// The path of the Unix socket. Dropping this value removes the socket's file.
 struct SocketFile(PathBuf);
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        // The file may be gone already.
+        // An error is ignored, because another process may have removed the file.
         let _ = std::fs::remove_file(&self.0);
     }
 }

@@ -1,18 +1,18 @@
-//! The output of one connection: replies that are not written to its socket yet.
+//! The output of one connection: the replies that the server has not written to the connection's socket yet.
 //!
 //! ```text
 //!   bytes:  VALUE a 0 3\r\nfoo\r\nVALUE big 0 100000\r\n | \r\nEND\r\n
 //!                                                        ^
-//!   pins:                                  (position, value still in the arena)
+//!   pins:                                  (position, pin of the value in the arena)
 //! ```
 //!
-//! Small replies are copied into one buffer. A large value is not copied: it is pinned, recorded with its position
-//! among the bytes, and written from the arena in the same vectored write.
+//! The session appends replies, and the connection writes them to the socket. Small values are copied into the buffer
+//! of bytes. A large value is not copied: the output stores a pin of the item and the position of the value in the
+//! buffer. A vectored write then takes the bytes from the buffer and the value from the arena.
 //!
-//! Invariants: every pushed byte is written exactly once and in order, however the socket splits the writes. A pin is
-//! released as soon as its last byte is written. `pending_bytes` is the number of bytes that are not written.
-//!
-//! The session pushes and the connection writes. A session stops producing when [`Out::is_full`].
+//! Invariants: every appended byte is written exactly once and in order, even if the socket accepts only a part of a
+//! write. A pin is released as soon as the last byte of its value is written. [`Out::pending_bytes`] is the number of
+//! bytes that are not written yet. A session appends no further reply while [`Out::is_full`] is true.
 
 use crate::os::sys;
 use slabwise_engine::{ItemView, Pinned};
@@ -20,55 +20,60 @@ use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
 
-/// A session yields at this number of pending bytes, which bounds the memory of a client that does not read.
+/// The number of unwritten bytes from which an output is full. It bounds the memory for a client that does not read.
 pub const PENDING_BYTES_MAX: usize = 1 << 20;
-/// A session yields at this number of pinned values, because pinned items cannot be evicted.
+/// The number of pinned values from which an output is full. It is bounded because pinned items cannot be evicted.
 pub const PINNED_VALUES_MAX: usize = 64;
-/// The most slices of one vectored write.
+/// The maximum number of slices in one vectored write.
 const SLICES_MAX: usize = 64;
-/// The most bytes that one call of [`Out::write_to`] writes, so that a fast reader of a large value does not delay
-/// other connections.
+/// The maximum number of bytes that one call of [`Out::write_to`] writes. It prevents a client that reads a large value
+/// quickly from delaying other connections.
 const WRITE_BYTES_MAX: usize = 1 << 20;
-/// A buffer that grew beyond this is not kept for the next connection.
+/// The maximum capacity, in bytes, of a buffer that is kept for the next connection. A larger buffer is freed.
 const KEPT_CAPACITY_BYTES_MAX: usize = 256 << 10;
 
-/// Values of at least this size are written from the arena. Copying a smaller one (16 KiB take about a microsecond)
-/// costs less than the pin and two more slices in the write.
+/// The minimum length, in bytes, of a value that is pinned and written from the arena. A shorter value is copied: the
+/// copy of 16 KiB takes about a microsecond, which is less than the time for a pin and two more slices in the write.
 const PINNED_VALUE_LEN_MIN: usize = 16 << 10;
 
-/// Pins a value that is too large to be copied. Returns `None` if the value has too many pins already; a copy instead
-/// would use unbounded memory.
+/// Decides how a value is appended to an output. Returns `Some(Some(pin))` for a large value, which is then pinned, and
+/// `Some(None)` for a small value, which the caller copies. Returns `None` if a large value already has the maximum
+/// number of pins: copies of large values would use unbounded memory, so the value is not sent at all.
 #[inline]
 pub(crate) fn pin_if_large<'e>(view: &ItemView<'_, 'e>) -> Option<Option<Pinned<'e>>> {
     if view.value_len() < PINNED_VALUE_LEN_MIN { Some(None) } else { view.pin().map(Some) }
 }
 
-/// The replies of one connection that are not written yet. An empty output allocates no memory.
+/// The replies of one connection that are not written yet. An empty output owns no heap memory.
 #[derive(Default)]
 pub struct Out<'e> {
+    /// The bytes of the replies without the pinned values.
     bytes: Vec<u8>,
+    /// The number of bytes of `bytes` that are written.
     bytes_written: usize,
-    /// Values to be written when `bytes_written` reaches their position; positions ascend.
-    pins: VecDeque<PinnedAt<'e>>,
-    /// The number of bytes of the first pin that are written.
+    /// The pinned values, in ascending order of their positions in `bytes`.
+    pins: VecDeque<PositionedPin<'e>>,
+    /// The number of bytes of the first pinned value that are written.
     pin_written: usize,
-    /// Bytes of all pins, less `pin_written`.
+    /// The number of bytes of all pinned values that are not written.
     pins_pending_bytes: usize,
 }
 
-struct PinnedAt<'e> {
+/// A pinned value, and its position in the output.
+struct PositionedPin<'e> {
+    /// The number of bytes of [`Out::bytes`] that are written before the value.
     position: usize,
     value: Pinned<'e>,
 }
 
-/// The target of replies: a socket, or a TLS stream over one. Like a socket it may accept a part of the bytes, and
-/// returns `WouldBlock` if it accepts none.
+/// A target of replies: a socket, or a TLS stream over a socket. A call may accept only a part of the bytes. If it
+/// accepts no byte, it returns the error `WouldBlock`.
 pub trait Sink {
-    /// Accepts some of the bytes; returns their number.
+    /// Accepts bytes from the start of `bytes`, and returns the number of accepted bytes.
     fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.send_vectored(&[IoSlice::new(bytes)])
     }
-    /// Accepts some bytes of the concatenated slices; returns their number.
+    /// Accepts bytes from the start of the concatenated slices, and returns the number of accepted bytes.
     fn send_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize>;
 }
 
@@ -82,17 +87,19 @@ impl Sink for BorrowedFd<'_> {
     }
 }
 
+/// How a call that writes an output ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flush {
+    /// All bytes are written.
     Drained,
-    /// The socket accepts no more for now.
+    /// The socket accepts no more bytes until the event loop reports that it is writable.
     Blocked,
-    /// The limit of one call is reached; the socket may accept more.
+    /// The call wrote the maximum number of bytes of one call. The socket may accept more bytes.
     Paused,
 }
 
 impl<'e> Out<'e> {
-    /// The buffer of reply bytes. Callers only append to it.
+    /// Returns the buffer of reply bytes. The caller may only append to the buffer.
     pub fn bytes(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }
@@ -101,11 +108,11 @@ impl<'e> Out<'e> {
     pub fn push_pinned(&mut self, value: Pinned<'e>) {
         if value.value_len() > 0 {
             self.pins_pending_bytes += value.value_len();
-            self.pins.push_back(PinnedAt { position: self.bytes.len(), value });
+            self.pins.push_back(PositionedPin { position: self.bytes.len(), value });
         }
     }
 
-    /// Appends an item's value, pinned or else as a copy.
+    /// Appends an item's value: as the pin `pinned` if there is one, otherwise as a copy.
     #[inline]
     pub(crate) fn push_value(&mut self, view: &ItemView<'_, 'e>, pinned: Option<Pinned<'e>>) {
         match pinned {
@@ -114,22 +121,23 @@ impl<'e> Out<'e> {
         }
     }
 
-    /// The number of bytes that are not written yet.
+    /// Returns the number of bytes that are not written yet, including those of pinned values.
     pub fn pending_bytes(&self) -> usize {
         self.bytes.len() - self.bytes_written + self.pins_pending_bytes
     }
 
-    /// True if everything is written.
+    /// True if every byte is written.
     pub fn is_empty(&self) -> bool {
         self.pending_bytes() == 0
     }
 
-    /// True if the session should yield instead of producing more.
+    /// True if the session must append no further reply before bytes are written.
     pub fn is_full(&self) -> bool {
         self.pending_bytes() >= PENDING_BYTES_MAX || self.pins.len() >= PINNED_VALUES_MAX
     }
 
-    /// Writes as much as the sink accepts, at most 1 MiB. Returns how the call ended and the number of bytes written.
+    /// Writes bytes until the sink accepts no more, at most 1 MiB. Returns how the call ended and the number of written
+    /// bytes.
     pub fn write_to(&mut self, sink: &mut impl Sink) -> io::Result<(Flush, usize)> {
         let mut total = 0;
         while !self.is_empty() {
@@ -140,7 +148,7 @@ impl<'e> Out<'e> {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(count) => {
                     total += count;
-                    self.written(count);
+                    self.mark_written(count);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     return Ok((Flush::Blocked, total));
@@ -152,22 +160,26 @@ impl<'e> Out<'e> {
         Ok((Flush::Drained, total))
     }
 
+    /// Calls the sink once with at most `len_max` unwritten bytes. Returns the number of bytes that it accepted.
     fn write_once(&self, sink: &mut impl Sink, len_max: usize) -> io::Result<usize> {
         if self.pins.is_empty() {
             let bytes = &self.bytes[self.bytes_written..];
             return sink.send(&bytes[..bytes.len().min(len_max)]);
         }
         let mut slices = [IoSlice::new(&[]); SLICES_MAX];
-        let count = self.gather(&mut slices, len_max);
+        let count = self.gather_slices(&mut slices, len_max);
         sink.send_vectored(&slices[..count])
     }
 
-    /// Fills `slices` with the next pending bytes, at most `len_max`. Returns the number of slices filled.
-    fn gather<'a>(&'a self, slices: &mut [IoSlice<'a>], len_max: usize) -> usize {
+    /// Fills `slices` with references to the next unwritten bytes, at most `len_max` bytes. Returns the number of
+    /// filled slices.
+    fn gather_slices<'a>(&'a self, slices: &mut [IoSlice<'a>], len_max: usize) -> usize {
         let mut count = 0;
         let mut room = len_max;
         let mut position = self.bytes_written;
+        // The written bytes of the first pinned value are skipped.
         let mut skip = self.pin_written;
+        // Appends a slice. Returns false if not all slices and bytes fit.
         let mut push = |slice: &'a [u8]| {
             if slice.is_empty() {
                 return true;
@@ -198,10 +210,11 @@ impl<'e> Out<'e> {
         count
     }
 
-    /// Copies the next pending bytes into `target`. Returns their number.
+    /// Copies the next unwritten bytes into `target`, without marking them as written. Returns the number of copied
+    /// bytes.
     pub(crate) fn copy_next(&self, target: &mut [u8]) -> usize {
         let mut slices = [IoSlice::new(&[]); SLICES_MAX];
-        let count = self.gather(&mut slices, target.len());
+        let count = self.gather_slices(&mut slices, target.len());
         let mut filled = 0;
         for slice in &slices[..count] {
             target[filled..filled + slice.len()].copy_from_slice(slice);
@@ -210,12 +223,13 @@ impl<'e> Out<'e> {
         filled
     }
 
-    pub(crate) fn discard(&mut self) {
-        self.written(self.pending_bytes());
+    /// Removes all unwritten bytes and releases their pins.
+    pub(crate) fn discard_all(&mut self) {
+        self.mark_written(self.pending_bytes());
     }
 
-    /// Marks the next `count` bytes as written, and releases pins that are written completely.
-    pub(crate) fn written(&mut self, mut count: usize) {
+    /// Marks the next `count` unwritten bytes as written, and releases the pins of values that are written completely.
+    pub(crate) fn mark_written(&mut self, mut count: usize) {
         while let Some(pin) = self.pins.front() {
             let before = count.min(pin.position - self.bytes_written);
             self.bytes_written += before;
@@ -225,36 +239,42 @@ impl<'e> Out<'e> {
             self.pins_pending_bytes -= pinned;
             count -= pinned;
             if self.bytes_written < pin.position || self.pin_written < pin.value.value_len() {
-                debug_assert_eq!(count, 0);
+                debug_assert_eq!(
+                    count, 0,
+                    "all `count` bytes are before the end of this pinned value"
+                );
                 return;
             }
             self.pins.pop_front();
             self.pin_written = 0;
         }
         self.bytes_written += count;
-        debug_assert!(self.bytes_written <= self.bytes.len());
+        debug_assert!(
+            self.bytes_written <= self.bytes.len(),
+            "`count` is at most the number of unwritten bytes"
+        );
         if self.is_empty() {
             self.bytes.clear();
             self.bytes_written = 0;
         }
     }
 
-    /// Removes and returns all pending bytes.
+    /// Removes and returns all unwritten bytes.
     #[cfg(test)]
     pub(crate) fn drain(&mut self) -> Vec<u8> {
         let mut all = Vec::new();
         while !self.is_empty() {
             let mut slices = [IoSlice::new(&[]); SLICES_MAX];
-            let count = self.gather(&mut slices, usize::MAX);
+            let count = self.gather_slices(&mut slices, usize::MAX);
             let taken: Vec<u8> = slices[..count].iter().flat_map(|slice| slice.to_vec()).collect();
-            self.written(taken.len());
+            self.mark_written(taken.len());
             all.extend(taken);
         }
         all
     }
 
-    /// True if the buffer is small enough to be kept for the next connection.
-    pub(crate) fn is_worth_keeping(&self) -> bool {
+    /// True if the buffer of bytes is small enough to be kept for the next connection.
+    pub(crate) fn is_small_enough_to_keep(&self) -> bool {
         self.bytes.capacity() <= KEPT_CAPACITY_BYTES_MAX
     }
 }
@@ -268,17 +288,22 @@ mod tests {
     use std::os::fd::AsFd;
     use std::os::unix::net::UnixStream;
 
-    fn value(seed: u64, len: usize) -> Vec<u8> {
+    fn random_bytes(seed: u64, len: usize) -> Vec<u8> {
         let mut random = Random::new(seed);
         (0..len).map(|_| random.next_u64() as u8).collect()
     }
 
-    /// Pushes a mix of bytes and pinned values; returns all bytes in order.
-    fn fill<'e>(out: &mut Out<'e>, handle: &mut Handle<'e>, clock: &Clock, seed: u64) -> Vec<u8> {
+    /// Appends copied bytes and pinned values in random order. Returns the bytes that a client must receive.
+    fn append_random_parts<'e>(
+        out: &mut Out<'e>,
+        handle: &mut Handle<'e>,
+        clock: &Clock,
+        seed: u64,
+    ) -> Vec<u8> {
         let mut random = Random::new(seed);
         let mut expected = Vec::new();
         for index in 0..30u64 {
-            let part = value(seed ^ index, random.below(20_000) as usize);
+            let part = random_bytes(seed ^ index, random.below(20_000) as usize);
             if random.below(2) == 0 {
                 out.bytes().extend_from_slice(&part);
             } else {
@@ -286,7 +311,10 @@ mod tests {
                 let meta = ItemMeta::default();
                 handle.set(key.as_bytes(), &part, meta, StoreMode::Set, clock.now());
                 let pinned = handle.get(key.as_bytes(), clock.now(), |item| item.pin());
-                out.push_pinned(pinned.expect("the item is there").expect("it can be pinned"));
+                let pinned = pinned.expect("a get of a stored item hits");
+                out.push_pinned(
+                    pinned.expect("the item has fewer than the maximum number of pins"),
+                );
             }
             expected.extend_from_slice(&part);
         }
@@ -294,63 +322,68 @@ mod tests {
     }
 
     #[test]
-    fn every_byte_is_written_once_and_in_order() {
-        let engine = Engine::new(EngineConfig::new(64 << 20)).expect("an engine");
+    fn a_client_receives_every_byte_once_and_in_order() {
+        let engine = Engine::new(EngineConfig::new(64 << 20)).expect("64 MiB can be reserved");
         let clock = Clock::manual();
         let mut handle = engine.handle();
         for seed in 0..50 {
-            let (near, mut far) = UnixStream::pair().expect("a socket pair");
-            near.set_nonblocking(true).expect("non-blocking");
-            far.set_nonblocking(true).expect("non-blocking");
+            let (server_socket, mut client_socket) =
+                UnixStream::pair().expect("a socket pair can be opened");
+            server_socket.set_nonblocking(true).expect("a socket can be made non-blocking");
+            client_socket.set_nonblocking(true).expect("a socket can be made non-blocking");
             let mut out = Out::default();
-            let expected = fill(&mut out, &mut handle, &clock, seed);
+            let expected = append_random_parts(&mut out, &mut handle, &clock, seed);
             assert_eq!(out.pending_bytes(), expected.len(), "seed {seed}");
             let mut received = Vec::new();
             let mut random = Random::new(seed);
             while received.len() < expected.len() {
-                let (flush, _) = out.write_to(&mut near.as_fd()).expect("the peer is there");
+                let (flush, _) =
+                    out.write_to(&mut server_socket.as_fd()).expect("the peer's socket is open");
                 let mut part = vec![0; 1 + random.below(30_000) as usize];
-                match far.read(&mut part) {
+                match client_socket.read(&mut part) {
                     Ok(count) => received.extend_from_slice(&part[..count]),
                     Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock, "seed {seed}"),
                 }
                 assert_eq!(flush == Flush::Drained, out.is_empty(), "seed {seed}");
             }
-            assert!(received == expected, "bytes differ with seed {seed}");
+            assert!(received == expected, "seed {seed}: the client received other bytes");
             assert!(out.is_empty() && out.pins.is_empty(), "seed {seed}");
         }
     }
 
     #[test]
-    fn one_call_writes_a_bounded_number_of_bytes() {
-        let engine = Engine::new(EngineConfig::new(64 << 20)).expect("an engine");
+    fn one_call_of_write_to_writes_at_most_1_mib() {
+        let engine = Engine::new(EngineConfig::new(64 << 20)).expect("64 MiB can be reserved");
         let clock = Clock::manual();
         let mut handle = engine.handle();
-        let (near, mut far) = UnixStream::pair().expect("a socket pair");
-        near.set_nonblocking(true).expect("non-blocking");
+        let (server_socket, mut client_socket) =
+            UnixStream::pair().expect("a socket pair can be opened");
+        server_socket.set_nonblocking(true).expect("a socket can be made non-blocking");
         let mut out = Out::default();
-        let mut expected = value(0, 1_500_000);
+        let mut expected = random_bytes(0, 1_500_000);
         out.bytes().extend_from_slice(&expected);
         for seed in 1..5 {
-            expected.extend_from_slice(&fill(&mut out, &mut handle, &clock, seed));
+            expected.extend_from_slice(&append_random_parts(&mut out, &mut handle, &clock, seed));
         }
         let len = expected.len();
         let reader = std::thread::spawn(move || {
             let mut received = vec![0; len];
-            far.read_exact(&mut received).expect("all arrives");
+            client_socket.read_exact(&mut received).expect("the client receives every byte");
             received
         });
         while !out.is_empty() {
-            let (flush, count) = out.write_to(&mut near.as_fd()).expect("the peer is there");
-            assert!(count <= super::WRITE_BYTES_MAX, "{count} bytes in one call");
+            let (flush, count) =
+                out.write_to(&mut server_socket.as_fd()).expect("the peer's socket is open");
+            assert!(count <= super::WRITE_BYTES_MAX, "one call wrote {count} bytes");
             assert_eq!(flush == Flush::Paused, count == super::WRITE_BYTES_MAX && !out.is_empty());
             std::thread::yield_now();
         }
-        assert!(reader.join().expect("the reader ends") == expected, "bytes differ");
+        let received = reader.join().expect("the reader ends without a panic");
+        assert!(received == expected, "the client received other bytes");
     }
 
     #[test]
-    fn an_output_that_is_not_written_becomes_full() {
+    fn an_output_with_the_maximum_of_unwritten_bytes_is_full() {
         let mut out = Out::default();
         assert!(!out.is_full());
         out.bytes().resize(super::PENDING_BYTES_MAX, b'x');

@@ -1,4 +1,4 @@
-//! SASL authentication for `-S`: the mechanism PLAIN with a password file.
+//! SASL authentication for `-S`: the mechanism PLAIN, with the users of a password file.
 //!
 //! ```text
 //!   Anonymous --AUTH PLAIN, empty--> AwaitsResponse
@@ -9,31 +9,37 @@
 //! ```
 //!
 //! Invariants:
-//! - Every attempt first ends the client's authentication, so a client is anonymous after a failed attempt.
-//! - A STEP without an AUTH before it fails.
-//! - Passwords are compared in constant time.
+//! - AUTH and STEP first make the client anonymous. A client is therefore anonymous after a failed attempt.
+//! - A STEP fails unless the client's previous AUTH or STEP command was an AUTH PLAIN without credentials.
+//! - The time of a password comparison does not depend on the stored passwords.
 //!
-//! PLAIN sends passwords in clear text: use it in a trusted network or with TLS.
+//! PLAIN sends passwords in clear text. Use it only in a trusted network or with TLS.
 
 use crate::passwords::{PasswordFile, Verdict};
 
-/// The supported mechanism.
+/// The supported mechanisms, as the reply to a list request contains them: only PLAIN.
 pub const MECHANISMS: &[u8] = b"PLAIN";
 
-/// The state of a client's authentication.
+/// The state of a client's SASL authentication.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Exchange {
+    /// The client has not authenticated, or its last attempt failed.
     #[default]
     Anonymous,
-    /// The client has chosen the mechanism and must send its credentials.
+    /// The client has sent AUTH PLAIN without credentials. The server expects the credentials in a STEP command.
     AwaitsResponse,
+    /// The client has sent the name and the password of a user.
     Authenticated,
 }
 
+/// The server's answer to an AUTH or STEP command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
+    /// The credentials are those of a user. The client is authenticated.
     Authenticated,
+    /// The client must send its credentials in a STEP command.
     Continue,
+    /// The authentication failed.
     Refused,
 }
 
@@ -42,11 +48,13 @@ impl Exchange {
         self == Exchange::Authenticated
     }
 
+    /// Makes the client anonymous.
     pub fn end(&mut self) {
         *self = Exchange::Anonymous;
     }
 
-    /// Handles AUTH, which names the mechanism and may contain the credentials.
+    /// Handles an AUTH command. The command names the mechanism, and `response` contains the credentials or is empty.
+    /// Without a password file (`passwords` is `None`) every attempt fails.
     pub fn begin(
         &mut self,
         mechanism: &[u8],
@@ -64,13 +72,14 @@ impl Exchange {
         self.check(response, passwords)
     }
 
-    /// Handles STEP, which contains the credentials.
+    /// Handles a STEP command, whose `response` contains the credentials.
     pub fn go_on(&mut self, response: &[u8], passwords: Option<&PasswordFile>) -> Answer {
         let is_awaited = *self == Exchange::AwaitsResponse;
         self.end();
         if is_awaited { self.check(response, passwords) } else { Answer::Refused }
     }
 
+    /// Authenticates the client if `response` contains the name and the password of a user.
     fn check(&mut self, response: &[u8], passwords: Option<&PasswordFile>) -> Answer {
         if let (Some(Credentials { user, password }), Some(passwords)) =
             (Credentials::parse(response), passwords)
@@ -83,6 +92,7 @@ impl Exchange {
     }
 }
 
+/// A user's name and password, as a client sends them.
 #[derive(Debug, PartialEq, Eq)]
 struct Credentials<'a> {
     user: &'a [u8],
@@ -90,7 +100,8 @@ struct Credentials<'a> {
 }
 
 impl<'a> Credentials<'a> {
-    /// Parses `[<authorization identity>] NUL <user> NUL <password>`. The identity must be empty or equal to the user.
+    /// Parses a response of the form `[<authorization identity>] NUL <user> NUL <password>`. Returns `None` if the
+    /// response has another form, or if the authorization identity is neither empty nor equal to the user.
     fn parse(response: &'a [u8]) -> Option<Credentials<'a>> {
         let mut parts = response.split(|&byte| byte == 0);
         let (identity, user, password) = (parts.next()?, parts.next()?, parts.next()?);
@@ -106,16 +117,16 @@ impl<'a> Credentials<'a> {
 mod tests {
     use super::{Answer, Credentials, Exchange};
     use crate::passwords::testing::TemporaryFile;
-    use crate::passwords::{Kind, PasswordFile};
+    use crate::passwords::{PasswordFile, PasswordFileKind};
 
     fn passwords(text: &str) -> (TemporaryFile, PasswordFile) {
         let file = TemporaryFile::new(text);
-        let passwords = PasswordFile::new(file.path().to_owned(), Kind::Sasl);
+        let passwords = PasswordFile::new(file.path().to_owned(), PasswordFileKind::Sasl);
         (file, passwords)
     }
 
     #[test]
-    fn authenticates_in_one_or_two_steps() {
+    fn a_client_authenticates_by_auth_alone_or_by_auth_and_step() {
         let (_file, passwords) = passwords("user:pass\n");
         let passwords = Some(&passwords);
         let mut exchange = Exchange::default();
@@ -128,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_attempt_ends_the_authentication() {
+    fn a_client_is_anonymous_after_a_failed_attempt() {
         let (_file, passwords) = passwords("user:pass\nempty:\nbare::x\n");
         let attempts: [(&[u8], &[u8]); 14] = [
             (b"PLAIN", b"\0user\0wrong"),
@@ -149,7 +160,7 @@ mod tests {
         for (mechanism, response) in attempts {
             let mut exchange = Exchange::Authenticated;
             let answer = exchange.begin(mechanism, response, Some(&passwords));
-            assert_eq!(answer, Answer::Refused, "{}", response.escape_ascii());
+            assert_eq!(answer, Answer::Refused, "the response is {}", response.escape_ascii());
             assert_eq!(exchange, Exchange::Anonymous);
         }
         for before in [Exchange::Anonymous, Exchange::Authenticated] {
@@ -162,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn every_step_needs_its_own_auth() {
+    fn a_second_step_after_one_auth_is_refused() {
         let (_file, passwords) = passwords("user:pass\n");
         let mut exchange = Exchange::default();
         assert_eq!(exchange.begin(b"PLAIN", b"", Some(&passwords)), Answer::Continue);
@@ -171,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn credentials_have_three_parts() {
+    fn credentials_with_fewer_than_three_parts_are_rejected() {
         let expected = Credentials { user: b"u", password: b"p" };
         assert_eq!(Credentials::parse(b"\0u\0p"), Some(expected));
         assert_eq!(Credentials::parse(b"u\0p"), None);

@@ -1,4 +1,5 @@
-//! Common code of the commands of `slabwise`: parses arguments, prints the result and reports errors in one line.
+//! Code that the subcommands of `slabwise` share: it parses arguments, prints the result, and prints an error as one
+//! line.
 
 use clap::{CommandFactory, Parser};
 use clap_mangen::Man;
@@ -7,8 +8,9 @@ use std::fmt::Display;
 use std::io::Write;
 use std::process::ExitCode;
 
-/// Parses the arguments after a command's name. On an error, or if help is requested, prints clap's text and returns
-/// the exit code; `failure` is the code of an error.
+/// Parses the arguments that follow the command's name. If the arguments are invalid or request help or a manual page,
+/// prints that text and returns the exit code of the process: `failure` for invalid arguments, success for a requested
+/// text.
 pub fn parse<A: Parser>(
     command: &str,
     args: Vec<OsString>,
@@ -17,14 +19,15 @@ pub fn parse<A: Parser>(
     if print_man_page::<A>(&args) {
         return Err(ExitCode::SUCCESS);
     }
-    parsed(command, args).map_err(|error| {
-        // The other end of the pipe may be closed.
+    try_parse(command, args).map_err(|error| {
+        // An error of the write is ignored, because the reader of the output may have closed the pipe.
         let _ = error.print();
         if error.use_stderr() { failure } else { ExitCode::SUCCESS }
     })
 }
 
-/// Runs a command that prints one text, which `what` names in errors. An error is one line on stderr.
+/// Parses the arguments, calls `run`, and prints the text that `run` returns. Prints an error as one line on stderr.
+/// `what` is the noun for the text, such as "report", in the error "cannot print the report". Returns the exit code.
 pub fn answer<A: Parser>(
     command: &str,
     what: &str,
@@ -34,7 +37,7 @@ pub fn answer<A: Parser>(
     if print_man_page::<A>(&args) {
         return ExitCode::SUCCESS;
     }
-    let answered = match parsed(command, args) {
+    let result = match try_parse(command, args) {
         Ok(args) => run(&args),
         Err(error) if error.use_stderr() => Err(first_paragraph(command, &error.to_string())),
         Err(help) => {
@@ -43,27 +46,28 @@ pub fn answer<A: Parser>(
         }
     };
     let print = |text: String| std::io::stdout().write_all(text.as_bytes());
-    let printed = answered
+    let printed = result
         .and_then(|text| print(text).map_err(|error| format!("cannot print the {what}: {error}")));
     finish(command, printed)
 }
 
-/// Returns the exit code of a command. Prints an error as one line on stderr.
-pub fn finish(command: &str, done: Result<(), impl Display>) -> ExitCode {
-    let Err(reason) = done else { return ExitCode::SUCCESS };
+/// Returns the exit code for the result of a command. If the result is an error, prints it as one line on stderr.
+pub fn finish(command: &str, result: Result<(), impl Display>) -> ExitCode {
+    let Err(reason) = result else { return ExitCode::SUCCESS };
     eprintln!("{command}: {reason}");
     ExitCode::FAILURE
 }
 
-/// The last argument that requests a manual page.
+/// The argument that requests a manual page. It must be the last argument.
 pub const MAN_PAGE: &str = "--help=man";
 
-/// Prints the manual page of a command or its subcommand if the last argument is [`MAN_PAGE`]; returns whether it is.
+/// If the last argument is [`MAN_PAGE`], prints the manual page of the command, or of the subcommand that the other
+/// arguments name, and returns true. Otherwise returns false.
 fn print_man_page<A: CommandFactory>(args: &[OsString]) -> bool {
     let Some((_, names)) = args.split_last().filter(|(last, _)| *last == MAN_PAGE) else {
         return false;
     };
-    // The other end of the pipe may be closed.
+    // An error of the write is ignored, because the reader of the output may have closed the pipe.
     let _ = std::io::stdout().write_all(&man_page(A::command(), names));
     true
 }
@@ -72,23 +76,23 @@ fn man_page(command: clap::Command, names: &[OsString]) -> Vec<u8> {
     let page_name = command.get_name().replace(' ', "-");
     let mut command = command.display_name(page_name).disable_help_subcommand(true);
     command.build();
-    let named = names
+    let selected = names
         .iter()
         .fold(&command, |command, name| command.find_subcommand(name).unwrap_or(command))
         .clone();
     let mut page = Vec::new();
     let source = concat!("slabwise ", env!("CARGO_PKG_VERSION"));
-    // Two quotation marks are an empty date.
-    let man = Man::new(named).date("\"\"").source(source).manual("User Commands");
-    man.render(&mut page).expect("writing to memory succeeds");
+    // In roff two quotation marks are an empty argument, so the page has no date.
+    let man = Man::new(selected).date("\"\"").source(source).manual("User Commands");
+    man.render(&mut page).expect("a write into a vector succeeds");
     page
 }
 
-fn parsed<A: Parser>(command: &str, args: Vec<OsString>) -> Result<A, clap::Error> {
+fn try_parse<A: Parser>(command: &str, args: Vec<OsString>) -> Result<A, clap::Error> {
     A::try_parse_from(std::iter::once(command.into()).chain(args))
 }
 
-/// Formats an argument error as one line.
+/// Joins the lines of clap's error message up to the first empty line, and appends a reference to the command's help.
 pub fn first_paragraph(command: &str, error: &str) -> String {
     let lines = error.lines().take_while(|line| !line.trim().is_empty()).map(str::trim);
     let text = lines.collect::<Vec<_>>().join(" ");
@@ -118,18 +122,18 @@ mod tests {
         },
     }
 
-    fn page(names: &[&str]) -> String {
+    fn man_page_text(names: &[&str]) -> String {
         let names: Vec<_> = names.iter().map(Into::into).collect();
         let command = <Args as clap::CommandFactory>::command();
-        String::from_utf8(man_page(command, &names)).expect("a page is UTF-8")
+        String::from_utf8(man_page(command, &names)).expect("the manual page is UTF-8")
     }
 
     #[test]
     fn a_subcommand_has_its_own_manual_page() {
-        let page_of_command = page(&[]);
+        let page_of_command = man_page_text(&[]);
         assert!(page_of_command.contains("slabwise\\-test \\- Test a page"), "{page_of_command}");
         assert!(page_of_command.contains("slabwise\\-test\\-run(1)"), "{page_of_command}");
-        let page_of_run = page(&["run"]);
+        let page_of_run = man_page_text(&["run"]);
         assert!(page_of_run.contains("slabwise\\-test\\-run \\- Run a test"), "{page_of_run}");
         assert!(page_of_run.contains("Number of runs"), "{page_of_run}");
     }

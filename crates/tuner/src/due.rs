@@ -1,26 +1,35 @@
-//! When a policy is due.
+//! Decides when the policy must be stepped next.
 //!
-//! A trigger by time is due at once at first, and then after its ticks. A trigger by counts is due after its number of
-//! events since the policy was last stepped or became active; the counts are checked every tick.
+//! A policy with a trigger by time is due at once when it becomes the current policy, and then after each period. A
+//! policy with a trigger by events is due after the trigger's number of events since its last step, or since it became
+//! the current policy. Events are counted every tick.
 
 use crate::profiling::Profiling;
 use slabwise_base::{Now, Ticks};
 use slabwise_engine::Engine;
 use slabwise_policy::Trigger;
 
-/// The time between two checks of a count.
+/// The time between two checks of the number of events.
 const CHECK_TICKS: u32 = 1;
 
-/// The time and the trigger's count at the last step.
+/// The state of the last step, from which the next step is scheduled.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Due {
+    /// The time of the last step; `None` before the first step.
     stepped_at: Option<Ticks>,
-    counted: Option<f64>,
+    /// The number of the trigger's events at the last step; `None` before the first check.
+    count_at_step: Option<f64>,
 }
 
 impl Due {
-    /// The ticks until the policy is due; `None` if it never is. `count` is the trigger's current [`count`].
-    pub fn wait(&mut self, trigger: Trigger, count: Option<f64>, now: Now) -> Option<u32> {
+    /// Returns the ticks until the policy is due, or until the next check; `None` if the policy is never due. `count`
+    /// is the current result of [`count`] for the trigger.
+    pub fn ticks_until_due(
+        &mut self,
+        trigger: Trigger,
+        count: Option<f64>,
+        now: Now,
+    ) -> Option<u32> {
         let period = match trigger {
             Trigger::Never => return None,
             Trigger::EveryTicks(period) => {
@@ -33,19 +42,20 @@ impl Due {
             | Trigger::EveryShadowHits(period) => period as f64,
         };
         let count = count?;
-        let counted = self.counted.get_or_insert(count);
-        // The counts of profiles fall when classes are removed.
-        *counted = counted.min(count);
-        Some(if count - *counted >= period { 0 } else { CHECK_TICKS })
+        let count_at_step = self.count_at_step.get_or_insert(count);
+        // The number of shadow hits decreases when a class is removed.
+        *count_at_step = count_at_step.min(count);
+        Some(if count - *count_at_step >= period { 0 } else { CHECK_TICKS })
     }
 
-    /// Records that the policy is stepped now.
+    /// Records that the policy takes a step now.
     pub fn step(&mut self, count: Option<f64>, now: Now) {
-        (self.stepped_at, self.counted) = (Some(now.ticks), count);
+        (self.stepped_at, self.count_at_step) = (Some(now.ticks), count);
     }
 }
 
-/// The current count of a trigger; `None` for a trigger by time, or by profiles if there are none.
+/// Returns the number of a trigger's events since the start. Returns `None` for a trigger by time, and for shadow hits
+/// if profiling is off.
 pub(crate) fn count(
     trigger: Trigger,
     engine: &Engine,

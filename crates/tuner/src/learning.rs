@@ -1,4 +1,5 @@
-//! Learning the class table: evaluates the sizes of items and changes the table if that pays.
+//! Learning of the class table: evaluates the sizes of the items in the cache and changes the table if the gain is
+//! large enough.
 //!
 //! ```text
 //!   engine's sizes --x values of bytes--> SizeLearner::evaluate --> engine.change_classes --> (the mover drains)
@@ -6,9 +7,9 @@
 //!                                              '--> SizesReport, in the TunerStatus
 //! ```
 //!
-//! Invariants: a table that was set elsewhere in the meantime is not overwritten; there is at most one evaluation in
-//! [`EVALUATION_TICKS`], and only while no planned move waits; a change that the engine refuses is tried again at the
-//! next evaluation.
+//! Invariants: a table that another caller has set during an evaluation is not overwritten; there is at most one
+//! evaluation in [`EVALUATION_TICKS`], and only while no planned move waits; a change that the engine refuses is tried
+//! again at the next evaluation.
 
 use crate::view::snapshot;
 use slabwise_base::size_histogram::bucket_of;
@@ -23,9 +24,9 @@ use slabwise_policy::sizes::{
 };
 use std::sync::Arc;
 
-/// The minimum time between two evaluations: a second, as they take up to milliseconds.
+/// The minimum time between two evaluations. It is a second, because an evaluation takes up to some milliseconds.
 const EVALUATION_TICKS: u32 = Ticks::PER_SECOND;
-/// An estimate of the usual length of a key.
+/// An estimate of the usual length of a key, in bytes.
 const KEY_LEN_USUAL: usize = 32;
 
 /// The result of the last evaluation.
@@ -33,23 +34,24 @@ const KEY_LEN_USUAL: usize = 32;
 pub struct SizesReport {
     /// The time of the evaluation.
     pub at: Ticks,
-    /// Items in the cache at that time.
+    /// The number of items in the cache at the evaluation.
     pub items: u64,
     /// The bytes of these items.
     pub item_bytes: u64,
-    /// The chunk sizes at that time, in bytes.
-    pub present: Vec<usize>,
-    /// The best table to change to; `None` if there was too little evidence.
+    /// The chunk sizes at the evaluation, in bytes, ascending.
+    pub current_table: Vec<usize>,
+    /// The best table, compared with the current table; `None` if there was too little evidence.
     pub best: Option<Change>,
-    /// Why the table was not changed; `None` if it was.
+    /// The event that the learner waits for before it changes the table; `None` if the evaluation changed the table.
     pub waiting: Option<Waiting>,
-    /// The number of changes since the start.
+    /// The number of changes of the table since the start.
     pub changes: u64,
-    /// The time of the last change.
+    /// The time of the last change; `None` if the table never changed.
     pub changed_at: Option<Ticks>,
 }
 
 impl SizesReport {
+    /// Returns true if classes of an earlier table still drained at the evaluation or started to drain.
     fn is_draining(&self) -> bool {
         matches!(self.waiting, Some(Waiting::Drain { .. }) | None)
     }
@@ -59,24 +61,28 @@ impl SizesReport {
 #[derive(Debug)]
 pub struct Learning {
     learner: SizeLearner,
+    /// The result of the last evaluation; `None` before the first evaluation.
     report: Option<Arc<SizesReport>>,
+    /// The number of stores since the start, at the last evaluation.
     stores: u64,
+    /// The time of the last evaluation.
     evaluated_at: Ticks,
 }
 
 impl Learning {
-    /// A learner without any evaluation.
+    /// Creates a learner without any evaluation.
     pub fn new(options: LearnerOptions) -> Learning {
         let learner = SizeLearner::new(options);
         Learning { learner, report: None, stores: 0, evaluated_at: Ticks(0) }
     }
 
-    /// The result of the last evaluation.
+    /// Returns the result of the last evaluation; `None` before the first evaluation.
     pub fn report(&self) -> Option<&Arc<SizesReport>> {
         self.report.as_ref()
     }
 
-    /// Evaluates the sizes, if that is due. Returns whether there is a new report.
+    /// Evaluates the sizes of items if an evaluation is due. Returns true if there is a new report. `profiles` returns
+    /// the profiles of a snapshot's classes.
     pub(crate) fn step(
         &mut self,
         engine: &Engine,
@@ -96,20 +102,21 @@ impl Learning {
         snapshot.profiles = profiles(&snapshot);
         let sizes = engine.item_sizes();
         let table = engine.class_table();
-        let present: Vec<usize> = table.sizes().iter().map(|&size| size as usize).collect();
-        let demands = valued(fitted(sizes.bins(), &present), &snapshot);
+        let current_table: Vec<usize> = table.sizes().iter().map(|&size| size as usize).collect();
+        let demands = valued(with_corrected_sizes(sizes.bins(), &current_table), &snapshot);
         let pages = engine.page_stats();
         let classes = engine.class_stats(now);
-        let seen = SizeSnapshot {
+        let size_snapshot = SizeSnapshot {
             demands: &demands,
-            present: &present,
+            current_table: &current_table,
             layout: layout(engine),
             filled: (pages.held - pages.free) as f64 / pages.limit_for_items.max(1) as f64,
             retired_classes: classes.iter().filter(|class| class.retired).count(),
             stores,
         };
-        // Every item in the cache was stored in its chunks, so it fits the layout.
-        let evaluation = self.learner.evaluate(&seen).expect("items in the cache fit its chunks");
+        // The engine has stored every item in its chunks, so no item exceeds the limits of the layout.
+        let evaluation =
+            self.learner.evaluate(&size_snapshot).expect("items in the cache fit into its chunks");
         let (mut changes, mut changed_at) =
             self.report.as_ref().map_or((0, None), |report| (report.changes, report.changed_at));
         let mut waiting = evaluation.waiting;
@@ -119,8 +126,11 @@ impl Learning {
                     self.learner.note_change(stores);
                     (changes, changed_at) = (changes + 1, Some(now.ticks));
                 }
-                // Retired classes still have too many numbers, or the table was changed elsewhere.
-                Err(_) => waiting = Some(Waiting::Drain { retired_classes: seen.retired_classes }),
+                // Retired classes still use too many class numbers, or another caller has changed the table.
+                Err(_) => {
+                    let retired_classes = size_snapshot.retired_classes;
+                    waiting = Some(Waiting::Drain { retired_classes });
+                }
             }
         }
         self.report = Some(Arc::new(SizesReport {
@@ -128,7 +138,7 @@ impl Learning {
             items: sizes.item_count(),
             item_bytes: classes.iter().map(|class| class.item_bytes).sum(),
             best: evaluation.best,
-            present,
+            current_table,
             waiting,
             changes,
             changed_at,
@@ -136,7 +146,7 @@ impl Learning {
         true
     }
 
-    /// The ticks until the next evaluation.
+    /// Returns the ticks until the next evaluation, at least 1.
     pub(crate) fn due_ticks(&self, now: Now) -> u32 {
         let waited =
             self.report.as_ref().map_or(EVALUATION_TICKS, |_| self.evaluated_at.age_at(now.ticks));
@@ -144,12 +154,16 @@ impl Learning {
     }
 }
 
-/// Counts a bin that shares its bucket with a current size as items of that size: the class holds these items, which
-/// would otherwise seem too large for it.
-fn fitted(bins: impl Iterator<Item = SizeBin>, present: &[usize]) -> impl Iterator<Item = SizeBin> {
+/// Corrects the sizes of bins. The size of a bin is the largest size of its bucket. If a chunk size of the current
+/// table is in the same bucket, the items of the bin are in chunks of that size, so the size of the bin becomes the
+/// chunk size.
+fn with_corrected_sizes(
+    bins: impl Iterator<Item = SizeBin>,
+    current_table: &[usize],
+) -> impl Iterator<Item = SizeBin> {
     bins.map(|bin| {
-        let below = present.partition_point(|&size| size < bin.size_bytes).checked_sub(1);
-        let size = below.map(|index| present[index]);
+        let below = current_table.partition_point(|&size| size < bin.size_bytes).checked_sub(1);
+        let size = below.map(|index| current_table[index]);
         match size.filter(|&size| bucket_of(size) == bucket_of(bin.size_bytes)) {
             Some(size_bytes) => SizeBin { size_bytes, ..bin },
             None => bin,
@@ -157,6 +171,7 @@ fn fitted(bins: impl Iterator<Item = SizeBin>, present: &[usize]) -> impl Iterat
     })
 }
 
+/// Returns the limits of the engine's chunk sizes.
 fn layout(engine: &Engine) -> ChunkLayout {
     let config = engine.config();
     let chunk_size_bytes_max = config.classes.chunk_size_bytes_max();

@@ -1,4 +1,5 @@
-//! The control loop in steps: snapshot, policy, plan, mover; and, between plans, the class table ([`Learning`]).
+//! The control loop: it takes a snapshot of the engine, steps the policy, and passes the plan to the engine's mover.
+//! Between plans it learns the class table ([`Learning`]).
 //!
 //! ```text
 //!   engine's access observer --> queue --> profiler (if profiling is on)
@@ -9,14 +10,18 @@
 //!     '-------------------------- again, while there is work <----------------------'
 //! ```
 //!
-//! A driver calls [`Tuner::step`] repeatedly: a thread of the server, or the lab on virtual time. The tuner never waits
-//! and reads no clock but that of profiling. The crate also has a driver's other decisions, which take the time as an
-//! argument: the load ([`LoadClassifier`]), the requested policy ([`RequestedPolicy`]), the time of a hit
-//! ([`HitTime`]), and the wait between steps ([`TunerPace`], [`Backoff`], [`CrawlPeriod`]).
+//! A *driver* calls [`Tuner::step`] repeatedly. It is a thread of the server, or the lab on virtual time. The tuner
+//! never waits. It reads no clock, except that profiling reads the times of accesses. The crate also has the other
+//! decisions of a driver, which take the time as an argument: the load ([`LoadClassifier`]), the requested policy
+//! ([`RequestedPolicy`]), the time of a hit ([`HitTime`]), and the wait between steps ([`TunerPace`], [`Backoff`],
+//! [`CrawlPeriod`]).
 //!
-//! Invariants: before the policy is stepped again, its plan is carried out or dropped; a step visits at most
-//! [`MoveBudget::chunks_per_step`] chunks, and while clients are served the tuner rests between steps, so that at most
-//! [`MoveBudget::pages_per_second`] pages move; a move that a command requests is carried out like a planned one.
+//! Invariants:
+//!
+//! - the plan of a step of the policy is carried out or dropped before the next step of the policy;
+//! - while clients are served, a step visits at most [`MoveBudget::chunks_per_step`] chunks, and the tuner pauses
+//!   between steps, so that at most [`MoveBudget::pages_per_second`] pages move;
+//! - a move that a command requests is carried out like a planned move.
 #![forbid(unsafe_code)]
 
 mod due;
@@ -48,7 +53,7 @@ use record::Records;
 use slabwise_base::{Moment, Now, Random};
 use slabwise_engine::{Engine, MoverStep, ReassignError};
 use slabwise_policy::sizes::LearnerOptions;
-use slabwise_policy::{PageMove, PagePolicy, Snapshot, Wants};
+use slabwise_policy::{Inputs, PageMove, PagePolicy, Snapshot};
 use status::ProfileReporter;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -59,20 +64,27 @@ use std::time::Duration;
 pub struct Tuner {
     policy: PagePolicy,
     budget: MoveBudget,
+    /// The source of randomness of policies.
     random: Random,
+    /// `None` if keys are not profiled.
     profiling: Option<Profiling>,
+    /// `None` if the class table is not learned.
     learning: Option<Learning>,
     due: Due,
+    /// The moves of the current plan that have not been requested from the engine.
     pending: VecDeque<PageMove>,
+    /// The time until which the tuner pauses.
     rest_until_nanos: u64,
+    /// The number of moves that policies have planned since the start.
     moves_planned: u64,
     records: Records,
+    /// The place where the tuner publishes its status; `None` if it does not.
     status: Option<Arc<TunerStatus>>,
     reporter: ProfileReporter,
 }
 
 impl Tuner {
-    /// A tuner with this policy.
+    /// Creates a tuner with this policy. `seed` is the seed of the random numbers that policies use.
     pub fn new(policy: PagePolicy, budget: MoveBudget, seed: u64) -> Tuner {
         Tuner {
             policy,
@@ -90,44 +102,45 @@ impl Tuner {
         }
     }
 
-    /// Sets where the tuner publishes its status.
+    /// Sets the place where the tuner publishes its status.
     pub fn with_status(mut self, status: Arc<TunerStatus>) -> Tuner {
         self.status = Some(status);
         self.publish_plan();
         self
     }
 
-    /// Adds profiling; without it, policies get no profiles.
+    /// Adds profiling. Without profiling, snapshots have no profiles.
     pub fn with_profiling(mut self, profiling: Profiling) -> Tuner {
         self.profiling = Some(profiling);
         self.keep_footprints();
         self
     }
 
-    /// Sets how the class table is learned from now on; with `None` it stays as it is.
+    /// Sets the learner of the class table. With `None` the table does not change from now on.
     pub fn set_learning(&mut self, learning: Option<Learning>) {
         self.learning = learning;
         self.publish_sizes();
     }
 
-    /// Starts or stops learning the class table; does nothing if it is in that state already.
+    /// Starts learning the class table if `learns` is true, or stops it. Does nothing if the tuner is in this state
+    /// already.
     pub fn learn_classes(&mut self, learns: bool) {
         if learns != self.learning.is_some() {
             self.set_learning(learns.then(|| Learning::new(LearnerOptions::default())));
         }
     }
 
-    /// The learner of the class table, if it is learned.
+    /// Returns the learner of the class table; `None` if the table is not learned.
     pub fn learning(&self) -> Option<&Learning> {
         self.learning.as_ref()
     }
 
-    /// The current policy.
+    /// Returns the current policy.
     pub fn policy(&self) -> &PagePolicy {
         &self.policy
     }
 
-    /// Sets another policy and drops the moves that the old one planned.
+    /// Sets another policy and drops the moves that the old policy planned but that have not started.
     pub fn set_policy(&mut self, policy: PagePolicy) {
         self.policy = policy;
         self.pending.clear();
@@ -136,29 +149,29 @@ impl Tuner {
         self.publish_plan();
     }
 
-    /// The profiling of the cache's keys, if it is on.
+    /// Returns the profiling of the cache's keys; `None` if it is off.
     pub fn profiling(&self) -> Option<&Profiling> {
         self.profiling.as_ref()
     }
 
-    /// The profiling of the cache's keys, to be changed.
+    /// Returns the profiling of the cache's keys, which the caller may change; `None` if it is off.
     pub fn profiling_mut(&mut self) -> Option<&mut Profiling> {
         self.profiling.as_mut()
     }
 
-    /// The last plan that moved pages.
+    /// Returns the record of the last plan with moves; `None` if there is none.
     pub fn last_plan(&self) -> Option<&PlanRecord> {
         self.records.last()
     }
 
-    /// Does one bounded piece of work: [`Tuner::observe`], then [`Tuner::act`].
+    /// Takes one step, which takes a bounded time: calls [`Tuner::observe`], then [`Tuner::act`].
     pub fn step(&mut self, engine: &Engine, load: Load, at: impl Into<Moment>) -> TunerStep {
         let at = at.into();
         self.observe(engine, at.now);
         self.act(engine, load, at)
     }
 
-    /// Counts the sampled accesses.
+    /// Counts the sampled accesses since the last call, and publishes profiles if that is due.
     pub fn observe(&mut self, engine: &Engine, now: Now) {
         let Some(profiling) = &mut self.profiling else { return };
         profiling.step(engine, now);
@@ -167,7 +180,8 @@ impl Tuner {
         }
     }
 
-    /// Moves chunks, plans, or finds nothing to do. Before a rest is over, it only returns the remaining rest.
+    /// Moves chunks, requests a planned move, or steps the policy if it is due. During a pause, the function only
+    /// returns the rest of the pause.
     pub fn act(&mut self, engine: &Engine, load: Load, at: Moment) -> TunerStep {
         let rest_nanos = self.rest_until_nanos.saturating_sub(at.nanos);
         if rest_nanos > 0 {
@@ -225,34 +239,35 @@ impl Tuner {
                 self.pending.push_front(next);
                 return TunerStep::Working;
             }
-            // If it fails for another reason, the cache has changed and the move is obsolete.
-            self.records.requested(outcome.is_ok());
+            // If the engine refuses the move for another reason, the cache has changed since the plan. The move is
+            // dropped.
+            self.records.note_request(outcome.is_ok());
             return TunerStep::Requested { page_move: next, outcome };
         }
         self.learn(engine, now);
         let counts = Effect { gets: engine.gets_ever(), misses: engine.misses_ever() };
-        self.records.note(counts);
+        self.records.note_counts(counts);
         let trigger = self.policy.trigger();
         let count = count(trigger, engine, self.profiling.as_ref());
-        let ticks = self.due.wait(trigger, count, now);
+        let ticks = self.due.ticks_until_due(trigger, count, now);
         if ticks != Some(0) {
             return self.idle(ticks, now);
         }
         self.due.step(count, now);
         let snapshot = self.snapshot(engine, now);
         let plan = self.policy.step(&snapshot, &mut self.random);
-        self.records.plan(&plan, counts, now.ticks);
+        self.records.note_plan(&plan, counts, now.ticks);
         self.moves_planned += plan.moves.len() as u64;
         self.pending.extend(plan.moves);
         if !self.pending.is_empty() {
             return TunerStep::Working;
         }
-        let ticks = self.due.wait(trigger, count, now);
-        // A policy may want the next step at once, but has nothing to do now.
+        let ticks = self.due.ticks_until_due(trigger, count, now);
+        // The policy may be due at once again, but it has planned no move. So the tuner waits at least a tick.
         self.idle(ticks.map(|ticks| ticks.max(1)), now)
     }
 
-    /// Evaluates the sizes of items, if they are learned and an evaluation is due.
+    /// Evaluates the sizes of items if the class table is learned and an evaluation is due.
     fn learn(&mut self, engine: &Engine, now: Now) {
         let Tuner { learning: Some(learning), profiling, .. } = self else { return };
         let profiles = |snapshot: &Snapshot| match profiling {
@@ -264,21 +279,25 @@ impl Tuner {
         }
     }
 
-    /// Returns the ticks until the next step: a tick if keys are profiled, or until sizes are due.
+    /// Returns the result of a step that found nothing to do. The next step is in `ticks`, but earlier if an evaluation
+    /// of sizes is due, and after one tick if keys are profiled.
     fn idle(&self, ticks: Option<u32>, now: Now) -> TunerStep {
         let profiled = self.profiling.as_ref().map(|_| 1);
         let learned = self.learning.as_ref().map(|learning| learning.due_ticks(now));
         TunerStep::Idle { ticks: [ticks, profiled, learned].into_iter().flatten().min() }
     }
 
+    /// Takes a snapshot with the profiles that the policy needs.
     fn snapshot(&mut self, engine: &Engine, now: Now) -> Snapshot {
         let mut snapshot = snapshot(engine, now);
         if let Some(profiling) = &mut self.profiling {
             snapshot.unstored_gets = profiling.profiler.unstored_gets();
-            snapshot.profiles = match self.policy.wants() {
-                Wants::Counts => Vec::new(),
-                Wants::Profiles => profiling.new_profiles(&snapshot),
-                Wants::AnyProfiles | Wants::RecentProfiles => profiling.recent_profiles(&snapshot),
+            snapshot.profiles = match self.policy.inputs() {
+                Inputs::Counts => Vec::new(),
+                Inputs::FreshProfiles => profiling.new_profiles(&snapshot),
+                Inputs::OptionalProfiles | Inputs::RecentProfiles => {
+                    profiling.recent_profiles(&snapshot)
+                }
             };
         }
         snapshot

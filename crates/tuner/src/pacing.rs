@@ -1,44 +1,46 @@
-//! The results of steps, and the waits of drivers between them.
+//! The results of steps, and the waits of drivers between steps.
 //!
-//! A driver makes a step, reports its result to the pace, and waits as long as the pace says. A step that found much to
-//! do shortens the next wait, and one that found nothing lengthens it, so an idle server wakes up a few times a second.
+//! A driver takes a step, passes the result to the pace, and waits for the time that the pace returns. After a step
+//! that did work the next wait is shorter; after a step that found nothing to do it is longer. So the threads of an
+//! idle server wake up only a few times a second.
 
 use slabwise_base::{Ticks, counts};
 use slabwise_engine::ReassignError;
 use slabwise_policy::PageMove;
 use std::time::Duration;
 
-/// The result of a step.
+/// The result of a step of the tuner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TunerStep {
-    /// There is more to do: call again soon.
+    /// The step did work, and there is more to do. The driver should take the next step at once.
     Working,
-    /// There is more to do: call again soon. The tuner requested a planned move from the engine.
+    /// The step requested a planned move from the engine. The driver should take the next step at once.
     Requested {
         /// The move.
         page_move: PageMove,
-        /// Whether it started; if not, the cache has changed since the plan.
+        /// The answer of the engine: `Ok` if the move started, an error if the cache has changed since the plan.
         outcome: Result<(), ReassignError>,
     },
-    /// There is more to do after this time.
+    /// The step did work. The driver should take the next step after this time, so that clients are served in between.
     Rest(Duration),
-    /// Nothing to do for this many ticks, unless a command requests a move.
+    /// The step found nothing to do.
     Idle {
-        /// Ticks until the policy or another task is due; `None` if none ever is.
+        /// The ticks until the next task is due; `None` if no task is due, unless a command requests a move.
         ticks: Option<u32>,
     },
 }
 
+/// The length of a tick.
 const TICK: Duration = Duration::from_nanos(1_000_000_000 / Ticks::PER_SECOND as u64);
 
 /// The maximum number of items that one step of the LRU maintainer moves.
 pub const MAINTAINER_ITEMS_PER_STEP: usize = 1_000;
 
-/// The maximum number of chunks that one step of a crawl visits; memcached's crawler rests after the same number.
+/// The maximum number of chunks that one step of a crawl visits. memcached's crawler pauses after the same number.
 pub const CRAWLER_CHUNKS_PER_STEP: usize = 1_024;
 
-/// A wait that doubles after each step that found nothing to do and halves after each other step, like that of
-/// memcached's LRU maintainer.
+/// A wait that doubles after each step that found nothing to do, and halves after each step that did work. memcached's
+/// LRU maintainer waits in the same way.
 #[derive(Clone, Copy, Debug)]
 pub struct Backoff {
     wait: Duration,
@@ -50,12 +52,12 @@ impl Backoff {
     /// The longest wait.
     pub const WAIT_MAX: Duration = Duration::from_secs(1);
 
-    /// The wait before the next step.
+    /// Returns the wait before the next step.
     pub fn wait(&self) -> Duration {
         self.wait
     }
 
-    /// Updates the wait after a step.
+    /// Updates the wait after a step. `was_busy` is true if the step did work.
     pub fn step(&mut self, was_busy: bool) {
         let next = if was_busy { self.wait / 2 } else { self.wait * 2 };
         self.wait = next.clamp(Backoff::WAIT_MIN, Backoff::WAIT_MAX);
@@ -68,22 +70,24 @@ impl Default for Backoff {
     }
 }
 
-/// The pace of a tuner's steps: no wait while it works, the rests that it requests, and a backoff while it is idle
-/// without traffic.
+/// The wait between two steps of a tuner: none while the tuner works, the pauses that it requests, and a [`Backoff`]
+/// while it has nothing to do and clients send nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TunerPace {
     backoff: Backoff,
+    /// The value of `traffic` at the last step.
     traffic: u64,
+    /// True if the tuner has worked since it last found nothing to do.
     has_worked: bool,
 }
 
 impl TunerPace {
-    /// The wait before the next step.
+    /// Returns the wait before the next step.
     pub fn wait(&self) -> Duration {
         self.backoff.wait
     }
 
-    /// Updates the wait with the result of a step; `traffic` is a count that rises while clients are served.
+    /// Updates the wait with the result of a step. `traffic` is a number that increases when clients send requests.
     pub fn step(&mut self, step: &TunerStep, traffic: u64) {
         self.backoff.wait = match *step {
             TunerStep::Working | TunerStep::Requested { .. } => {
@@ -97,8 +101,9 @@ impl TunerPace {
             TunerStep::Idle { ticks } => {
                 let due = ticks.map_or(Backoff::WAIT_MAX, |ticks| TICK * ticks);
                 let before = std::mem::replace(&mut self.traffic, traffic);
-                // Without traffic since the last step, and no move just done, a policy finds nothing new. The wait
-                // stays bounded because a store that needs a page may leave a move half done.
+                // If clients sent nothing since the last step, and no page has just moved, a policy plans no other
+                // moves than before. The wait stays bounded, because a store that needs a page may start a move and
+                // leave the rest of it to the tuner.
                 if before == traffic && !std::mem::take(&mut self.has_worked) {
                     self.backoff.wait = self.wait().max(due);
                     self.backoff.step(false);
@@ -111,11 +116,11 @@ impl TunerPace {
 }
 
 counts! {
-    /// The results of crawls for expired items since the start.
+    /// The results of all crawls for expired items since the start.
     pub struct CrawlCounts {
-        /// Items checked.
+        /// The number of items that crawls have checked.
         checked,
-        /// Items reclaimed.
+        /// The number of expired items that crawls have reclaimed.
         reclaimed,
     }
 }
@@ -127,23 +132,23 @@ pub struct CrawlPeriod {
 }
 
 impl CrawlPeriod {
-    /// memcached's limits; the first period is the shortest.
+    /// The minimum period, which is also the first. memcached has the same limits.
     const MIN: Duration = Duration::from_secs(60);
+    /// The maximum period.
     const MAX: Duration = Duration::from_secs(3600);
-    /// A crawl that reclaims at least one item in this many is worth repeating soon.
+    /// A crawl is useful if it reclaims at least one item for this many checked items.
     const ITEMS_PER_RECLAIM_MAX: u64 = 100;
 
-    /// The time until the next crawl.
+    /// Returns the time until the next crawl.
     pub fn get(&self) -> Duration {
         self.period
     }
 
-    /// Updates the period after a crawl: half of it if the crawl was worth it, else twice.
+    /// Updates the period after a crawl: halves it if the crawl was useful, and doubles it otherwise.
     pub fn step(&mut self, crawl: CrawlCounts) {
         let CrawlCounts { checked, reclaimed } = crawl;
-        let was_worth_it =
-            reclaimed > 0 && reclaimed >= checked / CrawlPeriod::ITEMS_PER_RECLAIM_MAX;
-        let next = if was_worth_it { self.period / 2 } else { self.period * 2 };
+        let was_useful = reclaimed > 0 && reclaimed >= checked / CrawlPeriod::ITEMS_PER_RECLAIM_MAX;
+        let next = if was_useful { self.period / 2 } else { self.period * 2 };
         self.period = next.clamp(CrawlPeriod::MIN, CrawlPeriod::MAX);
     }
 }
@@ -160,7 +165,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn waits_adapt_within_their_limits() {
+    fn a_backoff_doubles_and_halves_within_its_limits() {
         let mut backoff = Backoff::default();
         for _ in 0..20 {
             backoff.step(false);
@@ -172,7 +177,7 @@ mod tests {
             backoff.step(true);
         }
         assert_eq!(backoff.wait(), Backoff::WAIT_MIN);
-        // After much work without any wait, the next wait is the shortest one.
+        // After steps without a wait, the next wait is the shortest one.
         let mut backoff = Backoff { wait: Duration::ZERO };
         backoff.step(false);
         assert_eq!(backoff.wait(), Backoff::WAIT_MIN);
@@ -190,17 +195,17 @@ mod tests {
         assert_eq!(wait(TunerStep::Working, 0), Duration::ZERO);
         assert_eq!(wait(TunerStep::Rest(rest), 0), rest);
         let idle = |ticks| TunerStep::Idle { ticks };
-        assert_eq!(wait(idle(Some(2)), 0), 2 * TICK, "it has worked before");
+        assert_eq!(wait(idle(Some(2)), 0), 2 * TICK, "after work the wait does not double");
         assert_eq!(wait(idle(Some(2)), 0), 4 * TICK);
         assert_eq!(wait(idle(Some(2)), 0), 8 * TICK);
-        assert_eq!(wait(idle(Some(2)), 5), 2 * TICK, "there is traffic");
+        assert_eq!(wait(idle(Some(2)), 5), 2 * TICK, "with traffic the wait does not double");
         assert_eq!(wait(idle(Some(1_000)), 6), Backoff::WAIT_MAX);
         assert_eq!(wait(idle(None), 7), Backoff::WAIT_MAX);
         assert_eq!(wait(idle(None), 7), Backoff::WAIT_MAX);
     }
 
     #[test]
-    fn the_crawl_period_adapts_to_reclaimed_items() {
+    fn the_crawl_period_halves_after_a_useful_crawl_and_doubles_after_others() {
         let counts = |checked, reclaimed| CrawlCounts { checked, reclaimed };
         let (start, useful, useless) = (counts(5, 1), counts(1005, 11), counts(1005, 10));
         let next = |period, after: CrawlCounts| {

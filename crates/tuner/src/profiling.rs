@@ -1,4 +1,4 @@
-//! Profiling of a running cache: the engine's access observer, a queue, a profiler, and the limits of their cost.
+//! Profiling of a running cache: the engine's access observer, a queue, a profiler, and limits of memory and time.
 //!
 //! ```text
 //!   Engine --access observer--> Sampler --queue--> Profiler --> profiles of the classes
@@ -6,11 +6,15 @@
 //!      '----------------- threshold ------------------'      limits the sampled keys
 //! ```
 //!
-//! Invariants: the engine reports no key outside the sample, except for those already in the queue when the threshold
-//! falls; a step counts at most a full queue; the options bound the memory, and
-//! [`ProfilingOptions::accesses_per_second_max`] the time, or four times that number of accesses if sampled keys are
-//! few. There are at most two generations of profiles, the one computed last and the one reported last: copies share
-//! their curves. Only a reader of the status may hold an older one.
+//! Invariants:
+//!
+//! - the engine reports only accesses to sampled keys; accesses that are in the queue when the threshold decreases may
+//!   be to keys that are no longer sampled;
+//! - a step counts at most a full queue of accesses;
+//! - the options bound the memory, and [`ProfilingOptions::accesses_per_second_max`] bounds the time; if few keys are
+//!   sampled, four times that number of accesses is allowed;
+//! - at most two generations of profiles are in memory, the last computed and the last reported, because copies share
+//!   their curves; readers of the status may keep older generations.
 
 use crate::sampler::{Sampler, Samples, Waker};
 use slabwise_base::{ClassId, Clock, Now, Ticks};
@@ -19,16 +23,17 @@ use slabwise_policy::Snapshot;
 use slabwise_profile::{ClassProfile, ClassSize, KEY_SIZE_BYTES, Profiler, ProfilerOptions};
 use std::sync::Arc;
 
-/// The time between two checks of sizes, hits and the number of accesses.
+/// The time between two reports of sizes and hits to the profiler, and between two checks of the number of accesses.
 const CHECK_TICKS: u32 = Ticks::PER_SECOND / 4;
-/// With few sampled keys, curves are coarse. From this number down, keys are only reduced above a rate ...
+/// If at most this number of keys is sampled at a rate of at most [`RATE_FEW_KEYS_MAX`], the limit of accesses is
+/// higher: with fewer keys curves would be coarse.
 const FEW_KEYS_MAX: usize = 8_192;
-/// ... below which they cost little under any traffic.
+/// At this sampling rate or a lower rate, profiling takes little time under any load.
 const RATE_FEW_KEYS_MAX: f64 = 1.0 / 32.0;
-/// If accesses exceed their limit by this factor, few keys have most of them, and the number of keys may fall further.
+/// The factor by which the limit of accesses is higher if few keys are sampled.
 const ACCESSES_FACTOR_MAX: f64 = 4.0;
-/// The maximum memory of all classes' counts and two generations of their curves, for any number of classes and any
-/// number of keys in each.
+/// The maximum memory of the counts of all classes and of two generations of their curves, for any number of classes
+/// and keys.
 const CLASSES_SIZE_BYTES: usize = 704 << 10;
 
 /// Limits of profiling.
@@ -36,36 +41,42 @@ const CLASSES_SIZE_BYTES: usize = 704 << 10;
 pub struct ProfilingOptions {
     /// The options of the profiler.
     pub profiler: ProfilerOptions,
-    /// The maximum number of accesses that wait between two steps, at least 1; further ones are dropped.
+    /// The maximum number of accesses in the queue, at least 1. Further accesses are dropped.
     pub queue_len_max: usize,
-    /// The maximum number of accesses counted in a second of the cache's time, on average. If there are more, fewer
-    /// keys are sampled. The limit is four times higher if at most 8,192 keys are sampled, at a rate of 1/32 or less:
+    /// The maximum mean number of accesses counted in a second of the cache's time. If there are more, fewer keys are
+    /// sampled. The limit is four times higher if at most 8,192 keys are sampled at a rate of 1/32 or less, because
     /// with fewer keys curves would be coarse.
     pub accesses_per_second_max: u64,
 }
 
 impl ProfilingOptions {
-    /// At under a microsecond per access, on the worker's thread and on the profiler's, this takes a hundredth of one
-    /// processor, or four hundredths if sampled keys are few.
+    /// The default of [`ProfilingOptions::accesses_per_second_max`]. An access takes less than a microsecond of the
+    /// worker's thread and of the profiler's thread together. So profiling takes a hundredth of one processor, or four
+    /// hundredths if few keys are sampled.
     pub const ACCESSES_PER_SECOND_DEFAULT: u64 = 10_000;
 
+    /// The value of [`ProfilingOptions::queue_len_max`] in a server.
     const QUEUE_LEN_MAX: usize = 8_192;
-    /// The initial rate is this number over the maximum number of keys, within limits: if that is large, there are also
-    /// many items.
+    /// The initial sampling rate is this number divided by the maximum number of keys, within the two limits below. A
+    /// cache with much memory for profiling has many items, so a low rate suffices.
     const KEYS_FIRST: f64 = 8_192.0;
+    /// The minimum of the initial sampling rate.
     const RATE_FIRST_MIN: f64 = 1.0 / 32.0;
+    /// The maximum of the initial sampling rate.
     const RATE_FIRST_MAX: f64 = 1.0 / 8.0;
+    /// The maximum number of sampled keys with the least memory.
     const KEYS_MAX_MIN: usize = 1_000;
-    /// The half-life in sampled references for each key.
+    /// The half-life of references is this number times the maximum number of sampled keys.
     const WINDOW_REFERENCES_PER_KEY: u64 = 3;
 
-    /// The minimum memory for [`ProfilingOptions::within`], in bytes.
+    /// The minimum of the memory for profiling that [`ProfilingOptions::within`] accepts, in bytes.
     pub const MEMORY_BYTES_MIN: u64 = (Self::KEYS_MAX_MIN * KEY_SIZE_BYTES
         + CLASSES_SIZE_BYTES
         + Self::QUEUE_LEN_MAX * Sampler::ACCESS_SIZE_BYTES)
         as u64;
 
-    /// The options of a server with this much memory for profiling, including the queue; `None` if it is too little.
+    /// Returns the options of a server that has this memory for profiling, including the queue. Returns `None` if the
+    /// memory is below [`ProfilingOptions::MEMORY_BYTES_MIN`].
     pub fn within(memory_bytes: u64) -> Option<ProfilingOptions> {
         let spare_bytes = memory_bytes.checked_sub(Self::MEMORY_BYTES_MIN)?;
         let keys_max = Self::KEYS_MAX_MIN + spare_bytes as usize / KEY_SIZE_BYTES;
@@ -82,64 +93,77 @@ impl ProfilingOptions {
     }
 }
 
-/// The profiler of an engine, and its queue.
+/// The profiler of an engine, and the queue of accesses.
 #[derive(Debug)]
 pub struct Profiling {
     options: ProfilingOptions,
     pub(crate) profiler: Profiler,
+    /// The consumer's end of the queue.
     samples: Samples,
+    /// The sampling threshold that the engine uses.
     threshold_set: u64,
+    /// The number of accesses counted since the start.
     accesses: u64,
+    /// The mean time to answer a hit, in microseconds; 0 if it is not measured.
     hit_time_us: f64,
+    /// The counts at the last check.
     checked: Check,
+    /// The last computed profiles; `None` if none were computed since the last check.
     computed: Option<Arc<Generation>>,
+    /// The last reported profiles; `None` before the first report.
     reported: Option<Arc<Generation>>,
 }
 
+/// The profiles of all classes, computed at one time.
 #[derive(Debug)]
 struct Generation {
+    /// The number and the chunk size (in bytes) of each class.
     classes: Vec<(ClassId, usize)>,
+    /// The profile of each class, in the order of `classes`.
     profiles: Vec<ClassProfile>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Check {
+    /// The time of the check.
     at: Ticks,
-    /// Accesses counted or dropped by then.
+    /// The number of accesses counted or dropped since the start.
     accesses: u64,
+    /// The number of accesses dropped since the start.
     dropped: u64,
 }
 
 /// The counts and the memory of profiling.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ProfilingStats {
-    /// The share of keys that are sampled.
+    /// The sampling rate: the share of keys that are sampled.
     pub rate: f64,
     /// The number of sampled keys.
     pub keys: usize,
     /// The maximum number of sampled keys.
     pub keys_max: usize,
-    /// Accesses counted.
+    /// The number of accesses counted since the start.
     pub accesses: u64,
-    /// Accesses dropped because the queue was full.
+    /// The number of accesses dropped since the start because the queue was full.
     pub accesses_dropped: u64,
-    /// The memory in bytes, including the queue and the curves computed or reported last.
+    /// The memory in bytes, including the queue and the curves that were last computed or reported.
     pub size_bytes: usize,
     /// The mean time to answer a hit, in microseconds; 0 if it is not measured.
     pub hit_time_us: f64,
 }
 
 impl ProfilingStats {
-    pub(crate) fn seen(&self) -> u64 {
+    /// Returns the number of accesses counted or dropped since the start.
+    pub(crate) fn accesses_all(&self) -> u64 {
         self.accesses + self.accesses_dropped
     }
 }
 
 impl Profiling {
-    /// Starts to profile the keys of this engine; `clock` gives the times of accesses.
+    /// Starts to profile the keys of this engine. Workers read `clock` for the times of accesses.
     ///
     /// # Panics
-    /// If the engine already has an access observer.
+    /// Panics if the engine already has an access observer.
     pub fn start(
         engine: &Engine,
         options: ProfilingOptions,
@@ -150,7 +174,8 @@ impl Profiling {
         let profiler = Profiler::new(options.profiler);
         engine.observers().set_access_observer(sampler as Arc<dyn AccessObserver>);
         engine.observers().sample_accesses(profiler.threshold());
-        // Sizes are set at the first check: those of an empty cache would keep histories short.
+        // Sizes are reported at the first check. The cache may be empty now: with the size of an empty cache, the
+        // profiler would keep only short histories.
         let checked = Check { at: now.ticks, accesses: 0, dropped: 0 };
         Profiling {
             options,
@@ -165,32 +190,33 @@ impl Profiling {
         }
     }
 
-    /// Sets a function that is called on a worker's thread when the queue is half full, at most once between two steps.
-    /// Until then steps may wait.
+    /// Sets a function that a worker's thread calls when the queue is half full, at most once between two steps. The
+    /// owner should then take a step soon.
     pub fn with_waker(self, waker: Waker) -> Profiling {
         self.samples.set_waker(waker);
         self
     }
 
-    /// True if the next step should not wait.
+    /// Returns true if the queue is half full, so that the next step should not wait.
     pub fn is_half_full(&self) -> bool {
         self.samples.is_half_full()
     }
 
-    /// Does one bounded piece of work.
+    /// Counts the accesses in the queue, and checks the limits if a check is due. A call takes a bounded time.
     pub fn step(&mut self, engine: &Engine, now: Now) {
         self.drain();
         let waited = self.checked.at.age_at(now.ticks);
         if waited >= CHECK_TICKS {
             self.check(engine, waited, now);
         }
-        // Workers read the threshold at every access, so it is only written when it falls.
+        // Workers read the threshold at every access, so it is only written when it changes.
         if self.profiler.threshold() < self.threshold_set {
             self.threshold_set = self.profiler.threshold();
             engine.observers().sample_accesses(self.threshold_set);
         }
     }
 
+    /// Counts the accesses in the queue.
     fn drain(&mut self) {
         self.samples.begin();
         for _ in 0..self.options.queue_len_max {
@@ -200,6 +226,7 @@ impl Profiling {
         }
     }
 
+    /// Limits the number of accesses and reports the sizes and hits of classes to the profiler.
     fn check(&mut self, engine: &Engine, waited_ticks: u32, now: Now) {
         let dropped = self.samples.dropped();
         let accesses = self.accesses + dropped;
@@ -211,23 +238,25 @@ impl Profiling {
         self.computed = None;
     }
 
-    /// Reduces the sampled keys if too many of `per_second` accesses to all keys are sampled.
+    /// Reduces the sampling rate until the number of sampled accesses is within its limit. `per_second` is the number
+    /// of accesses to all keys in a second.
     fn limit_accesses(&mut self, per_second: f64) {
         let accesses_max = self.options.accesses_per_second_max as f64;
-        let must_fall = |profiler: &Profiler| {
+        let exceeds_limit = |profiler: &Profiler| {
             let accesses = per_second * profiler.rate();
             let has_spare_keys =
                 profiler.keys() > FEW_KEYS_MAX || profiler.rate() > RATE_FEW_KEYS_MAX;
             let factor_max = if has_spare_keys { 1.0 } else { ACCESSES_FACTOR_MAX };
             accesses > factor_max * accesses_max
         };
-        while must_fall(&self.profiler) {
+        while exceeds_limit(&self.profiler) {
             self.profiler.lower_threshold();
         }
     }
 
-    /// Reports the engine's counts of each class to the profiler; `is_lacking` is true if accesses were dropped.
-    fn note_classes(&mut self, engine: &Engine, is_lacking: bool, now: Now) {
+    /// Reports the size and the hits of each class to the profiler. `has_dropped` is true if accesses were dropped
+    /// since the last report.
+    fn note_classes(&mut self, engine: &Engine, has_dropped: bool, now: Now) {
         let size = |class: &slabwise_policy::ClassSnapshot| {
             let chunks_per_page = class.chunks_per_page as u64;
             ClassSize { class: class.class, chunks: class.pages * chunks_per_page, chunks_per_page }
@@ -235,20 +264,20 @@ impl Profiling {
         let classes = crate::view::snapshot(engine, now).classes;
         self.profiler.set_sizes(&classes.iter().map(size).collect::<Vec<_>>());
         for class in &classes {
-            match is_lacking {
-                true => self.profiler.pass_over_hits(class.class, class.hits),
+            match has_dropped {
+                true => self.profiler.skip_hits(class.class, class.hits),
                 false => self.profiler.note_hits(class.class, class.hits),
             }
         }
     }
 
-    /// Sets the mean time to answer a hit, in microseconds, for all classes.
+    /// Sets the mean time to answer a hit, in microseconds. The profiles of all classes have this value.
     pub fn set_hit_time_us(&mut self, hit_time_us: f64) {
         self.hit_time_us = hit_time_us;
     }
 
-    /// Profiles of a snapshot's classes, in their order, as first computed since the last check; new ones if the
-    /// classes have changed.
+    /// Returns the profiles of a snapshot's classes, in their order. Profiles that were computed since the last check
+    /// are returned again, unless the classes have changed.
     pub fn recent_profiles(&mut self, snapshot: &Snapshot) -> Vec<ClassProfile> {
         match &self.computed {
             Some(made) if made.classes == keys_of(snapshot) => made.profiles.clone(),
@@ -256,9 +285,10 @@ impl Profiling {
         }
     }
 
-    /// Computes profiles of a snapshot's classes; this takes longer than a policy's step.
+    /// Computes the profiles of a snapshot's classes and keeps them for [`Profiling::recent_profiles`]. The computation
+    /// takes longer than a step of most policies.
     pub(crate) fn new_profiles(&mut self, snapshot: &Snapshot) -> Vec<ClassProfile> {
-        // The old ones are dropped first, so that there is no third generation.
+        // The old profiles are dropped first, so that there are never three generations in memory.
         self.computed = None;
         let profiles = self.profiles(snapshot);
         self.computed =
@@ -266,14 +296,14 @@ impl Profiling {
         profiles
     }
 
-    /// Returns recent profiles to be reported; they replace those reported before.
+    /// Returns recent profiles and keeps them as the last reported profiles.
     pub(crate) fn profiles_to_report(&mut self, snapshot: &Snapshot) -> Vec<ClassProfile> {
         let profiles = self.recent_profiles(snapshot);
         self.reported.clone_from(&self.computed);
         profiles
     }
 
-    /// Computes profiles of a snapshot's classes, in their order, without keeping them.
+    /// Computes the profiles of a snapshot's classes, in their order. The profiles are not kept.
     pub fn profiles(&self, snapshot: &Snapshot) -> Vec<ClassProfile> {
         let profile = |class: &slabwise_policy::ClassSnapshot| {
             let profile = self.profiler.profile(class.class);
@@ -282,7 +312,7 @@ impl Profiling {
         snapshot.classes.iter().map(profile).collect()
     }
 
-    /// The counts and the memory of profiling.
+    /// Returns the counts and the memory of profiling.
     pub fn stats(&self) -> ProfilingStats {
         let computed = self.computed.as_ref();
         let is_another = |reported: &&Arc<Generation>| {
@@ -305,7 +335,8 @@ impl Profiling {
     }
 }
 
-/// Identifies the classes of a snapshot: a class number can be given to another class later.
+/// Returns the number and the chunk size (in bytes) of each class of a snapshot. The two together identify a class,
+/// because the number alone can be given to another class later.
 fn keys_of(snapshot: &Snapshot) -> Vec<(ClassId, usize)> {
     let key = |class: &slabwise_policy::ClassSnapshot| (class.class, class.chunk_size_bytes);
     snapshot.classes.iter().map(key).collect()

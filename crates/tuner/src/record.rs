@@ -1,13 +1,14 @@
-//! The last plan and its effect.
+//! The record of the last plan and of its effect on the miss ratio.
 //!
 //! ```text
 //!   gets  ...|--- up to 100,000 ---| plan, moves |--- up to 100,000 ---|...
 //!              miss ratio before                    miss ratio after
 //! ```
 //!
-//! The miss ratio while pages move belongs to neither. A policy may carry out one decision in several plans: a plan for
-//! the same reason within [`SERIES_GETS_MAX`] gets continues the last one, and both are one record. A plan for another
-//! reason that follows sooner is measured on the gets in between.
+//! Gets while pages move do not count. A policy may carry out one decision in several plans. So a plan belongs to the
+//! same record as the plan before if both have the same reason and fewer than [`SERIES_GETS_MAX`] gets are between
+//! them. Any other plan starts a new record. The miss ratio before such a plan is measured on the gets since the last
+//! move of the plan before.
 
 use slabwise_base::{Ticks, counts};
 use slabwise_policy::{Plan, Prediction};
@@ -15,54 +16,57 @@ use std::collections::VecDeque;
 
 /// The maximum number of gets over which a miss ratio is measured.
 pub const EFFECT_GETS_MAX: u64 = 100_000;
-/// The number of gets without a move that ends a series of plans.
+/// A plan starts a new record if at least this number of gets is between it and the plan before.
 pub(crate) const SERIES_GETS_MAX: u64 = EFFECT_GETS_MAX / 4;
-/// The number of times that gets and misses are noted in [`EFFECT_GETS_MAX`] gets.
+/// The number of notes of gets and misses in [`EFFECT_GETS_MAX`] gets.
 const NOTES_MAX: usize = 16;
 
 counts! {
-    /// Gets since the start, or of a period.
+    /// The gets and misses of the cache, since the start or in a period.
     pub struct Effect {
-        /// Gets.
+        /// The number of gets.
         gets,
-        /// Gets that missed.
+        /// The number of gets that missed.
         misses,
     }
 }
 
 impl Effect {
-    /// Misses per 1,000 gets; 0 without gets.
+    /// Returns the number of misses per 1,000 gets; 0 if there are no gets.
     pub fn misses_per_thousand(self) -> f64 {
         1_000.0 * self.misses as f64 / self.gets.max(1) as f64
     }
 }
 
-/// The last plan that moved pages, or a series of plans for one reason.
+/// The record of the last plan with moves, or of a series of plans for one reason.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PlanRecord {
     /// The time of the last plan of the series.
     pub at: Ticks,
-    /// The number of planned moves.
+    /// The number of planned moves in the series.
     pub moves: usize,
     /// The number of moves that started.
-    pub begun: usize,
+    pub started: usize,
     /// The number of moves that the engine refused because the cache had changed.
     pub refused: usize,
     /// The reason of the first move.
     pub reason: &'static str,
-    /// The policy's prediction, if it makes one: misses before the first plan, and after the last.
+    /// The policy's prediction: the misses before the first plan of the series, and after the last. `None` if the
+    /// policy makes no predictions.
     pub predicted: Option<Prediction>,
-    /// Gets and misses before the first plan.
+    /// The gets and misses before the first plan of the series, over up to [`EFFECT_GETS_MAX`] gets.
     pub before: Effect,
-    /// Gets and misses after the last move, for up to [`EFFECT_GETS_MAX`] gets.
+    /// The gets and misses after the last move of the series, over up to [`EFFECT_GETS_MAX`] gets.
     pub after: Effect,
 }
 
 impl PlanRecord {
+    /// Returns true if a new plan belongs to the series of this record.
     fn is_continued_by(&self, new: &PlanRecord) -> bool {
         self.reason == new.reason && self.after.gets < SERIES_GETS_MAX
     }
 
+    /// Returns the record of the series with a new plan.
     fn continued_by(&self, new: PlanRecord) -> PlanRecord {
         let misses_before = self.predicted.map(|predicted| predicted.misses_before);
         let predicted = new.predicted.map(|predicted| Prediction {
@@ -71,7 +75,7 @@ impl PlanRecord {
         });
         PlanRecord {
             moves: self.moves + new.moves,
-            begun: self.begun,
+            started: self.started,
             refused: self.refused,
             predicted,
             before: self.before,
@@ -80,11 +84,14 @@ impl PlanRecord {
     }
 }
 
-/// The record of the last plan, and the counts that it is measured by.
+/// The record of the last plan, and the counts from which its effect is computed.
 #[derive(Debug, Default)]
 pub(crate) struct Records {
+    /// The gets and misses since the start at some recent moments, oldest first.
     notes: VecDeque<Effect>,
+    /// The record of the last plan; `None` before the first plan with moves.
     last: Option<PlanRecord>,
+    /// The gets and misses since the start when the moves of the last plan had ended; `None` before that.
     settled: Option<Effect>,
 }
 
@@ -93,12 +100,13 @@ impl Records {
         self.last.as_ref()
     }
 
-    pub fn note(&mut self, counts: Effect) {
+    /// Records the gets and misses since the start. The caller calls this only while no planned move waits.
+    pub fn note_counts(&mut self, counts: Effect) {
         let step = EFFECT_GETS_MAX / NOTES_MAX as u64;
         if self.notes.back().is_none_or(|last| counts.gets - last.gets >= step) {
             self.notes.push_back(counts);
         }
-        // If the second note is old enough, the first is no longer needed.
+        // The first note is not needed if the second note is at least EFFECT_GETS_MAX gets old.
         while self.notes.get(1).is_some_and(|note| counts.gets - note.gets >= EFFECT_GETS_MAX) {
             self.notes.pop_front();
         }
@@ -110,16 +118,17 @@ impl Records {
         }
     }
 
-    pub fn plan(&mut self, plan: &Plan, counts: Effect, at: Ticks) {
+    /// Records a plan. `counts` are the gets and misses since the start.
+    pub fn note_plan(&mut self, plan: &Plan, counts: Effect, at: Ticks) {
         let Some(first) = plan.moves.first() else { return };
         let before = self.notes.front().map(|oldest| counts.since(oldest));
-        // Gets before the last move of this plan are not counted before a later one.
+        // For the next plan, only gets after the last move of this plan count.
         self.notes.clear();
         self.settled = None;
         let new = PlanRecord {
             at,
             moves: plan.moves.len(),
-            begun: 0,
+            started: 0,
             refused: 0,
             reason: first.reason,
             predicted: plan.predicted,
@@ -132,9 +141,10 @@ impl Records {
         });
     }
 
-    pub fn requested(&mut self, has_started: bool) {
+    /// Records that a planned move was requested from the engine, and whether it started.
+    pub fn note_request(&mut self, has_started: bool) {
         if let Some(last) = &mut self.last {
-            last.begun += usize::from(has_started);
+            last.started += usize::from(has_started);
             last.refused += usize::from(!has_started);
         }
     }
@@ -147,7 +157,7 @@ mod tests {
     use slabwise_policy::{PageMove, Plan, Prediction};
 
     #[test]
-    fn a_plan_is_measured_before_it_and_after_its_moves() {
+    fn gets_before_a_plan_and_after_its_moves_are_counted() {
         let mut records = Records::default();
         let page_move = PageMove { victim: ClassId(0), receiver: None, reason: "test" };
         let plan = Plan { moves: vec![page_move; 2], ..Plan::default() };
@@ -157,79 +167,91 @@ mod tests {
                 counts.gets += 1_000;
                 counts.misses += 1_000 / one_in;
                 if is_settled {
-                    records.note(counts);
+                    records.note_counts(counts);
                 }
             }
             counts
         };
         serve(&mut records, 500_000, 2, true);
         let counts = serve(&mut records, EFFECT_GETS_MAX + 10_000, 4, true);
-        records.plan(&Plan::default(), counts, Ticks(5));
-        assert_eq!(records.last(), None, "nothing was planned");
-        records.plan(&plan, counts, Ticks(6));
-        let before = records.last().expect("there is a plan").before;
+        records.note_plan(&Plan::default(), counts, Ticks(5));
+        assert_eq!(records.last(), None, "a plan without moves has no record");
+        records.note_plan(&plan, counts, Ticks(6));
+        let before = records.last().expect("the plan has a record").before;
         assert_eq!(before.misses_per_thousand(), 250.0);
-        assert!(before.gets.abs_diff(EFFECT_GETS_MAX) <= EFFECT_GETS_MAX / 16, "{before:?}");
-        records.requested(true);
+        assert!(
+            before.gets.abs_diff(EFFECT_GETS_MAX) <= EFFECT_GETS_MAX / 16,
+            "about 100,000 gets count before the plan: {before:?}"
+        );
+        records.note_request(true);
         serve(&mut records, 50_000, 1, false);
-        records.requested(false);
+        records.note_request(false);
         serve(&mut records, 1_000, 1, true);
         serve(&mut records, EFFECT_GETS_MAX, 5, true);
         serve(&mut records, 500_000, 1, true);
-        let last = records.last().expect("there is a plan");
-        assert_eq!((last.moves, last.begun, last.refused, last.at), (2, 1, 1, Ticks(6)));
+        let last = records.last().expect("the plan has a record");
+        assert_eq!((last.moves, last.started, last.refused, last.at), (2, 1, 1, Ticks(6)));
         assert_eq!(last.after, Effect { gets: EFFECT_GETS_MAX, misses: EFFECT_GETS_MAX / 5 });
     }
 
-    /// Records of a cache in which one in `one_in` gets misses.
+    /// The counts of a cache, and the records of its plans.
     #[derive(Default)]
-    struct Scene {
+    struct Scenario {
         records: Records,
         counts: Effect,
     }
 
-    impl Scene {
+    impl Scenario {
+        /// Counts this many gets. Of `one_in` gets, one misses.
         fn serve(&mut self, gets: u64, one_in: u64) {
             for _ in 0..gets / 1_000 {
                 self.counts.gets += 1_000;
                 self.counts.misses += 1_000 / one_in;
-                self.records.note(self.counts);
+                self.records.note_counts(self.counts);
             }
         }
 
+        /// Records a plan of eight moves, which all start.
         fn plan(&mut self, reason: &'static str, predicted: [f64; 2], at: u32) {
             let page_move = PageMove { victim: ClassId(0), receiver: None, reason };
             let [misses_before, misses_after] = predicted;
             let predicted = Some(Prediction { misses_before, misses_after });
             let plan = Plan { moves: vec![page_move; 8], predicted };
-            self.records.plan(&plan, self.counts, Ticks(at));
-            (0..8).for_each(|_| self.records.requested(true));
+            self.records.note_plan(&plan, self.counts, Ticks(at));
+            (0..8).for_each(|_| self.records.note_request(true));
         }
     }
 
     #[test]
-    fn plans_that_continue_each_other_are_one_record() {
-        let mut scene = Scene::default();
-        scene.serve(2 * EFFECT_GETS_MAX, 2);
+    fn plans_for_one_reason_in_quick_succession_have_one_record() {
+        let mut scenario = Scenario::default();
+        scenario.serve(2 * EFFECT_GETS_MAX, 2);
         for step in 0..5u32 {
-            scene.plan("one", [500.0 - f64::from(step), 200.0 - f64::from(step)], step);
-            scene.serve(SERIES_GETS_MAX - 1_000, 4);
+            scenario.plan("one", [500.0 - f64::from(step), 200.0 - f64::from(step)], step);
+            scenario.serve(SERIES_GETS_MAX - 1_000, 4);
         }
-        let last = *scene.records.last().expect("there is a plan");
-        assert_eq!((last.moves, last.begun, last.at), (40, 40, Ticks(4)));
+        let last = *scenario.records.last().expect("the plans have a record");
+        assert_eq!((last.moves, last.started, last.at), (40, 40, Ticks(4)));
         assert_eq!(last.before.misses_per_thousand(), 500.0);
         assert!(last.before.gets >= EFFECT_GETS_MAX);
         assert_eq!(last.predicted, Some(Prediction { misses_before: 500.0, misses_after: 196.0 }));
-        scene.serve(2 * EFFECT_GETS_MAX, 5);
-        let after = scene.records.last().expect("there is a plan").after;
-        assert!((200.0..225.0).contains(&after.misses_per_thousand()), "{after:?}");
-        // A later plan, or one for another reason, starts a new record.
+        scenario.serve(2 * EFFECT_GETS_MAX, 5);
+        let after = scenario.records.last().expect("the plans have a record").after;
+        assert!(
+            (200.0..225.0).contains(&after.misses_per_thousand()),
+            "about a fifth of the gets miss: {after:?}"
+        );
+        // A plan after many gets starts a new record, and so does a plan for another reason.
         for (reason, gets) in [("one", SERIES_GETS_MAX + 1_000), ("two", 10_000)] {
-            scene.serve(gets, 5);
-            scene.plan(reason, [300.0, 200.0], 9);
-            let last = *scene.records.last().expect("there is a plan");
+            scenario.serve(gets, 5);
+            scenario.plan(reason, [300.0, 200.0], 9);
+            let last = *scenario.records.last().expect("the plan has a record");
             assert_eq!((last.moves, last.reason), (8, reason));
-            assert_eq!(last.before.misses_per_thousand(), 200.0, "{reason}");
+            assert_eq!(
+                last.before.misses_per_thousand(),
+                200.0,
+                "reason {reason}: a fifth of the gets miss"
+            );
         }
     }
 }

@@ -1,46 +1,49 @@
-//! The page policy that options and commands request.
+//! The page policy that the options of the server and the command `slabs automove` request.
 //!
-//! Options configure one policy. memcached's `slabs automove` turns page moves off (0), on (1) or eager (2), and sets
-//! the window and the ratio of memcached's automover. These apply if the configured policy has such options.
+//! The options of the server configure one policy. memcached's command `slabs automove` sets a level: 0 turns page
+//! moves off, 1 selects the configured policy, 2 selects `eager`. The command also sets the window and the ratio of
+//! memcached's automover. They have an effect only if the configured policy has such options.
 
 use slabwise_policy::PagePolicy;
 
 /// The settings of `slabs automove`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AutomoveSettings {
-    /// 0: pages never move; 1: the configured policy; 2: a page for each class that evicts.
+    /// 0: pages never move; 1: the configured policy moves pages; 2: each class that evicts receives a page.
     pub level: u32,
-    /// Seconds that are averaged for a decision.
+    /// The length of the window over which tail ages are averaged, in seconds.
     pub window_seconds: u32,
-    /// A page moves if the youngest tail age is below this ratio of the oldest.
+    /// A page moves if the youngest tail age divided by the oldest is below this ratio.
     pub age_ratio: f64,
 }
 
 impl AutomoveSettings {
-    /// The page policies' option for [`AutomoveSettings::window_seconds`].
+    /// The name of the option of page policies that [`AutomoveSettings::window_seconds`] sets.
     pub const WINDOW_OPTION: &str = "window_len";
-    /// The page policies' option for [`AutomoveSettings::age_ratio`].
+    /// The name of the option of page policies that [`AutomoveSettings::age_ratio`] sets.
     pub const RATIO_OPTION: &str = "age_ratio";
 }
 
-/// The configured policy and the last settings.
+/// The configured policy and the last settings of `slabs automove`.
 #[derive(Debug)]
 pub struct RequestedPolicy {
-    /// `None` if pages never move.
+    /// The configured policy; `None` if pages never move.
     configured: Option<PagePolicy>,
+    /// True if the configured policy has the options that the settings set.
     is_automover: bool,
+    /// The last settings; `None` before the first call of [`RequestedPolicy::change`].
     last: Option<AutomoveSettings>,
 }
 
 impl RequestedPolicy {
-    /// Starts with the configured policy; with `None` pages never move, even if commands turn moves on.
+    /// Starts with the configured policy. With `None` pages never move, even if a command sets level 1 or 2.
     pub fn new(configured: Option<PagePolicy>) -> RequestedPolicy {
         let has = |policy: &PagePolicy| policy.value(AutomoveSettings::WINDOW_OPTION).is_some();
         let is_automover = configured.as_ref().is_some_and(has);
         RequestedPolicy { configured, is_automover, last: None }
     }
 
-    /// The policy for these settings.
+    /// Returns the policy that these settings request.
     pub fn policy(&self, settings: AutomoveSettings) -> PagePolicy {
         let Some(configured) = &self.configured else { return PagePolicy::none() };
         match settings.level {
@@ -54,11 +57,11 @@ impl RequestedPolicy {
                 }
                 policy
             }
-            _ => PagePolicy::named("eager").expect("eager is a policy"),
+            _ => PagePolicy::named("eager").expect("there is a policy of the name eager"),
         }
     }
 
-    /// The policy to change to, if these settings request another policy than the last ones.
+    /// Returns the policy that these settings request; `None` if it is the policy that the last settings requested.
     pub fn change(&mut self, settings: AutomoveSettings) -> Option<PagePolicy> {
         let is_unchanged = self.last.is_some_and(|last| match self.is_automover {
             true => last == settings,
@@ -69,10 +72,11 @@ impl RequestedPolicy {
     }
 }
 
-/// Sets an option of memcached's automover. As in memcached, a command may set a ratio outside the option's limits.
+/// Sets an option of memcached's automover. As in memcached, the command accepts values outside the limits of the
+/// option.
 fn set(policy: &mut PagePolicy, option: &str, value: impl ToString) {
     let set = policy.set_beyond_limits(option, value);
-    set.expect("an automover has both options and accepts any number");
+    set.expect("memcached's automover has both options and accepts any number");
 }
 
 #[cfg(test)]
@@ -88,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_select_none_the_configured_policy_or_eager() {
+    fn the_level_selects_none_the_configured_policy_or_eager() {
         let requested = requested("lama");
         let name = |level| requested.policy(AutomoveSettings { level, ..SETTINGS }).name();
         assert_eq!([0, 1, 2].map(name), ["none", "lama", "eager"]);
@@ -98,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn the_automover_gets_window_and_ratio_beyond_their_limits() {
+    fn the_command_sets_window_and_ratio_even_beyond_their_limits() {
         let settings = AutomoveSettings { window_seconds: 1_800, age_ratio: 1.5, ..SETTINGS };
         let policy = requested("automove").policy(settings);
         assert_eq!(policy.value("window_len").as_deref(), Some("1800"));
@@ -114,7 +118,7 @@ mod tests {
         assert_eq!(names, [Some("automove"), None, Some("automove"), None]);
         let mut lama = requested("lama");
         assert!(lama.change(SETTINGS).is_some());
-        assert!(lama.change(ratio).is_none(), "lama has no ratio");
+        assert!(lama.change(ratio).is_none(), "the policy lama has no option age_ratio");
         let off = lama.change(AutomoveSettings { level: 0, ..ratio });
         assert_eq!(off.map(|policy| policy.name()), Some("none"));
     }

@@ -1,4 +1,4 @@
-//! A bounded queue from the engine's access observer, on worker threads, to the tuner's thread.
+//! A bounded queue of accesses from the threads of workers to the tuner's thread.
 //!
 //! ```text
 //!   worker: Engine -> Sampler --with time, pushed--> | queue | --> Samples: the tuner's thread
@@ -6,9 +6,9 @@
 //!                        '- half full: wakes -------------------------^
 //! ```
 //!
-//! Invariants: a sampler never waits: an access that finds the queue full is dropped and counted; accesses are popped
-//! once, in the order in which they were pushed; the consumer may sleep until it is woken, which happens at most once
-//! between two calls of [`Samples::begin`].
+//! Invariants: a sampler never waits; if the queue is full, the access is dropped, and the dropped accesses are
+//! counted; each access is popped once, in the order in which the accesses were pushed; the consumer is woken at most
+//! once between two calls of [`Samples::begin`].
 
 use slabwise_base::Clock;
 use slabwise_engine::{AccessObserver, KeyAccess};
@@ -18,20 +18,24 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, OnceLock};
 
-/// The producer's end of the queue, at the engine.
+/// The producer's end of the queue. It is the access observer of the engine.
 pub struct Sampler {
+    /// The clock from which the times of accesses are read.
     clock: Arc<Clock>,
     queue: SyncSender<Access>,
+    /// The number of accesses dropped since the start.
     dropped: AtomicU64,
-    /// Accesses seen since the consumer last started to pop; at least the number in the queue.
+    /// The number of accesses since the consumer last started to pop. The queue has at most this number of accesses.
     observed: AtomicUsize,
+    /// Half of the maximum number of accesses in the queue, rounded up.
     half: usize,
     waker: OnceLock<Waker>,
 }
 
-/// Wakes the consumer. Like an access observer it must not block.
+/// A function that wakes the consumer. It must not block, because a worker calls it.
 pub type Waker = Box<dyn Fn() + Send + Sync>;
 
+/// The consumer's end of the queue.
 #[derive(Debug)]
 pub(crate) struct Samples {
     sampler: Arc<Sampler>,
@@ -39,10 +43,10 @@ pub(crate) struct Samples {
 }
 
 impl Sampler {
-    /// The memory that an access takes in the queue.
+    /// The memory that an access takes in the queue, in bytes.
     pub const ACCESS_SIZE_BYTES: usize = size_of::<Access>() + size_of::<usize>();
 
-    /// A queue for at most `len_max` accesses, with times from this clock.
+    /// Creates both ends of a queue for at most `len_max` accesses. The times of accesses are read from `clock`.
     pub(crate) fn new(clock: Arc<Clock>, len_max: usize) -> (Arc<Sampler>, Samples) {
         assert!(len_max > 0, "len_max must be at least 1");
         let (push, pop) = sync_channel(len_max);
@@ -84,26 +88,30 @@ impl AccessObserver for Sampler {
 }
 
 impl Samples {
-    /// Sets the function that wakes the consumer when the queue is half full; can be called once.
+    /// Sets the function that wakes the consumer when the queue is half full. Panics if it was set before.
     pub fn set_waker(&self, waker: Waker) {
         let is_first = self.sampler.waker.set(waker).is_ok();
-        assert!(is_first, "the waker can be set only once");
+        assert!(is_first, "the waker was not set before: set it only once");
     }
 
+    /// Returns true if the queue may be half full: if that number of accesses was pushed since the last call of
+    /// `begin`.
     pub fn is_half_full(&self) -> bool {
         self.sampler.observed.load(Relaxed) >= self.sampler.half
     }
 
-    /// Starts popping: accesses from now on may wake the consumer again.
+    /// Starts to pop accesses. Accesses from now on may wake the consumer again.
     pub fn begin(&self) {
         self.sampler.observed.store(0, Relaxed);
     }
 
+    /// Removes and returns the oldest access; `None` if the queue is empty.
     pub fn pop(&self) -> Option<Access> {
-        // This end keeps the sampler alive, so the queue is never disconnected.
+        // `self.sampler` has the producer's end, so the queue is never disconnected.
         self.queue.try_recv().ok()
     }
 
+    /// Returns the number of accesses dropped since the start.
     pub fn dropped(&self) -> u64 {
         self.sampler.dropped.load(Relaxed)
     }
@@ -131,7 +139,7 @@ mod tests {
         let popped = || std::iter::from_fn(|| samples.pop()).map(|access| access.hash);
         (0..6).for_each(push);
         assert_eq!(samples.dropped(), 2);
-        let first = samples.pop().expect("four fit");
+        let first = samples.pop().expect("the queue has four accesses");
         assert_eq!((first.hash, first.at_nanos, first.class), (0, 7, CLASS));
         push(6);
         assert!(popped().eq([1, 2, 3, 6]));
@@ -157,7 +165,7 @@ mod tests {
         push(1);
         assert_eq!(seen(), (1, true));
         push(20);
-        assert_eq!(seen(), (1, true), "a full queue does not wake again");
+        assert_eq!(seen(), (1, true), "a full queue does not wake the consumer again");
         samples.begin();
         while samples.pop().is_some() {}
         assert_eq!(seen(), (1, false));
@@ -191,7 +199,10 @@ mod tests {
         let count = popped.iter().map(Vec::len).sum::<usize>() as u64;
         assert_eq!(count + samples.dropped(), 2 * PUSHED);
         for numbers in popped {
-            assert!(numbers.is_sorted_by(|a, b| a < b), "in the order in which they were pushed");
+            assert!(
+                numbers.is_sorted_by(|a, b| a < b),
+                "accesses are popped in the order of pushes"
+            );
         }
     }
 }

@@ -5,11 +5,11 @@
 //! ```
 //!
 //! Plans are published after each step. Profiles are published every [`REPORT_TICKS`] while accesses arrive. The
-//! predicted effect of more or less memory takes longest; it is published every [`WHAT_IF_TICKS`], or when the number of
-//! accesses has doubled.
+//! predicted effect of more or less memory takes the longest time to compute. So it is computed every
+//! [`WHAT_IF_TICKS`], and whenever the number of accesses has doubled.
 //!
-//! Invariants: the status is locked only to copy some hundred bytes, and no other lock is taken meanwhile; the thread
-//! that steps computes curves and partitions.
+//! Invariants: the status is locked only while some hundred bytes are copied, and no other lock is taken at that time;
+//! curves and partitions are computed by the tuner's thread, not by readers.
 
 use crate::learning::SizesReport;
 use crate::profiling::{Profiling, ProfilingStats};
@@ -18,7 +18,7 @@ use crate::view::snapshot;
 use slabwise_base::sync::{Mutex, lock};
 use slabwise_base::{ClassId, Now, Ticks};
 use slabwise_engine::Engine;
-use slabwise_policy::split::{WhatIf, what_if};
+use slabwise_policy::partition::{WhatIf, what_if};
 use slabwise_policy::{ClassSnapshot, PagePolicy, Snapshot};
 use std::sync::Arc;
 
@@ -38,24 +38,24 @@ pub struct TunerStatus {
 pub struct TunerReport {
     /// The name of the current policy.
     pub page_policy: &'static str,
-    /// Moves that policies have planned since the start.
+    /// The number of moves that policies have planned since the start.
     pub moves_planned: u64,
-    /// The last plan that moved pages.
+    /// The record of the last plan with moves; `None` before the first.
     pub last_plan: Option<PlanRecord>,
     /// The last profiles; `None` if keys are not profiled.
     pub profile: Option<Arc<ProfileReport>>,
-    /// The last evaluation of item sizes; `None` before the first one, or if the class table is not learned.
+    /// The last evaluation of item sizes; `None` before the first evaluation, or if the class table is not learned.
     pub sizes: Option<Arc<SizesReport>>,
 }
 
 /// Profiles, and predictions from them.
 #[derive(Clone, Debug)]
 pub struct ProfileReport {
-    /// Counts and memory of profiling.
+    /// The counts and the memory of profiling.
     pub stats: ProfilingStats,
-    /// The state of the cache at that time, with the profiles of its classes.
+    /// The snapshot of the cache from which the report was made, with the profiles of its classes.
     pub snapshot: Snapshot,
-    /// The predicted effect of more or less memory; empty without curves.
+    /// The predicted effect of more or less memory; empty if there are no curves.
     pub what_if: Vec<WhatIf>,
 }
 
@@ -72,7 +72,7 @@ impl Default for TunerReport {
 }
 
 impl TunerStatus {
-    /// A copy of the current status.
+    /// Returns a copy of the current status.
     pub fn read(&self) -> TunerReport {
         lock(&self.report).clone()
     }
@@ -93,20 +93,24 @@ impl TunerStatus {
     }
 }
 
+/// Decides when profiles are published.
 #[derive(Debug, Default)]
 pub(crate) struct ProfileReporter {
+    /// The last published report; `None` before the first.
     last: Option<Arc<ProfileReport>>,
+    /// The time of the last predictions for more or less memory.
     what_if: ComputedAt,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct ComputedAt {
     at: Ticks,
-    seen: u64,
+    /// The number of accesses counted or dropped since the start.
+    accesses: u64,
 }
 
 impl ProfileReporter {
-    /// Publishes a report, if the last one is old and something has changed.
+    /// Publishes a report if the last report is old enough and accesses or pages have changed since then.
     pub fn step(
         &mut self,
         status: &TunerStatus,
@@ -119,27 +123,28 @@ impl ProfileReporter {
         {
             return;
         }
-        let (seen, mut snapshot) = (profiling.stats().seen(), snapshot(engine, now));
+        let (accesses, mut snapshot) = (profiling.stats().accesses_all(), snapshot(engine, now));
         let pages = |classes: &[ClassSnapshot]| -> Vec<(ClassId, u64)> {
             classes.iter().map(|class| (class.class, class.pages)).collect()
         };
         let is_reported = self.last.as_ref().is_some_and(|last| {
-            last.stats.seen() == seen && pages(&last.snapshot.classes) == pages(&snapshot.classes)
+            last.stats.accesses_all() == accesses
+                && pages(&last.snapshot.classes) == pages(&snapshot.classes)
         });
         let known = self.last.as_ref().map(|last| last.what_if.as_slice()).unwrap_or_default();
-        // A new profile changes quickly.
-        let is_similar = !known.is_empty() && seen < 2 * self.what_if.seen;
+        // While the number of accesses is small, it soon doubles, and curves change much.
+        let is_similar = !known.is_empty() && accesses < 2 * self.what_if.accesses;
         let is_fresh = self.what_if.at.age_at(now.ticks) < WHAT_IF_TICKS;
-        let is_answered = seen == self.what_if.seen || is_similar && is_fresh;
-        if is_reported && is_answered {
+        let has_what_if = accesses == self.what_if.accesses || is_similar && is_fresh;
+        if is_reported && has_what_if {
             return;
         }
         snapshot.profiles = profiling.profiles_to_report(&snapshot);
         snapshot.unstored_gets = profiling.profiler.unstored_gets();
-        let what_if = if is_answered {
+        let what_if = if has_what_if {
             known.to_vec()
         } else {
-            self.what_if = ComputedAt { at: now.ticks, seen };
+            self.what_if = ComputedAt { at: now.ticks, accesses };
             what_if(&snapshot)
         };
         let report = Arc::new(ProfileReport { stats: profiling.stats(), snapshot, what_if });

@@ -1,13 +1,13 @@
-//! The engine as policies see it.
+//! The conversion of the engine's statistics to a snapshot for policies.
 
 use slabwise_base::Now;
 use slabwise_engine::{ClassStats, Engine};
 use slabwise_policy::{ClassSnapshot, Snapshot};
 
-/// Takes a snapshot of the engine for policies, without profiles.
+/// Takes a snapshot of the engine for policies. The snapshot has no profiles.
 pub fn snapshot(engine: &Engine, now: Now) -> Snapshot {
     let pages = engine.page_stats();
-    // Pages of retired classes are drained without a policy.
+    // The engine drains the pages of retired classes without a policy.
     let current = engine.class_stats(now).into_iter().filter(|stats| !stats.retired);
     let classes = current.filter_map(|stats| Some((stats.class?, stats)));
     let classes = classes.map(|(class, stats)| ClassSnapshot {
@@ -18,7 +18,7 @@ pub fn snapshot(engine: &Engine, now: Now) -> Snapshot {
         used_chunks: stats.used_chunks,
         free_chunks: stats.free_chunks,
         evicted: stats.counters.evicted,
-        // An item allocated in a larger class also shows that its class needs a page.
+        // If an item is allocated in a larger class, its own class had no memory.
         out_of_memory: stats.counters.out_of_memory + stats.counters.allocated_in_larger_class,
         tail_age_ticks: oldest_tail(&stats),
         hits: stats.of_number(ClassStats::reported_hits),
@@ -41,8 +41,8 @@ pub fn snapshot(engine: &Engine, now: Now) -> Snapshot {
     }
 }
 
-/// The tail age of the queue from which the class evicts next: the cold queue, or if that is empty the oldest of the
-/// others.
+/// Returns the tail age of the class in ticks: the tail age of the cold queue, from which the class evicts first. If
+/// the cold queue is empty, it is the greatest tail age of the other queues; 0 if all queues are empty.
 fn oldest_tail(stats: &ClassStats) -> u32 {
     let [hot, warm, cold, temp] = stats.tail_age_ticks;
     cold.or(hot.max(warm).max(temp)).unwrap_or(0)

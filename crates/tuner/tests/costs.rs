@@ -1,4 +1,5 @@
-//! Items with costs on virtual time, from the engine's counters to the pages that move because of them.
+//! Tests on virtual time with items that have costs: the engine counts the costs, and policies move pages because of
+//! them.
 
 use slabwise_base::{Clock, Cost, Expiry, Random};
 use slabwise_engine::{
@@ -11,17 +12,22 @@ use std::time::Duration;
 
 const PAGE_SIZE_BYTES: usize = 16 << 10;
 const PAGES: u64 = 64;
+/// The length of the values of each class, in bytes.
 const VALUE_LENS: [usize; 2] = [170, 215];
+/// The number of keys of each class.
 const KEYS: u64 = 8_000;
+/// The time between two requests.
 const REQUEST: Duration = Duration::from_micros(100);
 const REQUESTS_PER_STEP: u64 = 50;
 
+/// The cost of the items of each class; `None` if the client supplies no cost.
 type Costs = [Option<u32>; 2];
 
 fn engine(eviction: EvictionKind, seed: u64) -> Engine {
     let mut config = EngineConfig::new(PAGES * PAGE_SIZE_BYTES as u64);
     config.page_size_bytes = PAGE_SIZE_BYTES;
-    config.classes = ClassTable::explicit(&[232, 256], PAGE_SIZE_BYTES).expect("a valid table");
+    config.classes =
+        ClassTable::explicit(&[232, 256], PAGE_SIZE_BYTES).expect("the table is valid");
     config.index_within_limit = false;
     config.hash_seed = seed;
     config.eviction = eviction;
@@ -34,7 +40,7 @@ fn store(handle: &mut Handle<'_>, key: &str, class: usize, costs: Costs, clock: 
     handle.set(key.as_bytes(), &vec![b'v'; VALUE_LENS[class]], meta, StoreMode::Set, clock.now());
 }
 
-/// The misses of each class in the last third of a run, and the pages of each class at its end.
+/// The misses of each class in the last third of a run, and the pages of each class at the end of the run.
 #[derive(Debug, PartialEq)]
 struct Outcome {
     misses: [u64; 2],
@@ -42,13 +48,14 @@ struct Outcome {
 }
 
 impl Outcome {
+    /// Returns the cost of all misses.
     fn cost(&self, costs: [u64; 2]) -> u64 {
         self.misses[0] * costs[0] + self.misses[1] * costs[1]
     }
 }
 
-/// Gets Zipf-distributed keys of both classes in equal shares and stores each missed one. Misses count in the last
-/// third.
+/// Gets keys of both classes in equal shares, with Zipf distributions, and stores a key after each miss. Only misses in
+/// the last third of the requests count.
 fn run(eviction: EvictionKind, policy: &str, costs: Costs, seed: u64) -> Outcome {
     const REQUESTS: u64 = 450_000;
     let engine = engine(eviction, seed);
@@ -105,26 +112,34 @@ fn a_snapshot_reports_client_supplied_costs() {
 }
 
 #[test]
-fn the_cost_objective_moves_pages_to_the_expensive_class() {
+fn with_the_cost_objective_the_costlier_class_has_more_pages() {
     for (seed, eviction) in [(1, EvictionKind::Segmented), (2, EvictionKind::CostBands)] {
         let run = |objective: &str| {
             run(eviction, &format!("marginal:objective={objective}"), [Some(20), Some(400)], seed)
         };
         let (by_cost, by_misses) = (run("cost"), run("miss_ratio"));
-        let found = format!("{eviction:?}, seed {seed}: {by_cost:?}, by misses {by_misses:?}");
-        assert!(by_cost.pages[1] > by_misses.pages[1] + PAGES / 4, "{found}");
+        let found = format!(
+            "{eviction:?}, seed {seed}: {by_cost:?}, for objective=miss_ratio {by_misses:?}"
+        );
+        assert!(
+            by_cost.pages[1] > by_misses.pages[1] + PAGES / 4,
+            "the costlier class has more pages: {found}"
+        );
         let costs = [20, 400];
-        assert!(by_cost.cost(costs) * 10 < by_misses.cost(costs) * 8, "{found}");
+        assert!(
+            by_cost.cost(costs) * 10 < by_misses.cost(costs) * 8,
+            "the miss cost falls by a fifth: {found}"
+        );
     }
 }
 
 #[test]
-fn equal_costs_do_not_change_the_allocation() {
+fn equal_costs_do_not_change_misses_and_pages() {
     for (seed, costs) in [(1, [None, None]), (2, [Some(70), Some(70)])] {
         let (by_default, by_misses) = (
             run(EvictionKind::CostBands, "marginal", costs, seed),
             run(EvictionKind::Segmented, "marginal:objective=miss_ratio", costs, seed),
         );
-        assert_eq!(by_default, by_misses, "seed {seed}, {costs:?}");
+        assert_eq!(by_default, by_misses, "seed {seed}, costs {costs:?}: both runs are equal");
     }
 }

@@ -1,4 +1,5 @@
-//! Learning the class table on virtual time: items of some sizes lead to a table that fits them and then stays.
+//! Tests of learning the class table, on virtual time: the tuner changes the table to one that suits the items' sizes,
+//! and then keeps it.
 
 use slabwise_base::{Clock, Expiry, Moment, Random};
 use slabwise_engine::{ClassTable, Engine, EngineConfig, Handle, ItemMeta, StoreMode};
@@ -18,14 +19,14 @@ const SEED: u64 = 11;
 fn engine() -> Engine {
     let mut config = EngineConfig::new(PAGES * PAGE_SIZE_BYTES as u64);
     config.page_size_bytes = PAGE_SIZE_BYTES;
-    // Each size is half as large again as the one before.
+    // Each chunk size is 1.5 times the size before.
     config.classes = ClassTable::geometric(64, 1.5, PAGE_SIZE_BYTES / 2);
     config.index_within_limit = false;
     config.hash_seed = SEED;
     Engine::new(config).expect("the arena can be reserved")
 }
 
-/// A client that gets keys and, on a miss, stores values of about some length.
+/// A client that gets keys and stores values after misses.
 struct Client<'e> {
     engine: &'e Engine,
     handle: Handle<'e>,
@@ -40,8 +41,8 @@ impl<'e> Client<'e> {
         Client { engine, handle: engine.handle(), clock, random, hits: 0 }
     }
 
-    /// Sends requests for this number of keys, whose values are up to 40 bytes longer than `value_len`. Steps the tuner
-    /// in between.
+    /// Sends requests for `keys` random keys, whose values are up to 40 bytes longer than `value_len`. Steps the tuner
+    /// after every [`REQUESTS_PER_STEP`] requests.
     fn serve(&mut self, tuner: &mut Tuner, requests: u64, keys: u64, value_len: usize) {
         for number in 0..requests {
             self.clock.advance(REQUEST);
@@ -85,7 +86,7 @@ fn report(tuner: &Tuner) -> SizesReport {
 }
 
 #[test]
-fn a_learned_table_holds_more_items_and_then_stays() {
+fn a_learned_table_holds_more_items_and_then_does_not_change() {
     let (learned, fixed) = (engine(), engine());
     let (mut client, mut other) = (Client::new(&learned), Client::new(&fixed));
     let (mut learner, mut control) = (tuner(space_time(), learning()), tuner(space_time(), None));
@@ -94,23 +95,30 @@ fn a_learned_table_holds_more_items_and_then_stays() {
         client.engine.check();
     }
     let report = report(&learner);
-    assert!((1..=2).contains(&report.changes), "seed {SEED}: {report:?}");
-    assert!(matches!(report.waiting, Some(Waiting::Gain { .. })), "seed {SEED}: {report:?}");
-    // Items of 832 to 873 bytes used chunks of 1,112 bytes.
+    assert!((1..=2).contains(&report.changes), "seed {SEED}: one or two changes: {report:?}");
+    assert!(
+        matches!(report.waiting, Some(Waiting::Gain { .. })),
+        "seed {SEED}: no table is better: {report:?}"
+    );
+    // Items of 832 to 873 bytes are in chunks of 1,112 bytes under the first table.
     let (items, items_fixed) = (client.items(), other.items());
     assert!(
         items as f64 > items_fixed as f64 * 1.2,
-        "seed {SEED}: {items} and {items_fixed} items"
+        "seed {SEED}: {items} items with the learned table, {items_fixed} with the first table"
     );
-    assert!(client.hits > other.hits, "seed {SEED}: {} and {} hits", client.hits, other.hits);
+    let (hits, hits_fixed) = (client.hits, other.hits);
+    assert!(
+        hits > hits_fixed,
+        "seed {SEED}: {hits} hits with the learned table, {hits_fixed} with the first table"
+    );
     let (changes, started) = (report.changes, client.clock.nanos());
     client.serve(&mut learner, 180_000, 30_000, 800);
-    assert!(client.clock.nanos() - started >= 3_600_000_000_000, "an hour");
+    assert!(client.clock.nanos() - started >= 3_600_000_000_000, "the requests take an hour");
     let after = self::report(&learner).changes;
     assert_eq!(after, changes, "seed {SEED}: a steady cache keeps its table");
 }
 
-/// As in a server by default: a curve-based policy moves pages, and its curves give the value of a byte.
+/// As in a server by default, the policy is `marginal`, and the value of a byte comes from curves.
 #[test]
 fn the_default_policy_keeps_the_table_of_a_steady_cache() {
     let seed = SEED;
@@ -126,11 +134,11 @@ fn the_default_policy_keeps_the_table_of_a_steady_cache() {
         for number in 0..requests {
             client.clock.advance(REQUEST);
             let now = client.clock.now();
-            // Small numbers are more frequent.
+            // Keys with small numbers are requested more often.
             let drawn = (60_000.0 * client.random.unit().powi(3)) as u64;
             let key = format!("{seed}-{drawn}");
             if client.handle.get(key.as_bytes(), now, |_| ()).is_none() {
-                // Each key has its own length. The lengths are log-uniform.
+                // Each key has its own value length. The logarithms of the lengths are uniformly distributed.
                 let part = Random::new(seed << 32 | drawn).unit();
                 let value = vec![b'v'; (40.0 * 50f64.powf(part)) as usize];
                 client.handle.set(key.as_bytes(), &value, META, StoreMode::Set, now);
@@ -143,32 +151,35 @@ fn the_default_policy_keeps_the_table_of_a_steady_cache() {
     };
     serve(&mut tuner, 150_000);
     let before = report(&tuner);
-    assert!(before.changes >= 1, "seed {seed}: the coarse table is changed: {before:?}");
+    assert!(before.changes >= 1, "seed {seed}: the first table was changed: {before:?}");
     serve(&mut tuner, 180_000);
     let after = report(&tuner);
     let changes = after.changes - before.changes;
-    assert!(changes <= 2, "seed {seed}: {changes} changes in an hour: {after:?}");
+    assert!(changes <= 2, "seed {seed}: at most 2 changes in an hour, not {changes}: {after:?}");
     engine.check();
 }
 
 #[test]
-fn the_table_follows_new_sizes_without_a_page_policy() {
+fn without_a_page_policy_the_table_changes_for_new_sizes() {
     let engine = engine();
     let mut client = Client::new(&engine);
     let mut tuner = tuner(PagePolicy::none(), learning());
     client.serve(&mut tuner, 150_000, 30_000, 800);
     let before = engine.class_table();
     client.serve(&mut tuner, 300_000, 30_000, 500);
-    assert_ne!(engine.class_table(), before, "seed {SEED}");
+    assert_ne!(engine.class_table(), before, "seed {SEED}: the table has changed");
     let size = |value_len: usize| engine.class_table().class_for(value_len + 29 + 10);
-    let class = size(540).expect("a class holds it");
+    let class = size(540).expect("a class holds an item of 579 bytes");
     let chunk_size_bytes = engine.class_table().chunk_size_bytes(class);
-    assert!(chunk_size_bytes <= 600, "seed {SEED}: items of 579 bytes in {chunk_size_bytes}");
+    assert!(
+        chunk_size_bytes <= 600,
+        "seed {SEED}: items of 579 bytes are in chunks of at most 600 bytes, not {chunk_size_bytes}"
+    );
     engine.check();
 }
 
 #[test]
-fn the_table_stays_when_learning_is_turned_off() {
+fn the_table_does_not_change_while_learning_is_off() {
     let engine = engine();
     let mut client = Client::new(&engine);
     let mut tuner = tuner(space_time(), None);
@@ -177,6 +188,6 @@ fn the_table_stays_when_learning_is_turned_off() {
     assert_eq!(engine.class_table(), before);
     tuner.set_learning(learning());
     client.serve(&mut tuner, 100_000, 30_000, 800);
-    assert_ne!(engine.class_table(), before, "the table changes when learning is turned on again");
+    assert_ne!(engine.class_table(), before, "the table changes after learning was turned on");
     assert!(report(&tuner).changed_at.is_some());
 }

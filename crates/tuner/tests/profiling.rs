@@ -1,4 +1,5 @@
-//! The control loop on virtual time, from the engine's accesses to moved pages.
+//! Tests of the control loop on virtual time, from the accesses of an engine to moved pages, and of the limits of
+//! profiling.
 
 use slabwise_base::{ClassId, Clock, Expiry, Moment, Random};
 use slabwise_engine::{ClassTable, Engine, EngineConfig, Handle, ItemMeta, StoreMode};
@@ -15,11 +16,12 @@ const PAGE_SIZE_BYTES: usize = 16 << 10;
 const SMALL_SIZE_BYTES: usize = 128;
 const LARGE_SIZE_BYTES: usize = 1024;
 const META: ItemMeta = ItemMeta { client_flags: 0, expiry: Expiry::NEVER, cost: None };
-/// Requests between two steps of the tuner.
+/// The number of requests between two steps of the tuner.
 const REQUESTS_PER_STEP: u64 = 100;
+/// The time between two requests.
 const REQUEST: Duration = Duration::from_micros(10);
 
-/// Samples every key, without decay.
+/// Options with which every key is sampled and no count decays.
 const EVERYTHING: ProfilingOptions = ProfilingOptions {
     profiler: ProfilerOptions { keys_max: 100_000, rate_max: 1.0, window_references: u64::MAX },
     queue_len_max: 1_000,
@@ -30,7 +32,7 @@ fn engine(pages: u64, seed: u64) -> Engine {
     let mut config = EngineConfig::new(pages * PAGE_SIZE_BYTES as u64);
     config.page_size_bytes = PAGE_SIZE_BYTES;
     let sizes = [SMALL_SIZE_BYTES, LARGE_SIZE_BYTES];
-    config.classes = ClassTable::explicit(&sizes, PAGE_SIZE_BYTES).expect("a valid table");
+    config.classes = ClassTable::explicit(&sizes, PAGE_SIZE_BYTES).expect("the table is valid");
     config.index_within_limit = false;
     config.hash_seed = seed;
     Engine::new(config).expect("the arena can be reserved")
@@ -60,7 +62,7 @@ impl<'e> Client<'e> {
         Tuner::new(policy, budget, 1).with_profiling(self.profiling(options))
     }
 
-    /// Gets one of this number of keys, by rotation or at random, and stores it on a miss. Returns true on a hit.
+    /// Gets one of `keys` random keys and stores it after a miss. Returns true if the get hits.
     fn request(&mut self, keys: u64, value_len: usize) -> bool {
         let key = format!("{value_len}-{}", self.random.below(keys));
         self.clock.advance(REQUEST);
@@ -68,13 +70,14 @@ impl<'e> Client<'e> {
         if self.handle.get(key.as_bytes(), now, |_| ()).is_some() {
             return true;
         }
-        // The time that the client needs to recompute the value.
+        // The client needs this time to recompute the value.
         self.clock.advance(Duration::from_millis(3));
         self.handle.set(key.as_bytes(), &vec![b'v'; value_len], META, StoreMode::Set, now);
         false
     }
 
-    /// Sends requests for this number of keys of each class and steps the tuner in between. Returns the miss ratio.
+    /// Sends requests for random keys of both classes; `keys` has the number of keys of each class. Steps the tuner
+    /// after every [`REQUESTS_PER_STEP`] requests. Returns the miss ratio.
     fn serve(&mut self, tuner: &mut Tuner, requests: u64, keys: [u64; 2]) -> f64 {
         let mut misses = 0;
         for number in 0..requests {
@@ -106,7 +109,7 @@ fn policy(text: &str) -> PagePolicy {
 }
 
 #[test]
-fn a_profile_matches_measured_misses_and_the_uniform_curve() {
+fn profiles_have_the_measured_misses_and_the_curve_of_uniform_keys() {
     let seed = 5;
     let engine = engine(16, seed);
     let mut client = Client::new(&engine);
@@ -123,12 +126,13 @@ fn a_profile_matches_measured_misses_and_the_uniform_curve() {
     let misses: f64 = profiles.iter().map(|profile| profile.misses).sum();
     assert!(close(misses, view.misses as f64, 0.01), "seed {seed}: {misses}");
     for (class, profile) in view.classes.iter().zip(&profiles) {
-        // References are uniform, so every size hits its share of the keys, except for first references.
+        // Keys are uniformly distributed. So the hit ratio is the number of chunks divided by the number of keys, apart
+        // from first references.
         let keys = if class.chunk_size_bytes == SMALL_SIZE_BYTES { 1_500 } else { 100 };
         let half = profile.curve.misses(keys / 2) / profile.curve.references();
         assert!(
             (half - 0.5).abs() < 0.05,
-            "seed {seed}, {keys} keys: miss ratio {half} at half the size"
+            "seed {seed}, {keys} keys: with chunks for half of the keys the miss ratio is {half}"
         );
         assert!(close(profile.miss_time_us, 3_000.0, 0.02), "seed {seed}: {profile:?}");
     }
@@ -145,49 +149,53 @@ fn profiles_are_reported_once_a_second_when_they_change() {
     let report = || status.read().profile.expect("profiling is on");
     let first = report();
     assert_eq!((first.stats.accesses, first.what_if.as_slice()), (0, [].as_slice()));
-    let (mut reports, mut answers) = (vec![first], 0);
+    let (mut reports, mut predictions) = (vec![first], 0);
     let mut note = |seed| {
         let (last, new) = (reports.last().expect("there is a first report"), report());
         if !Arc::ptr_eq(last, &new) {
-            assert!(new.stats.accesses >= last.stats.accesses, "seed {seed}");
-            answers += usize::from(new.what_if != last.what_if);
+            assert!(new.stats.accesses >= last.stats.accesses, "seed {seed}: accesses increase");
+            predictions += usize::from(new.what_if != last.what_if);
             reports.push(new);
         }
-        (reports.len(), answers)
+        (reports.len(), predictions)
     };
     let started_at = client.clock.now().seconds;
     while client.clock.now().seconds.0 - started_at.0 < 40 {
         client.serve(&mut tuner, REQUESTS_PER_STEP, [1_500, 100]);
         note(seed);
     }
-    let (reported, answered) = note(seed);
+    let (reported, predicted) = note(seed);
     assert!((35..=41).contains(&reported), "seed {seed}: {reported} reports in 40 s");
-    // What-if answers are computed each time accesses double at first, then every ten seconds.
-    assert!((5..=9).contains(&answered), "seed {seed}: {answered} answers in 40 s");
-    // No more accesses arrive, but those since the last report must still be reported.
+    // Predictions are computed when the number of accesses has doubled, and later every ten seconds.
+    assert!((5..=9).contains(&predicted), "seed {seed}: {predicted} predictions in 40 s");
+    // No more accesses arrive. The accesses since the last report are reported.
     for _ in 0..60 {
         client.clock.advance(Duration::from_secs(1));
         step(&mut tuner, client.engine, &client.clock);
         note(seed);
     }
-    let (then, _) = note(seed);
-    assert!(then <= reported + 2, "seed {seed}: {then} reports, {reported} before the last access");
+    let (reported_after, _) = note(seed);
+    assert!(
+        reported_after <= reported + 2,
+        "seed {seed}: {reported_after} reports, {reported} of them before the last access"
+    );
     let (reported_last, known) = (report(), tuner.profiling().expect("profiling is on"));
-    assert_eq!(reported_last.stats.accesses, known.stats().accesses, "seed {seed}");
+    let accesses = known.stats().accesses;
+    assert_eq!(reported_last.stats.accesses, accesses, "seed {seed}: all accesses are reported");
     assert_eq!(
         reported_last.snapshot.profiles,
         known.profiles(&reported_last.snapshot),
-        "seed {seed}"
+        "seed {seed}: the last report has the current profiles"
     );
 }
 
 #[test]
-fn a_policy_with_a_get_period_records_its_plan() {
+fn a_policy_stepped_by_gets_has_a_record_of_its_plan() {
     let seed = 9;
     let engine = engine(32, seed);
     let mut client = Client::new(&engine);
     let mut tuner = client.tuner(PagePolicy::none(), EVERYTHING);
-    // Only large items, until their class has all pages.
+    // Only large items are stored until their class has all pages.
     while !client.engine.page_stats().memory_full() {
         client.request(10_000, 900);
     }
@@ -196,23 +204,26 @@ fn a_policy_with_a_get_period_records_its_plan() {
     assert_eq!(tuner.last_plan(), None);
     tuner.set_policy(policy("lama:period_gets=20000"));
     client.serve(&mut tuner, 19_000, [2_000, 10_000]);
-    assert_eq!(tuner.last_plan(), None, "seed {seed}: not due before 20,000 gets");
+    assert_eq!(tuner.last_plan(), None, "seed {seed}: the policy is not due before 20,000 gets");
     client.serve(&mut tuner, 3_000, [2_000, 10_000]);
-    let first = *tuner.last_plan().expect("the policy was due");
-    assert_eq!((first.moves, first.refused), (first.begun, 0), "seed {seed}: {first:?}");
+    let first = *tuner.last_plan().expect("the policy was due and has planned moves");
+    assert_eq!((first.moves, first.refused), (first.started, 0), "seed {seed}: {first:?}");
     let after = client.serve(&mut tuner, 110_000, [2_000, 10_000]);
-    let last = *tuner.last_plan().expect("the plan was recorded");
-    assert!(after < before - 0.3, "seed {seed}: {after} after {before}");
+    let last = *tuner.last_plan().expect("the plan has a record");
+    assert!(
+        after < before - 0.3,
+        "seed {seed}: miss ratio {before} before, {after} after the moves"
+    );
     let found = first.before.misses_per_thousand() / 1_000.0;
-    assert!((found - before).abs() < 0.1, "seed {seed}: {found} measured, {before} counted");
+    assert!((found - before).abs() < 0.1, "seed {seed}: {found} recorded, {before} counted");
     let predicted = first.predicted.expect("curves predict misses").misses_after / 1_000.0;
-    assert!((predicted - after).abs() < 0.1, "seed {seed}: {predicted} foreseen, {after} came");
-    let measured = last.after.misses_per_thousand() / 1_000.0;
-    assert!((measured - after).abs() < 0.1, "seed {seed}: {measured} measured, {after} counted");
+    assert!((predicted - after).abs() < 0.1, "seed {seed}: {predicted} predicted, {after} counted");
+    let recorded = last.after.misses_per_thousand() / 1_000.0;
+    assert!((recorded - after).abs() < 0.1, "seed {seed}: {recorded} recorded, {after} counted");
 }
 
 #[test]
-fn a_time_based_policy_waits_its_ticks_without_profiles() {
+fn a_policy_stepped_by_time_waits_for_its_period() {
     let engine = engine(4, 1);
     let client = Client::new(&engine);
     let automove = PagePolicy::named("automove").expect("the policy exists");
@@ -227,7 +238,7 @@ fn a_time_based_policy_waits_its_ticks_without_profiles() {
 }
 
 #[test]
-fn a_paused_tuner_moves_nothing_and_drains_the_access_queue() {
+fn during_a_pause_a_tuner_moves_no_chunk_but_counts_accesses() {
     let seed = 8;
     let engine = engine(8, seed);
     let mut client = Client::new(&engine);
@@ -244,7 +255,7 @@ fn a_paused_tuner_moves_nothing_and_drains_the_access_queue() {
         .reassign(Some(small), Some(large), "test", client.clock.now())
         .expect("the class has pages");
     let TunerStep::Rest(rest) = tuner.step(&engine, Load::Serving, client.clock.moment()) else {
-        panic!("seed {seed}: the tuner does not rest");
+        panic!("seed {seed}: the tuner pauses after a step under load, but it did not");
     };
     let visits = || engine.mover_counters().visits;
     let (visited, started_at) = (visits(), client.clock.nanos());
@@ -255,18 +266,18 @@ fn a_paused_tuner_moves_nothing_and_drains_the_access_queue() {
         let expected = TunerStep::Rest(Duration::from_nanos(rest_nanos - passed));
         assert_eq!(tuner.step(&engine, Load::Serving, client.clock.moment()), expected);
     }
-    assert_eq!(visits(), visited, "seed {seed}");
+    assert_eq!(visits(), visited, "seed {seed}: no chunk is visited during the pause");
     let stats = tuner.profiling().expect("profiling is on").stats();
-    assert_eq!(stats.accesses_dropped, 0, "seed {seed}");
+    assert_eq!(stats.accesses_dropped, 0, "seed {seed}: no access is dropped");
     for _ in 0..10 {
         client.clock.advance(rest);
         tuner.step(&engine, Load::Serving, client.clock.moment());
     }
-    assert!(visits() > visited, "seed {seed}: rests end");
+    assert!(visits() > visited, "seed {seed}: chunks are visited after the pause");
 }
 
-/// Profiles 3,000 small keys and some large ones at 100,000 hits per second. Returns the statistics in the steady state
-/// and the accesses profiled per second.
+/// Profiles gets of 3,000 small keys and `large_keys` large keys at 100,000 hits per second, until all keys are stored.
+/// Returns the statistics at the end, and the number of accesses profiled per second.
 fn steady_state(
     large_keys: u64,
     keys_max: usize,
@@ -292,11 +303,11 @@ fn steady_state(
 }
 
 #[test]
-fn the_sampling_rate_uses_most_of_the_key_limit() {
+fn the_sampling_rate_decreases_only_as_far_as_the_limit_of_keys_demands() {
     for seed in 3..6 {
         let (stats, _) = steady_state(30, 10_000, u64::MAX, seed);
         assert_eq!((stats.rate, stats.keys), (1.0, 3_030), "seed {seed}: {stats:?}");
-        // The rate falls by an eighth at a time.
+        // The rate decreases by an eighth at a time, so almost all of the 500 keys are used.
         let (stats, _) = steady_state(30, 500, u64::MAX, seed);
         assert!(stats.keys > 400, "seed {seed}: {stats:?}");
         let rate = stats.keys as f64 / 3_030.0;
@@ -305,7 +316,7 @@ fn the_sampling_rate_uses_most_of_the_key_limit() {
 }
 
 #[test]
-fn the_sampling_rate_uses_most_of_the_access_limit() {
+fn the_sampling_rate_decreases_only_as_far_as_the_limit_of_accesses_demands() {
     for seed in 3..6 {
         let (stats, per_second) = steady_state(30, 10_000, 20_000, seed);
         assert!((14_000.0..21_000.0).contains(&per_second), "seed {seed}: {per_second}, {stats:?}");
@@ -313,9 +324,9 @@ fn the_sampling_rate_uses_most_of_the_access_limit() {
 }
 
 #[test]
-fn few_hot_keys_may_exceed_the_access_limit() {
+fn accesses_to_few_sampled_keys_may_exceed_their_limit() {
     for seed in 3..6 {
-        // A 32nd of the keys has more accesses than the limit, and less than four times as many.
+        // At a rate of 1/32 there are more accesses than the limit, but fewer than four times the limit.
         let (stats, per_second) = steady_state(3_000, 10_000, 1_400, seed);
         assert!((0.8..=1.0).contains(&(stats.rate * 32.0)), "seed {seed}: {stats:?}");
         assert!((1_400.0..5_600.0).contains(&per_second), "seed {seed}: {per_second}, {stats:?}");
@@ -324,22 +335,24 @@ fn few_hot_keys_may_exceed_the_access_limit() {
     }
 }
 
-/// Returns the hash of the `place`th of `keys` sampled keys. The hashes are evenly spread below the threshold.
+/// Returns the hash of the sampled key with the number `place`, below `keys`. The hashes of all these keys are sampled
+/// and evenly spread.
 fn sampled_hash(place: u64, keys: u64, threshold: u64) -> u64 {
-    // The multiplier of `is_sampled`, and its inverse by Newton's iteration.
+    // The multiplier is that of `is_sampled`. Newton's iteration computes its inverse modulo 2^64.
     let multiplier = 0x9e37_79b9_7f4a_7c15u64;
     let newton =
         |inverse: u64, _| inverse.wrapping_mul(2u64.wrapping_sub(multiplier.wrapping_mul(inverse)));
     let inverse = (0..6).fold(1, newton);
     let hash = (place * (threshold / keys)).wrapping_mul(inverse);
-    assert!(is_sampled(hash, threshold), "key {place} of {keys} is not in the sample");
+    assert!(is_sampled(hash, threshold), "key {place} of {keys} is in the sample");
     hash
 }
 
+/// The largest number of classes.
 const CLASSES: u64 = ClassId::COUNT_MAX as u64;
 
-/// Returns a profiler with the largest number of classes, after several accesses for each key that it can remember. The
-/// class of an access depends on its number and on its key.
+/// Returns a profiler with the largest number of classes, after `accesses_per_key` accesses for each key that it can
+/// have. `class_of` returns the class of an access, given the numbers of the access and of the key.
 fn profiler_of_all_classes(
     options: ProfilerOptions,
     footprint_gets: Option<u64>,
@@ -369,7 +382,7 @@ fn profiler_of_all_classes(
         profiler.access(&access(AccessKind::Store));
     }
     if footprint_gets.is_none() {
-        assert_eq!(profiler.keys() as u64, keys, "all keys are remembered");
+        assert_eq!(profiler.keys() as u64, keys, "the profiler has all keys");
     }
     profiler.check();
     profiler
@@ -380,7 +393,7 @@ fn size_bytes(profiler: &Profiler, options: &ProfilingOptions) -> usize {
 }
 
 #[test]
-fn all_classes_stay_within_the_memory_budget_at_any_sampling_rate() {
+fn with_all_classes_memory_is_within_its_limit_at_any_sampling_rate() {
     for memory_bytes in [ProfilingOptions::MEMORY_BYTES_MIN, 1_200_000, 2_342_177, 6_000_000] {
         for rate_max in [1e-2, 1e-5, 1e-8] {
             let options = ProfilingOptions::within(memory_bytes).expect("the memory is enough");
@@ -391,9 +404,12 @@ fn all_classes_stay_within_the_memory_budget_at_any_sampling_rate() {
                 let profile = |number| profiler.profile(ClassId(number as u8));
                 let curves_bytes: usize =
                     (0..CLASSES).map(|number| profile(number).curves_size_bytes()).sum();
-                // One generation is complete and another is being filled.
+                // Two generations of curves may be in memory.
                 let found = size_bytes(&profiler, &options) + 2 * curves_bytes;
-                assert!(found as u64 <= memory_bytes, "{found} of {memory_bytes}, rate {rate_max}");
+                assert!(
+                    found as u64 <= memory_bytes,
+                    "rate {rate_max}: profiling takes at most {memory_bytes} bytes, not {found}"
+                );
             }
         }
     }
@@ -413,14 +429,17 @@ fn footprints_are_kept_while_a_policy_uses_them() {
         profiles.iter().map(|profile| profile.footprint_curve.references()).sum::<f64>()
     };
     let footprints = gets(&mut tuner, policy("lama:curve=footprint"));
-    assert!((footprints / 20_000.0 - 1.0).abs() < 0.1, "seed {seed}: {footprints}");
+    assert!(
+        (footprints / 20_000.0 - 1.0).abs() < 0.1,
+        "seed {seed}: footprints cover about 20,000 gets, not {footprints}"
+    );
     for policy in [PagePolicy::none(), policy("lama:curve=distance")] {
-        assert_eq!(gets(&mut tuner, policy), 0.0, "seed {seed}");
+        assert_eq!(gets(&mut tuner, policy), 0.0, "seed {seed}: footprints are not kept");
     }
 }
 
 #[test]
-fn keys_that_change_class_leak_no_memory() {
+fn memory_is_within_its_limit_if_keys_change_their_class() {
     for memory_bytes in [ProfilingOptions::MEMORY_BYTES_MIN, 1_400_000] {
         let options = ProfilingOptions::within(memory_bytes).expect("the memory is enough");
         let few = ProfilerOptions { rate_max: 1e-5, ..options.profiler };
@@ -428,12 +447,15 @@ fn keys_that_change_class_leak_no_memory() {
         let profiler =
             profiler_of_all_classes(few, None, 2 * CLASSES, |number, _| number / keys / 2);
         let found = size_bytes(&profiler, &options);
-        assert!(found as u64 <= memory_bytes, "{found} of {memory_bytes}");
+        assert!(
+            found as u64 <= memory_bytes,
+            "profiling takes at most {memory_bytes} bytes, not {found}"
+        );
     }
 }
 
 #[test]
-fn a_servers_profiling_stays_within_its_memory_budget() {
+fn the_memory_of_a_servers_profiling_is_within_its_limit() {
     assert_eq!(ProfilingOptions::within(ProfilingOptions::MEMORY_BYTES_MIN - 1), None);
     for memory_bytes in [ProfilingOptions::MEMORY_BYTES_MIN, 2_342_177, 20 << 20] {
         let options = ProfilingOptions::within(memory_bytes).expect("the memory is enough");
@@ -445,7 +467,8 @@ fn a_servers_profiling_stays_within_its_memory_budget() {
             tuner.set_policy(policy);
             client.serve(&mut tuner, 40_000, [8 * keys, 30]);
             let stats = tuner.profiling().expect("profiling is on").stats();
-            assert!(stats.size_bytes as u64 <= memory_bytes, "{memory_bytes}: {stats:?}");
+            let size_bytes = stats.size_bytes as u64;
+            assert!(size_bytes <= memory_bytes, "at most {memory_bytes} bytes are used: {stats:?}");
         }
     }
 }

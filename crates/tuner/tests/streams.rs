@@ -1,4 +1,5 @@
-//! A stream of requests has one curve, for every command that sends it, even if some accesses are dropped.
+//! Tests of profiling: a stream of requests has the same curve with every get command. Dropped accesses do not move
+//! hits to short distances.
 
 use slabwise_base::{ClassId, Clock, Expiry, Moment, Random};
 use slabwise_engine::{
@@ -14,32 +15,33 @@ const PAGE_SIZE_BYTES: usize = 16 << 10;
 const META: ItemMeta = ItemMeta { client_flags: 0, expiry: Expiry::NEVER, cost: None };
 const REQUEST: Duration = Duration::from_micros(10);
 const REQUESTS: u64 = 24_000;
-/// Twice the number of items that fit.
+/// The number of keys: twice the number of items that fit into the cache.
 const KEYS: u64 = 1_500;
 
-/// Samples every key, without decay.
+/// Options with which every key is sampled and no count decays.
 const EVERYTHING: ProfilingOptions = ProfilingOptions {
     profiler: ProfilerOptions { keys_max: 100_000, rate_max: 1.0, window_references: u64::MAX },
     queue_len_max: 1_000,
     accesses_per_second_max: u64::MAX,
 };
 
-/// The command with which a client gets.
+/// The command with which a client gets a key.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Command {
+    /// `get`.
     Get,
     /// `gat`.
     GetAndTouch,
-    /// `mg T`.
+    /// `mg` with the flag `T`.
     MetaTouch,
-    /// `mg N`: the client that misses creates an empty item and then stores the value.
+    /// `mg` with the flag `N`: a get that misses creates an empty item, and then the client stores the value.
     Vivify,
-    /// `get`, and before each one an `mg u` of another key.
+    /// `get`, and before it an `mg` of another key with the flag `u`, which does not count as a use.
     Unmarked,
 }
 
 impl Command {
-    /// True if the key has an item with a value.
+    /// Gets the key. Returns true if the key has an item with a value.
     fn get(self, handle: &mut Handle<'_>, key: &[u8], other: &[u8], clock: &Clock) -> bool {
         let (now, expiry) = (clock.now(), Expiry::NEVER);
         let touching = GetOptions { touch: Some(expiry), ..GetOptions::default() };
@@ -48,7 +50,7 @@ impl Command {
         let unmarked = GetOptions { marks: false, ..GetOptions::default() };
         let mut get_with = |key: &[u8], options: &GetOptions| {
             let found = handle.get_with(key, options, now, |_, effects| !effects.is_new);
-            found.expect("there is memory").unwrap_or(false)
+            found.expect("there is memory for a new item").unwrap_or(false)
         };
         match self {
             Command::MetaTouch => get_with(key, &touching),
@@ -60,18 +62,18 @@ impl Command {
             Command::Get => handle.get(key, now, |_| ()).is_some(),
             Command::GetAndTouch => {
                 let found = handle.get_and_touch(key, expiry, now, |_| ());
-                found.expect("there is memory").is_some()
+                found.expect("there is memory for the item").is_some()
             }
         }
     }
 }
 
 /// Runs a stream of gets with a store after each miss, and steps the tuner every `requests_per_step` requests. Returns
-/// the profile of the class of all items, and the number of hits.
+/// the profile of the only class, the number of hits, and the number of dropped accesses.
 fn profile(command: Command, requests_per_step: u64, seed: u64) -> (ClassProfile, u64, u64) {
     let mut config = EngineConfig::new(6 * PAGE_SIZE_BYTES as u64);
     config.page_size_bytes = PAGE_SIZE_BYTES;
-    config.classes = ClassTable::explicit(&[128], PAGE_SIZE_BYTES).expect("a valid table");
+    config.classes = ClassTable::explicit(&[128], PAGE_SIZE_BYTES).expect("the table is valid");
     config.index_within_limit = false;
     config.hash_seed = seed;
     let engine = Engine::new(config).expect("the arena can be reserved");
@@ -82,7 +84,7 @@ fn profile(command: Command, requests_per_step: u64, seed: u64) -> (ClassProfile
     let mut step = || {
         let at: Moment = clock.moment();
         let step = tuner.step(&engine, Load::Idle, at);
-        assert!(matches!(step, TunerStep::Idle { .. }), "no page must move: {step:?}");
+        assert!(matches!(step, TunerStep::Idle { .. }), "no page moves: {step:?}");
     };
     let (mut handle, mut random) = (engine.handle(), Random::new(seed));
     let mut hits = 0;
@@ -99,7 +101,7 @@ fn profile(command: Command, requests_per_step: u64, seed: u64) -> (ClassProfile
             step();
         }
     }
-    // Time for a last evaluation.
+    // After a second, the sizes and the hits of the class are reported a last time.
     clock.advance(Duration::from_secs(1));
     step();
     step();
@@ -109,12 +111,16 @@ fn profile(command: Command, requests_per_step: u64, seed: u64) -> (ClassProfile
     (profiling.profiles(&view).remove(0), hits, dropped)
 }
 
-/// Asserts that the curve is that of uniform references: a number of chunks hits its share of the keys.
+/// Asserts that the curve is that of uniformly distributed keys: the hit ratio is the number of chunks divided by the
+/// number of keys.
 fn assert_is_uniform(profile: &ClassProfile, of: &str) {
     for chunks in (0..=KEYS).step_by(100) {
         let (found, expected) =
             (profile.curve.miss_ratio(chunks), 1.0 - chunks as f64 / KEYS as f64);
-        assert!((found - expected).abs() < 0.08, "{of}, {chunks} chunks: {found} miss");
+        assert!(
+            (found - expected).abs() < 0.08,
+            "{of}, {chunks} chunks: the miss ratio is about {expected}, not {found}"
+        );
     }
 }
 
@@ -122,32 +128,50 @@ fn assert_is_uniform(profile: &ClassProfile, of: &str) {
 fn every_get_command_gives_the_same_curve() {
     for seed in 1..=2 {
         let (expected, hits, _) = profile(Command::Get, 100, seed);
-        assert!((REQUESTS / 4..REQUESTS).contains(&hits), "seed {seed}: {hits} hits");
+        assert!(
+            (REQUESTS / 4..REQUESTS).contains(&hits),
+            "seed {seed}: at least a quarter of the requests hit, not {hits}"
+        );
         assert_is_uniform(&expected, "get");
         let commands =
             [Command::GetAndTouch, Command::MetaTouch, Command::Vivify, Command::Unmarked];
         for command in commands {
             let (found, others_hits, dropped) = profile(command, 100, seed);
-            assert_eq!(dropped, 0, "seed {seed}, {command:?}");
-            assert_eq!(found.curve, expected.curve, "seed {seed}, {command:?}");
-            // A vivified key has two items for a moment, so another item is evicted earlier.
+            assert_eq!(dropped, 0, "seed {seed}, {command:?}: no access is dropped");
+            assert_eq!(
+                found.curve, expected.curve,
+                "seed {seed}, {command:?}: the curve is that of get"
+            );
+            // While a value replaces a vivified item, the key has two items, so another item is evicted earlier.
             if command != Command::Vivify {
-                assert_eq!(others_hits, hits, "seed {seed}, {command:?}");
-                assert_eq!(found.misses, expected.misses, "seed {seed}, {command:?}");
+                assert_eq!(
+                    others_hits, hits,
+                    "seed {seed}, {command:?}: the hits are those of get"
+                );
+                assert_eq!(
+                    found.misses, expected.misses,
+                    "seed {seed}, {command:?}: the misses are those of get"
+                );
             }
         }
     }
 }
 
 #[test]
-fn dropped_hits_do_not_count_as_short_distances() {
+fn dropped_hits_are_not_counted_at_short_distances() {
     for seed in 1..=2 {
         let (profile, _, dropped) = profile(Command::Get, 4_000, seed);
-        assert!(dropped > REQUESTS / 2, "seed {seed}: {dropped} dropped");
-        // Only pieces of the stream as long as the queue are profiled. They contain all short distances and few long
-        // ones.
+        assert!(
+            dropped > REQUESTS / 2,
+            "seed {seed}: over half of the requests are dropped, not {dropped}"
+        );
+        // Only parts of the stream that are as long as the queue are profiled. They have all short distances and few
+        // long distances.
         let near = 1.0 - profile.curve.miss_ratio(100);
-        assert!(near < 0.15, "seed {seed}: {near} hit in 100 chunks of {KEYS}");
+        assert!(
+            near < 0.15,
+            "seed {seed}: the hit ratio with 100 chunks is below 0.15, not {near}"
+        );
     }
 }
 
@@ -170,7 +194,7 @@ fn psa_counts_misses_with_profiling_and_stores_without() {
             tuner = tuner.with_profiling(start);
         }
         let mut handle = engine.handle();
-        // Small items are missed and stored. Large items are stored again, more often, and never missed.
+        // Gets of small items miss, and then the items are stored. Large items are stored more often, without gets.
         for number in 0..4_000 {
             let now = clock.now();
             let small = format!("s{number}");
@@ -187,7 +211,7 @@ fn psa_counts_misses_with_profiling_and_stores_without() {
                 return page_move.receiver;
             }
         }
-        panic!("no page moved");
+        panic!("a page moves within 4,000 requests, but none did");
     };
     let [small, large] = [0, 1].map(ClassId);
     assert_eq!(step(false), Some(large), "the large class has the most stores");

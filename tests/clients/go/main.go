@@ -1,4 +1,4 @@
-// Every operation of gomemcache: HOST:PORT.
+// This program calls every operation of gomemcache, a client in Go. Argument: HOST:PORT.
 package main
 
 import (
@@ -40,13 +40,13 @@ func storing() {
 	holds("b", "234")
 	found, err := client.GetMulti([]string{"a", "b", "absent"})
 	ok(err)
-	check(len(found) == 2 && string(found["a"].Value) == "1", "GetMulti found %v", found)
+	check(len(found) == 2 && string(found["a"].Value) == "1", "GetMulti must return only a and b, but returned %v", found)
 	ok(client.Delete("b"))
 	fails(client.Delete("b"), memcache.ErrCacheMiss)
 	ok(client.Set(&memcache.Item{Key: "f", Value: []byte("x"), Flags: 1<<32 - 1}))
 	flagged, err := client.Get("f")
 	ok(err)
-	check(flagged.Flags == 1<<32-1, "flags %d", flagged.Flags)
+	check(flagged.Flags == 1<<32-1, "the client flags are %d, not 1<<32-1", flagged.Flags)
 }
 
 func values() {
@@ -69,9 +69,9 @@ func values() {
 	found, err := client.GetMulti(keys)
 	ok(err)
 	for _, key := range keys {
-		check(string(found[key].Value) == strings.Repeat(key, 20), "wrong value of %s", key)
+		check(string(found[key].Value) == strings.Repeat(key, 20), "the value of %s must be the stored one", key)
 	}
-	check(client.Set(item("v", strings.Repeat("x", 2_000_000))) != nil, "2 MB were stored")
+	check(client.Set(item("v", strings.Repeat("x", 2_000_000))) != nil, "the server must refuse a value of 2 MB")
 	misses("v")
 }
 
@@ -101,7 +101,7 @@ func arithmetic() {
 	fails(err, memcache.ErrCacheMiss)
 	ok(client.Set(item("text", "text")))
 	_, err = client.Increment("text", 1)
-	check(err != nil, "text was incremented")
+	check(err != nil, "the server must refuse to increment a text")
 }
 
 func expiry() {
@@ -132,21 +132,25 @@ func administration() {
 	ok(client.Close())
 }
 
+// item returns an item with client flags 7 and no expiration.
 func item(key, value string) *memcache.Item {
 	return &memcache.Item{Key: key, Value: []byte(value), Flags: 7}
 }
 
+// holds checks that a get of the key returns the value.
 func holds(key, value string) {
 	found, err := client.Get(key)
 	ok(err)
-	check(string(found.Value) == value, "%s holds %.40q, not %.40q", key, found.Value, value)
+	check(string(found.Value) == value, "the value of %s is %.40q, not %.40q", key, found.Value, value)
 }
 
+// misses checks that a get of the key misses.
 func misses(key string) {
 	_, err := client.Get(key)
 	fails(err, memcache.ErrCacheMiss)
 }
 
+// waitForMiss waits until a get of the key misses, for at most 10 seconds.
 func waitForMiss(key string) {
 	deadline := time.Now().Add(10 * time.Second)
 	for {
@@ -155,26 +159,30 @@ func waitForMiss(key string) {
 			return
 		}
 		ok(err)
-		check(time.Now().Before(deadline), "%s did not expire", key)
+		check(time.Now().Before(deadline), "%s must expire within 10 seconds", key)
 		time.Sleep(50 * time.Millisecond)
 	}
 }
 
+// counts checks that an operation succeeded, and returns a function that checks its number.
 func counts(value uint64, err error) func(uint64) {
 	ok(err)
-	return func(expected uint64) { check(value == expected, "counted %d, not %d", value, expected) }
+	return func(expected uint64) { check(value == expected, "the number is %d, not %d", value, expected) }
 }
 
+// fails checks that an operation failed with the expected error.
 func fails(err, expected error) {
 	check(errors.Is(err, expected), "expected %v, got %v", expected, err)
 }
 
+// ok checks that an operation succeeded.
 func ok(err error) {
 	check(err == nil, "%v", err)
 }
 
-func check(holds bool, message string, args ...any) {
-	if !holds {
+// check panics with the message unless the condition holds.
+func check(condition bool, message string, args ...any) {
+	if !condition {
 		panic(fmt.Sprintf(message, args...))
 	}
 }

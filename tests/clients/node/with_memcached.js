@@ -1,4 +1,4 @@
-// Every operation of the npm client "memcached": HOST:PORT.
+// Calls every operation of the npm package "memcached", a client. Argument: HOST:PORT.
 "use strict";
 
 const assert = require("node:assert/strict");
@@ -12,14 +12,15 @@ const BINARY = Buffer.from("\r\n\0END\r\n\xff", "latin1");
 const client = new Memcached(process.argv[2], { retries: 0, timeout: 10_000 });
 const call = (name, ...args) => promisify(client[name]).call(client, ...args);
 
-// The client reports "not stored" and "not found" as an error or as false, depending on the command.
-const refused = (name, ...args) =>
+// Returns true if the server refuses the operation. The client reports "not stored" and "not found" as an error or as
+// false, depending on the operation.
+const isRefused = (name, ...args) =>
   call(name, ...args).then((result) => result === false, (error) => /not|exists/i.test(String(error)));
 
 async function waitForMiss(key) {
   const deadline = Date.now() + 10_000;
   while ((await call("get", key)) !== undefined) {
-    assert.ok(Date.now() < deadline, `${key} did not expire`);
+    assert.ok(Date.now() < deadline, `${key} expires within 10 seconds`);
     await sleep(50);
   }
 }
@@ -28,19 +29,19 @@ async function storing() {
   assert.equal(await call("set", "a", "1", 0), true);
   assert.equal(await call("get", "a"), "1");
   assert.equal(await call("get", "absent"), undefined);
-  assert.ok(await refused("add", "a", "2", 0));
+  assert.ok(await isRefused("add", "a", "2", 0));
   assert.equal(await call("add", "b", "2", 0), true);
-  assert.ok(await refused("replace", "absent", "x", 0));
+  assert.ok(await isRefused("replace", "absent", "x", 0));
   assert.equal(await call("replace", "b", "3", 0), true);
   assert.equal(await call("append", "b", "4"), true);
   assert.equal(await call("prepend", "b", "2"), true);
-  assert.ok(await refused("append", "absent", "x"));
-  assert.ok(await refused("prepend", "absent", "x"));
+  assert.ok(await isRefused("append", "absent", "x"));
+  assert.ok(await isRefused("prepend", "absent", "x"));
   assert.equal(await call("get", "b"), "234");
   assert.deepEqual({ ...(await call("getMulti", ["a", "b", "absent"])) }, { a: "1", b: "234" });
   assert.equal(await call("del", "b"), true);
-  assert.ok(await refused("del", "b"));
-  // The client stores the type of a value in the flags.
+  assert.ok(await isRefused("del", "b"));
+  // The client stores the type of a value in the client flags of the item.
   for (const value of ["text", { nested: [1, 2] }, 7]) {
     await call("set", "typed", value, 0);
     assert.deepEqual(await call("get", "typed"), value);
@@ -70,7 +71,7 @@ async function cas() {
   const found = await call("gets", "c");
   assert.equal(found.c, "1");
   assert.equal(await call("cas", "c", "2", found.cas, 0), true);
-  assert.ok(await refused("cas", "c", "3", found.cas, 0));
+  assert.ok(await isRefused("cas", "c", "3", found.cas, 0));
   assert.equal(await call("get", "c"), "2");
 }
 
@@ -79,7 +80,7 @@ async function arithmetic() {
   assert.equal(await call("incr", "n", 5), 15);
   assert.equal(await call("decr", "n", 6), 9);
   assert.equal(await call("decr", "n", 100), 0);
-  assert.ok(await refused("incr", "absent", 1));
+  assert.ok(await isRefused("incr", "absent", 1));
   await call("set", "word", "text", 0);
   await assert.rejects(() => call("incr", "word", 1));
 }
@@ -92,7 +93,7 @@ async function expiry() {
   assert.equal(await call("get", "e"), "1");
   assert.equal(await call("touch", "e", 1), true);
   await waitForMiss("e");
-  assert.ok(await refused("touch", "e", 1));
+  assert.ok(await isRefused("touch", "e", 1));
 }
 
 async function administration() {

@@ -1,4 +1,5 @@
-// Every operation of the npm client "memjs", which speaks the binary protocol: HOST:PORT [USER PASSWORD].
+// Calls every operation of the npm package "memjs", a client of the binary protocol.
+// Arguments: HOST:PORT [USER PASSWORD].
 "use strict";
 
 const assert = require("node:assert/strict");
@@ -19,7 +20,7 @@ const get = async (key) => (await client.get(key)).value?.toString() ?? null;
 async function waitForMiss(key) {
   const deadline = Date.now() + 10_000;
   while ((await get(key)) !== null) {
-    assert.ok(Date.now() < deadline, `${key} did not expire`);
+    assert.ok(Date.now() < deadline, `${key} expires within 10 seconds`);
     await sleep(50);
   }
 }
@@ -37,7 +38,7 @@ async function storing() {
   assert.equal(await client.prepend("b", "2"), true);
   await assert.rejects(() => client.append("absent", "x"));
   await assert.rejects(() => client.prepend("absent", "x"));
-  // This client's prepend sends an append.
+  // The prepend of this client sends an append to the server, so the value is 342 and not 234.
   assert.equal(await get("b"), "342");
   assert.equal(await client.delete("b"), true);
   assert.equal(await client.delete("b"), false);
@@ -90,7 +91,7 @@ async function administration() {
   assert.equal(await get("a"), null);
 }
 
-// A client with a wrong password gets no values.
+// Checks that clients with a wrong password, an unknown user or no password read no value.
 async function wrongPasswords() {
   await client.set("secret", "1", {});
   for (const wrong of [{ username, password: `${password}x` }, { username: "nobody", password }, {}]) {

@@ -1,4 +1,7 @@
-"""Every operation of bmemcached, a pure Python client of the binary protocol: HOST:PORT [USER PASSWORD]."""
+"""Calls every operation of bmemcached, a client of the binary protocol in pure Python.
+
+Arguments: HOST:PORT [USER PASSWORD].
+"""
 
 import sys
 import time
@@ -8,15 +11,16 @@ from bmemcached.exceptions import MemcachedException
 
 SERVER = sys.argv[1]
 CREDENTIALS = tuple(sys.argv[2:4])
-LARGE = bytes(range(256)) * 3600  # 900 KB
+LARGE = bytes(range(256)) * 3600  # 921,600 bytes
 AUTH_ERROR = 0x20
 BINARY = b"\r\n\0END\r\n\xff" * 3
 
 
 def wait_for_miss(client, key):
+    """Waits until a get of the key misses, for at most 10 seconds."""
     deadline = time.monotonic() + 10
     while client.get(key) is not None:
-        assert time.monotonic() < deadline, f"{key} did not expire"
+        assert time.monotonic() < deadline, f"{key} must expire within 10 seconds"
         time.sleep(0.05)
 
 
@@ -32,12 +36,12 @@ def storing(client):
     assert client.set_multi({"m1": b"v1", "m2": b"v2"}) == []
     assert client.get_multi(["m1", "m2", "absent"]) == {"m1": b"v1", "m2": b"v2"}
     assert client.delete("m1")
-    # This client reports success for the deletion of a missing key.
+    # The client also reports success if the key to delete is missing.
     assert client.delete("m1")
     assert client.set("m1", b"v1")
     assert client.delete_multi(["m1", "m2"])
     assert client.get_multi(["m1", "m2"]) == {}
-    # The client stores the type of a value in the flags.
+    # The client stores the type of a value in the client flags of the item.
     for value in ("text", 7, 7.5, ["list", 1], {"key": None}):
         assert client.set("typed", value)
         assert client.get("typed") == value
@@ -112,12 +116,12 @@ if CREDENTIALS:
     for wrong in ((user, password + "x"), (user, password[:-1]), ("nobody", password)):
         try:
             bmemcached.Client((SERVER,), *wrong).get("a")
-            raise AssertionError(f"{wrong} was authenticated")
+            raise AssertionError(f"the server must refuse the credentials {wrong}")
         except MemcachedException as refusal:
             assert refusal.code == AUTH_ERROR, refusal
     try:
         bmemcached.Client((SERVER,)).get("a")
-        raise AssertionError("a client without a password was accepted")
+        raise AssertionError("the server must refuse a client without a password")
     except MemcachedException as refusal:
         assert refusal.code == AUTH_ERROR, refusal
     assert bmemcached.Client((SERVER,), *CREDENTIALS).get("a") == b"1"

@@ -1,4 +1,4 @@
-"""Every operation of meta-memcache, a client of the meta protocol: HOST:PORT."""
+"""Calls every operation of meta-memcache, a client of the meta protocol. Argument: HOST:PORT."""
 
 import logging
 import socket
@@ -19,13 +19,13 @@ from meta_memcache_socket import MemcacheSocket
 
 HOST, PORT = sys.argv[1].rsplit(":", 1)
 SERVER = ServerAddress(HOST, int(PORT))
-LARGE = bytes(range(256)) * 3600  # 900 KB
+LARGE = bytes(range(256)) * 3600  # 921,600 bytes
 BINARY = b"\r\n\0EN\r\nHD\r\n\xff" * 3
 HOUR = 3600
 
 
 class Plain:
-    """Stores bytes unchanged; the client's default serializer would compress large values."""
+    """A serializer that stores bytes unchanged. The client's default serializer would compress large values."""
 
     def serialize(self, key, value):
         return EncodedValue(data=value, encoding_id=16)
@@ -36,9 +36,10 @@ class Plain:
 
 
 def wait_for_miss(client, key):
+    """Waits until a get of the key misses, for at most 10 seconds."""
     deadline = time.monotonic() + 10
     while client.get(key) is not None:
-        assert time.monotonic() < deadline, f"{key} did not expire"
+        assert time.monotonic() < deadline, f"{key} must expire within 10 seconds"
         time.sleep(0.05)
 
 
@@ -62,7 +63,7 @@ def storing(client):
     assert client.delete("b")
     assert not client.delete("b")
     assert client.invalidate("b")
-    # The client stores the type of a value in the flags.
+    # The client stores the type of a value in the client flags of the item.
     for value in ("text", 7, 7.5, True, ["list", 1], "long" * 1000):
         assert client.set("typed", value, ttl=HOUR)
         assert client.get("typed") == value
@@ -72,7 +73,7 @@ def values(client):
     for length in (1, 249, 250):
         assert client.set("k" * length, b"x", ttl=HOUR)
         assert client.get("k" * length) == b"x"
-    # These keys contain spaces or non-ASCII text, so the client sends them in base64.
+    # The client sends these keys in base64, because they contain spaces or characters that are not ASCII.
     for key in ("two words", "schl\u00fcssel", "\u9375" * 20):
         assert client.set(key, b"x" + key.encode(), ttl=HOUR)
         assert client.get(key) == b"x" + key.encode()
@@ -88,7 +89,7 @@ def values(client):
         assert plain.get("v") == value
     try:
         plain.set("v", b"x" * 2_000_000, ttl=HOUR)
-        raise AssertionError("a value of 2 MB was stored")
+        raise AssertionError("the server must refuse a value of 2 MB")
     except MemcacheError:
         pass
     assert plain.get("v") is None
@@ -125,7 +126,7 @@ def arithmetic(client):
     client.set("word", "text", ttl=HOUR)
     try:
         client.delta("word", 1)
-        raise AssertionError("text was incremented")
+        raise AssertionError("the server must refuse to increment a text")
     except MemcacheError:
         pass
 
@@ -142,7 +143,7 @@ def expiry(client):
 
 
 def herds(client):
-    """One client is asked to recompute a value; the others wait or use the stale value."""
+    """Checks that only one client is asked to recompute a value. The others wait or use the stale value."""
     waits = []
     lease = LeasePolicy(ttl=HOUR, miss_retries=3, miss_retry_wait=1)
     asking = {"lease_policy": lease, "lease_wait_fn": waits.append}
@@ -164,7 +165,7 @@ def herds(client):
     value, token = client.get_cas("old")
     assert value is None and token
     assert client.get("old") == b"2"
-    # The winner stores its value after another deletion: the value is kept and stays stale.
+    # The client that was asked to recompute the value stores it after another deletion. The value is stored as stale.
     assert client.invalidate("old", stale_policy=stale)
     assert client.set("old", b"3", ttl=HOUR, cas_token=token, stale_policy=stale)
     assert client.get("old") is None
@@ -186,7 +187,7 @@ def without_replies(client):
 
 
 def commands(client):
-    """The meta commands with the flags that no earlier test sends."""
+    """Sends the meta commands with the flags that the other tests do not send."""
     key = Key("meta")
     stored = client.meta_set(key, b"12345", RequestFlags(cache_ttl=HOUR, opaque=b"tag", return_cas_token=True))
     assert type(stored) is Success and stored.flags.opaque == b"tag" and stored.flags.cas_token
@@ -214,7 +215,7 @@ def commands(client):
 
 
 def pipelined():
-    """Pipelining on the client's socket: many requests are sent before the first reply is read."""
+    """Sends many requests on the client's socket before it reads the first reply."""
     wire = MemcacheSocket(socket.create_connection((HOST, int(PORT)), timeout=10))
     assert wire.raw_cmd(b"version").startswith(b"VERSION ")
     assert b"STAT pid " in wire.raw_cmd(b"stats", multi_line=True)
@@ -235,7 +236,8 @@ def pipelined():
 
 
 def connect(**options):
-    # With a small buffer, this client waits 40 ms per buffer of a large value with any server.
+    # The buffer is large, because with a small buffer the client waits 40 ms for each part of a large value. The client
+    # does so with any server.
     pools = connection_pool_factory_builder(recv_timeout=10, read_buffer_size=2**20)
     return CacheClient.cache_client_from_servers(
         servers=[SERVER],
@@ -244,7 +246,7 @@ def connect(**options):
     )
 
 
-# Errors are expected here. Without this, the client logs each with a traceback.
+# The tests cause errors. By default the client logs each error with a traceback.
 logging.getLogger("meta_memcache").setLevel(logging.CRITICAL)
 client = connect()
 for part in (storing, values, cas, arithmetic, expiry, herds, without_replies, commands):

@@ -1,23 +1,27 @@
-"""Every operation of pylibmc, a Python wrapper of libmemcached: HOST:PORT."""
+"""Calls every operation of pylibmc, a Python wrapper of libmemcached. Argument: HOST:PORT."""
 
 import sys
 import time
 
 import pylibmc
 
-LARGE = bytes(range(256)) * 3600  # 900 KB
+LARGE = bytes(range(256)) * 3600  # 921,600 bytes
 BINARY = b"\r\n\0END\r\n\xff" * 3
 
 
 def wait_for_miss(client, key):
+    """Waits until a get of the key misses, for at most 10 seconds."""
     deadline = time.monotonic() + 10
     while client.get(key) is not None:
-        assert time.monotonic() < deadline, f"{key} did not expire"
+        assert time.monotonic() < deadline, f"{key} must expire within 10 seconds"
         time.sleep(0.05)
 
 
-def refused(operation, *args):
-    """True if the operation is refused; with the binary protocol the client raises an exception."""
+def is_refused(operation, *args):
+    """Returns True if the server refuses the operation.
+
+    The client returns False, or raises NotFound with the binary protocol.
+    """
     try:
         return not operation(*args)
     except pylibmc.NotFound:
@@ -30,12 +34,12 @@ def storing(client):
     assert client.get("absent") is None
     assert not client.add("a", b"2")
     assert client.add("b", b"2")
-    assert refused(client.replace, "absent", b"x")
+    assert is_refused(client.replace, "absent", b"x")
     assert client.replace("b", b"3")
     assert client.append("b", b"4")
     assert client.prepend("b", b"2")
-    assert refused(client.append, "absent", b"x")
-    assert refused(client.prepend, "absent", b"x")
+    assert is_refused(client.append, "absent", b"x")
+    assert is_refused(client.prepend, "absent", b"x")
     assert client.get("b") == b"234"
     assert client.set_multi({"1": b"v1", "2": b"v2"}, key_prefix="m") == []
     assert client.get_multi(["1", "2", "absent"], key_prefix="m") == {"1": b"v1", "2": b"v2"}
@@ -44,7 +48,7 @@ def storing(client):
     assert not client.delete("m1")
     assert client.delete_multi(["m2", "m3"])
     assert client.get_multi(["m1", "m2", "m3"]) == {}
-    # The client stores the type of a value in the flags.
+    # The client stores the type of a value in the client flags of the item.
     for value in ("text", 7, 7.5, True, None, ["list", 1]):
         assert client.set("typed", value)
         assert client.get("typed") == value
@@ -62,7 +66,7 @@ def values(client):
     assert client.get_multi(list(many)) == many
     try:
         client.set("v", b"x" * 2_000_000)
-        raise AssertionError("a value of 2 MB was stored")
+        raise AssertionError("the server must refuse a value of 2 MB")
     except pylibmc.TooBig:
         pass
     assert client.set("v", b"after")
@@ -91,7 +95,7 @@ def arithmetic(client):
     for operation in (client.incr, client.decr):
         try:
             operation("absent")
-            raise AssertionError("a missing key was incremented")
+            raise AssertionError("the server must refuse to change a missing number")
         except pylibmc.NotFound:
             pass
 
@@ -118,6 +122,7 @@ def administration(client):
     assert client.get("a") is None
 
 
+# The options of the clients that use the text protocol, and of those that use the binary protocol.
 TEXT = ({}, {"tcp_nodelay": True, "no_block": True}, {"buffer_requests": False, "cas": True})
 BINARY_PROTOCOL = ({}, {"tcp_nodelay": True, "cas": True})
 for binary, behaviors in [(False, each) for each in TEXT] + [(True, each) for each in BINARY_PROTOCOL]:

@@ -1,4 +1,4 @@
-"""Every operation of pymemcache, a pure Python client: HOST:PORT."""
+"""Calls every operation of pymemcache, a client in pure Python. Argument: HOST:PORT."""
 
 import sys
 import time
@@ -9,14 +9,15 @@ from pymemcache.exceptions import MemcacheClientError, MemcacheServerError
 
 HOST, PORT = sys.argv[1].rsplit(":", 1)
 SERVER = (HOST, int(PORT))
-LARGE = bytes(range(256)) * 3600  # 900 KB
+LARGE = bytes(range(256)) * 3600  # 921,600 bytes
 BINARY = b"\r\n\0END\r\n\xff" * 3
 
 
 def wait_for_miss(client, key):
+    """Waits until a get of the key misses, for at most 10 seconds."""
     deadline = time.monotonic() + 10
     while client.get(key) is not None:
-        assert time.monotonic() < deadline, f"{key} did not expire"
+        assert time.monotonic() < deadline, f"{key} must expire within 10 seconds"
         time.sleep(0.05)
 
 
@@ -55,10 +56,10 @@ def values(client):
     assert client.get_many(list(many)) == many
     try:
         client.set("v", b"x" * 2_000_000, noreply=False)
-        raise AssertionError("a value of 2 MB was stored")
+        raise AssertionError("the server must refuse a value of 2 MB")
     except MemcacheServerError:
         pass
-    # The connection stays usable, and no stale value is left.
+    # The connection can still be used, and the refused set has removed the old value.
     assert client.get("v") is None
 
 
@@ -87,7 +88,7 @@ def arithmetic(client):
     client.set("text", b"text")
     try:
         client.incr("text", 1)
-        raise AssertionError("text was incremented")
+        raise AssertionError("the server must refuse to increment a text")
     except MemcacheClientError:
         pass
 

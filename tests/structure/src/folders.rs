@@ -1,26 +1,27 @@
-//! Groups the references of a crate into one graph per folder.
+//! Groups the references of a crate by folder, and makes a graph of each folder.
 //!
-//! A reference belongs to the folder that contains both its ends. It is an edge between the two children of the folder
-//! that contain the ends. An end in the folder's own file is called `lib`, `main` or `mod`.
+//! A reference belongs to the innermost folder that contains both of its modules. In the graph of this folder, the
+//! reference is an edge between the two children that contain the modules. The folder's own file is a node named `lib`,
+//! `main` or `mod`.
 
 use crate::graph::Graph;
 use crate::references::{Reference, Target, references};
 use crate::source::{Crate, ModuleId};
 use std::collections::BTreeMap;
 
-/// The graph among the direct children of a folder.
+/// A folder, with the graph of its direct children.
 pub struct Folder {
-    /// The folder as a module path: `engine`, `engine::mover`.
+    /// The path of the folder's module: `engine` for the crate, `engine::mover` for a folder in it.
     pub name: String,
-    /// The name of the folder's own file in the graph.
+    /// The name of the folder's own file in the graph: `lib`, `main` or `mod`.
     pub own_file: String,
-    /// The graph among the children and, if it has edges, the folder's own file.
+    /// The graph of the children. The folder's own file is a node only if it has edges.
     pub graph: Graph,
     /// The references of each edge, in the order of files and lines.
     pub references: BTreeMap<(String, String), Vec<Reference>>,
 }
 
-/// Returns the folders of a crate in name order, the whole crate first. `short_name` is the crate's name.
+/// Returns the folders of a crate, sorted by name. The first folder is the whole crate, which is named `short_name`.
 pub fn folders(code: &Crate, short_name: &str) -> Vec<Folder> {
     let mut folders: BTreeMap<ModuleId, Folder> = BTreeMap::new();
     for id in 0..code.modules.len() {
@@ -44,16 +45,16 @@ pub fn folders(code: &Crate, short_name: &str) -> Vec<Folder> {
     }
     for reference in references(code) {
         let Target::Module(to) = reference.to else { continue };
-        let from_line = code.ancestry(reference.from);
-        let to_line = code.ancestry(to);
-        let shared = from_line.iter().zip(&to_line).take_while(|(a, b)| a == b).count();
-        let Some(folder) = folders.get_mut(&from_line[shared - 1]) else { continue };
+        let from_ancestry = code.ancestry(reference.from);
+        let to_ancestry = code.ancestry(to);
+        let shared = from_ancestry.iter().zip(&to_ancestry).take_while(|(a, b)| a == b).count();
+        let Some(folder) = folders.get_mut(&from_ancestry[shared - 1]) else { continue };
         let own_file = folder.own_file.clone();
-        let node = |line: &[ModuleId]| match line.get(shared) {
+        let node = |ancestry: &[ModuleId]| match ancestry.get(shared) {
             Some(&child) => code.modules[child].name.clone(),
             None => own_file.clone(),
         };
-        let edge = (node(&from_line), node(&to_line));
+        let edge = (node(&from_ancestry), node(&to_ancestry));
         folder.graph.add_edge(&edge.0, &edge.1);
         folder.references.entry(edge).or_default().push(reference);
     }
@@ -63,7 +64,8 @@ pub fn folders(code: &Crate, short_name: &str) -> Vec<Folder> {
 }
 
 impl Folder {
-    /// Formats a chain of nodes: one edge per line, with its first reference and the number of references.
+    /// Formats a chain of nodes: one line per edge, with the first reference of the edge and the number of its other
+    /// references.
     pub fn describe_chain(&self, chain: &[String]) -> String {
         let mut lines = vec![];
         for edge in chain.windows(2) {

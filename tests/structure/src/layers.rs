@@ -1,7 +1,8 @@
-//! Compares the graph of a folder with the layers declared in docs/ARCHITECTURE.md.
+//! Compares the references between the modules of a folder with the layers that docs/ARCHITECTURE.md declares.
 //!
 //! A declaration is a fenced block whose first line is `layers` and the folder's name. Each line is one layer, the
-//! highest first: module names, optionally followed by `#` and a comment. A module may only use modules of lower lines.
+//! highest first. A line contains the names of modules, optionally followed by `#` and a comment. A module may use only
+//! modules of layers below its own.
 
 use crate::folders::Folder;
 use crate::graph::Graph;
@@ -14,11 +15,11 @@ use std::collections::BTreeMap;
 pub struct Declaration {
     /// The folder: `engine`, `engine::mover`, or `crates` for the crates themselves.
     pub folder: String,
-    /// The layers from top to bottom.
+    /// The names of the modules in each layer, from top to bottom.
     pub layers: Vec<Vec<String>>,
 }
 
-/// Returns every declaration in a Markdown text.
+/// Returns all declarations in a Markdown text.
 pub fn declarations(markdown: &str) -> Vec<Declaration> {
     let mut found = vec![];
     let mut lines = markdown.lines();
@@ -36,7 +37,7 @@ pub fn declarations(markdown: &str) -> Vec<Declaration> {
     found
 }
 
-/// Returns the graph among crates, from the references in their product code.
+/// Returns the graph of the crates: an edge is a reference in product code from one crate to another.
 pub fn crate_graph(crates: &[Crate]) -> Folder {
     let short = |name: &str| name.strip_prefix("slabwise_").unwrap_or(name).to_owned();
     let mut folder = Folder {
@@ -60,13 +61,20 @@ pub fn crate_graph(crates: &[Crate]) -> Folder {
     folder
 }
 
-/// Returns the violations of a folder, the shortest chain first.
+/// Returns a message for each violation of a folder: wrong declarations first, then upward references and cycles, from
+/// the shortest chain to the longest.
 pub fn violations(folder: &Folder, declaration: Option<&Declaration>) -> Vec<String> {
     let mut found: Vec<(usize, String)> = vec![];
     if let Some(declaration) = declaration {
-        found.extend(misnamed(folder, declaration).into_iter().map(|message| (0, message)));
+        found.extend(
+            declaration_errors(folder, declaration).into_iter().map(|message| (0, message)),
+        );
         for chain in upward_edges(folder, declaration) {
-            let message = format!("{}: {} goes up", folder.name, chain.join(" -> "));
+            let message = format!(
+                "{}: {} uses a module that is not in a lower layer",
+                folder.name,
+                chain.join(" -> ")
+            );
             found.push((chain.len(), format!("{message}\n{}", folder.describe_chain(&chain))));
         }
     }
@@ -78,8 +86,8 @@ pub fn violations(folder: &Folder, declaration: Option<&Declaration>) -> Vec<Str
     found.into_iter().map(|(_, message)| message).collect()
 }
 
-/// Reports modules that are declared twice, not declared, or declared but missing.
-fn misnamed(folder: &Folder, declaration: &Declaration) -> Vec<String> {
+/// Returns a message for each module that is declared twice, that is not declared, or that is declared but missing.
+fn declaration_errors(folder: &Folder, declaration: &Declaration) -> Vec<String> {
     let mut wrong = vec![];
     let declared: Vec<&String> = declaration.layers.iter().flatten().collect();
     for (index, name) in declared.iter().enumerate() {
@@ -99,7 +107,7 @@ fn misnamed(folder: &Folder, declaration: &Declaration) -> Vec<String> {
     wrong
 }
 
-/// Returns the edges to the same or a higher layer, each as a chain of two nodes.
+/// Returns the edges to a module of the same layer or of a higher layer. Each edge is a chain of two nodes.
 fn upward_edges(folder: &Folder, declaration: &Declaration) -> Vec<Vec<String>> {
     let depth = |name: &str| {
         declaration.layers.iter().position(|layer| layer.iter().any(|member| member == name))

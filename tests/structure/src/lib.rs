@@ -1,9 +1,9 @@
-//! Checks of the source tree that the compiler does not make: which module may use which, the number of lines of the
-//! product, the functions that a request passes through, banned phrases, and links in Markdown files.
+//! Checks of the source tree that the compiler does not make: the layers of modules and crates, the functions that a
+//! request passes through, banned phrases, and links in Markdown files. Also counts the lines of product code.
 //!
 //! ```text
-//!   command
-//!   layers  files_touched  paths  lines  phrases  links
+//!   main, the tests in tests/check
+//!   layers  paths  lines  phrases  links
 //!   folders
 //!   references  graph
 //!   source

@@ -1,5 +1,5 @@
-//! Counts lines of product code: those of every file that is compiled without `test`, minus the lines of test-only
-//! items.
+//! Counts the lines of product code: all lines of the files that a build without tests compiles, except the lines of
+//! test code in these files.
 
 use crate::source::{Crate, SourceFile};
 use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
@@ -7,12 +7,12 @@ use std::collections::BTreeSet;
 use std::ops::AddAssign;
 use std::str::FromStr;
 
-/// A number of lines.
+/// Numbers of lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lines {
-    /// All lines, including comments and blank lines.
+    /// The number of all lines, including comments and blank lines.
     pub all: usize,
-    /// Lines that hold code.
+    /// The number of lines that contain code.
     pub code: usize,
 }
 
@@ -32,6 +32,7 @@ pub fn product_lines(code: &Crate) -> Lines {
     total
 }
 
+/// Counts the product lines of a file.
 fn file_lines(file: &SourceFile) -> Lines {
     let is_product = |line: &usize| !file.test_lines.iter().any(|range| range.contains(line));
     let all = (1..=file.text.lines().count()).filter(is_product).count();
@@ -42,7 +43,7 @@ fn file_lines(file: &SourceFile) -> Lines {
     Lines { all, code: code.iter().filter(|line| is_product(line)).count() }
 }
 
-/// Collects the lines with a token other than a doc comment.
+/// Adds the numbers of the lines that contain a token, except doc comments.
 fn add_code_lines(tokens: TokenStream, lines: &mut BTreeSet<usize>) {
     let mut tokens = tokens.into_iter().peekable();
     while let Some(token) = tokens.next() {
@@ -69,6 +70,7 @@ fn add_code_lines(tokens: TokenStream, lines: &mut BTreeSet<usize>) {
     }
 }
 
+/// Adds the numbers of the lines of a span.
 fn add_span(span: Span, lines: &mut BTreeSet<usize>) {
     lines.extend(span.start().line..=span.end().line);
 }

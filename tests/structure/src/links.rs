@@ -1,14 +1,14 @@
-//! Finds links in Markdown files whose target does not exist. Links to other sites are not followed.
+//! Finds dead links in Markdown files: links whose target does not exist. Links to other sites are not checked.
 //!
 //! The target of a link is a file or folder, relative to the file with the link, and optionally the anchor of a
-//! heading. Anchors are formed as on GitHub.
+//! heading. Anchors are formed from headings as GitHub does.
 
 use crate::texts::Text;
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};
 
-/// Returns a message for each link in the Markdown texts whose target is neither a file below `root` nor an anchor.
+/// Returns a message for each dead link in the Markdown texts. Files are looked up below `root`.
 pub fn dead_links(root: &Path, texts: &[Text]) -> Vec<String> {
     let pages: Vec<&Text> = texts.iter().filter(|text| text.is_markdown()).collect();
     let anchors: HashMap<&str, Vec<String>> =
@@ -26,7 +26,7 @@ pub fn dead_links(root: &Path, texts: &[Text]) -> Vec<String> {
             if !root.join(&target).exists() && known.is_none() {
                 dead.push(format!("{place}: there is no {target}"));
             } else if !anchor.is_empty()
-                && !known.is_some_and(|known| known.iter().any(|it| it == anchor))
+                && !known.is_some_and(|known| known.iter().any(|name| name == anchor))
             {
                 dead.push(format!("{place}: {target} has no anchor #{anchor}"));
             }
@@ -35,11 +35,12 @@ pub fn dead_links(root: &Path, texts: &[Text]) -> Vec<String> {
     dead
 }
 
+/// True if the link leads to another site or is an e-mail address.
 fn is_external(link: &str) -> bool {
     link.contains("://") || link.starts_with("mailto:")
 }
 
-/// Returns the path from the root of a file that `page` links to.
+/// Returns the path relative to the root of the file to which the link `file` on `page` leads.
 fn resolve(page: &str, file: &str) -> String {
     if file.is_empty() {
         return page.to_owned();
@@ -56,7 +57,7 @@ fn resolve(page: &str, file: &str) -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// Returns the line and the target of each link and image.
+/// Returns the targets of all links and images, each with the number of its line.
 fn links(markdown: &str) -> Vec<(usize, String)> {
     let mut links = vec![];
     for (event, range) in Parser::new_ext(markdown, Options::ENABLE_TABLES).into_offset_iter() {
@@ -68,8 +69,8 @@ fn links(markdown: &str) -> Vec<(usize, String)> {
     links
 }
 
-/// Returns the anchors of headings and the ids of HTML elements. The anchor of a heading that occurs again ends with a
-/// number.
+/// Returns the anchors of the headings and the ids of the HTML elements. If several headings are equal, the anchors of
+/// all but the first end with a number.
 fn anchors(markdown: &str) -> Vec<String> {
     let mut anchors: Vec<String> = vec![];
     let mut counts: HashMap<String, usize> = HashMap::new();
@@ -101,6 +102,7 @@ fn anchors(markdown: &str) -> Vec<String> {
     anchors
 }
 
+/// Returns the anchor of a heading.
 fn anchor(heading: &str) -> String {
     let kept = heading.chars().filter(|letter| letter.is_alphanumeric() || " -_".contains(*letter));
     kept.flat_map(char::to_lowercase)

@@ -1,4 +1,4 @@
-//! The command line; see [`USAGE`].
+//! The command `structure`, which prints cycles, layers, references and line counts. [`USAGE`] lists its commands.
 #![forbid(unsafe_code)]
 
 use std::error::Error;
@@ -11,11 +11,11 @@ use structure::source::{Crate, crate_names};
 
 const USAGE: &str = "\
 structure [--root FOLDER] COMMAND
-  cycles CRATE...        print every cycle of modules with its references
+  cycles CRATE...        print every cycle of modules, with the references that form it
   order CRATE...         print the modules in layers from top to bottom, in the format of docs/ARCHITECTURE.md
-  order                  print the crates in layers
-  uses CRATE[::FOLDER] FROM TO   print every reference from FROM to TO
-  lines                  count the product's lines by crate: all lines, and lines of code
+  order                  print the crates in layers from top to bottom
+  uses CRATE[::FOLDER] FROM TO   print every reference from module FROM to module TO of the crate or folder
+  lines                  count the lines of product code in each crate: all lines, and lines with code
 ";
 
 fn main() -> ExitCode {
@@ -47,32 +47,34 @@ fn main() -> ExitCode {
     }
 }
 
+/// Reads the product code of a crate.
 fn read(root: &Path, name: &str) -> Result<Crate, Box<dyn Error>> {
     Ok(Crate::read(root, &Path::new("crates").join(name))?)
 }
 
-/// Runs `check` on every crate and returns true if it holds for all.
+/// Runs `check` on each crate. Returns true if the check returns true for all crates.
 fn check_each(
     root: &Path,
     crates: &[&str],
     check: fn(&Crate, &str) -> bool,
 ) -> Result<bool, Box<dyn Error>> {
-    let mut good = true;
+    let mut all_passed = true;
     for name in crates {
-        good &= check(&read(root, name)?, name);
+        all_passed &= check(&read(root, name)?, name);
     }
-    Ok(good)
+    Ok(all_passed)
 }
 
+/// Prints the cycles of a crate's modules. Returns true if there is no cycle.
 fn cycles(code: &Crate, name: &str) -> bool {
     let mut count = 0;
     for folder in folders(code, name) {
-        for tangle in folder.graph.components() {
+        for component in folder.graph.components() {
             println!(
-                "{}: {} modules reach each other: {}",
+                "{}: {} modules use each other, directly or indirectly: {}",
                 folder.name,
-                tangle.len(),
-                tangle.join(" ")
+                component.len(),
+                component.join(" ")
             );
         }
         for cycle in folder.graph.cycles() {
@@ -85,11 +87,13 @@ fn cycles(code: &Crate, name: &str) -> bool {
     count == 0
 }
 
+/// Prints the layers of each folder of a crate.
 fn order(code: &Crate, name: &str) -> bool {
     folders(code, name).iter().for_each(print_layers);
     true
 }
 
+/// Prints the layers of the crates.
 fn order_of_crates(root: &Path) -> Result<(), Box<dyn Error>> {
     let mut crates = vec![Crate::read(root, Path::new(""))?];
     for name in crate_names(root)? {
@@ -107,11 +111,15 @@ fn print_layers(folder: &Folder) {
     println!("```");
 }
 
+/// Prints the references from one module of a folder to another.
 fn uses(root: &Path, folder: &str, from: &str, to: &str) -> Result<(), Box<dyn Error>> {
     let name = folder.split("::").next().unwrap_or(folder);
     let code = read(root, name)?;
     let folders = folders(&code, name);
-    let folder = folders.iter().find(|found| found.name == folder).ok_or("no such folder")?;
+    let folder = folders
+        .iter()
+        .find(|found| found.name == folder)
+        .ok_or_else(|| format!("the crate {name} has no folder {folder}"))?;
     let references = folder.references.get(&(from.to_owned(), to.to_owned()));
     for reference in references.into_iter().flatten() {
         println!("{}: {}", reference.place, reference.text);
@@ -119,6 +127,7 @@ fn uses(root: &Path, folder: &str, from: &str, to: &str) -> Result<(), Box<dyn E
     Ok(())
 }
 
+/// Prints the number of product lines of each crate.
 fn lines(root: &Path) -> Result<(), Box<dyn Error>> {
     let mut total = Lines::default();
     println!("{:12} {:>7} {:>7}", "crate", "lines", "code");

@@ -1,7 +1,7 @@
-//! The request paths in docs/ARCHITECTURE.md: the functions that a request passes through.
+//! Checks the request paths in docs/ARCHITECTURE.md: lists of the functions that a request passes through.
 //!
 //! A path is a fenced block whose first line is `path` and a title. Each line is `file: function`. The file is relative
-//! to `crates/`, without its `src/`, and a method has its type as a prefix: `engine/handle.rs: Handle::get`. Text after
+//! to `crates/`, and `src/` is left out. A method has its type as a prefix: `engine/handle.rs: Handle::get`. Text after
 //! `#` is a comment.
 
 use crate::test_code::remove_test_code;
@@ -14,13 +14,13 @@ use syn::visit::{self, Visit};
 pub struct Step {
     /// The title of the path.
     pub title: String,
-    /// The file: `engine/mover/warm.rs`.
+    /// The file relative to `crates/`, without `src/`: `engine/mover/warm.rs`.
     pub file: String,
-    /// The function: `step`, `Warm::step`.
+    /// The function, `step`, or the method, `Warm::step`.
     pub function: String,
 }
 
-/// Returns every step of every path in a Markdown text, or an error for a line that is not `file: function`.
+/// Returns the steps of all paths in a Markdown text. Returns an error for a line that is not `file: function`.
 pub fn steps(markdown: &str) -> Result<Vec<Step>, String> {
     let mut steps = vec![];
     let mut lines = markdown.lines();
@@ -31,9 +31,9 @@ pub fn steps(markdown: &str) -> Result<Vec<Step>, String> {
             if entry.is_empty() {
                 continue;
             }
-            let (file, function) = entry
-                .split_once(": ")
-                .ok_or_else(|| format!("path {title}: not `file: function`: {entry}"))?;
+            let (file, function) = entry.split_once(": ").ok_or_else(|| {
+                format!("path {title}: write the step as `file: function`: {entry}")
+            })?;
             steps.push(Step {
                 title: title.trim().to_owned(),
                 file: file.trim().to_owned(),
@@ -44,10 +44,13 @@ pub fn steps(markdown: &str) -> Result<Vec<Step>, String> {
     Ok(steps)
 }
 
-/// Returns the error of a step whose function does not exist in the tree below `root`.
+/// Returns an error if the function of a step does not exist in the source tree below `root`.
 pub fn missing(root: &Path, step: &Step) -> Option<String> {
     let Some((name, file)) = step.file.split_once('/') else {
-        return Some(format!("path {}: {} names no crate", step.title, step.file));
+        return Some(format!(
+            "path {}: {} does not begin with a crate and /",
+            step.title, step.file
+        ));
     };
     let path = root.join("crates").join(name).join("src").join(file);
     let Ok(text) = fs::read_to_string(&path) else {
@@ -67,12 +70,14 @@ pub fn missing(root: &Path, step: &Step) -> Option<String> {
 
 /// Collects the functions of a file as `function` and `Type::function`.
 struct Functions {
-    /// The `Type::` prefix inside an `impl` block or a trait.
+    /// The prefix `Type::` inside an `impl` block or a trait; empty elsewhere.
     scope: String,
+    /// The names of the functions that were found.
     names: Vec<String>,
 }
 
 impl Functions {
+    /// Calls `visit` with another prefix.
     fn within(&mut self, scope: String, visit: impl FnOnce(&mut Functions)) {
         let outer = std::mem::replace(&mut self.scope, scope);
         visit(self);

@@ -1,34 +1,43 @@
-//! Finds phrases that docs/phrases.md bans.
+//! Finds the phrases that docs/phrases.md bans.
 //!
-//! Each row of its table has four cells: phrases, what to write instead, the reason, and the files in which the phrase
-//! is allowed. Commas separate phrases, and paths. `...` in a phrase matches one to six words of a sentence. Names count as
-//! text: `cost_known`, `CostKnown` and `cost known` are the same words. A phrase may span lines, also of a comment.
+//! Each row of the table in docs/phrases.md has four cells: phrases, their replacements, the reason, and the files and
+//! folders in which the phrases are allowed. Commas separate phrases, and also paths. `...` in a phrase matches one to
+//! six words of a sentence. Names count as text: `cost_known`, `CostKnown` and `cost known` are the same words. A
+//! phrase can span several lines, also lines of a comment.
 
 use crate::texts::Text;
 
-/// The most words that `...` matches.
+/// The maximum number of words that `...` matches.
 const GAP_WORDS_MAX: usize = 6;
 
 /// One row of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
+    /// Each phrase as written, and its parts.
     phrases: Vec<(String, Vec<Part>)>,
+    /// The text to write instead.
     instead: String,
+    /// The paths of files and folders in which the phrases are allowed.
     allowed_in: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Part {
+    /// This word or punctuation mark.
     Word(String),
+    /// Any one to six words.
     Gap,
 }
 
-/// Returns the rows of the table in a Markdown text, or an error for a row without four cells.
+/// Returns the rows of the table in a Markdown text. Returns an error for a row that does not have four cells.
 pub fn rows(markdown: &str) -> Result<Vec<Row>, String> {
     let lines = markdown.lines().filter(|line| line.starts_with('|')).skip(2);
-    lines.map(|line| row(line).ok_or_else(|| format!("not four cells: {line}"))).collect()
+    lines
+        .map(|line| row(line).ok_or_else(|| format!("the row must have four cells: {line}")))
+        .collect()
 }
 
+/// Parses a row. Returns `None` if it does not have four cells.
 fn row(line: &str) -> Option<Row> {
     let cells: Vec<&str> =
         line.trim().strip_prefix('|')?.strip_suffix('|')?.split('|').map(str::trim).collect();
@@ -40,10 +49,12 @@ fn row(line: &str) -> Option<Row> {
     })
 }
 
+/// Returns the entries of a cell, which commas separate.
 fn list(cell: &str) -> impl Iterator<Item = &str> {
     cell.split(',').map(str::trim).filter(|entry| !entry.is_empty())
 }
 
+/// Splits a phrase into words and gaps.
 fn parts(phrase: &str) -> Vec<Part> {
     let mut parts = vec![];
     for entry in phrase.split_whitespace() {
@@ -63,7 +74,8 @@ pub fn banned(rows: &[Row], texts: &[Text]) -> Vec<String> {
         let words = words(&text.text);
         for (index, word) in words.iter().enumerate() {
             for row in &rows {
-                for (phrase, _) in row.phrases.iter().filter(|(_, it)| matches(it, &words[index..]))
+                for (phrase, _) in
+                    row.phrases.iter().filter(|(_, parts)| matches(parts, &words[index..]))
                 {
                     let place = format!("{}:{}", text.path, word.line);
                     found.push(format!("{place}: \"{phrase}\"; instead: {}", row.instead));
@@ -75,7 +87,7 @@ pub fn banned(rows: &[Row], texts: &[Text]) -> Vec<String> {
 }
 
 impl Row {
-    /// True if a path of the row is the file or a folder that contains it.
+    /// True if the row allows its phrases in this file, or in a folder that contains the file.
     fn allows(&self, path: &str) -> bool {
         let is_below = |allowed: &String| path.strip_prefix(allowed.as_str());
         self.allowed_in
@@ -85,6 +97,7 @@ impl Row {
     }
 }
 
+/// True if the words begin with the phrase that consists of these parts.
 fn matches(parts: &[Part], words: &[Word]) -> bool {
     match parts.split_first() {
         None => true,
@@ -98,9 +111,10 @@ fn matches(parts: &[Part], words: &[Word]) -> bool {
     }
 }
 
-/// A word in lower case or a punctuation mark.
+/// A word in lower case, or a punctuation mark.
 struct Word {
     text: String,
+    /// The number of the line, starting at 1.
     line: usize,
 }
 
@@ -110,6 +124,7 @@ impl Word {
     }
 }
 
+/// Splits a text into words and punctuation marks.
 fn words(text: &str) -> Vec<Word> {
     let mut words = vec![];
     for (index, line) in text.lines().enumerate() {
@@ -118,7 +133,7 @@ fn words(text: &str) -> Vec<Word> {
     words
 }
 
-/// Adds the words of a line without the mark of its comment, and without quotation marks.
+/// Adds the words of a line. Leaves out the characters that begin a comment, and quotation marks.
 fn add_words(line: &str, number: usize, words: &mut Vec<Word>) {
     let line =
         line.trim_start_matches(|letter: char| letter.is_whitespace() || "/!#*>".contains(letter));

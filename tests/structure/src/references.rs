@@ -1,8 +1,9 @@
-//! Finds the references between modules, with the line of each.
+//! Finds the references from one module to another, with the line of each reference.
 //!
-//! A name is followed through `use` and `pub use` to the module that defines it. A re-export of an item of a submodule
-//! is not a reference, but code that uses the re-export is. Macro calls are read token by token. References that only
-//! the type checker can resolve (methods, fields) are not found.
+//! A name is followed through `use` and `pub use` to the module that defines it. A `pub use` of an item of a submodule
+//! is not a reference, but code that uses the re-exported name is a reference to the submodule. The tokens of macro
+//! calls are searched for paths. References that only the type checker can resolve, to methods and fields, are not
+//! found.
 
 use crate::source::{Crate, Import, ModuleId, Place, read_use_tree};
 use proc_macro2::{TokenStream, TokenTree};
@@ -15,11 +16,11 @@ use syn::visit::{self, Visit};
 pub struct Reference {
     /// The module that contains the reference.
     pub from: ModuleId,
-    /// The module or crate it refers to.
+    /// The module or crate to which the code refers.
     pub to: Target,
-    /// The file and line.
+    /// The file and the line of the reference.
     pub place: Place,
-    /// The path as written.
+    /// The path in the code, such as `crate::a::B`.
     pub text: String,
 }
 
@@ -28,11 +29,12 @@ pub struct Reference {
 pub enum Target {
     /// A module of the same crate.
     Module(ModuleId),
-    /// Another crate, by its name in `use`.
+    /// Another crate, by its name in `use`: `slabwise_engine`.
     Crate(String),
 }
 
-/// Returns all references in a crate, in the order of files and lines. `from` and `to` are modules with their own file.
+/// Returns all references in a crate, in the order of files and lines. An inline module counts as the module whose file
+/// contains it.
 pub fn references(code: &Crate) -> Vec<Reference> {
     let mut found = vec![];
     for id in 0..code.modules.len() {
@@ -54,8 +56,8 @@ pub fn references(code: &Crate) -> Vec<Reference> {
     found
 }
 
-/// Methods of a type belong to the top-level module that contains the type, in all of its files. An `impl` elsewhere is
-/// a reference from the type's module to that place.
+/// Adds a reference from a type's module to an `impl` block of the type that is in another top-level module. All files
+/// of the type's own top-level module can contain its methods.
 fn add_own_impl(code: &Crate, found: &mut Vec<Reference>, id: ModuleId, file: &Path, item: &Item) {
     let Item::Impl(block) = item else { return };
     let syn::Type::Path(subject) = &*block.self_ty else { return };
@@ -66,15 +68,16 @@ fn add_own_impl(code: &Crate, found: &mut Vec<Reference>, id: ModuleId, file: &P
         subject.path.segments.iter().map(|segment| segment.ident.to_string()).collect();
     let place = Place { file: file.to_owned(), line: block.impl_token.span.start().line };
     for target in resolve(code, id, &names, &mut vec![]) {
-        if let Target::Module(definer) = target
-            && code.ancestry(definer).get(1) != code.ancestry(id).get(1)
+        if let Target::Module(defining) = target
+            && code.ancestry(defining).get(1) != code.ancestry(id).get(1)
         {
             let text = [format!("methods of {}", names.join("::"))];
-            add(code, found, definer, Target::Module(id), &place, &text);
+            add(code, found, defining, Target::Module(id), &place, &text);
         }
     }
 }
 
+/// True if the target is the module or one of its descendants.
 fn is_below(code: &Crate, target: &Target, module: ModuleId) -> bool {
     match target {
         Target::Module(id) => code.ancestry(*id).contains(&module),
@@ -82,6 +85,7 @@ fn is_below(code: &Crate, target: &Target, module: ModuleId) -> bool {
     }
 }
 
+/// Adds a reference, unless both ends are in the same file.
 fn add(
     code: &Crate,
     found: &mut Vec<Reference>,
@@ -100,7 +104,8 @@ fn add(
     }
 }
 
-/// Returns the modules that define the items of `path` in a `use` of `module`.
+/// Returns the modules that define the items of `path`, which is in a `use` of `module`. If the path does not start in
+/// this crate, returns the crate with the path's first name.
 fn resolve_use(
     code: &Crate,
     module: ModuleId,
@@ -114,8 +119,9 @@ fn resolve_use(
     }
 }
 
-/// Returns the modules that define the items of `path` in `module`, none if the path does not start in this crate.
-/// `passed` holds the names already followed, because imports may be circular.
+/// Returns the modules that define the items of `path`, which is in code of `module`. Returns no module if the path
+/// does not start in this crate. `passed` contains the names that were followed already, because imports can be
+/// circular.
 fn resolve(
     code: &Crate,
     module: ModuleId,
@@ -144,7 +150,7 @@ fn resolve(
     }
 }
 
-/// Follows `name` in the module `at`, then `below` inside its definition.
+/// Returns the modules that define `name` in the module `at`, and then the path `below` in the definition of `name`.
 fn lookup(
     code: &Crate,
     at: ModuleId,
@@ -157,7 +163,7 @@ fn lookup(
         && (!below.is_empty() || !module.definitions.iter().any(|item| item == name))
     {
         let Some((next, rest)) = below.split_first() else { return vec![Target::Module(child)] };
-        // A name defined by a macro is unknown, so it belongs to the module reached so far.
+        // A name that is not found may be defined by a macro. It counts as defined in the module that was reached.
         return match lookup(code, child, next, rest, passed) {
             found if found.is_empty() => vec![Target::Module(child)],
             found => found,
@@ -185,6 +191,7 @@ fn lookup(
     found
 }
 
+/// Returns the modules that define `name` if the glob import of the module `at` contains it.
 fn lookup_in_glob(
     code: &Crate,
     at: ModuleId,
@@ -204,6 +211,7 @@ fn lookup_in_glob(
     found
 }
 
+/// Collects the references in the items of one module.
 struct ReferenceVisitor<'a> {
     code: &'a Crate,
     module: ModuleId,
@@ -212,11 +220,12 @@ struct ReferenceVisitor<'a> {
 }
 
 impl ReferenceVisitor<'_> {
+    /// Adds the references of a path in the code.
     fn add_path(&mut self, path: &[String], line: usize) {
         for target in resolve(self.code, self.module, path, &mut vec![]) {
             self.add(target, path, line);
         }
-        // A path may also start with the name of another crate.
+        // A path can also start with the name of another crate.
         if let Some(first) = path.first()
             && path.len() > 1
             && first.starts_with("slabwise_")
@@ -230,7 +239,8 @@ impl ReferenceVisitor<'_> {
         add(self.code, self.found, self.module, target, &place, path);
     }
 
-    /// Finds the paths in the tokens of a macro: names joined by `::`, and single type names.
+    /// Adds the references of the paths in the tokens of a macro call: names that are joined by `::`, and single names
+    /// of types.
     fn read_tokens(&mut self, tokens: TokenStream) {
         let mut path: Vec<String> = vec![];
         let mut line = 0;
@@ -292,16 +302,17 @@ impl<'ast> Visit<'ast> for ReferenceVisitor<'_> {
         visit::visit_macro(self, call);
     }
 
-    // Attributes such as `#[error("{}", crate::b::text())]` may contain paths. The compiler's own attributes do not.
+    // Attributes such as `#[error("{}", crate::b::text())]` can contain paths. The compiler's attributes do not.
     fn visit_attribute(&mut self, attribute: &'ast syn::Attribute) {
-        let own = ["allow", "cfg", "cfg_attr", "derive", "doc", "expect", "must_use", "repr"];
+        let compiler_attributes =
+            ["allow", "cfg", "cfg_attr", "derive", "doc", "expect", "must_use", "repr"];
         if let syn::Meta::List(list) = &attribute.meta
-            && !own.iter().any(|name| list.path.is_ident(name))
+            && !compiler_attributes.iter().any(|name| list.path.is_ident(name))
         {
             self.read_tokens(list.tokens.clone());
         }
     }
 
-    // `pub(crate)` is not a reference.
+    // The path in `pub(crate)` is not a reference.
     fn visit_vis_restricted(&mut self, _: &'ast syn::VisRestricted) {}
 }

@@ -1,8 +1,8 @@
-//! The product code of a crate as a tree of modules, each with the names that it defines and imports.
+//! Reads the product code of a crate into a tree of modules. Each module has the names that it defines and imports.
 //!
-//! The tree follows the `mod` declarations from `lib.rs` or `main.rs`. Test files are left out because their
-//! declarations have `cfg(test)`. An inline module belongs to the file that contains it. A module that is declared
-//! twice under opposite `cfg` conditions has the code of both files.
+//! The reader follows the `mod` declarations from `lib.rs` or `main.rs`. It leaves out test files, because their
+//! declarations have `cfg(test)`. The code of an inline module belongs to the file that contains the module. If a
+//! module is declared twice, with opposite `cfg` conditions, it has the code of both files.
 
 use crate::test_code::remove_test_code;
 use std::collections::BTreeMap;
@@ -19,27 +19,27 @@ pub type ModuleId = usize;
 pub struct Crate {
     /// The crate's name in `use`: `slabwise_engine`.
     pub name: String,
-    /// All modules. The root is the first, and a parent precedes its children.
+    /// All modules. The root module is the first, and each module precedes its children.
     pub modules: Vec<Module>,
-    /// All product files.
+    /// All source files that contain product code.
     pub files: Vec<SourceFile>,
 }
 
 /// One module.
 pub struct Module {
-    /// The last segment of the module's path.
+    /// The name of the module: the last segment of its path.
     pub name: String,
-    /// The parent module; `None` for the root.
+    /// The parent module; `None` for the root module.
     pub parent: Option<ModuleId>,
     /// The child modules by name.
     pub children: BTreeMap<String, ModuleId>,
-    /// True for an inline module, whose code is in its parent's file.
+    /// True for an inline module, whose code is in the file of its parent.
     pub is_inline: bool,
     /// The names that the module defines.
     pub definitions: Vec<String>,
     /// The names that `use` imports.
     pub imports: Vec<Import>,
-    /// The items with the file of each, except child modules.
+    /// The items of the module except child modules, each with its file.
     pub items: Vec<(PathBuf, Item)>,
 }
 
@@ -48,20 +48,20 @@ pub struct Module {
 pub struct Import {
     /// The imported name; `None` for a glob import.
     pub name: Option<String>,
-    /// The path as written.
+    /// The segments of the path in the `use` declaration.
     pub path: Vec<String>,
-    /// True for a re-export of any visibility.
+    /// True if the `use` declaration has a visibility, such as `pub` or `pub(crate)`.
     pub is_public: bool,
-    /// The file and line.
+    /// The file and the line of the import.
     pub place: Place,
 }
 
 /// A line of a file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
-    /// The path relative to the repository's root.
+    /// The path of the file, relative to the repository's root.
     pub file: PathBuf,
-    /// The line number, starting at one.
+    /// The number of the line, starting at 1.
     pub line: usize,
 }
 
@@ -71,13 +71,13 @@ impl fmt::Display for Place {
     }
 }
 
-/// A product file and its lines that only tests compile.
+/// A source file, with the lines that only test builds compile.
 pub struct SourceFile {
-    /// The path relative to the repository's root.
+    /// The path of the file, relative to the repository's root.
     pub path: PathBuf,
-    /// The whole text, including test code.
+    /// The whole text of the file, including test code.
     pub text: String,
-    /// The line ranges of test code, which may overlap.
+    /// The ranges of lines with test code. Ranges can overlap.
     pub test_lines: Vec<RangeInclusive<usize>>,
 }
 
@@ -93,7 +93,7 @@ impl fmt::Display for SourceError {
 
 impl std::error::Error for SourceError {}
 
-/// Returns the names of the folders in `crates/`, sorted.
+/// Returns the names of the folders in `crates/` that contain a crate, sorted.
 pub fn crate_names(root: &Path) -> Result<Vec<String>, SourceError> {
     let folder = root.join("crates");
     let failed = |error: std::io::Error| SourceError(format!("{}: {error}", folder.display()));
@@ -109,19 +109,29 @@ pub fn crate_names(root: &Path) -> Result<Vec<String>, SourceError> {
 }
 
 impl Crate {
-    /// Reads the crate in `directory`. Paths in messages are relative to `root`.
+    /// Reads the crate in `directory`, a path relative to `root`.
     pub fn read(root: &Path, directory: &Path) -> Result<Crate, SourceError> {
         let manifest = read_text(&root.join(directory).join("Cargo.toml"))?;
         let name = manifest
             .lines()
             .find_map(|line| line.strip_prefix("name = "))
             .map(|name| name.trim().trim_matches('"').replace('-', "_"))
-            .ok_or_else(|| SourceError(format!("{}: no name", directory.display())))?;
+            .ok_or_else(|| {
+                SourceError(format!(
+                    "{}/Cargo.toml: there is no line with the crate's name",
+                    directory.display()
+                ))
+            })?;
         let main_file = ["src/lib.rs", "src/main.rs"]
             .map(|file| directory.join(file))
             .into_iter()
             .find(|file| root.join(file).is_file())
-            .ok_or_else(|| SourceError(format!("{}: no lib.rs", directory.display())))?;
+            .ok_or_else(|| {
+                SourceError(format!(
+                    "{}: there is no src/lib.rs and no src/main.rs",
+                    directory.display()
+                ))
+            })?;
         let stem = main_file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let mut reader =
             Reader { root, modules: vec![Module::new(stem, None, false)], files: vec![] };
@@ -130,7 +140,7 @@ impl Crate {
         Ok(Crate { name, modules: reader.modules, files: reader.files })
     }
 
-    /// Returns the module whose file contains the module `id`: the closest one that is not inline.
+    /// Returns the module whose file contains the module `id`: its nearest ancestor that is not inline, or itself.
     pub fn file_module(&self, id: ModuleId) -> ModuleId {
         match self.modules[id].parent {
             Some(parent) if self.modules[id].is_inline => self.file_module(parent),
@@ -140,15 +150,15 @@ impl Crate {
 
     /// Returns the modules from the root to `id`, including both.
     pub fn ancestry(&self, id: ModuleId) -> Vec<ModuleId> {
-        let mut line = vec![id];
-        while let Some(parent) = self.modules[line[line.len() - 1]].parent {
-            line.push(parent);
+        let mut ancestry = vec![id];
+        while let Some(parent) = self.modules[ancestry[ancestry.len() - 1]].parent {
+            ancestry.push(parent);
         }
-        line.reverse();
-        line
+        ancestry.reverse();
+        ancestry
     }
 
-    /// Returns the path `a::b`; empty for the root.
+    /// Returns the path of a module, such as `a::b`. The path of the root module is empty.
     pub fn path(&self, id: ModuleId) -> String {
         let names: Vec<&str> = self
             .ancestry(id)
@@ -174,6 +184,7 @@ impl Module {
     }
 }
 
+/// The state while a crate is read.
 struct Reader<'a> {
     root: &'a Path,
     modules: Vec<Module>,
@@ -181,6 +192,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
+    /// Reads the file of a module. `children_in` is the folder with the files of its child modules.
     fn read_file(
         &mut self,
         id: ModuleId,
@@ -196,6 +208,7 @@ impl Reader<'_> {
         self.read_items(id, path, children_in, syntax.items)
     }
 
+    /// Adds items to a module, and reads the child modules among them.
     fn read_items(
         &mut self,
         id: ModuleId,
@@ -226,6 +239,7 @@ impl Reader<'_> {
         Ok(())
     }
 
+    /// Reads a child module: its items if it is inline, otherwise its file.
     fn read_module(
         &mut self,
         parent: ModuleId,
@@ -251,14 +265,16 @@ impl Reader<'_> {
         if let Some((_, items)) = module.content {
             return self.read_items(id, path, &below, items);
         }
-        if let Some(given) = path_attribute(&module.attrs) {
+        if let Some(file) = path_attribute(&module.attrs) {
             let folder = path.parent().unwrap_or(Path::new(""));
-            return self.read_file(id, &folder.join(given), folder);
+            return self.read_file(id, &folder.join(file), folder);
         }
         let file = [below.with_extension("rs"), below.join("mod.rs")]
             .into_iter()
             .find(|file| self.root.join(file).is_file())
-            .ok_or_else(|| SourceError(format!("{}: no file for mod {name}", path.display())))?;
+            .ok_or_else(|| {
+                SourceError(format!("{}: there is no file for `mod {name}`", path.display()))
+            })?;
         self.read_file(id, &file, &below)
     }
 }
@@ -267,7 +283,7 @@ fn read_text(path: &Path) -> Result<String, SourceError> {
     fs::read_to_string(path).map_err(|error| SourceError(format!("{}: {error}", path.display())))
 }
 
-/// Calls `found` with the name, path and line of each leaf of a `use` tree.
+/// Calls `found` for each name that a `use` tree imports, with the name, its path and its line.
 pub fn read_use_tree(
     tree: &syn::UseTree,
     prefix: &mut Vec<String>,
@@ -301,6 +317,7 @@ pub fn read_use_tree(
     }
 }
 
+/// Returns the value of the attribute `#[path = "..."]`, if a module has one.
 fn path_attribute(attributes: &[syn::Attribute]) -> Option<String> {
     attributes.iter().find_map(|attribute| match &attribute.meta {
         syn::Meta::NameValue(pair) if pair.path.is_ident("path") => match &pair.value {
@@ -311,6 +328,7 @@ fn path_attribute(attributes: &[syn::Attribute]) -> Option<String> {
     })
 }
 
+/// Returns the name that an item defines in its module, if it defines one.
 fn defined_name(item: &Item) -> Option<String> {
     let ident = match item {
         Item::Const(item) => &item.ident,

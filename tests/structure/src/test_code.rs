@@ -1,4 +1,4 @@
-//! Removes test code from a syntax tree: everything under a `cfg` that requires `test`.
+//! Removes test code from a syntax tree: everything with a `cfg` condition that requires `test`.
 
 use std::ops::RangeInclusive;
 use syn::punctuated::Punctuated;
@@ -6,14 +6,14 @@ use syn::spanned::Spanned;
 use syn::visit_mut::{self, VisitMut};
 use syn::{Attribute, Meta, Token};
 
-/// Removes all test code from `file` and returns its lines.
+/// Removes all test code from `file`. Returns the ranges of its lines.
 pub fn remove_test_code(file: &mut syn::File) -> Vec<RangeInclusive<usize>> {
     let mut remover = Remover::default();
     remover.visit_file_mut(file);
     remover.removed
 }
 
-/// True if the attributes exclude their item from every build without `test`.
+/// True if a `cfg` among the attributes excludes the item from every build without `test`.
 pub fn is_test_only(attributes: &[Attribute]) -> bool {
     attributes
         .iter()
@@ -22,7 +22,7 @@ pub fn is_test_only(attributes: &[Attribute]) -> bool {
         .any(|condition| evaluate(&condition) == Some(false))
 }
 
-/// Evaluates a `cfg` condition with `test` false. `None` if the result depends on other conditions.
+/// Evaluates a `cfg` condition in a build without `test`. Returns `None` if the result depends on other conditions.
 fn evaluate(condition: &Meta) -> Option<bool> {
     match condition {
         Meta::Path(path) if path.is_ident("test") => Some(false),
@@ -51,13 +51,15 @@ fn evaluate(condition: &Meta) -> Option<bool> {
     }
 }
 
+/// Removes test code while it visits a syntax tree.
 #[derive(Default)]
 struct Remover {
+    /// The ranges of the removed lines.
     removed: Vec<RangeInclusive<usize>>,
 }
 
 impl Remover {
-    /// True if the node is product code. Records the lines of test code.
+    /// True if the node is product code. Otherwise records its lines as removed.
     fn keeps(&mut self, node: &impl Spanned, attributes: &[Attribute]) -> bool {
         let keep = !is_test_only(attributes);
         if !keep {
@@ -67,6 +69,7 @@ impl Remover {
         keep
     }
 
+    /// Removes test code from a list of nodes.
     fn retain<T: Spanned, P: Default>(
         &mut self,
         list: &mut Punctuated<T, P>,
@@ -144,7 +147,7 @@ impl VisitMut for Remover {
     }
 }
 
-/// Returns the attributes of any item.
+/// Returns the attributes of an item.
 fn item_attributes(item: &syn::Item) -> &[Attribute] {
     match item {
         syn::Item::Const(item) => &item.attrs,

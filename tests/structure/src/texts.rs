@@ -4,27 +4,29 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-/// Folders with build results, or with data that tests read byte for byte.
+/// Names of folders that contain build results, installed packages, or test inputs that are not text.
 const SKIPPED_FOLDERS: [&str; 4] = [".git", "corpus", "node_modules", "target"];
 
+/// The extensions of the files that are read.
 const EXTENSIONS: [&str; 9] = ["css", "go", "java", "js", "md", "py", "rs", "sh", "toml"];
 
-/// A file of the repository.
+/// A text file of the repository.
 pub struct Text {
-    /// The path from the root, with `/` between its parts.
+    /// The path relative to the repository's root, with `/` between its parts.
     pub path: String,
-    /// The contents.
+    /// The contents of the file.
     pub text: String,
 }
 
 impl Text {
-    /// True for a Markdown file.
+    /// True if the file is Markdown.
     pub fn is_markdown(&self) -> bool {
         self.path.ends_with(".md")
     }
 }
 
-/// Returns every text below `root` in the order of paths: files with a known extension, and scripts without one.
+/// Returns the text files below `root`, sorted by path: files with one of the extensions, and scripts without an
+/// extension.
 pub fn read_texts(root: &Path) -> io::Result<Vec<Text>> {
     let mut texts = vec![];
     add_folder(root, root, &mut texts)?;
@@ -32,6 +34,7 @@ pub fn read_texts(root: &Path) -> io::Result<Vec<Text>> {
     Ok(texts)
 }
 
+/// Adds the text files of a folder and its subfolders.
 fn add_folder(root: &Path, folder: &Path, texts: &mut Vec<Text>) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
@@ -50,6 +53,7 @@ fn add_folder(root: &Path, folder: &Path, texts: &mut Vec<Text>) -> io::Result<(
     Ok(())
 }
 
+/// True if the file has one of the extensions, or is a script without an extension.
 fn is_text(path: &Path) -> io::Result<bool> {
     match path.extension() {
         Some(extension) => Ok(EXTENSIONS.iter().any(|known| extension == *known)),
@@ -57,6 +61,7 @@ fn is_text(path: &Path) -> io::Result<bool> {
     }
 }
 
+/// Returns the path of a file relative to the root.
 fn relative(root: &Path, path: &Path) -> String {
     let parts = path.strip_prefix(root).unwrap_or(path).components();
     parts.map(|part| part.as_os_str().to_string_lossy()).collect::<Vec<_>>().join("/")

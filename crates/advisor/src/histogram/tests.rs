@@ -1,4 +1,4 @@
-//! Files that are as they should be, and files that are not.
+//! Tests of valid and invalid files.
 
 use super::{FILE_SIZE_BYTES_MAX, Histogram, LINE_LEN_MAX, read};
 use crate::error::AdvisorError;
@@ -22,7 +22,7 @@ fn bins(text: &str) -> Vec<(usize, u64)> {
 }
 
 #[test]
-fn reads_every_form_of_file() {
+fn a_file_has_one_of_three_forms() {
     assert_eq!(bins("96 35\n120 4\n"), [(96, 35), (120, 4)]);
     assert_eq!(bins("size,count\r\n120,4\r\n96,35"), [(96, 35), (120, 4)]);
     assert_eq!(bins("# by hand\n\n96 1\n96 2\n1 0\n"), [(96, 3)]);
@@ -32,7 +32,7 @@ fn reads_every_form_of_file() {
 }
 
 #[test]
-fn an_error_names_the_file_and_the_line() {
+fn the_error_of_an_invalid_line_names_the_file_and_the_line() {
     let long = "1".repeat(LINE_LEN_MAX + 1);
     let cases: [(&str, &str); 18] = [
         ("", "sizes.txt: has no items"),
@@ -64,7 +64,7 @@ fn an_error_names_the_file_and_the_line() {
 }
 
 #[test]
-fn an_error_names_an_unreadable_file() {
+fn the_error_of_an_unreadable_file_names_the_file() {
     for (path, reason) in [
         ("/nowhere/sizes.txt", "/nowhere/sizes.txt: cannot be read: No such file"),
         ("/", "/: cannot be read: is a directory"),
@@ -80,11 +80,11 @@ fn an_error_names_an_unreadable_file() {
 fn an_infinite_file_is_an_error() {
     let endless = BufReader::with_capacity(1 << 20, Endless);
     let result = Histogram::new("sizes.txt", ITEM_SIZE_MAX).read(endless);
-    let error = result.expect_err("it has no end").to_string();
+    let error = result.expect_err("the file has no end").to_string();
     assert!(error.contains(&format!("larger than {} MiB", FILE_SIZE_BYTES_MAX >> 20)), "{error}");
 }
 
-/// An endless sequence of comments.
+/// A source that returns comment lines without end.
 struct Endless;
 
 impl Read for Endless {

@@ -1,25 +1,25 @@
 //! Reads item sizes and limits from a running server.
 //!
 //! ```text
-//!   version, stats, stats settings, stats slabs, stats items, slabs classes --> state: limits, current table
-//!   stats sizes ----- counts all items ------------------------------> spread ---.
-//!        '--- off, or counts few --> lru_crawler metadump --> dump: a sample ----+--> sizes
+//!   version, stats, stats settings, stats slabs, stats items, slabs classes --> state: limits, current class table
+//!   stats sizes -- if it counts nearly all items --> spread ----------.
+//!               -- otherwise --> lru_crawler metadump --> dump -------+--> item sizes
 //! ```
 //!
-//! Nothing is changed on the server. Implausible values are errors.
+//! The commands change nothing on the server. An implausible number in a reply is an error.
 
 mod dialogue;
 mod dump;
 mod state;
 
 use crate::error::AdvisorError;
-use crate::sizes_seen::{BIN_BYTES, Source, TooMuch, spread};
+use crate::sizes_seen::{BIN_BYTES, LimitExceeded, Source, spread};
 use dialogue::{Answer, Dialogue};
 use slabwise_client::{Row, ServerAddress, Timeouts};
 use state::ServerState;
 use std::collections::BTreeMap;
 
-/// Returns the item sizes and the state of a server. A metadump reads at most `items_max` items.
+/// Reads the item sizes and the state of a server. Reads at most `items_max` items of a metadump.
 pub fn observe(
     server: &ServerAddress,
     timeouts: Timeouts,
@@ -27,19 +27,20 @@ pub fn observe(
 ) -> Result<(Source, ServerState), AdvisorError> {
     let mut dialogue = Dialogue::open(server, timeouts)?;
     let state = state::ask(&mut dialogue)?;
-    let wrong =
+    let server_error =
         |what: &str| AdvisorError::Server { server: server.to_string(), what: what.to_owned() };
-    let too_much =
-        |TooMuch| wrong("reports an implausible number of items: check whether it is a memcached");
+    let limit_error = |LimitExceeded| {
+        server_error("reports an implausible number of items: check whether it is a memcached")
+    };
     let item_size_max = state.cache.item_size_bytes_max;
-    let bins = bins(&mut dialogue, item_size_max)?;
+    let bins = read_size_bins(&mut dialogue, item_size_max)?;
     let counted = bins.values().fold(0u64, |sum, &items| sum.saturating_add(items));
     let (seen, how) = if counted > 0 && counts_most(counted, state.item_count) {
-        let seen = spread(&bins, &state.items_of_chunk_size()).map_err(too_much)?;
+        let seen = spread(&bins, &state.items_of_chunk_size()).map_err(limit_error)?;
         (seen, format!("`stats sizes`, all items in bins of {BIN_BYTES} bytes"))
     } else {
         let dump = dump::read(&mut dialogue, items_max, item_size_max)?;
-        let seen = dump.sizes(&state.classes).map_err(too_much)?;
+        let seen = dump.sizes(&state.classes).map_err(limit_error)?;
         let scope = match dump.is_truncated {
             true => format!("a sample of {} items", dump.item_count),
             false => format!("all {} items", dump.item_count),
@@ -47,21 +48,24 @@ pub fn observe(
         (seen, format!("`{}`, {scope}", dump.command))
     };
     if seen.item_count() == 0 {
-        return Err(wrong("has no items: fill it, or give --from-histogram"));
+        return Err(server_error("has no items: fill it, or give --from-histogram"));
     }
     let text = format!("{how} of {server}");
     let (version, current) = (Some(state.version.clone()), state.table.clone());
     Ok((Source { text, version, seen, current }, state))
 }
 
-/// True if `stats sizes` counts nearly all items. If it is enabled late, it counts only newer items.
+/// True if `stats sizes` counts at least 90 % of the items. If the counting was enabled while the server ran, it does
+/// not count older items.
 fn counts_most(counted: u64, item_count: u64) -> bool {
-    const MISSING_MAX: u64 = 10;
-    item_count.saturating_sub(counted) <= item_count / MISSING_MAX
+    /// At most a 10th of the items may be uncounted.
+    const UNCOUNTED_DIVISOR: u64 = 10;
+    item_count.saturating_sub(counted) <= item_count / UNCOUNTED_DIVISOR
 }
 
-/// Reads `stats sizes`: the number of items by the upper end of their bin. Empty if it is disabled.
-fn bins(
+/// Reads `stats sizes`. Returns the number of items of each bin, which is given by its upper end in bytes. Returns no
+/// bins if the server does not count sizes.
+fn read_size_bins(
     dialogue: &mut Dialogue,
     item_size_max: usize,
 ) -> Result<BTreeMap<usize, u64>, AdvisorError> {
@@ -79,7 +83,7 @@ fn bins(
             {
                 bins.insert(end, items);
             }
-            _ => return Err(dialogue.unexpected(format!("STAT {name} {value}").as_bytes())),
+            _ => return Err(dialogue.unexpected_line(format!("STAT {name} {value}").as_bytes())),
         }
     }
     Ok(bins)

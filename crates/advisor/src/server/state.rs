@@ -1,4 +1,4 @@
-//! The state of a server: its limits, its classes and their numbers of items.
+//! Reads the state of a server: its limits, its classes, and the number of items in each class.
 
 use super::dialogue::{Answer, Dialogue};
 use crate::cache::{Cache, Program};
@@ -7,30 +7,34 @@ use slabwise_base::memcached;
 use slabwise_client::{Row, Rows};
 use std::collections::BTreeMap;
 
-// Numbers above these limits are implausible.
+// A server that reports a number above these limits is not a memcached.
 const ITEM_SIZE_BYTES_MAX: u64 = 1 << 30;
 const PAGE_SIZE_BYTES_MAX: usize = 16 << 20;
 
+/// The state of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerState {
     pub cache: Cache,
     pub version: String,
     pub item_count: u64,
-    /// The known chunk sizes of the current table, ascending, with the largest one.
+    /// The chunk sizes of the current class table that `stats slabs` reports, and the largest chunk size. In bytes,
+    /// ascending.
     pub table: Vec<usize>,
+    /// The classes by their numbers.
     pub classes: BTreeMap<u64, ClassState>,
 }
 
+/// The state of a class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClassState {
     pub chunk_size_bytes: usize,
     pub chunks_per_page: usize,
-    /// The number of items, including the chained items of the largest class.
+    /// The number of items. The class of the largest chunks also counts the chained items.
     pub items: u64,
 }
 
 impl ServerState {
-    /// Returns the number of items by chunk size.
+    /// Returns the number of items for each chunk size in bytes.
     pub fn items_of_chunk_size(&self) -> BTreeMap<usize, u64> {
         let mut items: BTreeMap<usize, u64> = BTreeMap::new();
         for class in self.classes.values() {
@@ -41,18 +45,19 @@ impl ServerState {
     }
 }
 
+/// Asks the server for its state.
 pub fn ask(dialogue: &mut Dialogue) -> Result<ServerState, AdvisorError> {
     let version = match dialogue.ask_line("version")? {
-        Answer::Refused(line) => return Err(dialogue.refused(&line)),
+        Answer::Refused(line) => return Err(dialogue.refusal(&line)),
         Answer::Given(line) => match line.strip_prefix("VERSION ") {
             Some(version) => version.to_owned(),
-            None => return Err(dialogue.unexpected(line.as_bytes())),
+            None => return Err(dialogue.unexpected_line(line.as_bytes())),
         },
     };
     let general = dialogue.rows("stats")?;
-    let item_count = needed(dialogue, &general, "curr_items")?;
+    let item_count = required_number(dialogue, &general, "curr_items")?;
     let settings = dialogue.rows("stats settings")?;
-    let item_size_max = needed(dialogue, &settings, "item_size_max")?;
+    let item_size_max = required_number(dialogue, &settings, "item_size_max")?;
     // A server without chained items has no `slab_chunk_max`.
     let largest = number(dialogue, &settings, "slab_chunk_max")?.unwrap_or(item_size_max);
     let chunk_size = number(dialogue, &settings, "chunk_size")?;
@@ -66,8 +71,8 @@ pub fn ask(dialogue: &mut Dialogue) -> Result<ServerState, AdvisorError> {
             chunk_size.unwrap_or(0)
         )));
     }
-    let mut classes = classes(dialogue)?;
-    add_items(dialogue, &mut classes)?;
+    let mut classes = read_classes(dialogue)?;
+    read_item_counts(dialogue, &mut classes)?;
     let page_size_bytes = page_size(&classes);
     let program = match dialogue.ask_line("slabs classes")? {
         Answer::Given(line) if line.starts_with("CLASSES ") => Program::Slabwise,
@@ -90,8 +95,8 @@ pub fn ask(dialogue: &mut Dialogue) -> Result<ServerState, AdvisorError> {
     Ok(ServerState { cache, version, item_count, table, classes })
 }
 
-/// Reads the classes with pages from `stats slabs`.
-fn classes(dialogue: &mut Dialogue) -> Result<BTreeMap<u64, ClassState>, AdvisorError> {
+/// Reads the chunk sizes of the classes from `stats slabs`, which reports only classes that own pages.
+fn read_classes(dialogue: &mut Dialogue) -> Result<BTreeMap<u64, ClassState>, AdvisorError> {
     let mut classes: BTreeMap<u64, ClassState> = BTreeMap::new();
     for row in dialogue.rows("stats slabs")?.0 {
         let Some((class, field)) = row.class_field() else { continue };
@@ -120,8 +125,8 @@ fn classes(dialogue: &mut Dialogue) -> Result<BTreeMap<u64, ClassState>, Advisor
     Ok(classes)
 }
 
-/// Reads the number of items in each class from `stats items`.
-fn add_items(
+/// Reads the number of items of each class from `stats items`.
+fn read_item_counts(
     dialogue: &mut Dialogue,
     classes: &mut BTreeMap<u64, ClassState>,
 ) -> Result<(), AdvisorError> {
@@ -137,26 +142,30 @@ fn add_items(
     Ok(())
 }
 
-/// Returns the page size that fits the number of chunks per page of each class.
+/// Returns the page size for which each class has its number of chunks per page. A power of two is preferred, because
+/// chunks do not fill a page completely.
 fn page_size(classes: &BTreeMap<u64, ClassState>) -> usize {
-    let filled = classes.values().map(|class| class.chunk_size_bytes * class.chunks_per_page);
-    let Some(filled) = filled.max() else { return memcached::PAGE_SIZE_BYTES };
-    let holds =
+    let chunk_bytes = classes.values().map(|class| class.chunk_size_bytes * class.chunks_per_page);
+    let Some(chunk_bytes) = chunk_bytes.max() else { return memcached::PAGE_SIZE_BYTES };
+    let fits_all_classes =
         |page: usize| classes.values().all(|c| page / c.chunk_size_bytes == c.chunks_per_page);
-    let page = filled.next_power_of_two();
-    if holds(page) { page } else { filled }
+    let page = chunk_bytes.next_power_of_two();
+    if fits_all_classes(page) { page } else { chunk_bytes }
 }
 
+/// Returns the number of a statistic, or `None` if the server does not report it.
 fn number(dialogue: &Dialogue, rows: &Rows, name: &str) -> Result<Option<u64>, AdvisorError> {
     let Some(row) = rows.get(name) else { return Ok(None) };
     row.value.parse().map(Some).map_err(|_| not_a_number(dialogue, row))
 }
 
+/// Returns the error of a statistic that must be a number.
 fn not_a_number(dialogue: &Dialogue, row: &Row) -> AdvisorError {
-    dialogue.unexpected(format!("STAT {} {}", row.name, row.value).as_bytes())
+    dialogue.unexpected_line(format!("STAT {} {}", row.name, row.value).as_bytes())
 }
 
-fn needed(dialogue: &Dialogue, rows: &Rows, name: &str) -> Result<u64, AdvisorError> {
+/// Returns the number of a statistic. Fails if the server does not report it.
+fn required_number(dialogue: &Dialogue, rows: &Rows, name: &str) -> Result<u64, AdvisorError> {
     number(dialogue, rows, name)?.ok_or_else(|| {
         let what = format!("does not report {name} in `stats`: check whether it is a memcached");
         dialogue.error(&what)

@@ -1,4 +1,4 @@
-//! Tests with a server that replies like memcached, except to the commands of a case.
+//! Tests with a fake server. It has the replies of a memcached, but each test replaces the replies to some commands.
 
 use super::{ServerAddress, ServerState, Source, Timeouts, observe};
 use crate::error::AdvisorError;
@@ -14,11 +14,11 @@ const ITEMS_MAX: u64 = 1000;
 #[derive(Clone, Copy)]
 enum Reply {
     Bytes(&'static str),
-    /// Sends the bytes and then hangs.
+    /// Sends the bytes, and then nothing more.
     Hang(&'static str),
     /// Sends the bytes and then closes the connection.
     Close(&'static str),
-    /// Repeats the bytes infinitely.
+    /// Sends the bytes again and again.
     Endless(&'static str),
 }
 
@@ -46,13 +46,13 @@ const MEMCACHED: [(&str, Reply); 8] = [
     ("lru_crawler metadump hash", Reply::Bytes(DUMP)),
 ];
 
-/// Observes a memcached with other replies to some commands.
+/// Observes a fake memcached whose replies to some commands are replaced by `others`.
 fn observe_with(
     others: &[(&'static str, Reply)],
     limits: Timeouts,
 ) -> Result<(Source, ServerState), AdvisorError> {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("the kernel has a port");
-    let address = listener.local_addr().expect("it is bound");
+    let listener = TcpListener::bind("127.0.0.1:0").expect("the kernel has a free port");
+    let address = listener.local_addr().expect("the listener has an address");
     let mut replies = BTreeMap::from(MEMCACHED);
     replies.extend(others.iter().copied());
     std::thread::scope(|scope| {
@@ -64,7 +64,7 @@ fn observe_with(
 
 /// Serves one connection until the client closes it.
 fn serve(listener: &TcpListener, replies: &BTreeMap<&str, Reply>) {
-    let (stream, _) = listener.accept().expect("a client comes");
+    let (stream, _) = listener.accept().expect("a client connects");
     let mut out = &stream;
     let mut input = BufReader::new(&stream);
     let mut line = String::new();
@@ -76,14 +76,14 @@ fn serve(listener: &TcpListener, replies: &BTreeMap<&str, Reply>) {
             Some(Reply::Endless(bytes)) => (*bytes, Some(Reply::Endless(bytes))),
             None => ("ERROR\r\n", None),
         };
-        // The client may have left.
+        // Sending fails if the client has already closed the connection.
         let _ = out.write_all(bytes.as_bytes());
         match end {
             None => line.clear(),
             Some(Reply::Endless(bytes)) => return repeat(&stream, bytes),
             Some(Reply::Close(_)) => return,
             Some(_) => {
-                // Until the client gives up.
+                // Waits until the client closes the connection.
                 let _ = input.read_line(&mut line);
                 return;
             }
@@ -91,7 +91,7 @@ fn serve(listener: &TcpListener, replies: &BTreeMap<&str, Reply>) {
     }
 }
 
-/// The same until the client leaves.
+/// Sends the bytes again and again, until the client closes the connection.
 fn repeat(mut stream: &TcpStream, bytes: &str) {
     let many = bytes.repeat(1 + 65_536 / bytes.len());
     while stream.write_all(many.as_bytes()).is_ok() {}
@@ -102,8 +102,8 @@ fn long_timeouts() -> Timeouts {
     Timeouts { connect: long, read: long, reply: long }
 }
 
-/// Observes a server that hangs, with growing timeouts until `expected` returns a value: on a slow machine another step
-/// can time out first.
+/// Observes a server that hangs. Repeats this with longer timeouts until `expected` returns a value, because on a slow
+/// machine another step can time out first.
 fn observe_until<T>(
     others: &[(&'static str, Reply)],
     limits: impl Fn(Duration) -> Timeouts,
@@ -118,15 +118,16 @@ fn observe_until<T>(
             None => last = Some(observed),
         }
     }
-    panic!("unexpected result: {last:?}")
+    panic!("no timeout has the expected result; the last result is {last:?}")
 }
 
-/// Checks that the error reports the silence at the expected place.
-fn expect_silence(others: &[(&'static str, Reply)], after: &str) {
+/// Checks that the error reports the read timeout. `after` is the part of the error text that names the lines and the
+/// command.
+fn expect_read_timeout(others: &[(&'static str, Reply)], after: &str) {
     let limits = |wait| Timeouts { read: wait, ..long_timeouts() };
     let is_reported = |observed: &Result<(Source, ServerState), AdvisorError>| {
         let text = observed.as_ref().err()?.to_string();
-        (text.contains("was silent for") && text.contains(after)).then_some(())
+        (text.contains("sent no byte for") && text.contains(after)).then_some(())
     };
     observe_until(others, limits, is_reported);
 }
@@ -139,37 +140,37 @@ fn sizes(observed: Result<(Source, ServerState), AdvisorError>) -> Vec<(usize, u
 }
 
 #[test]
-fn uses_stats_sizes_if_it_is_enabled() {
+fn sizes_are_those_of_stats_sizes_if_it_is_enabled() {
     let observed = observe_with(&[("stats sizes", Reply::Bytes(SIZES))], long_timeouts());
     let how = observed.as_ref().map(|(source, _)| source.text.clone()).unwrap_or_default();
     assert!(how.starts_with("`stats sizes`"), "{how}");
-    // The item in the class of 120 has at most 120 bytes.
+    // The chunks of the second class have 120 bytes, so its item has at most 120 bytes.
     let within: Vec<(usize, u64)> = sizes(observed);
     assert_eq!(within.iter().map(|bin| bin.1).sum::<u64>(), 4);
     assert!(within.iter().all(|bin| bin.0 < 120), "{within:?}");
 }
 
 #[test]
-fn uses_a_metadump_if_stats_sizes_is_disabled() {
+fn sizes_are_those_of_a_metadump_if_stats_sizes_is_disabled() {
     let exact = [(63, 2), (90, 1), (100, 1)];
     for off in [SIZES_OFF, "END\r\n", "STAT 96 1\r\nEND\r\n", "ERROR\r\n"] {
         let observed = observe_with(&[("stats sizes", Reply::Bytes(off))], long_timeouts());
         assert_eq!(sizes(observed), exact, "{off:?}");
     }
-    // An older server only has `all`; a newer one starts with OK.
+    // An older server has only the argument `all`. The reply of a newer server starts with OK.
     let by_class = [
         ("lru_crawler metadump hash", Reply::Bytes("CLIENT_ERROR invalid slab class\r\n")),
         ("lru_crawler metadump all", Reply::Bytes(DUMP)),
     ];
     assert_eq!(sizes(observe_with(&by_class, long_timeouts())), exact);
     let line = "OK\r\nkey=a cls=1 size=63\nEND\r\n";
-    let begins = [("lru_crawler metadump hash", Reply::Bytes(line))];
-    assert_eq!(sizes(observe_with(&begins, long_timeouts())), [(63, 1)]);
+    let starts_with_ok = [("lru_crawler metadump hash", Reply::Bytes(line))];
+    assert_eq!(sizes(observe_with(&starts_with_ok, long_timeouts())), [(63, 1)]);
 }
 
 #[test]
-fn reads_the_limits_and_the_current_table() {
-    let (_, state) = observe_with(&[], long_timeouts()).expect("a good server");
+fn the_state_has_the_limits_and_the_current_table() {
+    let (_, state) = observe_with(&[], long_timeouts()).expect("the replies are valid");
     assert_eq!(state.table, [96, 120, 524_288]);
     assert_eq!(state.cache.page_size_bytes(), 1 << 20);
     assert_eq!(state.version, "1.6.18");
@@ -177,12 +178,12 @@ fn reads_the_limits_and_the_current_table() {
 }
 
 #[test]
-fn an_infinite_dump_is_truncated_by_items_and_time() {
+fn an_infinite_dump_is_truncated_at_the_limits_of_items_and_time() {
     let line = "key=a exp=-1 la=1 cas=1 fetch=no cls=1 size=63\n";
     let endless = [("lru_crawler metadump hash", Reply::Endless(line))];
-    let (source, _) = observe_with(&endless, long_timeouts()).expect("a sample is enough");
+    let (source, _) = observe_with(&endless, long_timeouts()).expect("a truncated dump is valid");
     assert!(source.text.contains("a sample of 1000 items"), "{}", source.text);
-    // The item of the other class is not in the dump, and counts as large as its chunk.
+    // The dump does not have the item of the other class. Its size is assumed to be the chunk size.
     assert_eq!(source.seen.bins().collect::<Vec<_>>(), [(63, ITEMS_MAX), (120, 1)]);
     let hanging = [("lru_crawler metadump hash", Reply::Hang(line))];
     let short = |wait| Timeouts { reply: wait, ..long_timeouts() };
@@ -191,10 +192,10 @@ fn an_infinite_dump_is_truncated_by_items_and_time() {
 }
 
 #[test]
-fn an_error_names_a_server_that_hangs_or_closes() {
+fn the_error_of_a_server_that_hangs_or_closes_names_the_command() {
     for (command, _) in MEMCACHED {
         let after = format!("after 0 lines of its reply to `{command}`");
-        expect_silence(&[(command, Reply::Hang(""))], &after);
+        expect_read_timeout(&[(command, Reply::Hang(""))], &after);
         let closes = [(command, Reply::Close(""))];
         let error = observe_with(&closes, long_timeouts()).expect_err(command);
         let expected = format!("closed the connection after 0 lines of its reply to `{command}`");
@@ -203,11 +204,11 @@ fn an_error_names_a_server_that_hangs_or_closes() {
         assert!(observe_with(&half, long_timeouts()).is_err(), "{command}");
     }
     let half = [("stats slabs", Reply::Hang("STAT 1:chunk_size 96\r\nSTA"))];
-    expect_silence(&half, "after 1 lines of its reply to `stats slabs`");
+    expect_read_timeout(&half, "after 1 lines of its reply to `stats slabs`");
 }
 
 #[test]
-fn an_error_names_a_server_with_implausible_replies() {
+fn the_error_of_an_implausible_reply_shows_the_reply() {
     const CHUNK_0: &str = "STAT 1:chunk_size 0\r\nSTAT 1:chunks_per_page 5\r\nEND\r\n";
     const NO_PAGE: &str = "STAT 1:chunk_size 99999999\r\nSTAT 1:chunks_per_page 500\r\nEND\r\n";
     const HUGE: &str = "STAT 1:chunk_size 18446744073709551616\r\nEND\r\n";
@@ -247,19 +248,21 @@ fn an_error_names_a_server_with_implausible_replies() {
         ("lru_crawler metadump hash", Reply::Bytes("ERROR metadump not allowed\r\n")),
         ("lru_crawler metadump all", Reply::Bytes("ERROR metadump not allowed\r\n")),
     ];
-    let error = observe_with(&forbidden, long_timeouts()).expect_err("no sizes").to_string();
+    let error = observe_with(&forbidden, long_timeouts())
+        .expect_err("the server returns no sizes")
+        .to_string();
     assert!(error.contains("'ERROR metadump not allowed'; try again"), "{error}");
 }
 
 #[test]
-fn an_error_names_an_unreachable_server() {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("the kernel has a port");
-    let address = listener.local_addr().expect("it is bound");
+fn the_error_of_an_unreachable_server_names_its_address() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("the kernel has a free port");
+    let address = listener.local_addr().expect("the listener has an address");
     drop(listener);
     let tcp = ServerAddress::Tcp(address.to_string());
     let unix = ServerAddress::Unix("/nowhere/socket".to_owned());
     for server in [tcp, unix] {
-        let error = observe(&server, long_timeouts(), ITEMS_MAX).expect_err("no server");
+        let error = observe(&server, long_timeouts(), ITEMS_MAX).expect_err("no server listens");
         let text = error.to_string();
         assert!(text.starts_with(&format!("{server} cannot be reached")), "{text}");
     }
@@ -271,7 +274,9 @@ fn random_replies_do_not_panic() {
     for seed in 0..200 {
         let mut random = Random::new(seed);
         let (command, reply) = MEMCACHED[random.below(MEMCACHED.len() as u64) as usize];
-        let Reply::Bytes(text) = reply else { unreachable!("a good server answers") };
+        let Reply::Bytes(text) = reply else {
+            unreachable!("all replies of `MEMCACHED` are bytes")
+        };
         let mut chars: Vec<char> = text.chars().collect();
         for _ in 0..1 + random.below(4) {
             let at = random.below(chars.len() as u64) as usize;

@@ -1,13 +1,13 @@
-//! Atomics for `--cfg shuttle`: before each use another thread may run.
+//! Atomics for tests with `--cfg shuttle`: before each use of an atomic, shuttle may switch to another thread.
 //!
-//! shuttle's own atomics are larger than the standard ones. These have the standard size, because a chunk's state
-//! word is inside the arena. Every ordering acts as sequentially consistent, as in shuttle; loom tests the effects
-//! of weaker orderings.
+//! shuttle's own atomics are larger than those of the standard library. The atomics of this module have the standard
+//! size, because the layout of a chunk in the arena includes an atomic. Every memory ordering acts as sequentially
+//! consistent, as in shuttle. Tests with loom check the effects of weaker orderings.
 
 use std::ops::Deref;
 use std::sync::atomic;
 
-/// A standard atomic with a scheduling point before each use.
+/// An atomic of the standard library. Before each use of the atomic, shuttle may switch to another thread.
 #[derive(Debug, Default)]
 #[repr(transparent)]
 pub struct Scheduled<A>(A);
@@ -16,7 +16,8 @@ impl<A> Deref for Scheduled<A> {
     type Target = A;
 
     fn deref(&self) -> &A {
-        // A read of any shuttle atomic is a scheduling point. `yield_now` would also lower this thread's priority.
+        // At a read of a shuttle atomic shuttle may switch to another thread. A call of `yield_now` would do so, too,
+        // but would also lower this thread's priority.
         shuttle::sync::atomic::AtomicU8::new(0).load(atomic::Ordering::SeqCst);
         &self.0
     }
@@ -24,7 +25,7 @@ impl<A> Deref for Scheduled<A> {
 
 macro_rules! scheduled {
     ($($name:ident($value:ty)),*) => {$(
-        /// The standard library's atomic with a scheduling point before each use.
+        /// The standard library's atomic, before each use of which shuttle may switch to another thread.
         pub type $name = Scheduled<atomic::$name>;
 
         impl $name {

@@ -1,7 +1,7 @@
-//! The crawler: visits every item in bounded steps, removes those that have expired and reports the rest.
+//! The crawler visits every item in bounded steps. It removes expired and flushed items and reports all others.
 //!
-//! It walks pages, not queues, so it needs no marker in any list, and an abandoned crawl needs no cleanup. An item that
-//! moves to another page meanwhile may be visited twice or not at all.
+//! The crawler walks over pages, not over queues. So it puts no marker into any queue, and a crawl that its caller
+//! abandons needs no cleanup. An item that moves to another page during the crawl may be visited twice or not at all.
 
 use crate::class::CHAINED;
 use crate::mem::{Entry, Item, Pin, ReadsMeta};
@@ -9,51 +9,54 @@ use crate::space::{AccessKind, Space};
 use slabwise_base::sync::lock;
 use slabwise_base::{ClassId, Expiry, Now, PageId, Ticks};
 
-/// The most chunks that are visited while a class's lock is held.
+/// The largest number of chunks that are visited before the lock of their class is released.
 const CHUNKS_PER_LOCK: u32 = 64;
 
-/// A crawl in progress.
+/// A crawl in progress: the selected classes and the next chunk to visit.
 #[derive(Clone, Debug)]
 pub struct Crawler {
+    /// One entry per class number: true if the crawl visits the items of this class.
     is_selected: [bool; ClassId::NUMBERS],
+    /// The page with the next chunk to visit.
     page: PageId,
+    /// The slot of the next chunk to visit on `page`.
     slot: u32,
 }
 
-/// An item as a crawl reports it.
+/// The data of one item that a crawl reports.
 #[derive(Clone, Copy, Debug)]
 pub struct CrawledItem<'a> {
-    /// The key.
+    /// The item's key.
     pub key: &'a [u8],
-    /// The length of the value.
+    /// The length of the item's value, in bytes.
     pub value_len: usize,
-    /// The client flags.
+    /// The item's client flags.
     pub client_flags: u32,
-    /// When the item expires.
+    /// The time at which the item expires.
     pub expiry: Expiry,
-    /// When the item was last accessed.
+    /// The time of the item's last access.
     pub last_access: Ticks,
-    /// The CAS value.
+    /// The item's CAS value.
     pub cas: u64,
-    /// True if the item was ever hit.
+    /// True if a get has hit the item since it was stored.
     pub fetched: bool,
-    /// The class of the item.
+    /// The class in which statistics show the item: its own class, or the largest if the item is chained.
     pub class: ClassId,
-    /// The counted size: header, key and value.
+    /// The size of the item in bytes, as statistics count it: header, key and value.
     pub size_bytes: u64,
 }
 
-/// The result of a step of a crawl.
+/// The result of one step of a crawl.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CrawlStep {
-    /// There are pages left.
+    /// Some pages are not visited yet, so the caller runs another step.
     More,
-    /// Every page was visited.
+    /// Every page was visited, so the crawl is complete.
     Done,
 }
 
 impl Crawler {
-    /// Returns a crawl over the items of these classes.
+    /// Returns a new crawl that visits the items of these classes, beginning at the first page.
     pub fn new(classes: impl IntoIterator<Item = ClassId>) -> Crawler {
         let mut is_selected = [false; ClassId::NUMBERS];
         for class in classes {
@@ -62,8 +65,8 @@ impl Crawler {
         Crawler { is_selected, page: PageId(0), slot: 0 }
     }
 
-    /// Visits up to `budget_chunks` chunks. Expired and flushed items are removed. `visit` is called for each live item
-    /// under a lock: it must be short and must not call the engine.
+    /// Visits up to `budget_chunks` chunks. Removes expired and flushed items, and calls `visit` with every other item.
+    /// A lock is held during this call, so `visit` must be short and must not call the engine.
     pub(crate) fn step(
         &mut self,
         space: &Space,
@@ -71,7 +74,7 @@ impl Crawler {
         now: Now,
         visit: &mut dyn FnMut(CrawledItem<'_>),
     ) -> CrawlStep {
-        space.flush.settle(now);
+        space.flush.apply_due_flush(now);
         let frontier = lock(&space.pool).frontier;
         let mut budget = budget_chunks;
         while self.page.0 < frontier {
@@ -80,13 +83,13 @@ impl Crawler {
             }
             let count_max = budget.min(CHUNKS_PER_LOCK as usize) as u32;
             let visited = self.visit_chunks(space, count_max, now, visit);
-            // A skipped page costs one chunk, so that a step stays bounded.
+            // A skipped page uses up one chunk of the budget, so that a step over many skipped pages also ends.
             budget = budget.saturating_sub((visited as usize).max(1));
         }
         CrawlStep::Done
     }
 
-    /// Visits the next chunks of the current page; returns their number.
+    /// Visits up to `count_max` chunks of the current page. Returns the number of chunks visited.
     fn visit_chunks(
         &mut self,
         space: &Space,
@@ -95,16 +98,16 @@ impl Crawler {
         visit: &mut dyn FnMut(CrawledItem<'_>),
     ) -> u32 {
         let page = space.memory.page(self.page);
-        // Heads of chained items, which are reported in the largest class, may be on any page.
+        // A chained item is reported in the largest class, but its head may be on a page of any class.
         let is_chained_selected = self.is_selected[space.largest.index()];
         let may_hold = |class: &ClassId| self.is_selected[class.index()] || is_chained_selected;
         let Some(class) = page.owner().filter(may_hold) else {
-            self.next_page();
+            self.go_to_next_page();
             return 0;
         };
         let mut state = space.class(class).lock();
         if page.owner() != Some(class) {
-            // The page changed its class before the lock was taken: try again.
+            // The page moved to another class before the lock was taken. The caller calls this function again.
             return 0;
         }
         let end = page.fresh().min(self.slot + count_max);
@@ -112,41 +115,43 @@ impl Crawler {
         for slot in self.slot..end {
             let address = space.memory.chunk_at(self.page, slot, state.chunk_size_bytes());
             let token = &state.pages.token;
-            // An item that is not queued is being removed: its chunk may be freed without this lock.
+            // An item that is in no queue is skipped: another thread may free its chunk without this lock.
             let Some(item) = token.state_of(address).filter(|item| item.queued()) else { continue };
             let queue_class = if item.chained() { CHAINED } else { class };
             if !self.is_selected[space.stats_class(queue_class).index()] {
                 continue;
             }
             match token.queued(address) {
-                Some(item) if space.end_reason(item, now).is_none() => {
-                    visit(show_crawled(space, item));
+                Some(item) if space.invalid_reason(item, now).is_none() => {
+                    visit(crawled_item(space, item));
                 }
-                // A chained item is queued in another class, so this lock does not protect it.
+                // An expired or flushed item is removed after this lock is released. A chained item is queued in
+                // another class, whose lock is not held here, so it is reported later, under its stripe's lock.
                 _ => pinned.extend(token.pin_at(address)),
             }
             state.counters.crawler_items_checked += 1;
         }
         let (visited, is_page_done) = (end.saturating_sub(self.slot), end == page.fresh());
         drop(state);
-        let ended = pinned.into_iter().map(|pin| u64::from(settle_pinned(space, pin, now, visit)));
+        let ended =
+            pinned.into_iter().map(|pin| u64::from(remove_or_visit(space, pin, now, visit)));
         let ended: u64 = ended.sum();
         if ended > 0 {
             space.class(class).lock().counters.crawler_reclaimed += ended;
         }
         self.slot = end;
         if is_page_done {
-            self.next_page();
+            self.go_to_next_page();
         }
         visited
     }
 
-    fn next_page(&mut self) {
+    fn go_to_next_page(&mut self) {
         (self.page, self.slot) = (PageId(self.page.0 + 1), 0);
     }
 }
 
-fn show_crawled<'t, R: ReadsMeta>(space: &Space, item: Item<'t, R>) -> CrawledItem<'t> {
+fn crawled_item<'t, R: ReadsMeta>(space: &Space, item: Item<'t, R>) -> CrawledItem<'t> {
     CrawledItem {
         key: item.key(),
         value_len: item.value_len(),
@@ -160,9 +165,9 @@ fn show_crawled<'t, R: ReadsMeta>(space: &Space, item: Item<'t, R>) -> CrawledIt
     }
 }
 
-/// Removes a pinned item if it has expired or was flushed, or else reports it. Drops the pin. Returns true if it was
-/// removed.
-fn settle_pinned(
+/// Removes a pinned item if it has expired or was flushed, and otherwise calls `visit` with the item. Drops the pin.
+/// Returns true if the item was removed.
+fn remove_or_visit(
     space: &Space,
     pin: Pin,
     now: Now,
@@ -171,7 +176,7 @@ fn settle_pinned(
     let hash = space.hash_of(pin.item(&space.memory));
     let mut ended = false;
     if let Ok(entry) = Entry::find_address(space.index.lock(hash), hash, pin.address()) {
-        ended = space.end_reason(entry.item(), now).is_some();
+        ended = space.invalid_reason(entry.item(), now).is_some();
         if ended {
             let class = entry.item().queue_class();
             let (stripe, removed) = entry.remove();
@@ -179,7 +184,7 @@ fn settle_pinned(
             space.report_access(hash, AccessKind::Delete, Some(class));
             drop(stripe);
         } else {
-            visit(show_crawled(space, entry.item()));
+            visit(crawled_item(space, entry.item()));
         }
     }
     space.unpin(pin);

@@ -1,8 +1,9 @@
-//! Background work: the LRU maintainer and the crawler in bounded steps, the check of all invariants, and the restart.
+//! Background work: the LRU maintainer and the crawler, which run in bounded steps, the check of all invariants, and
+//! the restart.
 //!
-//! Operations themselves keep the queues' size limits (`evict/order.rs`). The LRU maintainer enforces age limits and
-//! expiry: a step visits the classes, moves items at the tails that are too old to the next queue, and removes
-//! expired and flushed items at the tails.
+//! Stores and hits keep the queues within their size limits (`evict/order.rs`). The LRU maintainer enforces the age
+//! limits and the expiry of items. One step of the maintainer visits every class and checks the tails of its queues:
+//! expired and flushed items are removed, and items that are too old move to the next queue.
 
 pub mod check;
 mod crawler;
@@ -15,22 +16,23 @@ use crate::class::Class;
 use crate::space::Space;
 use slabwise_base::Now;
 
-/// Runs one step of the maintainer on at most `budget` items per class. Returns the number of items moved or removed.
+/// Runs one step of the LRU maintainer: at most `budget` rounds for each class. A round removes one item, or moves at
+/// most one item from each queue. Returns the number of rounds that removed or moved an item, summed over all classes.
 pub fn maintain_step(space: &Space, budget: usize, now: Now) -> usize {
-    space.flush.settle(now);
+    space.flush.apply_due_flush(now);
     space.queueing_classes().map(|class| maintain_class(space, class, budget, now)).sum()
 }
 
 fn maintain_class(space: &Space, class: &Class, budget: usize, now: Now) -> usize {
-    let mut done = 0;
-    while done < budget {
+    let mut rounds = 0;
+    while rounds < budget {
         let none_reclaimed = space.reclaim_tail(class.lock(), now);
         if let Some(mut state) = none_reclaimed
             && !state.balance_all(now.ticks)
         {
             break;
         }
-        done += 1;
+        rounds += 1;
     }
-    done
+    rounds
 }

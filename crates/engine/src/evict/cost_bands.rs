@@ -1,34 +1,39 @@
-//! `eviction=cost_bands`: cost-aware segmented LRU, with one segmented LRU per band of costs. The victim is the
-//! coldest item of the band in which it has the lowest value.
+//! `eviction=cost_bands`: a cost-aware segmented LRU. Each band of costs is a segmented LRU of its own. The victim is
+//! the coldest item of one band: the band whose coldest item has the lowest worth.
 //!
-//! The value of a band's coldest item is cost * p / A. The share p of the items that recently reached the band's
-//! tail had been used since they were queued. A is the mean age at which the band's items were evicted. So p / A
-//! estimates how often such an item is used. If p is the same in all bands this is GreedyDual's rule: an item of
-//! cost 400 stays unused 20 times as long as one of cost 20. But an expensive item that is never used again is
-//! evicted soon. Items store no priority.
+//! The worth of the coldest item of a band is cost * p / A:
 //!
-//! A is smoothed over evictions, because the age of one tail is noisy: a cold queue mixes young items from hot
-//! with old items from warm. If costs differ widely every hit makes an item active, even the first, because an
-//! expensive item stays long and may be used only once in that time. Otherwise the first hit does not, which
-//! keeps items that are used once out of WARM, as in memcached.
+//! - p is the share of the band's items that had been used when they reached a tail of the band. Only recent items
+//!   count.
+//! - A is the mean age at which items of the band were evicted.
 //!
-//! A band is half an octave wide, so costs within a band differ by at most a half, and the search compares few
-//! bands. The bands are those of CAMP (S. Ghandeharizadeh and others, Middleware 2014), with segmented LRUs
-//! instead of LRU queues and ages instead of inflation. p / A is the hit density (N. Beckmann and others, LHD,
-//! NSDI 2018) of the tail only.
+//! So p / A estimates how often such an item is used per tick. If p is the same in all bands, this is GreedyDual's
+//! rule: an unused item of cost 400 is evicted at 20 times the age of an unused item of cost 20. But if expensive items
+//! are rarely used, their p is low, and they are evicted earlier. Items store no rank.
 //!
-//! An item of unknown cost counts as the mean of the known costs of its class.
+//! A is a mean over many evictions, because the ages of single tails vary widely: the cold queue holds young items from
+//! hot and old items from warm. If the costs of a class differ widely, the first hit already marks an item as active,
+//! because an expensive item stays long and may be used only once in that time. Otherwise the first hit does not mark
+//! it, as in memcached, so that items that are used once stay out of WARM.
 //!
-//! Invariant: if no cost is known, or all are in one band, every decision is that of `eviction=segmented`.
+//! A band is half an octave wide. So costs within a band differ by at most a half, and a search for a victim compares
+//! few bands. The bands are those of CAMP (S. Ghandeharizadeh and others, Middleware 2014), but each band is a
+//! segmented LRU instead of an LRU queue, and ages take the place of inflation. The quotient p / A is the hit density
+//! of LHD (N. Beckmann and others, NSDI 2018), computed only for the tail.
+//!
+//! An item of unknown cost counts as an item with the mean of the known costs of its class.
+//!
+//! Invariant: if no cost in a class is known, or all are in one band, every decision is that of `eviction=segmented`.
 
 use super::lanes::{Lane, Lanes, Place};
 use super::order::{Info, Order, Victim, View, coldest_in, first_lane};
 use crate::mem::{QueueKind, Queued};
 use slabwise_base::{Cost, Ticks};
 
-/// The lane of items of cost zero; items of unknown cost are in the first lane.
+/// The number of the lane of items of cost zero. Items of unknown cost are in lane 0.
 const ZERO_COST: u16 = 1;
 
+/// Returns the band of items of this cost.
 #[inline]
 fn band_of(cost: Option<Cost>) -> Lane {
     match cost.map(Cost::units) {
@@ -42,13 +47,13 @@ fn band_of(cost: Option<Cost>) -> Lane {
     }
 }
 
-/// Costs differ widely if the lowest and the highest band in use are this far apart, which is a factor of four
-/// to eight.
-const WIDE_MIN: u16 = 5;
+/// The least distance between the lowest and the highest band in use at which costs count as widely different. Costs in
+/// bands at this distance differ by a factor of four to eight.
+const WIDE_DISTANCE_MIN: u16 = 5;
 
-/// True if the known costs of a class differ widely.
+/// True if the known costs of the items of a class differ widely.
 fn costs_differ_widely(lanes: &Lanes) -> bool {
-    // Every eviction calls this, usually with one lane in use.
+    // This function runs at every eviction, and most classes use one lane only.
     if !lanes.has_several() {
         return false;
     }
@@ -56,12 +61,12 @@ fn costs_differ_widely(lanes: &Lanes) -> bool {
     known.is_some_and(|(least, highest)| is_wide(least, highest))
 }
 
-/// True if the costs of these bands differ widely; zero and any other cost do.
+/// True if the costs of these two bands differ widely. Cost zero differs widely from any other cost.
 fn is_wide(least: Lane, highest: Lane) -> bool {
-    highest.0 >= least.0 + WIDE_MIN || (least.0 == ZERO_COST && highest > least)
+    highest.0 >= least.0 + WIDE_DISTANCE_MIN || (least.0 == ZERO_COST && highest > least)
 }
 
-/// The segmented LRUs of one class.
+/// The eviction order of one class.
 #[derive(Debug, Default)]
 pub struct CostBands {
     bands: Bands,
@@ -72,13 +77,18 @@ impl CostBands {
         CostBands::default()
     }
 
-    /// The lane of the next victim.
+    /// Returns the lane of the next victim.
     #[inline]
     fn lane_to_evict(&self, view: &View<'_>, now: Ticks) -> Lane {
-        if view.lanes.has_several() { self.cheapest_lane(view, now) } else { first_lane(view) }
+        if view.lanes.has_several() {
+            self.lane_of_lowest_worth(view, now)
+        } else {
+            first_lane(view)
+        }
     }
 
-    fn cheapest_lane(&self, view: &View<'_>, now: Ticks) -> Lane {
+    /// Returns the lane whose coldest item has the lowest worth.
+    fn lane_of_lowest_worth(&self, view: &View<'_>, now: Ticks) -> Lane {
         let candidate = |lane| Some((lane, self.candidate(view, lane, now)?));
         let mut candidates = view.lanes.all().filter_map(candidate);
         let Some(mut best) = candidates.next() else { return Lane::FIRST };
@@ -90,10 +100,11 @@ impl CostBands {
         best.0
     }
 
-    /// The coldest item of a lane; `None`: the lane is empty.
+    /// Returns the worth and the age of the coldest item of a lane. `None`: the lane is empty.
     fn candidate(&self, view: &View<'_>, lane: Lane, now: Ticks) -> Option<Candidate> {
         let band = self.bands.band(lane);
-        // The means of the last evictions suffice; reading an item would cost a cache miss.
+        // The means over recent evictions take the place of the item's own data, because reading the item would cause a
+        // cache miss.
         let (cost, age_ticks) = match band.evicted {
             Some(mean) => (mean.cost_units, (f64::from(now.0) - mean.last_use_ticks).max(0.0)),
             None => {
@@ -101,12 +112,12 @@ impl CostBands {
                 (cost_of(view, item), f64::from(item.time().age_at(now)))
             }
         };
-        // At least one tick, so that among items used in this tick the cheapest is evicted.
-        Some(Candidate { value: cost * band.reuse() / (age_ticks + 1.0), age_ticks })
+        // The divisor is at least one tick, so that of several items used in this tick the cheapest is evicted.
+        Some(Candidate { worth: cost * band.used_share() / (age_ticks + 1.0), age_ticks })
     }
 }
 
-/// The cost of an item, in units; an unknown cost counts as the mean of the known ones.
+/// Returns the cost of an item in units. An unknown cost counts as the mean of the known costs of the class.
 fn cost_of(view: &View<'_>, item: Queued<'_>) -> f64 {
     item.cost().map_or_else(|| view.costs.mean() as f64, |cost| f64::from(cost.units()))
 }
@@ -173,51 +184,58 @@ impl Order for CostBands {
     }
 }
 
-/// The coldest item of a lane.
+/// The coldest item of a lane, as a candidate for eviction.
 struct Candidate {
-    /// The cost in units that keeping it for one tick saves.
-    value: f64,
+    /// The cost, in units, that is expected to be saved by keeping the item for one tick.
+    worth: f64,
+    /// The time since the last use of the item, in ticks.
     age_ticks: f64,
 }
 
 impl Candidate {
+    /// True if this item is evicted before the other: its worth is lower, or it is older and the worths are equal.
     fn is_evicted_before(&self, other: &Candidate) -> bool {
-        let order = self.value.total_cmp(&other.value);
+        let order = self.worth.total_cmp(&other.worth);
         order.then(other.age_ticks.total_cmp(&self.age_ticks)).is_lt()
     }
 }
 
-/// The statistics of each band of a class.
+/// The statistics of all bands of a class.
 #[derive(Debug, Default)]
 struct Bands {
+    /// One entry per lane, indexed by the lane's number. Lanes beyond the end were never used.
     bands: Vec<Band>,
 }
 
+/// The statistics of one band.
 #[derive(Clone, Copy, Debug, Default)]
 struct Band {
-    /// The recent number of items at its tail that had been used since they were queued.
+    /// The number of items that had been used when they reached a tail of the band. Halved from time to time.
     used: u32,
-    /// The recent number of other items at its tail.
+    /// The number of items that had not been used when they reached a tail of the band. Halved from time to time.
     unused: u32,
-    /// `None` before the first eviction.
+    /// Means over the items that were evicted from the band; `None` before the first eviction.
     evicted: Option<EvictedMean>,
 }
 
-/// Exponentially weighted means over the items evicted from a band.
+/// Exponentially weighted means over the items that were evicted from a band.
 #[derive(Clone, Copy, Debug)]
 struct EvictedMean {
+    /// The mean time of the last use of the items, in ticks.
     last_use_ticks: f64,
+    /// The mean cost of the items, in units.
     cost_units: f64,
 }
 
-/// The number of checks of a band's tail after which the counts are halved.
+/// The number of checks of a band's tails at which both counts of the band are halved.
 const CHECKS_MAX: u32 = 1 << 10;
-/// The prior count of checks of either outcome.
+/// The number that is added to each of the two counts, so that p is near one half while a band has few checks.
 const CHECKS_PRIOR: u32 = 16;
+/// The weight of the last evicted item in the means.
 const LAST_WEIGHT: f64 = 0.05;
 
 impl Bands {
-    /// Counts a check of a lane's tail by its outcome.
+    /// Counts a check of a tail of the lane. `is_used` is true if the item had been used since it was queued.
     fn note_tail_check(&mut self, lane: Lane, is_used: bool) {
         let band = self.band_mut(lane);
         *(if is_used { &mut band.used } else { &mut band.unused }) += 1;
@@ -226,7 +244,7 @@ impl Bands {
         }
     }
 
-    /// Adds an evicted item of this age and cost to a lane's means.
+    /// Adds an evicted item of this age and cost to the means of the lane.
     fn note_evicted(&mut self, lane: Lane, age_ticks: u32, cost_units: f64, now: Ticks) {
         let last_use_ticks = f64::from(now.0) - f64::from(age_ticks);
         let evicted = &mut self.band_mut(lane).evicted;
@@ -252,8 +270,8 @@ impl Bands {
 }
 
 impl Band {
-    /// The share of items that were used again (p).
-    fn reuse(&self) -> f64 {
+    /// Returns the share p of the items that had been used when they reached a tail of the band.
+    fn used_share(&self) -> f64 {
         let used = f64::from(self.used + CHECKS_PRIOR);
         used / (used + f64::from(self.unused + CHECKS_PRIOR))
     }
@@ -274,42 +292,42 @@ mod tests {
     }
 
     #[test]
-    fn a_factor_of_about_four_is_a_wide_difference() {
+    fn costs_that_differ_by_a_factor_of_about_four_differ_widely() {
         let wide = |least, highest| {
             let [least, highest] =
                 [least, highest].map(|units| band_of(Some(Cost::from_units(units))));
             is_wide(least, highest)
         };
         for (least, highest) in [(10, 60), (100, 600), (1, 8), (0, 1), (0, 400)] {
-            assert!(wide(least, highest), "{least} and {highest}");
+            assert!(wide(least, highest), "costs {least} and {highest}");
         }
         for (least, highest) in [(10, 30), (120, 180), (350, 450), (100, 350), (0, 0), (7, 7)] {
-            assert!(!wide(least, highest), "{least} and {highest}");
+            assert!(!wide(least, highest), "costs {least} and {highest}");
         }
     }
 
     #[test]
-    fn evicts_the_lowest_value_first_and_among_equals_the_older_item() {
-        let candidate = |value, age_ticks| Candidate { value, age_ticks };
+    fn the_lowest_worth_is_evicted_first_and_among_equal_worths_the_oldest_item() {
+        let candidate = |worth, age_ticks| Candidate { worth, age_ticks };
         assert!(candidate(1.0, 5.0).is_evicted_before(&candidate(2.0, 9.0)));
         assert!(!candidate(2.0, 9.0).is_evicted_before(&candidate(1.0, 5.0)));
         assert!(candidate(0.0, 6.0).is_evicted_before(&candidate(0.0, 5.0)));
     }
 
     #[test]
-    fn recent_tail_checks_and_evictions_determine_the_statistics() {
+    fn the_statistics_of_a_band_follow_recent_checks_and_evictions() {
         let (mut bands, lane, now) = (Bands::default(), Lane(3), Ticks(1_000));
-        assert_eq!(bands.band(lane).reuse(), 0.5);
+        assert_eq!(bands.band(lane).used_share(), 0.5);
         (0..10_000).for_each(|check| bands.note_tail_check(lane, check % 10 == 0));
-        assert!((bands.band(lane).reuse() - 0.1).abs() < 0.03, "{:?}", bands.band(lane));
+        assert!((bands.band(lane).used_share() - 0.1).abs() < 0.03, "{:?}", bands.band(lane));
         (0..10_000).for_each(|_| bands.note_tail_check(lane, true));
-        assert!(bands.band(lane).reuse() > 0.97, "{:?}", bands.band(lane));
+        assert!(bands.band(lane).used_share() > 0.97, "{:?}", bands.band(lane));
         assert!(bands.band(lane).evicted.is_none());
         bands.note_evicted(lane, 200, 10.0, now);
-        let mean = bands.band(lane).evicted.expect("one was evicted");
+        let mean = bands.band(lane).evicted.expect("an item was evicted");
         assert_eq!((mean.last_use_ticks, mean.cost_units), (800.0, 10.0));
         (0..1_000).for_each(|_| bands.note_evicted(lane, 50, 14.0, now));
-        let mean = bands.band(lane).evicted.expect("many were evicted");
+        let mean = bands.band(lane).evicted.expect("items were evicted");
         assert!((mean.last_use_ticks - 950.0).abs() < 0.1 && (mean.cost_units - 14.0).abs() < 0.1);
     }
 }

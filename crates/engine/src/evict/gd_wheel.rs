@@ -1,23 +1,28 @@
-//! `eviction=gd_wheel`: evicts the item with the lowest rank, which is L + cost, by hierarchical cost wheels.
+//! `eviction=gd_wheel`: evicts the item with the lowest rank, and finds this item by hierarchical cost wheels. The rank
+//! of an item is L + cost.
 //!
 //! Source: C. Li and A. L. Cox, "GD-Wheel: A Cost-Aware Replacement Policy for Key-Value Stores" (EuroSys
-//! 2015), section 3. L is the rank of the last victim; each hit recomputes its item's rank.
+//! 2015), section 3. The inflation L is the rank of the last victim. A hit recomputes the rank of its item.
+//!
+//! A wheel is a ring of slots, and a slot is a queue of items. The bits of a rank have three parts. Each part is the
+//! number of a slot on one wheel. Wheel k has N_k slots.
 //!
 //! ```text
 //!   rank   ...| slot on wheel 2 | slot on wheel 1 | slot on wheel 0 |
 //!
-//!   wheel 0 (COLD)   ranks that share all but the last part with L:      a queue for each rank
-//!   wheel 1 (WARM)   others that share the first part:                   a queue for N0 ranks
-//!   wheel 2 (HOT)    all others, up to one revolution ahead:             a queue for N0 * N1 ranks
+//!   wheel 0 (COLD)   ranks that differ from L only in the part of wheel 0:   one rank per slot
+//!   wheel 1 (WARM)   ranks that differ from L also in the part of wheel 1:   N_0 ranks per slot
+//!   wheel 2 (HOT)    all other ranks, up to one revolution ahead of L:       N_0 * N_1 ranks per slot
 //! ```
 //!
-//! When L enters the range of a slot, the slot's items migrate to the wheel below: each item at most once per
-//! wheel, so the work is O(1) amortised. Migration is exact: an item keeps its rank, so victims come in the order
-//! of a heap, and items of equal rank in the order in which they got it. If many items migrate, the class's
-//! lock is released in between.
+//! When L enters the range of a slot, the items of this slot migrate to the next finer wheel. An item migrates at most
+//! once per wheel, so the work per item is O(1). A migrating item keeps its rank. So the victims have the same order as
+//! if a heap sorted all items, and items of equal rank are evicted in the order in which they got this rank. If many
+//! items migrate, the class's lock is released between groups of them.
 //!
-//! Invariants: an item's slot follows from its wheel and its rank; an item that shares a wheel's part with L is on
-//! that wheel or below, except items still to migrate; no rank is below L, or one revolution above it.
+//! Invariants: the slot of an item follows from its wheel and its rank; an item whose rank differs from L only in the
+//! parts of wheels finer than k is on one of these finer wheels, unless its migration is due (k > 0); every rank is at
+//! or above L, and less than one revolution of the coarsest wheel above L.
 
 use super::lanes::{Lane, Place};
 use super::order::{Entry, Hit, Info, Move, Order, Victim, View};
@@ -25,17 +30,18 @@ use super::ranking::{Inflation, cost_units};
 use crate::mem::{QueueKind, Queued};
 use slabwise_base::Ticks;
 
-/// The queues that represent the wheels, the finest first.
+/// The queues that represent the wheels, from the finest wheel to the coarsest.
 const WHEELS: [QueueKind; 3] = [QueueKind::Cold, QueueKind::Warm, QueueKind::Hot];
 
-/// The most items that migrate in one hold of the class's lock.
+/// The largest number of items that migrate before the class's lock is released.
 const MIGRATIONS_MAX: usize = 64;
 
-/// The options of `gd_wheel`.
+/// The options of the eviction kind `gd_wheel`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GdWheelConfig {
-    /// The number of slots of each wheel, the finest first, each a power of two; 1: the wheel is unused. Costs
-    /// beyond the range of the wheels, less one slot of the coarsest, count as that limit.
+    /// The number of slots of each wheel, from the finest wheel to the coarsest. Each number is a power of two; 1 means
+    /// that the wheel is unused. The highest cost that is distinguished is the range of one revolution of the coarsest
+    /// wheel minus one of its slots; higher costs count as this cost.
     pub wheel_sizes: [u16; 3],
 }
 
@@ -45,10 +51,12 @@ impl Default for GdWheelConfig {
     }
 }
 
+/// The sizes of the wheels, from the finest wheel to the coarsest.
 #[derive(Clone, Copy, Debug)]
 struct Wheels {
-    /// The number of a rank's bits that the finer wheels resolve.
+    /// For each wheel, the number of low bits of a rank that select slots on the finer wheels.
     shifts: [u32; 3],
+    /// The number of slots of each wheel.
     sizes: [u16; 3],
 }
 
@@ -59,37 +67,41 @@ impl Wheels {
         Wheels { shifts: [0, bits[0], bits[0] + bits[1]], sizes: sizes.map(|size| size.max(1)) }
     }
 
-    /// The highest cost that is not clamped.
+    /// Returns the highest cost that is distinguished; higher costs count as this cost.
     fn cost_max(&self) -> u64 {
-        let top = self.top();
-        u64::from(self.sizes[top] - 1) << self.shifts[top]
+        let coarsest = self.coarsest();
+        u64::from(self.sizes[coarsest] - 1) << self.shifts[coarsest]
     }
 
-    fn top(&self) -> usize {
+    /// Returns the number of the coarsest wheel in use.
+    fn coarsest(&self) -> usize {
         self.sizes.iter().rposition(|&size| size > 1).unwrap_or(0)
     }
 
-    fn place(&self, wheel: usize, rank: u32) -> Lane {
+    /// Returns the slot of this rank on a wheel.
+    fn slot(&self, wheel: usize, rank: u32) -> Lane {
         Lane(((rank >> self.shifts[wheel]) & (u32::from(self.sizes[wheel]) - 1)) as u16)
     }
 
-    /// The slot of an item of this rank on the wheel of this queue.
+    /// Returns the slot of this rank on the wheel that the queue represents.
     fn lane_of(&self, queue: QueueKind, rank: u32) -> Lane {
         let wheel = WHEELS.iter().position(|&wheel| wheel == queue).unwrap_or(0);
-        self.place(wheel, rank)
+        self.slot(wheel, rank)
     }
 
-    /// The queue of the wheel on which an item of this rank belongs.
+    /// Returns the queue that represents the wheel of an item of this rank.
     fn queue_for(&self, rank: u32, inflation: u32) -> QueueKind {
-        let top = self.top();
-        // The finest wheel on which both are in the same revolution.
+        let coarsest = self.coarsest();
+        // The item is on the finest wheel on which its rank and L are in the same revolution.
         let shares = |wheel: &usize| {
-            *wheel == top || rank >> self.shifts[wheel + 1] == inflation >> self.shifts[wheel + 1]
+            *wheel == coarsest
+                || rank >> self.shifts[wheel + 1] == inflation >> self.shifts[wheel + 1]
         };
-        WHEELS[(0..=top).find(shares).unwrap_or(top)]
+        WHEELS[(0..=coarsest).find(shares).unwrap_or(coarsest)]
     }
 }
 
+/// The eviction order of one class.
 #[derive(Debug)]
 pub struct GdWheel {
     wheels: Wheels,
@@ -101,14 +113,14 @@ impl GdWheel {
         GdWheel { wheels: Wheels::of(config), inflation: Inflation::default() }
     }
 
-    /// The rank that an item of this cost gets now.
+    /// Returns the rank of an item of this cost that is stored or hit now.
     fn rank_of(&self, cost: u64) -> u32 {
         self.inflation.rank_of(cost.min(self.wheels.cost_max()))
     }
 
-    /// The slot of a wheel that L is in.
-    fn current(&self, wheel: usize) -> Place {
-        Place { lane: self.wheels.place(wheel, self.inflation.level), queue: WHEELS[wheel] }
+    /// Returns the slot of L on a wheel.
+    fn slot_of_inflation(&self, wheel: usize) -> Place {
+        Place { lane: self.wheels.slot(wheel, self.inflation.level), queue: WHEELS[wheel] }
     }
 
     fn place_of(&self, rank: u32) -> Place {
@@ -116,20 +128,22 @@ impl GdWheel {
         Place { lane: self.wheels.lane_of(queue, rank), queue }
     }
 
-    /// The next occupied slot of a wheel, from L on; on the coarsest wheel the search wraps around.
-    fn next_place(&self, view: &View<'_>, wheel: usize) -> Option<Place> {
-        let Place { lane, queue } = self.current(wheel);
+    /// Returns the first occupied slot of a wheel at or after the slot of L. On the coarsest wheel the search continues
+    /// at slot 0 after the last slot.
+    fn next_occupied(&self, view: &View<'_>, wheel: usize) -> Option<Place> {
+        let Place { lane, queue } = self.slot_of_inflation(wheel);
         let occupied = view.lanes.occupied(queue);
         let ahead = occupied.first_from(lane);
-        let is_top = wheel == self.wheels.top();
-        let next = if is_top { ahead.or_else(|| occupied.first_from(Lane::FIRST)) } else { ahead };
+        let is_coarsest = wheel == self.wheels.coarsest();
+        let next =
+            if is_coarsest { ahead.or_else(|| occupied.first_from(Lane::FIRST)) } else { ahead };
         next.map(|lane| Place { lane, queue })
     }
 
-    /// The next migration of an item whose slot L has entered, the coarsest wheel first.
+    /// Returns the next migration that is due: L has entered the slot of an item. Searches the coarsest wheel first.
     fn due_migration(&self, view: &View<'_>) -> Option<Move> {
-        (1..=self.wheels.top()).rev().find_map(|wheel| {
-            let from = self.current(wheel);
+        (1..=self.wheels.coarsest()).rev().find_map(|wheel| {
+            let from = self.slot_of_inflation(wheel);
             let rank = view.tail(from)?.rank();
             let shift = self.wheels.shifts[wheel];
             let is_due = rank >> shift == self.inflation.level >> shift;
@@ -137,8 +151,8 @@ impl GdWheel {
         })
     }
 
-    /// Raises L to a slot of a wheel. Returns false if it is there already.
-    fn enter_place(&mut self, wheel: usize, lane: Lane) -> bool {
+    /// Raises L to the first rank of a slot of a wheel. Returns false if L is in this slot already.
+    fn raise_to_slot(&mut self, wheel: usize, lane: Lane) -> bool {
         let (shift, size) = (self.wheels.shifts[wheel], u32::from(self.wheels.sizes[wheel]));
         let level = self.inflation.level;
         let ahead = u32::from(lane.0).wrapping_sub(level >> shift) & (size - 1);
@@ -172,9 +186,9 @@ impl Order for GdWheel {
         if entry.rank == Some(item.rank()) { Hit::Stay } else { Hit::Enter(entry, false) }
     }
 
-    /// About the lowest rank: pending migrations are not made.
+    /// Returns a slot with about the lowest rank. The result is not exact, because due migrations are not made first.
     fn coldest(&self, view: &View<'_>, _now: Ticks) -> Option<Place> {
-        (0..=self.wheels.top()).find_map(|wheel| self.next_place(view, wheel))
+        (0..=self.wheels.coarsest()).find_map(|wheel| self.next_occupied(view, wheel))
     }
 
     fn victim(&mut self, view: &View<'_>, moves: usize, _now: Ticks) -> Victim {
@@ -183,15 +197,16 @@ impl Order for GdWheel {
                 let may_move = moves < MIGRATIONS_MAX;
                 return if may_move { Victim::Move(migration) } else { Victim::Continue };
             }
-            if let Some(lowest) = self.next_place(view, 0) {
+            if let Some(lowest) = self.next_occupied(view, 0) {
                 return Victim::Evict(lowest);
             }
-            // The finest wheel is empty: L rises to the next occupied slot of the finest occupied wheel.
-            let mut coarser = 1..=self.wheels.top();
-            let next = coarser.find_map(|wheel| Some((wheel, self.next_place(view, wheel)?)));
+            // The finest wheel is empty. So L rises to the next occupied slot of the finest wheel that holds an item.
+            let mut coarser = 1..=self.wheels.coarsest();
+            let next = coarser.find_map(|wheel| Some((wheel, self.next_occupied(view, wheel)?)));
             let Some((wheel, place)) = next else { return Victim::Nothing };
-            if !self.enter_place(wheel, place.lane) {
-                // The invariants exclude this rank; an item that has it nevertheless is evicted first.
+            if !self.raise_to_slot(wheel, place.lane) {
+                // L is in this slot, but no migration is due. The invariants exclude such an item, but if there is one,
+                // for example after a restart with a forged file, it is evicted, so that the search ends.
                 return Victim::Evict(place);
             }
         }

@@ -1,13 +1,14 @@
-//! `eviction=greedydual_size`: evicts the item with the lowest rank, which is L + cost / size.
+//! `eviction=greedydual_size`: evicts the item with the lowest rank. The rank of an item is L + cost / size.
 //!
-//! Source: P. Cao and S. Irani, "Cost-Aware WWW Proxy Caching Algorithms" (USITS 1997), section 4. L is the
-//! rank of the last victim; each hit recomputes its item's rank.
+//! Source: P. Cao and S. Irani, "Cost-Aware WWW Proxy Caching Algorithms" (USITS 1997), section 4. The
+//! inflation L is the rank of the last victim. A hit recomputes the rank of its item.
 //!
-//! Items with the same ratio of cost to size enter in the order of their ranks, so one queue keeps them sorted.
-//! There is a lane for each ratio, rounded to a sixteenth as in CAMP (Middleware 2014). The victim is the tail
-//! with the lowest rank; the ranks of all tails are stored side by side.
+//! L never falls. So items with the same ratio of cost to size get ranks in ascending order, and a queue of such items
+//! is sorted by rank. There is one lane per ratio. Ratios are rounded down by at most a sixteenth, as in CAMP
+//! (Middleware 2014). The victim is the tail with the lowest rank among the tails of all lanes. The ranks of the tails
+//! are copied into one array, so that a search reads few cache lines.
 //!
-//! Invariant: with rounded ratios, the victim has the lowest rank.
+//! Invariant: no item of the class has a lower rank than the victim, if the ranks are computed from rounded ratios.
 
 use super::lanes::{Lane, Place};
 use super::order::{Entry, Hit, Info, Order, View};
@@ -15,36 +16,41 @@ use super::ranking::{Inflation, cost_units};
 use crate::mem::{QueueKind, Queued};
 use slabwise_base::Ticks;
 
+/// The only queue that this kind uses in a lane.
 const QUEUE: QueueKind = QueueKind::Cold;
 
-/// The fixed-point ratio of one unit of cost per byte; smaller ratios than 1 count as 0.
+/// The fixed-point number for a ratio of one unit of cost per byte. Ratios are rounded down to whole numbers of
+/// 1 / `RATIO_ONE`.
 const RATIO_ONE: u64 = 1 << 16;
+/// The highest fixed-point ratio; higher ratios count as this one.
 const RATIO_MAX: u64 = 1 << 29;
-/// Lanes per octave.
-const STEPS: u64 = 16;
+/// The number of lanes per octave, which is the range from a ratio to twice that ratio.
+const LANES_PER_OCTAVE: u64 = 16;
 
+/// Returns the lane of items of this cost and size.
 fn lane_of_ratio(cost: u64, size_bytes: u64) -> Lane {
     let ratio = (cost * RATIO_ONE / size_bytes.max(1)).min(RATIO_MAX);
-    if ratio < STEPS {
+    if ratio < LANES_PER_OCTAVE {
         return Lane(ratio as u16);
     }
-    let shift = ratio.ilog2() - STEPS.ilog2();
-    Lane((u64::from(shift) * STEPS + (ratio >> shift)) as u16)
+    let shift = ratio.ilog2() - LANES_PER_OCTAVE.ilog2();
+    Lane((u64::from(shift) * LANES_PER_OCTAVE + (ratio >> shift)) as u16)
 }
 
+/// Returns the lowest fixed-point ratio in a lane, which all its items count as.
 fn ratio_of(lane: Lane) -> u64 {
     let code = u64::from(lane.0);
-    match code / STEPS {
+    match code / LANES_PER_OCTAVE {
         0 => code,
-        octave => (STEPS + code % STEPS) << (octave - 1),
+        octave => (LANES_PER_OCTAVE + code % LANES_PER_OCTAVE) << (octave - 1),
     }
 }
 
-/// The order of one class.
+/// The eviction order of one class.
 #[derive(Debug, Default)]
 pub struct GreedyDualSize {
     inflation: Inflation,
-    /// The rank of each lane's tail.
+    /// One entry per lane: the rank of the lane's tail. Valid only while the lane holds an item.
     tail_ranks: Vec<u32>,
 }
 
@@ -53,7 +59,7 @@ impl GreedyDualSize {
         GreedyDualSize::default()
     }
 
-    /// The difference between the ranks of a lane's tail and the last victim.
+    /// Returns the rank of a lane's tail minus the rank of the last victim.
     fn tail_distance(&self, lane: Lane) -> i32 {
         self.tail_ranks[usize::from(lane.0)].wrapping_sub(self.inflation.level) as i32
     }
@@ -130,12 +136,15 @@ mod tests {
     use super::{Lane, lane_of_ratio, ratio_of};
 
     #[test]
-    fn lanes_round_ratios_down_by_at_most_a_sixteenth() {
+    fn a_lane_rounds_its_ratios_down_by_at_most_a_sixteenth() {
         for (cost, size_bytes) in [(0, 100), (1, 300), (20, 300), (450, 64), (u32::MAX as u64, 64)]
         {
             let exact = (cost * super::RATIO_ONE / size_bytes).min(super::RATIO_MAX);
             let rounded = ratio_of(lane_of_ratio(cost, size_bytes));
-            assert!(rounded <= exact && (exact - rounded) * 16 <= exact, "{exact} as {rounded}");
+            assert!(
+                rounded <= exact && (exact - rounded) * 16 <= exact,
+                "ratio {exact} is rounded to {rounded}"
+            );
         }
         for lane in (0..400).map(Lane) {
             assert_eq!(lane_of_ratio(ratio_of(lane), super::RATIO_ONE), lane);

@@ -1,14 +1,16 @@
-//! The lanes of a class, which are sets of queues that separate items by cost, and sums over the queued items.
+//! The lanes of a class, and sums over its queued items. A lane is one set of the queues hot, warm, cold and temp.
+//! Eviction kinds that know costs use several lanes, to separate items of different costs.
 //!
 //! | eviction kind | lanes |
 //! |---|---|
-//! | `segmented`, `lru`, `reserved` | one |
-//! | `cost_bands` | one for each band of costs (`cost_bands.rs`) |
-//! | `greedydual_size` | one for each ratio of cost to size, rounded (`greedydual_size.rs`) |
-//! | `gd_wheel` | one for each slot of a wheel; the queue is the wheel (`gd_wheel.rs`) |
+//! | `segmented`, `lru`, `reserved` | one lane |
+//! | `cost_bands` | one lane for each band of costs (`cost_bands.rs`) |
+//! | `greedydual_size` | one lane for each rounded ratio of cost to size (`greedydual_size.rs`) |
+//! | `gd_wheel` | one lane for each slot number; the queue within the lane selects the wheel (`gd_wheel.rs`) |
 //!
-//! Invariants: an item's lane depends only on data that the item stores; a lane is in the set of occupied lanes
-//! of a queue exactly while that queue of the lane holds an item, and in use exactly while it is in such a set.
+//! Invariants: the lane of an item depends only on data that the item stores. For each of the four queues, the set
+//! `occupied` has exactly the lanes in which this queue holds an item. The set `in_use` has exactly the lanes that hold
+//! an item in any queue.
 
 use crate::mem::{List, QueueKind};
 use slabwise_base::size_histogram::bucket_of;
@@ -19,32 +21,39 @@ use slabwise_base::{Cost, SizeHistogram};
 pub struct Lane(pub u16);
 
 impl Lane {
-    /// The only lane of eviction kinds that do not separate items.
+    /// The lane with number 0, which is the only lane of eviction kinds that do not separate items.
     pub const FIRST: Lane = Lane(0);
 
-    /// The highest lane of any eviction kind.
+    /// The lane with the highest number that an eviction kind may use.
     pub const MAX: Lane = Lane(4095);
 }
 
+/// A queue of a class: one of the four queues of one lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
+    /// The lane.
     pub lane: Lane,
+    /// The queue within the lane.
     pub queue: QueueKind,
 }
 
 /// The queues of a class.
 #[derive(Debug, Default)]
 pub struct Lanes {
+    /// The queues of lane 0.
     first: [List; 4],
+    /// The queues of the other lanes, beginning with lane 1.
     others: Vec<[List; 4]>,
-    /// The lanes that hold an item, by queue.
+    /// One entry per kind of queue: the lanes in which this queue holds an item.
     occupied: [LaneSet; 4],
     /// The lanes that hold an item in any queue.
     in_use: LaneSet,
+    /// The number of lanes in `in_use`.
     in_use_count: usize,
 }
 
 impl Lanes {
+    /// Returns a queue of the class.
     #[inline]
     pub fn queue(&self, Place { lane, queue }: Place) -> &List {
         const EMPTY: &List = &List::EMPTY;
@@ -54,7 +63,8 @@ impl Lanes {
         }
     }
 
-    /// A queue to change. After it gets its first item or loses its last, the caller calls [`Lanes::note_use`].
+    /// Returns a queue for a change. If the change makes an empty queue non-empty or a non-empty queue empty, the
+    /// caller must call [`Lanes::note_use`].
     #[inline]
     pub fn queue_mut(&mut self, Place { lane, queue }: Place) -> &mut List {
         let Some(at) = usize::from(lane.0).checked_sub(1) else {
@@ -66,7 +76,7 @@ impl Lanes {
         &mut self.others[at][queue.index()]
     }
 
-    /// Updates the sets of lanes after a queue became empty or stopped being empty.
+    /// Updates the sets of lanes after a queue got its first item (`is_used`) or lost its last item.
     #[cold]
     pub fn note_use(&mut self, Place { lane, queue }: Place, is_used: bool) {
         self.occupied[queue.index()].set(lane, is_used);
@@ -81,22 +91,22 @@ impl Lanes {
         }
     }
 
-    /// The lanes that hold an item in this queue.
+    /// Returns the lanes in which this queue holds an item.
     pub fn occupied(&self, kind: QueueKind) -> &LaneSet {
         &self.occupied[kind.index()]
     }
 
-    /// The lanes that hold an item, in ascending order.
+    /// Returns the lanes that hold an item, in ascending order.
     pub fn all(&self) -> impl Iterator<Item = Lane> + '_ {
         self.in_use.iter()
     }
 
-    /// The lowest lane, at or above this one, that holds an item.
+    /// Returns the first lane at or after `lane` that holds an item.
     pub fn next_from(&self, lane: Lane) -> Option<Lane> {
         self.in_use.first_from(lane)
     }
 
-    /// The highest lane that holds an item.
+    /// Returns the last lane that holds an item.
     pub fn last(&self) -> Option<Lane> {
         self.in_use.last()
     }
@@ -107,25 +117,28 @@ impl Lanes {
         self.in_use_count > 1
     }
 
+    /// Returns this queue of each lane in which the queue holds an item.
     pub fn queues(&self, queue: QueueKind) -> impl Iterator<Item = &List> {
         self.occupied(queue).iter().map(move |lane| self.queue(Place { lane, queue }))
     }
 
-    /// The number of items in a queue, over all lanes.
+    /// Returns the number of items in this queue, summed over all lanes.
     pub fn count(&self, kind: QueueKind) -> u64 {
         self.queues(kind).map(List::count).sum()
     }
 
-    /// The counted bytes of the items in a queue, over all lanes.
+    /// Returns the counted bytes of the items in this queue, summed over all lanes.
     pub fn bytes(&self, kind: QueueKind) -> u64 {
         self.queues(kind).map(List::bytes).sum()
     }
 }
 
-/// A set of lanes. The first 64 lanes, which suffice for most kinds, need no allocation.
+/// A set of lanes, as one bit per lane. Most eviction kinds use only the first 64 lanes, which need no heap allocation.
 #[derive(Debug, Default)]
 pub struct LaneSet {
+    /// The bits of lanes 0 to 63.
     first: u64,
+    /// The bits of the lanes from 64 on, 64 lanes per word.
     others: Vec<u64>,
 }
 
@@ -148,7 +161,7 @@ impl LaneSet {
         (self.word(usize::from(lane.0) / 64) >> (lane.0 % 64)) & 1 == 1
     }
 
-    fn words(&self) -> usize {
+    fn word_count(&self) -> usize {
         1 + self.others.len()
     }
 
@@ -159,47 +172,52 @@ impl LaneSet {
         }
     }
 
+    /// Returns the lanes of the set in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = Lane> + '_ {
-        (0..self.words()).flat_map(|at| lanes_of(at, self.word(at)))
+        (0..self.word_count()).flat_map(|at| lanes_of(at, self.word(at)))
     }
 
+    /// Returns the last lane of the set.
     pub fn last(&self) -> Option<Lane> {
-        let mut words = (0..self.words()).rev().map(|at| (at, self.word(at)));
+        let mut words = (0..self.word_count()).rev().map(|at| (at, self.word(at)));
         let (at, word) = words.find(|(_, word)| *word != 0)?;
         Some(Lane((at * 64) as u16 + word.ilog2() as u16))
     }
 
+    /// Returns the first lane of the set at or after `lane`.
     pub fn first_from(&self, lane: Lane) -> Option<Lane> {
         let at = usize::from(lane.0) / 64;
         let rest = self.word(at) & (u64::MAX << (lane.0 % 64));
-        let others = (at + 1..self.words()).map(|at| (at, self.word(at)));
+        let others = (at + 1..self.word_count()).map(|at| (at, self.word(at)));
         let mut words = std::iter::once((at, rest)).chain(others);
         let (at, word) = words.find(|(_, word)| *word != 0)?;
         lanes_of(at, word).next()
     }
 }
 
-/// The lanes whose bits are set in a word of a set.
+/// Returns the lanes whose bits are set in the word with this number.
 fn lanes_of(at: usize, word: u64) -> impl Iterator<Item = Lane> {
     let next = |rest: &u64| Some(rest & rest.wrapping_sub(1)).filter(|rest| *rest != 0);
     std::iter::successors(Some(word).filter(|word| *word != 0), next)
         .map(move |rest| Lane((at * 64) as u16 + rest.trailing_zeros() as u16))
 }
 
-/// Sums over the queued items of a class whose cost is known.
+/// Sums over the queued items of known cost in a class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ItemCosts {
+    /// The number of queued items of known cost.
     pub count: u64,
+    /// The sum of their costs, in units.
     pub units: u64,
 }
 
 impl ItemCosts {
-    /// The mean of the known costs, in units; at least 1.
+    /// Returns the mean of the known costs, in units. The result is at least 1.
     pub fn mean(&self) -> u64 {
         (self.units / self.count.max(1)).max(1)
     }
 
-    /// Counts an item that enters.
+    /// Adds an item of this cost that enters a queue of the class.
     #[inline]
     pub fn add(&mut self, cost: Option<Cost>) {
         if let Some(cost) = cost {
@@ -208,7 +226,7 @@ impl ItemCosts {
         }
     }
 
-    /// Counts an item that leaves.
+    /// Subtracts an item of this cost that was removed from its queue.
     #[inline]
     pub fn remove(&mut self, cost: Option<Cost>) {
         if let Some(cost) = cost {
@@ -218,17 +236,19 @@ impl ItemCosts {
     }
 }
 
-/// The number of items by bucket of [`slabwise_base::size_histogram`]. The items of a class fill only a few adjacent
-/// buckets, just below its chunk size, so all classes together take little more memory than one histogram.
+/// The numbers of queued items of a class by size, in the buckets of [`slabwise_base::size_histogram`]. The sizes of
+/// the items are just below the chunk size of the class. So a class needs only a few adjacent buckets, and all classes
+/// together need little more memory than one complete histogram.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ItemSizes {
-    /// The bucket of `items[0]`.
+    /// The number of the bucket that `items[0]` counts.
     first: usize,
+    /// One entry per bucket, beginning with bucket `first`: the number of items in the bucket.
     items: Vec<u64>,
 }
 
 impl ItemSizes {
-    /// Counts an item that enters the queues.
+    /// Adds an item of this size that enters a queue of the class.
     #[inline]
     pub fn add(&mut self, size_bytes: u64) {
         let bucket = bucket_of(size_bytes as usize);
@@ -238,12 +258,13 @@ impl ItemSizes {
         }
     }
 
-    /// Counts an item that leaves them; its size is the one that it entered with.
+    /// Subtracts an item that was removed from its queue. `size_bytes` is the size with which the item was added.
     #[inline]
     pub fn remove(&mut self, size_bytes: u64) {
         self.items[bucket_of(size_bytes as usize) - self.first] -= 1;
     }
 
+    /// Adds empty buckets up to this one, and returns the number of items in it.
     #[cold]
     fn grow_to(&mut self, bucket: usize) -> &mut u64 {
         if self.items.is_empty() {
@@ -261,6 +282,7 @@ impl ItemSizes {
         &mut self.items[index]
     }
 
+    /// Adds the counts of all buckets to a histogram.
     pub fn add_to(&self, histogram: &mut SizeHistogram) {
         for (index, &items) in self.items.iter().enumerate() {
             histogram.add_to_bucket(self.first + index, items);
@@ -301,8 +323,8 @@ mod tests {
             sizes.add(size_bytes);
             present.push(size_bytes);
             if random.below(3) == 0 {
-                let gone = present.swap_remove(random.below(present.len() as u64) as usize);
-                sizes.remove(gone);
+                let removed = present.swap_remove(random.below(present.len() as u64) as usize);
+                sizes.remove(removed);
             }
         }
         present.iter().for_each(|&size_bytes| expected.add(size_bytes as usize, 1));

@@ -1,7 +1,9 @@
-//! `eviction=lru`: one queue in exact LRU order (`order.rs`). Every hit takes the class's lock.
+//! `eviction=lru`: one queue per class in exact LRU order. The rules are in `order.rs`. A hit moves its item to the
+//! head of the queue, so every hit takes the lock of the item's class.
 
 use super::order::{Info, Order};
 
+/// The exact LRU order of one class.
 #[derive(Debug)]
 pub struct Lru;
 

@@ -1,22 +1,22 @@
-//! Eviction kinds: which item of a class is evicted next.
+//! Eviction kinds. An eviction kind is a rule that selects the item of a class that is evicted next.
 //!
 //! ```text
-//!   registry    one line per kind: EvictionKind with its help, and ClassOrder, the order of one class
+//!   registry    the list of all kinds, one line each; defines EvictionKind, and ClassOrder, the order of one class
 //!      |
 //!   segmented  lru  cost_bands  reserved  greedydual_size  gd_wheel        one kind per file
 //!      |
-//!   ranking     GreedyDual's inflation
+//!   ranking     ranks and GreedyDual's inflation, for the kinds that rank items
 //!      |
 //!   order       the trait Order that a kind implements, its input and decisions, and the moves between
 //!      |        hot, warm, cold and temp
-//!   lanes
+//!   lanes       the queues of a class
 //! ```
 //!
-//! An order reads its class through a [`View`] and returns a decision; the class applies it. An order takes no
-//! lock and changes no item, so it can be understood and tested alone.
+//! An order reads its class through a [`View`] and returns a decision, which the class applies. An order takes no lock
+//! and changes no item, so it can be read and tested without the rest of the engine.
 //!
-//! A new kind needs a file that implements [`Order`], a `mod` line here, and a line in `registry.rs`. A kind
-//! with options names them in that line and adds them to [`EvictionOptions`].
+//! A new kind needs a file that implements [`Order`], a `mod` line in this file, and a line in `registry.rs`. If the
+//! kind has options, they become a field of [`EvictionOptions`], which the kind's line in `registry.rs` names.
 
 mod cost_bands;
 mod gd_wheel;

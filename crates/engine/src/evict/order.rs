@@ -1,35 +1,34 @@
-//! The trait that an eviction kind implements.
+//! The trait [`Order`], which every eviction kind implements, and the rules of memcached's segmented LRU.
 //!
-//! The default methods are FIFO.
+//! A kind that implements no method evicts in FIFO order.
 //!
-//! Invariants that an order keeps:
+//! Invariants that every order keeps:
 //!
 //! - the lane of a queued item depends only on data that the item stores, and changes only when the order moves
 //!   or ranks the item;
-//! - a search for a victim ends: it makes a bounded number of moves.
+//! - a search for a victim ends, because it makes a bounded number of moves.
 //!
 //! # Segments
 //!
-//! The moves between memcached's hot, warm, cold and temp queues of a lane.
+//! [`Segments`] decides the moves between the queues hot, warm, cold and temp of a lane. The rules are those of
+//! memcached's doc/new_lru.txt.
 //!
-//! Source of the rules: memcached's doc/new_lru.txt.
+//! A new item enters HOT, or TEMP if its TTL is short. Items in TEMP are removed when they have expired.
 //!
 //! ```text
-//!              over its share or too old                      no free chunk
-//!   new ---> HOT ------------------------------> COLD ----------------------> out
-//!             | active                          ^    | active
-//!             v         over its share, too old |    v
-//!            WARM <----(active: to the head)----'   WARM
-//!
-//!   short TTL ---> TEMP ---> expiry only
+//!   queue   its tail moves when                               an active item moves to   any other item moves to
+//!   HOT     HOT is over its share, or the item is too old     WARM                      COLD
+//!   WARM    WARM is over its share, or the item is too old    the head of WARM          COLD
+//!   COLD    the class has no free chunk                       WARM                      nowhere: it is evicted
 //! ```
 //!
-//! A hit only sets bits in the item (fetched, then active). An active item that reaches a tail moves to WARM,
-//! which clears the bit. Each insertion demotes at most one item per queue, so the shares hold without a
-//! background thread; the maintainer enforces ages.
+//! A hit moves no item. The first hit sets the item's bit *fetched*, a later hit sets the bit *active*. An active item
+//! that reaches the tail of a queue moves to the head of WARM, and this move clears the bit. Each store moves at most
+//! one item out of HOT and one out of WARM, so these queues stay within their shares without a background thread. The
+//! LRU maintainer moves the items that are too old.
 //!
-//! In exact order there is one queue, COLD: a hit moves its item to the head, and items that are still in other
-//! queues move to COLD.
+//! In exact LRU order, a class has only the queue COLD, and a hit moves its item to the head. After a switch from
+//! segmented to exact order, items in other queues move to COLD when they reach the tail of their queue or are hit.
 
 use super::lanes::{ItemCosts, Lane, Lanes, Place};
 use crate::heap::Pages;
@@ -39,24 +38,27 @@ use slabwise_base::{Seconds, Ticks};
 /// The constant properties of an eviction kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Info {
-    /// The name in options and specifications.
+    /// The name of the kind in options and specifications.
     pub name: &'static str,
+    /// The kind's help text: a noun phrase without a period.
     pub help: &'static str,
-    /// True if items move between hot, warm and cold by the class's [`Segments`].
+    /// True if the class's [`Segments`] decide how items move between hot, warm and cold.
     pub is_segmented: bool,
-    /// True if item costs influence the choice of a victim.
+    /// True if the costs of items influence the choice of a victim.
     pub uses_costs: bool,
+    /// True if every item stores a rank.
     pub stores_rank: bool,
-    /// True if a hit may move its item even without [`Info::is_exact`].
+    /// True if a hit may move its item even if the class is not in exact LRU order.
     pub acts_on_hits: bool,
-    /// True if a class starts with one queue in exact LRU order, and needs no maintainer.
+    /// True if a class starts in exact LRU order, with one queue. Such a class needs no LRU maintainer.
     pub is_exact: bool,
-    /// True if [`Engine::set_segmented`](crate::Engine::set_segmented) may be called.
+    /// True if [`Engine::set_segmented`](crate::Engine::set_segmented) can switch between segmented and exact LRU
+    /// order.
     pub can_switch: bool,
 }
 
 impl Info {
-    /// The properties of FIFO.
+    /// Returns the properties of a kind that evicts in FIFO order.
     pub const fn new(name: &'static str, help: &'static str) -> Info {
         Info {
             name,
@@ -71,32 +73,34 @@ impl Info {
     }
 }
 
-/// The queues of a lane in the order in which their items are evicted.
+/// The queues of a lane in the order in which a search for a victim checks them.
 pub const COLDEST_FIRST: [QueueKind; 4] =
     [QueueKind::Cold, QueueKind::Hot, QueueKind::Warm, QueueKind::Temp];
 
-/// The queue of a lane whose last item is evicted first.
+/// Returns the queue of the lane whose tail is evicted first. `None`: the lane is empty.
 pub fn coldest_in(view: &View<'_>, lane: Lane) -> Option<Place> {
     let places = COLDEST_FIRST.into_iter().map(|queue| Place { lane, queue });
     places.into_iter().find(|&place| view.lanes.queue(place).count() > 0)
 }
 
-/// The first lane that holds an item.
+/// Returns the first lane that holds an item, or the first of all lanes if the class is empty.
 #[inline]
 pub fn first_lane(view: &View<'_>) -> Lane {
     view.lanes.next_from(Lane::FIRST).unwrap_or_default()
 }
 
-/// The order in which one class evicts its items. Its methods are called under the class's lock.
+/// The order in which one class evicts its items. The class calls these methods while its lock is held.
 pub trait Order {
+    /// The constant properties of the eviction kind.
     const INFO: Info;
 
-    /// The lane of an item, computed from data that the item stores.
+    /// Returns the lane of an item, computed from data that the item stores.
     #[inline]
     fn lane_of(&self, _item: Queued<'_>) -> Lane {
         Lane::FIRST
     }
 
+    /// Returns the queue for a new item. `is_short_lived` is true if the item's TTL is short enough for the temp queue.
     #[inline]
     fn queue_for_new(&self, view: &View<'_>, is_short_lived: bool) -> QueueKind {
         if Self::INFO.is_segmented {
@@ -106,33 +110,33 @@ pub trait Order {
         }
     }
 
-    /// The place and rank of an item that enters the class; `queue` is the caller's choice.
+    /// Returns the place and the rank of an item that enters the class. `queue` is the queue that the caller proposes.
     #[inline]
     fn enter(&mut self, _view: &View<'_>, item: Queued<'_>, queue: QueueKind) -> Entry {
         let place = Place { lane: self.lane_of(item), queue };
         Entry { place, rank: None, displaced: None }
     }
 
-    /// The effect of a hit on a queued item. Called only if hits may move items.
+    /// Returns the effect of a hit on a queued item. The class calls this only if hits may move items.
     #[inline]
     fn hit(&mut self, view: &View<'_>, item: Queued<'_>) -> Hit {
         if Self::INFO.is_segmented { view.segments.hit(self.lane_of(item)) } else { Hit::Stay }
     }
 
-    /// The queue to which the last item of `place` moves because the queue is beyond its share of the lane or, if
-    /// `now` is given, because the item is too old. `None`: it stays, or the queue is empty.
+    /// Returns the queue to which the tail of `place` must move. The tail moves if its queue is over its share of the
+    /// lane or, if `now` is given, if the item is too old. `None`: the tail stays, or the queue is empty.
     #[inline]
     fn balance(&mut self, view: &View<'_>, place: Place, now: Option<Ticks>) -> Option<QueueKind> {
         if Self::INFO.is_segmented { view.segments.balance(view, place, now) } else { None }
     }
 
-    /// The queue with whose last item a search for a victim would begin.
+    /// Returns the queue whose tail a search for a victim would check first. `None`: the class is empty.
     #[inline]
     fn coldest(&self, view: &View<'_>, _now: Ticks) -> Option<Place> {
         coldest_in(view, first_lane(view))
     }
 
-    /// The next step of a search for a victim after `moves` moves.
+    /// Returns the next step of a search for a victim, in which the class has made `moves` moves so far.
     #[inline]
     fn victim(&mut self, view: &View<'_>, moves: usize, now: Ticks) -> Victim {
         if Self::INFO.is_segmented {
@@ -142,81 +146,90 @@ pub trait Order {
         }
     }
 
+    /// Updates the order's state before an item of the class is evicted.
     #[inline]
     fn note_evicted(&mut self, _view: &View<'_>, _item: Queued<'_>, _now: Ticks) {}
 
-    /// Notes that the last item of a queue of the lane may have changed.
+    /// Updates the order's state after the tail of a queue of the lane may have changed.
     #[inline]
     fn note_tail(&mut self, _view: &View<'_>, _lane: Lane) {}
 
-    /// True if item costs differ so widely that every hit should mark its item as active.
+    /// True if the costs of the class's items differ so widely that every hit, even the first, should mark its item as
+    /// active.
     #[inline]
     fn costs_differ_widely(&self, _view: &View<'_>) -> bool {
         false
     }
 
-    /// Resets the order's state: another class gets the class's number.
+    /// Resets the order's state, because the number of the class is assigned to a new class.
     fn forget(&mut self) {}
 
-    /// The part of the order's state that survives a restart.
+    /// Returns the part of the order's state that survives a restart.
     fn saved(&self) -> [u32; 3] {
         [0; 3]
     }
 
+    /// Restores the state that [`Order::saved`] returned before a restart.
     fn restore(&mut self, _saved: [u32; 3]) {}
 
-    /// Identifies the scheme of lanes and ranks: a warm restart needs the same one. All kinds with one lane and
-    /// without ranks share a scheme.
+    /// Returns the name of the kind's scheme of lanes and ranks. A restart restores items only if their scheme has the
+    /// same name. All kinds with one lane and without ranks share a scheme.
     fn lanes_name(&self) -> String {
         "one".to_owned()
     }
 }
 
-/// A move of the last item of one queue to the head of another, or of its own.
+/// A move of the tail of a queue to the head of another queue or of the same queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Move {
+    /// The queue whose tail moves.
     pub from: Place,
+    /// The queue whose head the item becomes.
     pub to: Place,
     /// True if the class counts the move in its statistics.
     pub is_counted: bool,
 }
 
 impl Move {
+    /// Returns a counted move between two queues of a lane.
     pub fn within(lane: Lane, from: QueueKind, to: QueueKind) -> Move {
         Move { from: Place { lane, queue: from }, to: Place { lane, queue: to }, is_counted: true }
     }
 }
 
-/// The place of an item that enters a queue.
+/// The decision about an item that enters a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The queue at whose head it enters.
+    /// The queue whose head the item becomes.
     pub place: Place,
+    /// The item's new rank; `None`: this eviction kind stores no ranks.
     pub rank: Option<u32>,
-    /// A move of another item that comes first.
+    /// A move of another item that the class makes before the item enters.
     pub displaced: Option<Move>,
 }
 
-/// The effect of a hit on its item.
+/// The effect of a hit on the item that was hit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hit {
+    /// The item keeps its place and its rank.
     Stay,
     /// The item keeps its place and gets this rank.
     Rank(u32),
-    /// The item moves to the head of a queue. True: the class counts the move.
+    /// The item moves to the head of a queue. The second field is true if statistics count the move.
     Enter(Entry, bool),
 }
 
-/// One step of the search for a victim.
+/// The next step of a search for a victim, as the order decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Victim {
-    /// The victim is the last item of this queue, unless it is pinned.
+    /// The victim is the tail of this queue, unless this item is pinned.
     Evict(Place),
-    /// The class makes this move and then continues the search.
+    /// The class makes this move and then asks for the next step.
     Move(Move),
-    /// The search continues after the class's lock was released briefly.
+    /// The search continues after the caller has released and retaken the class's lock.
     Continue,
-    /// The order has no candidate, or a pinned one: any unpinned item may be evicted.
+    /// The order selects no victim, because the class is empty or the selected item is pinned. The caller may evict any
+    /// unpinned item of the class.
     Nothing,
 }
 
@@ -230,33 +243,36 @@ pub struct View<'c> {
 }
 
 impl<'c> View<'c> {
+    /// Returns the tail of a queue. `None`: the queue is empty.
     #[inline]
     pub fn tail(&self, place: Place) -> Option<Queued<'c>> {
         self.lanes.queue(place).tail(&self.pages.token)
     }
 
-    /// The number of chunks on its pages, free ones included.
+    /// Returns the number of chunks on the pages of the class, used and free.
     #[inline]
     pub fn chunk_count(&self) -> u64 {
         u64::from(self.pages.token.page_count()) * u64::from(self.pages.token.chunks_per_page())
     }
 }
 
-/// The most tails that one search for a victim checks; active items are spared in the first half only.
+/// The largest number of tails that one search for a victim checks. The search moves active items to WARM only in the
+/// first half of these checks, and evicts them in the second half.
 const CHECKS_MAX: usize = 64;
 
 /// The limits of the segmented LRU, with memcached's defaults.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LruConfig {
-    /// The share of a class's bytes that the hot queue may hold, in percent.
+    /// The largest share of a lane's bytes that the hot queue may hold, in percent.
     pub hot_percent: u32,
-    /// The share of a class's bytes that the warm queue may hold, in percent.
+    /// The largest share of a lane's bytes that the warm queue may hold, in percent.
     pub warm_percent: u32,
-    /// A hot item whose age exceeds this multiple of the cold tail's age moves to cold.
+    /// The age above which an item in the hot queue moves to cold, as a multiple of the cold queue's tail age.
     pub hot_age_factor: f64,
-    /// A warm item whose age exceeds this multiple of the cold tail's age moves to cold.
+    /// The age above which an item in the warm queue moves to cold, as a multiple of the cold queue's tail age.
     pub warm_age_factor: f64,
-    /// Items with at most this TTL enter the temp queue, which only expiry empties.
+    /// The longest TTL of the items that enter the temp queue. Items in this queue stay until they expire, unless no
+    /// other item can be evicted. `None`: no item enters the temp queue.
     pub temporary_ttl: Option<Seconds>,
 }
 
@@ -272,15 +288,17 @@ impl Default for LruConfig {
     }
 }
 
-/// The current rules for hot, warm, cold and temp.
+/// The current rules for the queues hot, warm, cold and temp.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Segments {
+    /// The shares and ages at which items move.
     pub limits: LruConfig,
-    /// True if there is one queue in exact LRU order.
+    /// True if a class has one queue, in exact LRU order.
     pub is_exact: bool,
 }
 
 impl Segments {
+    /// Returns the queue for a new item. `is_short_lived` is true if the item's TTL is short enough for the temp queue.
     #[inline]
     pub fn queue_for_new(&self, is_short_lived: bool) -> QueueKind {
         match (self.is_exact, is_short_lived) {
@@ -290,7 +308,7 @@ impl Segments {
         }
     }
 
-    /// The effect of a hit on an item of this lane.
+    /// Returns the effect of a hit on an item in this lane.
     #[inline]
     pub fn hit(&self, lane: Lane) -> Hit {
         if !self.is_exact {
@@ -300,21 +318,22 @@ impl Segments {
         Hit::Enter(Entry { place, rank: None, displaced: None }, false)
     }
 
-    /// The queue to which the last item of `place` moves. The maintainer also checks COLD: an active item at its
-    /// tail would misstate the tail age.
+    /// Returns the queue to which the tail of `place` must move. An active item at the tail of COLD moves to WARM,
+    /// because the tail age of COLD would otherwise be too low. `None`: the tail stays, or the queue is empty.
     #[inline(always)]
     pub fn balance(&self, view: &View<'_>, place: Place, now: Option<Ticks>) -> Option<QueueKind> {
         let tail = view.tail(place)?;
         if place.queue == QueueKind::Cold {
             return (tail.state().active() && !self.is_exact).then_some(QueueKind::Warm);
         }
-        let leaves = self.is_over_share(view, place)
+        let must_move = self.is_over_share(view, place)
             || now.is_some_and(|now| self.is_too_old(view, place, tail, now))
             || self.is_exact;
         let is_spared = tail.state().active() && !self.is_exact;
-        leaves.then_some(if is_spared { QueueKind::Warm } else { QueueKind::Cold })
+        must_move.then_some(if is_spared { QueueKind::Warm } else { QueueKind::Cold })
     }
 
+    /// True if a hot or warm queue holds more than its share of the lane's bytes.
     #[inline(always)]
     fn is_over_share(&self, view: &View<'_>, Place { lane, queue }: Place) -> bool {
         let percent = match queue {
@@ -327,6 +346,8 @@ impl Segments {
         bytes(queue) * 100 > total * u64::from(percent)
     }
 
+    /// True if the tail of a hot or warm queue is older than its limit, which depends on the tail age of the cold
+    /// queue.
     fn is_too_old(&self, view: &View<'_>, place: Place, tail: Queued<'_>, now: Ticks) -> bool {
         let factor = match place.queue {
             QueueKind::Hot => self.limits.hot_age_factor,
@@ -337,15 +358,16 @@ impl Segments {
         f64::from(tail.time().age_at(now)) > f64::from(cold_age) * factor
     }
 
-    /// The next step of a search in a lane after `moves` moves: active items leave COLD, and an empty COLD is
-    /// refilled from HOT, WARM and at last TEMP.
+    /// Returns the next step of a search for a victim in a lane, in which the class has made `moves` moves so far. An
+    /// active item at the tail of COLD moves to WARM. If COLD is empty, the tail of HOT moves to COLD, or the tail of
+    /// WARM if HOT is empty too, or else the tail of TEMP.
     #[inline(always)]
     pub fn victim(&self, view: &View<'_>, lane: Lane, moves: usize) -> Victim {
         if moves >= CHECKS_MAX {
             return Victim::Nothing;
         }
         let cold = Place { lane, queue: QueueKind::Cold };
-        let Some(tail) = view.tail(cold) else { return refill(view, lane, moves) };
+        let Some(tail) = view.tail(cold) else { return refill_cold(view, lane, moves) };
         let state = tail.state();
         if state.pins() > 0 {
             return Victim::Nothing;
@@ -358,8 +380,8 @@ impl Segments {
     }
 }
 
-/// The move that refills an empty COLD, or that moves an active hot item to WARM.
-fn refill(view: &View<'_>, lane: Lane, moves: usize) -> Victim {
+/// Returns the move of an item to the empty queue COLD, or the move of an active item from HOT to WARM.
+fn refill_cold(view: &View<'_>, lane: Lane, moves: usize) -> Victim {
     let others = [QueueKind::Hot, QueueKind::Warm, QueueKind::Temp];
     let tails = others.map(|queue| Some((queue, view.tail(Place { lane, queue })?)));
     let Some((queue, tail)) = tails.into_iter().flatten().next() else { return Victim::Nothing };

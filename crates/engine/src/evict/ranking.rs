@@ -1,64 +1,68 @@
-//! Ranks with GreedyDual's inflation, for the kinds that use them.
+//! Ranks with GreedyDual's inflation, for the eviction kinds that rank items.
 //!
-//! An item's rank is L, the rank of the last victim, plus its own value. An item that is not used again keeps its
-//! rank while L rises, so cheaper items that are used later outrank it in time.
+//! The rank of an item is the inflation L plus the worth of the item. L is the rank of the last victim. L rises as
+//! items are evicted, but an item that is not used again keeps its rank. So an expensive item that is no longer used is
+//! evicted in the end: its rank falls below the ranks of cheaper items that were used later.
 //!
-//! Ranks have 32 bits and wrap around: `a` is above `b` if it is less than half of the range ahead. Values are
-//! below a quarter of the range, so comparisons are right unless L rose by a quarter between two accesses.
+//! Ranks have 32 bits and wrap around. Rank `a` is above rank `b` if `a - b`, computed modulo 2^32, is between 1 and
+//! 2^31 - 1. The worth of an item is at most 2^29. So comparisons are right unless L rises by more than 2^30 between
+//! two accesses to an item.
 
 use slabwise_base::Cost;
 
-/// The cost in units of an item whose cost is unknown, which the published policies do not provide for.
+/// The cost, in units, that an item of unknown cost counts as. The published policies know the cost of every item.
 const COST_UNKNOWN: u64 = 1;
 
-/// The highest value of an item.
-const VALUE_MAX: u64 = 1 << 29;
+/// The highest worth of an item; a higher worth counts as this one.
+const WORTH_MAX: u64 = 1 << 29;
 
-/// The level to which evictions have raised ranks.
+/// The inflation of one class: the rank that new items start from.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Inflation {
-    /// The rank of the last victim, or higher (L).
+    /// The inflation L: the rank of the last victim. `gd_wheel` may raise L above that rank.
     pub level: u32,
-    /// True after the first eviction: the class is full.
+    /// True after the first eviction of the class, which shows that the class has been full.
     pub has_evicted: bool,
 }
 
-/// True if rank `a` is above `b`.
+/// True if rank `a` is above rank `b`. Both wrap around.
 pub fn is_above(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) > 0
 }
 
+/// Returns the cost of an item in units, and `COST_UNKNOWN` for an unknown cost.
 #[inline]
 pub fn cost_units(cost: Option<Cost>) -> u64 {
     cost.map_or(COST_UNKNOWN, |cost| u64::from(cost.units()))
 }
 
 impl Inflation {
-    /// The rank that an item of this value gets now.
-    pub fn rank_of(&self, value: u64) -> u32 {
-        self.level.wrapping_add(value.min(VALUE_MAX) as u32)
+    /// Returns the rank of an item of this worth that is stored or hit now.
+    pub fn rank_of(&self, worth: u64) -> u32 {
+        self.level.wrapping_add(worth.min(WORTH_MAX) as u32)
     }
 
+    /// Records the eviction of an item of this rank.
     pub fn note_evicted(&mut self, rank: u32) {
         self.has_evicted = true;
         self.raise(rank);
     }
 
-    /// Raises the level to this rank, if it is below.
+    /// Raises the inflation to this rank, unless the inflation is at or above this rank already.
     pub fn raise(&mut self, rank: u32) {
         if is_above(rank, self.level) {
             self.level = rank;
         }
     }
 
-    /// The state that survives a restart, with one number that belongs to the eviction kind.
-    pub fn saved_with(&self, of_kind: u32) -> [u32; 3] {
-        [self.level, of_kind, u32::from(self.has_evicted)]
+    /// Returns the state that survives a restart. The second number, `number_of_kind`, belongs to the eviction kind.
+    pub fn saved_with(&self, number_of_kind: u32) -> [u32; 3] {
+        [self.level, number_of_kind, u32::from(self.has_evicted)]
     }
 
-    /// Restores a saved state; returns the number that belongs to the eviction kind.
-    pub fn restore(&mut self, [level, of_kind, has_evicted]: [u32; 3]) -> u32 {
+    /// Restores a saved state. Returns the number that belongs to the eviction kind.
+    pub fn restore(&mut self, [level, number_of_kind, has_evicted]: [u32; 3]) -> u32 {
         *self = Inflation { level, has_evicted: has_evicted != 0 };
-        of_kind
+        number_of_kind
     }
 }

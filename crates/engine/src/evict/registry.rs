@@ -1,25 +1,26 @@
-//! The list of eviction kinds, one line each.
+//! The list of all eviction kinds, one line each, and the types that are generated from this list.
 
 use super::gd_wheel::GdWheelConfig;
 use super::order::{Info, LruConfig, Order};
 use super::reserved::ReservedConfig;
 
-/// The options of all eviction kinds.
+/// The options of all eviction kinds. Each kind uses only its own field, if it has one.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct EvictionOptions {
-    /// The limits of kinds with hot, warm and cold queues.
+    /// The limits of the hot, warm and cold queues, for the kinds that have these queues.
     pub lru: LruConfig,
-    /// The options of `reserved`.
+    /// The options of the kind `reserved`.
     pub reserved: ReservedConfig,
-    /// The options of `gd_wheel`.
+    /// The options of the kind `gd_wheel`.
     pub gd_wheel: GdWheelConfig,
 }
 
-/// Defines [`EvictionKind`] and [`ClassOrder`]. A line names a kind's type, its file, and the options that its
-/// `new` takes. (The dollar sign is for the macro that it defines.)
+/// Defines [`EvictionKind`], [`ClassOrder`] and the macro `dispatch`. A line contains the type of a kind, its file, and
+/// the fields of [`EvictionOptions`] that the type's `new` takes. The first argument is a dollar sign, which this macro
+/// needs to define another macro.
 macro_rules! kinds {
     (($dollar:tt) $($kind:ident: $file:ident($($options:ident),*);)+) => {
-        /// The policy by which a class chooses the items to evict.
+        /// The rule by which a class selects the next item to evict.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum EvictionKind {
             $(
@@ -29,19 +30,20 @@ macro_rules! kinds {
         }
 
         impl EvictionKind {
-            /// All kinds.
+            /// All kinds, in the order in which help texts and statistics list them.
             pub const ALL: [EvictionKind; [$(stringify!($kind)),+].len()] =
                 [$(EvictionKind::$kind),+];
 
-            /// The names of all kinds.
+            /// The names of all kinds, in the order of `ALL`.
             pub const NAMES: [&str; EvictionKind::ALL.len()] =
                 [$(<super::$file::$kind as Order>::INFO.name),+];
 
+            /// The properties of all kinds, in the order of `ALL`.
             const INFOS: [&Info; EvictionKind::ALL.len()] =
                 [$(&<super::$file::$kind as Order>::INFO),+];
         }
 
-        /// The eviction order of one class; `dispatch!` calls its kind's methods.
+        /// The eviction order of one class. The macro `dispatch` calls the methods of its kind.
         #[derive(Debug)]
         pub enum ClassOrder {
             $(
@@ -51,7 +53,7 @@ macro_rules! kinds {
         }
 
         impl ClassOrder {
-            /// The order of an empty class.
+            /// Returns the eviction order of a class that holds no item yet.
             pub fn new(kind: EvictionKind, _options: &EvictionOptions) -> ClassOrder {
                 match kind {
                     $(EvictionKind::$kind => {
@@ -74,7 +76,7 @@ macro_rules! kinds {
     };
 }
 
-// Help and statistics list them in this order.
+// Help texts and statistics list the kinds in this order.
 kinds! {
     ($)
     CostBands: cost_bands();
@@ -86,12 +88,12 @@ kinds! {
 }
 
 impl EvictionKind {
-    /// The kind's constant properties.
+    /// Returns the constant properties of the kind.
     pub const fn info(self) -> &'static Info {
         EvictionKind::INFOS[self as usize]
     }
 
-    /// The kind's name in options and specifications.
+    /// Returns the kind's name in options and specifications.
     pub const fn name(self) -> &'static str {
         self.info().name
     }
@@ -101,18 +103,18 @@ impl EvictionKind {
         EvictionKind::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    /// Returns the help on all kinds.
+    /// Returns the help text on all kinds.
     pub fn help() -> String {
         help_on(&EvictionKind::INFOS)
     }
 
-    /// True if the kind starts with memcached's segmented LRU, in one lane or several.
+    /// True if a class of this kind starts with memcached's segmented LRU, in one lane or in several lanes.
     pub const fn begins_segmented(self) -> bool {
         self.info().can_switch && !self.info().is_exact
     }
 }
 
-/// Lists each kind's name and help. Adjacent kinds with the same help share it.
+/// Returns the name and the help text of each kind. Adjacent kinds with the same text are listed together before it.
 fn help_on(kinds: &[&Info]) -> String {
     let groups = kinds.chunk_by(|one, next| one.help == next.help).map(|group| {
         let names: Vec<&str> = group.iter().map(|kind| kind.name).collect();
@@ -126,7 +128,7 @@ mod tests {
     use super::{Info, help_on};
 
     #[test]
-    fn adjacent_kinds_with_the_same_help_share_it() {
+    fn adjacent_kinds_with_the_same_help_are_listed_together() {
         let kinds = [Info::new("a", "one"), Info::new("b", "two"), Info::new("c", "two")];
         assert_eq!(help_on(&kinds.each_ref()), "a: one; b, c: two");
     }

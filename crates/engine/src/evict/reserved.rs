@@ -1,17 +1,26 @@
-//! `eviction=reserved`: a queue beside hot, warm and cold for the most expensive items of a class.
+//! `eviction=reserved`: a segmented LRU with one more queue, the reserved queue, for the most expensive items of a
+//! class.
 //!
-//! Source: V. Coelho, "Study and optimization of the memory management in Memcached" (thesis, NOVA Lisbon, 2018), sections 3.2 and 4.3, algorithm 1.
+//! Source: V. Coelho, "Study and optimization of the memory management in Memcached" (thesis, NOVA Lisbon, 2018),
+//! sections 3.2 and 4.3, algorithm 1.
 //!
 //! ```text
-//!             ranks above M              tail, when another enters; M rises to its rank
-//!   new, hit --------------> RESERVED ------------------------------------------------> HOT
-//!       | else                                                                           |
-//!       '--------> HOT, or where it is: as in the segmented LRU <------------------------'
+//!   an item is new or hit, and
+//!     the reserved queue has room, and the item is new, in HOT, or its rank is above M
+//!         --> the item enters RESERVED
+//!     the reserved queue is full, the class has evicted, and the item's rank is above M
+//!         --> the item enters RESERVED; the tail of RESERVED moves to HOT, and M rises to the rank of this tail
+//!     none of these conditions holds
+//!         --> a new item enters HOT, and any other item stays in its queue
+//!   an item in RESERVED is hit
+//!         --> the item moves to the head of RESERVED
 //! ```
 //!
-//! An item of cost c gets rank L + c when it is stored and at each hit; L rises to the rank of each victim. The
-//! queue is not sorted: its items of low rank leave it as M rises. The reserved queue replaces memcached's temp
-//! queue, as in the thesis. Until the first eviction, the queue accepts every item (as the thesis says in prose).
+//! An item of cost c gets the rank L + c when it is stored, and again at each hit. The inflation L rises to the rank of
+//! each victim. M is the entry threshold of the reserved queue. M rises to the rank of each item that moves from the
+//! full queue to HOT. So items of low rank move to HOT one after the other, although the queue is not sorted by rank.
+//! The reserved queue takes the place of memcached's temp queue, as in the thesis. All other moves are those
+//! of the segmented LRU (`order.rs`).
 
 use super::lanes::{Lane, Place};
 use super::order::{Entry, Hit, Info, Move, Order, View};
@@ -19,26 +28,27 @@ use super::ranking::{Inflation, cost_units, is_above};
 use crate::mem::{QueueKind, Queued};
 use slabwise_base::{Cost, Ticks};
 
+/// The queue that holds the reserved items.
 const RESERVED: QueueKind = QueueKind::Temp;
 const RESERVED_PLACE: Place = Place { lane: Lane::FIRST, queue: RESERVED };
 
-/// The options of `reserved`.
+/// The options of the eviction kind `reserved`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReservedConfig {
-    /// The share of a class's chunks whose items the reserved queue may hold, in percent.
+    /// The largest number of items in the reserved queue of a class, in percent of the chunks of the class.
     pub percent: u32,
-    /// The formula for ranks.
+    /// The formula that computes the rank of an item.
     pub rank: ReservedRank,
 }
 
-/// The thesis's two formulas for the rank of an item of cost `c` if the last victim's rank is `l`.
+/// The formula for the rank of an item of cost `c`, if the inflation is `l`. The thesis has two formulas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReservedRank {
     /// `l + c` (section 3.2).
     Sum,
-    /// `l + l * c / cost_max + c`: an item of the highest cost counts `l` twice (section 5.5.3).
+    /// `l + l * c / cost_max + c` (section 5.5.3). So the rank of an item of the highest cost contains `l` twice.
     Weighted {
-        /// The highest cost, in units.
+        /// The highest cost of an item that the operator expects, in units.
         cost_max: u32,
     },
 }
@@ -49,12 +59,12 @@ impl Default for ReservedConfig {
     }
 }
 
-/// The order of one class.
+/// The eviction order of one class.
 #[derive(Debug)]
 pub struct Reserved {
     config: ReservedConfig,
     inflation: Inflation,
-    /// The rank that an item must exceed to enter the reserved queue (M).
+    /// The rank above which an item enters a full reserved queue (M). 0 until the first item is displaced.
     entry_threshold: u32,
 }
 
@@ -63,7 +73,7 @@ impl Reserved {
         Reserved { config: *config, inflation: Inflation::default(), entry_threshold: 0 }
     }
 
-    /// The rank that an item of this cost gets now.
+    /// Returns the rank of an item of this cost that is stored or hit now.
     fn rank_of(&self, cost: Option<Cost>) -> u32 {
         let cost = cost_units(cost);
         match self.config.rank {
@@ -75,12 +85,14 @@ impl Reserved {
         }
     }
 
+    /// True if the reserved queue holds its largest number of items.
     fn is_full(&self, view: &View<'_>) -> bool {
         let count = view.lanes.queue(RESERVED_PLACE).count();
         count * 100 >= view.chunk_count() * u64::from(self.config.percent)
     }
 
-    /// The place of an item of this rank; `queue` is its place in the segmented LRU.
+    /// Decides whether an item of this rank enters the reserved queue, and which item it displaces from there. `queue`
+    /// is the item's queue otherwise.
     fn entry(&mut self, view: &View<'_>, rank: u32, queue: QueueKind) -> Entry {
         let entry = |queue, displaced| {
             let place = Place { lane: Lane::FIRST, queue };

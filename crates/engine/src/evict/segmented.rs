@@ -1,7 +1,9 @@
-//! `eviction=segmented`: memcached's segmented LRU (`order.rs`).
+//! `eviction=segmented`: memcached's segmented LRU, with the queues hot, warm, cold and temp. The rules are in
+//! `order.rs`.
 
 use super::order::{Info, Order};
 
+/// The segmented LRU order of one class.
 #[derive(Debug)]
 pub struct Segmented;
 

@@ -1,25 +1,30 @@
-//! The arena is either anonymous memory, which the system provides page by page on first use, or a mapped file,
-//! whose bytes outlive the process. Chunk headers are atomics; the callers of the unsafe functions prove that they may
-//! access a chunk's other bytes.
+//! The arena: the one mapping that holds all pages. It is either anonymous memory, which the system commits on first
+//! use, or a mapped file, whose bytes outlive the process.
 //!
-//! The header of a chunk that holds an item, a body of a chained item or nothing:
+//! The header of each chunk is accessed only as atomics. All other bytes of a chunk are accessed through unsafe
+//! functions, whose callers guarantee that no other thread accesses the bytes in conflict.
+//!
+//! A chunk holds an item, a body of a chained item, or nothing. Its header in these three cases:
 //!
 //! ```text
-//! offset size field        item                         body             free
-//!      0    8 cas          CAS value                     -                -
-//!      8    4 time         last access, in ticks         -                next free slot + 1
-//!     12    4 state        see state.rs                  kind             0
-//!     16    4 prev, low    queue neighbour to the head   owner (head)     -
-//!     20    4 next, low    queue neighbour to the tail   next body        -
-//!     24    1 prev, high
-//!     25    1 next, high
-//!     26    2 len, low     bytes of value in this chunk  as in an item    -
-//!     28    1 len, high
-//!     29      item: [client flags 4] [expiry 4] [cost 2] [rank 4] [chain 9] key value; body: value
+//! offset size field        item                           body                           free
+//!      0    8 cas          CAS value                      -                              -
+//!      8    4 time         last access, in ticks          -                              next free slot + 1
+//!     12    4 state        see state.rs                   see state.rs                   0
+//!     16    4 prev, low    address of the neighbour       address of the item's head     -
+//!                          toward the queue's head
+//!     20    4 next, low    address of the neighbour       address of the next body       -
+//!                          toward the queue's tail
+//!     24    1 prev, high   the high byte of prev          the high byte of prev          -
+//!     25    1 next, high   the high byte of next          the high byte of next          -
+//!     26    2 len, low     bytes of value in this chunk   bytes of value in this chunk   -
+//!     28    1 len, high    the high byte of len           the high byte of len           -
 //! ```
 //!
-//! A memory file stores these bytes: a change to this layout, the state word or the layout of an item needs a new
-//! format version of memory files (`restart/meta.rs`).
+//! At offset 29 follow the parts of an item, whose offsets `layout.rs` computes, or the part of the value in a body.
+//!
+//! A memory file stores these bytes. So a change to this layout, to the state word or to the layout of an item needs a
+//! new format version of memory files (`restart/meta.rs`).
 
 use super::state::StateWord;
 use crate::layout::{CHUNK_ALIGN_BYTES, ChunkAddress, HEADER_SIZE_BYTES};
@@ -38,8 +43,9 @@ use std::sync::atomic::{
 };
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-const LINE_SIZE_BYTES: usize = 64;
+const CACHE_LINE_SIZE_BYTES: usize = 64;
 
+// The offsets of the header's fields, in bytes from the chunk's start.
 const CAS: usize = 0;
 const TIME: usize = 8;
 const STATE: usize = 12;
@@ -50,6 +56,7 @@ const NEXT_HIGH: usize = 25;
 const LEN_LOW: usize = 26;
 const LEN_HIGH: usize = 28;
 
+// The fields follow each other without gaps, each is aligned for its type, and the last ends with the header.
 const _: () = {
     assert!(
         CAS.is_multiple_of(align_of::<AtomicU64>()) && CHUNK_ALIGN_BYTES >= align_of::<AtomicU64>()
@@ -61,75 +68,81 @@ const _: () = {
     assert!(LEN_HIGH == LEN_LOW + 2 && HEADER_SIZE_BYTES == LEN_HIGH + 1);
 };
 
-/// Why an arena cannot be created.
+/// The reason why an arena cannot be created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MappingError {
-    /// The system refuses the address space.
+    /// The system refuses to reserve this many bytes of address space.
     #[error(
         "cannot reserve {bytes} bytes of address space ({errno}): lower -m, or raise the limit of address space \
          (ulimit -v)"
     )]
     NoSpace { bytes: usize, errno: Errno },
-    /// The file cannot be locked, or its size cannot be read.
+    /// The system refuses to lock the memory file or to read its size.
     #[error(
         "cannot lock the memory file ({0}): stop the process that uses it, or name another file"
     )]
     Locked(Errno),
-    /// Another arena of this process maps the file.
+    /// Another arena of this process maps the memory file.
     #[error("the memory file is already mapped by this process: name another file")]
     Mapped,
-    /// The file is shorter than the arena.
+    /// The memory file is shorter than the arena, whose size in bytes this is.
     #[error("the memory file is shorter than {0} bytes: remove it to start with an empty cache")]
     Short(usize),
 }
 
-/// A file, by its device and its inode.
+/// Identifies a file: the number of its device and the number of its inode.
 type FileId = (u64, u64);
 
-/// The files that this process has mapped, so that no two arenas share bytes.
-static MAPPED: Mutex<Vec<FileId>> = Mutex::new(Vec::new());
+/// The files that arenas of this process map at present. A file is mapped only once, so that no two arenas share bytes.
+static MAPPED_FILES: Mutex<Vec<FileId>> = Mutex::new(Vec::new());
 
-fn mapped() -> MutexGuard<'static, Vec<FileId>> {
-    MAPPED.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock_mapped_files() -> MutexGuard<'static, Vec<FileId>> {
+    MAPPED_FILES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Mapped memory, divided into pages of one size: private and zeroed until written, or of a file.
+/// A mapping of memory, divided into pages of one size. It is either anonymous, so that bytes read as zero until they
+/// are written, or a mapping of a memory file.
 #[derive(Debug)]
 pub struct Arena {
     base: NonNull<u8>,
     size_bytes: usize,
-    /// `None` for anonymous memory.
+    /// The mapped file, or `None` for anonymous memory.
     file: Option<FileId>,
 }
 
-// SAFETY: a mapping is plain memory owned by this value; nothing in it is tied to a thread.
+// SAFETY: an `Arena` owns its mapping, which is plain memory and is not tied to a thread.
 unsafe impl Send for Arena {}
-// SAFETY: safe code reaches only the bounds and, as atomics, headers; every other access states its own invariant.
+// SAFETY: safe functions access only the bounds of the mapping and, as atomics, the headers of chunks. All other
+// accesses are in unsafe functions, whose callers exclude data races.
 unsafe impl Sync for Arena {}
 
-/// The header of one chunk. Every field is an atomic (HEADER-ATOMIC); each accessor names the lock that protects
-/// what the field means.
+/// The header of one chunk. Every field is an atomic (HEADER-ATOMIC). The documentation of each accessor names the lock
+/// that protects the meaning of its field.
 #[derive(Clone, Copy)]
 pub struct Header<'a> {
     base: NonNull<u8>,
     arena: PhantomData<&'a Arena>,
 }
 
-const PROTECTION: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
+const READ_AND_WRITE: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
 
 impl Arena {
-    /// Reserves `size_bytes` of address space, without committing memory.
+    /// Reserves `size_bytes` of address space as anonymous memory. The system commits memory only when it is written.
+    /// With `huge_pages`, requests huge pages from the system.
     pub fn reserve(size_bytes: usize, huge_pages: bool) -> Result<Arena, MappingError> {
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
-        // SAFETY: no address is asked for, so no mapping that exists is touched.
-        let base = unsafe { mmap_anonymous(std::ptr::null_mut(), size_bytes, PROTECTION, flags) };
+        // SAFETY: the address is null, so the system chooses a free range and does not replace an existing mapping.
+        let base =
+            unsafe { mmap_anonymous(std::ptr::null_mut(), size_bytes, READ_AND_WRITE, flags) };
         let base = base.map_err(|errno| MappingError::NoSpace { bytes: size_bytes, errno })?;
-        Ok(Arena::mapped_at(base, size_bytes, huge_pages, None))
+        Ok(Arena::from_mapping(base, size_bytes, huge_pages, None))
     }
 
-    /// Locks a file and maps its first `size_bytes`. Fails if the file is shorter, if another process has locked it, or
-    /// if this process has already mapped it. The file must not be shortened, and these bytes must not be written by
-    /// other means: this is the only precondition of `mem` for safe code that is not checked.
+    /// Locks a file and maps its first `size_bytes` bytes. Fails if the file is shorter, if another process has locked
+    /// the file, or if this process has already mapped the file.
+    ///
+    /// While the arena exists, no program may shorten the file, and these bytes may be written only through this
+    /// arena. This is the only precondition of `mem` for safe code that is not checked.
     pub fn of_file(
         file: BorrowedFd<'_>,
         size_bytes: usize,
@@ -141,41 +154,46 @@ impl Arena {
             return Err(MappingError::Short(size_bytes));
         }
         let id = (about.st_dev, about.st_ino);
-        let mut mapped = mapped();
+        let mut mapped = lock_mapped_files();
         if mapped.contains(&id) {
             return Err(MappingError::Mapped);
         }
         let flags = MapFlags::SHARED;
-        // SAFETY: no address is asked for, so no mapping that exists is touched. No other mapping of this or of
-        // another process that locks it has the file's bytes.
-        let base = unsafe { mmap(std::ptr::null_mut(), size_bytes, PROTECTION, flags, file, 0) };
+        // SAFETY: the address is null, so the system chooses a free range and does not replace an existing mapping.
+        // This process has no other mapping of the file, as was just checked, and the lock keeps other slabwise
+        // processes from mapping the file.
+        let base =
+            unsafe { mmap(std::ptr::null_mut(), size_bytes, READ_AND_WRITE, flags, file, 0) };
         let base = base.map_err(|errno| MappingError::NoSpace { bytes: size_bytes, errno })?;
         mapped.push(id);
-        Ok(Arena::mapped_at(base, size_bytes, huge_pages, Some(id)))
+        Ok(Arena::from_mapping(base, size_bytes, huge_pages, Some(id)))
     }
 
-    fn mapped_at(
+    /// Returns the arena for a new mapping of `size_bytes` bytes at `base`.
+    fn from_mapping(
         base: *mut c_void,
         size_bytes: usize,
         huge_pages: bool,
         file: Option<FileId>,
     ) -> Arena {
         if huge_pages {
-            // SAFETY: the mapping is new, and the advice changes no contents. A system without huge pages refuses it.
+            // SAFETY: the range is the new mapping, and the advice does not change its bytes. A system without huge
+            // pages returns an error, which is ignored.
             let _ = unsafe { madvise(base, size_bytes, Advice::LinuxHugepage) };
         }
-        let base = NonNull::new(base.cast()).expect("the system never maps address 0");
+        let base = NonNull::new(base.cast()).expect("the system maps no memory at address 0");
         Arena { base, size_bytes, file }
     }
 
-    /// Copies the bytes of another arena.
+    /// Copies all bytes of another arena to this arena.
     ///
     /// # Safety
     ///
-    /// The other has the same size, and nobody writes to it meanwhile.
+    /// Both arenas have the same size, and no thread writes to `other` during the call.
     #[cfg(test)]
     pub(super) unsafe fn copy_from(&mut self, other: &Arena) {
-        // SAFETY: two mappings of the same size, of which this one is borrowed exclusively.
+        // SAFETY: the two mappings have the same size and do not overlap. `self` is borrowed exclusively, and the
+        // caller guarantees that no thread writes to `other`.
         unsafe { self.base.copy_from_nonoverlapping(other.base, self.size_bytes) };
     }
 
@@ -183,41 +201,42 @@ impl Arena {
         self.size_bytes
     }
 
-    /// The header of a chunk of this arena.
+    /// Returns the header of the chunk at `address`.
     ///
     /// # Safety
     ///
     /// A chunk of this arena starts at `address`.
     #[inline]
     pub(super) unsafe fn header_of(&self, address: ChunkAddress) -> Header<'_> {
-        debug_assert!(address.offset() + HEADER_SIZE_BYTES <= self.size_bytes);
-        // SAFETY: the caller's chunk lies within the mapping.
+        let end = address.offset() + HEADER_SIZE_BYTES;
+        debug_assert!(end <= self.size_bytes, "the header is within the arena");
+        // SAFETY: the caller guarantees that a chunk starts at this offset, so the offset is within the mapping.
         let base = unsafe { self.base.add(address.offset()) };
         Header { base, arena: PhantomData }
     }
 
-    /// `len` bytes of a chunk, from `start` bytes after its beginning.
+    /// Returns `len` bytes of the chunk at `address`, beginning `start` bytes after the chunk's start, for reading.
     ///
     /// # Safety
     ///
-    /// They are within a chunk of this arena, after its header, and nobody writes them as long as the slice
-    /// is used.
+    /// A chunk of this arena starts at `address`. The `len` bytes are within this chunk and after its header. No thread
+    /// writes these bytes as long as the slice is used.
     #[inline]
     pub(super) unsafe fn read(&self, address: ChunkAddress, start: usize, len: usize) -> &[u8] {
-        debug_assert!(start >= HEADER_SIZE_BYTES);
-        debug_assert!(address.offset() + start + len <= self.size_bytes);
-        // SAFETY: in bounds, as the caller says.
+        self.debug_check_range(address, start, len);
+        // SAFETY: the caller guarantees that the range is within a chunk, so it is within the mapping.
         let first = unsafe { self.base.add(address.offset() + start) };
-        // SAFETY: 1. in bounds; initialised: the mapping was zeroed. 2. Nobody writes, as the caller says.
+        // SAFETY: 1. The range is within the mapping, and its bytes are initialised, as all
+        // mapped bytes are. 2. The caller guarantees that no thread writes the bytes as long as the slice is used.
         unsafe { std::slice::from_raw_parts(first.as_ptr(), len) }
     }
 
-    /// `len` bytes of a chunk to write, from `start` bytes after its beginning.
+    /// Returns `len` bytes of the chunk at `address`, beginning `start` bytes after the chunk's start, for writing.
     ///
     /// # Safety
     ///
-    /// They are within a chunk of this arena, after its header, and nobody else reads or writes them as
-    /// long as the slice is used.
+    /// A chunk of this arena starts at `address`. The `len` bytes are within this chunk and after its header. Only the
+    /// holder of the slice reads or writes these bytes as long as the slice is used.
     #[inline]
     #[expect(clippy::mut_from_ref, reason = "the caller has exclusive access to these bytes")]
     pub(super) unsafe fn write(
@@ -226,16 +245,25 @@ impl Arena {
         start: usize,
         len: usize,
     ) -> &mut [u8] {
-        debug_assert!(start >= HEADER_SIZE_BYTES);
-        debug_assert!(address.offset() + start + len <= self.size_bytes);
-        // SAFETY: in bounds, as the caller says.
+        self.debug_check_range(address, start, len);
+        // SAFETY: the caller guarantees that the range is within a chunk, so it is within the mapping.
         let first = unsafe { self.base.add(address.offset() + start) };
-        // SAFETY: 1. in bounds; initialised: the mapping was zeroed. 2. The caller's alone.
+        // SAFETY: 1. The range is within the mapping, and its bytes are initialised, as all mapped bytes are. 2. The
+        // caller guarantees that only the holder of the slice accesses the bytes as long as the slice is used.
         unsafe { std::slice::from_raw_parts_mut(first.as_ptr(), len) }
     }
 
-    /// Prefetches the cache lines of a chunk's neighbours in its queue, which will be written soon. The links are read
-    /// without the class lock, so they may be out of date.
+    /// Panics in debug builds if the range includes a part of the header or is not within the arena.
+    #[inline]
+    fn debug_check_range(&self, address: ChunkAddress, start: usize, len: usize) {
+        debug_assert!(start >= HEADER_SIZE_BYTES, "the bytes are after the chunk's header");
+        let end = address.offset() + start + len;
+        debug_assert!(end <= self.size_bytes, "the bytes are within the arena");
+    }
+
+    /// Prefetches the headers of a chunk's two neighbours in its queue, because the caller will soon write them. The
+    /// links are read without the lock of the class, so they may be out of date. This is harmless: a prefetch of a
+    /// wrong address has no effect.
     #[inline]
     pub(super) fn prefetch_neighbours(&self, header: Header<'_>) {
         for address in [header.prev(), header.next()].into_iter().flatten() {
@@ -243,24 +271,25 @@ impl Arena {
         }
     }
 
-    /// Prefetches the first `size_bytes` of a chunk.
+    /// Prefetches the first `size_bytes` bytes of the chunk at `address`.
     #[inline]
     pub fn prefetch_chunk(&self, address: ChunkAddress, size_bytes: usize) {
         let first = self.base.as_ptr().wrapping_add(address.offset());
-        for at in (0..size_bytes).step_by(LINE_SIZE_BYTES) {
+        for at in (0..size_bytes).step_by(CACHE_LINE_SIZE_BYTES) {
             prefetch(first.wrapping_add(at));
         }
     }
 
-    /// Commits a page's memory now instead of on the first write to each part of it, if the system supports this.
-    /// Chunks of the page may be in use.
+    /// Commits the memory of a page now, so that later writes to the page do not wait for the system. Has no effect on
+    /// a system that does not support this. Chunks of the page may be in use.
     pub fn populate(&self, page: PageId, page_size_bytes: usize) {
         let start = self.page_start(page, page_size_bytes);
-        // SAFETY: within the mapping; this changes no byte that anybody could see.
+        // SAFETY: the page is within the mapping, and the advice does not change its bytes.
         let _ = unsafe { madvise(start, page_size_bytes, Advice::LinuxPopulateWrite) };
     }
 
-    /// Returns a page's memory to the system; it reads as zeros afterwards. A page of a file is unchanged.
+    /// Returns the memory of a page to the system. Afterwards the page reads as zeros. Has no effect on an arena that
+    /// maps a file.
     ///
     /// # Safety
     ///
@@ -270,109 +299,115 @@ impl Arena {
             return;
         }
         let start = self.page_start(page, page_size_bytes);
-        // SAFETY: within the mapping, and nobody needs the contents, as the caller says.
+        // SAFETY: the page is within the mapping. The caller guarantees that no chunk of the page is in use, so no
+        // thread needs its bytes.
         let released = unsafe { madvise(start, page_size_bytes, Advice::LinuxDontNeed) };
-        debug_assert!(released.is_ok(), "releasing a range of our own mapping cannot fail");
+        debug_assert!(released.is_ok(), "the system releases a range of this mapping");
     }
 
-    /// The start of a page, which is within the mapping.
+    /// Returns the address of a page's first byte. Panics if the page is not within the mapping.
     fn page_start(&self, page: PageId, page_size_bytes: usize) -> *mut c_void {
         let offset = page.index() * page_size_bytes;
-        assert!(offset + page_size_bytes <= self.size_bytes, "range out of bounds");
+        assert!(offset + page_size_bytes <= self.size_bytes, "the page is within the arena");
         self.base.as_ptr().wrapping_add(offset).cast()
     }
 }
 
 impl Drop for Arena {
     fn drop(&mut self) {
-        // SAFETY: the range is this mapping's own, and its owner is going away (ARENA-LIVE).
+        // SAFETY: the range is exactly the mapping of this arena. All references to the mapping borrow the arena, so
+        // none exists when the arena is dropped (ARENA-LIVE).
         let unmapped = unsafe { munmap(self.base.as_ptr().cast(), self.size_bytes) };
-        debug_assert!(unmapped.is_ok(), "unmapping our own mapping cannot fail");
+        debug_assert!(unmapped.is_ok(), "the system removes the mapping of the arena");
         if let Some(file) = self.file {
-            mapped().retain(|&other| other != file);
+            lock_mapped_files().retain(|&other| other != file);
         }
     }
 }
 
-/// Prefetches the cache line at `place`. Any address is allowed.
+/// Prefetches the cache line that contains `address`. Any address is allowed, also one of unmapped memory.
 #[inline]
-pub fn prefetch<T>(place: *const T) {
+pub fn prefetch<T>(address: *const T) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch never faults and has no effect on memory, whatever the address is.
+    // SAFETY: a prefetch of any address neither faults nor changes memory.
     unsafe {
-        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(place.cast());
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address.cast());
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = place;
+    let _ = address;
 }
 
 impl<'a> Header<'a> {
-    /// The field at `offset`, of an atomic type.
+    /// Returns the field at `offset` bytes after the chunk's start.
     ///
     /// # Safety
     ///
-    /// `offset` is one of the constants above and `T` the atomic type of that field.
+    /// `offset` is one of the field offsets in this file, and `T` is the atomic type of that field.
     #[inline]
     unsafe fn field<T>(self, offset: usize) -> &'a T {
-        // SAFETY: in bounds: a chunk starts at `base`, as the caller of `Arena::header_of` promised.
+        // SAFETY: the caller of `Arena::header_of` guaranteed that a chunk starts at `base`, and the field is within
+        // the header of a chunk.
         let field = unsafe { self.base.add(offset) }.cast::<T>();
-        // SAFETY: 1. aligned: chunks are aligned to CHUNK_ALIGN_BYTES and the assertions above align the
-        // offsets. 2. any bit pattern is valid for an integer atomic, and these bytes are accessed only as atomics
-        // (HEADER-ATOMIC).
+        // SAFETY: 1. The field is aligned: chunks are aligned to CHUNK_ALIGN_BYTES, and the assertions in this file
+        // check the alignment of the offsets. 2. Every bit pattern is a valid integer. 3. These bytes are accessed only
+        // as atomics (HEADER-ATOMIC).
         unsafe { field.as_ref() }
     }
 
+    /// Returns the state word. `state.rs` names the lock for each transition.
     #[inline]
     pub(super) fn state(self) -> &'a StateWord {
-        // SAFETY: the state field is a StateWord, which is a transparent AtomicU32.
+        // SAFETY: the field at STATE is a StateWord, which is a transparent AtomicU32.
         unsafe { self.field::<StateWord>(STATE) }
     }
 
     #[inline]
     fn cas_cell(self) -> &'a AtomicU64 {
-        // SAFETY: the CAS field is an AtomicU64.
+        // SAFETY: the field at CAS is an AtomicU64.
         unsafe { self.field(CAS) }
     }
 
     #[inline]
     fn word(self, offset: usize) -> &'a AtomicU32 {
-        debug_assert!(matches!(offset, TIME | PREV_LOW | NEXT_LOW));
-        // SAFETY: the callers below pass offsets of AtomicU32 fields only.
+        debug_assert!(matches!(offset, TIME | PREV_LOW | NEXT_LOW), "a field of four bytes");
+        // SAFETY: the callers are in this file and pass only the offsets of AtomicU32 fields.
         unsafe { self.field::<AtomicU32>(offset) }
     }
 
     #[inline]
     fn byte(self, offset: usize) -> &'a AtomicU8 {
-        debug_assert!(matches!(offset, PREV_HIGH | NEXT_HIGH | LEN_HIGH));
-        // SAFETY: the callers below pass offsets of AtomicU8 fields only.
+        debug_assert!(matches!(offset, PREV_HIGH | NEXT_HIGH | LEN_HIGH), "a field of one byte");
+        // SAFETY: the callers are in this file and pass only the offsets of AtomicU8 fields.
         unsafe { self.field::<AtomicU8>(offset) }
     }
 
     #[inline]
     fn len_low(self) -> &'a AtomicU16 {
-        // SAFETY: the low half of the length is an AtomicU16.
+        // SAFETY: the field at LEN_LOW is an AtomicU16.
         unsafe { self.field::<AtomicU16>(LEN_LOW) }
     }
 
-    /// The CAS value. Stripe lock; without it, the value may be out of date. Acquire: a reader of a client-supplied
-    /// value also sees the mark for it in the state word.
+    /// Returns the CAS value. The caller holds the lock of the stripe; without this lock the value may be out of date.
+    /// With Acquire ordering, because a thread that reads a client-supplied value must also see the mark of such values
+    /// in the state word.
     #[inline]
     pub(super) fn cas(self) -> u64 {
         self.cas_cell().load(Acquire)
     }
 
-    /// Sets the CAS value. Owner, or stripe lock.
+    /// Sets the CAS value. The caller owns the item or holds the lock of its stripe.
     pub(super) fn set_cas(self, cas: u64) {
         self.cas_cell().store(cas, Release);
     }
 
-    /// The time of the last access. It may be out of date under any lock or none.
+    /// Returns the time of the last access. No lock protects the time, so it may be out of date.
     #[inline]
     pub(super) fn time(self) -> Ticks {
         Ticks(self.word(TIME).load(Relaxed))
     }
 
-    /// Sets the time of the last access. Does not write an equal time, so that the cache line stays shared.
+    /// Sets the time of the last access. Needs no lock. If the time is unchanged, the function does not write, so that
+    /// the cache line stays shared between CPUs.
     #[inline]
     pub(super) fn set_time(self, time: Ticks) {
         let cell = self.word(TIME);
@@ -381,13 +416,15 @@ impl<'a> Header<'a> {
         }
     }
 
-    /// The neighbour towards the head of the queue; for a body, the head of its item. Class lock.
+    /// Returns an item's neighbour toward the head of its queue, or the first chunk of the item to which a body
+    /// belongs. The caller holds the lock of the class.
     #[inline]
     pub(super) fn prev(self) -> Option<ChunkAddress> {
         self.link(PREV_LOW, PREV_HIGH)
     }
 
-    /// The neighbour towards the tail of the queue; for a body, the next body. Class lock; for a body, stripe lock.
+    /// Returns an item's neighbour toward the tail of its queue, or the next body after a body. The caller holds the
+    /// lock of the class for an item, and the lock of the stripe for a body.
     #[inline]
     pub(super) fn next(self) -> Option<ChunkAddress> {
         self.link(NEXT_LOW, NEXT_HIGH)
@@ -403,25 +440,27 @@ impl<'a> Header<'a> {
         self.set_link(NEXT_LOW, NEXT_HIGH, address);
     }
 
-    /// Bytes of value in this chunk. Never changes while published.
+    /// Returns the number of bytes of the value in this chunk. The number does not change while the chunk is published.
     #[inline]
     pub(super) fn len(self) -> usize {
         usize::from(self.len_low().load(Relaxed))
             | usize::from(self.byte(LEN_HIGH).load(Relaxed)) << 16
     }
 
-    /// Sets the bytes of value in this chunk, below 16 MiB. Owner only.
+    /// Sets the number of bytes of the value in this chunk. The caller owns the chunk. Panics for 16 MiB or more.
     pub(super) fn set_len(self, len: usize) {
-        assert!(len < 1 << 24, "a chunk's value of {len} bytes is beyond the field's 24 bits");
+        assert!(len < 1 << 24, "{len} bytes of value are below the limit of 16 MiB for a chunk");
         self.len_low().store(len as u16, Relaxed);
         self.byte(LEN_HIGH).store((len >> 16) as u8, Relaxed);
     }
 
-    /// For a free chunk, the next free slot of its page. Class lock.
+    /// Returns the slot of the next chunk on the free list of the page, for a chunk that is on this list. The caller
+    /// holds the lock of the class. A free chunk stores this link in the field of the time.
     pub(super) fn free_next(self) -> Option<u32> {
         self.word(TIME).load(Relaxed).checked_sub(1)
     }
 
+    /// Sets the slot of the next chunk on the free list of the page. The caller holds the lock of the class.
     pub(super) fn set_free_next(self, slot: Option<u32>) {
         self.word(TIME).store(slot.map_or(0, |slot| slot + 1), Relaxed);
     }

@@ -1,8 +1,10 @@
-//! The arena under loom: the same interface, on loom's cells.
+//! The arena in loom's models. It has the same functions as the real arena, but loom observes the accesses to its
+//! chunks.
 //!
-//! State words and CAS values, which are read without locks, are loom's atomics. Links, lengths and bytes are plain
-//! cells: an access without the lock or access token that the invariants demand is reported as a race. Times and free
-//! links are not modelled: they may be out of date, or the same locks protect them.
+//! State words and CAS values are loom's atomics, because the engine reads them without locks. Links, lengths and bytes
+//! are loom's cells. So loom reports a race if a thread accesses them without the lock or the access token that the
+//! invariants require. loom does not observe times and the links of free lists. Times may be out of date, and the lock
+//! that protects the free lists also protects links that loom observes.
 
 use super::state::{State, StateWord};
 use crate::layout::{ChunkAddress, HEADER_SIZE_BYTES};
@@ -18,15 +20,16 @@ use std::os::fd::BorrowedFd;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// A model does not run out of address space.
+/// The error of the functions that create an arena. In a model they do not fail.
 pub type MappingError = std::convert::Infallible;
 
-/// The largest contents of a chunk in a model.
+/// The largest number of bytes after the header of a chunk in a model.
 const CONTENTS_SIZE_BYTES: usize = 1024;
 
-/// Memory whose chunks are created on their first access.
+/// An arena that creates each chunk on the first access to it.
 pub struct Arena {
     size_bytes: usize,
+    /// The chunks that were created until now, by the offset from the arena's start.
     chunks: Mutex<HashMap<usize, &'static Chunk>>,
 }
 
@@ -36,6 +39,7 @@ impl std::fmt::Debug for Arena {
     }
 }
 
+/// A chunk: the fields of its header and the bytes after its header.
 struct Chunk {
     cas: AtomicU64,
     time: AtomicU32,
@@ -46,47 +50,51 @@ struct Chunk {
     contents: Contents,
 }
 
-/// Bytes with a loom cell for each of the first ones and one cell for the rest, because a key and the number
-/// after it have different writers.
+/// The bytes after the header of a chunk. Each access to a byte also accesses a cell of loom, so that loom can report
+/// races. Each of the first 16 bytes has a cell of its own, because fields that different locks protect are neighbours
+/// there. All further bytes share the last cell.
 struct Contents {
     bytes: std::cell::UnsafeCell<[u8; CONTENTS_SIZE_BYTES]>,
-    watches: [UnsafeCell<()>; WATCH_COUNT],
+    cells: [UnsafeCell<()>; CELL_COUNT],
 }
 
-const WATCH_COUNT: usize = 17;
+/// The number of cells of a chunk: one for each of the first 16 bytes, and one for all further bytes.
+const CELL_COUNT: usize = 17;
 
 impl Contents {
     fn new() -> Contents {
-        let watches = std::array::from_fn(|_| UnsafeCell::new(()));
-        Contents { bytes: [0; CONTENTS_SIZE_BYTES].into(), watches }
+        let cells = std::array::from_fn(|_| UnsafeCell::new(()));
+        Contents { bytes: [0; CONTENTS_SIZE_BYTES].into(), cells }
     }
 
-    fn watches(&self, start: usize, len: usize) -> &[UnsafeCell<()>] {
-        let last = (start + len).saturating_sub(1).min(WATCH_COUNT - 1);
-        if len == 0 { &[] } else { &self.watches[start.min(WATCH_COUNT - 1)..=last] }
+    /// Returns the cells for `len` bytes from `start` on.
+    fn cells(&self, start: usize, len: usize) -> &[UnsafeCell<()>] {
+        let last = (start + len).saturating_sub(1).min(CELL_COUNT - 1);
+        if len == 0 { &[] } else { &self.cells[start.min(CELL_COUNT - 1)..=last] }
     }
 
     fn read(&self, start: usize, len: usize) -> &[u8] {
-        self.watches(start, len).iter().for_each(|watch| watch.with(|_| ()));
-        // SAFETY: loom has just checked that no write of these bytes is concurrent.
+        self.cells(start, len).iter().for_each(|cell| cell.with(|_| ()));
+        // SAFETY: the accesses to the cells have just let loom check that no thread writes these bytes concurrently.
         let bytes = unsafe { &*self.bytes.get().cast::<[u8; CONTENTS_SIZE_BYTES]>() };
         &bytes[start..start + len]
     }
 
     #[expect(clippy::mut_from_ref, reason = "loom checks that the caller has exclusive access")]
     fn write(&self, start: usize, len: usize) -> &mut [u8] {
-        self.watches(start, len).iter().for_each(|watch| watch.with_mut(|_| ()));
-        assert!(start + len <= CONTENTS_SIZE_BYTES);
-        // SAFETY: in bounds of the array, as was just checked.
+        self.cells(start, len).iter().for_each(|cell| cell.with_mut(|_| ()));
+        assert!(start + len <= CONTENTS_SIZE_BYTES, "the bytes are within the chunk of a model");
+        // SAFETY: the line above has checked that the range is within the array.
         let first = unsafe { self.bytes.get().cast::<u8>().add(start) };
-        // SAFETY: in bounds, as above; loom has just checked that no access is concurrent.
+        // SAFETY: 1. The range is within the array. 2. The accesses to the cells have just let loom check that no other
+        // thread accesses these bytes concurrently.
         unsafe { std::slice::from_raw_parts_mut(first, len) }
     }
 }
 
-// SAFETY: loom itself reports any access to the cells that is not ordered by the model's locks.
+// SAFETY: loom reports each pair of accesses to a cell that the locks of the model do not order.
 unsafe impl Sync for Chunk {}
-// SAFETY: as above.
+// SAFETY: a chunk is not tied to a thread.
 unsafe impl Send for Chunk {}
 
 /// The header of one chunk.
@@ -97,11 +105,12 @@ pub struct Header<'a> {
 }
 
 impl Arena {
+    /// Returns an arena of `size_bytes` bytes without chunks.
     pub fn reserve(size_bytes: usize, _huge_pages: bool) -> Result<Arena, MappingError> {
         Ok(Arena { size_bytes, chunks: Mutex::default() })
     }
 
-    /// Models do not restart, so they map no file.
+    /// Returns an arena without a file, because models do not restart a cache.
     pub fn of_file(
         _file: BorrowedFd<'_>,
         size_bytes: usize,
@@ -114,10 +123,11 @@ impl Arena {
         self.size_bytes
     }
 
+    /// Returns the chunk at `address`, which is created on the first call.
     fn chunk(&self, address: ChunkAddress) -> &'static Chunk {
-        let mut chunks = self.chunks.lock().expect("never held across a panic");
+        let mut chunks = self.chunks.lock().expect("no thread panics while it holds this lock");
         chunks.entry(address.offset()).or_insert_with(|| {
-            // Leaked: a model run is short, and its chunks must outlive every header.
+            // The chunk is leaked, because it must exist longer than every header. A run of a model is short.
             Box::leak(Box::new(Chunk {
                 cas: AtomicU64::new(0),
                 time: AtomicU32::new(0),
@@ -130,6 +140,8 @@ impl Arena {
         })
     }
 
+    /// Returns the header of the chunk at `address`.
+    ///
     /// # Safety
     ///
     /// A chunk of this arena starts at `address`.
@@ -137,16 +149,20 @@ impl Arena {
         Header { chunk: self.chunk(address), arena: PhantomData }
     }
 
+    /// Returns `len` bytes of the chunk at `address`, beginning `start` bytes after the chunk's start, for reading.
+    ///
     /// # Safety
     ///
-    /// As in the real arena; loom checks it.
+    /// No thread writes these bytes as long as the slice is used. loom reports a violation.
     pub(super) unsafe fn read(&self, address: ChunkAddress, start: usize, len: usize) -> &[u8] {
         self.chunk(address).contents.read(start - HEADER_SIZE_BYTES, len)
     }
 
+    /// Returns `len` bytes of the chunk at `address`, beginning `start` bytes after the chunk's start, for writing.
+    ///
     /// # Safety
     ///
-    /// As in the real arena; loom checks it.
+    /// Only the holder of the slice accesses these bytes as long as the slice is used. loom reports a violation.
     #[expect(clippy::mut_from_ref, reason = "the caller has exclusive access to these bytes")]
     pub(super) unsafe fn write(
         &self,
@@ -157,19 +173,26 @@ impl Arena {
         self.chunk(address).contents.write(start - HEADER_SIZE_BYTES, len)
     }
 
-    // Without the class lock, reading the links would be a race.
+    /// Does nothing. The real function reads the links without the lock of the class, which loom would report as a
+    /// race.
     pub(super) fn prefetch_neighbours(&self, _header: Header<'_>) {}
 
+    /// Does nothing: a model has no cache lines.
     pub fn prefetch_chunk(&self, _address: ChunkAddress, _size_bytes: usize) {}
 
+    /// Does nothing: a model commits no memory.
     pub fn populate(&self, _page: PageId, _page_size_bytes: usize) {}
 
+    /// Does nothing: a model returns no memory to the system.
+    ///
     /// # Safety
     ///
+    /// No chunk of the page is in use.
     pub(super) unsafe fn release_page(&self, _page: PageId, _page_size_bytes: usize) {}
 }
 
-pub fn prefetch<T>(_place: *const T) {}
+/// Does nothing: a model has no cache lines.
+pub fn prefetch<T>(_address: *const T) {}
 
 impl<'a> Header<'a> {
     pub(super) fn state(self) -> &'a StateWord {
@@ -193,32 +216,32 @@ impl<'a> Header<'a> {
     }
 
     pub(super) fn prev(self) -> Option<ChunkAddress> {
-        // SAFETY: loom checks that no write is concurrent.
+        // SAFETY: loom reports a concurrent write.
         self.chunk.prev.with(|link| unsafe { *link })
     }
 
     pub(super) fn next(self) -> Option<ChunkAddress> {
-        // SAFETY: loom checks that no write is concurrent.
+        // SAFETY: loom reports a concurrent write.
         self.chunk.next.with(|link| unsafe { *link })
     }
 
     pub(super) fn set_prev(self, address: Option<ChunkAddress>) {
-        // SAFETY: loom checks that no other access is concurrent.
+        // SAFETY: loom reports a concurrent access.
         self.chunk.prev.with_mut(|link| unsafe { *link = address });
     }
 
     pub(super) fn set_next(self, address: Option<ChunkAddress>) {
-        // SAFETY: loom checks that no other access is concurrent.
+        // SAFETY: loom reports a concurrent access.
         self.chunk.next.with_mut(|link| unsafe { *link = address });
     }
 
     pub(super) fn len(self) -> usize {
-        // SAFETY: loom checks that no write is concurrent.
+        // SAFETY: loom reports a concurrent write.
         self.chunk.len.with(|len| unsafe { *len })
     }
 
     pub(super) fn set_len(self, len: usize) {
-        // SAFETY: loom checks that no other access is concurrent.
+        // SAFETY: loom reports a concurrent access.
         self.chunk.len.with_mut(|cell| unsafe { *cell = len });
     }
 

@@ -1,4 +1,5 @@
-//! Chunks, items and pages to which one holder has exclusive access: from the free list to publication, and back.
+//! Access tokens for chunks, items and pages that only one holder can access: chunks after their allocation, items
+//! before their publication and after their removal, and pages that no class owns.
 
 use super::arena::Header;
 use super::item::{Exclusive, Item, Linked, Pin, UNKNOWN_COST, body_bytes};
@@ -10,25 +11,28 @@ use crate::layout::{
 use slabwise_base::{ClassId, Cost, KEY_SIZE_BYTES_MAX, PageId};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Exclusive access to a chunk's bytes, from its allocation until it is published or freed.
-#[must_use = "an owned chunk must be published or given back, or it leaks"]
+/// Exclusive access to the bytes of a chunk, from its allocation until it is published or freed.
+#[must_use = "the memory of an owned chunk leaks unless the chunk is published or freed"]
 #[derive(Debug, PartialEq, Eq)]
 pub struct OwnedChunk {
     address: ChunkAddress,
-    /// The chunk's size in units of 8 bytes; in the low byte, the class that owns its page.
+    /// The lower 8 bits hold the number of the class that owns the page. The upper 24 bits hold the chunk size in units
+    /// of 8 bytes.
     size_and_class: u32,
+    /// The number of the memory.
     memory: u32,
 }
 
+/// The number of bits for the class in [`OwnedChunk::size_and_class`].
 const CLASS_BITS: u32 = 8;
 
 impl OwnedChunk {
-    /// The chunk at `address`.
+    /// Returns the access token of the chunk at `address`.
     ///
     /// # Safety
     ///
-    /// A chunk of this size starts at `address` of this memory, in a page of `class`. Nobody else has access to it:
-    /// it has left the free chunks of its page, or its last holder has given it up.
+    /// A chunk of this size starts at `address` of this memory, in a page that `class` owns. The chunk is neither free
+    /// nor fresh any more, and nothing else has access to it.
     #[inline]
     pub(super) unsafe fn new(
         memory: &Memory,
@@ -41,19 +45,21 @@ impl OwnedChunk {
         OwnedChunk { address, size_and_class, memory: memory.number }
     }
 
-    /// The chunk at `address`, which its last holder gives up.
+    /// Returns the access token of a chunk that held an item or a body until now.
     ///
     /// # Safety
     ///
-    /// A chunk of this memory in use starts at `address`, and nobody has access to it any more.
+    /// A chunk that is in use starts at `address` of this memory, and nothing else has access to the chunk any more.
     #[inline]
     pub(super) unsafe fn reclaim(memory: &Memory, address: ChunkAddress) -> OwnedChunk {
-        // A mover must see neither a free chunk nor an item without pins here.
-        // SAFETY: a chunk starts here.
+        // The mover may read the state of any chunk of a page. Until the chunk is freed, it must read neither a free
+        // chunk nor an item without pins.
+        // SAFETY: the caller guarantees that a chunk starts at the address.
         unsafe { memory.arena.header_of(address) }.state().store(State::UNPUBLISHED);
         let page = memory.page_entry(address);
-        let class = page.owner().expect("a chunk in use is in a page that a class owns");
-        // SAFETY: as the caller says; the page stays its class's while the chunk is in use.
+        let class = page.owner().expect("a class owns the page of a chunk in use");
+        // SAFETY: the caller guarantees that the chunk is in use and that nothing else has access to it. The owner of a
+        // page with a chunk in use does not change.
         unsafe { OwnedChunk::new(memory, address, page.chunk_size_bytes(), class) }
     }
 
@@ -61,18 +67,19 @@ impl OwnedChunk {
         self.address
     }
 
-    /// The size of the chunk, its header included.
+    /// Returns the size of the chunk, its header included.
     #[inline]
     pub fn size_bytes(&self) -> usize {
         (self.size_and_class >> CLASS_BITS) as usize * 8
     }
 
-    /// The class that owns its page.
+    /// Returns the class that owns the page of the chunk.
     #[inline]
     pub fn class(&self) -> ClassId {
         ClassId(self.size_and_class as u8)
     }
 
+    /// Panics if the chunk belongs to another memory.
     #[inline]
     pub(super) fn check(&self, memory: &Memory) {
         assert_eq!(self.memory, memory.number, "a chunk is used with its own memory");
@@ -81,18 +88,19 @@ impl OwnedChunk {
     #[inline]
     pub(super) fn header<'c>(&'c self, memory: &'c Memory) -> Header<'c> {
         self.check(memory);
-        // SAFETY: a chunk of this memory starts here.
+        // SAFETY: a chunk of this memory starts at the address of an `OwnedChunk`.
         unsafe { memory.arena.header_of(self.address) }
     }
 
-    /// True if these bytes are within the chunk, after its header.
+    /// Returns true if `len` bytes from the offset `start` on are within the chunk and after its header.
     #[inline]
-    fn holds(&self, start: usize, len: usize) -> bool {
+    fn contains(&self, start: usize, len: usize) -> bool {
         let size_bytes = self.size_bytes();
         (HEADER_SIZE_BYTES..=size_bytes).contains(&start) && len <= size_bytes - start
     }
 
-    /// The `len` bytes from `start` on, to write.
+    /// Returns `len` bytes, beginning `start` bytes after the chunk's start, for writing. Panics if these bytes are not
+    /// within the chunk or overlap its header.
     #[inline]
     pub(super) fn write<'c>(
         &'c mut self,
@@ -101,33 +109,42 @@ impl OwnedChunk {
         len: usize,
     ) -> &'c mut [u8] {
         self.check(memory);
-        assert!(self.holds(start, len), "a write stays within its chunk");
-        // SAFETY: 1. within the chunk, after its header. 2. The owner has exclusive access, which this borrows.
+        assert!(
+            self.contains(start, len),
+            "the written bytes are within the chunk, after its header"
+        );
+        // SAFETY: 1. The bytes are within the chunk and after its header. 2. Only the owner of the chunk accesses them,
+        // and the slice borrows the `OwnedChunk` exclusively.
         unsafe { memory.arena.write(self.address, start, len) }
     }
 
-    /// The `len` bytes from `start` on, to read.
+    /// Returns `len` bytes, beginning `start` bytes after the chunk's start, for reading. Panics if these bytes are not
+    /// within the chunk or overlap its header.
     #[inline]
     pub(super) fn read<'c>(&'c self, memory: &'c Memory, start: usize, len: usize) -> &'c [u8] {
         self.check(memory);
-        assert!(self.holds(start, len), "a read stays within its chunk");
-        // SAFETY: 1. within the chunk, after its header. 2. Nobody writes: the owner's exclusive access is borrowed.
+        assert!(self.contains(start, len), "the read bytes are within the chunk, after its header");
+        // SAFETY: 1. The bytes are within the chunk and after its header. 2. Only the owner of the chunk writes them,
+        // and the slice borrows the `OwnedChunk`.
         unsafe { memory.arena.read(self.address, start, len) }
     }
 }
 
-/// A page that belongs to no class. None of its chunks is in use.
-#[must_use = "a page taken from the pool must be given back"]
+/// The access token of a page that no class owns. None of the page's chunks is in use.
+#[must_use = "the memory of an unused page leaks unless a class or the page pool takes it"]
 #[derive(Debug, PartialEq, Eq)]
 pub struct UnusedPage {
     page: PageId,
+    /// The number of the memory.
     memory: u32,
 }
 
 impl UnusedPage {
+    /// Returns the access token of a page.
+    ///
     /// # Safety
     ///
-    /// No class owns the page, and there is no other `UnusedPage` for it.
+    /// No class owns the page, and no other `UnusedPage` exists for the page.
     pub(super) unsafe fn new(memory: &Memory, page: PageId) -> UnusedPage {
         UnusedPage { page, memory: memory.number }
     }
@@ -136,42 +153,48 @@ impl UnusedPage {
         self.page
     }
 
+    /// Panics if the page belongs to another memory.
     pub(super) fn check(&self, memory: &Memory) {
         assert_eq!(self.memory, memory.number, "a page is used with its own memory");
     }
 }
 
-/// The length of an item's value, and whether it is in one chunk with the key.
+/// The length of an item's value in bytes, and the kind of chunks that hold the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ValueShape {
-    /// The value is in the first chunk, after the key.
+    /// The item is not chained. A value of this length is in the same chunk as the key.
     Whole(usize),
-    /// The value is in bodies.
+    /// The item is chained. A value of this length is in bodies.
     Chained(usize),
 }
 
-/// An item that is being written: its first chunk, and its bodies so far.
-#[must_use = "a new item holds memory until it is published or given back"]
+/// An item that is being written. It is not published yet.
+#[must_use = "the memory of a new item leaks unless the item is published or its chunks are freed"]
 #[derive(Debug)]
 pub struct NewItem {
+    /// The first chunk of the item.
     pub(super) head: OwnedChunk,
+    /// The bodies that were added until now; always empty if the item is not chained.
     pub(super) bodies: Vec<OwnedChunk>,
     shape: ValueShape,
-    /// The bytes of the value that the bodies so far hold.
+    /// The number of bytes of the value that these bodies hold.
     bodies_len: usize,
 }
 
-/// A copy of a published item that has not replaced it yet.
-#[must_use = "a copy holds memory until it is published or given back"]
+/// A copy of the first chunk of a published item. The copy is not published yet.
+#[must_use = "the memory of a copy leaks unless the copy is published or its chunk is freed"]
 #[derive(Debug)]
 pub struct Copied {
+    /// The chunk that holds the copy.
     pub(super) head: OwnedChunk,
+    /// The address of the original.
     pub(super) from: ChunkAddress,
+    /// The number of the original's stripe.
     pub(super) stripe: u32,
 }
 
 impl NewItem {
-    /// Writes an item to an owned chunk, all but the value.
+    /// Writes all parts of an item except the value to an owned chunk.
     #[inline]
     pub fn begin(
         memory: &Memory,
@@ -187,7 +210,7 @@ impl NewItem {
         };
         let state = State::new_item(key.len() as u8, fields, chained);
         let layout = state.layout();
-        assert!(layout.value() + len <= head.size_bytes(), "an item fits its chunk");
+        assert!(layout.value() + len <= head.size_bytes(), "the item fits into its first chunk");
         head.write(memory, layout.key(), key.len()).copy_from_slice(key);
         if chained {
             head.write(memory, layout.chain(), CHAIN_SIZE_BYTES).fill(0);
@@ -202,62 +225,68 @@ impl NewItem {
         NewItem { head, bodies: Vec::new(), shape, bodies_len: 0 }
     }
 
-    /// Writes the fields of `meta` that the item stores.
+    /// Writes client flags, expiry and cost, each only if the item stores it.
     #[inline]
     pub fn set_meta(&mut self, memory: &Memory, meta: ItemMeta) {
         write_meta(&mut self.head, memory, meta);
     }
 
+    /// Returns a handle to read the item.
     #[inline]
     pub fn item<'n>(&'n self, memory: &'n Memory) -> Item<'n, Exclusive> {
         self.head.check(memory);
-        // SAFETY: an item was begun in this chunk, to which only this value has access, and it is borrowed.
+        // SAFETY: `begin` wrote an item to this chunk. Only this `NewItem` has access to the chunk, and the handle
+        // borrows the `NewItem`.
         unsafe { Item::new(memory, self.head.address()) }
     }
 
-    /// The class whose queue the item enters: its chunk's, or [`CHAINED`].
+    /// Returns the class whose queue the item will enter: [`CHAINED`] if the item is chained, and otherwise the class
+    /// of its chunk.
     #[inline]
     pub fn queue_class(&self) -> ClassId {
         if self.is_chained() { CHAINED } else { self.head.class() }
     }
 
+    /// Returns the length of the whole value in bytes.
     pub fn value_len(&self) -> usize {
         match self.shape {
             ValueShape::Whole(len) | ValueShape::Chained(len) => len,
         }
     }
 
-    /// True if the value is in bodies.
+    /// Returns true if the item is chained, so that its value is in bodies.
     pub fn is_chained(&self) -> bool {
         matches!(self.shape, ValueShape::Chained(_))
     }
 
-    /// The bytes of the value for which the item has chunks.
+    /// Returns the number of bytes of the value for which the item has chunks until now. It is below the value's length
+    /// as long as a chained item needs further bodies.
     pub fn room(&self) -> usize {
         if self.is_chained() { self.bodies_len } else { self.value_len() }
     }
 
-    /// Adds an owned chunk as the next body. It holds as much of the rest of the value as fits.
+    /// Adds an owned chunk as the next body. This body will hold the rest of the value, or the part of it that fits.
     pub fn add_body(&mut self, memory: &Memory, body: OwnedChunk) {
-        assert!(self.is_chained(), "only a chained item has bodies");
+        assert!(self.is_chained(), "an item that gets a body is chained");
         let missing = self.value_len() - self.bodies_len;
         let len = missing.min(body.size_bytes() - HEADER_SIZE_BYTES);
-        assert!(len > 0, "a body holds a part of the value");
+        assert!(len > 0, "an added body holds at least one byte of the value");
         body.header(memory).set_len(len);
         self.bodies_len += len;
         self.bodies.push(body);
     }
 
-    /// The value of an unchained item from `from` on, to write.
+    /// Returns the bytes of the value from the offset `from` to the end, for writing. Panics if the item is chained.
     #[inline]
     pub fn value_mut<'n>(&'n mut self, memory: &'n Memory, from: usize) -> &'n mut [u8] {
-        assert!(!self.is_chained(), "a chained item's value is in its bodies");
-        let (start, len) =
-            (self.head.header(memory).state().load().layout().value(), self.value_len());
-        self.head.write(memory, start + from, len.checked_sub(from).expect("within the value"))
+        assert!(!self.is_chained(), "the item is not chained, so its value is in its first chunk");
+        let start = self.head.header(memory).state().load().layout().value();
+        let len = self.value_len().checked_sub(from).expect("the offset is within the value");
+        self.head.write(memory, start + from, len)
     }
 
-    /// The part of the value in a body from `from` on, to write.
+    /// Returns the bytes of the value in the body with this index, for writing. They begin at the offset `from` of the
+    /// body's part of the value.
     pub fn body_mut<'n>(
         &'n mut self,
         memory: &'n Memory,
@@ -265,11 +294,12 @@ impl NewItem {
         from: usize,
     ) -> &'n mut [u8] {
         let body = &mut self.bodies[index];
-        let len = body.header(memory).len().checked_sub(from).expect("within the body");
+        let part_len = body.header(memory).len();
+        let len = part_len.checked_sub(from).expect("the offset is within the body's part");
         body.write(memory, HEADER_SIZE_BYTES + from, len)
     }
 
-    /// Visits the parts of the value in order.
+    /// Calls `visit` with each part of the value, in the order of the value.
     pub fn for_each_part(&self, memory: &Memory, mut visit: impl FnMut(&[u8])) {
         if !self.is_chained() {
             let start = self.head.header(memory).state().load().layout().value();
@@ -280,12 +310,12 @@ impl NewItem {
         }
     }
 
-    /// The item's chunks, for the caller to give back.
+    /// Returns the chunks of the item. The caller must free them.
     pub fn into_chunks(self) -> impl Iterator<Item = OwnedChunk> {
         self.bodies.into_iter().chain([self.head])
     }
 
-    /// Links the bodies to the first chunk, which then owns them.
+    /// Links the bodies of a chained item to its first chunk. Returns the first chunk.
     #[inline]
     pub(super) fn assemble(mut self, memory: &Memory) -> OwnedChunk {
         self.head.check(memory);
@@ -296,7 +326,7 @@ impl NewItem {
     }
 
     fn link_bodies(&mut self, memory: &Memory) {
-        assert_eq!(self.bodies_len, self.value_len(), "an item has chunks for its whole value");
+        assert_eq!(self.bodies_len, self.value_len(), "the bodies hold the whole value");
         let head = self.head.address();
         let first = self.bodies.first().map(OwnedChunk::address);
         let next = self.bodies.iter().skip(1).map(|body| Some(body.address())).chain([None]);
@@ -304,7 +334,7 @@ impl NewItem {
             let header = body.header(memory);
             header.set_prev(Some(head));
             header.set_next(next);
-            // Last, because a mover that sees a body follows the link to its head.
+            // The state is stored last, because a mover that reads the state of a body follows its link to the head.
             header.state().store(State::new_body());
         }
         let at = self.head.header(memory).state().load().layout().chain();
@@ -315,8 +345,8 @@ impl NewItem {
 }
 
 impl Copied {
-    /// Copies an item without its queue links and its chain to an owned chunk. Returns the chunk if the item does not
-    /// fit.
+    /// Copies the first chunk of an item to an owned chunk, without the links of the queue and the address of the first
+    /// body. Returns the owned chunk as the error if the item does not fit into it.
     pub(super) fn of(
         item: Linked<'_>,
         stripe: u32,
@@ -329,7 +359,7 @@ impl Copied {
             return Err(head);
         }
         let len = size_bytes - HEADER_SIZE_BYTES;
-        // SAFETY: within the item, all of which a linked item's handle may read.
+        // SAFETY: these are bytes of the item after its header, and the handle of a linked item may read all of them.
         let contents = unsafe { item.bytes(HEADER_SIZE_BYTES, len) };
         head.write(memory, HEADER_SIZE_BYTES, len).copy_from_slice(contents);
         if state.chained() {
@@ -343,8 +373,8 @@ impl Copied {
         Ok(Copied { head, from: item.address(), stripe })
     }
 
-    /// True if this is a copy of `item`, by layout, key and CAS value.
-    pub(super) fn is_of(&self, item: Linked<'_>) -> bool {
+    /// Returns true if the copy has the layout, the key and the CAS value of `item`.
+    pub(super) fn is_copy_of(&self, item: Linked<'_>) -> bool {
         let (state, header) = (item.state(), self.head.header(item.memory()));
         let key = || self.head.read(item.memory(), state.layout().key(), state.key_len());
         state.has_layout_of(header.state().load())
@@ -352,7 +382,7 @@ impl Copied {
             && key() == item.key()
     }
 
-    /// The copy's chunk, for the caller to give back.
+    /// Returns the chunk of the copy. The caller must free the chunk.
     pub fn into_chunk(self) -> OwnedChunk {
         self.head
     }
@@ -362,18 +392,23 @@ impl Copied {
     }
 }
 
-/// The first chunk of an unlinked item without pins. It still links to the item's bodies.
+/// The chunks of an unlinked item that has no pins, so that they must be freed: the first chunk and, if the item is
+/// chained, its bodies.
 #[must_use = "the chunks of an unlinked item leak unless they are freed"]
 #[derive(Debug, PartialEq, Eq)]
 pub struct Remains {
+    /// The address of the first chunk, which links to the bodies.
     address: ChunkAddress,
+    /// The number of the memory.
     memory: u32,
 }
 
 impl Remains {
+    /// Returns the access token of an unlinked item.
+    ///
     /// # Safety
     ///
-    /// The item at `address` is unlinked, nobody pins it, and only the caller has access to its chunk.
+    /// The item at `address` is unlinked and has no pins, and only the caller has access to its chunks.
     pub(super) unsafe fn new(memory: &Memory, address: ChunkAddress) -> Remains {
         Remains { address, memory: memory.number }
     }
@@ -385,39 +420,43 @@ impl Remains {
     #[inline]
     pub(super) fn item<'r>(&'r self, memory: &'r Memory) -> Item<'r, Exclusive> {
         let number = memory.number;
-        assert_eq!(self.memory, number, "the remains of an item are used with their own memory");
-        // SAFETY: only this value has access to the item, and it is borrowed.
+        assert_eq!(self.memory, number, "the chunks of an item are used with their own memory");
+        // SAFETY: only this `Remains` has access to the item, and the handle borrows the `Remains`.
         unsafe { Item::new(memory, self.address) }
     }
 
-    /// Returns the first chunk, or, if the item still has bodies, the class that owns the page of the next one.
+    /// Returns the first chunk if the item has no bodies any more. Otherwise returns as the error the unchanged value
+    /// and the class that owns the page of the first body. The caller then removes this body with
+    /// [`Remains::take_body`].
     #[inline]
     pub fn into_chunk(self, memory: &Memory) -> Result<OwnedChunk, (Remains, ClassId)> {
         if let Some(body) = self.item(memory).first_body() {
             return Err((self, memory.class_of(body)));
         }
-        // SAFETY: only this value has access to the chunk, and it ends here.
+        // SAFETY: only this `Remains` has access to the chunk, and the `Remains` ends here.
         Ok(unsafe { OwnedChunk::reclaim(memory, self.address) })
     }
 }
 
 impl Memory {
-    /// Returns the next page that was never handed out, or `None` at the end of the arena.
+    /// Returns the next page that was never handed out, or `None` if all pages of the arena were handed out.
     pub fn next_new_page(&self) -> Option<UnusedPage> {
         let next = |begun: u32| ((begun as usize) < self.page_count()).then_some(begun + 1);
         let page = PageId(self.pages_begun.fetch_update(Relaxed, Relaxed, next).ok()?);
-        // SAFETY: each number is handed out once, and nobody had access to this page before.
+        // SAFETY: each page number is handed out once, so no class owns the page and no other `UnusedPage` exists for
+        // it.
         Some(unsafe { UnusedPage::new(self, page) })
     }
 
-    /// Returns an unused page's memory to the system.
+    /// Returns the memory of an unused page to the system.
     pub fn release(&self, page: &UnusedPage) {
         page.check(self);
         // SAFETY: no class owns the page, so no chunk of it is in use.
         unsafe { self.arena.release_page(page.page, self.page_size_bytes()) }
     }
 
-    /// Drops a pin. Returns the remains of an unlinked item if it was the last pin (LAST-HOLDER).
+    /// Removes a pin. If it was the last pin of an unlinked item, returns the item's chunks, which the caller must free
+    /// (LAST-HOLDER).
     #[inline]
     pub fn unpin(&self, pin: impl Into<Pin>) -> Option<Remains> {
         let pin: Pin = pin.into();

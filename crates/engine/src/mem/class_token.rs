@@ -1,8 +1,10 @@
-//! The token of a class. It is inside the class's lock, so a caller that has `&mut ClassToken` holds the lock.
+//! The access token of a class. It is stored inside the lock of the class, so a caller that has `&mut ClassToken` holds
+//! this lock.
 //!
-//! Invariants of a page that a class owns: its chunks are adjacent from its start; a chunk is in use, on the
-//! page's free list, or *fresh* (never handed out since the class got the page, at or above
-//! [`Page::fresh`](super::Page::fresh)); `used` counts the chunks in use; the state of a listed chunk is free.
+//! Invariants of a page that a class owns: the chunks follow each other from the start of the page. Each chunk is
+//! either in use, or on the page's free list, or *fresh*: not allocated since the class got the page. The slots from
+//! [`Page::fresh`](super::Page::fresh) on are fresh. `used` is the number of chunks in use. The state word of a chunk
+//! on the free list is [`State::FREE`].
 
 use super::arena::Header;
 use super::chunk::{OwnedChunk, Remains, UnusedPage};
@@ -14,30 +16,34 @@ use slabwise_base::{ClassId, PageId};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Proof that the caller holds the class's lock; see the module.
+/// The access token of a class. A caller that borrows it holds the lock of the class, in which the token is stored.
 #[derive(Debug)]
 pub struct ClassToken {
     memory: Arc<Memory>,
     class: ClassId,
-    /// 0 if the class's number was never used.
+    /// The chunk size, or 0 if the class never had one.
     chunk_size_bytes: usize,
+    /// The number of whole chunks in a page.
     chunks_per_page: u32,
+    /// The number of pages that the class owns, draining pages included.
     page_count: u32,
 }
 
 impl Memory {
-    /// Returns the token of a class, which the caller puts inside the class's lock. Each token is handed out once.
+    /// Returns the token of a class. The caller must store it inside the lock of the class. Panics if the token was
+    /// already handed out.
     pub fn class_token(self: &Arc<Memory>, class: ClassId) -> ClassToken {
-        let is_out = self.class_tokens[class.index()].swap(true, Relaxed);
-        assert!(!is_out, "the token of class {} was already handed out", class.0);
+        let is_handed_out = self.class_tokens[class.index()].swap(true, Relaxed);
+        assert!(!is_handed_out, "the token of class {} was already handed out", class.0);
         let memory = Arc::clone(self);
         ClassToken { memory, class, chunk_size_bytes: 0, chunks_per_page: 0, page_count: 0 }
     }
 
-    /// Returns the mover's token, which the caller puts inside the mover's lock. It is handed out once.
+    /// Returns the mover's token. The caller must store it inside the lock of the mover. Panics if the token was
+    /// already handed out.
     pub fn mover_token(&self) -> MoverToken {
-        let is_out = self.mover_token.swap(true, Relaxed);
-        assert!(!is_out, "the mover's token was already handed out");
+        let is_handed_out = self.mover_token.swap(true, Relaxed);
+        assert!(!is_handed_out, "the mover's token was already handed out");
         MoverToken { memory: self.number }
     }
 }
@@ -51,7 +57,7 @@ impl ClassToken {
         &self.memory
     }
 
-    /// A number that is unique in this process and not 0.
+    /// Returns a number that identifies this class of this memory in the process. It is not 0.
     #[inline]
     pub(super) fn number(&self) -> u64 {
         (u64::from(self.memory.number) + 1) << u8::BITS | u64::from(self.class.0)
@@ -65,62 +71,68 @@ impl ClassToken {
         self.chunks_per_page
     }
 
-    /// Pages that the class owns, draining ones included.
+    /// Returns the number of pages that the class owns, draining pages included.
     pub fn page_count(&self) -> u32 {
         self.page_count
     }
 
-    /// Sets the chunk size of a class that owns no page.
+    /// Sets the chunk size. Panics if the class owns a page.
     pub fn set_chunk_size(&mut self, size_bytes: usize) {
-        assert_eq!(self.page_count, 0, "a class changes its chunk size while it owns no page");
+        assert_eq!(self.page_count, 0, "a class that changes its chunk size owns no page");
         assert!(self.class != CHAINED, "the class of chained items has no chunks");
         let sizes = CHUNK_SIZE_BYTES_MIN..=self.memory.page_size_bytes();
-        assert!(sizes.contains(&size_bytes) && size_bytes.is_multiple_of(CHUNK_ALIGN_BYTES));
+        assert!(
+            sizes.contains(&size_bytes) && size_bytes.is_multiple_of(CHUNK_ALIGN_BYTES),
+            "a chunk size is in {sizes:?} and a multiple of {CHUNK_ALIGN_BYTES}, unlike {size_bytes}"
+        );
         self.chunk_size_bytes = size_bytes;
         self.chunks_per_page = (self.memory.page_size_bytes() / size_bytes) as u32;
     }
 
+    /// Makes the class the owner of a page. Returns the page's id.
     pub fn adopt(&mut self, page: UnusedPage) -> PageId {
         page.check(&self.memory);
-        assert!(self.chunk_size_bytes > 0, "a class has a chunk size before it has a page");
+        assert!(self.chunk_size_bytes > 0, "a class that takes a page has a chunk size");
         let entry = self.memory.page(page.id());
-        assert_eq!(entry.owner(), None, "an unused page belongs to no class");
+        assert_eq!(entry.owner(), None, "no class owns an unused page");
         entry.assign(Some(self.class));
         entry.set_chunk_size_bytes(self.chunk_size_bytes);
         self.page_count += 1;
         page.id()
     }
 
-    /// Gives up a page without chunks in use.
+    /// Ends the class's ownership of a page and returns the page. Panics if a chunk of the page is in use.
     pub fn release_page(&mut self, id: PageId) -> UnusedPage {
-        assert_eq!(self.own(id).used(), 0, "a class gives up only empty pages");
+        assert_eq!(self.own(id).used(), 0, "a released page has no chunk in use");
         self.own(id).assign(None);
         self.page_count -= 1;
-        // SAFETY: the page was this class's, which has just given it up; no chunk of it is in use.
+        // SAFETY: this class was the only owner of the page, has just released it, and no chunk of the page is in use.
         unsafe { UnusedPage::new(&self.memory, id) }
     }
 
-    /// The entry of a page of this class. Panics for a page of another class.
+    /// Returns the entry of a page that this class owns. Panics for any other page.
     #[inline]
     pub fn own(&self, id: PageId) -> &Page {
         let page = self.memory.page(id);
-        assert_eq!(page.owner(), Some(self.class), "a class uses its own pages");
+        assert_eq!(page.owner(), Some(self.class), "the class owns the page");
         page
     }
 
+    /// Returns the address of the chunk in a slot of a page of this class.
     #[inline]
     fn chunk_at(&self, page: PageId, slot: u32) -> ChunkAddress {
         self.memory.chunk_at(page, slot, self.chunk_size_bytes)
     }
 
-    /// Takes a free chunk of a page: the one freed last, or else a fresh one.
+    /// Allocates a chunk of a page: the first chunk on the free list, which was freed last, or a fresh chunk if the
+    /// list is empty. Returns `None` if all chunks of the page are in use.
     #[inline]
     pub fn take(&mut self, id: PageId) -> Option<OwnedChunk> {
         let page = self.own(id);
         let address = match page.free_head() {
             Some(slot) => {
                 let address = self.chunk_at(id, slot);
-                // SAFETY: a listed slot is a chunk of this page.
+                // SAFETY: the slots on the free list are chunks of this page.
                 let header = unsafe { self.memory.arena.header_of(address) };
                 page.set_free_head(header.free_next());
                 address
@@ -134,70 +146,78 @@ impl ClassToken {
                 self.chunk_at(id, slot)
             }
         };
-        // SAFETY: it is of this page, and was taken off the list or is the first fresh one.
+        // SAFETY: the chunk is in this page. It was just removed from the free list or from the fresh chunks.
         Some(unsafe { self.hand_out(page, address) })
     }
 
-    /// Takes the free chunk at `address`, which is not fresh. The search starts at the head of the page's free list.
+    /// Allocates the chunk at `address`, which must be on the free list of its page. Searches the list from its head,
+    /// so the call is fast if the chunk is near the head.
     pub fn take_at(&mut self, address: ChunkAddress) -> OwnedChunk {
-        let slot = self.slot_of(address).expect("a chunk of this class starts here");
+        let slot = self.slot_of(address).expect("a chunk of this class starts at the address");
         let id = self.memory.page_of(address);
         let page = self.own(id);
-        let of = |slot| self.header_at(id, slot);
+        let header_in = |slot| self.header_at(id, slot);
         let mut before = None;
         let mut at = page.free_head();
         while at != Some(slot) {
             before = at;
-            at = of(at.expect("a free chunk is listed on its page")).free_next();
+            at = header_in(at.expect("the allocated chunk is on the free list of its page"))
+                .free_next();
         }
-        let after = of(slot).free_next();
+        let after = header_in(slot).free_next();
         match before {
             None => page.set_free_head(after),
-            Some(before) => of(before).set_free_next(after),
+            Some(before) => header_in(before).set_free_next(after),
         }
-        // SAFETY: it is of this page, and was just taken off the list.
+        // SAFETY: the chunk is in this page, and was just removed from the free list.
         unsafe { self.hand_out(page, address) }
     }
 
+    /// Counts the chunk at `address` of this page as in use and returns its [`OwnedChunk`].
+    ///
     /// # Safety
     ///
-    /// The chunk of this page has just left the free ones.
+    /// A chunk of this page starts at `address`. The caller has just removed the chunk from the page's free list or
+    /// from the fresh chunks.
     #[inline]
     unsafe fn hand_out(&self, page: &Page, address: ChunkAddress) -> OwnedChunk {
         page.set_used(page.used() + 1);
-        // SAFETY: a chunk of this page starts here.
+        // SAFETY: the caller guarantees that a chunk of this page starts at the address.
         let header = unsafe { self.memory.arena.header_of(address) };
         header.state().store(State::UNPUBLISHED);
-        // SAFETY: of this class, whose lock is held; it has just left the free chunks of its page.
+        // SAFETY: the class owns the page, and its lock is held. The caller has just removed the chunk from the free or
+        // fresh chunks of the page, so no other thread has access to it.
         unsafe { OwnedChunk::new(&self.memory, address, self.chunk_size_bytes, self.class) }
     }
 
+    /// Frees a chunk: puts it at the head of the free list of its page.
     #[inline]
     pub fn give(&mut self, chunk: OwnedChunk) {
         chunk.check(&self.memory);
-        assert_eq!(chunk.class(), self.class, "a chunk goes back to its class");
+        assert_eq!(chunk.class(), self.class, "a chunk is freed by the class that owns its page");
         let page = self.memory.page_entry(chunk.address());
-        // SAFETY: only the owner had access to the chunk, and gives it up here.
+        // SAFETY: only the owner of the chunk had access to the chunk, and the `OwnedChunk` ends here.
         unsafe { self.list_free(page, chunk.address()) };
         page.set_used(page.used() - 1);
     }
 
-    /// Marks a chunk as free and puts it on the free list.
+    /// Marks a chunk as free and puts it at the head of the page's free list.
     ///
     /// # Safety
     ///
-    /// Nobody uses the chunk at `address` of this page of this class, and it is not listed.
+    /// A chunk of this page starts at `address`, and this class owns the page. No thread uses the chunk, and the chunk
+    /// is not on the free list.
     #[inline]
     unsafe fn list_free(&self, page: &Page, address: ChunkAddress) {
-        // SAFETY: a chunk of this class starts here.
+        // SAFETY: the caller guarantees that a chunk of this class starts at the address.
         let header = unsafe { self.memory.arena.header_of(address) };
         header.state().store(State::FREE);
         header.set_free_next(page.free_head());
         page.set_free_head(Some(self.memory.slot_of(address, self.chunk_size_bytes)));
     }
 
-    /// Rebuilds the free list of a page in the order of slots, with the fresh chunks, so that a caller that takes them
-    /// in this order finds each at the head.
+    /// Rebuilds the free list of a page: all free and fresh chunks, in the order of their slots. So a caller that
+    /// allocates all of them in this order with [`ClassToken::take_at`] finds each chunk at the head of the list.
     pub fn list_in_order(&mut self, id: PageId) {
         self.blank_fresh(id);
         let page = self.own(id);
@@ -205,38 +225,40 @@ impl ClassToken {
         page.set_free_head(None);
         for slot in (0..self.chunks_per_page).rev() {
             if self.kind_at(id, slot) == Kind::Free {
-                // SAFETY: nobody uses a chunk whose state is free, and the list was emptied.
+                // SAFETY: no thread uses a chunk whose state is free, and the free list was just emptied.
                 unsafe { self.list_free(page, self.chunk_at(id, slot)) };
             }
         }
     }
 
-    /// Marks the fresh chunks of a page as free, so that the page's bytes alone show which chunks are in use.
+    /// Writes the state `FREE` to the fresh chunks of a page. Afterwards the state words of the page alone show which
+    /// chunks are in use. The chunks stay fresh. Panics if the page is being restored.
     pub fn blank_fresh(&mut self, id: PageId) {
         let page = self.own(id);
-        assert!(page.used() <= page.fresh(), "a page that is being restored is unchanged");
+        assert!(page.used() <= page.fresh(), "the page is not being restored");
         for slot in page.fresh()..self.chunks_per_page {
-            // SAFETY: it was never handed out.
-            unsafe { self.blank(id, slot, false) };
+            // SAFETY: a fresh chunk is neither in use nor on the free list.
+            unsafe { self.mark_free(id, slot, false) };
         }
     }
 
-    /// Marks a chunk as free. With `is_listed` it goes on the free list.
+    /// Marks a chunk as free. With `to_free_list`, also puts it at the head of the page's free list.
     ///
     /// # Safety
     ///
-    /// Nobody uses the chunk in this slot of a page of this class, and it is not listed.
-    pub(super) unsafe fn blank(&mut self, id: PageId, slot: u32, is_listed: bool) {
-        if is_listed {
-            // SAFETY: as the caller says.
+    /// This class owns the page. No thread uses the chunk in this slot, and the chunk is not on the free list.
+    pub(super) unsafe fn mark_free(&mut self, id: PageId, slot: u32, to_free_list: bool) {
+        if to_free_list {
+            // SAFETY: the caller guarantees that no thread uses the chunk and that it is not on the free list.
             return unsafe { self.list_free(self.own(id), self.chunk_at(id, slot)) };
         }
         self.header_at(id, slot).state().store(State::FREE);
     }
 
+    /// Returns the header of the chunk in a slot of a page of this class.
     fn header_at(&self, id: PageId, slot: u32) -> Header<'_> {
-        assert!(slot < self.chunks_per_page, "a page has no more chunks");
-        // SAFETY: a chunk of this page starts here: the class owns the page, and its lock is held.
+        assert!(slot < self.chunks_per_page, "the slot is below the number of chunks of a page");
+        // SAFETY: the class owns the page, whose chunks have the chunk size of the class, so a chunk starts there.
         unsafe { self.memory.arena.header_of(self.chunk_at(id, slot)) }
     }
 
@@ -244,29 +266,31 @@ impl ClassToken {
         self.header_at(id, slot).state().load().kind()
     }
 
-    /// Panics with the broken invariant if a page breaks one. Returns the numbers of chunks in use and of free ones.
+    /// Panics with the name of the broken invariant if a page of this class breaks one. Returns the number of chunks in
+    /// use and the number of free chunks, which include the fresh ones.
     pub fn check_page(&self, id: PageId) -> (u32, u32) {
         let page = self.own(id);
         let is_used = |slot: &u32| self.kind_at(id, *slot) != Kind::Free;
         let used = (0..page.fresh()).filter(is_used).count() as u32;
-        assert_eq!(used, page.used(), "a page counts its chunks in use");
-        let mut seen = vec![false; page.fresh() as usize];
+        assert_eq!(used, page.used(), "`used` of a page is the number of chunks in use");
+        let mut is_listed = vec![false; page.fresh() as usize];
         let mut at = page.free_head();
         while let Some(slot) = at {
-            assert_eq!(self.kind_at(id, slot), Kind::Free, "a free list holds free chunks");
-            let was_seen = std::mem::replace(&mut seen[slot as usize], true);
-            assert!(!was_seen, "a free list holds each once");
+            assert_eq!(self.kind_at(id, slot), Kind::Free, "a chunk on a free list is free");
+            let was_listed = std::mem::replace(&mut is_listed[slot as usize], true);
+            assert!(!was_listed, "a chunk is on a free list at most once");
             at = self.header_at(id, slot).free_next();
         }
-        let listed = seen.iter().filter(|&&seen| seen).count() as u32;
+        let listed = is_listed.iter().filter(|&&is_listed| is_listed).count() as u32;
         (used, listed + self.chunks_per_page - page.fresh())
     }
 
+    /// Marks a page of this class as draining, or as no longer draining.
     pub fn set_draining(&mut self, id: PageId, draining: bool) {
         self.own(id).set_draining(draining);
     }
 
-    /// The slot of the chunk at `address` in its page; `None` if no chunk of this class starts there.
+    /// Returns the slot of the chunk at `address` in its page, or `None` if no chunk of this class starts there.
     pub fn slot_of(&self, address: ChunkAddress) -> Option<u32> {
         let offset = address.offset();
         if offset >= self.memory.arena.size_bytes()
@@ -278,66 +302,70 @@ impl ClassToken {
         (slot < self.chunks_per_page).then_some(slot)
     }
 
-    /// The header of the chunk of this class at `address`; `None` if there is no such chunk or it is fresh.
+    /// Returns the header of the chunk at `address`, or `None` if no chunk of this class starts there or the chunk is
+    /// fresh.
     fn header(&self, address: ChunkAddress) -> Option<Header<'_>> {
         let slot = self.slot_of(address)?;
         let id = self.memory.page_of(address);
         (slot < self.own(id).fresh()).then(|| self.header_at(id, slot))
     }
 
-    /// The state of the chunk of this class at `address`; `None` if there is no such chunk or it is fresh.
+    /// Returns the state of the chunk at `address`, or `None` if no chunk of this class starts there or the chunk is
+    /// fresh.
     pub fn state_of(&self, address: ChunkAddress) -> Option<State> {
         self.header(address).map(|header| header.state().load())
     }
 
-    /// The state of the chunk of this class at `address` and the bytes of value in it; `None` if there is no such chunk
-    /// or it is fresh.
+    /// Returns the state of the chunk at `address` and the number of bytes of the value in this chunk. Returns `None`
+    /// if no chunk of this class starts there or the chunk is fresh.
     pub fn contents_of(&self, address: ChunkAddress) -> Option<(State, usize)> {
         self.header(address).map(|header| (header.state().load(), header.len()))
     }
 
-    /// The item at `address`, if it is in a queue of this class. The class of chained items has no chunks, so its
-    /// items are found only through its lists.
+    /// Returns the item at `address` if it is in a queue of this class, and otherwise `None`. Returns `None` for every
+    /// address if this is the class of chained items, because that class has no chunks. Its items are found only
+    /// through its lists.
     pub fn queued(&self, address: ChunkAddress) -> Option<Queued<'_>> {
         let state = self.state_of(address)?;
         let is_queued = state.kind() == Kind::Item && state.queued() && !state.chained();
-        // SAFETY: a chunk starts here, whose item is in a queue of this class. The item stays in it as long as
-        // the token is borrowed.
+        // SAFETY: the chunk at the address holds an item that is in a queue of this class. The item stays in this queue
+        // as long as the token is borrowed.
         is_queued.then(|| unsafe { Item::new(&self.memory, address) })
     }
 
-    /// The pinned item, if it is in a queue of this class.
+    /// Returns the pinned item if it is in a queue of this class, and otherwise `None`.
     pub fn queued_pinned(&self, pin: &Pin) -> Option<Queued<'_>> {
         let item = pin.item(&self.memory);
         let here = item.state().queued() && item.queue_class() == self.class;
-        // SAFETY: the item is in a queue of this class, and stays in it as long as the token is borrowed.
+        // SAFETY: the item is in a queue of this class, and stays in this queue as long as the token is borrowed.
         here.then(|| unsafe { Item::new(&self.memory, item.address()) })
     }
 
-    /// Pins the linked item whose first chunk is the one of this class at `address`, if there is one.
+    /// Pins the item at `address`. Returns `None` if no chunk of this class starts there, or if the chunk holds no
+    /// linked item, or if the item has [`PIN_COUNT_MAX`](super::state::PIN_COUNT_MAX) pins.
     pub fn pin_at(&self, address: ChunkAddress) -> Option<Pin> {
         let pinned = self.header(address)?.state().try_pin();
-        // SAFETY: the pin was just counted.
+        // SAFETY: `try_pin` has just added a pin for this `Pin`.
         pinned.then(|| unsafe { Pin::new(&self.memory, address) })
     }
 
-    /// Pins the item of a body, if it is linked and has no pins. The mover's token ensures that no item changes its
-    /// first chunk meanwhile.
+    /// Pins the item to which the body at `body` belongs, if the item is linked and has no pins. The mover's token
+    /// ensures that the item keeps its first chunk during the call.
     pub fn pin_head_of(&self, body: ChunkAddress, mover: &MoverToken) -> HeadPin {
         let Some((head, header)) = self.head_of(body, mover) else { return HeadPin::NoBody };
         if header.state().load().pins() > 0 || !header.state().try_pin() {
             return HeadPin::Held;
         }
-        // SAFETY: the pin was just counted.
+        // SAFETY: `try_pin` has just added a pin for this `Pin`.
         HeadPin::Pinned(unsafe { Pin::new(&self.memory, head) })
     }
 
-    /// The state of the item of a body; `None` if the chunk holds no body.
+    /// Returns the state of the item to which the body at `body` belongs, or `None` if this chunk holds no body.
     pub fn head_state_of(&self, body: ChunkAddress, mover: &MoverToken) -> Option<State> {
         self.head_of(body, mover).map(|(_, header)| header.state().load())
     }
 
-    /// The first chunk of the item of a body; `None` if the chunk holds no body.
+    /// Returns the first chunk of the item to which the body at `body` belongs, or `None` if this chunk holds no body.
     fn head_of(
         &self,
         body: ChunkAddress,
@@ -345,34 +373,37 @@ impl ClassToken {
     ) -> Option<(ChunkAddress, Header<'_>)> {
         mover.check(&self.memory);
         let header = self.header(body).filter(|body| body.state().load().kind() == Kind::Body)?;
-        let head = header.prev().expect("a body links to its head");
-        // SAFETY: while a body is in use, so is its head: bodies are taken from it under this lock, and the mover's
-        // token is borrowed, so that no head moves to another chunk.
+        let head = header.prev().expect("a body has a link to the first chunk of its item");
+        // SAFETY: the first chunk of an item is in use as long as the item has a body in use. A thread that takes the
+        // body out of its item needs the lock of this class, which is held. The mover's token is borrowed, so the item
+        // does not move to another first chunk.
         Some((head, unsafe { self.memory.arena.header_of(head) }))
     }
 }
 
 impl Remains {
-    /// Takes the next body out of the chain. `class` is the class that owns the body's page.
+    /// Removes the first body from the chain and returns its chunk. `class` must be the class that owns the page of
+    /// this body.
     pub fn take_body(&mut self, class: &mut ClassToken) -> OwnedChunk {
         let memory = class.memory();
         let item = self.item(memory);
         let (at, body) = (item.layout().chain() + 4, item.first_body());
-        let body = body.expect("there is a body to take");
-        assert_eq!(memory.class_of(body), class.class, "a body is taken under its class");
-        // SAFETY: a chain links bodies, which are chunks of this memory.
+        let body = body.expect("the chain has a body");
+        assert_eq!(memory.class_of(body), class.class, "the class owns the page of the body");
+        // SAFETY: the chunks of a chain are bodies of this memory.
         let header = unsafe { memory.arena.header_of(body) };
-        assert_eq!(header.state().load().kind(), Kind::Body, "a chain links bodies");
-        assert_eq!(header.prev(), Some(self.address()), "a body belongs to its head");
+        assert_eq!(header.state().load().kind(), Kind::Body, "a chunk of a chain is a body");
+        assert_eq!(header.prev(), Some(self.address()), "a body links to its item's first chunk");
         let next = body_bytes(header.next());
-        // SAFETY: only this value has access to the head, and the field is within it.
+        // SAFETY: only this `Remains` has access to the first chunk, and the chain field is within this chunk.
         unsafe { memory.arena.write(self.address(), at, next.len()) }.copy_from_slice(&next);
-        // SAFETY: a chunk of this class. Only its chain led to it, and no longer does.
+        // SAFETY: the body is a chunk of this memory in use. Only the chain linked to the body, and no longer does.
         unsafe { OwnedChunk::reclaim(memory, body) }
     }
 }
 
-/// The token of the mover, inside the mover's lock. Only its holder may move items and bodies to other chunks.
+/// The access token of the mover, which is stored inside the mover's lock. Only its holder can move items and bodies to
+/// other chunks.
 #[derive(Debug)]
 pub struct MoverToken {
     memory: u32,
@@ -380,16 +411,17 @@ pub struct MoverToken {
 
 impl MoverToken {
     pub(super) fn check(&self, memory: &Memory) {
-        assert_eq!(self.memory, memory.number, "a mover moves items of its own memory");
+        assert_eq!(self.memory, memory.number, "a mover's token is used with its own memory");
     }
 }
 
-/// The result of pinning the item of a body.
+/// The result of an attempt to pin the item to which a body belongs.
 #[derive(Debug)]
 pub enum HeadPin {
+    /// The item has the caller's pin only.
     Pinned(Pin),
-    /// The item has another pin, or it is not linked.
+    /// The item was not pinned: it has another pin already, or it is not linked.
     Held,
-    /// The chunk no longer holds a body.
+    /// The chunk holds no body.
     NoBody,
 }

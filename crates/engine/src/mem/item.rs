@@ -1,16 +1,18 @@
-//! Handles of shared items, and the pins that keep items after a lock is released. The way in which a handle was
-//! obtained decides which parts of the item it may read:
+//! Handles of shared items, and pins. A pin keeps an item in its chunk after a lock is released. Each kind of handle is
+//! obtained in another way and can read other parts of the item:
 //!
-//! | handle | made by | reads | because |
-//! |---|---|---|---|
-//! | [`Linked`] | a locked stripe's table | everything | value, expiry and rank are written with the stripe locked exclusively |
-//! | [`Queued`] | a locked class: its lists, or a checked address | all but the value | expiry and rank are written under stripe and class |
-//! | [`HeldValue`] | a [`ValuePin`](super::ValuePin), taken under the stripe | all but expiry and rank | a value is written only while nobody but the writer pins it |
-//! | [`Held`] | any other [`Pin`](super::Pin) | the constant parts | a pin keeps the chunk |
+//! - [`Linked`], from the table of a locked stripe, reads all parts. Value, expiry and rank are written only while the
+//!   stripe is locked exclusively.
+//! - [`Queued`], from a list of a locked class or an address that such a class has checked, reads all parts except the
+//!   value. Expiry and rank are written only while stripe and class are locked.
+//! - [`HeldValue`], from a [`ValuePin`](super::ValuePin) that was taken under the lock of the stripe, reads all parts
+//!   except expiry and rank. The value is written only while no thread except the writer pins the item.
+//! - [`Held`], from any other [`Pin`](super::Pin), reads the constant parts. A pin keeps the item in its chunk.
 //!
-//! The constant parts of a published item are key, client flags, cost and the length of the whole value.
-//! CAS value, time and marks are atomics, which every handle reads and writes; the locks that `arena.rs` and `state.rs`
-//! name protect what they mean.
+//! The constant parts of a published item are its key, client flags, cost and the length of its whole value.
+//!
+//! CAS value, time and marks are atomics, which the holder of any handle can read and write. The locks that `arena.rs`
+//! and `state.rs` name protect their meaning.
 
 use super::arena::Header;
 use super::memory::Memory;
@@ -21,23 +23,26 @@ use crate::layout::{
 use slabwise_base::{ClassId, Cost, Expiry, Ticks};
 use std::marker::PhantomData;
 
-/// The stored cost of an item of unknown cost: a code that no cost has.
+/// The number that an item stores as its cost if the cost is unknown. No known cost is stored as this number.
 pub(super) const UNKNOWN_COST: u16 = u16::MAX;
 
+/// The size of the address of the first body in a chained item.
 pub(super) const FIRST_BODY_SIZE_BYTES: usize = 5;
 
-const _: () = assert!(CHUNK_ALIGN_BYTES == 8);
+const _: () = assert!(CHUNK_ALIGN_BYTES == 8, "an address in units of 8 bytes has 5 bytes");
 
-/// A pin on an item, counted in its state word: the chunk is not freed, and the item's constant parts stay readable.
-#[must_use = "a pin must be dropped by Memory::unpin, or its item is never freed"]
+/// A pin of an item, counted in the state word of the item. As long as it exists, the item is not freed, and the
+/// constant parts of the item can be read.
+#[must_use = "a pinned item is never freed unless Memory::unpin removes the pin"]
 #[derive(Debug, PartialEq, Eq)]
 pub struct Pin {
     address: ChunkAddress,
+    /// The number of the memory.
     memory: u32,
 }
 
-/// A pin that was taken under the item's stripe. It also keeps the value unchanged.
-#[must_use = "a pin must be dropped by Memory::unpin, or its item is never freed"]
+/// A pin that was taken under the lock of the item's stripe. It also keeps the value unchanged.
+#[must_use = "a pinned item is never freed unless Memory::unpin removes the pin"]
 #[derive(Debug, PartialEq, Eq)]
 pub struct ValuePin {
     pin: Pin,
@@ -47,13 +52,13 @@ mod sealed {
     pub trait ReadAccess {}
 }
 
-/// The way in which a handle was obtained, and so what it may read.
+/// The kind of a handle. It decides which parts of the item can be read through the handle.
 pub trait ReadAccess: sealed::ReadAccess {}
 
-/// Handles that may read expiry and rank.
+/// A kind of handle through which expiry and rank can be read.
 pub trait ReadsMeta: ReadAccess {}
 
-/// Handles that may read the value.
+/// A kind of handle through which the value can be read.
 pub trait ReadsValue: ReadAccess {}
 
 macro_rules! access_kinds {
@@ -72,15 +77,16 @@ access_kinds! {
     InTable: ReadsMeta ReadsValue;
     /// The item is in a queue of a locked class.
     InQueue: ReadsMeta;
-    /// The holder has exclusive access: the item is being written, has just entered its table, or is unlinked.
+    /// Only the holder of the handle has access to the item, which is being written, or has just entered its table, or
+    /// is unlinked.
     Exclusive: ReadsMeta ReadsValue;
-    /// A pin keeps the item.
+    /// A pin keeps the item in its chunk.
     UnderPin: ;
-    /// A pin that was taken under the item's stripe keeps it.
+    /// A pin that was taken under the lock of the item's stripe keeps the item in its chunk and its value unchanged.
     UnderValuePin: ReadsValue;
 }
 
-/// A handle of an item, valid for `'t`; see the module's table.
+/// A handle of an item. It is valid for `'t`. Its kind `R` decides which parts of the item can be read through it.
 #[derive(Debug)]
 pub struct Item<'t, R> {
     memory: &'t Memory,
@@ -88,13 +94,13 @@ pub struct Item<'t, R> {
     access: PhantomData<R>,
 }
 
-/// An item in the table of a locked stripe.
+/// A handle of an item in the table of a locked stripe.
 pub type Linked<'t> = Item<'t, InTable>;
-/// An item in a queue of a locked class.
+/// A handle of an item in a queue of a locked class.
 pub type Queued<'t> = Item<'t, InQueue>;
-/// An item under a pin.
+/// A handle of a pinned item.
 pub type Held<'t> = Item<'t, UnderPin>;
-/// An item under a pin that was taken under its stripe.
+/// A handle of an item with a pin that was taken under the lock of the item's stripe.
 pub type HeldValue<'t> = Item<'t, UnderValuePin>;
 
 impl<R> Clone for Item<'_, R> {
@@ -106,12 +112,12 @@ impl<R> Clone for Item<'_, R> {
 impl<R> Copy for Item<'_, R> {}
 
 impl<'t, R: ReadAccess> Item<'t, R> {
-    /// The item at `address`.
+    /// Returns a handle of the item at `address`.
     ///
     /// # Safety
     ///
-    /// A chunk of this memory starts at `address`. For `'t` it holds an item whose key nobody writes, and nobody
-    /// writes what else `R` reads.
+    /// A chunk of this memory starts at `address`. For the lifetime `'t` this chunk holds one item, and no thread
+    /// writes the parts of the item that can be read through a handle of the kind `R`.
     #[inline]
     pub(super) unsafe fn new(memory: &'t Memory, address: ChunkAddress) -> Item<'t, R> {
         Item { memory, address, access: PhantomData }
@@ -119,16 +125,19 @@ impl<'t, R: ReadAccess> Item<'t, R> {
 
     #[inline]
     pub(super) fn header(self) -> Header<'t> {
-        // SAFETY: a chunk starts here, as `Item::new` was promised.
+        // SAFETY: the caller of `Item::new` guaranteed that a chunk starts at the address.
         unsafe { self.memory.arena.header_of(self.address) }
     }
 
+    /// Returns `len` bytes of the item, beginning `start` bytes after the chunk's start.
+    ///
     /// # Safety
     ///
-    /// They are bytes of the item that never change, or that `R` lets its holder read.
+    /// The bytes are a part of the item that can be read through a handle of the kind `R`, and are not in the header.
     #[inline]
     pub(super) unsafe fn bytes(self, start: usize, len: usize) -> &'t [u8] {
-        // SAFETY: 1. within the item, and an item lies within its chunk. 2. Nobody writes them for 't.
+        // SAFETY: 1. The bytes are within the item, which is within its chunk. 2. The caller of `Item::new` guaranteed
+        // that no thread writes these bytes for the lifetime 't.
         unsafe { self.memory.arena.read(self.address, start, len) }
     }
 
@@ -154,7 +163,7 @@ impl<'t, R: ReadAccess> Item<'t, R> {
     #[inline]
     pub fn key(self) -> &'t [u8] {
         let state = self.state();
-        // SAFETY: a key never changes.
+        // SAFETY: a handle of any kind can read the key, which is a constant part.
         unsafe { self.bytes(state.layout().key(), state.key_len()) }
     }
 
@@ -163,35 +172,35 @@ impl<'t, R: ReadAccess> Item<'t, R> {
         if !self.state().fields().flags {
             return 0;
         }
-        // SAFETY: client flags never change.
+        // SAFETY: a handle of any kind can read the client flags, which are a constant part.
         word(unsafe { self.bytes(HEADER_SIZE_BYTES, 4) })
     }
 
-    /// The cost of recomputing the item, if known.
+    /// Returns the cost of the item, or `None` if it is unknown.
     #[inline]
     pub fn cost(self) -> Option<Cost> {
         let state = self.state();
         if !state.fields().cost {
             return None;
         }
-        // SAFETY: a cost never changes.
+        // SAFETY: a handle of any kind can read the cost, which is a constant part.
         let bytes = unsafe { self.bytes(state.layout().cost(), COST_SIZE_BYTES) };
-        let bits = u16::from_le_bytes(bytes.try_into().expect("a cost has two bytes"));
+        let bits = u16::from_le_bytes(bytes.try_into().expect("a stored cost has two bytes"));
         (bits != UNKNOWN_COST).then(|| Cost::from_bits(bits))
     }
 
-    /// The length of the whole value.
+    /// Returns the length of the whole value in bytes, the parts in bodies included.
     #[inline]
     pub fn value_len(self) -> usize {
         let state = self.state();
         if !state.chained() {
             return self.header().len();
         }
-        // SAFETY: the length of a value never changes.
+        // SAFETY: a handle of any kind can read the length of the whole value, which is a constant part.
         word(unsafe { self.bytes(state.layout().chain(), 4) }) as usize
     }
 
-    /// The size of the item, as classes, limits and statistics count it.
+    /// Returns the size of the item in bytes, as the choice of its class, the size limit and the statistics count it.
     #[inline]
     pub fn counted_size_bytes(self) -> u64 {
         let state = self.state();
@@ -199,18 +208,21 @@ impl<'t, R: ReadAccess> Item<'t, R> {
         self.memory.counted_size_bytes(state.key_len(), value_len, state.fields()) as u64
     }
 
+    /// Returns the class that owns the page of the item's first chunk.
     #[inline]
     pub fn chunk_class(self) -> ClassId {
         self.memory.class_of(self.address)
     }
 
-    /// The class whose queues may hold the item: its chunk's, or [`CHAINED`](crate::layout::CHAINED).
+    /// Returns the class whose queues may hold the item: [`CHAINED`](crate::layout::CHAINED) for a chained item, and
+    /// otherwise the class that owns the page of the item's chunk.
     #[inline]
     pub fn queue_class(self) -> ClassId {
         self.memory.queue_class(self.address, self.state().chained())
     }
 
-    /// The CAS value. Acquire: a reader of a client-supplied value also sees the mark for it in the state word.
+    /// Returns the CAS value. With Acquire ordering, because a thread that reads a client-supplied value must also see
+    /// the mark of such values in the state word.
     #[inline]
     pub fn cas(self) -> u64 {
         self.header().cas()
@@ -220,26 +232,29 @@ impl<'t, R: ReadAccess> Item<'t, R> {
         self.header().set_cas(cas);
     }
 
+    /// Returns the time of the last access.
     #[inline]
     pub fn time(self) -> Ticks {
         self.header().time()
     }
 
+    /// Sets the time of the last access.
     #[inline]
     pub fn set_time(self, time: Ticks) {
         self.header().set_time(time);
     }
 
-    /// The marks of the item's use in its state word. Any holder may set them.
+    /// Returns the state word, through which the holder of any handle can set the item's marks.
     #[inline]
     pub fn marks(self) -> &'t StateWord {
         self.header().state()
     }
 
-    /// Pins the item; `None` if it is no longer linked or has too many pins.
+    /// Pins the item. Unlike [`Item::pin`], the pin gives no access to the value. Returns `None` if the item is not
+    /// linked or has [`PIN_COUNT_MAX`](super::state::PIN_COUNT_MAX) pins.
     pub fn pin_key(self) -> Option<Pin> {
         let pinned = self.header().state().try_pin();
-        // SAFETY: the pin was just counted.
+        // SAFETY: `try_pin` has just added a pin for this `Pin`.
         pinned.then(|| unsafe { Pin::new(self.memory, self.address) })
     }
 
@@ -248,13 +263,14 @@ impl<'t, R: ReadAccess> Item<'t, R> {
         self.state().pins() == 0
     }
 
-    /// Prefetches header, key, and the start of most values.
+    /// Prefetches the header, the key, and the start of the value.
     #[inline]
     pub fn prefetch(self) {
         self.memory.prefetch_item(self.address);
     }
 
-    /// Prefetches the item's neighbours in its queue, which its removal will write.
+    /// Prefetches the headers of the item's neighbours in its queue, because the removal of the item from the queue
+    /// will write them.
     #[inline]
     pub fn prefetch_neighbours(self) {
         self.memory.arena.prefetch_neighbours(self.header());
@@ -262,34 +278,37 @@ impl<'t, R: ReadAccess> Item<'t, R> {
 }
 
 impl<'t, R: ReadsMeta> Item<'t, R> {
-    /// The handle without access to the value.
+    /// Returns a handle of the same item through which the value cannot be read.
     #[inline]
     pub fn without_value(self) -> Queued<'t> {
-        // SAFETY: for 't nobody writes expiry and rank, as `R` says.
+        // SAFETY: no thread writes expiry and rank for the lifetime 't, because they can be read through this handle,
+        // too.
         unsafe { Item::new(self.memory, self.address) }
     }
 
+    /// Returns the expiry, which is [`Expiry::NEVER`] if the item stores none.
     #[inline]
     pub fn expiry(self) -> Expiry {
         let state = self.state();
         if !state.fields().expiry {
             return Expiry::NEVER;
         }
-        // SAFETY: `R` reads expiries.
+        // SAFETY: the expiry can be read through a handle of this kind.
         Expiry::from_bits(word(unsafe { self.bytes(state.layout().expiry(), 4) }))
     }
 
-    /// The rank of the item in its class; 0 if it stores none.
+    /// Returns the rank of the item in its class, or 0 if the item stores no rank.
     #[inline]
     pub fn rank(self) -> u32 {
         let state = self.state();
         if !state.fields().rank {
             return 0;
         }
-        // SAFETY: `R` reads ranks.
+        // SAFETY: the rank can be read through a handle of this kind.
         word(unsafe { self.bytes(state.layout().rank(), 4) })
     }
 
+    /// Returns client flags, expiry and cost.
     pub fn meta(self) -> ItemMeta {
         let (client_flags, expiry, cost) = (self.client_flags(), self.expiry(), self.cost());
         ItemMeta { client_flags, expiry, cost }
@@ -297,97 +316,109 @@ impl<'t, R: ReadsMeta> Item<'t, R> {
 }
 
 impl<'t, R: ReadsValue> Item<'t, R> {
-    /// The first body of a chained item.
+    /// Returns the address of the first body, or `None` if the item has no bodies.
     pub(super) fn first_body(self) -> Option<ChunkAddress> {
         let state = self.state();
         if !state.chained() {
             return None;
         }
         let at = state.layout().chain() + 4;
-        // SAFETY: `R` reads values, and so where they are.
+        // SAFETY: the value can be read through a handle of this kind, and the chain field belongs to the value.
         body_address(unsafe { self.bytes(at, FIRST_BODY_SIZE_BYTES) })
     }
 
+    /// Returns the addresses of the bodies, in the order of the value.
     pub(super) fn bodies(self) -> impl Iterator<Item = ChunkAddress> + use<'t, R> {
         let memory = self.memory;
-        // SAFETY: a chain links bodies, which are chunks of this memory as long as the chain exists.
+        // SAFETY: the chunks of a chain are bodies of this memory as long as the chain exists.
         let next = move |&body: &ChunkAddress| unsafe { memory.arena.header_of(body) }.next();
         std::iter::successors(self.first_body(), next)
     }
 
-    /// The part of the value in the first chunk: all of it, unless the item is chained.
+    /// Returns the part of the value in the first chunk: the whole value, or no byte if the item is chained.
     #[inline]
     pub fn value_in_first_chunk(self) -> &'t [u8] {
-        // SAFETY: `R` reads values.
+        // SAFETY: the value can be read through a handle of this kind.
         unsafe { self.bytes(self.layout().value(), self.header().len()) }
     }
 
-    /// Panics with the broken invariant if the item's bodies belong to another item or do not add up to its value.
+    /// Panics with the name of the broken invariant if a body belongs to another item, or if the lengths of the parts
+    /// do not add up to the length of the value.
     pub fn check_chain(self) {
         let mut len = self.header().len();
         for body in self.bodies() {
-            // SAFETY: a chain links bodies, which are chunks of this memory as long as the chain exists.
+            // SAFETY: the chunks of a chain are bodies of this memory as long as the chain exists.
             let header = unsafe { self.memory.arena.header_of(body) };
-            assert_eq!(header.state().load().kind(), Kind::Body, "a chain links bodies");
-            assert_eq!(header.prev(), Some(self.address), "a body links to its item");
+            assert_eq!(header.state().load().kind(), Kind::Body, "a chunk of a chain is a body");
+            assert_eq!(header.prev(), Some(self.address), "a body links to its item's first chunk");
             len += header.len();
         }
-        assert_eq!(len, self.value_len(), "the parts add up to the value");
+        let value_len = self.value_len();
+        assert_eq!(len, value_len, "the lengths of the parts add up to the length of the value");
     }
 
-    /// The value in order: one slice, or several if the item is chained.
+    /// Returns the parts of the value in the order of the value: one slice, or one slice per body if the item is
+    /// chained.
     pub fn value(self) -> impl Iterator<Item = &'t [u8]> + use<'t, R> {
         let memory = self.memory;
         let whole = (!self.state().chained()).then(|| self.value_in_first_chunk());
         let part = move |body: ChunkAddress| {
-            // SAFETY: a body is a chunk of this memory as long as the chain exists.
+            // SAFETY: the chunks of a chain are bodies of this memory as long as the chain exists.
             let len = unsafe { memory.arena.header_of(body) }.len();
-            // SAFETY: within the body, whose part of the value nobody writes for 't: `R` reads values.
+            // SAFETY: the bytes are within the body. They belong to the value, which can be read through a handle of
+            // this kind, so no thread writes them for the lifetime 't.
             unsafe { memory.arena.read(body, HEADER_SIZE_BYTES, len) }
         };
         whole.into_iter().chain(self.bodies().map(part))
     }
 
-    /// Pins the item and its value; `None` if it has too many pins. The pin keeps the value also after the stripe is
-    /// unlocked.
+    /// Pins the item and keeps its value unchanged, also after the stripe is unlocked. Returns `None` if the item is
+    /// not linked or has [`PIN_COUNT_MAX`](super::state::PIN_COUNT_MAX) pins.
     pub fn pin(self) -> Option<ValuePin> {
-        // Nobody writes the value now, as `R` says, and nobody begins to while it is pinned: a writer of a value holds
-        // the stripe exclusively, and has seen no pin but its own.
+        // The value can be read through a handle of this kind, so no thread writes the value now. No thread begins to
+        // write it while this pin exists: a writer locks the stripe exclusively, and does not write if it finds a pin
+        // other than its own.
         self.pin_key().map(|pin| ValuePin { pin })
     }
 }
 
 impl Pin {
+    /// Returns the access token of a pin.
+    ///
     /// # Safety
     ///
-    /// A pin was counted in the state word of the item at `address`, for this value alone.
+    /// A pin was added to the state word of the item at `address`, and no other `Pin` exists for this pin.
     pub(super) unsafe fn new(memory: &Memory, address: ChunkAddress) -> Pin {
         Pin { address, memory: memory.number }
     }
 
-    /// The item's first chunk.
+    /// Returns the address of the item's first chunk.
     pub fn address(&self) -> ChunkAddress {
         self.address
     }
 
+    /// Panics if the item belongs to another memory.
     #[inline]
     fn check(&self, memory: &Memory) {
         assert_eq!(self.memory, memory.number, "a pin is used with its own memory");
     }
 
+    /// Returns a handle of the pinned item.
     #[inline]
     pub fn item<'p>(&'p self, memory: &'p Memory) -> Held<'p> {
         self.check(memory);
-        // SAFETY: the pin keeps the chunk, and with it the constant parts.
+        // SAFETY: the pin keeps the item in its chunk, and a handle of this kind reads only the constant parts.
         unsafe { Item::new(memory, self.address) }
     }
 }
 
 impl ValuePin {
+    /// Returns a handle of the pinned item.
     #[inline]
     pub fn item<'p>(&'p self, memory: &'p Memory) -> HeldValue<'p> {
         self.pin.check(memory);
-        // SAFETY: the pin keeps the chunk, and was taken when nobody could write the value; nobody begins to.
+        // SAFETY: the pin keeps the item in its chunk. The pin was taken while no thread could write the value, and no
+        // thread writes the value of an item that another thread pins.
         unsafe { Item::new(memory, self.pin.address) }
     }
 }
@@ -398,16 +429,19 @@ impl From<ValuePin> for Pin {
     }
 }
 
+/// Returns the number that is stored in four bytes.
 pub(super) fn word(bytes: &[u8]) -> u32 {
-    u32::from_le_bytes(bytes.try_into().expect("a word has four bytes"))
+    u32::from_le_bytes(bytes.try_into().expect("a stored number has four bytes"))
 }
 
+/// Returns the address of a first body that is stored in these bytes.
 pub(super) fn body_address(bytes: &[u8]) -> Option<ChunkAddress> {
     let mut bits = [0; 8];
     bits[..FIRST_BODY_SIZE_BYTES].copy_from_slice(bytes);
     ChunkAddress::from_bits(u64::from_le_bytes(bits))
 }
 
+/// Returns the bytes to store the address of a first body.
 pub(super) fn body_bytes(address: Option<ChunkAddress>) -> [u8; FIRST_BODY_SIZE_BYTES] {
     let bytes = ChunkAddress::to_bits(address).to_le_bytes();
     std::array::from_fn(|at| bytes[at])

@@ -1,11 +1,12 @@
-//! An intrusive doubly linked list of items, under the lock of their class.
+//! A doubly linked list of items. The links are in the headers of the items' chunks. The lock of the class protects
+//! them.
 //!
-//! Invariants: a list holds items of one class, the one whose token first changed it; an item whose state is queued is
-//! in exactly one list of its class, or, while an [`Unqueued`] holds it, its links lead to itself; `count` items of
-//! `bytes` in all are linked from head to tail and back.
+//! Invariants: a list holds items of one class only. An item whose state is queued is in exactly one list of its class.
+//! The exception is an item that an [`Unqueued`] holds: its links are its own address. The items from head to tail link
+//! to their neighbours in both directions. `count` is the number of these items, and `bytes` is the sum of their sizes.
 //!
-//! An item must be removed from the list that it is in. Removal from another list of the class only makes the counts
-//! wrong, except at an end of a list, where it panics.
+//! A caller must remove an item from the list that the item is in. If the caller uses another list of the same class,
+//! the counts of both lists become wrong. If the item is at an end of its list, the removal panics.
 
 use super::arena::Header;
 use super::chunk::Remains;
@@ -17,24 +18,30 @@ use super::stripe::{Entered, Entry, Removed};
 use crate::layout::ChunkAddress;
 use slabwise_base::Ticks;
 
-/// The most items from either end that are compared to find the place of an item by its age.
+/// The number of items at each end of a list with which [`List::insert_by_age`] compares the age of an item.
 const COMPARISONS_MAX: usize = 8;
 
-const NOT_HERE: &str = "an item is removed from the list that it is in";
+/// The panic text for the removal of an item from a list that does not hold the item.
+const OTHER_LIST: &str = "an item is removed from the list that it is in";
 
 /// A doubly linked list of items, newest at the head.
 #[derive(Debug, Default)]
 pub struct List {
-    /// The number of the class's token; 0 before the first change.
+    /// The number of the token of the list's class ([`ClassToken::number`]), or 0 before the first item.
     class: u64,
+    /// The first chunk of the item at the head, or `None` if the list is empty.
     head: Option<ChunkAddress>,
+    /// The first chunk of the item at the tail, or `None` if the list is empty.
     tail: Option<ChunkAddress>,
+    /// The number of items.
     count: u64,
+    /// The sum of the items' sizes, as the callers counted them.
     bytes: u64,
 }
 
-/// An item that is being moved between lists. It borrows the class's token, so that the class cannot change meanwhile.
-#[must_use = "an item that was removed from a list must be put into another"]
+/// An item that was removed from one list and is to be put into another list or back. It borrows the token of the
+/// class, so that no other list of the class can change in between.
+#[must_use = "an item that was removed from a list must be put into a list again"]
 pub struct Unqueued<'c> {
     class: &'c mut ClassToken,
     address: ChunkAddress,
@@ -43,12 +50,12 @@ pub struct Unqueued<'c> {
 impl List {
     pub const EMPTY: List = List { class: 0, head: None, tail: None, count: 0, bytes: 0 };
 
-    /// A list of items that are already linked.
+    /// Returns a list of items that already link to each other.
     ///
     /// # Safety
     ///
-    /// From head to tail, and back, `count` items of this class are linked, whose states are queued and which are in
-    /// no other list.
+    /// The `count` items from `head` to `tail` link to their neighbours in both directions. All these items are of this
+    /// class, their states are queued, and they are in no other list.
     pub(super) unsafe fn linked(
         class: &ClassToken,
         (head, tail): (Option<ChunkAddress>, Option<ChunkAddress>),
@@ -62,7 +69,7 @@ impl List {
         self.count
     }
 
-    /// The counted bytes of the items in the list.
+    /// Returns the sum of the items' sizes in bytes, as the callers counted them.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -71,22 +78,27 @@ impl List {
         self.tail
     }
 
+    /// Returns the item at the tail, or `None` if the list is empty. Panics if `class` is not the token of the list's
+    /// class.
     #[inline]
     pub fn tail<'c>(&self, class: &'c ClassToken) -> Option<Queued<'c>> {
         let tail = self.tail?;
         self.check_class(class);
-        // SAFETY: an item of a list is queued in its class, whose lock is held as long as the token is borrowed.
+        // SAFETY: an item of this list is in a queue of the class, whose lock is held as long as the token is borrowed.
         Some(unsafe { Item::new(class.memory(), tail) })
     }
 
+    /// Returns all items, from the tail to the head.
     pub fn iter_from_tail<'c>(&self, class: &'c ClassToken) -> impl Iterator<Item = Queued<'c>> {
-        // SAFETY: as for the tail; the lists of a class change only with its token borrowed exclusively.
+        // SAFETY: the items of this list are in a queue of the class. No list of the class changes as long as the token
+        // of the class is borrowed.
         let queued = |at| unsafe { Item::new(class.memory(), at) };
         let next = move |item: &Queued<'c>| item.header().prev().map(queued);
         std::iter::successors(self.tail(class), next)
     }
 
-    /// Queues an item that has just entered its table at the head.
+    /// Publishes an item that has just entered its table, at the head of the list. `queue` is the kind of the list's
+    /// queue. `size_bytes` is the size of the item as the caller counts it.
     #[inline]
     pub fn push_head(
         &mut self,
@@ -95,14 +107,16 @@ impl List {
         queue: QueueKind,
         size_bytes: u64,
     ) {
-        self.admit(class, &item);
-        // SAFETY: it was just checked to be of this class, and is in no list.
+        self.check_entering(class, &item);
+        // SAFETY: `check_entering` has checked that the item is of this class. An `Entered` item is in no list.
         unsafe { self.link_head(class.memory(), item.address(), size_bytes) };
         item.item().header().state().publish(queue);
     }
 
-    /// Queues an item that has just entered its table at the place of its age, if this is near the tail or the head.
-    /// Otherwise it places the item near the head, as if it were newer.
+    /// Publishes an item that has just entered its table, at the position that its age has in the list. The function
+    /// finds this position only near the tail and near the head. An item whose position is farther from both ends is
+    /// put near the head, among newer items. `queue` is the kind of the list's queue. `size_bytes` is the size of the
+    /// item as the caller counts it.
     pub fn insert_by_age(
         &mut self,
         class: &mut ClassToken,
@@ -110,40 +124,42 @@ impl List {
         queue: QueueKind,
         size_bytes: u64,
     ) {
-        self.admit(class, &item);
-        let (prev, next) = self.place_by_age(class.memory(), item.item().time());
-        // SAFETY: it was just checked to be of this class, and is in no list; the others are neighbours in this one.
+        self.check_entering(class, &item);
+        let (prev, next) = self.neighbours_by_age(class.memory(), item.item().time());
+        // SAFETY: `check_entering` has checked that the item is of this class. An `Entered` item is in no list. `prev`
+        // and `next` are neighbours in this list.
         unsafe { self.link_between(class.memory(), item.address(), prev, next) };
         item.item().header().state().publish(queue);
-        self.count_in(size_bytes);
+        self.count_added(size_bytes);
     }
 
-    /// Queues a copy in the place of the item that it has replaced, and unlinks the old item. Both have the same size.
-    /// Returns the remains of the old item if nobody pins it (LAST-HOLDER).
+    /// Publishes the copy of an item between the neighbours of the original, and removes and unlinks the original. Both
+    /// have the same size. Returns the chunks of the original, which the caller must free, or `None` if the original
+    /// still has pins (LAST-HOLDER).
     pub fn take_place(
         &mut self,
         class: &mut ClassToken,
         old: Removed,
         new: Entered<'_>,
     ) -> Option<Remains> {
-        self.admit(class, &new);
+        self.check_entering(class, &new);
         let memory = class.memory();
         let state = old.queued(class).expect("the old item is queued in this class").state();
-        // SAFETY: the old item is in a list of this class.
-        unsafe { self.check_ends(memory, old.address()) };
+        // SAFETY: the old item's state is queued, so the item is in a chunk of this memory.
+        unsafe { self.check_not_at_end_of_other(memory, old.address()) };
         // SAFETY: the old item is in a chunk of this memory.
         let from = unsafe { header(memory, old.address()) };
         assert!(from.prev() != Some(old.address()), "the old item is in a list");
         let (prev, next) = (from.prev(), from.next());
-        // SAFETY: the neighbours of an item of a list are in it, too.
+        // SAFETY: the copy is in no list, and takes the position of the old item between the old item's neighbours.
         unsafe { self.link_between(memory, new.address(), prev, next) };
         new.item().header().state().publish(state.queue());
-        // SAFETY: the list links the copy instead.
+        // SAFETY: the list now links to the copy and no longer to the old item.
         unsafe { old.unlink_unqueued(memory) }
     }
 
-    /// Removes the item at the tail, to put it into another list or back. `size_bytes` must be the value at which the
-    /// item entered the list.
+    /// Removes the item at the tail, for the caller to put it into another list or back. `size_bytes` must be the size
+    /// with which the item entered the list.
     #[inline]
     pub fn take_tail<'c>(
         &mut self,
@@ -151,11 +167,12 @@ impl List {
         size_bytes: u64,
     ) -> Option<Unqueued<'c>> {
         self.check_class(class);
-        // SAFETY: an item of a list is queued in its class.
+        // SAFETY: the list is of this class, and the state of an item in a list is queued.
         Some(unsafe { self.take_unchecked(class, self.tail?, size_bytes) })
     }
 
-    /// Removes the item of a stripe's entry, to put it into another list or back.
+    /// Removes the item of an entry, for the caller to put it into another list or back. `size_bytes` must be the size
+    /// with which the item entered the list.
     pub fn take_entry<'c>(
         &mut self,
         class: &'c mut ClassToken,
@@ -167,13 +184,15 @@ impl List {
         let here = item.state().queued() && item.queue_class() == class.class();
         self.check_class(class);
         assert!(here, "an item is removed from a list of its class");
-        // SAFETY: the item is queued in this class.
+        // SAFETY: the list and the item are of this class, and the item's state is queued.
         unsafe { self.take_unchecked(class, item.address(), size_bytes) }
     }
 
+    /// Removes the item at `address`, without a check of its class.
+    ///
     /// # Safety
     ///
-    /// The list is of this class, and so is the item, which is queued.
+    /// The list and the item are of this class, and the item's state is queued.
     #[inline]
     unsafe fn take_unchecked<'c>(
         &mut self,
@@ -181,35 +200,40 @@ impl List {
         address: ChunkAddress,
         size_bytes: u64,
     ) -> Unqueued<'c> {
-        // SAFETY: as the caller says.
+        // SAFETY: the caller guarantees that the item is of this class and that its state is queued.
         unsafe { self.unlink_node(class.memory(), address, size_bytes) };
-        // SAFETY: a queued item is in a chunk of its class's memory.
+        // SAFETY: the item is queued, so it is in a chunk of the class's memory.
         let header = unsafe { header(class.memory(), address) };
-        // If the item never enters a list again, a second removal must not change other items.
+        // The item's state stays queued. If the caller drops the `Unqueued`, a later removal of the item must not
+        // change other items, so the item links to itself.
         header.set_prev(Some(address));
         header.set_next(Some(address));
         Unqueued { class, address }
     }
 
-    /// Removes the item at the tail and pins it, so that it can be evicted without this lock.
+    /// Removes the item at the tail and pins it, so that the caller can evict the item after the class is unlocked.
+    /// `size_bytes` must be the size with which the item entered the list.
     #[inline]
     pub fn detach_tail(&mut self, class: &mut ClassToken, size_bytes: u64) -> Option<Pin> {
         self.check_class(class);
-        // SAFETY: an item of a list is queued in its class.
+        // SAFETY: the list is of this class, and the state of an item in a list is queued.
         Some(unsafe { self.detach_unchecked(class, self.tail?, size_bytes) })
     }
 
-    /// Removes a pinned item and adds a second pin.
+    /// Removes a pinned item and pins it a second time. Returns the second pin. `size_bytes` must be the size with
+    /// which the item entered the list.
     pub fn detach_pinned(&mut self, class: &mut ClassToken, pin: &Pin, size_bytes: u64) -> Pin {
         self.check_class(class);
         assert!(class.queued_pinned(pin).is_some(), "an item is removed from a list of its class");
-        // SAFETY: the item is queued in this class.
+        // SAFETY: the list and the item are of this class, and the item's state is queued.
         unsafe { self.detach_unchecked(class, pin.address(), size_bytes) }
     }
 
+    /// Removes the item at `address` and pins it, without a check of its class.
+    ///
     /// # Safety
     ///
-    /// The list is of this class, and so is the item, which is queued.
+    /// The list and the item are of this class, and the item's state is queued.
     #[inline]
     unsafe fn detach_unchecked(
         &mut self,
@@ -217,15 +241,17 @@ impl List {
         address: ChunkAddress,
         size_bytes: u64,
     ) -> Pin {
-        // SAFETY: as the caller says.
+        // SAFETY: the caller guarantees that the item is of this class and that its state is queued.
         unsafe { self.unlink_node(class.memory(), address, size_bytes) };
-        // SAFETY: a queued item is in a chunk of its class's memory.
+        // SAFETY: the item is queued, so it is in a chunk of the class's memory.
         unsafe { header(class.memory(), address) }.state().detach();
-        // SAFETY: the pin was just counted.
+        // SAFETY: `detach` has just added a pin for this `Pin`.
         unsafe { Pin::new(class.memory(), address) }
     }
 
-    /// Unlinks an item that has left its table. Returns its remains if nobody pins it (LAST-HOLDER).
+    /// Removes an item that was removed from its table, and unlinks it. Returns the item's chunks, which the caller
+    /// must free, or `None` if the item still has pins (LAST-HOLDER). `size_bytes` must be the size with which the item
+    /// entered the list.
     #[inline]
     pub fn unlink(
         &mut self,
@@ -235,28 +261,30 @@ impl List {
     ) -> Option<Remains> {
         assert!(item.queued(class).is_some(), "an item is unlinked by a list of its class");
         self.check_class(class);
-        // SAFETY: the item is queued in this class.
+        // SAFETY: the item is of this class, and its state is queued.
         unsafe { self.unlink_node(class.memory(), item.address(), size_bytes) };
-        // SAFETY: the item is no longer in its table, and in no list.
+        // SAFETY: the item was just removed from its list.
         unsafe { item.unlink_unqueued(class.memory()) }
     }
 
-    /// Panics if the links from head to tail and back differ.
+    /// Panics if two neighbours do not link to each other, or if the last item toward the head is not the head.
     pub fn check(&self, class: &ClassToken) {
         let mut toward_tail = None;
         for item in self.iter_from_tail(class) {
-            assert_eq!(item.header().next(), toward_tail, "a queue's links lead both ways");
+            let next = item.header().next();
+            assert_eq!(next, toward_tail, "two neighbours in a list link to each other");
             toward_tail = Some(item.address());
         }
-        assert_eq!(self.head, toward_tail, "a queue ends at its head");
+        assert_eq!(self.head, toward_tail, "the links from the tail end at the head of the list");
     }
 
+    /// Panics if `class` is not the token of the list's class.
     #[inline]
     fn check_class(&self, class: &ClassToken) {
-        assert_eq!(self.class, class.number(), "a list is used with its own class's token");
+        assert_eq!(self.class, class.number(), "a list is used with the token of its own class");
     }
 
-    /// Binds a new list to the class whose token first changes it.
+    /// Makes this class the list's class, if the list has none yet. Panics if the list has another class.
     #[inline]
     fn bind(&mut self, class: &ClassToken) {
         if self.class == 0 {
@@ -265,34 +293,39 @@ impl List {
         self.check_class(class);
     }
 
+    /// Makes this class the list's class, if the list has none yet. Panics if the list or the item is of another class.
     #[inline]
-    fn admit(&mut self, class: &ClassToken, item: &Entered<'_>) {
+    fn check_entering(&mut self, class: &ClassToken, item: &Entered<'_>) {
         self.bind(class);
         let memory = item.item().memory();
         assert!(std::ptr::eq(memory, class.memory()), "an item is queued in its own memory");
         assert_eq!(item.queue_class(), class.class(), "an item is queued in its own class");
     }
 
+    /// Counts an item that was added to the list.
     #[inline]
-    fn count_in(&mut self, size_bytes: u64) {
+    fn count_added(&mut self, size_bytes: u64) {
         self.count += 1;
         self.bytes += size_bytes;
     }
 
-    /// The neighbours, towards the head and towards the tail, between which an item last accessed at `time` belongs.
-    fn place_by_age(
+    /// Returns the two neighbours between which an item that was last accessed at `time` is to be put: first the
+    /// neighbour toward the head, then the neighbour toward the tail.
+    fn neighbours_by_age(
         &self,
         memory: &Memory,
         time: Ticks,
     ) -> (Option<ChunkAddress>, Option<ChunkAddress>) {
         // SAFETY: the items of a list are in chunks of this memory.
-        let of = |address: ChunkAddress| unsafe { header(memory, address) };
-        let is_newer = |other: &ChunkAddress| of(*other).time().is_after(time);
-        let from_tail = std::iter::successors(self.tail, |&at| of(at).prev());
+        let header_of = |address: ChunkAddress| unsafe { header(memory, address) };
+        // True if the other item was accessed after `time`.
+        let is_newer = |other: &ChunkAddress| header_of(*other).time().is_after(time);
+        let from_tail = std::iter::successors(self.tail, |&at| header_of(at).prev());
         if let Some(newer) = from_tail.take(COMPARISONS_MAX).find(is_newer) {
-            return (Some(newer), of(newer).next());
+            return (Some(newer), header_of(newer).next());
         }
-        let from_head = std::iter::successors(self.head, |&at| of(at).next()).take(COMPARISONS_MAX);
+        let from_head =
+            std::iter::successors(self.head, |&at| header_of(at).next()).take(COMPARISONS_MAX);
         let mut next = None;
         for other in from_head {
             next = Some(other);
@@ -300,23 +333,28 @@ impl List {
                 break;
             }
         }
-        (next.map_or(self.tail, |next| of(next).prev()), next)
+        (next.map_or(self.tail, |next| header_of(next).prev()), next)
     }
 
+    /// Adds the item at `address` at the head of the list, and counts it.
+    ///
     /// # Safety
     ///
-    /// The item is of this list's class, and in no list.
+    /// The item is of the list's class and in no list.
     #[inline]
     unsafe fn link_head(&mut self, memory: &Memory, address: ChunkAddress, size_bytes: u64) {
-        // SAFETY: the head, if there is one, is in this list.
+        // SAFETY: the caller guarantees that the item is in no list. The head of this list has no neighbour before it.
         unsafe { self.link_between(memory, address, None, self.head) };
-        self.count_in(size_bytes);
+        self.count_added(size_bytes);
     }
 
+    /// Links the item at `address` between `prev`, its neighbour toward the head, and `next`, its neighbour toward the
+    /// tail. `None` means that the item becomes the head or the tail of the list. Does not count the item.
+    ///
     /// # Safety
     ///
-    /// The item is of this list's class, and in no list; the others are neighbours in this one, or an end and
-    /// `None`, or neighbours of an item whose place this one takes.
+    /// The item is of the list's class and in no list. `prev` and `next` are neighbours in this list, or they are the
+    /// neighbours of an item whose position the new item takes.
     #[inline]
     unsafe fn link_between(
         &mut self,
@@ -325,57 +363,61 @@ impl List {
         prev: Option<ChunkAddress>,
         next: Option<ChunkAddress>,
     ) {
-        // SAFETY: all are chunks of this memory.
-        let of = |address: ChunkAddress| unsafe { header(memory, address) };
-        of(address).set_prev(prev);
-        of(address).set_next(next);
+        // SAFETY: the caller guarantees that the three addresses are of items, which are in chunks of this memory.
+        let header_of = |address: ChunkAddress| unsafe { header(memory, address) };
+        header_of(address).set_prev(prev);
+        header_of(address).set_next(next);
         match prev {
-            Some(prev) => of(prev).set_next(Some(address)),
+            Some(prev) => header_of(prev).set_next(Some(address)),
             None => self.head = Some(address),
         }
         match next {
-            Some(next) => of(next).set_prev(Some(address)),
+            Some(next) => header_of(next).set_prev(Some(address)),
             None => self.tail = Some(address),
         }
     }
 
-    /// Panics for an item at an end of another list.
+    /// Panics if the item at `address` is the head or the tail of another list.
     ///
     /// # Safety
     ///
-    /// The item is in a list of this class.
+    /// An item is in a chunk at `address` of this memory.
     #[inline]
-    unsafe fn check_ends(&self, memory: &Memory, address: ChunkAddress) {
-        // SAFETY: a queued item is in a chunk of this memory.
+    unsafe fn check_not_at_end_of_other(&self, memory: &Memory, address: ChunkAddress) {
+        // SAFETY: the caller guarantees that an item is in a chunk at the address.
         let header = unsafe { header(memory, address) };
-        let is_first = header.prev().is_none() && self.head != Some(address);
-        let is_last = header.next().is_none() && self.tail != Some(address);
-        assert!(!is_first && !is_last, "{NOT_HERE}");
+        let is_other_head = header.prev().is_none() && self.head != Some(address);
+        let is_other_tail = header.next().is_none() && self.tail != Some(address);
+        assert!(!is_other_head && !is_other_tail, "{OTHER_LIST}");
     }
 
+    /// Removes the item at `address` from the list: its neighbours link to each other. The item's own links and its
+    /// state do not change.
+    ///
     /// # Safety
     ///
-    /// The item is in a list of this class, or its links lead to itself.
+    /// The item is in a list of this list's class, or its links are its own address.
     #[inline]
     unsafe fn unlink_node(&mut self, memory: &Memory, address: ChunkAddress, size_bytes: u64) {
-        // SAFETY: all are chunks of this memory.
-        let of = |address: ChunkAddress| unsafe { header(memory, address) };
-        let (prev, next) = (of(address).prev(), of(address).next());
+        // SAFETY: the caller guarantees that the item is in a list, so the item and its neighbours are in chunks of
+        // this memory.
+        let header_of = |address: ChunkAddress| unsafe { header(memory, address) };
+        let (prev, next) = (header_of(address).prev(), header_of(address).next());
         match prev {
-            Some(prev) => of(prev).set_next(next),
+            Some(prev) => header_of(prev).set_next(next),
             None => {
-                assert_eq!(self.head, Some(address), "{NOT_HERE}");
+                assert_eq!(self.head, Some(address), "{OTHER_LIST}");
                 self.head = next;
             }
         }
         match next {
-            Some(next) => of(next).set_prev(prev),
+            Some(next) => header_of(next).set_prev(prev),
             None => {
-                assert_eq!(self.tail, Some(address), "{NOT_HERE}");
+                assert_eq!(self.tail, Some(address), "{OTHER_LIST}");
                 self.tail = prev;
-                // The next removal from the tail writes to this item's neighbours.
+                // The next removal from the tail will write the headers of the new tail's neighbours.
                 if let Some(tail) = prev {
-                    memory.arena.prefetch_neighbours(of(tail));
+                    memory.arena.prefetch_neighbours(header_of(tail));
                 }
             }
         }
@@ -385,23 +427,26 @@ impl List {
 }
 
 impl Unqueued<'_> {
-    /// Puts the item at the head of a list of its class and clears its active mark.
+    /// Puts the item at the head of a list of its class, and clears the item's active mark. `queue` is the kind of the
+    /// list's queue. `size_bytes` is the size of the item as the caller counts it.
     #[inline]
     pub fn push_head(self, list: &mut List, queue: QueueKind, size_bytes: u64) {
         list.bind(self.class);
         let memory = self.class.memory();
-        // SAFETY: it is of this class, and was taken out of its list.
+        // SAFETY: the item is of this class and was removed from its list.
         unsafe { list.link_head(memory, self.address, size_bytes) };
-        // SAFETY: a queued item is in a chunk of its class's memory.
+        // SAFETY: the item's state is queued, so the item is in a chunk of its class's memory.
         unsafe { header(memory, self.address) }.state().requeue(queue);
     }
 }
 
+/// Returns the header of the chunk at `address`.
+///
 /// # Safety
 ///
 /// A chunk of this memory starts at `address`.
 #[inline]
 unsafe fn header(memory: &Memory, address: ChunkAddress) -> Header<'_> {
-    // SAFETY: as the caller says.
+    // SAFETY: the caller guarantees that a chunk of this memory starts at the address.
     unsafe { memory.arena.header_of(address) }
 }

@@ -1,12 +1,12 @@
-//! All interleavings of two threads on one item, up to a bound of preemptions. loom reports accesses to the same bytes
-//! that locks and pins do not order.
+//! Models of two threads that use one item. loom runs all their interleavings up to a bound of preemptions, and reports
+//! each pair of conflicting accesses that locks and pins do not order.
 
 use super::arena::Arena;
 use super::chunk::{NewItem, Remains, ValueShape};
 use super::class_token::{ClassToken, HeadPin, MoverToken};
 use super::list::List;
 use super::memory::Memory;
-use super::state::QueueKind;
+use super::state::{QueueKind, State, StateWord};
 use super::stripe::{Entry, Removed, Stripe};
 use crate::layout::{CHAINED, ChunkAddress, ItemFields, ItemMeta, SizeModel};
 use loom::thread;
@@ -23,25 +23,28 @@ struct Class {
     queue: List,
 }
 
-/// A cache of one stripe with chunks of 512 bytes, and of 1024 bytes for bodies.
+/// A cache with one stripe and three classes.
 struct Cache {
     memory: Arc<Memory>,
     stripe: Mutex<Stripe>,
+    /// A class with chunks of 512 bytes on page 0, for items and the heads of chained items.
     small: Mutex<Class>,
+    /// A class with chunks of 1024 bytes on page 1, for bodies.
     large: Mutex<Class>,
+    /// The class that queues the chained items.
     chained: Mutex<Class>,
     mover: Mutex<MoverToken>,
 }
 
 impl Cache {
     fn new() -> Cache {
-        let arena = Arena::reserve(2 * 4096, false).expect("a model's arena has no limit");
+        let arena = Arena::reserve(2 * 4096, false).expect("a model can reserve an arena");
         let memory = Arc::new(Memory::new(arena, 4096, SizeModel::Exact));
         let class = |id, size_bytes| {
             let mut token = memory.class_token(id);
             if size_bytes > 0 {
                 token.set_chunk_size(size_bytes);
-                token.adopt(memory.next_new_page().expect("there are two pages"));
+                token.adopt(memory.next_new_page().expect("the arena has a page for each class"));
             }
             Mutex::new(Class { token, queue: List::EMPTY })
         };
@@ -55,14 +58,16 @@ impl Cache {
         }
     }
 
+    /// Returns an unpublished item of the key `k`.
     fn new_item(&self, value: &[u8]) -> NewItem {
-        let chunk = lock(&self.small).token.take(PageId(0)).expect("there is a free chunk");
+        let chunk = lock(&self.small).token.take(PageId(0)).expect("page 0 has a free chunk");
         let (meta, shape) = ((ItemMeta::default(), FIELDS), ValueShape::Whole(value.len()));
         let mut item = NewItem::begin(&self.memory, chunk, b"k", meta, shape);
         item.value_mut(&self.memory, 0).copy_from_slice(value);
         item
     }
 
+    /// Stores a value under the key `k`. Returns the address of the new item.
     fn set(&self, value: &[u8]) -> ChunkAddress {
         let item = self.new_item(value);
         let (mut entry, remains) = match Entry::find(lock(&self.stripe), 0, b"k") {
@@ -83,6 +88,7 @@ impl Cache {
         address
     }
 
+    /// Unlinks a removed item. Returns the item's chunks if it has no pins.
     fn unlink(&self, removed: Removed) -> Option<Remains> {
         let class =
             if removed.queue_class(&self.memory) == CHAINED { &self.chained } else { &self.small };
@@ -94,6 +100,7 @@ impl Cache {
         }
     }
 
+    /// Frees the first chunk and all bodies of an item.
     fn free(&self, remains: Option<Remains>) {
         let Some(mut remains) = remains else { return };
         loop {
@@ -107,6 +114,7 @@ impl Cache {
         }
     }
 
+    /// Deletes the item of the key `k`, if there is one.
     fn delete(&self) {
         if let Ok(entry) = Entry::find(lock(&self.stripe), 0, b"k") {
             let (guard, removed) = entry.remove();
@@ -116,7 +124,7 @@ impl Cache {
         }
     }
 
-    /// Pins the value, and reads it after the stripe is unlocked.
+    /// Pins the item of the key `k`, and returns its value, which is read after the stripe is unlocked.
     fn read(&self) -> Option<Vec<u8>> {
         let pin = Entry::find(lock(&self.stripe), 0, b"k").ok()?.item().pin()?;
         let value = pin.item(&self.memory).value().flatten().copied().collect();
@@ -124,17 +132,19 @@ impl Cache {
         Some(value)
     }
 
-    fn used(&self) -> u32 {
+    /// Returns the number of chunks in use, of both sizes.
+    fn used_count(&self) -> u32 {
         let small = lock(&self.small).token.own(PageId(0)).used();
         small + lock(&self.large).token.own(PageId(1)).used()
     }
 }
 
-/// Runs two threads in all interleavings.
+/// Runs `first` and `second` in two threads, in all interleavings. Each run has a new cache. `prepare` runs before the
+/// threads, and `check` runs after they have ended.
 fn explore(
     prepare: impl Fn(&Cache) + Send + Sync + 'static,
-    one: fn(&Cache),
-    other: fn(&Cache),
+    first: fn(&Cache),
+    second: fn(&Cache),
     check: fn(&Cache),
 ) {
     let runs = Arc::new(AtomicU64::new(0));
@@ -147,59 +157,64 @@ fn explore(
         prepare(&cache);
         let thread = {
             let cache = Arc::clone(&cache);
-            thread::spawn(move || one(&cache))
+            thread::spawn(move || first(&cache))
         };
-        other(&cache);
-        thread.join().expect("no panic");
+        second(&cache);
+        thread.join().expect("the first thread does not panic");
         check(&cache);
     });
-    assert!(runs.load(Relaxed) > 1, "loom explored only one interleaving");
+    assert!(runs.load(Relaxed) > 1, "loom explores more than one interleaving");
 }
 
-fn prepared(cache: &Cache) {
+fn store_value_aa(cache: &Cache) {
     cache.set(b"aa");
 }
 
 #[test]
 fn loom_a_pinned_value_is_consistent_during_stores_of_its_key() {
     explore(
-        prepared,
+        store_value_aa,
         |cache| {
             cache.set(b"bb");
             cache.set(b"cc");
         },
         |cache| {
-            let value = cache.read().expect("the key always holds something");
-            assert!([b"aa", b"bb", b"cc"].iter().any(|known| value == *known), "{value:?}");
+            let value = cache.read().expect("the key always has an item");
+            assert!(
+                [b"aa", b"bb", b"cc"].iter().any(|stored| value == *stored),
+                "{value:?} was stored"
+            );
         },
-        |cache| assert_eq!(cache.used(), 1),
+        |cache| assert_eq!(cache.used_count(), 1),
     );
 }
 
 #[test]
-fn loom_a_value_is_overwritten_only_without_readers() {
+fn loom_a_value_is_not_overwritten_while_it_is_read() {
     explore(
-        prepared,
+        store_value_aa,
         |cache| {
-            let mut entry = Entry::find(lock(&cache.stripe), 0, b"k").ok().expect("it is there");
+            let mut entry =
+                Entry::find(lock(&cache.stripe), 0, b"k").ok().expect("the item is in the index");
             if let Some(mut access) = entry.value_access(None) {
                 access.overwrite(0, b"bb");
             }
         },
         |cache| {
-            let value = cache.read().expect("it is there");
-            assert!(value == b"aa" || value == b"bb", "{value:?}");
+            let value = cache.read().expect("the item is in the index");
+            assert!(value == b"aa" || value == b"bb", "{value:?} is a value that was written");
         },
-        |cache| assert_eq!(cache.used(), 1),
+        |cache| assert_eq!(cache.used_count(), 1),
     );
 }
 
 #[test]
 fn loom_expiry_and_rank_are_read_consistently_under_the_class_lock() {
     explore(
-        prepared,
+        store_value_aa,
         |cache| {
-            let mut entry = Entry::find(lock(&cache.stripe), 0, b"k").ok().expect("it is there");
+            let mut entry =
+                Entry::find(lock(&cache.stripe), 0, b"k").ok().expect("the item is in the index");
             let mut class = lock(&cache.small);
             let mut access = entry.meta_access(&mut class.token);
             access.set_rank(1);
@@ -207,7 +222,7 @@ fn loom_expiry_and_rank_are_read_consistently_under_the_class_lock() {
         },
         |cache| {
             let class = lock(&cache.small);
-            let tail = class.queue.tail(&class.token).expect("it is queued");
+            let tail = class.queue.tail(&class.token).expect("the item is in the queue");
             assert_eq!(tail.expiry() == Expiry::PAST, tail.rank() == 1);
         },
         |_| {},
@@ -215,9 +230,9 @@ fn loom_expiry_and_rank_are_read_consistently_under_the_class_lock() {
 }
 
 #[test]
-fn loom_an_eviction_races_with_a_delete_and_a_reuse() {
+fn loom_an_item_is_freed_once_if_an_eviction_races_with_a_delete_and_a_reuse() {
     explore(
-        prepared,
+        store_value_aa,
         |cache| {
             let pin = {
                 let mut class = lock(&cache.small);
@@ -228,7 +243,8 @@ fn loom_an_eviction_races_with_a_delete_and_a_reuse() {
             assert_eq!(pin.item(&cache.memory).key(), b"k");
             if let Ok(entry) = Entry::find_address(lock(&cache.stripe), 0, pin.address()) {
                 let removed = entry.remove().1;
-                assert_eq!(removed.unlink(&cache.memory), None, "it is pinned here");
+                let remains = removed.unlink(&cache.memory);
+                assert_eq!(remains, None, "an unlinked item with a pin is not freed");
             }
             cache.free(cache.memory.unpin(pin));
         },
@@ -237,16 +253,16 @@ fn loom_an_eviction_races_with_a_delete_and_a_reuse() {
             let item = cache.new_item(b"bb");
             item.into_chunks().for_each(|chunk| lock(&cache.small).token.give(chunk));
         },
-        |cache| assert_eq!(cache.used(), 0),
+        |cache| assert_eq!(cache.used_count(), 0),
     );
 }
 
-/// Stores a chained item with one body.
-fn chained(cache: &Cache) {
-    let chunk = lock(&cache.small).token.take(PageId(0)).expect("there is a free chunk");
+/// Stores a chained item with one body under the key `k`.
+fn store_chained(cache: &Cache) {
+    let chunk = lock(&cache.small).token.take(PageId(0)).expect("page 0 has a free chunk");
     let (meta, shape) = ((ItemMeta::default(), FIELDS), ValueShape::Chained(4));
     let mut item = NewItem::begin(&cache.memory, chunk, b"k", meta, shape);
-    let body = lock(&cache.large).token.take(PageId(1)).expect("there is a free chunk");
+    let body = lock(&cache.large).token.take(PageId(1)).expect("page 1 has a free chunk");
     item.add_body(&cache.memory, body);
     item.body_mut(&cache.memory, 0, 0).copy_from_slice(b"long");
     let mut entry = Entry::insert(lock(&cache.stripe), 0, item, |_| 0);
@@ -255,35 +271,79 @@ fn chained(cache: &Cache) {
     queue.push_head(token, entry.entered(), QueueKind::Hot, 1);
 }
 
-/// Moves the body to another chunk, if the item has no pins.
+/// Moves the first body on page 1 to another chunk, unless its item is pinned or unlinked.
 fn carry_body(cache: &Cache) {
     let mut mover = lock(&cache.mover);
     let body = ChunkAddress::from_offset(4096);
     let (pin, chunk) = {
         let mut class = lock(&cache.large);
         let HeadPin::Pinned(pin) = class.token.pin_head_of(body, &mover) else { return };
-        (pin, class.token.take(PageId(1)).expect("there is a free chunk"))
+        (pin, class.token.take(PageId(1)).expect("page 1 has a free chunk"))
     };
     let carried = match Entry::find_address(lock(&cache.stripe), 0, pin.address()) {
         Ok(mut entry) => entry.carry_body(body, chunk, &pin, &mut mover),
         Err(_) => Err(chunk),
     };
-    let (Ok(left) | Err(left)) = carried;
-    lock(&cache.large).token.give(left);
+    let (Ok(unused) | Err(unused)) = carried;
+    lock(&cache.large).token.give(unused);
     cache.free(cache.memory.unpin(pin));
 }
 
 #[test]
-fn loom_a_body_moves_while_its_item_is_read() {
+fn loom_a_read_during_a_move_of_a_body_returns_the_whole_value() {
     explore(
-        chained,
+        store_chained,
         carry_body,
         |cache| assert_eq!(cache.read().as_deref(), Some(&b"long"[..])),
-        |cache| assert_eq!(cache.used(), 2),
+        |cache| assert_eq!(cache.used_count(), 2),
     );
 }
 
 #[test]
-fn loom_a_body_moves_while_its_item_is_deleted() {
-    explore(chained, carry_body, Cache::delete, |cache| assert_eq!(cache.used(), 0));
+fn loom_a_delete_during_a_move_of_a_body_frees_all_chunks() {
+    explore(store_chained, carry_body, Cache::delete, |cache| assert_eq!(cache.used_count(), 0));
+}
+
+/// Runs `other` on a linked item while a second thread unlinks the item. Each returns true if it must free the
+/// chunk. Fails unless exactly one does.
+fn assert_one_thread_frees(pins: u32, other: fn(&StateWord) -> bool) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(move || {
+        let word = loom::sync::Arc::new(StateWord::for_test(State::new_item(
+            3,
+            ItemFields::default(),
+            false,
+        )));
+        word.publish(QueueKind::Hot);
+        (0..pins).for_each(|_| assert!(word.try_pin()));
+        let unlinker = {
+            let word = loom::sync::Arc::clone(&word);
+            thread::spawn(move || word.unlink())
+        };
+        let frees = other(&word);
+        let freed = [unlinker.join().expect("the unlinking thread does not panic"), frees];
+        let count = freed.iter().filter(|&&frees| frees).count();
+        assert_eq!(count, 1, "exactly one thread frees the chunk");
+    });
+}
+
+#[test]
+fn loom_an_unlink_or_the_last_unpin_frees_the_chunk() {
+    assert_one_thread_frees(1, |word| word.unpin());
+}
+
+#[test]
+fn loom_a_pin_during_an_unlink_fails_or_its_unpin_frees_the_chunk() {
+    assert_one_thread_frees(0, |word| word.try_pin() && word.unpin());
+}
+
+#[test]
+fn loom_marks_do_not_change_pins() {
+    assert_one_thread_frees(0, |word| {
+        let pinned = word.try_pin();
+        word.mark_hit();
+        word.set_given_cas(true);
+        pinned && word.unpin()
+    });
 }

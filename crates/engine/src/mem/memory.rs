@@ -1,19 +1,23 @@
-//! The arena and the page entries: each entry records the class that owns the page, and the page's free chunks.
+//! The memory of a cache: the arena and one entry for each page. The entry records the class that owns the page, the
+//! state of the page, and the page's free chunks.
 //!
 //! ```text
-//!           take                     drain                    last chunk is freed
-//!   FREE ----------> OWNED(class) ---------> DRAINING(class) ------------------> FREE
-//!    ^                     ^                     |
-//!    '--- (pool) ---       '------- abort -------'
+//!         a class takes the page         the mover drains it         it is empty and released
+//!   FREE -----------------------> OWNED --------------------> DRAINING --------------------> FREE
+//!                                   ^                            |
+//!                                   '-------- abort -------------'
 //! ```
 //!
-//! Invariants: `free + owned + draining == allocated` over pages; `used + free == chunks` in each page, where the
-//! free chunks are those on the free list and the fresh ones (never handed out, at or above `fresh`); an owned page
-//! is on its class's list of partial pages exactly if it has a free chunk; a draining page never is.
+//! The chunks of a page are numbered from 0; the number of a chunk is its *slot*. A chunk is *fresh* if it was not
+//! allocated since the page was given to its class. The slots from [`Page::fresh`] on are fresh.
 //!
-//! The lock of the class that owns a page protects its entry; if no class owns it, the pool's lock does.
-//! `owner` may be read without a lock while a chunk of the page is kept in use, because the owner of such a page
-//! cannot change.
+//! Invariants: every page that was handed out is free, owned or draining. Each chunk of an owned or draining page is
+//! either in use or free; the free chunks are those on the page's free list and the fresh ones. An owned page is on the
+//! list of partial pages of its class exactly if it has a free chunk. A draining page is never on this list.
+//!
+//! The entry of a page is protected by the lock of the class that owns the page, or by the lock of the page pool if no
+//! class owns it. A thread may read `owner` without a lock while it keeps a chunk of the page in use, because a page
+//! with a chunk in use does not change its owner.
 
 use super::arena::Arena;
 use crate::layout::{CHAINED, CLASS_NUMBERS, ChunkAddress, ItemFields, SizeModel};
@@ -21,41 +25,50 @@ use slabwise_base::{ClassId, PageId};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-const _: () = assert!(ClassId::NUMBERS < u8::MAX as usize);
+const _: () = assert!(ClassId::NUMBERS < u8::MAX as usize, "a byte holds a class number plus one");
 
 /// The state of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageState {
-    /// The page is in the pool.
+    /// No class owns the page; it is in the page pool.
     Free,
-    /// The page's class allocates chunks from it.
+    /// A class owns the page and allocates chunks from it.
     Owned,
-    /// The mover empties the page; no chunks are allocated from it.
+    /// A class owns the page, but allocates no chunks from it, because the mover empties the page.
     Draining,
 }
 
-/// The entry of a page.
+/// The entry of a page. In the fields of slots and pages, the value 0 means none, and other values are the number of
+/// the slot or page plus one.
 #[derive(Debug, Default)]
 pub struct Page {
-    /// The number of the class, plus one; 0 for none.
+    /// The number of the class that owns the page plus one, or 0 if no class owns it.
     owner: AtomicU8,
+    /// The [`PageState`]: 0 for free, 1 for owned, 2 for draining.
     state: AtomicU8,
+    /// The number of chunks in use.
     used: AtomicU32,
+    /// The first slot of the page's free list, plus one.
     free_head: AtomicU32,
+    /// The first slot that was not allocated since the page was given to its class.
     fresh: AtomicU32,
-    /// Valid while a class owns the page.
+    /// The chunk size of the class that owns the page. Meaningless while no class owns it.
     chunk_size_bytes: AtomicU32,
+    /// The number of pages that the class had taken before this one.
     taken_as: AtomicU64,
+    /// The previous page in the class's list of partial pages, plus one.
     prev: AtomicU32,
+    /// The next page in the class's list of partial pages, plus one.
     next: AtomicU32,
 }
 
 impl Page {
     fn new_group() -> Box<[Page]> {
-        (0..GROUP_PAGES).map(|_| Page::default()).collect()
+        (0..PAGES_PER_GROUP).map(|_| Page::default()).collect()
     }
 
-    /// The class that owns the page, draining or not.
+    /// Returns the class that owns the page, or `None` if the page is in the page pool. A draining page still has its
+    /// owner.
     pub fn owner(&self) -> Option<ClassId> {
         self.owner.load(Relaxed).checked_sub(1).map(ClassId)
     }
@@ -68,9 +81,9 @@ impl Page {
         }
     }
 
-    /// Gives the empty page to a class, or back to the pool.
+    /// Sets the owner of an empty page: a class, or `None` for the page pool.
     pub(super) fn assign(&self, owner: Option<ClassId>) {
-        assert_eq!(self.used(), 0, "a page changes its class only when it is empty");
+        assert_eq!(self.used(), 0, "a page that changes its owner has no chunk in use");
         self.owner.store(owner.map_or(0, |class| class.0 + 1), Relaxed);
         self.state.store(u8::from(owner.is_some()), Relaxed);
         self.free_head.store(0, Relaxed);
@@ -87,10 +100,14 @@ impl Page {
 
     /// Marks an owned page as draining, or a draining page as owned.
     pub(super) fn set_draining(&self, draining: bool) {
-        assert!(self.state() != PageState::Free, "only an owned page drains");
+        assert!(
+            self.state() != PageState::Free,
+            "a class owns the page that begins or stops draining"
+        );
         self.state.store(1 + u8::from(draining), Relaxed);
     }
 
+    /// Returns the number of chunks in use.
     pub fn used(&self) -> u32 {
         self.used.load(Relaxed)
     }
@@ -99,7 +116,7 @@ impl Page {
         self.used.store(used, Relaxed);
     }
 
-    /// The first slot of the free list.
+    /// Returns the first slot of the page's free list, or `None` if the list is empty.
     pub(super) fn free_head(&self) -> Option<u32> {
         self.free_head.load(Relaxed).checked_sub(1)
     }
@@ -108,7 +125,8 @@ impl Page {
         self.free_head.store(slot.map_or(0, |slot| slot + 1), Relaxed);
     }
 
-    /// The first slot that was not handed out since the page was assigned.
+    /// Returns the first slot that was not allocated since the page was given to its class. All further slots were not
+    /// allocated, either.
     pub fn fresh(&self) -> u32 {
         self.fresh.load(Relaxed)
     }
@@ -117,7 +135,8 @@ impl Page {
         self.fresh.store(slot, Relaxed);
     }
 
-    /// The number of pages that the class had taken before this one. The class's oldest page has the smallest.
+    /// Returns the number of pages that the class had taken before this page. So the page that the class has owned for
+    /// the longest time has the smallest number.
     pub fn taken_as(&self) -> u64 {
         self.taken_as.load(Relaxed)
     }
@@ -134,40 +153,45 @@ impl Page {
         cell.store(page.map_or(0, |page| page.0 + 1), Relaxed);
     }
 
-    /// The next page in the list of partial pages.
+    /// Returns the next page in the class's list of partial pages.
     pub fn next(&self) -> Option<PageId> {
         Page::link(&self.next)
     }
 }
 
-/// The number of entries that are allocated together. An arena may reserve far more pages than it ever uses.
-const GROUP_PAGES: usize = 4096;
+/// The number of page entries in a group, the unit of their allocation. An arena usually reserves many more pages than
+/// it uses, so the entries of unused pages are not allocated.
+const PAGES_PER_GROUP: usize = 4096;
 
-/// The bytes of the cache and the page entries.
+/// The arena and the page entries of one cache.
 #[derive(Debug)]
 pub struct Memory {
     pub(super) arena: Arena,
-    /// A group is allocated when its first page is used.
+    /// The page entries, in groups of [`PAGES_PER_GROUP`]. A group is allocated on the first access to one of its
+    /// pages.
     page_groups: Vec<OnceLock<Box<[Page]>>>,
+    /// The binary logarithm of the page size in bytes.
     page_shift: u32,
     size_model: SizeModel,
-    /// Unique in this process. The access tokens of one memory are rejected by the others.
+    /// The number of this memory, which is unique in this process. Access tokens record it, so that another memory
+    /// rejects them.
     pub(super) number: u32,
+    /// The number of stripes that were created for this memory.
     pub(super) stripe_count: AtomicU32,
     /// The number of pages that were handed out at least once.
     pub(super) pages_begun: AtomicU32,
     /// True if the mover's token was handed out.
     pub(super) mover_token: AtomicBool,
-    /// True for each class whose token was handed out.
+    /// One entry per class number: true if the token of this class was handed out.
     pub(super) class_tokens: [AtomicBool; CLASS_NUMBERS],
 }
 
 const PAGE_SIZE_BYTES_MIN: usize = 4096;
 
-/// The bytes of an item that are prefetched: header, key, and the start of most values.
-const ITEM_HEAD_BYTES: usize = 192;
+/// The number of bytes that a prefetch of an item covers: the header, the key, and the start of most values.
+const ITEM_PREFETCH_BYTES: usize = 192;
 
-static MEMORY_COUNT: AtomicU32 = AtomicU32::new(0);
+static NEXT_MEMORY_NUMBER: AtomicU32 = AtomicU32::new(0);
 
 impl Memory {
     pub fn new(arena: Arena, page_size_bytes: usize, size_model: SizeModel) -> Memory {
@@ -175,11 +199,14 @@ impl Memory {
             page_size_bytes.is_power_of_two(),
             "page size {page_size_bytes} is not a power of two"
         );
-        // An address has 40 bits, and a page number 32.
-        assert!(page_size_bytes >= PAGE_SIZE_BYTES_MIN, "page size {page_size_bytes} is too small");
-        let groups = (arena.size_bytes() / page_size_bytes).div_ceil(GROUP_PAGES);
-        let number = MEMORY_COUNT.fetch_add(1, Relaxed);
-        assert!(number < u32::MAX, "too many memories in one process");
+        // With smaller pages, an arena as large as chunk addresses allow could have more pages than 32 bits can number.
+        assert!(
+            page_size_bytes >= PAGE_SIZE_BYTES_MIN,
+            "page size {page_size_bytes} is too small: use at least {PAGE_SIZE_BYTES_MIN}"
+        );
+        let groups = (arena.size_bytes() / page_size_bytes).div_ceil(PAGES_PER_GROUP);
+        let number = NEXT_MEMORY_NUMBER.fetch_add(1, Relaxed);
+        assert!(number < u32::MAX, "a process has at most {} memories", u32::MAX);
         Memory {
             arena,
             page_groups: (0..groups).map(|_| OnceLock::new()).collect(),
@@ -193,7 +220,8 @@ impl Memory {
         }
     }
 
-    /// The class whose queues may hold the item at `address`: its chunk's, or [`CHAINED`].
+    /// Returns the class whose queues may hold the item at `address`: [`CHAINED`] for a chained item, and otherwise the
+    /// class that owns the item's page.
     #[inline]
     pub(super) fn queue_class(&self, address: ChunkAddress, chained: bool) -> ClassId {
         if chained { CHAINED } else { self.class_of(address) }
@@ -203,6 +231,7 @@ impl Memory {
         1 << self.page_shift
     }
 
+    /// Returns the size of the arena.
     pub fn size_bytes(&self) -> usize {
         self.arena.size_bytes()
     }
@@ -213,28 +242,29 @@ impl Memory {
 
     #[inline]
     pub fn page(&self, id: PageId) -> &Page {
-        let group = self.page_groups[id.index() / GROUP_PAGES].get_or_init(Page::new_group);
-        &group[id.index() % GROUP_PAGES]
+        let group = self.page_groups[id.index() / PAGES_PER_GROUP].get_or_init(Page::new_group);
+        &group[id.index() % PAGES_PER_GROUP]
     }
 
-    /// Prefetches header, key, and the start of most values.
+    /// Prefetches the header, the key, and the start of the value of the item at `address`.
     #[inline]
     pub fn prefetch_item(&self, address: ChunkAddress) {
-        self.arena.prefetch_chunk(address, ITEM_HEAD_BYTES);
+        self.arena.prefetch_chunk(address, ITEM_PREFETCH_BYTES);
     }
 
-    /// Prefetches the first `size_bytes` of a chunk.
+    /// Prefetches the first `size_bytes` bytes of the chunk at `address`.
     #[inline]
     pub fn prefetch_chunk(&self, address: ChunkAddress, size_bytes: usize) {
         self.arena.prefetch_chunk(address, size_bytes);
     }
 
-    /// Commits a page's memory now, because it will soon be written. The contents do not change.
+    /// Commits the memory of a page now, so that later writes to the page do not wait for the system. The bytes of the
+    /// page do not change.
     pub fn populate(&self, page: PageId) {
         self.arena.populate(page, self.page_size_bytes());
     }
 
-    /// Puts a page at the head of a class's list of partial pages.
+    /// Puts a page at the head of a class's list of partial pages. `head` is the first page of this list.
     pub fn push_partial(&self, head: &mut Option<PageId>, id: PageId) {
         let page = self.page(id);
         Page::set_link(&page.prev, None);
@@ -245,7 +275,7 @@ impl Memory {
         *head = Some(id);
     }
 
-    /// Removes a page from a class's list of partial pages.
+    /// Removes a page from a class's list of partial pages. `head` is the first page of this list.
     pub fn remove_partial(&self, head: &mut Option<PageId>, id: PageId) {
         let page = self.page(id);
         let (prev, next) = (Page::link(&page.prev), Page::link(&page.next));
@@ -258,6 +288,7 @@ impl Memory {
         }
     }
 
+    /// Returns the page that contains `address`.
     #[inline]
     pub fn page_of(&self, address: ChunkAddress) -> PageId {
         PageId((address.offset() >> self.page_shift) as u32)
@@ -268,33 +299,37 @@ impl Memory {
         self.page(self.page_of(address))
     }
 
-    /// The class of a chunk in use.
+    /// Returns the class of a chunk in use. Panics if no class owns the page.
     #[inline]
     pub(super) fn class_of(&self, address: ChunkAddress) -> ClassId {
         self.page_entry(address).owner().expect("a chunk in use is in a page that a class owns")
     }
 
+    /// Returns the address of the chunk in a slot of a page whose chunks have this size.
     pub fn chunk_at(&self, page: PageId, slot: u32, chunk_size_bytes: usize) -> ChunkAddress {
         ChunkAddress::from_offset(
             (page.index() << self.page_shift) + slot as usize * chunk_size_bytes,
         )
     }
 
+    /// Returns the slot that contains `address`, in a page whose chunks have this size.
     pub(super) fn slot_of(&self, address: ChunkAddress, chunk_size_bytes: usize) -> u32 {
         (self.within_page(address) / chunk_size_bytes) as u32
     }
 
-    /// The slot of a chunk of this size that starts at `address`, if one does.
+    /// Returns the slot of the chunk that starts at `address`, in a page whose chunks have this size. Returns `None` if
+    /// `address` is within a chunk. The slot may be beyond the last chunk of the page.
     pub(super) fn slot_at(&self, address: ChunkAddress, chunk_size_bytes: usize) -> Option<u32> {
         let starts = self.within_page(address).is_multiple_of(chunk_size_bytes);
         starts.then(|| self.slot_of(address, chunk_size_bytes))
     }
 
+    /// Returns the offset of `address` from the start of its page, in bytes.
     fn within_page(&self, address: ChunkAddress) -> usize {
         address.offset() & (self.page_size_bytes() - 1)
     }
 
-    /// The size of an item for the choice of its class, the size limit and the statistics.
+    /// Returns the size of an item in bytes, as the choice of its class, the size limit and the statistics count it.
     pub fn counted_size_bytes(
         &self,
         key_len: usize,

@@ -1,53 +1,57 @@
 //! The bytes of the cache, and the only `unsafe` code of the engine.
 //!
-//! The arena is a reserved range of address space, divided into pages, and pages into chunks. A value of one of these
-//! types is an access token: its type says what its holder may do with a chunk.
+//! The arena is one reserved range of address space. It is divided into pages, and each page is divided into chunks.
+//! The types in this diagram are access tokens: the type of a token says what its holder may do with a chunk. An arrow
+//! is a function that turns one token into another.
 //!
 //! ```text
-//!   pool ---UnusedPage---> ClassToken::adopt                        in the class's lock
+//!   page pool --UnusedPage--> ClassToken::adopt                     under the class's lock
 //!                             | take                    ^ give
 //!                             v                         |
 //!                          OwnedChunk <-----------------+-----------------.
 //!                             | NewItem::begin                            | into_chunk, take_body
 //!                             v                                           |
 //!                          NewItem                                     Remains
-//!                             | Entry::insert, replace                    ^ no pins are left: LAST-HOLDER
+//!                             | Entry::insert, replace                    ^ the item has no pins (LAST-HOLDER)
 //!                             v                                           |
-//!     in the stripe's lock  Entry --entered--> List::push_head            |
+//!  under the stripe's lock  Entry --entered--> List::push_head            |
 //!                             |  \--item--> Linked --pin--> ValuePin --unpin
 //!                             | remove, replace                           |
 //!                             v                                           |
 //!                          Removed --------> List::unlink ----------------'
-//!                                              in the class's lock
+//!                                              under the class's lock
 //! ```
 //!
-//! Moves of items and bodies to other chunks need the [`MoverToken`]. [`Restore`] recovers the items that another
-//! process left in the arena.
+//! Only the holder of the [`MoverToken`] can move items and bodies to other chunks. [`Restore`] recovers the items that
+//! an earlier process wrote to the memory file.
 //!
-//! Types prevent misuse by safe code where that is free; elsewhere a check panics:
+//! Misuse of these types by safe code cannot break memory safety: misuse that could break it either does not compile or
+//! panics. The rules are:
 //!
-//! - *Which stripe guards an item*: the one whose table holds it. Items enter a table only in `stripe.rs`, and an
-//!   [`Entry`] holds the lock.
-//! - *Which class guards an item or a page*: each class of a memory has one [`ClassToken`], inside the lock of the
-//!   class. Each page records its class, and each list belongs to one class. An address from outside is checked
-//!   against the page's class, the page's chunk boundaries and the chunk's state.
-//! - *Which memory*: every access token carries the number of its memory.
-//! - *Bounds*: an owned chunk knows its size, a value its length.
+//! - *Stripe*: an item is guarded by the stripe whose table holds the item. Items enter a table only in `stripe.rs`,
+//!   and an [`Entry`] holds the lock of its stripe.
+//! - *Class*: each class of a memory has one [`ClassToken`], which is stored inside the lock of the class. Each page
+//!   records its class, and each list belongs to one class. An address that a caller passes in is checked against the
+//!   page's class, the page's chunk boundaries and the chunk's state.
+//! - *Memory*: every access token contains the number of its memory, and is rejected by other memories.
+//! - *Bounds*: every access is checked against the size of the chunk or the length of the value.
 //!
-//! One precondition is not checked: a memory file is written and shortened only through its mapping
-//! ([`Arena::of_file`]). The lock on the file is advisory.
+//! One precondition is not checked: the bytes of a memory file may be changed or cut off only through its mapping
+//! ([`Arena::of_file`]). The lock on the file is only advisory, so another program can ignore it.
 //!
-//! Invariants, cited by name in the code:
+//! The code cites these invariants by name:
 //!
-//! - ARENA-LIVE: the mapping lives as long as the `Arena`.
-//! - HEADER-ATOMIC: the header words of a chunk are accessed only as atomics. So no misuse of them can be a data
-//!   race; the locks that `state.rs` names protect what they *mean*.
-//! - OWNED-ALONE: from the moment a chunk leaves a free list until it is published, there is exactly one
-//!   [`OwnedChunk`] for it, and only its holder accesses the bytes past the header.
-//! - READ-ACCESS: bytes past the header of a published chunk are read through a handle of `item.rs`, and written
-//!   only under an access token that excludes every such reader: the value with the stripe locked exclusively and no
-//!   pins but the writer's, expiry and rank with stripe and class locked exclusively.
-//! - LAST-HOLDER: the step that leaves an item unlinked and without pins frees it (`state.rs`).
+//! - ARENA-LIVE: the mapping exists as long as its `Arena`.
+//! - HEADER-ATOMIC: the words of a chunk's header are accessed only as atomics, so no access to them is a data race.
+//!   The locks that `arena.rs` and `state.rs` name protect the *meaning* of these words.
+//! - OWNED-ALONE: from the allocation of a chunk until its publication there is exactly one [`OwnedChunk`] for the
+//!   chunk, and only the holder of the `OwnedChunk` accesses the bytes after the header.
+//! - READ-ACCESS: the bytes after the header of a published chunk are read only through a handle of `item.rs`. They are
+//!   written only under an access token that excludes all readers. To write a value, a thread locks the stripe
+//!   exclusively, and no other thread pins the item. To write an expiry or a rank, a thread locks stripe and class
+//!   exclusively.
+//! - LAST-HOLDER: the step after which an item is unlinked and has no pins frees the item (`state.rs`).
+mod access;
 #[cfg(not(all(test, loom)))]
 mod arena;
 #[cfg(all(test, loom))]

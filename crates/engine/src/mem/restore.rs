@@ -1,14 +1,15 @@
-//! Restores the items that another process left in the arena.
+//! Restores the items that an earlier process wrote to the memory file. The caller makes these steps in this order:
 //!
 //! ```text
-//!   adopt         gives a page to its class; all its chunks count as in use, and none can be allocated
-//!   item          checks a linked item against its chunk, and its bodies against the item
-//!     Entry::enter_restored       inserts it into its table; it is in no queue yet and cannot be pinned
-//!   list          follows a queue from its tail over items that were entered, each once
-//!   finish_page   frees the chunks that hold neither an item nor a body of one
+//!   Restore::adopt          Gives a page to its class. All chunks of the page count as in use; none can be allocated.
+//!   Restore::item           Checks that an item fits into its chunk and that its bodies belong to the item.
+//!   Entry::enter_restored   Inserts the item into its table. The item is in no queue yet and cannot be pinned.
+//!   Restore::list           Follows the links of a queue from its tail, and puts each item into the queue.
+//!   Restore::finish_page    Frees the chunks of a page that hold neither an item nor a body of an item.
 //! ```
 //!
-//! Every length and address from the arena is checked against the bounds of its page before it is used.
+//! A length or an address that is read from the memory file is checked against the bounds of its page before it is
+//! used.
 
 use super::chunk::UnusedPage;
 use super::class_token::ClassToken;
@@ -21,10 +22,12 @@ use crate::layout::{CHAINED, ChunkAddress, HEADER_SIZE_BYTES};
 use slabwise_base::{ClassId, KEY_SIZE_BYTES_MAX, PageId};
 use std::sync::Arc;
 
-/// An invariant that the bytes of the arena break, and the chunk.
+/// The error of a restore: the bytes of the memory file break an invariant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Broken {
+    /// The broken invariant, as a sentence that should be true.
     pub invariant: &'static str,
+    /// The address of the chunk at which the invariant was checked.
     pub address: ChunkAddress,
 }
 
@@ -32,61 +35,68 @@ pub struct Broken {
 #[derive(Debug)]
 pub struct Restore {
     memory: Arc<Memory>,
-    /// By page id; `None` for pages that are not being restored.
-    pages: Vec<Option<Adopted>>,
-    /// True if a step failed or panicked; there are no further steps.
+    /// One entry per page, in the order of page numbers: `None` if the page is not being restored.
+    pages: Vec<Option<AdoptedPage>>,
+    /// True if a step failed or panicked. Then every further step panics.
     is_broken: bool,
 }
 
-/// A page as it was adopted, and the chunks that were found to be in use.
+/// A page that is being restored: its owner and chunk size when it was adopted, and the chunks that hold an item or a
+/// body.
 #[derive(Debug)]
-struct Adopted {
+struct AdoptedPage {
     class: ClassId,
     chunk_size_bytes: usize,
+    /// The number of chunks of the page.
     chunk_count: u32,
-    /// One bit per chunk.
+    /// One bit per slot, 64 slots per word: 1 if the chunk holds a checked item or body.
     in_use: Vec<u64>,
 }
 
-impl Adopted {
-    fn place_of(slot: u32) -> (usize, u64) {
+impl AdoptedPage {
+    /// Returns the index of the word for a slot, and the bit for the slot in this word.
+    fn word_and_bit(slot: u32) -> (usize, u64) {
         ((slot / u64::BITS) as usize, 1 << (slot % u64::BITS))
     }
 
     fn is_in_use(&self, slot: u32) -> bool {
-        let (word, bit) = Adopted::place_of(slot);
+        let (word, bit) = AdoptedPage::word_and_bit(slot);
         self.in_use[word] & bit != 0
     }
 
     fn set_in_use(&mut self, slot: u32) {
-        let (word, bit) = Adopted::place_of(slot);
+        let (word, bit) = AdoptedPage::word_and_bit(slot);
         self.in_use[word] |= bit;
     }
 
-    /// True if the page still has its class and its chunk size.
-    fn is_still(&self, page: &Page) -> bool {
+    /// Returns true if the page still has the owner and the chunk size with which it was adopted.
+    fn is_unchanged(&self, page: &Page) -> bool {
         page.owner() == Some(self.class) && page.chunk_size_bytes() == self.chunk_size_bytes
     }
 }
 
-/// A checked item, to be inserted into its table.
-#[must_use = "an item that is not inserted is lost"]
+/// A checked item that is not in a table yet.
+#[must_use = "a restored item is lost unless it is inserted into a table"]
 #[derive(Debug)]
 pub struct RestoredItem {
     address: ChunkAddress,
+    /// The number of the memory.
     memory: u32,
 }
 
 impl RestoredItem {
+    /// Returns a handle to read the item.
     pub fn item<'n>(&'n self, restore: &'n Restore) -> Item<'n, Exclusive> {
-        assert_eq!(self.memory, restore.memory.number, "an item belongs to the restored memory");
-        // SAFETY: it was checked, and nobody else has its address.
+        assert_eq!(self.memory, restore.memory.number, "the item belongs to the restored memory");
+        // SAFETY: `Restore::item` has checked the item. Only this `RestoredItem` has access to the item, and the handle
+        // borrows the `RestoredItem`.
         unsafe { Item::new(&restore.memory, self.address) }
     }
 }
 
 impl<'i> Entry<'i> {
-    /// Inserts a restored item, whose key must not be in the table.
+    /// Inserts a restored item, whose key must not be in the table. `hash_of` must return the hash of any item of the
+    /// table.
     pub fn enter_restored(
         guard: StripeGuard<'i>,
         hash: u64,
@@ -94,33 +104,36 @@ impl<'i> Entry<'i> {
         hash_of: impl Fn(Linked<'_>) -> u64,
     ) -> Entry<'i> {
         let memory = guard.memory();
-        assert_eq!(item.memory, memory.number, "an item enters a table of its memory");
-        // SAFETY: the item was checked; only this value has access to it, and it ends here.
+        assert_eq!(item.memory, memory.number, "an item enters a table of its own memory");
+        // SAFETY: `Restore::item` has checked the item, which is in no table. Only the `RestoredItem` had access to the
+        // item, and the `RestoredItem` ends here.
         unsafe { Entry::enter(guard, hash, item.address, hash_of) }
     }
 }
 
+/// Returns an error with the invariant and the address unless `holds` is true.
 pub fn ensure(invariant: &'static str, address: ChunkAddress, holds: bool) -> Result<(), Broken> {
     if holds { Ok(()) } else { Err(Broken { invariant, address }) }
 }
 
 impl Restore {
-    /// Begins the restore of a memory of which no page was handed out.
+    /// Begins the restore of a memory. No page of this memory was handed out before.
     pub fn new(memory: &Arc<Memory>) -> Restore {
         Restore { memory: Arc::clone(memory), pages: Vec::new(), is_broken: false }
     }
 
-    /// Gives a page to its class.
+    /// Gives a page to its class and begins to restore the page.
     pub fn adopt(&mut self, class: &mut ClassToken, page: UnusedPage) -> PageId {
         page.check(&self.memory);
         let id = class.adopt(page);
         let chunk_count = class.chunks_per_page();
-        // All chunks count as in use, and none as handed out, so none can be allocated or freed meanwhile.
+        // All chunks of the page count as in use, so none can be allocated. All count as fresh, so the class finds no
+        // chunk at any address of the page.
         class.own(id).set_used(chunk_count);
         if self.pages.len() <= id.index() {
             self.pages.resize_with(id.index() + 1, || None);
         }
-        self.pages[id.index()] = Some(Adopted {
+        self.pages[id.index()] = Some(AdoptedPage {
             class: class.class(),
             chunk_size_bytes: class.chunk_size_bytes(),
             chunk_count,
@@ -129,55 +142,62 @@ impl Restore {
         id
     }
 
-    /// Runs a step. Panics if an earlier step failed.
+    /// Runs a step of the restore. Panics if an earlier step failed or panicked.
     fn step<T>(
         &mut self,
         step: impl FnOnce(&mut Restore) -> Result<T, Broken>,
     ) -> Result<T, Broken> {
-        self.check_whole();
-        // Set before the step, because it may panic.
+        self.check_unbroken();
+        // The mark is set during the step, so that it stays set if the step panics.
         self.is_broken = true;
-        let done = step(self)?;
+        let output = step(self)?;
         self.is_broken = false;
-        Ok(done)
+        Ok(output)
     }
 
-    fn check_whole(&self) {
-        assert!(!self.is_broken, "a restore ends at the first broken invariant");
+    /// Panics if an earlier step failed or panicked.
+    fn check_unbroken(&self) {
+        assert!(!self.is_broken, "no step of a restore follows a step that failed");
     }
 
+    /// Panics if the class belongs to another memory than the one being restored.
     fn check_memory(&self, class: &ClassToken) {
         let is_same = std::ptr::eq(class.memory(), &*self.memory);
-        assert!(is_same, "a class restores chunks of its own memory");
+        assert!(is_same, "the class belongs to the restored memory");
     }
 
-    /// The page and the slot of the chunk at `address`; `None` if no chunk of a page being restored starts there.
-    fn chunk(&self, address: ChunkAddress) -> Option<(&Adopted, u32)> {
+    /// Returns the page and the slot of the chunk at `address`, or `None` if no chunk of a page that is being restored
+    /// starts there.
+    fn chunk(&self, address: ChunkAddress) -> Option<(&AdoptedPage, u32)> {
         let id = self.memory.page_of(address);
         let page = self.pages.get(id.index())?.as_ref()?;
         let slot = self.memory.slot_at(address, page.chunk_size_bytes)?;
-        (slot < page.chunk_count && page.is_still(self.memory.page(id))).then_some((page, slot))
+        (slot < page.chunk_count && page.is_unchanged(self.memory.page(id))).then_some((page, slot))
     }
 
-    /// The state of a chunk of a page being restored.
+    /// Returns the state of the chunk at `address`. Fails if no chunk of a page that is being restored starts there, or
+    /// if its state word is invalid.
     pub fn state(&self, address: ChunkAddress) -> Result<State, Broken> {
-        ensure("chains and queues link chunks", address, self.chunk(address).is_some())?;
-        // SAFETY: a chunk starts here.
+        ensure("a chunk starts at each linked address", address, self.chunk(address).is_some())?;
+        // SAFETY: the line above has checked that a chunk starts at the address.
         let state = unsafe { self.memory.arena.header_of(address) }.state().load();
-        ensure("a chunk is free, an item or a body", address, state.is_sound())?;
+        ensure("the state of a chunk is free, an item or a body", address, state.is_valid())?;
         Ok(state)
     }
 
-    fn note_in_use(&mut self, address: ChunkAddress) -> Result<usize, Broken> {
-        let (page, slot) = self.chunk(address).expect("a chunk starts here");
-        ensure("a chunk belongs to one item", address, !page.is_in_use(slot))?;
+    /// Marks the chunk at `address`, which must be in a page that is being restored, as in use. Returns the size of the
+    /// chunk. Fails if the chunk is already marked.
+    fn mark_in_use(&mut self, address: ChunkAddress) -> Result<usize, Broken> {
+        let (page, slot) = self.chunk(address).expect("a chunk starts at the address");
+        ensure("a chunk belongs to one item only", address, !page.is_in_use(slot))?;
         let size_bytes = page.chunk_size_bytes;
         let page = &mut self.pages[self.memory.page_of(address).index()];
-        page.as_mut().expect("it was just found").set_in_use(slot);
+        page.as_mut().expect("the page is being restored").set_in_use(slot);
         Ok(size_bytes)
     }
 
-    /// Checks the item at an address; `None` if there is no linked item. Pins of the last process are dropped.
+    /// Checks the item at `address` and its bodies. Returns `None` if the chunk holds no linked item. The pins that the
+    /// item had in the earlier process are removed.
     pub fn item(&mut self, address: ChunkAddress) -> Result<Option<RestoredItem>, Broken> {
         self.step(|restore| restore.check_item(address))
     }
@@ -187,25 +207,25 @@ impl Restore {
         if state.kind() != Kind::Item || !state.linked() {
             return Ok(None);
         }
-        let size_bytes = self.note_in_use(address)?;
-        // SAFETY: a chunk starts here.
+        let size_bytes = self.mark_in_use(address)?;
+        // SAFETY: `state` has checked that a chunk starts at the address.
         let header = unsafe { self.memory.arena.header_of(address) };
         let len = header.len();
-        ensure("a linked item is queued", address, state.queued())?;
+        ensure("a linked item is in a queue", address, state.queued())?;
         let has_key = (1..=KEY_SIZE_BYTES_MAX).contains(&state.key_len());
         ensure("a key has 1 to 250 bytes", address, has_key)?;
         let fits = state.layout().value() + len <= size_bytes;
-        ensure("an item fits its chunk", address, fits)?;
+        ensure("an item fits into its chunk", address, fits)?;
         if state.chained() {
             self.check_chain(address, state, len)?;
         }
-        // SAFETY: as above.
+        // SAFETY: `state` has checked that a chunk starts at the address.
         unsafe { self.memory.arena.header_of(address) }.state().store(state.restored());
         Ok(Some(RestoredItem { address, memory: self.memory.number }))
     }
 
-    /// Checks that an item's chain links bodies of this item that add up to its value. It ends, because each chunk is
-    /// visited once.
+    /// Checks that the chain of an item links only bodies of this item, and that their parts add up to the value. A
+    /// chain that forms a circle fails, because no chunk can be marked as in use twice.
     fn check_chain(
         &mut self,
         head: ChunkAddress,
@@ -213,28 +233,33 @@ impl Restore {
         len_in_head: usize,
     ) -> Result<(), Broken> {
         let at = state.layout().chain();
-        // SAFETY: within the chunk, as was just checked, whose address nobody else has.
+        // SAFETY: the caller has checked that the chain field is within the chunk, and no other thread has access to
+        // the chunk.
         let chain = unsafe { self.memory.arena.read(head, at, 4 + FIRST_BODY_SIZE_BYTES) };
         let (value_len, mut next) = (word(&chain[..4]) as usize, body_address(&chain[4..]));
-        ensure("a chained item has a body", head, len_in_head == 0 && next.is_some())?;
+        let has_body = len_in_head == 0 && next.is_some();
+        ensure("a chained item has its value in bodies", head, has_body)?;
         let mut len = 0;
         while let Some(body) = next {
             let is_body = self.state(body)?.kind() == Kind::Body;
-            ensure("a chain links bodies", body, is_body)?;
-            let size_bytes = self.note_in_use(body)?;
-            // SAFETY: a chunk starts here.
+            ensure("a chunk of a chain is a body", body, is_body)?;
+            let size_bytes = self.mark_in_use(body)?;
+            // SAFETY: `state` has checked that a chunk starts at the address.
             let header = unsafe { self.memory.arena.header_of(body) };
-            ensure("a body links to its item", body, header.prev() == Some(head))?;
+            let is_own = header.prev() == Some(head);
+            ensure("a body links to its item's first chunk", body, is_own)?;
             let fits = (1..=size_bytes - HEADER_SIZE_BYTES).contains(&header.len());
-            ensure("a body's part fits its chunk", body, fits)?;
+            ensure("the part of the value in a body fits into its chunk", body, fits)?;
             len += header.len();
             next = header.next();
         }
-        ensure("the parts add up to the value", head, len == value_len)
+        let is_whole = len == value_len;
+        ensure("the lengths of the parts add up to the length of the value", head, is_whole)
     }
 
-    /// Follows a queue of a class from its tail. It ends, because each item is visited once. `visit` checks an item and
-    /// returns its counted bytes.
+    /// Restores a queue of a class: follows its links from the item at `tail`, and puts each item into the queue.
+    /// `visit` is called for each item. It can check the item, and returns the item's counted bytes. Links that form a
+    /// circle fail, because an item that is already in the queue is rejected.
     pub fn list(
         &mut self,
         class: &mut ClassToken,
@@ -247,23 +272,26 @@ impl Restore {
             let (mut count, mut bytes) = (0, 0);
             restore.check_queued(class, queue, tail, None)?;
             while let Some(address) = at {
-                // SAFETY: a chunk starts here, as was checked.
+                // SAFETY: `check_queued` has checked that a chunk starts at the address.
                 let header = unsafe { restore.memory.arena.header_of(address) };
-                // Before the state becomes queued, because the links of a queued item are trusted.
+                // The neighbour is checked before the item's state becomes queued, because other code relies on the
+                // links of an item whose state is queued.
                 restore.check_queued(class, queue, header.prev(), at)?;
                 header.state().store(header.state().load().requeued(queue));
-                // SAFETY: it is in a queue of this class, whose token is borrowed exclusively.
+                // SAFETY: the item is in a queue of this class, whose token is borrowed exclusively.
                 bytes += visit(unsafe { Item::new(&restore.memory, address) })?;
                 count += 1;
                 head = at;
                 at = header.prev();
             }
-            // SAFETY: the items were checked to be linked so, each is of this class and in no other list.
+            // SAFETY: `check_queued` has checked the links and the class of each item. Each item became queued here, so
+            // it is in no other list.
             Ok(unsafe { List::linked(class, (head, tail), count, bytes) })
         })
     }
 
-    /// Checks the next item of a queue, which is linked from the queue's tail or from its neighbour `toward_tail`.
+    /// Checks the item at `at`, before it is put into a queue of the class. `toward_tail` is its neighbour toward the
+    /// queue's tail, or `None` if the item itself is at the tail. If `at` is `None`, there is nothing to check.
     fn check_queued(
         &self,
         class: &ClassToken,
@@ -273,39 +301,43 @@ impl Restore {
     ) -> Result<(), Broken> {
         let Some(address) = at else { return Ok(()) };
         let chunk = self.chunk(address);
-        ensure("a queue links chunks", address, chunk.is_some())?;
+        ensure("a queue links only chunks", address, chunk.is_some())?;
         let was_checked = chunk.is_some_and(|(page, slot)| page.is_in_use(slot));
-        // SAFETY: a chunk starts here.
+        // SAFETY: the lines above have checked that a chunk starts at the address.
         let header = unsafe { self.memory.arena.header_of(address) };
         let state = header.state().load();
         let is_expected =
             was_checked && state.kind() == Kind::Item && state.restored_queue() == Some(queue);
-        ensure("an item is in the queue of its state", address, is_expected)?;
+        ensure("a queue links only items whose state names this queue", address, is_expected)?;
         let here = self.memory.queue_class(address, state.chained()) == class.class();
-        ensure("an item is queued in its class", address, here)?;
-        ensure("a queue's links lead both ways", address, header.next() == toward_tail)
+        ensure("an item is in a queue of its own class", address, here)?;
+        let is_linked_back = header.next() == toward_tail;
+        ensure("two neighbours in a queue link to each other", address, is_linked_back)
     }
 
-    /// Frees the chunks of a page that hold neither an item nor a body of one. Returns the number of chunks in use.
+    /// Ends the restore of a page: frees the chunks that hold neither a checked item nor a body of such an item.
+    /// Returns the number of chunks in use.
     pub fn finish_page(&mut self, class: &mut ClassToken, id: PageId) -> u32 {
         assert!(class.class() != CHAINED, "the class of chained items has no pages");
         self.check_memory(class);
-        self.check_whole();
+        self.check_unbroken();
         let adopted = self.pages.get_mut(id.index()).and_then(Option::take);
-        let adopted = adopted.expect("a page is restored once");
+        let adopted = adopted.expect("the page was adopted and is not finished yet");
         let (count, entry) = (adopted.chunk_count, class.own(id));
-        let is_untouched = adopted.is_still(entry)
+        let is_untouched = adopted.is_unchanged(entry)
             && (entry.used(), entry.fresh(), entry.free_head()) == (count, 0, None);
-        assert!(is_untouched, "an adopted page is unchanged until it is finished");
+        assert!(is_untouched, "an adopted page does not change until it is finished");
         let fresh =
             (0..count).rev().find(|&slot| adopted.is_in_use(slot)).map_or(0, |slot| slot + 1);
         let used = adopted.in_use.iter().map(|word| word.count_ones()).sum();
         entry.set_used(used);
         entry.set_fresh(fresh);
-        // Backwards, so that the lowest slots are handed out first. Those after the last one in use are fresh.
+        // A freed chunk is put at the head of the free list. The loop runs backwards, so that the lowest slot is
+        // allocated first. The slots after the last chunk in use are fresh and not on the free list.
         for slot in (0..count).rev().filter(|&slot| !adopted.is_in_use(slot)) {
-            // SAFETY: no item was found in it, and the list was empty.
-            unsafe { class.blank(id, slot, slot < fresh) };
+            // SAFETY: the chunk holds neither a checked item nor a body of one. The free list was empty before the
+            // loop.
+            unsafe { class.mark_free(id, slot, slot < fresh) };
         }
         used
     }

@@ -1,18 +1,25 @@
-//! The state word of a chunk: its kind, its pins, its queue and the marks and layout of its item.
+//! The state word of a chunk. Its 32 bits hold the number of pins of the chunk's item, the queue of the item, the marks
+//! of the item, and the fields that determine the item's layout.
 //!
 //! ```text
-//!  31      24   23      22       21      20     19     18      17      16    15  13  12   11  10   0
-//! +----------+-------+-------+---------+------+-----+------+-------+-------+------+----+----+------+
-//! | key len  | stale |claimed| chained |expiry|flags|active|fetched| given | place|cost|rank| pins |
-//! +----------+-------+-------+---------+------+-----+------+-------+-------+------+----+----+------+
+//!  31      24   23      22       21      20     19     18      17       16     15    13  12   11  10   0
+//! +----------+-------+-------+---------+------+-----+------+-------+---------+--------+----+----+------+
+//! | key len  | stale |claimed| chained |expiry|flags|active|fetched|given CAS| member |cost|rank| pins |
+//! +----------+-------+-------+---------+------+-----+------+-------+---------+--------+----+----+------+
 //!
-//! place: 000 not linked    001 linked, in no queue    1qq linked, in queue qq
+//! member (the membership of an item in a queue):
+//!   000  the item is not linked
+//!   001  the item is linked, but in no queue
+//!   1qq  the item is linked and in queue qq
 //! ```
 //!
-//! The kind follows from the other fields: a free chunk's word is 0; an item has a key or, before its owner writes
-//! the key, a pin; a body has neither, and is chained.
+//! An item is *linked* if it is in the index. The bits expiry, flags, cost and rank are 1 if the item stores this
+//! field.
 //!
-//! The life of a chunk that holds an item:
+//! The kind of a chunk follows from its word. The word of a free chunk is 0. The word of an item has a key length or,
+//! before the owner writes the key, a pin. The word of a body has neither, but it has the bit `chained`.
+//!
+//! A chunk that holds an item changes its state in these steps:
 //!
 //! ```text
 //!   FREE --allocate--> item, pins 1 --publish--> linked, queued, pins 0 --unlink--> FREE
@@ -23,30 +30,33 @@
 //!                        '--- drop ---> FREE  <------------------- last unpin ------'
 //! ```
 //!
-//! - The place changes, and chunks become FREE or are allocated, only under the lock of the class.
-//! - LAST-HOLDER: the step that leaves a chunk unlinked and without pins, an unlink or an unpin, frees it. Both are
-//!   read-modify-writes of this word, so exactly one of them sees that state.
-//! - Only linked items can be pinned.
+//! - Only a thread that holds the lock of the class queues an item, removes an item from a queue, allocates a chunk or
+//!   marks a chunk as FREE.
+//! - LAST-HOLDER: the step after which an item is unlinked and has no pins frees the item. This step is either an
+//!   unlink or an unpin. Both are read-modify-writes of this word, so exactly one of them finds that it is the last.
+//! - Only a linked item can be pinned.
 //! - An unlinked item is never linked again: a store always publishes a new chunk.
 
 use crate::layout::{ItemFields, ItemLayout};
 use slabwise_base::sync::{AtomicU32, Ordering};
 
-/// The most pins that an item may have; further pins fail.
+/// The largest number of pins of an item. An attempt to add another pin fails.
 pub const PIN_COUNT_MAX: u32 = 2000;
 
 const PINS_MASK: u32 = 0x7ff;
-/// The pin count of an item that is being restored, minus the index of its queue. Other items never have this many.
+/// Marks an item that is being restored. The pins field of such an item holds this number plus the index of the item's
+/// queue. Other items never have this number of pins.
 const RESTORED_PINS: u32 = PINS_MASK - 3;
 const HAS_RANK: u32 = 1 << 11;
 const HAS_COST: u32 = 1 << 12;
-const PLACE_SHIFT: u32 = 13;
-const PLACE_MASK: u32 = 0b111 << PLACE_SHIFT;
-/// Linked, in no queue: the item is being removed or moved.
-const LOOSE: u32 = 0b001 << PLACE_SHIFT;
-/// Linked, in the queue that the place's low bits name.
-const QUEUED: u32 = 0b100 << PLACE_SHIFT;
-const QUEUE_MASK: u32 = 0b11 << PLACE_SHIFT;
+const MEMBERSHIP_SHIFT: u32 = 13;
+const MEMBERSHIP_MASK: u32 = 0b111 << MEMBERSHIP_SHIFT;
+/// The membership of an item that is linked but in no queue, because it is being removed or moved.
+const LINKED_UNQUEUED: u32 = 0b001 << MEMBERSHIP_SHIFT;
+/// Set if the item is linked and in a queue. The two bits of [`QUEUE_MASK`] hold the index of the queue.
+const QUEUED: u32 = 0b100 << MEMBERSHIP_SHIFT;
+const QUEUE_MASK: u32 = 0b11 << MEMBERSHIP_SHIFT;
+/// Set if the CAS value is client-supplied.
 const GIVEN_CAS: u32 = 1 << 16;
 const FETCHED: u32 = 1 << 17;
 const ACTIVE: u32 = 1 << 18;
@@ -58,46 +68,48 @@ const STALE: u32 = 1 << 23;
 const KEY_LEN_SHIFT: u32 = 24;
 const KEY_LEN_MASK: u32 = 0xff << KEY_LEN_SHIFT;
 
-/// The marks that a copy of an item keeps.
-const CARRIED: u32 = GIVEN_CAS | FETCHED | CLAIMED | STALE;
+/// The marks that [`StateWord::inherit`] copies from an item to the item that replaces it.
+const COPIED_MARKS: u32 = GIVEN_CAS | FETCHED | CLAIMED | STALE;
 
+const _: () = assert!(PIN_COUNT_MAX < PINS_MASK, "the largest pin count fits into the pins field");
 const _: () =
-    assert!(PIN_COUNT_MAX < PINS_MASK, "the pin count must not overflow into the next field");
-const _: () = assert!(PIN_COUNT_MAX < RESTORED_PINS, "nobody pins an item that is being restored");
+    assert!(PIN_COUNT_MAX < RESTORED_PINS, "an item that is being restored cannot be pinned");
 const _: () = {
-    // The fields cover all bits, and no two overlap.
+    // With XOR, two fields that overlap would clear a bit, so the last sum has all bits only if no two fields overlap.
     let marks = GIVEN_CAS ^ FETCHED ^ ACTIVE ^ CLAIMED ^ STALE;
     let layout = HAS_FLAGS ^ HAS_EXPIRY ^ HAS_COST ^ HAS_RANK ^ CHAINED;
-    let all = PINS_MASK ^ PLACE_MASK ^ KEY_LEN_MASK ^ marks ^ layout;
-    assert!(all.count_ones() == u32::BITS);
-    assert!(QUEUED ^ QUEUE_MASK == PLACE_MASK && LOOSE & QUEUED == 0);
+    let all = PINS_MASK ^ MEMBERSHIP_MASK ^ KEY_LEN_MASK ^ marks ^ layout;
+    assert!(all.count_ones() == u32::BITS, "the fields cover all bits and do not overlap");
+    let is_split = QUEUED ^ QUEUE_MASK == MEMBERSHIP_MASK && LINKED_UNQUEUED & QUEUED == 0;
+    assert!(is_split, "the membership is the queued bit and the index of the queue");
 };
 
-/// The contents of a chunk. An unused page reads as zeros, so its chunks are free.
+/// The kind of data that a chunk holds. An unused page reads as zeros, so all its chunks are `Free`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
+    /// The chunk is free.
     Free,
-    /// An item, or the head of a chained one.
+    /// An item, or the head of a chained item.
     Item,
-    /// A part of a chained item's value.
+    /// A body, which holds a part of a chained item's value.
     Body,
 }
 
-/// The queues of a class.
+/// The kind of a queue. A class has one queue of each kind in each of its lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum QueueKind {
-    /// New items.
+    /// The queue of new items.
     Hot,
-    /// Items that were hit more than once.
+    /// The queue of items that were hit more than once.
     Warm,
-    /// Items that are evicted next.
+    /// The queue whose items are evicted before those of the other queues.
     Cold,
-    /// Items with short TTLs, which are not evicted.
+    /// The queue of items with short TTLs, which are not evicted.
     Temp,
 }
 
 impl QueueKind {
-    /// All queues, in memcached's order.
+    /// All kinds of queues, in the order in which memcached numbers them.
     pub const ALL: [QueueKind; 4] =
         [QueueKind::Hot, QueueKind::Warm, QueueKind::Cold, QueueKind::Temp];
 
@@ -106,18 +118,19 @@ impl QueueKind {
     }
 }
 
-/// A reading of the state word.
+/// The value of a state word at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct State(u32);
 
 impl State {
     pub const FREE: State = State(0);
 
-    /// An allocated chunk whose item is not written yet: one pin. Its word differs from a free chunk's, so that a
-    /// mover does not treat it as empty.
+    /// The state of an allocated chunk to which no item was written yet. It has one pin, so that it differs from the
+    /// state of a free chunk and the mover does not treat the chunk as empty.
     pub const UNPUBLISHED: State = State(1);
 
-    /// An item that its owner is writing: one pin, not linked. The key must not be empty.
+    /// Returns the state of an item that its owner is writing: it has one pin and is not linked. `key_len` must not be
+    /// 0.
     pub fn new_item(key_len: u8, fields: ItemFields, chained: bool) -> State {
         let bits = [
             (fields.flags, HAS_FLAGS),
@@ -130,40 +143,45 @@ impl State {
         State((u32::from(key_len) << KEY_LEN_SHIFT) | 1 | stored.sum::<u32>())
     }
 
-    /// A part of a chained item's value.
+    /// Returns the state of a body, which holds a part of a chained item's value.
     pub fn new_body() -> State {
         State(CHAINED)
     }
 
-    /// The word of a moved item: the old chunk's without its pins and its place, and one pin.
+    /// Returns the state for an unpublished copy of an item in this state: the same marks and layout, one pin, not
+    /// linked.
     pub fn moved(self) -> State {
-        State((self.0 & !(PINS_MASK | PLACE_MASK)) | 1)
+        State((self.0 & !(PINS_MASK | MEMBERSHIP_MASK)) | 1)
     }
 
-    /// The word of an item that is being restored, until its queue is restored: it is linked, in no queue, and cannot
-    /// be pinned.
+    /// Returns the state of an item that was checked, and whose queue is not restored yet. In this state the item is
+    /// linked, but is in no queue and cannot be pinned. Its pins field records its queue.
     pub(super) fn restored(self) -> State {
-        let queue = (self.0 & QUEUE_MASK) >> PLACE_SHIFT;
-        State((self.0 & !(PINS_MASK | PLACE_MASK)) | LOOSE | (RESTORED_PINS + queue))
+        let queue = (self.0 & QUEUE_MASK) >> MEMBERSHIP_SHIFT;
+        State((self.0 & !(PINS_MASK | MEMBERSHIP_MASK)) | LINKED_UNQUEUED | (RESTORED_PINS + queue))
     }
 
-    /// The queue of an item that is being restored.
+    /// Returns the queue that [`State::restored`] recorded, or `None` for any other state.
     pub(super) fn restored_queue(self) -> Option<QueueKind> {
         let queue = self.pins().checked_sub(RESTORED_PINS)?;
-        QueueKind::ALL.get(queue as usize).copied().filter(|_| self.0 & PLACE_MASK == LOOSE)
+        QueueKind::ALL
+            .get(queue as usize)
+            .copied()
+            .filter(|_| self.0 & MEMBERSHIP_MASK == LINKED_UNQUEUED)
     }
 
-    /// The word of a restored item in its queue.
+    /// Returns the state of a restored item without pins in `queue`.
     pub(super) fn requeued(self, queue: QueueKind) -> State {
-        State((self.0 & !(PINS_MASK | PLACE_MASK)) | place_in(queue))
+        State((self.0 & !(PINS_MASK | MEMBERSHIP_MASK)) | queued_in(queue))
     }
 
-    /// True if this module could have written these bits. Bits from a file must be checked before any other use.
-    pub fn is_sound(self) -> bool {
-        let place = self.0 & PLACE_MASK;
+    /// Returns true if these bits are a state that this module can write. Bits from a memory file must be checked
+    /// before any other use.
+    pub fn is_valid(self) -> bool {
+        let place = self.0 & MEMBERSHIP_MASK;
         match self.kind() {
             Kind::Free => true,
-            Kind::Item => place == 0 || place == LOOSE || self.queued(),
+            Kind::Item => place == 0 || place == LINKED_UNQUEUED || self.queued(),
             Kind::Body => self == State::new_body(),
         }
     }
@@ -180,48 +198,51 @@ impl State {
         self.0 & PINS_MASK
     }
 
-    /// True if the item is in the index.
+    /// Returns true if the item is in the index.
     pub fn linked(self) -> bool {
-        self.0 & PLACE_MASK != 0
+        self.0 & MEMBERSHIP_MASK != 0
     }
 
+    /// Returns true if the item is in a queue.
     pub fn queued(self) -> bool {
         self.0 & QUEUED != 0
     }
 
-    /// The item's queue, or [`QueueKind::Cold`] if it is in none.
+    /// Returns the item's queue, or [`QueueKind::Cold`] if the item is in no queue.
     pub fn queue(self) -> QueueKind {
         if !self.queued() {
             return QueueKind::Cold;
         }
-        QueueKind::ALL[((self.0 & QUEUE_MASK) >> PLACE_SHIFT) as usize]
+        QueueKind::ALL[((self.0 & QUEUE_MASK) >> MEMBERSHIP_SHIFT) as usize]
     }
 
+    /// Returns true if the item was hit since it was stored.
     pub fn fetched(self) -> bool {
         self.0 & FETCHED != 0
     }
 
-    /// True if the item was hit again since it entered its queue.
+    /// Returns true if the item was marked active since it entered its queue: by a hit other than the item's first one,
+    /// or by [`StateWord::mark_active`].
     pub fn active(self) -> bool {
         self.0 & ACTIVE != 0
     }
 
-    /// True if the item is out of date. Meta gets report this to clients.
+    /// Returns true if the item was marked as out of date. Meta gets report this mark to clients.
     pub fn stale(self) -> bool {
         self.0 & STALE != 0
     }
 
-    /// True if a client has won the right to recompute the item.
+    /// Returns true if a client has the right to recompute the item. Meta gets give this right to one client only.
     pub fn claimed(self) -> bool {
         self.0 & CLAIMED != 0
     }
 
-    /// True if the CAS value is client-supplied, so that it does not show the item's age.
+    /// Returns true if a client supplied the CAS value. Such a value does not show when the item was stored.
     pub fn has_given_cas(self) -> bool {
         self.0 & GIVEN_CAS != 0
     }
 
-    /// The fields that the item stores.
+    /// Returns the optional fields that the item stores.
     pub fn fields(self) -> ItemFields {
         ItemFields {
             flags: self.0 & HAS_FLAGS != 0,
@@ -231,7 +252,8 @@ impl State {
         }
     }
 
-    /// True if items in both states have the same layout: the same fields and key length.
+    /// Returns true if items in these two states have the same layout: the same optional fields, the same key length,
+    /// and both or neither chained.
     pub(super) fn has_layout_of(self, other: State) -> bool {
         const LAYOUT: u32 = KEY_LEN_MASK | HAS_FLAGS | HAS_EXPIRY | HAS_COST | HAS_RANK | CHAINED;
         (self.0 ^ other.0) & LAYOUT == 0
@@ -242,7 +264,7 @@ impl State {
         ItemLayout::new(self.key_len(), self.fields(), self.chained())
     }
 
-    /// True if the value is in bodies.
+    /// Returns true if the item is chained, so that its value is in bodies.
     pub fn chained(self) -> bool {
         self.0 & CHAINED != 0
     }
@@ -252,7 +274,7 @@ impl State {
     }
 }
 
-/// The state word in a chunk, with its transitions.
+/// The state word of a chunk in memory, with its transitions. All transitions are atomic.
 #[repr(transparent)]
 #[derive(Debug)]
 pub struct StateWord(AtomicU32);
@@ -263,70 +285,74 @@ impl StateWord {
         StateWord(AtomicU32::new(state.0))
     }
 
-    /// The current state. Acquire: a reader that sees `linked` sees the bytes that were published with it.
+    /// Returns the current state. With Acquire ordering, because a thread that reads `linked` must also see the bytes
+    /// that were written before the item was published.
     pub(super) fn load(&self) -> State {
         State(self.0.load(Ordering::Acquire))
     }
 
-    /// Overwrites the word; for the chunk's owner and for freeing.
+    /// Overwrites the word. The caller owns the chunk or frees it.
     pub(super) fn store(&self, state: State) {
         self.0.store(state.0, Ordering::Release);
     }
 
-    /// Publishes the item: drops the owner's pin, and links and queues the item.
+    /// Publishes the item: removes the owner's pin, and marks the item as linked and as queued in `queue`.
     pub(super) fn publish(&self, queue: QueueKind) {
         let word = self.0.load(Ordering::Relaxed);
         debug_assert!(
-            word & (PINS_MASK | PLACE_MASK) == 1,
-            "an item is published once, by its owner"
+            word & (PINS_MASK | MEMBERSHIP_MASK) == 1,
+            "an unpublished item has the pin of its owner and is not linked"
         );
-        self.0.store((word & !PINS_MASK) | place_in(queue), Ordering::Release);
+        self.0.store((word & !PINS_MASK) | queued_in(queue), Ordering::Release);
     }
 
-    /// Moves the item to another queue and clears its active mark. Class lock held.
+    /// Sets the item's queue and clears its active mark. The caller holds the lock of the class.
     pub(super) fn requeue(&self, queue: QueueKind) {
-        let set = |word: u32| Some((word & !(PLACE_MASK | ACTIVE)) | place_in(queue));
+        let set = |word: u32| Some((word & !(MEMBERSHIP_MASK | ACTIVE)) | queued_in(queue));
         let updated = self.0.fetch_update(Ordering::AcqRel, Ordering::Relaxed, set);
-        debug_assert!(updated.is_ok());
+        debug_assert!(updated.is_ok(), "an update without a condition succeeds");
     }
 
-    /// Removes the item from its queue and pins it in one step, so that no other thread frees it in between.
-    /// Class lock held; the item is queued.
+    /// Marks a queued item as being in no queue and pins it. Both happen in one atomic step, so that no other thread
+    /// can free the item in between. Returns the state before. The caller holds the lock of the class.
     pub(super) fn detach(&self) -> State {
         let word = self.0.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |word| {
-            debug_assert!(word & QUEUED != 0);
-            debug_assert!(word & PINS_MASK < PIN_COUNT_MAX + 1);
-            Some(((word & !PLACE_MASK) | LOOSE) + 1)
+            debug_assert!(word & QUEUED != 0, "the detached item is in a queue");
+            debug_assert!(word & PINS_MASK < PIN_COUNT_MAX + 1, "the pins field has room");
+            Some(((word & !MEMBERSHIP_MASK) | LINKED_UNQUEUED) + 1)
         });
         State(word.unwrap_or_else(|word| word))
     }
 
-    /// Unlinks the item, which has left its queue. Returns true if nobody pins it: the caller is the LAST-HOLDER and
-    /// frees it. Class lock held if it was queued.
+    /// Marks the item as unlinked. The caller has removed it from its queue. Returns true if the item has no pins: then
+    /// the caller must free the item (LAST-HOLDER). If the item's state is queued, the caller holds the lock of the
+    /// class.
     pub(super) fn unlink(&self) -> bool {
-        let before = self.0.fetch_and(!PLACE_MASK, Ordering::AcqRel);
-        debug_assert!(before & PLACE_MASK != 0, "an item is unlinked once");
+        let before = self.0.fetch_and(!MEMBERSHIP_MASK, Ordering::AcqRel);
+        debug_assert!(before & MEMBERSHIP_MASK != 0, "an item that is unlinked is linked before");
         before & PINS_MASK == 0
     }
 
-    /// Pins a linked item; returns false if it is no longer linked or has too many pins.
+    /// Adds a pin to a linked item. Returns false, and adds none, if the item is not linked or has [`PIN_COUNT_MAX`]
+    /// pins.
     pub(super) fn try_pin(&self) -> bool {
         let pin = |word: u32| {
-            (word & PLACE_MASK != 0 && word & PINS_MASK < PIN_COUNT_MAX).then_some(word + 1)
+            (word & MEMBERSHIP_MASK != 0 && word & PINS_MASK < PIN_COUNT_MAX).then_some(word + 1)
         };
         self.0.fetch_update(Ordering::AcqRel, Ordering::Relaxed, pin).is_ok()
     }
 
-    /// Drops a pin. Returns true if it was the last and the item is unlinked: the caller is the LAST-HOLDER and frees
-    /// it.
+    /// Removes a pin. Returns true if it was the last pin of an unlinked item: then the caller must free the item
+    /// (LAST-HOLDER).
     pub(super) fn unpin(&self) -> bool {
         let before = self.0.fetch_sub(1, Ordering::AcqRel);
-        assert!(before & PINS_MASK > 0, "each pin is dropped once");
-        before & (PINS_MASK | PLACE_MASK) == 1
+        assert!(before & PINS_MASK > 0, "an item from which a pin is removed has a pin");
+        before & (PINS_MASK | MEMBERSHIP_MASK) == 1
     }
 
-    /// Marks a hit: the first makes the item fetched, the next active. Returns the state before. Does not write if the
-    /// mark is already set, so that the cache line stays shared.
+    /// Records a hit. The first hit of an item marks it as fetched, each later hit marks it as active. Returns the
+    /// state before. If the mark is already set, the function does not write, so that the cache line stays shared
+    /// between CPUs.
     pub fn mark_hit(&self) -> State {
         let word = self.0.load(Ordering::Relaxed);
         let bit = if word & FETCHED == 0 { FETCHED } else { ACTIVE };
@@ -343,81 +369,37 @@ impl StateWord {
         }
     }
 
-    /// Marks the item stale and unclaimed. Stripe locked, or owner.
+    /// Marks the item as stale and not claimed. The caller holds the lock of the stripe, or owns the item.
     pub fn mark_stale(&self) {
         self.0.fetch_or(STALE, Ordering::Relaxed);
         self.0.fetch_and(!CLAIMED, Ordering::Relaxed);
     }
 
-    /// Gives one client the right to recompute the item. Returns false if another client already has it.
+    /// Marks the item as claimed: one client has the right to recompute it. Returns false if another client already has
+    /// this right.
     pub fn claim(&self) -> bool {
         self.0.fetch_or(CLAIMED, Ordering::Relaxed) & CLAIMED == 0
     }
 
-    /// Records whether the CAS value is client-supplied. Stripe locked, or owner. Release: a reader that sees the mark
-    /// sees the time or the CAS value that was set before it.
+    /// Records whether the CAS value is client-supplied. The caller holds the lock of the stripe, or owns the item.
+    /// With Release ordering, because a thread that reads the mark must also see the time or CAS value that was set
+    /// before it.
     pub fn set_given_cas(&self, given: bool) {
         if self.load().has_given_cas() != given {
             self.0.fetch_xor(GIVEN_CAS, Ordering::Release);
         }
     }
 
-    /// Copies the marks of the original to its copy. Owner.
+    /// Adds the marks of a replaced item, whose state is `from`, to the item that replaces it. The caller owns the new
+    /// item.
     pub fn inherit(&self, from: State) {
-        self.0.fetch_or(from.0 & CARRIED, Ordering::Relaxed);
+        self.0.fetch_or(from.0 & COPIED_MARKS, Ordering::Relaxed);
     }
 }
 
-fn place_in(queue: QueueKind) -> u32 {
-    QUEUED | (queue as u32) << PLACE_SHIFT
-}
-
-#[cfg(all(test, loom))]
-mod loom_tests {
-    use super::{QueueKind, State, StateWord};
-    use crate::layout::ItemFields;
-    use loom::sync::Arc;
-    use loom::thread;
-
-    /// Runs `other` on a linked item while another thread unlinks it. Both return whether they free the chunk; exactly
-    /// one must.
-    fn one_frees(pins: u32, other: fn(&StateWord) -> bool) {
-        let mut builder = loom::model::Builder::new();
-        builder.preemption_bound = Some(3);
-        builder.check(move || {
-            let word =
-                Arc::new(StateWord::for_test(State::new_item(3, ItemFields::default(), false)));
-            word.publish(QueueKind::Hot);
-            (0..pins).for_each(|_| assert!(word.try_pin()));
-            let unlinker = {
-                let word = Arc::clone(&word);
-                thread::spawn(move || word.unlink())
-            };
-            let frees = other(&word);
-            let freed = [unlinker.join().expect("no panic"), frees];
-            assert_eq!(freed.iter().filter(|&&frees| frees).count(), 1, "LAST-HOLDER");
-        });
-    }
-
-    #[test]
-    fn loom_unlink_or_last_unpin_frees_the_chunk_once() {
-        one_frees(1, |word| word.unpin());
-    }
-
-    #[test]
-    fn loom_a_late_pin_fails_or_frees_the_chunk() {
-        one_frees(0, |word| word.try_pin() && word.unpin());
-    }
-
-    #[test]
-    fn loom_marks_do_not_change_pins() {
-        one_frees(0, |word| {
-            let pinned = word.try_pin();
-            word.mark_hit();
-            word.set_given_cas(true);
-            pinned && word.unpin()
-        });
-    }
+/// Returns the membership bits of an item in `queue`.
+fn queued_in(queue: QueueKind) -> u32 {
+    QUEUED | (queue as u32) << MEMBERSHIP_SHIFT
 }
 
 #[cfg(test)]
@@ -425,23 +407,23 @@ mod tests {
     use super::{Kind, QueueKind, State, StateWord};
     use crate::layout::ItemFields;
 
-    const ALL: ItemFields = ItemFields { flags: true, expiry: true, cost: true, rank: true };
+    const ALL_FIELDS: ItemFields = ItemFields { flags: true, expiry: true, cost: true, rank: true };
     const WITH_FLAGS: ItemFields =
         ItemFields { flags: true, expiry: false, cost: false, rank: false };
 
     #[test]
-    fn the_last_holder_frees_the_item() {
+    fn the_last_unpin_of_an_unlinked_item_frees_it() {
         let word = StateWord::for_test(State::new_item(3, WITH_FLAGS, false));
         word.publish(QueueKind::Hot);
         assert!(word.try_pin());
-        assert!(!word.unlink(), "a pin is held");
+        assert!(!word.unlink(), "the unlinking thread does not free a pinned item");
         assert!(!word.try_pin(), "an unlinked item cannot be pinned");
-        assert!(word.unpin(), "the last pin of an unlinked item");
+        assert!(word.unpin(), "the last unpin of an unlinked item frees it");
     }
 
     #[test]
-    fn fields_change_independently() {
-        let word = StateWord::for_test(State::new_item(250, ALL, true));
+    fn a_change_of_one_field_of_the_word_keeps_the_others() {
+        let word = StateWord::for_test(State::new_item(250, ALL_FIELDS, true));
         word.publish(QueueKind::Temp);
         word.mark_hit();
         assert!(word.load().fetched() && !word.load().active());
@@ -450,7 +432,7 @@ mod tests {
         assert!(state.active() && state.queued() && state.linked());
         assert_eq!((state.kind(), state.queue()), (Kind::Item, QueueKind::Temp));
         assert_eq!((state.key_len(), state.pins()), (250, 0));
-        assert!(state.fields() == ALL && state.chained());
+        assert!(state.fields() == ALL_FIELDS && state.chained());
         word.requeue(QueueKind::Warm);
         assert!(!word.load().active() && word.load().fetched());
         assert_eq!(word.load().queue(), QueueKind::Warm);
@@ -474,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_keeps_the_marks_and_a_new_item_has_none() {
+    fn a_new_item_has_no_marks_and_a_copy_has_those_of_its_original() {
         let old = StateWord::for_test(State::new_item(3, WITH_FLAGS, false));
         old.publish(QueueKind::Hot);
         assert!(!old.load().stale() && !old.load().claimed() && !old.load().has_given_cas());
@@ -482,13 +464,13 @@ mod tests {
         old.claim();
         old.mark_hit();
         old.set_given_cas(true);
-        let copy = StateWord::for_test(State::new_item(3, ALL, false));
+        let copy = StateWord::for_test(State::new_item(3, ALL_FIELDS, false));
         copy.inherit(old.load());
         let state = copy.load();
         assert!(state.stale() && state.claimed() && state.fetched() && state.has_given_cas());
         assert!(state.fields().expiry && state.pins() == 1 && !state.linked());
         old.mark_stale();
-        assert!(!old.load().claimed(), "a new invalidation allows a new claim");
+        assert!(!old.load().claimed(), "an item that is marked stale again can be claimed again");
         let moved = old.load().moved();
         assert!(moved.stale() && moved.has_given_cas() && moved.pins() == 1 && !moved.linked());
     }

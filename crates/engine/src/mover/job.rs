@@ -1,13 +1,13 @@
-//! The move of one page: the job, a pass over the page's chunks, and the decisions of a kind of mover.
+//! The move of one page. A [`Job`] is the page that moves and the state of its move. A [`Pass`] is one step of a job,
+//! which visits chunks of the page. [`MoverRules`] are the rules of one kind of mover: how it chooses a page and how it
+//! empties the page.
 //!
-//! The three depend on each other: a job has a kind, a kind runs a pass, and a pass is a step of the job.
+//! # Carrying the contents of a chunk to another page
 //!
-//! # Carrying one chunk's contents to another page
-//!
-//! The item is pinned under its class's lock, then its stripe is locked. Under the stripe's lock its bytes cannot
-//! change, so they are copied, and every link to the old chunk is redirected to the new one. If the mover has the
-//! only pin, no thread reads the item's chain, so it can be changed. An item that is dropped is detached as in an
-//! eviction.
+//! The mover pins the item under its class's lock, and then locks the item's stripe. While the stripe is locked, the
+//! bytes of the item cannot change. So the mover copies them to a reserved chunk, and replaces every link to the old
+//! chunk by a link to the new one. The mover changes the chain of a chained item only if it holds the only pin, because
+//! then no other thread reads the chain. To drop an item, the mover detaches it as an eviction does.
 
 use crate::class::{CHAINED, Class, ClassState};
 use crate::layout::ChunkAddress;
@@ -19,38 +19,39 @@ use crate::space::Space;
 use crate::stats::{Busy, MoverCounters};
 use slabwise_base::{ClassId, Now, PageId, Ticks};
 
-/// The default time without progress after which a move is given up.
+/// The time without progress after which a move is given up, unless the rules of the kind specify another time.
 pub const GIVE_UP_AFTER_TICKS: u32 = 2 * Ticks::PER_SECOND;
 
-/// A page that may be emptied.
+/// A page of the victim that the mover may choose.
 #[derive(Clone, Copy)]
 pub struct Candidate<'p> {
     pub id: PageId,
     pub page: &'p Page,
-    /// True if it was chosen last time. It may not have emptied, so it is chosen only if there is no other.
+    /// True if this page was chosen for the last move. The page may be difficult to empty, so it is chosen again only
+    /// if there is no other.
     pub is_last_choice: bool,
 }
 
-/// The state of a pass over a page.
+/// The result of one step over the chunks of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PassStep {
-    /// Chunks are left and may be visited at once.
+    /// Some chunks are not visited yet. The next step may run at once.
     Continue,
-    /// The next visit is due after the configured rest.
+    /// A chunk is busy. The next step is due after the rest that the configuration specifies.
     Rest,
-    /// Every chunk of the page was visited.
+    /// Every chunk of the pass was visited.
     Ended,
 }
 
-/// A way to empty a page. By default the page drains: it hands out no chunk while it is emptied.
-pub trait Kind: Sync {
-    /// Chooses a page of the victim. No lock is held, so the data of a page are hints.
+/// The rules of one kind of mover. By default a moving page drains: no chunk of the page is allocated while it moves.
+pub trait MoverRules: Sync {
+    /// Chooses a page of the victim. No lock is held, so the data of the pages may change meanwhile.
     fn choose(&self, candidates: &mut dyn Iterator<Item = Candidate<'_>>) -> Option<PageId>;
 
-    /// Visits up to `budget_chunks` chunks.
+    /// Visits up to `budget_chunks` chunks of the page.
     fn pass(&self, pass: &mut Pass<'_>, budget_chunks: usize) -> PassStep;
 
-    /// Begins to empty a page.
+    /// Prepares a page for its move, under the lock of its class.
     fn begin(&self, class: &mut ClassState, page: PageId) {
         class.pages.begin_drain(page);
     }
@@ -60,17 +61,17 @@ pub trait Kind: Sync {
         class.release_page(job.page)
     }
 
-    /// Returns the page to normal use.
+    /// Returns the page to normal use after the move was given up.
     fn give_up(&self, class: &mut ClassState, job: &mut Job) {
         class.pages.abort_drain(job.page);
     }
 
-    /// The time without progress after which the move is given up.
+    /// Returns the time without progress after which a move is given up, in ticks.
     fn give_up_after_ticks(&self) -> u32 {
         GIVE_UP_AFTER_TICKS
     }
 
-    /// True if an item in this state is carried even if it is pinned.
+    /// True if the mover carries an item in this state even if it is pinned.
     fn carries_pinned(&self, _state: State) -> bool {
         false
     }
@@ -78,79 +79,89 @@ pub trait Kind: Sync {
 
 /// A request to move a page.
 #[derive(Clone, Copy)]
-pub struct Order {
+pub struct MoveRequest {
+    /// The class that gives the page.
     pub victim: ClassId,
-    /// `None` is the pool.
+    /// The class that gets the page; `None`: the page pool.
     pub receiver: Option<ClassId>,
+    /// The reason of the move, for its record.
     pub reason: &'static str,
-    pub kind: &'static dyn Kind,
+    /// The rules by which the page is emptied.
+    pub rules: &'static dyn MoverRules,
 }
 
-/// The page that is moving, and the progress of the move.
+/// The page that is moving, and the state of its move.
 pub struct Job {
-    pub order: Order,
+    pub request: MoveRequest,
+    /// The page that is moving.
     pub page: PageId,
+    /// The chunk size of the victim, in bytes.
     pub chunk_size_bytes: usize,
-    /// The next slot of the first pass.
+    /// The next slot to visit in the first pass.
     pub slot: u32,
-    /// The end of the slots that were ever handed out; slots above it hold stale bytes of the page's last owner.
+    /// The end of the first pass: the number of slots that the victim has used so far. Higher slots hold stale bytes of
+    /// an earlier owner of the page.
     pub slot_end: u32,
-    /// The chunks to visit in later passes. An emptied chunk is not used again, so only busy ones are left.
-    pub todo: Vec<ChunkAddress>,
-    /// Chunks that were busy in this pass.
-    pub held: Vec<ChunkAddress>,
-    /// Reserved free chunks outside the page.
-    pub spares: Vec<OwnedChunk>,
-    /// Under the published kinds, the chunks of the page that are withdrawn from use.
+    /// The chunks that this pass has yet to visit, if it is not the first pass. They were busy in the previous pass.
+    pub to_revisit: Vec<ChunkAddress>,
+    /// The chunks that were busy in this pass. The next pass visits them.
+    pub busy: Vec<ChunkAddress>,
+    /// Free chunks outside the page that the mover has reserved for contents of the page.
+    pub reserved: Vec<OwnedChunk>,
+    /// The chunks of the page that the mover has withdrawn. Only the published kinds withdraw chunks.
     pub withdrawn: Vec<OwnedChunk>,
-    /// Under `base`, the chunk that this move has freed and not withdrawn yet.
+    /// The chunk that this move has freed and not withdrawn yet. Only for the published kinds.
     pub freed: Option<ChunkAddress>,
-    /// The time at which a chunk was last emptied.
+    /// The time of the last progress: a chunk was emptied, or an item was evicted or carried.
     pub progress_at: Ticks,
-    pub start: Start,
+    pub start: MoveStart,
 }
 
-/// The time and the counters at the start of a move, from which its record is computed.
+/// The time and the counters at the start of a move. The record of the move contains the differences to its end.
 #[derive(Clone, Copy, Debug)]
-pub struct Start {
-    /// The time of the first step.
+pub struct MoveStart {
+    /// The time of the first step, in nanoseconds; `None`: no step has run yet.
     pub nanos: Option<u64>,
+    /// The number of gets since the start of the engine.
     pub gets: u64,
     /// The number of used chunks on the page.
     pub chunks: u32,
-    /// The mover's counter of carried items.
+    /// The mover's count of carried items and bodies since the start of the engine.
     pub rescued: u64,
-    /// The mover's counter of evicted items.
+    /// The mover's count of evicted items since the start of the engine.
     pub evicted: u64,
 }
 
 impl Job {
     /// Frees the reserved chunks that were not used.
-    pub fn return_spares(&mut self, space: &Space) {
-        self.spares.drain(..).for_each(|chunk| space.give_free(chunk));
+    pub fn free_reserved(&mut self, space: &Space) {
+        self.reserved.drain(..).for_each(|chunk| space.give_free(chunk));
     }
 }
 
-/// A step of a page's move.
+/// One step of the move of a page.
 pub struct Pass<'p> {
     pub space: &'p Space,
     pub token: &'p mut MoverToken,
     pub job: &'p mut Job,
+    /// The mover's counters.
     pub counters: &'p mut MoverCounters,
+    /// The time of the step.
     pub now: Now,
 }
 
 /// The use of a chunk of the page.
 pub enum ChunkUse {
+    /// The chunk is free.
     Free,
-    /// Its item can be carried now.
+    /// The contents of the chunk can be carried now.
     Carriable,
-    /// It cannot be emptied now.
+    /// The chunk cannot be emptied now, for this reason.
     Busy(Busy),
 }
 
 impl Pass<'_> {
-    /// Returns the chunk to visit next; `None` at the end of a pass.
+    /// Returns the chunk to visit next. `None`: the pass has ended.
     pub fn next_chunk(&mut self) -> Option<ChunkAddress> {
         let job = &mut *self.job;
         if job.slot < job.slot_end {
@@ -158,18 +169,21 @@ impl Pass<'_> {
             let memory = &self.space.memory;
             return Some(memory.chunk_at(job.page, job.slot - 1, job.chunk_size_bytes));
         }
-        job.todo.pop()
+        job.to_revisit.pop()
     }
 
+    /// True if the mover carries an item in this state even if it is pinned.
     fn carries_pinned(&self, state: State) -> bool {
-        self.job.order.kind.carries_pinned(state)
+        self.job.request.rules.carries_pinned(state)
     }
 
+    /// Returns the state of a chunk of the page.
     pub fn state_of(&self, address: ChunkAddress) -> State {
-        let class = self.space.class(self.job.order.victim).lock();
+        let class = self.space.class(self.job.request.victim).lock();
         class.pages.token.state_of(address).unwrap_or(State::FREE)
     }
 
+    /// Returns the use of a chunk of the page. `class` is the victim, which the caller has locked.
     pub fn use_of(&self, address: ChunkAddress, class: &ClassState) -> ChunkUse {
         let token = &class.pages.token;
         let Some(state) = token.state_of(address) else { return ChunkUse::Free };
@@ -190,48 +204,50 @@ impl Pass<'_> {
         }
     }
 
-    /// Keeps in a batch of chunks of a locked class those that can be carried now. Busy ones are visited again in
-    /// the next pass.
+    /// Removes from a batch all chunks whose contents cannot be carried now. Busy chunks are visited again in the next
+    /// pass. `class` is the victim, which the caller has locked.
     pub fn keep_carriable(&mut self, batch: &mut Vec<ChunkAddress>, class: &ClassState) {
         batch.retain(|&address| match self.use_of(address, class) {
             ChunkUse::Free => false,
             ChunkUse::Carriable => true,
             ChunkUse::Busy(why) => {
                 self.counters.note_busy(why);
-                self.job.held.push(address);
+                self.job.busy.push(address);
                 false
             }
         });
     }
 
     /// Records the outcome of a visit. A busy chunk is visited again in the next pass.
-    pub fn note(&mut self, outcome: Result<(), Busy>, address: ChunkAddress) {
+    pub fn record_visit(&mut self, outcome: Result<(), Busy>, address: ChunkAddress) {
         match outcome {
-            Ok(()) => self.progress(),
+            Ok(()) => self.record_progress(),
             Err(why) => {
                 self.counters.note_busy(why);
-                self.job.held.push(address);
+                self.job.busy.push(address);
             }
         }
     }
 
-    /// Records that the move makes progress.
-    pub fn progress(&mut self) {
+    /// Records that the move has made progress, so that it is not given up.
+    pub fn record_progress(&mut self) {
         self.job.progress_at = self.now.ticks;
     }
 
-    /// Reserves a victim's chunk for the items to carry, unless it is on a page that drains.
-    pub fn keep_as_spare(&mut self, chunk: OwnedChunk) {
+    /// Reserves the chunk of an evicted item for the items to carry. If the chunk is on a draining page, frees it
+    /// instead.
+    pub fn reserve_or_free(&mut self, chunk: OwnedChunk) {
         let page = self.space.memory.page_of(chunk.address());
         if self.space.memory.page(page).state() == PageState::Owned {
-            self.job.spares.push(chunk);
+            self.job.reserved.push(chunk);
         } else {
             self.space.give_free(chunk);
         }
     }
 
-    /// Carries the contents of a chunk to the last reserved one.
-    pub fn carry_one(&mut self, address: ChunkAddress) -> Result<(), Busy> {
+    /// Carries the contents of a chunk to the last reserved chunk. Returns the reason if the chunk is still in use
+    /// then.
+    pub fn carry_chunk(&mut self, address: ChunkAddress) -> Result<(), Busy> {
         let carried = match self.state_of(address).kind() {
             ChunkKind::Free => Some(ChunkKind::Free),
             ChunkKind::Item => self.move_item(address),
@@ -245,21 +261,21 @@ impl Pass<'_> {
         }
         match self.state_of(address).kind() {
             ChunkKind::Free => Ok(()),
-            // A reader that pins the item still uses the old chunk.
+            // A reader pins the item, so the old chunk is still in use.
             _ => {
-                self.progress();
+                self.record_progress();
                 Err(Busy::Unlinked)
             }
         }
     }
 
-    /// Drops the item that the chunk belongs to, if eviction is enabled. Returns an error even then, so that the
-    /// chunk is visited again and found free.
-    pub fn drop_for_move(&mut self, address: ChunkAddress) -> Result<(), Busy> {
+    /// Drops the item that uses a chunk, if eviction is enabled. Returns an error even if the item was dropped, so that
+    /// the chunk is visited again, and is then free.
+    pub fn drop_item_of(&mut self, address: ChunkAddress) -> Result<(), Busy> {
         if !self.space.config.eviction_enabled {
             return Err(Busy::NoRoom);
         }
-        let pin = match self.pin_holder(address) {
+        let pin = match self.pin_item_of(address) {
             HeadPin::Pinned(pin) => pin,
             HeadPin::Held => return Err(Busy::Held),
             HeadPin::NoBody => return Ok(()),
@@ -270,11 +286,12 @@ impl Pass<'_> {
             return Err(Busy::Held);
         }
         self.counters.evicted += 1;
-        self.progress();
+        self.record_progress();
         Err(Busy::NoRoom)
     }
 
-    /// Carries an item to the last reserved chunk. `None`: the item is pinned.
+    /// Carries an item to the last reserved chunk. `None`: the item cannot be carried now, for example because it is
+    /// pinned.
     fn move_item(&mut self, old: ChunkAddress) -> Option<ChunkKind> {
         let pin = self.pin_queued(old, |state| self.carries_pinned(state))?;
         let carried = self.carry_pinned_item(&pin);
@@ -282,24 +299,25 @@ impl Pass<'_> {
         carried
     }
 
-    /// Pins a queued item that is unpinned, or whose pins `may_share` accepts.
+    /// Pins a queued item. If the item is pinned already, pins it only if `may_share` returns true for its state.
+    /// `None`: the item was not pinned.
     fn pin_queued(&self, item: ChunkAddress, may_share: impl Fn(State) -> bool) -> Option<Pin> {
-        let class = self.space.class(self.job.order.victim).lock();
+        let class = self.space.class(self.job.request.victim).lock();
         let state = class.pages.token.state_of(item)?;
         let may_pin = state.pins() == 0 || may_share(state);
-        // A linked item cannot be freed under this lock, so the pin is valid.
+        // No thread can free a queued item while this lock is held, so the item stays valid until it is pinned.
         if !state.queued() || !may_pin { None } else { class.pages.token.pin_at(item) }
     }
 
-    /// Carries an item that the mover pins to the last reserved chunk. `None`: it is also pinned by another thread,
-    /// or was unlinked.
+    /// Carries an item that the mover pins to the last reserved chunk. `None`: another thread pins the item, too, or
+    /// the item was unlinked.
     fn carry_pinned_item(&mut self, pin: &Pin) -> Option<ChunkKind> {
         let item = pin.item(&self.space.memory);
         let (hash, queue_class) = (self.space.hash_of(item), item.queue_class());
         let stripe = self.space.index.lock(hash);
         let mut entry = Entry::find_address(stripe, hash, pin.address()).ok()?;
         let class = self.space.class(queue_class);
-        let to = self.job.spares.last().expect("a chunk is reserved").class();
+        let to = self.job.reserved.last().expect("the caller has reserved a chunk").class();
         if queue_class == CHAINED || to == queue_class {
             self.carry_within(pin, &mut entry, class)
         } else {
@@ -307,12 +325,12 @@ impl Pass<'_> {
         }
     }
 
-    /// True if only the mover pins the item, or if its kind carries pinned items.
+    /// True if only the mover pins the item, or if the mover's rules permit carrying pinned items.
     fn may_carry(&self, pin: &Pin, entry: &mut Entry<'_>) -> bool {
         entry.value_access(Some(pin)).is_some() || self.carries_pinned(entry.item().state())
     }
 
-    /// Carries an item to the last reserved chunk, which is of another class.
+    /// Carries an item to the last reserved chunk, which is of another class. `None`: the item cannot be carried now.
     fn carry_across(
         &mut self,
         pin: &Pin,
@@ -331,20 +349,20 @@ impl Pass<'_> {
         let removed = match entry.carry_to(copy, pin, self.token) {
             Ok(removed) => removed,
             Err(copy) => {
-                self.job.spares.push(copy.into_chunk());
+                self.job.reserved.push(copy.into_chunk());
                 self.space.unpin(queue_pin);
                 return None;
             }
         };
         successor.lock().enqueue_carried(entry.entered(), state.queue());
         let remains = removed.unlink(&self.space.memory);
-        debug_assert!(remains.is_none(), "the mover still pins the item");
+        debug_assert!(remains.is_none(), "the item is not freed, because the mover pins it");
         self.space.unpin(queue_pin);
         Some(ChunkKind::Item)
     }
 
-    /// Carries an item to the last reserved chunk, which is of its class, and keeps its place in the queue. `None`:
-    /// it is also pinned by another thread, or was unlinked.
+    /// Carries an item to the last reserved chunk, which is of the same class. The copy gets the item's position in its
+    /// queue. `None`: another thread pins the item, too, or the item was unlinked.
     pub fn carry_within(
         &mut self,
         pin: &Pin,
@@ -354,7 +372,7 @@ impl Pass<'_> {
         if !self.may_carry(pin, entry) {
             return None;
         }
-        // The item cannot change under its stripe's lock.
+        // The item's bytes cannot change while its stripe is locked.
         let copy = self.copy_out(entry)?;
         let mut class = class.lock();
         let may_carry = entry.item().state().queued() && self.may_carry(pin, entry);
@@ -362,24 +380,27 @@ impl Pass<'_> {
         match carried {
             Ok(removed) => {
                 let remains = class.replace(removed, entry.entered());
-                debug_assert!(remains.is_none(), "the mover still pins the item");
+                debug_assert!(
+                    remains.is_none(),
+                    "the item is not freed, because the mover pins it"
+                );
                 Some(ChunkKind::Item)
             }
             Err(copy) => {
-                self.job.spares.push(copy.into_chunk());
+                self.job.reserved.push(copy.into_chunk());
                 None
             }
         }
     }
 
-    /// Copies an item to the last reserved chunk. `None`: it does not fit, because the item was replaced since the
-    /// chunk was reserved.
+    /// Copies an item to the last reserved chunk. `None`: the item does not fit, because it is a later item than the
+    /// one for which the chunk was reserved.
     fn copy_out(&mut self, entry: &Entry<'_>) -> Option<Copied> {
-        let spare = self.job.spares.pop().expect("a chunk is reserved");
-        entry.copy_to(spare).map_err(|spare| self.job.spares.push(spare)).ok()
+        let reserved = self.job.reserved.pop().expect("the caller has reserved a chunk");
+        entry.copy_to(reserved).map_err(|reserved| self.job.reserved.push(reserved)).ok()
     }
 
-    /// Carries a body of a chained item to the last reserved chunk.
+    /// Carries a body of a chained item to the last reserved chunk. `None`: the item is pinned.
     fn move_body(&mut self, old: ChunkAddress) -> Option<ChunkKind> {
         let pin = match self.pin_head_of(old) {
             HeadPin::Pinned(pin) => pin,
@@ -391,14 +412,14 @@ impl Pass<'_> {
         carried
     }
 
-    /// Pins the item that a body belongs to, if it is unpinned.
+    /// Pins the chained item that a body belongs to, unless the item is pinned already.
     fn pin_head_of(&self, body: ChunkAddress) -> HeadPin {
-        let class = self.space.class(self.job.order.victim).lock();
+        let class = self.space.class(self.job.request.victim).lock();
         class.pages.token.pin_head_of(body, self.token)
     }
 
-    /// Pins the item that a chunk holds, or holds a part of, if it is unpinned.
-    pub fn pin_holder(&self, chunk: ChunkAddress) -> HeadPin {
+    /// Pins the item that a chunk holds, or that a body in the chunk belongs to, unless the item is pinned already.
+    pub fn pin_item_of(&self, chunk: ChunkAddress) -> HeadPin {
         match self.state_of(chunk).kind() {
             ChunkKind::Free => HeadPin::NoBody,
             ChunkKind::Item => {
@@ -408,7 +429,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Drops an item that the mover pins. Returns false if another thread pins it, too.
+    /// Drops an item that the mover pins. Returns false if another thread pins the item, too, or has unlinked it.
     pub fn drop_pinned(&self, pin: &Pin) -> bool {
         let (space, now) = (self.space, self.now);
         let item = pin.item(&space.memory);
@@ -424,22 +445,23 @@ impl Pass<'_> {
             info.into_victim(class.detach_pinned(pin), now)
         };
         let chunk = space.finish_eviction(victim, hash, queue_class);
-        debug_assert!(chunk.is_none(), "the mover still pins the item");
+        debug_assert!(chunk.is_none(), "the item is not freed, because the mover pins it");
         true
     }
 
+    /// Carries a body of a chained item that the mover pins to the last reserved chunk.
     fn carry_body_of_pinned(&mut self, pin: &Pin, old: ChunkAddress) -> Option<ChunkKind> {
         let hash = self.space.hash_of(pin.item(&self.space.memory));
         let stripe = self.space.index.lock(hash);
         let mut entry = Entry::find_address(stripe, hash, pin.address()).ok()?;
-        let spare = self.job.spares.pop().expect("a chunk is reserved");
-        match entry.carry_body(old, spare, pin, self.token) {
+        let reserved = self.job.reserved.pop().expect("the caller has reserved a chunk");
+        match entry.carry_body(old, reserved, pin, self.token) {
             Ok(emptied) => {
                 self.space.give_free(emptied);
                 Some(ChunkKind::Body)
             }
-            Err(spare) => {
-                self.job.spares.push(spare);
+            Err(reserved) => {
+                self.job.reserved.push(reserved);
                 None
             }
         }

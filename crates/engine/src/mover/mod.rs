@@ -1,14 +1,20 @@
-//! The page mover: empties a page of one class and hands it to another, or to the pool.
+//! The page mover: empties a page of one class, the victim, and gives it to another class, the receiver, or to the page
+//! pool.
 //!
 //! ```text
-//!   idle --reassign--> a page of the victim is chosen
-//!          --step--> some of its chunks are emptied, in the way of the mover's kind (`kinds/`)
-//!          --step--> the page is empty: it moves to the receiver, or to the pool
+//!   idle --reassign--> a page of the victim is chosen, and begins to move
+//!          --step--> some chunks of the page are emptied, by the rules of the kind of mover (`kinds/`)
+//!          --step--> ...
+//!          --step--> the page is empty, and is given to the receiver or to the page pool
 //! ```
 //!
-//! Invariants: between steps the mover holds no lock; it never waits, but returns how long to rest before the
-//! next step; chunks that are in use are visited again, and if nothing has moved for as long as the kind allows,
-//! the page returns to its class. Except under the published kinds, a page that drains hands out no chunk.
+//! Invariants:
+//!
+//! - Between two steps, the mover holds no lock on the cache's data.
+//! - The mover never waits. A step returns the time until the next step is due.
+//! - A chunk that cannot be emptied is visited again. If no chunk was emptied for a time that depends on the kind of
+//!   mover, the move is given up, and the page stays in its class.
+//! - While a page moves, no chunk of the page is allocated. The published kinds `base` and `fast` are exceptions.
 
 mod job;
 mod kinds;

@@ -1,6 +1,8 @@
-//! The mover: chooses the class that gives a page and the page, runs the move, and records the last moves.
+//! The mover: chooses the class and the page of a move, runs the move, and records the last moves.
 
-use super::job::{Candidate, GIVE_UP_AFTER_TICKS, Job, Kind, Order, Pass, PassStep, Start};
+use super::job::{
+    Candidate, GIVE_UP_AFTER_TICKS, Job, MoveRequest, MoveStart, MoverRules, Pass, PassStep,
+};
 use super::kinds;
 use crate::class::{CHAINED, Class, ClassStatus};
 use crate::config::MoverKind;
@@ -14,109 +16,115 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering::{AcqRel, Release};
 use std::time::Duration;
 
-/// The number of moves of which records are kept.
+/// The largest number of moves that have a record. A new record replaces the oldest.
 pub const MOVE_RECORDS_MAX: usize = 100;
 
-/// Attempts to begin a move: the chosen page may get another owner in the meantime.
+/// The number of attempts to begin a move. An attempt fails if the chosen page gets another owner before the class's
+/// lock is taken.
 const BEGIN_TRIES: usize = 3;
 
-/// The rest between two passes over busy chunks: one tick.
-const REST_WHILE_HELD: Duration = Duration::from_nanos(1_000_000_000 / Ticks::PER_SECOND as u64);
+/// The time between two passes over busy chunks: one tick.
+const REST_WHILE_BUSY: Duration = Duration::from_nanos(1_000_000_000 / Ticks::PER_SECOND as u64);
 
-/// Why a page cannot be moved.
+/// The reason why a requested move of a page is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReassignError {
-    /// Another page is being moved; the mover moves one at a time.
+    /// Another page is being moved. The mover moves one page at a time.
     #[error("a page is being moved: try again when the move has finished")]
     Running,
-    /// The victim owns no page.
-    #[error("the victim owns no page: choose another")]
+    /// The victim owns no page that can be moved.
+    #[error("the victim owns no page that can be moved: choose another class")]
     NoSpare,
     /// Victim and receiver are the same class.
     #[error("victim and receiver are the same class")]
     SameClass,
-    /// There is no such class.
-    #[error("there is no such class: see stats slabs")]
+    /// The victim is neither in the class table nor retired, or the receiver is not in the class table.
+    #[error("there is no such class: stats slabs lists all classes")]
     BadClass,
 }
 
-/// The result of a step of the mover.
+/// The result of one step of the mover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MoverStep {
     /// No page is moving.
     Idle,
-    /// A page is moving.
+    /// A page is moving. The next step may run at once.
     Working,
-    /// A page is moving; the next step is due after this time, because a chunk is busy or a published kind rests.
+    /// A page is moving, but chunks were busy. The next step is due after this time.
     Rest(Duration),
     /// A page has moved to its receiver.
     Done,
-    /// A move was given up, and the page is in normal use again.
+    /// A move was given up. The page stays in its class and is used normally.
     GivenUp,
 }
 
-/// The outcome of a move.
+/// The outcome of a move that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MoveOutcome {
     /// The page has moved to its receiver.
     Moved,
-    /// The move was given up, and the page is in normal use again.
+    /// The move was given up. The page stays in its class and is used normally.
     GivenUp,
 }
 
-/// The record of one finished move.
+/// The record of one move that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MoveRecord {
-    /// The class that gave the page.
+    /// The class that the page was taken from.
     pub victim: ClassId,
-    /// The class that got it; `None` is the pool.
+    /// The class that the page was meant for; `None`: the page pool.
     pub receiver: Option<ClassId>,
-    /// The reason that the caller gave.
+    /// The reason of the move, as the caller or the mover has specified it.
     pub reason: &'static str,
-    /// The outcome.
+    /// The way in which the move ended.
     pub outcome: MoveOutcome,
     /// The number of used chunks on the page at the start of the move.
     pub chunks: u32,
-    /// The number of items and bodies carried to another page.
+    /// The number of items and bodies that the move carried to another page.
     pub rescued: u64,
-    /// The number of items evicted or dropped.
+    /// The number of items that the move evicted or dropped.
     pub evicted: u64,
     /// The number of gets that the cache served during the move.
     pub gets: u64,
-    /// The time from the first step to the end.
+    /// The time from the first step to the end of the move.
     pub duration: Duration,
 }
 
-/// Moves pages, one at a time.
+/// The mover of a cache, which moves one page at a time.
 pub struct Mover {
+    /// The permission to move items and bodies.
     token: MoverToken,
+    /// The page that is moving; `None`: no page is moving.
     pub job: Option<Job>,
-    /// The time at which a move was last given up.
+    /// The time at which a move was last given up; `None`: never.
     gave_up_at: Option<Ticks>,
-    /// The class of that page.
-    gave_up_on: Option<ClassId>,
-    /// The page after the one chosen last. The next search begins here, and chooses the last page again only if
-    /// there is no other, because it may not have emptied.
+    /// The victim of the move that was last given up; `None`: there was none.
+    gave_up_victim: Option<ClassId>,
+    /// The id of the page that was chosen last, plus one. The next search for a page begins here. It chooses the last
+    /// page again only if there is no other, because that page may be difficult to empty.
     page_cursor: u32,
+    /// Counters since the start.
     pub counters: MoverCounters,
-    /// The records of the last moves, the newest last.
+    /// The records of the last moves, oldest first.
     pub log: VecDeque<MoveRecord>,
 }
 
 impl Mover {
+    /// Returns the mover of a cache with this memory.
     pub fn new(memory: &Memory) -> Mover {
         Mover {
             token: memory.mover_token(),
             job: None,
             gave_up_at: None,
-            gave_up_on: None,
+            gave_up_victim: None,
             page_cursor: 0,
             counters: MoverCounters::default(),
             log: VecDeque::new(),
         }
     }
 
-    /// Begins to move a page of `victim` (`None`: the class with the oldest tail) to `receiver` (`None`: the pool).
+    /// Begins to move a page of `victim` (`None`: the class with the oldest tail) to `receiver` (`None`: the page
+    /// pool).
     pub fn reassign(
         &mut self,
         space: &Space,
@@ -125,24 +133,24 @@ impl Mover {
         reason: &'static str,
         now: Now,
     ) -> Result<(), ReassignError> {
-        let kind = kinds::of(space.config.mover);
-        self.begin(space, victim, receiver, (reason, kind), now)
+        let rules = kinds::rules_of(space.config.mover);
+        self.begin(space, victim, receiver, (reason, rules), now)
     }
 
-    /// Moves a page at once to a class that can get no chunk otherwise. If a page is moving already, finishes that
-    /// move instead. Returns false if no page can move.
+    /// Moves a page at once to a class that can get no chunk in another way. If a page is moving already, completes
+    /// that move instead. If this move is blocked, gives it up. Returns false if no page can be moved.
     pub fn seize_page(&mut self, space: &Space, receiver: ClassId, now: Now) -> bool {
-        let why = ("the receiver could get no chunk", kinds::of(MoverKind::WARM));
+        let why = ("the receiver could get no chunk", kinds::rules_of(MoverKind::WARM));
         let begun = self.begin(space, None, Some(receiver), why, now);
         if !matches!(begun, Ok(()) | Err(ReassignError::Running)) {
             return false;
         }
-        let slots = space.memory.page_size_bytes() / CHUNK_SIZE_BYTES_MIN;
-        match self.step(space, 2 * slots, now.into()) {
+        let chunks_max = space.memory.page_size_bytes() / CHUNK_SIZE_BYTES_MIN;
+        match self.step(space, 2 * chunks_max, now.into()) {
             MoverStep::Done | MoverStep::GivenUp => true,
-            // A chunk of this page is busy, perhaps because of the very store that needs the page, so the move is
-            // given up and the caller tries another page. That applies to a requested move, too, because the store
-            // would fail otherwise.
+            // A chunk of this page is busy. The store that needs the page may itself pin the item, so waiting could
+            // take forever. So the move is given up, and the caller tries another page. This applies also to a move
+            // that the owner of the engine has requested, because otherwise the store would fail.
             MoverStep::Rest(_) => {
                 if let Some(job) = self.job.take() {
                     self.give_up(space, job, now.into());
@@ -153,19 +161,20 @@ impl Mover {
         }
     }
 
+    /// Checks a request for a move, and begins the move.
     fn begin(
         &mut self,
         space: &Space,
         victim: Option<ClassId>,
         receiver: Option<ClassId>,
-        (reason, kind): (&'static str, &'static dyn Kind),
+        (reason, rules): (&'static str, &'static dyn MoverRules),
         now: Now,
     ) -> Result<(), ReassignError> {
         let status = |id: ClassId| match space.classes.get(id.index()) {
             Some(class) => class.lock().status(),
             None => ClassStatus::Vacant,
         };
-        // A retired class may give a page but gets none.
+        // A retired class may be the victim, but not the receiver.
         let victim_is_bad = victim.is_some_and(|id| status(id) == ClassStatus::Vacant);
         let receiver_is_bad = receiver.is_some_and(|id| status(id) != ClassStatus::Present);
         if victim_is_bad || receiver_is_bad {
@@ -179,21 +188,21 @@ impl Mover {
         }
         let victim = victim.or_else(|| oldest_class(space, receiver, now));
         let victim = victim.ok_or(ReassignError::NoSpare)?;
-        self.begin_job(space, Order { victim, receiver, reason, kind }, now);
+        self.begin_job(space, MoveRequest { victim, receiver, reason, rules }, now);
         if self.job.is_some() { Ok(()) } else { Err(ReassignError::NoSpare) }
     }
 
-    /// Visits up to `budget_chunks` chunks of the page that is moving. If none is, begins to empty a retired class
-    /// or to shrink the cache to a lowered memory limit, one page at a time.
+    /// Visits up to `budget_chunks` chunks of the page that is moving. If no page is moving, begins to empty a page of
+    /// a retired class, or a page beyond a lowered memory limit.
     pub fn step(&mut self, space: &Space, budget_chunks: usize, at: Moment) -> MoverStep {
         let Some(mut job) = self.job.take() else {
-            return self.begin_by_itself(space, at.now);
+            return self.begin_unrequested(space, at.now);
         };
         job.start.nanos.get_or_insert(at.nanos);
-        let kind = job.order.kind;
+        let rules = job.request.rules;
         let (token, counters) = (&mut self.token, &mut self.counters);
         let mut pass = Pass { space, token, job: &mut job, counters, now: at.now };
-        match kind.pass(&mut pass, budget_chunks) {
+        match rules.pass(&mut pass, budget_chunks) {
             PassStep::Continue => {
                 self.job = Some(job);
                 MoverStep::Working
@@ -203,18 +212,20 @@ impl Mover {
         }
     }
 
-    /// Begins to empty a page of the victim; if that is retired, by `warm`.
-    fn begin_job(&mut self, space: &Space, mut order: Order, now: Now) {
-        let victim = order.victim;
+    /// Begins to empty a page of the victim. A page of a retired class is emptied by the kind `warm`. Begins nothing if
+    /// the victim has no page that can be moved.
+    fn begin_job(&mut self, space: &Space, mut request: MoveRequest, now: Now) {
+        let victim = request.victim;
         if space.class(victim).lock().status() == ClassStatus::Retired {
-            order.kind = kinds::of(MoverKind::WARM);
+            request.rules = kinds::rules_of(MoverKind::WARM);
         }
         for _ in 0..BEGIN_TRIES {
-            let Some(page) = page_to_empty(space, &order, self.page_cursor) else { return };
+            let Some(page) = page_to_empty(space, &request, self.page_cursor) else { return };
             self.page_cursor = page.0 + 1;
             let gets = space.gets_ever();
             let mut state = space.class(victim).lock();
-            // If the first page is granted beyond the limit it stays, or the class would get another one.
+            // If every class gets its first page beyond the memory limit, a class keeps its last page. Otherwise it
+            // would get another page beyond the limit at its next store.
             let keeps_one =
                 space.config.first_page_beyond_limit && state.status() == ClassStatus::Present;
             if keeps_one && state.pages.token.page_count() < 2 {
@@ -222,18 +233,18 @@ impl Mover {
             }
             let entry = space.memory.page(page);
             if entry.owner() == Some(victim) && entry.state() == PageState::Owned {
-                order.kind.begin(&mut state, page);
+                request.rules.begin(&mut state, page);
                 let (rescued, evicted) = (self.counters.carried(), self.counters.evicted);
-                let start = Start { nanos: None, gets, chunks: entry.used(), rescued, evicted };
+                let start = MoveStart { nanos: None, gets, chunks: entry.used(), rescued, evicted };
                 self.job = Some(Job {
-                    order,
+                    request,
                     page,
                     chunk_size_bytes: state.chunk_size_bytes(),
                     slot: 0,
                     slot_end: entry.fresh(),
-                    todo: Vec::new(),
-                    held: Vec::new(),
-                    spares: Vec::new(),
+                    to_revisit: Vec::new(),
+                    busy: Vec::new(),
+                    reserved: Vec::new(),
                     withdrawn: Vec::new(),
                     freed: None,
                     progress_at: now.ticks,
@@ -244,51 +255,53 @@ impl Mover {
         }
     }
 
-    /// Begins a move that nothing requested: first of pages of retired classes; then, while more memory is held than
-    /// the limit allows, of any page. Free pages beyond the limit are released to the system.
-    fn begin_by_itself(&mut self, space: &Space, now: Now) -> MoverStep {
+    /// Begins a move that no caller has requested. A free page beyond the memory limit is released to the operating
+    /// system first. Then a page of a retired class is moved, or a page of any class while the cache is beyond its
+    /// limit.
+    fn begin_unrequested(&mut self, space: &Space, now: Now) -> MoverStep {
         let released = lock(&space.pool).take_for_release();
         if let Some(page) = released {
             space.memory.release(&page);
             lock(&space.pool).put_released(page);
             return MoverStep::Working;
         }
-        // Shortly after a move was given up, only requested moves begin.
+        // For some time after a move was given up, the mover begins no move by itself.
         if self.gave_up_at.is_some_and(|at| at.age_at(now.ticks) < GIVE_UP_AFTER_TICKS) {
             return MoverStep::Idle;
         }
-        let (receiver, warm) = (None, kinds::of(MoverKind::WARM));
-        if let Some(victim) = retired_class(space, self.gave_up_on, now) {
-            let reason = "its class is retired";
-            self.begin_job(space, Order { victim, receiver, reason, kind: warm }, now);
+        let (receiver, warm) = (None, kinds::rules_of(MoverKind::WARM));
+        if let Some(victim) = retired_class(space, self.gave_up_victim, now) {
+            let reason = "the victim is a retired class";
+            self.begin_job(space, MoveRequest { victim, receiver, reason, rules: warm }, now);
         }
-        let over = lock(&space.pool).headroom() < 0 && !space.config.first_page_beyond_limit;
+        let is_over_limit =
+            lock(&space.pool).headroom() < 0 && !space.config.first_page_beyond_limit;
         if self.job.is_none()
-            && over
+            && is_over_limit
             && let Some(victim) = oldest_class(space, None, now)
         {
             let reason = "more memory is held than the limit allows";
-            let kind = kinds::of(space.config.mover);
-            self.begin_job(space, Order { victim, receiver, reason, kind }, now);
+            let rules = kinds::rules_of(space.config.mover);
+            self.begin_job(space, MoveRequest { victim, receiver, reason, rules }, now);
         }
         if self.job.is_some() { MoverStep::Working } else { MoverStep::Idle }
     }
 
-    /// Completes the move if the page is empty, or begins another pass over its busy chunks.
+    /// Completes the move if the page is empty. Otherwise begins another pass over the busy chunks.
     fn end_of_pass(&mut self, space: &Space, mut job: Job, at: Moment) -> MoverStep {
         let in_use = space.memory.page(job.page).used() as usize;
         if in_use == job.withdrawn.len() {
             self.complete(space, job, at);
             return MoverStep::Done;
         }
-        job.todo = std::mem::take(&mut job.held);
-        self.rest(space, job, REST_WHILE_HELD, at)
+        job.to_revisit = std::mem::take(&mut job.busy);
+        self.rest(space, job, REST_WHILE_BUSY, at)
     }
 
-    /// Rests, or gives the move up if it has made no progress for too long.
+    /// Requests a rest before the next step. Gives the move up if it has made no progress for too long.
     fn rest(&mut self, space: &Space, job: Job, rest: Duration, at: Moment) -> MoverStep {
-        if job.progress_at.age_at(at.now.ticks) >= job.order.kind.give_up_after_ticks() {
-            self.gave_up_on = Some(job.order.victim);
+        if job.progress_at.age_at(at.now.ticks) >= job.request.rules.give_up_after_ticks() {
+            self.gave_up_victim = Some(job.request.victim);
             self.gave_up_at = Some(at.now.ticks);
             self.give_up(space, job, at);
             return MoverStep::GivenUp;
@@ -297,25 +310,26 @@ impl Mover {
         MoverStep::Rest(rest)
     }
 
-    /// Hands the empty page to its receiver.
+    /// Completes the move of an empty page: gives the page to the receiver.
     fn complete(&mut self, space: &Space, mut job: Job, at: Moment) {
-        job.return_spares(space);
-        let order = job.order;
-        let page = order.kind.finish(&mut space.class(order.victim).lock(), &mut job);
-        hand_on(space, page, order.receiver);
+        job.free_reserved(space);
+        let request = job.request;
+        let page = request.rules.finish(&mut space.class(request.victim).lock(), &mut job);
+        give_page(space, page, request.receiver);
         self.counters.moved += 1;
         self.record(space, &job, MoveOutcome::Moved, at);
     }
 
-    /// Ends the move; the page stays in its class.
+    /// Ends the move without success: the page stays in its class.
     fn give_up(&mut self, space: &Space, mut job: Job, at: Moment) {
-        job.return_spares(space);
-        let order = job.order;
-        order.kind.give_up(&mut space.class(order.victim).lock(), &mut job);
+        job.free_reserved(space);
+        let request = job.request;
+        request.rules.give_up(&mut space.class(request.victim).lock(), &mut job);
         self.counters.aborted += 1;
         self.record(space, &job, MoveOutcome::GivenUp, at);
     }
 
+    /// Adds a record of a move that has ended.
     fn record(&mut self, space: &Space, job: &Job, outcome: MoveOutcome, at: Moment) {
         let start = &job.start;
         let nanos = at.nanos.saturating_sub(start.nanos.unwrap_or(at.nanos));
@@ -323,9 +337,9 @@ impl Mover {
             self.log.pop_front();
         }
         self.log.push_back(MoveRecord {
-            victim: job.order.victim,
-            receiver: job.order.receiver,
-            reason: job.order.reason,
+            victim: job.request.victim,
+            receiver: job.request.receiver,
+            reason: job.request.reason,
             outcome,
             chunks: start.chunks,
             rescued: self.counters.carried() - start.rescued,
@@ -336,8 +350,9 @@ impl Mover {
     }
 }
 
-/// Adds an empty page to the receiver, or to the pool if there is none or it was retired in the meantime.
-fn hand_on(space: &Space, page: UnusedPage, receiver: Option<ClassId>) {
+/// Gives an empty page to the receiver. If there is no receiver, or if it was retired meanwhile, the page pool gets the
+/// page.
+fn give_page(space: &Space, page: UnusedPage, receiver: Option<ClassId>) {
     if let Some(receiver) = receiver {
         let mut state = space.class(receiver).lock();
         if state.status() == ClassStatus::Present {
@@ -348,32 +363,34 @@ fn hand_on(space: &Space, page: UnusedPage, receiver: Option<ClassId>) {
     lock(&space.pool).put(page);
 }
 
-/// The class with the oldest tail among those that can give a page to `receiver`. A class with a page's worth of
-/// free chunks is preferred; without eviction, only such a class is chosen.
+/// Returns the victim of a move to `receiver`: a class whose free chunks would fill a page, or else the class with the
+/// oldest tail. If eviction is disabled, only a class with a page's worth of free chunks is chosen.
 fn oldest_class(space: &Space, receiver: Option<ClassId>, now: Now) -> Option<ClassId> {
-    // Most memory of chained items is in the largest chunks, so their tail age counts there.
+    // Most memory of chained items is in the largest chunks. So the tail age of chained items counts for the largest
+    // class.
     let largest = space.largest;
     let chained_age = space.class(CHAINED).lock().oldest_tail_age(now.ticks);
     let ranked = space.classes.iter().filter_map(|class| {
         let state = class.lock();
         let id = state.id();
-        let has_spare = state.pages.free_count() >= u64::from(state.pages.token.chunks_per_page());
+        let has_free_page =
+            state.pages.free_count() >= u64::from(state.pages.token.chunks_per_page());
         let own_age = state.oldest_tail_age(now.ticks);
         let age = own_age.max(chained_age.filter(|_| id == largest));
-        // A retired class must give all its pages anyway.
+        // A retired class is preferred, because it must give up all its pages anyway.
         let retired = state.status() == ClassStatus::Retired;
-        let rank = (has_spare, retired, age.unwrap_or(0), state.pages.token.page_count());
+        let rank = (has_free_page, retired, age.unwrap_or(0), state.pages.token.page_count());
         let can_give = Some(id) != receiver
             && state.pages.token.page_count() > 0
-            && (has_spare || space.config.eviction_enabled);
+            && (has_free_page || space.config.eviction_enabled);
         can_give.then_some((rank, id))
     });
     ranked.max().map(|(_, id)| id)
 }
 
-/// The retired class with the oldest tail among those that own pages. The class whose page could not be emptied
-/// last time is chosen only if there is no other.
-fn retired_class(space: &Space, gave_up_on: Option<ClassId>, now: Now) -> Option<ClassId> {
+/// Returns the retired class with the oldest tail. The class `gave_up_victim`, whose last move was given up, is
+/// returned only if there is no other retired class. `None`: there is no retired class.
+fn retired_class(space: &Space, gave_up_victim: Option<ClassId>, now: Now) -> Option<ClassId> {
     if !space.retiring.swap(false, AcqRel) {
         return None;
     }
@@ -381,21 +398,22 @@ fn retired_class(space: &Space, gave_up_on: Option<ClassId>, now: Now) -> Option
         let state = class.lock();
         let (id, age) = (state.id(), state.oldest_tail_age(now.ticks));
         let retired = state.status() == ClassStatus::Retired;
-        retired.then_some((gave_up_on != Some(id), age, id))
+        retired.then_some((gave_up_victim != Some(id), age, id))
     };
     let (.., victim) = space.classes.iter().filter_map(ranked).max()?;
     space.retiring.store(true, Release);
     Some(victim)
 }
 
-/// The page of the victim that the kind chooses. The scan holds no lock, so the data that it reads are hints.
-fn page_to_empty(space: &Space, order: &Order, cursor: u32) -> Option<PageId> {
+/// Returns the page of the victim that the mover's rules choose. No lock is held, so the data of the pages may change
+/// meanwhile. The caller checks the chosen page under the class's lock.
+fn page_to_empty(space: &Space, request: &MoveRequest, cursor: u32) -> Option<PageId> {
     let frontier = lock(&space.pool).frontier;
     let first = cursor.min(frontier);
     let mut owned = (first..frontier).chain(0..first).map(PageId).filter_map(|id| {
         let page = space.memory.page(id);
-        let is_owned = page.owner() == Some(order.victim) && page.state() == PageState::Owned;
+        let is_owned = page.owner() == Some(request.victim) && page.state() == PageState::Owned;
         is_owned.then_some(Candidate { id, page, is_last_choice: id.0 + 1 == cursor })
     });
-    order.kind.choose(&mut owned)
+    request.rules.choose(&mut owned)
 }

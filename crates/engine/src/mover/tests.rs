@@ -1,4 +1,4 @@
-//! EXACT-LOSS, the invariant of `kinds/warm.rs`: compares a move with plain evictions.
+//! Checks the invariant EXACT-LOSS of `kinds/warm.rs`: a move and plain evictions remove the same items.
 
 use super::moves::MoverStep;
 use crate::{
@@ -14,21 +14,22 @@ const PAGES: u64 = 6;
 const KEYS: u64 = 1_200;
 
 fn key(number: u64) -> [u8; 8] {
-    format!("k{number:07}").into_bytes().try_into().expect("eight bytes")
+    format!("k{number:07}").into_bytes().try_into().expect("the key has eight bytes")
 }
 
 fn engine(eviction: EvictionKind) -> Engine {
     let mut config = EngineConfig::new(PAGES * PAGE_SIZE_BYTES as u64);
     config.page_size_bytes = PAGE_SIZE_BYTES;
-    config.classes = ClassTable::explicit(&CHUNK_SIZES, PAGE_SIZE_BYTES).expect("a valid table");
+    config.classes =
+        ClassTable::explicit(&CHUNK_SIZES, PAGE_SIZE_BYTES).expect("the class table is valid");
     config.index_within_limit = false;
     config.eviction = eviction;
     config.mover = MoverKind::WARM;
     Engine::new(config).expect("the arena can be reserved")
 }
 
-/// Runs random stores, gets, deletes and steps of the maintainer.
-fn work(engine: &Engine, clock: &Clock, random: &mut Random) {
+/// Runs random stores, gets, deletes and steps of the LRU maintainer, while time passes.
+fn run_random_operations(engine: &Engine, clock: &Clock, random: &mut Random) {
     let mut handle = engine.handle();
     for _ in 0..6_000 {
         let key = key(random.below(KEYS));
@@ -52,18 +53,20 @@ fn work(engine: &Engine, clock: &Clock, random: &mut Random) {
     }
 }
 
+/// Returns the numbers of the keys that have an item.
 fn keys(engine: &Engine, now: Now) -> BTreeSet<u64> {
     let mut handle = engine.handle();
     (0..KEYS).filter(|&number| handle.peek(&key(number), now, |_| ()).is_some()).collect()
 }
 
-/// Pins random items, which are the same in every engine after the same work.
+/// Pins random items. After the same work with the same random numbers, the same items are pinned in each engine.
 fn pin_some<'e>(engine: &'e Engine, now: Now, random: &mut Random) -> Vec<Pinned<'e>> {
     let mut handle = engine.handle();
     let pin = |_| handle.peek(&key(random.below(KEYS)), now, |view| view.pin()).flatten();
     (0..12).filter_map(pin).collect()
 }
 
+/// Evicts the next `count` victims of the class of small chunks.
 fn evict(engine: &Engine, count: u64, now: Now) {
     let space = engine.space();
     for victim in space.detach_victims(ClassId(0), count as usize, now) {
@@ -77,24 +80,27 @@ fn evict(engine: &Engine, count: u64, now: Now) {
 fn a_warm_move_loses_exactly_the_next_victims_of_its_class() {
     for eviction in [EvictionKind::Segmented, EvictionKind::Lru] {
         let evicted: u64 = (0..20).map(|seed| check_exact_loss(eviction, seed)).sum();
-        assert!(evicted > 1_000, "the caches must be full: {evicted} evicted");
+        assert!(
+            evicted > 1_000,
+            "the caches must be full, but the moves evicted only {evicted} items"
+        );
     }
 }
 
-/// Returns the number of items that the move evicted.
+/// Compares a move in one cache with plain evictions in an identical cache. Returns the number of evicted items.
 fn check_exact_loss(eviction: EvictionKind, seed: u64) -> u64 {
     let begin = || {
         let (engine, clock, mut random) = (engine(eviction), Clock::manual(), Random::new(seed));
-        work(&engine, &clock, &mut random);
+        run_random_operations(&engine, &clock, &mut random);
         (engine, clock, random)
     };
     let (moved, clock, mut random) = begin();
     let now = clock.now();
     let pins = pin_some(&moved, now, &mut random);
     let before = moved.class_stats(now)[0].clone();
-    moved.reassign(Some(ClassId(0)), None, "test", now).expect("a page to move");
+    moved.reassign(Some(ClassId(0)), None, "test", now).expect("the class has a page to move");
     while moved.mover_step(1 + random.below(64) as usize, now) == MoverStep::Working {}
-    let evicted_beside_pins = moved.mover_counters().evicted;
+    let evicted_while_pinned = moved.mover_counters().evicted;
     drop(pins);
     while moved.chunks_of_moving_page().is_some() {
         moved.mover_step(1 + random.below(64) as usize, now);
@@ -103,19 +109,22 @@ fn check_exact_loss(eviction: EvictionKind, seed: u64) -> u64 {
     let evicted = moved.mover_counters().evicted;
     let capacity = (before.pages - 1) * before.chunks_per_page as u64;
     let least = before.used_chunks.saturating_sub(capacity);
-    assert_eq!(evicted, least, "{eviction:?}, seed {seed}: evicts as few as possible");
+    assert_eq!(
+        evicted, least,
+        "{eviction:?}, seed {seed}: a move evicts only the items that do not fit"
+    );
 
-    // An identical cache that evicts this number of items without a move.
+    // An identical cache evicts the same number of items without a move.
     let (expected, clock, mut random) = begin();
     assert_eq!(clock.now(), now, "the same work takes the same time");
     let pins = pin_some(&expected, now, &mut random);
-    evict(&expected, evicted_beside_pins, now);
+    evict(&expected, evicted_while_pinned, now);
     drop(pins);
-    evict(&expected, evicted - evicted_beside_pins, now);
+    evict(&expected, evicted - evicted_while_pinned, now);
     assert_eq!(
         keys(&moved, now),
         keys(&expected, now),
-        "{eviction:?}, seed {seed}: keeps the same"
+        "{eviction:?}, seed {seed}: a move and plain evictions leave the same items"
     );
     evicted
 }

@@ -1,112 +1,116 @@
-//! Operations that change an existing item: delete, invalidate, incr and decr.
+//! Operations that change an existing item: delete, marking as stale, incr and decr.
 //!
-//! A number is changed in place if its length allows it. As in memcached: the value must begin with a decimal
-//! `u64`, optionally after spaces and a plus sign, followed by the end or white space; incr wraps at 2^64, decr
-//! stops at 0; a result shorter than the old text is padded with spaces.
+//! Numbers work as in memcached. A value is a number if it consists of optional white space, an optional plus sign, a
+//! decimal number of at most 64 bits, and either nothing else or white space followed by any bytes. An incr wraps
+//! around at 2^64, and a decr stops at 0. If the result is shorter than the old text, it is padded with spaces at the
+//! end. The number is overwritten in place if its text keeps its length and no reader pins the item.
 
 use super::handle::{Cache, Found, Handle, Lookup};
-use super::reservation::{Reservation, Spare};
-use super::store::{end_store, publish_new, publish_over};
+use super::reservation::{PreparedMemory, Reservation};
+use super::store::{publish_new, publish_over, unlock_and_report};
 use crate::layout::ItemMeta;
 use crate::space::AccessKind;
 use slabwise_base::{ClassId, Expiry, HashedKey, LookupKey, Now};
 use std::io::Write;
 
-/// The effect of a delete on the item.
+/// The effect that a delete has on the item of its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leave {
     /// The item is removed.
     Nothing,
-    /// The item is marked stale: gets report that, and one client may claim the right to recompute it.
+    /// The item stays, and is marked as stale. Gets report this mark, and one client may claim the right to recompute
+    /// the item.
     Stale {
-        /// Its new expiry; `None`: unchanged.
+        /// The item's new expiry; `None`: the expiry is unchanged.
         expiry: Option<Expiry>,
-        /// Its new CAS value; `None`: the engine's next.
+        /// The item's new CAS value; `None`: the engine assigns its next value.
         new_cas: Option<u64>,
     },
-    /// The item is replaced by one without a value.
+    /// The item is replaced by a new item with an empty value.
     Empty {
         /// The metadata of the new item.
         meta: ItemMeta,
-        /// True if it is marked stale.
+        /// True if the new item is marked as stale.
         stale: bool,
-        /// Its CAS value; `None`: the old item's, or, if it is stale, the engine's next.
+        /// The CAS value of the new item. `None`: the engine assigns its next value if the new item is stale, and
+        /// otherwise the new item keeps the CAS value of the old one.
         new_cas: Option<u64>,
     },
 }
 
-/// The result of a delete.
+/// The outcome of a delete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeleteOutcome {
-    /// The item was removed, marked or replaced.
+    /// The item was removed, marked as stale or replaced, as requested.
     Done,
-    /// There is no such item.
+    /// The key has no item.
     NotFound,
-    /// The CAS value does not match.
+    /// The item does not have the expected CAS value. The item is unchanged.
     Exists,
-    /// There is no memory for the changed item; the item is unchanged.
+    /// There is no memory for the changed item. The item is unchanged.
     OutOfMemory,
 }
 
-/// The operation on a number, and its operand.
+/// The operation on a number, and the operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delta {
-    /// Adds, modulo 2^64.
+    /// Adds this number, modulo 2^64.
     Increment(u64),
-    /// Subtracts, down to 0.
+    /// Subtracts this number. If the result would be negative, it is 0.
     Decrement(u64),
 }
 
-/// The conditions and options of incr and decr. The default has none.
+/// The conditions and options of incr and decr. By default there are none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ArithmeticConditions {
-    /// The CAS value that the item must have.
+    /// The CAS value that the item must have; `None`: any value.
     pub expected_cas: Option<u64>,
-    /// The item's new CAS value; `None`: the engine's next.
+    /// The item's new CAS value; `None`: the engine assigns its next value.
     pub new_cas: Option<u64>,
-    /// The item's new expiry; `None`: unchanged.
+    /// The item's new expiry; `None`: the expiry is unchanged.
     pub touch: Option<Expiry>,
-    /// The number to store if there is no item.
+    /// The number to store if the key has no item; `None`: stores nothing.
     pub initial: Option<Initial>,
 }
 
-/// A number that is stored if there is no item; the delta is not applied to it.
+/// The number that incr or decr stores if the key has no item. The delta is not applied to this number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Initial {
-    /// The number.
+    /// The number to store.
     pub value: u64,
-    /// The expiry of its item.
+    /// The expiry of the new item.
     pub expiry: Expiry,
 }
 
-/// The result of incr or decr.
+/// The outcome of incr or decr.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArithmeticOutcome {
-    /// The number was changed, or the initial one stored.
+    /// The number was changed, or the initial number was stored.
     Value {
-        /// The new number.
+        /// The number that the item holds now.
         value: u64,
-        /// The new CAS value.
+        /// The item's new CAS value.
         cas: u64,
-        /// True if there was no item, so that this is the initial number.
+        /// True if the key had no item, so that the initial number was stored.
         is_new: bool,
-        /// The item's expiry before the operation.
+        /// The item's expiry before the operation; `Expiry::NEVER` if the key had no item.
         expiry_before: Expiry,
     },
-    /// The CAS value does not match.
+    /// The item does not have the expected CAS value. The item is unchanged.
     Exists,
-    /// There is no such item.
+    /// The key has no item.
     NotFound,
-    /// The value is not a number.
+    /// The item's value is not a number.
     NotNumeric,
     /// There is no memory for the new number.
     OutOfMemory,
 }
 
-/// The length of the longest text that is accepted as a number, trailing spaces included.
+/// The length of the longest value that is accepted as a number, including white space.
 const NUMBER_LEN_MAX: usize = 64;
 
 impl Delta {
+    /// Returns the result of the operation on this number.
     fn apply(self, value: u64) -> u64 {
         match self {
             Delta::Increment(by) => value.wrapping_add(by),
@@ -115,33 +119,35 @@ impl Delta {
     }
 }
 
-/// Parses a value as a number.
+/// Parses a value as a number. Returns `None` if the value is not a number.
 fn parse(text: &[u8]) -> Option<u64> {
     let text = text.trim_ascii_start();
     let text = text.strip_prefix(b"+").unwrap_or(text);
     let end = text.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
-    let ends_well = text.get(end).is_none_or(|&byte| byte.is_ascii_whitespace());
+    let is_delimited = text.get(end).is_none_or(|&byte| byte.is_ascii_whitespace());
     let digits = std::str::from_utf8(&text[..end]).ok()?;
-    if ends_well { digits.parse().ok() } else { None }
+    if is_delimited { digits.parse().ok() } else { None }
 }
 
 impl<'e> Handle<'e> {
-    /// Deletes an item. Returns false if there is none.
+    /// Deletes the item of a key. Returns false if the key has no item.
     pub fn delete<'k>(&mut self, key: impl LookupKey<'k>, now: Now) -> bool {
         self.delete_if(key, None, Leave::Nothing, now) == DeleteOutcome::Done
     }
 
-    /// Removes an item without counting a delete: after a failed store, the old item is outdated.
+    /// Removes the item of a key without counting a delete. After a failed store, the caller removes the old item in
+    /// this way, because its value is out of date.
     pub fn discard<'k>(&mut self, key: impl LookupKey<'k>, now: Now) {
         let key = key.hashed_by(&self.space().hasher);
-        if let Lookup::Found(found) = Lookup::of(self.space(), key, now, self.counters()) {
+        if let Lookup::Found(found) = Lookup::find(self.space(), key, now, self.counters()) {
             let class = found.class();
             found.remove();
             self.space().report_access(key.hash(), AccessKind::Delete, Some(class));
         }
     }
 
-    /// Deletes or invalidates an item if it has the expected CAS value.
+    /// Deletes the item of a key if it has the expected CAS value. `leave` selects whether the item is removed, marked
+    /// as stale or replaced by an empty one.
     pub fn delete_if<'k>(
         &mut self,
         key: impl LookupKey<'k>,
@@ -151,9 +157,9 @@ impl<'e> Handle<'e> {
     ) -> DeleteOutcome {
         let (cache, space) = (self.cache(), self.space());
         let key = key.hashed_by(&space.hasher);
-        let mut spare = Spare::new(cache);
+        let mut prepared = PreparedMemory::new(cache);
         loop {
-            let Lookup::Found(found) = Lookup::of(space, key, now, self.counters()) else {
+            let Lookup::Found(found) = Lookup::find(space, key, now, self.counters()) else {
                 self.counters().delete_misses.bump();
                 space.report_access(key.hash(), AccessKind::Delete, None);
                 return DeleteOutcome::NotFound;
@@ -173,18 +179,18 @@ impl<'e> Handle<'e> {
                 Leave::Stale { expiry, new_cas } => {
                     let found = match expiry {
                         None => found,
-                        Some(expiry) => match spare.set_expiry(found, key, expiry, now) {
+                        Some(expiry) => match prepared.set_expiry(found, key, expiry, now) {
                             Ok(Some(found)) => found,
                             Ok(None) => continue,
                             Err(_) => return DeleteOutcome::OutOfMemory,
                         },
                     };
                     found.item().marks().mark_stale();
-                    space.flush.give_cas(found.item(), new_cas, now);
+                    space.flush.assign_cas(found.item(), new_cas, now);
                     return DeleteOutcome::Done;
                 }
                 Leave::Empty { meta, stale, new_cas } => {
-                    match spare.reserve(found, key, 0, meta, now) {
+                    match prepared.reserve(found, key, 0, meta, now) {
                         Ok(None) => {}
                         Ok(Some((found, empty))) => {
                             if !stale {
@@ -201,14 +207,14 @@ impl<'e> Handle<'e> {
         }
     }
 
-    /// Counts a delete. Returns the class that queues the item.
+    /// Counts a delete that found this item. Returns the class that queues the item.
     fn count_delete(&self, found: &Found<'_>) -> ClassId {
         let class = found.class();
         self.counters().class(class).delete_hits.bump();
         class
     }
 
-    /// Adds to or subtracts from the number that an item's value holds.
+    /// Carries out incr or decr: changes the number in the value of a key's item.
     pub fn arithmetic<'k>(
         &mut self,
         key: impl LookupKey<'k>,
@@ -218,10 +224,10 @@ impl<'e> Handle<'e> {
     ) -> ArithmeticOutcome {
         let (cache, space) = (self.cache(), self.space());
         let key = key.hashed_by(&space.hasher);
-        let mut spare = Spare::new(cache);
+        let mut prepared = PreparedMemory::new(cache);
         let mut reserved: Option<Reservation<'e>> = None;
         loop {
-            let found = match Lookup::of(space, key, now, self.counters()) {
+            let found = match Lookup::find(space, key, now, self.counters()) {
                 Lookup::Found(found) => found,
                 Lookup::Missing(stripe) => {
                     let Some(initial) = conditions.initial else {
@@ -234,7 +240,7 @@ impl<'e> Handle<'e> {
                             publish_new(space, stripe, first, conditions.new_cas, now);
                         return ArithmeticOutcome::Value {
                             value: initial.value,
-                            cas: end_store(new, class, key.hash()),
+                            cas: unlock_and_report(new, class, key.hash()),
                             is_new: true,
                             expiry_before: Expiry::NEVER,
                         };
@@ -247,13 +253,14 @@ impl<'e> Handle<'e> {
                     continue;
                 }
             };
-            if let Some(outcome) = self.change(found, key, delta, conditions, now, &mut spare) {
+            if let Some(outcome) = self.change(found, key, delta, conditions, now, &mut prepared) {
                 return outcome;
             }
         }
     }
 
-    /// Changes the number of a found item. `None`: memory was reserved, and the lookup must be repeated.
+    /// Changes the number in a found item. `None`: this call has reserved memory for the changed item, and the caller
+    /// must repeat the lookup.
     fn change(
         &self,
         mut found: Found<'e>,
@@ -261,10 +268,11 @@ impl<'e> Handle<'e> {
         delta: Delta,
         conditions: &ArithmeticConditions,
         now: Now,
-        spare: &mut Spare<'e>,
+        prepared: &mut PreparedMemory<'e>,
     ) -> Option<ArithmeticOutcome> {
         let item = found.item();
-        // Checked in memcached's order: a value that cannot be a number comes before a different CAS value.
+        // The order of these checks is memcached's: an empty value and a chained item are reported as no number even if
+        // the CAS value does not match.
         if item.value_len() == 0 || item.state().chained() {
             return Some(ArithmeticOutcome::NotNumeric);
         }
@@ -294,14 +302,15 @@ impl<'e> Handle<'e> {
             return Some(ArithmeticOutcome::Value { value, cas, is_new: false, expiry_before });
         }
         let meta = ItemMeta { expiry, ..found.item().meta() };
-        match spare.reserve(found, key, text.len, meta, now) {
+        match prepared.reserve(found, key, text.len, meta, now) {
             Ok(None) => None,
             Err(_) => Some(ArithmeticOutcome::OutOfMemory),
             Ok(Some((found, mut changed))) => {
                 changed.fill_all(text.as_bytes());
                 self.count_hit(&found, delta);
                 if text.len == old_len {
-                    // Only a reader or a missing expiry field prevented a change in place, which keeps marks.
+                    // The text has its old length, but a pin or a missing expiry field prevented a change in place. The
+                    // new item gets the marks of the old one, as after a change in place.
                     changed.item().marks().inherit(found.item().state());
                 }
                 let cas = publish_over(changed, found, new_cas, now);
@@ -310,6 +319,7 @@ impl<'e> Handle<'e> {
         }
     }
 
+    /// Counts an incr or decr of a key without an item.
     fn count_miss(&self, delta: Delta) {
         match delta {
             Delta::Increment(_) => self.counters().incr_misses.bump(),
@@ -317,6 +327,7 @@ impl<'e> Handle<'e> {
         }
     }
 
+    /// Counts an incr or decr that changes this item.
     fn count_hit(&self, found: &Found<'_>, delta: Delta) {
         let class = self.counters().class(found.class());
         match delta {
@@ -326,7 +337,7 @@ impl<'e> Handle<'e> {
     }
 }
 
-/// Replaces the found item by one without a value.
+/// Replaces a found item by an item with an empty value.
 fn publish_empty(
     (empty, new_cas): (Reservation<'_>, Option<u64>),
     found: Found<'_>,
@@ -342,17 +353,18 @@ fn publish_empty(
     publish_over(empty, found, cas, now);
 }
 
-/// A number as text, padded with spaces to a minimum length.
+/// A number as decimal text, padded with spaces at the end.
 struct Text {
     bytes: [u8; NUMBER_LEN_MAX],
     len: usize,
 }
 
 impl Text {
+    /// Returns the number as text of at least `len_min` bytes.
     fn padded(value: u64, len_min: usize) -> Text {
         let mut bytes = [b' '; NUMBER_LEN_MAX];
         let mut rest = &mut bytes[..];
-        write!(rest, "{value}").expect("every u64 fits the buffer");
+        write!(rest, "{value}").expect("the buffer is longer than the text of any u64");
         let digits = NUMBER_LEN_MAX - rest.len();
         Text { bytes, len: digits.max(len_min) }
     }
@@ -362,17 +374,17 @@ impl Text {
     }
 }
 
-/// Overwrites a number by one of the same length. Returns false if a reader pins the value.
+/// Overwrites the number in an item by a text of the same length. Returns false if a reader pins the item.
 fn overwrite_number(found: &mut Found<'_>, text: &[u8], new_cas: Option<u64>, now: Now) -> bool {
     let Some(mut value) = found.entry.value_access(None) else { return false };
     value.overwrite(0, text);
-    // As in memcached this is no hit, but the item is in use and should be kept.
+    // As in memcached, the item is marked as active but not as hit.
     found.mark_use(now);
-    found.space.flush.give_cas(found.item(), new_cas, now);
+    found.space.flush.assign_cas(found.item(), new_cas, now);
     true
 }
 
-/// Reserves an item and fills it with an initial number.
+/// Reserves memory for an item with the initial number, and writes the number. `None`: there is no memory.
 fn reserve_number<'e>(
     cache: &'e Cache,
     key: HashedKey<'_>,
@@ -381,7 +393,7 @@ fn reserve_number<'e>(
 ) -> Option<Reservation<'e>> {
     let text = Text::padded(initial.value, 0);
     let meta = ItemMeta { expiry: initial.expiry, ..ItemMeta::default() };
-    let mut first = Reservation::take(cache, key, text.len, meta, now).ok()?;
+    let mut first = Reservation::begin(cache, key, text.len, meta, now).ok()?;
     first.fill_all(text.as_bytes());
     Some(first)
 }
@@ -391,7 +403,7 @@ mod tests {
     use super::{Delta, Text, parse};
 
     #[test]
-    fn parses_only_decimal_numbers_of_64_bits() {
+    fn only_decimal_numbers_of_at_most_64_bits_are_accepted() {
         assert_eq!(parse(b"0"), Some(0));
         assert_eq!(parse(b"18446744073709551615"), Some(u64::MAX));
         assert_eq!(parse(b"18446744073709551616"), None);
@@ -403,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn incr_wraps_decr_stops_at_zero_and_short_results_are_padded() {
+    fn incr_wraps_around_decr_stops_at_zero_and_short_results_are_padded() {
         assert_eq!(Delta::Increment(2).apply(u64::MAX), 1);
         assert_eq!(Delta::Decrement(2).apply(1), 0);
         assert_eq!(Text::padded(9, 2).as_bytes(), b"9 ");

@@ -1,40 +1,41 @@
-//! Gets with side effects (touch, vivify), and `inspect`, which marks, counts and removes nothing.
+//! Gets with side effects, such as setting the expiry or creating a missing item, and `inspect`, which marks, counts
+//! and removes nothing.
 
 use super::handle::{Found, Handle, Lookup};
 use super::item::ItemView;
-use super::reservation::{Reservation, ReserveError, Spare};
+use super::reservation::{PreparedMemory, Reservation, ReserveError};
 use super::store::publish_new;
 use crate::layout::ItemMeta;
 use crate::mem::{Linked, StripeGuard};
-use crate::space::{AccessKind, EndReason};
+use crate::space::{AccessKind, InvalidReason};
 use slabwise_base::{ClassId, Expiry, HashedKey, LookupKey, Now};
 
-/// The side effects of a get.
+/// The options of a get: the side effects that it has on the item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GetOptions {
-    /// Sets this expiry; counts as a touch.
+    /// The expiry that the get sets; the get then counts as a touch. `None`: the expiry is unchanged.
     pub touch: Option<Expiry>,
-    /// Creates an empty item if there is none.
+    /// The properties of the empty item that the get creates on a miss. `None`: the get creates no item.
     pub vivify: Option<Vivify>,
-    /// Marks the item as used, as plain gets do.
+    /// True if the get marks the item as used, as [`Handle::get`] does.
     pub marks: bool,
 }
 
 /// The properties of an item that a get creates on a miss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Vivify {
-    /// The item's expiry.
+    /// The expiry of the created item.
     pub expiry: Expiry,
-    /// The item's CAS value; `None`: the engine's next.
+    /// The CAS value of the created item; `None`: the engine assigns its next value.
     pub cas: Option<u64>,
 }
 
-/// What a get did to the item that it found or created.
+/// The side effects that a get had on the item that it returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GetEffects {
-    /// True if this get created it.
+    /// True if this get created the item.
     pub is_new: bool,
-    /// The expiry before this get changed it.
+    /// The item's expiry before this get changed it; `Expiry::NEVER` if this get created the item.
     pub expiry_before: Expiry,
 }
 
@@ -45,8 +46,8 @@ impl Default for GetOptions {
 }
 
 impl<'e> Handle<'e> {
-    /// Looks a key up as [`Handle::get`] does, with side effects. If there is no memory to create an item, the get
-    /// is a miss. Returns an error if there is no memory to set the expiry.
+    /// Looks a key up as [`Handle::get`] does, with the side effects that `options` request. If there is no memory to
+    /// create a missing item, the get is a miss. Returns an error if there is no memory to set the expiry of an item.
     pub fn get_with<'k, R>(
         &mut self,
         key: impl LookupKey<'k>,
@@ -56,21 +57,21 @@ impl<'e> Handle<'e> {
     ) -> Result<Option<R>, ReserveError> {
         let (cache, space) = (self.cache(), self.space());
         let key = key.hashed_by(&space.hasher);
-        let mut spare = Spare::new(cache);
+        let mut prepared = PreparedMemory::new(cache);
         let mut reserved: Option<Reservation<'e>> = None;
         loop {
-            let found = match Lookup::of(space, key, now, self.counters()) {
+            let found = match Lookup::find(space, key, now, self.counters()) {
                 Lookup::Found(found) => found,
                 Lookup::Missing(stripe) => {
                     if let (Some(empty), Some(vivify)) = (reserved.take(), options.vivify) {
-                        let shown = self.vivify(stripe, (empty, vivify.cas), options, now, f);
+                        let result = self.vivify(stripe, (empty, vivify.cas), options, now, f);
                         self.report_get(key.hash(), None, options);
-                        return Ok(Some(shown));
+                        return Ok(Some(result));
                     }
                     drop(stripe);
                     reserved = options.vivify.and_then(|vivify| {
                         let meta = ItemMeta { expiry: vivify.expiry, ..ItemMeta::default() };
-                        Reservation::take(cache, key, 0, meta, now).ok()
+                        Reservation::begin(cache, key, 0, meta, now).ok()
                     });
                     if reserved.is_some() {
                         continue;
@@ -83,7 +84,7 @@ impl<'e> Handle<'e> {
             let expiry_before = found.item().expiry();
             let mut found = match options.touch {
                 None => found,
-                Some(expiry) => match spare.set_expiry(found, key, expiry, now)? {
+                Some(expiry) => match prepared.set_expiry(found, key, expiry, now)? {
                     Some(found) => found,
                     None => continue,
                 },
@@ -93,14 +94,16 @@ impl<'e> Handle<'e> {
                 self.count_saved(&found, self.counters().class(class));
             }
             let effects = GetEffects { is_new: false, expiry_before };
-            let shown = self.show(&mut found, options.marks, now, |view| f(view, effects));
+            let result =
+                self.call_with_view(&mut found, options.marks, now, |view| f(view, effects));
             drop(found);
             self.report_get(key.hash(), Some(class), options);
-            return Ok(Some(shown));
+            return Ok(Some(result));
         }
     }
 
-    /// Changes an item's expiry and calls `f` with the item, as [`Handle::get`] does. Counts as a touch.
+    /// Sets the expiry of a key's item and calls `f` with the item, as [`Handle::get`] does. Counts as a touch and as a
+    /// get. Returns an error if there is no memory to set the expiry.
     pub fn get_and_touch<'k, R>(
         &mut self,
         key: impl LookupKey<'k>,
@@ -117,13 +120,14 @@ impl<'e> Handle<'e> {
         let class = found.class();
         self.counters().class(class).gat_hits.bump();
         self.count_saved(&found, self.counters().class(class));
-        let shown = self.show(&mut found, true, now, f);
+        let result = self.call_with_view(&mut found, true, now, f);
         drop(found);
         self.space().report_access(key.hash(), AccessKind::Hit, Some(class));
-        Ok(Some(shown))
+        Ok(Some(result))
     }
 
-    /// Changes an item's expiry. `Ok(false)`: there is no such item.
+    /// Sets the expiry of a key's item. Returns false if the key has no item, and an error if there is no memory to set
+    /// the expiry.
     pub fn touch<'k>(
         &mut self,
         key: impl LookupKey<'k>,
@@ -139,7 +143,7 @@ impl<'e> Handle<'e> {
         Ok(true)
     }
 
-    /// Finds an item and changes its expiry; counts as a touch.
+    /// Looks a key up, sets the expiry of its item, and counts a touch. Returns `None` if the key has no item.
     fn set_expiry(
         &self,
         key: HashedKey<'_>,
@@ -147,20 +151,21 @@ impl<'e> Handle<'e> {
         now: Now,
     ) -> Result<Option<Found<'e>>, ReserveError> {
         self.counters().touches.bump();
-        let mut spare = Spare::new(self.cache());
+        let mut prepared = PreparedMemory::new(self.cache());
         loop {
-            let Lookup::Found(found) = Lookup::of(self.space(), key, now, self.counters()) else {
+            let Lookup::Found(found) = Lookup::find(self.space(), key, now, self.counters()) else {
                 self.counters().touch_misses.bump();
                 return Ok(None);
             };
-            if let Some(found) = spare.set_expiry(found, key, expiry, now)? {
+            if let Some(found) = prepared.set_expiry(found, key, expiry, now)? {
                 self.counters().class(found.class()).touch_hits.bump();
                 return Ok(Some(found));
             }
         }
     }
 
-    /// Reports a get to the observer of accesses, unless it leaves no mark: such a get is no reuse of the key.
+    /// Reports a get to the observer of accesses: a hit in `class`, or a miss if `class` is `None`. A get that does not
+    /// mark its item is not reported, because it does not count as a use of the key.
     fn report_get(&self, hash: u64, class: Option<ClassId>, options: &GetOptions) {
         if options.marks {
             let kind = if class.is_some() { AccessKind::Hit } else { AccessKind::Miss };
@@ -168,7 +173,7 @@ impl<'e> Handle<'e> {
         }
     }
 
-    /// Publishes an empty item and calls `f` with it.
+    /// Publishes the reserved empty item, counts the get, and calls `f` with the item.
     fn vivify<R>(
         &self,
         stripe: StripeGuard<'e>,
@@ -182,16 +187,17 @@ impl<'e> Handle<'e> {
         let (mut found, _) = publish_new(space, stripe, reservation, cas, now);
         self.count_get(found.item(), options, false);
         let effects = GetEffects { is_new: true, expiry_before: Expiry::NEVER };
-        self.show(&mut found, options.marks, now, |view| f(view, effects))
+        self.call_with_view(&mut found, options.marks, now, |view| f(view, effects))
     }
 
-    /// Counts a hit, or a touch if the get is one; `is_reported` says whether it is reported as a hit to the observer
-    /// of accesses. Returns the class that queues the item.
+    /// Counts a get that hit: as a touch if the get touches, and otherwise as a plain hit. `is_reported` is true if the
+    /// get is reported as a hit to the observer of accesses. Returns the class that queues the item.
     fn count_get(&self, item: Linked<'_>, options: &GetOptions, is_reported: bool) -> ClassId {
         let id = item.queue_class();
         let class = self.counters().class(id);
         if !is_reported {
-            // Counted first, so that a concurrent reader never computes too many reported hits.
+            // This counter is raised before the counter of hits. Statistics compute the reported hits as the difference
+            // of the two, so a concurrent reader never finds too many.
             class.unreported_hits.bump();
         }
         if options.touch.is_some() {
@@ -208,39 +214,40 @@ impl<'e> Handle<'e> {
 /// The properties of an item, apart from its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ItemInfo {
-    /// The class in which statistics show it.
+    /// The class in which statistics show the item.
     pub class: ClassId,
-    /// The length of the value in bytes.
+    /// The length of the item's value, in bytes.
     pub value_len: usize,
-    /// The expiry.
+    /// The item's expiry.
     pub expiry: Expiry,
-    /// The validity.
+    /// Whether a lookup would find the item.
     pub validity: Validity,
 }
 
-/// The validity of an item.
+/// Whether a lookup would find an item, and the reason if it would not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Validity {
-    /// A lookup would find it.
+    /// The item is valid, so a lookup would find it.
     Live,
-    /// It has expired.
+    /// The item has expired.
     Expired,
-    /// A flush has invalidated it.
+    /// A flush has invalidated the item.
     Flushed,
 }
 
 impl Handle<'_> {
-    /// Returns the properties of a key's item without a trace; `None`: there is no item.
+    /// Returns the properties of a key's item, even if the item has expired or was flushed. `None`: the key has no
+    /// item. Marks, counts and removes nothing.
     pub fn inspect<'k>(&self, key: impl LookupKey<'k>, now: Now) -> Option<ItemInfo> {
         let space = self.space();
-        space.flush.settle(now);
+        space.flush.apply_due_flush(now);
         let key = key.hashed_by(&space.hasher);
         let stripe = space.index.lock(key.hash());
         let item = stripe.get(key.hash(), key.bytes())?;
-        let validity = match space.end_reason(item, now) {
+        let validity = match space.invalid_reason(item, now) {
             None => Validity::Live,
-            Some(EndReason::Expired) => Validity::Expired,
-            Some(EndReason::Flushed) => Validity::Flushed,
+            Some(InvalidReason::Expired) => Validity::Expired,
+            Some(InvalidReason::Flushed) => Validity::Flushed,
         };
         Some(ItemInfo {
             class: space.stats_class(item.queue_class()),
@@ -252,7 +259,7 @@ impl Handle<'_> {
 }
 
 impl Reservation<'_> {
-    /// The properties that the item will have once it is stored.
+    /// Returns the properties that the item will have when it is stored.
     pub fn inspect(&self) -> ItemInfo {
         let (space, item) = (&self.cache().space, self.item());
         ItemInfo {

@@ -1,26 +1,28 @@
-//! A worker's handle, the lookup of a key's item, and the changes to a found item whose stripe is locked.
+//! A worker's handle, the lookup of a key's item, and the changes to an item that a lookup has found.
 //!
-//! An operation locks its key's stripe from the lookup to its end. A get takes no other lock unless hits move
-//! items (as under `eviction=lru`): it marks the item, and evictions and the maintainer move it later.
+//! An operation holds the lock of its key's stripe from the lookup to its end. A get takes no other lock, unless the
+//! eviction kind moves items at hits, as `eviction=lru` does. Otherwise a get only marks the item, and an eviction or
+//! the LRU maintainer moves the marked item later.
 
 use super::item::ItemView;
 use crate::config::EngineConfig;
 use crate::mem::{Arena, Entry, Linked, NewItem, State, StripeGuard};
 use crate::mover::Mover;
-use crate::space::{AccessKind, EndReason, Space};
+use crate::space::{AccessKind, InvalidReason, Space};
 use crate::stats::{ClassOperations, HandleCounters};
 use slabwise_base::sync::Mutex;
 use slabwise_base::{ClassId, Expiry, HashedKey, LookupKey, Now};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The shared space, and the mover that distributes its pages among the classes.
+/// The state that all handles share: the space, and the mover of pages between the classes.
 pub struct Cache {
     pub space: Space,
     pub mover: Mutex<Mover>,
 }
 
 impl Cache {
+    /// Creates an empty cache in the arena.
     pub fn new(config: EngineConfig, arena: Arena) -> Cache {
         let space = Space::new(config, arena);
         let mover = Mutex::new(Mover::new(&space.memory));
@@ -28,7 +30,7 @@ impl Cache {
     }
 }
 
-/// A per-worker handle to the engine; see the crate's documentation.
+/// A worker's handle to the engine. Each worker has its own, with its own counters.
 pub struct Handle<'e> {
     cache: &'e Cache,
     counters: Arc<HandleCounters>,
@@ -51,21 +53,21 @@ impl<'e> Handle<'e> {
         &self.counters
     }
 
-    /// Returns a key with its hash, so that the following operations need not hash it again.
+    /// Returns a key with its hash. Operations that get this value need not compute the hash again.
     #[inline]
     pub fn hashed<'k>(&self, key: &'k [u8]) -> HashedKey<'k> {
         key.hashed_by(&self.space().hasher)
     }
 
-    /// Prefetches the cache lines that lookups of these keys need, in steps over all keys, so that the memory
-    /// accesses overlap. A hint for at most 32 keys, without side effects.
+    /// Prefetches the cache lines that lookups of these keys will read. Each step of the prefetch runs over all keys
+    /// before the next step, so that the memory accesses of the keys overlap. Ignores all keys after the first 32.
     pub fn prefetch(&self, keys: &[HashedKey<'_>]) {
-        // A hit unlinks its item from its neighbours in the queue.
+        // With an exact order, a hit changes the links of the item's neighbours in the queue.
         self.prefetch_items(keys, self.space().acts_on_hits.load(Relaxed));
     }
 
-    /// Prefetches the cache lines that stores and deletes of these keys need: those of their lookups, and the
-    /// neighbours of the items that will be unlinked from their queues. A hint for at most 32 keys, without side effects.
+    /// Prefetches the cache lines that stores and deletes of these keys will read or write: those of their lookups, and
+    /// the neighbours of the items that they will remove from the queues. Ignores all keys after the first 32.
     pub fn prefetch_for_writes(&self, keys: &[HashedKey<'_>]) {
         self.prefetch_items(keys, true);
     }
@@ -82,25 +84,26 @@ impl<'e> Handle<'e> {
         }
         let hashes = &hashes[..keys.len()];
         space.index.prefetch_buckets(hashes);
-        let mut slots = [None; KEYS_MAX];
-        for (slot, &hash) in slots.iter_mut().zip(hashes) {
+        let mut positions = [None; KEYS_MAX];
+        for (position, &hash) in positions.iter_mut().zip(hashes) {
             if let Some((found, item)) = space.index.lock(hash).candidate(hash) {
-                *slot = Some(found);
+                *position = Some(found);
                 item.prefetch();
             }
         }
         if with_neighbours {
-            for (slot, &hash) in slots.iter().zip(hashes) {
-                let Some(slot) = *slot else { continue };
-                if let Some(item) = space.index.lock(hash).item_at(slot) {
+            for (position, &hash) in positions.iter().zip(hashes) {
+                let Some(position) = *position else { continue };
+                if let Some(item) = space.index.lock(hash).item_at(position) {
                     item.prefetch_neighbours();
                 }
             }
         }
     }
 
-    /// Looks a key up, marks the item as used, and calls `f` with it. The stripe is locked while `f` runs, so it
-    /// must be short and call no operation; for a large value it should only pin the item.
+    /// Looks a key up, marks the item as used, calls `f` with the item and returns the result of `f`. `None`: the key
+    /// has no item. The item's stripe is locked while `f` runs. So `f` must be short and must call no operation; if the
+    /// value is large, `f` should only pin the item.
     #[inline]
     pub fn get<'k, R>(
         &mut self,
@@ -109,7 +112,7 @@ impl<'e> Handle<'e> {
         f: impl FnOnce(ItemView<'_, 'e>) -> R,
     ) -> Option<R> {
         let key = key.hashed_by(&self.space().hasher);
-        match Lookup::of_inline(self.space(), key, now, &self.counters) {
+        match Lookup::find_inline(self.space(), key, now, &self.counters) {
             Lookup::Found(mut found) => {
                 let class = found.class();
                 let state = found.item().state();
@@ -118,10 +121,10 @@ impl<'e> Handle<'e> {
                 if state.fields().cost {
                     self.count_saved(&found, counters);
                 }
-                let shown = self.show(&mut found, true, now, f);
+                let result = self.call_with_view(&mut found, true, now, f);
                 drop(found);
                 self.space().report_access(key.hash(), AccessKind::Hit, Some(class));
-                Some(shown)
+                Some(result)
             }
             Lookup::Missing(stripe) => {
                 drop(stripe);
@@ -132,7 +135,8 @@ impl<'e> Handle<'e> {
         }
     }
 
-    /// Looks a key up and calls `f` with the item, without marking the item or counting the lookup.
+    /// Looks a key up and calls `f` with the item, as [`Handle::get`] does, but neither marks the item nor counts the
+    /// lookup. Removes an expired or flushed item.
     pub fn peek<'k, R>(
         &mut self,
         key: impl LookupKey<'k>,
@@ -140,13 +144,14 @@ impl<'e> Handle<'e> {
         f: impl FnOnce(ItemView<'_, 'e>) -> R,
     ) -> Option<R> {
         let key = key.hashed_by(&self.space().hasher);
-        match Lookup::of(self.space(), key, now, &self.counters) {
-            Lookup::Found(mut found) => Some(self.show(&mut found, false, now, f)),
+        match Lookup::find(self.space(), key, now, &self.counters) {
+            Lookup::Found(mut found) => Some(self.call_with_view(&mut found, false, now, f)),
             Lookup::Missing(_) => None,
         }
     }
 
-    /// Counts the cost that a hit on this item saves, and marks the item as active if costs differ widely.
+    /// Adds the cost of an item that a get has hit to the statistic of saved costs. Also marks the item as active if
+    /// the costs in its class differ widely. Does nothing if the item's cost is unknown.
     pub(super) fn count_saved(&self, found: &Found<'_>, counters: &ClassOperations) {
         if let Some(cost) = found.item().cost() {
             counters.cost_saved.add(u64::from(cost.units()));
@@ -156,9 +161,9 @@ impl<'e> Handle<'e> {
         }
     }
 
-    /// Calls `f` with an item, after marking it as used if `marks`.
+    /// Calls `f` with an item and returns the result of `f`. If `marks` is true, marks the item as used first.
     #[inline(always)]
-    pub(super) fn show<R>(
+    pub(super) fn call_with_view<R>(
         &self,
         found: &mut Found<'e>,
         marks: bool,
@@ -171,7 +176,7 @@ impl<'e> Handle<'e> {
     }
 }
 
-/// A live item, found under its locked stripe.
+/// A valid item that a lookup has found. Its stripe is locked as long as this value exists.
 pub struct Found<'e> {
     pub space: &'e Space,
     pub entry: Entry<'e>,
@@ -179,43 +184,46 @@ pub struct Found<'e> {
 
 /// The result of a lookup. The stripe stays locked in both cases.
 pub enum Lookup<'e> {
+    /// The key has a valid item.
     Found(Found<'e>),
+    /// The key has no item. The guard locks the key's stripe.
     Missing(StripeGuard<'e>),
 }
 
 impl<'e> Lookup<'e> {
-    /// Finds a key's item; removes it if it is expired or flushed.
-    pub fn of(
+    /// Finds the item of a key. Removes the item if it has expired or was flushed.
+    pub fn find(
         space: &'e Space,
         key: HashedKey<'_>,
         now: Now,
         counters: &HandleCounters,
     ) -> Lookup<'e> {
-        Lookup::of_inline(space, key, now, counters)
+        Lookup::find_inline(space, key, now, counters)
     }
 
-    /// [`Lookup::of`], inlined for the hottest caller, so that results stay in registers.
+    /// Does the same as [`Lookup::find`], but is inlined, so that the results stay in registers. For [`Handle::get`],
+    /// the most frequent operation.
     #[inline(always)]
-    pub fn of_inline(
+    pub fn find_inline(
         space: &'e Space,
         key: HashedKey<'_>,
         now: Now,
         counters: &HandleCounters,
     ) -> Lookup<'e> {
-        space.flush.settle(now);
+        space.flush.apply_due_flush(now);
         let stripe = space.index.lock(key.hash());
         let entry = match Entry::find(stripe, key.hash(), key.bytes()) {
             Ok(entry) => entry,
             Err(stripe) => return Lookup::Missing(stripe),
         };
-        match space.end_reason(entry.item(), now) {
+        match space.invalid_reason(entry.item(), now) {
             None => Lookup::Found(Found { space, entry }),
-            Some(death) => {
-                match death {
-                    EndReason::Expired => counters.get_expired.bump(),
-                    EndReason::Flushed => counters.get_flushed.bump(),
+            Some(reason) => {
+                match reason {
+                    InvalidReason::Expired => counters.get_expired.bump(),
+                    InvalidReason::Flushed => counters.get_flushed.bump(),
                 }
-                Found { space, entry }.remove_ended(key, now, counters)
+                Found { space, entry }.remove_invalid(key, now, counters)
             }
         }
     }
@@ -227,36 +235,36 @@ impl<'e> Found<'e> {
         self.entry.item()
     }
 
-    /// The class that queues the item.
+    /// Returns the class that queues the item.
     #[inline]
     pub fn class(&self) -> ClassId {
         self.item().queue_class()
     }
 
-    /// Removes an expired or flushed item. For a chained item the stripe is unlocked before its chunks are freed,
-    /// so another thread may store the key, and the lookup is repeated.
+    /// Removes an expired or flushed item and returns the result of the lookup. A chained item has many chunks, so its
+    /// stripe is unlocked before they are freed. Another thread may store the key meanwhile, so the lookup is repeated.
     #[cold]
-    fn remove_ended(self, key: HashedKey<'_>, now: Now, counters: &HandleCounters) -> Lookup<'e> {
+    fn remove_invalid(self, key: HashedKey<'_>, now: Now, counters: &HandleCounters) -> Lookup<'e> {
         let space = self.space;
         space.report_access(key.hash(), AccessKind::Delete, Some(self.class()));
         if self.item().state().chained() {
             self.remove();
-            return Lookup::of(space, key, now, counters);
+            return Lookup::find(space, key, now, counters);
         }
         let (stripe, removed) = self.entry.remove();
         space.unlink(removed);
         Lookup::Missing(stripe)
     }
 
-    /// Removes the item. Its chunks are freed after its stripe is unlocked.
+    /// Removes the item. Frees its chunks after unlocking its stripe.
     pub fn remove(self) {
         let (stripe, removed) = self.entry.remove();
-        let remains = self.space.unlink_unfreed(removed);
+        let remains = self.space.unlink_without_freeing(removed);
         drop(stripe);
         self.space.free_remains(remains);
     }
 
-    /// Marks a hit. Returns true if the item had been hit before.
+    /// Marks the item as hit and sets its access time. Returns true if the item had been hit before.
     #[inline(always)]
     pub fn mark_hit(&mut self, now: Now) -> bool {
         let state = self.item().marks().mark_hit();
@@ -264,17 +272,19 @@ impl<'e> Found<'e> {
         state.fetched()
     }
 
-    /// Marks the item as in use, without a hit.
+    /// Marks the item as active and sets its access time, without marking a hit.
     pub fn mark_use(&mut self, now: Now) {
         self.item().marks().mark_active();
         self.note_access(self.item().state(), now);
     }
 
-    /// Sets the access time, and reorders the item if hits do that; `state` is a copy of the item's state.
+    /// Sets the access time, and reorders the item if the eviction kind reorders items at hits. `state` is a copy of
+    /// the item's state.
     #[inline(always)]
     fn note_access(&mut self, state: State, now: Now) {
         let item = self.item();
-        // With a CAS value chosen by a client, an earlier access time could make the item look flushed.
+        // The access time of an item whose CAS value a client chose must not decrease: a flush compares it with its
+        // mark.
         if !state.has_given_cas() || now.ticks.is_after(item.time()) {
             item.set_time(now.ticks);
         }
@@ -289,12 +299,12 @@ impl<'e> Found<'e> {
         self.space.class(self.class()).lock().hit(&mut self.entry);
     }
 
-    /// True if this expiry can be set without moving the item.
+    /// True if the item can store this expiry in place: it has a field for its expiry, or the item is not to expire.
     pub fn can_hold(&self, expiry: Expiry) -> bool {
         expiry == Expiry::NEVER || self.item().state().fields().expiry
     }
 
-    /// Sets an expiry that the item [can hold](Found::can_hold).
+    /// Sets an expiry that the item can store in place ([`Found::can_hold`]).
     pub fn set_expiry_in_place(&mut self, expiry: Expiry) {
         if self.item().state().fields().expiry {
             let mut class = self.space.class(self.class()).lock();
@@ -302,8 +312,9 @@ impl<'e> Found<'e> {
         }
     }
 
-    /// Replaces the item by a copy. The old chunks are freed under the stripe's lock.
-    pub fn supersede(&mut self, copy: NewItem) {
+    /// Replaces the item by a copy in other chunks, which gets its marks and its queue. Frees the old chunks while the
+    /// stripe is locked.
+    pub fn replace_by_copy(&mut self, copy: NewItem) {
         let old = self.item().state();
         copy.item(&self.space.memory).marks().inherit(old);
         let removed = self.entry.replace(copy);

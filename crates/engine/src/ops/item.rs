@@ -1,10 +1,10 @@
-//! A reader's access to an item: a view during a lookup, or a pin that outlives it.
+//! A reader's access to an item: [`ItemView`] during a lookup, and [`Pinned`] beyond the end of the lookup.
 
 use crate::mem::{HeldValue, Linked, ValuePin};
 use crate::space::Space;
 use slabwise_base::{ClassId, Cost, Expiry, Ticks};
 
-/// An item whose stripe is locked, for the duration of a get's closure.
+/// An item as a lookup shows it to the caller's closure. The item's stripe is locked while the closure runs.
 #[derive(Clone, Copy)]
 pub struct ItemView<'v, 'e> {
     pub(super) space: &'e Space,
@@ -14,78 +14,78 @@ pub struct ItemView<'v, 'e> {
 }
 
 impl<'v, 'e: 'v> ItemView<'v, 'e> {
-    /// The key.
+    /// Returns the item's key.
     pub fn key(&self) -> &'v [u8] {
         self.item.key()
     }
 
-    /// The length of the value in bytes.
+    /// Returns the length of the value, in bytes.
     pub fn value_len(&self) -> usize {
         self.item.value_len()
     }
 
-    /// The opaque number that the client stored with the item.
+    /// Returns the client flags: a number that a client stored with the item and that only clients interpret.
     pub fn client_flags(&self) -> u32 {
         self.item.client_flags()
     }
 
-    /// The cost of recomputing the item, if it is known.
+    /// Returns the cost of recomputing the item's value. `None`: no client has specified the cost.
     pub fn cost(&self) -> Option<Cost> {
         self.item.cost()
     }
 
-    /// The CAS value.
+    /// Returns the CAS value.
     pub fn cas(&self) -> u64 {
         self.item.cas()
     }
 
-    /// The expiry.
+    /// Returns the expiry.
     pub fn expiry(&self) -> Expiry {
         self.item.expiry()
     }
 
-    /// The time of the last access before this lookup.
+    /// Returns the time of the last access before this lookup.
     pub fn last_access(&self) -> Ticks {
         self.last_access
     }
 
-    /// True if it was hit before this lookup.
+    /// True if the item was hit before this lookup.
     pub fn fetched(&self) -> bool {
         self.fetched
     }
 
-    /// True if it is marked stale.
+    /// True if a client has marked the item as stale.
     pub fn is_stale(&self) -> bool {
         self.item.state().stale()
     }
 
-    /// True if a client has claimed the right to recompute it.
+    /// True if a client has claimed the right to recompute the item.
     pub fn is_claimed(&self) -> bool {
         self.item.state().claimed()
     }
 
-    /// Claims the right to recompute the item. Returns false if another client has it. The claim lasts until the
-    /// item is stored or marked stale.
+    /// Claims the right to recompute the item. Returns false if another client has claimed it before. The claim ends
+    /// when the item is stored or marked as stale.
     pub fn claim(&self) -> bool {
         self.item.marks().claim()
     }
 
-    /// The size of the item in bytes, as the statistics count it.
+    /// Returns the size of the item in bytes, as statistics count it.
     pub fn size_bytes(&self) -> u64 {
         self.item.counted_size_bytes()
     }
 
-    /// The class in which statistics show it; for a chained item, the largest.
+    /// Returns the class in which statistics show the item. A chained item is shown in the largest class.
     pub fn class(&self) -> ClassId {
         self.space.stats_class(self.item.queue_class())
     }
 
-    /// The parts of the value in order: one slice, or several if the item is chained.
+    /// Returns the parts of the value in order: one slice, or several if the item is chained.
     pub fn value(&self) -> impl Iterator<Item = &'v [u8]> + use<'v, 'e> {
         self.item.value()
     }
 
-    /// Appends the value to `out`.
+    /// Appends all parts of the value to `out`.
     #[inline(always)]
     pub fn copy_value(&self, out: &mut Vec<u8>) {
         if self.item.state().chained() {
@@ -95,45 +95,49 @@ impl<'v, 'e: 'v> ItemView<'v, 'e> {
         }
     }
 
-    /// Pins the item, so that its bytes stay valid and unchanged after this lookup. `None`: it has too many pins.
+    /// Pins the item, so that its bytes stay valid and unchanged after this lookup. `None`: the item has the largest
+    /// possible number of pins.
     pub fn pin(&self) -> Option<Pinned<'e>> {
         Pinned::new(self.space, self.item)
     }
 }
 
-/// A pinned item, which does not change until this is dropped, even if its key is stored or deleted.
+/// A pinned item. Its bytes stay valid and unchanged until this value is dropped, even if its key is stored or deleted.
 #[must_use = "a pin keeps its item's memory until it is dropped"]
 pub struct Pinned<'e> {
     space: &'e Space,
-    /// `None` only during `drop`.
+    /// The pin; `None` only while this value is dropped.
     pin: Option<ValuePin>,
 }
 
 impl<'e> Pinned<'e> {
-    /// Pins a linked item. `None`: it has too many pins.
+    /// Pins an item whose stripe is locked. `None`: the item has the largest possible number of pins.
     pub(super) fn new(space: &'e Space, item: Linked<'_>) -> Option<Pinned<'e>> {
         Some(Pinned { space, pin: Some(item.pin()?) })
     }
 }
 
 impl Pinned<'_> {
-    /// The item's key.
+    /// Returns the item's key.
     pub fn key(&self) -> &[u8] {
         self.item().key()
     }
 
-    /// The parts of the value in order: one slice, or several if the item is chained.
+    /// Returns the parts of the value in order: one slice, or several if the item is chained.
     pub fn value(&self) -> impl Iterator<Item = &[u8]> {
         self.item().value()
     }
 
-    /// The length of the value in bytes.
+    /// Returns the length of the value, in bytes.
     pub fn value_len(&self) -> usize {
         self.item().value_len()
     }
 
     fn item(&self) -> HeldValue<'_> {
-        self.pin.as_ref().expect("held until dropped").item(&self.space.memory)
+        self.pin
+            .as_ref()
+            .expect("the pin exists until the value is dropped")
+            .item(&self.space.memory)
     }
 }
 

@@ -1,4 +1,4 @@
-//! The operations of a worker: the methods of [`Handle`] on the item of a key.
+//! The operations of a worker: the methods of [`Handle`], each of which reads or changes the item of a key.
 
 mod change;
 mod get;

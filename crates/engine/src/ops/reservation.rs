@@ -1,18 +1,21 @@
-//! Memory that is reserved but not yet published: an upload in progress.
+//! Reservations: memory for an item that is being written and not yet published.
 //!
-//! A value that fits into one chunk with its key is stored after the key. A larger item is chained: the first
-//! chunk holds all but the value, and bodies hold the value; all bodies but the last are of the largest class.
+//! If an item fits into one chunk, its value is stored after its key. A larger item is chained: its first chunk, the
+//! head, holds everything but the value, and other chunks, the bodies, hold the value. All bodies except the last one
+//! are chunks of the largest class.
 //!
-//! An upload allocates its bodies one by one as it is filled, so a client that announces a large value and sends
-//! nothing takes no memory. If there is no memory for the next body the upload is *starved*: it accepts no more
+//! A body is allocated when the bodies before it are full. So a client that announces a large value and sends nothing
+//! occupies only the head. If there is no memory for the next body, the reservation is *starved*: it accepts no more
 //! bytes, and can only be dropped.
 //!
-//! The size of a changed item depends on the existing item, but memory is allocated with no stripe locked. So a
-//! change works in rounds: look the item up, reserve memory, look it up again. If it then needs memory of another
-//! size, the next round reserves that. Each further round means that another writer made progress.
+//! The size of a changed item depends on the existing item, but memory is allocated while no stripe is locked. So a
+//! change works in rounds. The first round looks the item up, unlocks its stripe and reserves memory. The next round
+//! looks the item up again. If another thread has changed the item meanwhile, so that memory of another size is needed,
+//! this round reserves that memory, and another round follows. So more than two rounds are needed only if another
+//! thread's change succeeds.
 //!
-//! Chunks come from the free lists of the class, the pool, eviction, and as a last resort from a page of another
-//! class.
+//! An allocation takes a free chunk of the class, else a page from the page pool, else the chunk of an evicted item,
+//! and as the last resort a page of another class.
 
 use super::handle::{Cache, Found};
 use super::item::Pinned;
@@ -24,36 +27,38 @@ use slabwise_base::sync::lock;
 use slabwise_base::{ClassId, Expiry, HashedKey, KEY_SIZE_BYTES_MAX, Now};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The most evictions of one allocation: other threads may take the chunks that it frees, and a chained victim
-/// may free only chunks of other classes.
+/// The largest number of evictions of one allocation. One eviction may not be enough: another thread may take the freed
+/// chunk, and a chained victim may have no chunk of the right class.
 const EVICTIONS_MAX: usize = 32;
 
-/// The most pages that one allocation tries to take from other classes.
-const SEIZURES_MAX: usize = 3;
+/// The largest number of pages that one allocation tries to take from other classes.
+const SEIZED_PAGES_MAX: usize = 3;
 
 /// The reason why an allocation in a class failed.
 enum Refusal {
     /// No chunk is free and no item can be evicted.
     OutOfMemory,
-    /// The class is no longer in the table, so the caller must choose again.
+    /// The class is no longer in the class table, so the caller must read the table again.
     Retired,
 }
 
 /// The reason why no memory was reserved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReserveError {
-    /// The item is larger than `item_size_bytes_max`.
+    /// The item is larger than [`item_size_bytes_max`](crate::EngineConfig::item_size_bytes_max), or its key does not
+    /// fit into the largest chunk.
     TooLarge,
-    /// No item can be evicted, or eviction is off.
+    /// There is no free memory, and no item can be evicted or eviction is disabled.
     OutOfMemory,
 }
 
 impl Cache {
-    /// Allocates a chunk for an item or a body. The chunk is of the class for its size (at most the largest), or of
-    /// a larger class if that class owns no page. `None`: out of memory. The caller holds no stripe lock.
+    /// Allocates a chunk for an item or a body of this size, which counts as the largest chunk size if it is above
+    /// that. The chunk is of the class for the size, or of a larger class if the right class can get no chunk. `None`:
+    /// there is no memory. The caller must hold no stripe lock.
     pub fn allocate(&self, size_bytes: usize, now: Now) -> Option<OwnedChunk> {
         let size_bytes = size_bytes.min(self.space.config.classes.chunk_size_bytes_max());
-        // Repeats only after a change of the table.
+        // The loop is repeated only after a change of the class table.
         loop {
             let choice = self.space.size_map.class_for(size_bytes)?;
             match self.allocate_for(choice, now) {
@@ -67,6 +72,7 @@ impl Cache {
         }
     }
 
+    /// Allocates a chunk of the chosen class, or else of a larger class, or else from a page of another class.
     fn allocate_for(&self, choice: Choice, now: Now) -> Result<OwnedChunk, Refusal> {
         match self.allocate_in(choice, now) {
             Err(Refusal::OutOfMemory) => {}
@@ -83,7 +89,7 @@ impl Cache {
                 }
             }
         }
-        for _ in 0..SEIZURES_MAX {
+        for _ in 0..SEIZED_PAGES_MAX {
             if !lock(&self.mover).seize_page(&self.space, choice.id, now) {
                 break;
             }
@@ -92,19 +98,19 @@ impl Cache {
                 outcome => return outcome,
             }
         }
-        // A class that was retired in the meantime gets no page; the new table has another class for the size.
+        // If the class was retired meanwhile, it gets no page, but the new table has another class for this size.
         let is_present = self.space.class(choice.id).lock().accepts(choice);
         Err(if is_present { Refusal::OutOfMemory } else { Refusal::Retired })
     }
 
-    /// True if a class without memory may use that of other classes. If first pages are granted beyond the limit,
-    /// only a class that could not get one may.
+    /// True if a class that can get no chunk may use the memory of other classes. If every class gets its first page
+    /// beyond the memory limit, this is true only for a class that owns no page.
     fn may_use_other_classes(&self, choice: Choice) -> bool {
         !self.space.config.first_page_beyond_limit
             || self.space.class(choice.id).lock().pages.token.page_count() == 0
     }
 
-    /// The larger classes with chunks of less than twice the size, smallest first.
+    /// Returns the classes with larger chunks of less than twice the size, in ascending order of size.
     fn larger_close_in_size(&self, choice: Choice) -> Vec<Choice> {
         let sizes = choice.chunk_size_bytes + 1..2 * choice.chunk_size_bytes;
         let table = self.space.class_table();
@@ -112,10 +118,12 @@ impl Cache {
         larger.map(|(id, chunk_size_bytes)| Choice { id, chunk_size_bytes }).collect()
     }
 
+    /// Allocates a chunk of the chosen class: a free one, one on a new page, or the chunk of an evicted item.
     fn allocate_in(&self, choice: Choice, now: Now) -> Result<OwnedChunk, Refusal> {
         let class = choice.id;
         if self.space.exact_order.load(Relaxed) {
-            // In exact order no maintainer runs, so expired tails are reclaimed here, as in memcached.
+            // In exact LRU order no LRU maintainer runs, so an allocation first removes an expired item at a tail, as
+            // in memcached.
             drop(self.space.reclaim_tail(self.space.class(class).lock(), now));
         }
         for _ in 0..EVICTIONS_MAX {
@@ -135,7 +143,7 @@ impl Cache {
                 Evicted::Chunk(chunk) if chunk.size_bytes() == choice.chunk_size_bytes => {
                     return Ok(chunk);
                 }
-                // The class's number now belongs to another class.
+                // The class's number was assigned to a class of another chunk size meanwhile.
                 Evicted::Chunk(chunk) => self.space.give_free(chunk),
                 Evicted::Freed => {}
                 Evicted::Nothing => break,
@@ -145,26 +153,30 @@ impl Cache {
     }
 }
 
-/// An item that is being written. Dropping it frees its memory.
+/// The memory for an item that is being written. Dropping a reservation frees the memory.
 #[must_use = "a reservation holds memory until it is stored or dropped"]
 pub struct Reservation<'e> {
     cache: &'e Cache,
-    /// `None` once published.
+    /// The item; `None` after it was published.
     item: Option<NewItem>,
+    /// The number of bytes of the value that were written so far.
     filled: usize,
-    /// The index of the body that is being filled.
+    /// The index of the body that is being filled. Unused if the item is not chained.
     filling: usize,
-    /// The number of bytes written to that body.
+    /// The number of bytes written to the body with index `filling`.
     within: usize,
+    /// True if there was no memory for the next body.
     starved: bool,
+    /// The time at which the reservation was made.
     now: Now,
+    /// The hash of the item's key.
     pub(super) key_hash: u64,
-    /// True if its TTL is short enough for the temp queue.
+    /// True if the item's TTL is short enough for the temp queue.
     pub(super) short_lived: bool,
 }
 
-/// The class for an item of this size; for a chained item, the largest. `None`: it is too large, or no class is
-/// large enough at the moment. Takes no lock.
+/// Returns the class that will queue an item of this size, as statistics show it: the largest class if the item is
+/// chained. `None`: the item is too large, or the cache cannot hold it at its present memory limit.
 pub fn class_of_size(
     space: &Space,
     key_len: usize,
@@ -178,13 +190,14 @@ pub fn class_of_size(
     }
 }
 
-/// The optional fields that an item with this metadata stores.
+/// Returns the optional fields that an item with this metadata stores.
 fn fields_of(space: &Space, meta: ItemMeta) -> ItemFields {
     let rank = space.ranks_items;
     ItemFields {
         flags: meta.client_flags != 0,
         expiry: meta.expiry != Expiry::NEVER,
-        // Ranked items all store a cost, so that sizes do not depend on it.
+        // If items are ranked, every item stores a cost. So the size of an item does not depend on whether its cost is
+        // known.
         cost: rank || meta.cost.is_some(),
         rank,
     }
@@ -192,13 +205,17 @@ fn fields_of(space: &Space, meta: ItemMeta) -> ItemFields {
 
 /// The layout of an item in memory.
 struct Shape {
-    /// The required size of its first chunk.
+    /// The size that the first chunk must have at least, in bytes.
     size_bytes: usize,
+    /// The length of the value, and whether the item is chained.
     value: ValueShape,
+    /// The optional fields that the item stores.
     fields: ItemFields,
 }
 
 impl Shape {
+    /// Returns the layout of an item with this key length, value length and metadata, or an error if the item is too
+    /// large.
     #[inline(always)]
     fn of(
         space: &Space,
@@ -211,7 +228,7 @@ impl Shape {
         if counted as u64 > space.config.item_size_bytes_max || value_len > u32::MAX as usize {
             return Err(ReserveError::TooLarge);
         }
-        // The largest size is the same in every table.
+        // The largest chunk size is the same in every class table.
         let chunk_size_bytes_max = space.config.classes.chunk_size_bytes_max();
         if counted <= chunk_size_bytes_max {
             let value = ValueShape::Whole(value_len);
@@ -219,7 +236,7 @@ impl Shape {
         }
         let pages = space.page_stats();
         if counted as u64 > pages.limit_for_items * space.config.page_size_bytes as u64 {
-            // Even the eviction of all items would not free enough memory.
+            // The eviction of all items would not free enough memory for this item.
             return Err(ReserveError::OutOfMemory);
         }
         let head = chain_head_size_bytes(key_len, fields);
@@ -231,8 +248,9 @@ impl Shape {
 }
 
 impl<'e> Reservation<'e> {
-    /// Reserves memory for an item and writes its key; see [`Handle::reserve`](crate::Handle::reserve).
-    pub(super) fn take(
+    /// Reserves memory for an item and writes its key. [`Handle::reserve`](crate::Handle::reserve) describes the
+    /// details.
+    pub(super) fn begin(
         cache: &'e Cache,
         key: HashedKey<'_>,
         value_len: usize,
@@ -242,7 +260,7 @@ impl<'e> Reservation<'e> {
         let (key, key_hash) = (key.bytes(), key.hash());
         assert!(
             (1..=KEY_SIZE_BYTES_MAX).contains(&key.len()),
-            "key of {} bytes: the limit is {KEY_SIZE_BYTES_MAX}",
+            "key of {} bytes: a key has 1 to {KEY_SIZE_BYTES_MAX} bytes",
             key.len()
         );
         let space = &cache.space;
@@ -264,34 +282,35 @@ impl<'e> Reservation<'e> {
     }
 
     fn new_item(&self) -> &NewItem {
-        self.item.as_ref().expect("owned until published")
+        self.item.as_ref().expect("the reservation owns its item until it is published")
     }
 
     fn new_item_mut(&mut self) -> &mut NewItem {
-        self.item.as_mut().expect("owned until published")
+        self.item.as_mut().expect("the reservation owns its item until it is published")
     }
 
+    /// Returns the item that is being written.
     pub(super) fn item(&self) -> Item<'_, Exclusive> {
         self.new_item().item(&self.cache.space.memory)
     }
 
-    /// The class that will queue the item.
+    /// Returns the class that will queue the item.
     #[inline]
     pub(super) fn queue_class(&self) -> ClassId {
         self.new_item().queue_class()
     }
 
-    /// The length of the value in bytes.
+    /// Returns the length that the value will have, in bytes.
     pub fn value_len(&self) -> usize {
         self.new_item().value_len()
     }
 
-    /// The number of bytes written so far.
+    /// Returns the number of bytes of the value that were written so far.
     pub fn filled(&self) -> usize {
         self.filled
     }
 
-    /// The number of bytes still to be written.
+    /// Returns the number of bytes of the value that are not written yet.
     pub fn remaining(&self) -> usize {
         self.value_len() - self.filled
     }
@@ -301,8 +320,9 @@ impl<'e> Reservation<'e> {
         self.starved
     }
 
-    /// The next buffer to write to; a chained item has several. Empty if the value is complete, or if there is no
-    /// memory for more ([`Reservation::is_starved`]).
+    /// Returns the buffer for the next bytes of the value. The value of a chained item has several buffers, one after
+    /// the other. The buffer is empty if the value is complete, or if there is no memory for the rest of the value
+    /// ([`Reservation::is_starved`]).
     pub fn unfilled(&mut self) -> &mut [u8] {
         if self.remaining() == 0 {
             return &mut [];
@@ -319,11 +339,13 @@ impl<'e> Reservation<'e> {
         self.new_item_mut().body_mut(memory, filling, within)
     }
 
-    /// Records that `count` bytes of [`Reservation::unfilled`] were written.
+    /// Records that the caller has written `count` bytes to the buffer that [`Reservation::unfilled`] returned.
+    ///
+    /// Panics if `count` is above the length of this buffer.
     pub fn advance(&mut self, count: usize) {
         let room =
             if self.new_item().is_chained() { self.unfilled().len() } else { self.remaining() };
-        assert!(count <= room, "{count} bytes written to a buffer of {room}");
+        assert!(count <= room, "{count} bytes written to a buffer of {room} bytes");
         self.filled += count;
         if self.new_item().is_chained() {
             self.within += count;
@@ -333,7 +355,8 @@ impl<'e> Reservation<'e> {
         }
     }
 
-    /// Copies as many of `bytes` as there is room for; returns their number.
+    /// Copies `bytes` to the end of the value. Copies only a part if the value is complete then, or if there is no
+    /// memory for more. Returns the number of copied bytes.
     pub fn fill(&mut self, bytes: &[u8]) -> usize {
         let mut taken = 0;
         loop {
@@ -348,19 +371,21 @@ impl<'e> Reservation<'e> {
         }
     }
 
-    /// Copies all of `bytes`, for which there is room.
+    /// Copies all of `bytes` to the end of the value.
+    ///
+    /// Panics if they do not fit.
     pub(super) fn fill_all(&mut self, bytes: &[u8]) {
         let taken = self.fill(bytes);
-        assert_eq!(taken, bytes.len(), "the value is longer than its reservation");
+        assert_eq!(taken, bytes.len(), "all bytes fit into the reservation");
     }
 
-    /// Copies the value of a found item.
+    /// Copies the value of a found item to the end of the value.
     pub(super) fn fill_with(&mut self, found: &Found<'_>) {
         found.item().value().for_each(|part| self.fill_all(part));
     }
 
-    /// Completes a reservation as a copy of a found item, with its CAS value and access time; the caller publishes
-    /// it.
+    /// Fills the reservation with a copy of a found item, including its CAS value and access time. Returns the copy,
+    /// which the caller publishes.
     pub(super) fn into_copy_of(mut self, found: &Found<'_>) -> NewItem {
         self.fill_with(found);
         let (old, new) = (found.item(), self.item());
@@ -369,48 +394,55 @@ impl<'e> Reservation<'e> {
         self.into_published()
     }
 
+    /// Calls `visit` with each part of the value that was written, in order.
     pub(super) fn for_each_part(&self, visit: impl FnMut(&[u8])) {
         self.new_item().for_each_part(&self.cache.space.memory, visit);
     }
 
-    /// True if an item with this value length and metadata has the same layout.
-    pub(super) fn fits(&self, value_len: usize, meta: ItemMeta) -> bool {
+    /// True if an item with this value length and metadata has the same layout as this reservation.
+    pub(super) fn has_layout(&self, value_len: usize, meta: ItemMeta) -> bool {
         let fields = fields_of(&self.cache.space, meta);
         value_len == self.value_len() && self.item().state().fields() == fields
     }
 
-    /// Changes the metadata; the item must have the same optional fields.
+    /// Changes the metadata of the item. The new metadata must need the same optional fields as the old.
     pub(super) fn set_meta(&mut self, meta: ItemMeta) {
-        debug_assert!(self.fits(self.value_len(), meta));
+        debug_assert!(
+            self.has_layout(self.value_len(), meta),
+            "the metadata need the same optional fields"
+        );
         let memory = &self.cache.space.memory;
         self.new_item_mut().set_meta(memory, meta);
     }
 
-    /// The cache that the memory belongs to.
+    /// Returns the cache in which the memory was reserved.
     pub(super) fn cache(&self) -> &'e Cache {
         self.cache
     }
 
-    /// The item's key.
+    /// Returns the item's key.
     pub fn key(&self) -> &[u8] {
         self.item().key()
     }
 
-    /// The item's key with its hash.
+    /// Returns the item's key with its hash.
     pub fn hashed_key(&self) -> HashedKey<'_> {
         HashedKey::from_parts(self.key(), self.key_hash)
     }
 
-    /// Completes the reservation; the caller publishes the item.
+    /// Returns the item of a filled reservation. The caller publishes the item.
+    ///
+    /// Panics if the value is incomplete.
     pub(super) fn into_published(mut self) -> NewItem {
-        assert_eq!(self.remaining(), 0, "only a complete value is published");
-        self.item.take().expect("published once")
+        assert_eq!(self.remaining(), 0, "an item is published only when its value is complete");
+        self.item.take().expect("an item is published only once")
     }
 
     /// Allocates the next body of a chained item. Returns false if there is no memory.
     fn add_body(&mut self) -> bool {
         let wanted = self.value_len() - self.new_item().room();
-        // The chunk may be larger than requested, or smaller because chunks have a maximum size.
+        // The chunk may be larger than the requested size. It may also be smaller, because no chunk is larger than the
+        // largest chunk size; another body then follows.
         let Some(chunk) = self.cache.allocate(wanted + HEADER_SIZE_BYTES, self.now) else {
             return false;
         };
@@ -428,19 +460,21 @@ impl Drop for Reservation<'_> {
     }
 }
 
-/// The memory that one operation has reserved in an earlier round.
-pub struct Spare<'e> {
+/// The memory that an operation has prepared for a changed item. An earlier round of the operation has reserved it.
+pub struct PreparedMemory<'e> {
     cache: &'e Cache,
+    /// The reserved memory; `None` if no round has reserved memory yet, or if the memory was used.
     reserved: Option<Reservation<'e>>,
 }
 
-impl<'e> Spare<'e> {
-    pub fn new(cache: &'e Cache) -> Spare<'e> {
-        Spare { cache, reserved: None }
+impl<'e> PreparedMemory<'e> {
+    pub fn new(cache: &'e Cache) -> PreparedMemory<'e> {
+        PreparedMemory { cache, reserved: None }
     }
 
-    /// Returns memory of this layout for the successor of a found item, whose stripe stays locked, if an earlier
-    /// round reserved it. `None`: the stripe was unlocked to reserve memory, so the caller repeats the lookup.
+    /// Returns memory for an item of this layout, which will replace a found item. If an earlier round has reserved
+    /// such memory, the item's stripe stays locked. `None`: this call has unlocked the stripe and reserved the memory,
+    /// so the caller must repeat the lookup.
     pub fn reserve(
         &mut self,
         found: Found<'e>,
@@ -449,16 +483,18 @@ impl<'e> Spare<'e> {
         meta: ItemMeta,
         now: Now,
     ) -> Result<Option<(Found<'e>, Reservation<'e>)>, ReserveError> {
-        if let Some(mut ready) = self.reserved.take_if(|spare| spare.fits(value_len, meta)) {
+        if let Some(mut ready) =
+            self.reserved.take_if(|reserved| reserved.has_layout(value_len, meta))
+        {
             ready.set_meta(meta);
             return Ok(Some((found, ready)));
         }
         self.reserved = None;
-        // Pinned so that the operation does not evict the item that it changes.
+        // The pin keeps the allocation from evicting the item that this operation changes.
         let _pinned = Pinned::new(found.space, found.item());
         drop(found);
-        let mut reserved = Reservation::take(self.cache, key, value_len, meta, now)?;
-        // All bodies are allocated now, because the reservation is filled under the stripe's lock.
+        let mut reserved = Reservation::begin(self.cache, key, value_len, meta, now)?;
+        // All bodies are allocated now, because the next round fills the reservation while the stripe is locked.
         while reserved.new_item().room() < value_len {
             if !reserved.add_body() {
                 return Err(ReserveError::OutOfMemory);
@@ -468,8 +504,9 @@ impl<'e> Spare<'e> {
         Ok(None)
     }
 
-    /// Sets the expiry of a found item: in place if it stores one, else in a copy with the same CAS value and
-    /// marks. `None`: the caller repeats the lookup.
+    /// Sets the expiry of a found item. If the item has no field for an expiry, replaces the item by a copy that has
+    /// one, and that has the same CAS value and marks. `None`: this call has reserved memory for the copy, and the
+    /// caller must repeat the lookup.
     pub fn set_expiry(
         &mut self,
         mut found: Found<'e>,
@@ -486,7 +523,7 @@ impl<'e> Spare<'e> {
         let ready = self.reserve(found, key, value_len, meta, now)?;
         Ok(ready.map(|(mut found, reservation)| {
             let copy = reservation.into_copy_of(&found);
-            found.supersede(copy);
+            found.replace_by_copy(copy);
             found
         }))
     }

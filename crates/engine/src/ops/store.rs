@@ -1,48 +1,48 @@
-//! A worker's operations that write.
+//! Stores: the operations of a worker that write a new value.
 //!
-//! Memory is always reserved before the stripe is locked. If the required size depends on the existing item
-//! (append, prepend, a growing number, a touch that adds an expiry), the operation works in rounds: see
-//! `reservation.rs`. Publishing a filled reservation adds its item to the index and to a queue, and removes the item
-//! that it replaces.
+//! A store reserves memory before it locks the stripe. The size of the new item may depend on the existing item, for
+//! example in an append or in a touch that adds an expiry. Such an operation works in rounds, which `reservation.rs`
+//! describes. When the reservation is filled, the store publishes it: it adds the new item to the index and to a queue,
+//! and removes the item that the new one replaces.
 
 use super::handle::{Found, Handle, Lookup};
-use super::reservation::{Reservation, ReserveError, Spare};
+use super::reservation::{PreparedMemory, Reservation, ReserveError};
 use crate::layout::ItemMeta;
 use crate::mem::{Entry, NewItem, StripeGuard};
 use crate::space::{AccessKind, Space};
 use slabwise_base::{ClassId, LookupKey, Now};
 
-/// The command of a store, with memcached's names.
+/// The kind of a store: memcached's command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreMode {
-    /// Stores in any case.
+    /// Stores unconditionally.
     Set,
     /// Stores if the key has no item.
     Add,
     /// Stores if the key has an item.
     Replace,
-    /// Appends the value to that of the key's item, whose flags and expiry stay.
+    /// Appends the value to the value of the key's item. The item keeps its client flags and its expiry.
     Append,
-    /// Prepends the value to that of the key's item, whose flags and expiry stay.
+    /// Prepends the value to the value of the key's item. The item keeps its client flags and its expiry.
     Prepend,
     /// Stores if the key's item has this CAS value.
     Cas(u64),
 }
 
-/// The mode, conditions and options of a store. `mode.into()` sets only the mode.
+/// The mode, conditions and options of a store. `mode.into()` returns a mode without conditions and options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreConditions {
-    /// The mode.
+    /// The kind of the store.
     pub mode: StoreMode,
-    /// The CAS value that the existing item must have. With it, set and replace work as [`StoreMode::Cas`]; add
-    /// ignores it.
+    /// The CAS value that the existing item must have; `None`: any value. A set or replace with such a value works as
+    /// [`StoreMode::Cas`]. An add ignores this field.
     pub expected_cas: Option<u64>,
-    /// The CAS value of the stored item; `None`: the engine's next.
+    /// The CAS value of the stored item; `None`: the engine assigns its next value.
     pub new_cas: Option<u64>,
-    /// Stores also if the expected CAS value is lower than the item's. The item then keeps its expiry and is
-    /// stale.
+    /// True if the store also takes place when the expected CAS value is lower than the item's. The new item is then
+    /// marked as stale and gets the expiry of the old one.
     pub stale_allowed: bool,
-    /// Lets append and prepend store the value if the key has no item.
+    /// True if append and prepend store the value when the key has no item.
     pub vivify: bool,
 }
 
@@ -55,39 +55,44 @@ impl From<StoreMode> for StoreConditions {
 
 /// The effect of a store on the existing item.
 enum Decision {
+    /// The store is refused with this outcome.
     Refuse(StoreOutcome),
+    /// The new item replaces the existing one.
     Replace,
+    /// An item that combines the new value and the existing item replaces the existing item.
     Join(Join),
 }
 
-/// The way in which a new value and the existing item are combined.
+/// The way in which a store combines the new value and the existing item.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Join {
+    /// The value is the old value followed by the new value.
     Append,
+    /// The value is the new value followed by the old value.
     Prepend,
-    /// The new value replaces the old one; the expiry stays, and the item is stale.
+    /// The value is the new value, the expiry is the old expiry, and the item is marked as stale.
     Stale,
 }
 
-/// The result of a store.
+/// The outcome of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreOutcome {
     /// The item was stored.
     Stored {
-        /// Its new CAS value.
+        /// The CAS value of the stored item.
         cas: u64,
-        /// The length of its value in bytes.
+        /// The length of the stored value, in bytes.
         value_len: usize,
     },
     /// The condition of add, replace, append or prepend does not hold.
     NotStored,
-    /// The CAS value does not match.
+    /// The item does not have the expected CAS value.
     Exists,
-    /// There is no item to compare a CAS value with.
+    /// The store expects a CAS value, but the key has no item.
     NotFound,
     /// There is no memory for the item.
     OutOfMemory,
-    /// The item would be larger than the maximum.
+    /// The item would be larger than the largest allowed item.
     TooLarge,
 }
 
@@ -101,8 +106,8 @@ impl From<ReserveError> for StoreOutcome {
 }
 
 impl Join {
-    /// The value length and the metadata of the combined item.
-    fn shape(self, found: &Found<'_>, value: &Reservation<'_>) -> (usize, ItemMeta) {
+    /// Returns the value length and the metadata of the combined item.
+    fn len_and_meta(self, found: &Found<'_>, value: &Reservation<'_>) -> (usize, ItemMeta) {
         let meta = found.item().meta();
         if self == Join::Stale {
             let expiry = meta.expiry;
@@ -111,6 +116,7 @@ impl Join {
         (found.item().value_len() + value.value_len(), meta)
     }
 
+    /// Writes the value of the combined item.
     fn fill(self, joined: &mut Reservation<'_>, found: &Found<'_>, value: &mut Reservation<'_>) {
         if self == Join::Append {
             joined.fill_with(found);
@@ -133,9 +139,11 @@ impl Join {
 }
 
 impl<'e> Handle<'e> {
-    /// Reserves memory for an item, with evictions if necessary. A chained value gets its chunks as it is filled; if
-    /// it accepts no more bytes, check [`Reservation::is_starved`]. [`Handle::store`] makes the item visible. Keys
-    /// have 1 to 250 bytes.
+    /// Reserves memory for an item, and evicts other items if necessary. The memory for the value of a chained item is
+    /// allocated later, while the value is filled in; if there is not enough, [`Reservation::is_starved`] is true.
+    /// [`Handle::store`] makes the item visible.
+    ///
+    /// Panics if the key is empty or has more than 250 bytes.
     pub fn reserve<'k>(
         &mut self,
         key: impl LookupKey<'k>,
@@ -144,7 +152,7 @@ impl<'e> Handle<'e> {
         now: Now,
     ) -> Result<Reservation<'e>, ReserveError> {
         let key = key.hashed_by(&self.space().hasher);
-        let reserved = Reservation::take(self.cache(), key, value_len, meta, now);
+        let reserved = Reservation::begin(self.cache(), key, value_len, meta, now);
         match reserved {
             Ok(_) => {}
             Err(ReserveError::TooLarge) => self.counters().store_too_large.bump(),
@@ -153,12 +161,12 @@ impl<'e> Handle<'e> {
         reserved
     }
 
-    /// Counts a store that the caller refused as too large, by a limit below the engine's.
+    /// Counts a store that the caller has refused because the item is above a limit of the caller.
     pub fn count_too_large(&mut self) {
         self.counters().store_too_large.bump();
     }
 
-    /// Publishes a filled reservation if `mode` allows it; otherwise frees its memory.
+    /// Publishes a filled reservation if `mode` permits the store. Otherwise frees its memory.
     pub fn store(
         &mut self,
         reservation: Reservation<'e>,
@@ -168,8 +176,8 @@ impl<'e> Handle<'e> {
         self.store_if(reservation, &mode.into(), now)
     }
 
-    /// Publishes a filled reservation if `conditions` allow it; otherwise frees its memory.
-    // Inlined because a reservation is large and expensive to move.
+    /// Publishes a filled reservation if `conditions` permit the store. Otherwise frees its memory.
+    // Inlined, because a reservation is large, and a call would copy it.
     #[inline(always)]
     pub fn store_if(
         &mut self,
@@ -178,11 +186,14 @@ impl<'e> Handle<'e> {
         now: Now,
     ) -> StoreOutcome {
         let (cache, space) = (self.cache(), self.space());
-        assert!(std::ptr::eq(cache, reservation.cache()), "the reservation is of another engine");
+        assert!(
+            std::ptr::eq(cache, reservation.cache()),
+            "a reservation can be stored only in the engine that created it"
+        );
         self.counters().class(reservation.queue_class()).sets.bump();
-        let mut spare = Spare::new(cache);
+        let mut prepared = PreparedMemory::new(cache);
         loop {
-            let found = match Lookup::of(space, reservation.hashed_key(), now, self.counters()) {
+            let found = match Lookup::find(space, reservation.hashed_key(), now, self.counters()) {
                 Lookup::Found(found) => found,
                 Lookup::Missing(stripe) => {
                     if let Err(refused) = self.check_missing(conditions) {
@@ -193,7 +204,7 @@ impl<'e> Handle<'e> {
                     let (hash, value_len) = (reservation.key_hash, reservation.value_len());
                     let (new, class) =
                         publish_new(space, stripe, reservation, conditions.new_cas, now);
-                    let cas = end_store(new, class, hash);
+                    let cas = unlock_and_report(new, class, hash);
                     return StoreOutcome::Stored { cas, value_len };
                 }
             };
@@ -206,8 +217,8 @@ impl<'e> Handle<'e> {
                     return StoreOutcome::Stored { cas, value_len };
                 }
                 Decision::Join(join) => {
-                    let (value_len, meta) = join.shape(&found, &reservation);
-                    match spare.reserve(found, reservation.hashed_key(), value_len, meta, now) {
+                    let (value_len, meta) = join.len_and_meta(&found, &reservation);
+                    match prepared.reserve(found, reservation.hashed_key(), value_len, meta, now) {
                         Ok(None) => {}
                         Ok(Some((found, mut joined))) => {
                             join.fill(&mut joined, &found, &mut reservation);
@@ -223,7 +234,7 @@ impl<'e> Handle<'e> {
         }
     }
 
-    /// Counts a store to a key without an item.
+    /// Counts a store to a key that has no item.
     #[inline(always)]
     fn count_insertion(&self, reservation: &Reservation<'_>) {
         let class = self.counters().class(reservation.queue_class());
@@ -234,7 +245,7 @@ impl<'e> Handle<'e> {
         }
     }
 
-    /// Returns an error if a store to a key without an item is refused.
+    /// Returns an error if the conditions refuse a store to a key that has no item. Also counts a CAS miss.
     #[inline(always)]
     fn check_missing(&self, conditions: &StoreConditions) -> Result<(), StoreOutcome> {
         match conditions.mode {
@@ -248,6 +259,7 @@ impl<'e> Handle<'e> {
         Err(StoreOutcome::NotFound)
     }
 
+    /// Decides on a store to a key that has an item. Also counts CAS hits and mismatches.
     #[inline(always)]
     fn decide(&self, found: &Found<'_>, conditions: &StoreConditions) -> Decision {
         let expected = match (conditions.mode, conditions.expected_cas) {
@@ -280,7 +292,7 @@ impl<'e> Handle<'e> {
         }
     }
 
-    /// Reserves memory, writes the value and stores the item.
+    /// Reserves memory for an item, writes the value, and stores the item if `mode` permits the store.
     pub fn set<'k>(
         &mut self,
         key: impl LookupKey<'k>,
@@ -292,7 +304,7 @@ impl<'e> Handle<'e> {
         self.set_if(key, value, meta, &mode.into(), now)
     }
 
-    /// Reserves memory, writes the value and stores the item if `conditions` allow it.
+    /// Reserves memory for an item, writes the value, and stores the item if `conditions` permit the store.
     pub fn set_if<'k>(
         &mut self,
         key: impl LookupKey<'k>,
@@ -313,15 +325,21 @@ impl<'e> Handle<'e> {
         }
     }
 
-    /// Drops a starved upload, and counts it as a store without memory.
+    /// Drops a reservation that got no memory for the rest of its value, and counts the store as failed for lack of
+    /// memory.
+    ///
+    /// Panics if the reservation is not starved.
     pub fn give_up(&mut self, starved: Reservation<'e>) {
-        assert!(starved.is_starved(), "only a starved upload is given up");
+        assert!(
+            starved.is_starved(),
+            "only a reservation that got no memory for its value can be given up"
+        );
         self.counters().store_no_memory.bump();
         drop(starved);
     }
 }
 
-/// Publishes a filled reservation whose key has no item. Returns the class that queues it.
+/// Publishes a filled reservation whose key has no item. Returns the item, and the class that queues the item.
 pub fn publish_new<'e>(
     space: &'e Space,
     stripe: StripeGuard<'e>,
@@ -330,7 +348,7 @@ pub fn publish_new<'e>(
     now: Now,
 ) -> (Found<'e>, ClassId) {
     let hash = reservation.key_hash;
-    let (item, short_lived) = finish(space, reservation, cas, now);
+    let (item, short_lived) = complete(space, reservation, cas, now);
     let (mut entry, has_grown) =
         space.index.insert(stripe, hash, item, |other| space.hash_of(other));
     if has_grown {
@@ -340,7 +358,7 @@ pub fn publish_new<'e>(
     (Found { space, entry }, class)
 }
 
-/// Publishes a filled reservation in place of the item of its key. Returns its CAS value.
+/// Publishes a filled reservation in place of the item of its key, and frees the old item. Returns the new CAS value.
 pub fn publish_over(
     reservation: Reservation<'_>,
     mut found: Found<'_>,
@@ -349,27 +367,29 @@ pub fn publish_over(
 ) -> u64 {
     let (space, hash) = (found.space, reservation.key_hash);
     found.item().prefetch_neighbours();
-    let (item, short_lived) = finish(space, reservation, cas, now);
+    let (item, short_lived) = complete(space, reservation, cas, now);
     let removed = found.entry.replace(item);
-    let remains = space.unlink_unfreed(removed);
+    let remains = space.unlink_without_freeing(removed);
     let class = enqueue_new(space, &mut found.entry, short_lived);
-    let cas = end_store(found, class, hash);
+    let cas = unlock_and_report(found, class, hash);
     space.free_remains(remains);
     cas
 }
 
-/// Unlocks the stripe of a published item and reports the access. Returns its CAS value.
+/// Unlocks the stripe of a published item, and reports the store to the observer of accesses. Returns the item's CAS
+/// value.
 #[inline(always)]
-pub fn end_store(found: Found<'_>, class: ClassId, hash: u64) -> u64 {
+pub fn unlock_and_report(found: Found<'_>, class: ClassId, hash: u64) -> u64 {
     let (space, cas) = (found.space, found.item().cas());
     drop(found);
     space.report_access(hash, AccessKind::Store, Some(class));
     cas
 }
 
-/// Sets the CAS value and the access time of a filled reservation.
+/// Sets the CAS value and the access time of a filled reservation. Returns its item, and true if the item's TTL is
+/// short enough for the temp queue.
 #[inline(always)]
-fn finish(
+fn complete(
     space: &Space,
     reservation: Reservation<'_>,
     cas: Option<u64>,
@@ -378,11 +398,11 @@ fn finish(
     let short_lived = reservation.short_lived;
     let new = reservation.into_published();
     new.item(&space.memory).set_time(now.ticks);
-    space.flush.give_cas(new.item(&space.memory), cas, now);
+    space.flush.assign_cas(new.item(&space.memory), cas, now);
     (new, short_lived)
 }
 
-/// Queues a new item. Returns the class that queues it.
+/// Adds a new item to a queue. Returns the class of this queue.
 fn enqueue_new(space: &Space, entry: &mut Entry<'_>, short_lived: bool) -> ClassId {
     let item = entry.entered();
     let id = item.queue_class();

@@ -1,39 +1,42 @@
-//! Changing the class table while the cache serves.
+//! Changes of the class table while the cache serves clients.
 //!
 //! ```text
-//!   numbers     0     1     2     3   4 ...          change_classes([64, 128, 512])
-//!   before     [64]  [96]  [512]  -   -
-//!   after      [64]   96   [512] [128] -             [ ] in the table   96: retired, its pages drain
-//!   later      [64]   -    [512] [128] -              -  vacant: a new size may get the number
+//!   class number                     0     1     2      3     4 ...   [64]  in the table, chunks of 64 bytes
+//!   before                          [64]  [96]  [512]   -     -         96   retired, its pages drain
+//!   change_classes([64, 128, 512])  [64]   96   [512]  [128]  -        -    vacant: a new size may get the number
+//!   all pages of 96 have drained    [64]   -    [512]  [128]  -
 //! ```
 //!
-//! A class is identified by its number, which each of its pages stores, so a change touches no page and no item.
-//! A size in both tables keeps its class and its items. A new size gets a vacant number. A class that the new
-//! table lacks is *retired*: it accepts no item and no page, and the mover empties its pages, one after the
-//! other, into the successor classes, which now hold items of these sizes (`mover/kinds/retired.rs`). Its pages
-//! go to the pool, from which the new classes grow. When the last page has left, the number is vacant. If the size
-//! returns to the table before that, the class is revived.
+//! Each page stores the number of the class that owns it. So a change of the table writes no page and no item. A size
+//! that is in the old and in the new table keeps its class and its items. A new size gets a vacant number. A class that
+//! is not in the new table is *retired*: it accepts no item and no page. The mover empties its pages one after the
+//! other, carries their items to the successor classes (`mover/kinds/retired.rs`), and adds the pages to the page pool,
+//! from which the new classes take pages. When the retired class has no page left, its number is vacant. If its size
+//! is in a new table before that, the class is *revived*.
 //!
-//! There are twice as many numbers as a table may have classes, so any table can replace any other once all
-//! retired classes have drained.
+//! There are twice as many numbers as a table may have classes. So when all retired classes have drained, the current
+//! table can be replaced by any other.
 //!
-//! The largest size never changes: it is added to every new table. So chained items stay chained, and their
-//! bodies of the largest class need not move.
+//! The largest size never changes, because it is added to every new table. So chained items stay chained, and their
+//! bodies in chunks of this size need not move.
 //!
 //! Invariants:
 //!
-//! - ONE-SIZE: a class changes its chunk size only while it owns no page, so the user of one of its chunks may rely
-//!   on the size without a lock.
-//! - LOCKED-CHOICE: the class that is read from the table without a lock is a hint. An allocation verifies it
-//!   under the class's lock, and chooses again if the class was retired. The new table is published before the
-//!   first class is retired, so this ends.
-//! - An upload whose chunk was allocated before the change is published in its class and carried later.
+//! - ONE-SIZE: a class changes its chunk size only while it owns no page. So a thread that owns or pins a chunk may
+//!   read the chunk's size without a lock.
+//! - LOCKED-CHOICE: a store reads the class of its size from the table without a lock, so this class is a hint. The
+//!   allocation compares it with the class under the class's lock, and reads the table again if the class was
+//!   retired. A change publishes the new table before it retires the first class. So the second read finds the new
+//!   table.
+//! - If the chunk of an upload was allocated before a change, the item is published in its retired class and carried to
+//!   a successor class later.
 //! - A refused change has no effect.
-//! - Counters never decrease: the counters of a number continue with its next class, and a class's own counts
-//!   are the difference to its number's counters when the class began ([`Tables::counted_before`]).
+//! - Counters never decrease. The counters of a number continue when a new class gets the number. The counts of one
+//!   class are the difference between the number's counters and their values when the class was established
+//!   ([`Tables::counted_before`]).
 //!
-//! Lock: the tables' own, above all other locks of the engine (`docs/locking.md`). A store takes it only if its
-//! class has no memory left.
+//! Lock: a change holds the lock of the tables, which is above all other locks of the engine (`docs/locking.md`). A
+//! store takes this lock only if its class has no memory left.
 
 use super::shared::{Space, Tables};
 use crate::class::{Class, ClassStatus};
@@ -44,48 +47,49 @@ use slabwise_base::sync::lock;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Release;
 
-/// Why a change of the class table is refused.
+/// The reason why a change of the class table is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ClassChangeError {
-    /// The sizes are not a valid table.
+    /// The requested sizes are not a valid class table.
     #[error(transparent)]
     BadTable(#[from] ClassTableError),
-    /// A size is above the largest, which cannot change.
+    /// A requested size is above the largest size of the current table, which cannot change.
     #[error(
         "chunk size {size_bytes} is above the largest, {size_bytes_max} bytes, which cannot change: give \
          smaller sizes"
     )]
     AboveLargest {
-        /// The requested size.
+        /// The requested chunk size, in bytes.
         size_bytes: usize,
-        /// The largest size of every table.
+        /// The largest chunk size of every table, in bytes.
         size_bytes_max: usize,
     },
-    /// The current table is not the one that the caller wants to change.
+    /// Another thread has changed the class table since the caller read it.
     #[error("the class table has changed in the meantime: read it again")]
     Superseded,
-    /// Retired classes still have too many of the numbers.
+    /// The new sizes need more class numbers than are vacant, because retired classes still use numbers.
     #[error(
         "{new_count} new chunk sizes are too many while {retired_count} retired classes drain: give at most \
          {vacant_count} now, or try again when stats slabs shows fewer retired classes"
     )]
     Draining {
-        /// The number of new classes in the requested table.
+        /// The number of requested sizes that need a vacant class number.
         new_count: usize,
-        /// The number of vacant numbers.
+        /// The number of vacant class numbers.
         vacant_count: usize,
-        /// The number of retired classes.
+        /// The number of retired classes that still own pages.
         retired_count: usize,
     },
 }
 
 impl Space {
+    /// Returns a copy of the current class table.
     pub fn class_table(&self) -> ClassTable {
         lock(&self.tables).table.clone()
     }
 
-    /// Every class of the table and every retired class, smallest chunks first. The caller holds the tables'
-    /// lock.
+    /// Returns the number, chunk size in bytes and status of every class of the table and every retired class, in
+    /// ascending order of chunk sizes. The caller holds the lock of the tables.
     pub fn non_vacant_classes(&self) -> Vec<(ClassId, usize, ClassStatus)> {
         let read = |class: &Class| {
             let state = class.lock();
@@ -97,20 +101,21 @@ impl Space {
         classes
     }
 
-    /// Replaces the table by one of these chunk sizes, in bytes, ascending, if the current one `may_change`.
+    /// Replaces the class table by a table of these chunk sizes, which are in bytes and in ascending order. Changes
+    /// nothing if `may_change` returns false for the current table.
     pub fn change_classes(
         &self,
         may_change: impl FnOnce(&ClassTable) -> bool,
         sizes: &[usize],
     ) -> Result<(), ClassChangeError> {
-        let wanted = self.wanted_table(sizes)?;
+        let requested = self.requested_table(sizes)?;
         let mut tables = lock(&self.tables);
         if !may_change(&tables.table) {
             return Err(ClassChangeError::Superseded);
         }
-        let next = self.numbered(&tables.table, wanted)?;
-        self.begin_new(&mut tables, &next);
-        // Before any class is retired: LOCKED-CHOICE.
+        let next = self.assign_numbers(&tables.table, requested)?;
+        self.establish_classes(&mut tables, &next);
+        // The invariant LOCKED-CHOICE requires that stores can read the new table before any class is retired.
         self.size_map.set(&next);
         let before = std::mem::replace(&mut tables.table, next);
         for id in before.ids().filter(|&id| !tables.table.has(id)) {
@@ -120,8 +125,8 @@ impl Space {
         Ok(())
     }
 
-    /// The table of these sizes, whose classes have no final numbers yet.
-    fn wanted_table(&self, sizes: &[usize]) -> Result<ClassTable, ClassChangeError> {
+    /// Returns the table of these sizes and the largest size. The classes do not have their final numbers yet.
+    fn requested_table(&self, sizes: &[usize]) -> Result<ClassTable, ClassChangeError> {
         let size_bytes_max = self.config.classes.chunk_size_bytes_max();
         if let Some(&size_bytes) = sizes.iter().find(|&&size| size > size_bytes_max) {
             return Err(ClassChangeError::AboveLargest { size_bytes, size_bytes_max });
@@ -136,12 +141,12 @@ impl Space {
             .map_err(ClassChangeError::BadTable)
     }
 
-    /// Assigns a number to every size of the new table: that of the current class or of a retired class of the
-    /// same size, or else a vacant one.
-    fn numbered(
+    /// Assigns a class number to every size of the requested table: the number of the current class of this size, or of
+    /// a retired class of this size, or else a vacant number.
+    fn assign_numbers(
         &self,
         present: &ClassTable,
-        wanted: ClassTable,
+        requested: ClassTable,
     ) -> Result<ClassTable, ClassChangeError> {
         let (mut vacant, mut retired) = (Vec::new(), Vec::new());
         for class in &self.classes {
@@ -158,7 +163,7 @@ impl Space {
             present.class_of_size(size_bytes).or_else(revived)
         };
         let kept: Vec<Option<ClassId>> =
-            wanted.sizes().iter().map(|&size| kept(size as usize)).collect();
+            requested.sizes().iter().map(|&size| kept(size as usize)).collect();
         let new_count = kept.iter().filter(|id| id.is_none()).count();
         let (vacant_count, retired_count) = (vacant.len(), retired.len());
         if new_count > vacant_count {
@@ -166,22 +171,24 @@ impl Space {
         }
         let mut vacant = vacant.into_iter();
         let numbered = kept.into_iter().map(|id| id.or_else(|| vacant.next()));
-        let ids = numbered.map(|id| id.expect("there are enough vacant numbers")).collect();
-        Ok(wanted.renumbered(ids))
+        let ids = numbered.map(|id| id.expect("the vacant numbers were counted before")).collect();
+        Ok(requested.renumbered(ids))
     }
 
-    /// Establishes or revives the classes of the next table that the current one lacks.
-    fn begin_new(&self, tables: &mut Tables, next: &ClassTable) {
+    /// Establishes or revives the classes that are in the next table and not in the current one.
+    fn establish_classes(&self, tables: &mut Tables, next: &ClassTable) {
         let Tables { table, counted_before } = tables;
         for (id, chunk_size_bytes) in next.classes().filter(|&(id, _)| !table.has(id)) {
             let registry = lock(&self.registry);
             let mut state = self.class(id).lock();
             match state.status() {
-                ClassStatus::Present => unreachable!("a number belongs to one class of a table"),
+                ClassStatus::Present => {
+                    unreachable!("a class that is not in the current table is not present")
+                }
                 ClassStatus::Retired => state.revive(),
-                // A class that was to be revived may have become vacant in the meantime.
+                // The number was vacant before, or a retired class has lost its last page in the meantime.
                 ClassStatus::Vacant => {
-                    // The class has no item, so its counters cannot change here.
+                    // A vacant class has no item, so no thread changes its counters while they are read here.
                     let counters = state.counters;
                     let mut counted = ClassStats { counters, ..ClassStats::default() };
                     registry.iter().for_each(|handle| counted.add_tallies(handle.class(id)));
@@ -192,8 +199,8 @@ impl Space {
         }
     }
 
-    /// Restores the table of an earlier process and the sizes of its retired classes. No class owns a page yet,
-    /// so the classes of the configured table become vacant.
+    /// Restores the class table and the retired classes of an earlier process. The classes of the configured table own
+    /// no page at this time, so they become vacant first.
     pub fn restore_classes(&self, table: ClassTable, retired: &[(ClassId, usize)]) {
         self.config.classes.ids().for_each(|id| self.class(id).lock().retire());
         for (id, chunk_size_bytes) in table.classes().chain(retired.iter().copied()) {
@@ -203,7 +210,7 @@ impl Space {
         lock(&self.tables).table = table;
     }
 
-    /// Retires the classes of an earlier process that were draining, once their pages are restored.
+    /// Retires the classes that were retired in an earlier process. The caller has restored their pages.
     pub fn retire_restored(&self, retired: &[(ClassId, usize)]) {
         retired.iter().for_each(|&(id, _)| self.class(id).lock().retire());
         self.retiring.store(true, Release);

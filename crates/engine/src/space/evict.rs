@@ -1,17 +1,19 @@
-//! Allocation and release of chunks: free lists, the pool, unlinking of items, and eviction.
+//! Allocation and release of chunks, unlinking of items, and eviction.
 //!
-//! An eviction holds no stripe. A victim is removed from its queue and pinned in one step under its class's
-//! lock. After that lock is released, its stripe is locked and its entry removed if it is still there. Between
-//! the two steps the item can be read, replaced or deleted.
+//! An eviction has two steps. First, under the lock of its class, a victim is *detached*: removed from its queue and
+//! pinned. Then this lock is released, the victim's stripe is locked, and the victim's entry is removed from the index,
+//! unless another thread has removed it before. Between the two steps, other threads may read, replace or delete the
+//! item. No lock of a stripe is held while a class is searched for a victim.
 //!
-//! A search for a victim first lets the class's order choose one. If that item is pinned, the search walks the
-//! queues lane by lane, in the order COLD, HOT, WARM, TEMP, and moves each pinned item to the head of its queue,
-//! out of the way of later searches.
+//! A search for a victim first lets the class's order select one. If that item is pinned, the search walks over the
+//! queues, lane by lane, and within a lane in the order COLD, HOT, WARM, TEMP. It moves each pinned item at a tail to
+//! the head of the same queue, so that later searches do not check this item again soon.
 //!
-//! Invariant: a search checks a bounded number of items in one hold of the class's lock. It ends without a victim
-//! only after it has passed every item of the class.
+//! Invariant: a search checks a bounded number of items before it releases the class's lock. It ends without a victim
+//! only after it has checked every item of the class.
 
-use super::shared::{AccessKind, Eviction, Space};
+use super::observers::Eviction;
+use super::shared::{AccessKind, Space};
 use crate::class::{CHAINED, ClassState, ClassStatus, VictimStep};
 use crate::evict::{COLDEST_FIRST, Lane, Move, Place};
 use crate::mem::{Entry, OwnedChunk, Pin, QueueKind, Queued, Remains, Removed, State};
@@ -20,7 +22,8 @@ use slabwise_base::{ClassId, Expiry, Now, Ticks};
 use std::cmp::Reverse;
 
 impl Space {
-    /// Takes a free chunk of a locked class, from a new page if necessary. Only a class of the table gets a page.
+    /// Takes a free chunk of a locked class. If the class has none, it gets a page from the page pool, unless the class
+    /// is retired. Returns `None` if there is neither a free chunk nor a page.
     pub fn take_free(&self, state: &mut ClassState) -> Option<OwnedChunk> {
         if let Some(chunk) = state.pages.take() {
             return Some(chunk);
@@ -35,12 +38,13 @@ impl Space {
         state.pages.take()
     }
 
-    /// Drops a pin. If it was the last on an unlinked item, the bodies are freed and the first chunk is returned.
+    /// Drops a pin. If this was the last pin of an unlinked item, frees the item's bodies and returns its first chunk.
+    /// Otherwise returns `None`.
     pub fn unpin_to_owned(&self, pin: impl Into<Pin>) -> Option<OwnedChunk> {
         Some(self.free_bodies(self.memory.unpin(pin)?))
     }
 
-    /// Drops a pin. If it was the last on an unlinked item, its chunks are freed. If the item was carried to
+    /// Drops a pin. If this was the last pin of an unlinked item, frees the item's chunks. If the item was carried to
     /// another page, its bodies belong to the copy, so only the first chunk is freed.
     pub fn unpin(&self, pin: impl Into<Pin>) {
         if let Some(chunk) = self.unpin_to_owned(pin) {
@@ -48,8 +52,8 @@ impl Space {
         }
     }
 
-    /// Frees the bodies of an unlinked item and returns its head. The head is freed last, because the owner of a
-    /// body must be an item.
+    /// Frees the bodies of an unlinked item and returns its first chunk, the head. The caller frees the head after the
+    /// bodies, because a body refers to its head as long as the body is in use.
     #[inline(always)]
     fn free_bodies(&self, mut remains: Remains) -> OwnedChunk {
         loop {
@@ -71,9 +75,9 @@ impl Space {
         self.class(chunk.class()).lock().pages.give(chunk);
     }
 
-    /// Unlinks an item that was removed from the index and whose stripe is still locked. The caller unlocks the
-    /// stripe before it frees the chunks, since a large item has many.
-    pub fn unlink_unfreed(&self, item: Removed) -> Option<Remains> {
+    /// Removes an item from its queue after it was removed from the index. The item's stripe is still locked. The
+    /// chunks are not freed here: an item may have many of them, so the caller unlocks the stripe first.
+    pub fn unlink_without_freeing(&self, item: Removed) -> Option<Remains> {
         self.class(item.queue_class(&self.memory)).lock().unlink(item)
     }
 
@@ -86,53 +90,59 @@ impl Space {
         }
     }
 
-    /// Unlinks an item that was removed from the index, and frees it under the stripe's lock.
+    /// Removes an item from its queue after it was removed from the index, and frees its chunks. The item's stripe
+    /// stays locked meanwhile.
     pub fn unlink(&self, item: Removed) {
-        self.free_remains(self.unlink_unfreed(item));
+        self.free_remains(self.unlink_without_freeing(item));
     }
 }
 
-/// The most victims that are detached in one hold of their class's lock. The search for each may first move some
-/// tens of active items.
+/// The largest number of victims that are detached before the lock of their class is released. The search for each of
+/// them may move some tens of active items.
 const VICTIMS_PER_HOLD_MAX: usize = 8;
 
 /// The result of one eviction.
 pub enum Evicted {
-    /// The victim's chunk, which is of the requested class.
+    /// The victim had this chunk, which is of the requested class. The caller owns the chunk now.
     Chunk(OwnedChunk),
-    /// Memory was freed, in this class or another.
+    /// An item was evicted, but the caller gets no chunk. The chunks are free, in the requested class or in others, or
+    /// are freed with the item's last pin.
     Freed,
     /// No item can be evicted.
     Nothing,
 }
 
-/// A detached item: out of its queue and pinned, but still in the index.
-#[must_use = "a victim that is not removed stays in the index"]
-pub struct Victim {
+/// A detached item: it was removed from its queue and pinned, but it is still in the index.
+#[must_use = "a detached item stays in the index until `finish_eviction` removes it"]
+pub struct DetachedVictim {
+    /// The pin that keeps the item's bytes in place.
     pub pin: Pin,
-    /// Expired or flushed, so its removal does not count as an eviction.
-    has_ended: bool,
+    /// True if the item has expired or was flushed. Its removal then does not count as an eviction.
+    is_invalid: bool,
+    /// The item's expiry when it was detached.
     expiry: Expiry,
+    /// The time of the operation that evicts the item.
     now: Now,
 }
 
-/// The most items that one step of a walk checks.
+/// The largest number of items that one step of a search over the queues checks.
 const CHECKS_MAX: usize = 64;
 
-/// A search for a victim, step by step.
+/// A search for a victim in one class, which other threads may change between the steps.
 #[derive(Debug, Default)]
 struct VictimSearch {
-    /// True after the order's candidate was pinned, or missing.
+    /// True after the class's order has selected no item that can be evicted. The search then walks over the queues.
     is_walking: bool,
-    /// The lane being walked; lower lanes are done.
+    /// The lane that the search is in; lanes with lower numbers are done. `None`: the walk has not begun.
     lane: Option<Lane>,
-    /// The number of its queues, in the order of [`COLDEST_FIRST`], that are done.
+    /// The number of queues of this lane that are done, in the order of [`COLDEST_FIRST`].
     queues_passed: usize,
-    /// The number of pinned items of the next queue that were passed.
+    /// The number of pinned items of the current queue that the search has moved to the head.
     items_passed: u64,
 }
 
 impl VictimSearch {
+    /// Makes the next step of the search, under the class's lock.
     fn step(&mut self, class: &mut ClassState, now: Ticks) -> VictimStep {
         if !self.is_walking {
             match class.choose_victim(now) {
@@ -170,11 +180,12 @@ impl VictimSearch {
 }
 
 impl Space {
-    /// Evicts an item to free a chunk of `class`: one from its own queues, or a chained item if its chunks hold
-    /// only heads and bodies. The largest chunks hold both whole items and bodies, so there the colder of the two
-    /// is evicted.
+    /// Evicts an item to free a chunk of `class`. The victim is an item of the class's own queues. If none of these
+    /// can be evicted, and the class's chunks hold heads or bodies, the victim is a chained item. The chunks of the
+    /// largest class hold both whole items and bodies, so in this class the colder of the next whole item and the next
+    /// chained item is evicted.
     pub fn evict_for(&self, class: ClassId, now: Now) -> Evicted {
-        if class == self.largest && self.chained_are_colder_than(class, now) {
+        if class == self.largest && self.chained_is_colder_than(class, now) {
             match self.evict(CHAINED, class, now) {
                 Evicted::Nothing => self.evict(class, class, now),
                 outcome => outcome,
@@ -189,8 +200,9 @@ impl Space {
         }
     }
 
-    /// Evicts an item to free a chunk of `class` for an item that is carried. Unlike [`Space::evict_for`], evicts
-    /// no chained item that may have no chunk of this class, since the carried item itself can be evicted.
+    /// Evicts an item to free a chunk of `class` for an item that the mover carries. Unlike [`Space::evict_for`], this
+    /// function evicts a chained item only if its head is in the class, or the class is the largest: other chained
+    /// items may have no chunk of the class. If nothing was evicted, the mover can drop the carried item itself.
     pub fn evict_for_carried(&self, class: ClassId, now: Now) -> Evicted {
         if class == self.largest || self.coldest_chained_has_head_in(class, now) {
             self.evict_for(class, now)
@@ -199,24 +211,27 @@ impl Space {
         }
     }
 
+    /// True if the chained item that would be evicted next has its head in this class.
     fn coldest_chained_has_head_in(&self, class: ClassId, now: Now) -> bool {
         let chained = self.class(CHAINED).lock();
         chained.coldest(now.ticks).is_some_and(|head| head.chunk_class() == class)
     }
 
-    fn chained_are_colder_than(&self, class: ClassId, now: Now) -> bool {
+    /// True if the chained item that would be evicted next is colder than the next victim of this class.
+    fn chained_is_colder_than(&self, class: ClassId, now: Now) -> bool {
         let chained = self.coldness(CHAINED, now);
         chained.is_some() && chained > self.coldness(class, now)
     }
 
-    /// The coldness of the item at which a search in a class begins: its age in ticks; if equal, the item stored
-    /// earlier is colder. `None`: the class has no item.
+    /// Returns the coldness of the item that a search for a victim in the class would check first. An item is colder
+    /// than another if the time since its last access is longer. If both times are equal, the item with the lower CAS
+    /// value is colder. `None`: the class has no item.
     pub fn coldness(&self, class: ClassId, now: Now) -> Option<(u32, Reverse<u64>)> {
         let class = self.class(class).lock();
         class.coldest(now.ticks).map(|item| (item.time().age_at(now.ticks), Reverse(item.cas())))
     }
 
-    /// Evicts the next victim of the queues of `from`, to free a chunk of `class`.
+    /// Evicts the next victim in the queues of class `from`, to free a chunk of `class`.
     fn evict(&self, from: ClassId, class: ClassId, now: Now) -> Evicted {
         let mut search = VictimSearch::default();
         let victim = loop {
@@ -233,13 +248,13 @@ impl Space {
         }
     }
 
-    /// Makes one step of a search, and detaches the victim if it is found.
+    /// Makes one step of a search for a victim. Detaches the victim if this step finds it.
     fn detach_victim(
         &self,
         search: &mut VictimSearch,
         state: &mut ClassState,
         now: Now,
-    ) -> VictimStep<Victim> {
+    ) -> VictimStep<DetachedVictim> {
         let place = match search.step(state, now.ticks) {
             VictimStep::Found(place) => place,
             VictimStep::Continue => return VictimStep::Continue,
@@ -255,8 +270,8 @@ impl Space {
         }
     }
 
-    /// Detaches up to `count` victims of a class, several in one hold of its lock.
-    pub fn detach_victims(&self, class: ClassId, count: usize, now: Now) -> Vec<Victim> {
+    /// Detaches up to `count` victims of a class. Returns fewer if no other item of the class can be evicted.
+    pub fn detach_victims(&self, class: ClassId, count: usize, now: Now) -> Vec<DetachedVictim> {
         let mut victims = Vec::with_capacity(count);
         let mut search = VictimSearch::default();
         while victims.len() < count {
@@ -274,17 +289,22 @@ impl Space {
         victims
     }
 
-    /// Removes a detached victim from the index; `hash` is its key's. Returns its chunk if that is unpinned and of
-    /// `class`.
-    pub fn finish_eviction(&self, victim: Victim, hash: u64, class: ClassId) -> Option<OwnedChunk> {
-        if self.observers.observes_evictions() && !victim.has_ended {
+    /// Removes a detached victim from the index. `hash` is the hash of its key. Returns the victim's first chunk if it
+    /// is of `class` and no other thread pins the victim.
+    pub fn finish_eviction(
+        &self,
+        victim: DetachedVictim,
+        hash: u64,
+        class: ClassId,
+    ) -> Option<OwnedChunk> {
+        if self.observers.observes_evictions() && !victim.is_invalid {
             self.report_eviction(&victim);
         }
-        self.remove_hashed(&victim.pin, hash, victim.has_ended);
+        self.remove_detached(&victim.pin, hash, victim.is_invalid);
         let chunk = self.unpin_to_owned(victim.pin)?;
-        // The chunk is returned even if its page is draining. Otherwise a class whose coldest items are on the
-        // draining page could evict one after the other without getting a chunk. The mover visits the chunk again
-        // on its next pass, and each chunk is reused in this way at most once per turnover of the queue.
+        // The chunk is returned even if its page is draining. Otherwise a class whose coldest items are on the draining
+        // page could evict all these items without getting a chunk. The mover then visits the chunk again in its next
+        // pass. The new item is the newest of its queue, so each chunk is reused in this way at most once per turnover.
         if chunk.class() != class {
             self.give_free(chunk);
             return None;
@@ -292,23 +312,24 @@ impl Space {
         Some(chunk)
     }
 
-    /// Reads a victim's data. Its expiry cannot change under the class's lock, but can once it is only pinned.
+    /// Reads a victim's data under the class's lock. The expiry can change after this lock is released.
     pub fn victim_info(&self, item: Queued<'_>, now: Now) -> VictimInfo {
         VictimInfo {
             state: item.state(),
-            has_ended: self.end_reason(item, now).is_some(),
+            is_invalid: self.invalid_reason(item, now).is_some(),
             expiry: item.expiry(),
             age_ticks: item.time().age_at(now.ticks),
         }
     }
 
-    /// Unlinks a detached item, unless another thread has done so in the meantime.
-    fn remove_hashed(&self, pin: &Pin, hash: u64, ended: bool) {
+    /// Removes a detached item from the index, unless another thread has done so in the meantime. `ended` is true if
+    /// the item has expired or was flushed.
+    fn remove_detached(&self, pin: &Pin, hash: u64, ended: bool) {
         let stripe = self.index.lock(hash);
         if let Ok(entry) = Entry::find_address(stripe, hash, pin.address()) {
             let (stripe, removed) = entry.remove();
-            let left = removed.unlink(&self.memory);
-            debug_assert!(left.is_none(), "the caller's pin is still there");
+            let remains = removed.unlink(&self.memory);
+            debug_assert!(remains.is_none(), "the item is not freed, because the caller pins it");
             drop(stripe);
             if ended {
                 let class = pin.item(&self.memory).queue_class();
@@ -318,7 +339,7 @@ impl Space {
     }
 
     #[cold]
-    fn report_eviction(&self, Victim { pin, expiry, now, .. }: &Victim) {
+    fn report_eviction(&self, DetachedVictim { pin, expiry, now, .. }: &DetachedVictim) {
         let victim = pin.item(&self.memory);
         self.observers.report_eviction(&Eviction {
             key: victim.key(),
@@ -331,49 +352,52 @@ impl Space {
         });
     }
 
-    /// Removes an expired or flushed item at a tail of the class. If there is none, returns the guard, still locked.
+    /// Removes one expired or flushed item at a tail of the class, and releases the class's lock. If there is no such
+    /// item, returns the lock.
     pub fn reclaim_tail<'c>(
         &self,
         mut state: MutexGuard<'c, ClassState>,
         now: Now,
     ) -> Option<MutexGuard<'c, ClassState>> {
-        let Some(place) = self.ended_tail(&state, now) else { return Some(state) };
+        let Some(place) = self.invalid_tail(&state, now) else { return Some(state) };
         let is_fetched = state.tail(place).is_some_and(|ended| ended.state().fetched());
         state.counters.reclaimed += 1;
         state.counters.expired_unfetched += u64::from(!is_fetched);
         let pin = state.detach_tail(place);
         drop(state);
         if let Some(pin) = pin {
-            self.remove_hashed(&pin, self.hash_of(pin.item(&self.memory)), true);
+            self.remove_detached(&pin, self.hash_of(pin.item(&self.memory)), true);
             self.unpin(pin);
         }
         None
     }
 
-    /// A queue whose last item is expired or flushed, and unpinned.
-    fn ended_tail(&self, state: &ClassState, now: Now) -> Option<Place> {
+    /// Returns a queue whose tail is unpinned and has expired or was flushed.
+    fn invalid_tail(&self, state: &ClassState, now: Now) -> Option<Place> {
         let places = |lane| QueueKind::ALL.into_iter().map(move |queue| Place { lane, queue });
         state.lanes.all().flat_map(places).find(|&place| {
             let ended =
-                |tail: Queued<'_>| tail.is_unpinned() && self.end_reason(tail, now).is_some();
+                |tail: Queued<'_>| tail.is_unpinned() && self.invalid_reason(tail, now).is_some();
             state.tail(place).is_some_and(ended)
         })
     }
 }
 
-/// The data of a victim that is read before it is detached.
+/// The data of a victim that are read before the victim is detached.
 pub struct VictimInfo {
     state: State,
-    /// Expired or flushed, so its removal does not count as an eviction.
-    has_ended: bool,
+    /// True if the item has expired or was flushed. Its removal then does not count as an eviction.
+    is_invalid: bool,
     expiry: Expiry,
+    /// The time since the last access, in ticks.
     age_ticks: u32,
 }
 
 impl VictimInfo {
+    /// Counts the removal of the victim in the class's statistics.
     pub fn count(&self, class: &mut ClassState) {
         let counters = &mut class.counters;
-        if self.has_ended {
+        if self.is_invalid {
             counters.reclaimed += 1;
             counters.direct_reclaims += 1;
             counters.expired_unfetched += u64::from(!self.state.fetched());
@@ -386,7 +410,8 @@ impl VictimInfo {
         counters.evicted_active += u64::from(self.state.active());
     }
 
-    pub fn into_victim(self, pin: Pin, now: Now) -> Victim {
-        Victim { pin, has_ended: self.has_ended, expiry: self.expiry, now }
+    /// Returns the detached victim.
+    pub fn into_victim(self, pin: Pin, now: Now) -> DetachedVictim {
+        DetachedVictim { pin, is_invalid: self.is_invalid, expiry: self.expiry, now }
     }
 }

@@ -1,23 +1,24 @@
-//! The state that operations share (memory, classes, index), and the steps on it that take several locks.
+//! The state that all operations share, and the steps that take several of its locks.
 //!
 //! ```text
-//!   Space --- index: stripes, each a lock over its own growing table of cache-line buckets
-//!     |           |  entry = tag + ChunkAddress
+//!   Space --- index: the stripes; each stripe has a lock and a growing table of buckets, one cache line each
+//!     |           |  an entry of a bucket has a tag and the address of a chunk
 //!     |           v
-//!     |--- memory: pages of chunks; a chunk = header (29 B) [flags] [expiry] key value
+//!     |--- memory: the pages; a page is divided into chunks; a used chunk = header (29 B) [flags] [expiry] key value
 //!     |           ^
-//!     |           | prev/next, free lists
-//!     |--- classes: one lock each over its queues, its pages and their free chunks
-//!     '--- pool: one lock over the pages that no class owns
+//!     |           |  the links of queues and free lists refer to chunks
+//!     |--- classes: the classes; each class has a lock over its queues, its pages and their free chunks
+//!     '--- pool: the pages that no class owns, and their lock
 //! ```
 
 mod change;
 mod evict;
+mod flush;
+mod observers;
 mod shared;
 
 pub use change::ClassChangeError;
 pub use evict::Evicted;
-pub use shared::{
-    AccessKind, AccessObserver, EndReason, Eviction, EvictionObserver, FlushSaved, KeyAccess,
-    Observers, Space,
-};
+pub use flush::FlushSaved;
+pub use observers::{AccessObserver, Eviction, EvictionObserver, KeyAccess, Observers};
+pub use shared::{AccessKind, InvalidReason, Space};

@@ -1,4 +1,4 @@
-//! The oracle's checks of write operations with conditions.
+//! The oracle's checks of the answers to stores, deletes, and incr and decr, with and without conditions.
 
 use crate::oracle::{Entry, Marks, Oracle, Presence, show};
 use slabwise_base::Now;
@@ -7,7 +7,7 @@ use slabwise_engine::{
     ItemMeta, Leave, ReserveError, StoreConditions, StoreMode, StoreOutcome,
 };
 
-/// Returns the CAS value that the existing item must have to be replaced.
+/// Returns the CAS value that the existing item must have. `None`: any value.
 fn expected(conditions: &StoreConditions) -> Option<u64> {
     match conditions.mode {
         StoreMode::Cas(expected) => Some(expected),
@@ -16,12 +16,13 @@ fn expected(conditions: &StoreConditions) -> Option<u64> {
     }
 }
 
+/// True if the mode joins the new value to the old one.
 fn joins(mode: StoreMode) -> bool {
     matches!(mode, StoreMode::Append | StoreMode::Prepend)
 }
 
 impl Oracle {
-    /// Checks a store of `value` under `key`.
+    /// Checks the outcome of a store, and records the store.
     pub fn store(
         &mut self,
         key: &[u8],
@@ -35,11 +36,11 @@ impl Oracle {
         match outcome {
             StoreOutcome::Stored { cas, value_len } => {
                 self.note_cas(key, cas, conditions.new_cas);
-                let entry = self.stored(key, value, meta, &conditions, value_len);
+                let entry = self.stored_entry(key, value, meta, &conditions, value_len);
                 assert_eq!(
                     entry.value.len(),
                     value_len,
-                    "invariant OUTCOME: length of {}",
+                    "invariant OUTCOME: the length of the stored value of {}",
                     show(key)
                 );
                 let has_chosen_cas = conditions.new_cas.is_some();
@@ -52,7 +53,7 @@ impl Oracle {
                 let joins = joins(mode) && !conditions.vivify;
                 assert!(
                     joins || mode == StoreMode::Replace,
-                    "invariant OUTCOME: {mode:?}: NotStored"
+                    "invariant OUTCOME: {mode:?} answered NotStored"
                 );
                 self.miss(key);
             }
@@ -62,16 +63,20 @@ impl Oracle {
                 };
                 self.must_exist(key, "Exists");
                 let cas = self.cas_of(key);
-                assert_ne!(cas, Some(requested), "invariant CAS: the right CAS was refused");
+                assert_ne!(
+                    cas,
+                    Some(requested),
+                    "invariant CAS: a store with the right CAS value was refused"
+                );
                 let stale = conditions.stale_allowed && !joins(mode);
                 assert!(
                     !stale || cas < Some(requested),
-                    "invariant CAS: a stale store was refused"
+                    "invariant CAS: a store with a lower CAS value, which is permitted, was refused"
                 );
             }
             StoreOutcome::NotFound => {
                 let compares = expected(&conditions).is_some() && !joins(mode);
-                assert!(compares, "invariant OUTCOME: {mode:?}: NotFound");
+                assert!(compares, "invariant OUTCOME: {mode:?} answered NotFound");
                 self.miss(key);
             }
             StoreOutcome::OutOfMemory => self.refused(key, ReserveError::OutOfMemory, 0),
@@ -82,8 +87,8 @@ impl Oracle {
         }
     }
 
-    /// Returns the item that the store leaves, except for its CAS value and time.
-    fn stored(
+    /// Returns the item that a successful store creates, except for its CAS value and time. Removes the old item.
+    fn stored_entry(
         &mut self,
         key: &[u8],
         value: &[u8],
@@ -95,11 +100,11 @@ impl Oracle {
         let before = self.presence(key);
         let mut old = self.entries.remove(key);
         if joins(mode) && conditions.vivify && value_len == value.len() {
-            // The value was not joined to another: there was no item, or an empty one.
+            // The stored value is as long as the new value. So the key had no item, or an item with an empty value.
             let empty = old.as_ref().is_some_and(|old| old.value.is_empty());
             assert!(
                 before != Presence::Certain || empty,
-                "invariant NO-LOSS: {} is gone",
+                "invariant NO-LOSS: the item of {} is lost",
                 show(key)
             );
             old = old.filter(|_| empty);
@@ -108,7 +113,12 @@ impl Oracle {
             && old.cas != requested
         {
             let stale = conditions.stale_allowed && requested < old.cas && !joins(mode);
-            assert!(stale, "invariant CAS: {requested} stored {} which has {}", show(key), old.cas);
+            assert!(
+                stale,
+                "invariant CAS: a store that expects {requested} replaced {}, which has {}",
+                show(key),
+                old.cas
+            );
             let meta = ItemMeta { expiry: old.expiry, ..meta };
             let entry = Entry::new(value.to_vec(), meta);
             return Entry { marks: Marks { stale: true, claimed: old.marks.claimed }, ..entry };
@@ -121,13 +131,16 @@ impl Oracle {
         };
         match (mode, old) {
             (_, None) if needs_old => {
-                panic!("invariant NO-GHOSTS: {mode:?} found {} which does not exist", show(key))
+                panic!(
+                    "invariant NO-GHOSTS: {mode:?} found an item of {}, which has none",
+                    show(key)
+                )
             }
             (StoreMode::Add, _) => {
                 assert_ne!(
                     before,
                     Presence::Certain,
-                    "invariant NO-LOSS: add replaced {}",
+                    "invariant NO-LOSS: add stored {} although it has an item",
                     show(key)
                 );
                 Entry::new(value.to_vec(), meta)
@@ -142,15 +155,15 @@ impl Oracle {
         }
     }
 
-    /// Checks that a get with these options created an item.
-    pub fn made(&mut self, key: &[u8], options: &GetOptions, cas: u64, now: Now) {
+    /// Checks that a get with these options may create an item, and records this item.
+    pub fn created(&mut self, key: &[u8], options: &GetOptions, cas: u64, now: Now) {
         let Some(vivify) = options.vivify else {
             panic!("invariant OUTCOME: {} was created without vivify", show(key));
         };
         assert_ne!(
             self.presence(key),
             Presence::Certain,
-            "invariant NO-LOSS: {} is gone",
+            "invariant NO-LOSS: the item of {} is lost",
             show(key)
         );
         self.note_cas(key, cas, vivify.cas);
@@ -164,30 +177,32 @@ impl Oracle {
         self.entries.insert(key.to_vec(), entry);
     }
 
-    /// Checks the item that a get found before it changed its expiry.
-    pub fn expiry_before(&self, key: &[u8], effects: GetEffects) {
+    /// Checks the expiry that a get reports as the item's expiry before the get.
+    pub fn check_expiry_before(&self, key: &[u8], effects: GetEffects) {
         let before = self.entries.get(key).map(|entry| entry.expiry);
         assert_eq!(
             before,
             Some(effects.expiry_before),
-            "invariant LAST-WRITE: expiry of {}",
+            "invariant LAST-WRITE: the reported earlier expiry of {}",
             show(key)
         );
     }
 
-    /// Records whether the reader of an item won the recache.
+    /// Checks whether a client may claim the right to recompute an item, and records the claim. `won` is the engine's
+    /// answer.
     pub fn claimed(&mut self, key: &[u8], won: bool) {
-        let entry = self.entries.get_mut(key).expect("the item was returned");
+        let entry = self.entries.get_mut(key).expect("a get has returned the item");
         assert_eq!(
             won,
             !entry.marks.claimed,
-            "invariant CLAIM: exactly one client wins, for {}",
+            "invariant CLAIM: exactly one client claims {}",
             show(key)
         );
         entry.marks.claimed = true;
     }
 
-    /// Checks a delete with conditions. `cas` is the item's CAS value after it, if the item was read.
+    /// Checks a delete with conditions, and records its effect. `cas` is the item's CAS value after the delete; `None`:
+    /// the item was not found afterwards.
     pub fn deleted_if(
         &mut self,
         key: &[u8],
@@ -202,14 +217,18 @@ impl Oracle {
             DeleteOutcome::OutOfMemory => return self.refused(key, ReserveError::OutOfMemory, 0),
             DeleteOutcome::Exists => {
                 self.must_exist(key, "Exists");
-                assert_ne!(self.cas_of(key), requested, "invariant CAS: the right CAS was refused");
+                assert_ne!(
+                    self.cas_of(key),
+                    requested,
+                    "invariant CAS: a delete with the right CAS value was refused"
+                );
                 return;
             }
             DeleteOutcome::Done => self.must_exist(key, "a delete"),
         }
         assert!(
             requested.is_none() || self.cas_of(key) == requested,
-            "invariant CAS: a wrong CAS value deleted the item"
+            "invariant CAS: a delete with a wrong CAS value succeeded"
         );
         let old = self.entries.remove(key).expect("the item exists");
         let (old_cas, mut entry, stale, new_cas) = match leave {
@@ -223,7 +242,7 @@ impl Oracle {
             }
         };
         let Some(cas) = cas else {
-            // The item may have expired or been evicted since, so its marks are unknown.
+            // The item may have expired or may have been evicted since, so nothing is known about it.
             return;
         };
         self.note_cas(key, cas, new_cas.or(old_cas));
@@ -236,7 +255,8 @@ impl Oracle {
         self.settle(now);
     }
 
-    /// Checks incr and decr. `pinned` is true if a pin may prevent a write in place.
+    /// Checks incr or decr, and records its effect. `pinned` is true if a pin or a missing expiry field may have
+    /// prevented a change in place.
     pub fn arithmetic(
         &mut self,
         key: &[u8],
@@ -250,7 +270,7 @@ impl Oracle {
             ArithmeticOutcome::NotFound => {
                 assert!(
                     conditions.initial.is_none(),
-                    "invariant OUTCOME: NotFound in spite of an initial value"
+                    "invariant OUTCOME: incr or decr with an initial value answered NotFound"
                 );
                 self.miss(key);
             }
@@ -260,7 +280,7 @@ impl Oracle {
                 assert_ne!(
                     self.cas_of(key),
                     conditions.expected_cas,
-                    "invariant CAS: right, refused"
+                    "invariant CAS: incr or decr with the right CAS value was refused"
                 );
             }
             ArithmeticOutcome::NotNumeric => {
@@ -268,7 +288,7 @@ impl Oracle {
                 let number = self.entries.get(key).map(|entry| Number::of(&entry.value));
                 assert!(
                     !matches!(number, Some(Number::Plain(_))),
-                    "invariant NUMBER: {} holds {number:?}",
+                    "invariant NUMBER: the engine accepts no number in {}, but it holds {number:?}",
                     show(key)
                 );
             }
@@ -277,7 +297,7 @@ impl Oracle {
                     panic!("invariant OUTCOME: {} was created without an initial value", show(key));
                 };
                 let gone = self.presence(key) != Presence::Certain;
-                assert!(gone, "invariant NO-LOSS: {} is gone", show(key));
+                assert!(gone, "invariant NO-LOSS: the item of {} is lost", show(key));
                 assert_eq!(value, initial.value, "invariant NUMBER: the initial value is stored");
                 self.note_cas(key, cas, conditions.new_cas);
                 let meta = ItemMeta { expiry: initial.expiry, ..ItemMeta::default() };
@@ -292,14 +312,14 @@ impl Oracle {
                 let requested = conditions.expected_cas;
                 assert!(
                     requested.is_none() || self.cas_of(key) == requested,
-                    "invariant CAS: a wrong CAS value"
+                    "invariant CAS: incr or decr with a wrong CAS value succeeded"
                 );
                 self.note_cas(key, cas, conditions.new_cas);
                 let Some(entry) = self.entries.get_mut(key) else { return };
                 assert_eq!(
                     entry.expiry,
                     expiry_before,
-                    "invariant LAST-WRITE: expiry of {}",
+                    "invariant LAST-WRITE: the reported earlier expiry of {}",
                     show(key)
                 );
                 entry.change_number(key, delta, value, pinned);
@@ -315,7 +335,7 @@ impl Oracle {
 }
 
 impl Entry {
-    /// Returns the entry of a value just stored.
+    /// Returns the entry of an item with this value, without CAS value and time.
     pub(crate) fn new(value: Vec<u8>, meta: ItemMeta) -> Entry {
         Entry {
             value,
@@ -326,12 +346,13 @@ impl Entry {
             stored_at: slabwise_base::Seconds::START,
             fetched: Some(false),
             doubtful: false,
-            padding_open: false,
+            padding_unknown: false,
             marks: Marks::default(),
             has_chosen_cas: false,
         }
     }
 
+    /// Checks the result of incr or decr, and records the new value.
     fn change_number(&mut self, key: &[u8], delta: Delta, value: u64, pinned: bool) {
         let expected = match (Number::of(&self.value), delta) {
             (Number::Plain(n) | Number::Loose(n), Delta::Increment(d)) => n.wrapping_add(d),
@@ -345,17 +366,18 @@ impl Entry {
         }
         text.resize(text.len().max(self.value.len()), b' ');
         self.value = text;
-        self.padding_open = pinned;
+        self.padding_unknown = pinned;
     }
 }
 
-/// How incr and decr parse a text.
+/// The number in a value, as incr and decr may parse it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Number {
-    /// Digits followed by spaces only.
+    /// The value consists of digits, perhaps followed by spaces. The engine must accept it.
     Plain(u64),
-    /// A number only for `strtoull` (difference 6).
+    /// C's `strtoull` accepts the value. The engine may accept or refuse it (difference 6 in `oracle.rs`).
     Loose(u64),
+    /// The value is not a number. The engine must refuse it.
     None,
 }
 

@@ -1,4 +1,4 @@
-//! The driver's operations with conditions.
+//! The driver's operations with conditions and options.
 
 use crate::driver::{Driver, read_view};
 use crate::oracle::show;
@@ -21,12 +21,13 @@ impl Driver<'_> {
             expected_cas: self.draw_expected_cas(key),
             new_cas: self.draw_chosen_cas(),
             stale_allowed: self.random.below(2) == 0,
-            // After a possible loss, an empty item and a missing one read_view the same.
+            // If the old item has an empty value or may be lost, the answer does not show whether the new value was
+            // joined to an old one. So this case is drawn only if items cannot be lost.
             vivify: self.random.below(2) == 0
                 && (self.oracle.value_len(key) > 0 || !self.scenario.rules.losses_allowed),
         };
         let outcome = self.handle().set_if(key, &value, meta, &conditions, now);
-        self.note(format!(
+        self.log_line(format!(
             "{conditions:?} {} {} B {meta:?} -> {outcome:?}",
             show(key),
             value.len()
@@ -49,27 +50,28 @@ impl Driver<'_> {
         });
         let brief =
             outcome.as_ref().map(|seen| seen.as_ref().map(|(_, effects, won)| (*effects, *won)));
-        self.note(format!("get_with {} {options:?} -> {brief:?}", show(key)));
+        self.log_line(format!("get_with {} {options:?} -> {brief:?}", show(key)));
         let (seen, effects, won) = match outcome {
             Ok(Some(seen)) => seen,
             Ok(None) if vivify.is_some() => {
                 return self.oracle.refused(key, ReserveError::OutOfMemory, 0);
             }
-            // A touch to a past time may end the item between the two parts of the operation.
+            // A touch with an expiry in the past may make the item invalid before the operation reads it.
             Ok(None) if options.touch.is_some_and(|expiry| expiry.is_past(now.seconds)) => {
-                return self.oracle.deleted_unseen(key);
+                return self.oracle.assume_deleted(key);
             }
             Ok(None) => return self.oracle.miss(key),
             Err(error) => return self.oracle.refused(key, error, self.oracle.value_len(key)),
         };
         if effects.is_new {
-            self.oracle.made(key, &options, seen.cas, now);
+            self.oracle.created(key, &options, seen.cas, now);
             self.oracle.hit(key, &seen, options.marks);
         } else {
             self.oracle.must_exist(key, "a get");
-            self.oracle.expiry_before(key, effects);
+            self.oracle.check_expiry_before(key, effects);
             if let Some(expiry) = options.touch {
-                self.oracle.entries.get_mut(key).expect("it exists").expiry = expiry;
+                self.oracle.entries.get_mut(key).expect("a get has returned the item").expiry =
+                    expiry;
             }
             self.oracle.hit(key, &seen, options.marks);
         }
@@ -94,9 +96,9 @@ impl Driver<'_> {
             }
         };
         let outcome = self.handle().delete_if(key, requested, leave, now);
-        self.note(format!("delete_if {} {requested:?} {leave:?} -> {outcome:?}", show(key)));
-        let left = outcome == DeleteOutcome::Done && leave != Leave::Nothing;
-        let cas = if left { self.handle().peek(key, now, |view| view.cas()) } else { None };
+        self.log_line(format!("delete_if {} {requested:?} {leave:?} -> {outcome:?}", show(key)));
+        let item_stays = outcome == DeleteOutcome::Done && leave != Leave::Nothing;
+        let cas = if item_stays { self.handle().peek(key, now, |view| view.cas()) } else { None };
         self.oracle.deleted_if(key, requested, leave, outcome, cas, now);
     }
 
@@ -110,12 +112,12 @@ impl Driver<'_> {
                 .then(|| Initial { value: self.random.below(3), expiry: self.expiry(now) }),
         };
         let outcome = self.handle().arithmetic(key, delta, &conditions, now);
-        self.note(format!("{delta:?} {conditions:?} {} -> {outcome:?}", show(key)));
+        self.log_line(format!("{delta:?} {conditions:?} {} -> {outcome:?}", show(key)));
         let pinned = self.pins.iter().any(|held| held.key == key) || conditions.touch.is_some();
         self.oracle.arithmetic(key, delta, &conditions, outcome, pinned, now);
     }
 
-    /// Draws the CAS value that a client expects: mostly the right one, sometimes a lower or higher one.
+    /// Draws the CAS value that a client expects: none, the right value, or the next lower or higher value.
     fn draw_expected_cas(&mut self, key: &[u8]) -> Option<u64> {
         let cas = self.oracle.cas_of(key).unwrap_or(7);
         match self.random.below(6) {
@@ -126,7 +128,7 @@ impl Driver<'_> {
         }
     }
 
-    /// Draws a CAS value that the client chooses for the item.
+    /// Draws the CAS value that a client chooses for an item; mostly none.
     fn draw_chosen_cas(&mut self) -> Option<u64> {
         match self.random.below(8) {
             0 => Some(1),

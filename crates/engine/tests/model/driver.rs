@@ -1,4 +1,4 @@
-//! Runs the same operations on an engine and on its oracle.
+//! The driver: draws operations, runs them on the engine, and passes the answers to the oracle.
 
 use crate::held::{HeldPin, HeldReservation};
 use crate::oracle::{Marks, Oracle, Seen, show};
@@ -11,13 +11,17 @@ use slabwise_engine::{
 use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
 
+/// The largest number of items that are pinned at the same time.
 const PINS_MAX: usize = 8;
+/// The largest number of reservations that exist at the same time.
 const RESERVATIONS_MAX: usize = 4;
+/// The number of operations that a failed run prints.
 const LOG_LEN_MAX: usize = 30;
 
+/// An engine, its oracle, and everything that a client may hold between two operations.
 pub struct Driver<'e> {
     pub(crate) engine: &'e Engine,
-    /// The handles of two workers, used alternately.
+    /// The handles of two workers. Each operation uses a random one.
     handles: [Handle<'e>; 2],
     pub(crate) scenario: &'e Scenario,
     pub(crate) random: Random,
@@ -25,12 +29,15 @@ pub struct Driver<'e> {
     pub(crate) oracle: Oracle,
     pub(crate) pins: Vec<HeldPin<'e>>,
     reservations: Vec<HeldReservation<'e>>,
+    /// The crawl in progress; `None`: no crawl is in progress.
     crawler: Option<Crawler>,
+    /// The number of operations so far.
     steps: usize,
+    /// The last operations and their outcomes, oldest first.
     log: VecDeque<String>,
 }
 
-/// What is passed from one engine to the next: random numbers, time and the oracle.
+/// The state of a run that continues with the next engine after a restart.
 pub struct RunState {
     random: Random,
     clock: Clock,
@@ -42,18 +49,19 @@ impl RunState {
         RunState { random, clock: Clock::manual(), oracle: Oracle::new(scenario.rules) }
     }
 
-    /// Returns the clock's time since its start.
+    /// Returns the time since the start of the run.
     pub fn elapsed(&self) -> Duration {
         Duration::from_nanos(self.clock.nanos())
     }
 
-    pub fn pass(&mut self, time: Duration) {
+    /// Advances the clock by this time.
+    pub fn advance(&mut self, time: Duration) {
         self.clock.advance(time);
         self.oracle.settle(self.clock.now());
     }
 
     /// Returns the number of items that must be in the cache.
-    pub fn known_count(&self) -> u64 {
+    pub fn certain_count(&self) -> u64 {
         self.oracle.keys_certain().len() as u64
     }
 }
@@ -86,6 +94,7 @@ impl<'e> Driver<'e> {
         }
     }
 
+    /// Runs one operation. From time to time also checks all invariants.
     pub fn step(&mut self) {
         let operation = self.scenario.operation(&mut self.random);
         let now = self.clock.now();
@@ -97,7 +106,8 @@ impl<'e> Driver<'e> {
         }
     }
 
-    /// Releases pins and reservations so that the engine can be closed.
+    /// Checks all invariants and returns the state for the next engine. Drops all pins and reservations, so that this
+    /// engine can be closed.
     pub fn stop(mut self) -> RunState {
         self.check(self.clock.now());
         let oracle = Oracle::new(self.scenario.rules);
@@ -108,7 +118,8 @@ impl<'e> Driver<'e> {
         }
     }
 
-    /// Reads every key, releases pins and reservations, and checks all invariants again.
+    /// Reads every key and crawls over all items. Checks all invariants, before and after dropping pins and
+    /// reservations.
     pub fn finish(mut self) {
         let now = self.clock.now();
         self.oracle.settle(now);
@@ -122,8 +133,8 @@ impl<'e> Driver<'e> {
         self.check(now);
     }
 
-    /// Changes one byte in the oracle, so that it disagrees with the engine.
-    pub fn make_wrong(&mut self) {
+    /// Stores a value in the engine and records another value in the oracle, so that the two disagree.
+    pub fn corrupt_oracle(&mut self) {
         let now = self.clock.now();
         let key = &self.scenario.keys[0];
         let outcome = self.handles[0].set(key, b"new", ItemMeta::default(), StoreMode::Set, now);
@@ -131,6 +142,7 @@ impl<'e> Driver<'e> {
         self.oracle.store(key, b"odd", ItemMeta::default(), StoreMode::Set.into(), outcome, now);
     }
 
+    /// Performs an operation on a random key.
     fn perform(&mut self, operation: Operation, now: Now) {
         let key = &self.scenario.keys[self.random.below(self.scenario.keys.len() as u64) as usize];
         match operation {
@@ -150,7 +162,7 @@ impl<'e> Driver<'e> {
             }
             Operation::Delete => {
                 let found = self.handle().delete(key, now);
-                self.note(format!("delete {} -> {found}", show(key)));
+                self.log_line(format!("delete {} -> {found}", show(key)));
                 self.oracle.deleted(key, found);
             }
             Operation::Arithmetic => self.arithmetic(key, now),
@@ -162,25 +174,25 @@ impl<'e> Driver<'e> {
             Operation::FillReservation => self.fill_reservation(),
             Operation::StoreReservation => self.store_reservation(now),
             Operation::DropReservation => {
-                if let Some(index) = self.any(self.reservations.len()) {
+                if let Some(index) = self.random_index(self.reservations.len()) {
                     let held = self.reservations.swap_remove(index);
-                    self.note(format!("drop reservation of {}", show(&held.key)));
+                    self.log_line(format!("drop reservation of {}", show(&held.key)));
                 }
             }
             Operation::Pin => self.pin(key, now),
             Operation::Unpin => {
-                if let Some(index) = self.any(self.pins.len()) {
+                if let Some(index) = self.random_index(self.pins.len()) {
                     let held = self.pins.swap_remove(index);
-                    self.note(format!("unpin {}", show(&held.key)));
+                    self.log_line(format!("unpin {}", show(&held.key)));
                     held.verify();
                 }
             }
-            _ => self.perform_on_all(operation, now),
+            _ => self.perform_without_key(operation, now),
         }
     }
 
-    /// Performs an operation that names no key.
-    fn perform_on_all(&mut self, operation: Operation, now: Now) {
+    /// Performs an operation that has no key.
+    fn perform_without_key(&mut self, operation: Operation, now: Now) {
         match operation {
             Operation::FlushNow => self.flush(None, now),
             Operation::FlushLater => {
@@ -189,13 +201,13 @@ impl<'e> Driver<'e> {
             }
             Operation::Advance => {
                 let millis = [1, 20, 300, 2_000][self.random.below(4) as usize];
-                self.note(format!("advance {millis} ms"));
+                self.log_line(format!("advance {millis} ms"));
                 self.clock.advance(Duration::from_millis(millis));
             }
             Operation::Maintain => {
                 let budget = self.random.below(100) as usize;
                 let moved = self.engine.maintain_step(budget, now);
-                self.note(format!("maintain_step({budget}) -> {moved}"));
+                self.log_line(format!("maintain_step({budget}) -> {moved}"));
             }
             Operation::CrawlStep => self.crawl_step(now),
             Operation::CrawlAll => self.crawl_all(now),
@@ -203,27 +215,29 @@ impl<'e> Driver<'e> {
             Operation::MoverStep => {
                 self.mover_step(now);
             }
-            Operation::MoverDrain => self.mover_drain(now),
+            Operation::MoverDrain => self.end_move(now),
             Operation::MemoryLimit => {
                 let pages = self.scenario.config.memory_limit_bytes
                     / self.scenario.config.page_size_bytes as u64;
                 let bytes =
                     (1 + self.random.below(pages)) * self.scenario.config.page_size_bytes as u64;
-                self.note(format!("set_memory_limit({bytes})"));
+                self.log_line(format!("set_memory_limit({bytes})"));
                 if let Err(error) = self.engine.set_memory_limit(bytes) {
-                    panic!("invariant LIMIT: {bytes} B fit in the reserved memory, but: {error}");
+                    panic!(
+                        "invariant LIMIT: a limit of {bytes} B is below the first limit, but: {error}"
+                    );
                 }
             }
             Operation::TuneLru => {
                 let lru = scenario::lru(&mut self.random);
-                self.note(format!("set_lru({lru:?})"));
+                self.log_line(format!("set_lru({lru:?})"));
                 self.engine.set_lru(lru);
                 if self.engine.config().eviction.info().can_switch {
                     self.engine.set_segmented(self.random.below(2) == 0);
                 }
             }
             Operation::ChangeClasses => self.change_classes(),
-            other => unreachable!("{other:?} names a key"),
+            other => unreachable!("{other:?} has a key, so `perform` handles it"),
         }
     }
 
@@ -237,9 +251,10 @@ impl<'e> Driver<'e> {
         self.check_answer(key, "peek", seen, false);
     }
 
+    /// Checks the answer of a lookup. `marks` is true if the lookup counts as a use of the item.
     pub(crate) fn check_answer(&mut self, key: &[u8], what: &str, seen: Option<Seen>, marks: bool) {
         let len = seen.as_ref().map(|seen| seen.value.len());
-        self.note(format!("{what} {} -> {len:?} B", show(key)));
+        self.log_line(format!("{what} {} -> {len:?} B", show(key)));
         match seen {
             Some(seen) => self.oracle.hit(key, &seen, marks),
             None => self.oracle.miss(key),
@@ -250,16 +265,16 @@ impl<'e> Driver<'e> {
         let expiry = self.expiry(now);
         let outcome = self.handle().get_and_touch(key, expiry, now, read_view);
         let brief = outcome.as_ref().map(|seen| seen.as_ref().map(|seen| seen.value.len()));
-        self.note(format!("get_and_touch {} {expiry:?} -> {brief:?}", show(key)));
+        self.log_line(format!("get_and_touch {} {expiry:?} -> {brief:?}", show(key)));
         match outcome {
             Ok(Some(seen)) => {
                 self.oracle.touched(key, expiry, now);
-                // A touch to a past time may still return the item once.
+                // A get that sets an expiry in the past may still return the item, or may already miss.
                 if !expiry.is_past(now.seconds) {
                     self.oracle.hit(key, &seen, true);
                 }
             }
-            Ok(None) if expiry.is_past(now.seconds) => self.oracle.deleted_unseen(key),
+            Ok(None) if expiry.is_past(now.seconds) => self.oracle.assume_deleted(key),
             Ok(None) => self.oracle.miss(key),
             Err(error) => self.oracle.refused(key, error, self.oracle.value_len(key)),
         }
@@ -268,7 +283,7 @@ impl<'e> Driver<'e> {
     fn touch(&mut self, key: &[u8], now: Now) {
         let expiry = self.expiry(now);
         let outcome = self.handle().touch(key, expiry, now);
-        self.note(format!("touch {} {expiry:?} -> {outcome:?}", show(key)));
+        self.log_line(format!("touch {} {expiry:?} -> {outcome:?}", show(key)));
         match outcome {
             Ok(true) => self.oracle.touched(key, expiry, now),
             Ok(false) => self.oracle.miss(key),
@@ -279,19 +294,20 @@ impl<'e> Driver<'e> {
     fn store(&mut self, key: &[u8], mode: StoreMode, now: Now) {
         let (value, meta) = (self.value(), self.meta(now));
         let outcome = self.handle().set(key, &value, meta, mode, now);
-        self.note(format!("{mode:?} {} {} B {meta:?} -> {outcome:?}", show(key), value.len()));
+        self.log_line(format!("{mode:?} {} {} B {meta:?} -> {outcome:?}", show(key), value.len()));
         self.oracle.store(key, &value, meta, mode.into(), outcome, now);
     }
 
     fn arithmetic(&mut self, key: &[u8], now: Now) {
         let delta = self.delta();
         let outcome = self.handle().arithmetic(key, delta, &Default::default(), now);
-        self.note(format!("{delta:?} {} -> {outcome:?}", show(key)));
+        self.log_line(format!("{delta:?} {} -> {outcome:?}", show(key)));
         let pinned = self.pins.iter().any(|held| held.key == key);
         let conditions = ArithmeticConditions::default();
         self.oracle.arithmetic(key, delta, &conditions, outcome, pinned, now);
     }
 
+    /// Draws an incr or decr.
     pub(crate) fn delta(&mut self) -> Delta {
         let amount = [0, 1, 10, u64::MAX][self.random.below(4) as usize];
         if self.random.below(2) == 0 { Delta::Increment(amount) } else { Delta::Decrement(amount) }
@@ -303,19 +319,19 @@ impl<'e> Driver<'e> {
         }
         let (value, meta) = (self.value(), self.meta(now));
         let outcome = self.handle().reserve(key, value.len(), meta, now);
-        self.note(format!("reserve {} {} B -> {:?}", show(key), value.len(), outcome.is_ok()));
+        self.log_line(format!("reserve {} {} B -> {:?}", show(key), value.len(), outcome.is_ok()));
         match outcome {
             Ok(reservation) => {
                 let key = key.to_vec();
                 self.reservations.push(HeldReservation { key, value, meta, reservation });
             }
-            // Nothing was published, so the key keeps its item.
+            // A reservation that fails does not change the item of its key.
             Err(error) => self.oracle.reservation_refused(key, error, value.len()),
         }
     }
 
     fn fill_reservation(&mut self) {
-        if let Some(index) = self.any(self.reservations.len()) {
+        if let Some(index) = self.random_index(self.reservations.len()) {
             let held = &mut self.reservations[index];
             let len = self.random.below(held.value.len() as u64 + 1) as usize;
             held.fill(len, &mut self.random);
@@ -323,14 +339,11 @@ impl<'e> Driver<'e> {
     }
 
     fn store_reservation(&mut self, now: Now) {
-        let Some(index) = self.any(self.reservations.len()) else { return };
+        let Some(index) = self.random_index(self.reservations.len()) else { return };
         let Some(held) = self.reservations.swap_remove(index).complete(&mut self.random) else {
             let allowed = self.scenario.rules.out_of_memory_allowed;
-            assert!(
-                allowed,
-                "invariant NO-LOSS: an upload is out of memory although memory is not short"
-            );
-            self.note(String::from("an upload is out of memory"));
+            assert!(allowed, "invariant NO-LOSS: an upload got no memory although memory is ample");
+            self.log_line(String::from("an upload got no memory"));
             return;
         };
         let mode = match self.random.below(6) {
@@ -343,7 +356,7 @@ impl<'e> Driver<'e> {
         };
         let (key, value, meta) = (held.key, held.value, held.meta);
         let outcome = self.handle().store(held.reservation, mode, now);
-        self.note(format!("store reserved {mode:?} {} -> {outcome:?}", show(&key)));
+        self.log_line(format!("store reserved {mode:?} {} -> {outcome:?}", show(&key)));
         self.oracle.store(&key, &value, meta, mode.into(), outcome, now);
     }
 
@@ -363,14 +376,14 @@ impl<'e> Driver<'e> {
             Some(pin) => self.pins.push(HeldPin { key: key.to_vec(), expected, pin }),
             None => assert!(
                 !found || self.pins.iter().any(|held| held.key == key),
-                "invariant PINNED: {} cannot be pinned although it has no pins",
+                "invariant PINNED: {} could not be pinned although it has no pins",
                 show(key)
             ),
         }
     }
 
     fn flush(&mut self, at: Option<Seconds>, now: Now) {
-        self.note(format!("flush_all({at:?}) at {:?}", now.seconds));
+        self.log_line(format!("flush_all({at:?}) at {:?}", now.seconds));
         self.engine.flush_all(at, now);
         self.oracle.flush(at, now);
     }
@@ -379,7 +392,7 @@ impl<'e> Driver<'e> {
         let classes = self.some_classes();
         let mut crawler = self.crawler.take().unwrap_or_else(|| Crawler::new(classes));
         let budget = 1 + self.random.below(64) as usize;
-        self.note(format!("crawl({budget})"));
+        self.log_line(format!("crawl({budget})"));
         let oracle = &mut self.oracle;
         let step =
             self.engine.crawl_step(&mut crawler, budget, now, &mut |item| oracle.crawled(&item));
@@ -389,18 +402,25 @@ impl<'e> Driver<'e> {
     }
 
     fn crawl_all(&mut self, now: Now) {
-        self.note(String::from("crawl all"));
+        self.log_line(String::from("crawl all"));
         let mut crawler = Crawler::new(self.engine.class_ids());
         let mut visited: HashSet<Vec<u8>> = HashSet::new();
         let oracle = &mut self.oracle;
         let mut steps = 0;
         while self.engine.crawl_step(&mut crawler, 257, now, &mut |item| {
             oracle.crawled(&item);
-            assert!(visited.insert(item.key.to_vec()), "invariant CRAWL: {} twice", show(item.key));
+            assert!(
+                visited.insert(item.key.to_vec()),
+                "invariant CRAWL: {} was visited twice",
+                show(item.key)
+            );
         }) == CrawlStep::More
         {
             steps += 1;
-            assert!(steps < 1_000_000, "invariant CRAWL: it ends");
+            assert!(
+                steps < 1_000_000,
+                "invariant CRAWL: the crawl has not ended after {steps} steps"
+            );
         }
         for key in self.oracle.keys_certain() {
             assert!(visited.contains(&key), "invariant CRAWL: {} was not visited", show(&key));
@@ -417,9 +437,9 @@ impl<'e> Driver<'e> {
         };
         let (victim, receiver) = (draw(), draw());
         let outcome = self.engine.reassign(victim, receiver, "test", now);
-        self.note(format!("reassign({victim:?}, {receiver:?}) -> {outcome:?}"));
+        self.log_line(format!("reassign({victim:?}, {receiver:?}) -> {outcome:?}"));
         let table = self.engine.class_table();
-        // A retired class gives pages but gets none.
+        // A retired class can be the victim, but not the receiver.
         let bad_victim = victim.is_some_and(|class| !known.contains(&class));
         let bad_receiver = receiver.is_some_and(|class| !table.has(class));
         let expected = match outcome {
@@ -431,11 +451,11 @@ impl<'e> Driver<'e> {
         if outcome.is_ok() {
             assert!(
                 !bad_victim && !bad_receiver,
-                "invariant OUTCOME: a page of an unknown class was moved"
+                "invariant OUTCOME: a move from or to an unknown class was accepted"
             );
             assert!(
                 victim.is_none() || victim != receiver,
-                "invariant OUTCOME: a page moved to its own class"
+                "invariant OUTCOME: a move of a page to its own class was accepted"
             );
         }
     }
@@ -443,46 +463,59 @@ impl<'e> Driver<'e> {
     fn mover_step(&mut self, now: Now) -> MoverStep {
         let budget = 1 + self.random.below(48) as usize;
         let outcome = self.engine.mover_step(budget, now);
-        self.note(format!("mover_step({budget}) -> {outcome:?}"));
+        self.log_line(format!("mover_step({budget}) -> {outcome:?}"));
         outcome
     }
 
-    /// Without pins and reservations, a page move must end.
-    fn mover_drain(&mut self, now: Now) {
+    /// Runs the mover until the current move ends. Without pins and reservations it must end.
+    fn end_move(&mut self, now: Now) {
         self.pins.drain(..).for_each(|held| held.verify());
         self.reservations.clear();
         let steps_max = 100 + 2 * self.scenario.config.page_size_bytes;
         let ended = (0..steps_max).any(|_| self.mover_step(now) != MoverStep::Working);
-        assert!(ended, "invariant MOVER-ENDS: still working after {steps_max} steps");
+        assert!(ended, "invariant MOVER-ENDS: the move has not ended after {steps_max} steps");
     }
 
+    /// Checks all invariants, the pinned items, and the numbers of items and pages.
     fn check(&mut self, now: Now) {
-        self.note(String::from("check"));
+        self.log_line(String::from("check"));
         self.engine.check();
         self.pins.iter().for_each(HeldPin::verify);
         let (stats, config) = (self.engine.stats(now), &self.scenario.config);
         let certain = self.oracle.keys_certain().len() as u64;
-        assert!(stats.items >= certain, "invariant COUNT: {} items, {certain} known", stats.items);
+        assert!(
+            stats.items >= certain,
+            "invariant COUNT: {} items, but {certain} must exist",
+            stats.items
+        );
         let page = config.page_size_bytes as u64;
-        // Each class may get its first page beyond the limit, and there are at most NUMBERS classes.
+        // Each class may get its first page beyond the limit, and there are at most `ClassId::NUMBERS` classes.
         let beyond = if config.first_page_beyond_limit { ClassId::NUMBERS as u64 } else { 0 };
         let pages_max = (config.memory_limit_bytes / page).max(1) + beyond;
-        assert!(stats.pages <= pages_max, "invariant LIMIT: {} pages", stats.pages);
+        assert!(
+            stats.pages <= pages_max,
+            "invariant LIMIT: {} pages are above the limit of {pages_max}",
+            stats.pages
+        );
     }
 
+    /// Returns the handle of a random worker.
     pub(crate) fn handle(&mut self) -> &mut Handle<'e> {
         &mut self.handles[self.random.below(2) as usize]
     }
 
-    fn any(&mut self, len: usize) -> Option<usize> {
+    /// Draws an index below `len`. `None`: `len` is 0.
+    fn random_index(&mut self, len: usize) -> Option<usize> {
         (len > 0).then(|| self.random.below(len as u64) as usize)
     }
 
+    /// Draws a set of classes.
     fn some_classes(&mut self) -> Vec<ClassId> {
         let all = self.engine.class_ids().into_iter();
         all.filter(|_| self.random.below(4) > 0).collect()
     }
 
+    /// Draws an expiry, which may be in the past.
     pub(crate) fn expiry(&mut self, now: Now) -> Expiry {
         if self.random.below(100) >= self.scenario.ttl_percent {
             return Expiry::NEVER;
@@ -493,6 +526,7 @@ impl<'e> Driver<'e> {
         }
     }
 
+    /// Draws the metadata of a store.
     pub(crate) fn meta(&mut self, now: Now) -> ItemMeta {
         let client_flags = [0, 0, 1, u32::MAX][self.random.below(4) as usize];
         let cost = match self.random.below(3) {
@@ -503,6 +537,7 @@ impl<'e> Driver<'e> {
         ItemMeta { client_flags, expiry: self.expiry(now), cost }
     }
 
+    /// Draws a value: a number, or bytes that no other value has.
     pub(crate) fn value(&mut self) -> Vec<u8> {
         if self.random.below(100) < self.scenario.numbers_percent {
             let numbers: [&[u8]; 8] = [
@@ -524,13 +559,14 @@ impl<'e> Driver<'e> {
             70..92 => self.random.below(self.scenario.config.page_size_bytes as u64 / 2),
             _ => self.random.below(item_max + item_max / 16),
         };
-        // Every value differs from every other in every word.
+        // The words of the value are random, so any two values differ in every word.
         let mut words = Random::new(self.random.next_u64());
         let words = std::iter::repeat_with(|| words.next_u64().to_le_bytes());
         words.flatten().take(len as usize).collect()
     }
 
-    pub(crate) fn note(&mut self, line: String) {
+    /// Adds a line to the log of the last operations.
+    pub(crate) fn log_line(&mut self, line: String) {
         if self.log.len() == LOG_LEN_MAX {
             self.log.pop_front();
         }
@@ -538,13 +574,22 @@ impl<'e> Driver<'e> {
     }
 }
 
-/// Reads all fields of a view, and the value by both of its accessors.
+/// Reads all fields of a view. Reads the value in two ways, and checks that both return the same bytes.
 pub(crate) fn read_view(view: ItemView<'_, '_>) -> Seen {
     let value: Vec<u8> = view.value().flatten().copied().collect();
     let mut copied = Vec::new();
     view.copy_value(&mut copied);
-    assert!(value == copied, "invariant VIEW: slices and copy differ for {}", show(view.key()));
-    assert_eq!(value.len(), view.value_len(), "invariant VIEW: the length of {}", show(view.key()));
+    assert!(
+        value == copied,
+        "invariant VIEW: `value` and `copy_value` return different bytes for {}",
+        show(view.key())
+    );
+    assert_eq!(
+        value.len(),
+        view.value_len(),
+        "invariant VIEW: the length of the value of {}",
+        show(view.key())
+    );
     Seen {
         value,
         client_flags: view.client_flags(),

@@ -1,4 +1,4 @@
-//! What a connection may hold between two operations: pinned items and open reservations.
+//! Pinned items and reservations that a client holds between two operations.
 
 use crate::oracle::show;
 use slabwise_base::Random;
@@ -12,11 +12,12 @@ pub struct HeldPin<'e> {
 }
 
 impl HeldPin<'_> {
+    /// Checks that the bytes of the pinned item have not changed.
     pub fn verify(&self) {
         assert_eq!(
             self.pin.value_len(),
             self.expected.len(),
-            "invariant PINNED: {}",
+            "invariant PINNED: the length of {} changed",
             show(&self.key)
         );
         let bytes: Vec<u8> = self.pin.value().flatten().copied().collect();
@@ -28,7 +29,7 @@ impl HeldPin<'_> {
     }
 }
 
-/// An open reservation, its future value and the number of bytes filled in.
+/// A reservation, and the key, value and metadata of the item that it will become.
 pub struct HeldReservation<'e> {
     pub key: Vec<u8>,
     pub value: Vec<u8>,
@@ -37,7 +38,7 @@ pub struct HeldReservation<'e> {
 }
 
 impl<'e> HeldReservation<'e> {
-    /// Fills in at most `len` more bytes by one of the two methods.
+    /// Writes at most `len` more bytes of the value, by `fill` or by `unfilled` and `advance`.
     pub fn fill(&mut self, len: usize, random: &mut Random) {
         let filled = self.reservation.filled();
         assert_eq!(
@@ -58,16 +59,16 @@ impl<'e> HeldReservation<'e> {
         };
         assert!(
             rest.is_empty() || taken > 0 || self.reservation.is_starved(),
-            "invariant RESERVED: there is free space, but nothing was written"
+            "invariant RESERVED: no byte was written, but the reservation is not starved"
         );
         assert_eq!(
             self.reservation.filled(),
             filled + taken,
-            "invariant RESERVED: the fill is counted"
+            "invariant RESERVED: the written bytes are counted"
         );
     }
 
-    /// Fills in the rest in pieces. Returns `None` if memory runs out.
+    /// Writes the rest of the value in pieces. Returns `None` if there is no memory for the value.
     pub fn complete(mut self, random: &mut Random) -> Option<HeldReservation<'e>> {
         while self.reservation.remaining() > 0 {
             let len = 1 + random.below(self.value.len() as u64) as usize;
@@ -78,7 +79,7 @@ impl<'e> HeldReservation<'e> {
         }
         assert!(
             self.reservation.unfilled().is_empty(),
-            "invariant RESERVED: a full reservation has no free space"
+            "invariant RESERVED: a complete reservation returns an empty buffer"
         );
         assert_eq!(self.reservation.value_len(), self.value.len());
         Some(self)

@@ -1,12 +1,15 @@
-//! Compares the engine with a model: a cache may lose items but must not return wrong ones.
+//! Compares the engine with a model. Random operations run on the engine, and the model, called the oracle, checks each
+//! answer: a cache may lose items, but must not return wrong ones.
 //!
 //! ```text
-//!   seed -> scenario (configuration, keys, weights) -> driver: operation -> engine -> answer
-//!                                                                 \-> oracle: is it legal? <-/
+//!   seed --> scenario: configuration, keys, weight of each operation
+//!              |
+//!              v
+//!            driver --operation--> engine --answer--> oracle: is this answer permitted?
 //! ```
 //!
-//! The file `oracle.rs` lists the permitted answers. A failure prints its seed and its last operations.
-//! `SLABWISE_SEED=n` runs only that seed, `SLABWISE_MODEL_SEEDS=n` sets the number of seeds.
+//! The file `oracle.rs` lists the permitted answers. A failed run prints its seed and its last operations.
+//! `SLABWISE_SEED=n` runs only that seed. `SLABWISE_MODEL_SEEDS=n` sets the number of seeds.
 
 mod checks;
 mod conditional;
@@ -49,23 +52,25 @@ fn run(memory: Memory, seed: u64) {
 }
 
 #[test]
-fn ample_memory_loses_nothing() {
+fn with_ample_memory_no_item_is_lost() {
     seeds().into_iter().for_each(|seed| run(Memory::Ample, seed));
 }
 
 #[test]
-fn little_memory_loses_items_but_returns_no_wrong_ones() {
+fn with_little_memory_no_wrong_item_is_returned() {
     seeds().into_iter().for_each(|seed| run(Memory::Short, seed));
 }
 
 #[test]
-fn without_eviction_full_memory_refuses_stores_and_loses_nothing() {
+fn without_eviction_stores_are_refused_and_no_item_is_lost() {
     seeds().into_iter().for_each(|seed| run(Memory::Refusing, seed));
 }
 
+/// The rules of a cache with ample memory.
 const STRICT: Rules =
     Rules { losses_allowed: false, out_of_memory_allowed: false, item_size_bytes_max: 1 << 20 };
 
+/// Returns an oracle that has seen one store, with CAS value 1.
 fn oracle_with(key: &[u8], value: &[u8], now: Now) -> Oracle {
     let mut oracle = Oracle::new(STRICT);
     let outcome = StoreOutcome::Stored { cas: 1, value_len: value.len() };
@@ -73,6 +78,7 @@ fn oracle_with(key: &[u8], value: &[u8], now: Now) -> Oracle {
     oracle
 }
 
+/// Returns an answer with this value. All other fields match the store of `oracle_with`.
 fn seen(value: &[u8]) -> Seen {
     let value = value.to_vec();
     let marks = Marks { stale: false, claimed: false };
@@ -87,7 +93,7 @@ fn seen(value: &[u8]) -> Seen {
     }
 }
 
-/// A test of the test: a run whose model is changed half way must fail.
+/// A test of the oracle: a run must fail if one value in the oracle is changed half way through.
 #[test]
 #[should_panic(expected = "invariant ")]
 fn canary_a_wrong_model_is_detected() {
@@ -98,7 +104,7 @@ fn canary_a_wrong_model_is_detected() {
     for _ in 0..OPERATIONS_PER_SEED / 2 {
         driver.step();
     }
-    driver.make_wrong();
+    driver.corrupt_oracle();
     driver.finish();
 }
 

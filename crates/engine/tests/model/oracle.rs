@@ -1,39 +1,41 @@
-//! The answers that the engine may give, after the operations and answers so far.
+//! The oracle: a model of the cache, which decides whether an answer of the engine is permitted.
 //!
-//! A cache may lose items but must not return wrong ones. The oracle keeps the last write of every key and checks each
-//! answer against it. A permitted miss updates the oracle, so that a lost value must not return.
+//! A cache may lose items, but must not return wrong ones. The oracle stores the last write of every key and compares
+//! each answer with it. After a permitted miss, the oracle removes the key, so a later hit with the lost value is an
+//! error.
 //!
-//! All permitted differences from an exact map:
+//! The engine's answers may differ from those of an exact map only in these ways:
 //!
-//! 1. A miss, if memory may be short ([`Rules::losses_allowed`]).
-//! 2. `OutOfMemory`, if memory may be short ([`Rules::out_of_memory_allowed`]). The earlier item of the key is then
-//!    kept or gone.
-//! 3. `TooLarge`, for an item whose key and value are within [`ITEM_OVERHEAD_BYTES_MAX`] of the limit. The earlier item
-//!    of the key is then kept or gone.
-//! 4. A miss during the last second before a delayed flush, as in memcached.
-//! 5. A number that could not be written in place, because the item was pinned, has no padding.
-//! 6. Text that is a number only for C's `strtoull` (`" 12"`, `"12 x"`) may be accepted as a number or not.
+//! 1. Any lookup may miss, if items may be lost ([`Rules::losses_allowed`]).
+//! 2. An operation may answer `OutOfMemory`, if memory may run short ([`Rules::out_of_memory_allowed`]). The earlier
+//!    item of the key may then be lost.
+//! 3. A store may answer `TooLarge`, if the length of key and value is at most [`ITEM_OVERHEAD_BYTES_MAX`] below the
+//!    limit, or above it. The earlier item of the key may then be lost.
+//! 4. A lookup may miss during the last second before a delayed flush, as in memcached.
+//! 5. The result of an incr or decr may be without padding, if a pin prevented a change in place.
+//! 6. A value that is a number only for C's `strtoull`, such as `" 12"` and `"12 x"`, may be accepted as a number or
+//!    not.
 
 use slabwise_base::{Cost, Expiry, Now, Seconds};
 use slabwise_engine::{CrawledItem, ItemMeta, ReserveError};
 use std::collections::{HashMap, HashSet};
 
-/// The largest difference between the engine's item size and the length of key and value: header, flags, expiry and
-/// memcached's rules of counting.
+/// The largest difference between the size of an item, as the engine counts it, and the length of its key and value, in
+/// bytes. The difference consists of the header, client flags, expiry and the additions of memcached's size model.
 pub const ITEM_OVERHEAD_BYTES_MAX: usize = 96;
 
-/// The losses and refusals that the scenario permits.
+/// The losses and refusals that a scenario permits.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
-    /// True if items may be evicted or dropped by page moves.
+    /// True if evictions and page moves may remove items.
     pub losses_allowed: bool,
-    /// True if memory may run short.
+    /// True if an operation may fail because there is no memory.
     pub out_of_memory_allowed: bool,
-    /// The item size limit of the engine.
+    /// The largest size of an item in the engine, in bytes.
     pub item_size_bytes_max: usize,
 }
 
-/// The last write of a key.
+/// The item that the last write of a key has created.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) value: Vec<u8>,
@@ -41,34 +43,36 @@ pub(crate) struct Entry {
     pub(crate) cost: Option<Cost>,
     pub(crate) expiry: Expiry,
     pub(crate) cas: u64,
+    /// The second of the last store.
     pub(crate) stored_at: Seconds,
-    /// True if a get has marked the item as fetched; `None` if the engine may decide.
+    /// True if a get has marked the item as fetched. `None`: the item may be marked or not.
     pub(crate) fetched: Option<bool>,
-    /// True if the last answer does not show whether the item still exists.
+    /// True if the item may be lost: the answers so far do not show whether it exists.
     pub(crate) doubtful: bool,
-    /// True if the spaces at the end of the value may be missing (difference 5).
-    pub(crate) padding_open: bool,
+    /// True if the value may be without the spaces at its end (difference 5).
+    pub(crate) padding_unknown: bool,
     pub(crate) marks: Marks,
     /// True if a client chose the CAS value.
     pub(crate) has_chosen_cas: bool,
 }
 
-/// The marks of an item for clients that would recompute it.
+/// The marks by which clients decide whether to recompute an item's value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Marks {
-    /// The value is out of date.
+    /// True if the value is out of date.
     pub stale: bool,
-    /// A client has won the recache.
+    /// True if a client has claimed the right to recompute the value.
     pub claimed: bool,
 }
 
-/// The fields that a hit returned.
+/// The item that a lookup has returned.
 #[derive(Clone, Debug)]
 pub struct Seen {
     /// The bytes of all slices of the value.
     pub value: Vec<u8>,
     /// The client flags of the store.
     pub client_flags: u32,
+    /// The cost of the store.
     pub cost: Option<Cost>,
     /// The expiry of the last store or touch.
     pub expiry: Expiry,
@@ -84,15 +88,22 @@ pub struct Seen {
 #[derive(Debug)]
 pub struct Oracle {
     pub(crate) rules: Rules,
+    /// The items by key.
     pub(crate) entries: HashMap<Vec<u8>, Entry>,
+    /// The second of the delayed flush that is pending; `None`: no flush is pending.
     pub(crate) flush_pending: Option<Seconds>,
+    /// All CAS values that the engine has assigned.
     pub(crate) cas_seen: HashSet<u64>,
 }
 
+/// Whether a key has an item in the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Presence {
+    /// The key has no item.
     No,
+    /// The key may have an item.
     Maybe,
+    /// The key must have an item.
     Certain,
 }
 
@@ -101,7 +112,7 @@ impl Oracle {
         Oracle { rules, entries: HashMap::new(), flush_pending: None, cas_seen: HashSet::new() }
     }
 
-    /// Applies expiry and a pending flush up to `now`. Every check begins with this.
+    /// Removes the items that have expired or were flushed by this time. The driver calls this before each operation.
     pub fn settle(&mut self, now: Now) {
         if let Some(at) = self.flush_pending {
             if now.seconds >= at {
@@ -114,7 +125,7 @@ impl Oracle {
         self.entries.retain(|_, entry| !entry.expiry.is_past(now.seconds));
     }
 
-    /// Applies flush_all. A new flush replaces a pending one.
+    /// Records a flush. A new flush replaces a pending one.
     pub fn flush(&mut self, at: Option<Seconds>, now: Now) {
         self.settle(now);
         self.flush_pending = at;
@@ -131,24 +142,24 @@ impl Oracle {
         keys
     }
 
-    /// Returns the last CAS value that a client received for the key.
+    /// Returns the CAS value of the key's last write.
     pub fn cas_of(&self, key: &[u8]) -> Option<u64> {
         self.entries.get(key).map(|entry| entry.cas)
     }
 
-    /// Returns the length of the last written value, for choosing what to append.
+    /// Returns the length of the value of the key's last write; 0 if the key has no item.
     pub fn value_len(&self, key: &[u8]) -> usize {
         self.entries.get(key).map_or(0, |entry| entry.value.len())
     }
 
-    /// Checks a hit. `marks` is true if the call counts as a use of the item.
+    /// Checks the item that a lookup has returned. `marks` is true if the lookup counts as a use of the item.
     pub fn hit(&mut self, key: &[u8], seen: &Seen, marks: bool) {
         let Some(entry) = self.entries.get_mut(key) else {
-            panic!("invariant NO-GHOSTS: a hit on {} which does not exist", show(key));
+            panic!("invariant NO-GHOSTS: a lookup found an item of {}, which has none", show(key));
         };
-        if entry.padding_open && entry.value.trim_ascii_end() == seen.value.trim_ascii_end() {
+        if entry.padding_unknown && entry.value.trim_ascii_end() == seen.value.trim_ascii_end() {
             entry.value.clone_from(&seen.value);
-            entry.padding_open = false;
+            entry.padding_unknown = false;
         }
         assert!(
             entry.value == seen.value,
@@ -159,20 +170,25 @@ impl Oracle {
         assert_eq!(
             entry.client_flags,
             seen.client_flags,
-            "invariant LAST-WRITE: flags of {}",
+            "invariant LAST-WRITE: the client flags of {}",
             show(key)
         );
-        assert_eq!(entry.cost, seen.cost, "invariant LAST-WRITE: cost of {}", show(key));
-        assert_eq!(entry.expiry, seen.expiry, "invariant LAST-WRITE: expiry of {}", show(key));
-        assert_eq!(entry.cas, seen.cas, "invariant LAST-WRITE: CAS of {}", show(key));
+        assert_eq!(entry.cost, seen.cost, "invariant LAST-WRITE: the cost of {}", show(key));
+        assert_eq!(entry.expiry, seen.expiry, "invariant LAST-WRITE: the expiry of {}", show(key));
+        assert_eq!(entry.cas, seen.cas, "invariant LAST-WRITE: the CAS value of {}", show(key));
         assert_eq!(
             entry.marks,
             seen.marks,
-            "invariant LAST-WRITE: stale and claimed of {}",
+            "invariant LAST-WRITE: the marks stale and claimed of {}",
             show(key)
         );
         if let Some(fetched) = entry.fetched {
-            assert_eq!(fetched, seen.fetched, "invariant FETCHED: the mark of {}", show(key));
+            assert_eq!(
+                fetched,
+                seen.fetched,
+                "invariant FETCHED: the mark fetched of {}",
+                show(key)
+            );
         }
         entry.doubtful = false;
         if marks {
@@ -180,15 +196,19 @@ impl Oracle {
         }
     }
 
-    /// Records a miss of any operation.
+    /// Checks a miss of any operation, and records it.
     pub fn miss(&mut self, key: &[u8]) {
         let presence = self.presence(key);
-        assert!(presence != Presence::Certain, "invariant NO-LOSS: {} is gone", show(key));
+        assert!(
+            presence != Presence::Certain,
+            "invariant NO-LOSS: the item of {} is lost",
+            show(key)
+        );
         self.entries.remove(key);
     }
 
-    /// Checks that memory was refused to an operation on `key`, which may also have removed the item. `value_len` is
-    /// the length that the value would have had.
+    /// Checks that the engine may refuse memory to an operation on `key`. The operation may have removed the key's
+    /// item. `value_len` is the length that the new value would have had.
     pub fn refused(&mut self, key: &[u8], error: ReserveError, value_len: usize) {
         self.reservation_refused(key, error, value_len);
         if let Some(entry) = self.entries.get_mut(key) {
@@ -196,24 +216,24 @@ impl Oracle {
         }
     }
 
-    /// Checks that memory was refused to a reservation. The item of the key stays.
+    /// Checks that the engine may refuse memory to a reservation. The key keeps its item.
     pub fn reservation_refused(&self, key: &[u8], error: ReserveError, value_len: usize) {
         match error {
             ReserveError::OutOfMemory => assert!(
                 self.rules.out_of_memory_allowed,
-                "invariant NO-LOSS: out of memory where memory is never short ({})",
+                "invariant NO-LOSS: out of memory, although memory is ample, for {}",
                 show(key)
             ),
             ReserveError::TooLarge => assert!(
                 key.len() + value_len + ITEM_OVERHEAD_BYTES_MAX > self.rules.item_size_bytes_max,
-                "invariant LIMIT: {} B of value under {} is not too large",
+                "invariant LIMIT: a value of {} B for {} was refused as too large",
                 value_len,
                 show(key)
             ),
         }
     }
 
-    /// Checks a touch that found its item.
+    /// Checks a touch that found an item, and records the new expiry.
     pub fn touched(&mut self, key: &[u8], expiry: Expiry, now: Now) {
         self.must_exist(key, "a touch");
         if let Some(entry) = self.entries.get_mut(key) {
@@ -223,7 +243,7 @@ impl Oracle {
         self.settle(now);
     }
 
-    /// Checks a delete.
+    /// Checks a delete without conditions, and records it. `found` is the engine's answer.
     pub fn deleted(&mut self, key: &[u8], found: bool) {
         if found {
             self.must_exist(key, "a delete");
@@ -233,40 +253,56 @@ impl Oracle {
         }
     }
 
-    /// Records that a touch to a past time reported a miss: the item is gone, whether it existed before or not.
-    pub fn deleted_unseen(&mut self, key: &[u8]) {
+    /// Records that a touch with an expiry in the past has missed. The key has no item now, whether it had one before
+    /// or not.
+    pub fn assume_deleted(&mut self, key: &[u8]) {
         self.entries.remove(key);
     }
 
-    /// Checks an item that a crawler visited.
+    /// Checks an item that a crawl has reported.
     pub fn crawled(&mut self, item: &CrawledItem<'_>) {
         let Some(entry) = self.entries.get(item.key) else {
-            panic!("invariant NO-GHOSTS: a crawl shows {} which does not exist", show(item.key));
+            panic!(
+                "invariant NO-GHOSTS: a crawl reports an item of {}, which has none",
+                show(item.key)
+            );
         };
-        let pads = entry.padding_open && item.value_len <= entry.value.len();
+        let may_lack_padding = entry.padding_unknown && item.value_len <= entry.value.len();
         assert!(
-            item.value_len == entry.value.len() || pads,
-            "invariant LAST-WRITE: crawled length of {}",
+            item.value_len == entry.value.len() || may_lack_padding,
+            "invariant LAST-WRITE: the length of {} in a crawl",
             show(item.key)
         );
         let expected = (entry.client_flags, entry.expiry, entry.cas);
         let shown = (item.client_flags, item.expiry, item.cas);
-        assert_eq!(expected, shown, "invariant LAST-WRITE: a crawl shows {}", show(item.key));
+        assert_eq!(
+            expected,
+            shown,
+            "invariant LAST-WRITE: client flags, expiry or CAS value of {} in a crawl",
+            show(item.key)
+        );
         if let Some(fetched) = entry.fetched {
-            assert_eq!(fetched, item.fetched, "invariant FETCHED: the mark of {}", show(item.key));
+            assert_eq!(
+                fetched,
+                item.fetched,
+                "invariant FETCHED: the mark fetched of {}",
+                show(item.key)
+            );
         }
     }
 
+    /// Checks that the key may have an item, because the answer `what` shows that it has one.
     pub(crate) fn must_exist(&mut self, key: &[u8], what: &str) {
         let Some(entry) = self.entries.get_mut(key) else {
-            panic!("invariant NO-GHOSTS: {what} found {} which does not exist", show(key));
+            panic!("invariant NO-GHOSTS: {what} found an item of {}, which has none", show(key));
         };
-        // A failed add, or any other answer that shows that the item exists, may also mark it as fetched.
+        // An operation that finds an item, such as a failed add, may mark the item as fetched.
         entry.fetched = None;
         entry.doubtful = false;
     }
 
-    /// Checks the CAS value of a write. `given` is the value that the client chose, if it did.
+    /// Checks the CAS value of a write. `given` is the value that the client chose; `None`: the engine assigned the
+    /// value.
     pub(crate) fn note_cas(&mut self, key: &[u8], cas: u64, given: Option<u64>) {
         if let Some(given) = given {
             assert_eq!(
@@ -277,16 +313,17 @@ impl Oracle {
             );
             return;
         }
-        assert!(self.cas_seen.insert(cas), "invariant CAS: {cas} was given twice");
+        assert!(self.cas_seen.insert(cas), "invariant CAS: the engine assigned {cas} twice");
         let before = self.entries.get(key).filter(|entry| !entry.has_chosen_cas);
         assert!(
             before.is_none_or(|before| before.cas < cas),
-            "invariant CAS: that of {} fell from {:?} to {cas}",
+            "invariant CAS: the CAS value of {} fell from {:?} to {cas}",
             show(key),
             self.cas_of(key)
         );
     }
 
+    /// Returns whether the key has an item in the engine.
     pub(crate) fn presence(&self, key: &[u8]) -> Presence {
         match self.entries.get(key) {
             None => Presence::No,
@@ -302,11 +339,12 @@ impl Entry {
     }
 }
 
-/// Returns a key as text for an error message.
+/// Returns a key as text, for messages.
 pub fn show(key: &[u8]) -> String {
     format!("key \"{}\" ({} B)", key[..key.len().min(24)].escape_ascii(), key.len())
 }
 
+/// Describes the first difference between two values, for messages.
 fn first_difference(expected: &[u8], seen: &[u8]) -> String {
     let at = expected.iter().zip(seen).position(|(a, b)| a != b);
     format!(

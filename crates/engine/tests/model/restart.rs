@@ -1,5 +1,5 @@
-//! Runs with a memory file: half way through, the cache is closed and opened again, and the oracle continues
-//! unchanged.
+//! Runs with a memory file. The cache is closed and opened again several times. The oracle continues over these
+//! restarts.
 
 use crate::driver::{Driver, RunState};
 use crate::scenario::{Memory, Scenario};
@@ -13,7 +13,7 @@ use std::time::Duration;
 /// The Unix time at which a run starts.
 const STARTED: Duration = Duration::from_secs(1_800_000_000);
 
-/// A temporary directory of one run.
+/// The path of a temporary directory. Dropping this value removes the directory.
 struct TestDirectory(PathBuf);
 
 impl TestDirectory {
@@ -22,7 +22,7 @@ impl TestDirectory {
         let ram = Path::new("/dev/shm");
         let base = if ram.is_dir() { ram.to_owned() } else { std::env::temp_dir() };
         let directory = base.join(name);
-        std::fs::create_dir_all(&directory).expect("a directory for the test");
+        std::fs::create_dir_all(&directory).expect("the directory is created");
         TestDirectory(directory)
     }
 
@@ -46,20 +46,26 @@ fn run(memory: Memory, seed: u64) {
     let mut random = Random::new(mix(seed) ^ memory as u64);
     let scenario = Scenario::random(memory, &mut random);
     let mut state = RunState::new(&scenario, random);
-    for life in 0..3 {
+    for start_number in 0..3 {
         let date = STARTED + state.elapsed();
         let (engine, start) = directory.open(&scenario.config, date);
         match start {
             Start::Warm(warm) => {
-                assert_eq!(warm.elapsed, state.elapsed(), "invariant TIME: the clock continues");
-                let certain = state.known_count();
+                assert_eq!(
+                    warm.elapsed,
+                    state.elapsed(),
+                    "invariant TIME: the clock continues at the time of the stop plus the pause"
+                );
+                let certain = state.certain_count();
                 assert!(
                     warm.items >= certain,
-                    "invariant NO-LOSS: {} of {certain} items",
+                    "invariant NO-LOSS: {} items were restored, but {certain} must exist",
                     warm.items
                 );
             }
-            Start::Cold(reason) => assert_eq!(life, 0, "invariant NO-LOSS: cold, as {reason}"),
+            Start::Cold(reason) => {
+                assert_eq!(start_number, 0, "invariant NO-LOSS: an empty cache: {reason}")
+            }
         }
         engine.check();
         let mut driver = Driver::new(&engine, &scenario, state);
@@ -68,8 +74,8 @@ fn run(memory: Memory, seed: u64) {
         }
         state = driver.stop();
         let (unix_time, elapsed) = (STARTED + state.elapsed(), state.elapsed());
-        engine.close(Stop { unix_time, elapsed }).expect("the engine is saved");
-        state.pass(Duration::from_millis(1_700));
+        engine.close(Stop { unix_time, elapsed }).expect("the cache is saved");
+        state.advance(Duration::from_millis(1_700));
     }
     let (engine, _) = directory.open(&scenario.config, STARTED + state.elapsed());
     Driver::new(&engine, &scenario, state).finish();

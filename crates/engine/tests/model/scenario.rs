@@ -1,5 +1,6 @@
-//! What a seed decides before the first operation: the engine's configuration, the keys and the weight of each
-//! operation. Many weights are zero, so that the others interact more often (swarm testing).
+//! The scenario of a run, which is drawn from the seed before the first operation: the engine's configuration, the
+//! keys, and the weight of each operation. In each scenario many weights are zero, so that the remaining operations
+//! interact more often. This technique is called swarm testing.
 
 use crate::oracle::Rules;
 use slabwise_base::{ClassId, KEY_SIZE_BYTES_MAX, Random, Seconds};
@@ -9,20 +10,20 @@ use slabwise_engine::{
 };
 use std::time::Duration;
 
-/// The amount of memory, which decides what the engine may lose.
+/// The amount of memory, on which it depends whether items may be lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Memory {
-    /// More than all items ever stored need: nothing may be lost.
+    /// More memory than all items of the run need. No item may be lost.
     Ample,
-    /// A few pages, and eviction.
+    /// A few pages, with eviction. Items may be lost.
     Short,
-    /// A few pages without eviction and page moves: nothing may be lost, but stores may be refused.
+    /// A few pages, without eviction and page moves. No item may be lost, but stores may be refused.
     Refusing,
 }
 
 macro_rules! operations {
     ($($name:ident),* $(,)?) => {
-        /// The operations of a step.
+        /// The operation of one step of the driver.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Operation { $($name),* }
 
@@ -44,16 +45,21 @@ pub struct Scenario {
     pub config: EngineConfig,
     pub rules: Rules,
     pub keys: Vec<Vec<u8>>,
-    /// In percent of stores and touches.
+    /// The share of stores and touches that set a TTL, in percent.
     pub ttl_percent: u64,
+    /// The share of values that are decimal numbers, or nearly so, in percent.
     pub numbers_percent: u64,
+    /// The number of operations between two checks of all invariants.
     pub check_every: usize,
+    /// The operations that may occur, and their relative frequencies.
     weights: Vec<(Operation, u64)>,
 }
 
+/// The memory limit of a scenario with ample memory, in bytes.
 const AMPLE_BYTES: u64 = 512 << 20;
 
 impl Scenario {
+    /// Draws a scenario.
     pub fn random(memory: Memory, random: &mut Random) -> Scenario {
         let page_size_bytes = 4096 << random.below(5);
         let memory_limit_bytes = match memory {
@@ -95,6 +101,7 @@ impl Scenario {
         }
     }
 
+    /// Draws the operation of the next step.
     pub fn operation(&self, random: &mut Random) -> Operation {
         let total: u64 = self.weights.iter().map(|&(_, weight)| weight).sum();
         let mut at = random.below(total);
@@ -108,7 +115,7 @@ impl Scenario {
     }
 }
 
-/// Draws wheels so small that ranks wrap around often, and a large share of reserved places.
+/// Draws the options of all eviction kinds. The wheels are often so small that ranks wrap around during a run.
 fn eviction_options(random: &mut Random) -> EvictionOptions {
     let lru = lru(random);
     let wheels = [[16, 16, 4], [4, 8, 1], [256, 256, 1], [1, 16, 1], [64, 1, 1]];
@@ -126,7 +133,7 @@ pub fn eviction(random: &mut Random) -> EvictionKind {
     EvictionKind::ALL[random.below(EvictionKind::ALL.len() as u64) as usize]
 }
 
-/// Draws a mover. All except `Warm` may drop items even if memory is ample.
+/// Draws a kind of mover. With ample memory only `warm` is drawn, because the other kinds may drop items even then.
 fn mover(memory: Memory, random: &mut Random) -> MoverKind {
     match random.below(6) {
         0 if memory != Memory::Ample => MoverKind::BASE,
@@ -136,7 +143,7 @@ fn mover(memory: Memory, random: &mut Random) -> MoverKind {
     }
 }
 
-/// Draws the limits of the LRU queues, extreme ones included.
+/// Draws the limits of the hot and warm queues, including extreme limits.
 pub fn lru(random: &mut Random) -> LruConfig {
     if random.below(2) == 0 {
         return LruConfig::default();
@@ -151,6 +158,7 @@ pub fn lru(random: &mut Random) -> LruConfig {
     }
 }
 
+/// Draws the weight of each operation that this amount of memory permits.
 fn weights(memory: Memory, random: &mut Random) -> Vec<(Operation, u64)> {
     let forbidden = |operation| match memory {
         Memory::Ample => operation == Operation::MemoryLimit,
@@ -165,7 +173,7 @@ fn weights(memory: Memory, random: &mut Random) -> Vec<(Operation, u64)> {
     };
     let draw = |operation| {
         let weight = match operation {
-            // Every scenario needs stores.
+            // A scenario without stores would test nothing.
             Operation::Set => 5 + random.below(30),
             // These operations remove many items at once, so they are rare.
             Operation::FlushNow | Operation::FlushLater | Operation::MemoryLimit => {
@@ -180,8 +188,8 @@ fn weights(memory: Memory, random: &mut Random) -> Vec<(Operation, u64)> {
     OPERATIONS.iter().copied().filter(|&operation| !forbidden(operation)).map(draw).collect()
 }
 
-/// Draws the sizes of the next class table: some present sizes and some new ones, in ascending order. The largest is
-/// sometimes left out, and the engine then adds it.
+/// Draws the chunk sizes of the next class table: some sizes of the current table and some new ones, in ascending
+/// order. Sometimes the largest size is missing; the engine then adds this size.
 pub fn chunk_sizes(present: &ClassTable, random: &mut Random) -> Vec<usize> {
     let largest = present.chunk_size_bytes_max();
     let steps = (largest - CHUNK_SIZE_BYTES_MIN) / CHUNK_ALIGN_BYTES;
@@ -199,6 +207,7 @@ pub fn chunk_sizes(present: &ClassTable, random: &mut Random) -> Vec<usize> {
     sizes
 }
 
+/// Draws the class table at the start.
 fn class_table(page_size_bytes: usize, random: &mut Random) -> ClassTable {
     let largest = page_size_bytes >> random.below(3);
     match random.below(3) {
@@ -213,15 +222,17 @@ fn class_table(page_size_bytes: usize, random: &mut Random) -> ClassTable {
                 .map(|_| random.below(steps as u64) as usize * CHUNK_ALIGN_BYTES)
                 .map(|above| CHUNK_SIZE_BYTES_MIN + above)
                 .collect();
-            // A key must fit in the first chunk of an item.
+            // The first chunk of an item must have room for the longest key.
             sizes.push(largest);
             sizes.sort_unstable();
             sizes.dedup();
-            ClassTable::explicit(&sizes, page_size_bytes).expect("ascending and within the page")
+            ClassTable::explicit(&sizes, page_size_bytes)
+                .expect("the sizes ascend and are at most the page size")
         }
     }
 }
 
+/// Draws a key that begins with this number.
 fn key(index: usize, random: &mut Random) -> Vec<u8> {
     let mut key = format!("{index}").into_bytes();
     let len = match random.below(8) {

@@ -1,16 +1,18 @@
-//! Whole engines under schedules that shuttle draws. The invariants are those of the stress test, checked in thousands
-//! of schedules of a few operations each.
+//! Runs whole engines under the model checker shuttle, which draws the schedule of the threads. The invariants are
+//! those of the stress test (`tests/stress/main.rs`). They are checked in thousands of schedules of a few operations
+//! each.
 //!
 //! ```text
-//!   clients   set, add, replace, cas, append, incr, get, delete, pin; small, large and chained values
-//!   mover     moves pages with one kind of mover; advances the clock where the mover rests
-//!   table     changes the class table, in some tests                        all on one tiny engine
+//!   threads on one tiny engine:
+//!     clients   set, add, replace, cas, append, incr, get, delete, pin; small, large and chained values
+//!     mover     moves pages with one kind of mover; advances the clock when the mover rests
+//!     table     changes the class table, in some tests
 //! ```
 //!
-//! A thread switch is possible between any two accesses to a lock, a state word, a CAS value or the size table.
-//! Switches and operations are drawn from a seed. There are two schedulers: uniform random, and PCT, which runs the
-//! thread of the highest priority and changes priorities at a few points only (S. Burckhardt et al., "A Randomized
-//! Scheduler with Probabilistic Guarantees of Finding Bugs", ASPLOS 2010).
+//! The schedule can switch to another thread before each access to a lock, a state word, a CAS value or the size map.
+//! Switches and operations are drawn from a seed. Each test uses two schedulers. The first selects the next thread at
+//! random. The second, PCT, runs the thread of the highest priority, and changes priorities at a few points only (S.
+//! Burckhardt et al., "A Randomized Scheduler with Probabilistic Guarantees of Finding Bugs", ASPLOS 2010).
 //!
 //! A failed test prints its seed and its schedule. To replay that schedule:
 //!
@@ -19,7 +21,7 @@
 //!       cargo test -p slabwise-engine --release --test shuttle -- <the test's name>
 //! ```
 //!
-//! `SLABWISE_SEED` sets the seed, `SLABWISE_SCHEDULES` the number of schedules per scheduler and test.
+//! `SLABWISE_SEED` sets the seed. `SLABWISE_SCHEDULES` sets the number of schedules per scheduler and test.
 #![cfg(shuttle)]
 
 #[path = "../stress/history.rs"]
@@ -41,7 +43,7 @@ use slabwise_engine::{ItemMeta, MoverKind, StoreMode};
 use std::sync::{Arc, Mutex};
 use world::World;
 
-/// The largest number of clients.
+/// The largest number of client threads.
 pub(crate) const THREADS: usize = 3;
 /// Few keys, so that clients often use the same one.
 pub(crate) const REGISTERS: u32 = 3;
@@ -54,53 +56,57 @@ const PRIORITY_CHANGES: usize = 4;
 const STACK_SIZE_BYTES: usize = 256 << 10;
 const META: ItemMeta = ItemMeta { client_flags: 0, expiry: Expiry::NEVER, cost: None };
 
-fn number(name: &str) -> Option<u64> {
+fn number_from_environment(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|text| text.parse().ok())
 }
 
-/// Whether a test drew its schedules or replayed one.
+/// The source of a test's schedules.
 #[derive(PartialEq, Eq)]
-enum Explored {
-    /// Many schedules were drawn.
+enum ScheduleSource {
+    /// The schedules were drawn from the seed.
     Drawn,
-    /// The schedule in `SLABWISE_SCHEDULE` was replayed.
+    /// One schedule was replayed, the one in `SLABWISE_SCHEDULE`.
     Replayed,
 }
 
-/// Runs the model under schedules of both schedulers, or replays the schedule in `SLABWISE_SCHEDULE`.
-fn explore(model: impl Fn() + Clone + Send + Sync + 'static) -> Explored {
+/// Runs `model` under drawn schedules of both schedulers. If `SLABWISE_SCHEDULE` is set, runs it under that schedule
+/// only.
+fn explore(model: impl Fn() + Clone + Send + Sync + 'static) -> ScheduleSource {
     if let Ok(schedule) = std::env::var("SLABWISE_SCHEDULE") {
         run(ReplayScheduler::new_from_encoded(schedule.trim()), model);
-        return Explored::Replayed;
+        return ScheduleSource::Replayed;
     }
-    let seed = number("SLABWISE_SEED").unwrap_or(SEED_DEFAULT);
-    let schedules = number("SLABWISE_SCHEDULES").map_or(SCHEDULES_DEFAULT, |count| count as usize);
+    let seed = number_from_environment("SLABWISE_SEED").unwrap_or(SEED_DEFAULT);
+    let schedules = number_from_environment("SLABWISE_SCHEDULES")
+        .map_or(SCHEDULES_DEFAULT, |count| count as usize);
     println!("rerun with SLABWISE_SEED={seed} SLABWISE_SCHEDULES={schedules}");
     run(RandomScheduler::new_from_seed(seed, schedules), model.clone());
     run(PctScheduler::new_from_seed(seed, PRIORITY_CHANGES, schedules), model);
-    Explored::Drawn
+    ScheduleSource::Drawn
 }
 
+/// Runs `model` under the schedules of one scheduler.
 fn run(scheduler: impl Scheduler + 'static, model: impl Fn() + Send + Sync + 'static) {
     let mut config = Config::new();
     config.stack_size = STACK_SIZE_BYTES;
     config.silence_warnings = true;
-    // Destructors may detect more broken invariants while the first panic unwinds, and a second panic would abort.
+    // While the first panic unwinds, destructors may detect more broken invariants. A second panic would abort the
+    // process, so the run ends at the first panic.
     config.ungraceful_shutdown_config.immediately_return_on_panic = true;
     Runner::new(scheduler, config).run(model);
 }
 
-/// Runs drawn scenarios. Fails also if the events under test occur in none of them.
+/// Runs drawn scenarios. Panics if a scenario fails, or if the events under test occur in none of the scenarios.
 fn run_scenarios(mover: MoverKind, memory: Memory, table: Table) {
     let events = Arc::new(Mutex::new(Events::default()));
     let noted = Arc::clone(&events);
     let explored = explore(move || {
         let events = Scenario::draw(mover, memory, table).run();
-        noted.lock().expect("a failed scenario does not hold the lock").add(events);
+        noted.lock().expect("no thread has panicked while it held the lock").add(events);
     });
-    let events = *events.lock().expect("a failed scenario does not hold the lock");
+    let events = *events.lock().expect("no thread has panicked while it held the lock");
     println!("{events:?}");
-    if explored == Explored::Drawn {
+    if explored == ScheduleSource::Drawn {
         events.check(memory, table);
     }
 }
@@ -155,7 +161,8 @@ fn shuttle_table_changes_during_stock_moves_keep_the_invariants() {
     run_scenarios(MoverKind::STOCK, Memory::Short, Table::Changes);
 }
 
-/// A test of the schedulers: two clients that read, add one and store must interleave in some schedule.
+/// A test of the schedulers. Two clients read a number, add one and store the result. In some schedule, the second
+/// client must read the number before the first client stores, so that one increment is lost.
 #[test]
 #[should_panic(expected = "an increment was lost")]
 fn shuttle_canary_a_lost_update_is_detected() {
@@ -178,7 +185,7 @@ fn shuttle_canary_a_lost_update_is_detected() {
     });
 }
 
-/// A test of the checks: a client that answers a get with a value read before the get began must be detected.
+/// A test of the checks: they must detect a get that returns a value that was read before the get started.
 #[test]
 #[should_panic(expected = "invariant FRESH")]
 fn shuttle_canary_a_stale_answer_is_detected() {

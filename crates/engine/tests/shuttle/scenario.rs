@@ -1,4 +1,4 @@
-//! One engine and the threads that use it, drawn from the schedule's seed.
+//! A scenario: an engine and the threads that use it. All random choices are drawn from the seed of the schedule.
 
 use crate::worker::{Findings, Worker};
 use crate::world::World;
@@ -13,36 +13,41 @@ use slabwise_engine::{
 use std::time::Duration;
 
 const PAGE_SIZE_BYTES: usize = 4 << 10;
+/// The number of pages of a short memory.
 const PAGES_SHORT: u64 = 4;
+/// The number of pages of an ample memory.
 const PAGES_AMPLE: u64 = 64;
-/// A client performs between this number of operations and twice as many.
+/// The least number of operations of a client. The largest number is twice this one.
 const OPERATIONS_MIN: u64 = 4;
+/// The largest number of page moves that the mover's thread requests.
 const MOVES_MAX: u64 = 3;
+/// The largest number of steps that the mover's thread runs for one move.
 const STEPS_MAX: usize = 24;
-/// The number of steps within which an unblocked move must end.
+/// The number of steps within which all moves must end if nothing is pinned.
 const DRAIN_STEPS_MAX: usize = 10_000;
-/// Items that fill a short memory at the start.
+/// The number of items that are stored at the start to fill a short memory.
 const FILLERS: u32 = 40;
 
 /// The largest chunk size of every table; longer values are chained.
 const LARGEST: usize = 1024;
+/// The class tables that are drawn, without the largest size.
 const TABLES: [&[usize]; 4] = [&[96, 256], &[64, 128, 512], &[96, 512], &[256]];
 
 /// The amount of memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Memory {
-    /// No item must be evicted.
+    /// Enough memory for all items: no item must be evicted.
     Ample,
-    /// Four pages, all in use: every store evicts an item.
+    /// Four pages, which are full at the start, so stores evict items.
     Short,
 }
 
-/// Whether the class table changes.
+/// Whether a thread changes the class table all the time.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Table {
-    /// Only clients change the table, rarely.
+    /// Only clients change the table, and they do so rarely.
     Stays,
-    /// A thread changes the table.
+    /// A thread changes the table several times.
     Changes,
 }
 
@@ -57,6 +62,7 @@ pub struct Events {
 }
 
 impl Events {
+    /// Adds the counts of another scenario.
     pub fn add(&mut self, other: Events) {
         self.moved += other.moved;
         self.given_up += other.given_up;
@@ -65,10 +71,17 @@ impl Events {
         self.tables_changed += other.tables_changed;
     }
 
+    /// Checks that the events under test have occurred, and that no item was evicted from an ample memory.
     pub fn check(&self, memory: Memory, table: Table) {
-        assert!(self.moved > 0 && self.given_up > 0 && self.rescued > 0, "{self:?}");
-        assert_eq!(self.evicted > 0, memory == Memory::Short, "{self:?}");
-        assert!(self.tables_changed > 0 || table == Table::Stays, "{self:?}");
+        assert!(
+            self.moved > 0 && self.given_up > 0 && self.rescued > 0,
+            "all kinds of moves must occur: {self:?}"
+        );
+        assert_eq!(self.evicted > 0, memory == Memory::Short, "only short memory evicts: {self:?}");
+        assert!(
+            self.tables_changed > 0 || table == Table::Stays,
+            "the class table must change: {self:?}"
+        );
     }
 }
 
@@ -85,8 +98,8 @@ pub fn engine(mover: MoverKind, memory: Memory, seed: u64) -> Engine {
     let pages = if memory == Memory::Short { PAGES_SHORT } else { PAGES_AMPLE };
     let mut config = EngineConfig::new(pages * PAGE_SIZE_BYTES as u64);
     config.page_size_bytes = PAGE_SIZE_BYTES;
-    config.classes =
-        ClassTable::explicit(&[96, 256, LARGEST], PAGE_SIZE_BYTES).expect("a valid table");
+    config.classes = ClassTable::explicit(&[96, 256, LARGEST], PAGE_SIZE_BYTES)
+        .expect("the class table is valid");
     config.index_within_limit = false;
     config.mover = mover;
     config.eviction = EvictionKind::ALL[seed as usize % EvictionKind::ALL.len()];
@@ -94,18 +107,20 @@ pub fn engine(mover: MoverKind, memory: Memory, seed: u64) -> Engine {
 }
 
 impl Scenario {
-    /// Draws a scenario. Its seed is part of the schedule, so replaying the schedule repeats everything drawn from it.
+    /// Draws a scenario. The seed of the scenario is part of the schedule. So a replay of the schedule repeats all
+    /// random choices.
     pub fn draw(mover: MoverKind, memory: Memory, table: Table) -> Scenario {
         let seed = thread_rng().next_u64();
         Scenario { seed, memory, table, engine: engine(mover, memory, seed) }
     }
 
+    /// Runs all threads and checks all invariants. Returns the counts of the events under test.
     pub fn run(&self) -> Events {
         let mut random = Random::new(self.seed);
         let operations = OPERATIONS_MIN + random.below(OPERATIONS_MIN + 1);
         let world = World::new(&self.engine, operations as usize, self.memory == Memory::Short);
         self.fill(&world);
-        let held = if random.below(3) == 0 { self.hold(&world) } else { None };
+        let held = if random.below(3) == 0 { self.store_pinned_item(&world) } else { None };
         let clients = 2 + random.below(THREADS as u64 - 1) as u32;
         let mut fork = || Random::new(random.next_u64());
         let findings = thread::scope(|scope| {
@@ -130,12 +145,13 @@ impl Scenario {
         });
         self.engine.check();
         drop(held);
-        self.drain(&world);
-        world.afterwards(&findings, self.seed);
-        self.empty(&world);
+        self.run_mover_until_idle(&world);
+        world.check_findings(&findings, self.seed);
+        self.delete_all(&world);
         self.events(&world)
     }
 
+    /// Returns the counts of the events under test.
     fn events(&self, world: &World<'_>) -> Events {
         let stats = self.engine.stats(world.clock.now());
         let changed = self.engine.class_table() != self.engine.config().classes;
@@ -162,21 +178,22 @@ impl Scenario {
     }
 
     /// Stores an item that stays pinned until all threads have ended.
-    fn hold(&self, world: &World<'_>) -> Option<Pinned<'_>> {
+    fn store_pinned_item(&self, world: &World<'_>) -> Option<Pinned<'_>> {
         let (mut handle, now) = (self.engine.handle(), world.clock.now());
         handle.set(b"r-held", &[7; 150], META, StoreMode::Set, now);
         handle.get(b"r-held", now, |view| view.pin()).flatten()
     }
 
+    /// Requests random page moves and runs the steps of the mover.
     fn move_pages(&self, world: &World<'_>, mut random: Random) {
         let numbers = self.engine.config().classes.count() as u64 + 2;
         let mut class = || match random.below(numbers) {
             0 => None,
             above => Some(ClassId(above as u8 - 1)),
         };
-        let orders = [(); MOVES_MAX as usize].map(|()| (class(), class()));
-        for (victim, receiver) in orders.into_iter().take(1 + random.below(MOVES_MAX) as usize) {
-            // The class or the page may not exist; the engine then refuses the move.
+        let requests = [(); MOVES_MAX as usize].map(|()| (class(), class()));
+        for (victim, receiver) in requests.into_iter().take(1 + random.below(MOVES_MAX) as usize) {
+            // The engine refuses the move if there is no such class or if it has no page to move.
             let _outcome = self.engine.reassign(victim, receiver, "test", world.clock.now());
             for _ in 0..STEPS_MAX {
                 let budget_chunks = 1 + random.below(24) as usize;
@@ -189,26 +206,30 @@ impl Scenario {
         }
     }
 
-    /// Lets other threads run and advances the clock, by the requested rest or so far that the mover gives up.
+    /// Advances the clock and lets other threads run. Sometimes advances the clock so far that the mover gives the move
+    /// up, and otherwise by the rest that the mover has requested.
     fn rest(&self, world: &World<'_>, rest: Duration, random: &mut Random) {
         let long = random.below(4) == 0;
         world.clock.advance(if long { Duration::from_secs(3) } else { rest });
         thread::yield_now();
     }
 
+    /// Changes the class table a few times.
     fn change_table(&self, mut random: Random) {
         for _ in 0..1 + random.below(3) {
             let sizes = TABLES[random.below(TABLES.len() as u64) as usize];
             match self.engine.change_classes(sizes) {
                 Ok(()) | Err(ClassChangeError::Draining { .. }) => {}
-                Err(error) => panic!("invariant TABLE: {sizes:?} are refused: {error}"),
+                Err(error) => {
+                    panic!("invariant TABLE: the valid table {sizes:?} was refused: {error}")
+                }
             }
         }
     }
 
-    /// Runs the mover to its end without pins. The move that is under way may be given up because of earlier pins, but
-    /// no later move may.
-    fn drain(&self, world: &World<'_>) {
+    /// Runs the mover until it is idle, while nothing is pinned. The move that is in progress may still be given up,
+    /// because of earlier pins, but no later move.
+    fn run_mover_until_idle(&self, world: &World<'_>) {
         let mut given_up = 0;
         for _ in 0..DRAIN_STEPS_MAX {
             match self.engine.mover_step(64, world.clock.now()) {
@@ -217,13 +238,18 @@ impl Scenario {
                 MoverStep::GivenUp => given_up += 1,
                 MoverStep::Working | MoverStep::Done => {}
             }
-            assert!(given_up < 2, "invariant MOVER-ENDS: a move is given up without pins");
+            assert!(
+                given_up < 2,
+                "invariant MOVER-ENDS: a move was given up although nothing is pinned"
+            );
         }
-        panic!("invariant MOVER-ENDS: still working after {DRAIN_STEPS_MAX} steps without pins");
+        panic!(
+            "invariant MOVER-ENDS: the mover is not idle after {DRAIN_STEPS_MAX} steps without pins"
+        );
     }
 
     /// Deletes every key and checks that no chunk is in use.
-    fn empty(&self, world: &World<'_>) {
+    fn delete_all(&self, world: &World<'_>) {
         let (mut handle, now) = (self.engine.handle(), world.clock.now());
         for number in 0..FILLERS {
             handle.delete(&filler(number), now);
@@ -231,12 +257,16 @@ impl Scenario {
         let names = ["register-0", "register-1", "register-2", "log-0", "counter-0", "r-held"];
         names.iter().for_each(|name| _ = handle.delete(name.as_bytes(), now));
         let stats = self.engine.stats(now);
-        assert_eq!((stats.items, stats.total.used_chunks), (0, 0), "invariant NO-LEAK");
+        assert_eq!(
+            (stats.items, stats.total.used_chunks),
+            (0, 0),
+            "invariant NO-LEAK: without items, no chunk is in use"
+        );
         self.engine.check();
     }
 }
 
-/// Returns a key whose kind the clients' crawlers know.
+/// Returns the key of an item that fills the memory. It begins with `r`, so the crawls of the clients accept it.
 fn filler(number: u32) -> Vec<u8> {
     format!("r-filler-{number}").into_bytes()
 }

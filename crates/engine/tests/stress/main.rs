@@ -1,18 +1,19 @@
-//! Four threads use one engine, and every answer is checked while they run.
+//! Four threads use one engine, and each thread checks every answer that it gets.
 //!
-//! There are three kinds of keys, each with an invariant:
+//! There are three kinds of keys, and each kind has an invariant:
 //!
-//! - *registers*: set, add, replace, cas, delete, get, pin. A hit returns one complete value of that key. The value was
-//!   not yet replaced or removed by an operation that had ended before the get (`history.rs` defines this).
-//! - *logs*: append. A hit returns complete records, consecutive ones of each writer. The last one of a writer is not
-//!   older than its last append that had ended before the get.
-//! - *counters*: incr by one. All increments during one life of a counter have different results, and these are
-//!   1, 2, 3, ... without a gap.
+//! - *Registers* are used by set, add, replace, cas, delete, get and pins. A hit returns one complete value of the key.
+//!   No operation that ended before the get had replaced or removed this value (`history.rs` defines this exactly).
+//! - *Logs* are used by append. A hit returns complete records, and the records of each writer have consecutive
+//!   numbers. The last record of a writer is at least as new as the writer's last append that ended before the get.
+//! - *Counters* are used by incr with a delta of one. A life of a counter is the time from its creation to its removal.
+//!   The results of all increments during one life are 1, 2, 3, ..., each of them once.
 //!
-//! With ample memory, a miss needs a removal that explains it. CAS values are unique over all threads. Meanwhile pages
-//! move, the class table changes, the maintainer and the crawler run, and time passes. At the end `check()` runs.
+//! With ample memory, a lookup may miss only if an operation has removed the item. CAS values are unique over all
+//! threads. The threads also move pages, change the class table, run the LRU maintainer and the crawler, and advance
+//! the clock. At the end, `Engine::check` checks all invariants.
 //!
-//! `SLABWISE_STRESS_OPS` sets the number of operations per thread, `SLABWISE_SEED` the seed.
+//! `SLABWISE_STRESS_OPS` sets the number of operations per thread. `SLABWISE_SEED` sets the seed.
 
 mod history;
 mod values;
@@ -31,16 +32,18 @@ pub(crate) const LOGS: u32 = 16;
 pub(crate) const COUNTERS: u32 = 16;
 const OPERATIONS_DEFAULT: usize = 60_000;
 
-fn number(name: &str) -> Option<u64> {
+fn number_from_environment(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|text| text.parse().ok())
 }
 
+/// Runs four threads on an engine and checks their findings. `short` is true if memory is short.
 fn stress(mut config: EngineConfig, short: bool) {
-    let seed = number("SLABWISE_SEED").unwrap_or(20_261_121);
+    let seed = number_from_environment("SLABWISE_SEED").unwrap_or(20_261_121);
     println!("rerun with SLABWISE_SEED={seed} (the interleaving of threads still differs)");
     config.hash_seed = seed;
     let engine = Engine::new(config).expect("the arena fits the address space");
-    let operations = number("SLABWISE_STRESS_OPS").map_or(OPERATIONS_DEFAULT, |n| n as usize);
+    let operations =
+        number_from_environment("SLABWISE_STRESS_OPS").map_or(OPERATIONS_DEFAULT, |n| n as usize);
     let world = World::new(&engine, operations, short);
     let findings = std::thread::scope(|scope| {
         let world = &world;
@@ -56,7 +59,7 @@ fn stress(mut config: EngineConfig, short: bool) {
         };
         threads.into_iter().map(join).collect::<Vec<_>>()
     });
-    world.afterwards(&findings, seed);
+    world.check_findings(&findings, seed);
 }
 
 #[test]
@@ -67,6 +70,7 @@ fn four_threads_with_ample_memory_lose_nothing() {
     stress(config, false);
 }
 
+/// Returns a configuration with so little memory that items are evicted.
 fn little_memory() -> EngineConfig {
     let mut config = EngineConfig::new(256 << 10);
     config.page_size_bytes = 4 << 10;
@@ -80,20 +84,20 @@ fn four_threads_with_little_memory_keep_the_invariants() {
 }
 
 #[test]
-fn four_threads_with_lossy_page_moves_keep_the_invariants() {
+fn four_threads_with_page_moves_that_drop_items_keep_the_invariants() {
     stress(EngineConfig { mover: MoverKind::STOCK, ..little_memory() }, true);
 }
 
-/// A test of the checks: a value that a later, ended write has replaced must be detected.
+/// A test of the checks: they must detect a get that returns a value that a later write has replaced.
 #[test]
 #[should_panic(expected = "invariant FRESH")]
 fn canary_a_stale_value_is_detected() {
     let (stamps, history) = (Stamps::new(16), History::default());
-    let (old, new) = (stamps.take(), stamps.take());
+    let (old, unused) = (stamps.take(), stamps.take());
     history.write_ended(old, &stamps);
     let newer = stamps.take();
     history.write_ended(newer, &stamps);
-    assert!(new < newer, "stamps rise");
+    assert!(unused < newer, "stamps rise");
     let get = history.get_started(&stamps);
     history.hit(&get, old, &stamps);
 }
@@ -108,7 +112,7 @@ fn canary_a_loss_is_detected() {
 
 #[test]
 #[should_panic(expected = "invariant WHOLE")]
-fn canary_a_torn_value_is_detected() {
+fn canary_a_value_of_two_writes_is_detected() {
     let (mut value, mut other) = (Vec::new(), Vec::new());
     values::compose_register(1, 2, 3, 100, &mut value);
     values::compose_register(1, 2, 4, 100, &mut other);

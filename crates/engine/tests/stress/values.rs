@@ -1,11 +1,12 @@
-//! Values that encode their origin, so that every wrong byte is detected.
+//! Values that contain their key and their writer, so that a wrong byte in an answer is detected.
 
 use slabwise_base::random::mix;
 
 const REGISTER_HEADER_BYTES: usize = 20;
 pub const RECORD_BYTES: usize = 16;
 
-/// Composes a register's value: key, length, writer, the write's stamp, then bytes derived from them.
+/// Writes the value of a register to `out`: the key, the length, the writer, the start stamp of the write, and bytes
+/// that are computed from these numbers.
 pub fn compose_register(key: u32, writer: u32, begin: u64, len: usize, out: &mut Vec<u8>) {
     out.clear();
     out.extend_from_slice(&key.to_le_bytes());
@@ -20,21 +21,25 @@ pub fn compose_register(key: u32, writer: u32, begin: u64, len: usize, out: &mut
     out.truncate(len.max(REGISTER_HEADER_BYTES));
 }
 
-/// Checks that `value` is one complete register value of `key` and returns its write's stamp.
+/// Checks that `value` is one complete value of the register `key`. Returns the start stamp of the write. `scratch` is
+/// a buffer for the expected value.
 pub fn parse_register(key: u32, value: &[u8], scratch: &mut Vec<u8>) -> u64 {
     assert!(
         value.len() >= REGISTER_HEADER_BYTES,
-        "invariant WHOLE: {} B of a register",
+        "invariant WHOLE: the value of a register has only {} B",
         value.len()
     );
-    assert_eq!(word(value, 0), key, "invariant OWN-BYTES: another key's value");
+    assert_eq!(word(value, 0), key, "invariant OWN-BYTES: the value belongs to another register");
     let begin = u64::from(word(value, 12)) | u64::from(word(value, 16)) << 32;
     compose_register(key, word(value, 8), begin, word(value, 4) as usize, scratch);
-    assert!(value == scratch.as_slice(), "invariant WHOLE: key {key}, write {begin}: a torn value");
+    assert!(
+        value == scratch.as_slice(),
+        "invariant WHOLE: register {key}, write {begin}: the value has wrong bytes"
+    );
     begin
 }
 
-/// Composes one record of a log.
+/// Returns one record of a log: the key, the writer, and the number of the record among all records of the writer.
 pub fn compose_record(key: u32, writer: u32, sequence: u64) -> [u8; RECORD_BYTES] {
     let mut record = [0; RECORD_BYTES];
     record[..4].copy_from_slice(&key.to_le_bytes());
@@ -43,19 +48,20 @@ pub fn compose_record(key: u32, writer: u32, sequence: u64) -> [u8; RECORD_BYTES
     record
 }
 
-/// Returns the last sequence number of each writer in a log. Checks that the log holds only complete records of `key`,
-/// and consecutive ones of each writer, because each append takes effect once and in order.
+/// Returns the last sequence number of each writer in a log; `None` for a writer without a record. Checks that the log
+/// holds only complete records of the log `key`, and that the records of each writer are consecutive, because each
+/// append takes effect once and in order.
 pub fn parse_log<const WRITERS: usize>(key: u32, value: &[u8]) -> [Option<u64>; WRITERS] {
     let mut last = [None; WRITERS];
     let (records, rest) = value.as_chunks::<RECORD_BYTES>();
     assert!(rest.is_empty(), "invariant WHOLE: log {key} ends within a record ({} B)", value.len());
     for record in records {
-        assert_eq!(word(record, 0), key, "invariant OWN-BYTES: another key's record");
+        assert_eq!(word(record, 0), key, "invariant OWN-BYTES: the record belongs to another log");
         let sequence = u64::from(word(record, 8)) | u64::from(word(record, 12)) << 32;
         let before: &mut Option<u64> = &mut last[word(record, 4) as usize];
         assert!(
             before.is_none_or(|before| before + 1 == sequence),
-            "invariant ONCE: log {key}, writer {}: {sequence} after {before:?}",
+            "invariant ONCE: log {key}, writer {}: record {sequence} follows record {before:?}",
             word(record, 4)
         );
         *before = Some(sequence);
@@ -63,16 +69,18 @@ pub fn parse_log<const WRITERS: usize>(key: u32, value: &[u8]) -> [Option<u64>; 
     last
 }
 
-/// Composes a counter's number from key, life (the number of times it was created) and count.
+/// Returns the number that a counter holds. It consists of the key, the life and the count. `life` is another number at
+/// each creation of the counter; `count` is the number of increments since the creation.
 pub fn counter(key: u32, life: u64, count: u64) -> u64 {
     u64::from(key) << 48 | life << 24 | count
 }
 
-/// Returns the key, life and count in a counter's number.
+/// Returns the key, the life and the count that a counter's number consists of.
 pub fn split_counter(number: u64) -> (u32, u64, u64) {
     ((number >> 48) as u32, number >> 24 & 0xff_ffff, number & 0xff_ffff)
 }
 
+/// Returns the 32-bit word at an offset.
 fn word(bytes: &[u8], at: usize) -> u32 {
     let mut word = [0; 4];
     word.copy_from_slice(&bytes[at..at + 4]);

@@ -1,4 +1,4 @@
-//! One thread: it draws operations, performs them and checks every answer.
+//! The work of one thread: it draws operations, performs them and checks every answer.
 
 use crate::values::{self, RECORD_BYTES};
 use crate::{COUNTERS, LOGS, REGISTERS, THREADS, World};
@@ -11,31 +11,40 @@ use std::collections::HashMap;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
-/// With short memory, a thread flushes all items once in about this number of operations.
+/// If memory is short, the first thread flushes all items once in this number of its operations.
 pub const FLUSH_EVERY: usize = 10_000;
-/// A thread changes the class table once in about this number of crawls.
+/// A thread changes the class table about once in this number of crawls.
 const TABLE_CHANGE_EVERY: u64 = 8;
+/// The largest number of items that a thread pins at the same time.
 const PINS_MAX: usize = 4;
+/// The length of a log above which a reader deletes the log, in bytes.
 const LOG_LEN_BYTES_MAX: usize = 5_000;
 
-/// Observations that are checked after all threads have ended.
+/// The answers of one thread that are checked after all threads have ended.
 #[derive(Default)]
 pub struct Findings {
+    /// All CAS values of successful stores.
     pub cas: Vec<u64>,
+    /// The results of all increments.
     pub increments: Vec<u64>,
 }
 
+/// A thread and its state.
 pub struct Worker<'w, 'e> {
     world: &'w World<'e>,
     handle: Handle<'e>,
     id: u32,
     random: Random,
     findings: Findings,
+    /// The pinned registers.
     pins: Vec<(u32, Pinned<'e>)>,
-    /// The last observed life and count of each counter.
+    /// The life and count of each counter that this thread has read last.
     counters_seen: HashMap<u32, (u64, u64)>,
+    /// The crawl in progress; `None`: no crawl is in progress.
     crawler: Option<Crawler>,
+    /// A buffer for the value that is read or written.
     value: Vec<u8>,
+    /// A buffer for the expected value.
     scratch: Vec<u8>,
 }
 
@@ -55,6 +64,7 @@ impl<'w, 'e> Worker<'w, 'e> {
         }
     }
 
+    /// Performs all operations of the thread. Returns the answers that are checked later.
     pub fn run(mut self) -> Findings {
         for step in 0..self.world.operations {
             let now = self.world.clock.now();
@@ -84,8 +94,8 @@ impl<'w, 'e> Worker<'w, 'e> {
         self.findings
     }
 
-    /// Reads every key once.
-    pub fn sweep(mut self) {
+    /// Reads every key once and checks the answers.
+    pub fn read_all(mut self) {
         let now = self.world.clock.now();
         (0..REGISTERS).for_each(|key| self.get(key, now));
         (0..LOGS).for_each(|key| self.read_log(key, now));
@@ -97,8 +107,15 @@ impl<'w, 'e> Worker<'w, 'e> {
         let history = &world.registers[key as usize];
         let started = history.get_started(&world.stamps);
         let hit = self.handle.get(&register_name(key), now, |view| {
-            assert_eq!(view.key(), register_name(key), "invariant OWN-BYTES: another key's item");
-            assert!(!view.expiry().is_past(now.seconds), "invariant EXPIRED: register {key}");
+            assert_eq!(
+                view.key(),
+                register_name(key),
+                "invariant OWN-BYTES: a get returned the item of another key"
+            );
+            assert!(
+                !view.expiry().is_past(now.seconds),
+                "invariant EXPIRED: a get returned register {key}, which has expired"
+            );
             value.clear();
             view.copy_value(value);
         });
@@ -189,7 +206,11 @@ impl<'w, 'e> Worker<'w, 'e> {
         if let Some((key, pin)) = self.pins.pop() {
             self.value.clear();
             pin.value().for_each(|slice| self.value.extend_from_slice(slice));
-            assert_eq!(self.value.len(), pin.value_len(), "invariant PINNED: the length of {key}");
+            assert_eq!(
+                self.value.len(),
+                pin.value_len(),
+                "invariant PINNED: the length of register {key} changed while it was pinned"
+            );
             values::parse_register(key, &self.value, &mut self.scratch);
         }
     }
@@ -197,7 +218,7 @@ impl<'w, 'e> Worker<'w, 'e> {
     fn append(&mut self, key: u32, now: Now) {
         let world = self.world;
         let appended = &world.appended[key as usize][self.id as usize];
-        // Only this thread writes this counter.
+        // Only this thread writes this number of appended records.
         let sequence = appended.load(SeqCst);
         let record = values::compose_record(key, self.id, sequence);
         for mode in [StoreMode::Append, StoreMode::Add, StoreMode::Append] {
@@ -207,7 +228,8 @@ impl<'w, 'e> Worker<'w, 'e> {
                     appended.store(sequence + 1, SeqCst);
                     return;
                 }
-                // Another thread created or deleted the log in between, so the other mode is tried.
+                // The log does not exist for an append, or exists for an add. Another thread may have created or
+                // deleted it meanwhile, so the next mode is tried.
                 StoreOutcome::NotStored => {}
                 StoreOutcome::OutOfMemory if world.short => return,
                 other => panic!("invariant OUTCOME: {mode:?} of a record answered {other:?}"),
@@ -225,7 +247,7 @@ impl<'w, 'e> Worker<'w, 'e> {
         for (writer, (last, count)) in last.into_iter().zip(counts).enumerate() {
             assert!(
                 last.is_none_or(|last| last + 1 >= count),
-                "invariant FRESH: log {key}, writer {writer}: {last:?} is shown, {count} were stored"
+                "invariant FRESH: log {key}, writer {writer}: the last record is {last:?}, but {count} were stored"
             );
         }
         if self.value.len() > LOG_LEN_BYTES_MAX - RECORD_BYTES {
@@ -239,7 +261,7 @@ impl<'w, 'e> Worker<'w, 'e> {
             ArithmeticOutcome::Value { value, cas, .. } => {
                 self.findings.cas.push(cas);
                 self.findings.increments.push(value);
-                self.see_counter(key, value);
+                self.check_counter(key, value);
             }
             ArithmeticOutcome::NotFound => {
                 let life = self.world.lives[key as usize].fetch_add(1, SeqCst);
@@ -259,15 +281,19 @@ impl<'w, 'e> Worker<'w, 'e> {
         if hit.is_some() {
             let text = std::str::from_utf8(self.value.trim_ascii_end()).unwrap_or("not text");
             let Ok(number) = text.parse::<u64>() else {
-                panic!("invariant WHOLE: counter {key} shows \"{text}\"");
+                panic!("invariant WHOLE: counter {key} holds \"{text}\", which is not a number");
             };
-            self.see_counter(key, number);
+            self.check_counter(key, number);
         }
     }
 
-    fn see_counter(&mut self, key: u32, number: u64) {
+    /// Checks a number of a counter that this thread has read, against the number that it has read before.
+    fn check_counter(&mut self, key: u32, number: u64) {
         let (owner, life, count) = values::split_counter(number);
-        assert_eq!(owner, key, "invariant OWN-BYTES: counter {key} shows another's number");
+        assert_eq!(
+            owner, key,
+            "invariant OWN-BYTES: counter {key} holds the number of another counter"
+        );
         if let Some((_, before)) =
             self.counters_seen.insert(key, (life, count)).filter(|&(l, _)| l == life)
         {
@@ -278,7 +304,8 @@ impl<'w, 'e> Worker<'w, 'e> {
         }
     }
 
-    /// Runs the maintainer, the mover and the crawler, and advances the clock.
+    /// Does one step of background work: the LRU maintainer, the mover, the crawler, a change of the class table, or an
+    /// advance of the clock.
     fn background(&mut self, now: Now) {
         let engine = self.world.engine;
         match self.random.below(12) {
@@ -291,7 +318,7 @@ impl<'w, 'e> Worker<'w, 'e> {
                     0 => None,
                     above => Some(known[above as usize - 1]),
                 };
-                // The class may have no page to move; the engine then refuses the move.
+                // The engine refuses the move if the class has no page to move.
                 let _outcome = engine.reassign(class(), class(), "test", now);
             }
             4..10 => {
@@ -303,7 +330,7 @@ impl<'w, 'e> Worker<'w, 'e> {
         }
     }
 
-    /// Sets a table with about every second size, sometimes one step larger or smaller.
+    /// Changes the class table: about half of the configured sizes stay, and some of these get slightly larger.
     fn change_classes(&mut self) {
         let engine = self.world.engine;
         let largest = engine.config().classes.chunk_size_bytes_max();
@@ -317,7 +344,7 @@ impl<'w, 'e> Worker<'w, 'e> {
         sizes.dedup();
         match engine.change_classes(&sizes) {
             Ok(()) | Err(ClassChangeError::Draining { .. }) => {}
-            Err(error) => panic!("invariant TABLE: {sizes:?} are refused: {error}"),
+            Err(error) => panic!("invariant TABLE: the valid table {sizes:?} was refused: {error}"),
         }
     }
 
@@ -329,11 +356,11 @@ impl<'w, 'e> Worker<'w, 'e> {
             let kind = item.key.first().copied();
             assert!(
                 matches!(kind, Some(b'r' | b'l' | b'c')),
-                "invariant OWN-BYTES: the key is of no known kind"
+                "invariant OWN-BYTES: a crawl reports a key that no thread has stored"
             );
             assert!(
                 !item.expiry.is_past(now.seconds),
-                "invariant EXPIRED: a crawl visits an expired item"
+                "invariant EXPIRED: a crawl reports an expired item"
             );
         });
         if step == CrawlStep::More {

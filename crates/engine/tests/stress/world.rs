@@ -1,4 +1,4 @@
-//! The state that all threads share, and the checks after they have ended.
+//! The state that all threads share, and the checks after all threads have ended.
 
 use crate::history::{History, Stamps};
 use crate::values;
@@ -12,18 +12,22 @@ use std::sync::atomic::AtomicU64;
 /// The largest number of stamps per operation. A flush takes one for each register.
 const STAMPS_PER_OPERATION_MAX: usize = 4;
 
+/// The state that all threads share.
 pub struct World<'e> {
     pub engine: &'e Engine,
     pub clock: Clock,
+    /// The counter of stamps.
     pub stamps: Stamps,
+    /// The history of each register.
     pub registers: Vec<History>,
     /// The number of records stored in each log by each writer.
     pub appended: Vec<[AtomicU64; THREADS]>,
-    /// The number of lives started of each counter.
+    /// The number of attempts to create each counter. Each attempt uses another life number.
     pub lives: Vec<AtomicU64>,
-    /// The latest stamp of each thread.
+    /// The number of operations of each thread.
     pub operations: usize,
-    /// True if memory is short. Items may then be lost, threads flush, and pins are held.
+    /// True if memory is short. Items may then be lost, some items have TTLs, and the first thread flushes from time to
+    /// time.
     pub short: bool,
 }
 
@@ -45,21 +49,24 @@ impl<'e> World<'e> {
         }
     }
 
-    /// Checks all observations. No thread runs any more, and nothing is pinned.
-    pub fn afterwards(&self, findings: &[Findings], seed: u64) {
+    /// Checks the findings of all threads and all invariants. No thread may run any more, and no item may be pinned.
+    pub fn check_findings(&self, findings: &[Findings], seed: u64) {
         self.engine.check();
         let now = self.clock.now();
         let steps_max = 1_000_000;
         let ended = (0..steps_max).any(|_| self.engine.mover_step(64, now) != MoverStep::Working);
-        assert!(ended, "invariant MOVER-ENDS: still working after {steps_max} steps without pins");
+        assert!(
+            ended,
+            "invariant MOVER-ENDS: the move has not ended after {steps_max} steps without pins"
+        );
         self.engine.check();
-        Worker::new(self, 0, Random::new(seed)).sweep();
+        Worker::new(self, 0, Random::new(seed)).read_all();
 
         let mut cas: Vec<u64> = findings.iter().flat_map(|found| &found.cas).copied().collect();
         cas.sort_unstable();
         assert!(
             cas.windows(2).all(|pair| pair[0] != pair[1]),
-            "invariant CAS: a value was used twice"
+            "invariant CAS: the engine assigned a CAS value twice"
         );
 
         let mut lives: HashMap<(u32, u64), Vec<u64>> = HashMap::new();
@@ -70,7 +77,10 @@ impl<'e> World<'e> {
         for ((key, life), mut counts) in lives {
             counts.sort_unstable();
             let expected: Vec<u64> = (1..=counts.len() as u64).collect();
-            assert_eq!(counts, expected, "invariant COUNTED: counter {key}, life {life}");
+            assert_eq!(
+                counts, expected,
+                "invariant COUNTED: counter {key}, life {life}: the increments return 1, 2, 3, ..."
+            );
         }
         self.engine.check();
     }

@@ -1,14 +1,17 @@
-//! `slabwise demo` compares a server with default options with memcached, under a recorded workload.
+//! `slabwise demo`: compares a slabwise server with default options with a simulated memcached, under the same
+//! workload.
 //!
 //! ```text
-//!   workload --replay, checked--> a slabwise server (a process) ------stats slabs--\
-//!          '--the same requests--> this engine set up as memcached ------------------+--> view --> terminal
+//!   workload --replay, checked--> a slabwise server (a process) -------stats slabs--\
+//!          '--the same requests--> this engine, configured as memcached --------------+--> view --> terminal
 //! ```
 //!
-//! Invariants: both sides get the same requests and memory limit, except that memcached grants every class its first page
-//! beyond the limit; the server stops when the demo ends, fails, or gets a signal.
+//! Invariants:
+//! - Both sides get the same requests and the same memory limit. memcached's rules allow every class a first page
+//!   beyond the limit.
+//! - The server stops when the demo ends, fails, or receives a signal.
 //!
-//! The two sides have different chunk sizes, so the view groups classes by powers of two.
+//! The two sides have different chunk sizes. So the view groups the classes by the power of two of their chunk sizes.
 
 use crate::trial::served::{Served, ServedSetup};
 use crate::vtime::MoverName;
@@ -31,11 +34,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 mod tests;
 
 const NAME: &str = "slabwise demo";
-/// The cost of a mover's visit to a chunk; memcached moves few pages here.
+/// Virtual time of a visit of memcached's mover to a chunk. The value matters little, because this side moves few
+/// pages.
 const VISIT_NS: f64 = 100.0;
-/// The number of samples of both sides over the whole demo.
+/// Number of samples of both sides over the whole demo.
 const SAMPLES: u64 = 200;
-/// The number of samples that print a line if the output is not a terminal.
+/// If stderr is not a terminal, the demo prints this number of lines instead of the progress bar.
 const LINES: u64 = 20;
 
 /// Watch slabwise tune itself, compared with memcached.
@@ -51,7 +55,7 @@ struct Args {
     /// Workload to replay (see slabwise replay --help)
     #[arg(long, value_name = "NAME", default_value = "cache2k-orm-busy")]
     workload: String,
-    /// Number of requests [default: that of the workload; of a trace, all]
+    /// Number of requests [default: the length of the workload or trace]
     #[arg(long, value_name = "N")]
     requests: Option<u64>,
     /// Requests per second
@@ -72,16 +76,16 @@ pub fn main(args: Vec<OsString>) -> ExitCode {
         Ok(args) => args,
         Err(code) => return code,
     };
-    let shown = run(&args, &mut |line| {
-        // The demo continues if nobody reads its output.
+    let result = run(&args, &mut |line| {
+        // The demo continues if its output is closed.
         let _ = writeln!(std::io::stdout(), "{line}");
     });
-    command::finish(NAME, shown)
+    command::finish(NAME, result)
 }
 
 fn run(args: &Args, print: &mut dyn FnMut(&str)) -> Result<(), DemoError> {
     let rate = args.rate.max(1) as f64;
-    let rival_setup = ServedSetup {
+    let memcached_setup = ServedSetup {
         name: "memcached".to_owned(),
         is_memcached: true,
         policy: "automove".to_owned(),
@@ -89,9 +93,9 @@ fn run(args: &Args, print: &mut dyn FnMut(&str)) -> Result<(), DemoError> {
         mover: MoverName::Stock,
         scale_min: 0.0,
     };
-    let config = rival_setup.engine_config(args.memory << 20, args.seed);
-    let engine = Engine::new(config).map_err(|error| format!("memcached's side: {error}"))?;
-    let rival = Served::new(&rival_setup, &engine, (rate, VISIT_NS))?;
+    let config = memcached_setup.engine_config(args.memory << 20, args.seed);
+    let engine = Engine::new(config).map_err(|error| format!("simulated memcached: {error}"))?;
+    let memcached = Served::new(&memcached_setup, &engine, (rate, VISIT_NS))?;
     let replayed = open(args)?;
     let requests = replayed.requests_expected();
     let stopped = stop_signals().map_err(|error| format!("cannot handle signals: {error}"))?;
@@ -104,7 +108,8 @@ fn run(args: &Args, print: &mut dyn FnMut(&str)) -> Result<(), DemoError> {
     ));
     let address = server.address();
     let bar = progress_bar(requests);
-    let mut demo = Demo { rival, rival_requests: open(args)?, server, view: View::default() };
+    let mut demo =
+        Demo { memcached, memcached_requests: open(args)?, server, view: View::default() };
     let requests_per_sample = (requests.unwrap_or(1_000_000) / SAMPLES).max(1);
     let mut samples = 0;
     let pace = Pace { rate: Some(rate), ..Pace::default() };
@@ -134,7 +139,8 @@ fn run(args: &Args, print: &mut dyn FnMut(&str)) -> Result<(), DemoError> {
     Ok(())
 }
 
-/// Returns a flag that signals set, because the server must not outlive this process.
+/// Returns a flag that becomes true when the process receives SIGTERM or SIGHUP. The demo then ends in the normal way,
+/// which also stops the server.
 fn stop_signals() -> std::io::Result<Arc<AtomicBool>> {
     let stopped = Arc::new(AtomicBool::new(false));
     for signal in [SIGTERM, SIGHUP] {
@@ -153,62 +159,74 @@ fn open(args: &Args) -> Result<Workload, WorkloadError> {
     workload::open(&args.workload, &options)
 }
 
+/// Both sides of the demo, and their samples.
 struct Demo<'e> {
-    rival: Served<'e>,
-    rival_requests: Workload,
+    /// The simulated memcached.
+    memcached: Served<'e>,
+    /// The requests that the simulated memcached has not yet served.
+    memcached_requests: Workload,
     server: Server,
     view: View,
 }
 
 impl Demo<'_> {
-    /// Serves memcached's side up to the request of the replay, whose totals are given, and samples both sides.
+    /// Takes a sample of both sides. `requests`, `gets` and `misses` are the totals of the slabwise server. Before the
+    /// sample, the simulated memcached serves the same requests as the server.
     fn sample(&mut self, requests: u64, gets: u64, misses: u64) -> Result<(), DemoError> {
-        let behind = requests - self.view.requests;
-        let next = self.rival_requests.by_ref().take(behind as usize);
-        self.rival.serve(&next.collect::<Result<Vec<Request>, _>>()?);
+        let missing = requests - self.view.requests;
+        let next = self.memcached_requests.by_ref().take(missing as usize);
+        self.memcached.serve(&next.collect::<Result<Vec<Request>, _>>()?);
         let ours = self.server.classes()?;
         let ours =
             ours.iter().map(|class| (class.chunk_size_bytes, class.page_size_bytes * class.pages));
-        let rival = self.rival.classes();
-        let rival = rival.iter().filter(|class| class.class.is_some()).map(|class| {
+        let classes = self.memcached.classes();
+        let memcached = classes.iter().filter(|class| class.class.is_some()).map(|class| {
             let page_bytes = class.chunk_size_bytes * class.chunks_per_page;
             (class.chunk_size_bytes as u64, page_bytes as u64 * class.pages)
         });
         self.view.requests = requests;
         self.view.ours.record(ours, gets, misses);
-        self.view.rival.record(rival, self.rival.gets, self.rival.misses);
+        self.view.memcached.record(memcached, self.memcached.gets, self.memcached.misses);
         Ok(())
     }
 }
 
-/// A progress bar below the view on stderr; hidden if stderr is not a terminal.
+/// Returns a progress bar on stderr with the view above it. If stderr is not a terminal, the bar is hidden.
 fn progress_bar(requests: Option<u64>) -> ProgressBar {
     let bar = requests.map_or_else(ProgressBar::new_spinner, ProgressBar::new);
     let template = "{msg}\n{bar:40} {human_pos}/{human_len} requests, {eta} left";
-    bar.with_style(ProgressStyle::with_template(template).expect("the bar's template is fixed"))
+    bar.with_style(ProgressStyle::with_template(template).expect("the template is valid"))
 }
 
+/// The recent miss ratio is that of the last 10 samples.
 const RECENT_SAMPLES: usize = 10;
+/// Width in characters of the bar of a range that has all of the memory.
 const BAR_WIDTH: u16 = 16;
+/// The first range has the chunk sizes up to this number of bytes. Each further range ends at twice the size.
 const RANGE_MIN_BYTES: u64 = 64;
 
+/// The last samples of both sides, formatted for the terminal.
 #[derive(Debug, Default)]
 struct View {
+    /// Number of requests that both sides have served.
     requests: u64,
+    /// The slabwise server.
     ours: Side,
-    rival: Side,
+    /// The simulated memcached.
+    memcached: Side,
 }
 
 #[derive(Debug, Default)]
 struct Side {
-    /// The number of classes with pages in each range, and the bytes of their pages.
+    /// For each range of chunk sizes, the number of classes that own pages, and the bytes of these pages.
     ranges: Vec<(u32, u64)>,
-    /// The totals of gets and misses at each sample.
+    /// The totals of gets and of misses at each sample.
     samples: Vec<(u64, u64)>,
 }
 
 impl Side {
-    /// Records the chunk size and the bytes of pages of each class, and the totals of gets and misses.
+    /// Adds a sample. `classes` has the chunk size and the bytes of the pages of each class; `gets` and `misses` are
+    /// totals.
     fn record(&mut self, classes: impl Iterator<Item = (u64, u64)>, gets: u64, misses: u64) {
         self.ranges.clear();
         for (chunk_size_bytes, page_bytes) in classes.filter(|&(_, bytes)| bytes > 0) {
@@ -222,6 +240,7 @@ impl Side {
         self.samples.push((gets, misses));
     }
 
+    /// Returns the bytes of the pages of all classes.
     fn bytes(&self) -> u64 {
         self.ranges.iter().map(|&(_, bytes)| bytes).sum()
     }
@@ -232,26 +251,28 @@ impl Side {
 
     fn recent_miss_ratio(&self) -> f64 {
         let before = self.samples.len().checked_sub(RECENT_SAMPLES + 1);
-        let (gets_before, misses_before) = before.map_or((0, 0), |place| self.samples[place]);
+        let (gets_before, misses_before) = before.map_or((0, 0), |index| self.samples[index]);
         let (gets, misses) = self.samples.last().copied().unwrap_or_default();
         (misses - misses_before) as f64 / (gets - gets_before).max(1) as f64
     }
 }
 
+/// Returns the index of the range that contains the chunk size.
 fn range_of(chunk_size_bytes: u64) -> usize {
-    let whole = chunk_size_bytes.max(RANGE_MIN_BYTES).next_power_of_two();
-    (whole.ilog2() - RANGE_MIN_BYTES.ilog2()) as usize
+    let range_end = chunk_size_bytes.max(RANGE_MIN_BYTES).next_power_of_two();
+    (range_end.ilog2() - RANGE_MIN_BYTES.ilog2()) as usize
 }
 
 impl View {
+    /// Formats the last sample as a table: one line per range of chunk sizes, then the memory and the miss ratios.
     fn text(&self) -> String {
-        let sides = [&self.ours, &self.rival];
-        let line = |name: String, [ours, rival]: [String; 2]| [name, ours, rival];
+        let sides = [&self.ours, &self.memcached];
+        let line = |name: String, [ours, memcached]: [String; 2]| [name, ours, memcached];
         let mut lines = vec![["chunks up to", "slabwise", "memcached"].map(str::to_owned)];
-        for range in 0..self.ours.ranges.len().max(self.rival.ranges.len()) {
+        for range in 0..self.ours.ranges.len().max(self.memcached.ranges.len()) {
             let cells = sides.map(|side| cell(side, range));
             if cells.iter().any(|cell| !cell.is_empty()) {
-                lines.push(line(size(RANGE_MIN_BYTES << range), cells));
+                lines.push(line(format_size(RANGE_MIN_BYTES << range), cells));
             }
         }
         let mib = |side: &Side| format!("{:.1} MiB", side.bytes() as f64 / f64::from(1 << 20));
@@ -263,36 +284,42 @@ impl View {
         slabwise_text::table(&columns, lines).trim_end().to_owned()
     }
 
+    /// Formats the last sample as a single line.
     fn line(&self) -> String {
-        let recent = [&self.ours, &self.rival].map(Side::recent_miss_ratio);
-        let classes =
-            [&self.ours, &self.rival].map(|side| side.ranges.iter().map(|it| it.0).sum::<u32>());
+        let recent = [&self.ours, &self.memcached].map(Side::recent_miss_ratio);
+        let classes = [&self.ours, &self.memcached]
+            .map(|side| side.ranges.iter().map(|(classes, _)| classes).sum::<u32>());
         format!(
-            "{:>10} requests: recent miss ratio: slabwise {:.4} in {} classes, memcached {:.4} in {}",
+            "{:>10} requests: recent miss ratio: slabwise {:.4} with {} classes, memcached {:.4} with {}",
             self.requests, recent[0], classes[0], recent[1], classes[1]
         )
     }
 
+    /// Formats the comparison of the two sides at the end of the demo.
     fn summary(&self) -> String {
-        let (ours, rival) = (self.ours.recent_miss_ratio(), self.rival.recent_miss_ratio());
-        let total = comparison(self.ours.miss_ratio(), self.rival.miss_ratio());
-        let recent = comparison(ours, rival);
+        let (ours, memcached) = (self.ours.recent_miss_ratio(), self.memcached.recent_miss_ratio());
+        let total = comparison(self.ours.miss_ratio(), self.memcached.miss_ratio());
+        let recent = comparison(ours, memcached);
         format!(
-            "\n{} requests, every hit checked. slabwise missed {total} memcached; recently, {recent} memcached.",
+            "\n{} requests; the value of every hit was checked. slabwise missed {total} memcached. Recently it missed \
+             {recent} memcached.",
             self.requests
         )
     }
 }
 
-fn comparison(ours: f64, rival: f64) -> String {
-    match (1.0 - ours / rival) * 100.0 {
-        _ if ours == rival => "as often as".to_owned(),
-        _ if rival == 0.0 => format!("{ours:.4} of all gets, more than"),
+/// Compares two miss ratios. The returned text fits between "slabwise missed" and "memcached".
+fn comparison(ours: f64, memcached: f64) -> String {
+    match (1.0 - ours / memcached) * 100.0 {
+        _ if ours == memcached => "as often as".to_owned(),
+        _ if memcached == 0.0 => format!("{ours:.4} of all gets, more than"),
         percent if percent < 0.0 => format!("{:.1} % more often than", -percent),
         percent => format!("{percent:.1} % less often than"),
     }
 }
 
+/// Formats a range of a side: a bar, the share of the side's memory, and the number of classes. Empty if no class in
+/// the range owns pages.
 fn cell(side: &Side, range: usize) -> String {
     let (classes, bytes) = side.ranges.get(range).copied().unwrap_or_default();
     if classes == 0 {
@@ -306,7 +333,7 @@ fn cell(side: &Side, range: usize) -> String {
     format!("{bar:<width$} {:>3.0} % in {classes} {noun}", share * 100.0)
 }
 
-fn size(bytes: u64) -> String {
+fn format_size(bytes: u64) -> String {
     match bytes {
         bytes if bytes >= 1 << 20 => format!("{} MiB", bytes >> 20),
         bytes if bytes >= 1 << 10 => format!("{} KiB", bytes >> 10),

@@ -1,5 +1,8 @@
+//! Tests of the view of the demo.
+
 use super::{Side, View};
 
+/// Returns a side with these classes (chunk size and bytes of pages) and samples (totals of gets and of misses).
 fn side(classes: &[(u64, u64)], samples: &[(u64, u64)]) -> Side {
     let mut side = Side::default();
     for &(gets, misses) in samples {
@@ -9,10 +12,10 @@ fn side(classes: &[(u64, u64)], samples: &[(u64, u64)]) -> Side {
 }
 
 #[test]
-fn the_view_has_ranges_with_their_share_of_the_memory() {
+fn the_view_groups_classes_by_chunk_size_and_shows_their_share_of_the_memory() {
     let ours = side(&[(96, 1 << 20), (128, 1 << 20), (600, 2 << 20), (700, 0)], &[(100, 10)]);
-    let rival = side(&[(96, 3 << 20), (1 << 19, 1 << 20)], &[(100, 40)]);
-    let view = View { requests: 100, ours, rival };
+    let memcached = side(&[(96, 3 << 20), (1 << 19, 1 << 20)], &[(100, 40)]);
+    let view = View { requests: 100, ours, memcached };
     let text = view.text();
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
     assert_eq!(
@@ -33,10 +36,10 @@ fn the_view_has_ranges_with_their_share_of_the_memory() {
 }
 
 #[test]
-fn a_summary_handles_a_side_without_misses() {
-    let summary = |ours, rival| {
-        let (ours, rival) = (side(&[], &[(100, ours)]), side(&[], &[(100, rival)]));
-        View { requests: 100, ours, rival }.summary()
+fn the_summary_compares_the_miss_ratios_even_if_a_side_has_no_misses() {
+    let summary = |ours, memcached| {
+        let (ours, memcached) = (side(&[], &[(100, ours)]), side(&[], &[(100, memcached)]));
+        View { requests: 100, ours, memcached }.summary()
     };
     assert!(summary(0, 0).contains("missed as often as"), "{}", summary(0, 0));
     assert!(summary(3, 0).contains("missed 0.0300 of all gets, more than"), "{}", summary(3, 0));
@@ -45,11 +48,11 @@ fn a_summary_handles_a_side_without_misses() {
 }
 
 #[test]
-fn the_recent_miss_ratio_is_that_of_the_last_ten_samples() {
+fn the_recent_miss_ratio_counts_the_last_ten_samples() {
     let samples: Vec<(u64, u64)> = (1..=20).map(|at| (at * 100, at.min(10) * 50)).collect();
     let ours = side(&[], &samples);
     assert_eq!((ours.miss_ratio(), ours.recent_miss_ratio()), (0.25, 0.0));
     assert_eq!(side(&[], &samples[..10]).recent_miss_ratio(), 0.5);
-    let line = View { requests: 9, ours, rival: Side::default() }.line();
-    assert!(line.contains("slabwise 0.0000 in 0 classes, memcached 0.0000 in 0"), "{line}");
+    let line = View { requests: 9, ours, memcached: Side::default() }.line();
+    assert!(line.contains("slabwise 0.0000 with 0 classes, memcached 0.0000 with 0"), "{line}");
 }

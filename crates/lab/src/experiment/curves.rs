@@ -1,4 +1,4 @@
-//! `curves`: how accurate are approximate miss-ratio curves?
+//! `curves`: measures the errors of approximate miss-ratio curves.
 //!
 //! ```text
 //!   keys --+--> exact stack distances -----> the exact curve
@@ -7,12 +7,13 @@
 //!          '--> sampled, as in a server ---> its errors at every size
 //! ```
 //!
-//! All keys of a stream are in one class, with one chunk each. Counts do not decay, as in the exact curve. The sample has
-//! the limit of a server with the stream's memory.
+//! All items of a stream are in one class, and each item takes one chunk. The counts of the sampled curve do not decay,
+//! because the counts of the exact curve do not decay either. The sample takes as much memory as in a server with the
+//! memory limit of the stream.
 
 use super::kind::{Experiment, Job};
 use crate::footprint::{Footprint, LocalFootprint};
-use crate::result::{Outcome, measures, number};
+use crate::result::{Outcome, format_number, measures};
 use crate::trial::error::ExperimentError;
 use crate::trial::execute::profiling_options;
 use crate::trial::setup::{StreamSetup, scaled};
@@ -25,28 +26,35 @@ use slabwise_profile::{
 };
 
 measures! {
-    LARGEST: "largest_error", "largest error of the miss ratio", "points", Fixed;
-    MEAN: "mean_error", "mean error of the miss ratio", "points", Fixed;
-    CLIFF: "distance_deviations", "distance along sizes, if the error is over 1.5 points", "deviations", Fixed;
-    DISTANCE: "distance_percent", "distance along sizes, if the error is over 1.5 points", "% of the size", Fixed;
+    LARGEST: "largest_error", "largest error of the miss ratio", "percentage points", Fixed;
+    MEAN: "mean_error", "mean error of the miss ratio", "percentage points", Fixed;
+    DISTANCE_DEVIATIONS: "distance_deviations", "largest distance to a size with a small error", "deviations", Fixed;
+    DISTANCE_PERCENT: "distance_percent", "largest distance to a size with a small error", "% of the size", Fixed;
     RATE: "sample_rate", "sampling rate", "%", Fixed;
     KEYS: "sampled_keys", "keys in the sample", "keys", Fixed;
 }
 
-/// The number of sizes at which curves are compared, evenly spaced up to the number of keys.
+/// Number of sizes at which curves are compared. The sizes are evenly spaced up to the number of keys.
 const SIZES: u64 = 1_000;
-/// Miss ratios within this number of points count as equal along sizes.
-const NEAR_POINTS: f64 = 0.5;
-/// If the error of a miss ratio exceeds this number of points, the distance along sizes is measured.
-const FAR_POINTS: f64 = 1.5;
+/// An error of at most this number of percentage points is small.
+const SMALL_ERROR_POINTS: f64 = 0.5;
+/// An error above this number of percentage points is large. At a cliff, a small error of the size causes a large error
+/// of the miss ratio. So at each size with a large error, the distance to the nearest size with a small error is
+/// measured.
+const LARGE_ERROR_POINTS: f64 = 1.5;
 const CLASS: ClassId = ClassId(0);
 
+/// The curves of a stream.
 struct Found {
+    /// Number of different keys.
     keys: u64,
     references: u64,
     exact: Mrc,
+    /// The name and the curve of each approximate method.
     approximate: [(&'static str, Mrc); 3],
+    /// Sampling rate of the sampled curve.
     rate: f64,
+    /// Number of keys in the sample.
     sampled_keys: u64,
 }
 
@@ -58,19 +66,28 @@ pub struct CurvesSetup {
 
 impl Experiment for CurvesSetup {
     fn fill(&self, job: &Job<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError> {
-        outcome
-            .choose("sizes compared", format!("{SIZES}, evenly spaced up to the number of keys"));
-        let memory = "2 % of the stream's memory plus 1 MiB, as in a server; counts do not decay";
-        outcome.choose("memory of the sample", memory);
+        outcome.add_setup(
+            "sizes compared",
+            format!("{SIZES}, evenly spaced up to the number of keys"),
+        );
+        let memory = "2 % of the cache's memory plus 1 MiB, as in a server; counts do not decay";
+        outcome.add_setup("memory of the sample", memory);
+        let distance = format!(
+            "for sizes with an error over {LARGE_ERROR_POINTS} percentage points: to the nearest size with an error of \
+             at most {SMALL_ERROR_POINTS}; in percent of the size, or in standard deviations of the sampled number of \
+             keys"
+        );
+        outcome.add_setup("distance to a size with a small error", distance);
         let streams = &self.streams;
         let found = streams.par_iter().map(|stream| curves(stream, job));
         let found: Vec<Found> = found.collect::<Result<_, ExperimentError>>()?;
         for (stream, found) in streams.iter().zip(found) {
-            let (keys, references) = (number(found.keys as f64), number(found.references as f64));
+            let (keys, references) =
+                (format_number(found.keys as f64), format_number(found.references as f64));
             let memory_mib = stream.memory_mib;
             let text =
                 format!("{references} references to {keys} keys; a cache of {memory_mib} MiB");
-            outcome.choose(&stream.name, text);
+            outcome.add_setup(&stream.name, text);
             add(outcome, &stream.name, &found);
         }
         Ok(())
@@ -129,82 +146,90 @@ fn curves(stream: &StreamSetup, job: &Job<'_>) -> Result<Found, ExperimentError>
     })
 }
 
+/// The errors of an approximate curve, in percentage points of the miss ratio.
 struct Errors {
-    /// The largest error in points.
+    /// The largest error.
     largest: f64,
-    /// The size of the largest error.
+    /// The size in chunks at which the error is largest.
     chunks: u64,
+    /// The mean error over all compared sizes.
     mean: f64,
-    /// Sizes with an error of more than [`FAR_POINTS`], each with the distance in chunks to a size without.
-    far: Vec<(u64, f64)>,
+    /// The sizes with a large error. Each size has the distance to the nearest size with a small error, in chunks.
+    large: Vec<(u64, f64)>,
 }
 
 impl Errors {
+    /// Compares a curve with the exact curve at [`SIZES`] sizes up to `keys` chunks.
     fn of(found: &Mrc, exact: &Mrc, keys: u64) -> Errors {
         let error = |chunks| (found.miss_ratio(chunks) - exact.miss_ratio(chunks)).abs() * 100.0;
         let sizes = || (1..=SIZES).map(|size| (keys * size / SIZES).max(1));
         let by_error = |a: &u64, b: &u64| error(*a).total_cmp(&error(*b));
         let chunks = sizes().max_by(by_error).unwrap_or(1);
-        // A cliff may be at a size above the number of keys.
-        let away = |chunks| distance(found, exact.miss_ratio(chunks), chunks, 4 * keys);
+        // The approximate curve may have its cliff at a size above the number of keys.
+        let distance = |chunks| distance(found, exact.miss_ratio(chunks), chunks, 4 * keys);
         Errors {
             largest: error(chunks),
             chunks,
             mean: sizes().map(error).sum::<f64>() / SIZES as f64,
-            far: sizes()
-                .filter(|&size| error(size) > FAR_POINTS)
-                .map(|at| (at, away(at)))
+            large: sizes()
+                .filter(|&size| error(size) > LARGE_ERROR_POINTS)
+                .map(|size| (size, distance(size)))
                 .collect(),
         }
     }
 
-    /// The largest distance along sizes, divided by the unit at its size; 0 without large errors.
+    /// Returns the largest distance from a size with a large error to a size with a small error. The distance is
+    /// divided by `unit(size)`. Returns 0 if no error is large.
     fn distance(&self, unit: impl Fn(f64) -> f64) -> f64 {
-        let distances = self.far.iter().map(|&(chunks, away)| away / unit(chunks as f64));
+        let distances = self.large.iter().map(|&(chunks, distance)| distance / unit(chunks as f64));
         distances.fold(0.0, f64::max)
     }
 }
 
-/// The distance from `chunks` to the nearest size up to `chunks_max` at which a curve is within [`NEAR_POINTS`] of a
-/// miss ratio. These sizes are a range, because curves do not rise.
+/// Returns the distance from `chunks` to the nearest size up to `chunks_max` at which the miss ratio of the curve
+/// differs from `ratio` by a small error. These sizes form a range, because curves do not rise.
 fn distance(curve: &Mrc, ratio: f64, chunks: u64, chunks_max: u64) -> f64 {
-    let least = |is_reached: &dyn Fn(f64) -> bool| {
+    // The smallest size whose miss ratio satisfies a condition that all larger sizes satisfy too.
+    let smallest_size = |is_satisfied: &dyn Fn(f64) -> bool| {
         let (mut from, mut to) = (0, chunks_max);
         while from < to {
             let middle = from.midpoint(to);
-            if is_reached(curve.miss_ratio(middle)) { to = middle } else { from = middle + 1 }
+            if is_satisfied(curve.miss_ratio(middle)) { to = middle } else { from = middle + 1 }
         }
         from
     };
-    let near = NEAR_POINTS / 100.0;
-    let first = least(&|found| found <= ratio + near);
-    let last = least(&|found| found < ratio - near).saturating_sub(1).max(first);
+    let small_error = SMALL_ERROR_POINTS / 100.0;
+    let first = smallest_size(&|found| found <= ratio + small_error);
+    let end = smallest_size(&|found| found < ratio - small_error);
+    let last = end.saturating_sub(1).max(first);
     first.saturating_sub(chunks).max(chunks.saturating_sub(last)) as f64
 }
 
+/// Adds the rows and series of a stream.
 fn add(outcome: &mut Outcome, stream: &str, found: &Found) {
     for (kind, curve) in &found.approximate {
         let name = format!("{stream}, {kind}");
         let errors = Errors::of(curve, &found.exact, found.keys);
-        let at = format!("at {} chunks", number(errors.chunks as f64));
+        let at = format!("at {} chunks", format_number(errors.chunks as f64));
         outcome.add(LARGEST, &name, Ok(errors.largest));
-        outcome.note(at);
+        outcome.note_last_row(at);
         let percent = errors.distance(|chunks| chunks / 100.0);
-        outcome.add_all(&name, [(MEAN, errors.mean), (DISTANCE, percent)]);
+        outcome.add_all(&name, [(MEAN, errors.mean), (DISTANCE_PERCENT, percent)]);
         if *kind == "sampled" {
-            // The number of sampled keys among `c` keys has the mean `c r` and the variance `c r (1 - r)`.
-            let missed = (1.0 - found.rate) / found.rate;
-            let deviation = |chunks: f64| (chunks * missed).sqrt().max(1.0);
+            // With the sampling rate r, the number of sampled keys among c keys has the mean c r and the variance
+            // c r (1 - r). Divided by r, its standard deviation is sqrt(c (1 - r) / r) chunks.
+            let variance_per_chunk = (1.0 - found.rate) / found.rate;
+            let deviation = |chunks: f64| (chunks * variance_per_chunk).sqrt().max(1.0);
             let (rate, keys) = (found.rate * 100.0, found.sampled_keys as f64);
-            let cliff = errors.distance(deviation);
-            outcome.add_all(&name, [(CLIFF, cliff), (RATE, rate), (KEYS, keys)]);
+            let deviations = errors.distance(deviation);
+            outcome.add_all(&name, [(DISTANCE_DEVIATIONS, deviations), (RATE, rate), (KEYS, keys)]);
         }
     }
     let sizes: Vec<u64> = (0..=SIZES).map(|size| found.keys * size / SIZES).collect();
     let approximate = found.approximate.iter().map(|(kind, curve)| (*kind, curve));
     for (kind, curve) in [("exact", &found.exact)].into_iter().chain(approximate) {
         let points = sizes.iter().map(|&size| (size as f64, curve.miss_ratio(size) * 100.0));
-        outcome.draw("miss ratio", format!("{stream}, {kind}"), ["chunks", "%"], points);
+        outcome.add_series("miss ratio", format!("{stream}, {kind}"), ["chunks", "%"], points);
     }
 }
 
@@ -214,16 +239,16 @@ mod tests {
     use slabwise_profile::{Mrc, Point};
 
     #[test]
-    fn the_error_of_a_shifted_cliff_is_a_distance() {
+    fn a_shifted_cliff_has_its_shift_as_distance() {
         let cliff = |at| {
             let points = [(0, 10.0), (at - 1, 10.0), (at, 0.0)];
             Mrc::new(points.map(|(chunks, misses)| Point { chunks, misses }).into())
         };
         let errors = Errors::of(&cliff(560), &cliff(500), 1_000);
-        assert_eq!((errors.largest, errors.mean, errors.far.len()), (100.0, 6.0, 60));
-        // One curve falls at 500, the other at 560.
+        assert_eq!((errors.largest, errors.mean, errors.large.len()), (100.0, 6.0, 60));
+        // The exact curve falls at 500 chunks, and the approximate curve at 560 chunks.
         assert_eq!(errors.distance(|_| 1.0), 60.0);
-        let none = Errors::of(&cliff(500), &cliff(500), 1_000);
-        assert_eq!((none.largest, none.mean, none.distance(|_| 1.0)), (0.0, 0.0, 0.0));
+        let equal = Errors::of(&cliff(500), &cliff(500), 1_000);
+        assert_eq!((equal.largest, equal.mean, equal.distance(|_| 1.0)), (0.0, 0.0, 0.0));
     }
 }

@@ -1,4 +1,4 @@
-//! `eviction-curves`: how accurate are LRU curves for a cache with segmented queues?
+//! `eviction-curves`: measures the error of LRU curves for a cache with segmented queues.
 //!
 //! ```text
 //!   keys --+--> segmented caches of several sizes: their miss ratios
@@ -6,11 +6,12 @@
 //!          '--> exact stack distances: the curve of an LRU --> its error
 //! ```
 //!
-//! The server evicts by segmented queues, but its profile is that of an LRU. The experiment measures the error of this,
-//! and that of miniature simulation. All keys of a stream are in one class, with one chunk each.
+//! A server evicts from segmented queues, but its page policies use the miss-ratio curve of an LRU. The experiment
+//! measures the error of the LRU curve, and the error of the curve of a miniature simulation. All items of a stream are
+//! in one class, and each item takes one chunk.
 
 use super::kind::{Experiment, Job};
-use crate::result::{Outcome, measures, number};
+use crate::result::{Outcome, format_number, measures};
 use crate::simulation::{MiniatureSimulation, Segmented, Simulation};
 use crate::trial::error::ExperimentError;
 use crate::trial::setup::StreamSetup;
@@ -19,17 +20,21 @@ use serde::Deserialize;
 use slabwise_base::random::mix;
 use slabwise_profile::{Distances, KeyMap, Mrc, StackDistances};
 
+/// Number of sizes at which curves are compared. The sizes are evenly spaced below the number of keys.
 const SIZES: u64 = 6;
+/// Sampling rate of the miniature simulation.
 const RATE: f64 = 0.1;
 
 measures! {
-    LARGEST: "largest_error", "largest error of the miss ratio", "points", Fixed;
-    MEAN: "mean_error", "mean error of the miss ratio", "points", Fixed;
+    LARGEST: "largest_error", "largest error of the miss ratio", "percentage points", Fixed;
+    MEAN: "mean_error", "mean error of the miss ratio", "percentage points", Fixed;
 }
 
+/// The curves of a stream.
 struct Found {
+    /// The compared sizes, in chunks.
     sizes: Vec<u64>,
-    /// The curves by method, the exact one first.
+    /// Name and curve of each method. The first curve is that of the segmented caches, which is exact.
     curves: [(&'static str, Mrc); 3],
 }
 
@@ -41,9 +46,14 @@ pub struct EvictionCurvesSetup {
 
 impl Experiment for EvictionCurvesSetup {
     fn fill(&self, job: &Job<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError> {
-        outcome
-            .choose("sizes compared", format!("{SIZES}, evenly spaced below the number of keys"));
-        outcome.choose("sampling rate of the miniature", format!("{} %", number(RATE * 100.0)));
+        outcome.add_setup(
+            "sizes compared",
+            format!("{SIZES}, evenly spaced below the number of keys"),
+        );
+        outcome.add_setup(
+            "sampling rate of the miniature",
+            format!("{} %", format_number(RATE * 100.0)),
+        );
         let streams = &self.streams;
         let found = streams.par_iter().map(|stream| simulate(stream, job));
         let found: Vec<Found> = found.collect::<Result<_, ExperimentError>>()?;
@@ -87,14 +97,15 @@ fn simulate(stream: &StreamSetup, job: &Job<'_>) -> Result<Found, ExperimentErro
     Ok(Found { sizes, curves })
 }
 
+/// Adds the rows and series of a stream.
 fn add(outcome: &mut Outcome, stream: &str, found: &Found) {
-    let points = |curve: &Mrc| {
-        let ratio = |&size| curve.miss_ratio(size) * 100.0;
-        found.sizes.iter().map(ratio).collect::<Vec<f64>>()
+    let percentages = |curve: &Mrc| {
+        let percentage = |&size| curve.miss_ratio(size) * 100.0;
+        found.sizes.iter().map(percentage).collect::<Vec<f64>>()
     };
-    let exact = points(&found.curves[0].1);
+    let exact = percentages(&found.curves[0].1);
     for (kind, curve) in &found.curves {
-        let ratios = points(curve);
+        let ratios = percentages(curve);
         let variant = format!("{stream}, {kind}");
         if *kind != "segmented" {
             let errors = || ratios.iter().zip(&exact).map(|(found, exact)| (found - exact).abs());
@@ -102,6 +113,6 @@ fn add(outcome: &mut Outcome, stream: &str, found: &Found) {
             outcome.add(MEAN, &variant, Ok(errors().sum::<f64>() / SIZES as f64));
         }
         let points = found.sizes.iter().map(|&size| size as f64).zip(ratios);
-        outcome.draw("miss ratio", variant, ["chunks", "%"], points);
+        outcome.add_series("miss ratio", variant, ["chunks", "%"], points);
     }
 }

@@ -1,4 +1,4 @@
-//! The trait through which the command line runs an experiment, and the progress that it shows.
+//! The trait that every type of experiment implements, and the progress bars of a run.
 
 use crate::result::{Figure, Outcome, Spec};
 use crate::trial::error::ExperimentError;
@@ -6,15 +6,18 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use std::path::Path;
 use std::time::Duration;
 
+/// The conditions under which the command line runs an experiment.
 pub struct Job<'s> {
     pub spec: &'s Spec,
     pub scale: f64,
     pub seed: u64,
+    /// True if requests are sent to real servers (`--live`).
     pub live: bool,
     pub progress: Progress,
 }
 
 impl Job<'_> {
+    /// Returns the scale and the seed.
     pub fn size(&self) -> (f64, u64) {
         (self.scale, self.seed)
     }
@@ -27,17 +30,21 @@ impl<'s> Job<'s> {
     }
 }
 
+/// A type of experiment.
 pub trait Experiment {
-    /// The scale of a live run without `--scale`, if it differs from that of the file.
+    /// Returns the scale of a run with `--live` and without `--scale`. `None` means the scale of a run without
+    /// `--live`.
     fn live_scale(&self) -> Option<f64> {
         None
     }
 
+    /// Returns true if the experiment can use real servers (`--live`).
     fn has_live(&self) -> bool {
         false
     }
 
-    /// Adds the traces of a folder, each with a figure. Returns false if the experiment takes no traces.
+    /// Adds every trace of a folder as a workload, with a figure of its own. Returns false if the experiment cannot use
+    /// traces.
     fn add_traces(
         &mut self,
         _figures: &mut Vec<Figure>,
@@ -46,27 +53,29 @@ pub trait Experiment {
         Ok(false)
     }
 
+    /// Runs the experiment, and adds its conditions, rows and series to the outcome.
     fn fill(&self, job: &Job<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError>;
 
-    /// Returns the outcome. A live run has no rows for published figures that it does not measure.
+    /// Runs the experiment and returns its outcome. Adds rows for the published values that were not measured, except
+    /// in a run with `--live`.
     fn run(&self, job: &Job<'_>) -> Result<Outcome, ExperimentError> {
         let mut outcome = Outcome::new(job.spec, job.seed, job.scale, job.live);
         self.fill(job, &mut outcome)?;
         if !job.live {
-            outcome.complete();
+            outcome.add_unmeasured_rows();
         }
         Ok(outcome)
     }
 }
 
-/// Progress bars on stderr; hidden if stderr is not a terminal.
+/// Progress bars on stderr. They are hidden if stderr is not a terminal.
 #[derive(Debug, Default)]
 pub struct Progress {
     bars: MultiProgress,
 }
 
 impl Progress {
-    /// A bar over requests. The caller sets its length.
+    /// Adds a bar that counts requests. The caller sets the length of the bar.
     pub fn bar(&self, name: &str) -> ProgressBar {
         let template =
             "{prefix:>14} {bar:30} {human_pos}/{human_len} requests, {per_sec}, {eta} left";
@@ -74,14 +83,15 @@ impl Progress {
         self.bars.add(bar.with_prefix(name.to_owned()))
     }
 
-    pub fn spinner(&self, what: &str) -> ProgressBar {
+    /// Adds a spinner with a text that describes the current work.
+    pub fn spinner(&self, message: &str) -> ProgressBar {
         let bar = ProgressBar::new_spinner().with_style(style("{spinner} {msg} ({elapsed})"));
-        let bar = self.bars.add(bar.with_message(what.to_owned()));
+        let bar = self.bars.add(bar.with_message(message.to_owned()));
         bar.enable_steady_tick(Duration::from_millis(200));
         bar
     }
 }
 
 fn style(template: &str) -> ProgressStyle {
-    ProgressStyle::with_template(template).expect("the bar's template is fixed")
+    ProgressStyle::with_template(template).expect("the template is valid")
 }

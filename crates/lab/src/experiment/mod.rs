@@ -1,10 +1,12 @@
-//! Published experiments that run on this engine, each in a file or folder of its own.
+//! The types of experiments, each in its own file or folder.
 //!
-//! An experiment is a type that is parsed from the set-up in its file (`experiments/NAME.toml`) and implements
-//! [`Experiment`]. Experiments share `trial` and `result`, and do not depend on each other; the registry lists them.
+//! A type is parsed from the set-up in the file of an experiment (`experiments/NAME.toml`) and implements
+//! [`Experiment`]. The types use the modules `trial` and `result`, and do not use each other. The registry lists the
+//! type of each file.
 //!
-//! Invariants: everything except measured times is determined by commit, seed, scale and file; a figure that could not
-//! be measured has a row with the reason.
+//! Invariants:
+//! - Commit, seed, scale and file determine all results except measured times.
+//! - A value that could not be measured has a row with the reason.
 
 mod kind;
 

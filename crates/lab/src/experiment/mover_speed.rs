@@ -1,11 +1,11 @@
-//! `mover-speed`: how many pages per second of its processor time does a mover move?
+//! `mover-speed`: measures the number of pages that a mover moves per second of its processor time.
 //!
-//! The set-up is that of `two-phase`, with several lengths of the sleep after a busy chunk; the first pages after the
-//! change of phase move. The processor time of visits and sleeps and the actual length of sleeps are measured. Requests
-//! run in virtual time.
+//! The workload and the cache are those of `two-phase`. The experiment moves the first pages after the change of phase,
+//! for several lengths of the sleep after a busy chunk. The processor time of visits, the processor time of sleeps and
+//! the actual length of sleeps are measured on this machine. Requests run in virtual time.
 
 use super::kind::{Experiment, Job};
-use crate::result::{Outcome, measures, number};
+use crate::result::{Outcome, format_number, measures};
 use crate::trial::curves::Partition;
 use crate::trial::error::ExperimentError;
 use crate::trial::execute::{Controller, OracleAllocation, execute, measured};
@@ -19,12 +19,12 @@ use slabwise_base::Clock;
 use std::time::Duration;
 
 measures! {
-    SPEED: "pages_a_second", "pages per second of mover processor time", "pages/s", Fixed;
+    SPEED: "pages_per_second", "pages per second of mover processor time", "pages/s", Fixed;
     CPU: "cpu_percent", "processor use of the mover while moving", "%", Fixed;
-    VISITS: "visits_a_page", "visits per page", "visits", Fixed;
-    SLEEPS: "sleeps_a_page", "sleeps per page", "sleeps", Fixed;
-    REALLOCATED: "reallocated_a_page", "re-allocated per page", "chunks", Fixed;
-    GETS: "gets_a_page", "GETs per page, mean", "requests", Fixed;
+    VISITS: "visits_per_page", "visits per page", "visits", Fixed;
+    SLEEPS: "sleeps_per_page", "sleeps per page", "sleeps", Fixed;
+    REALLOCATED: "reallocated_per_page", "chunks re-allocated before the next visit, per page", "chunks", Fixed;
+    GETS: "gets_per_page", "GETs per page, mean", "requests", Fixed;
     VISIT: "visit_cost", "a visit to a chunk, measured", "ns", Fixed;
     SLEEP: "sleep_cost", "processor time of a sleep, measured", "ns", Fixed;
 }
@@ -33,17 +33,20 @@ measures! {
 #[serde(deny_unknown_fields)]
 pub struct MoverSpeedSetup {
     pub movers: Vec<MoverName>,
-    /// How long `base` sleeps after a busy chunk, in microseconds; one run each.
+    /// Lengths of the sleep of `base` after a busy chunk, in microseconds. There is one run per length.
     pub sleeps_us: Vec<u64>,
+    /// Number of pages that move in each run.
     pub pages: u64,
     pub workload: WorkloadSetup,
     pub cache: CacheSetup,
     pub time: TimeSetup,
 }
 
+/// A mover with a length of its sleep.
 struct Variant<'s> {
     name: String,
     run: Run<'s>,
+    /// Measured cost of a sleep of this length.
     sleep: SleepCost,
 }
 
@@ -61,10 +64,13 @@ impl Experiment for MoverSpeedSetup {
             .map(|variant| execute(&variant.run, oracle.clone(), &job.progress.bar(&variant.name)))
             .collect();
         let config = setup.cache.engine_config(scale, seed);
-        outcome.choose("pages moved in each run", setup.pages);
-        outcome.choose("page size", format!("{} bytes", number(config.page_size_bytes as f64)));
-        outcome.choose("chunk sizes", format!("{:?} bytes", config.classes.sizes()));
-        outcome.choose("rate", setup.time.rate_text());
+        outcome.add_setup("pages moved in each run", setup.pages);
+        outcome.add_setup(
+            "page size",
+            format!("{} bytes", format_number(config.page_size_bytes as f64)),
+        );
+        outcome.add_setup("chunk sizes", format!("{:?} bytes", config.classes.sizes()));
+        outcome.add_setup("rate", setup.time.rate_text());
         for (variant, record) in variants.iter().zip(records?) {
             add(outcome, variant, &record);
         }
@@ -72,6 +78,7 @@ impl Experiment for MoverSpeedSetup {
     }
 }
 
+/// Returns one variant for each mover and length of a sleep, with the costs measured on this machine.
 fn variants<'s>(
     setup: &'s MoverSpeedSetup,
     job: &Job<'_>,
@@ -82,7 +89,7 @@ fn variants<'s>(
         let run = Run::new(&setup.workload, &setup.cache, &setup.time, mover, job.size());
         let run = Run { at_target: AtTarget::Stop, ..run };
         let run = measured(run)?;
-        // `base` waits for nearly every chunk, so it runs with every length; the others hardly ever sleep.
+        // `base` sleeps at nearly every chunk, so it has one run per length. The other movers rarely sleep.
         let sleeps = match mover {
             MoverName::Base => setup.sleeps_us.as_slice(),
             _ => &[setup.time.sleep_us],
@@ -103,23 +110,24 @@ fn variants<'s>(
     Ok(variants)
 }
 
+/// Adds the rows of a variant.
 fn add(outcome: &mut Outcome, variant: &Variant<'_>, record: &RunRecord) {
     let (name, time) = (variant.name.as_str(), &record.time);
-    let pages = record.arrivals.iter().filter(|arrival| arrival.arrived).count() as f64;
+    let pages = record.page_moves.iter().filter(|page_move| page_move.arrived).count() as f64;
     if pages == 0.0 {
-        let why = || Err("no page arrived before the end of the run".to_owned());
-        outcome.add(SPEED, name, why());
-        outcome.add(CPU, name, why());
+        let reason = || Err("no page arrived before the end of the run".to_owned());
+        outcome.add(SPEED, name, reason());
+        outcome.add(CPU, name, reason());
         return;
     }
     let cpu_nanos = time.work_nanos + time.sleeps as f64 * variant.sleep.cpu_nanos;
-    let gets = record.arrivals.iter().map(|arrival| arrival.requests()).sum::<u64>() as f64;
+    let gets = record.page_moves.iter().map(|page_move| page_move.requests()).sum::<u64>() as f64;
     outcome.add(SPEED, name, Ok(pages / (cpu_nanos / 1e9)));
-    // The length of a sleep includes falling asleep and waking.
+    // The measured length of a sleep includes the processor time to fall asleep and to wake up.
     outcome.add(CPU, name, Ok(cpu_nanos / (time.work_nanos + time.sleep_nanos) * 100.0));
     if time.sleeps > 0 {
-        let wakes = variant.sleep.wall_nanos / 1e3;
-        outcome.note(format!("timers fire late: this sleep takes {wakes:.0} us"));
+        let length_us = variant.sleep.wall_nanos / 1e3;
+        outcome.note_last_row(format!("timers fire late: a sleep takes {length_us:.0} us"));
     }
     let counts = [
         (VISITS, time.visits as f64),

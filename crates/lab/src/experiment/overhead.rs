@@ -1,15 +1,17 @@
-//! `overhead`: how much throughput does profiling cost?
+//! `overhead`: measures the throughput that a server loses while it profiles.
 //!
 //! ```text
-//!   two engines with equal contents:   off | on | on | off | off | on ...     rounds of the same requests
+//!   round            1          2          3
+//!   profiling    off | on   on | off   off | on  ...
 //! ```
 //!
-//! Rounds of both engines alternate, so that other load on the machine affects both. The result is the median of the
-//! ratios of the rounds. Time is processor time of the thread. One thread serves and profiles, so the cost includes the
-//! work for which a server has a second thread.
+//! Two engines have the same contents, and only one of the engines is profiled. In each round both engines serve the
+//! same requests, one engine after the other, so other load on the machine affects both engines. The result is the
+//! median over the rounds of the throughput loss. All times are processor times of the thread. A single thread serves
+//! and profiles, so the loss includes the work that a server does in a second thread.
 
 use super::kind::{Experiment, Job};
-use crate::result::{Outcome, measures, number};
+use crate::result::{Outcome, format_number, measures};
 use crate::trial::error::ExperimentError;
 use crate::trial::execute::profiling_options;
 use crate::trial::run::Requests;
@@ -30,6 +32,7 @@ measures! {
     DROPPED: "accesses_dropped", "accesses dropped", "accesses", Fixed;
 }
 
+/// Number of requests that are generated before they are served.
 const BLOCK_REQUESTS: usize = 4_096;
 
 #[derive(Clone, Debug, Deserialize)]
@@ -37,7 +40,7 @@ const BLOCK_REQUESTS: usize = 4_096;
 pub struct OverheadSetup {
     pub rounds: usize,
     pub requests_per_round: u64,
-    /// The requests; those of the first phase fill the cache.
+    /// The requests. The requests of the first phase fill the cache.
     pub workload: WorkloadSetup,
     pub cache: CacheSetup,
 }
@@ -66,6 +69,7 @@ impl Experiment for OverheadSetup {
         off.serve(fill)?;
         on.serve(fill)?;
         let recorded_before = on.accesses();
+        // Processor time of each round, without profiling and with profiling.
         let mut nanos: Vec<[f64; 2]> = Vec::with_capacity(self.rounds);
         for number in 0..self.rounds {
             bar.set_position(fill + number as u64 * round);
@@ -79,12 +83,17 @@ impl Experiment for OverheadSetup {
         }
         bar.finish_and_clear();
         let served = self.rounds as f64 * round as f64;
-        outcome.choose("workload", &self.workload.name);
-        outcome
-            .choose("rounds", format!("{} of {} requests each", self.rounds, number(round as f64)));
-        outcome.choose("warm-up", format!("{} requests that fill the cache", number(fill as f64)));
-        let throughput = |which: usize| {
-            round as f64 / median(nanos.iter().map(|round| round[which]).collect()) * 1e9
+        outcome.add_setup("workload", &self.workload.name);
+        outcome.add_setup(
+            "rounds",
+            format!("{} of {} requests each", self.rounds, format_number(round as f64)),
+        );
+        outcome.add_setup(
+            "warm-up",
+            format!("{} requests that fill the cache", format_number(fill as f64)),
+        );
+        let throughput = |engine: usize| {
+            round as f64 / median(nanos.iter().map(|round| round[engine]).collect()) * 1e9
         };
         outcome.add(THROUGHPUT, "without profiling", Ok(throughput(0)));
         outcome.add(THROUGHPUT, "profiling", Ok(throughput(1)));
@@ -100,6 +109,7 @@ impl Experiment for OverheadSetup {
     }
 }
 
+/// An engine with its client and its tuner. The tuner has a profiler only in the engine that is profiled.
 struct Instance<'e> {
     engine: &'e Engine,
     cache: Cache<'e>,
@@ -109,13 +119,13 @@ struct Instance<'e> {
 }
 
 impl Instance<'_> {
-    /// Serves `count` requests. Returns the processor time in nanoseconds.
+    /// Serves `count` requests. Returns the processor time of serving and profiling, in nanoseconds.
     fn serve(&mut self, count: u64) -> Result<f64, ExperimentError> {
         let (mut left, mut nanos) = (count, 0.0);
         let mut observed_at = self.clock.now().ticks;
         let mut block = Vec::with_capacity(BLOCK_REQUESTS);
         while left > 0 {
-            // The time to generate requests does not count.
+            // Requests are generated in advance, because the time to generate them does not count.
             block.clear();
             while left > 0 && block.len() < BLOCK_REQUESTS {
                 let batch = self.requests.next(left)?;
@@ -135,7 +145,7 @@ impl Instance<'_> {
                 }
             }
             if left == 0 {
-                // The queued samples belong to this round.
+                // The profiler processes the samples that are still in the queue, because they belong to this round.
                 self.tuner.observe(self.engine, self.clock.now());
             }
             nanos += thread_cpu_nanos() - started;
@@ -143,6 +153,7 @@ impl Instance<'_> {
         Ok(nanos)
     }
 
+    /// Returns the number of accesses that the profiler has recorded.
     fn accesses(&self) -> u64 {
         self.tuner.profiling().map_or(0, |profiling| profiling.stats().accesses)
     }

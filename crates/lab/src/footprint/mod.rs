@@ -1,4 +1,4 @@
-//! Computes miss-ratio curves from footprints, in one pass over the reuse times.
+//! Computes the miss-ratio curve of an LRU from footprints, in one pass over the references.
 
 mod local;
 mod whole;

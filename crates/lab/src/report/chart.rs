@@ -1,17 +1,26 @@
 //! Selects the data of a figure from an outcome, and draws it as SVG.
 //!
-//! Each colour has a role; the style sheet replaces it for light and dark pages. Legends are part of the page, so that
-//! they wrap on a phone.
+//! Drawings use fixed colours. The style sheet of the page replaces each of these colours in its dark mode. The page
+//! draws the legend, because HTML text wraps on a narrow screen and SVG text does not.
 
-use crate::result::{Draw, Figure, Outcome, Row, Series, number};
+use crate::result::{Draw, Figure, Outcome, Row, Series, format_number};
 use plotters::coord::ranged1d::{AsRangedCoord, Ranged, ValueFormatter};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
+/// The data of a figure, selected from an outcome.
 #[derive(Debug)]
 pub enum Drawing<'o> {
-    Curves { x_unit: &'o str, y_label: String, curves: Vec<Curve<'o>> },
-    Bars { label: String, bars: Vec<Bar<'o>> },
+    Curves {
+        x_unit: &'o str,
+        y_label: String,
+        curves: Vec<Curve<'o>>,
+    },
+    /// Horizontal bars; `label` is the text below the axis of the values.
+    Bars {
+        label: String,
+        bars: Vec<Bar<'o>>,
+    },
 }
 
 #[derive(Debug)]
@@ -20,6 +29,7 @@ pub struct Curve<'o> {
     pub series: &'o Series,
 }
 
+/// Our value of a variant, and the published value at the scale of the run, if any.
 #[derive(Debug)]
 pub struct Bar<'o> {
     pub label: &'o str,
@@ -28,6 +38,7 @@ pub struct Bar<'o> {
 }
 
 impl<'o> Drawing<'o> {
+    /// Selects the data of a figure. Returns `None` if the outcome has no data for the figure.
     pub fn of(figure: &Figure, outcome: &'o Outcome) -> Option<Drawing<'o>> {
         match &figure.draw {
             Draw::Curves(name) => curves(figure, name, &outcome.series),
@@ -45,7 +56,7 @@ fn curves<'o>(figure: &Figure, name: &str, series: &'o [Series]) -> Option<Drawi
     let &(_, first) = found.first()?;
     let is_one_name = found.iter().all(|(_, series)| series.name == first.name);
     let is_one_variant = found.iter().all(|(_, series)| series.variant == first.variant);
-    found.sort_by_key(|(_, series)| figure.place_of(&series.variant));
+    found.sort_by_key(|(_, series)| figure.position_of(&series.variant));
     let curves = found.iter().map(|&(label, series)| {
         let label = match (is_one_name, is_one_variant) {
             (true, _) => label.to_owned(),
@@ -55,15 +66,16 @@ fn curves<'o>(figure: &Figure, name: &str, series: &'o [Series]) -> Option<Drawi
         Curve { label, series }
     });
     let curves = curves.collect();
-    let what = if is_one_name { &first.name } else { name };
-    Some(Drawing::Curves { x_unit: &first.x_unit, y_label: with_unit(what, &first.y_unit), curves })
+    let quantity = if is_one_name { &first.name } else { name };
+    let y_label = with_unit(quantity, &first.y_unit);
+    Some(Drawing::Curves { x_unit: &first.x_unit, y_label, curves })
 }
 
 fn bars<'o>(figure: &Figure, measure: &str, rows: &'o [Row]) -> Option<Drawing<'o>> {
     let mut rows: Vec<&Row> = rows.iter().filter(|row| row.measure == measure).collect();
     let first = rows.first()?;
     let label = with_unit(&first.text, &first.unit);
-    rows.sort_by_key(|row| figure.place_of(&row.variant));
+    rows.sort_by_key(|row| figure.position_of(&row.variant));
     let bars = rows.iter().filter_map(|row| {
         let (label, ours) = (figure.label(&row.variant)?, row.ours?);
         Some(Bar { label, ours, published: row.published_at_scale })
@@ -72,41 +84,43 @@ fn bars<'o>(figure: &Figure, measure: &str, rows: &'o [Row]) -> Option<Drawing<'
     (!bars.is_empty()).then_some(Drawing::Bars { label, bars })
 }
 
-fn with_unit(what: &str, unit: &str) -> String {
-    if unit.is_empty() { what.to_owned() } else { format!("{what}, {unit}") }
+fn with_unit(quantity: &str, unit: &str) -> String {
+    if unit.is_empty() { quantity.to_owned() } else { format!("{quantity}, {unit}") }
 }
 
-/// The variants that a figure names but cannot draw.
+/// The variants that a figure should draw, but for which the outcome has no data.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Absent<'o> {
+    /// Label and reason of each variant that the run could not measure.
     pub unmeasured: Vec<(&'o str, &'o str)>,
-    /// Variants that the outcome does not have.
+    /// Labels of variants that the outcome does not contain. If the outcome contains nothing for the figure, also the
+    /// title of the figure.
     pub unknown: Vec<&'o str>,
 }
 
 impl<'o> Absent<'o> {
+    /// Compares the variants that a figure lists with the rows or series of the outcome.
     pub fn of(figure: &'o Figure, outcome: &'o Outcome) -> Absent<'o> {
         let mut absent = Absent::default();
         let known: Vec<(&str, Option<&str>)> = match &figure.draw {
             Draw::Curves(name) => {
                 let series = outcome.series.iter().filter(|series| series.name.starts_with(name));
-                let why = |series: &Series| series.x.is_empty().then_some("no data points");
-                series.map(|series| (&*series.variant, why(series))).collect()
+                let reason = |series: &Series| series.x.is_empty().then_some("no data points");
+                series.map(|series| (&*series.variant, reason(series))).collect()
             }
             Draw::Bars(measure) => {
                 let rows = outcome.rows.iter().filter(|row| row.measure == *measure);
-                let why = |row: &'o Row| row.remark().unwrap_or("no reason given");
-                rows.map(|row| (&*row.variant, row.ours.is_none().then(|| why(row)))).collect()
+                let reason = |row: &'o Row| row.remark().unwrap_or("no reason given");
+                rows.map(|row| (&*row.variant, row.ours.is_none().then(|| reason(row)))).collect()
             }
         };
         let labelled =
-            known.iter().filter_map(|&(variant, why)| Some((figure.label(variant)?, why?)));
+            known.iter().filter_map(|&(variant, reason)| Some((figure.label(variant)?, reason?)));
         absent.unmeasured.extend(labelled);
-        let is_known = |name: &str| {
-            known.iter().any(|&(variant, _)| figure.label(variant).is_some_and(|it| it == name))
-        };
-        let named = figure.variants.iter().map(String::as_str);
-        absent.unknown.extend(named.filter(|name| !is_known(name)));
+        let is_known =
+            |name: &str| known.iter().any(|&(variant, _)| figure.label(variant) == Some(name));
+        let listed = figure.variants.iter().map(String::as_str);
+        absent.unknown.extend(listed.filter(|name| !is_known(name)));
         if known.is_empty() {
             absent.unknown.push(&figure.title);
         }
@@ -116,7 +130,7 @@ impl<'o> Absent<'o> {
 
 pub const STYLE: &str = include_str!("style.css");
 
-/// The colours of lines and bars, in order. The style sheet must list the same colours.
+/// The colours of lines and bars, in the order of their use. The style sheet must contain a rule for each colour.
 pub const COLOURS: [RGBColor; 8] = [
     RGBColor(0x00, 0x72, 0xB2),
     RGBColor(0xD5, 0x5E, 0x00),
@@ -127,22 +141,32 @@ pub const COLOURS: [RGBColor; 8] = [
     RGBColor(0x8C, 0x56, 0x4B),
     RGBColor(0x7F, 0x7F, 0x7F),
 ];
-const INK: RGBColor = RGBColor(0x22, 0x22, 0x22);
-const GRID: RGBColor = RGBColor(0xDD, 0xDD, 0xDD);
+/// Colour of texts and axes.
+const TEXT_COLOUR: RGBColor = RGBColor(0x22, 0x22, 0x22);
+const GRID_COLOUR: RGBColor = RGBColor(0xDD, 0xDD, 0xDD);
 
+/// Width of every drawing. All lengths are in the units of the SVG view box.
 pub const WIDTH: u32 = 480;
 const CURVES_HEIGHT: u32 = 300;
+/// Height of a bar, or of the pair of bars of one variant.
 const BAR_HEIGHT: u32 = 26;
+/// Height of the axis below bars, with its numbers and label.
 const AXIS_HEIGHT: u32 = 60;
+/// Width of the column of variant names left of bars.
 const NAMES_WIDTH: u32 = 200;
+/// Largest number of characters of a variant name left of bars.
 const NAME_LEN_MAX: usize = 31;
 const TEXT_SIZE: u32 = 13;
 const MARGIN: u32 = 8;
+/// Margin right of curves, which leaves space for half of the last number on the axis.
 const END_MARGIN: u32 = 24;
-/// The part of an axis that is reserved for the numbers of bars.
+/// Length of the axis that is reserved for the number next to the longest bar, as a fraction of the range of the
+/// values.
 const NUMBER_SHARE: f64 = 0.25;
 
+/// Index in [`COLOURS`] of the bars of our values.
 pub const OURS_COLOUR: usize = 0;
+/// Index in [`COLOURS`] of the bars of published values.
 pub const PUBLISHED_COLOUR: usize = 4;
 
 type DrawResult = Result<(), DrawingAreaErrorKind<std::io::Error>>;
@@ -154,6 +178,7 @@ pub fn height(drawing: &Drawing<'_>) -> u32 {
     }
 }
 
+/// Draws the data as SVG. A logarithmic axis is used only for bars.
 pub fn svg(drawing: &Drawing<'_>, logarithmic: bool) -> String {
     let mut text = String::new();
     let area = SVGBackend::with_string(&mut text, (WIDTH, height(drawing))).into_drawing_area();
@@ -165,7 +190,7 @@ pub fn svg(drawing: &Drawing<'_>, logarithmic: bool) -> String {
         }
         Drawing::Bars { label, bars } => draw_bars(&area, range(values(bars)), 0.0, label, bars),
     };
-    drawn.unwrap_or_else(|error| panic!("drawing into a string cannot fail: {error}"));
+    drawn.unwrap_or_else(|error| panic!("an SVG drawing into a string succeeds, not: {error}"));
     drop(area);
     text
 }
@@ -188,9 +213,9 @@ fn draw_curves(area: &Area<'_>, x_unit: &str, y_label: &str, curves: &[Curve<'_>
         .y_labels(6)
         .x_desc(x_unit)
         .y_desc(y_label)
-        .label_style(("sans-serif", TEXT_SIZE, &INK))
-        .axis_style(INK)
-        .bold_line_style(GRID)
+        .label_style(("sans-serif", TEXT_SIZE, &TEXT_COLOUR))
+        .axis_style(TEXT_COLOUR)
+        .bold_line_style(GRID_COLOUR)
         .light_line_style(TRANSPARENT)
         .x_label_formatter(&|x| short(*x))
         .y_label_formatter(&|y| short(*y))
@@ -203,7 +228,8 @@ fn draw_curves(area: &Area<'_>, x_unit: &str, y_label: &str, curves: &[Curve<'_>
     area.present()
 }
 
-/// Draws the published value of each variant, if any, and ours below it. Bars start at `origin`.
+/// Draws one bar per variant for our value, and above this bar one bar for the published value, if any. Bars start at
+/// `origin` on the axis `x`.
 fn draw_bars<X>(area: &Area<'_>, x: X, origin: f64, label: &str, bars: &[Bar<'_>]) -> DrawResult
 where
     X: AsRangedCoord<Value = f64>,
@@ -219,33 +245,38 @@ where
         .disable_y_mesh()
         .x_labels(4)
         .x_desc(label)
-        .label_style(("sans-serif", TEXT_SIZE, &INK))
-        .axis_style(INK)
-        .bold_line_style(GRID)
+        .label_style(("sans-serif", TEXT_SIZE, &TEXT_COLOUR))
+        .axis_style(TEXT_COLOUR)
+        .bold_line_style(GRID_COLOUR)
         .light_line_style(TRANSPARENT)
         .x_label_formatter(&|x| short(*x))
         .draw()?;
-    let text = ("sans-serif", TEXT_SIZE).into_text_style(area).color(&INK);
+    let text = ("sans-serif", TEXT_SIZE).into_text_style(area).color(&TEXT_COLOUR);
     let left = text.pos(Pos::new(HPos::Right, VPos::Center));
     let right = text.pos(Pos::new(HPos::Left, VPos::Center));
     for (row, bar) in bars.iter().enumerate() {
+        // The vertical axis counts variants, so each variant has the height 1.
         let top = row as f64;
         let middle = MARGIN + row as u32 * BAR_HEIGHT + BAR_HEIGHT / 2;
         let place = ((NAMES_WIDTH - MARGIN) as i32, middle as i32);
         names.draw_text(&shortened(bar.label), &left, place)?;
-        let halves: &[(Option<f64>, f64, f64, RGBColor)] = &match bar.published {
+        // Value, upper edge, lower edge and colour of each bar.
+        let bars_of_variant: &[(Option<f64>, f64, f64, RGBColor)] = &match bar.published {
             Some(_) => [
                 (bar.published, 0.08, 0.48, COLOURS[PUBLISHED_COLOUR]),
                 (Some(bar.ours), 0.5, 0.9, COLOURS[OURS_COLOUR]),
             ],
-            None => [(None, 0.0, 0.0, INK), (Some(bar.ours), 0.15, 0.85, COLOURS[OURS_COLOUR])],
+            None => {
+                [(None, 0.0, 0.0, TEXT_COLOUR), (Some(bar.ours), 0.15, 0.85, COLOURS[OURS_COLOUR])]
+            }
         };
-        for &(value, from, to, colour) in halves {
+        for &(value, from, to, colour) in bars_of_variant {
             let Some(value) = value else { continue };
             let corners = [(origin, top + from), (value, top + to)];
             chart.draw_series([Rectangle::new(corners, colour.filled())])?;
             let end = (value.max(origin), top + f64::midpoint(from, to));
-            let label = EmptyElement::at(end) + Text::new(number(value), (3, 0), right.clone());
+            let label =
+                EmptyElement::at(end) + Text::new(format_number(value), (3, 0), right.clone());
             chart.draw_series([label])?;
         }
     }
@@ -256,32 +287,37 @@ fn values<'b>(bars: &'b [Bar<'_>]) -> impl Iterator<Item = f64> + 'b {
     bars.iter().flat_map(|bar| [Some(bar.ours), bar.published]).flatten()
 }
 
-/// The range of an axis, which includes 0 and has space for the number of the largest bar.
+/// Returns the range of a linear axis. The range includes 0 and space for the number next to the longest bar.
 fn range(values: impl Iterator<Item = f64>) -> std::ops::Range<f64> {
-    let (least, most) = ends(values.chain([0.0]));
-    let space = (most - least) * NUMBER_SHARE;
-    (if least < 0.0 { least - space } else { least })..most + space
+    let (minimum, maximum) = ends(values.chain([0.0]));
+    let space = (maximum - minimum) * NUMBER_SHARE;
+    (if minimum < 0.0 { minimum - space } else { minimum })..maximum + space
 }
 
+/// Returns the range of a logarithmic axis, rounded to powers of ten, with space for the number next to the longest
+/// bar.
 fn log_range(bars: &[Bar<'_>]) -> (f64, f64) {
     let positive = values(bars).filter(|&value| value > 0.0).map(f64::log10);
-    let (least, most) = ends(positive);
-    (10f64.powf(least.floor()), 10f64.powf((most + NUMBER_SHARE * (most - least)).ceil()))
+    let (minimum, maximum) = ends(positive);
+    (10f64.powf(minimum.floor()), 10f64.powf((maximum + NUMBER_SHARE * (maximum - minimum)).ceil()))
 }
 
-/// The minimum and the maximum, which are never equal, so that an axis has a length.
+/// Returns the minimum and the maximum of the finite values. If the two are equal, the maximum is increased by 1,
+/// because an axis needs a length above 0. Without finite values, returns 0 and 1.
 fn ends(values: impl Iterator<Item = f64>) -> (f64, f64) {
     let finite = values.filter(|value| value.is_finite());
-    let (least, most) = finite.fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), value| {
-        (least.min(value), most.max(value))
-    });
-    match least < most {
-        true => (least, most),
-        false if least.is_finite() => (least, least + 1.0),
+    let (minimum, maximum) = finite
+        .fold((f64::INFINITY, f64::NEG_INFINITY), |(minimum, maximum), value| {
+            (minimum.min(value), maximum.max(value))
+        });
+    match minimum < maximum {
+        true => (minimum, maximum),
+        false if minimum.is_finite() => (minimum, minimum + 1.0),
         false => (0.0, 1.0),
     }
 }
 
+/// Formats a number of an axis with at most two decimals and the letter k, M or G for thousands, millions and billions.
 fn short(value: f64) -> String {
     let (divisor, letter) = match value.abs() {
         size if size >= 1e9 => (1e9, "G"),
@@ -293,6 +329,7 @@ fn short(value: f64) -> String {
     format!("{rounded}{letter}")
 }
 
+/// Returns the name, cut to [`NAME_LEN_MAX`] characters with an ellipsis at the end if it is longer.
 fn shortened(name: &str) -> String {
     if name.chars().count() <= NAME_LEN_MAX {
         return name.to_owned();

@@ -1,4 +1,4 @@
-//! Writes the report of an outcome as one self-contained page.
+//! Writes the report of an outcome as a single HTML page.
 //!
 //! ```text
 //!   experiments/NAME.toml --> figures --\
@@ -7,10 +7,13 @@
 //!                                      '--> picture --> figure-N.svg
 //! ```
 //!
-//! A figure names series or rows of the outcome, so a report can be redrawn from its `result.json` at any time.
+//! A figure refers to series or rows of the outcome by name. So a report can be drawn again from its `result.json`.
 //!
-//! Invariants: every number on a page is from the outcome; a figure without data says so; all text is escaped; a page
-//! loads nothing from the network.
+//! Invariants:
+//! - Every number on a page is from the outcome.
+//! - A figure without data has a text that says so.
+//! - All text is escaped.
+//! - A page loads nothing from the network.
 
 mod chart;
 mod page;
@@ -28,14 +31,15 @@ use std::path::{Path, PathBuf};
 #[error("{0}")]
 pub struct ReportError(String);
 
+/// Name of the file that stores an outcome.
 pub const RESULT_FILE: &str = "result.json";
 const REPORT_FILE: &str = "report.html";
-/// An upper limit of the number of figures of an experiment.
+/// No experiment has more figures than this number.
 const PICTURES_MAX: usize = 100;
 const INDEX_FILE: &str = "index.html";
 
-/// Writes the report of an outcome, and a picture of each figure as `figure-1.svg` and so on. Returns the path of the
-/// report, which links to `index` if there is one.
+/// Writes the report of an outcome into `directory`, and each figure as a picture with the name `figure-1.svg` and so
+/// on. If `index` is given, the report links to the page with this relative address. Returns the path of the report.
 pub fn write(
     spec: &Spec,
     outcome: &Outcome,
@@ -43,7 +47,7 @@ pub fn write(
     index: Option<&str>,
 ) -> Result<PathBuf, ReportError> {
     for number in 1..=PICTURES_MAX {
-        // An earlier run may have written pictures of other figures.
+        // Pictures of an earlier run may show other figures.
         let _ = fs::remove_file(directory.join(format!("figure-{number}.svg")));
     }
     for (number, figure) in (1..).zip(page::figures(spec, outcome)) {
@@ -55,15 +59,18 @@ pub fn write(
     write_page(directory.join(REPORT_FILE), &page::page(spec, outcome, index).into_string())
 }
 
+/// The index of all reports of a folder, after it was written.
 #[derive(Debug)]
 pub struct Index {
+    /// Path of the index page.
     pub path: PathBuf,
-    /// Why results were skipped, for example because another version wrote them.
+    /// One error per result that could not be read, for example because another version of the program wrote the
+    /// result.
     pub skipped: Vec<ReportError>,
 }
 
-/// Redraws the reports of all results in a folder and its direct subfolders, and writes an index in the order of the
-/// experiments.
+/// Writes the reports of all results in a folder and its direct subfolders again. Also writes an index of the reports,
+/// which lists the experiments in the order of `specs`.
 pub fn redraw(specs: &[Spec], directory: &Path) -> Result<Index, ReportError> {
     let (mut entries, mut skipped) = (Vec::new(), Vec::new());
     for folder in folders(directory)? {
@@ -86,8 +93,10 @@ pub fn redraw(specs: &[Spec], directory: &Path) -> Result<Index, ReportError> {
     }
     if entries.is_empty() {
         let shown = directory.display();
-        let none = format!("no result.json in {shown} or its subfolders: lab run writes them");
-        return Err(skipped.into_iter().next().unwrap_or(ReportError(none)));
+        let empty = format!(
+            "{shown} and its subfolders contain no result.json; `slabwise lab run` writes such files"
+        );
+        return Err(skipped.into_iter().next().unwrap_or(ReportError(empty)));
     }
     entries.sort_by_key(|entry| specs.iter().position(|spec| spec.name == entry.spec.name));
     let page = page::index(&entries, &skipped).into_string();
@@ -98,24 +107,27 @@ fn read(specs: &[Spec], path: PathBuf) -> Result<(&Spec, Outcome), ReportError> 
     let bytes = fs::read(&path).map_err(|error| unreadable(&path, &error))?;
     let shown = path.display();
     let outcome: Outcome = serde_json::from_slice(&bytes).map_err(|error| {
-        let text =
-            format!("{shown} is not a result of this program: {error}; run the experiment again");
+        let text = format!(
+            "{shown} is not a result of this version of slabwise: {error}; run the experiment again"
+        );
         ReportError(text)
     })?;
     let spec = specs.iter().find(|spec| spec.name == outcome.experiment);
     let name = &outcome.experiment;
     let unknown = || {
-        let what = "which this program does not have; see lab list";
-        ReportError(format!("{shown} is a result of '{name}', {what}"))
+        let remedy = "`slabwise lab list` lists the experiments";
+        ReportError(format!("{shown} is a result of the unknown experiment '{name}'; {remedy}"))
     };
     Ok((spec.ok_or_else(unknown)?, outcome))
 }
 
 fn unreadable(path: &Path, error: &std::io::Error) -> ReportError {
     let shown = path.display();
-    ReportError(format!("cannot read {shown}: {error}; name the folder that lab run wrote to"))
+    let remedy = "specify the folder to which `slabwise lab run` wrote its results";
+    ReportError(format!("cannot read {shown}: {error}; {remedy}"))
 }
 
+/// Returns the folder itself, and then its direct subfolders in the order of their names.
 fn folders(directory: &Path) -> Result<Vec<PathBuf>, ReportError> {
     let failed = |error| unreadable(directory, &error);
     let entries = fs::read_dir(directory).map_err(failed)?.collect::<Result<Vec<_>, _>>();

@@ -1,12 +1,13 @@
-//! Renders the page of one run, the index of all runs, and a figure as an SVG file of its own.
+//! Renders the page of one run, the index page of all runs, and single figures as SVG files.
 
 use super::chart::{
     Absent, COLOURS, Drawing, OURS_COLOUR, PUBLISHED_COLOUR, STYLE, WIDTH, height, svg,
 };
-use crate::result::{Figure, Outcome, Row, Spec, shown};
+use crate::result::{Figure, Outcome, Row, Spec, format_number_or_dash};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use std::path::PathBuf;
 
+/// Renders the report of one run. The page links to the address `index`, if given.
 pub fn page(spec: &Spec, outcome: &Outcome, index: Option<&str>) -> Markup {
     let (published, ours): (Vec<&Row>, Vec<&Row>) =
         outcome.rows.iter().partition(|row| row.published.is_some());
@@ -22,14 +23,14 @@ pub fn page(spec: &Spec, outcome: &Outcome, index: Option<&str>) -> Markup {
         }
         @if !figures.is_empty() {
             h2 { "Figures" }
-            div.figures { @for figure in &figures { (drawn(figure, outcome)) } }
+            div.figures { @for figure in &figures { (figure_markup(figure, outcome)) } }
         }
         @if !published.is_empty() {
-            h2 { "Published and ours" }
+            h2 { "Published values and our values" }
             (comparison(&published, outcome.scale))
         }
         @if !ours.is_empty() {
-            details { summary { "All other rows" } (findings(&ours)) }
+            details { summary { "Values without a published value" } (findings(&ours)) }
         }
         details {
             summary { "Set-up" }
@@ -41,10 +42,12 @@ pub fn page(spec: &Spec, outcome: &Outcome, index: Option<&str>) -> Markup {
     document(&format!("{}: {}", spec.name, spec.title), &body)
 }
 
+/// Returns the figures of the experiment's file and then the figures of the additional traces.
 pub fn figures<'f>(spec: &'f Spec, outcome: &'f Outcome) -> Vec<&'f Figure> {
     spec.figures.iter().chain(&outcome.figures).collect()
 }
 
+/// Renders an HTML document with the style sheet of reports.
 pub fn document(title: &str, body: &Markup) -> Markup {
     html! {
         (DOCTYPE)
@@ -60,7 +63,7 @@ pub fn document(title: &str, body: &Markup) -> Markup {
     }
 }
 
-fn drawn(figure: &Figure, outcome: &Outcome) -> Markup {
+fn figure_markup(figure: &Figure, outcome: &Outcome) -> Markup {
     let drawing = Drawing::of(figure, outcome);
     let absent = Absent::of(figure, outcome);
     html! {
@@ -74,13 +77,13 @@ fn drawn(figure: &Figure, outcome: &Outcome) -> Markup {
                 Some(drawing) => {
                     (legend(drawing))
                     div role="img" aria-label=(figure.title) {
-                        // `svg` escapes all texts.
+                        // The function `svg` has escaped all text.
                         (PreEscaped(svg(drawing, figure.logarithmic)))
                     }
                 }
             }
-            @for (variant, why) in &absent.unmeasured {
-                p.quiet { (variant) ": " (why) "." }
+            @for (variant, reason) in &absent.unmeasured {
+                p.quiet { (variant) ": " (reason) "." }
             }
             @if !absent.unknown.is_empty() {
                 p.unknown { "Not in the results: " (absent.unknown.join("; ")) "." }
@@ -89,6 +92,8 @@ fn drawn(figure: &Figure, outcome: &Outcome) -> Markup {
     }
 }
 
+/// Returns the index in [`COLOURS`] and the label of each entry of the drawing's legend. Bars without published values
+/// have no legend.
 pub fn legend_entries<'d>(drawing: &'d Drawing<'_>) -> Vec<(usize, &'d str)> {
     match drawing {
         Drawing::Curves { curves, .. } => {
@@ -122,14 +127,15 @@ fn comparison(rows: &[&Row], scale: f64) -> Markup {
             tr {
                 th { "measure" } th { "variant" } th.number { "published" }
                 @if is_scaled { th.number { "at this scale" } }
-                th.number { "ours" } th { "unit" } th.number { "difference" } th { "explained" } th { "where" }
+                th.number { "ours" } th { "unit" } th.number { "difference" } th { "remark" }
+                th { "place in the source" }
             }
             @for row in rows {
                 tr {
                     td { (row.text) } td { (row.variant) }
-                    td.number { (shown(row.published)) }
-                    @if is_scaled { td.number { (shown(row.published_at_scale)) } }
-                    td.number { (shown(row.ours)) }
+                    td.number { (format_number_or_dash(row.published)) }
+                    @if is_scaled { td.number { (format_number_or_dash(row.published_at_scale)) } }
+                    td.number { (format_number_or_dash(row.ours)) }
                     td { (row.unit) }
                     td.number { (difference(row)) }
                     td.note { (remarks(row)) }
@@ -146,7 +152,7 @@ fn findings(rows: &[&Row]) -> Markup {
             tr { th { "measure" } th { "variant" } th.number { "ours" } th { "unit" } th { "note" } }
             @for row in rows {
                 tr {
-                    td { (row.text) } td { (row.variant) } td.number { (shown(row.ours)) }
+                    td { (row.text) } td { (row.variant) } td.number { (format_number_or_dash(row.ours)) }
                     td { (row.unit) } td.note { (remarks(row)) }
                 }
             }
@@ -158,24 +164,29 @@ fn remarks(row: &Row) -> String {
     [&row.note, &row.explained].into_iter().flatten().cloned().collect::<Vec<_>>().join("; ")
 }
 
-/// The difference from the published value: in points if both are percentages, else in percent.
+/// Formats the difference between our value and the published value: in percentage points if the unit is percent, else
+/// in percent of the published value.
 fn difference(row: &Row) -> String {
     let (Some(ours), Some(published)) = (row.ours, row.published_at_scale) else {
         return "-".to_owned();
     };
     match row.unit.as_str() {
-        "%" => format!("{:+.2} points", ours - published),
+        "%" => format!("{:+.2} percentage points", ours - published),
         _ if published == 0.0 => "-".to_owned(),
         _ => format!("{:+.1} %", (ours / published - 1.0) * 100.0),
     }
 }
 
+// Lengths in a picture, in the units of its view box.
 const TITLE_HEIGHT: u32 = 30;
 const LEGEND_HEIGHT: u32 = 20;
 const MARGIN: u32 = 12;
+/// Width of the coloured mark of a legend entry, with the space up to the label.
 const MARK_WIDTH: u32 = 18;
+/// Estimated mean width of a letter of a label.
 const LETTER_WIDTH: u32 = 7;
 
+/// Renders a figure with title and legend as an SVG document.
 pub fn picture(title: &str, drawing: &Drawing<'_>, logarithmic: bool) -> Markup {
     let entries = placed(&legend_entries(drawing));
     let legend_rows = entries.last().map_or(0, |entry| entry.row + 1);
@@ -194,7 +205,7 @@ pub fn picture(title: &str, drawing: &Drawing<'_>, logarithmic: bool) -> Markup 
                     (entry.label)
                 }
             }
-            // `svg` escapes all texts.
+            // The function `svg` has escaped all text.
             g transform=(format!("translate(0 {top})")) { (PreEscaped(chart)) }
         }
     }
@@ -205,54 +216,63 @@ fn fill_of(colour: usize) -> String {
     format!("#{:02X}{:02X}{:02X}", colour.0, colour.1, colour.2)
 }
 
-struct Placed<'l> {
+/// A legend entry with its position in the picture.
+struct PlacedEntry<'l> {
     label: &'l str,
+    /// Index in [`COLOURS`].
     colour: usize,
+    /// Distance from the left edge of the picture.
     x: u32,
+    /// Row of the legend, from 0.
     row: u32,
 }
 
-fn placed<'l>(entries: &[(usize, &'l str)]) -> Vec<Placed<'l>> {
+/// Places legend entries from left to right, and starts a new row if an entry would exceed the width of the picture.
+fn placed<'l>(entries: &[(usize, &'l str)]) -> Vec<PlacedEntry<'l>> {
     let (mut x, mut row) = (MARGIN, 0);
     let place = |&(colour, label): &(usize, &'l str)| {
         let width = MARK_WIDTH + LETTER_WIDTH * label.chars().count() as u32 + MARGIN;
         if x > MARGIN && x + width > WIDTH {
             (x, row) = (MARGIN, row + 1);
         }
-        let placed = Placed { label, colour, x, row };
+        let placed = PlacedEntry { label, colour, x, row };
         x += width;
         placed
     };
     entries.iter().map(place).collect()
 }
 
+/// A result that the index lists.
 pub struct Entry<'s> {
     pub spec: &'s Spec,
     pub outcome: Outcome,
+    /// Path of the report, relative to the folder of the index.
     pub page: PathBuf,
 }
 
+/// Renders the index page. `skipped` are the errors of results that could not be read.
 pub fn index(entries: &[Entry<'_>], skipped: &[impl std::fmt::Display]) -> Markup {
-    let count = |entry: &Entry<'_>, is_ours: bool| {
+    let published_count = |entry: &Entry<'_>, only_measured: bool| {
         let rows = entry.outcome.rows.iter().filter(|row| row.published.is_some());
-        rows.filter(|row| !is_ours || row.ours.is_some()).count()
+        rows.filter(|row| !only_measured || row.ours.is_some()).count()
     };
     let body = html! {
         h1 { "Experiments" }
         p.quiet {
-            "All published figures next to ours. A figure that could not be measured has a row with the reason."
+            "Each report compares all published values with our values. A value that could not be measured has a row \
+             with the reason."
         }
         div.table { table {
             tr {
-                th { "experiment" } th { "question" } th.number { "scale" } th.number { "seed" }
-                th.number { "published figures" } th.number { "measured" } th { "source" }
+                th { "experiment" } th { "title" } th.number { "scale" } th.number { "seed" }
+                th.number { "published values" } th.number { "measured" } th { "source" }
             }
             @for entry in entries {
                 tr {
                     td { a href=(entry.page.display()) { (entry.spec.name) } }
                     td.note { (entry.spec.title) }
                     td.number { (entry.outcome.scale) } td.number { (entry.outcome.seed) }
-                    td.number { (count(entry, false)) } td.number { (count(entry, true)) }
+                    td.number { (published_count(entry, false)) } td.number { (published_count(entry, true)) }
                     td.note.quiet { (entry.outcome.paper.source) }
                 }
             }

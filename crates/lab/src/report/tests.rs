@@ -1,20 +1,20 @@
-//! Checks the contents of report pages.
+//! Tests of report pages, pictures and the index.
 
 use super::chart::{Absent, Drawing};
 use super::page::{self, picture};
 use super::{redraw, write};
 use crate::registry;
-use crate::result::{Outcome, Row, Series, Spec};
+use crate::result::{Figure, Outcome, Row, Series, Spec};
 
-/// An outcome with rows and series for everything that the figures of the experiment name.
+/// Returns an outcome with a row or a series for every variant that the figures of the experiment list.
 fn outcome_of(spec: &Spec) -> Outcome {
     let mut outcome = Outcome::new(spec, 7, 0.5, false);
-    outcome.complete();
+    outcome.add_unmeasured_rows();
     let published: Vec<Row> = outcome.rows.clone();
     let Some(pattern) = published.first().cloned() else { return outcome };
     for figure in &spec.figures {
         let variants = figure.variants.iter().map(String::as_str);
-        for variant in variants.chain(figure.variants.is_empty().then_some("any")) {
+        for variant in variants.chain(figure.variants.is_empty().then_some("variant")) {
             let variant = format!("{}{variant}", figure.within);
             match &figure.draw {
                 crate::result::Draw::Curves(name) => outcome.series.push(Series {
@@ -39,23 +39,30 @@ fn outcome_of(spec: &Spec) -> Outcome {
 }
 
 fn spec(name: &str) -> Spec {
-    registry::specs().into_iter().find(|spec| spec.name == name).expect("it is there")
+    let spec = registry::specs().into_iter().find(|spec| spec.name == name);
+    spec.unwrap_or_else(|| panic!("the registry has the experiment {name}"))
+}
+
+fn figure_with_three_variants(spec: &Spec) -> &Figure {
+    let figure = spec.figures.iter().find(|figure| figure.variants.len() > 2);
+    figure.unwrap_or_else(|| panic!("{} has a figure with at least three variants", spec.name))
 }
 
 #[test]
-fn a_page_has_every_figure_and_every_published_number() {
+fn a_page_has_every_figure_and_every_published_value() {
     for spec in registry::specs() {
-        assert!(!spec.figures.is_empty(), "{} has no figure", spec.name);
+        assert!(!spec.figures.is_empty(), "experiments/{}.toml has a [[figure]]", spec.name);
         let outcome = outcome_of(&spec);
         if outcome.rows.is_empty() {
             continue;
         }
         let text = page::page(&spec, &outcome, None).into_string();
-        assert_eq!(text.matches("<svg").count(), spec.figures.len(), "{}", spec.name);
-        assert!(!text.contains("This run has no data"), "{}", spec.name);
-        for figure in &spec.published {
-            let value = crate::result::number(figure.value);
-            assert!(text.contains(&format!(">{value}</td>")), "{}: {value}", spec.name);
+        let name = &spec.name;
+        assert_eq!(text.matches("<svg").count(), spec.figures.len(), "drawings of {name}");
+        assert!(!text.contains("This run has no data"), "every figure of {name} has data");
+        for published in &spec.published {
+            let value = crate::result::format_number(published.value);
+            assert!(text.contains(&format!(">{value}</td>")), "the page of {name} has {value}");
         }
     }
 }
@@ -63,23 +70,23 @@ fn a_page_has_every_figure_and_every_published_number() {
 #[test]
 fn a_figure_lists_the_variants_that_it_cannot_draw() {
     let spec = spec("two-phase");
-    let figure = spec.figures.iter().find(|figure| figure.variants.len() > 2).expect("one has");
+    let figure = figure_with_three_variants(&spec);
     let mut outcome = outcome_of(&spec);
     assert_eq!(Absent::of(figure, &outcome), Absent::default());
     let name = &figure.variants[1];
-    let is_it = |series: &Series| series.variant == format!("{}{name}", figure.within);
-    outcome.series.iter_mut().filter(|series| is_it(series)).for_each(|series| series.x.clear());
+    let is_match = |series: &Series| series.variant == format!("{}{name}", figure.within);
+    outcome.series.iter_mut().filter(|series| is_match(series)).for_each(|series| series.x.clear());
     let absent = Absent::of(figure, &outcome);
     assert_eq!(absent.unmeasured[0], (name.as_str(), "no data points"));
     assert!(absent.unknown.is_empty(), "{absent:?}");
-    outcome.series.retain(|series| !is_it(series));
+    outcome.series.retain(|series| !is_match(series));
     assert_eq!(Absent::of(figure, &outcome).unknown, [name.as_str()]);
     let text = page::page(&spec, &outcome, None).into_string();
-    assert!(text.contains(&format!("Not in the results: {name}.")), "{name}");
+    assert!(text.contains(&format!("Not in the results: {name}.")), "the page lists {name}");
 }
 
 #[test]
-fn a_figure_without_data_says_so() {
+fn a_page_names_the_figures_without_data() {
     let spec = spec("two-phase");
     let outcome = Outcome::new(&spec, 7, 1.0, false);
     let text = page::page(&spec, &outcome, None).into_string();
@@ -88,7 +95,7 @@ fn a_figure_without_data_says_so() {
 }
 
 #[test]
-fn a_page_escapes_all_text_and_loads_nothing() {
+fn a_page_escapes_all_text_and_loads_nothing_from_the_network() {
     let spec = spec("two-phase");
     let mut outcome = outcome_of(&spec);
     let markup = "<script>alert(1)</script>&\"";
@@ -100,20 +107,20 @@ fn a_page_escapes_all_text_and_loads_nothing() {
         series.name = format!("{}{markup}", series.name);
         series.y_unit = markup.into();
     }
-    outcome.choose(markup, markup);
+    outcome.add_setup(markup, markup);
     let text = page::page(&spec, &outcome, None).into_string();
     assert!(text.contains("&lt;script&gt;") && !text.contains("<script"), "{text}");
     for loading in ["src=", "url(", "@import", "<link", "http-equiv"] {
-        assert!(!text.contains(loading), "{loading}");
+        assert!(!text.contains(loading), "the page does not contain {loading}");
     }
 }
 
 #[test]
-fn curves_follow_the_order_of_the_figures_variants() {
+fn curves_are_in_the_order_of_the_figures_variants() {
     let spec = spec("two-phase");
     let mut outcome = outcome_of(&spec);
     outcome.series.reverse();
-    let figure = spec.figures.iter().find(|figure| figure.variants.len() > 2).expect("one has");
+    let figure = figure_with_three_variants(&spec);
     let Some(Drawing::Curves { curves, .. }) = Drawing::of(figure, &outcome) else {
         panic!("{figure:?} draws no curves")
     };
@@ -126,9 +133,9 @@ fn curves_follow_the_order_of_the_figures_variants() {
 fn a_picture_has_its_style_legend_and_escaped_text() {
     let spec = spec("two-phase");
     let mut outcome = outcome_of(&spec);
-    let figure = spec.figures.iter().find(|figure| figure.variants.len() > 2).expect("one has");
+    let figure = figure_with_three_variants(&spec);
     outcome.series.iter_mut().for_each(|series| series.y_unit = "<&\"".into());
-    let drawing = Drawing::of(figure, &outcome).expect("it draws");
+    let drawing = Drawing::of(figure, &outcome).expect("the outcome has data for the figure");
     let text = picture(&figure.title, &drawing, figure.logarithmic).into_string();
     assert!(text.starts_with("<svg xmlns=") && text.contains("--ink"), "{text}");
     assert!(figure.variants.iter().all(|name| text.contains(&format!(">{name}<"))), "{text}");
@@ -136,50 +143,51 @@ fn a_picture_has_its_style_legend_and_escaped_text() {
 }
 
 #[test]
-fn reports_are_redrawn_from_results_with_an_index() {
-    let folder = tempfile::tempdir().expect("a folder can be made");
+fn redrawing_writes_the_reports_again_and_an_index() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be created");
     let folder = folder.path();
-    let error = redraw(&registry::specs(), folder).expect_err("there is nothing");
-    assert!(error.to_string().contains("lab run writes them"), "{error}");
+    let error = redraw(&registry::specs(), folder).expect_err("an empty folder is an error");
+    assert!(error.to_string().contains("contain no result.json"), "{error}");
     let spec = spec("toy");
     let outcome = outcome_of(&spec);
     let inner = folder.join("toy");
-    std::fs::create_dir(&inner).expect("a folder can be made");
-    let json = serde_json::to_string(&outcome).expect("plain data");
-    std::fs::write(inner.join(super::RESULT_FILE), json).expect("a file can be written");
-    let index = redraw(&registry::specs(), folder).expect("a result is there");
-    assert!(index.skipped.is_empty(), "{:?}", index.skipped);
-    let text = std::fs::read_to_string(index.path).expect("it was written");
+    std::fs::create_dir(&inner).expect("the subfolder can be created");
+    let json = serde_json::to_string(&outcome).expect("an outcome can be serialized");
+    std::fs::write(inner.join(super::RESULT_FILE), json).expect("the result can be written");
+    let index = redraw(&registry::specs(), folder).expect("the folder has a valid result");
+    assert!(index.skipped.is_empty(), "no result is skipped: {:?}", index.skipped);
+    let text = std::fs::read_to_string(index.path).expect("the index can be read");
     assert!(text.contains("href=\"toy/report.html\""), "{text}");
-    assert!(
-        std::fs::read_to_string(inner.join("report.html"))
-            .is_ok_and(|it| it.contains("../index.html"))
-    );
-    let redrawn = std::fs::read(inner.join("report.html")).expect("it was written");
-    let first =
-        write(&spec, &outcome, folder, Some("../index.html")).expect("a page can be written");
-    assert_eq!(redrawn, std::fs::read(first).expect("it was written"));
+    let report =
+        std::fs::read_to_string(inner.join("report.html")).expect("the report can be read");
+    assert!(report.contains("../index.html"), "the report links to the index: {report}");
+    let written = write(&spec, &outcome, folder, Some("../index.html"));
+    let written = written.expect("the report can be written");
+    let written = std::fs::read_to_string(written).expect("the report can be read");
+    assert_eq!(report, written, "redrawing writes the same report");
 }
 
 #[test]
-fn unreadable_results_are_skipped() {
-    let folder = tempfile::tempdir().expect("a folder can be made");
+fn redrawing_skips_unreadable_results() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be created");
     let folder = folder.path();
     let outcome = outcome_of(&spec("toy"));
-    let gone = Outcome { experiment: "gone".to_owned(), ..outcome.clone() };
-    let json = |outcome: &Outcome| serde_json::to_string(outcome).expect("plain data");
-    for (name, text) in [("broken", "{".to_owned()), ("gone", json(&gone))] {
+    let unknown = Outcome { experiment: "removed".to_owned(), ..outcome.clone() };
+    let json =
+        |outcome: &Outcome| serde_json::to_string(outcome).expect("an outcome can be serialized");
+    for (name, text) in [("broken", "{".to_owned()), ("removed", json(&unknown))] {
         let inner = folder.join(name);
-        std::fs::create_dir(&inner).expect("a folder can be made");
-        std::fs::write(inner.join(super::RESULT_FILE), text).expect("a file can be written");
+        std::fs::create_dir(&inner).expect("the subfolder can be created");
+        std::fs::write(inner.join(super::RESULT_FILE), text).expect("the result can be written");
     }
-    let error = redraw(&registry::specs(), folder).expect_err("no result can be read");
-    assert!(error.to_string().contains("is not a result of this program"), "{error}");
-    std::fs::write(folder.join(super::RESULT_FILE), json(&outcome)).expect("it can be written");
-    let index = redraw(&registry::specs(), folder).expect("one can be read");
-    let page = std::fs::read_to_string(index.path).expect("it was written");
+    let error = redraw(&registry::specs(), folder).expect_err("no result is valid");
+    assert!(error.to_string().contains("is not a result of this version"), "{error}");
+    let path = folder.join(super::RESULT_FILE);
+    std::fs::write(path, json(&outcome)).expect("the result can be written");
+    let index = redraw(&registry::specs(), folder).expect("the folder has a valid result");
+    let page = std::fs::read_to_string(index.path).expect("the index can be read");
     assert!(page.contains("href=\"report.html\""), "{page}");
     let reasons: Vec<String> = index.skipped.iter().map(ToString::to_string).collect();
-    assert!(reasons[0].contains("broken") && reasons[1].contains("'gone'"), "{reasons:?}");
+    assert!(reasons[0].contains("broken") && reasons[1].contains("'removed'"), "{reasons:?}");
     assert_eq!(page.matches("Skipped: ").count(), reasons.len(), "{page}");
 }

@@ -1,6 +1,6 @@
-//! The outcome of an experiment: rows and series, next to the published figures.
+//! The outcome of an experiment: rows that compare our values with the published values, and series for curves.
 //!
-//! Invariant: a row without a value of ours has the reason, and every published figure has a row.
+//! Invariant: a row without our value gives the reason, and every published value has a row.
 
 use super::spec::{Figure, Published, Spec};
 use serde::{Deserialize, Serialize};
@@ -10,21 +10,25 @@ use std::path::PathBuf;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scaling {
-    /// The value does not depend on the scale, as a ratio, a time, or a count per page.
+    /// The value does not depend on the scale of a run. Examples are a ratio, a time, and a count per page.
     Fixed,
-    /// The value grows with the run: the published figure is multiplied by the scale before the comparison.
+    /// The value grows with the length of a run. The published value is multiplied by the scale before the comparison.
     WithRun,
 }
 
+/// A quantity that an experiment measures.
 #[derive(Clone, Copy, Debug)]
 pub struct Measure {
+    /// Name of the measure in `experiments/*.toml` and in `result.json`.
     pub name: &'static str,
+    /// Label of the measure in tables and figures.
     pub text: &'static str,
+    /// Unit of the values, empty for a number without unit.
     pub unit: &'static str,
     pub scaling: Scaling,
 }
 
-/// Defines constants of type [`Measure`]: `ID: "name_in_files", "text of the row", "unit", Fixed | WithRun;`.
+/// Defines one constant of type [`Measure`] per line: `ID: "name_in_files", "label", "unit", Fixed | WithRun;`.
 macro_rules! measures {
     ($($id:ident: $name:literal, $text:literal, $unit:literal, $scaling:ident;)+) => {
         $(
@@ -40,45 +44,57 @@ macro_rules! measures {
 }
 pub(crate) use measures;
 
+/// One value that this run measured, or one published value, or both values for comparison.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Row {
+    /// [`Measure::name`] of the row's measure.
     pub measure: String,
+    /// [`Measure::text`] of the row's measure.
     pub text: String,
+    /// The configuration that was measured, for example the name of a page policy.
     pub variant: String,
+    /// [`Measure::unit`] of the row's measure.
     pub unit: String,
+    /// The value that this run measured. `None` if the run could not measure it.
     pub ours: Option<f64>,
+    /// The published value at scale 1. `None` if no value was published.
     pub published: Option<f64>,
+    /// The published value that [`Row::ours`] is compared with: multiplied by the scale if the measure grows with the
+    /// run.
     pub published_at_scale: Option<f64>,
+    /// The part of the source that contains the published value, for example "table 3".
     pub place: Option<String>,
-    /// Why our value differs from the published one, if known.
+    /// The reason why our value differs from the published value. `None` if the reason is not known.
     pub explained: Option<String>,
-    /// Why there is no value of ours, or how to read it.
+    /// A remark on our value, or the reason why there is no such value.
     pub note: Option<String>,
 }
 
 impl Row {
-    /// Returns how to read our value, or why there is none.
+    /// Returns the note. Without a note, returns the explanation if our value is missing.
     pub fn remark(&self) -> Option<&str> {
-        let why_none = self.explained.as_deref().filter(|_| self.ours.is_none());
-        self.note.as_deref().or(why_none)
+        let why_missing = self.explained.as_deref().filter(|_| self.ours.is_none());
+        self.note.as_deref().or(why_missing)
     }
 }
 
-/// The mean; 0 of an empty list.
-pub fn mean(figures: &[f64]) -> f64 {
-    figures.iter().sum::<f64>() / figures.len().max(1) as f64
+/// Returns the mean of the values, or 0 if the list is empty.
+pub fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
-pub fn least(figures: &[f64]) -> f64 {
-    figures.iter().copied().fold(f64::INFINITY, f64::min)
+/// Returns the smallest value, or infinity if the list is empty.
+pub fn minimum(values: &[f64]) -> f64 {
+    values.iter().copied().fold(f64::INFINITY, f64::min)
 }
 
-pub fn most(figures: &[f64]) -> f64 {
-    figures.iter().copied().fold(f64::NEG_INFINITY, f64::max)
+/// Returns the largest value, or negative infinity if the list is empty.
+pub fn maximum(values: &[f64]) -> f64 {
+    values.iter().copied().fold(f64::NEG_INFINITY, f64::max)
 }
 
+/// Formats the rows as a table of text. At another scale than 1 the table also has the published values at that scale.
 pub fn table(rows: &[Row], scale: f64) -> String {
-    // At scale 1 both columns of the paper are equal.
     let is_scaled = scale != 1.0;
     let line = |[text, variant, paper, at_scale, ours, unit, note]: [String; 7]| {
         let at_scale = is_scaled.then_some(at_scale);
@@ -92,9 +108,9 @@ pub fn table(rows: &[Row], scale: f64) -> String {
         line([
             row.text.clone(),
             row.variant.clone(),
-            shown(row.published),
-            shown(row.published_at_scale),
-            shown(row.ours),
+            format_number_or_dash(row.published),
+            format_number_or_dash(row.published_at_scale),
+            format_number_or_dash(row.ours),
             row.unit.clone(),
             note.trim().to_owned(),
         ])
@@ -105,11 +121,14 @@ pub fn table(rows: &[Row], scale: f64) -> String {
     slabwise_text::table(&columns, std::iter::once(line(head.map(str::to_owned))).chain(cells))
 }
 
-pub fn shown(value: Option<f64>) -> String {
-    value.map_or_else(|| "-".to_owned(), number)
+/// Formats a number like [`format_number`], and a missing number as "-".
+pub fn format_number_or_dash(value: Option<f64>) -> String {
+    value.map_or_else(|| "-".to_owned(), format_number)
 }
 
-pub fn number(value: f64) -> String {
+/// Formats a number: from 1,000 as an integer with thousands separators, below that with two decimals unless the number
+/// is whole.
+pub fn format_number(value: f64) -> String {
     let sign = if value < 0.0 { "-" } else { "" };
     match value.abs() {
         size if size >= 1000.0 => format!("{sign}{}", grouped(size.round_ties_even() as u64)),
@@ -120,52 +139,67 @@ pub fn number(value: f64) -> String {
 
 #[cfg(test)]
 impl Outcome {
-    /// Returns the rows that violate the invariant: they have neither a value nor a reason.
-    pub fn unexplained(&self) -> Vec<&Row> {
+    /// Returns the rows that have neither our value nor a reason why the value is missing.
+    pub fn rows_without_value_and_reason(&self) -> Vec<&Row> {
         let is_unexplained = |row: &&Row| row.ours.is_none() && row.remark().is_none();
         self.rows.iter().filter(is_unexplained).collect()
     }
 }
 
+/// The points of one curve in a figure.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Series {
+    /// Name of the quantity, which figures use to find the series.
     pub name: String,
+    /// The configuration that was measured, for example the name of a page policy.
     pub variant: String,
     pub x_unit: Cow<'static, str>,
     pub y_unit: Cow<'static, str>,
+    /// Horizontal coordinate of each point.
     pub x: Vec<f64>,
+    /// Vertical coordinate of each point, in the order of `x`.
     pub y: Vec<f64>,
 }
 
+/// The git commit of the sources, or "unknown" if the program was not built in a git repository.
 pub const COMMIT: &str = env!("SLABWISE_COMMIT");
 
 /// The result of an experiment, as stored in `result.json`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Outcome {
+    /// Name of the experiment.
     pub experiment: String,
+    /// [`COMMIT`] of the program that wrote the result.
     pub commit: Cow<'static, str>,
+    /// Seed of all random numbers of the run.
     pub seed: u64,
-    /// The scale of the run; 1 is the published size.
+    /// Factor on the published numbers of requests and keys and on the memory. Scale 1 is the published size.
     pub scale: f64,
+    /// True if the requests were sent to real servers (`--live`).
     pub live: bool,
+    /// Conditions of the run that a reader needs: pairs of a name and a text.
     pub setup: Vec<(String, String)>,
     pub rows: Vec<Row>,
     pub paper: Paper,
     pub series: Vec<Series>,
+    /// Folder of the additional traces (`--traces`). `None` without the option.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traces: Option<PathBuf>,
-    /// The figures of the traces, which the report draws after those of the experiment's file.
+    /// One figure per additional trace. The report draws them after the figures of the experiment's file.
     #[serde(default)]
     pub figures: Vec<Figure>,
 }
 
+/// The publication that the experiment repeats, with all published values.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Paper {
+    /// Authors, title, venue, year and section.
     pub source: String,
     pub published: Vec<Published>,
 }
 
 impl Outcome {
+    /// Creates an outcome without rows and series.
     pub fn new(spec: &Spec, seed: u64, scale: f64, live: bool) -> Outcome {
         Outcome {
             experiment: spec.name.clone(),
@@ -182,17 +216,18 @@ impl Outcome {
         }
     }
 
-    /// Records a choice of the set-up that a reader has to know.
-    pub fn choose(&mut self, name: &str, value: impl ToString) {
+    /// Adds a condition of the run, which the table and the report show above the rows.
+    pub fn add_setup(&mut self, name: &str, value: impl ToString) {
         self.setup.push((name.to_owned(), value.to_string()));
     }
 
-    /// Adds a row with a value, or with the reason why there is none.
+    /// Adds a row with our value, or with the reason why there is no value. The row also gets the published value of
+    /// the same measure and variant.
     pub fn add(&mut self, measure: Measure, variant: &str, found: Result<f64, String>) {
         let Measure { name, text, unit, scaling } = measure;
         let published = &self.paper.published;
         let published =
-            published.iter().find(|figure| figure.measure == name && figure.variant == variant);
+            published.iter().find(|value| value.measure == name && value.variant == variant);
         let factor = if scaling == Scaling::WithRun { self.scale } else { 1.0 };
         let note = found.as_ref().err().cloned();
         self.rows.push(Row {
@@ -201,27 +236,34 @@ impl Outcome {
             variant: variant.to_owned(),
             unit: unit.to_owned(),
             ours: found.ok(),
-            published: published.map(|figure| figure.value),
-            published_at_scale: published.map(|figure| figure.value * factor),
-            place: published.map(|figure| figure.place.clone()),
-            explained: published.and_then(|figure| figure.explained.clone()),
+            published: published.map(|published| published.value),
+            published_at_scale: published.map(|published| published.value * factor),
+            place: published.map(|published| published.place.clone()),
+            explained: published.and_then(|published| published.explained.clone()),
             note,
         });
     }
 
+    /// Adds one row per measure, all of the same variant.
     pub fn add_all(&mut self, variant: &str, found: impl IntoIterator<Item = (Measure, f64)>) {
         found.into_iter().for_each(|(measure, value)| self.add(measure, variant, Ok(value)));
     }
 
-    /// Adds a row with the mean of several runs, and a note with their minimum and maximum.
+    /// Adds a row with the mean over the values of several runs. If there are several values, the note of the row gives
+    /// their minimum and maximum.
     pub fn add_mean(&mut self, measure: Measure, variant: &str, runs: &[f64]) {
         self.add(measure, variant, Ok(mean(runs)));
         if runs.len() > 1 {
-            self.note(format!("{} to {}", number(least(runs)), number(most(runs))));
+            self.note_last_row(format!(
+                "{} to {}",
+                format_number(minimum(runs)),
+                format_number(maximum(runs))
+            ));
         }
     }
 
-    pub fn draw(
+    /// Adds the series of one variant. Each point is a pair of x and y.
+    pub fn add_series(
         &mut self,
         name: impl Into<String>,
         variant: impl Into<String>,
@@ -234,31 +276,34 @@ impl Outcome {
         self.series.push(Series { name, variant, x_unit, y_unit, x, y });
     }
 
-    pub fn note(&mut self, note: impl Into<String>) {
+    /// Sets the note of the row that was added last.
+    pub fn note_last_row(&mut self, note: impl Into<String>) {
         if let Some(row) = self.rows.last_mut() {
             row.note = Some(note.into());
         }
     }
 
-    pub fn complete(&mut self) {
-        let missing = self.paper.published.iter().filter(|figure| {
-            let is_it = |row: &Row| row.measure == figure.measure && row.variant == figure.variant;
-            !self.rows.iter().any(is_it)
+    /// Adds a row without our value for every published value that has no row yet.
+    pub fn add_unmeasured_rows(&mut self) {
+        let missing = self.paper.published.iter().filter(|value| {
+            let is_match = |row: &Row| row.measure == value.measure && row.variant == value.variant;
+            !self.rows.iter().any(is_match)
         });
-        let rows = missing.map(|figure| Row {
-            measure: figure.measure.clone(),
-            text: figure.measure.replace('_', " "),
-            variant: figure.variant.clone(),
-            published: Some(figure.value),
-            place: Some(figure.place.clone()),
-            explained: figure.explained.clone(),
-            note: figure.explained.is_none().then(|| "not measured by this version".to_owned()),
+        let rows = missing.map(|value| Row {
+            measure: value.measure.clone(),
+            text: value.measure.replace('_', " "),
+            variant: value.variant.clone(),
+            published: Some(value.value),
+            place: Some(value.place.clone()),
+            explained: value.explained.clone(),
+            note: value.explained.is_none().then(|| "not measured by this version".to_owned()),
             ..Row::default()
         });
         let rows: Vec<Row> = rows.collect();
         self.rows.extend(rows);
     }
 
+    /// Formats the source, the conditions of the run and the rows for the terminal.
     pub fn text(&self) -> String {
         let setup = self.setup.iter().map(|(name, value)| [name.clone(), value.clone()]);
         let setup = slabwise_text::table(&[Column::left(0); 2], setup);
@@ -268,36 +313,38 @@ impl Outcome {
 
 #[cfg(test)]
 mod tests {
-    use super::{Measure, Outcome, Scaling, number};
+    use super::{Measure, Outcome, Scaling, format_number};
     use crate::experiment::two_phase::TwoPhaseSetup;
     use crate::registry;
 
     #[test]
-    fn numbers_have_thousands_separators() {
-        let shown = [314_608.4, 47.95, 15.0, -1_234_567.0, 0.0].map(number);
-        assert_eq!(shown, ["314,608", "47.95", "15", "-1,234,567", "0"]);
+    fn large_numbers_have_thousands_separators() {
+        let formatted = [314_608.4, 47.95, 15.0, -1_234_567.0, 0.0].map(format_number);
+        assert_eq!(formatted, ["314,608", "47.95", "15", "-1,234,567", "0"]);
     }
 
     const AT_TARGET: Measure = Measure {
         name: "allocation_at_target",
-        text: "allocation at its target",
+        text: "requests until the target partition is reached",
         unit: "requests",
         scaling: Scaling::WithRun,
     };
 
     #[test]
-    fn every_published_figure_has_a_row_with_a_value_or_a_reason() {
+    fn every_published_value_has_a_row_with_our_value_or_a_reason() {
         let (spec, _) = registry::parsed::<TwoPhaseSetup>("two-phase");
         let mut outcome = Outcome::new(&spec, 1, 0.1, false);
-        outcome.add(AT_TARGET, "base", Err("never".to_owned()));
+        outcome.add(AT_TARGET, "base", Err("not reached in this run".to_owned()));
         outcome.add(AT_TARGET, "fast", Ok(1_700_000.0));
-        outcome.complete();
+        outcome.add_unmeasured_rows();
         assert_eq!(outcome.rows[1].published_at_scale, Some(1_650_000.0));
         assert_eq!(outcome.rows.len(), spec.published.len());
-        assert!(outcome.unexplained().is_empty(), "{:?}", outcome.unexplained());
+        let unexplained = outcome.rows_without_value_and_reason();
+        assert!(unexplained.is_empty(), "rows without a value have a reason: {unexplained:?}");
         let text = outcome.text();
-        let line = text.lines().find(|line| line.contains("1,700,000")).expect("a line");
+        let line = text.lines().find(|line| line.contains("1,700,000"));
+        let line = line.expect("the table has a line with our value of `fast`");
         let words: Vec<&str> = line.split_whitespace().collect();
-        assert_eq!(words[4..8], ["fast", "16,500,000", "1,650,000", "1,700,000"], "{text}");
+        assert_eq!(words[7..11], ["fast", "16,500,000", "1,650,000", "1,700,000"], "{text}");
     }
 }

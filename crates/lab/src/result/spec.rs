@@ -1,86 +1,98 @@
-//! The files of experiments: the set-up, the published figures with their places in the paper, and the report figures.
+//! Parses the files of experiments: the set-up, the published values with their places in the source, and the figures
+//! of the report.
 //!
-//! The files are part of the binary. Each experiment's code parses its set-up.
+//! The files are part of the program. Each experiment's code parses its own set-up.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// The largest scale that the number of keys of every workload allows.
+/// The largest scale at which the number of keys of every workload is valid.
 const SCALE_MAX: f64 = 1000.0;
 
 fn scale_max() -> f64 {
     SCALE_MAX
 }
 
-fn whole() -> f64 {
+fn default_scale() -> f64 {
     1.0
 }
 
+/// The parsed file of an experiment, except that the set-up is not yet parsed into the experiment's type.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spec {
+    /// Name of the experiment, which is the name of the file without `.toml`.
     pub name: String,
+    /// One line for `slabwise lab list` and the report.
     pub title: String,
+    /// The publication: authors, title, venue, year and section.
     pub source: String,
     /// The scale of a run without `--scale`.
-    #[serde(default = "whole")]
+    #[serde(default = "default_scale")]
     pub scale: f64,
-    /// The smallest allowed scale; 0 allows every scale above 0.
+    /// The smallest scale that `--scale` accepts. 0 means that every scale above 0 is accepted.
     #[serde(default)]
     scale_min: f64,
+    /// The largest scale that `--scale` accepts.
     #[serde(default = "scale_max")]
     scale_max: f64,
     setup: toml::Table,
-    /// The published figures; none for a comparison of our own variants.
+    /// The published values. Empty if the experiment compares only our own variants.
     #[serde(default)]
     pub published: Vec<Published>,
-    /// Why ours differ, for published figures without a reason of their own.
+    /// Reasons for differences, each of which applies to several published values.
     #[serde(default)]
     explained: Vec<Explained>,
+    /// The figures of the report.
     #[serde(default, rename = "figure")]
     pub figures: Vec<Figure>,
-    /// The figures of the traces that the run is given.
+    /// One figure per trace of `--traces`.
     #[serde(skip)]
     pub figures_added: Vec<Figure>,
 }
 
 impl Spec {
-    /// Parses the file with this name.
+    /// Parses `text`, the content of `experiments/NAME.toml`, where NAME is `name`.
     ///
     /// # Panics
-    /// If the file, which is part of the program, is invalid.
+    /// If the text is invalid. The text is part of the program, so this is a mistake in the source tree.
     pub fn parse(name: &str, text: &str) -> Spec {
         let mut spec: Spec =
             toml::from_str(text).unwrap_or_else(|error| panic!("experiments/{name}.toml: {error}"));
         explain(&mut spec.published, &spec.explained);
-        assert_eq!(spec.name, name, "experiments/{name}.toml has another name inside");
+        assert_eq!(
+            spec.name, name,
+            "experiments/{name}.toml: the key `name` equals the file name without .toml"
+        );
         spec
     }
 
     /// Parses the set-up into the experiment's type.
     ///
     /// # Panics
-    /// If the file, which is part of the program, is invalid.
+    /// If the set-up is invalid. The file is part of the program, so this is a mistake in the source tree.
     pub fn setup<S: DeserializeOwned>(&self) -> S {
         let setup = self.setup.clone().try_into();
         setup.unwrap_or_else(|error| panic!("experiments/{}.toml: {error}", self.name))
     }
 
+    /// Returns the scale between the smallest and the largest accepted scale that is nearest to `scale`.
     pub fn nearest_scale(&self, scale: f64) -> f64 {
         scale.clamp(self.scale_min, self.scale_max)
     }
 
+    /// Returns an error text with the accepted scales if `scale` is not accepted.
     pub fn check_scale(&self, scale: f64) -> Result<(), String> {
         if scale > 0.0 && self.nearest_scale(scale) == scale {
             return Ok(());
         }
         let Spec { name, scale_min, scale_max, .. } = self;
         Err(if scale_min == scale_max {
-            format!("--scale {scale}: {name} runs at {scale_min} only; leave --scale out")
+            format!("--scale {scale}: {name} runs only at scale {scale_min}; omit --scale")
         } else if *scale_min > 0.0 {
-            format!("--scale {scale}: {name} needs at least {scale_min} and at most {scale_max}")
+            format!("--scale {scale}: {name} needs a scale from {scale_min} to {scale_max}")
         } else {
-            format!("--scale {scale}: {name} needs more than 0 and at most {scale_max}")
+            format!("--scale {scale}: {name} needs a scale above 0 and at most {scale_max}")
         })
     }
 }
@@ -88,66 +100,77 @@ impl Spec {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Published {
+    /// [`Measure::name`](super::Measure) of the measured quantity.
     pub measure: String,
+    /// The configuration that was measured, exactly as in the row of our value.
     pub variant: String,
+    /// The published value, in the measure's unit and at scale 1.
     pub value: f64,
+    /// The part of the source that contains the value, for example "table 3".
     pub place: String,
+    /// The reason why our value differs. `None` if the reason is not known.
     #[serde(default)]
     pub explained: Option<String>,
 }
 
+/// A reason for differences between our values and several published values.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Explained {
-    /// The measures that this is for; all if empty.
+    /// Names of the measures to which the reason applies. Empty means all measures.
     #[serde(default)]
     measures: Vec<String>,
+    /// The reason applies to variants whose names contain this text. Empty means all variants.
     #[serde(default)]
     variant: String,
+    /// The text of the reason, which the table and the report show.
     why: String,
 }
 
 impl Explained {
-    fn is_for(&self, figure: &Published) -> bool {
-        let is_measured = self.measures.is_empty() || self.measures.contains(&figure.measure);
-        is_measured && figure.variant.contains(&self.variant)
+    fn applies_to(&self, published: &Published) -> bool {
+        let has_measure = self.measures.is_empty() || self.measures.contains(&published.measure);
+        has_measure && published.variant.contains(&self.variant)
     }
 }
 
-/// Sets the reason of every figure that has none to the first reason that matches it.
+/// Gives each published value without a reason the first reason that applies to the value.
 ///
 /// # Panics
-/// If a reason matches no figure, so that the file is invalid.
+/// If a reason applies to no published value, which is a mistake in the experiment's file.
 pub fn explain(published: &mut [Published], reasons: &[Explained]) {
     for reason in reasons {
-        let is_used = published.iter().any(|figure| reason.is_for(figure));
-        assert!(is_used, "explained: '{}' matches no published figure", reason.why);
+        let is_used = published.iter().any(|value| reason.applies_to(value));
+        assert!(is_used, "[[explained]] '{}' applies to at least one published value", reason.why);
     }
-    for figure in published.iter_mut().filter(|figure| figure.explained.is_none()) {
-        let reason = reasons.iter().find(|reason| reason.is_for(figure));
-        figure.explained = reason.map(|reason| reason.why.clone());
+    for value in published.iter_mut().filter(|value| value.explained.is_none()) {
+        let reason = reasons.iter().find(|reason| reason.applies_to(value));
+        value.explained = reason.map(|reason| reason.why.clone());
     }
 }
 
+/// A figure of the report.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Figure {
     pub title: String,
-    /// The figure of the paper that this repeats; none for one of our own.
+    /// The figure of the publication that this figure repeats. `None` if the publication has no such figure.
     pub place: Option<String>,
+    /// The kind of drawing and the data to draw.
     pub draw: Draw,
-    /// The variants to draw, in this order; all if empty.
+    /// The variants to draw, in this order and without the prefix `within`. Empty means all variants.
     #[serde(default)]
     pub variants: Vec<String>,
-    /// The prefix of the variants' names, which labels leave out.
+    /// The figure draws only variants whose names begin with this prefix. Labels omit the prefix.
     #[serde(default)]
     pub within: String,
+    /// True if the axis of the values is logarithmic.
     #[serde(default)]
     pub logarithmic: bool,
 }
 
 impl Figure {
-    /// A figure of our own that draws the series with this name and these variants.
+    /// Creates a figure that draws the series with the name `series` and the given variants.
     pub fn of_curves(title: &str, series: &str, within: &str, variants: &[String]) -> Figure {
         Figure {
             title: title.to_owned(),
@@ -159,24 +182,26 @@ impl Figure {
         }
     }
 
-    /// The label of a variant in this figure; none if it is not drawn.
+    /// Returns the label of a variant in this figure, or `None` if the figure does not draw the variant.
     pub fn label<'v>(&self, variant: &'v str) -> Option<&'v str> {
         let label = variant.strip_prefix(self.within.as_str())?;
         (self.variants.is_empty() || self.variants.iter().any(|name| name == label))
             .then_some(label)
     }
 
-    pub fn place_of(&self, variant: &str) -> usize {
+    /// Returns the position of a variant in the order of the figure. Variants without an order are last.
+    pub fn position_of(&self, variant: &str) -> usize {
         let label = self.label(variant);
-        let place = self.variants.iter().position(|name| Some(name.as_str()) == label);
-        place.unwrap_or(self.variants.len())
+        let position = self.variants.iter().position(|name| Some(name.as_str()) == label);
+        position.unwrap_or(self.variants.len())
     }
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Draw {
+    /// Draws all series whose names begin with this text.
     Curves(String),
-    /// The rows of this measure as bars, next to the published figures.
+    /// Draws our values of the measure with this name as bars, next to the published values.
     Bars(String),
 }

@@ -1,39 +1,48 @@
-//! The trait of all simulations, and a catalog of requests whose keys are numbered.
+//! The trait of all simulated caches, and the requests that a simulation reads.
 
 use slabwise_replay::workload::{Op, Request};
 use std::collections::HashMap;
 
+/// A simulated look-aside cache.
 pub trait Simulation {
+    /// Returns the sum of the sizes of all cached items.
     fn held_bytes(&self) -> u64;
-    /// Requests a key, and returns true on a hit. A miss inserts the key; a hit updates its size. `number` is the index of
-    /// the request in the catalog.
+    /// Gets a key. Returns true if the get hits. After a miss, the cache stores the item. After a hit, the item has the
+    /// size `size_bytes`. `number` is the index of the request in the catalog.
     fn get(&mut self, key: u32, size_bytes: u32, number: usize) -> bool;
     fn remove(&mut self, key: u32);
 }
 
+/// A request of the catalog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reference {
-    /// The key's number, from 0 in the order of first requests.
+    /// Number of the key. Keys are numbered from 0 in the order of their first requests.
     pub key: u32,
+    /// Size of the item with its overhead.
     pub size_bytes: u32,
     pub op: Op,
 }
 
+/// All requests of a workload, with numbers instead of keys.
 #[derive(Debug, Default)]
 pub struct Catalog {
+    /// The number of each key.
     numbers: HashMap<u64, u32>,
+    /// The requests in the order of time.
     references: Vec<Reference>,
+    /// The size of each key's item, by the number of the key.
     sizes_bytes: Vec<u32>,
 }
 
 impl Catalog {
+    /// Adds a request for an item of `size_bytes`, including the item's overhead.
     pub fn add(&mut self, request: &Request, size_bytes: u32) {
         let next = self.numbers.len() as u32;
         let key = *self.numbers.entry(request.key).or_insert(next);
         if key == next {
             self.sizes_bytes.push(size_bytes);
         }
-        // A delete does not change the size.
+        // A delete has no value, so its size is not the size of the item.
         if request.op != Op::Delete {
             self.sizes_bytes[key as usize] = size_bytes;
         }
@@ -48,6 +57,7 @@ impl Catalog {
         self.sizes_bytes.len()
     }
 
+    /// Returns the sum of the sizes of the items of all keys. An item has the size of the last get or set of its key.
     pub fn distinct_bytes(&self) -> u64 {
         self.sizes_bytes.iter().map(|&size| u64::from(size)).sum()
     }

@@ -1,49 +1,57 @@
-//! Miniature simulation computes the miss-ratio curve of any eviction kind.
+//! Miniature simulation: computes the miss-ratio curve of any eviction kind.
 //!
 //! ```text
-//!   keys --is_sampled, rate r--> one cache of r * size chunks per size --> misses / r at each size
+//!   keys --sampled with rate r--> for each size of c chunks: a cache of r * c chunks --> misses / r
 //! ```
 //!
-//! Stack distances predict hits only for an LRU. For any eviction, a cache of `r c` chunks under a spatial sample of rate
-//! `r` has about the miss ratio of a cache of `c` chunks under all references.
+//! Stack distances predict the hits of an LRU only. Miniature simulation works for every eviction kind: if the fraction
+//! `r` of all keys is sampled, a cache of `r c` chunks has about the same miss ratio for the sampled keys as a cache of
+//! `c` chunks for all keys.
 //! Source: C. Waldspurger, T. Saemundsson, I. Ahmad, N. Park, "Cache Modeling and Optimization using Miniature
 //! Simulations", ATC 2017.
 //!
-//! Invariants: at rate 1 the misses are those of the full-size cache. The curve never rises: if a larger cache has more
-//! misses, which some eviction kinds allow, the curve has the misses of the next smaller one.
+//! Invariants:
+//! - At sampling rate 1 the misses are the misses of the full-size cache.
+//! - The curve never rises. With some eviction kinds a larger cache can have more misses than a smaller one. Then the
+//!   curve has the misses of the smaller cache at both sizes.
 
 use super::cache::Simulation;
 use slabwise_base::sampling::{is_sampled, rate_of, threshold_of};
 use slabwise_profile::{Mrc, Point};
 
+/// One small cache for each size of the curve.
 pub struct MiniatureSimulation {
+    /// The threshold on hashes that selects the sampled keys.
     threshold: u64,
     caches: Vec<Miniature>,
 }
 
 struct Miniature {
+    /// Number of chunks of the full-size cache.
     chunks: u64,
+    /// The small cache.
     cache: Box<dyn Simulation>,
+    /// Misses of the small cache.
     misses: u64,
 }
 
 impl MiniatureSimulation {
-    /// Creates empty caches of these sizes in chunks for a sample of this rate in (0, 1]. `cache` returns a cache with
-    /// the given number of chunks.
+    /// Creates an empty small cache for each of the full sizes `sizes`, which are numbers of chunks. `rate` is the
+    /// sampling rate, above 0 and at most 1. `cache` creates a cache with a given number of chunks.
     ///
     /// # Panics
-    /// If the sizes do not ascend, or a size is less than one chunk in miniature.
+    /// If the sizes are not in ascending order, or if a small cache would have less than one chunk.
     pub fn new(
         sizes: &[u64],
         rate: f64,
         cache: impl Fn(u64) -> Box<dyn Simulation>,
     ) -> MiniatureSimulation {
-        assert!(sizes.is_sorted_by(|a, b| a < b), "sizes do not ascend: {sizes:?}");
+        assert!(sizes.is_sorted_by(|a, b| a < b), "the sizes are in ascending order: {sizes:?}");
         let miniature = |&chunks: &u64| {
             let small = (chunks as f64 * rate).round() as u64;
             assert!(
                 small > 0,
-                "{chunks} chunks at rate {rate} are less than one: use sizes of at least 1 / rate"
+                "a size is at least 1 / rate chunks, not {chunks} chunks at rate {rate}"
             );
             Miniature { chunks, cache: cache(small), misses: 0 }
         };
@@ -51,7 +59,7 @@ impl MiniatureSimulation {
         MiniatureSimulation { threshold: threshold_of(rate), caches }
     }
 
-    /// Gets a key in all caches if its hash is in the sample.
+    /// Gets a key from all small caches if the sample contains the key. `hash` is the hash of the key.
     pub fn get(&mut self, key: u32, hash: u64) {
         if is_sampled(hash, self.threshold) {
             for Miniature { cache, misses, .. } in &mut self.caches {
@@ -60,8 +68,8 @@ impl MiniatureSimulation {
         }
     }
 
-    /// Returns the curve for `references` references, sampled or not. If the sample has too few or too many of them, the
-    /// difference counts as hits.
+    /// Returns the curve. `references` is the number of all references, sampled or not. The number of sampled
+    /// references may differ from its expected value, rate times `references`; this difference counts as hits.
     pub fn mrc(&self, references: u64) -> Mrc {
         let rate = rate_of(self.threshold);
         let mut misses = references as f64;
@@ -84,13 +92,14 @@ mod tests {
     use slabwise_base::random::mix;
     use slabwise_profile::{Distances, Mrc, StackDistances};
 
-    /// Random keys with a skewed popularity, and their hashes.
+    /// Returns `count` random keys with their hashes. Some of the keys are requested much more often than others.
     fn skewed(seed: u64, keys: u64, count: usize) -> Vec<(u32, u64)> {
         let mut random = Random::new(seed);
         let mut key = || random.below(keys).min(random.below(keys)).min(random.below(keys));
         (0..count).map(|_| key()).map(|key| (key as u32, mix(key ^ mix(seed)))).collect()
     }
 
+    /// Returns the curve of exact stack distances.
     fn exact(keys: &[(u32, u64)]) -> Mrc {
         let (mut stack, mut distances) = (StackDistances::default(), Distances::default());
         keys.iter().for_each(|&(_, hash)| distances.record(stack.reference(hash)));
@@ -98,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn at_rate_1_an_lru_has_the_exact_misses() {
+    fn at_rate_1_the_curve_of_an_lru_is_exact() {
         for seed in 0..5 {
             let keys = skewed(seed, 400, 5_000);
             let sizes: Vec<u64> = (1..=420).step_by(13).collect();
@@ -117,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn miniature_caches_have_the_miss_ratio_of_full_size_caches() {
+    fn small_caches_have_about_the_miss_ratio_of_full_size_caches() {
         for seed in 0..3 {
             let keys = skewed(seed, 60_000, 150_000);
             let sizes = [1_000, 5_000, 10_000, 20_000, 40_000];
@@ -131,16 +140,16 @@ mod tests {
             }
             let (small, full) = (small.mrc(150_000), full.mrc(150_000));
             for chunks in sizes {
-                let off = small.miss_ratio(chunks) - full.miss_ratio(chunks);
-                assert!(off.abs() < 0.03, "seed {seed}, {chunks} chunks: {off} off");
+                let error = small.miss_ratio(chunks) - full.miss_ratio(chunks);
+                assert!(error.abs() < 0.03, "seed {seed}, {chunks} chunks: error {error}");
             }
         }
     }
 
-    /// An eviction that hits only in small caches.
-    struct SmallIsBetter(u64);
+    /// A cache with this number of chunks. Below 10 chunks all gets hit, from 10 chunks all gets miss.
+    struct HitsIfSmall(u64);
 
-    impl Simulation for SmallIsBetter {
+    impl Simulation for HitsIfSmall {
         fn held_bytes(&self) -> u64 {
             0
         }
@@ -154,12 +163,12 @@ mod tests {
 
     #[test]
     fn a_curve_never_rises() {
-        let cache = |chunks| -> Box<dyn Simulation> { Box::new(SmallIsBetter(chunks)) };
+        let cache = |chunks| -> Box<dyn Simulation> { Box::new(HitsIfSmall(chunks)) };
         let mut simulation = MiniatureSimulation::new(&[5, 20], 1.0, cache);
         (0..8).for_each(|key| simulation.get(key, 0));
         let curve = simulation.mrc(8);
         assert_eq!([0, 5, 20].map(|chunks| curve.misses(chunks)), [8.0, 0.0, 0.0]);
-        // A sample has at most one miss per get.
+        // The curve has at most one miss per reference, although the sample has 8 misses for 6 references.
         let mut simulation = MiniatureSimulation::new(&[20], 1.0, cache);
         (0..8).for_each(|key| simulation.get(key, 0));
         assert_eq!(simulation.mrc(6).misses(20), 6.0);

@@ -1,15 +1,18 @@
-//! Simulates caches with a limit in bytes, to compare evictions without the pages, classes and queues of a server.
+//! Simulates caches with a limit in bytes. The simulations compare eviction policies without a server's pages, classes
+//! and queues.
 //!
 //! ```text
 //!   requests --> Catalog: keys as numbers from 0 --> References --> Simulation (lru | s3_fifo | ...) --> misses
 //! ```
 //!
-//! All simulations are look-aside: a get that misses inserts its key. The size of a key is that of its last request; the
-//! caller includes the overhead of a server in it. Keys are numbers from 0, so that tables are arrays: a simulation takes
-//! about 40 bytes per key of the trace, and `belady_size` 8 more bytes per request.
+//! All simulated caches are look-aside caches: after a get that misses, the client stores the item. An item has the
+//! size of the last request for its key. The caller includes the overhead of a server in this size. Keys are numbered
+//! from 0, so arrays replace hash tables: a simulation takes about 40 bytes per key of the workload, and `belady_size`
+//! 8 more bytes per request.
 //!
-//! Invariants: a cache never exceeds its limit, and never admits an item that is larger than the limit; the misses are
-//! determined by the references.
+//! Invariants:
+//! - A cache never exceeds its limit, and never stores an item that is larger than the limit.
+//! - The same references always lead to the same misses.
 
 mod cache;
 mod miniature;
@@ -32,8 +35,11 @@ use s3_fifo::S3Fifo;
 use slabwise_replay::workload::Op;
 use w_tiny_lfu::WTinyLfu;
 
+/// The names that [`simulation`] accepts.
 pub const NAMES: [&str; 5] = ["lru", "s3_fifo", "w_tiny_lfu", "gdsf", "belady_size"];
 
+/// Creates the simulated cache with this name, or returns `None` if the name is unknown. The requests to the cache must
+/// be the references of the catalog.
 pub fn simulation(name: &str, catalog: &Catalog, limit_bytes: u64) -> Option<Box<dyn Simulation>> {
     let keys = catalog.key_count();
     Some(match name {
@@ -46,7 +52,8 @@ pub fn simulation(name: &str, catalog: &Catalog, limit_bytes: u64) -> Option<Box
     })
 }
 
-/// The miss ratio of all gets in the simulation with this name.
+/// Runs all references of the catalog in the simulation with this name. Returns the miss ratio of the gets, or `None`
+/// if the name is unknown.
 pub fn miss_ratio(name: &str, catalog: &Catalog, limit_bytes: u64) -> Option<f64> {
     let mut cache = simulation(name, catalog, limit_bytes)?;
     let (mut gets, mut misses) = (0u64, 0u64);
@@ -56,7 +63,7 @@ pub fn miss_ratio(name: &str, catalog: &Catalog, limit_bytes: u64) -> Option<f64
                 gets += 1;
                 misses += u64::from(!cache.get(reference.key, reference.size_bytes, number));
             }
-            // A set updates the simulation as a get does, but is not counted.
+            // A set changes the simulated cache in the same way as a get, but does not count in the miss ratio.
             Op::Set => drop(cache.get(reference.key, reference.size_bytes, number)),
             Op::Delete => cache.remove(reference.key),
         }

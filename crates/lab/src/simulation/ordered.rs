@@ -1,11 +1,12 @@
-//! Simulations that evict by the priority of each key.
+//! Simulates caches that evict the key with the lowest priority.
 //!
-//! - GreedyDual-Size with frequency (Cherkasova 1998) evicts the key with the lowest `L + frequency / size`, and sets `L`
-//!   to it.
-//! - Belady's rule with sizes evicts the key with the largest product of its bytes and the distance to its next get. It
-//!   knows the future, so its misses are close to a lower bound of any eviction, although not a strict one. Sizes are
-//!   grouped into sixteenths of a power of two. In each group the key with the farthest next get is the worst, so an
-//!   eviction compares one key per group.
+//! - `gdsf`, GreedyDual-Size with frequency (Cherkasova 1998). The priority of a key is `L + frequency / size`,
+//!   computed at the last request for the key. `L` is the priority of the last victim.
+//! - `belady_size`, Belady's rule with sizes. The victim is the key with the largest product of size in bytes and
+//!   distance to the next get of the key. This rule uses future requests, so no real eviction policy can apply it. Its
+//!   misses are close to the minimum, although other choices could have fewer misses. The keys are grouped by size;
+//!   each group covers a sixteenth of the sizes between two powers of two. In each group only the key with the farthest
+//!   next get is a candidate, so an eviction compares one key per group.
 
 use super::cache::{Catalog, Simulation};
 use slabwise_replay::workload::Op;
@@ -13,9 +14,11 @@ use std::collections::BTreeSet;
 
 #[derive(Debug)]
 pub struct Gdsf {
-    /// Keys by priority, then by the get that set it, so that the oldest of equal keys is evicted first.
+    /// The cached keys, ordered by priority, and then by the number of the last request. The first key is evicted next.
     order: BTreeSet<(u64, usize, u32)>,
+    /// The cached item of each key, by the number of the key.
     entries: Vec<Option<GdsfEntry>>,
+    /// The priority of the last victim.
     inflation: f64,
     held_bytes: u64,
     limit_bytes: u64,
@@ -23,9 +26,11 @@ pub struct Gdsf {
 
 #[derive(Clone, Copy, Debug)]
 struct GdsfEntry {
-    /// The bits of a priority of 0 or more, which have its order.
+    /// The priority as bits. Priorities are at least 0, so the bits have the same order as the priorities.
     priority_bits: u64,
+    /// Number of the last request for the key.
     number: usize,
+    /// Number of requests for the key since the key was stored.
     frequency: u32,
     size_bytes: u32,
 }
@@ -41,6 +46,7 @@ impl Gdsf {
         }
     }
 
+    /// Removes the item of a key, if any.
     fn take(&mut self, key: u32) -> Option<GdsfEntry> {
         let entry = self.entries[key as usize].take()?;
         self.order.remove(&(entry.priority_bits, entry.number, key));
@@ -79,15 +85,18 @@ impl Simulation for Gdsf {
     }
 }
 
+/// Each power of two is divided into 16 groups of sizes.
 const GROUPS_LOG2: u32 = 4;
+/// The next get of a key that is never requested again.
 const NEVER: u32 = u32::MAX;
 
 #[derive(Debug)]
 pub struct BeladySize {
-    /// The number of the next get of the same key, for each request.
+    /// For each request, the number of the next get of the same key, or [`NEVER`].
     next_gets: Vec<u32>,
-    /// Keys by their next get, for each group of sizes.
+    /// The cached keys of each group of sizes, ordered by the number of their next get.
     groups: Vec<BTreeSet<(u32, u32)>>,
+    /// The cached item of each key, by the number of the key.
     entries: Vec<Option<BeladyEntry>>,
     held_bytes: u64,
     limit_bytes: u64,
@@ -105,7 +114,7 @@ impl BeladySize {
         let mut next_gets = vec![NEVER; references.len()];
         let mut later = vec![NEVER; catalog.key_count()];
         for (number, reference) in references.iter().enumerate().rev() {
-            // A key that is deleted or stored before its next get has no use.
+            // If the next request for the key is a set or a delete, the cached item is never read.
             let next = if reference.op == Op::Get { number as u32 } else { NEVER };
             next_gets[number] = std::mem::replace(&mut later[reference.key as usize], next);
         }
@@ -131,18 +140,20 @@ impl BeladySize {
         Some(entry)
     }
 
-    fn worst(&self, number: usize) -> Option<u32> {
+    /// Returns the key to evict after the request with this number.
+    fn victim(&self, number: usize) -> Option<u32> {
         let farthest = self.groups.iter().filter_map(|group| group.last());
-        let loss = |&&(next_get, key): &&(u32, u32)| {
+        let product = |&&(next_get, key): &&(u32, u32)| {
             let size_bytes = self.entries[key as usize].map_or(0, |entry| entry.size_bytes);
-            // A key that is never requested again is evicted first.
+            // A key that is never requested again is evicted before all other keys.
             let is_useless = next_get == NEVER;
             (is_useless, u64::from(size_bytes) * u64::from(next_get - number as u32))
         };
-        farthest.max_by_key(loss).map(|&(_, key)| key)
+        farthest.max_by_key(product).map(|&(_, key)| key)
     }
 }
 
+/// Returns the index in `BeladySize::groups` of the group that contains this size.
 fn group_of(size_bytes: u32) -> usize {
     let size_bytes = size_bytes.max(1 << GROUPS_LOG2);
     let power = size_bytes.ilog2();
@@ -162,8 +173,8 @@ impl Simulation for BeladySize {
         }
         self.put(key, BeladyEntry { next_get: self.next_gets[number], size_bytes });
         while self.held_bytes > self.limit_bytes {
-            let Some(worst) = self.worst(number) else { break };
-            self.take(worst);
+            let Some(victim) = self.victim(number) else { break };
+            self.take(victim);
         }
         is_hit
     }

@@ -1,27 +1,35 @@
-//! Linked queues of keys, from which any key can be removed, and an LRU with one such queue.
+//! Doubly linked queues of keys, and an LRU cache that has one such queue.
 
 use super::cache::Simulation;
 
+/// Marks a link that has no neighbour, or the ends of an empty queue.
 const NONE: u32 = u32::MAX;
 
-/// Several queues over one set of keys; each key is in at most one queue.
+/// Several queues of keys. Each key is in at most one queue.
 ///
-/// Invariant: the keys of a queue are linked in both directions between its head and its tail, and its bytes are the sum
-/// of their sizes.
+/// Invariant: the keys of a queue are linked in both directions from its head to its tail, and `Ends::bytes` is the sum
+/// of the sizes of these keys.
 #[derive(Clone, Debug)]
 pub struct Queues<const COUNT: usize> {
+    /// The links of each key, by the number of the key.
     links: Vec<Link>,
+    /// The ends of each queue, by the number of the queue.
     ends: [Ends; COUNT],
 }
 
+/// The position of a key in its queue.
 #[derive(Clone, Copy, Debug)]
 struct Link {
+    /// The neighbour that is nearer to the head, or [`NONE`] if the key is the head.
     towards_head: u32,
+    /// The neighbour that is nearer to the tail, or [`NONE`] if the key is the tail.
     towards_tail: u32,
     size_bytes: u32,
+    /// Number of the queue that contains the key. `None` if no queue contains the key.
     queue: Option<u8>,
 }
 
+/// The ends of a queue, and the sum of the sizes of its keys.
 #[derive(Clone, Copy, Debug)]
 struct Ends {
     head: u32,
@@ -36,6 +44,7 @@ impl<const COUNT: usize> Queues<COUNT> {
         Queues { links: vec![link; key_count], ends: [ends; COUNT] }
     }
 
+    /// Returns the sum of the sizes of the queue's keys.
     pub fn bytes(&self, queue: usize) -> u64 {
         self.ends[queue].bytes
     }
@@ -49,6 +58,10 @@ impl<const COUNT: usize> Queues<COUNT> {
         (tail != NONE).then_some(tail)
     }
 
+    /// Inserts a key at the head of a queue.
+    ///
+    /// # Panics
+    /// If the key is already in a queue.
     pub fn push_head(&mut self, queue: usize, key: u32, size_bytes: u32) {
         let ends = &mut self.ends[queue];
         let head = std::mem::replace(&mut ends.head, key);
@@ -58,12 +71,12 @@ impl<const COUNT: usize> Queues<COUNT> {
             head => self.links[head as usize].towards_head = key,
         }
         let link = &mut self.links[key as usize];
-        assert!(link.queue.is_none(), "key {key} is in a queue already");
+        assert!(link.queue.is_none(), "key {key} is in no queue before it is inserted");
         *link =
             Link { towards_head: NONE, towards_tail: head, size_bytes, queue: Some(queue as u8) };
     }
 
-    /// Removes a key from its queue. Returns its size in bytes, or `None` if it is in no queue.
+    /// Removes a key from its queue. Returns the size of the key in bytes, or `None` if the key is in no queue.
     pub fn remove(&mut self, key: u32) -> Option<u32> {
         let link = self.links[key as usize];
         let ends = &mut self.ends[usize::from(link.queue?)];
@@ -81,14 +94,18 @@ impl<const COUNT: usize> Queues<COUNT> {
     }
 
     /// Changes the size of a key that is in a queue. The key keeps its position.
+    ///
+    /// # Panics
+    /// If the key is in no queue.
     pub fn resize(&mut self, key: u32, size_bytes: u32) {
         let link = &mut self.links[key as usize];
-        let queue = link.queue.unwrap_or_else(|| panic!("key {key} is in no queue"));
+        let queue = link.queue.unwrap_or_else(|| panic!("key {key} is in a queue"));
         let before = std::mem::replace(&mut link.size_bytes, size_bytes);
         let bytes = &mut self.ends[usize::from(queue)].bytes;
         *bytes = *bytes - u64::from(before) + u64::from(size_bytes);
     }
 
+    /// Removes the tail of a queue. Returns the key and its size in bytes.
     pub fn pop_tail(&mut self, queue: usize) -> Option<(u32, u32)> {
         let key = self.tail(queue)?;
         Some((key, self.remove(key)?))
@@ -97,6 +114,7 @@ impl<const COUNT: usize> Queues<COUNT> {
 
 const QUEUE: usize = 0;
 
+/// An LRU cache.
 #[derive(Debug)]
 pub struct Lru {
     queue: Queues<1>,

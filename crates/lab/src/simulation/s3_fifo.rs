@@ -1,26 +1,30 @@
 //! S3-FIFO (Yang, Zhang, Qiu, Yue, Rashmi: FIFO queues are all you need for cache eviction, SOSP 2023), by bytes.
 //!
-//! A new key enters a small queue, which has a tenth of the bytes. A key with at least two hits there moves to the main
-//! queue, and so does a key that misses while it is in the ghost queue. At the tail of the main queue a key is reinserted
-//! once for each of up to three hits.
+//! A new key enters the small queue, which has a tenth of the bytes. If a key has at least two hits when it reaches the
+//! tail of the small queue, the key moves to the main queue. Otherwise the key is evicted and enters the ghost queue,
+//! which stores no items. A key that misses while it is in the ghost queue enters the main queue. A key at the tail of
+//! the main queue is reinserted at the head once for each hit since it entered the queue, but at most three times.
 
 use super::cache::Simulation;
 use super::queues::Queues;
 
 const SMALL: usize = 0;
 const MAIN: usize = 1;
-/// Recently evicted keys; their sizes add up to at most the limit of the main queue.
+/// The queue of keys that the small queue evicted last. The sizes of its keys add up to at most the limit of the main
+/// queue.
 const GHOSTS: usize = 2;
 
 const SMALL_DIVISOR: u64 = 10;
 const FREQUENCY_MAX: u8 = 3;
-/// The number of hits that moves a key from the small queue to the main queue.
+/// A key with at least this number of hits moves from the small queue to the main queue.
 const PROMOTION_FREQUENCY: u8 = 2;
 
 #[derive(Debug)]
 pub struct S3Fifo {
     queues: Queues<3>,
+    /// Hits of each key since the key entered its queue, at most [`FREQUENCY_MAX`], by the number of the key.
     frequencies: Vec<u8>,
+    /// The small queue evicts first while it has at least this number of bytes.
     small_limit_bytes: u64,
     limit_bytes: u64,
 }
@@ -35,6 +39,7 @@ impl S3Fifo {
         }
     }
 
+    /// Evicts keys until an item of `size_bytes` fits into the limit.
     fn evict_for(&mut self, size_bytes: u32) {
         while self.held_bytes() + u64::from(size_bytes) > self.limit_bytes {
             let small_is_full = self.queues.bytes(SMALL) >= self.small_limit_bytes;
@@ -48,7 +53,7 @@ impl S3Fifo {
         }
     }
 
-    /// Evicts one key from the small queue, and promotes those before it that have enough hits.
+    /// Evicts one key from the small queue. Keys with enough hits that are nearer to the tail move to the main queue.
     fn evict_small(&mut self) {
         while let Some((key, size_bytes)) = self.queues.pop_tail(SMALL) {
             let frequency = &mut self.frequencies[key as usize];
@@ -66,6 +71,7 @@ impl S3Fifo {
         }
     }
 
+    /// Evicts the first key without remaining hits from the tail of the main queue, and reinserts the keys behind it.
     fn evict_main(&mut self) {
         while let Some((key, size_bytes)) = self.queues.pop_tail(MAIN) {
             match &mut self.frequencies[key as usize] {

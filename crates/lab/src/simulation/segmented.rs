@@ -1,50 +1,63 @@
-//! Simulates memcached's segmented LRU; every item takes one chunk, and sizes are counted in chunks.
+//! Simulates memcached's segmented LRU. Every item takes one chunk, and all sizes are numbers of chunks.
 //!
 //! ```text
-//!              over its share or too old                      no free chunk
-//!   new ---> HOT ------------------------------> COLD ----------------------> out
-//!             | active                          ^    | active
-//!             v         over its share, too old |    v
-//!            WARM <----(active: to the head)----'   WARM
+//!   new ---> HOT  --its tail is not active---> COLD --no free chunk--> evicted
+//!   HOT  --its tail is active---> WARM
+//!   WARM --its tail is not active---> COLD     (an active tail of WARM moves to the head of WARM)
+//!   COLD --its tail is active---> WARM
 //! ```
 //!
-//! The rules are those of memcached's doc/new_lru.txt and of slabwise's engine. The first hit marks a key as fetched, the
-//! next one as active. Each store checks the tails of HOT and WARM once; the maintainer also checks ages. The queue for
-//! items with a short TTL is not simulated.
+//! The tail of HOT or WARM moves if the queue has more than its share of the items, or if the tail is too old. The
+//! rules are the rules of memcached's doc/new_lru.txt and of slabwise's engine. The first hit marks an item as fetched,
+//! and the second hit marks the item as active. Each store checks the shares of HOT and WARM once. The maintainer
+//! checks shares and ages, and moves active items out of COLD. The queue for items with a short TTL is not simulated.
 //!
-//! Time is counted in gets and stores. The limits of age are relative to another age, so the unit does not matter, and a
-//! sample of the keys behaves like all keys. The maintainer checks the queues a few times after every get and store.
+//! The clock counts gets and stores. Limits of age are ratios of two ages, so a sampled cache behaves like the full
+//! cache, although its clock is slower. The maintainer runs at most four steps after every get and store.
 
 use super::cache::Simulation;
 use super::queues::Queues;
 
+/// Share of HOT in all items, in percent.
 const HOT_PERCENT: u64 = 20;
+/// Share of WARM in all items, in percent.
 const WARM_PERCENT: u64 = 40;
-/// A hot item older than this factor times the cold tail age moves to COLD.
+/// The tail of HOT is too old if its age exceeds this factor times the tail age of COLD.
 const HOT_AGE_FACTOR: f64 = 0.2;
-/// A warm item older than this factor times the cold tail age moves to COLD.
+/// The tail of WARM is too old if its age exceeds this factor times the tail age of COLD.
 const WARM_AGE_FACTOR: f64 = 2.0;
+/// The largest number of steps of the maintainer after a get or a store.
 const MAINTAINER_STEPS_MAX: usize = 4;
 /// The largest number of active items that a search for a victim moves to WARM.
 const VICTIM_ACTIVE_MAX: usize = 31;
 
+// Numbers of the queues.
 const HOT: usize = 0;
 const WARM: usize = 1;
 const COLD: usize = 2;
-const CHUNK: u32 = 1;
+/// Size of every item, in chunks.
+const ITEM_CHUNKS: u32 = 1;
 
+/// The state of a cached item.
 #[derive(Clone, Copy, Debug, Default)]
 struct Marks {
+    /// Time of the last store or hit.
     last_access: u64,
+    /// True if the item had a hit since it was stored.
     fetched: bool,
+    /// True if the item had a hit since it was stored or moved. The first hit after the store does not count.
     active: bool,
 }
 
+/// A cache with memcached's segmented LRU.
 #[derive(Clone, Debug)]
 pub struct Segmented {
+    /// Capacity of the cache.
     chunks: u64,
     queues: Queues<3>,
+    /// The state of each key's item, by the number of the key.
     marks: Vec<Marks>,
+    /// Number of gets and stores so far.
     now: u64,
 }
 
@@ -67,13 +80,17 @@ impl Simulation for Segmented {
 }
 
 impl Segmented {
-    /// An empty cache of `chunks` chunks, at least 1, for keys below `key_count`.
+    /// Creates an empty cache of `chunks` chunks for keys below `key_count`.
+    ///
+    /// # Panics
+    /// If `chunks` is 0.
     pub fn new(key_count: usize, chunks: u64) -> Segmented {
-        assert!(chunks > 0, "a cache has at least one chunk");
+        assert!(chunks > 0, "a simulated cache has at least one chunk, not 0");
         let (queues, marks) = (Queues::new(key_count), vec![Marks::default(); key_count]);
         Segmented { chunks, queues, marks, now: 0 }
     }
 
+    /// Gets a key without storing it after a miss. Returns true if the get hits.
     fn look_up(&mut self, key: u32) -> bool {
         self.now += 1;
         let is_hit = self.queues.queue_of(key).is_some();
@@ -95,11 +112,12 @@ impl Segmented {
             self.queues.remove(victim);
         }
         self.marks[key as usize] = Marks { last_access: self.now, fetched: false, active: false };
-        self.queues.push_head(HOT, key, CHUNK);
+        self.queues.push_head(HOT, key, ITEM_CHUNKS);
         self.balance(false);
         self.maintain();
     }
 
+    /// Returns the number of items in a queue.
     fn count(&self, queue: usize) -> u64 {
         self.queues.bytes(queue)
     }
@@ -108,12 +126,14 @@ impl Segmented {
         self.marks[key as usize].active
     }
 
+    /// Moves an item to the head of the queue `to`. The item is not active afterwards.
     fn requeue(&mut self, key: u32, to: usize) {
         self.queues.remove(key);
-        self.queues.push_head(to, key, CHUNK);
+        self.queues.push_head(to, key, ITEM_CHUNKS);
         self.marks[key as usize].active = false;
     }
 
+    /// Runs the maintainer until it moves no item, but at most [`MAINTAINER_STEPS_MAX`] steps.
     fn maintain(&mut self) {
         for _ in 0..MAINTAINER_STEPS_MAX {
             if !self.balance(true) {
@@ -122,20 +142,23 @@ impl Segmented {
         }
     }
 
-    /// Checks the tails of HOT and WARM once each, with `by_age` also that of COLD. Returns true if it moved an item.
-    fn balance(&mut self, by_age: bool) -> bool {
+    /// Moves the tails of HOT and WARM if their queues have more than their shares. A step of the maintainer also
+    /// checks the ages of these tails, and moves an active tail of COLD. Returns true if an item was moved.
+    fn balance(&mut self, is_maintainer: bool) -> bool {
         let mut moved = false;
-        if by_age
+        if is_maintainer
             && let Some(tail) = self.queues.tail(COLD)
             && self.is_active(tail)
         {
             self.requeue(tail, WARM);
             moved = true;
         }
-        moved |= self.balance_queue(HOT, HOT_PERCENT, by_age.then_some(HOT_AGE_FACTOR));
-        moved | self.balance_queue(WARM, WARM_PERCENT, by_age.then_some(WARM_AGE_FACTOR))
+        moved |= self.balance_queue(HOT, HOT_PERCENT, is_maintainer.then_some(HOT_AGE_FACTOR));
+        moved | self.balance_queue(WARM, WARM_PERCENT, is_maintainer.then_some(WARM_AGE_FACTOR))
     }
 
+    /// Moves the tail of a queue if the queue has more than `percent` of the items. With a `factor`, also moves the
+    /// tail if its age exceeds the factor times the tail age of COLD. Returns true if the tail was moved.
     fn balance_queue(&mut self, queue: usize, percent: u64, factor: Option<f64>) -> bool {
         let Some(tail) = self.queues.tail(queue) else { return false };
         let over_share = self.count(queue) * 100 > self.held_bytes() * percent;
@@ -150,11 +173,13 @@ impl Segmented {
         true
     }
 
+    /// Returns the number of gets and stores since the last access of the key's item.
     fn age(&self, key: u32) -> u64 {
         self.now - self.marks[key as usize].last_access
     }
 
-    /// Returns the item to evict. It first moves active items to WARM, and refills COLD if that is empty.
+    /// Returns the item to evict, which is the tail of COLD. First moves active tails of COLD to WARM, and moves a tail
+    /// of HOT or WARM to COLD if COLD is empty.
     fn victim(&mut self) -> u32 {
         let mut moved = 0;
         loop {
@@ -165,7 +190,7 @@ impl Segmented {
                 (Some(cold), _) => return cold,
                 (None, Some(refill)) if is_spared(refill) && hot.is_some() => (refill, WARM),
                 (None, Some(refill)) => (refill, COLD),
-                (None, None) => panic!("a full cache has a key"),
+                (None, None) => panic!("a full cache has an item in HOT, WARM or COLD"),
             };
             self.requeue(key, to);
             moved += 1;

@@ -1,4 +1,4 @@
-//! Compares the segmented LRU with a model that uses plain vectors.
+//! Compares the simulated segmented LRU with a model that stores its queues in vectors.
 
 use super::{COLD, HOT, HOT_AGE_FACTOR, MAINTAINER_STEPS_MAX, Segmented, WARM, WARM_AGE_FACTOR};
 use crate::simulation::cache::Simulation;
@@ -13,23 +13,28 @@ struct Item {
     active: bool,
 }
 
-/// memcached's rules on three vectors, the oldest item last.
+/// memcached's rules, with a vector for each of the three queues. The last element of a vector is the tail of the
+/// queue.
 struct Model {
+    /// Capacity of the cache.
     chunks: usize,
     queues: [Vec<Item>; 3],
+    /// Number of gets and stores so far.
     now: u64,
 }
 
 impl Model {
+    /// Returns the number of cached items.
     fn items(&self) -> usize {
         self.queues.iter().map(Vec::len).sum()
     }
 
+    /// Removes the item of a key from its queue, if any.
     fn take(&mut self, key: u64) -> Option<Item> {
-        let found = |queue: &Vec<Item>| queue.iter().position(|item| item.key == key);
-        let queue = self.queues.iter().position(|queue| found(queue).is_some())?;
-        let place = found(&self.queues[queue])?;
-        Some(self.queues[queue].remove(place))
+        let index_of = |queue: &Vec<Item>| queue.iter().position(|item| item.key == key);
+        let queue = self.queues.iter().position(|queue| index_of(queue).is_some())?;
+        let index = index_of(&self.queues[queue])?;
+        Some(self.queues[queue].remove(index))
     }
 
     fn get(&mut self, key: u64) -> bool {
@@ -72,7 +77,8 @@ impl Model {
         }
     }
 
-    /// Moves the tail of a queue if the queue is too long or the tail too old. Returns true if it did.
+    /// Moves the tail of a queue if the queue has more than `percent` of the items, or if the tail is older than
+    /// `factor` times the tail of COLD. Returns true if the tail was moved.
     fn check(&mut self, queue: usize, percent: usize, factor: Option<f64>) -> bool {
         let Some(&tail) = self.queues[queue].last() else { return false };
         let age = |item: &Item| (self.now - item.last_access) as f64;
@@ -85,9 +91,9 @@ impl Model {
         moves
     }
 
-    /// Moves the tail of a queue to the head of another.
+    /// Moves the tail of the queue `from` to the head of the queue `to`.
     fn move_tail(&mut self, from: usize, to: usize) {
-        let item = self.queues[from].pop().expect("a tail");
+        let item = self.queues[from].pop().expect("the queue has a tail");
         self.queues[to].insert(0, Item { active: false, ..item });
     }
 
@@ -107,7 +113,7 @@ impl Model {
 }
 
 #[test]
-fn queues_equal_those_of_the_model() {
+fn the_simulation_has_the_hits_and_queue_lengths_of_the_model() {
     for seed in 0..20 {
         let mut random = Random::new(seed);
         let chunks = 1 + random.below(60) as usize;
@@ -143,13 +149,13 @@ fn queues_equal_those_of_the_model() {
 }
 
 #[test]
-fn a_scan_evicts_fewer_used_keys_than_an_lru() {
+fn during_a_scan_reused_keys_miss_less_than_in_an_lru() {
     const KEYS: usize = 101_000;
     let mut random = Random::new(1);
     let mut misses = [0; 2];
     let (mut lru, mut segmented) = (Lru::new(KEYS, 1_000), Segmented::new(KEYS, 1_000));
     for at in 0..100_000 {
-        // Of three references two are to 600 keys, and one is to a key that is never used again.
+        // Two of three references are to 600 reused keys. The third reference is to a key that occurs only once.
         let key = if at % 3 == 0 { 1_000 + at } else { random.below(600) as u32 };
         for (cache, misses) in
             [&mut lru as &mut dyn Simulation, &mut segmented].into_iter().zip(&mut misses)
@@ -157,6 +163,7 @@ fn a_scan_evicts_fewer_used_keys_than_an_lru() {
             *misses += u64::from(!cache.get(key, 1, 0));
         }
     }
+    // 33,334 references are to keys that occur only once.
     let [lru, segmented] = misses.map(|misses| misses - 33_334);
-    assert!(segmented * 3 < lru * 2, "misses of used keys: {segmented} segmented, {lru} of an LRU");
+    assert!(segmented * 3 < lru * 2, "misses of reused keys: segmented {segmented}, LRU {lru}");
 }

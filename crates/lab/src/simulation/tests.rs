@@ -1,25 +1,35 @@
-//! The invariants of all simulations, and comparisons with simple models.
+//! Tests the invariants of all simulations, and compares simulations with simple models.
 
-use super::{Catalog, NAMES, miss_ratio, simulation};
+use super::{Catalog, NAMES, Simulation, miss_ratio, simulation};
 use slabwise_base::Random;
 use slabwise_replay::workload::{Op, Options, Request, open};
 
 const SEED: u64 = 7;
 
+/// Returns a catalog of random gets. `size_of` returns the size of the item of a key.
 fn catalog(requests: u64, keys: u64, size_of: impl Fn(u64) -> u32) -> Catalog {
     let mut random = Random::new(SEED);
     let mut catalog = Catalog::default();
     for _ in 0..requests {
-        // A product of two random numbers, so that some keys are requested more often.
-        let draw = random.below(keys) * random.below(keys) / keys;
-        let request = Request { key: draw, value_len: 1, op: Op::Get, cost: None };
-        catalog.add(&request, size_of(draw));
+        // The product of two random numbers is small more often than large, so small keys are requested more often.
+        let key = random.below(keys) * random.below(keys) / keys;
+        let request = Request { key, value_len: 1, op: Op::Get, cost: None };
+        catalog.add(&request, size_of(key));
     }
     catalog
 }
 
+/// Returns a size from 10 to 309 bytes, which is always the same for the same key.
 fn mixed_sizes(key: u64) -> u32 {
     10 + (key.wrapping_mul(0x9E37_79B9) % 300) as u32
+}
+
+fn known_simulation(name: &str, catalog: &Catalog, limit_bytes: u64) -> Box<dyn Simulation> {
+    simulation(name, catalog, limit_bytes).unwrap_or_else(|| panic!("{name} is a simulation"))
+}
+
+fn known_miss_ratio(name: &str, catalog: &Catalog, limit_bytes: u64) -> f64 {
+    miss_ratio(name, catalog, limit_bytes).unwrap_or_else(|| panic!("{name} is a simulation"))
 }
 
 #[test]
@@ -27,11 +37,12 @@ fn no_cache_exceeds_its_limit() {
     let catalog = catalog(20_000, 500, mixed_sizes);
     for name in NAMES {
         for limit_bytes in [0, 5, 200, 3_000, 20_000, 1 << 30] {
-            let mut cache = simulation(name, &catalog, limit_bytes).expect("it is known");
+            let mut cache = known_simulation(name, &catalog, limit_bytes);
             for (number, reference) in catalog.references().iter().enumerate() {
                 cache.get(reference.key, reference.size_bytes, number);
                 let held = cache.held_bytes();
-                assert!(held <= limit_bytes, "{name}: {held} of {limit_bytes}, seed {SEED}");
+                let context = format!("{name}: {held} bytes, limit {limit_bytes}, seed {SEED}");
+                assert!(held <= limit_bytes, "{context}");
                 if number % 97 == 0 {
                     cache.remove(reference.key);
                 }
@@ -45,23 +56,20 @@ fn no_cache_exceeds_its_limit() {
 }
 
 #[test]
-fn held_bytes_follow_changes_of_item_sizes() {
+fn held_bytes_include_the_current_sizes_of_items() {
     let catalog = catalog(20_000, 300, mixed_sizes);
     for name in NAMES {
         for limit_bytes in [0, 40, 3_000, 20_000] {
             let mut random = Random::new(SEED);
-            let mut cache = simulation(name, &catalog, limit_bytes).expect("it is known");
+            let mut cache = known_simulation(name, &catalog, limit_bytes);
             let mut sizes_bytes = vec![0; catalog.key_count()];
             for (number, reference) in catalog.references().iter().enumerate() {
                 let size_bytes = 1 + random.below(400) as u32;
                 cache.get(reference.key, size_bytes, number);
                 sizes_bytes[reference.key as usize] = u64::from(size_bytes);
                 let held = cache.held_bytes();
-                let most: u64 = sizes_bytes.iter().sum();
-                assert!(
-                    held <= limit_bytes.min(most),
-                    "{name}: {held} of {limit_bytes}, seed {SEED}"
-                );
+                let limit = limit_bytes.min(sizes_bytes.iter().sum());
+                assert!(held <= limit, "{name}: {held} bytes, limit {limit}, seed {SEED}");
             }
             (0..catalog.key_count() as u32).for_each(|key| cache.remove(key));
             assert_eq!(cache.held_bytes(), 0, "{name}, seed {SEED}");
@@ -74,13 +82,14 @@ fn a_set_keeps_the_frequency_of_its_key() {
     let request = |key, op| Request { key, value_len: 1, op, cost: None };
     let mut catalog = Catalog::default();
     for round in 0..2_000 {
-        // Gets and sets of the first key alternate; the other keys are requested once.
+        // Gets and sets of key 0 alternate. Between them three other keys are requested, each only once.
         catalog.add(&request(0, if round % 2 == 0 { Op::Get } else { Op::Set }), 100);
         (0..3).for_each(|at| catalog.add(&request(1 + round * 3 + at, Op::Get), 100));
     }
     for name in ["s3_fifo", "w_tiny_lfu", "gdsf", "belady_size"] {
-        let misses = miss_ratio(name, &catalog, 400).expect("it is known") * 7_000.0;
-        assert!(misses < 6_010.0, "{name}: {misses} misses, 6,001 keys, seed {SEED}");
+        let misses = known_miss_ratio(name, &catalog, 400) * 7_000.0;
+        let context = format!("{name}: {misses} misses, 6,001 first references, seed {SEED}");
+        assert!(misses < 6_010.0, "{context}");
     }
 }
 
@@ -89,29 +98,30 @@ fn each_key_misses_once_if_all_fit() {
     let catalog = catalog(5_000, 100, mixed_sizes);
     let once = catalog.key_count() as f64 / catalog.references().len() as f64;
     for name in NAMES {
-        // All keys also fit into the window or the small queue.
+        // The limit is so large that all keys fit even into the window or the small queue.
         let ratio = miss_ratio(name, &catalog, catalog.distinct_bytes() * 100);
         assert_eq!(ratio, Some(once), "{name}, seed {SEED}");
     }
 }
 
 #[test]
-fn lru_equals_a_simple_model() {
+fn the_lru_has_the_hits_of_a_simple_model() {
     let catalog = catalog(5_000, 200, mixed_sizes);
     let limit_bytes = 6_000;
-    let mut cache = simulation("lru", &catalog, limit_bytes).expect("it is known");
-    let mut plain: Vec<(u32, u32)> = Vec::new();
+    let mut cache = known_simulation("lru", &catalog, limit_bytes);
+    // Key and size of each cached item, the least recently used item first.
+    let mut model: Vec<(u32, u32)> = Vec::new();
     for (number, reference) in catalog.references().iter().enumerate() {
-        let place = plain.iter().position(|&(key, _)| key == reference.key);
-        if let Some(place) = place {
-            plain.remove(place);
+        let index = model.iter().position(|&(key, _)| key == reference.key);
+        if let Some(index) = index {
+            model.remove(index);
         }
-        plain.push((reference.key, reference.size_bytes));
-        while plain.iter().map(|&(_, size)| u64::from(size)).sum::<u64>() > limit_bytes {
-            plain.remove(0);
+        model.push((reference.key, reference.size_bytes));
+        while model.iter().map(|&(_, size)| u64::from(size)).sum::<u64>() > limit_bytes {
+            model.remove(0);
         }
         let is_hit = cache.get(reference.key, reference.size_bytes, number);
-        assert_eq!(is_hit, place.is_some(), "get {number}, seed {SEED}");
+        assert_eq!(is_hit, index.is_some(), "get {number} hits as in the model, seed {SEED}");
     }
 }
 
@@ -121,31 +131,34 @@ fn belady_size_has_the_fewest_misses() {
         let catalog = catalog(30_000, 1_000, size_of);
         for percent in [2, 10, 40] {
             let limit_bytes = catalog.distinct_bytes() * percent / 100;
-            let ratio = |name| miss_ratio(name, &catalog, limit_bytes).expect("it is known");
+            let ratio = |name| known_miss_ratio(name, &catalog, limit_bytes);
+            let context = format!("memory for {percent} % of all items, seed {SEED}");
             for name in NAMES {
                 let (best, ratio) = (ratio("belady_size"), ratio(name));
-                assert!(best <= ratio, "{name}: {ratio} at {percent} %, best {best}, seed {SEED}");
+                assert!(best <= ratio, "{context}: {name} {ratio}, belady_size {best}");
             }
-            assert!(ratio("gdsf") < ratio("lru"), "at {percent} %, seed {SEED}");
+            assert!(ratio("gdsf") < ratio("lru"), "{context}");
         }
     }
 }
 
-/// Uses a trace from production in 64 MB, with 40 bytes in addition to key and value. The sizes are random, so only the
-/// evictions that depend on size have comparable ratios: for the others it matters which of the hottest keys are large.
+/// Simulates a trace from production with 64 MiB of memory and 40 bytes of overhead per item. The trace has no sizes,
+/// so the sizes are random. Only simulations that evict by size have about the same miss ratio with all random sizes:
+/// in the other simulations the ratio depends on the sizes of the most popular keys.
 #[test]
 fn a_recorded_trace_has_the_published_miss_ratios() {
     let options = Options { seed: SEED, size_factor: 16.0, ..Options::default() };
-    let workload = open("cache2k-orm-busy", &options).expect("it is in the binary");
+    let workload = open("cache2k-orm-busy", &options).expect("the trace is part of the program");
     let mut catalog = Catalog::default();
     for request in workload {
-        let request = request.expect("the trace is whole");
+        let request = request.expect("the trace can be read");
         catalog.add(&request, request.value_len + 17 + 40);
     }
-    let ratio = |name| miss_ratio(name, &catalog, 64 << 20).expect("it is known");
+    let ratio = |name| known_miss_ratio(name, &catalog, 64 << 20);
     let (gdsf, best) = (ratio("gdsf"), ratio("belady_size"));
     assert!((gdsf - 0.0464).abs() < 0.004, "gdsf: {gdsf}, seed {SEED}");
     assert!((best - 0.0293).abs() < 0.002, "belady_size: {best}, seed {SEED}");
     let (lru, s3_fifo) = (ratio("lru"), ratio("s3_fifo"));
-    assert!(best < gdsf && gdsf < s3_fifo && s3_fifo < lru, "{best} {gdsf} {s3_fifo} {lru}");
+    let context = format!("belady_size {best}, gdsf {gdsf}, s3_fifo {s3_fifo}, lru {lru}");
+    assert!(best < gdsf && gdsf < s3_fifo && s3_fifo < lru, "{context}");
 }

@@ -1,9 +1,11 @@
 //! W-TinyLFU (Einziger, Friedman, Manes: TinyLFU, a highly efficient cache admission policy, ACM TOS 2017), by bytes.
 //!
-//! A new key enters the window, an LRU of a hundredth of the bytes. A key that leaves the window is admitted to the main
-//! part only if its frequency is higher than that of every key that it would evict. The main part is segmented: a hit
-//! moves a key from probation to the protected segment, which has four fifths of the main part. Frequencies are exact,
-//! because a sketch would add its errors, and are halved every ten gets per resident key.
+//! A new key enters the window, which is an LRU of a hundredth of the bytes. A key that is removed from the window is
+//! admitted to the main part only if its frequency is higher than the frequency of every key that it would evict there.
+//! The main part has two LRU segments: a key enters the probation segment, and a hit moves the key to the protected
+//! segment, which has four fifths of the main part. A frequency is the number of gets of a key. Frequencies are halved
+//! after ten gets per cached key. This simulation counts exactly, because the errors of a sketch would change the
+//! result.
 
 use super::cache::Simulation;
 use super::queues::Queues;
@@ -14,14 +16,17 @@ const PROTECTED: usize = 2;
 
 const WINDOW_DIVISOR: u64 = 100;
 const FREQUENCY_MAX: u8 = 15;
-/// The number of gets per resident key after which frequencies are halved.
+/// Frequencies are halved after this number of gets per cached key.
 const SAMPLE_FACTOR: u64 = 10;
 
 #[derive(Debug)]
 pub struct WTinyLfu {
     queues: Queues<3>,
+    /// Gets of each key, at most [`FREQUENCY_MAX`] and halved regularly, by the number of the key.
     frequencies: Vec<u8>,
+    /// Gets since the start, halved together with the frequencies.
     gets: u64,
+    /// Number of cached keys.
     held: u64,
     window_limit_bytes: u64,
     main_limit_bytes: u64,
@@ -40,6 +45,7 @@ impl WTinyLfu {
         }
     }
 
+    /// Counts a get of a key, and halves all frequencies if this is due.
     fn count(&mut self, key: u32) {
         let frequency = &mut self.frequencies[key as usize];
         *frequency = (*frequency + 1).min(FREQUENCY_MAX);
@@ -54,8 +60,9 @@ impl WTinyLfu {
         self.queues.bytes(PROBATION) + self.queues.bytes(PROTECTED)
     }
 
-    /// Admits a key that left the window if its frequency is higher than that of every victim. Victims are evicted one by
-    /// one, so those that are already evicted stay evicted if the key loses to the next one.
+    /// Admits a key from the window to the main part if the frequency of the key is higher than the frequency of every
+    /// victim. Victims are evicted one after the other. If the key is refused because of a later victim, the earlier
+    /// victims remain evicted.
     fn admit(&mut self, key: u32, size_bytes: u32) {
         if u64::from(size_bytes) > self.main_limit_bytes {
             self.held -= 1;
@@ -73,7 +80,7 @@ impl WTinyLfu {
         self.queues.push_head(PROBATION, key, size_bytes);
     }
 
-    /// Inserts a key that is in no queue, but already counted in `held`, as the newest.
+    /// Inserts a key at the head of the window. The key is in no queue, but `held` already includes it.
     fn enter(&mut self, key: u32, size_bytes: u32) {
         if u64::from(size_bytes) > self.window_limit_bytes {
             self.admit(key, size_bytes);
@@ -86,6 +93,7 @@ impl WTinyLfu {
         }
     }
 
+    /// Moves a key of the main part to the head of the protected segment.
     fn protect(&mut self, key: u32, size_bytes: u32) {
         self.queues.remove(key);
         self.queues.push_head(PROTECTED, key, size_bytes);
@@ -93,7 +101,7 @@ impl WTinyLfu {
             let Some((key, size_bytes)) = self.queues.pop_tail(PROTECTED) else { break };
             self.queues.push_head(PROBATION, key, size_bytes);
         }
-        // Only if the item has grown.
+        // If the item has grown, the main part may exceed its limit.
         while self.main_bytes() > self.main_limit_bytes {
             self.queues.pop_tail(PROBATION).or_else(|| self.queues.pop_tail(PROTECTED));
             self.held -= 1;

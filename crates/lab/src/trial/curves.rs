@@ -1,41 +1,54 @@
-//! Computes the exact curve of each class from stack distances, the best partition of the pages, and its misses.
+//! Computes the exact miss-ratio curve of each class from stack distances, and from the curves the best partition of
+//! the pages and its misses.
 
 use super::error::ExperimentError;
-use super::setup::AnswerSetup;
+use super::setup::ResponseSetup;
 use slabwise_base::{ClassId, Now, memcached};
 use slabwise_engine::{Engine, EngineConfig};
-use slabwise_policy::split::{ClassCurve, best_split};
+use slabwise_policy::partition::{ClassCurve, best_partition};
 use slabwise_profile::{Distances, Mrc, StackDistances};
 use slabwise_replay::KEY_SIZE_BYTES;
 use slabwise_replay::workload::Request;
 
-/// The bytes that memcached counts for an item in addition to its value.
+/// The bytes that memcached counts for an item in addition to its value: the header, the CAS number, the key, and the
+/// ends of key and value.
 pub const BESIDE_VALUE_BYTES: usize = memcached::beside_value_bytes(KEY_SIZE_BYTES);
 
+/// The phase of a reference to [`ExactCurves`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
+    /// The reference changes the stack, but does not count in the curve.
     WarmUp,
+    /// The reference changes the stack and counts in the curve.
     Measured,
 }
 
+/// The exact curve of a class.
 #[derive(Clone, Debug)]
 pub struct ExactCurve {
     pub mrc: Mrc,
-    /// The mean value length of the measured references in bytes; 0 without any.
+    /// Mean value length of the measured references, in bytes. 0 if no reference was measured.
     pub value_len_mean: f64,
 }
 
+/// The stack distances of all classes of an engine.
 #[derive(Debug)]
 pub struct ExactCurves<'c> {
+    /// Selects the class of each reference.
     config: &'c EngineConfig,
+    /// One stack per class.
     stacks: Vec<StackDistances>,
+    /// One element per class: the references since the last call of [`ExactCurves::take`].
     measured: Vec<Measured>,
 }
 
+/// Totals of the measured references of a class.
 #[derive(Clone, Debug, Default)]
 struct Measured {
     distances: Distances,
+    /// Number of references.
     references: u64,
+    /// Sum of the value lengths.
     value_bytes: u64,
 }
 
@@ -57,7 +70,8 @@ impl<'c> ExactCurves<'c> {
         }
     }
 
-    /// Returns the curve of each class for the references measured since the last call, exact at whole pages.
+    /// Returns the curve of each class for the references that were measured since the last call. The curves are exact
+    /// at whole numbers of pages.
     pub fn take(&mut self) -> Vec<ExactCurve> {
         let classes = self.measured.iter_mut().zip(self.config.classes.classes());
         let curve = |(measured, (_, chunk_size_bytes)): (&mut Measured, (ClassId, usize))| {
@@ -71,7 +85,7 @@ impl<'c> ExactCurves<'c> {
     }
 }
 
-/// Returns the curves of the second half of a stream. The first half warms up the stacks.
+/// Returns the curve of each class for the second half of a stream. The first half warms up the stacks.
 pub fn of_second_half(
     requests: impl ExactSizeIterator<Item = Result<Request, ExperimentError>>,
     config: &EngineConfig,
@@ -87,17 +101,20 @@ pub fn of_second_half(
 fn class_of(request: &Request, config: &EngineConfig) -> ClassId {
     let size_bytes = BESIDE_VALUE_BYTES + request.value_len as usize;
     let class = config.classes.class_for(size_bytes);
-    class.unwrap_or_else(|| panic!("an experiment's items fit its classes, not {size_bytes} bytes"))
+    class.unwrap_or_else(|| panic!("the class table has a chunk for an item of {size_bytes} bytes"))
 }
 
+/// The number of pages of each class.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Partition {
+    /// One element per class.
     pub pages: Vec<u64>,
 }
 
 impl Partition {
-    /// The partition of `pages` pages between two classes that has the fewest misses by their curves. Of equally good
-    /// ones the first class has the most pages, so that no page moves without a gain.
+    /// Returns the partition of `pages` pages between two classes that has the fewest misses according to the curves.
+    /// If several partitions have the fewest misses, returns the one with the most pages in the first class. The first
+    /// class owns all pages before, so no page moves without a gain.
     pub fn best_of_two(curves: [&Mrc; 2], chunks_per_page: [u64; 2], pages: u64) -> Partition {
         let misses = |first: u64| {
             let sizes = [first * chunks_per_page[0], (pages - first) * chunks_per_page[1]];
@@ -108,7 +125,8 @@ impl Partition {
         Partition { pages: vec![first, pages - first] }
     }
 
-    /// The partition with the lowest miss cost. Each class with references has at least one page.
+    /// Returns the partition of `pages` pages with the lowest total miss cost. `miss_costs` has the cost of a miss in
+    /// each class. Each class with references has at least one page.
     pub fn best(
         curves: &[Mrc],
         chunks_per_page: &[u64],
@@ -120,67 +138,78 @@ impl Partition {
             let pages_min = u64::from(curve.references() > 0.0);
             ClassCurve { miss_cost, pages_min, ..ClassCurve::new(curve, chunks_per_page, 0) }
         });
-        let mut pages_by_class = best_split(&classes.collect::<Vec<_>>(), pages);
-        // Pages that would not save a miss go to the largest class.
+        let mut pages_by_class = best_partition(&classes.collect::<Vec<_>>(), pages);
+        // The largest class gets the pages that save no miss in any class.
         let spare = pages - pages_by_class.iter().sum::<u64>();
-        if let Some(most) = pages_by_class.iter_mut().max() {
-            *most += spare;
+        if let Some(largest) = pages_by_class.iter_mut().max() {
+            *largest += spare;
         }
         Partition { pages: pages_by_class }
     }
 
-    /// The victim and receiver of a move that brings the engine closer to this partition, if any.
+    /// Returns the victim and the receiver of the next move towards this partition: the class with the most surplus
+    /// pages, and the class with the most missing pages. Returns `None` if the engine has this partition.
     pub fn next_move(&self, engine: &Engine, now: Now) -> Option<(ClassId, ClassId)> {
         let owned = pages_by_class(engine, now);
-        let over = |class: &usize| owned[*class] as i64 - self.pages[*class] as i64;
-        let givers = (0..owned.len()).filter(|&class| owned[class] > 1);
-        let victim = givers.max_by_key(over).filter(|class| over(class) > 0)?;
-        let receiver = (0..owned.len()).min_by_key(over).filter(|class| over(class) < 0)?;
+        let surplus = |class: &usize| owned[*class] as i64 - self.pages[*class] as i64;
+        // A class keeps its last page.
+        let victims = (0..owned.len()).filter(|&class| owned[class] > 1);
+        let victim = victims.max_by_key(surplus).filter(|class| surplus(class) > 0)?;
+        let receiver = (0..owned.len()).min_by_key(surplus).filter(|class| surplus(class) < 0)?;
         Some((ClassId(victim as u8), ClassId(receiver as u8)))
     }
 }
 
-/// The number of pages of each class. A draining page belongs to its victim.
+/// Returns the number of pages that each class owns. A draining page still belongs to its victim.
 pub fn pages_by_class(engine: &Engine, now: Now) -> Vec<u64> {
     engine.class_stats(now).iter().map(|class| class.pages).collect()
 }
 
+/// The exact curves of all classes, with their response times. All vectors have one element per class.
 #[derive(Clone, Debug)]
 pub struct ClassCurves {
     mrcs: Vec<Mrc>,
-    /// The additional time of a miss compared with a hit, in microseconds, by class.
+    /// Mean response time of a miss minus the response time of a hit.
     miss_costs_us: Vec<f64>,
     chunks_per_page: Vec<u64>,
+    /// Response time of a hit.
     hit_us: f64,
 }
 
+/// The theoretical upper bound of the performance of all page policies.
 #[derive(Clone, Copy, Debug)]
 pub struct Bound {
+    /// Miss ratio of the partition with the fewest misses, as a fraction of all references.
     pub miss_ratio: f64,
-    pub answer_us: f64,
+    /// Mean response time of the partition with the lowest mean response time.
+    pub response_us: f64,
 }
 
 impl ClassCurves {
+    /// Combines the curves with the response times of the set-up. `curves` has one element per class.
     pub fn new(
         curves: Vec<ExactCurve>,
         config: &EngineConfig,
-        answer: &AnswerSetup,
+        response: &ResponseSetup,
     ) -> ClassCurves {
         let chunks = |&size: &u32| config.page_size_bytes as u64 / u64::from(size);
-        let cost = |curve: &ExactCurve| answer.of_miss_us(curve.value_len_mean) - answer.hit_us;
+        let cost =
+            |curve: &ExactCurve| response.miss_response_us(curve.value_len_mean) - response.hit_us;
         ClassCurves {
             miss_costs_us: curves.iter().map(cost).collect(),
             mrcs: curves.into_iter().map(|curve| curve.mrc).collect(),
             chunks_per_page: config.classes.sizes().iter().map(chunks).collect(),
-            hit_us: answer.hit_us,
+            hit_us: response.hit_us,
         }
     }
 
+    /// Returns the partition of `pages` pages with the fewest misses.
     pub fn fewest_misses(&self, pages: u64) -> Partition {
         Partition::best(&self.mrcs, &self.chunks_per_page, &vec![1.0; self.mrcs.len()], pages)
     }
 
-    /// The lowest miss ratio and response time that a partition of `pages` pages can have over these requests.
+    /// Returns the lowest miss ratio and the lowest mean response time that a partition of `pages` pages can have over
+    /// the measured requests.
     pub fn bound(&self, pages: u64) -> Bound {
         let references: f64 = self.mrcs.iter().map(Mrc::references).sum();
         let cost = |partition: &Partition, costs: &[f64]| -> f64 {
@@ -195,7 +224,7 @@ impl ClassCurves {
             Partition::best(&self.mrcs, &self.chunks_per_page, &self.miss_costs_us, pages);
         Bound {
             miss_ratio: cost(&self.fewest_misses(pages), &ones),
-            answer_us: self.hit_us + cost(&quickest, &self.miss_costs_us),
+            response_us: self.hit_us + cost(&quickest, &self.miss_costs_us),
         }
     }
 }
@@ -205,7 +234,8 @@ mod tests {
     use super::Partition;
     use slabwise_profile::{Distances, Mrc};
 
-    /// The curve of a loop over `keys` keys: it hits always from that size, and never below.
+    /// Returns the curve of a loop over `keys` keys: with at least `keys` chunks all references hit, with fewer chunks
+    /// all references miss.
     fn cliff(keys: u64, references: u64) -> Mrc {
         let mut distances = Distances::default();
         (0..references).for_each(|_| distances.record(Some(keys - 1)));
@@ -214,13 +244,13 @@ mod tests {
 
     #[test]
     fn the_best_partition_holds_the_loop_with_more_references() {
-        // Ten pages of ten chunks have room for one loop; the second one has more references.
+        // Ten pages of ten chunks are enough for one of the two loops. The second loop has more references.
         let (first, second) = (cliff(60, 100), cliff(70, 150));
         let partition = Partition::best_of_two([&first, &second], [10, 10], 10);
         assert_eq!(partition.pages, [3, 7]);
         let by_table = Partition::best(&[first.clone(), second.clone()], &[10, 10], &[1.0; 2], 10);
         assert!(by_table.pages[1] >= 7 && by_table.pages.iter().sum::<u64>() == 10, "{by_table:?}");
-        // With room for both, the first class keeps the pages that the second does not need.
+        // Twenty pages are enough for both loops. The first class keeps the pages that the second class does not need.
         let partition = Partition::best_of_two([&first, &second], [10, 10], 20);
         assert_eq!(partition.pages, [13, 7]);
     }

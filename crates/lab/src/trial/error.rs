@@ -9,6 +9,7 @@ use slabwise_replay::workload::WorkloadError;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ExperimentError {
+    /// An option on the command line or a value in the experiment's file is invalid. The text is the complete message.
     #[error("{0}")]
     Option(String),
     #[error(transparent)]

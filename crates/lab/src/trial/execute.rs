@@ -1,4 +1,4 @@
-//! Executes a [`Run`]: its requests, and between them the steps that move pages.
+//! Executes a [`Run`]: its requests, and between the requests the steps that move pages.
 //!
 //! ```text
 //!   preloaded keys --> requests, window by window ------------------------------> RunRecord
@@ -6,10 +6,11 @@
 //!              '- profiled at time 0
 //! ```
 //!
-//! Profiles have a clock of their own, that of one client that waits for every response. So they know the response times,
-//! although the run does not wait for responses.
+//! The profiler has its own clock, which advances by the response time of each request. With this clock the profiler
+//! can measure the response times of misses, although virtual time does not wait for responses.
 //!
-//! Invariant: with a fixed cost of a visit, everything except processor time is determined by the fields of the run.
+//! Invariant: the fields of the run determine the whole record, except for processor times. The cost of a visit is one
+//! of these fields.
 
 use super::curves::{Partition, pages_by_class};
 use super::error::ExperimentError;
@@ -17,7 +18,7 @@ use super::run::{AtTarget, Requests, Run, preloaded};
 use super::run_record::RunRecord;
 use super::setup::{EarlierSetup, scaled};
 use crate::vtime::{
-    Access, Cache, Maintainer, Mover, MoverTime, Rate, Tuned, VisitCost, thread_cpu_nanos,
+    Access, Cache, Maintainer, Mover, MoverTime, Rate, RunningTuner, VisitCost, thread_cpu_nanos,
 };
 use indicatif::ProgressBar;
 use slabwise_base::{Clock, Now};
@@ -32,21 +33,23 @@ use std::time::Duration;
 /// Decides how the pages are partitioned among the classes.
 #[derive(Clone)]
 pub enum Controller<'t> {
+    /// A page policy decides, in the server's tuner.
     Policy(Box<PagePolicy>),
+    /// The experiment decides.
     Oracle(OracleAllocation<'t>),
 }
 
-/// Partitions that the experiment decides; pages move one at a time, as fast as the mover can.
+/// Target partitions that the experiment computes. Pages move one at a time, as fast as the mover can.
 #[derive(Clone, Copy)]
 pub struct OracleAllocation<'t> {
-    /// The requests before which partitions are decided.
+    /// Numbers of the requests before which a new target partition is computed, in ascending order.
     pub at: &'t [u64],
-    /// Returns the partition of the decision with this index in `at`, given the pages that each class owns.
+    /// Returns a target partition. The arguments are the index in `at`, and the number of pages that each class owns.
     pub partition: &'t (dyn Fn(usize, &[u64]) -> Partition + Sync),
 }
 
 impl Controller<'_> {
-    /// The request before which the first oracle allocation is decided; 0 under a policy.
+    /// Returns the number of the request before which the first target partition is computed. Under a policy this is 0.
     pub fn first_at(&self) -> u64 {
         match self {
             Controller::Policy(_) => 0,
@@ -55,27 +58,32 @@ impl Controller<'_> {
     }
 }
 
+/// A controller at work on an engine.
 pub enum RunningController<'e, 't> {
-    Tuned(Box<Tuned<'e>>),
+    Tuner(Box<RunningTuner<'e>>),
     Oracle(OracleMover<'e, 't>),
 }
 
+/// Moves pages to the target partitions of an oracle allocation.
 pub struct OracleMover<'e, 't> {
     oracle: OracleAllocation<'t>,
     mover: Mover<'e>,
+    /// Number of requests in `OracleAllocation::at` that the run has reached.
     decisions: usize,
-    /// The target of the last decision; none until the page pool is empty.
+    /// The target partition of the last decision. `None` until the partition is computed, which requires that the page
+    /// pool is empty.
     target: Option<Partition>,
+    /// Virtual time of the first decision.
     start_nanos: f64,
 }
 
 impl<'e, 't> RunningController<'e, 't> {
-    /// Starts a controller on the engine of this run. Profiles take their time from `dates`.
+    /// Starts the controller of a run on an engine. The profiler reads the time from `response_clock`.
     pub fn new(
         engine: &'e Engine,
         run: &Run<'_>,
         controller: Controller<'t>,
-        dates: &Arc<Clock>,
+        response_clock: &Arc<Clock>,
     ) -> RunningController<'e, 't> {
         match controller {
             Controller::Policy(policy) => {
@@ -83,8 +91,9 @@ impl<'e, 't> RunningController<'e, 't> {
                     None => profiling_options(engine.config().memory_limit_bytes),
                     Some(gets) => full_profiling_options(gets),
                 };
-                let tuner = tuner(engine, *policy, profiling, dates, Some(run.answer.hit_us));
-                RunningController::Tuned(Box::new(Tuned::new(engine, tuner, run.cost)))
+                let tuner =
+                    tuner(engine, *policy, profiling, response_clock, Some(run.response.hit_us));
+                RunningController::Tuner(Box::new(RunningTuner::new(engine, tuner, run.cost)))
             }
             Controller::Oracle(oracle) => {
                 let mover = Mover::new(engine, run.mover, run.cost, run.sleep);
@@ -98,44 +107,46 @@ impl<'e, 't> RunningController<'e, 't> {
     #[cfg(test)]
     pub fn tuner(&self) -> Option<&Tuner> {
         match self {
-            RunningController::Tuned(tuned) => Some(tuned.tuner()),
+            RunningController::Tuner(tuner) => Some(tuner.tuner()),
             RunningController::Oracle(_) => None,
         }
     }
 
+    /// Passes the sampled accesses to the profiler, at time 0.
     pub fn observe(&mut self) {
-        if let RunningController::Tuned(tuned) = self {
-            tuned.observe(Now::from_nanos(0));
+        if let RunningController::Tuner(tuner) = self {
+            tuner.observe(Now::from_nanos(0));
         }
     }
 
-    /// The request after `request` before which the next partition is decided, if any.
+    /// Returns the number of the first request after `request` before which a target partition is computed.
     pub fn next_decision(&self, request: u64) -> Option<u64> {
         let RunningController::Oracle(mover) = self else { return None };
         mover.oracle.at[mover.decisions..].iter().copied().find(|&at| at > request)
     }
 
+    /// Discards the target partition if a new one is due before the next request.
     pub fn decide(&mut self, record: &mut RunRecord, rate: Rate) {
-        let RunningController::Oracle(oracle) = self else { return };
-        let at = &oracle.oracle.at[oracle.decisions..];
+        let RunningController::Oracle(mover) = self else { return };
+        let at = &mover.oracle.at[mover.decisions..];
         if at.first().is_none_or(|&at| at > record.requests) {
             return;
         }
-        if oracle.decisions == 0 {
-            oracle.start_nanos = rate.nanos_at(record.operations);
-            oracle.mover.idle_until(oracle.start_nanos);
+        if mover.decisions == 0 {
+            mover.start_nanos = rate.nanos_at(record.operations);
+            mover.mover.idle_until(mover.start_nanos);
         }
-        oracle.decisions += 1;
-        oracle.target = None;
+        mover.decisions += 1;
+        mover.target = None;
         record.at_target = None;
     }
 
-    /// Works until the time of the next request.
+    /// Works until the virtual time of the next request.
     #[inline]
     pub fn work(&mut self, record: &mut RunRecord, rate: Rate) {
         let nanos = rate.nanos_at(record.operations);
         match self {
-            RunningController::Tuned(tuned) => tuned.work_until(nanos),
+            RunningController::Tuner(tuner) => tuner.work_until(nanos),
             RunningController::Oracle(mover) if record.at_target.is_none() => {
                 mover.work_until(nanos, rate.now_at(record.operations), record);
             }
@@ -145,43 +156,47 @@ impl<'e, 't> RunningController<'e, 't> {
 
     pub fn time(&self) -> MoverTime {
         match self {
-            RunningController::Tuned(tuned) => tuned.time,
-            RunningController::Oracle(oracle) => oracle.mover.time,
+            RunningController::Tuner(tuner) => tuner.time,
+            RunningController::Oracle(mover) => mover.mover.time,
         }
     }
 }
 
-/// Returns the tuner of a server with this policy. It profiles only if the policy needs it; `hit_us` is the response time
-/// of a hit.
+/// Returns the tuner of a server with this policy. The tuner has a profiler only if the policy needs profiles. `hit_us`
+/// is the response time of a hit in microseconds, if the response times of misses are to be measured.
 pub fn tuner(
     engine: &Engine,
     policy: PagePolicy,
     options: ProfilingOptions,
-    dates: &Arc<Clock>,
+    response_clock: &Arc<Clock>,
     hit_us: Option<f64>,
 ) -> Tuner {
     let budget = MoveBudget::for_pages_of(engine.config().page_size_bytes);
-    let needs_profiles = policy.wants().needs_profiles();
+    let needs_profiles = policy.inputs().needs_profiles();
     let tuner = Tuner::new(policy, budget, engine.config().hash_seed);
     if !needs_profiles {
         return tuner;
     }
-    let mut profiling = Profiling::start(engine, options, Arc::clone(dates), Now::from_nanos(0));
+    let mut profiling =
+        Profiling::start(engine, options, Arc::clone(response_clock), Now::from_nanos(0));
     if let Some(hit_us) = hit_us {
         profiling.set_hit_time_us(hit_us);
     }
     tuner.with_profiling(profiling)
 }
 
-/// The profiling options of a server with this memory limit: profiles take a fiftieth of it plus 1 MiB.
+/// Returns the profiling options of a server with this memory limit. The profiler may use a fiftieth of the limit plus
+/// 1 MiB.
 pub fn profiling_options(memory_limit_bytes: u64) -> ProfilingOptions {
     let memory_bytes = memory_limit_bytes / 50 + (1 << 20);
     let options = ProfilingOptions::within(memory_bytes);
-    options.unwrap_or_else(|| panic!("{memory_bytes} bytes are enough for a profile"))
+    options.unwrap_or_else(|| panic!("{memory_bytes} bytes are enough for a profiler"))
 }
 
-/// Options that profile every key and every access, as published policies do. No experiment has more keys.
+/// Returns options that profile every key and every access, as published policies do. The counts decay with the given
+/// half-life.
 fn full_profiling_options(half_life_gets: u64) -> ProfilingOptions {
+    /// No experiment has more keys than this number.
     const KEYS_MAX: usize = 1 << 26;
     const QUEUE_LEN_MAX: usize = 1 << 16;
     let window_references = half_life_gets;
@@ -193,14 +208,16 @@ fn full_profiling_options(half_life_gets: u64) -> ProfilingOptions {
 }
 
 impl OracleMover<'_, '_> {
+    /// Works until the virtual time `nanos`, and computes the target partition if it is due. `now` is the same time for
+    /// the engine.
     fn work_until(&mut self, nanos: f64, now: Now, record: &mut RunRecord) {
         let Some(decision) = self.decisions.checked_sub(1) else { return };
         let OracleMover { oracle, mover, target, start_nanos, .. } = self;
         let request = record.requests;
-        let (arrivals, at_target) = (&mut record.arrivals, &mut record.at_target);
+        let (page_moves, at_target) = (&mut record.page_moves, &mut record.at_target);
         let decided = &mut record.partition;
         let next = |engine: &Engine| {
-            // While the pool has pages, a class that needs a page takes one from there.
+            // While the page pool has pages, classes take pages from the pool, and no page needs to move.
             if target.is_none() && !engine.page_stats().memory_full() {
                 return None;
             }
@@ -215,15 +232,17 @@ impl OracleMover<'_, '_> {
             }
             next
         };
-        mover.work_until(nanos, request, next, arrivals);
+        mover.work_until(nanos, request, next, page_moves);
         record.moving_nanos = nanos - *start_nanos;
     }
 }
 
-/// The part of the keys that fill the memory before the first request; no workload has it.
+/// Number of the part of the keys that fill the memory before the first request. The keys of workloads are in other
+/// parts.
 const EARLIER_PART: usize = 255;
 
-/// Returns this run with the cost of a visit as measured on an engine that is filled in the same way.
+/// Measures the cost of a visit on another engine, which is filled with the first phase of the run's requests. Returns
+/// the run with this cost.
 pub fn measured(mut run: Run<'_>) -> Result<Run<'_>, ExperimentError> {
     let engine = Engine::new(run.engine_config())?;
     let first_phase = scaled(run.workload.first_phase_requests, run.scale);
@@ -244,6 +263,7 @@ pub fn measured(mut run: Run<'_>) -> Result<Run<'_>, ExperimentError> {
     Ok(run)
 }
 
+/// Executes a run on a new engine.
 pub fn execute(
     run: &Run<'_>,
     controller: Controller<'_>,
@@ -259,14 +279,14 @@ pub fn execute(
         ..RunRecord::default()
     };
     let mut cache = Cache::new(&engine);
-    let dates = Arc::new(Clock::manual());
-    let mut controller = RunningController::new(&engine, run, controller, &dates);
+    let response_clock = Arc::new(Clock::manual());
+    let mut controller = RunningController::new(&engine, run, controller, &response_clock);
     preload(run, &engine, &requests, &mut cache, &mut controller);
     let mut maintainer = Maintainer::new(&engine);
-    let (mut misses, mut answer_us) = (0, 0.0);
+    let (mut misses, mut response_us) = (0, 0.0);
     progress.set_length(total);
     while record.requests < total {
-        // A batch ends at the end of a window or before a decision.
+        // A batch extends at most to the end of the window, and to the request before which a partition is computed.
         let window_left = record.window_requests - record.requests % record.window_requests;
         let next = controller.next_decision(record.requests).unwrap_or(total);
         let batch = requests.next(window_left.min(next.min(total) - record.requests))?;
@@ -277,19 +297,19 @@ pub fn execute(
         for request in batch {
             controller.work(&mut record, run.rate);
             let access = cache.look_up(request, now);
-            let us = run.answer.us(access, request.value_len);
-            dates.advance(Duration::from_nanos((us * 1e3) as u64));
+            let us = run.response.response_us(access, request.value_len);
+            response_clock.advance(Duration::from_nanos((us * 1e3) as u64));
             if access == Access::Miss {
                 cache.store(request, None, now);
                 misses += 1;
             }
-            answer_us += us;
+            response_us += us;
             record.operations += access.operations();
             record.requests += 1;
         }
         if record.requests.is_multiple_of(record.window_requests) || record.requests == total {
             record.misses.push(std::mem::take(&mut misses));
-            record.answer_us.push(std::mem::take(&mut answer_us));
+            record.response_us.push(std::mem::take(&mut response_us));
             record.pages.push(pages_by_class(&engine, now));
             record.moved.push(engine.mover_counters().moved);
             progress.set_position(record.requests);
@@ -307,6 +327,7 @@ pub fn execute(
     Ok(record)
 }
 
+/// Stores the preloaded keys and the earlier contents of the run, and profiles these stores.
 fn preload(
     run: &Run<'_>,
     engine: &Engine,
@@ -324,8 +345,8 @@ fn preload(
     let Some(EarlierSetup { value_factor }) = run.earlier else { return };
     let mut ranks = 0..;
     while !engine.page_stats().memory_full() {
-        let rank = ranks.next().unwrap_or_else(|| panic!("no keys left to fill the memory"));
-        let value_len = requests.longer_value_len(rank, value_factor);
+        let rank = ranks.next().expect("the memory is full before all ranks are used");
+        let value_len = requests.scaled_value_len(rank, value_factor);
         store(key_of(EARLIER_PART, rank), value_len);
     }
 }
@@ -342,7 +363,7 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn preloaded_keys_are_profiled_and_earlier_keys_fill_the_memory() {
+    fn the_stores_of_preloaded_keys_are_profiled_and_earlier_keys_fill_the_memory() {
         let (_, setup) = registry::parsed::<PoliciesSetup>("multi-tenant");
         let size = (0.001, 7);
         let run = Run::new(&setup.workload, &setup.cache, &setup.time, MoverName::Warm, size);
@@ -350,19 +371,21 @@ mod tests {
         let stored = |earlier| {
             let run =
                 Run { preload: &keys, earlier, full_profile_gets: Some(1_000), ..run.clone() };
-            let engine = Engine::new(run.engine_config()).expect("an engine");
-            let requests = run.requests(engine.config()).expect("requests");
-            let policy = PagePolicy::named("lama").expect("it is there");
-            let dates = Arc::new(Clock::manual());
+            let engine = Engine::new(run.engine_config()).expect("the engine can be created");
+            let requests = run.requests(engine.config()).expect("the workload can be opened");
+            let policy = PagePolicy::named("lama").expect("lama is a page policy");
+            let response_clock = Arc::new(Clock::manual());
             let controller = Controller::Policy(Box::new(policy));
-            let mut controller = RunningController::new(&engine, &run, controller, &dates);
+            let mut controller = RunningController::new(&engine, &run, controller, &response_clock);
             preload(&run, &engine, &requests, &mut Cache::new(&engine), &mut controller);
-            let profiling =
-                controller.tuner().and_then(|tuner| tuner.profiling()).expect("profiles");
+            let profiling = controller
+                .tuner()
+                .and_then(|tuner| tuner.profiling())
+                .expect("lama has a profiler");
             (profiling.stats().accesses, engine.page_stats().memory_full())
         };
         assert_eq!(stored(None), (3_000, false));
         let (stores, is_full) = stored(Some(EarlierSetup { value_factor: 2.0 }));
-        assert!(stores > 3_000 && is_full, "{stores} stores");
+        assert!(stores > 3_000 && is_full, "the memory is full after {stores} stores: {is_full}");
     }
 }

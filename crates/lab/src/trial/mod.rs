@@ -1,10 +1,10 @@
-//! A trial is one run of a workload on one engine in virtual time.
+//! Runs a workload on an engine in virtual time. Such a run is called a trial.
 //!
 //! ```text
 //!   setup: workload, cache, time --> run --execute--> run record --> rows
 //!                                      ^ controller: a tuner, or an oracle allocation
 //!   curves: the exact curve of each class --> the best partition of the pages, and its misses
-//!   served: an engine configured as a server, which serves until its clients stop
+//!   served: an engine that is configured as a server, for experiments that compare servers
 //! ```
 
 pub mod curves;

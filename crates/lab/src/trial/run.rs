@@ -1,28 +1,34 @@
-//! Describes a run of a workload on one engine in virtual time, and generates its requests in batches.
+//! Describes a run of a workload on an engine in virtual time, and generates the requests of the run in batches.
 
 use super::curves::{BESIDE_VALUE_BYTES, ExactCurves, Phase};
 use super::error::ExperimentError;
-use super::setup::{AnswerSetup, CacheSetup, EarlierSetup, TimeSetup, WorkloadSetup, scaled};
+use super::setup::{CacheSetup, EarlierSetup, ResponseSetup, TimeSetup, WorkloadSetup, scaled};
 use crate::vtime::{Cache, MoverName, Rate, SleepLength, VisitCost};
 use indicatif::ProgressBar;
 use slabwise_engine::EngineConfig;
 use slabwise_replay::workload::{Request, Workload, key_of};
 use std::time::Duration;
 
+/// Returns the length of the longest value that needs no chaining with this configuration, in bytes.
 pub fn value_len_max(config: &EngineConfig) -> u32 {
     let item_size_bytes = config.classes.chunk_size_bytes_max() as u64;
     let item_size_bytes = item_size_bytes.min(config.item_size_bytes_max);
     (item_size_bytes as usize - BESIDE_VALUE_BYTES) as u32
 }
 
+/// The requests of a run. Longer values than the engine can store without chaining are cut.
 pub struct Requests {
     workload: Workload,
+    /// Longest value, in bytes.
     value_len_max: u32,
+    /// The batch that [`Requests::next`] returned last.
     batch: Vec<Request>,
-    made: u64,
+    /// Number of requests of all batches so far.
+    generated: u64,
 }
 
-/// Returns this many keys of each part of a workload's keys, the hottest last.
+/// Returns the keys that are stored before the first request: for each part of the workload's keys, the given number of
+/// keys times the scale. The most popular key of each part is the last.
 pub fn preloaded(keys: &[u64], scale: f64) -> impl Iterator<Item = u64> {
     keys.iter().enumerate().flat_map(move |(part, &keys)| {
         (0..scaled(keys, scale)).rev().map(move |rank| key_of(part, rank))
@@ -39,74 +45,85 @@ impl Requests {
             workload: workload.open(scale, seed)?,
             value_len_max: value_len_max(config),
             batch: Vec::with_capacity(Cache::BATCH_MAX),
-            made: 0,
+            generated: 0,
         })
     }
 
-    /// Returns at most `limit` requests and at most one batch.
+    /// Returns the next requests: at most `limit`, and at most [`Cache::BATCH_MAX`].
     pub fn next(&mut self, limit: u64) -> Result<&[Request], ExperimentError> {
         self.batch.clear();
         for _ in 0..limit.min(Cache::BATCH_MAX as u64) {
-            let request =
-                self.workload.next().expect("an experiment's workload has all requests")?;
+            let request = self.workload.next();
+            let request = request.expect("the workload has as many requests as the set-up says")?;
             let value_len = request.value_len.min(self.value_len_max);
             self.batch.push(Request { value_len, ..request });
         }
-        self.made += self.batch.len() as u64;
+        self.generated += self.batch.len() as u64;
         Ok(&self.batch)
     }
 
-    /// Adds all requests before number `to` to the exact curves; those from number `from` are measured.
+    /// Adds all requests before the request `to` to the exact curves. The requests before the request `from` warm up
+    /// the stacks, and the others are measured.
     pub fn add_to(
         &mut self,
         exact: &mut ExactCurves<'_>,
         (from, to): (u64, u64),
         progress: &ProgressBar,
     ) -> Result<(), ExperimentError> {
-        while self.made < to {
-            let (phase, next) =
-                if self.made < from { (Phase::WarmUp, from) } else { (Phase::Measured, to) };
-            let batch = self.next(next - self.made)?;
+        while self.generated < to {
+            let (phase, phase_end) =
+                if self.generated < from { (Phase::WarmUp, from) } else { (Phase::Measured, to) };
+            let batch = self.next(phase_end - self.generated)?;
             batch.iter().for_each(|request| exact.reference(request, phase));
-            progress.set_position(self.made);
+            progress.set_position(self.generated);
         }
         Ok(())
     }
 
+    /// Returns the length of the value that the workload stores under a key, in bytes.
     pub fn value_len(&self, key: u64) -> u32 {
-        self.longer_value_len(key, 1.0)
+        self.scaled_value_len(key, 1.0)
     }
 
-    pub fn longer_value_len(&self, key: u64, factor: f64) -> u32 {
+    /// Returns the value length of a key times `factor`, at least 1 and at most the longest value without chaining.
+    pub fn scaled_value_len(&self, key: u64, factor: f64) -> u32 {
         let value_len = f64::from(self.workload.value_len(key)) * factor;
         value_len.clamp(1.0, f64::from(self.value_len_max)) as u32
     }
 }
 
+/// All conditions of a run, except the controller that moves the pages.
 #[derive(Clone, Debug)]
 pub struct Run<'s> {
     pub workload: &'s WorkloadSetup,
     pub cache: &'s CacheSetup,
+    /// Memory limit at scale 1, which replaces the limit in `cache`.
     pub memory_mib: u64,
-    /// The number of keys that are stored before the first request, for each part of the workload's keys.
+    /// One element per part of the workload's keys: the number of keys, at scale 1, that are stored before the first
+    /// request.
     pub preload: &'s [u64],
-    /// The other keys that fill the memory after the preload.
+    /// If given, keys that are never requested fill the rest of the memory after the preload.
     pub earlier: Option<EarlierSetup>,
     pub mover: MoverName,
+    /// Length of the sleep that the mover requests after a busy chunk.
     pub mover_rest: Duration,
+    /// Length by which a sleep advances virtual time.
     pub sleep: SleepLength,
+    /// Virtual time of a visit to a chunk.
     pub cost: VisitCost,
     pub rate: Rate,
-    pub answer: AnswerSetup,
-    /// The half-life in gets of a profile of every key; none for a sample, as in a server.
+    pub response: ResponseSetup,
+    /// If given, the tuner profiles every key, with this half-life in gets. If `None`, it samples keys as a server
+    /// does.
     pub full_profile_gets: Option<u64>,
     pub scale: f64,
     pub seed: u64,
+    /// Number of equal parts of the run. The record has one element per window.
     pub windows: u64,
     pub at_target: AtTarget,
 }
 
-/// What a run does when the pages have their target partition.
+/// The action of a run when the pages have their target partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AtTarget {
     Continue,
@@ -114,7 +131,8 @@ pub enum AtTarget {
 }
 
 impl<'s> Run<'s> {
-    /// A complete run in 200 windows, from an empty cache, whose mover is charged the nominal cost.
+    /// Returns a run with 200 windows that starts with an empty cache and continues at the target partition. A visit of
+    /// the mover takes the nominal time.
     pub fn new(
         workload: &'s WorkloadSetup,
         cache: &'s CacheSetup,
@@ -133,7 +151,7 @@ impl<'s> Run<'s> {
             sleep: SleepLength::Requested,
             cost: VisitCost::NOMINAL,
             rate: Rate::new(time.operations_per_second),
-            answer: AnswerSetup::default(),
+            response: ResponseSetup::default(),
             full_profile_gets: None,
             scale,
             seed,

@@ -1,9 +1,10 @@
-//! An engine configured as a server, in virtual time, with a tuner, a maintainer, and look-aside clients.
+//! Serves requests with an engine that is configured as a server: in virtual time, with a tuner, a maintainer and
+//! look-aside clients.
 
 use super::error::ExperimentError;
 use super::execute::{profiling_options, tuner};
 use super::setup::eviction;
-use crate::vtime::{Access, Cache, Maintainer, MoverName, Rate, Tuned, VisitCost};
+use crate::vtime::{Access, Cache, Maintainer, MoverName, Rate, RunningTuner, VisitCost};
 use serde::Deserialize;
 use slabwise_base::{Clock, memcached};
 use slabwise_engine::{ClassStats, ClassTable, Engine, EngineConfig, EvictionKind, SizeModel};
@@ -13,21 +14,25 @@ use slabwise_replay::workload::{Op, Request};
 use slabwise_tuner::Learning;
 use std::sync::Arc;
 
-/// The longest value in bytes that servers accept with these keys. An item has at most 1 MiB, and is chained if it is
-/// larger than a chunk.
+/// Length in bytes of the longest value. With its key and header, such a value is just below 1 MiB, the largest item
+/// that a server accepts by default.
 pub const VALUE_LEN_MAX: u32 = (1 << 20) - 512;
 
+/// The configuration of a server.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ServedSetup {
+    /// Name of the server in rows.
     pub name: String,
-    /// True for memcached's rules, false for slabwise's defaults.
+    /// True for memcached's pages, chunk sizes and item sizes, false for slabwise's defaults.
     #[serde(default)]
     pub is_memcached: bool,
+    /// Name of the page policy.
     pub policy: String,
     #[serde(deserialize_with = "eviction")]
     pub eviction: EvictionKind,
     pub mover: MoverName,
+    /// The server is left out of runs with a smaller scale.
     #[serde(default)]
     pub scale_min: f64,
 }
@@ -58,19 +63,24 @@ impl ServedSetup {
     }
 }
 
+/// A server in virtual time.
 pub struct Served<'e> {
     engine: &'e Engine,
     rate: Rate,
-    tuned: Tuned<'e>,
+    tuner: RunningTuner<'e>,
     maintainer: Maintainer<'e>,
     cache: Cache<'e>,
+    /// Number of gets so far.
     pub gets: u64,
+    /// Number of gets so far that missed.
     pub misses: u64,
+    /// Number of operations so far, which determines the virtual time.
     operations: u64,
 }
 
 impl<'e> Served<'e> {
-    /// Serves from time 0 with an engine that has this set-up's configuration.
+    /// Creates a server at time 0. The caller has configured the engine with [`ServedSetup::engine_config`]. `visit_ns`
+    /// is the virtual time of a visit of the mover to a chunk.
     pub fn new(
         setup: &ServedSetup,
         engine: &'e Engine,
@@ -78,16 +88,16 @@ impl<'e> Served<'e> {
     ) -> Result<Served<'e>, ExperimentError> {
         let policy = PagePolicy::with_options(&setup.policy, &[]);
         let policy = policy.map_err(|error| ExperimentError::Option(error.to_string()))?;
-        let dates = Arc::new(Clock::manual());
+        let response_clock = Arc::new(Clock::manual());
         let profiling = profiling_options(engine.config().memory_limit_bytes);
-        let mut tuner = tuner(engine, policy, profiling, &dates, None);
+        let mut tuner = tuner(engine, policy, profiling, &response_clock, None);
         if !setup.is_memcached {
             tuner.set_learning(Some(Learning::new(LearnerOptions::default())));
         }
         Ok(Served {
             engine,
             rate: Rate::new(operations_per_second),
-            tuned: Tuned::new(engine, tuner, VisitCost::new(visit_ns)?),
+            tuner: RunningTuner::new(engine, tuner, VisitCost::new(visit_ns)?),
             maintainer: Maintainer::new(engine),
             cache: Cache::new(engine),
             gets: 0,
@@ -102,7 +112,7 @@ impl<'e> Served<'e> {
             self.maintainer.work_until(self.rate.nanos_at(self.operations));
             let now = self.rate.now_at(self.operations);
             for request in batch {
-                self.tuned.work_until(self.rate.nanos_at(self.operations));
+                self.tuner.work_until(self.rate.nanos_at(self.operations));
                 let access = self.cache.request(request, now);
                 self.gets += u64::from(request.op == Op::Get);
                 self.misses += u64::from(access == Access::Miss);
@@ -111,6 +121,7 @@ impl<'e> Served<'e> {
         }
     }
 
+    /// Returns the bytes of all pages that the engine holds, including the page pool.
     pub fn held_bytes(&self) -> u64 {
         self.engine.page_stats().held * self.engine.config().page_size_bytes as u64
     }

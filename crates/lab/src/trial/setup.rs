@@ -1,74 +1,85 @@
-//! The set-ups that several experiment files share: requests, engines, time and response times, all at scale 1.
+//! The tables that several experiment files share: workload, cache, time and response times. All counts are those of
+//! scale 1.
 
 use super::error::ExperimentError;
-use crate::result::number;
+use crate::result::format_number;
 use crate::vtime::Access;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use slabwise_engine::{ClassTable, EngineConfig, EvictionKind, SizeModel};
 use slabwise_replay::workload::{self, Op, Workload, WorkloadError};
 
-pub fn whole() -> f64 {
+/// The default of scales and factors.
+pub fn default_factor() -> f64 {
     1.0
 }
 
-fn yes() -> bool {
+fn default_true() -> bool {
     true
 }
 
+/// The requests of a run.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkloadSetup {
+    /// Name of the workload, as in `slabwise replay --workload`.
     pub name: String,
+    /// Number of requests.
     pub requests: u64,
-    /// The requests before the change of phase; 0 without one.
+    /// Number of requests before the workload changes. 0 if the workload does not change.
     #[serde(default)]
     pub first_phase_requests: u64,
-    /// A factor on the number of keys, in addition to the scale of the run.
-    #[serde(default = "whole")]
+    /// Factor on the number of keys, in addition to the scale of the run.
+    #[serde(default = "default_factor")]
     pub scale: f64,
-    /// True for a recorded workload: the scale shortens it, but does not change its keys.
+    /// True for a recorded workload: the scale of the run reduces its number of requests, but does not change its keys.
     #[serde(default)]
     pub is_recorded: bool,
-    /// A factor on value lengths that come from a size table.
-    #[serde(default = "whole")]
+    /// Factor on value lengths that are from a size table.
+    #[serde(default = "default_factor")]
     pub size_factor: f64,
 }
 
-/// Fills the memory before the first request with other keys, which are never requested.
+/// The earlier contents of the cache: before the first request, the memory is filled with keys that the workload never
+/// requests.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EarlierSetup {
+    /// Length of the earlier values, divided by the length of the workload's values.
     pub value_factor: f64,
 }
 
+/// The configuration of an engine.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CacheSetup {
+    /// Memory limit.
     pub memory_mib: u64,
+    /// Page size. If the scale is below 1 and there would be too few pages, the engine uses smaller pages.
     pub page_size_kib: usize,
-    /// The chunk sizes, for memcached's item sizes.
+    /// The chunk sizes. The sizes of items are computed as in memcached.
     pub chunk_sizes: ChunkSizes,
     #[serde(deserialize_with = "eviction")]
     pub eviction: EvictionKind,
     /// True if every class may take its first page beyond the limit, as in memcached.
-    #[serde(default = "yes")]
+    #[serde(default = "default_true")]
     pub first_page_beyond_limit: bool,
+    /// True if the engine uses the page size at every scale.
     #[serde(default)]
     pub page_size_is_fixed: bool,
 }
 
+/// The chunk sizes of a class table.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 pub enum ChunkSizes {
+    /// These chunk sizes, in bytes.
     List(Vec<usize>),
-    /// Sizes as memcached's: each is the previous one times the factor, up to a page.
-    Geometric {
-        first_bytes: usize,
-        factor: f64,
-    },
+    /// memcached's sequence: each size is the previous size times the factor. The last size is a whole page.
+    Geometric { first_bytes: usize, factor: f64 },
 }
 
+/// Parses the name of an eviction kind.
 pub fn eviction<'de, D: Deserializer<'de>>(name: D) -> Result<EvictionKind, D::Error> {
     let name = String::deserialize(name)?;
     EvictionKind::named(&name).ok_or_else(|| {
@@ -77,47 +88,58 @@ pub fn eviction<'de, D: Deserializer<'de>>(name: D) -> Result<EvictionKind, D::E
     })
 }
 
+/// A part of a run.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stretch {
+    /// Name of the part in rows. Empty if the part has no rows of its own.
     #[serde(default)]
     pub name: String,
+    /// Number of the first request of the part.
     pub from: u64,
+    /// Number of the first request after the part.
     pub to: u64,
 }
 
 impl Stretch {
+    /// Returns `from` and `to`, multiplied by the scale.
     pub fn at(&self, scale: f64) -> (u64, u64) {
-        (place_at(self.from, scale), place_at(self.to, scale))
+        (request_at(self.from, scale), request_at(self.to, scale))
     }
 }
 
+/// The virtual time of a run.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TimeSetup {
+    /// Rate of gets and sets together.
     pub operations_per_second: f64,
-    /// The sleep of `base` and `fast` after a busy chunk.
+    /// Length of the sleep of `base` and `fast` after a busy chunk.
     pub sleep_us: u64,
 }
 
-/// Response times. They are added up; virtual time does not wait for them.
+/// The response times from which the mean response time of a run is computed. Virtual time does not wait for responses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct AnswerSetup {
+pub struct ResponseSetup {
+    /// Response time of a hit.
     pub hit_us: f64,
-    /// Microseconds of a miss, which includes the get, the source, and the set.
+    /// Response time of a miss with an empty value: the get, the computation of the value, and the set.
     pub miss_us: f64,
-    /// Additional microseconds of a miss per KiB of the value.
+    /// Additional response time of a miss for each KiB of its value.
     pub miss_us_per_kib: f64,
 }
 
-/// The least number of pages: below scale 1, pages get smaller instead, because fewer are too coarse to partition.
+/// The smallest number of pages for which a partition is meaningful. At scales below 1 pages are made smaller to reach
+/// this number.
 const PAGES_MIN: u64 = 48;
-/// The least number of pages per class, because a class owns at least one.
-const PAGES_A_CLASS_MIN: u64 = 8;
+/// The smallest number of pages per class, because every class owns at least one page. At scales below 1 pages are made
+/// smaller to reach this number.
+const PAGES_PER_CLASS_MIN: u64 = 8;
 const PAGE_SIZE_BYTES_MIN: usize = 4 << 10;
 
 impl WorkloadSetup {
+    /// Returns the set-up of a recorded workload, of which a run uses at most `requests_max` requests at scale 1.
     pub fn recorded(name: &str, requests_max: u64) -> WorkloadSetup {
         WorkloadSetup {
             name: name.to_owned(),
@@ -129,6 +151,7 @@ impl WorkloadSetup {
         }
     }
 
+    /// Opens the workload at the scale of a run.
     pub fn open(&self, scale: f64, seed: u64) -> Result<Workload, WorkloadError> {
         let options = workload::Options {
             requests: Some(scaled(self.requests, scale)),
@@ -142,29 +165,33 @@ impl WorkloadSetup {
 }
 
 impl TimeSetup {
+    /// Describes the rate for a reader of the results.
     pub fn rate_text(&self) -> String {
-        format!("{} gets and sets per second", number(self.operations_per_second))
+        format!("{} gets and sets per second", format_number(self.operations_per_second))
     }
 }
 
-impl AnswerSetup {
+impl ResponseSetup {
+    /// Describes the response times for a reader of the results.
     pub fn text(&self) -> String {
-        let AnswerSetup { hit_us, miss_us, miss_us_per_kib } = self;
+        let ResponseSetup { hit_us, miss_us, miss_us_per_kib } = self;
         format!(
             "a hit {hit_us} us, a miss {miss_us} us plus {miss_us_per_kib} us per KiB of its value"
         )
     }
 
-    /// The response time in microseconds; 0 for other requests than gets, because no client waits for them.
-    pub fn us(&self, access: Access, value_len: u32) -> f64 {
+    /// Returns the response time of a request in microseconds. The response time of a set or a delete is 0, because it
+    /// does not count.
+    pub fn response_us(&self, access: Access, value_len: u32) -> f64 {
         match access {
             Access::Hit => self.hit_us,
-            Access::Miss => self.of_miss_us(f64::from(value_len)),
+            Access::Miss => self.miss_response_us(f64::from(value_len)),
             Access::Other => 0.0,
         }
     }
 
-    pub fn of_miss_us(&self, value_len: f64) -> f64 {
+    /// Returns the response time of a miss, in microseconds. `value_len` is in bytes and may be a mean.
+    pub fn miss_response_us(&self, value_len: f64) -> f64 {
         self.miss_us + self.miss_us_per_kib * value_len / 1024.0
     }
 }
@@ -174,20 +201,21 @@ impl CacheSetup {
         self.engine_config_of(self.memory_mib, scale, seed)
     }
 
+    /// Returns the configuration of an engine with another memory limit than that of the set-up.
     pub fn engine_config_of(&self, memory_mib: u64, scale: f64, seed: u64) -> EngineConfig {
         let memory_limit_bytes = scaled(memory_mib << 20, scale);
         let mut page_size_bytes = self.page_size_kib << 10;
-        let is_coarse = |page_size_bytes: usize| {
+        let has_too_few_pages = |page_size_bytes: usize| {
             let classes = self.chunk_sizes.table(page_size_bytes).count() as u64;
             let pages = memory_limit_bytes / page_size_bytes as u64;
-            pages < PAGES_MIN.max(classes * PAGES_A_CLASS_MIN)
+            pages < PAGES_MIN.max(classes * PAGES_PER_CLASS_MIN)
         };
-        let page_size_bytes_min = PAGE_SIZE_BYTES_MIN.max(self.chunk_sizes.largest_bytes());
-        // At scale 1 an experiment keeps its own page size.
+        let page_size_bytes_min = PAGE_SIZE_BYTES_MIN.max(self.chunk_sizes.page_size_bytes_min());
+        // At scale 1 the page size is always that of the experiment's file.
         while scale < 1.0
             && !self.page_size_is_fixed
             && page_size_bytes / 2 >= page_size_bytes_min
-            && is_coarse(page_size_bytes)
+            && has_too_few_pages(page_size_bytes)
         {
             page_size_bytes /= 2;
         }
@@ -205,8 +233,9 @@ impl CacheSetup {
 }
 
 impl ChunkSizes {
-    /// The smallest page that these sizes allow. A geometric table ends with a page, which must hold most items.
-    fn largest_bytes(&self) -> usize {
+    /// Returns the smallest page size for these chunk sizes. A list needs pages of its largest chunk. A geometric table
+    /// has a largest chunk of one page, which must be large enough for most items.
+    fn page_size_bytes_min(&self) -> usize {
         const GEOMETRIC_BYTES_MIN: usize = 16 << 10;
         match self {
             ChunkSizes::List(sizes) => sizes.iter().copied().max().unwrap_or(0),
@@ -218,7 +247,7 @@ impl ChunkSizes {
         match self {
             ChunkSizes::List(sizes) => {
                 let table = ClassTable::explicit(sizes, page_size_bytes);
-                table.unwrap_or_else(|error| panic!("an experiment's classes: {error}"))
+                table.unwrap_or_else(|error| panic!("chunk_sizes in an experiment's file: {error}"))
             }
             &ChunkSizes::Geometric { first_bytes, factor } => {
                 ClassTable::geometric(first_bytes, factor, page_size_bytes)
@@ -227,33 +256,41 @@ impl ChunkSizes {
     }
 }
 
-/// A count times the scale, at least 1.
+/// Multiplies a count by the scale. The result is at least 1.
 pub fn scaled(count: u64, scale: f64) -> u64 {
-    place_at(count, scale).max(1)
+    request_at(count, scale).max(1)
 }
 
-pub fn place_at(requests: u64, scale: f64) -> u64 {
-    (requests as f64 * scale).round() as u64
+/// Multiplies the number of a request at scale 1 by the scale.
+pub fn request_at(request: u64, scale: f64) -> u64 {
+    (request as f64 * scale).round() as u64
 }
 
+/// A stream of keys, whose curves an experiment compares.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StreamSetup {
+    /// Name of the workload. If `loop_keys` is given, any name.
     pub name: String,
+    /// If given, the stream is no workload, but requests this number of keys in a loop.
     pub loop_keys: Option<u64>,
+    /// True for a recorded workload, as in [`WorkloadSetup`].
     #[serde(default)]
     pub is_recorded: bool,
-    /// A factor on the number of keys, in addition to the scale of the run.
-    #[serde(default = "whole")]
+    /// Factor on the number of keys, in addition to the scale of the run.
+    #[serde(default = "default_factor")]
     pub scale: f64,
+    /// Number of requests of the workload, or of gets in the loop.
     pub requests: u64,
-    /// The memory limit in MiB of the server whose sampling is simulated.
+    /// Memory limit of the server whose sampling is simulated.
     pub memory_mib: u64,
 }
 
+/// The keys of the gets of a stream, or the error that ended the stream.
 pub type Keys = Box<dyn Iterator<Item = Result<u64, ExperimentError>>>;
 
 impl StreamSetup {
+    /// Returns the keys of all gets, in the order of time.
     pub fn keys(&self, scale: f64, seed: u64) -> Result<Keys, ExperimentError> {
         let requests = scaled(self.requests, scale);
         if let Some(keys) = self.loop_keys {
@@ -277,7 +314,7 @@ mod tests {
     use crate::registry;
 
     #[test]
-    fn pages_get_smaller_if_there_would_be_too_few() {
+    fn at_a_small_scale_pages_are_smaller_so_that_there_are_enough_pages() {
         let (_, setup) = registry::parsed::<TwoPhaseSetup>("two-phase");
         let full = setup.cache.engine_config(1.0, 1);
         assert_eq!((full.page_size_bytes, full.memory_limit_bytes), (1 << 20, 384 << 20));

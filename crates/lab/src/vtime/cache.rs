@@ -1,20 +1,26 @@
-//! A look-aside client in the process: it gets, and stores after a miss.
+//! A look-aside client in the process: the client gets a key, and stores the item after a miss.
 //!
-//! Value bytes are not written, because no experiment reads them and memory bandwidth limits a run.
+//! The client does not write the bytes of values. No experiment reads these bytes, and writing them would slow down a
+//! run.
 
 use slabwise_base::{Cost, Now};
 use slabwise_engine::{Engine, Handle, ItemMeta, StoreMode};
 use slabwise_replay::workload::{Op, Request};
 use slabwise_replay::{KEY_SIZE_BYTES, key_bytes};
 
+/// The result of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
+    /// A get found its item.
     Hit,
+    /// A get did not find its item.
     Miss,
+    /// The request was a set or a delete.
     Other,
 }
 
 impl Access {
+    /// Returns the number of operations of the request. A miss has two: the get and the set that follows.
     pub fn operations(self) -> u64 {
         match self {
             Access::Hit | Access::Other => 1,
@@ -23,18 +29,23 @@ impl Access {
     }
 }
 
+/// A look-aside client of an engine.
 pub struct Cache<'e> {
     handle: Handle<'e>,
 }
 
 impl<'e> Cache<'e> {
+    /// The largest number of requests that [`Cache::prefetch`] accepts.
     pub const BATCH_MAX: usize = 32;
 
     pub fn new(engine: &'e Engine) -> Cache<'e> {
         Cache { handle: engine.handle() }
     }
 
-    /// Prefetches the memory of the next requests, at most [`Cache::BATCH_MAX`].
+    /// Loads the memory that the next requests need into the processor's caches.
+    ///
+    /// # Panics
+    /// If there are more than [`Cache::BATCH_MAX`] requests.
     pub fn prefetch(&self, requests: &[Request]) {
         let mut keys = [[0; KEY_SIZE_BYTES]; Cache::BATCH_MAX];
         let mut hashed = [self.handle.hashed(&[]); Cache::BATCH_MAX];
@@ -45,6 +56,7 @@ impl<'e> Cache<'e> {
         self.handle.prefetch(&hashed[..requests.len()]);
     }
 
+    /// Executes a request, and stores the item after a miss.
     pub fn request(&mut self, request: &Request, now: Now) -> Access {
         let access = self.look_up(request, now);
         if access == Access::Miss {
@@ -53,6 +65,7 @@ impl<'e> Cache<'e> {
         access
     }
 
+    /// Executes a request, but does not store the item after a miss.
     pub fn look_up(&mut self, request: &Request, now: Now) -> Access {
         let key = key_bytes(request.key);
         match request.op {
@@ -64,7 +77,7 @@ impl<'e> Cache<'e> {
         Access::Other
     }
 
-    /// Stores the item of a request. A store without memory is ignored, as by a look-aside client.
+    /// Stores the item of a request. If the engine has no memory for the item, the key has no item afterwards.
     pub fn store(&mut self, request: &Request, cost: Option<Cost>, now: Now) {
         let (key, value_len) = (&key_bytes(request.key), request.value_len as usize);
         let meta = ItemMeta { cost, ..ItemMeta::default() };

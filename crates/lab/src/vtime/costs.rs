@@ -5,36 +5,41 @@ use slabwise_base::{ClassId, Clock, Moment};
 use slabwise_engine::{Engine, MoverStep};
 use std::time::Duration;
 
+/// Returns the processor time of the current thread since the thread started, in nanoseconds.
 pub fn thread_cpu_nanos() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
 }
 
-/// Runs one mover step of at most `budget_chunks` visits. Returns its result and its number of visits.
+/// Runs one step of the engine's mover, with at most `budget_chunks` visits. Returns the result of the step and the
+/// number of its visits.
 pub fn step(engine: &Engine, budget_chunks: usize, at: Moment) -> (MoverStep, u64) {
     let before = engine.mover_counters().visits;
     let stepped = engine.mover_step(budget_chunks, at);
     (stepped, engine.mover_counters().visits - before)
 }
 
-/// The median; 0 of an empty list.
-pub fn median(mut figures: Vec<f64>) -> f64 {
-    figures.sort_by(f64::total_cmp);
-    figures.get(figures.len() / 2).copied().unwrap_or(0.0)
+/// Returns the median of the values, or 0 if the list is empty.
+pub fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(0.0)
 }
 
+/// Number of sleeps over which [`SleepCost::measure`] computes its means.
 const SLEEPS: u32 = 200;
 
-/// The mean cost of several sleeps of one length on this machine.
+/// The measured cost of a sleep of a certain length on this machine.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SleepCost {
+    /// Mean processor time of a sleep: the time to fall asleep and to wake up.
     pub cpu_nanos: f64,
-    /// The actual length in nanoseconds; timers fire late.
+    /// Mean actual length of a sleep, which is longer than requested, because timers fire late.
     pub wall_nanos: f64,
 }
 
 impl SleepCost {
-    #[expect(clippy::disallowed_methods, reason = "sleeping is what is measured")]
+    /// Sleeps several times for `length`, and returns the mean cost of a sleep.
+    #[expect(clippy::disallowed_methods, reason = "the function measures sleeps")]
     pub fn measure(length: Duration, clock: &Clock) -> SleepCost {
         let (wall, cpu) = (clock.nanos(), thread_cpu_nanos());
         for _ in 0..SLEEPS {
@@ -47,24 +52,26 @@ impl SleepCost {
     }
 }
 
-/// The number of pages moved to measure the cost. The median counts, so that other load on the machine matters little.
+/// Number of pages that [`VisitCost::measure`] moves. The median over the pages is used, because other load on the
+/// machine slows down single pages.
 const PAGES: usize = 16;
-/// The number of chunks per step, large enough that the overhead of a step is negligible.
+/// Number of visits per step, large enough that the overhead of a step is negligible.
 const CHUNKS_PER_STEP: usize = 256;
 
-/// The nanoseconds of a visit, above 0.
+/// The time of a visit to a chunk in nanoseconds, finite and above 0.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct VisitCost(f64);
 
+/// The time of a visit, in nanoseconds, is not finite or not above 0.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[error(
-    "a visit to a chunk cannot cost {0} ns, or virtual time would stand still while the mover works; if \
-     no page could be moved to measure it, use a larger --scale"
+    "the time of a visit to a chunk must be above 0, not {0} ns, because virtual time has to advance while the mover \
+     works; the measured time is 0 if the cache is too small to move a page: use a larger --scale"
 )]
 pub struct InvalidVisitCost(f64);
 
 impl VisitCost {
-    /// The cost of a visit in runs whose results do not depend on it.
+    /// A cost for runs whose results do not depend on the cost of a visit.
     pub const NOMINAL: VisitCost = VisitCost(1.0);
 
     pub fn new(nanos: f64) -> Result<VisitCost, InvalidVisitCost> {
@@ -77,7 +84,8 @@ impl VisitCost {
     }
 
     /// Moves pages from the first class to the second without sleeps, and returns the median processor time of a visit.
-    /// The engine must be filled as in the experiment, and cannot be used for it afterwards.
+    /// The caller has filled the engine in the same way as the engine of the experiment. The experiment must use
+    /// another engine, because this function changes the partition.
     pub fn measure(engine: &Engine, at: Moment) -> Result<VisitCost, InvalidVisitCost> {
         let (first, second) = (Some(ClassId(0)), Some(ClassId(1)));
         let start_move =
@@ -107,24 +115,24 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn a_sleep_takes_its_length_and_less_processor_time() {
+    fn a_sleep_takes_at_least_its_length_and_less_processor_time() {
         let cost = SleepCost::measure(Duration::from_micros(50), &Clock::real());
         assert!(cost.wall_nanos >= 50_000.0, "{cost:?}");
         assert!(cost.cpu_nanos > 0.0 && cost.cpu_nanos < cost.wall_nanos, "{cost:?}");
     }
 
     #[test]
-    fn without_a_page_to_move_the_cost_is_an_error() {
-        let engine = Engine::new(EngineConfig::new(1 << 20)).expect("a small arena");
+    fn measuring_an_engine_without_pages_is_an_error() {
+        let engine = Engine::new(EngineConfig::new(1 << 20)).expect("1 MiB can be allocated");
         let measured = VisitCost::measure(&engine, Moment::default());
-        assert!(measured.is_err(), "{measured:?}");
+        assert!(measured.is_err(), "no visit was measured, but the result is {measured:?}");
     }
 
     #[test]
     fn a_cost_that_is_not_positive_and_finite_is_an_error() {
         for nanos in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-            let error = VisitCost::new(nanos).expect_err("not a valid cost");
-            assert!(error.to_string().contains("stand still"), "{error}");
+            let error = VisitCost::new(nanos).expect_err("the cost is invalid");
+            assert!(error.to_string().contains("must be above 0"), "{error}");
         }
         assert_eq!(VisitCost::new(87.5).map(VisitCost::nanos), Ok(87.5));
     }

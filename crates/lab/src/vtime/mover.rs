@@ -1,4 +1,4 @@
-//! The page movers by name, and the mover's thread in virtual time.
+//! The names of page movers in experiment files, and a mover in virtual time.
 
 use super::costs::{VisitCost, step};
 use serde::Deserialize;
@@ -6,20 +6,25 @@ use slabwise_base::{ClassId, Moment, Now};
 use slabwise_engine::{Engine, MoverKind, MoverStep};
 use std::fmt;
 
-/// A mover kind, or none for the control run.
+/// Name of a mover in the file of an experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MoverName {
+    /// No page moves. This is the control of an experiment.
     None,
-    /// The mover of memcached 1.5.12, as published.
+    /// The mover of memcached 1.5.12, as published. Clients may allocate the chunk of an unlinked item again before the
+    /// mover's next visit.
     Base,
+    /// The published improvement of `base`: the mover withdraws the chunk of an unlinked item at once.
     Fast,
+    /// The mover of memcached 1.6.
     Stock,
+    /// slabwise's mover, which moves the items of the page and evicts the coldest items of the class.
     Warm,
 }
 
 impl MoverName {
-    /// The kind of the engine. The control never moves a page, so its kind does not matter.
+    /// Returns the mover of the engine. The control has some mover too, but never uses the mover.
     pub fn kind(self) -> MoverKind {
         match self {
             MoverName::None | MoverName::Warm => MoverKind::WARM,
@@ -36,46 +41,63 @@ impl fmt::Display for MoverName {
     }
 }
 
-/// The largest number of chunks per step, as in the server.
+/// The largest number of visits per step, as in the server.
 const CHUNKS_PER_STEP_MAX: f64 = 256.0;
 
-/// The reason of moves in the engine's record.
+/// The reason that the engine stores with each move.
 const REASON: &str = "lab: partition by exact curves";
+/// Virtual time until the next attempt after the engine has refused a move.
 const RETRY_NANOS: f64 = 1e6;
 
+/// A mover in virtual time, which moves the pages that its caller specifies, one at a time.
 pub struct Mover<'e> {
     engine: &'e Engine,
     name: MoverName,
     cost: VisitCost,
     sleep: SleepLength,
+    /// Virtual time at which the mover ends its last visit or sleep, in nanoseconds since the start.
     free_at_nanos: f64,
+    /// Number of the request before which the current move began. `None` if no move is in progress.
     began: Option<u64>,
     pub time: MoverTime,
 }
 
+/// How far virtual time advances when the mover sleeps.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum SleepLength {
+    /// By the length that the mover requests.
     Requested,
-    /// The measured length in nanoseconds; timers fire late.
+    /// By this number of nanoseconds, which was measured for such sleeps. Timers fire late, so the number is larger
+    /// than the requested length.
     Measured(f64),
 }
 
+/// Totals of a mover since the start of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct MoverTime {
+    /// Number of visits to chunks.
     pub visits: u64,
+    /// Virtual time of all visits.
     pub work_nanos: f64,
+    /// Number of sleeps.
     pub sleeps: u64,
+    /// Virtual time of all sleeps.
     pub sleep_nanos: f64,
 }
 
+/// A page move that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Arrival {
+pub struct PageMove {
+    /// Number of requests of the run before the move began.
     pub began: u64,
+    /// Number of requests of the run before the move ended.
     pub ended: u64,
+    /// True if the receiver got the page, false if the mover gave up.
     pub arrived: bool,
 }
 
-impl Arrival {
+impl PageMove {
+    /// Returns the number of requests that clients made during the move.
     pub fn requests(&self) -> u64 {
         self.ended - self.began
     }
@@ -92,27 +114,28 @@ impl<'e> Mover<'e> {
         Mover { engine, name, cost, sleep, free_at_nanos: 0.0, began: None, time }
     }
 
-    /// Skips the time until `nanos`.
+    /// Does not work before the virtual time `nanos`.
     pub fn idle_until(&mut self, nanos: f64) {
         self.free_at_nanos = self.free_at_nanos.max(nanos);
     }
 
-    /// Works until `nanos`, the time of `request`. When no move is in progress, `next` returns the victim and the
-    /// receiver of the next move.
+    /// Works until the virtual time `nanos`, which is the time of the request with the number `request`. Adds the moves
+    /// that end to `page_moves`. If no move is in progress, `next` returns the victim and the receiver of the next
+    /// move.
     #[inline]
     pub fn work_until(
         &mut self,
         nanos: f64,
         request: u64,
         mut next: impl FnMut(&Engine) -> Option<(ClassId, ClassId)>,
-        arrivals: &mut Vec<Arrival>,
+        page_moves: &mut Vec<PageMove>,
     ) {
         while self.free_at_nanos <= nanos {
             if self.began.is_none() {
                 let is_control = self.name == MoverName::None;
-                let wanted = if is_control { None } else { next(self.engine) };
-                let Some((victim, receiver)) = wanted else {
-                    // Idle time is not saved for later.
+                let next_move = if is_control { None } else { next(self.engine) };
+                let Some((victim, receiver)) = next_move else {
+                    // The next move begins now at the earliest, not at the end of the last move.
                     self.free_at_nanos = nanos;
                     return;
                 };
@@ -123,18 +146,19 @@ impl<'e> Mover<'e> {
                 }
                 self.began = Some(request);
             }
-            arrivals.extend(self.step(nanos, request));
+            page_moves.extend(self.step(nanos, request));
         }
     }
 
-    /// Runs one step of the current move, as large as the time until `nanos` allows.
-    fn step(&mut self, nanos: f64, request: u64) -> Option<Arrival> {
+    /// Runs one step of the current move, with as many visits as fit into the time until `nanos`. Returns the move if
+    /// the step ended the move.
+    fn step(&mut self, nanos: f64, request: u64) -> Option<PageMove> {
         let cost = self.cost.nanos();
         let visits_max = (nanos - self.free_at_nanos) / cost;
         let budget = visits_max.clamp(1.0, CHUNKS_PER_STEP_MAX) as usize;
         let at = Moment::from_nanos(self.free_at_nanos as u64);
         let (stepped, visits) = step(self.engine, budget, at);
-        // A step without a visit has a cost too.
+        // A step without a visit takes the time of one visit.
         let work_nanos = visits.max(1) as f64 * cost;
         self.time.visits += visits;
         self.time.work_nanos += work_nanos;
@@ -155,6 +179,6 @@ impl<'e> Mover<'e> {
             MoverStep::Done => true,
         };
         let began = self.began.take().unwrap_or(request);
-        Some(Arrival { began, ended: request, arrived })
+        Some(PageMove { began, ended: request, arrived })
     }
 }

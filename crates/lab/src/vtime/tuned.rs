@@ -1,9 +1,9 @@
 //! Runs the background work of a server in virtual time: the maintainer of segmented queues, and the tuner.
 //!
-//! The tuner is charged for the chunks that it visits. Its steps respect the move budget, and it rests between them, as
-//! in a server under load. When idle it waits as long as the policy specifies. It does not use the backoff of the server's
-//! thread, because results would depend on it. Evaluating the policy and processing samples cost nothing, because they
-//! run on another core of a server.
+//! A visit of the tuner's mover to a chunk takes virtual time. The steps of the tuner respect the move budget, and the
+//! tuner rests between its steps, as in a server under load. If the tuner has no work, it waits until the policy's
+//! trigger. It does not use the backoff of the server's thread, because the results would depend on the backoff. The
+//! work of the policy and of the profiler takes no virtual time, because it runs on another core of a server.
 
 use super::costs::VisitCost;
 use super::mover::MoverTime;
@@ -11,14 +11,17 @@ use slabwise_base::{Moment, Now, Ticks};
 use slabwise_engine::Engine;
 use slabwise_tuner::{Backoff, Load, MAINTAINER_ITEMS_PER_STEP, Profiling, Tuner, TunerStep};
 
+/// The maintainer of segmented queues in virtual time.
 pub struct Maintainer<'e> {
     engine: &'e Engine,
+    /// Virtual time of the next step; infinite if the engine needs no maintainer.
     due_at_nanos: f64,
     backoff: Backoff,
 }
 
 impl<'e> Maintainer<'e> {
-    /// The maintainer of this engine, from time 0. An engine with a single queue has no work for it.
+    /// Creates a maintainer that starts at time 0. The maintainer has no work if the classes of the engine have only
+    /// one queue.
     pub fn new(engine: &'e Engine) -> Maintainer<'e> {
         let is_exact = engine.config().eviction.info().is_exact;
         let first_nanos = Backoff::WAIT_MIN.as_nanos() as f64;
@@ -26,6 +29,7 @@ impl<'e> Maintainer<'e> {
         Maintainer { engine, due_at_nanos, backoff: Backoff::default() }
     }
 
+    /// Runs all steps that are due until the virtual time `nanos`.
     #[inline]
     pub fn work_until(&mut self, nanos: f64) {
         while self.due_at_nanos <= nanos {
@@ -39,17 +43,19 @@ impl<'e> Maintainer<'e> {
 
 const TICK_NANOS: f64 = 1e9 / Ticks::PER_SECOND as f64;
 
-pub struct Tuned<'e> {
+/// A server's tuner in virtual time.
+pub struct RunningTuner<'e> {
     engine: &'e Engine,
     tuner: Tuner,
     cost: VisitCost,
+    /// Virtual time of the next step, in nanoseconds since the start.
     free_at_nanos: f64,
     pub time: MoverTime,
 }
 
-impl<'e> Tuned<'e> {
-    pub fn new(engine: &'e Engine, tuner: Tuner, cost: VisitCost) -> Tuned<'e> {
-        Tuned { engine, tuner, cost, free_at_nanos: 0.0, time: MoverTime::default() }
+impl<'e> RunningTuner<'e> {
+    pub fn new(engine: &'e Engine, tuner: Tuner, cost: VisitCost) -> RunningTuner<'e> {
+        RunningTuner { engine, tuner, cost, free_at_nanos: 0.0, time: MoverTime::default() }
     }
 
     #[cfg(test)]
@@ -57,10 +63,12 @@ impl<'e> Tuned<'e> {
         &self.tuner
     }
 
+    /// Passes the sampled accesses to the profiler.
     pub fn observe(&mut self, now: Now) {
         self.tuner.observe(self.engine, now);
     }
 
+    /// Works until the virtual time `nanos`.
     #[inline]
     pub fn work_until(&mut self, nanos: f64) {
         while self.free_at_nanos <= nanos {
@@ -79,7 +87,7 @@ impl<'e> Tuned<'e> {
         self.time.visits += visits;
         self.work(visits as f64);
         match step {
-            // A step without a visit has a cost too.
+            // A step without a visit takes the time of one visit.
             TunerStep::Working | TunerStep::Requested { .. } if visits == 0 => self.work(1.0),
             TunerStep::Working | TunerStep::Requested { .. } => {}
             TunerStep::Rest(rest) => {
@@ -95,6 +103,7 @@ impl<'e> Tuned<'e> {
         }
     }
 
+    /// Advances the virtual time of the tuner by the time of this number of visits.
     fn work(&mut self, visits: f64) {
         let work_nanos = visits * self.cost.nanos();
         self.time.work_nanos += work_nanos;
@@ -104,7 +113,7 @@ impl<'e> Tuned<'e> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Maintainer, Tuned};
+    use super::{Maintainer, RunningTuner};
     use crate::vtime::{Cache, Rate, VisitCost};
     use slabwise_base::{Clock, Now};
     use slabwise_engine::{Engine, EngineConfig, EvictionKind};
@@ -116,11 +125,11 @@ mod tests {
 
     fn engine(eviction: EvictionKind) -> Engine {
         let config = EngineConfig { eviction, ..EngineConfig::new(1 << 20) };
-        Engine::new(config).expect("a small arena")
+        Engine::new(config).expect("1 MiB can be allocated")
     }
 
     #[test]
-    fn the_maintainer_moves_idle_items_out_of_hot_and_backs_off() {
+    fn the_maintainer_moves_idle_items_out_of_hot_and_then_backs_off() {
         let engine = engine(EvictionKind::Segmented);
         let mut cache = Cache::new(&engine);
         for key in 0..100_000 {
@@ -133,12 +142,12 @@ mod tests {
         let mut maintainer = Maintainer::new(&engine);
         maintainer.work_until(1e11);
         let after: u64 = hot();
-        assert!(after < before, "{after} hot items, before {before}");
+        assert!(after < before, "HOT has fewer items: {before} before, {after} after");
         assert_eq!(maintainer.backoff.wait(), Backoff::WAIT_MAX);
     }
 
     #[test]
-    fn the_maintainer_has_no_work_with_a_single_queue() {
+    fn the_maintainer_has_no_work_if_classes_have_a_single_queue() {
         let engine = engine(EvictionKind::Lru);
         let mut maintainer = Maintainer::new(&engine);
         maintainer.work_until(1e12);
@@ -147,25 +156,25 @@ mod tests {
 
     #[test]
     fn no_sample_is_dropped_at_a_high_request_rate() {
-        let engine = Engine::new(EngineConfig::new(1 << 20)).expect("a small arena");
+        let engine = Engine::new(EngineConfig::new(1 << 20)).expect("1 MiB can be allocated");
         let rate = Rate::new(1e7);
         let options = ProfilingOptions {
             profiler: ProfilerOptions { rate_max: 1.0, ..ProfilerOptions::default() },
             queue_len_max: 64,
             accesses_per_second_max: u64::MAX,
         };
-        let dates = Arc::new(Clock::manual());
-        let profiling = Profiling::start(&engine, options, dates, rate.now_at(0));
+        let response_clock = Arc::new(Clock::manual());
+        let profiling = Profiling::start(&engine, options, response_clock, rate.now_at(0));
         let budget = MoveBudget::for_pages_of(engine.config().page_size_bytes);
         let tuner = Tuner::new(PagePolicy::none(), budget, 1).with_profiling(profiling);
-        let mut tuned = Tuned::new(&engine, tuner, VisitCost::NOMINAL);
+        let mut tuned = RunningTuner::new(&engine, tuner, VisitCost::NOMINAL);
         let mut cache = Cache::new(&engine);
         for number in 0..10_000 {
             tuned.work_until(rate.nanos_at(number));
             let request = Request { key: number % 100, value_len: 50, op: Op::Get, cost: None };
             cache.request(&request, rate.now_at(number));
         }
-        let stats = tuned.tuner.profiling().expect("it profiles").stats();
+        let stats = tuned.tuner.profiling().expect("the tuner has a profiler").stats();
         assert_eq!(stats.accesses_dropped, 0, "{stats:?}");
         assert!(stats.accesses > 10_000 - 64, "{stats:?}");
     }

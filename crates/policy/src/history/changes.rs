@@ -1,22 +1,25 @@
 //! The events of each class between two steps.
 //!
-//! Snapshots count since the start of the cache, but a policy that is stepped by events needs the new ones. A class
-//! that was not in the previous snapshot has none.
+//! The counts of a snapshot begin at the start of the cache, but a policy that is stepped by events needs the events
+//! since its last step. For a class that was not in the previous snapshot, all these counts are 0.
 
 use crate::history::per_class::PerClass;
 use crate::{ClassProfile, ClassSnapshot, Snapshot};
 
-/// Counts of one class, since the start or since the last step.
+/// Counts of one class: either since the start of the cache, or since the last step.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Counts {
+    /// The number of gets that hit an item of the class.
     pub hits: u64,
+    /// The number of items stored.
     pub sets: u64,
-    /// Allocations that found no free chunk: evictions and refused stores.
-    pub pressed: u64,
-    /// Counts of its profile; `None` if it has no profile now, or had none at the last step.
+    /// The number of allocations that found no free chunk: evictions and refused stores.
+    pub shortages: u64,
+    /// Counts of the class's profile; `None` if there was no profile at the start or at the end of the period.
     pub profiled: Option<Profiled>,
 }
 
+/// Counts of a class's profile, in estimated events. See [`ClassProfile`].
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Profiled {
     pub misses: f64,
@@ -26,11 +29,12 @@ pub(crate) struct Profiled {
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Changes {
+    /// The counts of each class since the start of the cache, at the last step.
     last: PerClass<Counts>,
 }
 
 impl Changes {
-    /// The events of each class since the last call, in the order of the snapshot.
+    /// Returns the events of each class since the last call, in the order of the snapshot's classes.
     pub fn since_last(&mut self, snapshot: &Snapshot) -> Vec<Counts> {
         let profiles = snapshot.profiles.iter().map(Some).chain(std::iter::repeat(None));
         let each = snapshot.classes.iter().zip(profiles);
@@ -39,11 +43,11 @@ impl Changes {
         let mut next = current.iter();
         self.last.follow(snapshot, |class| {
             let known = snapshot.classes.iter().position(|other| other.class == class.class);
-            current[known.expect("a class of the snapshot is followed")]
+            current[known.expect("the new class is one of the snapshot's classes")]
         });
         let change = |before: &mut Counts| {
-            let after = *next.next().expect("each class has its counts");
-            std::mem::replace(before, after).until(after)
+            let after = *next.next().expect("`current` has an entry for each class");
+            std::mem::replace(before, after).events_until(after)
         };
         self.last.iter_mut().map(change).collect()
     }
@@ -54,7 +58,7 @@ impl Counts {
         Counts {
             hits: class.hits,
             sets: class.sets,
-            pressed: class.pressed(),
+            shortages: class.shortages(),
             profiled: profile.map(|profile| Profiled {
                 misses: profile.misses,
                 misses_by_eviction: profile.misses_by_eviction,
@@ -63,12 +67,13 @@ impl Counts {
         }
     }
 
-    fn until(self, after: Counts) -> Counts {
+    /// Returns the events between these counts and the later counts `after`.
+    fn events_until(self, after: Counts) -> Counts {
         let rise = |before: f64, after: f64| (after - before).max(0.0);
         Counts {
             hits: after.hits.saturating_sub(self.hits),
             sets: after.sets.saturating_sub(self.sets),
-            pressed: after.pressed.saturating_sub(self.pressed),
+            shortages: after.shortages.saturating_sub(self.shortages),
             profiled: self.profiled.zip(after.profiled).map(|(before, after)| Profiled {
                 misses: rise(before.misses, after.misses),
                 misses_by_eviction: rise(before.misses_by_eviction, after.misses_by_eviction),
@@ -77,7 +82,8 @@ impl Counts {
         }
     }
 
-    /// Get misses; without a profile, items stored, as a store follows each miss in a look-aside cache.
+    /// Returns the number of get misses. Without a profile this is the number of items stored, because in a look-aside
+    /// cache a store follows each miss.
     pub fn misses(&self) -> f64 {
         self.profiled.map_or(self.sets as f64, |profiled| profiled.misses)
     }
@@ -86,18 +92,18 @@ impl Counts {
         self.hits as f64 + self.misses()
     }
 
-    /// The pages needed for the allocations that found no free chunk; 0 for a class with a page of free chunks, which
-    /// has received what it needed.
+    /// Returns the number of pages that would have held the allocations that found no free chunk. Returns 0 if the
+    /// class has at least a page of free chunks, because then it has received a page since.
     fn pages_needed(&self, class: &ClassSnapshot) -> u64 {
         let chunks_per_page = class.chunks_per_page as u64;
         if class.free_chunks >= chunks_per_page {
             return 0;
         }
-        self.pressed.div_ceil(chunks_per_page)
+        self.shortages.div_ceil(chunks_per_page)
     }
 }
 
-/// The pages that each class needs for the allocations that found no free chunk.
+/// Returns the number of pages that each class needs for the allocations that found no free chunk since the last step.
 pub(crate) fn pages_needed(snapshot: &Snapshot, changes: &[Counts]) -> Vec<u64> {
     let each = snapshot.classes.iter().zip(changes);
     each.map(|(class, change)| change.pages_needed(class)).collect()
@@ -129,17 +135,17 @@ mod tests {
         let mut changes = Changes::default();
         let first = changes.since_last(&snapshot(&[(0, 5), (1, 7)], &[]));
         assert_eq!(first, [Counts::default(); 2]);
-        // The classes come in another order, with a new one.
+        // The second snapshot has the classes in another order, and class 2 is new.
         let second = changes.since_last(&snapshot(&[(2, 100), (1, 17), (0, 6)], &[]));
         let sets: Vec<u64> = second.iter().map(|counts| counts.sets).collect();
         assert_eq!(sets, [0, 10, 1]);
-        assert_eq!(second[1].pressed, 30, "evicted or refused");
+        assert_eq!(second[1].shortages, 30, "10 evictions and 20 refused stores count");
         let third = changes.since_last(&snapshot(&[(2, 100), (1, 17), (0, 6)], &[]));
         assert_eq!(third, [Counts::default(); 3]);
     }
 
     #[test]
-    fn misses_are_those_of_the_profile_or_else_stores() {
+    fn misses_come_from_the_profile_or_without_a_profile_from_stores() {
         let mut changes = Changes::default();
         changes.since_last(&snapshot(&[(0, 5)], &[]));
         assert_eq!(changes.since_last(&snapshot(&[(0, 8)], &[1_000.0]))[0].misses(), 3.0);
@@ -150,10 +156,10 @@ mod tests {
     }
 
     #[test]
-    fn a_class_with_a_free_page_needs_none() {
-        let needs = |pressed, free_chunks| {
+    fn a_class_with_a_page_of_free_chunks_needs_no_page() {
+        let needs = |shortages, free_chunks| {
             let class = ClassSnapshot { free_chunks, ..ClassSnapshot::empty(ClassId(0), 96, 10) };
-            Counts { pressed, ..Counts::default() }.pages_needed(&class)
+            Counts { shortages, ..Counts::default() }.pages_needed(&class)
         };
         assert_eq!([needs(0, 0), needs(1, 0), needs(10, 9), needs(11, 0)], [0, 1, 1, 2]);
         assert_eq!(needs(11, 10), 0);

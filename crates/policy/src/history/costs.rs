@@ -1,30 +1,36 @@
-//! The costs of items and misses of each class.
+//! The mean costs of the items and of the misses of each class.
 //!
 //! The *miss cost* of a class is the mean cost of items that were stored under new keys: in a look-aside cache such a
-//! store follows a miss. The mean covers the last [`STORES`] to twice that many stores with a cost. Its error is about
-//! two percent if some items cost twenty times as much as others. A class without stores keeps its last mean.
+//! store follows a miss. The mean is over the last stores with a known cost: at least [`STORES`] of them and at most
+//! twice that number. The error of the mean is about two percent if some items cost twenty times as much as others. A
+//! class without new stores keeps its last mean.
 //!
-//! Costs are relative to their mean over all classes, so that limits in misses hold for any unit. Items without a cost
-//! count like the others of their class; a class with fewer than [`STORES_MIN`] costs counts as the mean of all.
+//! Each class's mean is divided by the mean over all classes. So options that are in misses do not depend on the unit
+//! of the costs. Stores without a cost do not change the mean of their class. A class with fewer than [`STORES_MIN`]
+//! known costs has the relative cost 1.
 //!
-//! Invariants: relative costs are above 0; if all known costs are equal, or none is known, each is exactly 1.
+//! Invariants: relative costs are above 0; if all known costs are equal, or no cost is known, each relative cost is
+//! exactly 1.
 
 use crate::history::per_class::PerClass;
 use crate::{ClassSnapshot, Snapshot};
 
-/// The number of stores after which a new mean starts; the previous mean counts until the next one.
+/// The number of stores with a known cost that a window covers. The mean is over the last full window and the current
+/// window.
 const STORES: u64 = 10_000;
-
+/// The minimum number of stores with a known cost for a mean.
 const STORES_MIN: u64 = 100;
-/// The lowest relative cost, so that costs can be divided by.
+/// The minimum relative cost. It is above 0, because policies divide by relative costs.
 const COST_MIN: f64 = 1e-6;
 
+/// The recent costs of stores of each class.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MissCosts {
     windows: PerClass<Window>,
 }
 
-/// Costs of some stores, as integers, so that the mean of equal costs does not depend on their number.
+/// A number of stores with a known cost, and the sum of their costs. The sum is an integer, so the mean of equal costs
+/// has no rounding error.
 #[derive(Clone, Copy, Debug, Default)]
 struct Stores {
     count: u64,
@@ -33,23 +39,27 @@ struct Stores {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Window {
+    /// The stores since the start of the cache, at the last update.
     total: Stores,
+    /// The stores of the current window. An update that finds [`STORES`] or more of them starts a new window.
     newer: Stores,
+    /// The stores of the last full window.
     older: Stores,
 }
 
 impl MissCosts {
-    /// Updates the means with the stores since the last call; a new class has none.
+    /// Updates the windows with the stores since the last call. Earlier stores of a new class do not count.
     pub fn update(&mut self, snapshot: &Snapshot) {
-        let begin =
+        let new_window =
             |class: &ClassSnapshot| Window { total: Stores::of(class), ..Window::default() };
-        self.windows.follow(snapshot, begin);
+        self.windows.follow(snapshot, new_window);
         let each = snapshot.classes.iter().zip(self.windows.iter_mut());
         each.for_each(|(class, window)| window.update(class));
     }
 
-    /// The mean miss cost of each class, in the order of the last snapshot, relative to the mean over all
-    /// classes.
+    /// Returns the miss cost of each class divided by the mean over all classes, in the order of the snapshot's
+    /// classes. The mean is weighted by the references of the classes' curves, or all classes weigh the same if there
+    /// are no profiles.
     pub fn relative(&self, snapshot: &Snapshot) -> Vec<f64> {
         let means: Vec<Option<f64>> = self.windows.iter().map(Window::mean).collect();
         let references = |index: usize| -> f64 {
@@ -59,8 +69,8 @@ impl MissCosts {
     }
 }
 
-/// The mean cost of the contents of a chunk of each class, relative to the mean over all used chunks; 1 for classes
-/// without known costs.
+/// Returns the mean cost of the contents of a used chunk of each class, divided by the mean over the used chunks of
+/// all classes with known costs. Classes without known costs have the value 1.
 pub(crate) fn chunk_costs(snapshot: &Snapshot) -> Vec<f64> {
     let used = |class: &ClassSnapshot| class.used_chunks.max(1) as f64;
     let mean =
@@ -69,9 +79,9 @@ pub(crate) fn chunk_costs(snapshot: &Snapshot) -> Vec<f64> {
     relative(&means, |index| used(&snapshot.classes[index]))
 }
 
-/// Divides these costs by their weighted mean; unknown costs become 1.
+/// Divides these costs by their weighted mean; unknown costs become 1. `weight` receives the index of a cost.
 fn relative(costs: &[Option<f64>], weight: impl Fn(usize) -> f64) -> Vec<f64> {
-    // Relative to the greatest cost equal ones are exactly 1, and so is their mean.
+    // If all costs are equal, each divided by the greatest is exactly 1, and the mean of these quotients is exactly 1.
     let unit = costs.iter().flatten().fold(0.0, |most: f64, &cost| most.max(cost));
     if unit == 0.0 {
         return vec![1.0; costs.len()];
@@ -118,19 +128,19 @@ mod tests {
     use crate::testing::curves::{scan, snapshot};
     use slabwise_base::Random;
 
-    /// Classes with these references.
+    /// Returns a cache whose classes have these numbers of references.
     fn cache(references: &[f64]) -> Snapshot {
         snapshot(10, references.iter().map(|&references| (10, scan(references))).collect())
     }
 
-    /// Adds this many stores of a class, of this cost each.
+    /// Adds `count` stores to a class, each with the cost `cost`.
     fn store(cache: &mut Snapshot, class: usize, count: u64, cost: u64) {
         cache.classes[class].costs_known += count;
         cache.classes[class].cost_paid += count * cost;
     }
 
     #[test]
-    fn a_mean_covers_the_last_stores_and_stays_without_stores() {
+    fn a_mean_covers_the_last_stores_and_does_not_change_without_stores() {
         let mut cache = cache(&[1.0, 1.0]);
         let mut costs = MissCosts::default();
         costs.update(&cache);
@@ -145,29 +155,31 @@ mod tests {
         assert_eq!(
             costs.relative(&cache),
             [1.75, 0.25],
-            "the mean of the first class covers the last 20,000"
+            "the mean of the first class covers at most the last 20,000 stores"
         );
     }
 
     #[test]
-    fn costs_are_relative_to_their_mean_by_references() {
+    fn costs_are_divided_by_their_mean_weighted_by_references() {
         let mut cache = cache(&[300.0, 100.0, 5_000.0]);
         let mut costs = MissCosts::default();
         costs.update(&cache);
         store(&mut cache, 0, 100, 20);
         store(&mut cache, 1, 200, 100);
-        // These are too few for a mean.
+        // 99 stores are too few for a mean.
         store(&mut cache, 2, 99, 1_000);
         costs.update(&cache);
         assert_eq!(costs.relative(&cache), [0.5, 2.5, 1.0]);
         cache.profiles.clear();
-        let [first, second, third] = costs.relative(&cache)[..] else { panic!("three classes") };
+        let [first, second, third] = costs.relative(&cache)[..] else {
+            panic!("the cache has three classes")
+        };
         assert!((first - 1.0 / 3.0).abs() < 1e-9 && (second - 5.0 / 3.0).abs() < 1e-9);
         assert_eq!(third, 1.0);
     }
 
     #[test]
-    fn costs_of_zero_count_and_earlier_costs_do_not() {
+    fn costs_of_zero_count_and_costs_before_the_first_update_do_not() {
         let mut cache = cache(&[100.0, 100.0]);
         store(&mut cache, 0, 1_000_000, 50);
         let mut costs = MissCosts::default();
@@ -175,14 +187,14 @@ mod tests {
         assert_eq!(costs.relative(&cache), [1.0; 2]);
         store(&mut cache, 0, 100, 0);
         costs.update(&cache);
-        assert_eq!(costs.relative(&cache), [1.0; 2], "all known costs are equal");
+        assert_eq!(costs.relative(&cache), [1.0; 2], "all known costs are 0, so they are equal");
         store(&mut cache, 1, 100, 7);
         costs.update(&cache);
         assert_eq!(costs.relative(&cache), [COST_MIN, 2.0]);
     }
 
     #[test]
-    fn chunk_costs_are_those_of_the_contents() {
+    fn chunk_costs_are_the_costs_of_the_items_in_the_chunks() {
         let mut cache = cache(&[1.0, 1.0, 1.0]);
         assert_eq!(chunk_costs(&cache), [1.0; 3]);
         let held = [(100, 300), (50, 300), (7, 0)];
@@ -206,7 +218,11 @@ mod tests {
                     store(&mut cache, class, count, cost);
                 }
                 costs.update(&cache);
-                assert_eq!(costs.relative(&cache), [1.0; 5], "seed {seed}, cost {cost}");
+                assert_eq!(
+                    costs.relative(&cache),
+                    [1.0; 5],
+                    "seed {seed}, cost {cost}: relative costs are 1"
+                );
             }
         }
     }

@@ -1,4 +1,4 @@
-//! State of classes that policies keep from step to step.
+//! The data about each class that policies keep from step to step.
 
 pub(crate) mod changes;
 pub(crate) mod costs;

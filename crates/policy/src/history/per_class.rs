@@ -1,40 +1,42 @@
-//! State that a policy keeps for each class.
+//! The state that a policy keeps for each class.
 //!
 //! The class table may change between two steps. The state of a removed class is dropped. A new class starts with new
-//! state, even if it has the number of an old one.
+//! state, even if a removed class had its number: a class is identified by its number and its chunk size.
 
 use crate::{ClassSnapshot, Snapshot};
 use slabwise_base::ClassId;
 use std::slice::{Iter, IterMut};
 
-/// One state per class, in the order of the last snapshot.
+/// One state per class, in the order of the classes in the last snapshot.
 #[derive(Clone, Debug)]
 pub(crate) struct PerClass<T> {
+    /// The number and the chunk size (in bytes) of each class.
     keys: Vec<(ClassId, usize)>,
-    memories: Vec<T>,
+    states: Vec<T>,
 }
 
 impl<T> Default for PerClass<T> {
     fn default() -> PerClass<T> {
-        PerClass { keys: Vec::new(), memories: Vec::new() }
+        PerClass { keys: Vec::new(), states: Vec::new() }
     }
 }
 
 impl<T> PerClass<T> {
-    /// Changes to the classes of this snapshot; `begin` creates the state of a new class.
-    pub fn follow(&mut self, snapshot: &Snapshot, mut begin: impl FnMut(&ClassSnapshot) -> T) {
+    /// Adapts the states to the classes of this snapshot and their order. `new_state` creates the state of a class that
+    /// was not in the last snapshot.
+    pub fn follow(&mut self, snapshot: &Snapshot, mut new_state: impl FnMut(&ClassSnapshot) -> T) {
         let key = |class: &ClassSnapshot| (class.class, class.chunk_size_bytes);
         if snapshot.classes.iter().map(key).eq(self.keys.iter().copied()) {
             return;
         }
         let keys = std::mem::take(&mut self.keys).into_iter();
-        let mut before: Vec<_> = keys.zip(self.memories.drain(..)).collect();
+        let mut before: Vec<_> = keys.zip(self.states.drain(..)).collect();
         for class in &snapshot.classes {
             let known = before.iter().position(|&(known, _)| known == key(class));
             self.keys.push(key(class));
-            self.memories.push(match known {
+            self.states.push(match known {
                 Some(index) => before.swap_remove(index).1,
-                None => begin(class),
+                None => new_state(class),
             });
         }
     }
@@ -44,16 +46,17 @@ impl<T> PerClass<T> {
     }
 
     pub fn iter(&self) -> Iter<'_, T> {
-        self.memories.iter()
+        self.states.iter()
     }
 
     pub fn iter_mut(&mut self) -> IterMut<'_, T> {
-        self.memories.iter_mut()
+        self.states.iter_mut()
     }
 
+    /// Returns the state of this class. Panics if the class is not in the last snapshot.
     pub fn of(&mut self, class: ClassId) -> &mut T {
         let index = self.keys.iter().position(|&(id, _)| id == class);
-        &mut self.memories[index.expect("the class is in the snapshot")]
+        &mut self.states[index.expect("the class is in the snapshot")]
     }
 }
 
@@ -69,13 +72,13 @@ mod tests {
     }
 
     #[test]
-    fn keeps_the_state_of_remaining_classes_only() {
-        let mut memory = PerClass::default();
-        memory.follow(&snapshot(&[(0, 64), (1, 96), (2, 512)]), |class| class.chunk_size_bytes);
-        *memory.of(ClassId(1)) = 7;
-        // 96 stays; number 0 now has another size; 512 is removed.
-        memory.follow(&snapshot(&[(3, 80), (1, 96), (0, 128)]), |class| class.chunk_size_bytes);
-        assert_eq!(memory.iter().copied().collect::<Vec<_>>(), [80, 7, 128]);
-        assert_eq!(*memory.of(ClassId(0)), 128);
+    fn only_classes_that_remain_keep_their_state() {
+        let mut states = PerClass::default();
+        states.follow(&snapshot(&[(0, 64), (1, 96), (2, 512)]), |class| class.chunk_size_bytes);
+        *states.of(ClassId(1)) = 7;
+        // The class of 96 bytes remains. Number 0 now has another size. The class of 512 bytes is removed.
+        states.follow(&snapshot(&[(3, 80), (1, 96), (0, 128)]), |class| class.chunk_size_bytes);
+        assert_eq!(states.iter().copied().collect::<Vec<_>>(), [80, 7, 128]);
+        assert_eq!(*states.of(ClassId(0)), 128);
     }
 }

@@ -1,12 +1,13 @@
 //! Cliffhanger (A. Cidon, A. Eisenman, M. Alizadeh, S. Katti, "Cliffhanger: Scaling Performance Cliffs in Web Memory
 //! Caches", NSDI 2016).
 //!
-//! *Hill climbing.* A shadow hit is a get that one more page would have made a hit: it samples the slope of a class's
-//! hit curve. Each shadow hit earns its class a credit of some bytes, which another class, drawn at random, pays. A
-//! page moves for each page's worth of credits. So slopes become equal, which is the best partition for concave hit
-//! curves.
+//! *Hill climbing.* A shadow hit is a get that one more page would have made a hit, so the rate of shadow hits measures
+//! the slope of a class's hit curve. Each shadow hit earns its class a credit of some bytes, which another class, drawn
+//! at random, pays. When a class has the credit of a page, a page moves to it. So the slopes of all classes become
+//! equal. If hit curves are concave, a partition with equal slopes is the best partition.
 //!
-//! *Cliffs.* If the curve is flat first and steep later, the local slope does not show the gain and the class starves:
+//! *Cliffs.* If a curve is flat first and steep later, a class at the flat part has no shadow hits. So it receives no
+//! page, although it would gain much from many pages:
 //!
 //! ```text
 //!   misses |----__ . c                   c: the current size; its slope is flat
@@ -16,43 +17,48 @@
 //!          +-------------------------- chunks
 //! ```
 //!
-//! The paper searches for the ends of a cliff with two pointers and splits the queue in two by hash. The shares are
-//! such that the queue has the misses of the line from l to r (Talus). Differences here:
+//! The paper searches for the ends of a cliff with two pointers and divides the queue in two by the hash of the key.
+//! The sizes of the two queues are such that the class has the misses of the line from l to r (Talus). Differences
+//! here:
 //!
-//! - The pointers are set at once where the hull touches the class's curve. Without a curve, cliffs are not seen.
-//! - The engine's queue cannot be split, so the class has the misses of its curve and only *earns* by the line: its
-//!   credits are the shadow hits that its gets would have with the line's slope. It climbs to r where the line is
-//!   steeper than the slopes of the others and shrinks to l where it is not; it gains nothing on the way.
-//! - Credits are counted in bytes of pages; the class deepest in debt gives the page. Payers of a class's credits are
-//!   drawn at most [`DRAWS_MAX`] times a step.
+//! - The pointers are set at once, where the hull touches the class's curve. Without a curve, cliffs are not detected.
+//! - The engine cannot divide its queues. So the class has the misses of its curve, but it earns credits by the slope
+//!   of the line: the shadow hits that its gets would have if the curve were the line. If the line is steeper than the
+//!   curves of the other classes, the class grows to r; otherwise it shrinks to l. Between l and r the class gains
+//!   nothing by its new pages.
+//! - Credits are bytes of pages. The class with the lowest credit gives the page. For each class that earned credits, a
+//!   step draws at most [`DRAWS_MAX`] classes that pay.
 //!
-//! Weaknesses: payers are drawn regardless of their loss, so pages wander around the best partition. It climbs one page
-//! at a time. Steps are triggered by shadow hits: if every class is on a plateau there are none.
+//! Weaknesses: classes that pay are drawn regardless of the misses that they will have, so the partition varies around
+//! the best partition. A class grows one page at a time. Shadow hits trigger the steps: if the curves of all classes
+//! are flat at their sizes, there are no steps.
 //!
-//! Invariants: the credits of classes sum to zero; only classes with two pages or more pay, and a class keeps one.
+//! Invariants: the sum of all credits is zero; only classes with two pages or more pay; a class keeps one page.
 
 use crate::history::changes::{Changes, Counts};
 use crate::history::per_class::PerClass;
 use crate::options::options;
 use crate::policy::Policy;
-use crate::{ClassProfile, ClassSnapshot, PageMove, Plan, Snapshot, Trigger, Wants};
+use crate::{ClassProfile, ClassSnapshot, Inputs, PageMove, Plan, Snapshot, Trigger};
 use slabwise_base::Random;
 use slabwise_profile::{Mrc, Point};
 
-/// The maximum number of payers drawn for the credits of one class in one step.
+/// The maximum number of classes drawn to pay for the credits of one class in one step.
 const DRAWS_MAX: u64 = 256;
-/// A class is below a cliff if its curve is above the hull by more than this share of its references; less is noise.
+/// A class is below a cliff if its curve is above the hull by more than this share of its references. Smaller
+/// differences are noise.
 const CLIFF_SHARE_MIN: f64 = 0.01;
 
 options! {
-    /// The published 4 KiB per hit. The paper steps at every hit; no page moves for a single hit, so a step here
-    /// takes sixteen.
+    /// The credit of 4 KiB per shadow hit is the published value. The paper takes a step at every shadow hit. A page is
+    /// larger than one credit, so here a step follows only every sixteenth shadow hit.
     pub struct CliffhangerOptions of Cliffhanger {
-        /// Credits for more pages are kept for the next step.
+        /// The maximum number of moves in a step. Classes keep the credits for further pages until the next step.
         moves_max: usize = 32, moves_max;
         credit_bytes: u64 = 4 << 10, whole(1..=1 << 30), "bytes credited to a class per shadow hit";
         shadow_hits: u64 = 16, events, "shadow hits between two steps";
-        cliffs: bool = true, choice, "let a class below a cliff of its curve earn credits by the slope across the whole cliff";
+        cliffs: bool = true, choice,
+            "a class below a cliff of its curve earns credits by the mean slope of the whole cliff";
     }
 }
 
@@ -60,7 +66,7 @@ options! {
 pub struct Cliffhanger {
     options: CliffhangerOptions,
     changes: Changes,
-    /// In bytes; negative if the class is in debt.
+    /// The credit of each class, in bytes; negative if the class has paid more than it has earned.
     credits: PerClass<f64>,
 }
 
@@ -69,8 +75,8 @@ impl Policy for Cliffhanger {
         Trigger::EveryShadowHits(self.options.shadow_hits)
     }
 
-    fn wants(&self) -> Wants {
-        Wants::Profiles
+    fn inputs(&self) -> Inputs {
+        Inputs::FreshProfiles
     }
 
     fn step(&mut self, snapshot: &Snapshot, random: &mut Random) -> Plan {
@@ -92,17 +98,19 @@ impl Policy for Cliffhanger {
 }
 
 impl Cliffhanger {
+    /// Returns the shadow hits for which each class earns credits. For a class below a cliff these are the shadow hits
+    /// that it would have if its curve were the line across the cliff.
     fn earned(&self, snapshot: &Snapshot, changes: &[Counts]) -> Vec<f64> {
         let each = snapshot.classes.iter().zip(&snapshot.profiles).zip(changes);
         each.map(|((class, profile), change)| {
-            let climbed = change.profiled.map_or(0.0, |profiled| profiled.shadow_hits);
-            let cliff = self.options.cliffs.then(|| hits_by_hull(class, profile)).flatten();
-            cliff.map_or(climbed, |share| share * change.gets())
+            let shadow_hits = change.profiled.map_or(0.0, |profiled| profiled.shadow_hits);
+            let cliff = self.options.cliffs.then(|| hit_share_by_hull(class, profile)).flatten();
+            cliff.map_or(shadow_hits, |share| share * change.gets())
         })
         .collect()
     }
 
-    /// Credits a class with this many shadow hits, each at the expense of another class drawn at random.
+    /// Adds the credit of this many shadow hits to the class `earner`. Other classes, drawn at random, pay for it.
     fn pay(
         &self,
         snapshot: &Snapshot,
@@ -126,11 +134,12 @@ impl Cliffhanger {
     }
 }
 
-/// Plans a page for each page's worth of credits, from the classes deepest in debt.
+/// Plans one page for each class that has the credit of a page, as often as it has it. The class with the lowest credit
+/// gives. Each move takes the credit of a page from the receiver and adds it to the victim.
 fn moves(snapshot: &Snapshot, credits: &mut [f64], moves_max: usize) -> Plan {
     let mut plan = Plan::default();
     let mut pages: Vec<u64> = snapshot.classes.iter().map(|class| class.pages).collect();
-    // The usable bytes of a page are those of the class that wastes the least at its end.
+    // The bytes of a page are estimated from the class that leaves the fewest bytes at the end of the page unused.
     let bytes = |class: &ClassSnapshot| class.chunk_size_bytes * class.chunks_per_page;
     let page_bytes = snapshot.classes.iter().map(bytes).max().unwrap_or(0) as f64;
     while plan.moves.len() < moves_max {
@@ -142,15 +151,15 @@ fn moves(snapshot: &Snapshot, credits: &mut [f64], moves_max: usize) -> Plan {
         pages[victim] -= 1;
         credits[victim] += page_bytes;
         credits[receiver] -= page_bytes;
-        let reason = "credits of shadow hits amount to a page";
+        let reason = "the receiver has earned a page by shadow hits";
         plan.moves.push(PageMove::between(snapshot, victim, receiver, reason));
     }
     plan
 }
 
-/// For a class below a cliff: the share of its gets that one more page would make hits if its curve were the line over
-/// the cliff.
-fn hits_by_hull(class: &ClassSnapshot, profile: &ClassProfile) -> Option<f64> {
+/// Returns the share of the class's gets that one more page would make hits if the curve were the line across its
+/// cliff; `None` if the class is not below a cliff.
+fn hit_share_by_hull(class: &ClassSnapshot, profile: &ClassProfile) -> Option<f64> {
     let curve = &profile.curve;
     let chunks = class.pages * class.chunks_per_page as u64;
     let [left, right] = pointers(curve, chunks)?;
@@ -161,8 +170,8 @@ fn hits_by_hull(class: &ClassSnapshot, profile: &ClassProfile) -> Option<f64> {
         .then(|| slope * class.chunks_per_page as f64 / curve.references())
 }
 
-/// The points where the lower hull touches the curve on either side of this size; `None` if the size is one of them or
-/// beyond the end of the curve.
+/// Returns the two points where the lower hull touches the curve, one on each side of this size. Returns `None` if the
+/// hull touches the curve at this size, or if the size is beyond the end of the curve.
 fn pointers(curve: &Mrc, chunks: u64) -> Option<[Point; 2]> {
     let hull = curve.lower_hull();
     let hull = hull.points();

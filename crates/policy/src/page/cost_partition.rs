@@ -1,7 +1,8 @@
 //! Cost-based partitioning (D. Carra and P. Michiardi, "Cost-based Memory Partitioning and Management in Memcached",
 //! IMDM 2015), the successor of [`psa`](super::psa).
 //!
-//! Misses count by their costs, and only if the key had been evicted. Over the last M misses, for class i:
+//! Only misses of evicted keys count, each with the mean miss cost of its class. For class i, counted over the last M
+//! misses of the cache (M is the option `misses`):
 //!
 //! ```text
 //!   m_i   gets of keys that had been evicted, times the mean miss cost
@@ -10,22 +11,23 @@
 //!   risk  m_i / (r_i s_i)        0 for a class without requests
 //! ```
 //!
-//! Every M misses one page moves from the class with least risk to the one with greatest m among the others. The
-//! authors find evicted keys by two Bloom filters; here the profile counts them
-//! ([`ClassProfile::misses_by_eviction`](crate::ClassProfile::misses_by_eviction)). Without profiles nothing moves. If
+//! Every M misses one page moves to the class with the greatest m, from the class with the least risk among the others.
+//! The authors detect misses of evicted keys with two Bloom filters; here the profile counts them
+//! ([`ClassProfile::misses_by_eviction`](crate::ClassProfile::misses_by_eviction)). Without profiles no page moves. If
 //! no client supplies costs, every miss costs 1.
 //!
-//! Weaknesses: the misses of a class are not those that another page would save, so a loop larger than all memory
-//! receives all pages; and pages lower the risk twice, so the largest class gives first.
+//! Weaknesses: m also counts misses that another page would not save, so a loop that is larger than all memory receives
+//! all pages. A large class has few misses per request and many pages, and both lower its risk, so the largest class
+//! usually gives first.
 //!
-//! Invariants: those of [`psa`](super::psa).
+//! Invariants: at most one move a step, even if the step is late; a class keeps one page.
 
 use super::psa::{PsaOptions, least_risk_to_most_misses};
 use crate::history::changes::Changes;
 use crate::history::costs::MissCosts;
 use crate::options::{Adjustable, PolicyOption};
 use crate::policy::Policy;
-use crate::{Plan, Snapshot, Trigger, Wants};
+use crate::{Inputs, Plan, Snapshot, Trigger};
 use slabwise_base::Random;
 
 #[derive(Clone, Debug, Default)]
@@ -46,14 +48,14 @@ impl Policy for CostPartition {
         Trigger::EveryMisses(self.options.misses)
     }
 
-    fn wants(&self) -> Wants {
-        Wants::Profiles
+    fn inputs(&self) -> Inputs {
+        Inputs::FreshProfiles
     }
 
     fn step(&mut self, snapshot: &Snapshot, _random: &mut Random) -> Plan {
         self.costs.update(snapshot);
         let (changes, costs) = (self.changes.since_last(snapshot), self.costs.relative(snapshot));
-        // Without a profile, evicted keys are unknown.
+        // Without a profile, no misses of evicted keys are known.
         let cost_of_misses = |index: usize| {
             let misses = changes[index].profiled.map_or(0.0, |it| it.misses_by_eviction);
             misses * costs[index]
@@ -66,7 +68,7 @@ impl Policy for CostPartition {
                 0.0 => 0.0,
                 gets => cost_of_misses(index) / (gets * snapshot.classes[index].pages as f64),
             },
-            "from the least eviction cost per request and page to the most eviction cost",
+            "to the highest cost of evictions, from the lowest per request and page",
         )
         .into_iter()
         .collect()
@@ -81,7 +83,7 @@ mod tests {
     use crate::{ClassProfile, ClassSnapshot, Snapshot, Trigger};
     use slabwise_base::ClassId;
 
-    /// A class's pages and its events between two steps.
+    /// The pages of a class, its events between two steps, and the cost of each stored item.
     #[derive(Clone, Copy)]
     struct Class {
         pages: u64,
@@ -91,7 +93,7 @@ mod tests {
         cost: u64,
     }
 
-    /// The move of one step after the events of `classes`.
+    /// Returns the victim and the receiver of the move that a step plans after the events of `classes`.
     fn step(classes: &[Class]) -> Option<(u8, u8)> {
         let snapshot = |times: f64| {
             let class = |(index, class): (usize, &Class)| ClassSnapshot {
@@ -115,23 +117,28 @@ mod tests {
             }
         };
         let mut policy = CostPartition::default();
-        assert!(testing::step(&mut policy, &snapshot(3.0)).moves.is_empty(), "no new events");
+        let plan = testing::step(&mut policy, &snapshot(3.0));
+        assert!(plan.moves.is_empty(), "events before the first step move no page");
         let moves = testing::step(&mut policy, &snapshot(4.0)).moves;
-        moves.first().map(|m| (m.victim.0, m.receiver.expect("never to the pool").0))
+        moves.first().map(|m| (m.victim.0, m.receiver.expect("a class receives the page").0))
     }
 
-    /// A class of ten pages with a miss ratio of a tenth; half of its misses are caused by evictions.
+    /// A class of ten pages with a miss ratio of a tenth. Half of its misses are gets of evicted keys.
     const PLAIN: Class =
         Class { pages: 10, hits: 900, misses: 100.0, misses_by_eviction: 50.0, cost: 1 };
 
     #[test]
     fn keys_used_once_receive_no_page() {
         let scan = Class { hits: 0, misses: 5_000.0, misses_by_eviction: 0.0, ..PLAIN };
-        assert_eq!(step(&[PLAIN, scan]), Some((1, 0)), "the opposite of psa");
+        assert_eq!(
+            step(&[PLAIN, scan]),
+            Some((1, 0)),
+            "the scan gives the page; under psa it would receive it"
+        );
     }
 
     #[test]
-    fn misses_count_by_their_cost() {
+    fn a_class_with_fewer_but_costlier_misses_receives_the_page() {
         let more = Class { misses_by_eviction: 80.0, ..PLAIN };
         assert_eq!(step(&[PLAIN, more]), Some((0, 1)));
         let costlier = Class { cost: 2, ..PLAIN };
@@ -139,14 +146,19 @@ mod tests {
     }
 
     #[test]
-    fn risk_is_by_requests_and_pages_and_a_last_page_stays() {
+    fn requests_and_pages_lower_the_risk_and_a_class_keeps_its_last_page() {
         let needy = Class { misses_by_eviction: 100.0, ..PLAIN };
         let more_requests = Class { hits: 1_900, ..PLAIN };
-        assert_eq!(step(&[needy, PLAIN, more_requests]), Some((2, 0)), "50 misses of 2,000");
+        let found = step(&[needy, PLAIN, more_requests]);
+        assert_eq!(found, Some((2, 0)), "class 2 has the least risk: 50 misses of 2,000 requests");
         let larger = Class { pages: 30, ..PLAIN };
         assert_eq!(step(&[needy, PLAIN, more_requests, larger]), Some((3, 0)));
         let idle = Class { hits: 0, misses: 0.0, misses_by_eviction: 0.0, ..PLAIN };
-        assert_eq!(step(&[needy, idle, larger]), Some((1, 0)), "no requests, no risk");
+        assert_eq!(
+            step(&[needy, idle, larger]),
+            Some((1, 0)),
+            "a class without requests has no risk"
+        );
         assert_eq!(step(&[needy, Class { pages: 1, ..idle }, larger]), Some((2, 0)));
         assert_eq!(step(&[idle, idle]), None);
     }
@@ -159,11 +171,15 @@ mod tests {
             useful.pages -= 1;
             loops.pages += 1;
         }
-        assert_eq!((useful.pages, loops.pages), (1, 19), "and the loop still hits nothing");
+        assert_eq!(
+            (useful.pages, loops.pages),
+            (1, 19),
+            "the loop has all pages but one and no hits"
+        );
     }
 
     #[test]
-    fn nothing_moves_without_profiles() {
+    fn no_page_moves_without_profiles() {
         let mut policy = CostPartition { options: PsaOptions { misses: 9 }, ..Default::default() };
         assert_eq!(policy.trigger(), Trigger::EveryMisses(9));
         let class = |index, sets| ClassSnapshot {

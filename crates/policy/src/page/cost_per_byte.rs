@@ -1,8 +1,8 @@
 //! The page policy of GD-Wheel (C. Li and A. L. Cox, "GD-Wheel: A Cost-Aware Replacement Policy for Key-Value Stores",
 //! EuroSys 2015, the section on slab rebalancing).
 //!
-//! The worth of a class's bytes is the mean cost of an item over its size. A class that must evict takes a page of the
-//! class whose bytes are worth least, if its own bytes are worth more.
+//! The *cost per byte* of a class is the mean cost of its items divided by their size. A class that must evict takes a
+//! page of the class with the lowest cost per byte, if its own cost per byte is higher.
 //!
 //! ```text
 //!   cost per byte   class 0  #########  evicts: receives
@@ -10,13 +10,15 @@
 //!                   class 2  ##         gives while it owns two pages or more
 //! ```
 //!
-//! Where the published policy moves a page, the engine evicts an item. So one page is planned for each page's worth of
-//! such stores. The size of an item is that of its chunks. If no client supplies costs, every chunk costs 1.
+//! When the published policy would move a page, the engine has already evicted an item instead. So the policy plans the
+//! number of pages that these allocations fill. The size of an item is the size of its chunks. If no client supplies
+//! costs, every chunk costs 1.
 //!
-//! Weaknesses: pages move as long as costly classes store anything; the cheapest class is emptied to its last page
-//! before the next cheapest gives one, regardless of its hits; if costs are equal, small items take all pages.
+//! Weaknesses: pages move as long as a class with a high cost per byte stores items. The class with the lowest cost per
+//! byte gives all pages except one, however many hits it has. If costs are equal, the class with the smallest chunks
+//! takes all pages.
 //!
-//! Invariants: a receiver's bytes are worth more than its victim's; a class keeps one page.
+//! Invariants: the cost per byte of a receiver is higher than the cost per byte of its victim; a class keeps one page.
 
 use super::draw::draw;
 use crate::history::changes::{Changes, pages_needed};
@@ -27,9 +29,9 @@ use crate::{ClassSnapshot, PageMove, Plan, Snapshot, Trigger};
 use slabwise_base::Random;
 
 options! {
-    /// A step at every eviction, as published. `moves_max` is this project's.
+    /// A step follows every eviction, as published. The limit `moves_max` is an addition of slabwise.
     pub struct CostPerByteOptions of CostPerByte {
-        evictions: u64 = 1, events, "allocations without a free chunk between two steps";
+        evictions: u64 = 1, events, "allocations that find no free chunk between two steps";
         moves_max: usize = 32, moves_max;
     }
 }
@@ -51,28 +53,32 @@ impl Policy for CostPerByte {
         if !snapshot.is_divided() {
             return plan;
         }
-        let worths = worths(snapshot);
+        let costs_per_byte = costs_per_byte(snapshot);
+        // Each class keeps its last page.
         let spare = |class: &ClassSnapshot| class.pages.saturating_sub(1);
         let mut spare: Vec<u64> = snapshot.classes.iter().map(spare).collect();
         let mut needed = pages_needed(snapshot, &changes);
         while plan.moves.len() < self.options.moves_max {
             let Some(receiver) = draw(&mut needed, random) else { break };
             let with_pages = (0..spare.len()).filter(|&index| spare[index] > 0);
-            let cheapest = with_pages.min_by(|&a, &b| worths[a].total_cmp(&worths[b]));
-            let Some(victim) = cheapest.filter(|&index| worths[index] < worths[receiver]) else {
+            let cheapest =
+                with_pages.min_by(|&a, &b| costs_per_byte[a].total_cmp(&costs_per_byte[b]));
+            let Some(victim) =
+                cheapest.filter(|&index| costs_per_byte[index] < costs_per_byte[receiver])
+            else {
                 needed[receiver] = 0;
                 continue;
             };
             spare[victim] -= 1;
-            let reason = "from the least cost per byte to a costlier class that evicts";
+            let reason = "from the lowest cost per byte to a class with a higher one that evicts";
             plan.moves.push(PageMove::between(snapshot, victim, receiver, reason));
         }
         plan
     }
 }
 
-/// The worth of a byte of each class: the mean cost of the contents of its chunks over the chunk size.
-pub(crate) fn worths(snapshot: &Snapshot) -> Vec<f64> {
+/// Returns the cost per byte of each class: the mean cost of the contents of its used chunks divided by the chunk size.
+pub(crate) fn costs_per_byte(snapshot: &Snapshot) -> Vec<f64> {
     let each = snapshot.classes.iter().zip(chunk_costs(snapshot));
     each.map(|(class, cost)| cost / class.chunk_size_bytes as f64).collect()
 }
@@ -84,9 +90,10 @@ mod tests {
     use crate::{ClassSnapshot, PageMove, Snapshot, Trigger};
     use slabwise_base::{ClassId, Random};
 
-    /// Chunk size, mean cost, pages, and evictions between two steps.
+    /// The chunk size of a class in bytes, its mean cost, its pages, and its evictions between two steps.
     type Class = (usize, u64, u64, u64);
 
+    /// Returns the victim and the receiver of each move that a step plans after the evictions of `classes`, sorted.
     fn step(classes: &[Class]) -> Vec<(u8, u8)> {
         let snapshot = |times: u64| {
             let class = |(index, &(size, cost, pages, evicted)): (usize, &Class)| ClassSnapshot {
@@ -105,19 +112,24 @@ mod tests {
         let mut policy = CostPerByte::default();
         assert_eq!(policy.trigger(), Trigger::EveryEvictions(1));
         let mut random = Random::new(1);
-        assert!(policy.step(&snapshot(3), &mut random).moves.is_empty(), "no new evictions");
+        let plan = policy.step(&snapshot(3), &mut random);
+        assert!(plan.moves.is_empty(), "evictions before the first step move no page");
         let moves = policy.step(&snapshot(4), &mut random).moves;
-        let pair = |m: &PageMove| (m.victim.0, m.receiver.expect("never to the pool").0);
+        let pair = |m: &PageMove| (m.victim.0, m.receiver.expect("a class receives the page").0);
         let mut pairs: Vec<_> = moves.iter().map(pair).collect();
         pairs.sort();
         pairs
     }
 
     #[test]
-    fn a_costlier_class_that_evicts_takes_a_page_of_the_cheapest() {
+    fn a_class_that_evicts_takes_a_page_of_the_class_with_the_lowest_cost_per_byte() {
         let cheap = (200, 10, 5, 0);
         assert_eq!(step(&[cheap, (200, 40, 5, 1), (200, 20, 5, 1)]), [(0, 1), (0, 2)]);
-        assert_eq!(step(&[cheap, (200, 40, 5, 25)]), [(0, 1); 3], "ten chunks a page");
+        assert_eq!(
+            step(&[cheap, (200, 40, 5, 25)]),
+            [(0, 1); 3],
+            "25 evictions fill three pages of ten chunks"
+        );
     }
 
     #[test]
@@ -127,17 +139,17 @@ mod tests {
     }
 
     #[test]
-    fn the_cheapest_class_receives_nothing_when_it_evicts() {
+    fn the_class_with_the_lowest_cost_per_byte_receives_no_page() {
         assert_eq!(step(&[(200, 10, 5, 100), (200, 40, 5, 0)]), []);
     }
 
     #[test]
-    fn costs_are_compared_per_byte() {
+    fn a_class_of_cheaper_but_smaller_items_receives_a_page() {
         assert_eq!(step(&[(100, 10, 5, 1), (1_000, 50, 5, 1)]), [(1, 0)]);
     }
 
     #[test]
-    fn weakness_cheapest_classes_are_emptied_to_their_last_page() {
+    fn weakness_classes_with_a_low_cost_per_byte_keep_only_one_page() {
         let classes = [(200, 10, 3, 0), (200, 20, 3, 0), (200, 40, 5, 35)];
         assert_eq!(step(&classes), [(0, 2), (0, 2), (1, 2), (1, 2)]);
         let last = [(200, 10, 1, 0), (200, 20, 1, 5), (200, 40, 5, 35)];

@@ -1,4 +1,4 @@
-//! Dynacache: the best partition if miss curves were convex.
+//! Dynacache: the partition that would be the best if all miss-ratio curves were convex.
 //!
 //! Source: A. Cidon, A. Eisenman, M. Alizadeh, S. Katti, "Dynacache: Dynamic Cloud Caching", HotCloud 2015.
 //!
@@ -7,24 +7,25 @@
 //!                              --> maximise sum f_i h_i(m_i) subject to sum m_i <= M
 //! ```
 //!
-//! f_i is the class's share of gets. The fit is the concave hull of the curve at the ends of the bins. Taking the
-//! steepest of the concave pieces first gives the maximum, so no solver is needed. As in the paper there is no
-//! threshold, and one round partitions all memory, up to about a thousand page moves.
+//! For class i, f_i is the share of gets, h_i the hit ratio and m_i the memory; M is all memory. The fit is the concave
+//! hull of the hit-ratio curve at the ends of the bins. The maximum is found without a solver: memory goes to the
+//! segments of the hulls in descending order of slopes. As in the paper there is no minimum gain, and one step
+//! partitions all memory, with up to `moves_max` page moves.
 //!
-//! Strength: it takes little time for any number of pages. Weakness: it does not see cliffs. If memory ends within a
-//! hull segment that spans a cliff, the pages there bring no hit.
+//! Strength: a step takes little time for any number of pages. Weakness: the fits hide cliffs. If memory ends within a
+//! segment that spans a cliff, the pages of that segment save no miss.
 //!
-//! Invariants: at most `moves_max` moves a round; a class that holds items keeps a page; while the pool has pages
-//! nothing moves.
+//! Invariants: at most `moves_max` moves a step; a class that holds items keeps a page; while the pool has pages no
+//! page moves.
 
 use crate::options::options;
+use crate::partition::{ClassCurve, Moves, Size, class_curves, hull, hull_partition, predict};
 use crate::policy::Policy;
-use crate::split::{ClassCurve, Moves, Size, class_curves, hull, hull_split, predict};
-use crate::{Plan, Snapshot, Trigger, Wants};
+use crate::{Inputs, Plan, Snapshot, Trigger};
 use slabwise_base::Random;
 
 options! {
-    /// The paper partitions memory once for a trace and gives no values for a server.
+    /// The defaults are slabwise's: the paper partitions memory once for a whole trace, so it gives no values.
     pub struct DynacacheOptions of Dynacache {
         moves_max: usize = 1_024, moves_max;
         period_gets: u64 = 1_000_000, events, "gets between two steps";
@@ -43,8 +44,8 @@ impl Policy for Dynacache {
         Trigger::EveryGets(self.options.period_gets)
     }
 
-    fn wants(&self) -> Wants {
-        Wants::Profiles
+    fn inputs(&self) -> Inputs {
+        Inputs::FreshProfiles
     }
 
     fn step(&mut self, snapshot: &Snapshot, _random: &mut Random) -> Plan {
@@ -52,27 +53,27 @@ impl Policy for Dynacache {
         if !snapshot.is_divided() || classes.is_empty() {
             return Plan::default();
         }
-        let present: Vec<u64> = classes.iter().map(|class| class.pages).collect();
-        let pages: u64 = present.iter().sum();
+        let current: Vec<u64> = classes.iter().map(|class| class.pages).collect();
+        let pages: u64 = current.iter().sum();
         let fits = classes.iter().map(|class| self.fit(class));
-        let mut greedy = hull_split(&fits.collect::<Vec<_>>(), pages);
+        let mut greedy = hull_partition(&fits.collect::<Vec<_>>(), pages);
         if let Some((class, _)) = greedy.next {
-            greedy.split[class] += greedy.pages_left;
+            greedy.partition[class] += greedy.pages_left;
         }
         let moves = Moves {
             classes: &classes,
-            target: &greedy.split,
+            target: &greedy.partition,
             moves_max: self.options.moves_max,
-            reason: "towards the partition with most hits by concave fits of the curves",
+            reason: "towards the partition with the most hits according to concave fits",
         };
         let moves = moves.of(snapshot, |place, pages| moves.slope(place, pages));
-        let predicted = predict(snapshot, &classes, &present, &greedy.split);
+        let predicted = predict(snapshot, &classes, &current, &greedy.partition);
         Plan { predicted: (!moves.is_empty()).then_some(predicted), moves }
     }
 }
 
 impl Dynacache {
-    /// The concave fit of a class's hits, computed as the convex fit of its miss costs.
+    /// Returns the corners of the convex fit of a class's miss costs, which corresponds to the concave fit of its hits.
     fn fit(&self, class: &ClassCurve) -> Vec<Size> {
         let end = class.pages_max(u64::MAX);
         let bucket = end.div_ceil(self.options.buckets).max(1);
@@ -103,39 +104,40 @@ mod tests {
     }
 
     #[test]
-    fn convex_curves_end_at_equal_slopes() {
-        // Slopes of logarithms are equal if pages are proportional to references.
+    fn classes_with_convex_curves_end_at_equal_slopes() {
+        // The misses fall with the logarithm of the size, so the slopes are equal if pages are proportional to
+        // references.
         let of = |references| (5_000, zipf(20_000, references, 2_000));
         let options = DynacacheOptions { moves_max: usize::MAX, ..DynacacheOptions::default() };
         let cache = snapshot(1, vec![of(3_000.0), of(1_000.0)]);
         let plan = testing::step(&mut Dynacache { options }, &cache);
         let pages = pages_after(&plan, vec![5_000, 5_000]);
-        assert!((7_300..=7_700).contains(&pages[0]), "{pages:?}");
+        assert!((7_300..=7_700).contains(&pages[0]), "class 0 has about 7,500 pages: {pages:?}");
         let predicted = plan.predicted.expect("a plan has a prediction");
         assert!(predicted.misses_after < predicted.misses_before);
     }
 
     #[test]
-    fn weakness_cliffs_are_not_seen() {
-        // One of the two loops would fit. The hull of the second is steeper, so it receives all pages, but they
-        // are too few for a single hit.
+    fn weakness_all_pages_go_to_a_loop_that_does_not_fit() {
+        // The first loop would fit into memory. The hull of the second loop is steeper, so the second loop receives all
+        // pages, but it needs more pages for its first hit.
         let plan = step(vec![(50, cliff(80, 800.0)), (50, cliff(120, 1_500.0))]);
         assert_eq!(pages_after(&plan, vec![50, 50]), [1, 99]);
         assert_eq!(plan.predicted.map(|it| it.misses_after), Some(1_000.0));
     }
 
     #[test]
-    fn a_large_cache_is_partitioned_in_several_rounds() {
+    fn a_large_cache_is_partitioned_in_several_steps() {
         let moves_max = DynacacheOptions::default().moves_max;
         let plan = step(vec![(5_000, scan(10.0)), (5_000, cliff(8_000, 20.0))]);
         assert_eq!(plan.moves.len(), moves_max);
         let cache = snapshot(1, vec![(4_000, scan(10.0)), (6_000, cliff(6_500, 20.0))]);
         let moves = testing::step(&mut Dynacache::default(), &cache).moves.len();
-        assert!((500..510).contains(&moves), "{moves}");
+        assert!((500..510).contains(&moves), "about 500 pages still move, not {moves}");
     }
 
     #[test]
-    fn nothing_moves_without_gain_or_while_the_pool_has_pages() {
+    fn no_page_moves_without_gain_or_while_the_pool_has_pages() {
         assert_eq!(step(vec![(5, scan(10.0)), (5, scan(20.0))]), Plan::default());
         let cache = snapshot(1, vec![(5, scan(10.0)), (5, cliff(8, 20.0))]);
         let mut dynacache = Dynacache::default();

@@ -1,7 +1,7 @@
 //! memcached's `slabs automove 2`: every class that evicts receives a page at once.
 //!
-//! It is meant for tests and demonstrations. It follows each eviction with a move, does not compare the victim's need
-//! with the receiver's, and so never comes to rest under load.
+//! The policy is meant for tests and demonstrations. It plans a move after every eviction and does not compare the need
+//! of the victim with the need of the receiver. So pages never stop moving while classes evict.
 
 use crate::history::per_class::PerClass;
 use crate::options::Adjustable;
@@ -11,6 +11,7 @@ use slabwise_base::Random;
 
 #[derive(Clone, Debug, Default)]
 pub struct Eager {
+    /// The evictions of each class since the start, at the last step.
     evicted: PerClass<u64>,
 }
 
@@ -21,10 +22,10 @@ impl Policy for Eager {
         Trigger::EveryTicks(1)
     }
 
-    /// One page for each class that evicted since the last step, from the class whose tail is oldest
-    /// among those that own two or more.
+    /// Plans one page for each class that evicted since the last step. The victim is the class with the oldest tail
+    /// among the other classes that own two pages or more.
     fn step(&mut self, snapshot: &Snapshot, _random: &mut Random) -> Plan {
-        // Counts of a new class before its first step are no evictions.
+        // Evictions of a class before its first snapshot do not count.
         self.evicted.follow(snapshot, |class| class.evicted);
         let mut pages: Vec<u64> = snapshot.classes.iter().map(|class| class.pages).collect();
         let mut plan = Plan::default();
@@ -71,11 +72,11 @@ mod tests {
         let mut eager = Eager::default();
         assert!(
             testing::step(&mut eager, &snapshot([5, 5, 5], [3, 3, 3])).moves.is_empty(),
-            "no new evictions"
+            "no page moves before a class has evicted"
         );
         let moves = testing::step(&mut eager, &snapshot([6, 5, 6], [3, 3, 3])).moves;
         let pairs: Vec<_> = moves.iter().map(|m| (m.victim.0, m.receiver.map(|r| r.0))).collect();
-        // A weakness: the class with the oldest tail also evicts and takes a page from the next oldest.
+        // A weakness: class 2 has the oldest tail and gives a page, but it also evicts, so it takes one from class 1.
         assert_eq!(pairs, [(2, Some(0)), (1, Some(2))]);
     }
 

@@ -4,40 +4,43 @@
 //! Allocation for Key-value Cache", ATC 2015.
 //!
 //! ```text
-//!   every M gets:  curves --> best_split --> gain above the threshold? --> the N pages with least risk
-//!                                                      '-- no: nothing moves
+//!   every M gets:  curves --> best_partition --> gain > gain_min? --> moves of the N pages with the least risk
+//!                                                      '-- no: no page moves
 //! ```
 //!
-//! As published, curves come from footprints over the last M gets; they can also come from decaying stack distances. If
-//! keys are sampled, M grows as far as the sample needs. The risk of a page is its class's references per page, as in
-//! PSA (D. Carra, P. Michiardi, ICC 2014). The order of receivers is not published; here the class that gains most per
-//! page is first. The objective is misses or the time of gets, as published, or the cost of misses, which is this
-//! project's.
+//! M is the option `period_gets`, and N is the option `moves_max`. By default, and as published, the curves come from
+//! footprints over the last M gets. With `curve=distance` they come from decaying stack distances. If keys are sampled,
+//! footprints cover more gets until the sample is large enough. The risk of a page is its class's references per page,
+//! as in PSA (D. Carra, P. Michiardi, ICC 2014). The paper does not give the order of receivers; here the class that
+//! gains most per page is first. The objective is the number of misses or the time of gets, as published, or the cost
+//! of misses, which is an addition of slabwise.
 //!
 //! The published program takes O(classes * pages^2) time: minutes for 64 GB with pages of 1 MiB. Here a cache of more
-//! than [`UNITS_MAX`] pages is partitioned in that many units of several pages, which takes a second at most.
+//! than [`UNITS_MAX`] pages is partitioned in at most [`UNITS_MAX`] units of several pages each, which takes a second
+//! at most.
 //!
-//! Strength: it sees cliffs at any distance. Weaknesses: its run time; it gives no pages to a class whose keys have not
-//! been reused yet; moves beyond one round wait M gets.
+//! Strength: it finds cliffs at any distance from the current size. Weaknesses: its run time; it takes the pages of a
+//! class whose keys have not been reused yet; after N moves, the other moves must wait for the next step.
 //!
-//! Invariants: at most N moves a round; a class that holds items keeps a page; while the pool has pages nothing moves.
+//! Invariants: at most N moves a step; a class that holds items keeps a page; while the pool has pages no page moves.
 
 use crate::history::costs::MissCosts;
 use crate::options::{COUNT_MAX, Choice, options};
+use crate::partition::{Moves, Objective, best_partition_in_units, cost, predict};
 use crate::policy::Policy;
-use crate::split::{Moves, Objective, best_split_in_units, cost, predict};
-use crate::{Plan, Snapshot, Trigger, Wants};
+use crate::{Inputs, Plan, Snapshot, Trigger};
 use slabwise_base::Random;
 
-/// The maximum number of units that pages are partitioned in.
+/// The maximum number of units of pages: in a larger cache, a unit has several pages.
 const UNITS_MAX: u64 = 4_096;
 
+/// The data that the curves are computed from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CurveSource {
-    /// [`footprint_curve`](crate::ClassProfile::footprint_curve), from the reuse times of the last M gets.
+    /// The reuse times of the last M gets: [`footprint_curve`](crate::ClassProfile::footprint_curve).
     #[default]
     Footprint,
-    /// [`curve`](crate::ClassProfile::curve), from stack distances.
+    /// Decaying stack distances: [`curve`](crate::ClassProfile::curve).
     Distance,
 }
 
@@ -47,17 +50,17 @@ impl Choice for CurveSource {
 }
 
 options! {
-    /// As published: a round moves at most N pages, every M gets. The gain is in misses per get, or in mean miss costs
-    /// per get if the objective is cost.
+    /// As published, a step follows every M gets (`period_gets`) and moves at most N pages (`moves_max`). `gain_min` is
+    /// in misses per get, or in mean miss costs per get if the objective is cost.
     pub struct LamaOptions of Lama {
         moves_max: usize = 50, moves_max;
         period_gets: u64 = 1_000_000, events, "gets between two steps";
         gain_min: f64 = 0.001, gain_min;
-        objective: Objective = Objective::MissRatio, choice, "quantity to minimize";
+        objective: Objective = Objective::MissRatio, choice, "quantity that a new partition minimizes";
         curve: CurveSource = CurveSource::Footprint, choice,
-            "source of the curves: footprints or decaying stack distances";
+            "data that the curves are computed from: footprints or decaying stack distances";
         footprint_gets: u64 = 0, whole(0..=COUNT_MAX),
-            "minimum number of gets that footprints cover (at most twice as many); 0: the gets between two steps";
+            "gets that footprints cover at least (they cover at most twice this number); 0: the gets between two steps";
     }
 }
 
@@ -72,8 +75,8 @@ impl Policy for Lama {
         Trigger::EveryGets(self.options.period_gets)
     }
 
-    fn wants(&self) -> Wants {
-        Wants::Profiles
+    fn inputs(&self) -> Inputs {
+        Inputs::FreshProfiles
     }
 
     fn footprint_gets(&self) -> Option<u64> {
@@ -96,7 +99,7 @@ impl Policy for Lama {
         }
         let current: Vec<u64> = classes.iter().map(|class| class.pages).collect();
         let unit = current.iter().sum::<u64>().div_ceil(UNITS_MAX);
-        let target = best_split_in_units(&classes, unit.max(1));
+        let target = best_partition_in_units(&classes, unit.max(1));
         let costs_all: f64 = classes.iter().map(|class| class.cost_max()).sum();
         let gain = cost(&classes, &current) - cost(&classes, &target);
         if gain <= self.options.gain_min * costs_all {
@@ -106,7 +109,7 @@ impl Policy for Lama {
             classes: &classes,
             target: &target,
             moves_max: self.options.moves_max,
-            reason: "towards the partition with fewest misses, least referenced pages first",
+            reason: "towards the partition with the fewest misses, least referenced pages first",
         };
         let risk = |index: usize, pages: u64| classes[index].curve.references() / pages as f64;
         Plan {

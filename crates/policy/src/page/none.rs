@@ -1,7 +1,7 @@
-//! No policy: pages never move (first come, first served).
+//! The policy that never moves a page: classes keep the pages that they took first.
 //!
-//! It is the control of every comparison. If item sizes change, all pages stay with the classes of the old sizes
-//! (calcification).
+//! This policy is the control of every comparison. If item sizes change, all pages stay with the classes of the old
+//! sizes (calcification).
 
 use crate::options::Adjustable;
 use crate::policy::Policy;
@@ -29,7 +29,7 @@ mod tests {
     use slabwise_base::{ClassId, Random};
 
     #[test]
-    fn never_moves_a_page() {
+    fn the_policy_none_never_moves_a_page() {
         let class = |index, pages, evicted, tail_age_ticks| ClassSnapshot {
             pages,
             evicted,

@@ -1,27 +1,28 @@
 //! Periodic Slab Allocation (D. Carra and P. Michiardi, "Memory Partitioning in Memcached: An Experimental Performance
 //! Analysis", ICC 2014).
 //!
-//! Every M misses one page moves: to the class that missed most since the last step, from the class with the least
-//! *risk* among the others, that is, the fewest requests per page since then. Misses are those of the class's
-//! [profile](crate::ClassProfile), or without a profile its stores, whose number is about the same in a look-aside
-//! cache.
+//! Every M misses (M is the option `misses`) one page moves. The receiver is the class with the most misses since the
+//! last step. The victim is the class with the least *risk* among the others: the fewest requests per page since the
+//! last step. Misses are counted by the class's [profile](crate::ClassProfile). Without a profile, stores are counted
+//! instead, because a look-aside cache has about one store for each miss.
 //!
-//! Weaknesses: a class whose keys are used once misses most and receives page after page, and none of them saves a
-//! miss; [`cost_partition`](super::cost_partition) is the authors' answer. Pages never stop moving.
+//! Weaknesses: a class whose keys are used once has the most misses and receives page after page, and none of them
+//! saves a miss; the authors' later policy [`cost_partition`](super::cost_partition) avoids this weakness. Pages never
+//! stop moving.
 //!
 //! Invariants: at most one move a step, even if the step is late; a class keeps one page.
 
 use crate::history::changes::{Changes, Counts};
 use crate::options::options;
 use crate::policy::Policy;
-use crate::{ClassSnapshot, PageMove, Plan, Snapshot, Trigger, Wants};
+use crate::{ClassSnapshot, Inputs, PageMove, Plan, Snapshot, Trigger};
 use slabwise_base::Random;
 
 options! {
-    /// The paper leaves M open. The default is about the number of items on a page of 1 MiB, so that a move costs
-    /// fewer misses than triggered it.
+    /// The paper gives no value for M. The default is about the number of items on a page of 1 MiB. So the items that a
+    /// move drops cause at most about as many misses as triggered the move.
     pub struct PsaOptions of Psa {
-        misses: u64 = 10_000, events, "gets that miss between two steps";
+        misses: u64 = 10_000, events, "number of get misses between two steps";
     }
 }
 
@@ -36,8 +37,8 @@ impl Policy for Psa {
         Trigger::EveryMisses(self.options.misses)
     }
 
-    fn wants(&self) -> Wants {
-        Wants::AnyProfiles
+    fn inputs(&self) -> Inputs {
+        Inputs::OptionalProfiles
     }
 
     fn step(&mut self, snapshot: &Snapshot, _random: &mut Random) -> Plan {
@@ -47,16 +48,17 @@ impl Policy for Psa {
             &changes,
             |index| changes[index].misses(),
             |index| requests_per_page(&snapshot.classes[index], &changes[index]),
-            "from the fewest requests per page to the most misses",
+            "from the class with the fewest requests per page to the class with the most misses",
         )
         .into_iter()
         .collect()
     }
 }
 
-/// The step of both policies by Carra and Michiardi: moves a page to the class with most `misses`, if there are any,
-/// from the class with least `risk` among the others that own two pages or more; of equals, the one with the fewest
-/// requests per page gives. Both functions receive a class's index in the snapshot.
+/// Plans the move of both policies by Carra and Michiardi, `psa` and `cost_partition`. The receiver is the class with
+/// the most `misses`; if no class has misses, the function returns `None`. The victim is the class with the least
+/// `risk` among the other classes that own two pages or more; if risks are equal, the class with the fewest requests
+/// per page gives. `misses` and `risk` receive the index of a class in the snapshot.
 pub(crate) fn least_risk_to_most_misses(
     snapshot: &Snapshot,
     changes: &[Counts],
@@ -93,7 +95,7 @@ mod tests {
     use crate::{ClassProfile, ClassSnapshot, Snapshot, Trigger};
     use slabwise_base::ClassId;
 
-    /// A class's pages and its events between two steps.
+    /// The pages of a class and its events between two steps.
     #[derive(Clone, Copy)]
     struct Class {
         pages: u64,
@@ -101,7 +103,8 @@ mod tests {
         sets: u64,
     }
 
-    /// The move of one step after the events of `classes`.
+    /// Returns the victim and the receiver of the move that a step plans after the events of `classes`. `misses` has
+    /// the misses of the classes' profiles; `None` if there are no profiles.
     fn step(classes: &[Class], misses: Option<&[f64]>) -> Option<(u8, u8)> {
         let snapshot = |times: u64| {
             let class = |(index, class): (usize, &Class)| ClassSnapshot {
@@ -123,10 +126,11 @@ mod tests {
             }
         };
         let mut psa = Psa::default();
-        assert!(testing::step(&mut psa, &snapshot(3)).moves.is_empty(), "no new events");
+        let plan = testing::step(&mut psa, &snapshot(3));
+        assert!(plan.moves.is_empty(), "events before the first step move no page");
         let moves = testing::step(&mut psa, &snapshot(4)).moves;
-        assert!(moves.len() <= 1, "invariant: one page a step");
-        moves.first().map(|m| (m.victim.0, m.receiver.expect("never to the pool").0))
+        assert!(moves.len() <= 1, "a step moves at most one page");
+        moves.first().map(|m| (m.victim.0, m.receiver.expect("a class receives the page").0))
     }
 
     const BUSY: Class = Class { pages: 10, hits: 1_000, sets: 10 };
@@ -134,17 +138,18 @@ mod tests {
     const MISSING: Class = Class { pages: 2, hits: 10, sets: 500 };
 
     #[test]
-    fn moves_from_the_fewest_requests_per_page_to_the_most_misses() {
+    fn a_page_moves_from_the_fewest_requests_per_page_to_the_most_misses() {
         assert_eq!(step(&[BUSY, IDLE, MISSING], None), Some((1, 2)));
         let small_but_idle = Class { pages: 1, hits: 0, sets: 0 };
-        assert_eq!(step(&[BUSY, small_but_idle, MISSING], None), Some((0, 2)), "one page stays");
-        assert_eq!(step(&[MISSING], None), None, "there is no other class");
-        let quiet = Class { sets: 0, ..BUSY };
-        assert_eq!(step(&[quiet, IDLE], None), None, "there were no misses");
+        let found = step(&[BUSY, small_but_idle, MISSING], None);
+        assert_eq!(found, Some((0, 2)), "a class with one page keeps it");
+        assert_eq!(step(&[MISSING], None), None, "no page moves in a cache of one class");
+        let without_misses = Class { sets: 0, ..BUSY };
+        assert_eq!(step(&[without_misses, IDLE], None), None, "no page moves without misses");
     }
 
     #[test]
-    fn misses_of_a_profile_replace_stores() {
+    fn misses_of_profiles_are_counted_instead_of_stores() {
         assert_eq!(step(&[BUSY, IDLE, MISSING], Some(&[600.0, 0.0, 0.0])), Some((1, 0)));
     }
 
@@ -156,11 +161,11 @@ mod tests {
             classes[0].pages -= 1;
             classes[1].pages += 1;
         }
-        assert_eq!(classes[0].pages, 1, "although every request of class 0 was a hit");
+        assert_eq!(classes[0].pages, 1, "class 0 loses its pages although it had few misses");
     }
 
     #[test]
-    fn steps_by_misses_and_moves_nothing_while_the_pool_has_pages() {
+    fn a_step_follows_misses_and_moves_no_page_while_the_pool_has_pages() {
         let mut psa = Psa { options: PsaOptions { misses: 7 }, ..Psa::default() };
         assert_eq!(psa.trigger(), Trigger::EveryMisses(7));
         let class = |index, sets| ClassSnapshot {

@@ -1,8 +1,9 @@
 //! Facebook's page policy (R. Nishtala et al., "Scaling Memcache at Facebook", NSDI 2013, section 3.1.2 on adaptive
 //! slab allocation), adapted to small pages and short steps.
 //!
-//! If the oldest items of all classes have the same age, the classes together behave like one LRU. So memory goes to a
-//! class that evicts items much younger than the oldest items of the others:
+//! The *tail age* of a class is the time since the last use of the item that the class would evict next. If the tail
+//! ages of all classes are equal, the classes together behave like one LRU. So pages move to a class that evicts and
+//! has a much lower tail age than the others:
 //!
 //! ```text
 //!   tail age   class 0  ##############################     gives: oldest tail
@@ -11,19 +12,25 @@
 //!              class 2  #####  evicting                    needs: 20 % below the mean
 //! ```
 //!
-//! A class *needs* a page if it evicted or was refused memory since the last step, has less than a page of free
-//! chunks, and its tail is at least `tolerance_percent` younger than the mean of the other classes that can give. It
-//! receives a page from the oldest of these, if that one is older by the same margin. Whole pages of free chunks move
-//! first, to a class in need or to the pool.
+//! A class *needs* a page if three conditions hold:
 //!
-//! Moves stop under a steady workload, for three reasons: a receiver uses up its new page before it needs another;
-//! within a step, ages are projected from the moves already planned; and for `cooldown_ticks` after a class has given a
-//! page it does not receive one, and vice versa.
+//! - it evicted or refused a store since the last step;
+//! - it has less than a page of free chunks;
+//! - its tail age is more than `tolerance_percent` below the mean of the other classes that can give a page.
 //!
-//! [`Worth`] says which ages are compared. With [`Worth::Age`] a hit is worth the same for every item size. With
-//! [`Worth::SpaceTime`] (the policy `space_time`), age times chunk size is balanced: if the probability of another hit
-//! falls in proportion to the time since the last one, a byte at the tail earns one over that product. Large items
-//! must then be younger to stay. It is to `tail_age` what GreedyDual-Size (Cao and Irani, USITS 1997) is to LRU.
+//! Of the classes that need a page, the class with the lowest tail age receives one from the class with the highest
+//! tail age, if the receiver's age is more than `tolerance_percent` below the victim's. Whole pages of free chunks move
+//! first: to a class that needs a page, or to the page pool.
+//!
+//! Moves stop under a steady workload, for three reasons. A receiver fills its new page before it needs another. Within
+//! a step, each planned move changes the ages that the next move is planned with. A class that gave a page does not
+//! receive one for `cooldown_ticks`, and vice versa.
+//!
+//! The policy `tail_age` compares ages ([`Quantity::Age`]). The policy `space_time` compares age times chunk size
+//! ([`Quantity::SpaceTime`]), so large items are evicted at a lower age than small ones. The reason: assume that the
+//! probability of a hit is inversely proportional to the time since the last hit. Then the hits per byte of a tail are
+//! inversely proportional to age times size. `space_time` relates to `tail_age` as GreedyDual-Size (Cao and Irani,
+//! USITS 1997) relates to LRU.
 //!
 //! Invariants: at most `moves_max` moves a step; a class keeps one page unless it is empty.
 
@@ -33,25 +40,26 @@ use crate::policy::Policy;
 use crate::{ClassSnapshot, PageMove, Plan, Snapshot, Trigger};
 use slabwise_base::{ClassId, Random, Ticks};
 
-/// An upper limit that no cache reaches.
+/// The maximum value of options that count pages. No cache has this number of pages.
 const PAGES_MAX: u64 = 1 << 31;
 
 options! {
-    /// A step every 62 ms with up to 8 pages, and the paper's gap of 20 %.
+    /// A step follows every 62 ms (4 ticks) and moves at most 8 pages. The tolerance of 20 % is the paper's.
     pub struct TailAgeOptions of TailAge {
         period_ticks: u32 = 4, period_ticks;
         moves_max: usize = 8, moves_max;
         tolerance_percent: u32 = 20, whole(0..=100),
-            "a class needs a page if its tail age is this many percent below the mean";
+            "a class needs a page if its tail age is more than this many percent below the mean";
         cooldown_ticks: u32 = Ticks::PER_SECOND, whole(0..=TICKS_MAX),
             "ticks (1/64 s) during which a class that gave a page does not receive one, and vice versa";
         spare_pages: u64 = 1, whole(0..=PAGES_MAX),
-            "pages of free chunks that a class in use keeps";
+            "pages of free chunks that a class with items keeps";
     }
 }
 
+/// The quantity that the policy makes equal for all classes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Worth {
+pub enum Quantity {
     /// The age of the tail, as in the paper.
     #[default]
     Age,
@@ -62,38 +70,48 @@ pub enum Worth {
 #[derive(Clone, Debug, Default)]
 pub struct TailAge {
     options: TailAgeOptions,
-    worth: Worth,
-    memory: PerClass<Memory>,
+    quantity: Quantity,
+    states: PerClass<ClassState>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Memory {
-    pressed: u64,
+struct ClassState {
+    /// The number of allocations since the start that found no free chunk, at the last step.
+    shortages: u64,
+    /// The time at which the class last gave a page; `None` if it never gave one.
     gave_at: Option<Ticks>,
+    /// The time at which the class last received a page; `None` if it never received one.
     received_at: Option<Ticks>,
-    /// When it last evicted, was refused memory or received a page; free chunks may be left from then.
+    /// The time at which the class last evicted, refused a store or received a page, or at which it was created. For a
+    /// while after this time it may still fill its free chunks.
     busy_at: Ticks,
 }
 
-/// The permissions and weight that a caller sets for a class in one step.
+/// The limits that another policy sets for a class in one step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Permissions {
+    /// True if the class may receive a page.
     pub receive: bool,
+    /// True if the class may give a page of free chunks.
     pub spare: bool,
-    /// The miss cost relative to the other classes: the tail may be this many times older.
+    /// The miss cost of the class divided by the mean of all classes. The tail age is divided by this value, so the
+    /// tail of a class with costlier misses may be older.
     pub miss_cost: f64,
 }
 
-/// A class during one step, updated with each planned move.
+/// The state of a class after the moves that are planned so far in a step.
 #[derive(Clone, Copy, Debug)]
-struct Outlook {
+struct Projection {
     class: ClassSnapshot,
-    /// The tail age in ticks (times the chunk size for [`Worth::SpaceTime`]) over the miss cost.
-    weighed_age: f64,
-    /// True if the class evicted or was refused memory since the last step.
-    pressed: bool,
+    /// The tail age in ticks, for [`Quantity::SpaceTime`] times the chunk size in bytes, divided by the miss cost.
+    weighted_age: f64,
+    /// True if the class evicted or refused a store since the last step.
+    had_shortage: bool,
+    /// True if the class has not received a page in the last `cooldown_ticks`.
     may_give: bool,
+    /// True if the class has not given a page in the last `cooldown_ticks`, and the caller permits it to receive.
     may_receive: bool,
+    /// True if the class was not busy in the last `cooldown_ticks`, and the caller permits it to give free pages.
     quiet: bool,
 }
 
@@ -104,140 +122,155 @@ impl Policy for TailAge {
 
     fn step(&mut self, snapshot: &Snapshot, _random: &mut Random) -> Plan {
         let permissions = Permissions { receive: true, spare: true, miss_cost: 1.0 };
-        self.step_with_permissions(snapshot, self.worth, |_| permissions)
+        self.step_with_permissions(snapshot, self.quantity, |_| permissions)
     }
 }
 
 impl TailAge {
-    pub fn balancing(worth: Worth) -> TailAge {
-        TailAge { worth, ..TailAge::default() }
+    pub fn balancing(quantity: Quantity) -> TailAge {
+        TailAge { quantity, ..TailAge::default() }
     }
 
-    /// A step for a policy that decides about some classes itself; `permissions` is called with each class's index.
+    /// Takes a step for another policy, which limits the moves of some classes. `permissions` receives the index of a
+    /// class in the snapshot.
     pub(crate) fn step_with_permissions(
         &mut self,
         snapshot: &Snapshot,
-        worth: Worth,
+        quantity: Quantity,
         permissions: impl Fn(usize) -> Permissions,
     ) -> Plan {
-        let mut outlooks = self.compare(snapshot, worth);
-        for (index, outlook) in outlooks.iter_mut().enumerate() {
+        let mut projections = self.project(snapshot, quantity);
+        for (index, projection) in projections.iter_mut().enumerate() {
             let permissions = permissions(index);
-            outlook.may_receive &= permissions.receive;
-            outlook.quiet &= permissions.spare;
-            outlook.weighed_age /= permissions.miss_cost;
+            projection.may_receive &= permissions.receive;
+            projection.quiet &= permissions.spare;
+            projection.weighted_age /= permissions.miss_cost;
         }
         let mut plan = Plan::default();
-        // While the pool has pages, a class in need takes one from there.
+        // While the page pool has pages, a class that needs a page takes it from the pool.
         if !snapshot.is_divided() {
             return plan;
         }
         while plan.moves.len() < self.options.moves_max {
-            let Some(page_move) = self.next_move(&outlooks) else { break };
-            self.apply(&mut outlooks, page_move, snapshot.now);
+            let Some(page_move) = self.next_move(&projections) else { break };
+            self.apply(&mut projections, page_move, snapshot.now);
             plan.moves.push(page_move);
         }
         plan
     }
 
-    fn compare(&mut self, snapshot: &Snapshot, worth: Worth) -> Vec<Outlook> {
+    /// Returns the state of each class before any move, in the order of the snapshot.
+    fn project(&mut self, snapshot: &Snapshot, quantity: Quantity) -> Vec<Projection> {
         let now = snapshot.now;
-        self.memory.follow(snapshot, |class| Memory {
-            pressed: class.pressed(),
+        self.states.follow(snapshot, |class| ClassState {
+            shortages: class.shortages(),
             gave_at: None,
             received_at: None,
             busy_at: now,
         });
         let cooldown_ticks = self.options.cooldown_ticks;
-        let held = |at: Option<Ticks>| at.is_some_and(|at| at.age_at(now) < cooldown_ticks);
-        let each = snapshot.classes.iter().zip(self.memory.iter_mut());
-        each.map(|(class, memory)| {
-            let pressed = class.pressed() > memory.pressed;
-            memory.pressed = class.pressed();
-            if pressed {
-                memory.busy_at = now;
+        let is_recent = |at: Option<Ticks>| at.is_some_and(|at| at.age_at(now) < cooldown_ticks);
+        let each = snapshot.classes.iter().zip(self.states.iter_mut());
+        each.map(|(class, state)| {
+            let had_shortage = class.shortages() > state.shortages;
+            state.shortages = class.shortages();
+            if had_shortage {
+                state.busy_at = now;
             }
-            Outlook {
+            Projection {
                 class: *class,
-                weighed_age: match worth {
-                    Worth::Age => f64::from(class.tail_age_ticks),
-                    Worth::SpaceTime => {
+                weighted_age: match quantity {
+                    Quantity::Age => f64::from(class.tail_age_ticks),
+                    Quantity::SpaceTime => {
                         f64::from(class.tail_age_ticks) * class.chunk_size_bytes as f64
                     }
                 },
-                pressed,
-                may_give: !held(memory.received_at),
-                may_receive: !held(memory.gave_at),
-                quiet: memory.busy_at.age_at(now) >= cooldown_ticks,
+                had_shortage,
+                may_give: !is_recent(state.received_at),
+                may_receive: !is_recent(state.gave_at),
+                quiet: state.busy_at.age_at(now) >= cooldown_ticks,
             }
         })
         .collect()
     }
 
-    fn next_move(&self, outlooks: &[Outlook]) -> Option<PageMove> {
-        let receiver = self.neediest(outlooks);
-        if let Some(victim) = outlooks.iter().find(|outlook| outlook.has_spare(&self.options)) {
-            // A class that cannot use its free chunks does not receive them back.
+    /// Returns the next move of the step; `None` if no page should move.
+    fn next_move(&self, projections: &[Projection]) -> Option<PageMove> {
+        let receiver = self.neediest(projections);
+        if let Some(victim) =
+            projections.iter().find(|projection| projection.has_spare(&self.options))
+        {
+            // If the class that needs a page most is the victim itself, the page moves to the pool.
             let receiver = receiver.filter(|receiver| receiver.class.class != victim.class.class);
             return Some(PageMove {
                 victim: victim.class.class,
                 receiver: receiver.map(|receiver| receiver.class.class),
-                reason: "a page's worth of chunks is free",
+                reason: "the victim has a page of free chunks that it does not need",
             });
         }
         let receiver = receiver?;
-        let victim = self.oldest_but(outlooks, receiver)?;
+        let victim = self.oldest_except(projections, receiver)?;
         Some(PageMove {
             victim: victim.class.class,
             receiver: Some(receiver.class.class),
-            reason: "from the oldest tail to a class that evicts much younger items",
+            reason: "from the class with the oldest tail to a class that evicts much younger items",
         })
     }
 
-    fn neediest<'o>(&self, outlooks: &'o [Outlook]) -> Option<&'o Outlook> {
-        let needs = |outlook: &&Outlook| {
-            let mean = mean_weighed_age_but(outlooks, outlook);
-            let used_up = outlook.class.free_chunks < outlook.class.chunks_per_page as u64;
-            outlook.pressed
-                && outlook.may_receive
+    /// Returns the class with the lowest weighted age among those that need a page; `None` if no class needs one.
+    fn neediest<'o>(&self, projections: &'o [Projection]) -> Option<&'o Projection> {
+        let needs = |projection: &&Projection| {
+            let mean = mean_weighted_age_except(projections, projection);
+            let used_up = projection.class.free_chunks < projection.class.chunks_per_page as u64;
+            projection.had_shortage
+                && projection.may_receive
                 && used_up
-                && mean.is_some_and(|mean| self.far_below(outlook.weighed_age, mean))
+                && mean.is_some_and(|mean| self.far_below(projection.weighted_age, mean))
         };
-        outlooks.iter().filter(needs).min_by(|a, b| a.weighed_age.total_cmp(&b.weighed_age))
+        projections.iter().filter(needs).min_by(|a, b| a.weighted_age.total_cmp(&b.weighted_age))
     }
 
-    /// The class other than `receiver` with the oldest tail that can give, if its tail is much older.
-    fn oldest_but<'o>(&self, outlooks: &'o [Outlook], receiver: &Outlook) -> Option<&'o Outlook> {
-        outlooks
+    /// Returns the class with the highest weighted age among the other classes that can give, if it is far above the
+    /// weighted age of `receiver`.
+    fn oldest_except<'o>(
+        &self,
+        projections: &'o [Projection],
+        receiver: &Projection,
+    ) -> Option<&'o Projection> {
+        projections
             .iter()
-            .filter(|outlook| outlook.class.class != receiver.class.class && outlook.can_give())
-            .max_by(|a, b| a.weighed_age.total_cmp(&b.weighed_age))
-            .filter(|oldest| self.far_below(receiver.weighed_age, oldest.weighed_age))
+            .filter(|projection| {
+                projection.class.class != receiver.class.class && projection.can_give()
+            })
+            .max_by(|a, b| a.weighted_age.total_cmp(&b.weighted_age))
+            .filter(|oldest| self.far_below(receiver.weighted_age, oldest.weighted_age))
     }
 
-    fn far_below(&self, weighed_age: f64, than: f64) -> bool {
-        weighed_age < than * f64::from(100 - self.options.tolerance_percent.min(100)) / 100.0
+    /// Returns true if this weighted age is more than `tolerance_percent` below `than`.
+    fn far_below(&self, weighted_age: f64, than: f64) -> bool {
+        weighted_age < than * f64::from(100 - self.options.tolerance_percent.min(100)) / 100.0
     }
 
-    /// Updates the outlooks and the memory with a planned move.
-    fn apply(&mut self, outlooks: &mut [Outlook], page_move: PageMove, now: Ticks) {
-        let victim = outlook_of(outlooks, page_move.victim);
+    /// Updates the projections and the states of both classes with a planned move.
+    fn apply(&mut self, projections: &mut [Projection], page_move: PageMove, now: Ticks) {
+        let victim = projection_of(projections, page_move.victim);
         let chunks = victim.class.chunks_per_page as u64;
         if victim.class.free_chunks < chunks {
-            // Its coldest items are dropped. In an LRU with steady turnover, age is proportional to size.
-            victim.weighed_age *= (victim.class.pages - 1) as f64 / victim.class.pages as f64;
+            // The move drops the oldest items of the victim. In an LRU under a steady load, the tail age is
+            // proportional to the number of pages.
+            victim.weighted_age *= (victim.class.pages - 1) as f64 / victim.class.pages as f64;
         }
         victim.class.free_chunks = victim.class.free_chunks.saturating_sub(chunks);
         victim.class.pages -= 1;
         victim.may_receive = false;
-        self.memory.of(page_move.victim).gave_at = Some(now);
+        self.states.of(page_move.victim).gave_at = Some(now);
 
         if let Some(receiver) = page_move.receiver {
-            let memory = self.memory.of(receiver);
-            memory.received_at = Some(now);
-            memory.busy_at = now;
-            let receiver = outlook_of(outlooks, receiver);
-            receiver.weighed_age *=
+            let state = self.states.of(receiver);
+            state.received_at = Some(now);
+            state.busy_at = now;
+            let receiver = projection_of(projections, receiver);
+            receiver.weighted_age *=
                 (receiver.class.pages + 1) as f64 / receiver.class.pages.max(1) as f64;
             receiver.class.pages += 1;
             receiver.may_give = false;
@@ -245,32 +278,34 @@ impl TailAge {
     }
 }
 
-fn outlook_of(outlooks: &mut [Outlook], class: ClassId) -> &mut Outlook {
-    let outlook = outlooks.iter_mut().find(|outlook| outlook.class.class == class);
-    outlook.expect("a move is between classes of the snapshot")
+fn projection_of(projections: &mut [Projection], class: ClassId) -> &mut Projection {
+    let projection = projections.iter_mut().find(|projection| projection.class.class == class);
+    projection.expect("a move is between classes of the snapshot")
 }
 
-/// The mean weighed age, by pages, of the classes other than `but` that can give; `None` if there are none.
+/// Returns the mean of the weighted ages of the classes other than `except` that can give. Each class counts in
+/// proportion to its pages. Returns `None` if no other class can give.
 ///
-/// A class that cannot give is left out: the very old tail of an unused class with a single page would otherwise make
-/// all other classes seem in need.
-fn mean_weighed_age_but(outlooks: &[Outlook], but: &Outlook) -> Option<f64> {
+/// Classes that cannot give do not count. Otherwise the very old tail of an unused class with one page would raise the
+/// mean, and all other classes would need a page.
+fn mean_weighted_age_except(projections: &[Projection], except: &Projection) -> Option<f64> {
     let others = || {
-        let other = |outlook: &&Outlook| outlook.class.class != but.class.class;
-        outlooks.iter().filter(other).filter(|outlook| outlook.can_give())
+        let other = |projection: &&Projection| projection.class.class != except.class.class;
+        projections.iter().filter(other).filter(|projection| projection.can_give())
     };
-    let pages: u64 = others().map(|outlook| outlook.class.pages).sum();
-    let sum: f64 = others().map(|outlook| outlook.weighed_age * outlook.class.pages as f64).sum();
+    let pages: u64 = others().map(|projection| projection.class.pages).sum();
+    let sum: f64 =
+        others().map(|projection| projection.weighted_age * projection.class.pages as f64).sum();
     (pages > 0).then(|| sum / pages as f64)
 }
 
-impl Outlook {
-    /// True if a page may be taken even if its items must be evicted.
+impl Projection {
+    /// Returns true if the class may give a page whose items must be evicted.
     fn can_give(&self) -> bool {
         self.may_give && self.class.pages > 1
     }
 
-    /// True if a page may be taken without dropping items and without being missed.
+    /// Returns true if the class has free chunks of a whole page that it does not need.
     fn has_spare(&self, options: &TailAgeOptions) -> bool {
         let empty = self.class.used_chunks == 0;
         let (pages_kept, spare_pages) = if empty { (0, 0) } else { (1, options.spare_pages) };

@@ -1,6 +1,6 @@
-//! Scenarios of a single step, and a small cache of LRU classes whose ages the policy must balance.
+//! Tests of `tail_age` and `space_time`: single steps, and a small cache of LRU classes whose tail ages become equal.
 
-use super::{TailAge, TailAgeOptions, Worth};
+use super::{Quantity, TailAge, TailAgeOptions};
 use crate::testing;
 use crate::{ClassSnapshot, PageMove, Snapshot};
 use slabwise_base::{ClassId, Random, Ticks};
@@ -17,8 +17,8 @@ fn class(index: u8, pages: u64, age_ticks: u32) -> ClassSnapshot {
     }
 }
 
-/// Steps the policy once to record the counts, then again with evictions in the given classes, long enough after the
-/// first step that no class is held.
+/// Steps the policy twice: first to record the counts, then after evictions in the classes with the indexes `evicting`.
+/// The time between the steps exceeds the cooldown. Returns the moves of the second step.
 fn second_step(classes: &[ClassSnapshot], evicting: &[usize]) -> Vec<PageMove> {
     second_step_of(TailAge::default(), classes, evicting)
 }
@@ -43,31 +43,31 @@ fn pairs(moves: &[PageMove]) -> Vec<(u8, Option<u8>)> {
 }
 
 #[test]
-fn the_youngest_evicting_class_receives_from_the_oldest_tail() {
+fn the_evicting_class_with_the_youngest_tail_receives_from_the_oldest() {
     let classes = [class(0, 100, 6_400), class(1, 100, 3_000), class(2, 10, 100)];
     let moves = second_step(&classes, &[1, 2]);
     assert_eq!(pairs(&moves), vec![(0, Some(2)); TailAgeOptions::default().moves_max]);
 }
 
 #[test]
-fn space_time_keeps_small_items_longer() {
+fn space_time_moves_pages_from_large_items_to_small_items() {
     let small = class(0, 100, 3_000);
     let large = ClassSnapshot { chunk_size_bytes: 960, ..class(1, 100, 1_000) };
-    let step = |worth| {
-        let policy = TailAge::balancing(worth);
+    let step = |quantity| {
+        let policy = TailAge::balancing(quantity);
         pairs(&second_step_of(policy, &[small, large], &[0, 1]))
     };
     let moves_max = TailAgeOptions::default().moves_max;
-    assert_eq!(step(Worth::Age), vec![(0, Some(1)); moves_max], "age alone favours large items");
+    assert_eq!(step(Quantity::Age), vec![(0, Some(1)); moves_max], "the tail of class 0 is older");
     assert_eq!(
-        step(Worth::SpaceTime),
+        step(Quantity::SpaceTime),
         vec![(1, Some(0)); moves_max],
-        "a page of large items holds a tenth of the items"
+        "age times chunk size of class 1 is greater"
     );
 }
 
 #[test]
-fn nothing_moves_within_the_gap_or_without_evictions() {
+fn no_page_moves_within_the_tolerance_or_without_evictions() {
     assert_eq!(second_step(&[class(0, 10, 1_000), class(1, 10, 801)], &[0, 1]), []);
     assert_eq!(second_step(&[class(0, 10, 1_000), class(1, 10, 10)], &[0]), []);
     assert_eq!(second_step(&[class(0, 10, 1_000), class(1, 10, 10)], &[]), []);
@@ -76,28 +76,29 @@ fn nothing_moves_within_the_gap_or_without_evictions() {
     assert_eq!(
         second_step(&[class(0, 10, 1_000), unused], &[1]),
         [],
-        "it still has a page of free chunks"
+        "a class with a page of free chunks receives no page"
     );
 }
 
 #[test]
-fn a_step_stops_when_projected_ages_are_equal() {
-    // 4 and 2 pages of ages 400 and 200: after one move, 300 and 300.
+fn a_step_plans_no_more_moves_when_projected_ages_are_equal() {
+    // Four pages with tail age 400 and two pages with tail age 200. After one move both tail ages are 300.
     let moves = second_step(&[class(0, 4, 400), class(1, 2, 200)], &[1]);
     assert_eq!(pairs(&moves), [(0, Some(1))]);
 }
 
 #[test]
-fn a_class_in_use_keeps_its_last_page() {
+fn a_class_with_items_keeps_its_last_page() {
     assert_eq!(second_step(&[class(0, 1, 10_000), class(1, 10, 10)], &[1]), []);
-    let forgotten = [class(0, 1, 100_000), class(1, 10, 900), class(2, 10, 1_000)];
-    assert_eq!(second_step(&forgotten, &[1, 2]), [], "an old single page puts no class in need");
+    let with_unused = [class(0, 1, 100_000), class(1, 10, 900), class(2, 10, 1_000)];
+    let moves = second_step(&with_unused, &[1, 2]);
+    assert_eq!(moves, [], "the old tail of a class with one page does not count in the mean");
     let empty = ClassSnapshot { used_chunks: 0, free_chunks: CHUNKS_PER_PAGE, ..class(0, 1, 0) };
     assert_eq!(pairs(&second_step(&[empty, class(1, 10, 10)], &[])), [(0, None)]);
 }
 
 #[test]
-fn free_pages_go_to_a_class_in_need_or_to_the_pool() {
+fn free_pages_move_to_a_class_that_needs_one_or_to_the_pool() {
     let spare = ClassSnapshot {
         used_chunks: 7 * CHUNKS_PER_PAGE,
         free_chunks: 3 * CHUNKS_PER_PAGE,
@@ -111,7 +112,7 @@ fn free_pages_go_to_a_class_in_need_or_to_the_pool() {
 }
 
 #[test]
-fn a_class_without_pages_that_is_refused_memory_receives_one() {
+fn a_class_without_pages_that_refuses_a_store_receives_a_page() {
     let mut policy = TailAge::default();
     let mut snapshot = Snapshot {
         memory_full: true,
@@ -128,7 +129,7 @@ fn a_class_without_pages_that_is_refused_memory_receives_one() {
 }
 
 #[test]
-fn nothing_moves_while_the_pool_has_pages() {
+fn no_page_moves_while_the_pool_has_pages() {
     let mut policy = TailAge::default();
     let mut snapshot = Snapshot {
         memory_full: true,
@@ -141,17 +142,18 @@ fn nothing_moves_while_the_pool_has_pages() {
     assert_eq!(testing::step(&mut policy, &snapshot).moves, []);
 }
 
-/// An LRU of items over the chunks of its pages.
+/// A class whose pages hold items in LRU order.
 #[derive(Default)]
 struct Lru {
     pages: u64,
+    /// The key of each item, by the serial number of the item's last use.
     by_use: BTreeMap<u64, u64>,
-    /// Last use (a serial number) and its tick, for each key.
+    /// For each key, the serial number and the tick of the last use.
     items: HashMap<u64, (u64, u32)>,
     evicted: u64,
 }
 
-/// Classes with a common pool, gets and sets, and page moves that are carried out at once.
+/// A cache of LRU classes with a page pool. Page moves are carried out at once.
 struct Cache {
     classes: Vec<Lru>,
     pages_free: u64,
@@ -165,7 +167,7 @@ impl Cache {
         Cache { classes, pages_free: pages, serial: 0, now: 0 }
     }
 
-    /// A get and, on a miss, a set.
+    /// Gets a key and stores it after a miss.
     fn request(&mut self, class: usize, key: u64) {
         self.serial += 1;
         let lru = &mut self.classes[class];
@@ -204,7 +206,7 @@ impl Cache {
 
     fn carry_out(&mut self, page_move: PageMove) {
         let victim = &mut self.classes[page_move.victim.index()];
-        assert!(victim.pages > 1 || victim.items.is_empty(), "invariant: one page stays");
+        assert!(victim.pages > 1 || victim.items.is_empty(), "a class with items keeps a page");
         victim.pages -= 1;
         while victim.items.len() as u64 > victim.pages * CHUNKS_PER_PAGE {
             victim.drop_oldest();
@@ -215,8 +217,8 @@ impl Cache {
         }
     }
 
-    /// Runs `ticks` with `rates[i]` requests a tick to class i, uniform over `keys[i]` keys; returns the number of
-    /// moves.
+    /// Runs this many ticks. In each tick class i has `rates[i]` requests, uniformly distributed over `keys[i]` keys.
+    /// Returns the number of moves.
     fn run(
         &mut self,
         policy: &mut TailAge,
@@ -252,7 +254,7 @@ impl Lru {
         self.evicted += 1;
     }
 
-    /// Drops the oldest item; in a class without pages, the item just inserted.
+    /// Drops the least recently used item. In a class without pages this is the item that was just inserted.
     fn drop_oldest(&mut self) {
         match self.by_use.pop_first() {
             Some((_, key)) => drop(self.items.remove(&key)),
@@ -266,20 +268,20 @@ impl Lru {
     }
 }
 
-/// The ratio of the greatest age to the least.
+/// Returns the greatest age divided by the least age.
 fn spread(ages: &[u32]) -> f64 {
     let (least, most) = (ages.iter().min(), ages.iter().max());
     f64::from(*most.unwrap_or(&0)) / f64::from(*least.unwrap_or(&0)).max(1.0)
 }
 
 #[test]
-fn ages_become_equal_after_a_shift_and_moves_stop() {
+fn after_a_change_of_load_ages_become_equal_and_moves_stop() {
     for seed in 1..=2 {
         let mut random = Random::new(seed);
         let mut policy = TailAge::default();
         let mut cache = Cache::new(2, 64);
         let keys = [5_000, 5_000];
-        // First all memory goes to class 0; then both classes get requests, with different rates.
+        // First only class 0 has requests and takes all pages; then both classes have requests, at different rates.
         cache.run(&mut policy, 1_000, &[8, 0], &keys, &mut random);
         assert_eq!(cache.classes[0].pages, 64, "seed {seed}: class 0 has all pages");
         for rates in [[4, 4], [2, 8], [9, 1]] {
@@ -287,7 +289,7 @@ fn ages_become_equal_after_a_shift_and_moves_stop() {
             let ages = cache.ages();
             assert!(spread(&ages) < 1.5, "seed {seed}, rates {rates:?}: ages {ages:?}");
             let moves = cache.run(&mut policy, 4_000, &rates, &keys, &mut random);
-            assert!(moves <= 12, "seed {seed}, rates {rates:?}: {moves} moves when steady");
+            assert!(moves <= 12, "seed {seed}, rates {rates:?}: {moves} moves under a steady load");
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The page policies of Twemcache, Twitter's fork of memcached (M. Rajashekhar and Y. Yue, 2012): a store that finds no
-//! free chunk takes a whole page from any class.
+//! The page policies of Twemcache, Twitter's fork of memcached (M. Rajashekhar and Y. Yue, 2012): after a store that
+//! finds no free chunk, its class receives a page from any class.
 //!
 //! ```text
 //!   store, no free chunk in class 2
@@ -8,17 +8,18 @@
 //!                 its items are dropped and the page moves to class 2
 //! ```
 //!
-//! Weaknesses: neither considers the value of a page's items; both take the last page of a class like any other; pages
-//! keep moving as long as a class evicts. A scan takes nearly all pages.
+//! Weaknesses: both policies ignore the value of a page's items, and both take the last page of a class like any other.
+//! Pages keep moving as long as a class evicts. A class whose keys are used once takes nearly all pages.
 //!
-//! Differences here: where Twemcache takes a page, the engine evicts an item. So one page is planned for each page's
-//! worth of such stores and arrives after them; if the page drawn is the receiver's own, nothing moves. The engine
-//! keeps no order of pages, so *lra* (least recently accessed) estimates it: with `a` accesses to `p` pages, a page of
-//! a class is accessed `a/p` times. The class with the lowest value gives; among equals, the one with the oldest tail.
-//! Accesses decay by half over [`TwemcacheOptions::half_life`].
+//! Differences here: when Twemcache would take a page, the engine has already evicted an item instead. So the policy
+//! plans the number of pages that these stores fill, and the pages arrive after the stores. If the drawn page belongs
+//! to the receiver, no page moves. The engine has no order of pages by access, so *lra* (least recently accessed)
+//! estimates it: a class with `a` accesses and `p` pages has `a/p` accesses per page. The class with the fewest
+//! accesses per page gives; if several have the same number, the class with the oldest tail gives. The weight of an
+//! access halves after [`TwemcacheOptions::half_life`] later accesses.
 //!
-//! Invariants: a plan takes no page twice; if more pages are needed than a step may move, each is equally likely to be
-//! granted and the others are dropped.
+//! Invariants: a plan takes no page twice. If the classes need more pages than a step may move, the step draws the
+//! pages that it moves at random, all equally likely, and forgets the others.
 
 use super::draw::draw;
 use crate::history::changes::{Changes, Counts, pages_needed};
@@ -28,20 +29,23 @@ use crate::policy::Policy;
 use crate::{ClassSnapshot, PageMove, Plan, Snapshot, Trigger};
 use slabwise_base::Random;
 
+/// The rule that selects the page to move.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pick {
     /// Any page, all equally likely: Twemcache's default.
     #[default]
     Random,
+    /// A page of the class with the fewest recent accesses per page.
     LeastRecentlyAccessed,
 }
 
 options! {
-    /// A step at every store without a free chunk, as in Twemcache. The other limits are this project's.
+    /// As in Twemcache, a step follows every store that finds no free chunk. The options `half_life` and `moves_max`
+    /// are additions of slabwise.
     pub struct TwemcacheOptions {
-        evictions: u64 = 1, events, "allocations without a free chunk between two steps";
+        evictions: u64 = 1, events, "allocations that find no free chunk between two steps";
         half_life: u64 = 100_000, events,
-            "accesses after which an access counts half when classes are ranked";
+            "later accesses after which an access counts half in the accesses per page of its class";
         moves_max: usize = 32, moves_max;
     }
 }
@@ -51,14 +55,14 @@ pub struct Twemcache {
     options: TwemcacheOptions,
     pick: Pick,
     changes: Changes,
-    /// Decaying access counts.
+    /// The decaying number of accesses to each class.
     accesses: PerClass<f64>,
 }
 
 impl Adjustable for Twemcache {
     fn options(&mut self) -> Vec<PolicyOption<'_>> {
         let mut rows = self.options.rows();
-        // Random pages need no ranking.
+        // Accesses do not matter for random pages.
         rows.retain(|row| self.pick != Pick::Random || row.info.name != "half_life");
         rows
     }
@@ -82,7 +86,9 @@ impl Policy for Twemcache {
             let Some(receiver) = draw(&mut needed, random) else { break };
             let victim = match self.pick {
                 Pick::Random => draw(&mut pages, random),
-                Pick::LeastRecentlyAccessed => self.take_coldest(&snapshot.classes, &mut pages),
+                Pick::LeastRecentlyAccessed => {
+                    self.take_least_accessed(&snapshot.classes, &mut pages)
+                }
             };
             let Some(victim) = victim else { break };
             if victim != receiver {
@@ -94,7 +100,7 @@ impl Policy for Twemcache {
 }
 
 impl Twemcache {
-    pub fn taking(pick: Pick) -> Twemcache {
+    pub fn with_pick(pick: Pick) -> Twemcache {
         Twemcache { pick, ..Twemcache::default() }
     }
 
@@ -105,6 +111,7 @@ impl Twemcache {
         }
     }
 
+    /// Decays the accesses of all classes and adds the accesses since the last step.
     fn decay(&mut self, snapshot: &Snapshot, changes: &[Counts]) {
         let accesses = |change: &Counts| (change.hits + change.sets) as f64;
         let all: f64 = changes.iter().map(accesses).sum();
@@ -115,16 +122,18 @@ impl Twemcache {
         }
     }
 
-    /// Takes a page of the class with the fewest accesses per page.
-    fn take_coldest(&self, classes: &[ClassSnapshot], pages: &mut [u64]) -> Option<usize> {
-        // Page counts are those of the snapshot: taking a page does not change the accesses to the others.
-        let warmth = |&(index, accesses): &(usize, &f64)| *accesses / classes[index].pages as f64;
+    /// Takes a page of the class with the fewest accesses per page: decrements the class's number in `pages` and
+    /// returns its index. Returns `None` if no class has pages left.
+    fn take_least_accessed(&self, classes: &[ClassSnapshot], pages: &mut [u64]) -> Option<usize> {
+        // Accesses are divided by the pages of the snapshot, not by the pages left: if a page is taken, the number of
+        // accesses to each of the other pages stays the same.
+        let per_page = |&(index, accesses): &(usize, &f64)| *accesses / classes[index].pages as f64;
         let with_pages = self.accesses.iter().enumerate().filter(|&(index, _)| pages[index] > 0);
-        let coldest = with_pages.min_by(|a, b| {
+        let least = with_pages.min_by(|a, b| {
             let older = |index: usize| std::cmp::Reverse(classes[index].tail_age_ticks);
-            warmth(a).total_cmp(&warmth(b)).then(older(a.0).cmp(&older(b.0)))
+            per_page(a).total_cmp(&per_page(b)).then(older(a.0).cmp(&older(b.0)))
         });
-        let (index, _) = coldest?;
+        let (index, _) = least?;
         pages[index] -= 1;
         Some(index)
     }

@@ -1,15 +1,15 @@
-//! The best table for a cache that already holds items.
+//! The best class table for a cache that already holds items.
 //!
-//! A change pays if it reduces the loss by more than it costs:
+//! A change of the table must reduce the loss by more than the change costs. The cost has two parts:
 //!
-//! - each class leaves about half a page unused; so empty classes are removed, and [`fill_gaps`](super::fill_gaps)
-//!   adds sizes for unknown items;
-//! - each byte of an item whose chunk size changes must be carried or evicted.
+//! - Each class costs memory, because it leaves about half a page unused. So the best table has no empty classes;
+//!   [`fill_gaps`](super::fill_gaps) later adds sizes for items that are not yet known.
+//! - Each byte of an item whose chunk size changes must be copied or evicted.
 //!
-//! The dynamic programming is that of [`exact`](super::exact()), with the current sizes as candidates in addition to
-//! the rounded sizes of all parts. B(j) is the bytes of all parts up to candidate j, m the price of a byte that moves,
-//! and p(j) the current size before j. The parts between i and j in chunks of size j cost, in addition to the bytes
-//! that they take,
+//! The dynamic programming is the same as in [`exact`](super::exact()), except that the current sizes are candidates in
+//! addition to the rounded sizes of all parts. B(j) is the bytes of all parts up to candidate j, m the price of a byte
+//! that moves, and p(j) the greatest current size below j. If the parts between i and j are stored in chunks of size j,
+//! their cost is the bytes that the chunks take plus
 //!
 //! ```text
 //!   m * (B(j) - B(i))               if j is new
@@ -17,91 +17,95 @@
 //!   0                               if j is current and i is not below p(j)
 //! ```
 //!
-//! The first two are lines L(i) - m * B(i) - W(i) * x, for all i and for those below p(j); the third are lines
-//! L(i) - W(i) * x for the others. Slopes fall and positions rise in all three, so it takes O(k n).
+//! So three sets of lines are needed. In the first two cases the lines are L(i) - m * B(i) - W(i) * x: for all i in the
+//! first case, for i below p(j) in the second. In the third case the lines are L(i) - W(i) * x for the other i. In each
+//! set slopes decrease and positions increase, so the computation takes O(k n).
 
 use super::error::{BadArgument, SizesError};
 use super::layers::{Candidates, Layers, Lines};
 use super::layout::{ChunkLayout, check_class_count};
 use super::parts::{Demand, Loss, Parts};
 
-/// The costs of a change, in lost bytes.
+/// The prices that decide whether a change of the table pays. A price is a number of lost bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ChangePrices {
-    /// The cost of a byte of an item whose chunk size changes; multiplied by the byte's value.
-    pub moved_byte: f64,
-    /// The cost of each class of a table.
-    pub class_bytes: f64,
+    /// The price of each byte of an item whose chunk size changes. It is multiplied by the byte's value.
+    pub moved_byte_price: f64,
+    /// The price of each class of a table.
+    pub class_price_bytes: f64,
 }
 
-/// A table to change to, compared with the current one.
+/// A new table, compared with the current table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
-    /// Chunk sizes in bytes, ascending; the current ones if none are better.
+    /// The chunk sizes of the new table in bytes, ascending. They are the current sizes if no other table is better.
     pub table: Vec<usize>,
     /// The loss of the current table.
-    pub loss_now: Loss,
+    pub current_loss: Loss,
     /// The loss of the new table.
-    pub loss_then: Loss,
-    /// Bytes of items whose chunk sizes change.
+    pub new_loss: Loss,
+    /// The bytes of all items whose chunk sizes change.
     pub moved_bytes: f64,
-    /// Classes of the current table that hold items.
-    pub classes_now: usize,
-    /// Classes of the new table that hold items.
-    pub classes_then: usize,
+    /// The number of classes of the current table that hold items.
+    pub current_classes: usize,
+    /// The number of classes of the new table that hold items.
+    pub new_classes: usize,
 }
 
 impl Change {
-    /// The reduction of the loss, less the cost of additional classes that hold items; moved bytes do not count.
+    /// Returns the reduction of the loss minus the price of additional classes that hold items. The price of moved
+    /// bytes is not subtracted.
     pub fn gain_bytes(&self, prices: &ChangePrices) -> f64 {
-        let classes = self.classes_then as f64 - self.classes_now as f64;
-        let lost = self.loss_now.total_bytes() - self.loss_then.total_bytes();
-        lost - prices.class_bytes * classes
+        let classes = self.new_classes as f64 - self.current_classes as f64;
+        let lost = self.current_loss.total_bytes() - self.new_loss.total_bytes();
+        lost - prices.class_price_bytes * classes
     }
 }
 
-/// A gain below this share of the bytes of all parts is a rounding error.
+/// A gain is a rounding error if it is below this share of the bytes of all parts.
 const GAIN_MIN: f64 = 1e-9;
 
-/// Finds the best table of at most `class_count_max` classes to change to; the current one if no other is better.
+/// Finds the table of at most `class_count_max` classes with the least sum of its loss and the price of the change.
+/// `current` has the current chunk sizes; the result has them too if no other table is better.
 pub fn exact_change(
     demands: &[Demand],
     layout: &ChunkLayout,
     class_count_max: usize,
-    present: &[usize],
+    current: &[usize],
     prices: &ChangePrices,
 ) -> Result<Change, SizesError> {
     let parts = Parts::of(demands, layout)?;
     check_class_count(class_count_max)?;
-    layout.check_table(present)?;
-    for price in [prices.moved_byte, prices.class_bytes] {
+    layout.check_table(current)?;
+    for price in [prices.moved_byte_price, prices.class_price_bytes] {
         if !(price >= 0.0 && price.is_finite()) {
             return Err(BadArgument::Price { price }.into());
         }
     }
-    let candidates = Candidates::new(&parts, parts.sizes.iter().copied(), present, layout);
+    let candidates = Candidates::new(&parts, parts.sizes.iter().copied(), current, layout);
     let layers = Layers::of(&candidates, class_count_max, |last| layer(&candidates, prices, last));
     let by_cost = |&a: &usize, &b: &usize| layers.costs[a].total_cmp(&layers.costs[b]);
     let class_count = (0..layers.costs.len()).min_by(by_cost).unwrap_or(0);
     let mut table = layers.table(&candidates, class_count);
-    widen(&mut table, present, &parts, layout);
+    raise_new_sizes(&mut table, current, &parts, layout);
     let cost_of = |table: &[usize]| {
-        let moved = moved(&parts, &parts.worth_before, table, present);
+        let moved = sum_over_moved(&parts, &parts.valued_bytes_before, table, current);
         let loss = parts.loss(table, layout).total_bytes();
-        loss + prices.class_bytes * table.len() as f64 + prices.moved_byte * moved
+        loss + prices.class_price_bytes * table.len() as f64 + prices.moved_byte_price * moved
     };
-    let is_gain = cost_of(&table) < cost_of(present) - GAIN_MIN * parts.worth();
-    let table = if is_gain { table } else { present.to_vec() };
+    let is_gain = cost_of(&table) < cost_of(current) - GAIN_MIN * parts.valued_bytes();
+    let table = if is_gain { table } else { current.to_vec() };
     Ok(Change {
-        loss_now: parts.loss(present, layout),
-        loss_then: parts.loss(&table, layout),
-        moved_bytes: moved(&parts, &parts.bytes_before, &table, present),
-        classes_now: classes_used(&parts, present, layout),
-        classes_then: classes_used(&parts, &table, layout),
+        current_loss: parts.loss(current, layout),
+        new_loss: parts.loss(&table, layout),
+        moved_bytes: sum_over_moved(&parts, &parts.bytes_before, &table, current),
+        current_classes: classes_used(&parts, current, layout),
+        new_classes: classes_used(&parts, &table, layout),
         table,
     })
 }
 
+/// Returns the number of classes of a table that hold parts of items.
 fn classes_used(parts: &Parts, table: &[usize], layout: &ChunkLayout) -> usize {
     let mut end = 0;
     let mut is_used = |&size: &usize| {
@@ -111,65 +115,71 @@ fn classes_used(parts: &Parts, table: &[usize], layout: &ChunkLayout) -> usize {
     table.iter().filter(|size| is_used(size)).count()
 }
 
-/// Raises new sizes as long as they take no more memory and each known part keeps its class.
-fn widen(table: &mut [usize], present: &[usize], parts: &Parts, layout: &ChunkLayout) {
+/// Raises the sizes that are not in the current table to the largest size with the same number of chunks on a page. No
+/// known part changes its class by this.
+fn raise_new_sizes(table: &mut [usize], current: &[usize], parts: &Parts, layout: &ChunkLayout) {
     for class in 0..table.len() - 1 {
         let (size, above) = (table[class], table[class + 1]);
-        if present.binary_search(&size).is_err() {
+        if current.binary_search(&size).is_err() {
             let end = parts.sizes.get(parts.fitting(size)).map_or(above, |&part| part.min(above));
             table[class] = layout.stretched(size).min(end - layout.chunk_align_bytes);
         }
     }
 }
 
-/// The sum of `before` over parts whose chunk sizes in the two tables differ.
-fn moved(parts: &Parts, before: &[f64], table: &[usize], present: &[usize]) -> f64 {
+/// Returns a sum over all parts whose chunk sizes in the two tables differ. `before[i]` is the sum over the parts
+/// before the index i.
+fn sum_over_moved(parts: &Parts, before: &[f64], table: &[usize], current: &[usize]) -> f64 {
     let ends = |table: &[usize]| table.iter().map(|&size| parts.fitting(size)).collect::<Vec<_>>();
-    let (ends_then, ends_now) = (ends(table), ends(present));
-    let (mut moved, mut first, mut then, mut now) = (0.0, 0, 0, 0);
-    // Both tables end with a chunk that holds all parts.
+    let (new_ends, old_ends) = (ends(table), ends(current));
+    let (mut moved, mut first, mut new, mut old) = (0.0, 0, 0, 0);
+    // The largest chunk of each table holds all parts, so the loop ends.
     while first < parts.sizes.len() {
-        let end = ends_then[then].min(ends_now[now]);
-        if end > first && table[then] != present[now] {
+        let end = new_ends[new].min(old_ends[old]);
+        if end > first && table[new] != current[old] {
             moved += before[end] - before[first];
         }
         first = first.max(end);
-        then += usize::from(ends_then[then] <= first && then + 1 < table.len());
-        now += usize::from(ends_now[now] <= first && now + 1 < present.len());
+        new += usize::from(new_ends[new] <= first && new + 1 < table.len());
+        old += usize::from(old_ends[old] <= first && old + 1 < current.len());
     }
     moved
 }
 
-/// Adds a class to `last`, by place: the least cost, and the previous place.
+/// Adds a class to the tables whose least costs are `last`. Entry j of `last` and of the results is for tables whose
+/// largest size is at place j. Returns the least costs, and the place of the second largest size of each table.
 fn layer(candidates: &Candidates, prices: &ChangePrices, last: &[f64]) -> (Vec<f64>, Vec<u32>) {
     let end = candidates.sizes.len();
-    let Candidates { taken, weight, worth, is_fixed: is_present, .. } = candidates;
-    let moving = |from: usize| last[from] - prices.moved_byte * worth[from];
+    let Candidates { taken, weight, valued_bytes, is_fixed: is_current, .. } = candidates;
+    let moving = |from: usize| last[from] - prices.moved_byte_price * valued_bytes[from];
     let (mut next, mut before) = (vec![f64::INFINITY; end + 1], vec![0; end + 1]);
-    // Lines from all places, from those below the previous current size, and from the others.
+    // The lines of all places; of the places below the previous current size; and of the places from there on.
     let (mut all, mut below, mut near) = (Lines::default(), Lines::default(), Lines::default());
     let mut below_end = 0;
-    let mut present = 0;
+    // The place of the previous current size; 0 if there is none.
+    let mut current = 0;
     for place in 1..=end {
         let from = place - 1;
-        if from > 0 && is_present[from - 1] {
+        if from > 0 && is_current[from - 1] {
             near.clear();
-            present = from;
-            (below_end..present)
+            current = from;
+            (below_end..current)
                 .for_each(|from| below.push(-weight[from], moving(from), from as u32));
-            below_end = present;
+            below_end = current;
         }
         all.push(-weight[from], moving(from), from as u32);
         near.push(-weight[from], last[from], from as u32);
         let x = taken[place];
-        let stored = weight[place] * x + prices.class_bytes;
-        let with = |lines: &mut Lines, moved: f64| {
-            lines.least(x).map(|(least, from)| (least + stored + prices.moved_byte * moved, from))
+        let stored = weight[place] * x + prices.class_price_bytes;
+        let cost_from = |lines: &mut Lines, moved: f64| {
+            lines
+                .least(x)
+                .map(|(least, from)| (least + stored + prices.moved_byte_price * moved, from))
         };
-        let ways = if is_present[place - 1] {
-            [with(&mut near, 0.0), with(&mut below, worth[present])]
+        let ways = if is_current[place - 1] {
+            [cost_from(&mut near, 0.0), cost_from(&mut below, valued_bytes[current])]
         } else {
-            [with(&mut all, worth[place]), None]
+            [cost_from(&mut all, valued_bytes[place]), None]
         };
         for (cost, from) in ways.into_iter().flatten() {
             if cost < next[place] {

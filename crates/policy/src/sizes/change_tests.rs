@@ -1,4 +1,4 @@
-//! Comparison with every possible table, at all kinds of prices.
+//! Tests of the best change: it is compared with every possible table, at random prices.
 
 use super::super::testing::{
     chunks_of, demands, every_table, is_near, layout, loss_by_simulation, table,
@@ -13,28 +13,29 @@ const COUNT_MAX: usize = 6;
 struct Problem {
     layout: ChunkLayout,
     demands: Vec<Demand>,
-    present: Vec<usize>,
+    current: Vec<usize>,
 }
 
 impl Problem {
     fn any(random: &mut Random) -> Problem {
         let layout = layout(random, 9);
         let demands = demands(random, &layout, 12);
-        let present = table(random, &layout, COUNT_MAX);
-        Problem { layout, demands, present }
+        let current = table(random, &layout, COUNT_MAX);
+        Problem { layout, demands, current }
     }
 
     fn change(&self, prices: ChangePrices) -> Change {
-        exact_change(&self.demands, &self.layout, COUNT_MAX, &self.present, &prices).expect("valid")
+        exact_change(&self.demands, &self.layout, COUNT_MAX, &self.current, &prices)
+            .expect("the arguments are valid")
     }
 
-    /// The cost of a table and the bytes that move, item by item.
+    /// Computes the cost of a table and the bytes that move, item by item.
     fn cost(&self, table: &[usize], prices: ChangePrices) -> (f64, f64) {
         let loss = loss_by_simulation(&self.demands, table, &self.layout).total_bytes();
-        let mut cost = loss + prices.class_bytes * table.len() as f64;
+        let mut cost = loss + prices.class_price_bytes * table.len() as f64;
         let mut bytes = 0.0;
         for demand in &self.demands {
-            let now = chunks_of(demand.size_bytes, &self.present, &self.layout);
+            let now = chunks_of(demand.size_bytes, &self.current, &self.layout);
             let then = chunks_of(demand.size_bytes, table, &self.layout);
             for (index, (now, then)) in now.iter().zip(&then).enumerate() {
                 if now.0 != then.0 {
@@ -49,7 +50,7 @@ impl Problem {
                     };
                     let moved = demand.items as f64 * (then.1 + header) as f64;
                     bytes += moved;
-                    cost += prices.moved_byte * demand.byte_value * moved;
+                    cost += prices.moved_byte_price * demand.byte_value * moved;
                 }
             }
         }
@@ -58,63 +59,79 @@ impl Problem {
 }
 
 fn prices(random: &mut Random) -> ChangePrices {
-    let moved_byte = [0.0, 0.02, 0.1, 2.0, random.unit()][random.below(5) as usize];
-    let class_bytes = [0.0, 1.0, 10.0, 100.0][random.below(4) as usize];
-    ChangePrices { moved_byte, class_bytes }
+    let moved_byte_price = [0.0, 0.02, 0.1, 2.0, random.unit()][random.below(5) as usize];
+    let class_price_bytes = [0.0, 1.0, 10.0, 100.0][random.below(4) as usize];
+    ChangePrices { moved_byte_price, class_price_bytes }
 }
 
 #[test]
-fn finds_the_best_table_to_change_to() {
+fn the_change_has_the_least_cost_of_all_tables() {
     for seed in 0..2_000 {
         let mut random = Random::new(seed);
         let problem = Problem::any(&mut random);
         let prices = prices(&mut random);
         let change = problem.change(prices);
         let (cost, bytes) = problem.cost(&change.table, prices);
-        assert!(is_near(change.moved_bytes, bytes), "seed {seed}: {change:?} moves {bytes}");
+        assert!(is_near(change.moved_bytes, bytes), "seed {seed}: {bytes} bytes move: {change:?}");
         let tables = every_table(&problem.layout, &[], COUNT_MAX);
         let costs = tables.iter().map(|table| problem.cost(table, prices).0);
         let least = costs.fold(f64::INFINITY, f64::min);
         assert!(is_near(cost, least), "seed {seed}: {change:?} costs {cost}, not {least}");
         let loss = |table: &[usize]| loss_by_simulation(&problem.demands, table, &problem.layout);
-        let (now, then) = (loss(&problem.present), loss(&change.table));
-        assert!(is_near(change.loss_now.total_bytes(), now.total_bytes()), "seed {seed}");
-        assert!(is_near(change.loss_then.total_bytes(), then.total_bytes()), "seed {seed}");
+        let (now, then) = (loss(&problem.current), loss(&change.table));
+        assert!(
+            is_near(change.current_loss.total_bytes(), now.total_bytes()),
+            "seed {seed}: loss of the current table"
+        );
+        assert!(
+            is_near(change.new_loss.total_bytes(), then.total_bytes()),
+            "seed {seed}: loss of the new table"
+        );
     }
 }
 
 #[test]
-fn without_a_price_for_moves_it_is_the_best_exact_table() {
+fn without_a_price_for_moved_bytes_the_change_is_as_good_as_the_exact_table() {
     for seed in 0..300 {
         let mut random = Random::new(seed);
         let problem = Problem::any(&mut random);
-        let prices = ChangePrices { moved_byte: 0.0, ..prices(&mut random) };
-        let tables = exact(&problem.demands, &problem.layout, &[], COUNT_MAX).expect("valid");
-        let cost = |table: &[usize], lost: f64| lost + prices.class_bytes * table.len() as f64;
+        let prices = ChangePrices { moved_byte_price: 0.0, ..prices(&mut random) };
+        let tables = exact(&problem.demands, &problem.layout, &[], COUNT_MAX)
+            .expect("the arguments are valid");
+        let cost =
+            |table: &[usize], lost: f64| lost + prices.class_price_bytes * table.len() as f64;
         let costs = tables
             .class_counts()
             .map(|count| cost(&tables.of(count).sizes, tables.of(count).loss.total_bytes()));
         let least = costs.fold(f64::INFINITY, f64::min);
         let change = problem.change(prices);
-        let found = cost(&change.table, change.loss_then.total_bytes());
-        assert!(is_near(found, least), "seed {seed}: {found}, not {least}");
+        let found = cost(&change.table, change.new_loss.total_bytes());
+        assert!(is_near(found, least), "seed {seed}: the least cost is {least}, not {found}");
     }
 }
 
 #[test]
-fn without_gain_the_current_table_stays() {
+fn without_gain_the_table_does_not_change() {
     for seed in 0..300 {
         let mut random = Random::new(seed);
         let problem = Problem::any(&mut random);
-        // Only a class of items with a byte value of 0 may be removed, because moving them costs nothing.
-        let expensive = ChangePrices { moved_byte: 1e9, class_bytes: 0.0 };
+        // A moved byte costs more than any table saves. Classes are free, so no class is removed.
+        let expensive = ChangePrices { moved_byte_price: 1e9, class_price_bytes: 0.0 };
         let change = problem.change(expensive);
-        assert_eq!(change.table, problem.present, "seed {seed}");
-        assert_eq!((change.loss_now, change.moved_bytes), (change.loss_then, 0.0), "seed {seed}");
-        // A table that was the best one to change to is the best one to keep.
+        assert_eq!(change.table, problem.current, "seed {seed}: the table does not change");
+        assert_eq!(
+            (change.current_loss, change.moved_bytes),
+            (change.new_loss, 0.0),
+            "seed {seed}: no bytes move"
+        );
+        // After the change, the new table is the best table.
         let prices = prices(&mut random);
-        let changed = Problem { present: problem.change(prices).table, ..problem };
-        assert_eq!(changed.change(prices).table, changed.present, "seed {seed}");
+        let changed = Problem { current: problem.change(prices).table, ..problem };
+        assert_eq!(
+            changed.change(prices).table,
+            changed.current,
+            "seed {seed}: the best table does not change"
+        );
     }
 }
 
@@ -123,11 +140,11 @@ fn invalid_prices_are_rejected() {
     let problem = Problem::any(&mut Random::new(1));
     for price in [-0.5, f64::INFINITY] {
         for prices in [
-            ChangePrices { moved_byte: price, class_bytes: 0.0 },
-            ChangePrices { moved_byte: 0.0, class_bytes: price },
+            ChangePrices { moved_byte_price: price, class_price_bytes: 0.0 },
+            ChangePrices { moved_byte_price: 0.0, class_price_bytes: price },
         ] {
-            let Problem { layout, demands, present } = &problem;
-            let refused = exact_change(demands, layout, COUNT_MAX, present, &prices);
+            let Problem { layout, demands, current } = &problem;
+            let refused = exact_change(demands, layout, COUNT_MAX, current, &prices);
             assert_eq!(refused, Err(BadArgument::Price { price }.into()));
             assert!(refused.unwrap_err().to_string().contains("at least 0"));
         }

@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-/// Which argument is invalid.
+/// The error of a function that chooses chunk sizes: its text names the invalid argument, the limit and the remedy.
 #[derive(Clone, Copy, Debug, PartialEq, Error)]
 #[error(transparent)]
 pub struct SizesError(#[from] BadArgument);
@@ -13,33 +13,37 @@ pub(crate) enum BadArgument {
     NoItems,
     #[error(
         "an item of {size_bytes} bytes exceeds the largest chunk of \
-         {chunk_size_bytes_max} bytes: give a larger chunk, or a chaining"
+         {chunk_size_bytes_max} bytes: give a larger chunk, or allow chained items (chaining)"
     )]
     ItemTooLarge { size_bytes: usize, chunk_size_bytes_max: usize },
     #[error(
-        "byte value {byte_value} of items of {size_bytes} bytes: give a finite number of at least 0"
+        "the byte value {byte_value} of items of {size_bytes} bytes is not valid: give a finite \
+         number of at least 0"
     )]
     ByteValue { byte_value: f64, size_bytes: usize },
-    #[error("price {price}: give a finite number of at least 0")]
+    #[error("the price {price} is not valid: give a finite number of at least 0")]
     Price { price: f64 },
-    #[error("a table of {count} classes: give 1 to {max}")]
+    #[error("a table cannot have {count} classes: give 1 to {max}")]
     ClassCount { count: usize, max: usize },
     #[error(
-        "{kept} sizes are kept, including the largest chunk, but there may be only \
-         {class_count_max} classes: keep fewer, or allow more classes"
+        "{kept} sizes are kept, including the largest chunk, but a table may have only \
+         {class_count_max} classes: keep fewer sizes, or allow more classes"
     )]
     TooManyKept { kept: usize, class_count_max: usize },
-    #[error("chunk size {size_bytes} follows {before}: give different sizes in ascending order")]
+    #[error(
+        "chunk size {size_bytes} follows chunk size {before}: give different sizes in ascending \
+         order"
+    )]
     NotAscending { size_bytes: usize, before: usize },
     #[error("chunk size {size_bytes} is out of range: give {min} to {max} bytes")]
     SizeBeyondLimits { size_bytes: usize, min: usize, max: usize },
-    #[error("chunk size {size_bytes} is not a multiple of {align}: round it up")]
+    #[error("chunk size {size_bytes} is not a multiple of {align}: round the size up")]
     SizeNotAligned { size_bytes: usize, align: usize },
-    #[error("the table does not end with the largest chunk, {chunk_size_bytes_max} bytes: add it")]
+    #[error("the table does not end with the largest chunk: add the size {chunk_size_bytes_max}")]
     LargestMissing { chunk_size_bytes_max: usize },
     #[error(
-        "chunks from {min} to {max} bytes in multiples of {align}: give limits above 0 that are \
-         multiples, the smaller one first"
+        "chunk sizes from {min} to {max} bytes in multiples of {align} are not valid: give a \
+         minimum and a larger or equal maximum that are above 0 and multiples of {align}"
     )]
     Limits { min: usize, max: usize, align: usize },
     #[error(
@@ -48,9 +52,9 @@ pub(crate) enum BadArgument {
     )]
     PageTooSmall { chunk_size_bytes_max: usize, page_size_bytes: usize },
     #[error(
-        "a head of {head_size_bytes} bytes with a link of {link_size_bytes}, or a body's header \
-         of {body_header_size_bytes}, does not fit the largest chunk, {chunk_size_bytes_max} \
-         bytes: give a larger chunk, or a link smaller than the head"
+        "the largest chunk of {chunk_size_bytes_max} bytes does not hold a head of \
+         {head_size_bytes} bytes or a body header of {body_header_size_bytes} bytes, or the head \
+         does not hold its link of {link_size_bytes} bytes: give a larger chunk, or a smaller link"
     )]
     Chaining {
         head_size_bytes: usize,

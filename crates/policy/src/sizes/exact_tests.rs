@@ -1,13 +1,15 @@
-//! Comparison with every possible table, and with the other methods.
+//! Tests of the exact tables: they are compared with every possible table, and with the tables of other methods.
 
-use super::super::testing::{demands, every_table, humps, is_near, layout, loss_by_simulation};
+use super::super::testing::{
+    demands, demands_with_peaks, every_table, is_near, layout, loss_by_simulation,
+};
 use super::exact;
 use crate::sizes::error::BadArgument;
 use crate::sizes::{ChunkLayout, Demand, HillClimbOptions, geometric, hill_climb, loss};
 use slabwise_base::Random;
 
 #[test]
-fn finds_the_table_with_the_least_loss() {
+fn the_exact_table_has_the_least_loss_of_all_tables() {
     for seed in 0..400 {
         let mut random = Random::new(seed);
         let layout = layout(&mut random, 9);
@@ -17,8 +19,12 @@ fn finds_the_table_with_the_least_loss() {
             let tables = every_table(&layout, &[], 3);
             kept = tables[random.below(tables.len() as u64) as usize].clone();
         }
-        let tables = exact(&demands, &layout, &kept, 6).expect("a valid problem");
-        assert_eq!(tables.class_counts(), kept.len()..=6, "seed {seed}");
+        let tables = exact(&demands, &layout, &kept, 6).expect("the problem is valid");
+        assert_eq!(
+            tables.class_counts(),
+            kept.len()..=6,
+            "seed {seed}: tables have 6 classes at most"
+        );
         let mut least = [f64::INFINITY; 7];
         for table in every_table(&layout, &kept, 6) {
             let loss = loss_by_simulation(&demands, &table, &layout).total_bytes();
@@ -38,7 +44,7 @@ fn finds_the_table_with_the_least_loss() {
     }
 }
 
-/// A layout of realistic size, with or without pages.
+/// Returns a random layout with chunks of up to 4 KiB, with or without pages.
 fn large(random: &mut Random) -> ChunkLayout {
     let published = ChunkLayout::published(4 << 10);
     if random.below(2) == 0 {
@@ -49,56 +55,63 @@ fn large(random: &mut Random) -> ChunkLayout {
 }
 
 #[test]
-fn other_methods_do_not_lose_less() {
+fn geometric_tables_and_hill_climbing_do_not_lose_less() {
     for seed in 0..60 {
         let mut random = Random::new(seed);
         let layout = large(&mut random);
-        let demands = humps(&mut random, &layout);
-        let tables = exact(&demands, &layout, &[], 63).expect("a valid problem");
+        let demands = demands_with_peaks(&mut random, &layout);
+        let tables = exact(&demands, &layout, &[], 63).expect("the problem is valid");
         let options = HillClimbOptions { iterations_max: 20_000, ..Default::default() };
         for factor in [1.08, 1.25, 1.5, 3.0] {
             let start = geometric(32, factor, &layout);
             let best = tables.of(start.len()).loss.total_bytes();
-            let lost = loss(&demands, &start, &layout).expect("a valid problem").total_bytes();
-            assert!(best <= lost, "seed {seed}: {best}, geometric {lost}");
+            let lost = loss(&demands, &start, &layout).expect("the problem is valid").total_bytes();
+            assert!(best <= lost, "seed {seed}: exact loses {best}, geometric {lost}");
             let climbed = hill_climb(&demands, &start, &layout, &options, &mut random);
-            let lost = climbed.expect("a valid problem").loss.total_bytes();
-            assert!(best <= lost * (1.0 + 1e-12), "seed {seed}: {best}, hill climbing {lost}");
+            let lost = climbed.expect("the problem is valid").loss.total_bytes();
+            assert!(
+                best <= lost * (1.0 + 1e-12),
+                "seed {seed}: exact loses {best}, hill climbing {lost}"
+            );
         }
     }
 }
 
 #[test]
-fn each_class_saves_at_most_as_much_as_the_previous_one() {
+fn each_additional_class_saves_at_most_as_much_as_the_class_before() {
     for seed in 0..60 {
         let mut random = Random::new(seed);
         let layout = large(&mut random);
-        let tables =
-            exact(&humps(&mut random, &layout), &layout, &[], 63).expect("a valid problem");
+        let tables = exact(&demands_with_peaks(&mut random, &layout), &layout, &[], 63)
+            .expect("the problem is valid");
         let lost: Vec<f64> =
             tables.class_counts().map(|count| tables.of(count).loss.total_bytes()).collect();
         let saved: Vec<f64> = lost.windows(2).map(|two| two[0] - two[1]).collect();
         let rounding = 1e-9 * lost[0];
         for two in saved.windows(2) {
-            assert!(two[1] >= 0.0 && two[1] <= two[0] + rounding, "seed {seed}: {lost:?}");
+            assert!(
+                two[1] >= 0.0 && two[1] <= two[0] + rounding,
+                "seed {seed}: savings decrease with each class; losses {lost:?}"
+            );
         }
     }
 }
 
 #[test]
-fn one_class_per_size_loses_nothing() {
+fn a_table_with_the_size_of_every_item_loses_no_byte() {
     let demands: Vec<Demand> = (1..=20)
         .map(|step| Demand { size_bytes: 37 * step, items: step as u64, byte_value: 1.0 })
         .collect();
-    let tables = exact(&demands, &ChunkLayout::published(740), &[], 63).expect("a valid problem");
+    let tables =
+        exact(&demands, &ChunkLayout::published(740), &[], 63).expect("the problem is valid");
     assert_eq!(tables.of(20).sizes, (1..=20).map(|step| 37 * step).collect::<Vec<_>>());
     assert_eq!(tables.of(63).loss.total_bytes(), 0.0);
     assert!(tables.of(19).loss.total_bytes() > 0.0);
 }
 
 #[test]
-fn finds_the_best_table_with_very_different_weights() {
-    // Sums of very different magnitudes, in lines that almost intersect.
+fn the_exact_table_is_the_best_for_weights_of_very_different_magnitudes() {
+    // With such weights, rounding errors could hide a line that is below its neighbours.
     const SIZES: usize = 300;
     for seed in 0..40 {
         let mut random = Random::new(seed);
@@ -109,8 +122,8 @@ fn finds_the_best_table_with_very_different_weights() {
             Demand { size_bytes, items: 1 + random.below(items_max), byte_value: scale }
         };
         let demands: Vec<Demand> = (1..=SIZES).map(demand).collect();
-        let tables = exact(&demands, &layout, &[], 20).expect("a valid problem");
-        // The recurrence without lines, from every place to every other.
+        let tables = exact(&demands, &layout, &[], 20).expect("the problem is valid");
+        // This loop evaluates the recurrence directly, without lines.
         let mut weights = vec![0.0];
         demands.iter().for_each(|it| weights.push(weights[it.size_bytes - 1] + it.items as f64));
         let mut taken: Vec<f64> = (0..=SIZES).map(|size| weights[size] * size as f64).collect();
@@ -133,7 +146,7 @@ fn finds_the_best_table_with_very_different_weights() {
 }
 
 #[test]
-fn sizes_are_as_large_as_their_memory_allows() {
+fn a_size_is_the_largest_with_its_number_of_chunks_on_a_page() {
     let layout = ChunkLayout {
         page_size_bytes: Some(1000),
         chunk_size_bytes_min: 8,
@@ -141,8 +154,12 @@ fn sizes_are_as_large_as_their_memory_allows() {
         ..ChunkLayout::published(1000)
     };
     let demands = [Demand { size_bytes: 260, items: 5, byte_value: 1.0 }];
-    let tables = exact(&demands, &layout, &[], 2).expect("a valid problem");
-    assert_eq!(tables.of(2).sizes, [328, 1000], "a page holds three chunks of 264 and of 328");
+    let tables = exact(&demands, &layout, &[], 2).expect("the problem is valid");
+    assert_eq!(
+        tables.of(2).sizes,
+        [328, 1000],
+        "a page holds three chunks of 264 bytes and three of 328"
+    );
 }
 
 #[test]

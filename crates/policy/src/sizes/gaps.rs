@@ -1,17 +1,17 @@
-//! Sizes for items that are not yet known.
+//! Additional chunk sizes for items that are not yet known.
 //!
-//! The best table for known items can have wide gaps between sizes. The first item that falls into one would be stored
-//! in a chunk many times its size. An empty class owns no page and costs nothing but its number, so unused numbers
-//! become sizes in the widest gaps.
+//! The best table for known items can have wide gaps between its sizes. An item whose size is in such a gap would be
+//! stored in a chunk many times as large. An empty class owns no page, so it costs only a class number. So unused class
+//! numbers become sizes in the widest gaps.
 
 use super::error::SizesError;
 use super::layout::{ChunkLayout, check_class_count};
 
-/// Adds sizes to a table, each in the middle of the widest gap, until neighbours differ by at most `factor` or there
-/// are `class_count_max` classes. The loss does not rise.
+/// Adds sizes to a table, each in the middle of the widest gap, until no size is more than `factor` times the size
+/// below it, or there are `class_count_max` classes. The loss does not increase.
 ///
 /// # Panics
-/// If the factor is not above 1.
+/// Panics if `factor` is not above 1.
 pub fn fill_gaps(
     table: &[usize],
     layout: &ChunkLayout,
@@ -35,7 +35,8 @@ pub fn fill_gaps(
     Ok(filled)
 }
 
-/// The geometric mean of a gap's ends, as a chunk size; `None` if there is no size between them.
+/// Returns the geometric mean of the two ends of a gap, rounded up to a chunk size; `None` if there is no chunk size
+/// between the ends.
 fn middle((below, above): (usize, usize), layout: &ChunkLayout) -> Option<usize> {
     let middle = layout.chunk_for((below as f64 * above as f64).sqrt() as usize);
     (middle > below && middle < above).then_some(middle)
@@ -55,17 +56,18 @@ mod tests {
             let layout = layout(&mut random, 200);
             let table = table(&mut random, &layout, 6);
             let demands = demands(&mut random, &layout, 20);
-            let filled = fill_gaps(&table, &layout, 1.1, 12).expect("a valid table");
+            let filled = fill_gaps(&table, &layout, 1.1, 12).expect("the table is valid");
             assert!(filled.len() <= 12 && table.iter().all(|size| filled.contains(size)));
-            let lost =
-                |table: &[usize]| loss(&demands, table, &layout).expect("valid").total_bytes();
+            let lost = |table: &[usize]| {
+                loss(&demands, table, &layout).expect("the arguments are valid").total_bytes()
+            };
             let (before, after) = (lost(&table), lost(&filled));
-            assert!(after <= before + 1e-9 * before, "seed {seed}: {after}, before {before}");
+            assert!(after <= before + 1e-9 * before, "seed {seed}: loss {after}, before {before}");
         }
     }
 
     #[test]
-    fn gaps_narrow_with_more_classes() {
+    fn with_more_classes_the_widest_gap_is_narrower() {
         let layout = ChunkLayout {
             chunk_size_bytes_min: 32,
             chunk_align_bytes: 8,
@@ -76,12 +78,15 @@ mod tests {
             let ratios = filled.windows(2).map(|two| two[1] as f64 / two[0] as f64);
             ratios.fold(filled[0] as f64 / 32.0, f64::max)
         };
-        let filled = fill_gaps(&table, &layout, 1.5, 63).expect("a valid table");
-        assert!(ratio(&filled) <= 1.5, "{filled:?}");
+        let filled = fill_gaps(&table, &layout, 1.5, 63).expect("the table is valid");
+        assert!(ratio(&filled) <= 1.5, "no gap is wider than 1.5: {filled:?}");
         let mut wide = f64::INFINITY;
         for count in [2, 3, 5, 9, 17] {
-            let filled = fill_gaps(&table, &layout, 1.5, count).expect("a valid table");
-            assert!(filled.len() == count && ratio(&filled) < wide, "{filled:?}");
+            let filled = fill_gaps(&table, &layout, 1.5, count).expect("the table is valid");
+            assert!(
+                filled.len() == count && ratio(&filled) < wide,
+                "{count} classes have narrower gaps: {filled:?}"
+            );
             wide = ratio(&filled);
         }
         let refused = fill_gaps(&table, &layout, 1.5, 64);

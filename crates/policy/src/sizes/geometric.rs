@@ -1,13 +1,13 @@
-//! memcached's table: each size is a factor times the previous one.
+//! memcached's table: each chunk size is a fixed factor times the previous size.
 
 use super::layout::ChunkLayout;
 use slabwise_base::ClassId;
 
-/// Returns a table from `first_bytes` up: each size is `factor` times the previous one, rounded up, and the last size
-/// is the layout's largest chunk, also if the number of classes reaches its limit.
+/// Returns a table whose first size is `first_bytes`. Each further size is `factor` times the previous size, rounded
+/// up. The last size is the layout's largest chunk, even if the maximum number of classes is reached before.
 ///
 /// # Panics
-/// If the factor is not above 1.
+/// Panics if `factor` is not above 1.
 pub fn geometric(first_bytes: usize, factor: f64, layout: &ChunkLayout) -> Vec<usize> {
     assert!(factor > 1.0, "the growth factor must be above 1, not {factor}");
     let last = layout.chunk_size_bytes_max;
@@ -16,7 +16,7 @@ pub fn geometric(first_bytes: usize, factor: f64, layout: &ChunkLayout) -> Vec<u
     while sizes.len() + 1 < ClassId::COUNT_MAX && (size as f64) < last as f64 / factor {
         size = size.next_multiple_of(layout.chunk_align_bytes);
         sizes.push(size);
-        // A small factor may not reach the next multiple; then the step is one multiple.
+        // If the factor is so small that the size would stay the same, the next multiple follows.
         size = ((size as f64 * factor) as usize).max(size + 1);
     }
     if sizes.last().is_none_or(|&before| before < last) {
@@ -31,7 +31,7 @@ mod tests {
     use crate::sizes::ChunkLayout;
 
     #[test]
-    fn reproduces_memcacheds_table() {
+    fn the_table_equals_that_of_memcached() {
         let layout = ChunkLayout { chunk_align_bytes: 8, ..ChunkLayout::published(512 << 10) };
         let layout = ChunkLayout { chunk_size_bytes_min: 8, ..layout };
         let table = geometric(96, 1.25, &layout);
@@ -49,7 +49,7 @@ mod tests {
                     chunk_align_bytes: align,
                     ..ChunkLayout::published(1 << 20)
                 };
-                layout.check_table(&geometric(1, factor, &layout)).expect("a valid table");
+                layout.check_table(&geometric(1, factor, &layout)).expect("the table is valid");
             }
         }
     }

@@ -1,24 +1,24 @@
-//! Chunk sizes by hill climbing, as published: a random class moves one step up or down, and the step is kept unless it
-//! loses more.
+//! Chunk sizes by hill climbing, as published: a step changes the chunk size of a random class to the next larger or
+//! smaller size. The step is kept unless the loss increases.
 //!
 //! Source: D. J. Jai and S. Das, "Learning Slab Classes to Alleviate Memory Holes in Memcached", arXiv 2009.04403,
-//! 2020, algorithm 1, whose `newwaste = oldwaste` is read as an assignment to `oldwaste`. As printed, a step that
-//! changes nothing resets the count of failures, so an empty class may wander forever; therefore the iterations are
-//! limited.
+//! 2020, algorithm 1. Its statement `newwaste = oldwaste` is read as an assignment to `oldwaste`. In the printed
+//! algorithm, a step that does not change the loss resets the count of failures. So an empty class could change its
+//! size indefinitely; therefore the number of steps is limited here.
 
 use super::error::SizesError;
 use super::layout::ChunkLayout;
 use super::parts::{Demand, Loss, Parts};
 use slabwise_base::Random;
 
-/// The limits of a climb, and the sizes that stay.
+/// The limits of a climb, and the sizes that it does not change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HillClimbOptions {
-    /// The climb ends when more steps than this have failed in a row.
+    /// The climb ends when more than this number of steps in a row have failed.
     pub failures_max: u64,
     /// The climb ends after this many steps.
     pub iterations_max: u64,
-    /// Sizes of the start that stay; the last one always stays.
+    /// The sizes of the first table that do not change. The largest size never changes.
     pub kept: Vec<usize>,
 }
 
@@ -31,15 +31,16 @@ impl Default for HillClimbOptions {
 /// The result of a climb.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HillClimb {
-    /// Chunk sizes in bytes, ascending.
+    /// The chunk sizes in bytes, ascending.
     pub table: Vec<usize>,
     /// The loss of the table.
     pub loss: Loss,
-    /// The number of steps tried.
+    /// The number of steps tried, including failed steps.
     pub iterations: u64,
 }
 
-/// Climbs from a table that ascends and ends with the layout's largest chunk. A step is the layout's alignment.
+/// Climbs from the table `start`, which must ascend and end with the layout's largest chunk. A step changes a size by
+/// the layout's alignment.
 pub fn hill_climb(
     demands: &[Demand],
     start: &[usize],
@@ -71,10 +72,13 @@ pub fn hill_climb(
 #[derive(Clone, Copy)]
 struct Class {
     size_bytes: usize,
+    /// The number of part sizes that are at most `size_bytes`.
     fitting: usize,
+    /// The bytes that a chunk takes, including its share of the page's end.
     taken_bytes: f64,
 }
 
+/// The state of a climb.
 struct Climb<'a> {
     parts: &'a Parts,
     layout: &'a ChunkLayout,
@@ -91,7 +95,8 @@ impl<'a> Climb<'a> {
         Climb { parts, layout, classes: start.iter().map(class).collect() }
     }
 
-    /// Moves a class one step, unless that loses more or makes the table invalid.
+    /// Changes the size of a class by one step, unless the loss would increase or the table would be invalid. Returns
+    /// true if the size was changed.
     fn try_step(&mut self, class: usize, is_up: bool) -> bool {
         let (old, above) = (self.classes[class], self.classes[class + 1]);
         let step = self.layout.chunk_align_bytes;
@@ -101,7 +106,7 @@ impl<'a> Climb<'a> {
         if size_bytes < size_min || size_bytes >= above.size_bytes {
             return false;
         }
-        // Part sizes are rounded to steps, so a step passes at most one of them.
+        // Part sizes are multiples of a step, so the number of fitting part sizes changes by at most one.
         let sizes = &self.parts.sizes;
         let fitting = if is_up {
             old.fitting + usize::from(sizes.get(old.fitting) == Some(&size_bytes))
@@ -118,6 +123,8 @@ impl<'a> Climb<'a> {
         true
     }
 
+    /// Returns the bytes that the parts in a class and in the class above it take. `first` is the index of the first
+    /// part size in the class.
     fn taken(&self, first: usize, class: Class, above: Class) -> f64 {
         let weight =
             |from: usize, to: usize| self.parts.weight_before[to] - self.parts.weight_before[from];

@@ -1,30 +1,34 @@
-//! Dynamic programming over the possible sizes of a table, one class at a time.
+//! Dynamic programming over the possible sizes of a table. Each layer adds one class.
 //!
-//! A layer needs, at each size, the least of many lines. The lines come with falling slopes and are evaluated at rising
-//! positions. Once a later line is below an earlier one it stays below. So the lines that can still be least form a
-//! queue, each least between its neighbours: a lower envelope. Each line enters and leaves once, so n lines and n
-//! evaluations take O(n) steps. Source of the method for such costs: P. Brucker, "Efficient algorithms for some path
-//! partitioning problems", Discrete Applied Mathematics 62, 1995.
+//! A layer needs, at each size, the least value of many lines. Lines are added in the order of decreasing slopes and
+//! evaluated at increasing positions. So if a line is below an earlier line at one position, it is below that line at
+//! all later positions. The lines that can have the least value at a later position form a queue, the lower envelope.
+//! Each line is added to the queue once and removed at most once, so n lines and n evaluations take O(n) steps. Source
+//! of the method for such costs: P. Brucker, "Efficient algorithms for some path partitioning problems", Discrete
+//! Applied Mathematics 62, 1995.
 //!
-//! Rounding: a line that is below its neighbours by less than the rounding error of the sums may be left out.
+//! Rounding: a line may be missing if it is below its neighbours by less than the rounding error of the sums.
 
 use super::layout::ChunkLayout;
 use super::parts::Parts;
 
-/// Sizes, ascending. A *place* is the number of a size, from 1; place 0 is before all sizes.
+/// The possible sizes of a table. The *place* of a size is its index in `sizes` plus 1; place 0 is before all sizes.
 pub(super) struct Candidates {
+    /// The possible chunk sizes in bytes, ascending.
     pub sizes: Vec<usize>,
+    /// One entry per size: true if every table must have the size.
     pub is_fixed: Vec<bool>,
-    /// By place: the bytes that a chunk takes.
+    /// One entry per place: the bytes that a chunk of this size takes, including its share of the page's end.
     pub taken: Vec<f64>,
-    /// By place: the weight of all parts up to it.
+    /// One entry per place: the weight of all parts that a chunk of this size holds.
     pub weight: Vec<f64>,
-    /// By place: the bytes of these parts, each weighted by its value.
-    pub worth: Vec<f64>,
+    /// One entry per place: the bytes of all parts that a chunk of this size holds, each multiplied by its value.
+    pub valued_bytes: Vec<f64>,
 }
 
 impl Candidates {
-    /// Creates candidates from free and fixed sizes, both ascending; the last fixed size is the largest.
+    /// Creates candidates from the sizes `free`, which a table may have, and the sizes `fixed`, which it must have.
+    /// Both ascend; the last fixed size is the largest of all.
     pub fn new(
         parts: &Parts,
         free: impl Iterator<Item = usize>,
@@ -34,39 +38,42 @@ impl Candidates {
         let mut sizes: Vec<usize> = free.collect();
         sizes.dedup();
         sizes.extend(fixed);
-        // The stable sort is fast on two ascending sequences.
+        // The stable sort is fast, because the sizes are two sorted sequences.
         sizes.sort();
         sizes.dedup();
         let is_fixed = sizes.iter().map(|size| fixed.binary_search(size).is_ok()).collect();
-        let (mut taken, mut weight, mut worth) = (vec![0.0], vec![0.0], vec![0.0]);
+        let (mut taken, mut weight, mut valued_bytes) = (vec![0.0], vec![0.0], vec![0.0]);
         let mut end = 0;
         for &size in &sizes {
             end += parts.sizes[end..].iter().take_while(|&&part| part <= size).count();
             taken.push(layout.taken_bytes(size));
             weight.push(parts.weight_before[end]);
-            worth.push(parts.worth_before[end]);
+            valued_bytes.push(parts.valued_bytes_before[end]);
         }
-        Candidates { sizes, is_fixed, taken, weight, worth }
+        Candidates { sizes, is_fixed, taken, weight, valued_bytes }
     }
 }
 
-/// By the number of classes: the least cost of all parts in that many classes, and the choices that lead to it.
+/// The best tables of each number of classes.
 pub(super) struct Layers {
+    /// One entry per number of classes, from 0: the least cost of a table with exactly this many classes.
     pub costs: Vec<f64>,
-    /// By layer and place: the previous place in the best table.
+    /// For each number of classes and each place j: the place of the second largest size of the best table whose
+    /// largest size is at place j.
     before: Vec<Vec<u32>>,
 }
 
 impl Layers {
-    /// `layer` adds a class: from the least costs by the place of the last class it computes those with one class more,
-    /// each with the previous place.
+    /// Computes all layers. `layer` adds a class: it receives, for each place j, the least cost of a table whose
+    /// largest size is at place j. It returns these costs for one class more, and the places of the second largest
+    /// sizes.
     pub fn of(
         candidates: &Candidates,
         class_count_max: usize,
         layer: impl Fn(&[f64]) -> (Vec<f64>, Vec<u32>),
     ) -> Layers {
         let end = candidates.sizes.len();
-        // Without a class no part can be stored.
+        // A table without classes holds only the parts before place 0, which are none.
         let mut last = vec![f64::INFINITY; end + 1];
         last[0] = 0.0;
         let mut layers = Layers { costs: vec![f64::INFINITY], before: vec![Vec::new()] };
@@ -79,7 +86,7 @@ impl Layers {
         layers
     }
 
-    /// The best table with exactly this many classes.
+    /// Returns the best table with exactly this many classes.
     pub fn table(&self, candidates: &Candidates, class_count: usize) -> Vec<usize> {
         let mut place = candidates.sizes.len();
         let mut table = Vec::with_capacity(class_count);
@@ -96,19 +103,22 @@ impl Layers {
 struct Line {
     slope: f64,
     intercept: f64,
+    /// The position from which this line is below the line before it.
     start: f64,
     id: u32,
 }
 
 impl Line {
-    fn at(&self, place: f64) -> f64 {
-        self.intercept + self.slope * place
+    fn at(&self, position: f64) -> f64 {
+        self.intercept + self.slope * position
     }
 }
 
+/// The lower envelope of lines that are added in the order of decreasing slopes.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     lines: Vec<Line>,
+    /// The index of the line with the least value at the last position that was evaluated.
     first: usize,
 }
 
@@ -120,7 +130,7 @@ impl Lines {
         self.first = 0;
     }
 
-    /// Adds a line whose slope is at most the last one's. A line with an infinite intercept is ignored.
+    /// Adds a line whose slope is at most that of the line added before. A line with an infinite intercept is ignored.
     #[inline]
     pub fn push(&mut self, slope: f64, intercept: f64, id: u32) {
         if intercept == f64::INFINITY {
@@ -129,14 +139,14 @@ impl Lines {
         let mut start = f64::NEG_INFINITY;
         while self.lines.len() > self.first {
             let last = self.lines[self.lines.len() - 1];
-            debug_assert!(slope <= last.slope, "slopes fall");
+            debug_assert!(slope <= last.slope, "lines are added in the order of decreasing slopes");
             if slope == last.slope {
                 if intercept >= last.intercept {
                     return;
                 }
             } else {
                 start = (intercept - last.intercept) / (last.slope - slope);
-                // The start of the first line does not matter: it is before the last position.
+                // The start of the first line does not matter, because it is at most the last evaluated position.
                 if start > last.start || self.lines.len() == self.first + 1 {
                     break;
                 }
@@ -146,12 +156,13 @@ impl Lines {
         self.lines.push(Line { slope, intercept, start, id });
     }
 
-    /// The least value at a position that is not before the last one, with the id of its line.
+    /// Returns the least value of all lines at this position, and the id of the line that has it; `None` if there are
+    /// no lines. The position must be at least the last position that was evaluated.
     #[inline]
-    pub fn least(&mut self, place: f64) -> Option<(f64, u32)> {
-        while self.lines.get(self.first + 1).is_some_and(|next| next.start <= place) {
+    pub fn least(&mut self, position: f64) -> Option<(f64, u32)> {
+        while self.lines.get(self.first + 1).is_some_and(|next| next.start <= position) {
             self.first += 1;
         }
-        self.lines.get(self.first).map(|line| (line.at(place), line.id))
+        self.lines.get(self.first).map(|line| (line.at(position), line.id))
     }
 }

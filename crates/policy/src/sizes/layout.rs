@@ -1,24 +1,24 @@
-//! The limits of chunk sizes, the chunks on a page, and the parts of items larger than a chunk.
+//! The limits of chunk sizes, the number of chunks on a page, and the division of chained items.
 
 use super::error::{BadArgument, SizesError};
 use slabwise_base::{ClassId, memcached};
 
-/// The limits of chunk sizes, the page size and how larger items are divided.
+/// The limits of chunk sizes, the page size, and the division of chained items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkLayout {
-    /// Bytes on a page; `None` if the loss at the ends of pages does not count.
+    /// The size of a page; `None` if the unused ends of pages do not count as loss.
     pub page_size_bytes: Option<usize>,
-    /// The smallest chunk.
+    /// The size of the smallest possible chunk.
     pub chunk_size_bytes_min: usize,
-    /// The largest chunk; every table ends with it.
+    /// The size of the largest chunk. Every table ends with this size.
     pub chunk_size_bytes_max: usize,
-    /// Chunk sizes are multiples of this.
+    /// The number of which every chunk size is a multiple.
     pub chunk_align_bytes: usize,
-    /// How items larger than the largest chunk are divided; `None` if they are an error.
+    /// The division of items that are larger than the largest chunk; `None` if such items are an error.
     pub chaining: Option<Chaining>,
 }
 
-/// How an item that is larger than the largest chunk is divided.
+/// The division of an item that is larger than the largest chunk.
 ///
 /// ```text
 ///   head                      body                  ...  last body, in the smallest chunk that holds it
@@ -26,21 +26,22 @@ pub struct ChunkLayout {
 ///    \-- of the item --/       \--- the largest chunk --/
 /// ```
 ///
-/// memcached divides them in the same way ([`Chaining::memcached`]).
+/// memcached divides such items in the same way ([`Chaining::memcached`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chaining {
-    /// Bytes of a head, including its link. Item sizes do not include the key sizes separately, so this is the
-    /// caller's estimate; it affects little but the class of the heads.
+    /// The bytes of a head, including its link. The sizes of headers and keys are not known from item sizes, so the
+    /// caller estimates this value. The estimate determines the class of the heads and has almost no other effect.
     pub head_size_bytes: usize,
-    /// The bytes of a head that only a chained item has.
+    /// The bytes of the link in a head. Only a chained item has a link.
     pub link_size_bytes: usize,
-    /// Bytes in a body before its part of the value.
+    /// The bytes of the header in a body, before the body's part of the value.
     pub body_header_size_bytes: usize,
 }
 
 impl Chaining {
-    /// memcached's layout for keys of this length. Its `item_chunk` (`memcached.h`) has 48 bytes and is also in heads,
-    /// after the header, the CAS value and the key with its zero byte (`do_item_alloc`, 1.6).
+    /// Returns memcached's division for keys of this length. The struct `item_chunk` in `memcached.h` has 48 bytes. It
+    /// is the header of a body, and it is in a head after the header, the CAS value, the key and the key's zero byte
+    /// (`do_item_alloc` in memcached 1.6).
     pub fn memcached(key_size_bytes: usize) -> Chaining {
         let head_size_bytes = memcached::HEADER_SIZE_BYTES
             + memcached::CAS_SIZE_BYTES
@@ -56,7 +57,8 @@ impl Chaining {
 }
 
 impl ChunkLayout {
-    /// The layout of Jai and Das (2020): every number of bytes is a size, and the ends of pages do not count.
+    /// Returns the layout of Jai and Das (2020): every number of bytes is a possible chunk size, and the unused ends of
+    /// pages do not count as loss.
     pub fn published(chunk_size_bytes_max: usize) -> ChunkLayout {
         ChunkLayout {
             page_size_bytes: None,
@@ -67,12 +69,13 @@ impl ChunkLayout {
         }
     }
 
-    /// The number of chunks of this size on a page; `None` if pages do not count.
+    /// Returns the number of chunks of this size on a page; `None` if the layout has no page size.
     pub fn chunks_per_page(&self, chunk_size_bytes: usize) -> Option<usize> {
         self.page_size_bytes.map(|page| page / chunk_size_bytes)
     }
 
-    /// The bytes that a chunk takes, including its share of the page's end. It never falls as the size rises.
+    /// Returns the bytes that a chunk takes, including its share of the page's unused end. A larger chunk never takes
+    /// fewer bytes.
     pub fn taken_bytes(&self, chunk_size_bytes: usize) -> f64 {
         match self.page_size_bytes {
             Some(page) => page as f64 / (page / chunk_size_bytes) as f64,
@@ -80,12 +83,14 @@ impl ChunkLayout {
         }
     }
 
-    /// The smallest chunk size for this many bytes, which are at most [`ChunkLayout::chunk_size_bytes_max`].
+    /// Returns the smallest possible size of a chunk that holds this many bytes. `size_bytes` must be at most
+    /// [`ChunkLayout::chunk_size_bytes_max`].
     pub(super) fn chunk_for(&self, size_bytes: usize) -> usize {
         size_bytes.next_multiple_of(self.chunk_align_bytes).max(self.chunk_size_bytes_min)
     }
 
-    /// The largest chunk size with the same number of chunks on a page; it takes no more memory than this one.
+    /// Returns the largest chunk size with the same number of chunks on a page as this size. Chunks of both sizes take
+    /// the same memory.
     pub(super) fn stretched(&self, chunk_size_bytes: usize) -> usize {
         let Some(page) = self.page_size_bytes else { return chunk_size_bytes };
         let largest = page / (page / chunk_size_bytes);

@@ -1,4 +1,4 @@
-//! A small cache with items of some sizes, and a learner that evaluates it.
+//! Tests of the learner on small caches.
 
 use super::{LearnerOptions, SizeEvaluation, SizeLearner, SizeSnapshot, Waiting};
 use crate::sizes::{ChunkLayout, Demand, loss};
@@ -15,23 +15,31 @@ fn demands(sizes: impl Iterator<Item = usize>, items: u64) -> Vec<Demand> {
     sizes.map(|size_bytes| Demand { size_bytes, items, byte_value: 1.0 }).collect()
 }
 
-fn snapshot<'s>(demands: &'s [Demand], present: &'s [usize], stores: u64) -> SizeSnapshot<'s> {
-    SizeSnapshot { demands, present, layout: LAYOUT, filled: 1.0, retired_classes: 0, stores }
+fn snapshot<'s>(demands: &'s [Demand], current: &'s [usize], stores: u64) -> SizeSnapshot<'s> {
+    SizeSnapshot {
+        demands,
+        current_table: current,
+        layout: LAYOUT,
+        filled: 1.0,
+        retired_classes: 0,
+        stores,
+    }
 }
 
 fn evaluate(learner: &mut SizeLearner, snapshot: &SizeSnapshot<'_>) -> SizeEvaluation {
     learner.evaluate(snapshot).expect("the snapshot is valid")
 }
 
-/// Changes the table as the learner decides, with a turnover in between; returns the number of changes.
-fn run(learner: &mut SizeLearner, demands: &[Demand], present: &mut Vec<usize>) -> usize {
+/// Evaluates the cache again and again, with a turnover between two evaluations, and changes the table when the learner
+/// decides to. Returns the number of changes.
+fn run(learner: &mut SizeLearner, demands: &[Demand], current: &mut Vec<usize>) -> usize {
     let (mut stores, mut changes) = (0, 0);
     for _ in 0..100 {
-        let evaluation = evaluate(learner, &snapshot(demands, present, stores));
+        let evaluation = evaluate(learner, &snapshot(demands, current, stores));
         stores += demands.iter().map(|demand| demand.items).sum::<u64>();
         match evaluation.waiting {
             None => {
-                *present = evaluation.best.expect("a table to change to").table;
+                *current = evaluation.best.expect("the evaluation has a table to change to").table;
                 learner.note_change(stores);
                 changes += 1;
             }
@@ -43,57 +51,62 @@ fn run(learner: &mut SizeLearner, demands: &[Demand], present: &mut Vec<usize>) 
 }
 
 #[test]
-fn learns_a_table_with_little_loss_and_stops() {
+fn the_table_changes_once_and_then_has_little_loss() {
     let items = demands((1_000..1_400).step_by(100), 5_000);
-    let mut present = vec![512, 1_504, 32 << 10];
+    let mut current = vec![512, 1_504, 32 << 10];
     let mut learner = SizeLearner::new(LearnerOptions::default());
-    let lost =
-        |present: &[usize]| loss(&items, present, &LAYOUT).expect("a valid table").total_bytes();
-    let before = lost(&present);
-    assert_eq!(run(&mut learner, &items, &mut present), 1);
-    assert!(lost(&present) < before / 10.0, "{} of {before} bytes", lost(&present));
+    let lost = |current: &[usize]| {
+        loss(&items, current, &LAYOUT).expect("the table is valid").total_bytes()
+    };
+    let before = lost(&current);
+    assert_eq!(run(&mut learner, &items, &mut current), 1);
+    assert!(
+        lost(&current) < before / 10.0,
+        "the loss falls below a tenth of {before} bytes, not to {}",
+        lost(&current)
+    );
 }
 
 #[test]
-fn waits_for_items_memory_draining_and_stores() {
+fn the_learner_waits_for_items_memory_draining_and_stores() {
     let mut learner = SizeLearner::new(LearnerOptions::default());
-    let present = [512, 1_504, 32 << 10];
+    let current = [512, 1_504, 32 << 10];
     let (few, many) = (demands(1_000..1_001, 10), demands(1_000..1_001, 10_000));
     let mut waits = |snapshot: SizeSnapshot<'_>| evaluate(&mut learner, &snapshot).waiting;
-    let with_few = snapshot(&few, &present, 0);
+    let with_few = snapshot(&few, &current, 0);
     assert_eq!(waits(with_few), Some(Waiting::Items { items: 10, items_min: 1_000 }));
-    let empty = SizeSnapshot { filled: 0.1, ..snapshot(&many, &present, 0) };
-    assert_eq!(waits(empty), Some(Waiting::Memory { filled: 0.1, filled_min: 0.125 }));
-    let draining = SizeSnapshot { retired_classes: 2, ..snapshot(&many, &present, 0) };
+    let almost_empty = SizeSnapshot { filled: 0.1, ..snapshot(&many, &current, 0) };
+    assert_eq!(waits(almost_empty), Some(Waiting::Memory { filled: 0.1, filled_min: 0.125 }));
+    let draining = SizeSnapshot { retired_classes: 2, ..snapshot(&many, &current, 0) };
     assert_eq!(waits(draining), Some(Waiting::Drain { retired_classes: 2 }));
-    assert_eq!(waits(snapshot(&many, &present, 0)), None, "otherwise it does not wait");
+    assert_eq!(waits(snapshot(&many, &current, 0)), None, "with enough evidence the table changes");
     let mut changed = learner.clone();
     changed.note_change(500);
-    let early = evaluate(&mut changed, &snapshot(&many, &present, 1_000)).waiting;
+    let early = evaluate(&mut changed, &snapshot(&many, &current, 1_000)).waiting;
     assert_eq!(early, Some(Waiting::Stores { stores: 500, stores_min: 10_000 }));
 }
 
 #[test]
-fn ignores_a_small_gain_and_follows_a_change_of_sizes() {
+fn the_table_changes_for_new_item_sizes_but_not_for_a_small_gain() {
     let mut learner = SizeLearner::new(LearnerOptions::default());
-    // 1,000 bytes in chunks of 1,008 lose 0.8 %.
-    let mut present = vec![1_008, 32 << 10];
+    // Items of 1,000 bytes in chunks of 1,008 bytes lose 0.8 %.
+    let mut current = vec![1_008, 32 << 10];
     let items = demands(1_000..1_001, 50_000);
-    assert_eq!(run(&mut learner, &items, &mut present), 0);
+    assert_eq!(run(&mut learner, &items, &mut current), 0);
     let shifted = demands(700..701, 50_000);
-    assert_eq!(run(&mut learner, &shifted, &mut present), 1);
-    assert!(present.contains(&704), "{present:?}");
+    assert_eq!(run(&mut learner, &shifted, &mut current), 1);
+    assert!(current.contains(&704), "items of 700 bytes have a class of 704: {current:?}");
 }
 
 #[test]
 fn a_small_gain_is_validated_with_later_items() {
     let mut learner = SizeLearner::new(LearnerOptions::default());
     // Items of 1,000 bytes lose 40 bytes each.
-    let present = [1_040, 2_080, 32 << 10];
+    let current = [1_040, 2_080, 32 << 10];
     let (items, others) = (demands(1_000..1_001, 10_000), demands(2_000..2_001, 10_000));
     let validation = |stores| Waiting::Validation { stores, stores_min: 10_000, gain: 0.0 };
     let mut waits = |items: &[Demand], stores| {
-        let waiting = evaluate(&mut learner, &snapshot(items, &present, stores)).waiting;
+        let waiting = evaluate(&mut learner, &snapshot(items, &current, stores)).waiting;
         waiting.map(|waiting| match waiting {
             Waiting::Validation { stores, stores_min, .. } => {
                 Waiting::Validation { stores, stores_min, gain: 0.0 }
@@ -106,21 +119,21 @@ fn a_small_gain_is_validated_with_later_items() {
     assert_eq!(
         waits(&others, 10_000),
         Some(validation(0)),
-        "the earlier proposal saves nothing now"
+        "the earlier proposal saves nothing on the new items, so a new validation starts"
     );
     assert_eq!(waits(&others, 20_000), None);
 }
 
 #[test]
-fn adds_a_class_if_the_bytes_it_saves_have_value() {
+fn a_class_is_added_only_if_the_bytes_that_it_saves_have_value() {
     let options = LearnerOptions { class_price_pages: 20.0, ..LearnerOptions::default() };
     let mut learner = SizeLearner::new(options);
-    let present = [6_552, 32 << 10];
+    let current = [6_552, 32 << 10];
     let mut is_split = |byte_value: f64| {
         let small = Demand { size_bytes: 2_000, items: 4_000, byte_value };
         let large = Demand { size_bytes: 6_500, items: 4_000, byte_value: 1.0 };
-        evaluate(&mut learner, &snapshot(&[small, large], &present, 0)).waiting.is_none()
+        evaluate(&mut learner, &snapshot(&[small, large], &current, 0)).waiting.is_none()
     };
-    assert!(is_split(1.0), "half of the memory is saved");
-    assert!(!is_split(0.01), "the bytes have almost no value");
+    assert!(is_split(1.0), "a class for the small items saves half of the memory");
+    assert!(!is_split(0.01), "the saved bytes have almost no value");
 }

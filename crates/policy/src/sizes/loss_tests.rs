@@ -1,4 +1,4 @@
-//! Comparison with a cache that stores every item, and rejected arguments.
+//! Tests of the loss: it is compared with a cache that stores every item. Tests of rejected arguments.
 
 use super::super::testing::{chunks_of, demands, is_near, layout, loss_by_simulation, table};
 use super::loss;
@@ -10,13 +10,13 @@ fn items(size_bytes: usize, items: u64) -> Demand {
 }
 
 #[test]
-fn loss_equals_that_of_a_cache_that_stores_every_item() {
+fn the_loss_equals_that_of_a_cache_that_stores_every_item() {
     for seed in 0..2_000 {
         let mut random = Random::new(seed);
         let layout = layout(&mut random, 30);
         let demands = demands(&mut random, &layout, 20);
         let table = table(&mut random, &layout, 8);
-        let found = loss(&demands, &table, &layout).expect("a valid problem");
+        let found = loss(&demands, &table, &layout).expect("the problem is valid");
         let simulated = loss_by_simulation(&demands, &table, &layout);
         for (found, simulated) in [
             (found.inside_bytes, simulated.inside_bytes),
@@ -26,7 +26,7 @@ fn loss_equals_that_of_a_cache_that_stores_every_item() {
         ] {
             assert!(
                 is_near(found, simulated),
-                "seed {seed}: {found}, not {simulated}; {layout:?} {table:?}"
+                "seed {seed}: the loss is {simulated}, not {found}; {layout:?} {table:?}"
             );
         }
     }
@@ -46,7 +46,7 @@ fn items_and_loss_together_fill_the_pages() {
         for demand in &demands {
             bytes += demand.items as usize * demand.size_bytes;
             for (chunk, _) in chunks_of(demand.size_bytes, &table, &layout) {
-                let class = table.binary_search(&chunk).expect("a chunk of the table");
+                let class = table.binary_search(&chunk).expect("the chunk is in the table");
                 chunks[class] += demand.items as usize;
             }
         }
@@ -58,9 +58,12 @@ fn items_and_loss_together_fill_the_pages() {
             let free_chunks = pages * chunks_per_page - count;
             free += free_chunks as f64 * page as f64 / chunks_per_page as f64;
         }
-        let found = loss(&demands, &table, &layout).expect("a valid problem").total_bytes();
+        let found = loss(&demands, &table, &layout).expect("the problem is valid").total_bytes();
         let filled = taken as f64 - free - bytes as f64;
-        assert!(is_near(found, filled), "seed {seed}: {found}, not {filled}; {layout:?} {table:?}");
+        assert!(
+            is_near(found, filled),
+            "seed {seed}: the loss is {filled}, not {found}; {layout:?} {table:?}"
+        );
     }
 }
 
@@ -68,16 +71,16 @@ fn items_and_loss_together_fill_the_pages() {
 fn a_chained_item_is_divided_as_documented() {
     let chaining = Chaining { head_size_bytes: 50, link_size_bytes: 9, body_header_size_bytes: 29 };
     let layout = ChunkLayout { chaining: Some(chaining), ..ChunkLayout::published(129) };
-    // 41 of the 300 bytes are in the head. Of the other 259, two bodies of 129 hold 100 each; a third holds the rest.
-    let found = loss(&[items(300, 10)], &[60, 129], &layout).expect("a valid problem");
+    // The head holds 41 of the 300 bytes. Two bodies of 129 bytes hold 100 bytes each, and a third holds the last 59.
+    let found = loss(&[items(300, 10)], &[60, 129], &layout).expect("the problem is valid");
     assert_eq!(found.chained_bytes, 10.0 * (9 + 3 * 29) as f64);
     assert_eq!(found.inside_bytes, 10.0 * ((60 - 50) + (129 - (59 + 29))) as f64);
 }
 
 #[test]
 fn chained_items_use_the_classes_that_memcached_uses() {
-    // From `stats slabs` of memcached 1.6: a key of 17 bytes makes a head of class 152, one of 15 a head of class 120;
-    // 256 bytes after a full body fit class 304.
+    // The expected classes are from `stats slabs` of memcached 1.6: the head of a key of 17 bytes is in class 152, the
+    // head of a key of 15 bytes in class 120. The last 256 bytes of a value are in class 304.
     for (key, head, rest, tail) in [(17, 152, 256, 304), (17, 152, 257, 384), (15, 120, 256, 304)] {
         let layout = ChunkLayout {
             chunk_align_bytes: 8,
@@ -90,7 +93,11 @@ fn chained_items_use_the_classes_that_memcached_uses() {
         let found = loss(&[items(header + body - 48 + rest, 1)], &table, &layout);
         let taken = head + body + tail;
         let wasted = taken - (header + body - 48 + rest);
-        assert_eq!(found.expect("a valid problem").total_bytes(), wasted as f64, "key {key}");
+        assert_eq!(
+            found.expect("the problem is valid").total_bytes(),
+            wasted as f64,
+            "a key of {key} bytes"
+        );
     }
 }
 
@@ -121,7 +128,7 @@ fn invalid_arguments_are_rejected_with_value_and_limit() {
     refused(&some, &[200, 200, 1024], &layout, &["200", "ascending"]);
     refused(&some, &[0, 1024], &layout, &["0", "1 to 1024"]);
     refused(&some, &[200, 1025], &layout, &["1025", "1 to 1024"]);
-    refused(&some, &[200], &layout, &["1024", "add it"]);
+    refused(&some, &[200], &layout, &["1024", "add the size"]);
     let aligned = ChunkLayout { chunk_size_bytes_min: 32, chunk_align_bytes: 8, ..layout };
     refused(&some, &[100, 1024], &aligned, &["100", "multiple of 8"]);
     for (min, max, align) in [(0, 1024, 1), (2048, 1024, 1), (32, 1024, 0), (32, 1020, 8)] {

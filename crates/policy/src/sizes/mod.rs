@@ -10,16 +10,19 @@
 //!                                           '-----> fill_gaps  sizes for items that are not yet known
 //! ```
 //!
-//! [`SizeLearner`] decides when a running cache should change its table, and to which one.
+//! [`SizeLearner`] decides when a running cache should change its table, and to which table.
 //!
-//! A chunk of c bytes on pages of P bytes takes P / floor(P / c) bytes: itself and its share of the page's end. The
-//! *loss* of a table is the bytes that the chunks of all parts take, less the bytes of the items. A part is stored in
-//! the smallest chunk that holds it.
+//! A chunk of c bytes on pages of P bytes takes P / floor(P / c) bytes: its own bytes and its share of the unused end
+//! of the page. A part of an item is stored in the smallest chunk that holds it. The *loss* of a table is the bytes
+//! that the chunks of all parts take, minus the bytes of the items.
 //!
-//! Invariants: a table ascends, is within the layout's limits, and ends with its largest chunk, so that every part
-//! fits; no table with at most the same number of classes loses less than [`exact`]'s, and its loss does not rise with
-//! more classes; [`exact_change`] returns the current table unless another is better by more than the change costs;
-//! results depend only on the arguments and, in [`hill_climb`], on the seed.
+//! Invariants:
+//!
+//! - a table ascends, is within the layout's limits, and ends with the largest chunk, which holds every part;
+//! - no table with at most the same number of classes has a lower loss than the table of [`exact`], and more classes do
+//!   not increase the loss of [`exact`]'s table;
+//! - [`exact_change`] returns the current table unless another table is better by more than the change costs;
+//! - results depend only on the arguments and, in [`hill_climb`], on the seed of the random generator.
 
 mod change;
 mod error;

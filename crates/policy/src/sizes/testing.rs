@@ -1,14 +1,15 @@
-//! Small random problems for tests, and a cache that stores every item individually.
+//! Small random problems for tests, and a simulated cache that stores every item individually.
 
 use super::{Chaining, ChunkLayout, Demand, Loss};
 use slabwise_base::Random;
 
-/// A number from `least` to `most`.
+/// Returns a random number from `least` to `most`.
 pub fn between(random: &mut Random, least: usize, most: usize) -> usize {
     least + random.below((most - least + 1) as u64) as usize
 }
 
-/// A layout with at most `steps_max` sizes, with and without pages and chaining.
+/// Returns a random layout with at most `steps_max` possible chunk sizes. Some layouts have a page size, and some have
+/// chaining.
 pub fn layout(random: &mut Random, steps_max: usize) -> ChunkLayout {
     let chunk_align_bytes = [1, 4, 8][random.below(3) as usize];
     let steps_min = between(random, 1, 3);
@@ -29,7 +30,7 @@ pub fn layout(random: &mut Random, steps_max: usize) -> ChunkLayout {
     }
 }
 
-/// Up to `bars_max` demands that the layout can store, some of them with a byte value of 0.
+/// Returns up to `demands_max` random demands that the layout can store. Some of them have a byte value of 0.
 pub fn demands(random: &mut Random, layout: &ChunkLayout, demands_max: usize) -> Vec<Demand> {
     let largest = layout.chunk_size_bytes_max;
     let size_max = if layout.chaining.is_some() { 4 * largest } else { largest };
@@ -43,14 +44,14 @@ pub fn demands(random: &mut Random, layout: &ChunkLayout, demands_max: usize) ->
     (0..count).map(demand).collect()
 }
 
-/// Sizes with several humps, over the whole range of the layout.
-pub fn humps(random: &mut Random, layout: &ChunkLayout) -> Vec<Demand> {
+/// Returns demands whose distribution of sizes has several peaks, over the whole range of the layout.
+pub fn demands_with_peaks(random: &mut Random, layout: &ChunkLayout) -> Vec<Demand> {
     let mut demands = Vec::new();
     for _ in 0..1 + random.below(4) {
         let middle = between(random, 1, layout.chunk_size_bytes_max);
         let width = between(random, 1, layout.chunk_size_bytes_max / 4);
         for _ in 0..1 + random.below(200) {
-            // The sum of two uniform numbers makes a hump.
+            // The sum of two uniformly distributed numbers has a triangular distribution.
             let size_bytes = middle + between(random, 0, width) + between(random, 0, width);
             let size_bytes = size_bytes.saturating_sub(width).max(1);
             if size_bytes <= layout.chunk_size_bytes_max {
@@ -62,7 +63,7 @@ pub fn humps(random: &mut Random, layout: &ChunkLayout) -> Vec<Demand> {
     demands
 }
 
-/// A table of this layout with up to `class_count_max` classes.
+/// Returns a random table of this layout with up to `class_count_max` classes.
 pub fn table(random: &mut Random, layout: &ChunkLayout, class_count_max: usize) -> Vec<usize> {
     let (align, largest) = (layout.chunk_align_bytes, layout.chunk_size_bytes_max);
     let (first, last) = (layout.chunk_size_bytes_min / align, largest / align);
@@ -75,7 +76,7 @@ pub fn table(random: &mut Random, layout: &ChunkLayout, class_count_max: usize) 
     table
 }
 
-/// Every table of at most this many classes that has all the kept sizes.
+/// Returns every table of at most `class_count_max` classes that has all the sizes `kept`.
 pub fn every_table(
     layout: &ChunkLayout,
     kept: &[usize],
@@ -83,7 +84,7 @@ pub fn every_table(
 ) -> Vec<Vec<usize>> {
     let steps = layout.chunk_size_bytes_min..layout.chunk_size_bytes_max;
     let sizes: Vec<usize> = steps.step_by(layout.chunk_align_bytes).collect();
-    assert!(sizes.len() < 16, "{} sizes have too many tables", sizes.len());
+    assert!(sizes.len() < 16, "there are fewer than 16 possible sizes, not {}", sizes.len());
     let table_of = |set: u32| {
         let has = |place: usize| set >> place & 1 == 1;
         let chosen = sizes.iter().enumerate().filter(|&(place, _)| has(place));
@@ -91,22 +92,24 @@ pub fn every_table(
         table.collect::<Vec<usize>>()
     };
     let tables = (0..1 << sizes.len()).map(table_of);
-    let is_wanted = |table: &Vec<usize>| {
+    let is_allowed = |table: &Vec<usize>| {
         table.len() <= class_count_max && kept.iter().all(|size| table.contains(size))
     };
-    tables.filter(is_wanted).collect()
+    tables.filter(is_allowed).collect()
 }
 
-/// The chunks of one item, each with the number of its bytes that belong to the item.
+/// Returns the chunks of one item. For each chunk it returns the size of the chunk, and the number of its bytes that
+/// hold item data.
 pub fn chunks_of(size_bytes: usize, table: &[usize], layout: &ChunkLayout) -> Vec<(usize, usize)> {
     let chunk_for = |bytes: usize| {
         let bytes = bytes.min(layout.chunk_size_bytes_max);
-        *table.iter().find(|&&chunk| chunk >= bytes).expect("the largest holds it")
+        *table.iter().find(|&&chunk| chunk >= bytes).expect("the largest chunk holds these bytes")
     };
     if size_bytes <= layout.chunk_size_bytes_max {
         return vec![(chunk_for(size_bytes), size_bytes)];
     }
-    let chaining = layout.chaining.expect("a larger item is chained");
+    let chaining =
+        layout.chaining.expect("only a layout with chaining has items larger than a chunk");
     let own = chaining.head_size_bytes - chaining.link_size_bytes;
     let mut chunks = vec![(chunk_for(chaining.head_size_bytes), own)];
     let mut left = size_bytes - own;
@@ -119,32 +122,32 @@ pub fn chunks_of(size_bytes: usize, table: &[usize], layout: &ChunkLayout) -> Ve
     chunks
 }
 
-/// The loss of a cache that stores these items one by one.
+/// Returns the loss of a cache that stores these items one by one.
 pub fn loss_by_simulation(demands: &[Demand], table: &[usize], layout: &ChunkLayout) -> Loss {
     let mut loss = Loss::default();
     for demand in demands {
         let chunks = chunks_of(demand.size_bytes, table, layout);
-        let worth = demand.items as f64 * demand.byte_value;
+        let weight = demand.items as f64 * demand.byte_value;
         let mut chained = 0;
         if let (Some(chaining), true) = (layout.chaining, chunks.len() > 1) {
             chained =
                 chaining.link_size_bytes + (chunks.len() - 1) * chaining.body_header_size_bytes;
         }
-        loss.chained_bytes += worth * chained as f64;
+        loss.chained_bytes += weight * chained as f64;
         for (chunk, _) in &chunks {
             if let Some(page) = layout.page_size_bytes {
                 let chunks_per_page = page / chunk;
                 let end = page - chunks_per_page * chunk;
-                loss.page_end_bytes += worth * end as f64 / chunks_per_page as f64;
+                loss.page_end_bytes += weight * end as f64 / chunks_per_page as f64;
             }
         }
         let taken: usize = chunks.iter().map(|(chunk, _)| chunk).sum();
-        loss.inside_bytes += worth * (taken - demand.size_bytes - chained) as f64;
+        loss.inside_bytes += weight * (taken - demand.size_bytes - chained) as f64;
     }
     loss
 }
 
-/// True if two sums differ only by rounding.
+/// Returns true if two sums differ only by rounding errors.
 pub fn is_near(a: f64, b: f64) -> bool {
     (a - b).abs() <= 1e-9 * (1.0 + a.abs() + b.abs())
 }

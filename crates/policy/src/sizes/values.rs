@@ -1,26 +1,28 @@
-//! The value of a lost byte in each class: the misses that it would save if it held an item.
+//! The value of a lost byte in each class: the misses that the byte would save if it held item data.
 //!
-//! The value comes from the hull of the class's curve: the misses per byte that a quarter more chunks would save. If
-//! memory is partitioned well, all classes have the same value; otherwise a wasted byte of a class with a steep curve
-//! weighs more than one of a class with a level curve. The values are relative: the mean byte of these classes is worth
-//! 1, and so is a byte of a class without a curve. The curves of small classes are noisy, so a value is at most
-//! [`VALUE_MAX`] and at least its inverse.
+//! The value is computed from the hull of the class's curve: the misses per byte that a quarter more chunks would save.
+//! In the best partition of pages, a byte has the same value in all classes. In other partitions, a lost byte has a
+//! higher value in a class with a steep curve than in a class with a flat curve. The values are relative: their mean
+//! over all bytes of the classes with curves is 1 before limits are applied. If a class has no curve, the value of its
+//! bytes is 1. The curves of small classes are noisy, so a value is at most [`VALUE_MAX`] and at least
+//! 1 / [`VALUE_MAX`].
 
 use super::parts::Demand;
 use crate::{ClassSnapshot, Snapshot};
 use slabwise_base::SizeBin;
 
+/// The maximum value of a byte.
 const VALUE_MAX: f64 = 4.0;
-/// The additional memory at which a curve is read, as a share of the current memory.
+/// The additional memory for which the saved misses are computed, as a share of the class's memory.
 const STEP_SHARE: f64 = 0.25;
 
-/// Returns demands for these items, with the byte values of the classes of a snapshot; all values are 1 if the snapshot
-/// has no profiles.
+/// Returns a demand for each of these bins of item sizes. Its byte value is that of the snapshot's class for this size,
+/// or 1 if the snapshot has no profiles.
 pub fn valued(bins: impl Iterator<Item = SizeBin>, snapshot: &Snapshot) -> Vec<Demand> {
     let values = values(snapshot);
     let byte_value = |size_bytes: usize| {
         let is_less = |class: &ClassSnapshot| class.chunk_size_bytes < size_bytes;
-        // Parts of an item larger than the largest chunk are in chunks of that size.
+        // Most parts of an item that is larger than the largest chunk are in chunks of the largest size.
         let value = values.get(snapshot.classes.partition_point(is_less)).or(values.last());
         value.copied().unwrap_or(1.0)
     };
@@ -32,6 +34,7 @@ pub fn valued(bins: impl Iterator<Item = SizeBin>, snapshot: &Snapshot) -> Vec<D
     .collect()
 }
 
+/// Returns the value of a byte in each class.
 fn values(snapshot: &Snapshot) -> Vec<f64> {
     let value = |(index, class): (usize, &ClassSnapshot)| {
         let curve = &snapshot.profiles.get(index)?.curve;
@@ -58,15 +61,15 @@ mod tests {
     use slabwise_base::SizeBin;
     use slabwise_profile::{Mrc, Point};
 
-    /// A curve that falls linearly until all references hit.
+    /// Returns a curve whose misses fall linearly, to 0 at `chunks` chunks.
     fn slope(chunks: u64, references: f64) -> Mrc {
         let points = [(0, references), (chunks, 0.0)];
         Mrc::new(points.map(|(chunks, misses)| Point { chunks, misses }).to_vec())
     }
 
     #[test]
-    fn bytes_of_a_class_with_a_steep_curve_are_worth_more() {
-        // Both classes have 10 pages of 10 chunks; another page would save no miss of the scan.
+    fn bytes_of_a_class_with_a_steep_curve_have_a_higher_value() {
+        // Both classes have 10 pages of 10 chunks. Another page would save no miss of the second class, a scan.
         let cache = snapshot(10, vec![(10, slope(1_000, 10_000.0)), (10, scan(10_000.0))]);
         let bins = cache
             .classes
@@ -74,11 +77,21 @@ mod tests {
             .map(|class| SizeBin { size_bytes: class.chunk_size_bytes, items: 1 });
         let bins: Vec<SizeBin> = bins.collect();
         let demands = valued(bins.iter().copied(), &cache);
-        assert!(demands[0].byte_value > 1.0, "{demands:?}");
-        assert_eq!(demands[1].byte_value, 1.0 / VALUE_MAX, "{demands:?}");
+        assert!(
+            demands[0].byte_value > 1.0,
+            "a byte of the steep class is worth more: {demands:?}"
+        );
+        assert_eq!(
+            demands[1].byte_value,
+            1.0 / VALUE_MAX,
+            "a byte of the scan is worth the minimum: {demands:?}"
+        );
         let mut unknown = cache.clone();
         unknown.profiles.clear();
         let demands = valued(bins.into_iter(), &unknown);
-        assert!(demands.iter().all(|demand| demand.byte_value == 1.0), "{demands:?}");
+        assert!(
+            demands.iter().all(|demand| demand.byte_value == 1.0),
+            "without profiles all values are 1: {demands:?}"
+        );
     }
 }

@@ -1,28 +1,35 @@
-//! A small cache of LRU classes under a policy. It carries out plans at once, and the server's profiler computes its
-//! profiles.
+//! A small cache of LRU classes under a policy, for tests. The cache carries out plans at once, and the profiler that
+//! servers use computes the profiles.
 
 use crate::{ClassSnapshot, PageMove, PagePolicy, Snapshot, Trigger};
 use slabwise_base::{ClassId, Random, Ticks, random::mix};
 use slabwise_profile::{Access, AccessKind, ClassSize, Profiler, ProfilerOptions};
 use std::collections::HashMap;
 
-/// The end of a list.
+/// The index that means no item.
 const NONE: usize = usize::MAX;
 
-/// Items in order of their last use.
+/// A doubly linked list of items in order of their last use.
 #[derive(Default)]
 struct Lru {
+    /// The index into `items` of each key.
     slots: HashMap<u64, usize>,
     items: Vec<Item>,
+    /// The indexes into `items` that are not in use.
     free: Vec<usize>,
+    /// The index of the most recently used item, or `NONE`.
     newest: usize,
+    /// The index of the least recently used item, or `NONE`.
     oldest: usize,
 }
 
 struct Item {
     key: u64,
+    /// The index of the next more recently used item, or `NONE`.
     newer: usize,
+    /// The index of the next less recently used item, or `NONE`.
     older: usize,
+    /// The tick of the last use.
     used_at: u32,
 }
 
@@ -31,6 +38,7 @@ impl Lru {
         Lru { newest: NONE, oldest: NONE, ..Lru::default() }
     }
 
+    /// Makes the item of a key the most recently used. Returns false if there is no such item.
     fn hit(&mut self, key: u64, now: u32) -> bool {
         let Some(&slot) = self.slots.get(&key) else { return false };
         self.unlink(slot);
@@ -79,14 +87,14 @@ impl Lru {
     }
 }
 
-/// The cache, its policy and its profiler.
+/// A cache with its policy and its profiler.
 pub struct TestCache {
     pub policy: PagePolicy,
-    /// Another policy that sees the same snapshots and must plan the same moves.
+    /// Another policy that receives the same snapshots and must return the same plans; `None` if there is none.
     pub twin: Option<PagePolicy>,
-    /// The cost of an item of each class; 0 if no cost is supplied.
+    /// The cost of an item of each class; 0 if clients supply no cost.
     pub costs: Vec<u64>,
-    /// The cost of all misses.
+    /// The cost of all misses so far.
     pub cost: u64,
     profiler: Profiler,
     random: Random,
@@ -98,11 +106,12 @@ pub struct TestCache {
     pub misses: u64,
     pub moves: u64,
     gets_per_tick: u64,
+    /// The tick and the number of gets at the last step.
     stepped_at: (u32, u64),
 }
 
 impl TestCache {
-    /// Classes of these chunk sizes, with `pages` pages of 16 KiB in the pool.
+    /// Creates a cache with classes of these chunk sizes and with `pages` pages of 16 KiB in the page pool.
     pub fn new(
         policy: PagePolicy,
         chunk_sizes_bytes: &[usize],
@@ -132,8 +141,8 @@ impl TestCache {
         }
     }
 
-    /// Runs this many gets, each of a class and key that `request` draws, with a store after each miss. Returns the
-    /// miss ratio.
+    /// Runs this many gets, with a store after each miss. `request` returns the class and the key of each get. Returns
+    /// the miss ratio.
     pub fn run(&mut self, gets: u64, mut request: impl FnMut() -> (usize, u64)) -> f64 {
         let misses = self.misses;
         for _ in 0..gets {
@@ -147,7 +156,7 @@ impl TestCache {
         (self.misses - misses) as f64 / gets as f64
     }
 
-    /// The pages of each class.
+    /// Returns the number of pages of each class.
     pub fn pages(&self) -> Vec<u64> {
         self.classes.iter().map(|class| class.pages).collect()
     }
@@ -195,17 +204,18 @@ impl TestCache {
         if due {
             self.stepped_at = (self.now, self.gets);
             let snapshot = self.snapshot();
-            let same_chance = &mut self.random.clone();
+            let same_random = &mut self.random.clone();
             let plan = self.policy.step(&snapshot, &mut self.random);
             if let Some(twin) = &mut self.twin {
-                assert_eq!(twin.step(&snapshot, same_chance), plan, "twins at tick {}", self.now);
+                let same = twin.step(&snapshot, same_random);
+                assert_eq!(same, plan, "tick {}: both policies return the same plan", self.now);
             }
             self.moves += plan.moves.len() as u64;
             plan.moves.into_iter().for_each(|page_move| self.carry_out(page_move));
         }
     }
 
-    /// The state of the cache as its policy sees it.
+    /// Returns the snapshot that the policy receives.
     pub fn snapshot(&mut self) -> Snapshot {
         for ((class, lru), cost) in self.classes.iter_mut().zip(&self.lrus).zip(&self.costs) {
             class.cost_held = lru.slots.len() as u64 * cost;
@@ -235,7 +245,7 @@ impl TestCache {
     fn carry_out(&mut self, page_move: PageMove) {
         let (victim, lru) =
             (&mut self.classes[page_move.victim.index()], &mut self.lrus[page_move.victim.index()]);
-        assert!(victim.pages > 1 || lru.slots.is_empty(), "invariant: a class in use keeps a page");
+        assert!(victim.pages > 1 || lru.slots.is_empty(), "a class with items keeps a page");
         victim.pages -= 1;
         while lru.slots.len() as u64 > victim.pages * victim.chunks_per_page as u64 {
             lru.drop_oldest();
@@ -247,7 +257,7 @@ impl TestCache {
     }
 }
 
-/// A random key below `keys`, with a probability proportional to one over its rank.
+/// Returns a random key below `keys`. The probability of key k is about proportional to 1 / (k + 1).
 pub fn zipf_key(random: &mut Random, keys: u64) -> u64 {
     ((keys as f64 + 1.0).powf(random.unit()) - 1.0) as u64
 }

@@ -4,20 +4,21 @@ use crate::{ClassProfile, ClassSnapshot, Snapshot};
 use slabwise_base::{ClassId, Random};
 use slabwise_profile::{Distances, Mrc, Point, StackDistances};
 
-/// The curve of these references, exact at every size.
+/// Returns the exact miss-ratio curve of these references.
 pub fn of_keys(keys: impl IntoIterator<Item = u64>) -> Mrc {
     let (mut exact, mut distances) = (StackDistances::default(), Distances::default());
     keys.into_iter().for_each(|key| distances.record(exact.reference(key)));
     distances.mrc(1)
 }
 
-/// A loop over `keys` keys: all references miss below that size, none from there on.
+/// Returns the curve of a loop over `keys` keys: all references miss with fewer than `keys` chunks, none with more.
 pub fn cliff(keys: u64, references: f64) -> Mrc {
     let point = |chunks, misses| Point { chunks, misses };
     Mrc::new(vec![point(0, references), point(keys - 1, references), point(keys, 0.0)])
 }
 
-/// Misses that fall with the logarithm of the size, as for a Zipf distribution of skew 1; convex.
+/// Returns a convex curve whose misses fall with the logarithm of the size, like those of a Zipf distribution of skew
+/// 1.
 pub fn zipf(keys: u64, references: f64, points: u64) -> Mrc {
     let misses =
         |chunks: u64| references * (1.0 - ((1 + chunks) as f64).ln() / ((1 + keys) as f64).ln());
@@ -25,12 +26,12 @@ pub fn zipf(keys: u64, references: f64, points: u64) -> Mrc {
     Mrc::new(points.map(|chunks| Point { chunks, misses: misses(chunks) }).collect())
 }
 
-/// Keys that are never reused.
+/// Returns the curve of keys that are never reused: all references miss.
 pub fn scan(references: f64) -> Mrc {
     Mrc::new(vec![Point { chunks: 0, misses: references }])
 }
 
-/// Falls at random, with long levels and deep drops.
+/// Returns a random curve with flat parts and steep falls.
 pub fn ragged(random: &mut Random, chunks: u64, references: f64) -> Mrc {
     let mut points = vec![Point { chunks: 0, misses: references }];
     let step = 1 + random.below(chunks / 4 + 1);
@@ -48,7 +49,7 @@ pub fn ragged(random: &mut Random, chunks: u64, references: f64) -> Mrc {
     Mrc::new(points)
 }
 
-/// A random curve of one of these shapes.
+/// Returns a random curve of one of the shapes in this file.
 pub fn any(random: &mut Random, chunks: u64) -> Mrc {
     let references = 1_000.0 * (1.0 + random.below(1_000) as f64);
     let keys = 2 + random.below(2 * chunks);
@@ -60,7 +61,7 @@ pub fn any(random: &mut Random, chunks: u64) -> Mrc {
     }
 }
 
-/// A full cache with classes of these pages and curves.
+/// Returns the snapshot of a full cache. `classes` has the pages and the curve of each class.
 pub fn snapshot(chunks_per_page: usize, classes: Vec<(u64, Mrc)>) -> Snapshot {
     let class = |(index, &(pages, _)): (usize, &(u64, Mrc))| ClassSnapshot {
         pages,

@@ -1,4 +1,4 @@
-//! Curves and caches to test policies on.
+//! Curves and caches for tests of policies.
 
 pub(crate) mod cache;
 pub(crate) mod curves;
@@ -7,7 +7,7 @@ use crate::policy::Policy;
 use crate::{Plan, Snapshot};
 use slabwise_base::Random;
 
-/// Steps a policy that needs no randomness.
+/// Takes a step of a policy that uses no random numbers.
 pub(crate) fn step(policy: &mut impl Policy, snapshot: &Snapshot) -> Plan {
     policy.step(snapshot, &mut Random::new(1))
 }

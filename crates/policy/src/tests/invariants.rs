@@ -1,7 +1,7 @@
-//! The invariants of every policy, on caches with random counts.
+//! Tests of the invariants that hold for every policy, on caches with random counts.
 
 use crate::page::marginal;
-use crate::{ClassProfile, ClassSnapshot, PagePolicy, Plan, Snapshot, Wants};
+use crate::{ClassProfile, ClassSnapshot, Inputs, PagePolicy, Plan, Snapshot};
 use slabwise_base::{ClassId, Random, Ticks};
 use slabwise_profile::{Mrc, Point};
 
@@ -9,21 +9,21 @@ const STEPS: u32 = 1_000;
 const SEEDS: u64 = 4;
 const PAGE_SIZE_BYTES: usize = 16 << 10;
 
-/// A cache whose counts rise at random.
+/// A cache whose counts increase by random numbers.
 struct Cache {
     snapshot: Snapshot,
-    wants: Wants,
+    inputs: Inputs,
     random: Random,
 }
 
 impl Cache {
-    fn new(wants: Wants, seed: u64) -> Cache {
-        let mut cache = Cache { snapshot: Snapshot::default(), wants, random: Random::new(seed) };
+    fn new(inputs: Inputs, seed: u64) -> Cache {
+        let mut cache = Cache { snapshot: Snapshot::default(), inputs, random: Random::new(seed) };
         cache.change_table();
         cache
     }
 
-    /// Replaces the classes, some of which have numbers of old ones; sometimes there are few or none.
+    /// Replaces all classes by 0 to 12 new classes. Some of them have the number of an old class.
     fn change_table(&mut self) {
         let random = &mut self.random;
         let count = [0, 1, 2, 3, 6, 12][random.below(6) as usize];
@@ -45,11 +45,12 @@ impl Cache {
         };
         self.snapshot.classes = (0..count).map(&mut class).collect();
         self.snapshot.profiles.clear();
-        if self.wants != Wants::Counts {
+        if self.inputs != Inputs::Counts {
             self.snapshot.profiles.resize(count, ClassProfile::default());
         }
     }
 
+    /// Advances the time and changes all counts, profiles and the page pool at random.
     fn advance(&mut self) {
         let random = &mut self.random;
         let snapshot = &mut self.snapshot;
@@ -82,7 +83,7 @@ impl Cache {
         }
     }
 
-    /// Carries out the first moves of the plan, at random some or all.
+    /// Carries out the first moves of the plan: a random number of them, from none to all.
     fn carry_out(&mut self, plan: &Plan) {
         let count = self.random.below(plan.moves.len() as u64 + 1) as usize;
         for page_move in &plan.moves[..count] {
@@ -122,11 +123,11 @@ fn random_curve(class: &ClassSnapshot, references: f64, random: &mut Random) -> 
     Mrc::new(points)
 }
 
-/// The maximum number of moves that the policy may plan in a step on this cache.
+/// Returns the maximum number of moves that the policy may plan in a step on this cache.
 fn moves_max(policy: &PagePolicy, snapshot: &Snapshot) -> usize {
     let pages: u64 = snapshot.classes.iter().map(|class| class.pages).sum();
     if let Some(moves_max) = policy.value("moves_max") {
-        return moves_max.parse().expect("it is a whole number");
+        return moves_max.parse().expect("moves_max is a whole number");
     }
     match policy.name() {
         "none" => 0,
@@ -136,26 +137,31 @@ fn moves_max(policy: &PagePolicy, snapshot: &Snapshot) -> usize {
     }
 }
 
-/// Checks the invariants of one step's plan.
+/// Checks the invariants of a plan. `at` names the policy and the step, for messages.
 fn check(policy: &PagePolicy, snapshot: &Snapshot, plan: &Plan, at: &str) {
     let (moves, moves_max) = (plan.moves.len(), moves_max(policy, snapshot));
-    assert!(moves <= moves_max, "{at}: {moves} moves in a step that plans {moves_max} at most");
+    assert!(moves <= moves_max, "{at}: a plan has at most {moves_max} moves, not {moves}");
     let name = policy.name();
     let takes_last_pages = name.starts_with("twemcache");
     for (index, class) in snapshot.classes.iter().enumerate() {
         let taken = plan.moves.iter().filter(|m| m.victim == class.class).count() as u64;
-        assert!(taken <= class.pages, "{at}: {taken} pages of {} taken", class.pages);
+        assert!(
+            taken <= class.pages,
+            "{at}: a plan takes at most {} pages, not {taken}",
+            class.pages
+        );
         let in_use = class.used_chunks > 0;
         assert!(
             takes_last_pages || !in_use || taken == 0 || taken < class.pages,
-            "{at}: the last page of class {index} is taken"
+            "{at}: class {index} has items and keeps its last page"
         );
     }
     let known = |id: ClassId| snapshot.classes.iter().any(|class| class.class == id);
     for page_move in &plan.moves {
-        assert!(known(page_move.victim), "{at}: {page_move:?} takes from no class");
-        assert!(page_move.receiver.is_none_or(known), "{at}: {page_move:?} gives to no class");
-        assert_ne!(page_move.receiver, Some(page_move.victim), "{at}: {page_move:?}");
+        assert!(known(page_move.victim), "{at}: the victim is in the snapshot: {page_move:?}");
+        let receiver = page_move.receiver;
+        assert!(receiver.is_none_or(known), "{at}: the receiver is in the snapshot: {page_move:?}");
+        assert_ne!(receiver, Some(page_move.victim), "{at}: victim and receiver differ");
         assert!(!page_move.reason.is_empty(), "{at}: a move has a reason");
     }
 }
@@ -165,31 +171,35 @@ fn every_policy_keeps_its_invariants_on_any_cache() {
     for name in PagePolicy::NAMES {
         let mut moves = 0;
         for seed in 0..SEEDS {
-            let mut policy = PagePolicy::named(name).expect("it is one of the names");
+            let mut policy = PagePolicy::named(name).expect("the name is in PagePolicy::NAMES");
             let mut twin = policy.clone();
-            let mut cache = Cache::new(policy.wants(), seed);
-            let (mut chance, mut same_chance) = (Random::new(seed), Random::new(seed));
+            let mut cache = Cache::new(policy.inputs(), seed);
+            let (mut random, mut same_random) = (Random::new(seed), Random::new(seed));
             for step in 0..STEPS {
                 if cache.random.below(50) == 0 {
                     cache.change_table();
                 }
                 cache.advance();
                 let at = format!("{name}, seed {seed}, step {step}");
-                let plan = policy.step(&cache.snapshot, &mut chance);
+                let plan = policy.step(&cache.snapshot, &mut random);
                 check(&policy, &cache.snapshot, &plan, &at);
-                let same = twin.step(&cache.snapshot, &mut same_chance);
+                let same = twin.step(&cache.snapshot, &mut same_random);
                 assert_eq!(plan, same, "{at}: a plan depends only on snapshots and the generator");
-                assert_eq!(policy.name(), name, "{at}");
+                assert_eq!(policy.name(), name, "{at}: the name of a policy does not change");
                 cache.carry_out(&plan);
                 moves += plan.moves.len();
             }
         }
-        assert_eq!(moves > 0, name != "none", "{name}: {moves} moves: the invariants were checked");
+        assert_eq!(
+            moves > 0,
+            name != "none",
+            "{name}: every policy except none plans moves: {moves}"
+        );
     }
 }
 
 #[test]
-fn without_cost_differences_cost_plans_equal_miss_ratio_plans() {
+fn with_equal_costs_plans_for_cost_equal_plans_for_the_miss_ratio() {
     for name in ["lama", "lama:curve=distance", "marginal"] {
         let mut moves = 0;
         for seed in 0..SEEDS {
@@ -198,9 +208,9 @@ fn without_cost_differences_cost_plans_equal_miss_ratio_plans() {
                 PagePolicy::parse(&text).expect("the text is valid")
             };
             let (mut by_cost, mut by_misses) = (of("cost"), of("miss_ratio"));
-            let mut cache = Cache::new(by_cost.wants(), seed);
+            let mut cache = Cache::new(by_cost.inputs(), seed);
             let cost = if seed == 0 { 0 } else { cache.random.below(1 << 32) };
-            let mut chance = Random::new(seed);
+            let mut random = Random::new(seed);
             for step in 0..STEPS {
                 if cache.random.below(200) == 0 {
                     cache.change_table();
@@ -211,31 +221,34 @@ fn without_cost_differences_cost_plans_equal_miss_ratio_plans() {
                     .classes
                     .iter_mut()
                     .for_each(|it| it.cost_paid = it.costs_known * cost);
-                let plan = by_cost.step(&cache.snapshot, &mut chance);
-                let same = by_misses.step(&cache.snapshot, &mut chance);
-                assert_eq!(plan, same, "{name}, seed {seed}, cost {cost}, step {step}");
+                let plan = by_cost.step(&cache.snapshot, &mut random);
+                let same = by_misses.step(&cache.snapshot, &mut random);
+                assert_eq!(
+                    plan, same,
+                    "{name}, seed {seed}, cost {cost}, step {step}: both objectives give the same plan"
+                );
                 cache.carry_out(&plan);
                 moves += plan.moves.len();
             }
         }
-        assert!(moves > 100, "{name}: only {moves} moves");
+        assert!(moves > 100, "{name}: more than 100 pages move, not {moves}");
     }
 }
 
 #[test]
-fn every_policy_works_without_profiles() {
+fn every_policy_keeps_its_invariants_without_profiles() {
     for name in PagePolicy::NAMES {
         for seed in 0..SEEDS {
-            let mut policy = PagePolicy::named(name).expect("it is one of the names");
-            let mut cache = Cache::new(Wants::Profiles, seed);
-            let mut chance = Random::new(seed);
+            let mut policy = PagePolicy::named(name).expect("the name is in PagePolicy::NAMES");
+            let mut cache = Cache::new(Inputs::FreshProfiles, seed);
+            let mut random = Random::new(seed);
             for step in 0..STEPS / 10 {
                 cache.advance();
                 let kept = cache.snapshot.profiles.clone();
                 if cache.random.below(2) == 0 {
                     cache.snapshot.profiles.clear();
                 }
-                let plan = policy.step(&cache.snapshot, &mut chance);
+                let plan = policy.step(&cache.snapshot, &mut random);
                 check(
                     &policy,
                     &cache.snapshot,

@@ -1,4 +1,4 @@
-//! Tests of every policy by name.
+//! Tests that cover several or all policies.
 
 mod costs;
 mod invariants;

@@ -1,4 +1,4 @@
-//! Every policy with each of its options, by name.
+//! Tests of the options of all policies.
 
 use crate::options::{BadOption, FORMER_NAMES};
 use crate::{OptionInfo, PagePolicy, Trigger};
@@ -7,24 +7,24 @@ use std::collections::{BTreeMap, BTreeSet};
 #[test]
 fn every_policy_accepts_the_defaults_it_reports() {
     for name in PagePolicy::NAMES {
-        let infos = PagePolicy::options(name).expect("it is one of the names");
+        let infos = PagePolicy::options(name).expect("the name is in PagePolicy::NAMES");
         let defaults: Vec<(&str, &str)> =
             infos.iter().map(|info| (info.name, info.default.as_str())).collect();
         let made = PagePolicy::with_options(name, &defaults).expect("defaults are allowed");
         assert_eq!(made.name(), name);
-        let named = PagePolicy::named(name).expect("it is one of the names");
-        assert_eq!(format!("{made:?}"), format!("{named:?}"), "defaults change nothing");
+        let named = PagePolicy::named(name).expect("the name is in PagePolicy::NAMES");
+        assert_eq!(format!("{made:?}"), format!("{named:?}"), "default values change no option");
     }
     assert!(PagePolicy::options("clever").is_none());
 }
 
 #[test]
-fn every_option_can_be_changed_and_has_one_meaning() {
+fn every_option_can_be_changed_and_has_the_same_help_in_all_policies() {
     let mut helps = BTreeMap::new();
     for name in PagePolicy::NAMES {
-        let infos = PagePolicy::options(name).expect("it is one of the names");
+        let infos = PagePolicy::options(name).expect("the name is in PagePolicy::NAMES");
         let names: BTreeSet<&str> = infos.iter().map(|info| info.name).collect();
-        assert_eq!(names.len(), infos.len(), "{name} has no option twice");
+        assert_eq!(names.len(), infos.len(), "policy {name}: the names of its options differ");
         for info in infos {
             // At least one of these values is not the default.
             let set = |value: &str| {
@@ -33,19 +33,21 @@ fn every_option_can_be_changed_and_has_one_meaning() {
             };
             let default = set(&info.default).expect("the default is allowed");
             let others = ["1", "2", "0.5", "on", "off", "request_time", "distance"].map(set);
-            assert!(others.iter().flatten().any(|other| *other != default), "{name} {}", info.name);
-            assert_eq!(*helps.entry(info.name).or_insert(info.help), info.help, "{}", info.name);
+            let changes = others.iter().flatten().any(|other| *other != default);
+            assert!(changes, "policy {name}: another value changes option {}", info.name);
+            let help = *helps.entry(info.name).or_insert(info.help);
+            assert_eq!(help, info.help, "option {} has one help text", info.name);
         }
     }
 }
 
 #[test]
-fn values_are_read_and_set_by_name_and_limits_can_be_waived() {
+fn options_are_read_and_set_by_name_and_limits_can_be_waived() {
     let mut policy = PagePolicy::parse("automove:window_len=30").expect("the text is valid");
     assert_eq!(policy.value("window_len").as_deref(), Some("30"));
     assert_eq!(policy.value("misses"), None);
     assert!(policy.set("age_ratio", "1.5").is_err());
-    policy.set_beyond_limits("age_ratio", 1.5).expect("it has the option");
+    policy.set_beyond_limits("age_ratio", 1.5).expect("automove has the option age_ratio");
     assert_eq!(policy.value("age_ratio").as_deref(), Some("1.5"));
     assert!(policy.set_beyond_limits("misses", 1).is_err());
 }
@@ -67,12 +69,15 @@ fn former_names_set_the_current_options() {
     assert_eq!(PagePolicy::current_name("hit_ratio_drop"), None);
     let known = |option| PagePolicy::NAMES.iter().any(|name| has(name, option));
     for (former, current) in FORMER_NAMES {
-        assert!(known(current) && !known(former), "{former} is now {current}");
+        assert!(
+            known(current) && !known(former),
+            "only the current name {current} is an option, not {former}"
+        );
     }
 }
 
 fn has(policy: &str, option: &str) -> bool {
-    let infos = PagePolicy::options(policy).expect("it is one of the names");
+    let infos = PagePolicy::options(policy).expect("the name is in PagePolicy::NAMES");
     infos.iter().any(|info| info.name == option)
 }
 
@@ -92,7 +97,10 @@ fn errors_name_the_value_and_the_remedy() {
     let error =
         |text: &str| PagePolicy::parse(text).expect_err("the text is not valid").to_string();
     let unknown = error("clever:misses=1");
-    assert!(unknown.contains("'clever'") && unknown.contains("cliffhanger"), "{unknown}");
+    assert!(
+        unknown.contains("'clever'") && unknown.contains("cliffhanger"),
+        "the error names the value and the policies: {unknown}"
+    );
     assert_eq!(error("psa:miss=1"), "page policy 'psa' has no option 'miss': choose one of misses");
     assert_eq!(error("none:misses=1"), "page policy 'none' has no options: remove 'misses'");
     assert_eq!(error("psa:misses"), "'misses' has no value: write it as option=value");
@@ -110,24 +118,31 @@ fn errors_name_the_value_and_the_remedy() {
         name: "half_life".to_string(),
         known: "evictions, moves_max".to_string(),
     };
-    assert_eq!(random.expect_err("it has no ranking"), expected.into());
+    assert_eq!(random.expect_err("twemcache_random has no option half_life"), expected.into());
     assert!(PagePolicy::parse("automove:age_ratio=NaN").is_err());
 }
 
-/// The documentation of the policies.
+/// The text of the document that lists all policies and options.
 const DOCUMENT: &str = include_str!("../../../../docs/page-policies.md");
 
 #[test]
 fn the_document_lists_every_policy_and_option() {
     let mut expected = Vec::new();
     for name in PagePolicy::NAMES {
-        assert!(DOCUMENT.contains(&format!("\n| `{name}` | ")), "{name} has its own row");
-        for info in PagePolicy::options(name).expect("it is one of the names") {
+        assert!(DOCUMENT.contains(&format!("\n| `{name}` | ")), "policy {name} has a row");
+        for info in PagePolicy::options(name).expect("the name is in PagePolicy::NAMES") {
             let OptionInfo { name: option, values, default, help } = info;
             expected.push(format!("| `{name}` | `{option}` | {values} | {default} | {help} |"));
         }
     }
-    let (_, table) = DOCUMENT.split_once("|---|---|---|---|---|\n").expect("there is a table");
+    let (_, table) = DOCUMENT
+        .split_once("|---|---|---|---|---|\n")
+        .expect("the document has a table of options");
     let found: Vec<&str> = table.lines().collect();
-    assert_eq!(found, expected, "the rows must be:\n{}", expected.join("\n"));
+    assert_eq!(
+        found,
+        expected,
+        "the rows of the table of options must be:\n{}",
+        expected.join("\n")
+    );
 }

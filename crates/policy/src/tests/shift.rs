@@ -1,7 +1,7 @@
-//! A workload whose sizes change, under policies stepped by their own triggers. The cache has two classes of exact LRUs
-//! with exact profiles, and moves are carried out at once.
+//! Tests of policies under a workload whose item sizes change. The cache has two classes with LRU queues and exact
+//! profiles. It steps the policy at the policy's trigger and carries out the moves at once.
 
-use crate::{ClassProfile, ClassSnapshot, PageMove, PagePolicy, Snapshot, Trigger, Wants};
+use crate::{ClassProfile, ClassSnapshot, Inputs, PageMove, PagePolicy, Snapshot, Trigger};
 use slabwise_base::{ClassId, Random, Ticks};
 use slabwise_profile::{Distances, StackDistances};
 use std::collections::{BTreeMap, HashMap};
@@ -10,15 +10,16 @@ const CHUNKS_PER_PAGE: u64 = 16;
 const PAGES: u64 = 64;
 const KEYS: u64 = 2_000;
 const REQUESTS_PER_TICK: u64 = 4;
-/// The number of gets after which curves are computed from the gets since the last time.
+/// After each group of this many gets, the curves are computed from the gets of the group.
 const CURVE_GETS: u64 = 4_000;
 
-/// A class: an LRU over the chunks of its pages, and its profile.
+/// A class whose items are in LRU order, and its profile.
 #[derive(Default)]
 struct Lru {
     pages: u64,
-    /// Keys by the serial number of their last use; `items` has the inverse with its tick.
+    /// The key of each item, by the serial number of the item's last use.
     by_use: BTreeMap<u64, u64>,
+    /// For each key, the serial number and the tick of the last use.
     items: HashMap<u64, (u64, u32)>,
     hits: u64,
     sets: u64,
@@ -34,7 +35,7 @@ impl Lru {
         self.pages * CHUNKS_PER_PAGE
     }
 
-    /// A get and, on a miss, a set; returns whether it hit.
+    /// Gets a key and stores it after a miss. Returns true if the get hit.
     fn request(&mut self, key: u64, serial: u64, now: u32, pages_free: &mut u64) -> bool {
         let distance = self.stack.reference(key);
         self.distances.record(distance);
@@ -69,7 +70,7 @@ impl Lru {
     }
 
     fn drop_oldest(&mut self) {
-        let (_, key) = self.by_use.pop_first().expect("a class over its pages has items");
+        let (_, key) = self.by_use.pop_first().expect("the class has items");
         self.items.remove(&key);
     }
 
@@ -87,7 +88,7 @@ impl Lru {
             sets: self.sets,
             inserted: self.sets,
             costs_known: self.sets,
-            // Costs are equal within a class; most policies ignore them.
+            // An item of class 0 costs 1, an item of class 1 costs 2. Most policies ignore costs.
             cost_paid: self.sets * (1 + index as u64),
             cost_held: used_chunks * (1 + index as u64),
             ..ClassSnapshot::empty(ClassId(index as u8), 256, CHUNKS_PER_PAGE as usize)
@@ -95,23 +96,23 @@ impl Lru {
     }
 }
 
-/// The order of the first class's keys; those of the second class are random.
+/// The order in which the keys of class 0 are requested. Class 1 always has random keys.
 #[derive(Clone, Copy)]
 enum Order {
-    /// In random order.
+    /// The keys are random.
     Any,
-    /// This many keys in a loop.
+    /// This many keys are requested in a loop.
     Loop(u64),
 }
 
-/// Classes with a common pool, under a policy.
+/// A cache of two classes with a page pool and a policy.
 struct Cache {
     policy: PagePolicy,
     classes: [Lru; 2],
     pages_free: u64,
     gets: u64,
     misses: u64,
-    /// The trigger's count at the last step.
+    /// The count of the trigger's events (or the tick) at the last step.
     stepped_at: u64,
     moves: usize,
     random: Random,
@@ -130,7 +131,7 @@ impl Cache {
         (self.gets / REQUESTS_PER_TICK) as u32
     }
 
-    /// True if the policy's trigger has fired.
+    /// Returns true if the policy's trigger has fired since the last step. The caller must then step the policy.
     fn is_due(&mut self) -> bool {
         let each = || self.classes.iter();
         let (count, period) = match self.policy.trigger() {
@@ -156,7 +157,7 @@ impl Cache {
         let now = self.now();
         let classes = self.classes.iter().enumerate();
         let profiles = self.classes.iter().map(|class| class.profile.clone());
-        let has_profiles = self.policy.wants() != Wants::Counts;
+        let has_profiles = self.policy.inputs() != Inputs::Counts;
         let snapshot = Snapshot {
             now: Ticks(now),
             pages_free: self.pages_free,
@@ -184,7 +185,7 @@ impl Cache {
         }
     }
 
-    /// Runs this many requests, `share` percent of them to the second class; returns the percentage of misses.
+    /// Runs this many requests, `share` percent of them to class 1. Returns the miss ratio in percent.
     fn run(&mut self, requests: u64, share: u64, order: Order) -> f64 {
         let misses_before = self.misses;
         for _ in 0..requests {
@@ -193,7 +194,7 @@ impl Cache {
                 Order::Loop(keys) if class == 0 => {
                     (self.classes[0].hits + self.classes[0].sets) % keys
                 }
-                // Low keys are more popular.
+                // Keys with low numbers are requested more often.
                 _ => (self.random.unit() * self.random.unit() * KEYS as f64) as u64,
             };
             let now = self.now();
@@ -215,8 +216,8 @@ impl Cache {
     }
 }
 
-/// The percentage of misses and the number of moves, some time after the load has shifted from the first class to the
-/// second.
+/// Returns the miss ratio in percent and the number of moves, some time after the load has shifted from class 0 to
+/// class 1.
 fn after_a_shift(policy: &str, seed: u64) -> (f64, usize) {
     let mut cache = Cache::new(policy, seed);
     cache.run(8_000, 5, Order::Any);
@@ -226,11 +227,11 @@ fn after_a_shift(policy: &str, seed: u64) -> (f64, usize) {
 }
 
 #[test]
-fn after_a_shift_policies_calcify_adapt_or_keep_moving() {
+fn after_a_shift_of_load_each_policy_moves_no_page_few_pages_or_many() {
     for seed in 1..=2 {
         let (calcified, _) = after_a_shift("none", seed);
         let classic = after_a_shift("automove_classic", seed);
-        assert_eq!(classic, (calcified, 0), "seed {seed}: the classic automover moves nothing");
+        assert_eq!(classic, (calcified, 0), "seed {seed}: automove_classic moves no page");
         let settled = [
             "automove",
             "tail_age",
@@ -243,21 +244,26 @@ fn after_a_shift_policies_calcify_adapt_or_keep_moving() {
         ];
         for policy in settled {
             let (misses, moves) = after_a_shift(policy, seed);
-            let found =
-                format!("{policy}, seed {seed}: {misses} % of {calcified} %, {moves} moves");
-            assert!(misses < 0.6 * calcified && moves < 50, "{found}");
+            let found = format!(
+                "{policy}, seed {seed}: miss ratio {misses} %, without moves {calcified} %; {moves} moves"
+            );
+            assert!(misses < 0.6 * calcified && moves < 50, "misses fall and moves stop: {found}");
         }
         for policy in ["eager", "twemcache_random", "twemcache_lra"] {
             let (misses, moves) = after_a_shift(policy, seed);
-            let found =
-                format!("{policy}, seed {seed}: {misses} % of {calcified} %, {moves} moves");
-            assert!(misses < 0.7 * calcified && moves > 300, "{found}");
+            let found = format!(
+                "{policy}, seed {seed}: miss ratio {misses} %, without moves {calcified} %; {moves} moves"
+            );
+            assert!(
+                misses < 0.7 * calcified && moves > 300,
+                "misses fall and moves go on: {found}"
+            );
         }
     }
 }
 
 #[test]
-fn cliffhanger_finds_the_pages_that_hold_a_loop() {
+fn cliffhanger_with_cliffs_misses_less_under_a_loop_than_without() {
     for seed in 1..=2 {
         let misses = |policy| {
             let mut cache = Cache::new(policy, seed);
@@ -267,6 +273,9 @@ fn cliffhanger_finds_the_pages_that_hold_a_loop() {
         };
         let with = misses("cliffhanger:credit_bytes=1024");
         let without = misses("cliffhanger:credit_bytes=1024:cliffs=off");
-        assert!(with < 0.8 * without, "seed {seed}: {with} % with cliffs, {without} % without");
+        assert!(
+            with < 0.8 * without,
+            "seed {seed}: miss ratio {with} % with cliffs, {without} % without"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! Which keys and classes are forgotten.
+//! Tests of the keys and classes that a profiler forgets.
 
 use super::{CLASS_KEYS_MIN, Profiler};
 use crate::profiler::tests::{EXACT, access, get, size};
@@ -7,7 +7,7 @@ use crate::{AccessKind, ClassProfile};
 use slabwise_base::ClassId;
 
 #[test]
-fn forgets_classes_without_size_or_with_other_chunks() {
+fn classes_without_size_or_with_other_chunks_are_forgotten() {
     let mut profiler = Profiler::new(EXACT);
     profiler.set_sizes(&[size(0, 10, 10), size(1, 10, 10), size(2, 10, 10)]);
     (0..90).for_each(|key| get(&mut profiler, key, (key % 3) as u8, false));
@@ -35,9 +35,9 @@ fn hits_do_not_recreate_a_removed_class() {
         (0..2).for_each(|_| get(&mut profiler, 2 * key, 0, true));
     }
     profiler.check();
-    assert_eq!((keys, profiler.keys()), (30, 60), "class 0 got more keys");
+    assert_eq!((keys, profiler.keys()), (30, 60), "only class 0 has more keys");
     assert_eq!(profiler.profile(ClassId(1)), ClassProfile::default());
-    // With a size again, the class starts from nothing.
+    // After its size is reported again, the class starts without keys and counts.
     profiler.set_sizes(&listed);
     (0..60).for_each(|key| get(&mut profiler, 1_000 + key, 1, false));
     assert_eq!(profiler.profile(ClassId(1)).curve.references(), 60.0);
@@ -46,7 +46,7 @@ fn hits_do_not_recreate_a_removed_class() {
 #[test]
 fn history_is_limited_to_a_multiple_of_the_memory() {
     let mut profiler = Profiler::new(EXACT);
-    // There are three pages, so the history of a class is twelve of its pages.
+    // The cache has three pages, so the history of a class is the keys that twelve of its pages hold.
     profiler.set_sizes(&[size(0, 10, 10), size(1, 200, 100)]);
     let reach = [HISTORY_FACTOR * 3 * 10, HISTORY_FACTOR * 3 * 100];
     (0..5_000).for_each(|key| get(&mut profiler, key, (key % 2) as u8, false));
@@ -57,18 +57,26 @@ fn history_is_limited_to_a_multiple_of_the_memory() {
 }
 
 #[test]
-fn history_shrinks_before_the_rate() {
-    // Four times the memory has 400 keys, twice the memory 200.
+fn the_history_decreases_before_the_sampling_rate() {
+    // Four times the memory holds 400 keys, twice the memory 200.
     for (keys_max, keys, rate) in [(401, 400, 1.0), (350, 300, 1.0), (250, 200, 1.0)] {
         let mut profiler = Profiler::new(ProfilerOptions { keys_max, ..EXACT });
         profiler.set_sizes(&[size(0, 100, 10)]);
         (0..5_000).for_each(|key| get(&mut profiler, key, 0, false));
-        assert_eq!((profiler.keys(), profiler.rate()), (keys, rate), "{keys_max} keys");
+        assert_eq!(
+            (profiler.keys(), profiler.rate()),
+            (keys, rate),
+            "at most {keys_max} keys are allowed"
+        );
     }
     let mut profiler = Profiler::new(ProfilerOptions { keys_max: 100, ..EXACT });
     profiler.set_sizes(&[size(0, 100, 10)]);
     (0..5_000).for_each(|key| get(&mut profiler, key, 0, false));
-    assert!(profiler.rate() < 0.6 && profiler.rate() > 0.3, "rate {}", profiler.rate());
+    let rate = profiler.rate();
+    assert!(
+        (0.3..0.6).contains(&rate),
+        "a history of 200 keys needs a rate of about 0.5, not {rate}"
+    );
 }
 
 #[test]
@@ -80,8 +88,8 @@ fn keys_that_are_never_stored_are_limited() {
     }
     profiler.check();
     assert_eq!((profiler.keys(), profiler.rate()), (600, 1.0));
-    assert_eq!(profiler.unstored_gets(), 100_000.0, "including the gets of forgotten keys");
+    assert_eq!(profiler.unstored_gets(), 100_000.0, "gets of forgotten keys count, too");
     get(&mut profiler, 100_999, 0, false);
-    assert_eq!(profiler.unstored_gets(), 99_999.0, "its gets count in a class now");
+    assert_eq!(profiler.unstored_gets(), 99_999.0, "the gets of a stored key count in its class");
     assert_eq!(profiler.profile(ClassId(0)).curve.references(), 502.0);
 }

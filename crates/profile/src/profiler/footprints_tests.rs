@@ -1,4 +1,4 @@
-//! Comparison of a profiler's footprints with its stack distances, and the memory of footprints.
+//! Tests of footprints: their curves are compared with curves of stack distances, and their memory is bounded.
 
 use crate::profiler::{KEY_SIZE_BYTES, Profiler, ProfilerOptions};
 use crate::{Access, AccessKind, ClassSize, Mrc};
@@ -15,7 +15,9 @@ fn access(key: u64, kind: AccessKind, class: Option<u8>) -> Access {
 /// Gets of random keys of two classes; each key is stored after its first get.
 struct Stream {
     random: Random,
+    /// The keys that were stored.
     known: std::collections::HashSet<u64>,
+    /// The hits of each class.
     hits: [u64; 2],
 }
 
@@ -24,7 +26,7 @@ impl Stream {
         Stream { random: Random::new(seed), known: Default::default(), hits: [0; 2] }
     }
 
-    /// Runs `gets` gets of `keys` keys of the two classes.
+    /// Runs `gets` gets. Each class has its own number of keys.
     fn run(&mut self, profiler: &mut Profiler, gets: u64, keys: [u64; 2]) {
         self.note_hits(profiler);
         for _ in 0..gets {
@@ -48,17 +50,18 @@ impl Stream {
     }
 }
 
+/// Returns the greatest difference of two curves' miss ratios at sizes up to `chunks_max`.
 fn largest_error(one: &Mrc, other: &Mrc, chunks_max: usize) -> f64 {
     let sizes = (0..chunks_max as u64).step_by(100);
     sizes.map(|at| (one.miss_ratio(at) - other.miss_ratio(at)).abs()).fold(0.0, f64::max)
 }
 
 #[test]
-fn steady_footprints_equal_stack_distances() {
+fn under_a_steady_load_curves_of_footprints_equal_curves_of_stack_distances() {
     for seed in 0..3 {
-        // The two curves correct the sampling error of references in different ways.
+        // With sampling, the two curves have different errors.
         for (rate_max, most) in [(1.0, 0.02), (0.2, 0.08)] {
-            // First references have decayed or left the windows.
+            // With this half-life and these windows, the first references of keys no longer count at the end.
             let window_references = 30_000;
             let options = ProfilerOptions { rate_max, window_references, ..EXACT };
             let mut profiler = Profiler::new(options);
@@ -68,30 +71,36 @@ fn steady_footprints_equal_stack_distances() {
             for class in 0..2 {
                 let profile = profiler.profile(ClassId(class));
                 let off = largest_error(&profile.footprint_curve, &profile.curve, 9_000);
-                assert!(off < most, "seed {seed}, rate {rate_max}, class {class}: {off} off");
+                assert!(
+                    off < most,
+                    "seed {seed}, rate {rate_max}, class {class}: the miss ratios differ by {off}"
+                );
                 all += profile.footprint_curve.references();
             }
-            // A window is extended until it has the same number of sampled gets.
+            // At any rate, a window has 50,000 sampled gets, and the curve covers one to two windows.
             let gets = all * profiler.rate();
-            assert!((49_000.0..101_000.0).contains(&gets), "seed {seed}, rate {rate_max}: {gets}");
+            assert!(
+                (49_000.0..101_000.0).contains(&gets),
+                "seed {seed}, rate {rate_max}: the curves cover 50,000 to 100,000 sampled gets, not {gets}"
+            );
         }
     }
 }
 
 #[test]
-fn footprints_forget_faster_than_distances() {
+fn after_a_change_of_keys_curves_of_footprints_change_faster_than_curves_of_distances() {
     let mut profiler = Profiler::new(EXACT);
     profiler.keep_footprints(Some(20_000));
     let mut stream = Stream::new(7);
     stream.run(&mut profiler, 200_000, [8_000, 8_000]);
     stream.run(&mut profiler, 40_001, [50, 50]);
     let profile = profiler.profile(ClassId(0));
-    assert!(profile.footprint_curve.miss_ratio(50) < 0.01, "{profile:?}");
-    assert!(profile.curve.miss_ratio(50) > 0.5, "{profile:?}");
+    assert!(profile.footprint_curve.miss_ratio(50) < 0.01, "only new keys count: {profile:?}");
+    assert!(profile.curve.miss_ratio(50) > 0.5, "old keys still count: {profile:?}");
 }
 
 #[test]
-fn footprints_are_kept_on_request_and_a_new_window_restarts() {
+fn footprints_are_kept_on_request_and_restart_with_a_new_window() {
     let mut profiler = Profiler::new(EXACT);
     let mut stream = Stream::new(1);
     stream.run(&mut profiler, 20_000, [100, 100]);
@@ -101,12 +110,12 @@ fn footprints_are_kept_on_request_and_a_new_window_restarts() {
     let before = profiler.profile(ClassId(0));
     assert!(before.footprint_curve.references() > 2_000.0);
     profiler.keep_footprints(Some(5_000));
-    assert_eq!(profiler.profile(ClassId(0)), before, "an equal request changes nothing");
+    assert_eq!(profiler.profile(ClassId(0)), before, "the same request again changes no curve");
     profiler.keep_footprints(Some(6_000));
     assert_eq!(profiler.profile(ClassId(0)).footprint_curve, Mrc::empty());
     stream.run(&mut profiler, 12_000, [100, 100]);
     let curve = profiler.profile(ClassId(0)).footprint_curve;
-    assert!(curve.miss_ratio(100) < 0.01, "no reuse is as long as the clock: {curve:?}");
+    assert!(curve.miss_ratio(100) < 0.01, "no reuse time starts before the request: {curve:?}");
     profiler.keep_footprints(None);
     assert_eq!(profiler.profile(ClassId(0)).footprint_curve, Mrc::empty());
 }
@@ -134,7 +143,7 @@ fn memory_stays_within_its_bound() {
         let sizes: Vec<ClassSize> = (0..classes as u8).map(size).collect();
         let (mut random, mut most) = (Random::new(size_bytes as u64), 0);
         for at in 0..600_000 {
-            // Reuse times of every length, in every class.
+            // Every class has reuse times of every length.
             let key = random.below(1 + random.clone().below(keys));
             profiler.access(&access(key, AccessKind::Miss, None));
             profiler.access(&access(key, AccessKind::Store, Some((key % classes) as u8)));
@@ -145,8 +154,14 @@ fn memory_stays_within_its_bound() {
         }
         profiler.set_sizes(&sizes);
         profiler.check();
-        assert!(most <= size_bytes, "{most} bytes of {size_bytes}, {classes} classes");
+        assert!(
+            most <= size_bytes,
+            "{classes} classes take at most {size_bytes} bytes, not {most}"
+        );
         let reserved = options.keys_max - profiler.keys_max;
-        assert!(reserved * KEY_SIZE_BYTES >= profiler.reuses_size_bytes(), "{reserved} keys");
+        assert!(
+            reserved * KEY_SIZE_BYTES >= profiler.reuses_size_bytes(),
+            "the memory of {reserved} keys holds all reuse times"
+        );
     }
 }

@@ -1,30 +1,31 @@
-//! The keys of a profiler. Each is on one stack: that of its class, or that of the absent keys.
+//! The keys of a profiler. Each key is in one stack: the stack of its class, or the stack of absent keys.
 //!
-//! Invariant: a key is only on the stack and the slot that its record says.
+//! Invariant: each key is in the stack and on the slot that its record names, and in no other stack.
 
 use crate::class_keys::ClassKeys;
-use crate::key_table::{KeyTable, OUT, Place, Record};
+use crate::key_table::{KeyTable, NO_SLOT, Place, Record};
 use crate::stack::Stack;
 use slabwise_base::ClassId;
 use slabwise_base::sampling::is_sampled;
 
-/// One of this many keys may be absent.
+/// The maximum number of absent keys is the maximum number of all keys divided by this number.
 const ABSENT_SHARE: usize = 8;
-/// The number of keys that may always be absent.
+/// The minimum of the maximum number of absent keys.
 const ABSENT_KEYS_MIN: usize = 8;
 
 #[derive(Debug)]
 pub struct Stacks {
     pub keys: KeyTable,
-    /// By class number; `None` for a class without keys or counts.
+    /// The data of each class, by the number of the class; `None` for a class without keys or counts.
     classes: Vec<Option<Box<ClassKeys>>>,
-    /// Keys that are in no class's stack, in order of their last get or delete.
+    /// The keys that are in no stack of a class, in order of their last get or delete.
     absent: Stack,
+    /// The maximum number of absent keys.
     absent_max: usize,
 }
 
 impl Stacks {
-    /// Empty stacks for at most this many keys.
+    /// Creates empty stacks for at most this many keys.
     pub fn new(keys_max: usize) -> Stacks {
         Stacks {
             keys: KeyTable::new(keys_max),
@@ -53,6 +54,7 @@ impl Stacks {
         self.classes.get(class.index())?.as_deref()
     }
 
+    /// Returns the data of a class; creates them if there are none.
     pub fn class_mut(&mut self, class: ClassId) -> &mut ClassKeys {
         if class.index() >= self.classes.len() {
             self.classes.resize_with(class.index() + 1, || None);
@@ -60,16 +62,17 @@ impl Stacks {
         self.classes[class.index()].get_or_insert_with(|| Box::new(ClassKeys::unlimited()))
     }
 
+    /// Returns the class in whose stack a key is; `None` if the key is absent.
     pub fn class_of(&self, number: u32) -> Option<ClassId> {
         match self.keys.get(number).place {
             Place::Stacked(class) => Some(class),
-            Place::Nowhere | Place::Deleted(_) => None,
+            Place::NeverStored | Place::Deleted(_) => None,
         }
     }
 
-    /// Puts a key on top of the stack of `place`, and removes it from its old stack.
+    /// Puts a key on top of the stack of `place` and removes it from its old stack.
     pub fn put(&mut self, number: u32, place: Place) {
-        self.take_out(number);
+        self.remove_from_stack(number);
         if let Place::Stacked(class) = place {
             self.class_mut(class);
         }
@@ -77,25 +80,25 @@ impl Stacks {
         let stack = match place {
             Place::Stacked(class) => match &mut classes[class.index()] {
                 Some(class) => &mut class.stack,
-                None => unreachable!("the class was created"),
+                None => unreachable!("class_mut has created the class"),
             },
-            Place::Nowhere | Place::Deleted(_) => absent,
+            Place::NeverStored | Place::Deleted(_) => absent,
         };
         let slot = stack.push(number, |number, slot| keys.get_mut(number).slot = slot);
         let record = keys.get_mut(number);
         (record.place, record.slot) = (place, slot);
     }
 
-    fn take_out(&mut self, number: u32) {
+    fn remove_from_stack(&mut self, number: u32) {
         let Record { place, slot, .. } = *self.keys.get(number);
-        if slot != OUT {
+        if slot != NO_SLOT {
             self.stack_mut(place).remove(slot);
-            self.keys.get_mut(number).slot = OUT;
+            self.keys.get_mut(number).slot = NO_SLOT;
         }
     }
 
     pub fn forget(&mut self, number: u32) {
-        self.take_out(number);
+        self.remove_from_stack(number);
         self.keys.remove(number);
     }
 
@@ -106,7 +109,7 @@ impl Stacks {
     pub fn forget_class(&mut self, class: ClassId) {
         self.forget_where(|record| match record.place {
             Place::Stacked(place) | Place::Deleted(place) => place == class,
-            Place::Nowhere => false,
+            Place::NeverStored => false,
         });
         self.classes[class.index()] = None;
     }
@@ -115,55 +118,66 @@ impl Stacks {
     pub fn limit(&mut self, place: Place) {
         let keys_max = match place {
             Place::Stacked(class) => self.class_mut(class).keys_max,
-            Place::Nowhere | Place::Deleted(_) => self.absent_max,
+            Place::NeverStored | Place::Deleted(_) => self.absent_max,
         };
         while self.stack_mut(place).count() > keys_max {
             let oldest = self.stack_mut(place).oldest();
-            self.forget(oldest.expect("a stack of several keys has an oldest"));
+            self.forget(oldest.expect("a stack with keys has an oldest key"));
         }
     }
 
+    /// Forgets the least recently used keys of all stacks that have too many.
     pub fn limit_all(&mut self) {
         for index in 0..self.classes.len() {
             if self.classes[index].is_some() {
                 self.limit(Place::Stacked(ClassId(index as u8)));
             }
         }
-        self.limit(Place::Nowhere);
+        self.limit(Place::NeverStored);
     }
 
-    /// Frees memory of classes whose keys have moved to other classes.
-    pub fn fit(&mut self) {
+    /// Frees the memory of stacks that now have fewer keys.
+    pub fn shrink(&mut self) {
         let Stacks { keys, classes, absent, .. } = self;
         let stacks = classes.iter_mut().flatten().map(|class| &mut class.stack);
         for stack in stacks.chain([absent]) {
-            stack.fit(|number, slot| keys.get_mut(number).slot = slot);
+            stack.shrink(|number, slot| keys.get_mut(number).slot = slot);
         }
     }
 
     fn stack_mut(&mut self, place: Place) -> &mut Stack {
         match place {
             Place::Stacked(class) => &mut self.class_mut(class).stack,
-            Place::Nowhere | Place::Deleted(_) => &mut self.absent,
+            Place::NeverStored | Place::Deleted(_) => &mut self.absent,
         }
     }
 
-    /// Checks the place of every key, and that all are in the sample below this threshold.
+    /// Checks that every key is in the stack and on the slot that its record names, and that every key is sampled with
+    /// this threshold.
     ///
     /// # Panics
-    /// If a key is not where its record says.
+    /// Panics if one of these conditions does not hold.
     pub fn check(&self, threshold: u64) {
         let stacked: usize = self.classes().map(|(_, class)| class.stack.count()).sum();
         let keys = self.keys.count();
-        assert!(stacked + self.absent.count() == keys, "{keys} keys are in {stacked} places");
+        let absent = self.absent.count();
+        assert!(
+            stacked + absent == keys,
+            "each of {keys} keys is in one stack, but {stacked} are in classes and {absent} absent"
+        );
         for number in self.keys.numbers_where(|_| true) {
             let Record { hash, slot, place, .. } = *self.keys.get(number);
-            assert!(is_sampled(hash, threshold), "key {hash:x} is not in the sample");
+            assert!(
+                is_sampled(hash, threshold),
+                "key {hash:x} is below the threshold {threshold:x}"
+            );
             let stack = match place {
-                Place::Stacked(class) => &self.class(class).expect("known").stack,
-                Place::Nowhere | Place::Deleted(_) => &self.absent,
+                Place::Stacked(class) => {
+                    &self.class(class).expect("the class of a stacked key has data").stack
+                }
+                Place::NeverStored | Place::Deleted(_) => &self.absent,
             };
-            assert!(stack.key_on(slot) == Some(number), "key {hash:x} is not on slot {slot}");
+            assert!(stack.key_on(slot) == Some(number), "key {hash:x} is on slot {slot}");
         }
     }
 }

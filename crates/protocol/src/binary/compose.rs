@@ -1,61 +1,63 @@
-//! Replies of the binary protocol, appended to the caller's buffer.
+//! Functions that append replies of the binary protocol to the caller's buffer.
 
 use super::opcode;
 use crate::request::{HEAD_LEN, Head, REPLY_MAGIC, Status};
 use std::fmt::Display;
 use std::io::Write;
 
-/// The length of the extras of a hit, the client's flags.
+/// The length in bytes of the extras of a hit. They contain the client flags.
 const FLAGS_LEN: usize = 4;
 
+/// Positions of the key length in a head.
 const KEY_LEN_AT: std::ops::Range<usize> = 2..4;
+/// Positions of the body length in a head.
 const BODY_LEN_AT: std::ops::Range<usize> = 8..12;
 
-/// Appends the head of a reply.
-fn head(
+/// Appends the head of the reply to `request`. `cas` is the CAS value of the item, or 0.
+fn append_head(
     out: &mut Vec<u8>,
-    head: &Head,
+    request: &Head,
     status: Status,
     (extras_len, key_len, body_len): (u8, u16, u32),
     cas: u64,
 ) {
     let mut bytes = [0; HEAD_LEN];
     bytes[0] = REPLY_MAGIC;
-    bytes[1] = head.opcode;
+    bytes[1] = request.opcode;
     bytes[KEY_LEN_AT].copy_from_slice(&key_len.to_be_bytes());
     bytes[4] = extras_len;
     bytes[6..8].copy_from_slice(&(status as u16).to_be_bytes());
     bytes[BODY_LEN_AT].copy_from_slice(&body_len.to_be_bytes());
-    bytes[12..16].copy_from_slice(&head.opaque);
+    bytes[12..16].copy_from_slice(&request.opaque);
     bytes[16..24].copy_from_slice(&cas.to_be_bytes());
     out.extend_from_slice(&bytes);
 }
 
-/// Appends a reply that has no body.
+/// Appends the reply to a successful request without a body. `cas` is the CAS value of the item, or 0.
 pub fn success(out: &mut Vec<u8>, request: &Head, cas: u64) {
-    head(out, request, Status::Success, (0, 0, 0), cas);
+    append_head(out, request, Status::Success, (0, 0, 0), cas);
 }
 
 /// Appends a reply whose body is text.
 pub fn text(out: &mut Vec<u8>, request: &Head, status: Status, text: &[u8]) {
-    let body_len = u32::try_from(text.len()).expect("texts are short");
-    head(out, request, status, (0, 0, body_len), 0);
+    let body_len = u32::try_from(text.len()).expect("a text is shorter than 4 GiB");
+    append_head(out, request, status, (0, 0, body_len), 0);
     out.extend_from_slice(text);
 }
 
-/// Appends an error with its usual text.
+/// Appends an error whose body is the text of its status.
 pub fn error(out: &mut Vec<u8>, request: &Head, status: Status) {
     text(out, request, status, status.message());
 }
 
-/// Appends a miss that repeats the key instead of a text.
+/// Appends a miss whose body is the key, not the text of the status.
 pub fn miss_with_key(out: &mut Vec<u8>, request: &Head, key: &[u8]) {
     let key_len = key_len(key);
-    head(out, request, Status::NotFound, (0, key_len, key_len.into()), 0);
+    append_head(out, request, Status::NotFound, (0, key_len, key_len.into()), 0);
     out.extend_from_slice(key);
 }
 
-/// Appends a hit without its value.
+/// Appends the start of a hit: head, client flags and key. The caller appends the value of `value_len` bytes.
 pub fn hit(
     out: &mut Vec<u8>,
     request: &Head,
@@ -65,28 +67,28 @@ pub fn hit(
     cas: u64,
 ) {
     let body_len =
-        u32::try_from(FLAGS_LEN + key.len() + value_len).expect("values are below 2 GiB");
+        u32::try_from(FLAGS_LEN + key.len() + value_len).expect("a value is shorter than 2 GiB");
     let lengths = (FLAGS_LEN as u8, key_len(key), body_len);
     out.reserve(HEAD_LEN + FLAGS_LEN + key.len());
-    head(out, request, Status::Success, lengths, cas);
+    append_head(out, request, Status::Success, lengths, cas);
     out.extend_from_slice(&client_flags.to_be_bytes());
     out.extend_from_slice(key);
 }
 
-/// Appends the reply to increment and decrement.
+/// Appends the reply to an increment or decrement, whose body is the new number.
 pub fn number(out: &mut Vec<u8>, request: &Head, value: u64, cas: u64) {
-    head(out, request, Status::Success, (0, 0, size_of::<u64>() as u32), cas);
+    append_head(out, request, Status::Success, (0, 0, size_of::<u64>() as u32), cas);
     out.extend_from_slice(&value.to_be_bytes());
 }
 
-/// Appends one statistic, with its name as the key.
+/// Appends one statistic. The key of the reply is the name of the statistic.
 pub fn stat(out: &mut Vec<u8>, opaque: [u8; 4], name: impl Display, value: impl Display) {
     stat_of(out, opaque, name, |out| {
-        write!(out, "{value}").expect("a Vec takes every write");
+        write!(out, "{value}").expect("writing to a Vec cannot fail");
     });
 }
 
-/// Appends one statistic whose value `write_value` appends.
+/// Appends one statistic. `write_value` must append the value.
 pub fn stat_of(
     out: &mut Vec<u8>,
     opaque: [u8; 4],
@@ -96,31 +98,35 @@ pub fn stat_of(
     let start = out.len();
     stats_end(out, opaque);
     let name_start = out.len();
-    write!(out, "{name}").expect("a Vec takes every write");
-    let name_len = u16::try_from(out.len() - name_start).expect("names are short");
+    write!(out, "{name}").expect("writing to a Vec cannot fail");
+    let name_len = u16::try_from(out.len() - name_start)
+        .expect("the name of a statistic is shorter than 64 KiB");
     write_value(out);
-    let body_len = u32::try_from(out.len() - name_start).expect("statistics are below 4 GiB");
+    let body_len =
+        u32::try_from(out.len() - name_start).expect("a statistic is shorter than 4 GiB");
     let reply = &mut out[start..];
     reply[KEY_LEN_AT].copy_from_slice(&name_len.to_be_bytes());
     reply[BODY_LEN_AT].copy_from_slice(&body_len.to_be_bytes());
 }
 
-/// Appends the end of statistics, a statistic without a name.
+/// Appends the reply that ends a list of statistics: a statistic without name and value.
 pub fn stats_end(out: &mut Vec<u8>, opaque: [u8; 4]) {
     success(out, &stats_head(opaque), 0);
 }
 
-/// Appends the error for unknown statistics.
+/// Appends the error for a `stat` request with an unknown subject.
 pub fn stats_refused(out: &mut Vec<u8>, opaque: [u8; 4]) {
     error(out, &stats_head(opaque), Status::NotFound);
 }
 
+/// Returns the head of a `stat` request.
 fn stats_head(opaque: [u8; 4]) -> Head {
     Head { opcode: opcode::STAT, opaque, cas: 0, quiet: false, with_key: false }
 }
 
+/// Returns the length of a key as the number in a head. Panics if the key is longer than 64 KiB.
 fn key_len(key: &[u8]) -> u16 {
-    u16::try_from(key.len()).expect("keys were checked")
+    u16::try_from(key.len()).expect("the parser has refused keys of more than 250 bytes")
 }
 
 #[cfg(test)]
@@ -138,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hit_has_flags_key_and_the_length_of_its_value() {
+    fn the_head_of_a_hit_includes_the_length_of_its_value() {
         let expected = b"\x81\x0d\0\x01\x04\0\0\0\0\0\0\x0aopaq\0\0\0\0\0\0\0\x09\xde\xad\xbe\xefk";
         assert_eq!(reply(|out| hit(out, &HEAD, 0xdead_beef, b"k", 5, 9)), expected);
         let expected = b"\x81\x0d\0\0\x04\0\0\0\0\0\0\x09opaq\0\0\0\0\0\0\0\x09\0\0\0\0";
@@ -146,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_have_a_text_and_no_cas_value() {
+    fn an_error_has_a_text_and_no_cas_value() {
         let expected = b"\x81\x0d\0\0\0\0\0\x01\0\0\0\x09opaq\0\0\0\0\0\0\0\0Not found";
         assert_eq!(reply(|out| error(out, &HEAD, Status::NotFound)), expected);
         let expected = b"\x81\x0d\0\x02\0\0\0\x01\0\0\0\x02opaq\0\0\0\0\0\0\0\0ab";
@@ -154,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn success_has_a_cas_value_and_numbers_are_eight_bytes() {
+    fn a_success_has_a_cas_value_and_a_number_has_eight_bytes() {
         let expected = b"\x81\x0d\0\0\0\0\0\0\0\0\0\0opaq\0\0\0\0\0\0\x01\0";
         assert_eq!(reply(|out| success(out, &HEAD, 256)), expected);
         let expected = b"\x81\x0d\0\0\0\0\0\0\0\0\0\x08opaq\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\x02";
@@ -164,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn statistics_are_named_by_their_key() {
+    fn the_key_of_a_statistic_is_its_name() {
         let expected = b"\x81\x10\0\x03\0\0\0\0\0\0\0\x05opaq\0\0\0\0\0\0\0\0pid42";
         assert_eq!(reply(|out| stat(out, *b"opaq", "pid", 42)), expected);
         let end = reply(|out| stats_end(out, *b"opaq"));

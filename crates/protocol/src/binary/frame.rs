@@ -1,4 +1,4 @@
-//! Parses one packet.
+//! Parses one request packet of the binary protocol.
 
 use super::opcode;
 use super::opcode::Command;
@@ -9,59 +9,60 @@ use crate::request::{
 };
 use crate::words::{BODY_LEN_MAX, Exptime, KEY_LEN_MAX, LINE_LEN_MAX};
 
-/// The expiry with which increment and decrement do not create a missing item.
+/// An increment or decrement with this expiry creates no item on a miss.
 const DO_NOT_CREATE: u32 = 0xffff_ffff;
 /// The maximum length of the name of a SASL mechanism in bytes.
 const MECHANISM_LEN_MAX: usize = 32;
-/// The maximum length of a SASL response in bytes; longer ones match no user of any password file.
+/// The maximum length of a SASL response in bytes. A longer response cannot match an entry of a password file.
 const SASL_RESPONSE_LEN_MAX: usize = 1024;
 
 const _: () = assert!(
     HEAD_LEN + MECHANISM_LEN_MAX + SASL_RESPONSE_LEN_MAX <= LINE_LEN_MAX,
-    "the parser waits for complete SASL requests"
+    "a SASL request fits into the maximum number of bytes that the parser waits for"
 );
 const _: () = assert!(
     HEAD_LEN + u8::MAX as usize + KEY_LEN_MAX <= LINE_LEN_MAX,
-    "the parser waits for complete extras and valid keys"
+    "extras and a valid key fit into the maximum number of bytes that the parser waits for"
 );
 
-/// Parses one request without its value.
+/// Parses one request. The value of a store is not parsed; it follows the consumed bytes.
 pub fn parse(input: &[u8]) -> Parsed<'_> {
     if input.first().is_some_and(|&magic| magic != REQUEST_MAGIC) {
         return Parsed::Hangup;
     }
     let Some(frame) = Frame::read(input) else { return Parsed::Incomplete };
     let command = opcode::command(frame.head.opcode);
-    if let Err(fault) = frame.check(command) {
-        return frame.refused(fault);
+    if let Err(fault) = frame.check_lengths(command) {
+        return frame.refuse(fault);
     }
-    let Some(command) = command else { return frame.refused(Fault::UnknownCommand) };
+    let Some(command) = command else { return frame.refuse(Fault::UnknownCommand) };
     if matches!(command, Command::SaslAuth | Command::SaslStep) {
-        return frame.sasl(command);
+        return frame.parse_sasl(command);
     }
-    let request = frame.request(command);
+    let request = frame.parse_request(command);
     Parsed::Request { request, answer: Answer::Binary(frame.head), consumed: frame.consumed }
 }
 
-/// The parts of a request.
+/// The parts of a request packet. All lengths are in bytes, as the head gives them.
 struct Frame<'a> {
     head: Head,
     key_len: usize,
     extras_len: usize,
     body_len: usize,
-    /// The length of the body without extras and key; 0 if these are longer than the body.
+    /// The length of the body without extras and key. 0 if extras and key are longer than the body.
     value_len: usize,
     extras: &'a [u8],
-    /// The key; incomplete only if it is too long.
+    /// The received bytes of the key. They are the whole key, unless the key is too long.
     key: &'a [u8],
-    /// The input after the key.
+    /// The received bytes after the key.
     rest: &'a [u8],
-    /// The number of input bytes up to the end of the key.
+    /// The number of received bytes before the end of the key.
     consumed: usize,
 }
 
 impl<'a> Frame<'a> {
-    /// Returns `None` if head, extras or key are incomplete and may be valid.
+    /// Splits the input into the parts of a packet. Returns `None` if more input is needed: the head, the extras or the
+    /// key are incomplete, and not longer than the parser waits for.
     fn read(input: &'a [u8]) -> Option<Frame<'a>> {
         let (head, body) = input.split_first_chunk::<HEAD_LEN>()?;
         let key_len = usize::from(u16::from_be_bytes([head[2], head[3]]));
@@ -80,7 +81,7 @@ impl<'a> Frame<'a> {
                 opaque: [head[12], head[13], head[14], head[15]],
                 cas: u64::from_be_bytes([c0, c1, c2, c3, c4, c5, c6, c7]),
                 quiet: opcode::is_quiet(opcode),
-                with_key: opcode::names_key(opcode),
+                with_key: opcode::reply_has_key(opcode),
             },
             key_len,
             extras_len,
@@ -93,8 +94,8 @@ impl<'a> Frame<'a> {
         })
     }
 
-    /// Checks the lengths.
-    fn check(&self, command: Option<Command>) -> Result<(), Fault> {
+    /// Returns an error if the lengths contradict each other, exceed a limit, or are not valid for the command.
+    fn check_lengths(&self, command: Option<Command>) -> Result<(), Fault> {
         if self.extras_len + self.key_len > self.body_len {
             return Err(Fault::BadLengths);
         }
@@ -105,26 +106,29 @@ impl<'a> Frame<'a> {
             return Err(Fault::BadArguments);
         }
         match command {
-            Some(command) if !command.takes(self.extras_len, self.key_len, self.value_len) => {
+            Some(command)
+                if !command.accepts_lengths(self.extras_len, self.key_len, self.value_len) =>
+            {
                 Err(Fault::BadArguments)
             }
             _ => Ok(()),
         }
     }
 
-    fn refused(&self, fault: Fault) -> Parsed<'a> {
+    /// Refuses the request. The rest of its body is skipped, unless the connection is to be closed.
+    fn refuse(&self, fault: Fault) -> Parsed<'a> {
         let skip_len = if fault.closes() { 0 } else { self.value_len };
         let refusal = Refusal::Packet(self.head, fault);
         Parsed::Refused { refusal, consumed: self.consumed, skip_len }
     }
 
-    /// Parses a SASL request with its value, which is the response.
-    fn sasl(&self, command: Command) -> Parsed<'a> {
+    /// Parses a SASL request, including its value, which is the response.
+    fn parse_sasl(&self, command: Command) -> Parsed<'a> {
         if self.key.len() > MECHANISM_LEN_MAX {
-            return self.refused(Fault::MechanismTooLong);
+            return self.refuse(Fault::MechanismTooLong);
         }
         if self.value_len > SASL_RESPONSE_LEN_MAX {
-            return self.refused(Fault::ResponseTooLong);
+            return self.refuse(Fault::ResponseTooLong);
         }
         let Some(response) = self.rest.get(..self.value_len) else { return Parsed::Incomplete };
         let request = match command {
@@ -136,10 +140,11 @@ impl<'a> Frame<'a> {
         Parsed::Request { request: Request::Sasl(request), answer, consumed }
     }
 
-    fn request(&self, command: Command) -> Request<'a> {
+    /// Parses a request whose lengths are valid and whose command is not a step of SASL authentication.
+    fn parse_request(&self, command: Command) -> Request<'a> {
         let key = self.key;
         let store = |verb| {
-            // append and prepend have no extras.
+            // append and prepend have no extras, so their client flags and expiry are 0.
             let has_extras = self.extras_len > 0;
             let exptime = if has_extras { self.u32_at(4) } else { 0 };
             Request::Store(Store {
@@ -169,8 +174,8 @@ impl<'a> Frame<'a> {
                 key,
                 ..Delete::default()
             }),
-            Command::Increment => self.arithmetic(Direction::Increment),
-            Command::Decrement => self.arithmetic(Direction::Decrement),
+            Command::Increment => self.parse_arithmetic(Direction::Increment),
+            Command::Decrement => self.parse_arithmetic(Direction::Decrement),
             Command::Quit => Request::Quit,
             Command::Flush => {
                 let exptime = if self.extras_len > 0 { self.u32_at(0) } else { 0 };
@@ -178,13 +183,15 @@ impl<'a> Frame<'a> {
             }
             Command::Noop => Request::NoOp,
             Command::Version => Request::Version,
-            Command::Stat => Request::Stats(subject(key)),
+            Command::Stat => Request::Stats(parse_subject(key)),
             Command::SaslListMechanisms => Request::Sasl(Sasl::ListMechanisms),
-            Command::SaslAuth | Command::SaslStep => unreachable!("parsed by `sasl`"),
+            Command::SaslAuth | Command::SaslStep => {
+                unreachable!("`parse_sasl` parses the steps of SASL authentication")
+            }
         }
     }
 
-    fn arithmetic(&self, direction: Direction) -> Request<'a> {
+    fn parse_arithmetic(&self, direction: Direction) -> Request<'a> {
         let exptime = self.u32_at(16);
         let initial = (exptime != DO_NOT_CREATE)
             .then(|| Initial { value: self.u64_at(8), exptime: Exptime::of_unsigned(exptime) });
@@ -198,25 +205,31 @@ impl<'a> Frame<'a> {
         })
     }
 
-    /// The CAS value that the item must have; 0 means none.
+    /// Returns the CAS value that the item must have. In the head, 0 means any CAS value.
     fn expected_cas(&self) -> Option<u64> {
         (self.head.cas != 0).then_some(self.head.cas)
     }
 
-    /// Reads a number of the extras, whose length [`Command::takes`] has checked.
+    /// Returns the 32-bit number at this position of the extras.
     fn u32_at(&self, at: usize) -> u32 {
-        let bytes = self.extras[at..].first_chunk().expect("the extras' length was checked");
+        let bytes = self.extras[at..]
+            .first_chunk()
+            .expect("`check_lengths` has checked the length of the extras");
         u32::from_be_bytes(*bytes)
     }
 
+    /// Returns the 64-bit number at this position of the extras.
     fn u64_at(&self, at: usize) -> u64 {
-        let bytes = self.extras[at..].first_chunk().expect("the extras' length was checked");
+        let bytes = self.extras[at..]
+            .first_chunk()
+            .expect("`check_lengths` has checked the length of the extras");
         u64::from_be_bytes(*bytes)
     }
 }
 
-/// Returns the subject of `stat`. As in memcached, some subjects are text only, and some are recognized by a prefix.
-fn subject(name: &[u8]) -> StatsRequest<'_> {
+/// Parses the subject of a `stat` request. As in memcached, some subjects of the text protocol are unknown, and some
+/// subjects are recognized if the name only starts with them.
+fn parse_subject(name: &[u8]) -> StatsRequest<'_> {
     match name {
         _ if name.starts_with(b"reset") => StatsRequest::Reset,
         _ if name.starts_with(b"settings") => StatsRequest::Settings,

@@ -1,4 +1,5 @@
-//! The binary protocol.
+//! Parses requests of the binary protocol and composes replies. A request has this layout; in a reply, the first byte
+//! is 0x81, and bytes 6 and 7 are the status:
 //!
 //! ```text
 //!   byte  0      1       2 3      4       5     6 7       8..12   12..16  16..24
@@ -9,19 +10,21 @@
 //!        |<------------------------- 24 bytes: the head ------------------------>|<------ body ------->|
 //! ```
 //!
-//! All numbers are big-endian. A reply begins with 0x81 and repeats the request's opcode and opaque, by which clients
-//! match replies with requests. A quiet opcode is answered only with an error, or for a retrieval only with a hit.
+//! All numbers are big-endian. A reply begins with 0x81. It repeats the opcode and the opaque bytes of the request, so
+//! that clients can match replies with requests. A request with a quiet opcode has a reply only if the reply is an
+//! error or, for a get, a hit.
 //!
-//! [`parse`] parses head, extras and key, whose lengths are bounded; the caller reads the value of a store. [`compose`]
-//! appends replies.
+//! [`parse`] parses the head, the extras and the key, whose lengths are bounded. The caller reads the value of a store.
+//! [`compose`] appends replies to a buffer.
 //!
-//! Invariants: lengths are checked before the bytes that they describe are used. The parser never waits for more than
-//! [`LINE_LEN_MAX`](crate::LINE_LEN_MAX) bytes. If a refused request leaves the connection open, its body is skipped
-//! exactly once, so that no byte of it is parsed as a request.
+//! Invariants:
+//! - The parser checks a length before it uses the bytes of this length.
+//! - The parser never waits for more than [`LINE_LEN_MAX`](crate::LINE_LEN_MAX) bytes.
+//! - If the connection stays open after an invalid request, the body of the request is skipped exactly once, so that no
+//!   byte of the body is parsed as a request.
 //!
-//! memcached violates the last invariant in two cases. It skips extras and key of an unknown opcode twice; here the
-//! body is skipped once. It parses the excess of a body that is too long for its command as a request; here the request
-//! is refused.
+//! memcached violates the last invariant in two cases. It skips the extras and the key of an unknown opcode twice. If a
+//! body is too long for its command, memcached parses the excess bytes as a request; slabwise refuses the request.
 
 pub mod compose;
 mod frame;

@@ -1,7 +1,8 @@
-//! The opcodes of the commands, and which parts each request must have.
+//! The opcodes of the binary protocol's commands, and the lengths of extras, key and value that each command accepts.
 //!
-//! Names are memcached's: a command that ends in Q is quiet, and the reply to one with a K has the key.
-#![expect(missing_docs, reason = "each name is that of its command")]
+//! The names are memcached's. A name that ends in Q is a quiet command. For a get, a K in the name means that the reply
+//! contains the key.
+#![expect(missing_docs, reason = "the name of an opcode is the name of its command")]
 
 pub const GET: u8 = 0x00;
 pub const SET: u8 = 0x01;
@@ -39,7 +40,7 @@ pub const SASL_STEP: u8 = 0x22;
 pub const GATK: u8 = 0x23;
 pub const GATKQ: u8 = 0x24;
 
-/// The command of an opcode, quiet or not.
+/// A command. The quiet opcode and the other opcodes of a command have the same `Command`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Command {
     Get,
@@ -63,7 +64,8 @@ pub(super) enum Command {
     SaslStep,
 }
 
-/// Returns the command of an opcode. As in memcached, `verbosity` (0x1b) is unknown.
+/// Returns the command of an opcode, or `None` if the opcode is unknown. As in memcached, 0x1b (`verbosity`) is
+/// unknown.
 pub(super) fn command(opcode: u8) -> Option<Command> {
     Some(match opcode {
         GET | GETQ | GETK | GETKQ => Command::Get,
@@ -89,19 +91,25 @@ pub(super) fn command(opcode: u8) -> Option<Command> {
     })
 }
 
-/// True if the client wants only errors, or for a get only a hit.
+/// True if the command of this opcode is quiet: a reply is sent only if it is an error or, for a get, only if it is a
+/// hit.
 pub(super) fn is_quiet(opcode: u8) -> bool {
     matches!(opcode, GETQ | GETKQ | SETQ..=PREPENDQ | GATQ | GATKQ)
 }
 
-/// True if the reply to a get has the key.
-pub(super) fn names_key(opcode: u8) -> bool {
+/// True if the opcode is that of a get whose reply contains the key.
+pub(super) fn reply_has_key(opcode: u8) -> bool {
     matches!(opcode, GETK | GETKQ | GATK | GATKQ)
 }
 
 impl Command {
-    /// True if a request of this command may have extras, key and value of these lengths.
-    pub(super) fn takes(self, extras_len: usize, key_len: usize, value_len: usize) -> bool {
+    /// True if a request of this command may have extras, a key and a value of these lengths in bytes.
+    pub(super) fn accepts_lengths(
+        self,
+        extras_len: usize,
+        key_len: usize,
+        value_len: usize,
+    ) -> bool {
         let has_key = key_len > 0;
         let has_value = value_len > 0;
         match self {

@@ -5,7 +5,8 @@ use crate::{
     Request, Sasl, StatsRequest, Store, StoreVerb,
 };
 
-fn frame(opcode: u8, extras: &[u8], key: &[u8], value: &[u8]) -> Vec<u8> {
+/// Returns a request packet with consistent lengths.
+fn packet(opcode: u8, extras: &[u8], key: &[u8], value: &[u8]) -> Vec<u8> {
     let body_len = extras.len() + key.len() + value.len();
     let mut bytes = head(opcode, extras.len(), key.len(), body_len);
     for part in [extras, key, value] {
@@ -14,6 +15,7 @@ fn frame(opcode: u8, extras: &[u8], key: &[u8], value: &[u8]) -> Vec<u8> {
     bytes
 }
 
+/// Returns a head with these lengths, the opaque bytes `opaq` and the CAS value [`CAS`].
 fn head(opcode: u8, extras_len: usize, key_len: usize, body_len: usize) -> Vec<u8> {
     let mut bytes = vec![0x80, opcode];
     bytes.extend((key_len as u16).to_be_bytes());
@@ -24,54 +26,57 @@ fn head(opcode: u8, extras_len: usize, key_len: usize, body_len: usize) -> Vec<u
     bytes
 }
 
+/// The CAS value in the head of every packet of these tests.
+const CAS: Option<u64> = Some(7);
+
+/// Parses a valid request. Returns the request, its head, and the number of bytes consumed.
 #[track_caller]
-fn read(input: &[u8]) -> (Request<'_>, Head, usize) {
+fn parsed(input: &[u8]) -> (Request<'_>, Head, usize) {
     match parse(input) {
         Parsed::Request { request, answer: Answer::Binary(head), consumed } => {
             assert_eq!((head.opcode, head.opaque, head.cas), (input[1], *b"opaq", 7));
             (request, head, consumed)
         }
-        other => panic!("{other:?}"),
+        other => panic!("the request is valid, but the parser returned {other:?}"),
     }
 }
 
+/// Parses a valid request. Returns the request and the number of bytes consumed.
 #[track_caller]
 fn request(input: &[u8]) -> (Request<'_>, usize) {
-    let (request, _, consumed) = read(input);
+    let (request, _, consumed) = parsed(input);
     (request, consumed)
 }
 
-/// The CAS value in every head here.
-const CAS: Option<u64> = Some(7);
-
+/// Parses an invalid request. Returns its error and the number of bytes to skip.
 #[track_caller]
 fn fault(input: &[u8]) -> (Fault, usize) {
     match parse(input) {
         Parsed::Refused { refusal: Refusal::Packet(_, fault), skip_len, .. } => (fault, skip_len),
-        other => panic!("{other:?}"),
+        other => panic!("the request is invalid, but the parser returned {other:?}"),
     }
 }
 
 #[test]
-fn retrievals_have_a_key_and_an_optional_expiry() {
-    let input = frame(opcode::GET, b"", b"key", b"");
+fn a_get_has_a_key_and_may_have_an_expiry() {
+    let input = packet(opcode::GET, b"", b"key", b"");
     assert_eq!(request(&input), (Request::Get(Get { key: b"key", ..Get::default() }), 27));
-    assert!(!read(&input).1.with_key);
-    let input = frame(opcode::GETKQ, b"", b"key", b"");
+    assert!(!parsed(&input).1.with_key);
+    let input = packet(opcode::GETKQ, b"", b"key", b"");
     assert_eq!(request(&input).0, Request::Get(Get { key: b"key", ..Get::default() }));
-    assert!(read(&input).1.with_key);
-    let input = frame(opcode::GATK, &[0xff, 0, 0, 1], b"k", b"");
+    assert!(parsed(&input).1.with_key);
+    let input = packet(opcode::GATK, &[0xff, 0, 0, 1], b"k", b"");
     let touch = Some(Exptime::At(0xff00_0001));
     assert_eq!(request(&input), (Request::Get(Get { key: b"k", touch, ..Get::default() }), 29));
-    assert!(read(&input).1.with_key);
-    let input = frame(opcode::TOUCH, &[0, 0, 0, 9], b"k", b"");
+    assert!(parsed(&input).1.with_key);
+    let input = packet(opcode::TOUCH, &[0, 0, 0, 9], b"k", b"");
     assert_eq!(request(&input).0, Request::Touch(b"k", Exptime::At(9)));
 }
 
 #[test]
 fn the_value_of_a_store_is_not_consumed() {
-    let input = frame(opcode::SET, &[1, 2, 3, 4, 0, 0, 0, 5], b"key", b"value");
-    let order = Store {
+    let input = packet(opcode::SET, &[1, 2, 3, 4, 0, 0, 0, 5], b"key", b"value");
+    let store = Store {
         client_flags: 0x0102_0304,
         exptime: Exptime::At(5),
         expected_cas: CAS,
@@ -80,18 +85,18 @@ fn the_value_of_a_store_is_not_consumed() {
         value_len: 5,
         ..Store::default()
     };
-    assert_eq!(request(&input), (Request::Store(order), HEAD_LEN + 11));
-    assert_eq!(request(&input[..HEAD_LEN + 11]).0, Request::Store(order));
-    let input = frame(opcode::PREPENDQ, b"", b"key", b"value");
+    assert_eq!(request(&input), (Request::Store(store), HEAD_LEN + 11));
+    assert_eq!(request(&input[..HEAD_LEN + 11]).0, Request::Store(store));
+    let input = packet(opcode::PREPENDQ, b"", b"key", b"value");
     let verb = StoreVerb::Prepend;
-    let order = Store { verb, client_flags: 0, exptime: Exptime::Never, ..order };
-    assert_eq!(request(&input).0, Request::Store(order));
+    let store = Store { verb, client_flags: 0, exptime: Exptime::Never, ..store };
+    assert_eq!(request(&input).0, Request::Store(store));
 }
 
 #[test]
 fn arithmetic_creates_numbers_unless_the_expiry_forbids_it() {
     let mut extras = [&[0; 7][..], &[3], &[0; 7], &[9], &[0, 0, 0, 60]].concat();
-    let input = frame(opcode::INCREMENT, &extras, b"n", b"");
+    let input = packet(opcode::INCREMENT, &extras, b"n", b"");
     let change = |direction, initial| {
         let change = Arithmetic { key: b"n", direction, delta: 3, ..Arithmetic::default() };
         Request::Arithmetic(Arithmetic { expected_cas: CAS, initial, ..change })
@@ -99,15 +104,15 @@ fn arithmetic_creates_numbers_unless_the_expiry_forbids_it() {
     let initial = Initial { value: 9, exptime: Exptime::At(60) };
     assert_eq!(request(&input).0, change(Direction::Increment, Some(initial)));
     extras[16..].copy_from_slice(&[0xff; 4]);
-    let input = frame(opcode::DECREMENTQ, &extras, b"n", b"");
+    let input = packet(opcode::DECREMENTQ, &extras, b"n", b"");
     assert_eq!(request(&input).0, change(Direction::Decrement, None));
-    let input = frame(opcode::DELETEQ, b"", b"n", b"");
+    let input = packet(opcode::DELETEQ, b"", b"n", b"");
     let delete = Delete { expected_cas: CAS, key: b"n", ..Delete::default() };
     assert_eq!(request(&input).0, Request::Delete(delete));
 }
 
 #[test]
-fn stat_subjects_are_parsed() {
+fn a_stat_request_has_a_known_or_unknown_subject() {
     for (name, subject) in [
         (&b""[..], StatsRequest::General),
         (b"items", StatsRequest::Items),
@@ -118,7 +123,7 @@ fn stat_subjects_are_parsed() {
         (b"detail", StatsRequest::Unknown(b"detail")),
         (b"conns", StatsRequest::Unknown(b"conns")),
     ] {
-        assert_eq!(request(&frame(opcode::STAT, b"", name, b"")).0, Request::Stats(subject));
+        assert_eq!(request(&packet(opcode::STAT, b"", name, b"")).0, Request::Stats(subject));
     }
 }
 
@@ -132,7 +137,7 @@ fn quiet_opcodes_are_those_of_memcached() {
 }
 
 #[test]
-fn lengths_are_checked_first() {
+fn contradictory_and_excessive_lengths_are_refused() {
     let input = [&head(opcode::GET, 0, 5, 4)[..], &[0; 5]].concat();
     assert_eq!(fault(&input), (Fault::BadLengths, 0));
     let input = [&head(0xee, 255, 0, 254)[..], &[0; 255]].concat();
@@ -142,19 +147,19 @@ fn lengths_are_checked_first() {
     let input = [&head(opcode::SET, 8, 1, (1 << 30) + 1)[..], &[0; 9]].concat();
     assert_eq!(fault(&input), (Fault::BodyTooLarge, 0));
     let input = [&head(opcode::SET, 8, 1, 1 << 30)[..], &[0; 9]].concat();
-    assert!(matches!(request(&input).0, Request::Store(order) if order.value_len == (1 << 30) - 9));
-    let input = frame(opcode::GET, b"", &[b'k'; 251], b"");
+    assert!(matches!(request(&input).0, Request::Store(store) if store.value_len == (1 << 30) - 9));
+    let input = packet(opcode::GET, b"", &[b'k'; 251], b"");
     assert_eq!(fault(&input), (Fault::BadArguments, 0));
-    let input = frame(opcode::GET, b"", &[b'k'; 250], b"");
+    let input = packet(opcode::GET, b"", &[b'k'; 250], b"");
     assert!(matches!(request(&input).0, Request::Get(_)));
 }
 
 #[test]
-fn each_command_accepts_only_its_own_parts() {
+fn a_command_accepts_only_parts_of_its_lengths() {
     const KEY: usize = 1;
-    /// Opcodes, lengths of extras, lengths of the key, and whether a value is allowed.
-    type Shape = (&'static [u8], &'static [usize], &'static [usize], bool);
-    let shapes: [Shape; 8] = [
+    /// Opcodes of a command, valid lengths of the extras, valid lengths of the key, and true if a value is valid.
+    type ValidLengths = (&'static [u8], &'static [usize], &'static [usize], bool);
+    let valid_lengths: [ValidLengths; 8] = [
         (&[0x00, 0x09, 0x0c, 0x0d, 0x04, 0x14], &[0], &[KEY], false),
         (&[0x1c, 0x1d, 0x1e, 0x23, 0x24], &[4], &[KEY], false),
         (&[0x01, 0x02, 0x03, 0x11, 0x12, 0x13], &[8], &[KEY], true),
@@ -164,11 +169,11 @@ fn each_command_accepts_only_its_own_parts() {
         (&[0x10], &[0], &[0, KEY], false),
         (&[0x07, 0x17, 0x0a, 0x0b, 0x20], &[0], &[0], false),
     ];
-    for (opcodes, extras_lens, key_lens, may_have_value) in shapes {
+    for (opcodes, extras_lens, key_lens, may_have_value) in valid_lengths {
         for &opcode in opcodes {
             for extras_len in [0, 4, 8, 16, 20, 255] {
                 for (key_len, value_len) in [(0, 0), (KEY, 0), (0, 1), (KEY, 1)] {
-                    let input = frame(
+                    let input = packet(
                         opcode,
                         &vec![0; extras_len],
                         &vec![b'k'; key_len],
@@ -178,17 +183,17 @@ fn each_command_accepts_only_its_own_parts() {
                         && key_lens.contains(&key_len)
                         && (value_len == 0 || may_have_value);
                     let parsed = parse(&input);
-                    let what =
+                    let context =
                         format!("{opcode:#x} {extras_len} {key_len} {value_len}: {parsed:?}");
                     match parsed {
-                        Parsed::Request { .. } => assert!(is_good, "{what}"),
+                        Parsed::Request { .. } => assert!(is_good, "{context}"),
                         Parsed::Refused {
                             refusal: Refusal::Packet(_, Fault::BadArguments),
                             ..
                         } => {
-                            assert!(!is_good, "{what}");
+                            assert!(!is_good, "{context}");
                         }
-                        _ => panic!("{what}"),
+                        _ => panic!("{context}"),
                     }
                 }
             }
@@ -197,34 +202,36 @@ fn each_command_accepts_only_its_own_parts() {
 }
 
 #[test]
-fn an_unknown_command_is_skipped_with_its_body() {
+fn the_body_of_an_unknown_command_is_skipped() {
     for opcode in [0x1b, 0x1f, 0x25, 0x30, 0xff] {
-        let input = frame(opcode, b"extras", b"key", b"value");
+        let input = packet(opcode, b"extras", b"key", b"value");
         assert_eq!(fault(&input), (Fault::UnknownCommand, 5));
-        let Parsed::Refused { consumed, .. } = parse(&input) else { unreachable!("see above") };
+        let Parsed::Refused { consumed, .. } = parse(&input) else {
+            unreachable!("`fault` accepts only refused requests")
+        };
         assert_eq!(consumed, HEAD_LEN + 9);
     }
 }
 
 #[test]
-fn sasl_requests_are_parsed_whole_and_bounded() {
-    let input = frame(opcode::SASL_AUTH, b"", b"PLAIN", b"\0user\0pass");
+fn a_sasl_request_includes_its_response_up_to_a_limit() {
+    let input = packet(opcode::SASL_AUTH, b"", b"PLAIN", b"\0user\0pass");
     let expected = Request::Sasl(Sasl::Auth { mechanism: b"PLAIN", response: b"\0user\0pass" });
     assert_eq!(request(&input), (expected, input.len()));
     assert_eq!(parse(&input[..input.len() - 1]), Parsed::Incomplete);
-    let input = frame(opcode::SASL_STEP, b"", b"PLAIN", b"x");
+    let input = packet(opcode::SASL_STEP, b"", b"PLAIN", b"x");
     assert_eq!(request(&input).0, Request::Sasl(Sasl::Step(b"x")));
-    let input = frame(opcode::SASL_AUTH, b"", &[b'X'; 33], b"value");
+    let input = packet(opcode::SASL_AUTH, b"", &[b'X'; 33], b"value");
     assert_eq!(fault(&input), (Fault::MechanismTooLong, 5));
-    let input = frame(opcode::SASL_AUTH, b"", b"PLAIN", &[b'x'; 1025]);
+    let input = packet(opcode::SASL_AUTH, b"", b"PLAIN", &[b'x'; 1025]);
     assert_eq!(fault(&input), (Fault::ResponseTooLong, 1025));
 }
 
 #[test]
-fn another_first_byte_closes_the_connection() {
+fn a_first_byte_other_than_the_magic_number_closes_the_connection() {
     assert_eq!(parse(b"get"), Parsed::Hangup);
     assert_eq!(parse(b"\x81"), Parsed::Hangup);
     assert_eq!(parse(b""), Parsed::Incomplete);
-    assert_eq!(parse(&frame(opcode::NOOP, b"", b"", b"")[..23]), Parsed::Incomplete);
-    assert_eq!(parse(&frame(opcode::GET, b"", b"key", b"")[..26]), Parsed::Incomplete);
+    assert_eq!(parse(&packet(opcode::NOOP, b"", b"", b"")[..23]), Parsed::Incomplete);
+    assert_eq!(parse(&packet(opcode::GET, b"", b"key", b"")[..26]), Parsed::Incomplete);
 }

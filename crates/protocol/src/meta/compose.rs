@@ -1,10 +1,11 @@
-//! Replies of the meta protocol that are not fixed, appended to the caller's buffer.
+//! Functions that append the variable parts of replies of the meta protocol to the caller's buffer. The fixed replies
+//! are in `reply`.
 
-use super::line::encode;
+use super::line::encode_base64;
 use crate::request::Echo;
 use crate::text::number;
 
-/// Appends `VA <len>`, the start of a reply with a value.
+/// Appends `VA <value_len>`, the start of a reply that contains a value.
 #[inline]
 pub fn value_code(out: &mut Vec<u8>, value_len: usize) {
     out.extend_from_slice(b"VA ");
@@ -23,12 +24,12 @@ pub fn flag_number(out: &mut Vec<u8>, letter: u8, value: impl itoa::Integer) {
     number(out, value);
 }
 
-/// Appends ` <letter><number>`, with -1 for `None`: no expiry, or an unknown cost.
+/// Appends ` <letter><number>`. For `None`, which means no expiry or an unknown cost, the number is -1.
 pub fn flag_optional(out: &mut Vec<u8>, letter: u8, value: Option<u32>) {
     flag_number(out, letter, value.map_or(-1, i64::from));
 }
 
-/// Appends ` k<key>`, and ` b` after a key in base64.
+/// Appends ` k<key>`. If `is_base64`, encodes the key in base64 and appends ` b`.
 pub fn flag_key(out: &mut Vec<u8>, is_base64: bool, bytes: &[u8]) {
     flag(out, b'k');
     key_bytes(out, is_base64, bytes);
@@ -37,22 +38,23 @@ pub fn flag_key(out: &mut Vec<u8>, is_base64: bool, bytes: &[u8]) {
     }
 }
 
-/// Appends a key, in base64 or as it is; `bytes` is the decoded key.
+/// Appends a key, whose decoded bytes are `bytes`. If `is_base64`, encodes the key in base64.
 pub fn key_bytes(out: &mut Vec<u8>, is_base64: bool, bytes: &[u8]) {
     if is_base64 {
-        encode(out, bytes);
+        encode_base64(out, bytes);
     } else {
         out.extend_from_slice(bytes);
     }
 }
 
-/// Appends ` O<token>`.
+/// Appends a space and the opaque token, which includes its letter `O`.
 pub fn flag_opaque(out: &mut Vec<u8>, opaque: &[u8]) {
     out.push(b' ');
     out.extend_from_slice(opaque);
 }
 
-/// Appends a line without an item's data: the code and, if requested, key and opaque token.
+/// Appends a line that contains no data of an item: the code and, if the request has the flags `k` or `O`, the key and
+/// the opaque token. `bytes` is the decoded key.
 pub fn bare_line(out: &mut Vec<u8>, code: &[u8], echo: &Echo, bytes: &[u8]) {
     out.extend_from_slice(code);
     for &letter in echo.letters() {
@@ -65,7 +67,7 @@ pub fn bare_line(out: &mut Vec<u8>, code: &[u8], echo: &Echo, bytes: &[u8]) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends `mg <key>`, the request that gets an item. The key is in base64 if it contains spaces or control characters.
+/// Appends the request line `mg <key>`. Encodes the key in base64 if it contains spaces or control characters.
 pub fn get_line(out: &mut Vec<u8>, bytes: &[u8]) {
     let is_base64 = bytes.iter().any(|&byte| byte == b' ' || byte.is_ascii_control());
     out.extend_from_slice(b"mg ");

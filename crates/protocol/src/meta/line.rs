@@ -1,36 +1,39 @@
-//! One command line of the meta protocol: its key, which may be in base64, and its flags.
+//! Parses one command line of the meta protocol: the command, the key, which may be in base64, and the flags.
 
 use super::reply;
 use crate::request::{
     self, Answer, Arithmetic, Delete, Direction, Echo, FLAG_COUNT_MAX, Get, Initial, Leave, Parsed,
     Request, Store, StoreVerb, Vivify, bit,
 };
-use crate::words::{self, Exptime, KEY_LEN_MAX, LINE_LEN_MAX, Refusal, VALUE_LEN_MAX, split_first};
+use crate::words::{
+    self, Exptime, KEY_LEN_MAX, LINE_LEN_MAX, LineRefusal, VALUE_LEN_MAX, split_first,
+};
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use base64::{Engine as _, alphabet};
 use slabwise_base::Cost;
 
-/// Parses one command line, for an input for which [`begins`](super::begins) is true.
+/// Parses one command line. The caller has checked that [`begins`](super::begins) is true for the input.
 pub fn parse(input: &[u8]) -> Parsed<'_> {
     let Some(newline) = memchr::memchr(b'\n', input) else {
-        let waits = input.len() <= LINE_LEN_MAX;
-        return if waits { Parsed::Incomplete } else { Parsed::Hangup };
+        let may_be_complete_later = input.len() <= LINE_LEN_MAX;
+        return if may_be_complete_later { Parsed::Incomplete } else { Parsed::Hangup };
     };
     let consumed = newline + 1;
     let line = input[..newline].strip_suffix(b"\r").unwrap_or(&input[..newline]);
     let (command, rest) = (line[1], &line[2..]);
-    match read(command, rest) {
+    match parse_command(command, rest) {
         Ok((request, echo)) => Parsed::Request { request, answer: Answer::Meta(echo), consumed },
-        Err(Refusal { reply, skip_len, .. }) => {
+        Err(LineRefusal { reply, skip_len, .. }) => {
             Parsed::Refused { refusal: request::Refusal::Line(reply), consumed, skip_len }
         }
     }
 }
 
-/// A parsed line.
-type Read<'a> = (Request<'a>, Echo);
+/// A request, and the flags that its reply depends on.
+type ParsedLine<'a> = (Request<'a>, Echo);
 
-fn read(command: u8, rest: &[u8]) -> Result<Read<'_>, Refusal> {
+/// Parses the words after the letters of the command. `command` is the second letter.
+fn parse_command(command: u8, rest: &[u8]) -> Result<ParsedLine<'_>, LineRefusal> {
     if command == b'n' {
         return Ok((Request::NoOp, Echo::EMPTY));
     }
@@ -39,68 +42,71 @@ fn read(command: u8, rest: &[u8]) -> Result<Read<'_>, Refusal> {
         let (word, rest) = split_first(rest);
         let value_len = words::exact_i32(word).and_then(|len| usize::try_from(len).ok());
         let value_len = value_len.filter(|&len| !word.is_empty() && len <= VALUE_LEN_MAX);
-        // Without a length the end of the value is unknown, so its bytes are parsed as commands.
-        let value_len = value_len.ok_or(Refusal::new(reply::BAD_FORMAT))?;
+        // If the length is invalid, the end of the value is unknown. The bytes of the value are then parsed as
+        // commands.
+        let value_len = value_len.ok_or(LineRefusal::new(reply::BAD_FORMAT))?;
         return read_flags(key, rest, FLAG_COUNT_MAX - 1)
-            .and_then(|flags| set(key, value_len, flags))
-            .map_err(|reply| Refusal::with_value(reply, value_len));
+            .and_then(|flags| parse_set(key, value_len, flags))
+            .map_err(|reply| LineRefusal::with_value(reply, value_len));
     }
     let flags = read_flags(key, rest, FLAG_COUNT_MAX)?;
     Ok(match command {
-        b'g' => get(key, flags)?,
-        b'd' => delete(key, flags)?,
-        b'a' => arithmetic(key, flags)?,
-        _ => examine(key, flags)?,
+        b'g' => parse_get(key, flags)?,
+        b'd' => parse_delete(key, flags)?,
+        b'a' => parse_arithmetic(key, flags)?,
+        _ => parse_examine(key, flags)?,
     })
 }
 
-/// The values of a request's flags, by their letters.
+/// The values of the flags of a request. `None` means that the request does not have the flag, or that its value is
+/// invalid.
 #[derive(Clone, Copy, Default)]
 struct Options {
-    /// T: the expiry to set.
+    /// Flag T: the new expiry of the item.
     exptime: Option<Exptime>,
-    /// N: the expiry of an item created on a miss.
+    /// Flag N: the expiry of an item that is created on a miss.
     vivify: Option<Exptime>,
-    /// R: one client is asked to recache an item that expires before this.
+    /// Flag R: if the item expires before this time, one client is asked to recompute its value.
     recache: Option<Exptime>,
-    /// C: the CAS value that the item must have.
+    /// Flag C: the CAS value that the item must have.
     expected_cas: Option<u64>,
-    /// E: the new CAS value of the item.
+    /// Flag E: the new CAS value of the item.
     new_cas: Option<u64>,
-    /// F: the client's own 32 bits.
+    /// Flag F: the client flags of the item.
     client_flags: Option<u32>,
-    /// G: the item's cost to recompute.
+    /// Flag G: the cost of the item.
     cost: Option<Cost>,
-    /// M: the first letter of the token.
+    /// Flag M: the first byte of the mode; a space if the mode is empty.
     mode: Option<u8>,
-    /// J: the initial value of a created number.
+    /// Flag J: the initial value of a number that is created on a miss.
     initial: Option<u64>,
-    /// D: the amount by which a number changes.
+    /// Flag D: the amount to add or subtract.
     delta: Option<u64>,
 }
 
-/// The letters that are accepted as flags.
-const KNOWN: u64 = {
+/// The valid letters of flags, as a set with one bit per letter.
+const VALID_LETTERS: u64 = {
     let letters = b"bNTRlOPLkstcfvhuqxFCEMJDIgG";
-    let (mut known, mut index) = (0, 0);
+    let (mut bits, mut index) = (0, 0);
     while index < letters.len() {
-        known |= bit(letters[index]);
+        bits |= bit(letters[index]);
         index += 1;
     }
-    known
+    bits
 };
 
-/// The parsed flags of a request.
+/// The flags of a request.
 struct Flags<'a> {
     options: Options,
     echo: Echo,
-    /// O, with its letter.
+    /// The opaque token with its letter `O`. It is empty if the request has none.
     opaque: &'a [u8],
-    /// The error in the flags, as memcached's reply.
+    /// The reply for an invalid flag; `None` if all flags are valid.
     fault: Option<&'static [u8]>,
 }
 
-/// Checks the key's length and parses the words after it. Fails if they are not flags, or more than `count_max`.
+/// Checks the length of the key, and parses the words after the key. Fails if a word is not a flag, or if there are
+/// more than `count_max` flags.
 fn read_flags<'a>(
     key: &[u8],
     words: &'a [u8],
@@ -111,8 +117,8 @@ fn read_flags<'a>(
     }
     let (options, echo) = (Options::default(), Echo::EMPTY);
     let mut flags = Flags { options, echo, opaque: b"", fault: None };
-    // After an unknown or repeated letter, words are only counted.
-    let mut is_readable = true;
+    // As in memcached, flags after an unknown or duplicate flag are counted, but not parsed.
+    let mut parses_flags = true;
     let mut rest = words;
     while let Some((&letter, after)) = rest.split_first() {
         if letter == b' ' {
@@ -125,85 +131,87 @@ fn read_flags<'a>(
         if !matches!(letter, b'A'..=b'z' | b'0'..=b'9') {
             return Err(reply::BAD_FORMAT);
         }
-        if !flags.echo.push(letter, count_max) {
+        if !flags.echo.push_letter(letter, count_max) {
             return Err(reply::TOO_MANY_FLAGS);
         }
-        if is_readable && let Err(fault) = flags.note(letter, word) {
+        if parses_flags && let Err(fault) = flags.parse_flag(letter, word) {
             flags.fault = Some(fault);
-            is_readable = false;
+            parses_flags = false;
         }
     }
     Ok(flags)
 }
 
 impl<'a> Flags<'a> {
-    /// Records one flag. Fails if it is unknown or a duplicate. An invalid token is only recorded as a fault, because
-    /// an error in a later flag replaces it.
+    /// Parses one flag. Fails if the flag is unknown or a duplicate. An invalid token does not fail: it is stored as
+    /// the fault, because an error in a later flag can replace it.
     #[inline]
-    fn note(&mut self, letter: u8, word: &'a [u8]) -> Result<(), &'static [u8]> {
-        if letter < b'A' || KNOWN & bit(letter) == 0 {
+    fn parse_flag(&mut self, letter: u8, word: &'a [u8]) -> Result<(), &'static [u8]> {
+        if letter < b'A' || VALID_LETTERS & bit(letter) == 0 {
             return Err(reply::INVALID_FLAG);
         }
-        if !self.echo.note(letter) {
+        if !self.echo.add_to_set(letter) {
             return Err(reply::DUPLICATE_FLAG);
         }
-        // Capital letters have tokens; those of `I`, `P` and `L` are ignored.
+        // A flag with a capital letter has a token. The tokens of `I`, `P` and `L` are ignored.
         if letter < b'a' {
-            self.token(letter, word);
+            self.parse_token(letter, word);
         }
         Ok(())
     }
 
-    fn token(&mut self, letter: u8, word: &'a [u8]) {
+    /// Parses the token of a flag, and stores its value or a fault.
+    fn parse_token(&mut self, letter: u8, word: &'a [u8]) {
         let token = &word[1..];
         let options = &mut self.options;
         let exptime = || words::exact_i32(token).map(Exptime::of_signed);
         let mut fault = reply::BAD_TOKEN;
-        let is_good = match letter {
-            b'T' => put(&mut options.exptime, exptime()),
-            b'N' => put(&mut options.vivify, exptime()),
-            b'R' => put(&mut options.recache, exptime()),
-            b'C' => put(&mut options.expected_cas, words::exact_u64(token)),
-            b'E' => put(&mut options.new_cas, words::exact_u64(token)),
-            b'G' => put(&mut options.cost, words::exact_u32(token).map(Cost::from_units)),
+        let is_valid = match letter {
+            b'T' => set_option(&mut options.exptime, exptime()),
+            b'N' => set_option(&mut options.vivify, exptime()),
+            b'R' => set_option(&mut options.recache, exptime()),
+            b'C' => set_option(&mut options.expected_cas, words::exact_u64(token)),
+            b'E' => set_option(&mut options.new_cas, words::exact_u64(token)),
+            b'G' => set_option(&mut options.cost, words::exact_u32(token).map(Cost::from_units)),
             b'J' => {
                 fault = reply::BAD_INITIAL;
-                put(&mut options.initial, words::exact_u64(token))
+                set_option(&mut options.initial, words::exact_u64(token))
             }
             b'D' => {
                 fault = reply::BAD_DELTA;
-                put(&mut options.delta, words::exact_u64(token))
+                set_option(&mut options.delta, words::exact_u64(token))
             }
             b'F' => {
-                // An earlier fault is kept.
+                // As in memcached, an invalid client flag does not replace an earlier fault.
                 fault = self.fault.unwrap_or(reply::BAD_FORMAT);
-                put(&mut options.client_flags, words::exact_u32(token))
+                set_option(&mut options.client_flags, words::exact_u32(token))
             }
-            b'M' => put(&mut options.mode, Some(token.first().copied().unwrap_or(b' '))),
+            b'M' => set_option(&mut options.mode, Some(token.first().copied().unwrap_or(b' '))),
             b'O' => {
                 self.opaque = word;
                 true
             }
             _ => true,
         };
-        if !is_good {
+        if !is_valid {
             self.fault = Some(fault);
         }
     }
 }
 
-/// Sets an option; returns false if there is no value.
-fn put<T>(place: &mut Option<T>, value: Option<T>) -> bool {
+/// Sets an option to the value of a token. Returns false if the token is invalid, so that there is no value.
+fn set_option<T>(place: &mut Option<T>, value: Option<T>) -> bool {
     *place = value;
     place.is_some()
 }
 
-/// Returns the options and the echo of flags without a fault.
+/// Checks the key and the flags. Returns the options and the echo if both are valid, and otherwise the reply for the
+/// error.
 #[inline]
-fn checked(key: &[u8], flags: Flags<'_>) -> Result<(Options, Echo), &'static [u8]> {
+fn check_flags(key: &[u8], flags: Flags<'_>) -> Result<(Options, Echo), &'static [u8]> {
     let Flags { options, mut echo, opaque, fault } = flags;
     if echo.has(b'b') {
-        // As in memcached, an invalid key takes precedence over an invalid F.
+        // As in memcached, the error of an invalid key replaces the error of an invalid flag F, but no other error.
         let specific_fault = fault.filter(|&fault| fault != reply::BAD_FORMAT);
         if !is_base64(key) {
             return Err(specific_fault.unwrap_or(reply::BAD_KEY));
@@ -213,22 +221,23 @@ fn checked(key: &[u8], flags: Flags<'_>) -> Result<(Options, Echo), &'static [u8
     if let Some(fault) = fault {
         return Err(fault);
     }
-    if !echo.keep_opaque(opaque) {
+    if !echo.set_opaque(opaque) {
         return Err(reply::OPAQUE_TOO_LONG);
     }
     echo.unless_cas = options.expected_cas;
     Ok((options, echo))
 }
 
-/// Returns the expiry of an item created on a miss: that of the last of N and T.
+/// Returns the expiry of an item that is created on a miss. If the request has the flags N and T, the later flag gives
+/// the expiry. Returns `None` without the flag N.
 fn vivify_exptime(options: &Options, echo: &Echo) -> Option<Exptime> {
     let vivify = options.vivify?;
     let exptime = options.exptime.filter(|_| echo.has_before(b'N', b'T'));
     Some(exptime.unwrap_or(vivify))
 }
 
-fn get<'a>(key: &'a [u8], flags: Flags<'a>) -> Result<Read<'a>, &'static [u8]> {
-    let (options, echo) = checked(key, flags)?;
+fn parse_get<'a>(key: &'a [u8], flags: Flags<'a>) -> Result<ParsedLine<'a>, &'static [u8]> {
+    let (options, echo) = check_flags(key, flags)?;
     let vivify = vivify_exptime(&options, &echo);
     let get = Get {
         key,
@@ -240,7 +249,11 @@ fn get<'a>(key: &'a [u8], flags: Flags<'a>) -> Result<Read<'a>, &'static [u8]> {
     Ok((Request::Get(get), echo))
 }
 
-fn set<'a>(key: &'a [u8], value_len: usize, flags: Flags<'a>) -> Result<Read<'a>, &'static [u8]> {
+fn parse_set<'a>(
+    key: &'a [u8],
+    value_len: usize,
+    flags: Flags<'a>,
+) -> Result<ParsedLine<'a>, &'static [u8]> {
     let verb = match flags.options.mode {
         None | Some(b'S') => Some(StoreVerb::Set),
         Some(b'E') => Some(StoreVerb::Add),
@@ -249,20 +262,20 @@ fn set<'a>(key: &'a [u8], value_len: usize, flags: Flags<'a>) -> Result<Read<'a>
         Some(b'R') => Some(StoreVerb::Replace),
         Some(_) => None,
     };
-    let (options, echo, verb) = match (verb, checked(key, flags)) {
+    let (options, echo, verb) = match (verb, check_flags(key, flags)) {
         (None, Ok(_) | Err(reply::OPAQUE_TOO_LONG)) => return Err(reply::BAD_SET_MODE),
-        (verb, checked) => {
-            let (options, echo) = checked?;
+        (verb, checked_flags) => {
+            let (options, echo) = checked_flags?;
             (options, echo, verb.unwrap_or(StoreVerb::Set))
         }
     };
-    // For set and replace, every CAS value must match, and no item has 0. For append and prepend, 0 is no condition.
-    let joins = matches!(verb, StoreVerb::Append | StoreVerb::Prepend);
+    // A CAS value of 0 is a condition that no item meets for set and replace, and no condition for append and prepend.
+    let extends_value = matches!(verb, StoreVerb::Append | StoreVerb::Prepend);
     let (verb, expected_cas) = match (verb, options.expected_cas) {
         (StoreVerb::Set | StoreVerb::Replace, Some(cas)) => (StoreVerb::Cas(cas), None),
-        (verb, cas) => (verb, cas.filter(|&cas| joins && cas != 0)),
+        (verb, cas) => (verb, cas.filter(|&cas| extends_value && cas != 0)),
     };
-    let vivify = joins && options.vivify.is_some();
+    let vivify = extends_value && options.vivify.is_some();
     let exptime = if vivify { options.vivify } else { options.exptime };
     let store = Store {
         verb,
@@ -279,8 +292,8 @@ fn set<'a>(key: &'a [u8], value_len: usize, flags: Flags<'a>) -> Result<Read<'a>
     Ok((Request::Store(store), echo))
 }
 
-fn delete<'a>(key: &'a [u8], flags: Flags<'a>) -> Result<Read<'a>, &'static [u8]> {
-    let (options, echo) = checked(key, flags)?;
+fn parse_delete<'a>(key: &'a [u8], flags: Flags<'a>) -> Result<ParsedLine<'a>, &'static [u8]> {
+    let (options, echo) = check_flags(key, flags)?;
     let Options { exptime, new_cas, expected_cas, .. } = options;
     let stale = echo.has(b'I');
     let leaves = match (echo.has(b'x'), stale) {
@@ -296,13 +309,13 @@ fn delete<'a>(key: &'a [u8], flags: Flags<'a>) -> Result<Read<'a>, &'static [u8]
     Ok((Request::Delete(Delete { key, expected_cas, leaves }), echo))
 }
 
-fn arithmetic<'a>(key: &'a [u8], flags: Flags<'a>) -> Result<Read<'a>, &'static [u8]> {
+fn parse_arithmetic<'a>(key: &'a [u8], flags: Flags<'a>) -> Result<ParsedLine<'a>, &'static [u8]> {
     let direction = match flags.options.mode {
         None | Some(b'I' | b'+') => Some(Direction::Increment),
         Some(b'D' | b'-') => Some(Direction::Decrement),
         Some(_) => None,
     };
-    let (options, echo, direction) = match (direction, checked(key, flags)) {
+    let (options, echo, direction) = match (direction, check_flags(key, flags)) {
         (None, Ok(_) | Err(reply::OPAQUE_TOO_LONG)) => return Err(reply::BAD_ARITHMETIC_MODE),
         (_, Err(reply::OPAQUE_TOO_LONG)) => return Err(reply::OPAQUE_TOO_LONG),
         (_, Err(_)) => return Err(reply::BAD_ARITHMETIC_FLAG),
@@ -313,7 +326,7 @@ fn arithmetic<'a>(key: &'a [u8], flags: Flags<'a>) -> Result<Read<'a>, &'static 
         key,
         direction,
         delta: options.delta.unwrap_or(1),
-        // 0 is no condition.
+        // A CAS value of 0 is no condition.
         expected_cas: options.expected_cas.filter(|&cas| cas != 0),
         new_cas: options.new_cas,
         touch: options.exptime,
@@ -323,8 +336,8 @@ fn arithmetic<'a>(key: &'a [u8], flags: Flags<'a>) -> Result<Read<'a>, &'static 
     Ok((Request::Arithmetic(change), echo))
 }
 
-/// Parses `me`, which ignores all flags except a `b` right after the key.
-fn examine<'a>(key: &'a [u8], flags: Flags<'a>) -> Result<Read<'a>, &'static [u8]> {
+/// Parses `me`. As in memcached, all flags are ignored, except a `b` directly after the key.
+fn parse_examine<'a>(key: &'a [u8], flags: Flags<'a>) -> Result<ParsedLine<'a>, &'static [u8]> {
     let key_is_base64 = flags.echo.letters().first() == Some(&b'b');
     if key_is_base64 && !is_base64(key) {
         return Err(reply::BAD_FORMAT);
@@ -334,10 +347,10 @@ fn examine<'a>(key: &'a [u8], flags: Flags<'a>) -> Result<Read<'a>, &'static [u8
     Ok((Request::Examine(key), echo))
 }
 
-/// The maximum length of a decoded key in bytes. The limit for keys applies to the encoded form.
+/// The size in bytes of a buffer for any decoded key. The maximum length of a key applies to its encoded form.
 pub const KEY_BUFFER_LEN: usize = KEY_LEN_MAX / 4 * 3 + 3;
 
-/// Base64 as memcached decodes it: padded, with any trailing bits.
+/// Base64 as memcached decodes it: padding is required, and the unused bits of the last character can have any value.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new()
@@ -347,20 +360,22 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 
 /// True if a key is valid base64 and not empty.
 #[cold]
-fn is_base64(wire: &[u8]) -> bool {
+fn is_base64(encoded: &[u8]) -> bool {
     let mut buffer = [0; KEY_BUFFER_LEN];
-    BASE64.decode_slice(wire, &mut buffer).is_ok_and(|len| len > 0)
+    BASE64.decode_slice(encoded, &mut buffer).is_ok_and(|len| len > 0)
 }
 
-/// Decodes a key in base64, which the parser has checked, into `buffer`.
+/// Decodes a key from base64 into `buffer`, and returns the decoded bytes. Panics if the key is not valid base64, which
+/// the parser has checked.
 #[cold]
-pub fn decode_key<'b>(wire: &[u8], buffer: &'b mut [u8; KEY_BUFFER_LEN]) -> &'b [u8] {
-    let len = BASE64.decode_slice(wire, buffer).expect("the parser has decoded the key");
+pub fn decode_key<'b>(encoded: &[u8], buffer: &'b mut [u8; KEY_BUFFER_LEN]) -> &'b [u8] {
+    let len =
+        BASE64.decode_slice(encoded, buffer).expect("the parser has checked the base64 of the key");
     &buffer[..len]
 }
 
-/// Appends bytes in base64.
-pub(super) fn encode(out: &mut Vec<u8>, bytes: &[u8]) {
+/// Encodes bytes in base64, and appends the result.
+pub(super) fn encode_base64(out: &mut Vec<u8>, bytes: &[u8]) {
     let start = out.len();
     out.resize(start + bytes.len().div_ceil(3) * 4, 0);
     let written = BASE64.encode_slice(bytes, &mut out[start..]);

@@ -7,36 +7,40 @@ use crate::{
 };
 use slabwise_base::Cost;
 
-fn read(line: &'static str) -> (Request<'static>, Echo) {
+/// Parses a line, and returns the request and its flags.
+#[track_caller]
+fn parsed(line: &'static str) -> (Request<'static>, Echo) {
     match parse(line.as_bytes()) {
         Parsed::Request { request, answer: Answer::Meta(echo), consumed } => {
-            assert_eq!(consumed, line.find('\n').expect("a whole line") + 1, "{line}");
+            assert_eq!(consumed, line.find('\n').expect("the line has a line end") + 1, "{line}");
             (request, echo)
         }
-        other => panic!("{line}: {other:?}"),
+        other => panic!("{line:?} gave {other:?}"),
     }
 }
 
 fn request(line: &'static str) -> Request<'static> {
-    read(line).0
+    parsed(line).0
 }
 
 fn store(line: &'static str) -> Store<'static> {
     match request(line) {
         Request::Store(store) => store,
-        other => panic!("{line}: {other:?}"),
+        other => panic!("{line:?} gave {other:?}"),
     }
 }
 
+/// Returns the reply to an invalid line, and the number of bytes to skip.
+#[track_caller]
 fn refused(line: &str) -> (&'static [u8], usize) {
     match parse(line.as_bytes()) {
         Parsed::Refused { refusal: Refusal::Line(reply), skip_len, .. } => (reply, skip_len),
-        other => panic!("{line}: {other:?}"),
+        other => panic!("{line:?} gave {other:?}"),
     }
 }
 
 #[test]
-fn begins_accepts_only_meta_commands() {
+fn a_meta_command_begins_with_two_letters_and_a_space_or_line_end() {
     for line in ["mg k\r\n", "ms", "mn\r\n", "me \r\n", "md k", "ma k"] {
         assert_eq!(begins(line.as_bytes()), line.len() > 2, "{line}");
     }
@@ -57,8 +61,8 @@ fn begins_accepts_only_meta_commands() {
 }
 
 #[test]
-fn flags_are_parsed_into_values_and_letters_in_order() {
-    let (get, echo) = read("mg  key  v t Oab  T30 N-1 R7 C5 E18446744073709551615 k\r\nrest");
+fn the_letters_of_the_flags_are_in_the_order_of_the_request() {
+    let (get, echo) = parsed("mg  key  v t Oab  T30 N-1 R7 C5 E18446744073709551615 k\r\nrest");
     assert_eq!(echo.letters(), b"vtOTNRCEk");
     assert_eq!(echo.opaque(), b"Oab");
     assert!(echo.has_before(b't', b'T') && !echo.has_before(b'T', b't'));
@@ -92,24 +96,24 @@ fn flags_are_parsed_into_values_and_letters_in_order() {
 }
 
 #[test]
-fn the_last_of_n_and_t_is_the_expiry_of_a_created_item() {
+fn the_later_of_n_and_t_gives_the_expiry_of_a_created_item() {
     for (line, exptime) in [
         ("mg k N5\r\n", Exptime::At(5)),
         ("mg k N5 T9\r\n", Exptime::At(9)),
         ("mg k T9 N5\r\n", Exptime::At(5)),
     ] {
-        let Request::Get(get) = request(line) else { panic!("{line} is a get") };
+        let Request::Get(get) = request(line) else { panic!("{line:?} must be a get") };
         assert_eq!(get.vivify, Some(Vivify { exptime, cas: None }), "{line}");
     }
 }
 
 #[test]
-fn a_cost_is_supplied_and_requested() {
+fn flag_capital_g_supplies_a_cost_and_flag_g_requests_it() {
     let cost = |line| store(line).cost;
     assert_eq!(cost("ms k 3 G0\r\n"), Some(Cost::from_units(0)));
     assert_eq!(cost("ms k 3 T30 G4294967295 MA\r\n"), Some(Cost::from_units(u32::MAX)));
     assert_eq!(cost("ms k 3 g\r\n"), None);
-    assert!(read("mg k v g\r\n").1.has(b'g'));
+    assert!(parsed("mg k v g\r\n").1.has(b'g'));
     for line in ["ms k 3 G\r\n", "ms k 3 G-1\r\n", "ms k 3 G4294967296\r\n", "ms k 3 G1.5\r\n"] {
         assert_eq!(refused(line), (reply::BAD_TOKEN, 5), "{line}");
     }
@@ -122,7 +126,7 @@ fn a_cost_is_supplied_and_requested() {
 }
 
 #[test]
-fn sets_have_a_length_and_a_mode() {
+fn a_set_has_a_length_and_may_have_a_mode() {
     let modes = [
         ("", StoreVerb::Set),
         ("MS", StoreVerb::Set),
@@ -146,7 +150,7 @@ fn sets_have_a_length_and_a_mode() {
 }
 
 #[test]
-fn errors_are_those_of_memcached() {
+fn an_invalid_line_has_the_reply_of_memcached() {
     let long_key: &'static str = format!("mg {} v\r\n", "k".repeat(251)).leak();
     let many: &'static str = format!("mg k {}\r\n", "v ".repeat(19)).leak();
     let cases: [(&str, &[u8]); 19] = [
@@ -173,7 +177,7 @@ fn errors_are_those_of_memcached() {
     for (line, expected) in cases {
         assert_eq!(refused(line).0, expected, "{line}");
     }
-    assert_eq!(read("mg k O1234567890123456789012345678901\r\n").1.opaque().len(), 32);
+    assert_eq!(parsed("mg k O1234567890123456789012345678901\r\n").1.opaque().len(), 32);
 }
 
 #[test]
@@ -183,7 +187,7 @@ fn keys_in_base64_are_decoded() {
         ("mg QR== b\r\n", b"A"),
         ("me YWJj b\r\n", b"abc"),
     ] {
-        let (request, echo) = read(line);
+        let (request, echo) = parsed(line);
         assert!(echo.key_is_base64);
         assert_eq!(decode_key(request.key(), &mut [0; KEY_BUFFER_LEN]), expected, "{line}");
     }
@@ -195,7 +199,7 @@ fn keys_in_base64_are_decoded() {
 }
 
 #[test]
-fn a_line_is_incomplete_up_to_the_limit() {
+fn a_line_above_the_limit_closes_the_connection() {
     assert_eq!(parse(b"mg key"), Parsed::Incomplete);
     let long = format!("mg {}", "k".repeat(2046));
     assert_eq!(parse(long.as_bytes()), Parsed::Hangup);

@@ -1,19 +1,19 @@
 //! The fixed replies of the meta protocol, including their line ends, and the codes at the start of other replies.
-#![expect(missing_docs, reason = "each text explains itself")]
+#![expect(missing_docs, reason = "the text of a reply is its explanation")]
 
 pub use crate::text::reply::{
     BAD_DATA, BAD_FORMAT, NO_MEMORY, NO_MEMORY_STORING, NOT_NUMERIC, TOO_LARGE,
 };
 
 pub const NO_OP: &[u8] = b"MN\r\n";
-// For `me`.
+// The reply to a `me` of a missing item.
 pub const MISS: &[u8] = b"EN\r\n";
 
 pub const CODE_DONE: &[u8] = b"HD";
 pub const CODE_NOT_STORED: &[u8] = b"NS";
 pub const CODE_EXISTS: &[u8] = b"EX";
 pub const CODE_NOT_FOUND: &[u8] = b"NF";
-// For `mg`.
+// The code of an `mg` of a missing item.
 pub const CODE_MISS: &[u8] = b"EN";
 
 pub const TOO_MANY_FLAGS: &[u8] = b"CLIENT_ERROR options flags are too long\r\n";

@@ -1,4 +1,4 @@
-//! Parsers of administrative commands and of `stats`.
+//! Parsers of the arguments of administrative commands and of `stats`.
 
 use super::reply;
 use crate::admin::{
@@ -6,17 +6,18 @@ use crate::admin::{
     LruRequest, ShutdownMode, StatsRequest,
 };
 use crate::request::Request;
-use crate::words::{self, CLASS_NUMBER_MAX, Exptime, Refusal, WatchKinds, Words};
+use crate::words::{self, CLASS_NUMBER_MAX, Exptime, LineRefusal, WatchKinds, Words};
 
-type Read<'a> = Result<Request<'a>, Refusal>;
+type ParseResult<'a> = Result<Request<'a>, LineRefusal>;
 
-/// Returns the first name that starts with the word, or an empty string. As in memcached, a prefix of a name is enough.
-fn expand<'n>(word: &[u8], names: &[&'n str]) -> &'n str {
+/// Returns the first name that starts with `word`, because memcached accepts a prefix of a name. Returns an empty
+/// string if no name starts with the word.
+fn complete_name<'n>(word: &[u8], names: &[&'n str]) -> &'n str {
     names.iter().find(|name| name.as_bytes().starts_with(word)).copied().unwrap_or_default()
 }
 
-/// `[<exptime>]`.
-pub(super) fn flush_all<'a>(words: &Words<'a>) -> Read<'a> {
+/// Parses `flush_all [<exptime>]`.
+pub(super) fn flush_all<'a>(words: &Words<'a>) -> ParseResult<'a> {
     let exptime = match words.len {
         0 => 0,
         1 if words.end_in_noreply() => 0,
@@ -25,29 +26,31 @@ pub(super) fn flush_all<'a>(words: &Words<'a>) -> Read<'a> {
     Ok(Request::Admin(Admin::FlushAll(Exptime::of_signed(exptime))))
 }
 
-/// `<level>`.
-pub(super) fn verbosity<'a>(words: &Words<'a>) -> Read<'a> {
+/// Parses `verbosity <level>`.
+pub(super) fn verbosity<'a>(words: &Words<'a>) -> ParseResult<'a> {
     let level = words::exact_u32(words.at(0)).ok_or(reply::BAD_FORMAT)?;
     Ok(Request::Admin(Admin::Verbosity(level)))
 }
 
-/// `<megabytes>`.
-pub(super) fn memory_limit<'a>(words: &Words<'a>) -> Read<'a> {
-    let megabytes = words::exact_u32(words.at(0)).ok_or(reply::ERROR)?;
-    Ok(Request::Admin(Admin::MemoryLimit(megabytes)))
+/// Parses `cache_memlimit <MiB>`.
+pub(super) fn memory_limit<'a>(words: &Words<'a>) -> ParseResult<'a> {
+    let limit_mib = words::exact_u32(words.at(0)).ok_or(reply::ERROR)?;
+    Ok(Request::Admin(Admin::MemoryLimit(limit_mib)))
 }
 
-/// `[graceful]`.
-pub(super) fn shutdown<'a>(words: &Words<'a>) -> Read<'a> {
-    Ok(Request::Admin(Admin::Shutdown(match (words.len, expand(words.at(0), &["graceful"])) {
-        (0, _) => ShutdownMode::Now,
-        (1, "graceful") => ShutdownMode::Graceful,
-        _ => ShutdownMode::Unknown,
-    })))
+/// Parses `shutdown [graceful]`.
+pub(super) fn shutdown<'a>(words: &Words<'a>) -> ParseResult<'a> {
+    Ok(Request::Admin(Admin::Shutdown(
+        match (words.len, complete_name(words.at(0), &["graceful"])) {
+            (0, _) => ShutdownMode::Now,
+            (1, "graceful") => ShutdownMode::Graceful,
+            _ => ShutdownMode::Unknown,
+        },
+    )))
 }
 
-/// `p`, `r`, or seconds.
-pub(super) fn debug_time<'a>(words: &Words<'a>) -> Read<'a> {
+/// Parses `debugtime p|r|<seconds>`.
+pub(super) fn debug_time<'a>(words: &Words<'a>) -> ParseResult<'a> {
     let debug = match words.at(0) {
         b"p" => Debug::TimePause,
         b"r" => Debug::TimeResume,
@@ -56,10 +59,10 @@ pub(super) fn debug_time<'a>(words: &Words<'a>) -> Read<'a> {
     Ok(Request::Admin(Admin::Debug(debug)))
 }
 
-/// `ref|lock|unref|unlock <key>`.
-pub(super) fn debug_item<'a>(words: &Words<'a>) -> Read<'a> {
+/// Parses `debugitem ref|lock|unref|unlock <key>`.
+pub(super) fn debug_item<'a>(words: &Words<'a>) -> ParseResult<'a> {
     let key = words.at(1);
-    let debug = match expand(words.at(0), &["lock", "unlock", "ref", "unref"]) {
+    let debug = match complete_name(words.at(0), &["lock", "unlock", "ref", "unref"]) {
         _ if key.is_empty() => return Err(reply::ERROR.into()),
         "ref" | "lock" => Debug::ItemHold(key),
         "unref" | "unlock" => Debug::ItemRelease(key),
@@ -68,9 +71,10 @@ pub(super) fn debug_item<'a>(words: &Words<'a>) -> Read<'a> {
     Ok(Request::Admin(Admin::Debug(debug)))
 }
 
-/// `reassign <victim> <receiver>`, `automove <level>|ratio|freeratio|window ...` or `classes [<size>-...|learned]`.
-pub(super) fn slabs<'a>(words: &Words<'a>) -> Read<'a> {
-    match (expand(words.at(0), &["reassign", "automove", "classes"]), words.len) {
+/// Parses `slabs reassign <victim> <receiver>`, `slabs automove <level>`, `slabs automove ratio|freeratio|window
+/// <number>` and `slabs classes [<size>-<size>-...|learned]`.
+pub(super) fn slabs<'a>(words: &Words<'a>) -> ParseResult<'a> {
+    match (complete_name(words.at(0), &["reassign", "automove", "classes"]), words.len) {
         ("reassign", 3) => {
             let class = |index| words::exact_i32(words.at(index)).ok_or(reply::BAD_FORMAT);
             let (victim, receiver) = (class(1)?, class(2)?);
@@ -89,9 +93,10 @@ pub(super) fn slabs<'a>(words: &Words<'a>) -> Read<'a> {
     }
 }
 
-fn automove(words: &Words<'_>) -> Result<Automove, Refusal> {
+/// Parses `slabs automove <level>` and `slabs automove ratio|freeratio|window <number>`.
+fn automove(words: &Words<'_>) -> Result<Automove, LineRefusal> {
     let fraction = || words::fraction(words.at(2)).ok_or(reply::ERROR);
-    match expand(words.at(1), &["ratio", "freeratio", "window"]) {
+    match complete_name(words.at(1), &["ratio", "freeratio", "window"]) {
         "ratio" => Ok(Automove::Ratio(fraction()?)),
         "freeratio" => Ok(Automove::FreeRatio(fraction()?)),
         "window" => match words::exact_u32(words.at(2)).ok_or(reply::BAD_FORMAT)? {
@@ -105,20 +110,24 @@ fn automove(words: &Words<'_>) -> Result<Automove, Refusal> {
     }
 }
 
-/// `tune <hot %> <warm %> <hot factor> <warm factor>`, `mode flat|segmented`, `temp_ttl <seconds>`.
-pub(super) fn lru<'a>(words: &Words<'a>) -> Read<'a> {
-    // `t` is a prefix of two names. With fewer than five words it means `temp_ttl`.
+/// Parses `lru tune <hot percent> <warm percent> <hot age factor> <warm age factor>`, `lru mode flat|segmented` and
+/// `lru temp_ttl <seconds>`.
+pub(super) fn lru<'a>(words: &Words<'a>) -> ParseResult<'a> {
+    // `t` is a prefix of `tune` and of `temp_ttl`. As in memcached, it means `temp_ttl` if there are fewer than five
+    // words.
     let names: &[&str] = match words.len {
         5.. => &["tune", "mode", "temp_ttl"],
         _ => &["mode", "temp_ttl"],
     };
-    let request = match (expand(words.at(0), names), words.len) {
+    let request = match (complete_name(words.at(0), names), words.len) {
         ("tune", _) => tune(words)?,
-        ("mode", 2..) => LruRequest::Mode(match expand(words.at(1), &["flat", "segmented"]) {
-            "flat" => LruMode::Flat,
-            "segmented" => LruMode::Segmented,
-            _ => return Err(reply::ERROR.into()),
-        }),
+        ("mode", 2..) => {
+            LruRequest::Mode(match complete_name(words.at(1), &["flat", "segmented"]) {
+                "flat" => LruMode::Flat,
+                "segmented" => LruMode::Segmented,
+                _ => return Err(reply::ERROR.into()),
+            })
+        }
         ("temp_ttl", 2..) => {
             LruRequest::TemporaryTtl(words::exact_i32(words.at(1)).ok_or(reply::ERROR)?)
         }
@@ -127,7 +136,8 @@ pub(super) fn lru<'a>(words: &Words<'a>) -> Read<'a> {
     Ok(Request::Admin(Admin::Lru(request)))
 }
 
-fn tune(words: &Words<'_>) -> Result<LruRequest, Refusal> {
+/// Parses `lru tune`.
+fn tune(words: &Words<'_>) -> Result<LruRequest, LineRefusal> {
     let percent = |index| words::exact_u32(words.at(index)).ok_or(reply::ERROR);
     let factor = |index| words::fraction(words.at(index)).ok_or(reply::ERROR);
     let (hot_percent, warm_percent) = (percent(1)?, percent(2)?);
@@ -141,12 +151,13 @@ fn tune(words: &Words<'_>) -> Result<LruRequest, Refusal> {
     Ok(LruRequest::Tune { hot_percent, warm_percent, hot_age_factor, warm_age_factor })
 }
 
-/// `enable`, `disable`, `sleep`, `tocrawl`, `crawl`, `metadump`, `mgdump`.
-pub(super) fn crawler<'a>(words: &Words<'a>) -> Read<'a> {
+/// Parses `lru_crawler enable|disable`, `lru_crawler sleep|tocrawl <number>` and
+/// `lru_crawler crawl|metadump|mgdump <classes>`.
+pub(super) fn crawler<'a>(words: &Words<'a>) -> ParseResult<'a> {
     let argument = words.at(1);
     let count = || words::exact_u32(argument).ok_or(reply::BAD_FORMAT);
     let names = ["crawl", "metadump", "mgdump", "tocrawl", "sleep", "enable", "disable"];
-    let request = match (expand(words.at(0), &names), words.len) {
+    let request = match (complete_name(words.at(0), &names), words.len) {
         ("enable", 1) => Crawler::Enable,
         ("disable", 1) => Crawler::Disable,
         ("crawl", 2) => Crawler::Crawl(CrawlKind::Expire, argument),
@@ -162,18 +173,18 @@ pub(super) fn crawler<'a>(words: &Words<'a>) -> Read<'a> {
     Ok(Request::Admin(Admin::Crawler(request)))
 }
 
-/// Words after the name are ignored.
-pub(super) fn refresh_certificates<'a>(_: &Words<'a>) -> Read<'a> {
+/// Parses `refresh_certs`, whose arguments are ignored.
+pub(super) fn refresh_certificates<'a>(_: &Words<'a>) -> ParseResult<'a> {
     Ok(Request::Admin(Admin::RefreshCertificates))
 }
 
-/// `[<kind>...]`.
-pub(super) fn watch<'a>(words: &Words<'a>) -> Read<'a> {
+/// Parses `watch [<kind> <kind> ...]`.
+pub(super) fn watch<'a>(words: &Words<'a>) -> ParseResult<'a> {
     Ok(Request::Admin(Admin::Watch(WatchKinds::of_words(words.all()))))
 }
 
-/// `[<subject> [<more>]]`.
-pub(super) fn stats<'a>(words: &Words<'a>) -> Result<Request<'a>, Refusal> {
+/// Parses `stats`, `stats <subject>` and `stats <subject> <argument> ...`.
+pub(super) fn stats<'a>(words: &Words<'a>) -> ParseResult<'a> {
     Ok(Request::Stats(match words.at(0) {
         b"settings" => StatsRequest::Settings,
         b"sizes_enable" => StatsRequest::SizesEnable,
@@ -186,6 +197,7 @@ pub(super) fn stats<'a>(words: &Words<'a>) -> Result<Request<'a>, Refusal> {
     }))
 }
 
+/// Parses the argument of `stats detail`.
 fn detail(mode: &[u8]) -> DetailMode {
     match mode {
         b"on" => DetailMode::On,
@@ -195,7 +207,8 @@ fn detail(mode: &[u8]) -> DetailMode {
     }
 }
 
-fn cachedump<'a>(words: &Words<'_>) -> Result<StatsRequest<'a>, Refusal> {
+/// Parses `stats cachedump <class> <limit>`.
+fn cachedump<'a>(words: &Words<'_>) -> Result<StatsRequest<'a>, LineRefusal> {
     if words.len < 3 {
         return Err(reply::CACHEDUMP_USAGE.into());
     }

@@ -1,53 +1,57 @@
-//! ASCII authentication: a client sends `set <any key> <any> <any> <length>` with the value `user password`. It has the
-//! form of a `set` so that clients without support for authentication can send it.
+//! Parses the authentication of the text protocol: a client sends `set <any key> <any> <any> <length>` with the value
+//! `user password`. Authentication has the form of a `set` so that a client without special support can authenticate.
 //!
 //! ```text
-//!   set k 0 0 10\r\n         the key and the two numbers are ignored
+//!   set k 0 0 10\r\n         the server ignores the key and the two numbers after it
 //!   ana secret\r\n           the user, a space, and the password
 //! ```
 //!
-//! Everything else is refused line by line; a value is parsed as lines, too. Limits, texts and the conditions for
-//! closing the connection are memcached's. The parser has no state: incomplete input is parsed again from its start.
+//! Any other input is refused line by line, and the value of another command is parsed as lines, too. The limits, the
+//! texts and the conditions for closing the connection are memcached's. The parser has no state: the caller parses
+//! incomplete input again from its start when more bytes have arrived.
 
 use super::reply;
 use crate::words::Words;
 
-/// The maximum length of `user password`. It bounds the memory of a client that is not authenticated.
+/// The maximum length of `user password` in bytes. This limit bounds the memory that the server uses for a client
+/// before authentication.
 const TOKEN_LEN_MAX: usize = 16_384;
-/// The maximum length of a line; a longer one closes the connection.
+/// The maximum length of a line in bytes, without `\n`. A longer line closes the connection.
 const LINE_LEN_MAX: usize = 2_048;
-/// The minimum length of a line; a shorter one closes the connection.
+/// The minimum length of a line in bytes, without `\n`. A shorter line closes the connection.
 const LINE_LEN_MIN: usize = 6;
-/// The parser waits for this number of bytes, so that a line end alone does not close the connection.
+/// The minimum number of bytes that are parsed. The parser waits for this number, so that a line end alone does not
+/// close the connection.
 const INPUT_LEN_MIN: usize = 3;
+/// The bytes after a value.
 const VALUE_END: &[u8] = b"\r\n";
 
-/// The result of parsing the start of an input.
+/// The result of parsing a login at the start of an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Login<'a> {
-    /// The login is not complete yet.
+    /// The end of the login has not arrived yet.
     Incomplete,
-    /// The client does not use this protocol: close the connection.
+    /// The client does not use this protocol. The caller must close the connection.
     Hangup,
     /// The line is not a valid login.
     Refused {
-        /// The error to send.
+        /// The error line to send.
         reply: &'static [u8],
-        /// The number of input bytes consumed.
+        /// The number of input bytes that the parser has consumed.
         consumed: usize,
     },
-    /// A user and a password to be checked.
+    /// A user and a password, which the caller must check.
     Credentials {
-        /// The value up to the first space.
+        /// The part of the value before the first space.
         user: &'a [u8],
-        /// The value after the first space, which may contain spaces.
+        /// The part of the value after the first space. It may contain spaces.
         password: &'a [u8],
-        /// The number of input bytes consumed.
+        /// The number of input bytes that the parser has consumed.
         consumed: usize,
     },
 }
 
-/// Parses input from a client that has not authenticated yet.
+/// Parses one login or one refused line at the start of `input`. The client has not authenticated yet.
 pub fn parse(input: &[u8]) -> Login<'_> {
     let Some(newline) = memchr::memchr(b'\n', input) else {
         let is_too_long = input.len() > LINE_LEN_MAX;
@@ -61,7 +65,7 @@ pub fn parse(input: &[u8]) -> Login<'_> {
     }
     let line = input[..newline].strip_suffix(b"\r").unwrap_or(&input[..newline]);
     let consumed = newline + 1;
-    let Some(token_len) = token_len(line) else {
+    let Some(token_len) = parse_token_len(line) else {
         return Login::Refused { reply: reply::UNAUTHENTICATED, consumed };
     };
     if token_len > TOKEN_LEN_MAX {
@@ -69,14 +73,15 @@ pub fn parse(input: &[u8]) -> Login<'_> {
     }
     let value_len = token_len + VALUE_END.len();
     match input[consumed..].get(..value_len) {
-        Some(value) => credentials(value, consumed + value_len),
+        Some(value) => split_credentials(value, consumed + value_len),
         None => Login::Incomplete,
     }
 }
 
-/// Returns the length of the value of a `set`, or `None` for another line. Only the first three letters of the command
-/// are checked, and words after the length are ignored.
-fn token_len(line: &[u8]) -> Option<usize> {
+/// Returns the length of the value of a `set`. Returns `None` if the line does not start with `set`, or has no valid
+/// length. As in memcached, a longer command that starts with `set` is accepted, and words after the length are
+/// ignored.
+fn parse_token_len(line: &[u8]) -> Option<usize> {
     if !line.starts_with(b"set") {
         return None;
     }
@@ -87,7 +92,8 @@ fn token_len(line: &[u8]) -> Option<usize> {
     str::from_utf8(digits).ok()?.parse::<u32>().ok()?.try_into().ok()
 }
 
-fn credentials(value: &[u8], consumed: usize) -> Login<'_> {
+/// Splits a value `user password` with its end.
+fn split_credentials(value: &[u8], consumed: usize) -> Login<'_> {
     let Some(token) = value.strip_suffix(VALUE_END) else {
         return Login::Refused { reply: reply::AUTH_BAD_TERMINATION, consumed };
     };
@@ -107,14 +113,14 @@ mod tests {
     #[track_caller]
     fn check_refused(input: &[u8], reply: &str, rest: &[u8]) {
         let Login::Refused { reply: given, consumed } = parse(input) else {
-            panic!("{:?} is {:?}", String::from_utf8_lossy(input), parse(input));
+            panic!("{:?} gave {:?}", String::from_utf8_lossy(input), parse(input));
         };
         assert_eq!(String::from_utf8_lossy(given), format!("CLIENT_ERROR {reply}\r\n"));
         assert_eq!(&input[consumed..], rest);
     }
 
     #[test]
-    fn a_set_has_user_and_password() {
+    fn the_value_of_a_set_is_user_and_password() {
         for line in [
             "set k 0 0 7\r\n",
             "set k 0 0 7\n",
@@ -183,11 +189,16 @@ mod tests {
         assert_eq!(parse(&[b'x'; 2_049]), Login::Hangup);
         assert_eq!(parse(&[0x80; 2_049]), Login::Hangup);
         let long_line = [&b"set k 0 0 7"[..], &[b' '; 2_039], b"\nfoo bar\r\n"].concat();
-        assert_eq!(parse(&long_line), Login::Hangup, "even if it arrives at once");
+        assert_eq!(
+            parse(&long_line),
+            Login::Hangup,
+            "a line that is too long closes the connection even if it arrives at once"
+        );
     }
 
-    /// Returns the number of input bytes consumed, or `None` if more are needed.
-    fn done(input: &[u8]) -> Option<usize> {
+    /// Returns the number of input bytes consumed, or `None` if the login is incomplete. Closing the connection
+    /// consumes the whole input.
+    fn consumed_of(input: &[u8]) -> Option<usize> {
         match parse(input) {
             Login::Incomplete => None,
             Login::Hangup => Some(input.len()),
@@ -213,9 +224,10 @@ mod tests {
             let mut random = Random::new(seed);
             let words = (0..random.below(12)).map(|_| WORDS[random.below(10) as usize]);
             let input = words.collect::<Vec<_>>().concat();
-            let first = (0..=input.len()).find(|&len| done(&input[..len]).is_some());
+            let first = (0..=input.len()).find(|&len| consumed_of(&input[..len]).is_some());
             let Some(first) = first else { continue };
-            assert!(done(&input[..first]) <= Some(first), "seed {seed}");
+            let consumed = consumed_of(&input[..first]);
+            assert!(consumed <= Some(first), "seed {seed}: {consumed:?} of {first} bytes");
             let at_first = parse(&input[..first]);
             let at_last = parse(&input);
             assert_eq!(at_first, at_last, "seed {seed}: {:?}", input.escape_ascii().to_string());

@@ -1,18 +1,20 @@
-//! The classic text protocol.
+//! Parses requests of the classic text protocol and composes replies.
 //!
-//! [`parse`] parses one command line once it is complete, up to [`LINE_LEN_MAX`](crate::LINE_LEN_MAX) bytes. It checks
-//! every key, so an invalid line is answered with an error alone. Only a retrieval may be longer: its keys are then
-//! parsed one by one with [`next_key`] as they arrive, so that no line needs a buffer of its size.
+//! [`parse`] parses one complete command line of up to [`LINE_LEN_MAX`](crate::LINE_LEN_MAX) bytes. It checks every key
+//! of a retrieval, so the reply to a line with an invalid key is only an error. The line of a retrieval may be longer
+//! than the limit. The caller then parses the keys one by one with [`next_key`] as they arrive, so that it needs no
+//! buffer for the whole line.
 //!
-//! Replies and errors are those of memcached 1.6.45. Its rules:
-//! - a line of fewer than four bytes, including its end, is not a request;
-//! - words that a command does not need are ignored, and so are all words after the 23rd, except keys;
-//! - a last word `noreply` suppresses errors too, except the two that are detected before it: too few words, and an
-//!   invalid length of a value;
-//! - the value of a refused storage command is skipped if its length is known, so that it is not parsed as commands.
+//! Replies and errors are those of memcached 1.6.45. memcached's rules for lines are:
+//! - A line of fewer than four bytes, including its line end, is not a request.
+//! - Words that a command does not need are ignored. All words after the 23rd are ignored, except keys.
+//! - A last word `noreply` suppresses the reply, even if the reply is an error. Two errors are sent nevertheless: too
+//!   few words, and an invalid length of a value.
+//! - If the length of the value of a refused storage command is known, the value is skipped, so that it is not parsed
+//!   as commands.
 //!
-//! One form of a line is slabwise's own: a store with the item's cost, which differs from memcached's stores by its
-//! number of words ([`CostWire`]).
+//! One form of a line exists only in slabwise: a storage command with the item's cost. Its line has one word more than
+//! memcached's storage commands ([`CostWire`]).
 
 mod admin;
 mod line;

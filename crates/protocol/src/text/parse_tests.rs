@@ -6,21 +6,25 @@ use crate::{
 };
 use slabwise_base::Cost;
 
-/// Parses without costs, which is memcached's protocol.
+/// Parses a line with costs disabled, as in memcached.
 fn parse(input: &[u8]) -> Parsed<'_> {
     super::parse(input, CostWire::Off)
 }
 
+/// Returns the reply to an invalid line, and the number of bytes to skip.
+#[track_caller]
 fn refused(input: &[u8]) -> (&'static [u8], usize) {
     match parse(input) {
         Parsed::Refused { refusal: Refusal::Line(reply), consumed, skip_len } => {
-            assert_eq!(consumed, input.len(), "the whole line is consumed");
+            assert_eq!(consumed, input.len(), "a refused line is consumed to its end");
             (reply, skip_len)
         }
         other => panic!("{:?} gave {other:?}", String::from_utf8_lossy(input)),
     }
 }
 
+/// Returns the request of a valid line, and true if the line has `noreply`.
+#[track_caller]
 fn request(input: &[u8]) -> (Request<'_>, bool) {
     match parse(input) {
         Parsed::Request { request, answer, .. } => (request, noreply(answer)),
@@ -28,15 +32,16 @@ fn request(input: &[u8]) -> (Request<'_>, bool) {
     }
 }
 
+/// Returns true if the line has `noreply`.
 fn noreply(answer: Answer) -> bool {
     match answer {
         Answer::Text(TextAnswer { noreply, with_cas: false }) => noreply,
-        other => panic!("{other:?}"),
+        other => panic!("the reply to a line is a line without CAS values, not {other:?}"),
     }
 }
 
 #[test]
-fn a_retrieval_stops_before_its_keys() {
+fn a_retrieval_does_not_consume_its_keys() {
     let get = |with_cas, touch: Option<i32>, consumed| Parsed::Request {
         request: Request::Retrieve(touch.map(Exptime::of_signed)),
         answer: Answer::Text(TextAnswer { noreply: false, with_cas }),
@@ -50,7 +55,7 @@ fn a_retrieval_stops_before_its_keys() {
 }
 
 #[test]
-fn a_malformed_retrieval_is_refused_whole() {
+fn a_retrieval_with_an_invalid_key_is_refused() {
     let long = [&b"get a "[..], &[b'k'; 251], b"\r\n"].concat();
     assert_eq!(refused(b"get\r\n"), (reply::BAD_FORMAT, 0));
     assert_eq!(refused(b"gets  \r\n"), (reply::BAD_FORMAT, 0));
@@ -61,7 +66,7 @@ fn a_malformed_retrieval_is_refused_whole() {
 }
 
 #[test]
-fn a_storage_command_announces_its_value() {
+fn a_storage_command_includes_the_length_of_its_value() {
     let header = Store {
         client_flags: 5,
         exptime: Exptime::Past,
@@ -80,7 +85,7 @@ fn a_storage_command_announces_its_value() {
 
 #[test]
 fn a_store_with_a_cost_is_recognized_by_its_number_of_words() {
-    let on = |line: &'static str| match super::parse(line.as_bytes(), CostWire::On) {
+    let store_of = |line: &'static str| match super::parse(line.as_bytes(), CostWire::On) {
         Parsed::Request { request: Request::Store(header), answer, .. } => {
             (header, noreply(answer))
         }
@@ -95,22 +100,22 @@ fn a_store_with_a_cost_is_recognized_by_its_number_of_words() {
         ..Store::default()
     };
     let with_cost = |units| Store { cost: Some(Cost::from_units(units)), ..standard };
-    assert_eq!(on("set k 5 -1 10\r\n"), (standard, false));
-    assert_eq!(on("set k 5 -1 10 noreply\r\n"), (standard, true));
-    assert_eq!(on("set k 400 5 -1 10\r\n"), (with_cost(400), false));
-    assert_eq!(on("set k 400 5 -1 10 noreply\r\n"), (with_cost(400), true));
-    assert_eq!(on("set k 4294967295 5 -1 10\n"), (with_cost(u32::MAX), false));
-    assert_eq!(on("set k 0 5 -1 10\n"), (with_cost(0), false));
+    assert_eq!(store_of("set k 5 -1 10\r\n"), (standard, false));
+    assert_eq!(store_of("set k 5 -1 10 noreply\r\n"), (standard, true));
+    assert_eq!(store_of("set k 400 5 -1 10\r\n"), (with_cost(400), false));
+    assert_eq!(store_of("set k 400 5 -1 10 noreply\r\n"), (with_cost(400), true));
+    assert_eq!(store_of("set k 4294967295 5 -1 10\n"), (with_cost(u32::MAX), false));
+    assert_eq!(store_of("set k 0 5 -1 10\n"), (with_cost(0), false));
     for (name, verb) in [("add", StoreVerb::Add), ("replace", StoreVerb::Replace)] {
         let line: &'static str = format!("{name} k 7 5 -1 10\r\n").leak();
-        assert_eq!(on(line).0, Store { verb, ..with_cost(7) });
+        assert_eq!(store_of(line).0, Store { verb, ..with_cost(7) });
     }
-    // No other command and no other number of words has a cost.
-    assert_eq!(on("cas k 5 -1 10 9\r\n").0, Store { verb: StoreVerb::Cas(9), ..standard });
-    assert_eq!(on("append k 5 -1 10 9\r\n").0.cost, None);
-    assert_eq!(on("prepend k 5 -1 10 9 noreply\r\n").0.value_len, 10);
-    assert_eq!(on("set k 5 -1 10 1 2\r\n"), (standard, false));
-    assert_eq!(on("set k 5 -1 10 1 2 noreply\r\n"), (standard, true));
+    // Other commands, and lines with another number of words, have no cost.
+    assert_eq!(store_of("cas k 5 -1 10 9\r\n").0, Store { verb: StoreVerb::Cas(9), ..standard });
+    assert_eq!(store_of("append k 5 -1 10 9\r\n").0.cost, None);
+    assert_eq!(store_of("prepend k 5 -1 10 9 noreply\r\n").0.value_len, 10);
+    assert_eq!(store_of("set k 5 -1 10 1 2\r\n"), (standard, false));
+    assert_eq!(store_of("set k 5 -1 10 1 2 noreply\r\n"), (standard, true));
 }
 
 #[test]
@@ -139,18 +144,18 @@ fn a_store_with_a_cost_is_refused_if_costs_are_off() {
         let line = format!("{name} k 400 5 -1 10 noreply\r\n");
         assert_eq!(refused(line.as_bytes()), (b"".as_slice(), 12));
     }
-    // Any other line has an extra word, which is ignored.
+    // A line whose words are not valid with a cost has a word more than needed, which is ignored.
     for words in ["5 -1 10 -1", "5 0 10 x", "0 0 10 2147483647", "0 0 10 1 2"] {
         let line: &'static str = format!("add k {words}\r\n").leak();
         let (Request::Store(header), _) = request(line.as_bytes()) else {
-            panic!("{line} is no store");
+            panic!("{line:?} must be a storage command");
         };
         assert_eq!((header.value_len, header.cost), (10, None), "{line}");
     }
 }
 
 #[test]
-fn a_refused_value_is_skipped_when_its_length_is_known() {
+fn the_value_of_a_refused_line_is_skipped_if_its_length_is_known() {
     let long = [&b"set "[..], &[b'k'; 251], b" 0 0 10\r\n"].concat();
     assert_eq!(refused(&long), (reply::BAD_FORMAT, 12));
     assert_eq!(refused(b"set k x 0 10\r\n"), (reply::BAD_FORMAT, 12));
@@ -165,7 +170,7 @@ fn a_refused_value_is_skipped_when_its_length_is_known() {
 }
 
 #[test]
-fn errors_detected_before_noreply_are_sent() {
+fn noreply_does_not_suppress_missing_words_and_invalid_lengths() {
     for line in [
         &b"set k 0 0\r\n"[..],
         b"set k 0 noreply\r\n",
@@ -202,7 +207,7 @@ fn extra_words_are_ignored() {
         request(b"delete noreply\r\n"),
         (Request::Delete(Delete { key: b"noreply", ..Delete::default() }), true)
     );
-    // Delays are not supported.
+    // As in memcached, a delay other than 0 is refused.
     assert_eq!(refused(b"delete k 1\r\n"), (reply::BAD_DELETE, 0));
     assert_eq!(refused(b"delete k 0 0\r\n"), (reply::BAD_DELETE, 0));
     assert_eq!(refused(b"delete k a b c\r\n"), (reply::BAD_DELETE, 0));
@@ -230,7 +235,7 @@ fn a_prefix_of_an_argument_name_is_enough() {
 }
 
 #[test]
-fn numbers_are_checked_as_in_memcached() {
+fn an_invalid_number_has_the_reply_of_memcached() {
     let up = Request::Arithmetic(Arithmetic {
         key: b"k",
         direction: Direction::Increment,
@@ -261,7 +266,7 @@ fn numbers_are_checked_as_in_memcached() {
 }
 
 #[test]
-fn unknown_commands_are_errors_or_close_the_connection() {
+fn an_unknown_command_is_an_error_and_an_http_request_closes_the_connection() {
     for short in [&b"\n"[..], b"\r\n", b"a\r\n", b"mn\n"] {
         assert_eq!(refused(short), (reply::BAD_FORMAT, 0));
     }
@@ -294,7 +299,7 @@ fn only_a_retrieval_may_exceed_the_line_limit() {
 }
 
 #[test]
-fn a_sole_key_ends_with_its_line() {
+fn a_sole_key_is_followed_by_the_line_end() {
     assert_eq!(sole_key(b" a\r\nget b"), Some((&b"a"[..], 4)));
     assert_eq!(sole_key(b" a\n"), Some((&b"a"[..], 3)));
     for several in [&b" a b\r\n"[..], b" a \r\n", b" a", b" a\r", b"\r\n", b""] {
@@ -303,7 +308,7 @@ fn a_sole_key_ends_with_its_line() {
 }
 
 #[test]
-fn keys_are_parsed_up_to_the_end_of_the_line() {
+fn a_key_ends_at_a_space_or_at_the_line_end() {
     assert_eq!(next_key(b"  a b\r\n"), NextKey::Key(b"a", 3));
     assert_eq!(next_key(b" b\r\nget"), NextKey::Key(b"b", 2));
     assert_eq!(next_key(b"\r\nget"), NextKey::End(2));
@@ -329,7 +334,7 @@ fn a_key_of_251_bytes_is_too_long() {
 }
 
 #[test]
-fn value_lines_have_a_cas_value_only_if_requested() {
+fn a_value_line_may_have_a_cas_value() {
     let mut out = Vec::new();
     value_line(&mut out, b"k", 0, 5, None);
     value_line(&mut out, b"k", u32::MAX, 0, Some(u64::MAX));
@@ -338,7 +343,7 @@ fn value_lines_have_a_cas_value_only_if_requested() {
 }
 
 #[test]
-fn number_and_stat_lines_have_line_ends() {
+fn a_number_and_a_statistic_end_with_a_line_end() {
     let mut out = Vec::new();
     number_line(&mut out, 10);
     stat_line(&mut out, "pid", 7);

@@ -1,5 +1,5 @@
 //! The fixed replies of the protocol, including their line ends.
-#![expect(missing_docs, reason = "each text explains itself")]
+#![expect(missing_docs, reason = "the text of a reply is its explanation")]
 
 pub const ERROR: &[u8] = b"ERROR\r\n";
 pub const END: &[u8] = b"END\r\n";
@@ -23,7 +23,7 @@ pub const BAD_DELTA: &[u8] = b"CLIENT_ERROR invalid numeric delta argument\r\n";
 pub const NOT_NUMERIC: &[u8] = b"CLIENT_ERROR cannot increment or decrement non-numeric value\r\n";
 pub const TOO_LARGE: &[u8] = b"SERVER_ERROR object too large for cache\r\n";
 pub const NO_MEMORY_STORING: &[u8] = b"SERVER_ERROR out of memory storing object\r\n";
-/// For incr, decr and touch.
+/// The reply to an incr, decr or touch that finds no memory.
 pub const NO_MEMORY: &[u8] = b"SERVER_ERROR out of memory\r\n";
 
 pub const UNAUTHENTICATED: &[u8] = b"CLIENT_ERROR unauthenticated\r\n";
@@ -32,7 +32,7 @@ pub const AUTH_TOKEN_TOO_LONG: &[u8] = b"CLIENT_ERROR auth token too long\r\n";
 pub const AUTH_BAD_TERMINATION: &[u8] = b"CLIENT_ERROR bad command line termination\r\n";
 pub const AUTH_BAD_FORMAT: &[u8] = b"CLIENT_ERROR bad authentication token format\r\n";
 
-// For a reply of more datagrams than can be numbered, or larger than the limit per client.
+// Sent instead of a reply that needs more than 65,535 datagrams or exceeds the limit per client.
 pub const UDP_REPLY_TOO_LONG: &[u8] = b"SERVER_ERROR reply too long for UDP, ask by TCP\r\n";
 
 pub const FLUSH_FORBIDDEN: &[u8] = b"CLIENT_ERROR flush_all not allowed\r\n";
@@ -40,7 +40,7 @@ pub const SHUTDOWN_FORBIDDEN: &[u8] = b"SERVER_ERROR: shutdown not enabled\r\n";
 pub const SHUTDOWN_UNKNOWN: &[u8] = b"CLIENT_ERROR invalid shutdown mode\r\n";
 pub const TLS_DISABLED: &[u8] = b"Error TLS not enabled\r\n";
 pub const WATCH_FORBIDDEN: &[u8] = b"CLIENT_ERROR watch commands not allowed\r\n";
-// For a command after requests whose replies are not written yet.
+// These three refuse a command that the client has pipelined after other requests.
 pub const METADUMP_PIPELINED: &[u8] = b"ERROR cannot pipeline other commands before metadump\r\n";
 pub const MGDUMP_PIPELINED: &[u8] = b"ERROR cannot pipeline other commands before mgdump\r\n";
 pub const WATCH_PIPELINED: &[u8] = b"ERROR cannot pipeline other commands before watch\r\n";
@@ -68,7 +68,7 @@ pub const CRAWLER_DISABLED: &[u8] = b"CLIENT_ERROR lru crawler disabled\r\n";
 pub const CRAWLER_BUSY: &[u8] = b"BUSY currently processing crawler request\r\n";
 pub const CRAWLER_NOT_STARTED: &[u8] = b"NOTSTARTED no items to crawl\r\n";
 pub const CRAWLER_BAD_CLASS: &[u8] = b"BADCLASS invalid class id\r\n";
-// `lru_crawler crawl hash`: only dumps can crawl the hash table.
+// The reply to `lru_crawler crawl hash`: only a dump can crawl the hash table.
 pub const CRAWLER_BAD_HASH: &[u8] = b"ERROR an unknown error happened\r\n";
 pub const CRAWLER_SLEEP_TOO_LONG: &[u8] = b"CLIENT_ERROR sleep must be one second or less\r\n";
 pub const METADUMP_FORBIDDEN: &[u8] = b"ERROR metadump not allowed\r\n";

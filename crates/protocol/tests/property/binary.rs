@@ -1,15 +1,21 @@
-//! Invariants of the binary protocol's parser. Beyond the common ones, the parser never waits for unbounded input.
+//! Invariants of the parser of the binary protocol. In addition to the invariants of all parsers, it never waits for
+//! more than [`LINE_LEN_MAX`] bytes.
 
-use super::{Expecting, Reader, check_cuts};
+use super::{Expecting, Reader, check_splits};
 use slabwise_protocol::binary::{HEAD_LEN, REQUEST_MAGIC, compose, parse};
 use slabwise_protocol::{
     Answer, BODY_LEN_MAX, KEY_LEN_MAX, LINE_LEN_MAX, Parsed, Refusal, Request, VALUE_LEN_MAX,
 };
 
+/// Parses one request at the start of `input`, and checks its parts. Returns the number of bytes consumed, or `None` if
+/// the reader needs more input or must not read on.
 fn request(reader: &mut Reader, input: &[u8]) -> Option<usize> {
     match parse(input) {
         Parsed::Incomplete => {
-            assert!(input.len() < LINE_LEN_MAX, "the parser waits for more than a line");
+            assert!(
+                input.len() < LINE_LEN_MAX,
+                "the parser waits for more than {LINE_LEN_MAX} bytes"
+            );
             None
         }
         Parsed::Hangup => {
@@ -18,9 +24,9 @@ fn request(reader: &mut Reader, input: &[u8]) -> Option<usize> {
         }
         Parsed::Refused { refusal, consumed, skip_len } => {
             let Refusal::Packet(head, fault) = refusal else {
-                panic!("the refusal is not that of a packet")
+                panic!("a binary request is refused with a packet, not with {refusal:?}")
             };
-            assert!(consumed >= HEAD_LEN, "a request is at least a header");
+            assert!(consumed >= HEAD_LEN, "a request has at least {HEAD_LEN} bytes");
             reader.events.push(format!("{head:?} {fault:?} {skip_len}"));
             if fault.closes() {
                 reader.expecting = Expecting::Nothing;
@@ -30,17 +36,19 @@ fn request(reader: &mut Reader, input: &[u8]) -> Option<usize> {
             Some(consumed)
         }
         Parsed::Request { request, answer, consumed } => {
-            let Answer::Binary(head) = answer else { panic!("{answer:?}") };
-            assert!(consumed >= HEAD_LEN, "a request is at least a header");
+            let Answer::Binary(head) = answer else {
+                panic!("the reply to a binary request is a packet, not {answer:?}")
+            };
+            assert!(consumed >= HEAD_LEN, "a request has at least {HEAD_LEN} bytes");
             reader.events.push(format!("{head:?} {request:?}"));
             reader.expecting = match request {
-                Request::Store(order) => {
-                    assert!((1..=KEY_LEN_MAX).contains(&order.key.len()));
-                    assert!(order.value_len <= BODY_LEN_MAX);
-                    Expecting::Skip(order.value_len)
+                Request::Store(store) => {
+                    assert!((1..=KEY_LEN_MAX).contains(&store.key.len()));
+                    assert!(store.value_len <= BODY_LEN_MAX);
+                    Expecting::Skip(store.value_len)
                 }
                 Request::Get(get) => {
-                    // The length fields of a reply are large enough for its echoed parts.
+                    // Composing a reply panics if the key or the value is too long for the length fields of its head.
                     compose::hit(&mut Vec::new(), &head, 0, get.key, VALUE_LEN_MAX, 0);
                     compose::miss_with_key(&mut Vec::new(), &head, get.key);
                     Expecting::Request
@@ -53,7 +61,7 @@ fn request(reader: &mut Reader, input: &[u8]) -> Option<usize> {
     }
 }
 
-/// Panics unless the invariants hold.
+/// Panics if the parser violates an invariant for this input.
 pub fn check(input: &[u8]) {
-    check_cuts(request, input);
+    check_splits(request, input);
 }

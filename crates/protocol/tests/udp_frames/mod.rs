@@ -1,15 +1,15 @@
-//! Invariants of UDP datagrams, checked by the property test and the fuzz target.
+//! Invariants of UDP datagrams. The property test and the fuzz target check them.
 
 use slabwise_protocol::udp::{
     DATAGRAM_LEN_MAX, HEADER_LEN, Header, PAYLOAD_LEN_MAX, datagram_count, receive,
 };
 
-/// Parses the input as a datagram, then splits it as a message into datagrams.
+/// Panics if an invariant does not hold for the input, first as a received datagram, and then as a message to send.
 pub fn check(input: &[u8]) {
     let header = Header::parse(input);
     assert_eq!(header.is_some(), input.len() >= HEADER_LEN);
     if let Some(header) = header {
-        assert_eq!(header.compose()[..6], input[..6], "a header survives a round trip");
+        assert_eq!(header.compose()[..6], input[..6], "composing a parsed header gives its bytes");
         assert_eq!(header.compose()[6..], [0, 0], "reserved bytes are sent as 0");
     }
     match receive(input) {
@@ -22,16 +22,17 @@ pub fn check(input: &[u8]) {
             assert!(!payload.is_empty());
         }
         None => {
-            let is_part = header.is_some_and(|header| header.total != 1);
-            assert!(is_part || input.len() <= HEADER_LEN);
+            let is_part_of_request = header.is_some_and(|header| header.total != 1);
+            assert!(is_part_of_request || input.len() <= HEADER_LEN);
         }
     }
-    cut_and_reassemble(input);
+    split_and_reassemble(input);
 }
 
-/// Checks that a client that sorts datagrams by sequence number gets the message back, in any order of arrival.
-fn cut_and_reassemble(message: &[u8]) {
-    let total = datagram_count(message.len()).expect("the input is not that long");
+/// Splits a message into datagrams and reverses their order. Checks that a client gets the message back by sorting the
+/// datagrams by their sequence numbers.
+fn split_and_reassemble(message: &[u8]) {
+    let total = datagram_count(message.len()).expect("the input needs at most 65,535 datagrams");
     let mut datagrams: Vec<Vec<u8>> = message
         .chunks(PAYLOAD_LEN_MAX)
         .zip(0..)

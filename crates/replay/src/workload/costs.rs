@@ -1,31 +1,37 @@
-//! The distribution of costs over keys: three groups, with a Zipf distribution in each.
+//! Distributions of costs over keys. Each key belongs to one of three groups, and its cost is drawn from the range of
+//! the group with a Zipf distribution. The table shows the share of the keys in each group:
 //!
-//! | mix | 10 to 30 units | 120 to 180 | 350 to 450 |
+//! | mix | 10 to 30 units | 120 to 180 units | 350 to 450 units |
 //! |---|---|---|---|
-//! | `baseline` | 80 % of the keys | 15 % | 5 % |
+//! | `baseline` | 80 % | 15 % | 5 % |
 //! | `rubis` | 20 % | 75 % | 5 % |
 //! | `tpcw` | 50 % | 25 % | 25 % |
 //!
-//! The lowest cost of a group is its most frequent one. The exponent is 0.99.
+//! The lowest cost of a group is the most frequent. The exponent of the Zipf distribution is 0.99.
 //!
-//! Sources: Coelho, "Study and optimization of the memory management in Memcached", 2018, section 5.3.1, after Li and
-//! Cox, "GD-Wheel", EuroSys 2015; the exponent and the order within a group are those of YCSB's `zipfian`, which the
-//! thesis uses.
+//! Sources: Coelho's thesis "Study and optimization of the memory management in Memcached", 2018, section 5.3.1, which
+//! follows Li and Cox, "GD-Wheel", EuroSys 2015. The thesis uses YCSB's distribution `zipfian`, which has this exponent
+//! and this order.
 //!
-//! Invariant: the cost of a key depends only on the key and the seed, not on its popularity or its length.
+//! Invariant: the cost of a key depends only on the mix, the key and the seed. It does not depend on the popularity of
+//! the key or on the length of its value.
 
 use slabwise_base::Cost;
 use slabwise_base::random::{mix, unit};
 use std::ops::RangeInclusive;
 use std::sync::LazyLock;
 
+/// The range of the costs of each group, in units.
 const GROUPS: [RangeInclusive<u32>; CostMix::GROUP_COUNT] = [10..=30, 120..=180, 350..=450];
+/// The exponent of the Zipf distribution.
 const SKEW: f64 = 0.99;
-/// Makes costs independent of lengths, which are derived from the same key and seed.
+/// A number that is hashed with the key and the seed of a cost. The lengths are derived from the same key and seed
+/// without this number, so costs and lengths are independent.
 const SALT: u64 = 0x636f_7374_206d_6978;
 
-/// The cumulative distribution of each group, starting at its lowest cost.
-static SHARES_UP_TO: LazyLock<[Vec<f64>; CostMix::GROUP_COUNT]> = LazyLock::new(|| {
+/// One cumulative distribution per group: entry `i` is the probability that a cost is at most the lowest cost of the
+/// group plus `i`.
+static CUMULATIVE_SHARES: LazyLock<[Vec<f64>; CostMix::GROUP_COUNT]> = LazyLock::new(|| {
     GROUPS.map(|units| {
         let weights = (1..=units.count()).map(|rank| (rank as f64).powf(-SKEW));
         let total: f64 = weights.clone().sum();
@@ -45,7 +51,7 @@ pub enum CostMix {
     Baseline,
     /// Most keys have a medium cost.
     Rubis,
-    /// A quarter of the keys has a high cost.
+    /// A quarter of the keys have a high cost.
     Tpcw,
 }
 
@@ -56,7 +62,7 @@ impl CostMix {
     #[cfg(test)]
     pub(crate) const ALL: [CostMix; 3] = [CostMix::Baseline, CostMix::Rubis, CostMix::Tpcw];
 
-    /// Returns the name on the command line and in experiments.
+    /// Returns the name of the mix in the arguments of `slabwise replay` and in the files of experiments.
     pub fn name(self) -> &'static str {
         match self {
             CostMix::Baseline => "baseline",
@@ -74,10 +80,10 @@ impl CostMix {
         }
     }
 
-    /// Returns the cost of a key, which is given by its number or hash.
+    /// Returns the cost of a key. `key` is the number or the hash of the key.
     pub fn cost_of(self, key: u64, seed: u64) -> Cost {
-        let drawn = mix(key ^ mix(seed ^ SALT));
-        let mut percent = unit(drawn) * 100.0;
+        let hash = mix(key ^ mix(seed ^ SALT));
+        let mut percent = unit(hash) * 100.0;
         let mut group = 0;
         for share in self.shares_percent().map(f64::from) {
             if percent < share || group == CostMix::GROUP_COUNT - 1 {
@@ -86,13 +92,14 @@ impl CostMix {
             percent -= share;
             group += 1;
         }
-        let shares_up_to = &SHARES_UP_TO[group];
-        let at = unit(mix(drawn ^ SALT));
-        let rank = shares_up_to.partition_point(|&end| end <= at).min(shares_up_to.len() - 1);
+        let shares = &CUMULATIVE_SHARES[group];
+        let at = unit(mix(hash ^ SALT));
+        let rank = shares.partition_point(|&end| end <= at).min(shares.len() - 1);
         Cost::from_units(GROUPS[group].start() + rank as u32)
     }
 
-    /// Returns the group of a cost: 0 for low, 1 for medium, 2 for high. A cost between two groups is in the lower one.
+    /// Returns the group of a cost: 0 for low, 1 for medium, 2 for high. A cost between the ranges of two groups
+    /// belongs to the lower group.
     pub fn group(cost: Cost) -> usize {
         let starts = GROUPS[1..].iter().map(|units| *units.start());
         starts.filter(|&start| cost.units() >= start).count()
@@ -101,7 +108,7 @@ impl CostMix {
 
 #[cfg(test)]
 mod tests {
-    use super::{CostMix, GROUPS, SHARES_UP_TO};
+    use super::{CUMULATIVE_SHARES, CostMix, GROUPS};
     use slabwise_base::Cost;
 
     const KEYS: u64 = 200_000;
@@ -129,22 +136,31 @@ mod tests {
         let high: Vec<u32> = high.collect();
         let share =
             |units| high.iter().filter(|&&drawn| drawn == units).count() as f64 / high.len() as f64;
-        let lowest = SHARES_UP_TO[2][0];
-        assert!((share(350) - lowest).abs() < 0.01, "seed 9: {} for {lowest}", share(350));
+        let lowest = CUMULATIVE_SHARES[2][0];
+        assert!(
+            (share(350) - lowest).abs() < 0.01,
+            "seed 9: cost 350 has the share {}, expected {lowest}",
+            share(350)
+        );
         let tenth = lowest * 10f64.powf(-0.99);
-        assert!((share(359) - tenth).abs() < 0.005, "seed 9: {} for {tenth}", share(359));
-        assert!(high.contains(&450), "seed 9: the highest cost is drawn");
+        assert!(
+            (share(359) - tenth).abs() < 0.005,
+            "seed 9: cost 359 has the share {}, expected {tenth}",
+            share(359)
+        );
+        assert!(high.contains(&450), "seed 9: a key has the highest cost 450");
     }
 
     #[test]
     fn a_cost_depends_on_key_and_seed() {
-        let of = |seed| (0..100).map(|key| CostMix::Rubis.cost_of(key, seed)).collect::<Vec<_>>();
-        assert_eq!(of(1), of(1));
-        assert_ne!(of(1), of(2));
+        let costs_of =
+            |seed| (0..100).map(|key| CostMix::Rubis.cost_of(key, seed)).collect::<Vec<_>>();
+        assert_eq!(costs_of(1), costs_of(1));
+        assert_ne!(costs_of(1), costs_of(2));
     }
 
     #[test]
-    fn every_cost_has_a_group() {
+    fn a_cost_between_two_groups_belongs_to_the_lower_group() {
         for (units, group) in [(0, 0), (30, 0), (119, 0), (120, 1), (349, 1), (350, 2), (9_999, 2)]
         {
             assert_eq!(CostMix::group(Cost::from_units(units)), group, "{units} units");

@@ -1,19 +1,21 @@
 //! Workloads: streams of requests to a cache.
 //!
-//! A workload is a stream of keys, with distributions of the value lengths and optionally of the costs of keys:
+//! A workload is a stream of keys. Each key has a value length and may have a cost. A trace records these numbers; the
+//! other workloads derive them from the key:
 //!
 //! ```text
-//! Keys  (trace | zipf | mixture | popularity table) --key-->  Lengths (fixed | size table | ETC | by part)
-//!   \_____________________________ Request { key, value_len, op, cost } __________________________________/
+//! keys (trace, zipf, mixture or popularity table) --> key --> lengths (fixed, size table, ETC or by part)
+//!                                                        \--> costs
+//! Request { key, value_len, op, cost }
 //! ```
 //!
 //! Invariants:
-//! - The name and the [`Options`] of a workload, with the seed, determine all its requests.
-//! - A derived length or cost depends only on the key and the seed.
-//! - Only a trace that records lengths (or costs) can have several lengths (or costs) for a key. Recorded values take
-//!   precedence over derived ones.
+//! - The name and the [`Options`] of a workload, which include the seed, determine all its requests.
+//! - A derived length or cost depends only on the key and the seed, so it is the same for all requests of a key.
+//! - A recorded length or cost takes precedence over a derived one, but not over the option `--value-len`. Recorded
+//!   lengths and costs can differ between the requests for a key.
 //!
-//! Workloads do not depend on servers or protocols. The replay and the experiments use them.
+//! This module does not depend on servers or protocols. The replay and the experiments of the lab use workloads.
 
 mod costs;
 mod lengths;

@@ -5,24 +5,24 @@ use slabwise_base::Cost;
 /// The operation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
-    /// A lookup. A look-aside replay sets the key after a miss.
+    /// A get. After a miss, the replay sends a set for the same key.
     Get,
-    /// A store that is not caused by a miss.
+    /// A set that the workload itself contains.
     Set,
-    /// A deletion.
+    /// A delete.
     Delete,
 }
 
 /// One request of a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// The key's number; on the wire `k` and 16 hexadecimal digits.
+    /// The number of the key. The replay sends it as `k` and 16 hexadecimal digits.
     pub key: u64,
-    /// The length of the key's value in bytes, at least 1.
+    /// The length of the value in bytes, at least 1.
     pub value_len: u32,
     /// The operation.
     pub op: Op,
-    /// The cost to recompute the value, if it is known.
+    /// The cost of the item; `None` if it is unknown.
     pub cost: Option<Cost>,
 }
 
@@ -36,7 +36,7 @@ pub enum WorkloadError {
     Option(String),
     #[error("cannot open {path}: {source}")]
     Open { path: String, source: std::io::Error },
-    /// `place` is the number of a line, from 1, or of a record, from 0.
+    /// The trace has an invalid line or record. `place` is the number of the line, from 1, or of the record, from 0.
     #[error("{trace}: {place}: {reason}")]
     Trace { trace: String, place: String, reason: String },
     #[error("{table}: {reason}")]

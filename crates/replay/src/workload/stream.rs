@@ -1,4 +1,4 @@
-//! The stream of requests: keys from a source, with their lengths and costs.
+//! The stream of requests of a workload: keys from a source, with their lengths and costs.
 
 use super::costs::CostMix;
 use super::lengths::Lengths;
@@ -6,21 +6,24 @@ use super::request::{Op, Request, WorkloadError};
 use super::trace::TraceReader;
 use slabwise_base::Cost;
 
+/// The source of the keys.
 enum Keys {
     Trace(Box<TraceReader>),
-    /// An infinite stream.
+    /// Returns the next key of an infinite random stream.
     Drawn(Box<dyn FnMut() -> u64>),
 }
 
-/// A stream of requests: an iterator of requests that ends after an error.
+/// A stream of requests: an iterator that ends after the last request or after an error.
 pub struct Workload {
     keys: Keys,
     lengths: Lengths,
+    /// The maximum value length in bytes. Longer values are truncated.
     value_len_max: u32,
+    /// The distribution and the seed of the costs; `None` if only recorded costs are used.
     costs: Option<(CostMix, u64)>,
-    /// The remaining requests; `None` if only the end of the trace limits them.
+    /// The maximum number of further requests; `None` if the stream ends with the trace.
     remaining: Option<u64>,
-    /// The number of requests, if it is known.
+    /// The number of all requests of the stream, if it is known in advance.
     requests_expected: Option<u64>,
 }
 
@@ -31,8 +34,8 @@ impl std::fmt::Debug for Workload {
 }
 
 impl Workload {
-    /// Returns a stream of `requests` requests for drawn keys.
-    pub(super) fn drawn(
+    /// Returns a stream of `requests` gets. `keys` returns the key of each request.
+    pub(super) fn from_keys(
         keys: impl FnMut() -> u64 + 'static,
         lengths: Lengths,
         requests: u64,
@@ -40,8 +43,8 @@ impl Workload {
         Workload::new(Keys::Drawn(Box::new(keys)), lengths, Some(requests))
     }
 
-    /// Returns a stream of the requests of a trace, at most `requests`.
-    pub(super) fn recorded(
+    /// Returns a stream of the requests of a trace. `requests` limits their number.
+    pub(super) fn from_trace(
         trace: TraceReader,
         lengths: Lengths,
         requests: Option<u64>,
@@ -55,7 +58,7 @@ impl Workload {
         Workload { keys, lengths, value_len_max, costs, remaining, requests_expected }
     }
 
-    /// Gives keys without recorded costs a cost of this distribution.
+    /// Adds a cost of the distribution `mix` to each request that has no recorded cost.
     pub fn with_costs(self, mix: CostMix, seed: u64) -> Workload {
         Workload { costs: Some((mix, seed)), ..self }
     }
@@ -65,30 +68,34 @@ impl Workload {
         Workload { value_len_max, ..self }
     }
 
-    /// The number of requests, if it is known in advance.
+    /// Returns the number of all requests of the stream, if it is known in advance.
     pub fn requests_expected(&self) -> Option<u64> {
         self.requests_expected
     }
 
-    /// True if the value length of a key never changes.
+    /// True if all requests for a key have the same value length.
     pub fn one_length_per_key(&self) -> bool {
         match &self.keys {
-            Keys::Trace(trace) => !trace.may_record_lengths() || self.lengths.is_override(),
+            Keys::Trace(trace) => {
+                !trace.may_record_lengths() || self.lengths.replaces_recorded_lengths()
+            }
             Keys::Drawn(_) => true,
         }
     }
 
-    /// Returns the derived length of a key's value in bytes.
+    /// Returns the value length in bytes that is derived from a key. A trace may record other lengths.
     pub fn value_len(&self, key: u64) -> u32 {
-        self.lengths.of(key).min(self.value_len_max)
+        self.lengths.value_len(key).min(self.value_len_max)
     }
 
+    /// Returns the cost that is derived from a key, if costs are used.
     fn cost(&self, key: u64) -> Option<Cost> {
         self.costs.map(|(mix, seed)| mix.cost_of(key, seed))
     }
 
-    pub(super) fn with_requests_expected(mut self, requests: u64) -> Workload {
-        self.requests_expected = Some(self.remaining.map_or(requests, |limit| limit.min(requests)));
+    /// Sets the expected number of requests to the number of records of the trace, or to the limit if that is lower.
+    pub(super) fn with_requests_expected(mut self, records: u64) -> Workload {
+        self.requests_expected = Some(self.remaining.map_or(records, |limit| limit.min(records)));
         self
     }
 }
@@ -109,9 +116,9 @@ impl Iterator for Workload {
                     Ok(record) => record,
                     Err(error) => return Some(Err(error)),
                 };
-                let derived = record.value_len == 0 || self.lengths.is_override();
+                let is_derived = record.value_len == 0 || self.lengths.replaces_recorded_lengths();
                 let value_len =
-                    if derived { self.lengths.of(record.key) } else { record.value_len };
+                    if is_derived { self.lengths.value_len(record.key) } else { record.value_len };
                 let value_len = value_len.min(self.value_len_max);
                 let cost = record.cost.or_else(|| self.cost(record.key));
                 return Some(Ok(Request { value_len, cost, ..record }));

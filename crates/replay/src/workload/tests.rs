@@ -1,4 +1,5 @@
-//! Golden values, and published miss ratios that an exact LRU reproduces.
+//! Compares workloads with recorded requests, with published distributions, and with the published miss ratios of an
+//! exact LRU cache.
 
 use super::lengths::Lengths;
 use super::{Options, Request, Workload, open};
@@ -16,11 +17,13 @@ fn requests(name: &str, options: &Options) -> impl Iterator<Item = Request> {
     opened(name, options).map(|request| request.unwrap_or_else(|error| panic!("{error}")))
 }
 
+/// Returns the error of opening a workload with invalid options.
 fn refusal(name: &str, options: &Options) -> String {
     open(name, options).map_or_else(|error| error.to_string(), |_| panic!("{name} was opened"))
 }
 
-/// Returns the miss ratio after the first `warm_up` requests of an LRU cache with this capacity in units of `weight`.
+/// Returns the miss ratio of an LRU cache, not counting the first `warm_up` requests. `weight` returns the size of an
+/// item, and `capacity` is the maximum sum of the sizes.
 fn lru_miss_ratio(
     requests: impl Iterator<Item = Request>,
     warm_up: u64,
@@ -39,7 +42,7 @@ fn lru_miss_ratio(
     misses as f64 / counted as f64
 }
 
-/// Returns the size of an item in an ideal cache: key, value and 40 B of overhead.
+/// Returns the size of an item in bytes: a key of 17 bytes, the value, and 40 bytes of overhead.
 fn item_bytes(request: &Request) -> u64 {
     40 + 17 + u64::from(request.value_len)
 }
@@ -58,12 +61,15 @@ fn the_seed_determines_the_requests() {
         let small = Options { requests: Some(5_000), ..options() };
         let first: Vec<Request> = requests(name, &small).collect();
         assert_eq!(first.len(), 5_000, "{name}");
-        assert!(requests(name, &small).eq(first.iter().copied()), "{name} differs from itself");
+        assert!(
+            requests(name, &small).eq(first.iter().copied()),
+            "{name}: the same seed gives the same requests"
+        );
         if name == "toy" {
             continue;
         }
         let other = Options { seed: 2, ..small };
-        assert!(!requests(name, &other).eq(first), "{name} does not depend on the seed");
+        assert!(!requests(name, &other).eq(first), "{name}: another seed gives other requests");
     }
 }
 
@@ -77,7 +83,7 @@ fn the_keys_of_a_trace_do_not_depend_on_the_seed() {
 }
 
 #[test]
-fn workloads_start_with_their_golden_requests() {
+fn workloads_start_with_their_recorded_requests() {
     let start = |name: &str| {
         let options = Options { requests: Some(100), ..options() };
         let requests = requests(name, &options).take(4).map(|r| (r.key, r.value_len));
@@ -110,15 +116,16 @@ fn workloads_start_with_their_golden_requests() {
 #[test]
 fn lengths_have_the_published_means() {
     let mean = |lengths: &Lengths| {
-        (0..1_000_000u64).map(|key| f64::from(lengths.of(key))).sum::<f64>() / 1e6
+        (0..1_000_000u64).map(|key| f64::from(lengths.value_len(key))).sum::<f64>() / 1e6
     };
-    // The mean of the distribution is scale / (1 - shape) = 329.07, and lengths are rounded down.
+    // The mean of the distribution is scale / (1 - shape) = 329.07. Rounding the lengths down makes it about 0.5 lower.
     let etc = Lengths::etc(1, 0);
     assert_near(mean(&etc), 328.6, 2.0);
     let table = super::named::table_lengths(&options()).unwrap_or_else(|error| panic!("{error}"));
-    // The table's standard deviation is 6674 B, so that of this mean is 6.7 B.
+    // The standard deviation of the table is 6674 bytes, so the standard deviation of the mean of a million lengths is
+    // 6.7 bytes.
     assert_near(mean(&table), 335.2, 4.0 * 6.7);
-    let mut lens: Vec<u32> = (0..1_000_000).map(|key| table.of(key)).collect();
+    let mut lens: Vec<u32> = (0..1_000_000).map(|key| table.value_len(key)).collect();
     lens.sort_unstable();
     assert_eq!([lens[500_000], lens[900_000], lens[990_000]], [159, 191, 959]);
 }
@@ -148,7 +155,7 @@ fn zipf_ranks_have_their_expected_shares() {
     for rank in [1u32, 2, 3, 10, 100] {
         let share = f64::from(counts[rank as usize - 1]) / 300_000.0;
         let expected = 1.0 / (f64::from(rank) * harmonic);
-        // Four standard deviations of a count.
+        // The tolerance is four standard deviations of the share.
         assert_near(share, expected, 4.0 * (expected / 300_000.0).sqrt());
     }
 }
@@ -158,8 +165,8 @@ fn two_phase_starts_with_one_class_and_continues_with_two() {
     let options = Options { requests: Some(100_000), scale: Some(0.001), ..options() };
     let lens: Vec<u32> = requests("two-phase", &options).map(|r| r.value_len).collect();
     assert!(lens[..13_000].iter().all(|&len| len == 140));
-    let second = lens[13_000..].iter().filter(|&&len| len == 190).count();
-    assert_near(second as f64 / 87_000.0, 0.67, 0.01);
+    let second_class = lens[13_000..].iter().filter(|&&len| len == 190).count();
+    assert_near(second_class as f64 / 87_000.0, 0.67, 0.01);
 }
 
 #[test]
@@ -194,7 +201,7 @@ fn an_invalid_option_is_an_error_with_the_remedy() {
     assert!(refusal("etc", &with(|o| o.keys = Some(5))).contains("zipf"));
 }
 
-/// Published miss ratios of an LRU cache for 10 % of the keys.
+/// The published LRU cache stores 10 % of the keys of each trace.
 #[test]
 fn traces_have_their_published_lru_miss_ratios() {
     let unit = |name, capacity| lru_miss_ratio(requests(name, &options()), 0, capacity, |_| 1);
@@ -203,7 +210,7 @@ fn traces_have_their_published_lru_miss_ratios() {
     assert_near(unit("cache2k-orm-night", 8_647), 0.065, 0.0005);
 }
 
-/// The published simulation has 3 M requests for 10.48 M keys, and a cache for 1 % of the keys.
+/// The published simulation counts 3 M requests for 10.48 M keys, and its cache stores 1 % of the keys.
 #[test]
 fn kvcache_reg_has_its_published_lru_miss_ratio() {
     let options = Options { requests: Some(3_500_000), scale: Some(1.0), ..options() };
@@ -211,8 +218,8 @@ fn kvcache_reg_has_its_published_lru_miss_ratio() {
     assert_near(ratio, 0.362, 0.002);
 }
 
-/// The reference is an independent simulation of a byte-granular LRU cache. Lengths are truncated to memcached's limit,
-/// because a few long values would dominate the miss ratio.
+/// The expected miss ratio was computed by another simulation of an LRU cache, whose capacity is a number of bytes.
+/// Items are truncated to 1 MiB, memcached's limit, because a few long values would dominate the miss ratio.
 #[test]
 fn a_trace_has_its_reference_miss_ratio_with_byte_granular_lru() {
     let options = Options { size_factor: 16.0, ..options() };
@@ -222,7 +229,7 @@ fn a_trace_has_its_reference_miss_ratio_with_byte_granular_lru() {
 }
 
 #[test]
-#[ignore = "50 M requests: minutes without optimisation"]
+#[ignore = "has 50 M requests, which take minutes in a build without optimisation"]
 fn drawn_workloads_have_their_reference_miss_ratios() {
     let ratio = |name: &str, scale, megabytes: u64| {
         let options = Options { scale, ..options() };

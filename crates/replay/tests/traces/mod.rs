@@ -1,19 +1,19 @@
-//! Invariants of the trace readers for any bytes.
+//! Invariants of the trace readers that hold for every file:
 //!
 //! 1. After an error or the end, no more records follow.
 //! 2. An error is one line of printable text. It starts with the trace's name and a line or record number.
-//! 3. The records of an uncompressed file do not depend on how many bytes the source returns at a time. Those of a
-//!    broken zstd frame may, because the decoder discards its output of a piece that turns out to be invalid.
+//! 3. The records of an uncompressed file do not depend on the number of bytes that the source returns at a time. The
+//!    records of an invalid zstd frame may depend on it, because the decoder discards the output of an invalid piece.
 //! 4. A trace compressed with zstd has the same records as the uncompressed trace.
 
 use clap::ValueEnum;
 use slabwise_replay::workload::{Request, TraceFormat, TraceReader};
 use std::io::{BufReader, Cursor, Read};
 
-/// A line may describe any number of requests; only this number of them is read.
+/// The maximum number of requests that are read. A line of a trace can describe any number of requests.
 const REQUESTS_MAX: usize = 2_000;
 
-/// Checks the invariants for these bytes, read in every format and in the detected one.
+/// Checks the invariants for a file that is read in every format and in the detected format.
 pub fn check(file: &[u8]) {
     let formats = TraceFormat::value_variants().iter().copied().map(Some);
     for format in formats.chain([None]) {
@@ -21,9 +21,16 @@ pub fn check(file: &[u8]) {
         let pieces = BufReader::with_capacity(7, Pieces { file: file.to_vec(), at: 0 });
         let in_pieces = read(pieces, format);
         if !is_compressed(file) {
-            assert_eq!(in_pieces, whole, "in pieces, {format:?}");
+            assert_eq!(
+                in_pieces, whole,
+                "{format:?}: the same records if the source returns few bytes at a time"
+            );
             let compressed = zstd::encode_all(file, 1).unwrap_or_else(|error| panic!("{error}"));
-            assert_eq!(read(Cursor::new(compressed), format), whole, "compressed, {format:?}");
+            assert_eq!(
+                read(Cursor::new(compressed), format),
+                whole,
+                "{format:?}: the same records if the file is compressed"
+            );
         }
     }
 }
@@ -34,7 +41,7 @@ fn is_compressed(file: &[u8]) -> bool {
         || (file.len() >= 4 && file[0] >> 4 == 5 && file[1..4] == [0x2a, 0x4d, 0x18])
 }
 
-/// Returns the first requests, and the text of an error if one occurred among them.
+/// Returns the first requests, up to [`REQUESTS_MAX`], and the text of the error that ended the reading, if one did.
 fn read(
     source: impl std::io::BufRead + 'static,
     format: Option<TraceFormat>,

@@ -16,21 +16,26 @@ use slabwise_protocol::{
 use std::borrow::Cow;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The session's next action after a command.
+/// The action that the session takes after a command.
 pub(crate) enum NextAction<'e> {
+    /// The session reads the next request.
     Nothing,
-    /// Completes the crawl before it reads further requests.
+    /// The session completes the crawl before it reads further requests.
     Crawl(Box<Crawl<'e>>),
+    /// The connection becomes a watcher.
     Watch(Watcher<'e>),
+    /// The session closes the connection for this reason.
     Close(CloseReason),
 }
 
-/// The command cannot enable trace output (-vvv).
+/// The maximum level of the command `verbosity`. The trace output of level 3 can only be enabled at start (`-vvv`).
 const VERBOSITY_MAX: u32 = 2;
+/// The minimum of the command `cache_memlimit`, in MiB, as in memcached.
 const MEMORY_LIMIT_MEGABYTES_MIN: u32 = 8;
-/// A larger value is probably in bytes.
+/// The maximum of the command `cache_memlimit`, in MiB. A larger number is probably meant in bytes.
 const MEMORY_LIMIT_MEGABYTES_MAX: u32 = 1_000_000_000;
 
+/// Executes a command and writes its reply. Returns the session's next action.
 pub(crate) fn carry_out<'e>(
     worker: &mut WorkerContext<'e>,
     command: Admin<'_>,
@@ -44,7 +49,7 @@ pub(crate) fn carry_out<'e>(
         }
         Admin::RefreshCertificates => refresh_certificates(worker, reply),
         Admin::Crawler(Crawler::Crawl(kind, classes)) => {
-            match crawl(worker, kind, classes, reply) {
+            match start_crawl(worker, kind, classes, reply) {
                 Err(error) => reply.line(error),
                 Ok(crawl) => {
                     reply.line(reply::OK);
@@ -73,8 +78,10 @@ pub(crate) fn carry_out<'e>(
     NextAction::Nothing
 }
 
+/// The line of an error reply, including its line end.
 type ErrorLine = Cow<'static, [u8]>;
 
+/// Executes a command whose reply is `OK` or an error line.
 fn execute(worker: &WorkerContext<'_>, command: Admin<'_>) -> Result<(), ErrorLine> {
     let Shared { settings, engine, notifier, counters, .. } = worker.shared;
     let tunables = || lock(&worker.shared.tunables);
@@ -83,7 +90,7 @@ fn execute(worker: &WorkerContext<'_>, command: Admin<'_>) -> Result<(), ErrorLi
             counters.flushes.fetch_add(1, Relaxed);
             return Err(reply::FLUSH_FORBIDDEN.into());
         }
-        Admin::FlushAll(exptime) => end_all_items(worker, exptime),
+        Admin::FlushAll(exptime) => flush_all(worker, exptime),
         Admin::Verbosity(level) => {
             let level = level.min(VERBOSITY_MAX);
             tunables().verbosity = level;
@@ -91,10 +98,10 @@ fn execute(worker: &WorkerContext<'_>, command: Admin<'_>) -> Result<(), ErrorLi
         }
         Admin::MemoryLimit(megabytes) => {
             set_memory_limit(engine, megabytes)?;
-            // With a lower limit the tuner has pages to release.
+            // If the limit is lower than before, the tuner releases pages.
             notifier.wake(Driver::Tuner);
         }
-        // Without page moves the pages of retired classes could never leave them.
+        // A new class table retires classes, and only page moves can drain the pages of retired classes.
         Admin::Reassign { .. } | Admin::Classes(_) if !settings.reassign_enabled => {
             return Err(reply::REASSIGN_FORBIDDEN.into());
         }
@@ -117,7 +124,7 @@ fn execute(worker: &WorkerContext<'_>, command: Admin<'_>) -> Result<(), ErrorLi
             }
             notifier.wake(Driver::Tuner);
         }
-        Admin::Lru(request) => lru(worker, request)?,
+        Admin::Lru(request) => set_lru(worker, request)?,
         Admin::Crawler(Crawler::Enable) => {
             if std::mem::replace(&mut tunables().crawler_enabled, true) {
                 return Err(reply::CRAWLER_ALREADY_ENABLED.into());
@@ -126,30 +133,31 @@ fn execute(worker: &WorkerContext<'_>, command: Admin<'_>) -> Result<(), ErrorLi
         Admin::Crawler(Crawler::Disable) => tunables().crawler_enabled = false,
         Admin::Crawler(Crawler::Sleep(micros)) => tunables().crawler_sleep_us = micros,
         Admin::Crawler(Crawler::Tocrawl(items)) => tunables().crawler_tocrawl = items,
-        _ => unreachable!("`carry_out` handles the other commands"),
+        _ => unreachable!("carry_out and the session handle the other commands"),
     }
     Ok(())
 }
 
-/// Invalidates all items stored before `exptime`, or all items now, and counts a flush.
-pub(crate) fn end_all_items(worker: &WorkerContext<'_>, exptime: Exptime) {
+/// Invalidates all items that were stored before `exptime`, and counts a flush. Without a time, invalidates all items
+/// that are stored now.
+pub(crate) fn flush_all(worker: &WorkerContext<'_>, exptime: Exptime) {
     let shared = worker.shared;
     shared.counters.flushes.fetch_add(1, Relaxed);
     let at = match exptime {
         Exptime::At(time) => Some(worker.second(time)),
         Exptime::Never | Exptime::Past => None,
     };
-    // No items were stored before the start.
+    // Before the server's start no items were stored, so an earlier time invalidates nothing.
     if at.is_none_or(|second| second >= Seconds::START) {
         shared.engine.flush_all(at, worker.now);
     }
-    // memcached shows the last second whose items are invalid.
+    // As in memcached, `stats settings` shows the last second whose items are invalid.
     let last = at.unwrap_or(worker.now.seconds).0.saturating_sub(1);
     lock(&shared.tunables).oldest_live = last;
 }
 
-/// Reads the certificate files again. That takes milliseconds, so the worker serves other connections before the
-/// client's next request. As in memcached, `noreply` does not suppress an error.
+/// Reads the certificate files again. Reading takes milliseconds, so the connection's round ends: the worker serves
+/// other connections before the client's next request. As in memcached, `noreply` does not suppress an error.
 fn refresh_certificates(worker: &mut WorkerContext<'_>, reply: &mut Reply<'_>) {
     let Some(tls) = &worker.shared.tls else {
         return reply.out.extend_from_slice(reply::TLS_DISABLED);
@@ -172,12 +180,15 @@ fn set_memory_limit(engine: &Engine, megabytes: u32) -> Result<(), &'static [u8]
     }
 }
 
+/// The victim of `slabs reassign` that means any class.
 const ANY_CLASS: i32 = -1;
+/// The class number of `slabs reassign` that means the page pool.
 const PAGE_POOL: i32 = 0;
 
+/// Starts a page move (`slabs reassign`).
 fn reassign(worker: &WorkerContext<'_>, victim: i32, receiver: i32) -> Result<(), &'static [u8]> {
     let engine = worker.shared.engine;
-    // This check comes first, as in memcached, where a running move holds the lock.
+    // A running move is reported before any other error, as in memcached.
     if engine.chunks_of_moving_page().is_some() {
         return Err(reply::REASSIGN_BUSY);
     }
@@ -191,7 +202,7 @@ fn reassign(worker: &WorkerContext<'_>, victim: i32, receiver: i32) -> Result<()
     };
     let receiver = if receiver == PAGE_POOL { None } else { class(receiver)? };
     let victim = match victim {
-        // A class takes free pages by itself when it needs them.
+        // A class takes pages from the page pool when it needs them, so a client cannot move them.
         PAGE_POOL => return Err(reply::REASSIGN_NO_SPARE),
         ANY_CLASS => None,
         number => class(number)?,
@@ -199,7 +210,7 @@ fn reassign(worker: &WorkerContext<'_>, victim: i32, receiver: i32) -> Result<()
     let reassigned = engine.reassign(victim, receiver, "requested by a command", worker.now);
     reassigned.map_err(|error| match error {
         ReassignError::Running => reply::REASSIGN_BUSY,
-        // No class can give a page, so "any" matches no class.
+        // The victim is -1, any class, and no class can give a page. memcached then reports a bad class.
         ReassignError::NoSpare if victim.is_none() => reply::REASSIGN_BAD_CLASS,
         ReassignError::NoSpare => reply::REASSIGN_NO_SPARE,
         ReassignError::SameClass => reply::REASSIGN_SAME,
@@ -209,27 +220,29 @@ fn reassign(worker: &WorkerContext<'_>, victim: i32, receiver: i32) -> Result<()
     Ok(())
 }
 
-/// Formats chunk sizes as `-o slab_sizes`.
+/// Formats chunk sizes like the value of `-o slab_sizes`: `96-120-152`.
 pub(crate) fn slab_sizes(sizes: &[impl ToString]) -> String {
     sizes.iter().map(ToString::to_string).collect::<Vec<_>>().join("-")
 }
 
+/// Changes the class table (`slabs classes`).
 fn change_classes(worker: &WorkerContext<'_>, sizes: ChunkSizes<'_>) -> Result<(), ErrorLine> {
     let sizes: Vec<usize> = sizes.iter().map(|size| size as usize).collect();
     worker.shared.engine.change_classes(&sizes).map_err(|error| {
-        // Only this error is temporary.
+        // The client can repeat the command when the retired classes are drained. The other errors are permanent.
         let is_temporary = matches!(error, ClassChangeError::Draining { .. });
         let kind = if is_temporary { "SERVER_ERROR" } else { "CLIENT_ERROR" };
         format!("{kind} {error}\r\n").into_bytes()
     })?;
-    // A learned table must not replace the client's table.
+    // From now on a learned class table must not replace the client's class table.
     lock(&worker.shared.tunables).learn_classes = false;
-    // The tuner drains retired classes.
+    // The tuner drains the retired classes.
     worker.shared.notifier.wake(Driver::Tuner);
     Ok(())
 }
 
-fn lru(worker: &WorkerContext<'_>, request: LruRequest) -> Result<(), ErrorLine> {
+/// Changes the settings of the segmented LRU (`lru tune`, `lru mode`, `lru temp_ttl`).
+fn set_lru(worker: &WorkerContext<'_>, request: LruRequest) -> Result<(), ErrorLine> {
     let Shared { engine, tunables, .. } = worker.shared;
     match request {
         LruRequest::Tune { hot_percent, warm_percent, hot_age_factor, warm_age_factor } => {
@@ -262,8 +275,9 @@ fn lru(worker: &WorkerContext<'_>, request: LruRequest) -> Result<(), ErrorLine>
     Ok(())
 }
 
-/// Starts a crawl. Returns a crawl that lists items, or `None` for one that only reclaims expired items.
-fn crawl<'e>(
+/// Starts a crawl. Returns a crawl that lists items, for the session to run. Returns `None` if the crawl only reclaims
+/// expired items, which the crawler's thread does.
+fn start_crawl<'e>(
     worker: &WorkerContext<'e>,
     kind: CrawlKind,
     classes: &[u8],
@@ -277,7 +291,7 @@ fn crawl<'e>(
     let listing = match kind {
         CrawlKind::Metadump if !dump_enabled => return Err(reply::METADUMP_FORBIDDEN),
         CrawlKind::Mgdump if !dump_enabled => return Err(reply::MGDUMP_FORBIDDEN),
-        // As in memcached, a dump must not follow replies that are not sent yet.
+        // As in memcached, a dump is refused while earlier replies are not sent yet.
         CrawlKind::Metadump if !waiting.out.is_empty() => return Err(reply::METADUMP_PIPELINED),
         CrawlKind::Mgdump if !waiting.out.is_empty() => return Err(reply::MGDUMP_PIPELINED),
         CrawlKind::Metadump => Some(Listing::Metadump),
@@ -302,8 +316,8 @@ fn crawl<'e>(
     }
 }
 
-/// Parses `all`, `hash` (which visits the same items) or a list of class numbers. A valid number without a class is
-/// ignored.
+/// Parses the classes of a crawl: `all`, `hash` (which visits the same items) or a list of class numbers. Ignores a
+/// valid number that no class has. Returns `None` if the list is invalid.
 fn parse_classes(engine: &Engine, list: &[u8]) -> Option<Vec<ClassId>> {
     let all = engine.class_ids();
     if list == b"all" || list == b"hash" {
@@ -313,7 +327,7 @@ fn parse_classes(engine: &Engine, list: &[u8]) -> Option<Vec<ClassId>> {
     for number in list.split(|&byte| byte == b',').filter(|number| !number.is_empty()) {
         let number: u32 = str::from_utf8(number).ok()?.parse().ok()?;
         let class = ClassId::from_wire(number)?;
-        // Numbers above memcached's limit are valid only for existing classes.
+        // A number above memcached's largest class number is valid only if the class exists.
         if class.index() >= ClassId::COUNT_MAX && !all.contains(&class) {
             return None;
         }
@@ -324,7 +338,8 @@ fn parse_classes(engine: &Engine, list: &[u8]) -> Option<Vec<ClassId>> {
     Some(classes)
 }
 
-/// Turns the connection into a watcher, if that is allowed, and replies.
+/// Serves the command `watch`: makes the connection a watcher of these kinds of events, or writes an error. `kinds` is
+/// `None` if the client named an unknown kind.
 pub(crate) fn watch<'e>(
     worker: &WorkerContext<'e>,
     kinds: Option<WatchKinds>,

@@ -1,4 +1,5 @@
-//! Crawls for one client in bounded steps: over items (metadump, mgdump and cachedump), prefixes and connections.
+//! Crawls that write a list to one client, in bounded steps: a list of items (metadump, mgdump and cachedump), of
+//! prefixes (`stats detail dump`) or of connections (`stats conns`).
 //!
 //! The session yields between steps, so other clients do not wait for a crawl. A crawl pauses while the output
 //! buffer is full, so a client that does not read uses little memory.
@@ -10,40 +11,55 @@ use slabwise_engine::{CrawlStep, CrawledItem, Crawler};
 use slabwise_protocol::text::{number, percent_encoded, reply};
 use std::os::fd::RawFd;
 
-/// The number of chunks, prefixes or connections visited in a step: about 50 microseconds of work and at most half
-/// a megabyte of lines.
+/// The maximum number of chunks, prefixes or connections that one step visits. A step takes about 50 microseconds and
+/// writes at most half a megabyte of lines.
 const STEP_CHUNKS: usize = 512;
 
-/// The maximum length of `stats cachedump`, as in memcached.
+/// The maximum length of the reply to `stats cachedump`, in bytes, as in memcached.
 const CACHEDUMP_LEN_MAX: usize = 2 << 20;
 
+/// A crawl in progress.
 pub(crate) struct Crawl<'e> {
+    /// The position among the chunks. Crawls over prefixes and connections do not use it.
     crawler: Crawler,
     listing: Listing,
-    /// Held by crawls that exclude each other.
+    /// The permission of a metadump or mgdump, of which only one can run at a time. `None` for other crawls.
     _ticket: Option<CrawlTicket<'e>>,
 }
 
+/// The kind of the listed objects, and the form of their lines.
 pub(crate) enum Listing {
-    /// Lines `key=... exp=... la=...`.
+    /// One line `key=... exp=... la=...` per item.
     Metadump,
-    /// Lines `mg <key>`.
+    /// One line `mg <key>` per item.
     Mgdump,
-    /// Lines `ITEM <key> [<bytes> b; <expiry> s]`, with limits on the number of items and the length.
-    Cachedump { items_left: usize, len_left: usize },
-    /// Lines `PREFIX <prefix> get ...`, one for each counted prefix.
-    Prefixes { after: Option<Box<[u8]>> },
-    /// Lines `STAT <descriptor>:addr ...` and others for each socket.
-    Connections { after: Option<RawFd> },
+    /// One line `ITEM <key> [<bytes> b; <expiry> s]` per item.
+    Cachedump {
+        /// The number of items that can still be listed.
+        items_left: usize,
+        /// The number of bytes that can still be written, without the line `END`.
+        len_left: usize,
+    },
+    /// One line `PREFIX <prefix> get ...` per counted prefix.
+    Prefixes {
+        /// The last listed prefix; `None` at the start.
+        after: Option<Box<[u8]>>,
+    },
+    /// Several lines `STAT <descriptor>:<name> <value>` per socket.
+    Connections {
+        /// The descriptor of the last listed socket; `None` at the start.
+        after: Option<RawFd>,
+    },
 }
 
 impl Listing {
-    /// Lists at most `limit` items, or all for 0.
+    /// Returns a listing of at most `limit` items; 0 means no limit.
     pub(crate) fn cachedump(limit: u32) -> Listing {
         let items_left = if limit == 0 { usize::MAX } else { limit as usize };
         Listing::Cachedump { items_left, len_left: CACHEDUMP_LEN_MAX - reply::END.len() }
     }
 
+    /// True if the listing has reached its limit.
     fn is_full(&self) -> bool {
         matches!(self, Listing::Cachedump { items_left: 0, .. })
     }
@@ -58,7 +74,7 @@ impl<'e> Crawl<'e> {
         Crawl { crawler: Crawler::new(classes), listing, _ticket: ticket }
     }
 
-    /// Does one bounded step. Returns true after the last step.
+    /// Runs one bounded step, which appends lines to `out`. Returns true after the last step.
     pub(crate) fn step(&mut self, worker: &WorkerContext<'e>, out: &mut Vec<u8>) -> bool {
         let Shared { engine, prefixes, connection_table, .. } = worker.shared;
         let is_done = match &mut self.listing {
@@ -73,7 +89,7 @@ impl<'e> Crawl<'e> {
                 after.is_none()
             }
             listing => {
-                let visit = &mut |item: CrawledItem<'_>| list(worker, listing, &item, out);
+                let visit = &mut |item: CrawledItem<'_>| list_item(worker, listing, &item, out);
                 let step = engine.crawl_step(&mut self.crawler, STEP_CHUNKS, worker.now, visit);
                 step == CrawlStep::Done || listing.is_full()
             }
@@ -88,7 +104,8 @@ impl<'e> Crawl<'e> {
     }
 }
 
-fn list(
+/// Appends the line of one item, unless the listing has reached its limit.
+fn list_item(
     worker: &WorkerContext<'_>,
     listing: &mut Listing,
     item: &CrawledItem<'_>,
@@ -112,7 +129,7 @@ fn list(
             }
         }
         Listing::Prefixes { .. } | Listing::Connections { .. } => {
-            unreachable!("these listings visit no items");
+            unreachable!("listings of prefixes and connections visit no items");
         }
     }
 }

@@ -1,5 +1,7 @@
-//! The commands debugtime, debugitem and misbehave of memcached's debug build, which memcached's tests use. They
-//! need `-o debug_commands`, because any client can set the clock and pin memory with them.
+//! The commands `debugtime`, `debugitem` and `misbehave` of memcached's debug build, which memcached's tests use.
+//!
+//! The commands are unknown unless `-o debug_commands` enables them, because with them any client can set the clock and
+//! pin memory.
 
 use crate::ops::get;
 use crate::os::sys;
@@ -10,14 +12,17 @@ use slabwise_protocol::Debug;
 use slabwise_protocol::text::reply;
 use std::time::Duration;
 
+/// The reply if there is no item, or no pin, with the key.
 const MISS: &[u8] = b"MISS\r\n";
 
-const HELD_LAST: &[u8] = b"reffed";
+/// The word that `debugitem unref` accepts instead of a key: it means the last pinned item.
+const LAST_PIN: &[u8] = b"reffed";
 
+/// Executes a debug command and writes its reply. `pins` are the items that this connection has pinned.
 pub(crate) fn carry_out<'e>(
     worker: &mut WorkerContext<'e>,
     command: Debug<'_>,
-    held: &mut Vec<Pinned<'e>>,
+    pins: &mut Vec<Pinned<'e>>,
     reply: &mut Reply<'_>,
 ) {
     if !worker.shared.settings.debug_commands {
@@ -40,12 +45,12 @@ pub(crate) fn carry_out<'e>(
         }
         Debug::ItemHold(key) => match get::pin(worker, key) {
             Some(pinned) => {
-                held.push(pinned);
+                pins.push(pinned);
                 reply::OK
             }
             None => MISS,
         },
-        Debug::ItemRelease(key) => release(held, key),
+        Debug::ItemRelease(key) => release(pins, key),
         Debug::Misbehave if sys::can_open_sockets() => reply::ERROR,
         Debug::Misbehave => reply::OK,
     };
@@ -53,14 +58,15 @@ pub(crate) fn carry_out<'e>(
     reply.line(answer);
 }
 
-fn release(held: &mut Vec<Pinned<'_>>, key: &[u8]) -> &'static [u8] {
+/// Releases the pin of this key, or the last pin if `key` is `reffed`. Returns the reply.
+fn release(pins: &mut Vec<Pinned<'_>>, key: &[u8]) -> &'static [u8] {
     let position = match key {
-        HELD_LAST => held.len().checked_sub(1),
-        _ => held.iter().position(|pinned| pinned.key() == key),
+        LAST_PIN => pins.len().checked_sub(1),
+        _ => pins.iter().position(|pinned| pinned.key() == key),
     };
     match position {
         Some(position) => {
-            drop(held.remove(position));
+            drop(pins.remove(position));
             reply::OK
         }
         None => MISS,

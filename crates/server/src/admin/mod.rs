@@ -1,4 +1,4 @@
-//! Administrative commands, and crawls over items, prefixes and connections.
+//! Administrative commands, and crawls that list items, prefixes or connections.
 
 pub(crate) mod commands;
 pub(crate) mod crawl;

@@ -1,4 +1,4 @@
-//! Derives the engine's configuration: memory, pages and classes.
+//! Derives the engine's configuration from the options: memory, page size and classes.
 
 use super::settings::{Draft, Given};
 use slabwise_base::memcached;
@@ -12,13 +12,14 @@ const MIB: u64 = 1 << 20;
 const ITEM_SIZE_BYTES_MIN: u64 = 1 << 10;
 const ITEM_SIZE_BYTES_MAX: u64 = 1 << 30;
 const PAGE_SIZE_BYTES_MIN: usize = 4 << 10;
-/// The engine's limit.
+/// The maximum page size that the engine supports.
 const PAGE_SIZE_BYTES_MAX: usize = 16 << 20;
-/// Pages are large enough that the largest item needs at most this number of chunks.
+/// The maximum number of chunks of a chained item. Pages must be large enough for this maximum.
 const CHAIN_CHUNKS_MAX: u64 = 1024;
-/// The growth factor of [`ClassTable::default_for`].
+/// slabwise's default growth factor of chunk sizes, which [`ClassTable::default_for`] also uses.
 const GROWTH_FACTOR: f64 = 1.12;
 
+/// Returns the engine's configuration, or an error if the options conflict.
 pub(super) fn engine_config(draft: &Draft) -> Result<EngineConfig, String> {
     let Draft { settings, given, .. } = draft;
     let options = &settings.engine;
@@ -44,36 +45,39 @@ pub(super) fn engine_config(draft: &Draft) -> Result<EngineConfig, String> {
     })
 }
 
+/// Returns the mover that `-o page_mover` names, or the default mover.
 fn mover(given: &Given) -> MoverKind {
     let default = if given.memcached_preset { MoverKind::STOCK } else { MoverKind::WARM };
     given.page_mover.and_then(mover_kind).unwrap_or(default)
 }
 
+/// Returns the maximum size of an item in bytes (`-I`).
 fn item_size_max(given: &Given, memory_limit_bytes: u64) -> Result<u64, String> {
     let size = given.item_size_bytes_max.map_or(MIB, |size| size.unsigned_abs());
     if size < ITEM_SIZE_BYTES_MIN {
-        return Err(format!("-I {size} is below the minimum, 1024 bytes"));
+        return Err(format!("-I {size} is below the minimum, 1024 bytes: raise -I"));
     }
     if size > ITEM_SIZE_BYTES_MAX {
-        return Err(format!("-I {size} is above the maximum, 1073741824 bytes (1024m)"));
+        return Err(format!("-I {size} is above the maximum, 1073741824 bytes (1024m): lower -I"));
     }
     if size > memory_limit_bytes / 2 {
         let limit = memory_limit_bytes / MIB;
         return Err(format!(
-            "-I {size} is above half of -m {limit} (megabytes): lower -I or raise -m"
+            "-I {size} (bytes) is above half of -m {limit} (megabytes): lower -I or raise -m"
         ));
     }
     Ok(size)
 }
 
-/// Returns the requested page size, or the default, raised if the other options need larger pages.
+/// Returns the page size in bytes: the value of `-o page_size`, or the default page size. The default is raised if the
+/// largest chunk or the largest item needs larger pages.
 fn page_size(given: &Given, memory_limit_bytes: u64, item_max: u64) -> Result<usize, String> {
     let needed = largest_requested_chunk(given, item_max)
         .max(item_max.div_ceil(CHAIN_CHUNKS_MAX) as usize * 2);
     if needed > PAGE_SIZE_BYTES_MAX {
         return Err(format!(
-            "a chunk of {needed} bytes is above the largest page, {PAGE_SIZE_BYTES_MAX} bytes: lower \
-             slab_sizes (larger items are stored in several chunks)"
+            "-o slab_sizes or slab_chunk_max: a chunk of {needed} bytes is above the largest page, \
+             {PAGE_SIZE_BYTES_MAX} bytes: lower the size (larger items are stored in several chunks)"
         ));
     }
     let Some(requested) = given.page_size_bytes else {
@@ -87,46 +91,49 @@ fn page_size(given: &Given, memory_limit_bytes: u64, item_max: u64) -> Result<us
     let size = usize::try_from(requested).unwrap_or(0);
     if !size.is_power_of_two() || !(PAGE_SIZE_BYTES_MIN..=PAGE_SIZE_BYTES_MAX).contains(&size) {
         return Err(format!(
-            "-o page_size={requested}: give a power of two from {PAGE_SIZE_BYTES_MIN} (4k) to \
-             {PAGE_SIZE_BYTES_MAX} (16m)"
+            "-o page_size={requested} is not valid: give a power of two from {PAGE_SIZE_BYTES_MIN} (4k) \
+             to {PAGE_SIZE_BYTES_MAX} (16m)"
         ));
     }
     if size as u64 > memory_limit_bytes {
         return Err(format!(
-            "-o page_size={requested} is above -m ({memory_limit_bytes} bytes): lower it or raise -m"
+            "-o page_size={requested} is above -m ({memory_limit_bytes} bytes): lower page_size or raise -m"
         ));
     }
     if size < needed {
         let least = needed.next_power_of_two();
         return Err(format!(
             "-o page_size={requested} is too small for slab_chunk_max, slab_sizes or -I: give at \
-             least {least}, or leave it out"
+             least {least}, or leave page_size out"
         ));
     }
     Ok(size)
 }
 
-/// Returns `slab_chunk_max` in bytes. Its unit is bytes up to memcached 1.6.18 and kilobytes in later versions, so
-/// a value that is invalid in kilobytes is read as bytes.
+/// Returns the value of `-o slab_chunk_max` in bytes. Up to version 1.6.18 memcached reads the value as bytes, and
+/// later versions read it as kilobytes. A value that is too large as kilobytes is therefore read as bytes.
 fn requested_chunk_max(given: &Given, item_max: u64) -> Option<usize> {
+    // The largest value that is read as kilobytes, as in memcached: 1 MiB.
     const KIB_MAX: u64 = 1024;
     let value = u64::from(given.slab_chunk_max?);
     let in_bytes = value > KIB_MAX || (value << 10 > item_max && value == item_max);
     Some(if in_bytes { value } else { value << 10 } as usize)
 }
 
+/// Returns the largest chunk size that the options request, in bytes, or 0 if they request no chunk size.
 fn largest_requested_chunk(given: &Given, item_max: u64) -> usize {
     let explicit = requested_chunk_max(given, item_max).unwrap_or(0);
     let listed = given.slab_sizes.iter().flatten().copied().max().unwrap_or(0);
     explicit.max(listed)
 }
 
+/// Returns the class table at the start of the server.
 fn classes(given: &Given, page_size: usize, item_max: u64) -> Result<ClassTable, String> {
     let chunk_max = chunk_size_max(given, page_size, item_max)?;
     let preset = given.memcached_preset;
     if let Some(sizes) = &given.slab_sizes {
         let mut sizes = sizes.clone();
-        // As in memcached, the last class always has the largest chunks.
+        // As in memcached, there is always a class with chunks of the largest chunk size.
         if sizes.last().is_none_or(|&last| last.next_multiple_of(8) < chunk_max) {
             sizes.push(chunk_max);
         }
@@ -141,23 +148,25 @@ fn classes(given: &Given, page_size: usize, item_max: u64) -> Result<ClassTable,
     };
     if first > chunk_max {
         let bytes = given.chunk_size_bytes.unwrap_or_default();
-        return Err(format!("-n {bytes} is above the largest chunk, {chunk_max} bytes: lower it"));
+        return Err(format!("-n {bytes} is above the largest chunk, {chunk_max} bytes: lower -n"));
     }
     Ok(ClassTable::geometric(first, growth_factor(given), chunk_max))
 }
 
-/// Returns the growth factor of chunk sizes. Its default with `classes=geometric` is memcached's.
+/// Returns the growth factor of chunk sizes (`-f`). With `classes=geometric` or `preset=memcached` the default is
+/// memcached's.
 pub(super) fn growth_factor(given: &Given) -> f64 {
     let is_memcached_default = given.memcached_preset || given.classes == Some("geometric");
     let default = if is_memcached_default { memcached::GROWTH_FACTOR } else { GROWTH_FACTOR };
     given.growth_factor.unwrap_or(default)
 }
 
+/// Returns the size of the largest chunk in bytes.
 fn chunk_size_max(given: &Given, page_size: usize, item_max: u64) -> Result<usize, String> {
     let explicit = requested_chunk_max(given, item_max);
     if let Some(size) = explicit.filter(|&size| size as u64 > item_max) {
         return Err(format!(
-            "-o slab_chunk_max is {size} bytes, above -I ({item_max} bytes): lower it or raise -I"
+            "-o slab_chunk_max is {size} bytes, above -I ({item_max} bytes): lower slab_chunk_max or raise -I"
         ));
     }
     let default = if given.chunked_items_disabled { page_size } else { page_size / 2 };
@@ -165,22 +174,26 @@ fn chunk_size_max(given: &Given, page_size: usize, item_max: u64) -> Result<usiz
     Ok(size.max(largest_requested_chunk(given, item_max)))
 }
 
+/// Returns the eviction kind that `-o eviction` names, or the default eviction kind.
 fn eviction(given: &Given, lru_maintainer: bool) -> EvictionKind {
     match given.eviction {
-        Some(name) => EvictionKind::named(name).expect("the option accepts only known names"),
-        // Without its maintainer memcached has one queue per class.
+        Some(name) => {
+            EvictionKind::named(name).expect("`-o eviction` accepts only names of eviction kinds")
+        }
+        // Without the LRU maintainer memcached has one queue per class.
         None if !lru_maintainer => EvictionKind::Lru,
         None if given.memcached_preset => EvictionKind::Segmented,
         None => EvictionKind::CostBands,
     }
 }
 
+/// Returns an error if the options of the LRU queues conflict.
 fn check_lru(options: &EngineConfig, lru_maintainer: bool) -> Result<(), String> {
     let lru = &options.eviction_options.lru;
     let (hot, warm) = (lru.hot_percent, lru.warm_percent);
     if hot + warm > 80 {
         return Err(format!(
-            "-o hot_lru_pct={hot} and warm_lru_pct={warm}: their sum is above 80: lower one"
+            "-o hot_lru_pct={hot},warm_lru_pct={warm}: the sum of the two percentages is above 80: lower one of them"
         ));
     }
     if lru.temporary_ttl.is_some() && !lru_maintainer {
@@ -192,7 +205,7 @@ fn check_lru(options: &EngineConfig, lru_maintainer: bool) -> Result<(), String>
     Ok(())
 }
 
-/// Returns a seed from the system's random source, which also seeds the standard library's hash maps.
+/// Returns a random number from the source with which the standard library seeds its hash maps.
 fn random_seed() -> u64 {
     RandomState::new().build_hasher().finish()
 }

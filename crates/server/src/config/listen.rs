@@ -1,16 +1,17 @@
-//! Parses `-l`: the addresses to listen on, separated by commas or semicolons.
+//! Parses `-l`: the addresses on which the server listens, separated by commas or semicolons. An address has this form:
 //!
 //! ```text
 //!   [notls:|btls:|mtls:] [proto[NAME]:] [tag[NAME]:|tag_NAME_:] host | host:port | [IPv6]:port | IPv6 | *
 //! ```
 //!
-//! The prefixes have this order, as in memcached. A tag is validated and otherwise ignored, as in memcached
-//! only the proxy uses it.
+//! As in memcached, the prefixes must have this order. A valid tag has no effect, because only memcached's proxy uses
+//! tags.
 
 use super::settings::{ListenAddress, ListenSecurity, Protocol};
 use crate::tls::ClientCertificates;
 
-/// Parses all values of `-l` into addresses and warnings. `default` has the fields that an element leaves out.
+/// Parses all values of `-l`. Returns the addresses and the warnings. An address that leaves out its port, security or
+/// protocol has those of `default`.
 pub(super) fn parse_list(
     lists: &[String],
     default: &ListenAddress,
@@ -21,9 +22,9 @@ pub(super) fn parse_list(
         let (address, tag) =
             parse(element, default).map_err(|reason| format!("-l {element}: {reason}"))?;
         if tag.is_some() {
-            warnings.push(format!("-l {element}: the tag has no effect without a proxy"));
+            warnings.push(format!("-l {element}: the tag has no effect, as slabwise has no proxy"));
         }
-        // As in memcached, an address that is given twice counts once.
+        // As in memcached, an address that is given twice has one socket.
         if !addresses.contains(&address) {
             addresses.push(address);
         }
@@ -31,6 +32,7 @@ pub(super) fn parse_list(
     Ok((addresses, warnings))
 }
 
+/// Parses one address. Returns the address and its tag.
 fn parse<'e>(
     element: &'e str,
     default: &ListenAddress,
@@ -42,10 +44,13 @@ fn parse<'e>(
     let port = match port.map(|text| (text, text.parse::<i32>())) {
         None => default.port,
         Some((_, Ok(-1))) => 0,
-        Some((text, number)) => number
-            .ok()
-            .and_then(|number| u16::try_from(number).ok())
-            .ok_or_else(|| format!("'{text}' is not a port: give a number from 0 to 65535"))?,
+        Some((text, number)) => {
+            number.ok().and_then(|number| u16::try_from(number).ok()).ok_or_else(|| {
+                format!(
+                    "'{text}' is not a port: give a number from 0 to 65535, or -1 for any free port"
+                )
+            })?
+        }
     };
     let host = (host != "*" && !host.is_empty()).then(|| host.to_owned());
     Ok((ListenAddress { host, port, security, protocol }, tag))
@@ -60,18 +65,20 @@ fn split_port(address: &str) -> Result<(&str, Option<&str>), String> {
             return Ok((host, None));
         }
         let port = suffix.strip_prefix(':');
-        let port = port.ok_or_else(|| format!("'{suffix}' after the address is not ':port'"))?;
+        let port = port.ok_or_else(|| {
+            format!("after the IPv6 address '{suffix}' is not ':port': give [IPv6]:port")
+        })?;
         return Ok((host, Some(port)));
     }
     match address.split_once(':') {
-        // Two colons without brackets: a bare IPv6 address.
+        // An address with two colons and without brackets is an IPv6 address without a port.
         Some((_, rest)) if rest.contains(':') => Ok((address, None)),
         Some((host, port)) => Ok((host, Some(port))),
         None => Ok((address, None)),
     }
 }
 
-/// Splits off the prefix `notls:`, `btls:` or `mtls:`.
+/// Removes the prefix `notls:`, `btls:` or `mtls:`. Returns the security of the listener and the rest of the address.
 fn security(element: &str, default: ListenSecurity) -> Result<(ListenSecurity, &str), String> {
     let prefixes = [
         ("notls:", ListenSecurity::Plain),
@@ -89,15 +96,20 @@ fn security(element: &str, default: ListenSecurity) -> Result<(ListenSecurity, &
     Ok((default, element))
 }
 
-/// Splits off the prefix `proto[NAME]:`.
+/// Removes the prefix `proto[NAME]:`. Returns the protocol of the listener and the rest of the address.
 fn protocol(element: &str, default: Protocol) -> Result<(Protocol, &str), String> {
     let Some(rest) = element.strip_prefix("proto[") else { return Ok((default, element)) };
-    let (name, rest) = rest.split_once("]:").ok_or("proto[... must end with ']:'")?;
+    let (name, rest) = rest.split_once("]:").ok_or("the prefix 'proto[' must end with ']:'")?;
     let protocol = match name {
         "ascii" => Protocol::Ascii,
         "binary" => Protocol::Binary,
         "negotiating" => Protocol::Auto,
-        "proxy" => return Err("the proxy is not supported".to_owned()),
+        "proxy" => {
+            return Err(
+                "slabwise has no proxy: give proto[ascii], proto[binary] or proto[negotiating]"
+                    .to_owned(),
+            );
+        }
         _ => {
             return Err(format!("'{name}' is not a protocol: give ascii, binary or negotiating"));
         }
@@ -105,7 +117,7 @@ fn protocol(element: &str, default: Protocol) -> Result<(Protocol, &str), String
     Ok((protocol, rest))
 }
 
-/// Splits off the prefix `tag[NAME]:` or `tag_NAME_:`.
+/// Removes the prefix `tag[NAME]:` or `tag_NAME_:`. Returns the tag and the rest of the address.
 fn tag(element: &str) -> Result<(Option<&str>, &str), String> {
     for (open, close) in [("tag[", "]:"), ("tag_", "_:")] {
         if let Some(rest) = element.strip_prefix(open) {
@@ -120,7 +132,7 @@ fn tag(element: &str) -> Result<(Option<&str>, &str), String> {
     Ok((None, element))
 }
 
-/// memcached's limit.
+/// The maximum length of a tag in bytes, as in memcached.
 const TAG_LEN_MAX: usize = 8;
 
 #[cfg(test)]
@@ -134,11 +146,11 @@ mod tests {
         security: ListenSecurity::Plain,
         protocol: Protocol::Auto,
     };
-    const SECURED: ListenAddress =
+    const WITH_TLS: ListenAddress =
         ListenAddress { security: ListenSecurity::Tls(ClientCertificates::Optional), ..PLAIN };
 
     fn parsed(text: &str, default: ListenAddress) -> Vec<ListenAddress> {
-        parse_list(&[text.to_owned()], &default).expect("it is valid").0
+        parse_list(&[text.to_owned()], &default).expect("the address is valid").0
     }
 
     fn address(host: &str, port: u16) -> ListenAddress {
@@ -161,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prefix_sets_the_protocol_of_a_listener() {
+    fn the_prefix_proto_sets_the_protocol_of_a_listener() {
         let parsed = |text| parsed(text, ListenAddress { protocol: Protocol::Ascii, ..PLAIN });
         let expected = |protocol| [ListenAddress { protocol, ..address("10.0.0.1", 5) }];
         assert_eq!(parsed("10.0.0.1:5"), expected(Protocol::Ascii));
@@ -171,9 +183,9 @@ mod tests {
     }
 
     #[test]
-    fn a_prefix_sets_the_security_of_a_listener() {
-        let parsed = |text| parsed(text, SECURED)[0].security;
-        assert_eq!(parsed("a:1"), SECURED.security);
+    fn the_prefixes_notls_btls_and_mtls_set_the_security_of_a_listener() {
+        let parsed = |text| parsed(text, WITH_TLS)[0].security;
+        assert_eq!(parsed("a:1"), WITH_TLS.security);
         assert_eq!(parsed("notls:a:1"), ListenSecurity::Plain);
         assert_eq!(parsed("btls:a:1"), ListenSecurity::Tls(ClientCertificates::Ignored));
         assert_eq!(
@@ -183,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_names_the_invalid_element() {
+    fn an_error_contains_the_invalid_address() {
         for text in [
             "a:x",
             "a:70000",
@@ -200,7 +212,7 @@ mod tests {
             "tag_web:a",
         ] {
             let error = parse_list(&[text.to_owned()], &PLAIN).expect_err(text);
-            assert!(error.contains(text), "{error}");
+            assert!(error.contains(text), "the error is: {error}");
         }
     }
 }

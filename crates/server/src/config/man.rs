@@ -1,4 +1,4 @@
-//! The manual page slabwise(1) in roff, generated from the option tables.
+//! The manual page slabwise(1) in the format roff. Its options are generated from the option tables.
 
 use super::option::ServerOption;
 use super::table::{COMMANDS, FLAGS, SECTIONS};
@@ -7,39 +7,49 @@ use slabwise_policy::PagePolicy;
 
 const DESCRIPTION: &str = "\
     slabwise is a cache server that speaks memcached's protocol and accepts memcached's options. It tunes its memory \
-    while it runs: chunk sizes, pages per class and eviction. An option without effect causes a warning. An unknown \
-    option or an invalid value stops the start.";
+    while it runs: it adjusts the chunk sizes and the number of pages of each class. An option of memcached that has \
+    no effect in slabwise causes a warning. With an unknown option or an invalid value the server does not start.";
 
+/// Each environment variable and its description.
 const VARIABLES: &[(&str, &str)] = &[
     ("MEMCACHED_PORT_FILENAME", "File to which the server writes the ports on which it listens."),
     ("MEMCACHED_SASL_PWDB", "File of user:password lines for SASL authentication (-S)."),
 ];
 
+/// Each signal and its effect.
 const SIGNALS: &[(&str, &str)] = &[
-    ("SIGTERM, SIGINT", "Stop the server."),
+    ("SIGTERM, SIGINT", "Stop the server. The cache is lost."),
     (
         "SIGHUP",
-        "Reload the password file (-Y) and the TLS certificates (-Z). If a file cannot be used, \
-        the old passwords or certificates stay active.",
+        "Reload the password file (-Y) and the TLS certificates (-Z). If a file is invalid, the \
+        old passwords or certificates stay active.",
     ),
-    ("SIGUSR1", "Stop the server and keep the items in the memory file (-e), for a warm restart."),
+    (
+        "SIGUSR1",
+        "Stop the server. With -e the items stay in the memory file, and the next start with the \
+        same file is a warm restart.",
+    ),
 ];
 
+/// Each file and its content.
 const FILES: &[(&str, &str)] = &[(
     "FILE, FILE.meta",
-    "With -e FILE: the item memory, and the data that a warm restart needs beside it.",
+    "With -e FILE: FILE contains the items. After a stop by SIGUSR1 or `shutdown graceful`, \
+    FILE.meta contains the other data that a warm restart needs.",
 )];
 
+/// Each exit status and its meaning.
 const EXIT_STATUS: &[(&str, &str)] = &[
-    ("0", "The server was stopped by a signal or a command, or it printed a text."),
-    ("1", "The server could not start, or it failed."),
+    ("0", "A signal or a command stopped the server, or a text such as the help was printed."),
+    ("1", "The server could not start, or it stopped because of an error."),
     ("64", "The command line is not valid."),
 ];
 
+/// Returns the manual page.
 pub(super) fn page() -> String {
     let mut page = Roff::new();
     let source = concat!("slabwise ", env!("CARGO_PKG_VERSION"));
-    // Two quotation marks are an empty date.
+    // In roff two quotation marks are an empty argument, so the page has no date.
     page.control("TH", ["SLABWISE", "1", "\"\"", source, "User Commands"]);
     page.control("SH", ["NAME"]);
     page.text([roman(
@@ -75,9 +85,12 @@ pub(super) fn page() -> String {
     page.render()
 }
 
+/// Appends the section of the page policies.
 fn policies(page: &mut Roff) {
     page.control("SH", ["PAGE POLICIES"]);
-    page.text([roman("The values of -o page_policy, each with its options and their defaults.")]);
+    page.text([roman(
+        "The values of -o page_policy. Each policy is followed by its options with their defaults.",
+    )]);
     for name in PagePolicy::NAMES {
         page.control("SS", [name]);
         for info in PagePolicy::options(name).unwrap_or_default() {
@@ -88,13 +101,15 @@ fn policies(page: &mut Roff) {
     }
 }
 
+/// Appends a section whose entries have a term and a text.
 fn entries(page: &mut Roff, title: &str, entries: &[(&str, &str)]) {
     page.control("SH", [title]);
-    for &(left, text) in entries {
-        page.control("TP", []).text([bold(left)]).text([roman(text)]);
+    for &(term, text) in entries {
+        page.control("TP", []).text([bold(term)]).text([roman(text)]);
     }
 }
 
+/// Appends an option with its names, value, description and default.
 fn option(page: &mut Roff, mut names: Vec<Inline>, row: &ServerOption) {
     if let Some(value) = row.takes.placeholder() {
         names.extend([roman("="), italic(value)]);

@@ -1,4 +1,5 @@
-//! The server's options and settings: memcached's command line, with slabwise's own options in `-o`.
+//! The options of the server and the settings that result from them. The command line is memcached's; slabwise's own
+//! options are values of `-o`.
 //!
 //! ```text
 //!   argv --parse--> row of a table --set--> Draft --resolve--> Settings ----.
@@ -6,15 +7,17 @@
 //!   stats settings <--report-- row of a table <--- Running <----------------+---- Tunables <--- commands
 //! ```
 //!
-//! An option is one row of a [`table`]: its names, the type of its value, its help, its setter, its line of
-//! `stats settings` and the command that changes it while the server runs. Parsing, the help, error texts and
-//! `stats settings` are generated from the rows. A row sets a field of [`Settings`], or of `Given` if a setting
-//! depends on several options; [`resolve`] derives those settings and rejects options that conflict.
+//! Each option is one row of a [`table`]. A row contains the option's names, the type of its value, its help, its
+//! setter, its lines of `stats settings`, and the commands that change the option while the server runs. The parser,
+//! the help, the errors and `stats settings` use these rows. A setter writes a field of [`Settings`], or a field of
+//! `Given` if a setting depends on several options. The function [`resolve`](resolve::resolve) derives such settings
+//! from `Given`, and rejects options that conflict.
 //!
 //! Invariants:
-//! - An unknown name or an invalid value stops the start with one line that names the allowed values.
-//! - An option that has no effect here causes a warning.
-//! - An option that requests protection that slabwise does not implement stops the start.
+//! - With an unknown option or an invalid value the server does not start. It prints one line that names the option and
+//!   the allowed values.
+//! - An option of memcached that has no effect in slabwise causes a warning.
+//! - With an option for memcached's proxy, which slabwise lacks, the server does not start.
 
 mod engine;
 mod help;

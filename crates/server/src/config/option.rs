@@ -1,26 +1,28 @@
-//! [`ServerOption`]: a row of an option table, which defines everything about one option.
+//! [`ServerOption`]: a row of an option table. The row defines how an option is parsed, described and reported.
 
 use super::settings::{Draft, Running};
 use slabwise_engine::EvictionKind;
 
-/// A row of an option table. Parsing, the help, error texts and `stats settings` are generated from it.
+/// A row of an option table: one option of the server.
 #[derive(Clone, Copy)]
 pub(super) struct ServerOption {
-    /// The long name of a flag, or the name in `-o`.
+    /// The long name of a flag, without `--`, or the name of an option of `-o`.
     pub name: &'static str,
+    /// The letter of a flag; `None` for an option of `-o`.
     pub short: Option<char>,
+    /// The type of the value that the option takes, with the function that sets the value.
     pub takes: ValueKind,
-    /// The default as the help shows it.
+    /// The default as the help shows it; empty if the help shows none.
     pub default: &'static str,
-    /// The description. The short help ends at the first semicolon.
+    /// The description. `--help` shows only the part before the first semicolon.
     pub help: &'static str,
-    /// Whether the short help lists the option.
-    pub is_daily: bool,
-    /// The reason why the option has no effect, for the warning; empty if it has one.
+    /// True if `--help` lists the option. `--help=all` lists every option.
+    pub is_frequent: bool,
+    /// The reason why the option has no effect, which a warning shows; empty if the option has an effect.
     pub no_effect: &'static str,
-    /// A former name of a value and its current name. It is accepted until version 1.0.
+    /// A former name of a value, and the current name of the value. The former name is accepted until version 1.0.
     pub former: Option<(&'static str, &'static str)>,
-    /// The lines of `stats settings` that show the option.
+    /// The lines of `stats settings` that show the option: none, one or two.
     pub stats: [Option<Stat>; 2],
 }
 
@@ -28,8 +30,9 @@ pub(super) struct ServerOption {
 #[derive(Clone, Copy)]
 pub(super) struct Stat {
     pub name: &'static str,
+    /// Returns the value of the line.
     pub value: fn(&Running<'_>) -> String,
-    /// A command that changes the value while the server runs, if there is one.
+    /// A command that changes the value while the server runs; `None` if no command can change the value.
     #[cfg_attr(not(test), expect(dead_code, reason = "a test sends each such command"))]
     pub changed_by: Option<&'static str>,
 }
@@ -44,37 +47,44 @@ impl Stat {
     }
 }
 
-/// The type of an option's value, and the function that sets it.
+/// The type of the value that an option takes, and the function that sets the value in the draft of the settings.
 #[derive(Clone, Copy)]
 pub(super) enum ValueKind {
+    /// The option is a switch: it takes no value.
     Nothing(fn(&mut Draft)),
-    /// A whole number from `min` to `max`, in `unit` (may be empty); `absent` replaces a missing value.
+    /// A whole number.
     Number {
         min: i64,
         max: i64,
+        /// The unit of the number, for error texts; empty if the number has no unit.
         unit: &'static str,
+        /// The number that is set if the option is given without a value; `None` if a value is required.
         absent: Option<i64>,
         set: fn(&mut Draft, i64),
     },
+    /// A number that may have a fraction.
     Fraction {
+        /// The number must be greater than this limit.
         above: f64,
         max: f64,
         set: fn(&mut Draft, f64),
     },
-    /// A number of bytes with an optional suffix `k` or `m`.
+    /// A number of bytes with an optional suffix: `k` for KiB or `m` for MiB.
     Size(fn(&mut Draft, i64)),
+    /// A number in octal digits.
     Octal(fn(&mut Draft, u32)),
+    /// One of these words.
     Choice(&'static [&'static str], fn(&mut Draft, &'static str)),
-    /// Any text; the name is the placeholder in the help.
+    /// Any text that is not empty. The first field is the placeholder for the text in the help.
     Text(&'static str, fn(&mut Draft, &str)),
-    /// A text that the setter validates.
+    /// A text that the setter validates. The first field is the placeholder for the text in the help.
     Checked(&'static str, fn(&mut Draft, &str) -> Result<(), String>),
 }
 
-/// The maximum of counts and times.
+/// The maximum value of options that are counts or times.
 pub(super) const COUNT_MAX: i64 = i32::MAX as i64;
 
-/// Returns a row of `-o`, by default a switch that sets nothing.
+/// Returns a row for an option of `-o`. Before other functions change the row, the option is a switch without effect.
 pub(super) const fn option(name: &'static str) -> ServerOption {
     ServerOption {
         name,
@@ -82,21 +92,24 @@ pub(super) const fn option(name: &'static str) -> ServerOption {
         takes: ValueKind::Nothing(|_| ()),
         default: "",
         help: "",
-        is_daily: false,
+        is_frequent: false,
         no_effect: "",
         former: None,
         stats: [None, None],
     }
 }
 
+/// Returns a row for an option of `-o` that takes no value.
 pub(super) const fn switch(name: &'static str, set: fn(&mut Draft)) -> ServerOption {
     option(name).takes(ValueKind::Nothing(set))
 }
 
+/// Returns a row for a flag. Before other functions change the row, the flag is a switch without effect.
 pub(super) const fn flag(short: char, name: &'static str) -> ServerOption {
     ServerOption { short: Some(short), ..option(name) }
 }
 
+/// Returns a row for a flag that takes no value.
 pub(super) const fn switch_flag(
     short: char,
     name: &'static str,
@@ -136,7 +149,7 @@ impl ServerOption {
         self.takes(ValueKind::Choice(words, set))
     }
 
-    /// The value `former` of a choice is now named `current`.
+    /// Accepts the value `former` of a choice as another name of the value `current`, with a warning.
     pub const fn renamed(self, former: &'static str, current: &'static str) -> ServerOption {
         ServerOption { former: Some((former, current)), ..self }
     }
@@ -165,9 +178,9 @@ impl ServerOption {
         ServerOption { help, ..self }
     }
 
-    /// Sets the description of an option that the short help lists, too.
-    pub const fn daily_help(self, help: &'static str) -> ServerOption {
-        ServerOption { help, is_daily: true, ..self }
+    /// Sets the description of an option that `--help` also lists.
+    pub const fn frequent_help(self, help: &'static str) -> ServerOption {
+        ServerOption { help, is_frequent: true, ..self }
     }
 
     pub const fn no_effect(self, no_effect: &'static str) -> ServerOption {
@@ -175,20 +188,20 @@ impl ServerOption {
     }
 
     pub const fn stat(self, name: &'static str, value: fn(&Running<'_>) -> String) -> ServerOption {
-        self.shown(Stat::new(name, None, value))
+        self.with_stat(Stat::new(name, None, value))
     }
 
-    /// Adds a line of `stats settings` whose value `command` may change.
+    /// Adds a line of `stats settings` whose value the command `command` changes.
     pub const fn live_stat(
         self,
         name: &'static str,
         command: &'static str,
         value: fn(&Running<'_>) -> String,
     ) -> ServerOption {
-        self.shown(Stat::new(name, Some(command), value))
+        self.with_stat(Stat::new(name, Some(command), value))
     }
 
-    const fn shown(self, stat: Stat) -> ServerOption {
+    const fn with_stat(self, stat: Stat) -> ServerOption {
         let stats = match self.stats {
             [None, _] => [Some(stat), None],
             [first, _] => [first, Some(stat)],
@@ -196,7 +209,7 @@ impl ServerOption {
         ServerOption { stats, ..self }
     }
 
-    /// Describes the option's effect for the help.
+    /// Returns the description of the option for the help.
     pub fn description(&self) -> String {
         match self.help {
             "" => format!("no effect: {}", self.no_effect),
@@ -204,7 +217,7 @@ impl ServerOption {
         }
     }
 
-    /// Returns a description with its default, if there is one.
+    /// Appends the default to a description, unless the default is empty.
     pub fn with_default(description: &str, default: &str) -> String {
         match default {
             "" => description.to_owned(),
@@ -212,7 +225,8 @@ impl ServerOption {
         }
     }
 
-    /// Parses `text` and sets the option. `given` is the option as the user wrote it, for errors and warnings.
+    /// Parses the value `text` and sets the option; `text` is `None` if the option has no value. `given` is the option
+    /// as the user wrote it, which errors and warnings show.
     pub fn apply(&self, draft: &mut Draft, given: &str, text: Option<&str>) -> Result<(), String> {
         let text = match self.former {
             Some((former, current)) if text == Some(former) => {
@@ -230,7 +244,7 @@ impl ServerOption {
 }
 
 impl ValueKind {
-    /// Describes the allowed values for messages; empty for a switch.
+    /// Describes the allowed values for error texts. The description of a switch is empty.
     pub fn describe(&self) -> String {
         match *self {
             ValueKind::Nothing(_) => String::new(),
@@ -251,7 +265,7 @@ impl ValueKind {
         }
     }
 
-    /// Returns the placeholder of the value in the help; `None` for a switch.
+    /// Returns the placeholder for the value in the help, or `None` for a switch.
     pub fn placeholder(&self) -> Option<String> {
         match *self {
             ValueKind::Nothing(_) => None,
@@ -263,7 +277,8 @@ impl ValueKind {
         }
     }
 
-    /// Parses and sets the value; an error names the allowed values.
+    /// Parses the value and sets the option. An error describes the allowed values, and the caller prepends the name of
+    /// the option to it.
     fn apply(&self, draft: &mut Draft, text: Option<&str>) -> Result<(), String> {
         let missing = || Err(format!("needs {}", self.describe()));
         let Some(text) = text else {
@@ -274,8 +289,8 @@ impl ValueKind {
             }
             return Ok(());
         };
-        let done = match *self {
-            // memcached ignores the value of a switch, too.
+        let result = match *self {
+            // memcached also ignores the value of a switch.
             ValueKind::Nothing(set) => {
                 set(draft);
                 Some(())
@@ -303,10 +318,11 @@ impl ValueKind {
             }
             ValueKind::Checked(_, set) => return set(draft, text),
         };
-        done.ok_or_else(|| format!("takes {}, not '{text}'", self.describe()))
+        result.ok_or_else(|| format!("takes {}, not '{text}'", self.describe()))
     }
 }
 
+/// Parses a number of bytes with an optional suffix `k` or `m`.
 fn parse_size(text: &str) -> Option<i64> {
     let (digits, unit) = match text.as_bytes().last()? {
         b'k' | b'K' => (&text[..text.len() - 1], 1 << 10),

@@ -1,4 +1,5 @@
-//! Parses the command line: clap splits the arguments as getopt does, and the option tables define their meaning.
+//! Parses the command line. clap splits the arguments into options and values, as getopt does. The option tables define
+//! what the options mean.
 
 use super::help;
 use super::option::ValueKind;
@@ -12,13 +13,13 @@ use std::ffi::OsString;
 /// The action that a command line requests.
 #[derive(Debug)]
 pub enum Request {
-    /// Print the warnings on stderr, one per line, and start the server.
+    /// Print each warning as a line on stderr, and start the server.
     Serve { settings: Box<Settings>, warnings: Vec<String> },
-    /// Print this text and exit.
+    /// Print this text on stdout, and exit.
     Print(String),
 }
 
-/// Parses a command line without the program's name. An error is one line that names the remedy.
+/// Parses a command line, which does not include the program's name. An error is one line that names the remedy.
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Request, String> {
     let matches = command().try_get_matches_from(args).map_err(|error| usage_error(&error))?;
     if let Some(topic) = values(&matches, table::HELP).last() {
@@ -44,15 +45,16 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Request, String
         }
     }
     for operand in values(&matches, OPERANDS) {
-        draft.warn(format!("'{operand}' is not an option and has no effect"));
+        draft.warn(format!("'{operand}' is not an option and has no effect: leave it out"));
     }
     let (settings, warnings) = resolve(draft)?;
     Ok(Request::Serve { settings: Box::new(settings), warnings })
 }
 
-/// Arguments that are not options. memcached ignores them, too.
+/// clap's name for the arguments that are not options. memcached also ignores them.
 const OPERANDS: &str = "operands";
 
+/// Returns clap's description of the command line, made from the table of flags.
 fn command() -> Command {
     let mut command = Command::new("slabwise")
         .no_binary_name(true)
@@ -76,12 +78,13 @@ fn command() -> Command {
     command.arg(Arg::new(OPERANDS).num_args(0..).action(ArgAction::Append))
 }
 
+/// Returns all values of a flag, in the order of the command line.
 fn values<'a>(matches: &'a ArgMatches, name: &str) -> impl Iterator<Item = &'a str> {
     let texts = matches.get_many::<String>(name).into_iter().flatten();
     texts.map(|text| text.trim_start())
 }
 
-/// Applies a list `name=value,name,name=value`.
+/// Sets the options in a value of `-o`, which has the form `name=value,name,...`.
 fn apply_extended(draft: &mut Draft, list: &str) -> Result<(), String> {
     for element in list.split(',').filter(|element| !element.is_empty()) {
         let (name, text) = match element.split_once('=') {
@@ -107,14 +110,16 @@ fn apply_extended(draft: &mut Draft, list: &str) -> Result<(), String> {
     Ok(())
 }
 
-fn unknown_option(given: &str, meant: Option<&str>) -> String {
-    let hint = match meant {
-        Some(meant) => format!("did you mean '{meant}'? (see --help)"),
-        None => "see --help".to_owned(),
+/// Returns the error for an unknown option. `similar` is the name of a similar option.
+fn unknown_option(given: &str, similar: Option<&str>) -> String {
+    let hint = match similar {
+        Some(similar) => format!("did you mean '{similar}'? (see --help=all)"),
+        None => "see --help=all".to_owned(),
     };
     format!("{given}: unknown option; {hint}")
 }
 
+/// Converts an error of clap to one line.
 fn usage_error(error: &clap::Error) -> String {
     let context = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => text.as_str(),
@@ -126,10 +131,10 @@ fn usage_error(error: &clap::Error) -> String {
             let name = given.trim_start_matches('-');
             let long =
                 given.starts_with("--").then(|| nearest(name, FLAGS.iter().map(|row| row.name)));
-            let meant = long.flatten().map(|name| format!("--{name}"));
-            unknown_option(given, meant.as_deref())
+            let similar = long.flatten().map(|name| format!("--{name}"));
+            unknown_option(given, similar.as_deref())
         }
-        ErrorKind::InvalidUtf8 => "an argument is not valid UTF-8".to_owned(),
+        ErrorKind::InvalidUtf8 => "an argument is not valid UTF-8: correct its encoding".to_owned(),
         _ => {
             let row = FLAGS.iter().find(|row| given.starts_with(&format!("--{}", row.name)));
             let takes = row.map(|row| row.takes.describe()).unwrap_or_default();
@@ -138,7 +143,7 @@ fn usage_error(error: &clap::Error) -> String {
     }
 }
 
-/// Returns the name in `known` that is most similar to `unknown`, if any is similar enough.
+/// Returns the name in `known` that is most similar to `unknown`, or `None` if no name is similar.
 fn nearest<'a>(unknown: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     known
         .map(|name| (strsim::jaro_winkler(unknown, name), name))

@@ -1,20 +1,24 @@
-//! Derives the page policy, the profiling options and the settings of memcached's automover.
+//! Derives the page policy, the options of profiling, and the settings of memcached's automover from the options.
 
 use super::settings::{Draft, Given};
 use slabwise_policy::PagePolicy;
 use slabwise_tuner::{AutomoveSettings, ProfilingOptions};
 
+/// The name of the policy option that `-o objective` sets.
 const OBJECTIVE: &str = "objective";
+/// The default policy.
 const POLICY_DEFAULT: &str = "marginal";
-/// The best policy that needs no profiles.
+/// The default policy with `profile=off`: the best policy that needs no profiles.
 const POLICY_WITHOUT_PROFILES: &str = "space_time";
-/// memcached's policy.
+/// The default policy with `preset=memcached`: memcached's automover.
 const POLICY_OF_PRESET: &str = "automove";
 
-/// Profiling uses this fraction of the memory limit, plus [`PROFILE_MEMORY_BYTES_FIXED`].
+/// By default profiling may use the memory limit divided by this number, plus [`PROFILE_MEMORY_BYTES_FIXED`].
 const PROFILE_MEMORY_DIVISOR: u64 = 50;
+/// The part of the memory of profiling that does not depend on the memory limit, in bytes.
 const PROFILE_MEMORY_BYTES_FIXED: u64 = 1 << 20;
 
+/// Sets the page policy, the profiling and the automover in the draft's settings.
 pub(super) fn resolve(draft: &mut Draft) -> Result<(), String> {
     let page_policy = page_policy(&draft.given)?;
     warn_of_former_names(draft);
@@ -24,7 +28,7 @@ pub(super) fn resolve(draft: &mut Draft) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the page policy with its options. Whether it runs depends on `slab_automove`.
+/// Returns the page policy with its options. The policy is active only with `slab_automove=1`.
 fn page_policy(given: &Given) -> Result<PagePolicy, String> {
     let default = match given.profile {
         _ if given.memcached_preset => POLICY_OF_PRESET,
@@ -40,7 +44,8 @@ fn page_policy(given: &Given) -> Result<PagePolicy, String> {
         let options = PagePolicy::options(name).unwrap_or_default();
         options.iter().any(|info| info.name == option)
     };
-    // The last value of an option wins, so the values of separate options come first.
+    // If a policy option occurs twice in the text, the last value counts. The values of `slab_automove_*` and
+    // `objective` are therefore added before the options that follow the policy's name.
     let mut text = name.to_owned();
     for (option, value) in automover_options(given) {
         if let Some(value) = value.filter(|_| has(name, option)) {
@@ -54,7 +59,7 @@ fn page_policy(given: &Given) -> Result<PagePolicy, String> {
             let candidates: Vec<_> =
                 PagePolicy::NAMES.into_iter().filter(|name| has(name, OBJECTIVE)).collect();
             return Err(format!(
-                "-o objective={objective}: page policy '{name}' has no option objective: give -o \
+                "-o objective={objective}: the page policy '{name}' has no option objective: give -o \
                  page_policy={}",
                 candidates.join(" or ")
             ));
@@ -64,6 +69,7 @@ fn page_policy(given: &Given) -> Result<PagePolicy, String> {
     PagePolicy::parse(&text).map_err(|error| format!("-o page_policy={text}: {error}"))
 }
 
+/// Warns if `-o page_policy` contains former names of options.
 fn warn_of_former_names(draft: &mut Draft) {
     let text = draft.given.page_policy.clone().unwrap_or_default();
     let options = text.split(':').skip(1).filter_map(|option| option.split_once('='));
@@ -74,34 +80,37 @@ fn warn_of_former_names(draft: &mut Draft) {
     }
 }
 
-/// Returns the options of memcached's automover with the values of `slab_automove_*`.
+/// Returns each option of memcached's automover with the value of its option `slab_automove_*`; `None` if that is not
+/// given.
 fn automover_options(given: &Given) -> [(&'static str, Option<String>); 2] {
     let window = given.automove_window.map(|seconds| seconds.to_string());
     let ratio = given.automove_ratio.map(|ratio| ratio.to_string());
     [(AutomoveSettings::WINDOW_OPTION, window), (AutomoveSettings::RATIO_OPTION, ratio)]
 }
 
-/// Returns the settings of memcached's automover, which `stats settings` shows under every policy.
+/// Returns the settings of memcached's automover. `stats settings` shows them even if another policy is active.
 fn automove(draft: &Draft, page_policy: &PagePolicy) -> AutomoveSettings {
-    let memcacheds = PagePolicy::named(POLICY_OF_PRESET).expect("it is registered");
+    let automover =
+        PagePolicy::named(POLICY_OF_PRESET).expect("the registry contains memcached's automover");
     let [window, ratio] = automover_options(&draft.given).map(|(option, given)| {
-        let value = page_policy.value(option).or(given).or_else(|| memcacheds.value(option));
-        value.expect("memcached's automover has it")
+        let value = page_policy.value(option).or(given).or_else(|| automover.value(option));
+        value.expect("memcached's automover has this option")
     });
     AutomoveSettings {
         level: draft.settings.tunables.automove.level,
-        window_seconds: window.parse().expect("it is a whole number"),
-        age_ratio: ratio.parse().expect("it is a number"),
+        window_seconds: window.parse().expect("the window is a whole number of seconds"),
+        age_ratio: ratio.parse().expect("the age ratio is a number"),
     }
 }
 
-/// Returns the profiling options; `None` if profiling is off.
+/// Returns the options of profiling, or `None` if profiling is off. Returns an error if the page policy needs profiles
+/// but profiling is off, or if the memory of profiling is too small.
 fn profiling(
     draft: &mut Draft,
     page_policy: &PagePolicy,
 ) -> Result<Option<ProfilingOptions>, String> {
     let given = &draft.given;
-    let is_needed = page_policy.wants().needs_profiles();
+    let is_needed = page_policy.inputs().needs_profiles();
     if given.profile == Some(false) && is_needed {
         return Err(format!(
             "-o profile=off: page_policy={} needs profiles: leave profile=off out, or choose \
@@ -114,8 +123,8 @@ fn profiling(
     {
         if let Some(bytes) = given.profile_memory_bytes {
             draft.warn(format!(
-                "-o profile_memory={bytes} has no effect, as profiling is off: leave it out, or \
-                 add profile=on"
+                "-o profile_memory={bytes} has no effect, as profiling is off: leave profile_memory \
+                 out, or add profile=on"
             ));
         }
         return Ok(None);
@@ -126,8 +135,8 @@ fn profiling(
     let options = ProfilingOptions::within(memory_bytes).ok_or_else(|| {
         let least = ProfilingOptions::MEMORY_BYTES_MIN;
         format!(
-            "-o profile_memory={memory_bytes} is below the minimum, {least} bytes: raise it, or \
-             give profile=off"
+            "-o profile_memory={memory_bytes} is below the minimum, {least} bytes: raise \
+             profile_memory, or give profile=off"
         )
     })?;
     Ok(Some(options))

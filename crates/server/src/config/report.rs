@@ -1,12 +1,12 @@
-//! `stats settings`, with memcached's names, order and formats. Dashboards read some lines by position, so the
-//! order is memcached's and not that of the option tables.
+//! The lines of `stats settings`. The names, the order and the formats of the values are memcached's, and not the order
+//! of the option tables, because some dashboards find a line by its position.
 
 use super::option::{Stat, yes_no};
 use super::settings::Running;
 use super::table::{self, FLAGS};
 
-/// memcached's order. Other lines follow at the end.
-const ORDER: &str = "\
+/// The names of the lines in memcached's order, separated by spaces. All other lines follow at the end.
+const NAMES_IN_ORDER: &str = "\
     maxbytes maxconns tcpport udpport inter verbosity oldest evictions domain_socket umask shutdown_command \
     growth_factor chunk_size num_threads num_threads_per_udp stat_key_prefix detail_enabled reqs_per_event \
     cas_enabled tcp_backlog binding_protocol auth_enabled_sasl auth_enabled_ascii item_size_max maxconns_fast \
@@ -20,29 +20,33 @@ const ORDER: &str = "\
     ssl_keyformat ssl_ciphers ssl_ca_cert ssl_wbuf_size ssl_session_cache ssl_kernel_tls ssl_min_version \
     num_napi_ids memory_file client_flags_size";
 
+/// Returns the name and the value of each line of `stats settings`.
 pub fn report(running: &Running<'_>) -> Vec<(&'static str, String)> {
     stats().into_iter().map(|stat| (stat.name, (stat.value)(running))).collect()
 }
 
-/// Returns the lines of `stats settings` that commands can change, each with such a command.
+/// Returns the name of each line of `stats settings` that a command can change, and such a command.
 #[cfg(test)]
 pub fn changeable() -> Vec<(&'static str, &'static str)> {
     stats().into_iter().filter_map(|stat| Some((stat.name, stat.changed_by?))).collect()
 }
 
+/// Returns all lines of `stats settings` in their order.
 fn stats() -> Vec<&'static Stat> {
     let rows = FLAGS.iter().chain(table::extended());
-    let mut stats: Vec<_> = rows.flat_map(|row| row.stats.iter().flatten()).chain(FIXED).collect();
-    let place = |stat: &&Stat| ORDER.split_whitespace().position(|name| name == stat.name);
-    stats.sort_by_key(|stat| place(stat).unwrap_or(usize::MAX));
+    let mut stats: Vec<_> =
+        rows.flat_map(|row| row.stats.iter().flatten()).chain(LINES_WITHOUT_OPTION).collect();
+    let position =
+        |stat: &&Stat| NAMES_IN_ORDER.split_whitespace().position(|name| name == stat.name);
+    stats.sort_by_key(|stat| position(stat).unwrap_or(usize::MAX));
     stats
 }
 
-/// memcached's clock is ahead of slabwise's by this difference.
+/// The difference between memcached's clock and slabwise's clock: memcached's clock starts at 62 s, slabwise's at 2 s.
 const CLOCK_LEAD_SECONDS: u32 = 60;
 
-/// Lines that no option sets. Lines of features that slabwise lacks show memcached's defaults.
-static FIXED: &[Stat] = &[
+/// The lines whose values no option sets. A line of a feature that slabwise lacks shows memcached's default.
+static LINES_WITHOUT_OPTION: &[Stat] = &[
     Stat::new("oldest", Some("flush_all"), |it| match it.tunables.oldest_live {
         0 => "0".to_owned(),
         second => second.saturating_add(CLOCK_LEAD_SECONDS).to_string(),

@@ -1,4 +1,5 @@
-//! Derives the settings from the given options: applies defaults and presets, and rejects options that conflict.
+//! Derives the settings from the given options: sets the defaults that depend on other options, and rejects options
+//! that conflict.
 
 use super::engine::{engine_config, growth_factor};
 use super::listen::parse_list;
@@ -11,11 +12,12 @@ use std::path::{Path, PathBuf};
 /// memcached's environment variable that names the password file of `-S`.
 const SASL_PASSWORD_FILE_VARIABLE: &str = "MEMCACHED_SASL_PWDB";
 const PORT_DEFAULT: i32 = 11_211;
+/// The default permission bits of the Unix socket's file.
 const UNIX_MODE_DEFAULT: u32 = 0o700;
-/// More threads than this cause a warning.
+/// The maximum number of workers without a warning.
 const THREADS_USUAL_MAX: usize = 64;
 
-/// Returns the settings and the warnings.
+/// Returns the settings and the warnings, or an error if options conflict.
 pub(super) fn resolve(mut draft: Draft) -> Result<(Settings, Vec<String>), String> {
     draft.settings.engine = engine_config(&draft)?;
     draft.settings.protocol = protocol(&draft)?;
@@ -41,11 +43,12 @@ pub(super) fn resolve(mut draft: Draft) -> Result<(Settings, Vec<String>), Strin
 impl Default for Settings {
     /// Returns the settings of a command line without options.
     fn default() -> Settings {
-        resolve(Draft::default()).expect("the defaults are valid").0
+        resolve(Draft::default()).expect("the defaults do not conflict").0
     }
 }
 
-/// Returns the protocol. With authentication only one protocol is served: binary with `-S`, ASCII with `-Y`.
+/// Returns the protocol of listeners (`-B`). With authentication the server serves only one protocol: the binary
+/// protocol with `-S`, the ASCII protocol with `-Y`.
 fn protocol(draft: &Draft) -> Result<Protocol, String> {
     let Draft { settings, given, .. } = draft;
     let (option, needed) = match (settings.sasl_enabled, settings.auth_file_as_given.is_some()) {
@@ -54,8 +57,8 @@ fn protocol(draft: &Draft) -> Result<Protocol, String> {
         (false, true) => ("-Y", Protocol::Ascii),
         (true, true) => {
             return Err(
-                "-S requires the binary protocol and -Y requires the ASCII protocol: leave \
-                        one of them out"
+                "-S requires the binary protocol and -Y requires the ASCII protocol: leave one \
+                        of them out"
                     .to_owned(),
             );
         }
@@ -63,22 +66,23 @@ fn protocol(draft: &Draft) -> Result<Protocol, String> {
     let port = settings.udp_port;
     if port != 0 {
         return Err(format!(
-            "-U {port} conflicts with {option}: UDP clients cannot authenticate: give -U 0"
+            "-U {port} conflicts with {option}, as UDP clients cannot authenticate: give -U 0"
         ));
     }
     match given.protocol.filter(|&protocol| protocol != needed).map(Protocol::name) {
         None => Ok(needed),
         Some(name) if needed == Protocol::Binary => Err(format!(
             "-B {name} conflicts with -S, which requires the binary protocol: give -B binary or \
-             leave it out"
+             leave -B out"
         )),
         Some(name) => Err(format!(
             "-B {name} conflicts with -Y, which requires the ASCII protocol: give -B ascii or \
-             leave it out"
+             leave -B out"
         )),
     }
 }
 
+/// Sets the listening addresses, the ports and TLS in the draft's settings.
 fn resolve_network(draft: &mut Draft) -> Result<(), String> {
     let udp_port = draft.settings.udp_port;
     let port = draft.given.port.or((udp_port != 0).then_some(udp_port));
@@ -90,7 +94,8 @@ fn resolve_network(draft: &mut Draft) -> Result<(), String> {
     let (threads, napi_ids) = (draft.settings.threads, draft.settings.napi_ids);
     if threads > THREADS_USUAL_MAX {
         draft.warn(format!(
-            "-t {threads}: more than {THREADS_USUAL_MAX} workers rarely help: give one per core"
+            "-t {threads}: more than {THREADS_USUAL_MAX} workers rarely increase the throughput: give one worker per \
+             core"
         ));
     }
     if napi_ids as usize > threads {
@@ -99,27 +104,31 @@ fn resolve_network(draft: &mut Draft) -> Result<(), String> {
     Ok(())
 }
 
+/// Warns of options that have no effect because of other options or in slabwise.
 fn warn_of_no_effect(draft: &mut Draft) {
     if !draft.settings.cas_enabled {
-        draft.warn("-C saves no memory: CAS values need no extra memory in slabwise");
+        draft.warn("-C saves no memory: slabwise needs no extra memory for CAS values");
     }
     let eviction = draft.settings.engine.eviction;
     if draft.settings.costs_measured && !eviction.info().uses_costs {
         let name = eviction.name();
         draft.warn(format!(
-            "-o cost=measured has no effect on eviction={name}, which ignores costs"
+            "-o cost=measured has no effect on eviction={name}, which ignores costs: leave it out, or \
+             give another eviction kind"
         ));
     }
 }
 
-/// Returns whether class tables are learned. Given chunk sizes stay as they are, and a table can change only if
-/// pages can move.
+/// Returns true if the server adjusts the class table to the sizes of items (`-o classes`). By default it does so
+/// unless options set the chunk sizes, `preset=memcached` is given, or the options make a change of the table
+/// impossible.
 fn learn_classes(draft: &Draft) -> Result<bool, String> {
     let Draft { settings, given, .. } = draft;
     let moves_pages = settings.reassign_enabled;
     let evicts = settings.engine.eviction_enabled;
     match given.classes {
-        // Without evictions a full cache has no memory for the items that a change moves.
+        // A change of the table copies items to other chunks. With a full cache and without evictions there is no
+        // memory for the copies.
         Some("learned") if !evicts => {
             Err("-o classes=learned needs evictions: leave out -M, or give classes=geometric"
                 .to_owned())
@@ -139,7 +148,8 @@ fn learn_classes(draft: &Draft) -> Result<bool, String> {
     }
 }
 
-/// Returns the password file of `-S`. As in memcached, without a file every authentication fails.
+/// Returns the password file of `-S`, or `None` without `-S`. As in memcached, every authentication fails if the
+/// environment variable is not set.
 fn sasl_password_file(draft: &mut Draft) -> Result<Option<PathBuf>, String> {
     if !draft.settings.sasl_enabled {
         return Ok(None);
@@ -154,6 +164,7 @@ fn sasl_password_file(draft: &mut Draft) -> Result<Option<PathBuf>, String> {
     path.map(absolute).transpose()
 }
 
+/// Returns the listening sockets for connections.
 fn listen(draft: &mut Draft) -> Result<Listen, String> {
     if let Some(path) = &draft.given.unix_path {
         let mode = draft.given.unix_mode.unwrap_or(UNIX_MODE_DEFAULT);
@@ -161,14 +172,16 @@ fn listen(draft: &mut Draft) -> Result<Listen, String> {
     }
     let port = match draft.settings.tcp_port {
         0 if draft.given.tls_enabled => {
-            return Err("-Z needs TCP, which -p 0 disables: give -p another port, or leave -Z out"
-                .to_owned());
+            return Err(
+                "-Z needs TCP, which -p 0 disables: give another port with -p, or leave -Z out"
+                    .to_owned(),
+            );
         }
         0 => {
             if draft.settings.udp_port == 0 {
                 draft.warn(
                     "-p 0 disables TCP, and without -s or -U no client can connect: give -p -1 for \
-                     any free port, -s FILE or -U PORT",
+                     any free port, or -s FILE, or -U PORT",
                 );
             }
             return Ok(Listen::Tcp(Vec::new()));
@@ -181,25 +194,25 @@ fn listen(draft: &mut Draft) -> Result<Listen, String> {
     Ok(Listen::Tcp(addresses))
 }
 
-/// Returns the addresses of `-l`, by default all interfaces, and warnings. `port` is the default port; -1 is any
-/// free port.
+/// Returns the addresses of `-l`, by default all interfaces, and the warnings. An address without a port has the port
+/// `port`; -1 means any free port.
 fn addresses(draft: &Draft, port: i32) -> Result<(Vec<ListenAddress>, Vec<String>), String> {
     let Draft { settings, given, .. } = draft;
     let security = match given.tls_enabled {
         true => ListenSecurity::Tls(given.tls.verify_mode.client_certificates()),
         false => ListenSecurity::Plain,
     };
-    // The kernel chooses a port for 0.
+    // The kernel chooses a free port if the port is 0.
     let port = u16::try_from(port).unwrap_or(0);
-    let everywhere = ListenAddress { host: None, port, security, protocol: settings.protocol };
+    let all_interfaces = ListenAddress { host: None, port, security, protocol: settings.protocol };
     if settings.interfaces.is_empty() {
-        return Ok((vec![everywhere], Vec::new()));
+        return Ok((vec![all_interfaces], Vec::new()));
     }
-    parse_list(&settings.interfaces, &everywhere)
+    parse_list(&settings.interfaces, &all_interfaces)
 }
 
-/// Rejects listeners of a protocol without authentication. As in memcached, with `-Y` a listener for both protocols
-/// serves only ASCII.
+/// Returns an error if `-S` or `-Y` requires authentication but an address accepts a protocol without authentication.
+/// As in memcached, with `-Y` an address that accepts both protocols then accepts only ASCII.
 fn require_authentication(
     settings: &Settings,
     addresses: &mut [ListenAddress],
@@ -208,7 +221,8 @@ fn require_authentication(
         match address.protocol {
             Protocol::Ascii | Protocol::Auto if settings.sasl_enabled => {
                 return Err(format!(
-                    "-l {address}: -S requires the binary protocol: give proto[binary]"
+                    "-l {address}: the protocol conflicts with -S, which requires the binary protocol: give \
+                     proto[binary]"
                 ));
             }
             Protocol::Binary if settings.auth_file_as_given.is_some() => {
@@ -226,29 +240,37 @@ fn require_authentication(
     Ok(())
 }
 
-/// Returns the UDP addresses. As in memcached, an address of `-l` is for TCP and UDP.
+/// Returns the UDP addresses. As in memcached, the server listens on every address of `-l` for both TCP and UDP.
 fn udp(draft: &mut Draft) -> Result<Vec<ListenAddress>, String> {
     let port = draft.settings.udp_port;
     if port == 0 {
         return Ok(Vec::new());
     }
     if draft.given.unix_path.is_some() {
-        draft.warn(format!("-U {port} has no effect with -s, which disables the network"));
+        draft.warn(format!(
+            "-U {port} has no effect, as -s disables the network: leave one of them out"
+        ));
         return Ok(Vec::new());
     }
     if draft.given.tls_enabled {
-        draft.warn(format!("-U {port}: UDP is not encrypted and not authenticated, despite -Z"));
+        draft.warn(format!(
+            "-U {port}: -Z does not encrypt UDP, and UDP clients need no certificate: leave -U out if this \
+             is not intended"
+        ));
     }
-    // The warnings were reported for TCP already.
+    // The warnings are omitted, because `listen` has already reported them.
     addresses(draft, port).map(|(addresses, _)| addresses)
 }
 
+/// Returns the settings of TLS, or `None` without `-Z`.
 fn tls(draft: &mut Draft) -> Result<Option<TlsSettings>, String> {
     let Given { tls, tls_enabled, tls_names, .. } = &draft.given;
     if !tls_enabled {
         if !tls_names.is_empty() {
             let names = tls_names.join(", ");
-            draft.warn(format!("without -Z traffic is not encrypted: {names} have no effect"));
+            draft.warn(format!(
+                "without -Z traffic is not encrypted, and these options have no effect: {names}"
+            ));
         }
         return Ok(None);
     }
@@ -266,7 +288,7 @@ fn tls(draft: &mut Draft) -> Result<Option<TlsSettings>, String> {
     }))
 }
 
-/// Returns a warning if client certificates are requested but no authority can verify them.
+/// Returns a warning if a listener requests client certificates but no authority can verify them.
 fn authority_warning(settings: &Settings) -> Option<String> {
     let Settings { listen: Listen::Tcp(addresses), tls: Some(tls), .. } = settings else {
         return None;
@@ -276,15 +298,18 @@ fn authority_warning(settings: &Settings) -> Option<String> {
     let warning = if tls.ca_file.is_some() {
         return None;
     } else if has_listener(ClientCertificates::Required) {
-        "client certificates are required, but without -o ssl_ca_cert=FILE all are rejected"
+        "client certificates are required, but without -o ssl_ca_cert=FILE all certificates are rejected"
     } else if has_listener(ClientCertificates::Optional) {
-        "without -o ssl_ca_cert=FILE clients with a certificate are rejected"
+        "client certificates are requested, but without -o ssl_ca_cert=FILE clients with a certificate are \
+         rejected"
     } else {
         return None;
     };
     Some(warning.to_owned())
 }
 
+/// Returns the move budget: the values of `-o page_move_chunks` and `page_move_rate`, or the defaults for this page
+/// size.
 fn move_budget(given: &Given, page_size_bytes: usize) -> MoveBudget {
     let default = MoveBudget::for_pages_of(page_size_bytes);
     MoveBudget {
@@ -293,20 +318,20 @@ fn move_budget(given: &Given, page_size_bytes: usize) -> MoveBudget {
     }
 }
 
-/// Makes a path absolute, because a daemon changes its working directory.
+/// Makes a path absolute, so that it stays valid when a daemon changes its working directory.
 fn absolute(path: impl AsRef<Path>) -> Result<PathBuf, String> {
     let path = path.as_ref();
     std::path::absolute(path)
         .map_err(|error| format!("{}: cannot make the path absolute: {error}", path.display()))
 }
 
-/// Returns an error if huge pages are not available, as in memcached.
+/// Returns an error if transparent huge pages are disabled. With `-L`, memcached also does not start in this case.
 fn check_huge_pages() -> Result<(), String> {
     let path = "/sys/kernel/mm/transparent_hugepage/enabled";
     match std::fs::read_to_string(path) {
         Ok(modes) if !modes.contains("[never]") => Ok(()),
         _ => Err(format!(
-            "-L: transparent huge pages are not available: enable them in {path} or leave -L out"
+            "-L: transparent huge pages are not available: enable them in {path}, or leave -L out"
         )),
     }
 }

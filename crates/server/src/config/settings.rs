@@ -1,5 +1,5 @@
-//! The server's settings: [`Settings`] from the command line, [`Tunables`] that commands change while the server
-//! runs, and the [`Draft`] into which options are written.
+//! The server's settings: [`Settings`], which the command line sets; [`Tunables`], which commands change while the
+//! server runs; and [`Draft`], which contains the settings while the options are parsed.
 
 use crate::tls::{ClientCertificates, TlsSettings};
 use slabwise_engine::{EngineConfig, LruConfig};
@@ -9,88 +9,107 @@ use slabwise_tuner::{AutomoveSettings, MoveBudget, ProfilingOptions};
 use std::fmt;
 use std::path::PathBuf;
 
-/// The validated settings of the command line.
+/// The settings of the command line. They are valid and do not change while the server runs.
 #[derive(Clone, Debug)]
 pub struct Settings {
+    /// The listening sockets for connections (`-l`, `-p`, `-s`).
     pub(crate) listen: Listen,
-    /// `-B`: the protocol of listeners for which `-l` does not specify one.
+    /// `-B`: the protocol of listeners whose address in `-l` specifies no protocol.
     pub(crate) protocol: Protocol,
-    /// `-Z` and the options `ssl_*`.
+    /// `-Z` and the options `ssl_*`; `None` without `-Z`.
     pub(crate) tls: Option<TlsSettings>,
-    /// The UDP addresses of `-U`.
+    /// The UDP addresses on which the server listens (`-U`, `-l`).
     pub(crate) udp: Vec<ListenAddress>,
-    /// `-p` as given.
+    /// The TCP port: the value of `-p`, or else that of `-U`, or else 11211; -1 for any free port, 0 if TCP is disabled.
     pub(crate) tcp_port: i32,
-    /// `-U` as given.
+    /// The value of `-U`; -1 for any free port, 0 if UDP is disabled.
     pub(crate) udp_port: i32,
-    /// `-l` as given.
+    /// The values of `-l`, as they were given.
     pub(crate) interfaces: Vec<String>,
+    /// `-b`: the length of the kernel's queue of pending connections.
     pub(crate) listen_backlog: i32,
+    /// `-c`: the maximum number of open connections.
     pub(crate) connections_max: u32,
-    /// Whether new connections are rejected at the limit; otherwise they wait.
+    /// `-o maxconns_fast`: true if the server rejects new connections when `-c` connections are open; false if the new
+    /// connections wait.
     pub(crate) maxconns_fast: bool,
+    /// `-t`: the number of workers.
     pub(crate) threads: usize,
-    /// `-Y`: the password file of the ASCII protocol.
+    /// `-Y`: the absolute path of the password file for the ASCII protocol.
     pub(crate) auth_file: Option<PathBuf>,
+    /// `-Y`: the path of the password file, as it was given.
     pub(crate) auth_file_as_given: Option<String>,
-    /// The initial values.
+    /// The values at the start of the settings that commands can change.
     pub(crate) tunables: Tunables,
-    /// `-N`, without effect.
+    /// `-N`, which has no effect.
     pub(crate) napi_ids: u32,
-    /// `-R`: the maximum number of requests served from a connection before the others are served.
-    pub(crate) requests_per_turn_max: u32,
+    /// `-R`: the maximum number of requests of a connection that a worker serves before it serves other connections.
+    pub(crate) requests_per_round_max: u32,
+    /// `-o idle_timeout`: the number of seconds after which an idle TCP connection is closed; `None` for never.
     pub(crate) idle_timeout_seconds: Option<u32>,
+    /// `-A`: true if the command `shutdown` is enabled.
     pub(crate) shutdown_enabled: bool,
+    /// False with `-F`, which disables `flush_all`.
     pub(crate) flush_enabled: bool,
-    /// False with `-X`: whether `stats cachedump`, `stats detail` and `lru_crawler metadump` are enabled.
+    /// False with `-X`, which disables `stats cachedump`, `stats detail` and `lru_crawler metadump`.
     pub(crate) dump_enabled: bool,
-    /// Whether clients may set the clock and pin items, as memcached's own tests do.
+    /// `-o debug_commands`: true if clients may set the clock and pin items, as memcached's own tests do.
     pub(crate) debug_commands: bool,
+    /// False with `-W`, which disables `watch`.
     pub(crate) watch_enabled: bool,
-    /// The size of a watcher's log buffer.
+    /// `-o watcher_logbuf_size`: the maximum size of a watcher's buffer, in bytes.
     pub(crate) watcher_log_bytes: u64,
-    /// `worker_logbuf_size`, without effect.
+    /// `-o worker_logbuf_size`, which has no effect.
     pub(crate) worker_log_bytes: u64,
+    /// False with `-C`, which disables CAS.
     pub(crate) cas_enabled: bool,
-    /// Whether `set`, `add` and `replace` accept the cost of an item.
+    /// `-o cost_wire`: whether the commands `set`, `add` and `replace` have a field for the cost of the item.
     pub(crate) cost_wire: CostWire,
-    /// Whether the server measures costs that clients do not supply.
+    /// `-o cost=measured`: true if the server measures the costs that clients do not supply.
     pub(crate) costs_measured: bool,
+    /// `-S`: true if clients must authenticate by SASL.
     pub(crate) sasl_enabled: bool,
     /// `MEMCACHED_SASL_PWDB`: the password file of `-S`.
     pub(crate) sasl_password_file: Option<PathBuf>,
-    /// The character that ends a key's prefix in `stats detail`.
+    /// `-D`: the character that ends the prefix of a key.
     pub(crate) prefix_delimiter: char,
-    /// Whether statistics by prefix are kept from the start.
+    /// True if requests are counted by key prefix from the start (`-D`).
     pub(crate) detail_enabled: bool,
+    /// True if the LRU maintainer runs; false with `-o no_lru_maintainer`.
     pub(crate) lru_maintainer: bool,
-    /// Whether pages may move between classes.
+    /// True if pages can move between classes; false with `-o no_slab_reassign`.
     pub(crate) reassign_enabled: bool,
+    /// `-f`: the ratio of a class's chunk size to that of the next smaller class.
     pub(crate) growth_factor: f64,
-    /// `-n`.
+    /// `-n`: the bytes of the smallest chunk for key, value and flags.
     pub(crate) chunk_size_bytes: u32,
+    /// `-o page_policy`: the policy that moves pages while `slab_automove` is 1.
     pub(crate) page_policy: PagePolicy,
+    /// The options of profiling; `None` if profiling is off.
     pub(crate) profiling: Option<ProfilingOptions>,
+    /// `-o page_move_chunks` and `page_move_rate`: how much the mover may do while clients send requests.
     pub(crate) move_budget: MoveBudget,
     /// `-e`: the absolute path of the memory file.
     pub(crate) memory_file: Option<PathBuf>,
-    /// `-o hashpower`: the minimum of the statistic `hash_power_level`.
+    /// `-o hashpower`: the minimum value of the statistic `hash_power_level`.
     pub(crate) hash_power: u32,
-    /// `tail_repair_time`, without effect.
+    /// `-o tail_repair_time`, which has no effect.
     pub(crate) tail_repair_seconds: u32,
-    /// `read_buf_mem_limit`, without effect.
+    /// `-o read_buf_mem_limit`, which has no effect.
     pub(crate) read_buffers_bytes_max: u64,
     pub(crate) process: ProcessSettings,
-    /// The engine's settings.
+    /// The settings of the engine.
     pub engine: EngineConfig,
 }
 
+/// The protocol that clients use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
-    /// The first byte of a connection decides.
+    /// The first byte of a connection selects the protocol.
     Auto,
+    /// Only the ASCII protocol.
     Ascii,
-    /// A connection whose first byte is not binary is closed.
+    /// Only the binary protocol. A connection whose first byte is not the first byte of a binary request is closed.
     Binary,
 }
 
@@ -105,30 +124,34 @@ impl Protocol {
     }
 }
 
+/// The sockets on which the server listens for connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Listen {
-    /// `-s`, `-a`: only a Unix socket whose file has this mode.
+    /// `-s`: only a Unix socket at `path`. The socket's file has the permission bits `mode` (`-a`).
     Unix { path: PathBuf, mode: u32 },
-    /// `-l`, `-p`.
+    /// `-l` and `-p`: these TCP addresses; none with `-p 0`.
     Tcp(Vec<ListenAddress>),
 }
 
+/// An address on which the server listens for TCP or UDP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListenAddress {
-    /// A name or an address; `None` for all interfaces.
+    /// The name or the IP address of a host; `None` for all interfaces.
     pub host: Option<String>,
-    /// The port; 0 lets the kernel choose.
+    /// The port; 0 for any free port, which the kernel chooses.
     pub port: u16,
     pub security: ListenSecurity,
     pub protocol: Protocol,
 }
 
+/// Whether the connections of a listener use TLS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ListenSecurity {
-    /// Without TLS: `-Z` is not given, or the address has the prefix `notls:`.
+    /// Connections do not use TLS: `-Z` is not given, or the address has the prefix `notls:`.
     #[default]
     Plain,
-    /// With TLS. Client certificates depend on `ssl_verify_mode` or on the prefix `btls:` or `mtls:`.
+    /// Connections use TLS. `ssl_verify_mode`, or the prefix `btls:` or `mtls:` of the address, decides how client
+    /// certificates are used.
     Tls(ClientCertificates),
 }
 
@@ -142,48 +165,62 @@ impl fmt::Display for ListenAddress {
     }
 }
 
+/// The settings of the process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProcessSettings {
+    /// `-d`: true if the process becomes a daemon.
     pub daemonize: bool,
+    /// `-P`: the absolute path of the pid file.
     pub pid_file: Option<PathBuf>,
-    /// `-u`: the user to become when started by root.
+    /// `-u`: the user to which the process changes if root started it.
     pub user: Option<String>,
+    /// `-k`: true if the process locks its memory.
     pub lock_memory: bool,
+    /// `-r`: true if the process raises the limit of the size of core files.
     pub core_files: bool,
 }
 
 impl Settings {
-    /// The number of threads that memcached gives a UDP port: one if `-l` has several addresses, otherwise all.
+    /// Returns the number of workers that listen on a UDP port. As in memcached, it is one if `-l` has several
+    /// addresses, and otherwise the number of all workers.
     pub(crate) fn threads_per_udp_port(&self) -> usize {
-        let several =
+        let has_several_addresses =
             self.interfaces.len() > 1 || self.interfaces.iter().any(|list| list.contains(','));
-        if several { 1 } else { self.threads }
+        if has_several_addresses { 1 } else { self.threads }
     }
 }
 
-/// Settings that commands change while the server runs.
+/// Settings that commands can change while the server runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Tunables {
-    /// `-v`: from 0 (warnings only) to 3 (everything).
+    /// `-v` and the command `verbosity`: from 0 (the log contains only warnings and errors) to 3 (all log lines).
     pub verbosity: u32,
+    /// The settings of memcached's automover (`-o slab_automove`, `slabs automove`).
     pub automove: AutomoveSettings,
+    /// The value of `slabs automove freeratio`, which has no effect.
     pub automove_free_ratio: f64,
+    /// True if the LRU crawler removes expired items periodically (`-o lru_crawler`).
     pub crawler_enabled: bool,
+    /// Microseconds that the crawler waits between its steps (`-o lru_crawler_sleep`).
     pub crawler_sleep_us: u32,
-    /// The maximum number of items that a crawl checks in a class; 0 for all.
+    /// The maximum number of items that a crawl checks in a class; 0 for all items (`-o lru_crawler_tocrawl`).
     pub crawler_tocrawl: u32,
+    /// True if the server adjusts the class table to the sizes of items (`-o classes`, `slabs classes`).
     pub learn_classes: bool,
+    /// True if `stats sizes` is enabled (`-o track_sizes`).
     pub track_sizes: bool,
-    /// `lru mode`: whether a class has hot, warm and cold queues instead of one queue.
+    /// The value of the command `lru mode`: true if a class has a hot, a warm and a cold queue; false if it has one
+    /// queue.
     pub lru_segmented: bool,
-    /// The last `flush_all` invalidates items up to this second; 0 before any.
+    /// The last `flush_all` invalidated the items that were stored up to this second; 0 before the first `flush_all`.
     pub oldest_live: u32,
-    /// The last value of `lru temp_ttl`, which `stats settings` shows even when it is off.
+    /// The last value of the command `lru temp_ttl` in seconds. `stats settings` shows it even if the temporary queue
+    /// is off.
     pub temporary_ttl: u32,
 }
 
 impl Tunables {
-    /// Returns the initial values. `config` is the engine's configuration, which a warm restart may have changed.
+    /// Returns the values at the start. `config` is the engine's configuration, which a warm restart may have changed.
     pub fn new(settings: &Settings, config: &EngineConfig) -> Tunables {
         let ttl = config.eviction_options.lru.temporary_ttl;
         Tunables {
@@ -194,24 +231,31 @@ impl Tunables {
     }
 }
 
-/// A running server's settings, as `stats settings` shows them.
+/// The current settings of a running server, which `stats settings` shows.
 pub struct Running<'r> {
     pub settings: &'r Settings,
     pub tunables: Tunables,
     pub lru: LruConfig,
+    /// The current memory limit, which the command `cache_memlimit` changes.
     pub memory_limit_bytes: u64,
+    /// True if requests are counted by key prefix, which the command `stats detail` turns on and off.
     pub detail_enabled: bool,
 }
 
+/// The settings while the options are parsed.
 #[derive(Debug)]
 pub(super) struct Draft {
-    /// Starts with the defaults. Most options set a field; `resolve` sets the other fields.
+    /// The settings. They start as the defaults. The setter of an option changes a field; `resolve` then sets the
+    /// fields that depend on several options.
     pub settings: Settings,
+    /// The values of options whose settings `resolve` derives.
     pub given: Given,
+    /// The warnings about options, in the order in which they are printed.
     pub warnings: Vec<String>,
 }
 
-/// Options whose defaults depend on other options. `None` means that the option is not given.
+/// The values of options whose defaults depend on other options. `None` means that the option is not given. A field has
+/// the unit of its option.
 #[derive(Debug, Default)]
 pub(super) struct Given {
     pub port: Option<i32>,
@@ -220,7 +264,7 @@ pub(super) struct Given {
     pub protocol: Option<Protocol>,
     pub tls_enabled: bool,
     pub tls: TlsSettings,
-    /// The given TLS options, which have no effect without `-Z`.
+    /// The names of the options `ssl_*` that are given. They have no effect without `-Z`.
     pub tls_names: Vec<&'static str>,
 
     pub memory_limit_mib: Option<u32>,
@@ -228,7 +272,7 @@ pub(super) struct Given {
     pub growth_factor: Option<f64>,
     pub chunk_size_bytes: Option<u32>,
     pub slab_sizes: Option<Vec<usize>>,
-    /// In kilobytes or bytes: see `requested_chunk_max`.
+    /// The value of `-o slab_chunk_max`, in kilobytes or bytes: `requested_chunk_max` decides the unit.
     pub slab_chunk_max: Option<u32>,
     pub chunked_items_disabled: bool,
     pub page_size_bytes: Option<i64>,
@@ -247,14 +291,16 @@ pub(super) struct Given {
 }
 
 impl Draft {
+    /// Adds a warning.
     pub fn warn(&mut self, warning: impl Into<String>) {
         self.warnings.push(warning.into());
     }
 
-    /// Warns, once for each former name, that an option or one of its values has a new name.
+    /// Adds a warning that the former name of an option or value is given. Each former name has at most one warning.
     pub fn warn_of_former(&mut self, option: &str, former: &str, current: &str) {
         let warning = format!(
-            "{option}: {former} is now named {current}; the former name works until version 1.0"
+            "{option}: {former} is now named {current}: use the new name; the former name is accepted \
+             until version 1.0"
         );
         if !self.warnings.contains(&warning) {
             self.warn(warning);
@@ -263,7 +309,7 @@ impl Draft {
 }
 
 impl Default for Draft {
-    /// A command line without options.
+    /// Returns the draft of a command line without options.
     fn default() -> Draft {
         let engine = EngineConfig::new(64 << 20);
         let settings = Settings {
@@ -283,7 +329,7 @@ impl Default for Draft {
             tunables: Tunables {
                 verbosity: 0,
                 automove: AutomoveSettings { level: 1, window_seconds: 0, age_ratio: 0.0 },
-                // memcached's default, which no option sets.
+                // This is memcached's default. slabwise has no option for this setting.
                 automove_free_ratio: 0.01,
                 crawler_enabled: true,
                 crawler_sleep_us: 100,
@@ -292,10 +338,10 @@ impl Default for Draft {
                 track_sizes: false,
                 lru_segmented: true,
                 oldest_live: 0,
-                // memcached shows this value while the setting is off.
+                // memcached shows the value 61 while the setting is off.
                 temporary_ttl: 61,
             },
-            requests_per_turn_max: 20,
+            requests_per_round_max: 20,
             idle_timeout_seconds: None,
             napi_ids: 0,
             shutdown_enabled: false,

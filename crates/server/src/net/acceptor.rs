@@ -1,8 +1,9 @@
-//! The main thread's loop: accepts connections, distributes them to the workers, and handles signals.
+//! The event loop of the main thread: accepts connections, distributes them to the workers, and handles signals.
 //!
-//! At the limit of `-c` there are memcached's two behaviours: with `maxconns_fast` (the default) a further connection
-//! gets an error and is closed; otherwise the acceptor pauses. It also pauses when the process has no descriptors left.
-//! During a pause the acceptor checks every 10 ms whether it can resume.
+//! When `-c` connections are open, the acceptor behaves as memcached does. With `maxconns_fast` (the default) it sends
+//! an error to each new client and closes the connection. Without `maxconns_fast` the acceptor pauses: it accepts no
+//! connection until one closes. The acceptor also pauses when the process has reached its limit of open files. During a
+//! pause the acceptor checks every 10 ms whether a connection has closed.
 
 use super::listen::Listener;
 use super::mailbox::{Mailbox, NewConnection};
@@ -18,29 +19,35 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-pub(super) const STOP_TOKEN: Token = Token(usize::MAX);
+/// The token of the waker that ends the acceptor's wait when the server stops.
+pub(super) const WAKE_TOKEN: Token = Token(usize::MAX);
 const SIGNALS_TOKEN: Token = Token(usize::MAX - 1);
-const PAUSE_POLL: Duration = Duration::from_millis(10);
-const TOO_MANY: &[u8] = b"ERROR Too many open connections\r\n";
+const PAUSE_CHECK_PERIOD: Duration = Duration::from_millis(10);
+const TOO_MANY_CONNECTIONS_REPLY: &[u8] = b"ERROR Too many open connections\r\n";
 
 pub(super) struct Acceptor<'e> {
     poll: Poll,
     signals: Signals,
+    /// The listening sockets. The index of a listener is the token of its events.
     listeners: Vec<Listener>,
+    /// One mailbox per worker.
     mailboxes: &'e [Mailbox],
     shared: &'e Shared<'e>,
+    /// The index of the worker that receives the next connection.
     next_worker: usize,
+    /// The current pause; `None` while the acceptor accepts connections.
     pause: Option<Pause>,
 }
 
 struct Pause {
+    /// The reading of the clock, in nanoseconds, at which the pause started.
     since_nanos: u64,
-    /// The number of connections open at its start. The pause lasts until fewer are open.
-    connections: u64,
+    /// The number of connections that were open when the pause started. The pause ends when fewer are open.
+    open_connections: u64,
 }
 
 impl<'e> Acceptor<'e> {
-    /// Makes an acceptor for these listeners and signals, including signals that arrived earlier.
+    /// Makes an acceptor for these listeners. The acceptor also handles signals that arrived before this call.
     pub fn new(
         poll: Poll,
         mut signals: Signals,
@@ -61,22 +68,23 @@ impl<'e> Acceptor<'e> {
         Ok(Acceptor { poll, signals, listeners, mailboxes, shared, next_worker: 0, pause: None })
     }
 
+    /// Accepts connections until the server stops.
     pub fn run(&mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(64);
         while !self.shared.is_stopping() {
-            let timeout = self.pause.as_ref().map(|_| PAUSE_POLL);
+            let timeout = self.pause.as_ref().map(|_| PAUSE_CHECK_PERIOD);
             match self.poll.poll(&mut events, timeout) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 other => other?,
             }
             for event in &events {
                 match event.token() {
-                    STOP_TOKEN => {}
+                    WAKE_TOKEN => {}
                     SIGNALS_TOKEN => self.handle_signals(),
                     Token(index) => self.accept_from(index),
                 }
             }
-            self.resume_if_over();
+            self.resume_if_pause_is_over();
         }
         Ok(())
     }
@@ -86,7 +94,7 @@ impl<'e> Acceptor<'e> {
             match signal {
                 SIGHUP => self.reload(),
                 SIGUSR1 => {
-                    tracing::warn!("stopping gracefully");
+                    tracing::warn!("stopping gracefully on signal SIGUSR1");
                     self.shared.stop_gracefully();
                 }
                 _ => {
@@ -97,11 +105,12 @@ impl<'e> Acceptor<'e> {
         }
     }
 
-    /// Reloads passwords and certificates. As in memcached, the old ones stay active if a file cannot be used.
+    /// Reloads the password file of `-Y` and the certificates. As in memcached, the old passwords or certificates stay
+    /// active if their files are invalid.
     fn reload(&self) {
         let Shared { tls, logins, clock, .. } = self.shared;
         if tls.is_none() && logins.is_none() {
-            tracing::info!("SIGHUP: nothing to reload");
+            tracing::info!("SIGHUP: nothing to reload, as neither -Y nor -Z is given");
         }
         match logins.as_ref().map(PasswordFile::reload) {
             None => {}
@@ -115,40 +124,50 @@ impl<'e> Acceptor<'e> {
         }
     }
 
-    /// Accepts all waiting clients, because there is no further event for them.
+    /// Accepts every pending connection of a listener. The event loop reports no second event for a connection that is
+    /// already pending.
     fn accept_from(&mut self, index: usize) {
-        let fast = self.shared.settings.maxconns_fast;
+        let rejects_when_full = self.shared.settings.maxconns_fast;
         let connections_max = u64::from(self.shared.settings.connections_max);
         while self.pause.is_none() {
-            // Counted before `accept`, so that a connection that closes in between ends the pause.
-            let open = self.connections();
+            // The connections are counted before `accept`. If one closes before the pause starts, fewer connections are
+            // open than this number, and the pause ends at the next check.
+            let open = self.open_connections();
             let is_full = open >= connections_max;
-            if is_full && !fast {
+            if is_full && !rejects_when_full {
                 return self.pause(open);
             }
             let (socket, peer) = match sys::accept(self.listeners[index].socket.as_fd()) {
                 Ok(accepted) => accepted,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) if sys::is_out_of_descriptors(&error) => {
-                    tracing::warn!("no file descriptors are left: accepting is paused");
+                    tracing::warn!(
+                        "the limit of open files is reached: no connection is accepted until one closes; \
+                         raise the limit (ulimit -n)"
+                    );
                     return self.pause(open);
                 }
-                // The client gave up while it waited.
+                // The client closed the connection before the server accepted it.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return tracing::warn!("cannot accept a connection: {error}"),
             };
             if is_full {
                 self.shared.counters.rejected_connections.fetch_add(1, Ordering::Relaxed);
-                // The client may be gone already.
-                let _ = sys::send(socket.as_fd(), TOO_MANY);
+                // An error is ignored, because the client may have closed the connection.
+                let _ = sys::send(socket.as_fd(), TOO_MANY_CONNECTIONS_REPLY);
             } else {
-                self.hand_over(index, socket, peer.map_or(Address::UnixClient, Address::Internet));
+                self.send_to_worker(
+                    index,
+                    socket,
+                    peer.map_or(Address::UnixClient, Address::Internet),
+                );
             }
         }
     }
 
-    fn hand_over(&mut self, index: usize, socket: OwnedFd, address: Address) {
+    /// Adds an accepted connection to the connection table and sends it to the next worker.
+    fn send_to_worker(&mut self, index: usize, socket: OwnedFd, address: Address) {
         let listener = &self.listeners[index];
         let local = match &listener.address {
             Address::Internet(bound) => {
@@ -170,24 +189,26 @@ impl<'e> Acceptor<'e> {
         self.next_worker = (self.next_worker + 1) % self.mailboxes.len();
     }
 
-    fn connections(&self) -> u64 {
+    fn open_connections(&self) -> u64 {
         self.shared.counters.curr_connections.load(Ordering::Acquire)
     }
 
-    /// Stops accepting until fewer than `connections` are open. A backlog of 0 lets the kernel refuse clients instead
-    /// of queueing them.
-    fn pause(&mut self, connections: u64) {
+    /// Accepts no connection until fewer than `open_connections` are open. Sets the backlog to 0, so that the kernel
+    /// refuses new clients and does not queue them.
+    fn pause(&mut self, open_connections: u64) {
         let since_nanos = self.shared.clock.nanos();
-        self.pause = Some(Pause { since_nanos, connections });
+        self.pause = Some(Pause { since_nanos, open_connections });
         let counters = &self.shared.counters;
         counters.accepting_conns.store(false, Ordering::Relaxed);
         counters.listen_disabled_num.fetch_add(1, Ordering::Relaxed);
         self.set_backlog(0);
     }
 
-    fn resume_if_over(&mut self) {
-        let open = self.connections();
-        let Some(pause) = self.pause.take_if(|pause| open == 0 || open < pause.connections) else {
+    /// Ends the pause if a connection has closed since its start, and accepts the pending connections.
+    fn resume_if_pause_is_over(&mut self) {
+        let open = self.open_connections();
+        let Some(pause) = self.pause.take_if(|pause| open == 0 || open < pause.open_connections)
+        else {
             return;
         };
         let paused_us = (self.shared.clock.nanos() - pause.since_nanos) / 1_000;
@@ -200,6 +221,7 @@ impl<'e> Acceptor<'e> {
         }
     }
 
+    /// Sets the maximum number of pending connections of every listener.
     fn set_backlog(&self, backlog: i32) {
         for listener in &self.listeners {
             if let Err(error) = sys::listen(listener.socket.as_fd(), backlog) {

@@ -1,29 +1,30 @@
-//! One client connection: its stream, its session, and the input and output between them.
+//! One client connection: it connects a stream (a socket, or TLS over a socket) with a session.
 //!
 //! ```text
 //!   stream --receive--> worker's read buffer --consume--> session
-//!      ^                  |  half a request                |
+//!      ^                  |  part of a request             |
 //!      |                  v                                v
-//!      |               unread (own, usually none)         out (from the worker's pool)
+//!      |               `unread` of the connection         `out`, from the worker's pool
 //!      '----------------------------write------------------'
 //! ```
 //!
-//! The unit of work is a *round*: the rest of the previous output, then at most one receive, one consume and one
-//! bounded flush. A client that sends or reads without pause therefore does not delay others. An idle connection owns
-//! no buffer.
+//! A worker serves a connection in *rounds*. In a round, the connection writes the rest of the previous output. Then it
+//! receives at most once, the session consumes the input, and the connection writes at most 1 MiB of output. A client
+//! that sends or reads continuously therefore does not delay other clients. An idle connection owns no buffer.
 //!
 //! Invariants:
-//! - BLOCKED-STOPS: while output of an earlier round is not completely written, nothing is received or consumed. A
-//!   client that does not read uses at most one full [`Out`].
-//! - SHORT-READ: readiness is edge-triggered. A receive that returned less than it had room for has emptied the
-//!   socket, unless the peer has closed its side, which another receive (of 0 bytes) must confirm. The stream reports
-//!   whether there may be more; TLS counts ciphertext.
-//! - A half-closed client gets every reply before its connection is closed.
+//! - BLOCKED-STOPS: while output of an earlier round is not completely written, the connection receives nothing and the
+//!   session consumes nothing. A client that does not read therefore uses the memory of at most one full [`Out`].
+//! - SHORT-READ: the event loop is edge-triggered: it reports input only when new input arrives. A receive call that
+//!   returns fewer bytes than its buffer can hold has emptied the socket, so the next round waits for an event. If the
+//!   client has closed its sending side, there is no further event, so another receive call must return 0 bytes. The
+//!   stream reports whether the socket may have more input. For TLS the number of bytes of ciphertext decides this.
+//! - A client that has closed its sending side receives every reply before the server closes the connection.
 
 use super::tls_stream::TlsStream;
 use crate::config::Protocol;
 use crate::os::sys;
-use crate::os::sys::Receipt;
+use crate::os::sys::ReceiveOutcome;
 use crate::out::{Flush, Out};
 use crate::session::{Next, Progress, Session};
 use crate::shared::{Client, ClientState, CloseReason, WorkerContext};
@@ -33,86 +34,107 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// A round that ends at its request budget writes its output only from this size on. A smaller output waits for the
-/// last round of its input, so that one receive still costs one send.
+/// The minimum number of bytes of output that a round writes if it ends before all its input is served. A smaller
+/// output is written in the last round for the same input, so that the replies to one receive call need one send call.
 const EARLY_FLUSH_BYTES_MIN: usize = 32 << 10;
 
-/// The part of a worker that the connection or UDP socket being served uses.
+/// The part of a worker that its connections and UDP sockets use while they are served.
 pub(super) struct WorkerCore<'e> {
     pub context: WorkerContext<'e>,
+    /// The buffer into which all connections of the worker receive.
     pub read_buffer: Vec<u8>,
     /// The buffer for received ciphertext; empty without `-Z`.
     pub ciphertext: Vec<u8>,
-    pub outs: OutPool<'e>,
+    pub out_pool: OutPool<'e>,
 }
 
-/// Unused output buffers. Few are needed, because a connection holds one only while it has replies to write.
+/// A worker's unused output buffers. A connection takes a buffer only while it has replies to write, so the pool needs
+/// to keep only a few buffers.
 #[derive(Default)]
 pub(super) struct OutPool<'e> {
-    #[expect(clippy::vec_box, reason = "connections hold boxes: one pointer while they are idle")]
-    spare: Vec<Box<Out<'e>>>,
+    #[expect(
+        clippy::vec_box,
+        reason = "a connection stores a box, so that an idle connection needs only a pointer"
+    )]
+    unused: Vec<Box<Out<'e>>>,
 }
 
 impl<'e> OutPool<'e> {
-    const SPARE_MAX: usize = 4;
+    /// The maximum number of unused buffers that are kept.
+    const UNUSED_MAX: usize = 4;
 
+    /// Returns an unused or new output buffer, which is empty.
     pub fn take(&mut self) -> Box<Out<'e>> {
-        self.spare.pop().unwrap_or_default()
+        self.unused.pop().unwrap_or_default()
     }
 
+    /// Keeps an empty output buffer for another connection. Frees the buffer if it is too large or if the pool already
+    /// has the maximum number of buffers.
     pub fn put_back(&mut self, out: Box<Out<'e>>) {
-        debug_assert!(out.is_empty());
-        if self.spare.len() < OutPool::SPARE_MAX && out.is_worth_keeping() {
-            self.spare.push(out);
+        debug_assert!(out.is_empty(), "an output in the pool must be empty");
+        if self.unused.len() < OutPool::UNUSED_MAX && out.is_small_enough_to_keep() {
+            self.unused.push(out);
         }
     }
 }
 
-/// The worker's next action for a connection after a round.
+/// The worker's next action for a connection or a UDP socket after a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RoundEnd {
+    /// Wait until the socket has input.
     AwaitReadable,
+    /// Wait until the socket accepts output.
     AwaitWritable,
-    /// The connection is a watcher, and awaits input or lines.
+    /// The connection is a watcher. Wait until its socket has input, or the watchers' log has lines for it.
     AwaitLines,
-    /// The connection has more work, after others were served.
-    Again,
+    /// Serve another round after a round of the other connections.
+    NextRound,
+    /// Close the connection.
     Close,
 }
 
+/// A client connection.
 pub(super) struct Connection<'e> {
     pub stream: Stream,
     session: Session<'e>,
+    /// The connection's entry in the connection table.
     pub client: Arc<Client>,
     unread: Unread,
-    /// Pending replies: to be written if `blocked`, otherwise waiting for the end of their batch.
+    /// Replies that are not written. If `flush_is_unfinished`, the next round writes them first. Otherwise they are
+    /// written together with the other replies to the same input.
     out: Option<Box<Out<'e>>>,
-    blocked: bool,
+    /// True if the last write accepted only a part of the output, or if ciphertext of it waits for the socket.
+    flush_is_unfinished: bool,
     phase: Phase,
-    /// The stream may hold input that is not received yet.
+    /// True if the stream may have input that is not received yet.
     readable: bool,
-    /// The peer has closed its side, so a short read must be followed by another.
-    peer_closed: bool,
+    /// True if the client may have closed its sending side, so that another receive call must follow a short read.
+    peer_half_closed: bool,
+    /// The second of the clock at which the last bytes were received.
     last_active: Seconds,
     /// True if the connection is in the worker's queue for another round.
     pub queued: bool,
-    /// True if the socket is registered for writability.
+    /// True if the event loop also reports when the socket is writable.
     pub awaits_writable: bool,
 }
 
-/// The work that remains besides writing pending output.
+/// The work of a connection that follows when its output is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    Serve,
-    /// Call the session again before more is received.
-    Resume,
-    Finish,
+    /// Receive more input.
+    AwaitInput,
+    /// Call the session again with the unread input before more input is received.
+    ResumeSession,
+    /// Close the connection.
+    CloseWhenWritten,
 }
 
-/// Input that the session has not consumed: usually none, else a part of a request.
+/// Input that the session has not consumed. It is usually empty; otherwise it is a part of a request, or requests that
+/// a later round serves.
 #[derive(Default)]
 struct Unread {
     bytes: Vec<u8>,
+    /// The number of bytes at the start of `bytes` that the session has consumed.
     start: usize,
 }
 
@@ -121,6 +143,7 @@ impl Unread {
         &self.bytes[self.start..]
     }
 
+    /// Removes the first `count` bytes. Frees the buffer if no byte is left.
     fn consume(&mut self, count: usize) {
         self.start += count;
         if self.start == self.bytes.len() {
@@ -142,57 +165,63 @@ impl<'e> Connection<'e> {
             client,
             unread: Unread::default(),
             out: None,
-            blocked: false,
-            phase: Phase::Serve,
+            flush_is_unfinished: false,
+            phase: Phase::AwaitInput,
             readable: false,
-            peer_closed: false,
+            peer_half_closed: false,
             last_active: now,
             queued: false,
             awaits_writable: false,
         }
     }
 
+    /// Returns the reason why the connection is closed. Watchers of connection events receive this reason.
     pub fn close_reason(&self) -> CloseReason {
         self.session.close_reason().unwrap_or(match self.phase {
-            // The client has closed its side.
-            Phase::Finish => CloseReason::Normal,
-            Phase::Serve | Phase::Resume => CloseReason::Error,
+            // The client has closed its sending side.
+            Phase::CloseWhenWritten => CloseReason::Normal,
+            Phase::AwaitInput | Phase::ResumeSession => CloseReason::Error,
         })
     }
 
-    /// Records that the socket has input, or that the peer closed its side.
-    pub fn note_readable(&mut self, peer_closed: bool) {
+    /// Records that the event loop reported input, and whether the client may have closed its sending side.
+    pub fn note_readable(&mut self, peer_half_closed: bool) {
         self.readable = true;
-        self.peer_closed |= peer_closed;
+        self.peer_half_closed |= peer_half_closed;
     }
 
-    /// True if the client has sent nothing since `since` and no reply is pending. During a TLS handshake pending output
-    /// does not matter.
+    /// True if the client has sent nothing since `since` and every reply is written. During a TLS handshake the result
+    /// does not depend on unwritten output.
     pub fn is_idle_since(&self, since: Seconds) -> bool {
         self.last_active < since
-            && self.phase == Phase::Serve
+            && self.phase == Phase::AwaitInput
             && self.session.is_idle()
-            && (self.stream.is_handshaking() || (self.out.is_none() && !self.blocked))
+            && (self.stream.is_handshaking() || (self.out.is_none() && !self.flush_is_unfinished))
     }
 
+    /// Serves one round of the connection, and returns the worker's next action for the connection.
     pub fn serve_round(&mut self, worker: &mut WorkerCore<'e>) -> RoundEnd {
-        let mut out = self.out.take().unwrap_or_else(|| worker.outs.take());
-        if self.blocked {
-            // BLOCKED-STOPS
+        let mut out = self.out.take().unwrap_or_else(|| worker.out_pool.take());
+        if self.flush_is_unfinished {
+            // BLOCKED-STOPS: the rest of the earlier output is written first.
             match self.flush(&mut out, worker) {
                 Ok(Flush::Drained) => {
-                    self.blocked = false;
-                    self.note_state();
+                    self.flush_is_unfinished = false;
+                    self.publish_state();
                 }
-                Ok(Flush::Blocked) => return self.wait(out, worker, RoundEnd::AwaitWritable),
-                Ok(Flush::Paused) => return self.wait(out, worker, RoundEnd::Again),
+                Ok(Flush::Blocked) => {
+                    return self.await_next_round(out, worker, RoundEnd::AwaitWritable);
+                }
+                Ok(Flush::Paused) => {
+                    return self.await_next_round(out, worker, RoundEnd::NextRound);
+                }
                 Err(_) => return RoundEnd::Close,
             }
         }
         let served = match self.phase {
-            Phase::Serve if self.readable => self.receive_and_serve(&mut out, worker),
-            Phase::Serve | Phase::Finish => Ok(()),
-            Phase::Resume => self.resume(&mut out, worker),
+            Phase::AwaitInput if self.readable => self.receive_and_serve(&mut out, worker),
+            Phase::AwaitInput | Phase::CloseWhenWritten => Ok(()),
+            Phase::ResumeSession => self.resume_session(&mut out, worker),
         };
         if served.is_err() {
             return RoundEnd::Close;
@@ -200,49 +229,57 @@ impl<'e> Connection<'e> {
         if self.session.is_watching() {
             self.session.take_lines(&mut out);
         }
-        if self.phase == Phase::Resume && out.pending_bytes() < EARLY_FLUSH_BYTES_MIN {
-            self.keep(out, worker);
-            return RoundEnd::Again;
+        if self.phase == Phase::ResumeSession && out.pending_bytes() < EARLY_FLUSH_BYTES_MIN {
+            self.keep_output(out, worker);
+            return RoundEnd::NextRound;
         }
         match self.flush(&mut out, worker) {
             Ok(Flush::Drained) => {
-                worker.outs.put_back(out);
-                self.after_drained()
+                worker.out_pool.put_back(out);
+                self.next_step_after_drain()
             }
-            Ok(Flush::Blocked) => self.wait(out, worker, RoundEnd::AwaitWritable),
-            Ok(Flush::Paused) => self.wait(out, worker, RoundEnd::Again),
+            Ok(Flush::Blocked) => self.await_next_round(out, worker, RoundEnd::AwaitWritable),
+            Ok(Flush::Paused) => self.await_next_round(out, worker, RoundEnd::NextRound),
             Err(_) => RoundEnd::Close,
         }
     }
 
-    fn after_drained(&self) -> RoundEnd {
+    /// Returns the worker's next action if all output is written.
+    fn next_step_after_drain(&self) -> RoundEnd {
         match self.phase {
-            Phase::Finish => RoundEnd::Close,
-            Phase::Resume => RoundEnd::Again,
-            Phase::Serve if self.readable => RoundEnd::Again,
-            Phase::Serve if self.session.is_watching() => RoundEnd::AwaitLines,
-            Phase::Serve => RoundEnd::AwaitReadable,
+            Phase::CloseWhenWritten => RoundEnd::Close,
+            Phase::ResumeSession => RoundEnd::NextRound,
+            Phase::AwaitInput if self.readable => RoundEnd::NextRound,
+            Phase::AwaitInput if self.session.is_watching() => RoundEnd::AwaitLines,
+            Phase::AwaitInput => RoundEnd::AwaitReadable,
         }
     }
 
-    /// Keeps unwritten output for the next round, which follows as `next` says.
-    fn wait(&mut self, out: Box<Out<'e>>, worker: &mut WorkerCore<'e>, next: RoundEnd) -> RoundEnd {
-        // With TLS `out` may be empty while the stream still has ciphertext to write.
-        self.keep(out, worker);
-        self.blocked = true;
+    /// Keeps the unwritten output for the next round, and returns `next`, the event that the next round needs.
+    fn await_next_round(
+        &mut self,
+        out: Box<Out<'e>>,
+        worker: &mut WorkerCore<'e>,
+        next: RoundEnd,
+    ) -> RoundEnd {
+        // Even if `out` is empty, the flush is unfinished: a TLS stream may have ciphertext that the socket has not
+        // accepted.
+        self.keep_output(out, worker);
+        self.flush_is_unfinished = true;
         self.client.set_state(ClientState::Writing);
         next
     }
 
-    /// Keeps an output, unless it is empty.
-    fn keep(&mut self, out: Box<Out<'e>>, worker: &mut WorkerCore<'e>) {
+    /// Stores an output in the connection, or returns it to the pool if it is empty.
+    fn keep_output(&mut self, out: Box<Out<'e>>, worker: &mut WorkerCore<'e>) {
         if out.is_empty() {
-            worker.outs.put_back(out);
+            worker.out_pool.put_back(out);
         } else {
             self.out = Some(out);
         }
     }
 
+    /// Writes output to the stream, and counts the written bytes.
     fn flush(&mut self, out: &mut Out<'e>, worker: &mut WorkerCore<'e>) -> io::Result<Flush> {
         let (flush, count) = self.stream.write(out)?;
         if count > 0 {
@@ -252,26 +289,28 @@ impl<'e> Connection<'e> {
     }
 
     /// Calls the session again with the unread input.
-    fn resume(&mut self, out: &mut Out<'e>, worker: &mut WorkerCore<'e>) -> io::Result<()> {
+    fn resume_session(&mut self, out: &mut Out<'e>, worker: &mut WorkerCore<'e>) -> io::Result<()> {
         let progress = self.session.consume(&mut worker.context, self.unread.bytes(), out);
         self.unread.consume(progress.consumed);
-        self.note_progress(progress, worker)
+        self.apply_progress(progress, worker)
     }
 
-    /// Receives once, and serves all complete requests.
+    /// Receives once, and lets the session serve the complete requests of the input.
     fn receive_and_serve(
         &mut self,
         out: &mut Out<'e>,
         worker: &mut WorkerCore<'e>,
     ) -> io::Result<()> {
-        let (receipt, input_len) = self.receive(worker)?;
-        // SHORT-READ
-        self.readable = matches!(receipt, Receipt::Bytes { more, .. } if more || self.peer_closed);
-        if receipt == Receipt::End {
-            // Unread input is an incomplete request that can never become complete.
-            self.phase = Phase::Finish;
+        let (outcome, input_len) = self.receive(worker)?;
+        // SHORT-READ: without more input in the socket, the next receive call waits for an event.
+        let peer_half_closed = self.peer_half_closed;
+        self.readable =
+            matches!(outcome, ReceiveOutcome::Bytes { more, .. } if more || peer_half_closed);
+        if outcome == ReceiveOutcome::PeerClosed {
+            // The unread input is an incomplete request, and its rest will never arrive.
+            self.phase = Phase::CloseWhenWritten;
         }
-        let count = receipt.count();
+        let count = outcome.byte_count();
         if count == 0 {
             return Ok(());
         }
@@ -283,50 +322,56 @@ impl<'e> Connection<'e> {
         let progress = self.session.consume(&mut worker.context, input, out);
         let rest = &input[progress.consumed..];
         if !rest.is_empty() || !self.unread.bytes.is_empty() {
-            // The buffer is freed with its last byte, so that idle clients use no memory.
+            // The new value replaces the old buffer, which is freed. If `rest` is empty, the connection owns no buffer.
             self.unread = Unread { bytes: rest.to_vec(), start: 0 };
         }
-        self.note_progress(progress, worker)
+        self.apply_progress(progress, worker)
     }
 
-    /// Receives into the value being uploaded, if any, and into the read buffer behind the unread input. Also returns
-    /// the number of bytes in the read buffer.
-    fn receive(&mut self, worker: &mut WorkerCore<'e>) -> io::Result<(Receipt, usize)> {
+    /// Copies the unread input into the read buffer, and receives into the value that the client is uploading, if any,
+    /// and then into the read buffer after the unread input. Returns the outcome and the number of bytes in the read
+    /// buffer.
+    fn receive(&mut self, worker: &mut WorkerCore<'e>) -> io::Result<(ReceiveOutcome, usize)> {
         let WorkerCore { read_buffer, ciphertext, .. } = worker;
         let unread = self.unread.bytes();
         let (head, room) = read_buffer.split_at_mut(unread.len());
         head.copy_from_slice(unread);
         let target = self.session.upload_target().unwrap_or_default();
-        debug_assert!(target.is_empty() || head.is_empty(), "unread input while a value arrives");
+        debug_assert!(
+            target.is_empty() || head.is_empty(),
+            "there is no unread input while the client uploads a value"
+        );
         let target_len = target.len();
-        let receipt = self.stream.receive([target, room], ciphertext)?;
-        let direct = receipt.count().min(target_len);
-        if direct > 0 {
-            self.session.upload_advance(direct);
+        let outcome = self.stream.receive([target, room], ciphertext)?;
+        let uploaded = outcome.byte_count().min(target_len);
+        if uploaded > 0 {
+            self.session.upload_advance(uploaded);
         }
-        Ok((receipt, head.len() + receipt.count() - direct))
+        Ok((outcome, head.len() + outcome.byte_count() - uploaded))
     }
 
-    fn note_progress(&mut self, progress: Progress, worker: &WorkerCore<'e>) -> io::Result<()> {
+    /// Sets the phase according to the session's progress.
+    fn apply_progress(&mut self, progress: Progress, worker: &WorkerCore<'e>) -> io::Result<()> {
         self.phase = match progress.next {
             Next::Read if self.unread.bytes().len() >= worker.read_buffer.len() => {
-                // A request that fills the whole buffer can never become complete in it.
+                // The session needs more input, but the incomplete request already fills the read buffer.
                 return Err(io::ErrorKind::InvalidData.into());
             }
-            Next::Read => Phase::Serve,
-            Next::Close => Phase::Finish,
+            Next::Read => Phase::AwaitInput,
+            Next::Close => Phase::CloseWhenWritten,
             Next::Yield => {
                 if worker.context.requests_left == 0 {
                     worker.context.shared.counters.conn_yields.fetch_add(1, Ordering::Relaxed);
                 }
-                Phase::Resume
+                Phase::ResumeSession
             }
         };
-        self.note_state();
+        self.publish_state();
         Ok(())
     }
 
-    fn note_state(&self) {
+    /// Sets the state of the connection that `stats conns` shows.
+    fn publish_state(&self) {
         self.client.set_state(if self.session.is_idle() {
             ClientState::Reading
         } else if self.session.is_watching() {
@@ -337,14 +382,16 @@ impl<'e> Connection<'e> {
     }
 }
 
-/// The byte stream between a session and its peer.
+/// The byte stream between a session and its client.
 pub(super) enum Stream {
+    /// A socket without TLS.
     Plain(OwnedFd),
-    /// Boxed because most connections are plain.
+    /// TLS over a socket. The variant is boxed, so that connections without TLS need less memory.
     Tls(Box<TlsStream>),
 }
 
 impl Stream {
+    /// Returns the socket of the stream.
     pub fn socket(&self) -> BorrowedFd<'_> {
         match self {
             Stream::Plain(socket) => socket.as_fd(),
@@ -352,21 +399,23 @@ impl Stream {
         }
     }
 
-    /// Receives into the two slices in order; the second is not empty. TLS receives into `ciphertext` first.
+    /// Receives into the first slice and, when the first slice is full, into the second slice, which must not be empty.
+    /// A TLS stream receives ciphertext into `ciphertext` and decrypts it into the slices.
     pub fn receive(
         &mut self,
         [first, second]: [&mut [u8]; 2],
         ciphertext: &mut [u8],
-    ) -> io::Result<Receipt> {
+    ) -> io::Result<ReceiveOutcome> {
         match self {
             Stream::Plain(socket) if first.is_empty() => sys::receive(socket.as_fd(), second),
-            Stream::Plain(socket) => sys::receive_two(socket.as_fd(), first, second),
+            Stream::Plain(socket) => sys::receive_into_two(socket.as_fd(), first, second),
             Stream::Tls(tls) => tls.receive([first, second], ciphertext),
         }
     }
 
-    /// Writes as much as the socket accepts. Returns how the call ended and the number of bytes taken from `out`.
-    /// Call it with an empty `out`, too, because TLS has messages of its own.
+    /// Writes output until the socket accepts no more, at most 1 MiB. Returns how the call ended and the number of
+    /// bytes taken from `out`. The caller calls this function even if `out` is empty, because a TLS stream may have
+    /// messages of the TLS protocol to send.
     pub fn write(&mut self, out: &mut Out<'_>) -> io::Result<(Flush, usize)> {
         match self {
             Stream::Plain(_) if out.is_empty() => Ok((Flush::Drained, 0)),
@@ -375,6 +424,7 @@ impl Stream {
         }
     }
 
+    /// True during a TLS handshake.
     pub fn is_handshaking(&self) -> bool {
         match self {
             Stream::Plain(_) => false,
@@ -382,7 +432,7 @@ impl Stream {
         }
     }
 
-    /// Sends TLS's close notice, if the socket accepts it at once.
+    /// On a TLS stream, sends the alert `close_notify` if the socket accepts it at once.
     pub fn notify_close(&mut self) {
         if let Stream::Tls(tls) = self {
             tls.notify_close();

@@ -1,4 +1,4 @@
-//! The sockets that the server listens on: bound from the settings, before any thread exists.
+//! The listening sockets of the server. They are bound before the server starts its threads.
 
 use crate::config::{Listen, ListenAddress, ListenSecurity, Protocol, Settings};
 use crate::os::sys;
@@ -8,25 +8,32 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
+/// A listening TCP or Unix socket.
 pub(super) struct Listener {
     pub socket: OwnedFd,
+    /// The address to which the socket is bound, with the port that the kernel chose if the settings request any port.
     pub address: Address,
     pub security: ListenSecurity,
     pub protocol: Protocol,
 }
 
-/// One of an address's UDP sockets. Each worker has one, and the kernel distributes datagrams by their sender.
+/// A UDP socket. Several workers can have a socket that is bound to the same address. The kernel selects the socket
+/// that receives a datagram by the sender's address.
 pub(super) struct DatagramSocket {
     pub socket: OwnedFd,
+    /// The address to which the socket is bound.
     pub address: SocketAddr,
 }
 
+/// All sockets on which the server listens.
 pub struct Listeners {
-    /// UDP sockets, grouped by address.
+    /// One entry per UDP address: the sockets that are bound to the address.
     pub(super) datagram: Vec<Vec<DatagramSocket>>,
-    pub(super) all: Vec<Listener>,
+    /// The listening TCP sockets, or the listening Unix socket.
+    pub(super) stream: Vec<Listener>,
 }
 
+/// Returns the remedy for an error of binding a socket, to be appended to the error's text.
 fn remedy(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::AddrInUse => "; stop the other server or choose another port",
@@ -38,39 +45,41 @@ fn remedy(error: &io::Error) -> &'static str {
 }
 
 impl Listeners {
+    /// Opens the sockets of all addresses in the settings.
     pub fn bind(settings: &Settings) -> Result<Listeners, String> {
-        let at = |place: String| {
-            move |error| format!("cannot listen on {place}: {error}{}", remedy(&error))
+        let error_for = |address: String| {
+            move |error| format!("cannot listen on {address}: {error}{}", remedy(&error))
         };
         let backlog = settings.listen_backlog;
-        let (mut all, mut datagram) = (Vec::new(), Vec::new());
+        let (mut stream, mut datagram) = (Vec::new(), Vec::new());
         match &settings.listen {
             Listen::Unix { path, mode } => {
                 let listener = listen_unix(path, *mode, settings);
-                all.push(listener.map_err(at(path.display().to_string()))?);
+                stream.push(listener.map_err(error_for(path.display().to_string()))?);
             }
             Listen::Tcp(addresses) => {
                 for address in addresses {
                     let opened =
-                        on_each(address, |candidate| listen_tcp(candidate, address, backlog));
-                    all.extend(opened.map_err(at(address.to_string()))?);
+                        open_each(address, |resolved| listen_tcp(resolved, address, backlog));
+                    stream.extend(opened.map_err(error_for(address.to_string()))?);
                 }
             }
         }
         let count = settings.threads_per_udp_port();
         for address in &settings.udp {
-            let opened = on_each(address, |candidate| bind_udp(candidate, count));
-            datagram.extend(opened.map_err(at(format!("UDP {address}")))?);
+            let opened = open_each(address, |resolved| bind_udp(resolved, count));
+            datagram.extend(opened.map_err(error_for(format!("UDP {address}")))?);
         }
-        Ok(Listeners { datagram, all })
+        Ok(Listeners { datagram, stream })
     }
 
-    /// Writes the ports that the kernel chose, in memcached's format. A rename makes the complete file visible at once.
+    /// Writes the ports of all TCP and UDP sockets to the file at `path`, in memcached's format. The function writes
+    /// another file and renames it to `path`, so that no reader finds an incomplete file.
     pub fn write_port_file(&self, path: &Path) -> io::Result<()> {
         let mut partial = path.as_os_str().to_owned();
         partial.push(".lck");
         let mut file = std::fs::File::create(&partial)?;
-        for listener in &self.all {
+        for listener in &self.stream {
             match listener.address {
                 Address::Internet(SocketAddr::V4(v4)) => writeln!(file, "TCP INET: {}", v4.port())?,
                 Address::Internet(SocketAddr::V6(v6)) => {
@@ -88,7 +97,8 @@ impl Listeners {
     }
 }
 
-/// Opens the Unix socket. As in memcached it never uses TLS: the file's mode controls access.
+/// Opens the listening Unix socket. As in memcached, its connections never use TLS: the permissions of the socket's
+/// file control access.
 fn listen_unix(path: &Path, mode: u32, settings: &Settings) -> io::Result<Listener> {
     let socket = sys::bind_unix(path, mode)?;
     sys::listen(socket.as_fd(), settings.listen_backlog)?;
@@ -97,44 +107,46 @@ fn listen_unix(path: &Path, mode: u32, settings: &Settings) -> io::Result<Listen
     Ok(Listener { socket, address, security, protocol })
 }
 
-/// Calls `open` for every address that a name resolves to. One success is enough, because a machine may lack IPv6
-/// although its resolver returns IPv6 addresses.
-fn on_each<T>(
+/// Calls `open` for every IP address to which the host of `address` resolves, and returns the opened sockets. Returns
+/// an error only if no address could be opened: a machine may lack IPv6 although its resolver returns IPv6 addresses.
+fn open_each<T>(
     address: &ListenAddress,
     open: impl Fn(&SocketAddr) -> io::Result<T>,
 ) -> io::Result<Vec<T>> {
-    let candidates: Vec<SocketAddr> = match &address.host {
+    let resolved: Vec<SocketAddr> = match &address.host {
         Some(host) => (host.as_str(), address.port).to_socket_addrs()?.collect(),
         None => vec![
             SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port)),
             SocketAddr::from((Ipv6Addr::UNSPECIFIED, address.port)),
         ],
     };
-    let mut all = Vec::new();
-    let mut failure = io::ErrorKind::AddrNotAvailable.into();
-    for candidate in candidates {
-        match open(&candidate) {
-            Ok(opened) => all.push(opened),
-            Err(error) => failure = error,
+    let mut all_opened = Vec::new();
+    let mut last_error = io::ErrorKind::AddrNotAvailable.into();
+    for socket_address in resolved {
+        match open(&socket_address) {
+            Ok(opened) => all_opened.push(opened),
+            Err(error) => last_error = error,
         }
     }
-    if all.is_empty() { Err(failure) } else { Ok(all) }
+    if all_opened.is_empty() { Err(last_error) } else { Ok(all_opened) }
 }
 
+/// Opens a listening TCP socket at `resolved`, one of the IP addresses of `address`.
 fn listen_tcp(
-    candidate: &SocketAddr,
+    resolved: &SocketAddr,
     address: &ListenAddress,
     backlog: i32,
 ) -> io::Result<Listener> {
-    let socket = sys::bind_tcp(candidate)?;
+    let socket = sys::bind_tcp(resolved)?;
     sys::listen(socket.as_fd(), backlog)?;
-    let bound = sys::local_address(socket.as_fd()).unwrap_or(*candidate);
+    let bound = sys::local_address(socket.as_fd()).unwrap_or(*resolved);
     let &ListenAddress { security, protocol, .. } = address;
     Ok(Listener { socket, address: Address::Internet(bound), security, protocol })
 }
 
-fn bind_udp(candidate: &SocketAddr, count: usize) -> io::Result<Vec<DatagramSocket>> {
-    let sockets = sys::bind_udp(candidate, count)?;
-    let address = sys::local_address(sockets[0].as_fd()).unwrap_or(*candidate);
+/// Opens `count` UDP sockets that are bound to the same address.
+fn bind_udp(resolved: &SocketAddr, count: usize) -> io::Result<Vec<DatagramSocket>> {
+    let sockets = sys::bind_udp(resolved, count)?;
+    let address = sys::local_address(sockets[0].as_fd()).unwrap_or(*resolved);
     Ok(sockets.into_iter().map(|socket| DatagramSocket { socket, address }).collect())
 }

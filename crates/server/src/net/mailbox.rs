@@ -1,4 +1,5 @@
-//! A worker's mailbox: a queue of new connections from the acceptor, and a waker, which is also used for watchers.
+//! A worker's mailbox: the queue of new connections that the acceptor sends to the worker, and the waker that ends the
+//! wait of the worker's event loop.
 
 use crate::config::{ListenSecurity, Protocol};
 use crate::shared::Client;
@@ -7,15 +8,16 @@ use slabwise_base::sync::lock;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 
-/// An accepted connection that its worker has not taken yet.
+/// An accepted connection, which the acceptor sends to a worker.
 pub(super) struct NewConnection {
     pub socket: OwnedFd,
+    /// The connection's entry in the connection table.
     pub client: Arc<Client>,
     pub security: ListenSecurity,
     pub protocol: Protocol,
 }
 
-/// One worker's mailbox. The lock is held for a push or a take, never during a system call.
+/// One worker's mailbox. A thread holds the lock only to add or take connections, and never during a system call.
 pub(crate) struct Mailbox {
     connections: Mutex<Vec<NewConnection>>,
     waker: Waker,
@@ -26,17 +28,19 @@ impl Mailbox {
         Mailbox { connections: Mutex::default(), waker }
     }
 
+    /// Adds a connection and wakes the worker.
     pub(super) fn send(&self, connection: NewConnection) {
         lock(&self.connections).push(connection);
         self.wake();
     }
 
-    /// Wakes the worker to check its mailbox, its watchers' lines, and whether the server stops.
+    /// Wakes the worker, which then takes new connections and its watchers' lines, or ends if the server stops.
     pub(crate) fn wake(&self) {
-        // A waker fails only when its event loop is gone.
+        // The call fails only if the worker's event loop no longer exists.
         let _ = self.waker.wake();
     }
 
+    /// Returns the connections that were added since the last call.
     pub(super) fn take(&self) -> Vec<NewConnection> {
         std::mem::take(&mut *lock(&self.connections))
     }

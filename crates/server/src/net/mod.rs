@@ -1,12 +1,12 @@
 //! The network: listening sockets, the acceptor, the workers and their connections.
 //!
 //! ```text
-//!   main thread: Acceptor --- round robin ---> Mailbox --> Worker 0: epoll, connections, one buffer
+//!   main thread: Acceptor --- round robin ---> Mailbox --> Worker 0: event loop, connections, read buffer
 //!      signals, listeners                 \--> Mailbox --> Worker 1 ...
 //! ```
 //!
-//! A connection stays with one worker, so its state needs no lock. The session interprets the bytes, and the engine
-//! stores the items.
+//! One worker serves a connection until it is closed, so the state of a connection needs no lock. The session of a
+//! connection parses the received bytes, calls the engine and writes the replies.
 
 mod acceptor;
 mod connection;
@@ -29,26 +29,29 @@ use std::io;
 use std::thread::Scope;
 use worker::Worker;
 
-/// The event loops. They are made before the threads that run them, so that a stop of the server can wake them at any
-/// time.
+/// The event loops of the acceptor and the workers. They are made before the threads that run them, so that any thread
+/// can wake them to stop the server.
 pub(crate) struct Loops {
+    /// One event loop per worker.
     worker_polls: Vec<Poll>,
     acceptor_poll: Poll,
 }
 
+/// The wakers of the event loops.
 pub(crate) struct Wakers {
+    /// One mailbox per worker. Each mailbox contains the waker of its worker's event loop.
     mailboxes: Vec<Mailbox>,
     acceptor: Waker,
 }
 
 impl Wakers {
-    /// Wakes event loops to check their mailboxes and whether the server stops.
+    /// Wakes one worker's event loop or all event loops.
     pub fn wake(&self, target: Wake) {
         match target {
             Wake::Worker(index) => self.mailboxes[index].wake(),
             Wake::All => {
                 self.mailboxes.iter().for_each(Mailbox::wake);
-                // A waker fails only when its event loop is gone.
+                // The call fails only if the acceptor's event loop no longer exists.
                 let _ = self.acceptor.wake();
             }
         }
@@ -56,6 +59,7 @@ impl Wakers {
 }
 
 impl Loops {
+    /// Makes the event loops of the acceptor and of this number of workers.
     pub fn new(workers: usize) -> io::Result<(Loops, Wakers)> {
         let mut worker_polls = Vec::with_capacity(workers);
         let mut mailboxes = Vec::with_capacity(workers);
@@ -65,11 +69,11 @@ impl Loops {
             worker_polls.push(poll);
         }
         let acceptor_poll = Poll::new()?;
-        let acceptor = Waker::new(acceptor_poll.registry(), acceptor::STOP_TOKEN)?;
+        let acceptor = Waker::new(acceptor_poll.registry(), acceptor::WAKE_TOKEN)?;
         Ok((Loops { worker_polls, acceptor_poll }, Wakers { mailboxes, acceptor }))
     }
 
-    /// Starts the workers in `scope` and accepts on the calling thread until the server stops.
+    /// Starts the workers in `scope`, and runs the acceptor in the calling thread until the server stops.
     pub fn run<'scope, 'e: 'scope>(
         self,
         scope: &'scope Scope<'scope, '_>,
@@ -83,7 +87,7 @@ impl Loops {
             self.worker_polls.into_iter().zip(&wakers.mailboxes).enumerate()
         {
             let sockets = std::mem::take(&mut datagram[index]);
-            let work = move || {
+            let run_worker = move || {
                 let context = WorkerContext::new(shared, index);
                 let mut worker = Worker::new(poll, mailbox, context);
                 if let Err(error) = worker.serve_udp(sockets).and_then(|()| worker.run()) {
@@ -92,13 +96,13 @@ impl Loops {
                 }
             };
             let name = format!("worker-{index}");
-            std::thread::Builder::new().name(name).spawn_scoped(scope, work)?;
+            std::thread::Builder::new().name(name).spawn_scoped(scope, run_worker)?;
         }
-        let accepted =
-            Acceptor::new(self.acceptor_poll, signals, listeners.all, &wakers.mailboxes, shared)
+        let result =
+            Acceptor::new(self.acceptor_poll, signals, listeners.stream, &wakers.mailboxes, shared)
                 .and_then(|mut acceptor| acceptor.run());
-        // The workers end when the acceptor ends, for any reason.
+        // The acceptor ends because the server stops, or because of an error. In both cases the workers must end.
         shared.stop();
-        accepted
+        result
     }
 }

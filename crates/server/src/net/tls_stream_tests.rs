@@ -1,7 +1,7 @@
-//! Tests of the TLS stream over a socket pair, with rustls's client at the other end.
+//! Tests of the TLS stream. A server's stream and rustls's client are connected by a socket pair.
 
 use super::tls_stream::TlsStream;
-use crate::os::sys::Receipt;
+use crate::os::sys::ReceiveOutcome;
 use crate::out::{Flush, Out};
 use crate::shared::WatchLog;
 use crate::tls::tests::certificates::{Authority, CertificateFiles};
@@ -18,14 +18,18 @@ use std::sync::atomic::Ordering;
 
 const CIPHERTEXT_BYTES: usize = 64 << 10;
 
-/// The two ends of a connection, and the state of an event loop.
+/// A server's stream and its client.
 struct Pair {
     server: TlsStream,
+    /// The counters of the server.
     counters: Arc<TlsCounters>,
     client: ClientConnection,
+    /// The client's socket.
     socket: UnixStream,
-    /// Edge-triggered readiness: set when the client writes, cleared by a receipt without more.
+    /// True if the server must receive, as an edge-triggered event loop decides: set when the client writes, and
+    /// cleared by a receive call that reports no further input.
     readable: bool,
+    /// The server's buffer for received ciphertext.
     ciphertext: Vec<u8>,
 }
 
@@ -34,25 +38,26 @@ impl Pair {
         let authority = Authority::new("authority");
         let files = CertificateFiles::new(&authority.server(), &authority);
         let tls = load(&settings(&files));
-        let (near, far) = UnixStream::pair().expect("a socket pair");
-        near.set_nonblocking(true).expect("non-blocking");
-        far.set_nonblocking(true).expect("non-blocking");
+        let (server_socket, client_socket) =
+            UnixStream::pair().expect("a socket pair can be opened");
+        server_socket.set_nonblocking(true).expect("a socket can be made non-blocking");
+        client_socket.set_nonblocking(true).expect("a socket can be made non-blocking");
         let accepted = tls.accept(ClientCertificates::Ignored);
         let counters = Arc::clone(&tls.counters);
         let watch = Arc::new(WatchLog::new(Arc::new(Clock::manual()), 1 << 10));
         let mut client = client(&authority.client_config(None, &[version]));
         client.set_buffer_limit(None);
         Pair {
-            server: TlsStream::new(near.into(), accepted, Arc::clone(&counters), watch),
+            server: TlsStream::new(server_socket.into(), accepted, Arc::clone(&counters), watch),
             counters,
             client,
-            socket: far,
+            socket: client_socket,
             readable: false,
             ciphertext: vec![0; CIPHERTEXT_BYTES],
         }
     }
 
-    /// Makes a pair that has completed its handshake.
+    /// Makes a pair and completes the handshake.
     fn open(version: &'static SupportedProtocolVersion) -> Pair {
         let mut pair = Pair::new(version);
         while pair.client.is_handshaking() || pair.server.is_handshaking() {
@@ -64,7 +69,7 @@ impl Pair {
         pair
     }
 
-    /// Writes the client's ciphertext until its socket blocks.
+    /// Writes the client's ciphertext until the client's socket accepts no more.
     fn client_writes(&mut self) {
         while self.client.wants_write() {
             match self.client.write_tls(&mut self.socket) {
@@ -74,7 +79,7 @@ impl Pair {
         }
     }
 
-    /// Reads everything at the client; returns the plaintext.
+    /// Reads all bytes that have arrived at the client. Returns their plaintext.
     fn client_reads(&mut self) -> Vec<u8> {
         let mut plaintext = Vec::new();
         loop {
@@ -86,44 +91,50 @@ impl Pair {
                     return plaintext;
                 }
             }
-            self.client.process_new_packets().expect("the server keeps to the protocol");
-            // The connection's end is checked elsewhere.
+            self.client.process_new_packets().expect("the client accepts the server's records");
+            // The end of the connection is an error here, which other tests check.
             let _ = self.client.reader().read_to_end(&mut plaintext);
         }
     }
 
-    /// Receives once into slices of these sizes, if there was an event; returns the plaintext.
+    /// If `readable` is set, receives once at the server into slices of these lengths. Returns the plaintext.
     fn server_receives(&mut self, first_len: usize, second_len: usize) -> Vec<u8> {
         if !self.readable {
             return Vec::new();
         }
         let (mut first, mut second) = (vec![0; first_len], vec![0; second_len]);
-        let places = [first.as_mut_slice(), second.as_mut_slice()];
-        let receipt = self.server.receive(places, &mut self.ciphertext).expect("all is well");
-        self.readable = matches!(receipt, Receipt::Bytes { more: true, .. });
+        let targets = [first.as_mut_slice(), second.as_mut_slice()];
+        let outcome = self
+            .server
+            .receive(targets, &mut self.ciphertext)
+            .expect("the server receives without an error");
+        self.readable = matches!(outcome, ReceiveOutcome::Bytes { more: true, .. });
         first.extend(second);
-        first.truncate(receipt.count());
+        first.truncate(outcome.byte_count());
         first
     }
 
     fn server_writes(&mut self, out: &mut Out<'_>) -> Flush {
-        self.server.write(out).expect("the client is there").0
+        self.server.write(out).expect("the client's socket is open").0
     }
 
-    /// Receives until there is nothing more; returns the plaintext and the last receipt.
-    fn receive_to_end(&mut self) -> (Vec<u8>, std::io::Result<Receipt>) {
+    /// Receives at the server until a call returns no bytes or an error. Returns the plaintext and the result of that
+    /// call.
+    fn receive_until_closed(&mut self) -> (Vec<u8>, std::io::Result<ReceiveOutcome>) {
         let mut received = Vec::new();
         loop {
-            let mut place = vec![0; 1000];
-            match self.server.receive([&mut [], &mut place], &mut self.ciphertext) {
-                Ok(Receipt::Bytes { count, .. }) => received.extend_from_slice(&place[..count]),
+            let mut buffer = vec![0; 1000];
+            match self.server.receive([&mut [], &mut buffer], &mut self.ciphertext) {
+                Ok(ReceiveOutcome::Bytes { count, .. }) => {
+                    received.extend_from_slice(&buffer[..count])
+                }
                 other => return (received, other),
             }
         }
     }
 }
 
-fn bytes(random: &mut Random, len: usize) -> Vec<u8> {
+fn random_bytes(random: &mut Random, len: usize) -> Vec<u8> {
     (0..len).map(|_| random.next_u64() as u8).collect()
 }
 
@@ -132,34 +143,42 @@ fn bytes_arrive_once_and_in_order_in_both_directions() {
     for seed in 0..24 {
         let mut random = Random::new(seed);
         let mut pair = Pair::open(if seed % 2 == 0 { &TLS13 } else { &TLS12 });
-        let (up, down) = (bytes(&mut random, 300_000), bytes(&mut random, 300_000));
-        let (mut sent, mut received, mut got) = (0, Vec::new(), Vec::new());
+        let to_server = random_bytes(&mut random, 300_000);
+        let to_client = random_bytes(&mut random, 300_000);
+        let (mut sent, mut server_received, mut client_received) = (0, Vec::new(), Vec::new());
         let mut out = Out::default();
-        out.bytes().extend_from_slice(&down);
+        out.bytes().extend_from_slice(&to_client);
         let largest = 1 + random.below(40_000);
-        let mut rounds_without_news = 0;
-        while received.len() < up.len() || got.len() < down.len() {
-            let before = received.len() + got.len() + sent;
-            let part = (random.below(largest) as usize).min(up.len() - sent);
+        let mut rounds_without_progress = 0;
+        while server_received.len() < to_server.len() || client_received.len() < to_client.len() {
+            let before = server_received.len() + client_received.len() + sent;
+            let part = (random.below(largest) as usize).min(to_server.len() - sent);
             pair.client
                 .writer()
-                .write_all(&up[sent..sent + part])
-                .expect("the buffer is unlimited");
+                .write_all(&to_server[sent..sent + part])
+                .expect("the buffer of the client has no limit");
             sent += part;
             pair.client_writes();
             let first = random.below(2) * random.below(largest);
             let second = 1 + random.below(largest);
-            received.extend(pair.server_receives(first as usize, second as usize));
+            server_received.extend(pair.server_receives(first as usize, second as usize));
             let flush = pair.server_writes(&mut out);
-            assert!(flush != Flush::Drained || out.is_empty(), "seed {seed}");
+            assert!(
+                flush != Flush::Drained || out.is_empty(),
+                "seed {seed}: a drained output is empty"
+            );
             if random.below(3) == 0 {
-                got.extend(pair.client_reads());
+                client_received.extend(pair.client_reads());
             }
-            let is_news = received.len() + got.len() + sent > before;
-            rounds_without_news = if is_news { 0 } else { rounds_without_news + 1 };
-            assert!(rounds_without_news < 1000, "seed {seed}: bytes are stuck");
+            let is_progress = server_received.len() + client_received.len() + sent > before;
+            rounds_without_progress = if is_progress { 0 } else { rounds_without_progress + 1 };
+            assert!(
+                rounds_without_progress < 1000,
+                "seed {seed}: no byte was sent or received in 1000 rounds"
+            );
         }
-        assert!(received == up && got == down, "bytes differ with seed {seed}");
+        assert!(server_received == to_server, "seed {seed}: the server received other bytes");
+        assert!(client_received == to_client, "seed {seed}: the client received other bytes");
     }
 }
 
@@ -169,13 +188,21 @@ fn a_client_that_does_not_read_uses_bounded_memory() {
     let mut out = Out::default();
     out.bytes().resize(10 << 20, b'x');
     let mut taken = 0;
-    while let (Flush::Paused, count) = pair.server.write(&mut out).expect("the client is there") {
+    while let (Flush::Paused, count) =
+        pair.server.write(&mut out).expect("the client's socket is open")
+    {
         taken += count;
     }
     let pending = out.pending_bytes();
-    assert!(pending > 9 << 20, "{pending} of 10 MiB wait, {taken} were taken");
+    assert!(
+        pending > 9 << 20,
+        "of 10 MiB more than 9 MiB must stay in the output: {pending} bytes stayed, {taken} bytes were taken"
+    );
     for _ in 0..10 {
-        assert_eq!(pair.server.write(&mut out).expect("the client is there"), (Flush::Blocked, 0));
+        assert_eq!(
+            pair.server.write(&mut out).expect("the client's socket is open"),
+            (Flush::Blocked, 0)
+        );
     }
     assert_eq!(out.pending_bytes(), pending);
 }
@@ -184,16 +211,16 @@ fn a_client_that_does_not_read_uses_bounded_memory() {
 fn an_output_is_not_drained_while_its_ciphertext_waits() {
     let mut pair = Pair::open(&TLS13);
     let mut out = Out::default();
-    // Fill the socket, then one more byte.
+    // Add bytes until the output is empty but the socket does not accept all its ciphertext.
     loop {
         out.bytes().push(b'x');
-        match pair.server.write(&mut out).expect("the client is there") {
+        match pair.server.write(&mut out).expect("the client's socket is open") {
             (Flush::Drained, _) => out.bytes().extend_from_slice(&[b'x'; 5_000]),
             (Flush::Blocked, _) if out.is_empty() => break,
             (Flush::Blocked, _) => {
                 pair.client_reads();
             }
-            (Flush::Paused, _) => unreachable!("the output is below the limit of a call"),
+            (Flush::Paused, _) => unreachable!("the output is shorter than the 1 MiB of one call"),
         }
     }
     assert_eq!(pair.server_writes(&mut out), Flush::Blocked);
@@ -202,53 +229,60 @@ fn an_output_is_not_drained_while_its_ciphertext_waits() {
 }
 
 #[test]
-fn a_peer_without_tls_gets_an_alert_and_is_counted() {
+fn a_client_without_tls_receives_an_alert_and_counts_as_a_handshake_error() {
     let mut pair = Pair::new(&TLS13);
-    pair.socket.write_all(b"get a\r\nversion\r\n").expect("the socket takes it");
-    let (received, end) = pair.receive_to_end();
+    pair.socket.write_all(b"get a\r\nversion\r\n").expect("the socket accepts all bytes");
+    let (received, end) = pair.receive_until_closed();
     assert_eq!(received, b"");
-    assert_eq!(end.expect_err("it is no TLS").kind(), ErrorKind::InvalidData);
+    assert_eq!(end.expect_err("the bytes are not TLS").kind(), ErrorKind::InvalidData);
     let mut alert = [0; 7];
-    pair.socket.read_exact(&mut alert).expect("an alert");
+    pair.socket.read_exact(&mut alert).expect("the client receives an alert");
     assert_eq!(alert[0], 0x15);
     assert_eq!(pair.counters.handshake_errors.load(Ordering::Relaxed), 1);
     assert_eq!(pair.counters.protocol_errors.load(Ordering::Relaxed), 0);
-    // Nothing follows the alert.
+    // The server sends nothing after the alert.
     pair.server.notify_close();
-    assert_eq!(pair.socket.read(&mut alert).expect_err("nothing").kind(), ErrorKind::WouldBlock);
+    let end = pair.socket.read(&mut alert).expect_err("no byte follows the alert");
+    assert_eq!(end.kind(), ErrorKind::WouldBlock);
 }
 
 #[test]
-fn a_modified_record_is_not_served() {
+fn the_plaintext_of_a_modified_record_is_not_received() {
     for version in [&TLS12, &TLS13] {
         let mut pair = Pair::open(version);
-        pair.client.writer().write_all(b"set a 0 0 1\r\n1\r\n").expect("the buffer is unlimited");
+        pair.client
+            .writer()
+            .write_all(b"set a 0 0 1\r\n1\r\n")
+            .expect("the buffer of the client has no limit");
         let mut record = Vec::new();
-        pair.client.write_tls(&mut record).expect("memory takes all");
-        *record.last_mut().expect("a record") ^= 1;
-        pair.socket.write_all(&record).expect("the socket takes it");
-        let (received, end) = pair.receive_to_end();
+        pair.client.write_tls(&mut record).expect("a write into a vector succeeds");
+        *record.last_mut().expect("the record is not empty") ^= 1;
+        pair.socket.write_all(&record).expect("the socket accepts all bytes");
+        let (received, end) = pair.receive_until_closed();
         assert_eq!(received, b"");
-        assert_eq!(end.expect_err("it is not the client's").kind(), ErrorKind::InvalidData);
+        assert_eq!(end.expect_err("the record was modified").kind(), ErrorKind::InvalidData);
         assert_eq!(pair.counters.protocol_errors.load(Ordering::Relaxed), 1);
         assert_eq!(pair.counters.handshake_errors.load(Ordering::Relaxed), 0);
     }
 }
 
 #[test]
-fn the_end_follows_the_last_byte_with_and_without_close_notice() {
-    for with_notice in [true, false] {
+fn the_server_receives_all_bytes_before_the_end_with_and_without_close_notify() {
+    for sends_close_notify in [true, false] {
         let mut pair = Pair::open(&TLS13);
-        pair.client.writer().write_all(&[b'x'; 50_000]).expect("the buffer is unlimited");
-        if with_notice {
+        pair.client
+            .writer()
+            .write_all(&[b'x'; 50_000])
+            .expect("the buffer of the client has no limit");
+        if sends_close_notify {
             pair.client.send_close_notify();
         }
         pair.client_writes();
-        pair.socket.shutdown(std::net::Shutdown::Write).expect("it is open");
-        let (received, end) = pair.receive_to_end();
+        pair.socket.shutdown(std::net::Shutdown::Write).expect("the socket is open");
+        let (received, end) = pair.receive_until_closed();
         assert_eq!(received.len(), 50_000);
-        assert_eq!(end.expect("all is well"), Receipt::End);
-        // The other direction is still open.
+        assert_eq!(end.expect("the server receives without an error"), ReceiveOutcome::PeerClosed);
+        // The client still receives replies.
         let mut out = Out::default();
         out.bytes().extend_from_slice(b"END\r\n");
         assert_eq!(pair.server_writes(&mut out), Flush::Drained);
@@ -257,11 +291,11 @@ fn the_end_follows_the_last_byte_with_and_without_close_notice() {
 }
 
 #[test]
-fn the_close_notice_reaches_the_peer() {
+fn notify_close_sends_close_notify_to_the_client() {
     let mut pair = Pair::open(&TLS13);
     pair.server.notify_close();
     pair.client_reads();
-    let state = pair.client.process_new_packets().expect("the server keeps to the protocol");
+    let state = pair.client.process_new_packets().expect("the client accepts the server's records");
     assert!(state.peer_has_closed());
 }
 

@@ -1,18 +1,21 @@
-//! A worker: one thread, one event loop, many connections.
+//! A worker: a thread whose event loop serves many connections.
 //!
 //! ```text
-//!   acceptor --Mailbox--> epoll_wait --> a round of each ready connection --> a round of each queued one
+//!   acceptor --Mailbox--> epoll_wait --> a round of each ready connection --> a round of each queued connection
 //!                             ^                                                         |
-//!                             '------------------ (timeout 0 if any is queued) ---------'
+//!                             '------- (timeout 0 if a connection is queued) -----------'
 //! ```
 //!
+//! A connection is *ready* when the event loop reports its socket. A connection is *queued* when a round has ended
+//! before all its work is done.
+//!
 //! Invariants:
-//! - THREE-CALLS: serving the input of a ready client costs three system calls: epoll_wait, one receive and one send.
-//!   Therefore a socket is registered for writability only while the client's output is blocked.
-//! - FAIR-ROUNDS: while several clients are ready, each round serves at most `-R` requests. If only one is ready, its
-//!   round serves the whole read buffer.
-//! - The clock is read once per wake-up.
-//! - RoundEnd a wake-up through the mailbox, both new connections and watchers are served.
+//! - THREE-CALLS: to serve the input of a ready client, a worker makes three system calls: epoll_wait, one receive and
+//!   one send. The event loop therefore reports a writable socket only while the client's output is blocked.
+//! - FAIR-ROUNDS: while several clients are ready, a round serves at most `-R` requests. If only one client is ready,
+//!   its round serves all requests in the read buffer.
+//! - The worker reads the clock once after each epoll_wait.
+//! - When the mailbox's waker ends epoll_wait, the worker takes new connections and also serves its watchers.
 
 use super::connection::{Connection, OutPool, RoundEnd, Stream, WorkerCore};
 use super::listen::DatagramSocket;
@@ -35,29 +38,35 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+/// The maximum number of events that one epoll_wait returns.
 const EVENTS_MAX: usize = 256;
-/// One of this number of rounds is timed.
-const TIMED_ROUND_INTERVAL: u64 = 64;
+/// The worker measures the duration of one round in every group of this number of rounds.
+const ROUNDS_PER_TIMED_ROUND: u64 = 64;
+/// The token of the mailbox's waker.
 pub(super) const MAILBOX_TOKEN: Token = Token(usize::MAX);
-/// UDP sockets have tokens from this one on, connections have smaller ones.
+/// The token of the first UDP socket. The tokens of connections are smaller.
 const UDP_TOKEN_MIN: usize = usize::MAX / 2;
 
+/// The state of a worker. A *slot* is the index of a connection in `connections`, and also the token of its events.
 pub(super) struct Worker<'e> {
     poll: Poll,
     mailbox: &'e Mailbox,
     connections: Slab<Connection<'e>>,
-    /// Connections that have work left; each is queued at most once.
+    /// The slots of connections that have work left. A connection is in the queue at most once.
     queue: VecDeque<usize>,
     udp: Vec<UdpSocket<'e>>,
     shared: &'e Shared<'e>,
     core: WorkerCore<'e>,
+    /// The slots of connections that are watchers.
     watchers: Vec<usize>,
-    idle_checked: Seconds,
+    /// The second of the clock at which the worker last searched for idle connections.
+    idle_checked_at: Seconds,
+    /// The number of rounds that the worker has served since its start.
     rounds: u64,
 }
 
 impl<'e> Worker<'e> {
-    /// Makes a worker that takes its connections from `mailbox`, which must wake `poll`.
+    /// Makes a worker that takes its connections from `mailbox`. The waker of the mailbox must end the wait of `poll`.
     pub fn new(poll: Poll, mailbox: &'e Mailbox, context: WorkerContext<'e>) -> Worker<'e> {
         Worker {
             poll,
@@ -65,20 +74,20 @@ impl<'e> Worker<'e> {
             connections: Slab::new(),
             queue: VecDeque::new(),
             udp: Vec::new(),
-            idle_checked: context.now.seconds,
+            idle_checked_at: context.now.seconds,
             shared: context.shared,
             core: WorkerCore {
                 ciphertext: vec![0; context.shared.tls.as_ref().map_or(0, |_| READ_BUFFER_BYTES)],
                 context,
                 read_buffer: vec![0; READ_BUFFER_BYTES],
-                outs: OutPool::default(),
+                out_pool: OutPool::default(),
             },
             watchers: Vec::new(),
             rounds: 0,
         }
     }
 
-    /// Adds UDP sockets; call before [`Worker::run`].
+    /// Adds UDP sockets to the worker. The caller calls [`Worker::run`] afterwards.
     pub fn serve_udp(&mut self, sockets: Vec<DatagramSocket>) -> io::Result<()> {
         for DatagramSocket { socket, address } in sockets {
             let descriptor = socket.as_raw_fd();
@@ -95,6 +104,7 @@ impl<'e> Worker<'e> {
         Ok(())
     }
 
+    /// Serves connections and UDP sockets until the server stops.
     pub fn run(&mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(EVENTS_MAX);
         while !self.shared.is_stopping() {
@@ -106,20 +116,20 @@ impl<'e> Worker<'e> {
             let ready = events.iter().filter(|event| event.token() != MAILBOX_TOKEN).count();
             let queued = self.queue.len();
             let datagrams = self.udp.iter().filter(|socket| socket.has_work()).count();
-            let is_alone = ready + queued + datagrams <= 1;
+            let is_only_ready = ready + queued + datagrams <= 1;
             for event in &events {
                 if event.token() == MAILBOX_TOKEN {
                     self.take_new_connections();
-                    self.serve_watchers(is_alone);
+                    self.serve_watchers(is_only_ready);
                 } else {
-                    self.on_event(event, is_alone);
+                    self.on_event(event, is_only_ready);
                 }
             }
             for _ in 0..queued {
-                let Some(key) = self.queue.pop_front() else { break };
-                if self.connections.get(key).is_some_and(|connection| connection.queued) {
-                    self.connections[key].queued = false;
-                    self.turn(key, is_alone);
+                let Some(slot) = self.queue.pop_front() else { break };
+                if self.connections.get(slot).is_some_and(|connection| connection.queued) {
+                    self.connections[slot].queued = false;
+                    self.serve_connection(slot, is_only_ready);
                 }
             }
             for index in 0..self.udp.len() {
@@ -131,6 +141,7 @@ impl<'e> Worker<'e> {
         Ok(())
     }
 
+    /// Returns the timeout of the next epoll_wait: 0 if there is work left, and 1 s if idle connections must be closed.
     fn timeout(&self) -> Option<Duration> {
         if !self.queue.is_empty() || self.udp.iter().any(UdpSocket::has_work) {
             return Some(Duration::ZERO);
@@ -138,31 +149,34 @@ impl<'e> Worker<'e> {
         self.shared.settings.idle_timeout_seconds.map(|_| Duration::from_secs(1))
     }
 
-    fn on_event(&mut self, event: &Event, is_alone: bool) {
-        let key = event.token().0;
-        if key >= UDP_TOKEN_MIN {
+    /// Handles the event of a UDP socket, or serves the connection of an event.
+    fn on_event(&mut self, event: &Event, is_only_ready: bool) {
+        let slot = event.token().0;
+        if slot >= UDP_TOKEN_MIN {
             let readable = event.is_readable() || event.is_error();
-            return self.udp[key - UDP_TOKEN_MIN].note(readable, event.is_writable());
+            return self.udp[slot - UDP_TOKEN_MIN].note_readiness(readable, event.is_writable());
         }
-        // An earlier event of this wake-up may have closed the connection.
-        let Some(connection) = self.connections.get_mut(key) else { return };
+        // The connection may have been closed while an earlier event of the same epoll_wait was handled.
+        let Some(connection) = self.connections.get_mut(slot) else { return };
         if event.is_readable() || event.is_read_closed() || event.is_error() {
             connection.note_readable(event.is_read_closed() || event.is_error());
         }
-        // A queued connection is served later in this wake-up.
+        // The loop over the queue serves a queued connection before the next epoll_wait.
         if !connection.queued {
-            self.turn(key, is_alone);
+            self.serve_connection(slot, is_only_ready);
         }
     }
 
-    fn turn(&mut self, key: usize, is_alone: bool) {
-        let requests_max = self.shared.settings.requests_per_turn_max;
-        self.core.context.requests_left = if is_alone { u32::MAX } else { requests_max };
+    /// Serves a round of a connection, and does what the end of the round requires. `is_only_ready` is true if no other
+    /// connection or UDP socket has work.
+    fn serve_connection(&mut self, slot: usize, is_only_ready: bool) {
+        let requests_max = self.shared.settings.requests_per_round_max;
+        self.core.context.requests_left = if is_only_ready { u32::MAX } else { requests_max };
         self.core.context.served = Served::default();
         self.rounds += 1;
-        let is_timed = self.rounds.is_multiple_of(TIMED_ROUND_INTERVAL);
+        let is_timed = self.rounds.is_multiple_of(ROUNDS_PER_TIMED_ROUND);
         let timed_from = is_timed.then(|| self.shared.clock.nanos());
-        let connection = &mut self.connections[key];
+        let connection = &mut self.connections[slot];
         self.core.context.descriptor = connection.stream.socket().as_raw_fd();
         let end = connection.serve_round(&mut self.core);
         let served = self.core.context.served;
@@ -172,49 +186,51 @@ impl<'e> Worker<'e> {
             let taken = self.shared.clock.nanos().saturating_sub(nanos);
             self.core.context.traffic.add_timed_round(shares, taken);
         }
-        if is_alone {
-            // Counts as memcached does, which yields at each budget even if no other client is ready.
+        if is_only_ready {
+            // memcached also counts a yield after each `-R` requests if no other client is ready.
             let yields = served.requests.saturating_sub(1) / requests_max;
             if yields > 0 {
                 let counters = &self.shared.counters;
                 counters.conn_yields.fetch_add(yields.into(), Ordering::Relaxed);
             }
         }
-        let watched = match end {
-            RoundEnd::AwaitReadable => self.watch_writable(key, false),
-            RoundEnd::AwaitWritable => self.watch_writable(key, true),
+        let registered = match end {
+            RoundEnd::AwaitReadable => self.set_writable_interest(slot, false),
+            RoundEnd::AwaitWritable => self.set_writable_interest(slot, true),
             RoundEnd::AwaitLines => {
-                if !self.watchers.contains(&key) {
-                    self.watchers.push(key);
+                if !self.watchers.contains(&slot) {
+                    self.watchers.push(slot);
                 }
-                self.watch_writable(key, false)
+                self.set_writable_interest(slot, false)
             }
-            RoundEnd::Again => {
-                self.connections[key].queued = true;
-                self.queue.push_back(key);
-                // The socket's registration changes only when the connection has no work left.
+            RoundEnd::NextRound => {
+                self.connections[slot].queued = true;
+                self.queue.push_back(slot);
+                // While the connection is queued, the events of its socket do not matter, so a change of its
+                // registration would be a wasted system call.
                 Ok(())
             }
             RoundEnd::Close => {
-                let reason = self.connections[key].close_reason();
-                return self.close(key, reason);
+                let reason = self.connections[slot].close_reason();
+                return self.close(slot, reason);
             }
         };
-        if watched.is_err() {
-            self.close(key, CloseReason::Error);
+        if registered.is_err() {
+            self.close(slot, CloseReason::Error);
         }
     }
 
-    /// Serves every watcher, because there may be lines for it.
-    fn serve_watchers(&mut self, is_alone: bool) {
-        for key in self.watchers.clone() {
-            // A queued connection is served later in this wake-up.
-            if !self.connections[key].queued {
-                self.turn(key, is_alone);
+    /// Serves a round of every watcher, because the watchers' log may have lines for it.
+    fn serve_watchers(&mut self, is_only_ready: bool) {
+        for slot in self.watchers.clone() {
+            // The loop over the queue serves a queued connection before the next epoll_wait.
+            if !self.connections[slot].queued {
+                self.serve_connection(slot, is_only_ready);
             }
         }
     }
 
+    /// Serves a round of a UDP socket, if it has work.
     fn serve_udp_round(&mut self, index: usize) -> io::Result<()> {
         let socket = &mut self.udp[index];
         if !socket.has_work() {
@@ -223,7 +239,7 @@ impl<'e> Worker<'e> {
         let end = socket.serve_round(&mut self.core);
         let token = Token(UDP_TOKEN_MIN + index);
         let wanted = end == RoundEnd::AwaitWritable;
-        watch_writable(
+        set_writable_interest(
             &self.poll,
             token,
             socket.socket.as_fd(),
@@ -232,9 +248,9 @@ impl<'e> Worker<'e> {
         )
     }
 
-    fn watch_writable(&mut self, key: usize, wanted: bool) -> io::Result<()> {
-        let Connection { stream, awaits_writable, .. } = &mut self.connections[key];
-        watch_writable(&self.poll, Token(key), stream.socket(), awaits_writable, wanted)
+    fn set_writable_interest(&mut self, slot: usize, wanted: bool) -> io::Result<()> {
+        let Connection { stream, awaits_writable, .. } = &mut self.connections[slot];
+        set_writable_interest(&self.poll, Token(slot), stream.socket(), awaits_writable, wanted)
     }
 
     fn take_new_connections(&mut self) {
@@ -249,33 +265,35 @@ impl<'e> Worker<'e> {
             let stream = self.stream(socket, security);
             let connection =
                 Connection::new(stream, client, protocol, self.core.context.now.seconds);
-            let key = self.connections.insert(connection);
-            // Registration also reports input that arrived before it.
+            let slot = self.connections.insert(connection);
+            // The event loop also reports input that arrived before the registration.
             let mut source = SourceFd(&descriptor);
             let registry = self.poll.registry();
-            if registry.register(&mut source, Token(key), Interest::READABLE).is_err() {
-                self.close(key, CloseReason::Error);
+            if registry.register(&mut source, Token(slot), Interest::READABLE).is_err() {
+                self.close(slot, CloseReason::Error);
             }
         }
     }
 
+    /// Makes the stream of a new connection at a listener with this security.
     fn stream(&self, socket: OwnedFd, security: ListenSecurity) -> Stream {
         match security {
             ListenSecurity::Plain => Stream::Plain(socket),
             ListenSecurity::Tls(clients) => {
                 let tls = self.shared.tls.as_ref();
-                let tls = tls.expect("TLS listeners need certificates");
+                let tls = tls.expect("a server with TLS listeners has TLS credentials");
                 let (counters, watch) = (Arc::clone(&tls.counters), Arc::clone(&self.shared.watch));
                 Stream::Tls(Box::new(TlsStream::new(socket, tls.accept(clients), counters, watch)))
             }
         }
     }
 
-    fn close(&mut self, key: usize, reason: CloseReason) {
-        let mut connection = self.connections.remove(key);
+    /// Closes a connection, and reports its end to watchers and counters.
+    fn close(&mut self, slot: usize, reason: CloseReason) {
+        let mut connection = self.connections.remove(slot);
         connection.stream.notify_close();
         let shared = self.shared;
-        self.watchers.retain(|&watcher| watcher != key);
+        self.watchers.retain(|&watcher| watcher != slot);
         shared.watch.write(&WatchEvent::Closed {
             address: &connection.client.address,
             reason,
@@ -283,7 +301,8 @@ impl<'e> Worker<'e> {
         });
         tracing::debug!("<{} connection closed", connection.stream.socket().as_raw_fd());
         shared.connection_table.remove(&connection.client);
-        // The socket must be closed before the acceptor may count on its descriptor.
+        // The socket is closed before the number of connections decreases, because the acceptor then uses the free
+        // descriptor.
         drop(connection);
         shared.counters.curr_connections.fetch_sub(1, Ordering::Release);
         if self.connections.is_empty() {
@@ -291,38 +310,39 @@ impl<'e> Worker<'e> {
         }
     }
 
-    /// Closes clients that have been idle for longer than `-o idle_timeout`; checks once a second.
+    /// Closes the connections that have been idle for longer than `-o idle_timeout`. Searches for them once a second.
     fn close_idle(&mut self) {
         let now = self.core.context.now.seconds;
         let Some(timeout) = self.shared.settings.idle_timeout_seconds else { return };
-        if now == self.idle_checked {
+        if now == self.idle_checked_at {
             return;
         }
-        self.idle_checked = now;
+        self.idle_checked_at = now;
         let since = Seconds(now.0.saturating_sub(timeout));
-        let idle = |connection: &Connection<'e>| {
+        let is_idle = |connection: &Connection<'e>| {
             connection.client.is_internet() && connection.is_idle_since(since)
         };
-        let keys: Vec<usize> = self
+        let slots: Vec<usize> = self
             .connections
             .iter()
-            .filter(|(_, connection)| idle(connection))
-            .map(|(key, _)| key)
+            .filter(|(_, connection)| is_idle(connection))
+            .map(|(slot, _)| slot)
             .collect();
         self.core
             .context
             .shared
             .counters
             .idle_kicks
-            .fetch_add(keys.len() as u64, Ordering::Relaxed);
-        for key in keys {
-            self.close(key, CloseReason::IdleTimeout);
+            .fetch_add(slots.len() as u64, Ordering::Relaxed);
+        for slot in slots {
+            self.close(slot, CloseReason::IdleTimeout);
         }
     }
 }
 
-/// Registers a socket for readability and, if `wanted`, for writability, unless it is registered so already.
-fn watch_writable(
+/// Makes the event loop report when a socket is readable and, if `wanted`, when it is writable. `awaits_writable` is
+/// the current registration; if it is equal to `wanted`, the function makes no system call.
+fn set_writable_interest(
     poll: &Poll,
     token: Token,
     socket: BorrowedFd<'_>,

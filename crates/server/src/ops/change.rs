@@ -1,4 +1,4 @@
-//! Deletes, some of which leave a stale or empty item in place, and arithmetic.
+//! Deletes and arithmetic. A meta delete can keep the item as stale, or replace it by an empty item.
 
 use super::get::{Rules, before_lookup};
 use super::hooks;
@@ -9,7 +9,7 @@ use slabwise_engine::{
 };
 use slabwise_protocol::{Arithmetic, Delete, Direction, Leave as Leaves};
 
-/// Deletes or invalidates an item if its CAS value is the expected one.
+/// Deletes an item, marks it as stale or empties it, if its CAS value is the expected one.
 pub(crate) fn delete(
     worker: &mut WorkerContext<'_>,
     key: HashedKey<'_>,
@@ -34,6 +34,7 @@ pub(crate) fn delete(
     outcome
 }
 
+/// Converts the request's part about the item that remains after a delete into the engine's form.
 fn leave(worker: &WorkerContext<'_>, leaves: Leaves) -> Leave {
     let cas_enabled = worker.shared.settings.cas_enabled;
     match leaves {
@@ -50,6 +51,7 @@ fn leave(worker: &WorkerContext<'_>, leaves: Leaves) -> Leave {
     }
 }
 
+/// Converts the conditions of an increment or decrement into the engine's form.
 pub(crate) fn conditions(
     worker: &WorkerContext<'_>,
     request: &Arithmetic<'_>,
@@ -65,7 +67,7 @@ pub(crate) fn conditions(
     }
 }
 
-/// Changes the number in an item's value under these conditions.
+/// Increments or decrements the number in an item's value, if the conditions hold.
 pub(crate) fn arithmetic(
     worker: &mut WorkerContext<'_>,
     key: HashedKey<'_>,
@@ -79,7 +81,7 @@ pub(crate) fn arithmetic(
     before_lookup(worker, key);
     let outcome = worker.handle.arithmetic(key, delta, conditions, worker.now);
     if matches!(outcome, ArithmeticOutcome::Value { is_new: true, .. }) {
-        hooks::number_created(worker, key);
+        hooks::after_creating_number(worker, key);
     }
     outcome
 }

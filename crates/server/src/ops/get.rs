@@ -1,4 +1,4 @@
-//! Gets in all dialects, touches, and lookups that do not count as gets.
+//! Gets in all dialects, touches, and the lookups of `me` and `debugitem`, which do not count as gets.
 
 use crate::shared::{WatchEvent, WorkerContext};
 use slabwise_base::{Expiry, HashedKey};
@@ -8,19 +8,22 @@ use slabwise_engine::{
 use slabwise_protocol::{Get, WatchKinds};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The rules of a dialect: the statistics that an operation counts, and the items that a failed store removes.
 pub(crate) enum Rules {
-    /// Rules of the classic text protocol and of the binary one.
+    /// The rules of the classic text protocol and of the binary protocol.
     Classic,
+    /// The rules of the meta protocol.
     Meta,
 }
 
 impl Rules {
+    /// True if requests are counted in `stats detail`, by key prefix.
     #[inline]
     pub(super) fn counts_prefixes(self) -> bool {
         self == Rules::Classic
     }
 
-    /// The command name that watchers see, as in memcached.
+    /// Returns the name of the delete command in the log lines of watchers, as in memcached.
     pub(super) fn delete_command(self) -> &'static str {
         match self {
             Rules::Classic => "delete",
@@ -28,7 +31,8 @@ impl Rules {
         }
     }
 
-    /// True if a failed store removes the item that it was to replace. Clients rely on the old value being gone.
+    /// True if a failed store in this mode removes the existing item. Clients rely on the removal: after a failed set
+    /// they must not read the old value.
     pub(super) fn discards(self, mode: StoreMode) -> bool {
         match self {
             Rules::Classic => mode == StoreMode::Set,
@@ -38,14 +42,18 @@ impl Rules {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The way in which a get accesses the item.
 pub(crate) enum Access {
+    /// The get changes nothing except the item's last access.
     Plain,
-    /// Gives the item a new expiry; a miss counts as a touch that missed.
+    /// The get sets this expiry. A miss also counts in `touch_misses`.
     Touch(Expiry),
-    With(GetOptions),
+    /// A meta get with flags that change or create the item.
+    WithOptions(GetOptions),
 }
 
 impl Access {
+    /// Returns the access that a request needs.
     #[inline]
     pub(crate) fn of(worker: &WorkerContext<'_>, request: &Get<'_>, rules: Rules) -> Access {
         let touch = request.touch.map(|exptime| worker.expiry(exptime));
@@ -57,34 +65,42 @@ impl Access {
                     Vivify { expiry: worker.expiry(vivify.exptime), cas }
                 });
                 let options = GetOptions { touch, vivify, marks: !request.leaves_no_mark };
-                if options == GetOptions::default() { Access::Plain } else { Access::With(options) }
+                if options == GetOptions::default() {
+                    Access::Plain
+                } else {
+                    Access::WithOptions(options)
+                }
             }
         }
     }
 }
 
-/// The kind of reply for an item that was found.
+/// The kind of reply that was written for an item that was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HitReply {
+    /// The item was written.
     Answered,
-    /// Like a miss, because too many clients are being sent its large value already.
-    PassedOver,
-    /// With the request to recompute and store it.
+    /// The item was not written: its large value is being sent to too many clients already.
+    TooManyReaders,
+    /// The item was written, and its client was asked to recompute and store it.
     Recache,
 }
 
+/// The effects that `show` receives for a get without options: no item was created, and the earlier expiry is not
+/// reported.
 const UNCHANGED: GetEffects = GetEffects { is_new: false, expiry_before: Expiry::NEVER };
 
-/// Call before each operation that looks this key up.
+/// Reports a lookup of this key to watchers. Each operation calls this function before it looks up the key.
 #[inline]
 pub(crate) fn before_lookup(worker: &WorkerContext<'_>, key: HashedKey<'_>) {
     if worker.shared.is_watched(WatchKinds::FETCHERS) {
-        report_lookup(worker, key.bytes(), worker.handle.inspect(key, worker.now));
+        write_lookup(worker, key.bytes(), worker.handle.inspect(key, worker.now));
     }
 }
 
+/// Writes the watch event of a lookup. `seen` is the item that an inspection found, if any.
 #[cold]
-pub(super) fn report_lookup(worker: &WorkerContext<'_>, key: &[u8], seen: Option<ItemInfo>) {
+pub(super) fn write_lookup(worker: &WorkerContext<'_>, key: &[u8], seen: Option<ItemInfo>) {
     let found = seen.filter(|seen| seen.validity == Validity::Live);
     worker.shared.watch.write(&WatchEvent::Fetch {
         key,
@@ -100,8 +116,8 @@ pub(super) fn report_lookup(worker: &WorkerContext<'_>, key: &[u8], seen: Option
     });
 }
 
-/// Looks a key up and passes its item to `show`, which must copy or pin the value and return soon: the item's stripe
-/// is locked meanwhile. Returns `None` for a miss, and an error if there is no memory for the new expiry.
+/// Looks up a key and passes its item to `show`. The item's stripe is locked while `show` runs, so `show` must copy or
+/// pin the value and return soon. Returns `None` for a miss, and an error if there is no memory for the new expiry.
 #[inline(always)]
 pub(crate) fn get<'e>(
     worker: &mut WorkerContext<'e>,
@@ -121,7 +137,7 @@ pub(crate) fn get<'e>(
         Access::Touch(expiry) => {
             worker.handle.get_and_touch(key, expiry, now, |view| show(view, UNCHANGED))?
         }
-        Access::With(ref options) => worker.handle.get_with(key, options, now, show)?,
+        Access::WithOptions(ref options) => worker.handle.get_with(key, options, now, show)?,
     };
     let (reply, cost) = found.unzip();
     if matches!(reply, None | Some(HitReply::Recache))
@@ -141,7 +157,7 @@ pub(crate) fn get<'e>(
     Ok(reply)
 }
 
-/// Sets an item's expiry. Returns `Ok(false)` if there is no such item.
+/// Sets an item's expiry. Returns `Ok(false)` if there is no item with this key.
 pub(crate) fn touch(
     worker: &mut WorkerContext<'_>,
     key: HashedKey<'_>,
@@ -167,7 +183,7 @@ pub(crate) fn touch_and_show<'e, R>(
     found
 }
 
-/// Passes an item to `show` for the meta protocol's `me`.
+/// Looks up an item for the meta command `me`, and passes it to `show`. Counts in `cmd_meta`, but not as a get.
 pub(crate) fn examine<'e, R>(
     worker: &mut WorkerContext<'e>,
     key: HashedKey<'_>,
@@ -178,7 +194,7 @@ pub(crate) fn examine<'e, R>(
     worker.handle.peek(key, worker.now, show)
 }
 
-/// Pins an item for `debugitem`, without a watch event.
+/// Pins an item for the command `debugitem ref`. Watchers get no event.
 pub(crate) fn pin<'e>(worker: &mut WorkerContext<'e>, key: &[u8]) -> Option<Pinned<'e>> {
     worker.handle.peek(key, worker.now, |view| view.pin()).flatten()
 }

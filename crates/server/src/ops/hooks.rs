@@ -1,17 +1,18 @@
 //! Side effects of operations: events for watchers, measurement of costs, and counters by key prefix. Only the
-//! operations of `ops` call these functions; the doc comment of each says when.
+//! operations of `ops` call these functions. The doc comment of each function says when to call it.
 //!
-//! Watchers: as in memcached, every command that needs an item first reports a lookup. A set of a new key is thus
-//! an `item_get` with status `not_found`, then an `item_store`. The fields of a line come from a separate lookup,
-//! which happens only while an event of its kind is watched and has no side effects. Another client may change the
-//! item between that lookup and the command, so a line can differ from what the command found.
+//! Watchers: as in memcached, every command that needs an item first reports a lookup. Therefore a set of a new key
+//! writes two lines: an `item_get` with status `not_found`, then an `item_store`. The fields of a line come from an
+//! inspection of the item, a separate lookup without side effects. It runs only while an event of its kind is watched.
+//! Another client can change the item between the inspection and the command, so a line can differ from the item that
+//! the command found.
 //!
-//! `-o cost=measured`: misses and stores are recorded, and a store without a cost is given the measured one.
+//! `-o cost=measured`: misses and stores are recorded. A store without a client-supplied cost gets the measured cost.
 //!
-//! Costs by key prefix are counted for all dialects while `stats detail` is on. They are slabwise's own statistic,
-//! so the counts that memcached shows stay the same.
+//! Costs by key prefix: while `stats detail` is on, they are counted in all dialects. They have counters of their own,
+//! so the counts that memcached also shows in `stats detail` do not change.
 
-use super::get::{before_lookup, report_lookup};
+use super::get::{before_lookup, write_lookup};
 use crate::shared::{MeasuredCosts, WatchEvent, WorkerContext};
 use slabwise_base::{Cost, Expiry, HashedKey};
 use slabwise_engine::{
@@ -20,26 +21,27 @@ use slabwise_engine::{
 };
 use slabwise_protocol::WatchKinds;
 
-/// True if stores, or the lookups that are part of them, are watched.
+/// True if a client watches stores, or the lookups that are part of stores.
 #[inline]
 pub(crate) fn stores_are_watched(worker: &WorkerContext<'_>) -> bool {
     worker.shared.is_watched(WatchKinds::FETCHERS.union(WatchKinds::MUTATIONS))
 }
 
-/// True if a store adds to the current value.
+/// True if a store in this mode extends the existing value: append and prepend.
 pub(super) fn extends(mode: StoreMode) -> bool {
     matches!(mode, StoreMode::Append | StoreMode::Prepend)
 }
 
-/// A store in progress: its key, and the new item.
-type PendingStore = (Vec<u8>, ItemInfo);
+/// The key of a store that is about to run, and the metadata of the item that it offers.
+type OfferedItem = (Vec<u8>, ItemInfo);
 
-/// Call before a filled reservation is stored, and pass the result to [`after_store`].
+/// Reports the lookup of a store to watchers. Call this function before a filled reservation is stored, and pass the
+/// result to [`after_store`].
 #[inline]
 pub(crate) fn before_store(
     worker: &WorkerContext<'_>,
     reservation: &mut Reservation<'_>,
-) -> Option<PendingStore> {
+) -> Option<OfferedItem> {
     if !stores_are_watched(worker) {
         return None;
     }
@@ -48,29 +50,30 @@ pub(crate) fn before_store(
     Some((reservation.key().to_vec(), offered))
 }
 
-/// Call after a store for which [`before_store`] returned something.
+/// Reports a store to watchers. Call this function after a store for which [`before_store`] returned an item.
 #[cold]
 pub(crate) fn after_store(
     worker: &WorkerContext<'_>,
-    (key, offered): PendingStore,
+    (key, offered): OfferedItem,
     conditions: &StoreConditions,
     outcome: StoreOutcome,
 ) {
     let mode = conditions.mode;
     let extends = extends(mode);
     let is_stored = matches!(outcome, StoreOutcome::Stored { .. });
-    // An append reports the item that the value became a part of.
-    let joined = (extends && is_stored).then(|| worker.handle.inspect(&key, worker.now));
-    let item = joined.flatten().unwrap_or(offered);
-    // A binary set or replace with a CAS value is reported as a cas.
+    // After an append or prepend, the event describes the whole item, not the value that was added.
+    let extended = (extends && is_stored).then(|| worker.handle.inspect(&key, worker.now));
+    let item = extended.flatten().unwrap_or(offered);
+    // As in memcached, a binary set or replace with a CAS value is reported as a cas.
     let is_cas = conditions.expected_cas.is_some() && !extends;
     let command = if is_cas { "cas" } else { command(mode) };
     write_store(worker, &key, status(outcome), command, Some(item));
 }
 
-/// Call instead of [`after_store`] if there is no memory for a value.
+/// Reports a store to watchers that failed before its value was stored. Call this function instead of [`after_store`]
+/// if the value is too large or there is no memory for it.
 #[inline]
-pub(crate) fn store_refused(
+pub(crate) fn report_refused_store(
     worker: &WorkerContext<'_>,
     key: &[u8],
     mode: StoreMode,
@@ -101,19 +104,21 @@ fn write_store(
     });
 }
 
-/// Call after arithmetic created a number. Watchers see an add.
+/// Reports a new number to watchers as an add, and cancels the cost measurement of its key. Call this function after
+/// arithmetic created a number.
 #[inline]
-pub(crate) fn number_created(worker: &WorkerContext<'_>, key: HashedKey<'_>) {
+pub(crate) fn after_creating_number(worker: &WorkerContext<'_>, key: HashedKey<'_>) {
     if stores_are_watched(worker) {
-        report_lookup(worker, key.bytes(), None);
-        report_stored(worker, key, "add");
+        write_lookup(worker, key.bytes(), None);
+        write_current_item(worker, key, "add");
     }
     if let Some(measured) = &worker.shared.measured_costs {
         measured.cancel(key);
     }
 }
 
-/// Call instead of [`after_delete`] if the delete left an empty item. Watchers see a set, then a deletion.
+/// Reports a delete that left an empty item to watchers: a set, then a deletion. Call this function instead of
+/// [`after_delete`].
 #[inline]
 pub(crate) fn after_emptying(
     worker: &WorkerContext<'_>,
@@ -122,20 +127,22 @@ pub(crate) fn after_emptying(
     command: &'static str,
 ) {
     if seen.is_some() {
-        report_lookup(worker, key.bytes(), seen);
-        report_stored(worker, key, "set");
+        write_lookup(worker, key.bytes(), seen);
+        write_current_item(worker, key, "set");
         after_delete(worker, key, worker.handle.inspect(key, worker.now), command);
     }
 }
 
+/// Writes the watch event of a store, with the item that the key has now.
 #[cold]
-fn report_stored(worker: &WorkerContext<'_>, key: HashedKey<'_>, command: &'static str) {
+fn write_current_item(worker: &WorkerContext<'_>, key: HashedKey<'_>, command: &'static str) {
     if let Some(item) = worker.handle.inspect(key, worker.now) {
         write_store(worker, key.bytes(), "stored", command, Some(item));
     }
 }
 
-/// Call before a delete, and pass the result to [`after_delete`] or [`after_emptying`].
+/// Reports the lookup of a delete to watchers. Call this function before a delete, and pass the result to
+/// [`after_delete`] or [`after_emptying`].
 #[inline]
 pub(crate) fn before_delete(worker: &WorkerContext<'_>, key: HashedKey<'_>) -> Option<ItemInfo> {
     before_lookup(worker, key);
@@ -145,6 +152,7 @@ pub(crate) fn before_delete(worker: &WorkerContext<'_>, key: HashedKey<'_>) -> O
     worker.handle.inspect(key, worker.now)
 }
 
+/// Reports a deletion to watchers. Call this function after a delete; `seen` is the result of [`before_delete`].
 #[inline]
 pub(crate) fn after_delete(
     worker: &WorkerContext<'_>,
@@ -158,6 +166,7 @@ pub(crate) fn after_delete(
     }
 }
 
+/// Returns the status of a store in the log lines of watchers, as in memcached.
 fn status(outcome: StoreOutcome) -> &'static str {
     match outcome {
         StoreOutcome::Stored { .. } => "stored",
@@ -169,6 +178,7 @@ fn status(outcome: StoreOutcome) -> &'static str {
     }
 }
 
+/// Returns the command name of a store in the log lines of watchers, as in memcached.
 fn command(mode: StoreMode) -> &'static str {
     match mode {
         StoreMode::Set => "set",
@@ -180,11 +190,12 @@ fn command(mode: StoreMode) -> &'static str {
     }
 }
 
-/// Call before a store. Returns the item's metadata, with the measured cost if the client supplied none.
+/// Returns the item's metadata, with the measured cost if the client supplied none. Call this function before a store.
 ///
-/// The measurement ends at the store's line, before its value has arrived, even if the store then fails. An append
-/// or prepend does not end it: a client whose append finds no item stores the whole value next.
-// Always inlined: a call would write the metadata to memory in small parts and read it back in large ones.
+/// The measurement of a key ends when the store's line was parsed, before its value has arrived, even if the store then
+/// fails. An append or prepend does not end the measurement: a client whose append finds no item stores the whole value
+/// next.
+// Always inlined: a call would write the metadata to memory in small parts and read it back in large parts.
 #[inline(always)]
 pub(crate) fn with_measured_cost(
     worker: &WorkerContext<'_>,
@@ -215,11 +226,11 @@ fn measure_cost(
         measured.cancel(key);
         return meta;
     }
-    // A cost makes the item a little larger.
+    // An item with a cost is a few bytes larger, which can select another class.
     let with_cost = ItemMeta { cost: Some(Cost::from_units(0)), ..meta };
     let Some(class) = worker.shared.engine.class_of_size(key.bytes().len(), value_len, with_cost)
     else {
-        // The value is too large. The time until the next store would not measure its recomputation.
+        // The value is too large to be stored. A measurement until a later store would include the time between them.
         measured.cancel(key);
         return meta;
     };
@@ -227,8 +238,8 @@ fn measure_cost(
     ItemMeta { cost, ..meta }
 }
 
-/// Call before a store, even if it may fail. Counts the cost as paid if the store is a set or an add and there is no
-/// live item.
+/// Adds the cost to the `cost_paid` of the key's prefix if the store is a set or an add and the key has no live item.
+/// Call this function before each store, also before a store that may fail.
 #[inline]
 pub(crate) fn count_cost_paid(
     worker: &WorkerContext<'_>,

@@ -6,11 +6,11 @@
 //!                                       '--> hooks: watch events, measured costs, counters by key prefix
 //! ```
 //!
-//! The operations know no dialect and write no reply. A get passes its item to a closure while the item's stripe is
-//! locked; all others return an outcome. Where memcached's dialects differ in what they count or discard, the
-//! caller selects the [`Rules`](get::Rules).
+//! The operations do not depend on the dialect, and they write no reply. A get passes its item to a closure while the
+//! item's stripe is locked. Every other operation returns an outcome. memcached's dialects count some commands
+//! differently, and discard different items after a failed store; the caller selects these [`Rules`](get::Rules).
 //!
-//! Only this module looks up or changes items. Sessions use the engine's handle just to hash keys and to prefetch.
+//! Only this module looks up or changes items. Sessions use the engine's handle only to hash keys and to prefetch.
 
 pub(crate) mod change;
 pub(crate) mod get;

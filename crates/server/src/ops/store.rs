@@ -1,12 +1,13 @@
-//! Stores: at once if the whole value is in the input, otherwise into a reservation while the value arrives.
+//! Stores. A value that is complete in the input is stored at once. Otherwise the store reserves memory, and the value
+//! is received into it: an *upload*.
 //!
 //! ```text
-//!   begin --> Finished                  the value was complete, or there is no memory for it
-//!         '-> Arriving(Upload) --fill, target/advance--> store
-//!                                      '--is_starved---> give_up
+//!   start_store --> Finished              the value was complete, or there is no memory for it
+//!         '-> Receiving(Upload) --fill, target/advance--> store
+//!                                       '--is_starved---> give_up
 //! ```
 //!
-//! A failed store must not leave the value that it was to replace. Clients rely on the old value being gone.
+//! A set that fails must remove the old value. Clients rely on the removal: they must not read an outdated value.
 
 use super::get::{Rules, before_lookup};
 use super::hooks::{self, extends};
@@ -17,37 +18,41 @@ use slabwise_engine::{
 };
 use slabwise_protocol::{Store, StoreVerb};
 
-/// The size of an item in memcached without key, value, CAS value and flags.
+/// The size of an item in memcached without its key, value, CAS value and client flags, in bytes.
 const MEMCACHED_ITEM_BYTES: usize = memcached::HEADER_SIZE_BYTES + memcached::ENDS_SIZE_BYTES;
 
-/// The minimum number of missing bytes for which a value is received directly into its memory. A smaller rest is
-/// received into the connection's buffer together with the commands after it, which saves a system call.
+/// The minimum number of missing bytes for which a value is received directly into its memory. If fewer bytes are
+/// missing, they are received into the connection's buffer together with the next commands, which saves a system call.
 const DIRECT_READ_LEN_MIN: usize = 4 << 10;
 
-pub(crate) enum Begun<'e> {
+/// The state of a store after its line was parsed.
+pub(crate) enum StoreStart<'e> {
+    /// The store has ended.
     Finished {
         outcome: StoreOutcome,
-        /// Bytes of the input that were consumed.
+        /// The number of bytes of the value and its line end that were consumed.
         consumed: usize,
-        /// Bytes of the value and its end that follow and are to be skipped.
+        /// The number of bytes after the consumed ones that belong to the value and must be ignored.
         skip_len: usize,
     },
-    /// The value is not complete, or its end is wrong.
-    Arriving {
+    /// The value is not complete in the input, or the bytes after it are not its line end.
+    Receiving {
         upload: Upload<'e>,
-        /// Bytes of the input that were consumed.
+        /// The number of bytes of the value that were consumed.
         consumed: usize,
     },
 }
 
-/// With `-C`, as in memcached, a binary store ignores its CAS value, while the CAS value of a text store matches no
-/// item: no item has 0.
+/// Returns the conditions of a store in the engine's form.
+///
+/// As in memcached, with `-C` a binary store ignores its CAS value. The CAS value of a text store then becomes 0, which
+/// no item has, so the store fails.
 #[inline(always)]
 fn conditions(worker: &WorkerContext<'_>, request: &Store<'_>) -> StoreConditions {
     let cas_enabled = worker.shared.settings.cas_enabled;
     let expected_cas = request.expected_cas.filter(|_| cas_enabled);
     let (mode, expected_cas) = match (request.verb, expected_cas) {
-        // A client that sends a CAS value expects an item to exist, so this cannot be an add.
+        // A client that sends a CAS value expects that the item exists. An add would fail then, so it becomes a cas.
         (StoreVerb::Add, Some(cas)) => (StoreMode::Cas(cas), expected_cas),
         (StoreVerb::Cas(_), _) if !cas_enabled => (StoreMode::Cas(0), None),
         (StoreVerb::Cas(cas), _) => (StoreMode::Cas(cas), None),
@@ -66,16 +71,17 @@ fn conditions(worker: &WorkerContext<'_>, request: &Store<'_>) -> StoreCondition
     }
 }
 
-/// Begins a store. `rest` is the input from the value on, and `value_end` are the bytes that end the value.
+/// Starts a store. `rest` is the input that begins with the value. `value_end` is the line end that must follow the
+/// value; it is empty in the binary dialect.
 #[inline(always)]
-pub(crate) fn begin<'e>(
+pub(crate) fn start_store<'e>(
     worker: &mut WorkerContext<'e>,
     key: HashedKey<'_>,
     request: &Store<'_>,
     rules: Rules,
     rest: &[u8],
     value_end: &[u8],
-) -> Begun<'e> {
+) -> StoreStart<'e> {
     if worker.shared.counts_prefixes() && rules.counts_prefixes() {
         worker.shared.prefixes.record_set(key.bytes());
     }
@@ -91,13 +97,17 @@ pub(crate) fn begin<'e>(
         && !hooks::stores_are_watched(worker)
     {
         let outcome = worker.handle.set_if(key, value, meta, &conditions, worker.now);
-        let mut refused = |error| fail(worker, key, conditions.mode, rules, error);
+        let mut refused = |error| discard_and_report(worker, key, conditions.mode, rules, error);
         match outcome {
             StoreOutcome::TooLarge => refused(ReserveError::TooLarge),
             StoreOutcome::OutOfMemory => refused(ReserveError::OutOfMemory),
             _ => {}
         }
-        return Begun::Finished { outcome, consumed: value_len + value_end.len(), skip_len: 0 };
+        return StoreStart::Finished {
+            outcome,
+            consumed: value_len + value_end.len(),
+            skip_len: 0,
+        };
     }
     let reserved = if is_too_large {
         worker.handle.count_too_large();
@@ -108,9 +118,9 @@ pub(crate) fn begin<'e>(
     let mut reservation = match reserved {
         Ok(reservation) => reservation,
         Err(error) => {
-            fail(worker, key, conditions.mode, rules, error);
+            discard_and_report(worker, key, conditions.mode, rules, error);
             let skip_len = value_len + value_end.len();
-            return Begun::Finished { outcome: error.into(), consumed: 0, skip_len };
+            return StoreStart::Finished { outcome: error.into(), consumed: 0, skip_len };
         }
     };
     let consumed = reservation.fill(rest);
@@ -118,12 +128,12 @@ pub(crate) fn begin<'e>(
     if upload.reservation.is_starved() {
         let skip_len = upload.reservation.remaining() + value_end.len();
         let outcome = upload.give_up(worker);
-        return Begun::Finished { outcome, consumed, skip_len };
+        return StoreStart::Finished { outcome, consumed, skip_len };
     }
-    Begun::Arriving { upload, consumed }
+    StoreStart::Receiving { upload, consumed }
 }
 
-/// A value that is arriving, in unpublished memory.
+/// A value that is being received, in reserved memory, with the conditions under which it will be stored.
 pub(crate) struct Upload<'e> {
     pub(crate) reservation: Reservation<'e>,
     conditions: StoreConditions,
@@ -131,58 +141,67 @@ pub(crate) struct Upload<'e> {
 }
 
 impl<'e> Upload<'e> {
-    /// The place for the socket's next bytes. `None` means the connection's buffer, because little is missing or
-    /// there is no memory for more.
+    /// Returns the memory into which the socket's next bytes should be read. Returns `None` if they should be read into
+    /// the connection's buffer: fewer than 4 KiB are missing, or there is no memory for the rest of the value.
     pub(crate) fn target(&mut self) -> Option<&mut [u8]> {
         if self.reservation.remaining() < DIRECT_READ_LEN_MIN {
             return None;
         }
-        let place = self.reservation.unfilled();
-        (!place.is_empty()).then_some(place)
+        let unfilled = self.reservation.unfilled();
+        (!unfilled.is_empty()).then_some(unfilled)
     }
 
+    /// Stores the complete value if the conditions hold.
     pub(crate) fn store(mut self, worker: &mut WorkerContext<'e>) -> StoreOutcome {
-        let pending = hooks::before_store(worker, &mut self.reservation);
+        let offered = hooks::before_store(worker, &mut self.reservation);
         let outcome = match worker.handle.store_if(self.reservation, &self.conditions, worker.now) {
-            // The value fits, but the item that an append would make does not: the old item stays.
+            // The value was received, but the extended value does not fit. The old item is kept.
             StoreOutcome::TooLarge | StoreOutcome::OutOfMemory if extends(self.conditions.mode) => {
                 StoreOutcome::NotStored
             }
             outcome => outcome,
         };
-        if let Some(pending) = pending {
-            hooks::after_store(worker, pending, &self.conditions, outcome);
+        if let Some(offered) = offered {
+            hooks::after_store(worker, offered, &self.conditions, outcome);
         }
         outcome
     }
 
+    /// Ends the store because there is no memory for the rest of the value.
     pub(crate) fn give_up(self, worker: &mut WorkerContext<'e>) -> StoreOutcome {
         let key = self.reservation.key().to_vec();
         worker.handle.give_up(self.reservation);
         let key = worker.handle.hashed(&key);
-        fail(worker, key, self.conditions.mode, self.rules, ReserveError::OutOfMemory);
+        discard_and_report(
+            worker,
+            key,
+            self.conditions.mode,
+            self.rules,
+            ReserveError::OutOfMemory,
+        );
         StoreOutcome::OutOfMemory
     }
 }
 
-/// Reports that there is no memory for a value, and removes the item that it was to replace.
+/// Reports a store to watchers whose value is too large or has no memory. Removes the existing item if the dialect's
+/// rules require it.
 #[cold]
-fn fail(
+fn discard_and_report(
     worker: &mut WorkerContext<'_>,
     key: HashedKey<'_>,
     mode: StoreMode,
     rules: Rules,
     error: ReserveError,
 ) {
-    hooks::store_refused(worker, key.bytes(), mode, error);
+    hooks::report_refused_store(worker, key.bytes(), mode, error);
     if rules.discards(mode) {
         before_lookup(worker, key);
         worker.handle.discard(key, worker.now);
     }
 }
 
-/// True if the item would exceed `-I` in memcached. The engine's items are smaller, so the engine's own limit would
-/// accept a few bytes more than clients and operators expect.
+/// True if the item would exceed the limit of `-I` in memcached. An item of the engine has a smaller header, so the
+/// engine's limit alone would accept values that are a few bytes larger than memcached's largest value.
 fn exceeds_item_size(
     worker: &WorkerContext<'_>,
     key: HashedKey<'_>,
@@ -197,9 +216,9 @@ fn exceeds_item_size(
     size_bytes as u64 > settings.engine.item_size_bytes_max
 }
 
-/// Returns the value if it and its end are complete in `rest`.
+/// Returns the value if `rest` contains all of it and then its line end.
 fn whole_value<'a>(rest: &'a [u8], value_len: usize, value_end: &[u8]) -> Option<&'a [u8]> {
     let end = rest.get(value_len..value_len + value_end.len())?;
-    // The end has at most two bytes, so a call to compare them would cost more than the comparison.
+    // The line end has at most two bytes. A call of the comparison function would cost more than this loop.
     end.iter().eq(value_end).then(|| &rest[..value_len])
 }

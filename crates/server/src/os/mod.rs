@@ -1,5 +1,5 @@
-//! The operating system: system calls ([`sys`]), the process with its limits, user, log and pid file ([`process`]),
-//! and the memory file ([`restart`]).
+//! Everything that depends on the operating system: system calls ([`sys`]); limits, user, log and pid file of the
+//! process ([`process`]); and the memory file ([`restart`]).
 
 pub mod process;
 pub mod restart;

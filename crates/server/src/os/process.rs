@@ -1,10 +1,10 @@
-//! The process: limits, user, daemon mode, signals, pid file and the log on stderr. The log has warnings; `-v`, `-vv`
-//! and `-vvv` each add a level.
+//! The process: limits, user, daemon mode, signals, pid file and the log on stderr. Without `-v` the log contains
+//! warnings and errors. `-v` adds the level info, `-vv` the level debug, `-vvv` the level trace.
 //!
-//! The order at the start is: limits, user, passwords, signals, listening sockets, engine, daemon, memory lock, pid
-//! file, threads. Unlike in memcached, sockets and engine are created before the process becomes a daemon, so errors
-//! about them appear in the terminal. Signals are handled before other processes can see the sockets or the pid file,
-//! so a signal always causes a clean shutdown.
+//! The server sets up its parts in this order: limits, user, passwords, signals, listening sockets, engine, daemon,
+//! memory lock, pid file, threads. Unlike memcached, slabwise creates the sockets and the engine before the process
+//! becomes a daemon, so that their errors appear in the terminal. The signal handlers are installed before another
+//! process can find the sockets or the pid file, so that every signal from it causes a clean shutdown.
 
 use super::sys;
 use crate::config::Settings;
@@ -18,45 +18,49 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Registry, fmt, reload};
 
-/// Returns the number of descriptors for listeners, event loops, wakers and files.
-pub(crate) fn descriptors_of_our_own(settings: &Settings) -> u64 {
-    // A host name can have an IPv4 and an IPv6 address.
+/// Returns the number of file descriptors that the server needs in addition to those of client connections: for
+/// listening sockets, event loops, wakers and files.
+pub(crate) fn descriptors_without_clients(settings: &Settings) -> u64 {
+    // The factor is 2 because a host name can have an IPv4 and an IPv6 address.
     let udp_sockets = 2 * settings.udp.len() * settings.threads_per_udp_port();
     64 + 4 * settings.threads as u64 + udp_sockets as u64
 }
 
-/// Sets the limits and the user. Call it before sockets are created.
+/// Sets the limits of the process and, if root started it, changes the user. The caller creates sockets afterwards.
 pub fn prepare(settings: &Settings) -> Result<(), String> {
     if settings.process.core_files && !sys::raise_core_limit() {
-        return Err("-r: the limit of core files is 0: raise it (ulimit -c)".to_owned());
+        return Err(
+            "-r: the limit of the size of core files is 0: raise the limit (ulimit -c)".to_owned()
+        );
     }
     let needed = u64::from(settings.connections_max);
-    let own = descriptors_of_our_own(settings);
-    sys::raise_open_files(needed, needed + own).map_err(|limit| {
+    let without_clients = descriptors_without_clients(settings);
+    sys::raise_open_files(needed, needed + without_clients).map_err(|limit| {
         format!(
             "-c {needed} is above the limit of open files, {limit}: lower -c, raise the limit \
              (ulimit -n) or start as root"
         )
     })?;
     if sys::is_root() {
-        let user = settings.process.user.as_ref();
-        let user =
-            user.ok_or("started as root: add '-u USER' to run as USER ('-u root' to stay root)")?;
+        let user = settings.process.user.as_ref().ok_or(
+            "the server was started by root: add '-u USER' to run it as USER, or '-u root' to run it \
+             as root",
+        )?;
         sys::become_user(user).map_err(|reason| format!("-u {user}: {reason}"))?;
     }
     Ok(())
 }
 
-/// Installs the signal handlers. Signals stay pending in the returned value until an event loop reads them, also while
-/// the process becomes a daemon.
+/// Installs the signal handlers. The returned value stores every signal that arrives, also while the process becomes a
+/// daemon, until the acceptor's event loop reads the signal.
 pub fn catch_signals() -> io::Result<Signals> {
     Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1])
 }
 
-/// Becomes a daemon with `-d`. Call it after sockets are created and before threads are spawned.
-pub fn go_to_background(settings: &Settings) -> Result<(), String> {
+/// With `-d`, makes the process a daemon. The caller creates sockets before this call and threads after it.
+pub fn daemonize_if_requested(settings: &Settings) -> Result<(), String> {
     if settings.process.daemonize {
-        // Core files need a writable directory, and -v needs stderr.
+        // With -r the working directory is kept, because core files are written there. With -v stderr is kept.
         let (keep_directory, keep_streams) =
             (settings.process.core_files, settings.tunables.verbosity > 0);
         sys::daemonize(keep_directory, keep_streams)
@@ -65,7 +69,8 @@ pub fn go_to_background(settings: &Settings) -> Result<(), String> {
     Ok(())
 }
 
-/// Locks the memory with `-k`. Call it after the arena is reserved. As in memcached, a failure is only a warning.
+/// With `-k`, locks the memory of the process. The caller reserves the arena before this call. As in memcached, a
+/// failure only causes a warning.
 pub fn lock_memory(settings: &Settings) {
     if settings.process.lock_memory
         && let Err(error) = sys::lock_memory()
@@ -74,14 +79,15 @@ pub fn lock_memory(settings: &Settings) {
     }
 }
 
-/// A pid file; removed when dropped.
+/// The pid file. Dropping this value removes the file.
 #[derive(Debug)]
 pub struct PidFile {
     path: PathBuf,
 }
 
 impl PidFile {
-    /// Writes the file. As in memcached, a failure is only a warning.
+    /// Writes the process id to the file at `path`. As in memcached, a failure only causes a warning: the function then
+    /// returns `None`.
     pub fn write(path: &Path) -> Option<PidFile> {
         let written = PidFile::try_write(path).inspect_err(|error| {
             tracing::warn!("cannot write the pid file {}: {error}", path.display());
@@ -89,11 +95,11 @@ impl PidFile {
         written.ok()
     }
 
-    /// Writes a temporary file and renames it, so readers never see an empty file.
+    /// Writes a temporary file and renames it to `path`, so that no other process can read an empty file.
     fn try_write(path: &Path) -> io::Result<PidFile> {
         if let Some(other) = running_process_in(path) {
             tracing::warn!(
-                "the pid file {} contains process {other}, which is running",
+                "the pid file {} names process {other}, which is running: its content is replaced",
                 path.display()
             );
         }
@@ -113,34 +119,37 @@ impl Drop for PidFile {
     }
 }
 
+/// Returns the process id in the file at `path` if a process with this id exists.
 fn running_process_in(path: &Path) -> Option<i32> {
     let id = fs::read_to_string(path).ok()?.trim().parse().ok()?;
     sys::process_exists(id).then_some(id)
 }
 
-/// The filter of the global subscriber.
-static FILTER: OnceLock<reload::Handle<LevelFilter, Registry>> = OnceLock::new();
+/// The handle that changes the log level of the global log subscriber. It is empty until [`init_logging`] has set the
+/// subscriber.
+static LEVEL_FILTER: OnceLock<reload::Handle<LevelFilter, Registry>> = OnceLock::new();
 
-/// Initializes logging, unless there is already a subscriber, as in tests.
+/// Sets the global log subscriber, which writes to stderr. Does nothing if there is already a subscriber, as in tests.
 pub fn init_logging(verbosity: u32) {
-    let (filter, handle) = reload::Layer::new(level(verbosity));
+    let (filter, handle) = reload::Layer::new(level_of(verbosity));
     let lines = fmt::layer().with_writer(std::io::stderr).with_ansi(false).without_time();
-    // As in memcached, a line has only the message.
+    // As in memcached, a line contains only the message, without time, level and module.
     let lines = lines.with_target(false).with_level(false);
     if tracing_subscriber::registry().with(filter).with(lines).try_init().is_ok() {
-        // `try_init` succeeds once, so the cell is empty.
-        let _ = FILTER.set(handle);
+        // `set` cannot fail: `try_init` succeeds only once in a process, so the cell is still empty.
+        let _ = LEVEL_FILTER.set(handle);
     }
 }
 
+/// Changes the log level to that of `-v` given `verbosity` times.
 pub fn set_verbosity(verbosity: u32) {
-    if let Some(filter) = FILTER.get() {
-        // It fails only without a subscriber, and then there is no output.
-        let _ = filter.reload(level(verbosity));
+    if let Some(filter) = LEVEL_FILTER.get() {
+        // `reload` fails only if the subscriber no longer exists, and then nothing is logged.
+        let _ = filter.reload(level_of(verbosity));
     }
 }
 
-fn level(verbosity: u32) -> LevelFilter {
+fn level_of(verbosity: u32) -> LevelFilter {
     match verbosity {
         0 => LevelFilter::WARN,
         1 => LevelFilter::INFO,

@@ -1,7 +1,9 @@
-//! Warm restart (`-e`): opens the engine with a memory file, closes it and logs the result.
+//! Warm restart (`-e`): opens the engine with the items of a memory file, and saves the state of the engine at the
+//! stop.
 //!
-//! After SIGUSR1 or `shutdown graceful` the server closes the engine when all workers have ended. Otherwise the memory
-//! file has no `.meta` file, and the next start is cold.
+//! After SIGUSR1 or `shutdown graceful` the server waits until all workers have ended, and then writes the engine's
+//! state to the `.meta` file beside the memory file. After any other stop there is no `.meta` file, so the next start
+//! is cold: the cache is empty.
 
 use crate::config::Settings;
 use slabwise_base::Clock;
@@ -11,10 +13,10 @@ use std::error::Error;
 use std::path::Path;
 use std::time::Duration;
 
-/// The interval of progress messages while the index is rebuilt.
+/// The minimum time between two progress messages while the engine rebuilds its index from the memory file.
 const PROGRESS_PERIOD_NANOS: u64 = 1_000_000_000;
 
-/// Opens the engine and its clock.
+/// Makes the engine and its clock. With `-e`, both continue from the memory file if a warm restart is possible.
 pub fn open_engine(settings: &Settings) -> Result<(Engine, Clock), Box<dyn Error>> {
     match &settings.memory_file {
         None => Ok((Engine::new(settings.engine.clone())?, Clock::real())),
@@ -28,7 +30,8 @@ fn open(settings: &Settings, path: &Path) -> Result<(Engine, Clock), RestartErro
     let mut report = |progress: Progress| {
         if clock.nanos() - reported_at >= PROGRESS_PERIOD_NANOS {
             reported_at = clock.nanos();
-            tracing::warn!("restart: {} of {} pages", progress.pages_done, progress.pages);
+            let Progress { pages_done, pages } = progress;
+            tracing::warn!("-e {}: {pages_done} of {pages} pages are restored", path.display());
         }
     };
     let (engine, start) = Engine::open(settings.engine.clone(), path, date, &mut report)?;
@@ -44,7 +47,7 @@ fn open(settings: &Settings, path: &Path) -> Result<(Engine, Clock), RestartErro
     Ok((engine, clock))
 }
 
-/// Saves the state for the next start. No other thread may use the engine.
+/// Saves the state of the engine for the next start. No other thread may use the engine.
 pub fn close_engine(engine: Engine, clock: &Clock) -> Result<(), RestartError> {
     let stop = Stop { unix_time: unix_time(), elapsed: Duration::from_nanos(clock.nanos()) };
     engine.close(stop)

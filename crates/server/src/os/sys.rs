@@ -1,4 +1,5 @@
-//! System calls of the server, through the safe wrappers of rustix and nix. A port to another system replaces this file.
+//! System calls of the server, through the safe wrappers of rustix and nix. A port of the server to another operating
+//! system replaces this file.
 
 use rustix::io::Errno;
 use rustix::net::{
@@ -11,67 +12,76 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
-/// The result of a receive call.
+/// The result of one receive call on a stream socket or a TLS stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Receipt {
-    /// Bytes for the session; the count is 0 if only TLS records without application data arrived.
+pub enum ReceiveOutcome {
+    /// Bytes for the session arrived.
     Bytes {
+        /// The number of bytes. It is 0 if a signal interrupted the call, or if only TLS records without application
+        /// data arrived.
         count: usize,
-        /// Whether another receive call may return more bytes before the next event.
+        /// True if another receive call may return bytes before the event loop reports the next event.
         more: bool,
     },
-    /// No bytes are available until the next event.
-    Nothing,
-    /// The peer has closed its sending side.
-    End,
+    /// No bytes are available before the event loop reports the next event.
+    WouldBlock,
+    /// The peer has closed its sending side, and all its bytes have been received.
+    PeerClosed,
 }
 
-impl Receipt {
-    pub fn count(self) -> usize {
+impl ReceiveOutcome {
+    /// Returns the number of bytes that arrived.
+    pub fn byte_count(self) -> usize {
         match self {
-            Receipt::Bytes { count, .. } => count,
-            Receipt::Nothing | Receipt::End => 0,
+            ReceiveOutcome::Bytes { count, .. } => count,
+            ReceiveOutcome::WouldBlock | ReceiveOutcome::PeerClosed => 0,
         }
     }
 }
 
-/// Converts the result of a system call that reads up to `capacity` bytes (SHORT-READ).
-fn receipt(received: Result<usize, Errno>, capacity: usize) -> io::Result<Receipt> {
+/// Converts the result of a system call that reads up to `capacity` bytes. A call that reads fewer bytes has emptied
+/// the socket (SHORT-READ in `net::connection`).
+fn outcome_of(received: Result<usize, Errno>, capacity: usize) -> io::Result<ReceiveOutcome> {
     match received {
-        Ok(0) => Ok(Receipt::End),
-        Ok(count) => Ok(Receipt::Bytes { count, more: count == capacity }),
-        Err(Errno::WOULDBLOCK) => Ok(Receipt::Nothing),
-        Err(Errno::INTR) => Ok(Receipt::Bytes { count: 0, more: true }),
+        Ok(0) => Ok(ReceiveOutcome::PeerClosed),
+        Ok(count) => Ok(ReceiveOutcome::Bytes { count, more: count == capacity }),
+        Err(Errno::WOULDBLOCK) => Ok(ReceiveOutcome::WouldBlock),
+        Err(Errno::INTR) => Ok(ReceiveOutcome::Bytes { count: 0, more: true }),
         Err(error) => Err(error.into()),
     }
 }
 
-pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Receipt> {
+/// Receives from a stream socket into `buffer`, which must not be empty.
+pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<ReceiveOutcome> {
     let received = rustix::net::recv(socket, &mut *buffer, RecvFlags::empty());
-    receipt(received.map(|(count, _)| count), buffer.len())
+    outcome_of(received.map(|(count, _)| count), buffer.len())
 }
 
-pub fn receive_two(
+/// Receives from a stream socket into `first` and, when `first` is full, into `second`, in one system call.
+pub fn receive_into_two(
     socket: BorrowedFd<'_>,
     first: &mut [u8],
     second: &mut [u8],
-) -> io::Result<Receipt> {
+) -> io::Result<ReceiveOutcome> {
     let capacity = first.len() + second.len();
     let mut slices = [IoSliceMut::new(first), IoSliceMut::new(second)];
-    receipt(rustix::io::readv(socket, &mut slices), capacity)
+    outcome_of(rustix::io::readv(socket, &mut slices), capacity)
 }
 
-/// Writes to a socket. A closed connection is an error, not a signal.
+/// Sends bytes to a stream socket, and returns the number of bytes that the socket accepted. If the peer has closed the
+/// connection, the call returns an error and does not raise SIGPIPE.
 pub fn send(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
     Ok(rustix::net::send(socket, bytes, SendFlags::NOSIGNAL)?)
 }
 
+/// Returns the processor time that the calling thread has used since its start.
 pub fn thread_processor_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
 }
 
-/// Receives a datagram and its sender, truncated to the buffer.
+/// Receives a datagram. Returns its length and its sender's address, which is `None` if it is not an internet address.
+/// A datagram that is longer than the buffer is truncated.
 pub fn receive_datagram(
     socket: BorrowedFd<'_>,
     buffer: &mut [u8],
@@ -80,42 +90,49 @@ pub fn receive_datagram(
     Ok((count, sender.and_then(|address| SocketAddr::try_from(address).ok())))
 }
 
+/// Sends `bytes` as one datagram.
 pub fn send_datagram(socket: BorrowedFd<'_>, bytes: &[u8], to: &SocketAddr) -> io::Result<()> {
     rustix::net::sendto(socket, bytes, SendFlags::NOSIGNAL, to)?;
     Ok(())
 }
 
-/// Writes several slices in one call. `writev` can raise SIGPIPE, which the Rust runtime ignores.
+/// Sends several slices to a stream socket in one system call, and returns the number of bytes that the socket
+/// accepted. `writev` raises SIGPIPE if the peer has closed the connection; the Rust runtime ignores that signal.
 pub fn send_vectored(socket: BorrowedFd<'_>, slices: &[IoSlice<'_>]) -> io::Result<usize> {
     Ok(rustix::io::writev(socket, slices)?)
 }
 
-/// Accepts a connection as a non-blocking socket, with its peer's address.
+/// Accepts a connection. Returns its socket, which does not block, and the address of the peer, which is `None` for a
+/// Unix socket.
 pub fn accept(listener: BorrowedFd<'_>) -> io::Result<(OwnedFd, Option<SocketAddr>)> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let (socket, peer) = rustix::net::acceptfrom_with(listener, flags)?;
     Ok((socket, peer.and_then(|address| SocketAddr::try_from(address).ok())))
 }
 
-/// Sends a TCP acknowledgment now instead of delaying it until the next reply.
+/// Sends the TCP acknowledgment of all received bytes at once. By default the kernel delays it up to the next reply.
 pub fn acknowledge_now(socket: BorrowedFd<'_>) -> io::Result<()> {
     Ok(sockopt::set_tcp_quickack(socket, true)?)
 }
 
+/// True if the process can open another TCP socket.
 pub fn can_open_sockets() -> bool {
     rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).is_ok()
 }
 
+/// Returns the address to which a socket is bound, or `None` if it is not an internet address.
 pub fn local_address(socket: BorrowedFd<'_>) -> Option<SocketAddr> {
     SocketAddr::try_from(rustix::net::getsockname(socket).ok()?).ok()
 }
 
-/// Starts to listen, or changes the backlog of a listening socket.
+/// Makes a bound socket a listening socket. If the socket already listens, changes the length of its queue of pending
+/// connections.
 pub fn listen(socket: BorrowedFd<'_>, backlog: i32) -> io::Result<()> {
     Ok(rustix::net::listen(socket, backlog)?)
 }
 
-/// Returns a bound TCP socket with memcached's options, which its connections inherit.
+/// Returns a TCP socket that is bound to the address. It has the socket options that memcached sets, and accepted
+/// connections inherit them.
 pub fn bind_tcp(address: &SocketAddr) -> io::Result<OwnedFd> {
     let socket = internet_socket(address, SocketType::STREAM)?;
     sockopt::set_socket_reuseaddr(&socket, true)?;
@@ -125,13 +142,14 @@ pub fn bind_tcp(address: &SocketAddr) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// The requested send buffer of a UDP socket; the kernel limits it.
+/// The size of the send buffer that the server requests for a UDP socket. The kernel may set a smaller size.
 const SEND_BUFFER_BYTES: usize = 64 << 20;
 
-/// Returns UDP sockets bound to one address. The kernel distributes datagrams among them by sender.
+/// Returns `count` UDP sockets that are bound to the same address. The kernel selects one of them for each datagram by
+/// the sender's address.
 ///
-/// The first socket is bound without SO_REUSEPORT, so an address in use is an error instead of being shared with
-/// another server.
+/// The first socket is bound without SO_REUSEPORT. If another server already uses the address, the call therefore
+/// returns an error, and the two servers do not share the address.
 pub fn bind_udp(address: &SocketAddr, count: usize) -> io::Result<Vec<OwnedFd>> {
     let first = udp_socket(address)?;
     rustix::net::bind(&first, address)?;
@@ -149,7 +167,8 @@ pub fn bind_udp(address: &SocketAddr, count: usize) -> io::Result<Vec<OwnedFd>> 
 
 fn udp_socket(address: &SocketAddr) -> io::Result<OwnedFd> {
     let socket = internet_socket(address, SocketType::DGRAM)?;
-    // A reply of many datagrams must fit into the buffer, because sending it does not block.
+    // The sockets do not block, so the kernel drops or refuses datagrams that do not fit into the send buffer. The
+    // buffer should hold a reply of many datagrams.
     sockopt::set_socket_send_buffer_size(&socket, SEND_BUFFER_BYTES)?;
     Ok(socket)
 }
@@ -168,14 +187,16 @@ fn new_socket(family: AddressFamily, kind: SocketType) -> io::Result<OwnedFd> {
     Ok(rustix::net::socket_with(family, kind, flags, None)?)
 }
 
-/// Returns a bound Unix socket whose file has `mode`. Replaces the socket of an earlier run.
+/// Returns a Unix socket that is bound to `path`. The socket's file has the permission bits `mode`. If `path` is the
+/// socket of an earlier run, replaces it.
 pub fn bind_unix(path: &Path, mode: u32) -> io::Result<OwnedFd> {
     use rustix::fs::{FileType, Mode};
     if rustix::fs::lstat(path).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_socket()) {
         rustix::fs::unlink(path)?;
     }
     let socket = new_socket(AddressFamily::UNIX, SocketType::STREAM)?;
-    // The umask sets the mode at creation, so there is no moment in which others can connect.
+    // The umask restricts the permissions when `bind` creates the file. A later chmod would leave a moment in which
+    // other users can connect.
     let before = rustix::process::umask(Mode::from_raw_mode(!mode & 0o777));
     let bound = SocketAddrUnix::new(path).and_then(|address| rustix::net::bind(&socket, &address));
     rustix::process::umask(before);
@@ -183,13 +204,14 @@ pub fn bind_unix(path: &Path, mode: u32) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// True if the process or the system has no descriptors left.
+/// True if the error means that the process or the system has reached its limit of open files.
 pub fn is_out_of_descriptors(error: &io::Error) -> bool {
     let code = error.raw_os_error();
     code == Some(Errno::MFILE.raw_os_error()) || code == Some(Errno::NFILE.raw_os_error())
 }
 
-/// Raises the limit of open files to `wanted`, or at least to `needed`, and returns the limit.
+/// Raises the limit of open files to `wanted`, or to the highest possible limit of at least `needed`. Returns the new
+/// limit. If the highest possible limit is below `needed`, returns that limit as an error.
 pub fn raise_open_files(needed: u64, wanted: u64) -> Result<u64, u64> {
     let limit = rustix::process::getrlimit(Resource::Nofile);
     let (soft, hard) = (limit.current.unwrap_or(u64::MAX), limit.maximum.unwrap_or(u64::MAX));
@@ -205,53 +227,56 @@ pub fn raise_open_files(needed: u64, wanted: u64) -> Result<u64, u64> {
     if soft >= needed { Ok(soft) } else { Err(soft.max(hard)) }
 }
 
-/// Raises the limit of core files to its maximum. Returns false if it is 0.
+/// Raises the limit of the size of core files to the highest possible limit. Returns false if that limit is 0.
 pub fn raise_core_limit() -> bool {
     let unlimited = Rlimit { current: None, maximum: None };
     if rustix::process::setrlimit(Resource::Core, unlimited).is_err() {
         let hard = rustix::process::getrlimit(Resource::Core).maximum;
         let raised = Rlimit { current: hard, maximum: hard };
-        // The check below reads the resulting limit.
+        // A failure is ignored here, because the last line of this function checks the resulting limit.
         let _ = rustix::process::setrlimit(Resource::Core, raised);
     }
     rustix::process::getrlimit(Resource::Core).current != Some(0)
 }
 
-/// Locks all current and future memory of the process. A page is locked at its first use, because the engine reserves
-/// more addresses than it uses.
+/// Locks all current and future memory of the process. The kernel locks a page when the process first uses the page,
+/// because the engine reserves more addresses than it uses.
 pub fn lock_memory() -> io::Result<()> {
     use rustix::mm::MlockAllFlags;
     let flags = MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT;
     Ok(rustix::mm::mlockall(flags)?)
 }
 
-/// True if the process runs as root.
+/// True if the real or the effective user of the process is root.
 pub fn is_root() -> bool {
     rustix::process::getuid().is_root() || rustix::process::geteuid().is_root()
 }
 
-/// Changes the user and its group. An error text follows the user's name.
+/// Changes the user and the group of the process to those of the user `name`. The caller writes the user's name before
+/// the returned error text.
 pub fn become_user(name: &str) -> Result<(), String> {
     use nix::errno::Errno as NixErrno;
     use nix::unistd;
-    let refused =
+    let cannot_change =
         |errno: NixErrno| format!("cannot change to this user: {}", io::Error::from(errno));
-    let user = unistd::User::from_name(name).map_err(refused)?.ok_or("there is no such user")?;
+    let user =
+        unistd::User::from_name(name).map_err(cannot_change)?.ok_or("there is no such user")?;
     match unistd::setgroups(&[]) {
-        // The process lacks the privilege to change groups.
+        // EPERM means that the process may not change its groups. It then keeps the groups that it has.
         Ok(()) | Err(NixErrno::EPERM) => {}
-        Err(errno) => return Err(refused(errno)),
+        Err(errno) => return Err(cannot_change(errno)),
     }
-    unistd::setgid(user.gid).map_err(refused)?;
-    unistd::setuid(user.uid).map_err(refused)
+    unistd::setgid(user.gid).map_err(cannot_change)?;
+    unistd::setuid(user.uid).map_err(cannot_change)
 }
 
-/// Becomes a daemon in `/` (unless `keep_directory`) and without standard streams (unless `keep_streams`). Call it
-/// before threads are spawned.
+/// Makes the process a daemon. Changes the working directory to `/` unless `keep_directory` is true, and redirects the
+/// standard streams to `/dev/null` unless `keep_streams` is true. The caller spawns threads only after this call.
 pub fn daemonize(keep_directory: bool, keep_streams: bool) -> io::Result<()> {
     Ok(nix::unistd::daemon(keep_directory, keep_streams)?)
 }
 
+/// True if a process with this id exists.
 pub fn process_exists(id: i32) -> bool {
     rustix::process::Pid::from_raw(id)
         .is_some_and(|pid| rustix::process::test_kill_process(pid) != Err(Errno::SRCH))

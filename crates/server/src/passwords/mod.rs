@@ -1,24 +1,24 @@
-//! Password files: lines `user:password` that can change while the server runs.
+//! Password files, which contain lines `user:password`. The server reads a file again while it runs.
 //!
 //! ```text
 //!          reload (-Y): at the start, on SIGHUP
-//!   file ---------------------------------------> current entries <--- check(user, password)
-//!          refresh (-S): when the file has changed
+//!   file ---------------------------------------> entries of the last read <--- check(user, password)
+//!          refresh (-S): before a check, if the file has changed
 //! ```
 //!
-//! There are two kinds of files, with memcached's rules:
+//! There are two kinds of password files. The rules of each kind are memcached's:
 //!
-//! | | [`Kind::Login`]: `-Y` | [`Kind::Sasl`]: `MEMCACHED_SASL_PWDB` |
+//! | | [`PasswordFileKind::Login`]: `-Y` | [`PasswordFileKind::Sasl`]: `MEMCACHED_SASL_PWDB` |
 //! |---|---|---|
-//! | end of a password | the end of the line | the end of the line, or any colon in it |
+//! | end of a password | the end of the line | the end of the line, or any colon after the user's name |
 //! | a line without a colon | makes the file invalid | is ignored |
-//! | a line that is too long | makes the file invalid | is truncated |
-//! | entries | the first 8 | all |
-//! | an invalid file | stops the start; later, the previous entries stay valid | every authentication fails |
+//! | a line of more than 254 bytes | makes the file invalid | is truncated |
+//! | lines that are used | the first 8 | all |
+//! | an invalid file | an error at the start; the previous entries stay valid on SIGHUP | every authentication fails |
 //!
 //! Invariants:
-//! - The time of a check does not depend on the entries: every entry is compared in constant time. It may depend on
-//!   the client's credentials, which the client knows.
+//! - The time of a check does not depend on the stored users and passwords, because every entry is compared in constant
+//!   time. The time may depend on the length of the client's credentials, which the client already has.
 //! - A check uses the entries of one complete read of the file.
 
 #[cfg(test)]
@@ -33,234 +33,257 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use subtle::{Choice, ConstantTimeEq};
 
-/// The maximum length of a line without its line break.
-const LINE_LEN_MAX: usize = 254;
-/// The maximum number of entries of a [`Kind::Login`] file; further lines are ignored.
+/// The maximum length, in bytes, of a line `user:password` without its line break.
+const ENTRY_LINE_LEN_MAX: usize = 254;
+/// The maximum number of lines that are used of a [`PasswordFileKind::Login`] file. Later lines are ignored.
 const LOGINS_MAX: usize = 8;
-/// Bounds the memory for a wrong file, such as a device.
-const FILE_LEN_MAX: u64 = 1 << 20;
+/// The maximum length of a password file, in bytes. It bounds the memory if the path is that of a wrong file, such as
+/// an endless device.
+const PASSWORD_FILE_LEN_MAX: u64 = 1 << 20;
 
+/// The protocol that a password file is for. It decides how the file is parsed and when the file is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// For `-Y`.
+pub enum PasswordFileKind {
+    /// The file of `-Y`, for authentication in the ASCII protocol.
     Login,
-    /// For `-S`.
+    /// The file of `-S`, for SASL authentication in the binary protocol.
     Sasl,
 }
 
-impl Kind {
-    /// The option or environment variable that names the file.
+impl PasswordFileKind {
+    /// Returns the option or environment variable that names the file.
     fn option(self) -> &'static str {
         match self {
-            Kind::Login => "-Y",
-            Kind::Sasl => "MEMCACHED_SASL_PWDB",
+            PasswordFileKind::Login => "-Y",
+            PasswordFileKind::Sasl => "MEMCACHED_SASL_PWDB",
         }
     }
 }
 
+/// The reason why a password file is invalid. Each text follows the path of the file.
 #[derive(Debug, thiserror::Error)]
-enum Fault {
-    #[error("cannot be read: {0}; give a file that the server's user (-u) can read")]
+enum FileFault {
+    #[error("the file cannot be read: {0}; give a file that the server's user (-u) can read")]
     Unreadable(io::Error),
-    #[error("is larger than {FILE_LEN_MAX} bytes: give another file")]
+    #[error("the file is larger than {PASSWORD_FILE_LEN_MAX} bytes: give another file")]
     TooLarge,
-    #[error("has no entries: add a line 'user:password'")]
+    #[error("the file has no entries: add a line 'user:password'")]
     NoEntry,
-    #[error("line {line} is not 'user:password': correct or remove it")]
+    #[error("line {line} is not 'user:password': correct or remove the line")]
     NotAnEntry { line: usize },
     #[error(
-        "line {line} has {len} bytes, more than the maximum of {LINE_LEN_MAX}: choose a shorter \
+        "line {line} has {len} bytes, more than the maximum of {ENTRY_LINE_LEN_MAX}: choose a shorter \
          password"
     )]
     LineTooLong { line: usize, len: usize },
 }
 
-/// A line `user:password`.
+/// A line `user:password` of a password file.
 struct Entry {
-    /// The line, truncated or padded with zeros. One byte longer than the credentials of a client can be.
-    bytes: [u8; LINE_LEN_MAX + 1],
+    /// The line, truncated to the maximum length or padded with zeros. The array has one byte more than the maximum, so
+    /// that there is a byte after credentials of the maximum length.
+    bytes: [u8; ENTRY_LINE_LEN_MAX + 1],
+    /// The length of the line in bytes, before it was truncated.
     len: u64,
 }
 
 impl Entry {
-    /// Parses a line, which a carriage return or a NUL ends, too.
+    /// Parses a line up to the first carriage return or NUL byte, or up to its end. Returns `None` if there is no
+    /// colon.
     fn new(line: &[u8]) -> Option<Entry> {
         let end = line.iter().position(|&byte| byte == b'\r' || byte == 0);
         let line = &line[..end.unwrap_or(line.len())];
         if !line.contains(&b':') {
             return None;
         }
-        let mut bytes = [0; LINE_LEN_MAX + 1];
-        let kept = line.len().min(LINE_LEN_MAX);
+        let mut bytes = [0; ENTRY_LINE_LEN_MAX + 1];
+        let kept = line.len().min(ENTRY_LINE_LEN_MAX);
         bytes[..kept].copy_from_slice(&line[..kept]);
         Some(Entry { bytes, len: line.len() as u64 })
     }
 
-    /// True if the entry matches `user:password`.
-    fn matches(&self, credentials: &[u8], kind: Kind) -> Choice {
+    /// True if the entry is equal to `credentials`, which have the form `user:password`. In a SASL file a colon may
+    /// follow the password.
+    fn matches(&self, credentials: &[u8], kind: PasswordFileKind) -> Choice {
         let has_prefix = self.bytes[..credentials.len()].ct_eq(credentials);
         let has_end = self.len.ct_eq(&(credentials.len() as u64));
         let has_colon = match kind {
-            Kind::Login => Choice::from(0),
-            Kind::Sasl => self.bytes[credentials.len()].ct_eq(&b':'),
+            PasswordFileKind::Login => Choice::from(0),
+            PasswordFileKind::Sasl => self.bytes[credentials.len()].ct_eq(&b':'),
         };
         has_prefix & (has_end | has_colon)
     }
 }
 
-fn parse(text: &[u8], kind: Kind) -> Result<Vec<Entry>, Fault> {
+/// Parses the text of a password file.
+fn parse(text: &[u8], kind: PasswordFileKind) -> Result<Vec<Entry>, FileFault> {
     let lines = lines(text).zip(1..);
     let entries: Vec<Entry> = match kind {
-        Kind::Login => lines.take(LOGINS_MAX).map(login).collect::<Result<_, _>>()?,
-        Kind::Sasl => lines.filter_map(|(line, _)| Entry::new(line)).collect(),
+        PasswordFileKind::Login => {
+            lines.take(LOGINS_MAX).map(parse_login).collect::<Result<_, _>>()?
+        }
+        PasswordFileKind::Sasl => lines.filter_map(|(line, _)| Entry::new(line)).collect(),
     };
-    if entries.is_empty() { Err(Fault::NoEntry) } else { Ok(entries) }
+    if entries.is_empty() { Err(FileFault::NoEntry) } else { Ok(entries) }
 }
 
-/// Returns the lines without their line breaks; an empty text has no lines.
+/// Returns the lines of a text without their line breaks. An empty text has no lines.
 fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     let lines = text.split_inclusive(|&byte| byte == b'\n');
     lines.map(|line| line.strip_suffix(b"\n").unwrap_or(line))
 }
 
-fn login((text, line): (&[u8], usize)) -> Result<Entry, Fault> {
-    if text.len() > LINE_LEN_MAX {
-        return Err(Fault::LineTooLong { line, len: text.len() });
+/// Parses a line of a [`PasswordFileKind::Login`] file. `line` is the number of the line, counted from 1.
+fn parse_login((text, line): (&[u8], usize)) -> Result<Entry, FileFault> {
+    if text.len() > ENTRY_LINE_LEN_MAX {
+        return Err(FileFault::LineTooLong { line, len: text.len() });
     }
-    Entry::new(text).ok_or(Fault::NotAnEntry { line })
+    Entry::new(text).ok_or(FileFault::NotAnEntry { line })
 }
 
-/// True if an entry has this user and this password. Compares all entries.
-fn has_entry(entries: &[Entry], kind: Kind, user: &[u8], password: &[u8]) -> bool {
+/// True if one of the entries has this user and this password. Compares all entries, even after a match.
+fn has_entry(entries: &[Entry], kind: PasswordFileKind, user: &[u8], password: &[u8]) -> bool {
     let credentials = [user, b":", password].concat();
-    // With a colon in its user name a client could match only a part of another user's password.
-    if credentials.len() > LINE_LEN_MAX || user.contains(&b':') {
+    // A user name with a colon is rejected. Otherwise a client could move the first part of a password with a colon
+    // into the user name.
+    if credentials.len() > ENTRY_LINE_LEN_MAX || user.contains(&b':') {
         return false;
     }
     let matches = entries.iter().map(|entry| entry.matches(&credentials, kind));
     matches.fold(Choice::from(0), |found, matches| found | matches).into()
 }
 
-/// A password file and its current entries.
+/// A password file, and the entries of its last read.
 pub struct PasswordFile {
     path: PathBuf,
-    kind: Kind,
-    current: Mutex<Arc<Loaded>>,
+    kind: PasswordFileKind,
+    last_read: Mutex<Arc<LastRead>>,
 }
 
+/// The result of comparing a client's credentials with the entries of a password file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// An entry has this user and this password.
     Known,
+    /// No entry has this user with this password.
     Unknown,
 }
 
 /// The result of one read of the file.
-struct Loaded {
+struct LastRead {
     entries: Vec<Entry>,
-    source: Source,
+    state: ReadState,
 }
 
+/// Whether the file has been read, and the version of the file that was read.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Source {
-    Unread,
-    File(Version),
-    /// The file is invalid, and a warning is logged.
+enum ReadState {
+    /// The file has not been read yet.
+    NeverRead,
+    /// The file was valid and had this version.
+    Valid(FileVersion),
+    /// The file was invalid, and a warning was logged.
     Invalid,
 }
 
-/// The metadata that changes with a file: its inode, its size and its modification times.
+/// The metadata of a file that change when the file changes: its inode, its size, and the times of the last change of
+/// its content and of its metadata.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Version([i64; 6]);
+struct FileVersion([i64; 6]);
 
-impl Version {
-    fn of(file: &Metadata) -> Version {
+impl FileVersion {
+    fn of(file: &Metadata) -> FileVersion {
         let (inode, size) = (file.ino().cast_signed(), file.size().cast_signed());
-        Version([inode, size, file.mtime(), file.mtime_nsec(), file.ctime(), file.ctime_nsec()])
+        FileVersion([inode, size, file.mtime(), file.mtime_nsec(), file.ctime(), file.ctime_nsec()])
     }
 }
 
+/// An error that names the option, the path of the password file and the reason why the file is invalid.
 #[derive(Debug, thiserror::Error)]
 #[error("{option} {}: {fault}", path.display())]
 pub struct PasswordsError {
     option: &'static str,
     path: PathBuf,
-    fault: Fault,
+    fault: FileFault,
 }
 
 impl PasswordFile {
-    pub fn new(path: PathBuf, kind: Kind) -> PasswordFile {
-        let unread = Loaded { entries: Vec::new(), source: Source::Unread };
-        PasswordFile { path, kind, current: Mutex::new(Arc::new(unread)) }
+    /// Returns a password file without entries. The file is not read yet.
+    pub fn new(path: PathBuf, kind: PasswordFileKind) -> PasswordFile {
+        let never_read = LastRead { entries: Vec::new(), state: ReadState::NeverRead };
+        PasswordFile { path, kind, last_read: Mutex::new(Arc::new(never_read)) }
     }
 
-    /// Reads the file. An invalid file keeps the previous entries. Authenticated clients stay authenticated.
+    /// Reads the file and replaces the entries. If the file is invalid, returns an error and keeps the previous
+    /// entries. Clients that have already authenticated stay authenticated.
     pub fn reload(&self) -> Result<(), PasswordsError> {
-        if let Some(loaded) = self.read_unless(Source::Unread)? {
-            self.replace(loaded);
+        if let Some(read) = self.read_unless(ReadState::NeverRead)? {
+            self.replace(read);
         }
         Ok(())
     }
 
-    /// Reads the file if it has changed. With an invalid file every authentication fails, and one warning is logged.
+    /// Reads the file if it has changed since the last read. If the file is invalid, removes all entries, so that every
+    /// authentication fails, and logs a warning unless the file was already invalid.
     pub fn refresh(&self) {
-        let known = lock(&self.current).source;
-        match self.read_unless(known) {
+        let state = lock(&self.last_read).state;
+        match self.read_unless(state) {
             Ok(None) => {}
-            Ok(Some(loaded)) => self.replace(loaded),
+            Ok(Some(read)) => self.replace(read),
             Err(error) => {
-                if known != Source::Invalid {
+                if state != ReadState::Invalid {
                     tracing::warn!("every authentication fails: {error}");
                 }
-                self.replace(Loaded { entries: Vec::new(), source: Source::Invalid });
+                self.replace(LastRead { entries: Vec::new(), state: ReadState::Invalid });
             }
         }
     }
 
+    /// Compares a client's user and password with the entries. A SASL file is first refreshed.
     pub fn check(&self, user: &[u8], password: &[u8]) -> Verdict {
-        if self.kind == Kind::Sasl {
+        if self.kind == PasswordFileKind::Sasl {
             self.refresh();
         }
-        let current = Arc::clone(&lock(&self.current));
-        match has_entry(&current.entries, self.kind, user, password) {
+        let read = Arc::clone(&lock(&self.last_read));
+        match has_entry(&read.entries, self.kind, user, password) {
             true => Verdict::Known,
             false => Verdict::Unknown,
         }
     }
 
-    fn replace(&self, loaded: Loaded) {
-        *lock(&self.current) = Arc::new(loaded);
+    fn replace(&self, read: LastRead) {
+        *lock(&self.last_read) = Arc::new(read);
     }
 
-    /// Reads the file; `None` if its version is `known`.
-    fn read_unless(&self, known: Source) -> Result<Option<Loaded>, PasswordsError> {
+    /// Reads the file, unless its state is `known`: then returns `None`.
+    fn read_unless(&self, known: ReadState) -> Result<Option<LastRead>, PasswordsError> {
         let invalid =
             |fault| PasswordsError { option: self.kind.option(), path: self.path.clone(), fault };
-        let unreadable = |error: io::Error| invalid(Fault::Unreadable(error));
+        let unreadable = |error: io::Error| invalid(FileFault::Unreadable(error));
         let file = File::open(&self.path).map_err(unreadable)?;
-        let source = Source::File(Version::of(&file.metadata().map_err(unreadable)?));
-        if source == known {
+        let state = ReadState::Valid(FileVersion::of(&file.metadata().map_err(unreadable)?));
+        if state == known {
             return Ok(None);
         }
         let mut text = Vec::new();
-        file.take(FILE_LEN_MAX + 1).read_to_end(&mut text).map_err(unreadable)?;
-        if text.len() as u64 > FILE_LEN_MAX {
-            return Err(invalid(Fault::TooLarge));
+        file.take(PASSWORD_FILE_LEN_MAX + 1).read_to_end(&mut text).map_err(unreadable)?;
+        if text.len() as u64 > PASSWORD_FILE_LEN_MAX {
+            return Err(invalid(FileFault::TooLarge));
         }
         let entries = parse(&text, self.kind).map_err(invalid)?;
-        if self.kind == Kind::Login && lines(&text).count() > LOGINS_MAX {
+        if self.kind == PasswordFileKind::Login && lines(&text).count() > LOGINS_MAX {
             let path = self.path.display();
             tracing::warn!(
                 "-Y {path}: lines after line {LOGINS_MAX} have no effect: the maximum is \
-                 {LOGINS_MAX} users"
+                 {LOGINS_MAX} users: remove the other lines"
             );
         }
-        Ok(Some(Loaded { entries, source }))
+        Ok(Some(LastRead { entries, state }))
     }
 }
 
 impl fmt::Debug for PasswordFile {
-    /// Omits the passwords.
+    /// Writes the path of the file, but not the passwords.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PasswordFile").field("path", &self.path).finish_non_exhaustive()
     }
@@ -269,50 +292,52 @@ impl fmt::Debug for PasswordFile {
 #[cfg(test)]
 mod tests {
     use super::testing::TemporaryFile;
-    use super::{FILE_LEN_MAX, Kind, PasswordFile, Verdict, has_entry, parse};
+    use super::{PASSWORD_FILE_LEN_MAX, PasswordFile, PasswordFileKind, Verdict, has_entry, parse};
 
-    fn file(text: &str, kind: Kind) -> (TemporaryFile, PasswordFile) {
+    fn file(text: &str, kind: PasswordFileKind) -> (TemporaryFile, PasswordFile) {
         let file = TemporaryFile::new(text);
         let passwords = PasswordFile::new(file.path().to_owned(), kind);
         (file, passwords)
     }
 
+    /// True if the password file accepts this user with this password.
     fn knows(passwords: &PasswordFile, user: &str, password: &str) -> bool {
         passwords.check(user.as_bytes(), password.as_bytes()) == Verdict::Known
     }
 
+    /// Returns the text of a file that is larger than the maximum.
     fn too_large() -> String {
-        "a:b\n".repeat(FILE_LEN_MAX as usize / 4 + 1)
+        "a:b\n".repeat(PASSWORD_FILE_LEN_MAX as usize / 4 + 1)
     }
 
     #[test]
     fn a_reload_replaces_the_logins_unless_the_file_is_invalid() {
-        let (file, passwords) = file("a:1", Kind::Login);
-        assert!(!knows(&passwords, "a", "1"), "it is not read yet");
-        passwords.reload().expect("a good file");
+        let (file, passwords) = file("a:1", PasswordFileKind::Login);
+        assert!(!knows(&passwords, "a", "1"), "a file that is not read yet has no entries");
+        passwords.reload().expect("the file is valid");
         file.write("b:hidden\n");
         assert!(knows(&passwords, "a", "1"));
-        passwords.reload().expect("a good file");
+        passwords.reload().expect("the file is valid");
         assert!(!knows(&passwords, "a", "1"));
         assert!(knows(&passwords, "b", "hidden"));
         for (text, fault) in
             [("", "has no entries"), ("nonsense", "line 1 "), (&too_large(), "1048576")]
         {
             file.write(text);
-            let error = passwords.reload().expect_err("a bad file").to_string();
-            assert!(error.starts_with("-Y /") && error.contains(fault), "{error}");
+            let error = passwords.reload().expect_err("the file is invalid").to_string();
+            assert!(error.starts_with("-Y /") && error.contains(fault), "the error is: {error}");
             assert!(knows(&passwords, "b", "hidden"));
         }
         drop(file);
-        let error = passwords.reload().expect_err("no file").to_string();
-        assert!(error.contains("cannot be read"), "{error}");
+        let error = passwords.reload().expect_err("the file does not exist").to_string();
+        assert!(error.contains("cannot be read"), "the error is: {error}");
         assert!(knows(&passwords, "b", "hidden"));
-        assert!(!format!("{passwords:?}").contains("hidden"), "a password is printed");
+        assert!(!format!("{passwords:?}").contains("hidden"), "`Debug` must not print a password");
     }
 
     #[test]
-    fn a_changed_sasl_file_applies_at_once_and_an_invalid_one_rejects_all() {
-        let (file, passwords) = file("user:old\n", Kind::Sasl);
+    fn the_next_check_uses_a_changed_sasl_file_and_fails_if_the_file_is_invalid() {
+        let (file, passwords) = file("user:old\n", PasswordFileKind::Sasl);
         assert!(knows(&passwords, "user", "old"));
         file.write("user:renewed\n");
         assert!(!knows(&passwords, "user", "old"));
@@ -327,21 +352,23 @@ mod tests {
         assert!(!knows(&passwords, "user", "renewed"));
     }
 
-    const KINDS: [Kind; 2] = [Kind::Login, Kind::Sasl];
+    const FILE_KINDS: [PasswordFileKind; 2] = [PasswordFileKind::Login, PasswordFileKind::Sasl];
 
+    /// True if a file of this kind with this text accepts the user with the password.
     #[track_caller]
-    fn accepts(kind: Kind, text: &[u8], user: &[u8], password: &[u8]) -> bool {
-        has_entry(&parse(text, kind).expect("a good file"), kind, user, password)
+    fn accepts(kind: PasswordFileKind, text: &[u8], user: &[u8], password: &[u8]) -> bool {
+        has_entry(&parse(text, kind).expect("the file is valid"), kind, user, password)
     }
 
-    fn fault(text: &[u8], kind: Kind) -> String {
-        parse(text, kind).err().expect("it is invalid").to_string()
+    /// Returns the reason why a file of this kind with this text is invalid.
+    fn fault(text: &[u8], kind: PasswordFileKind) -> String {
+        parse(text, kind).err().expect("the file is invalid").to_string()
     }
 
     #[test]
     fn accepts_only_the_user_and_password_of_an_entry() {
         let text = b"foo:bar\nbaaaz:quux\r\nx:y\0z\n:\nempty:\nlast:four";
-        for kind in KINDS {
+        for kind in FILE_KINDS {
             for (user, password) in [
                 ("foo", "bar"),
                 ("baaaz", "quux"),
@@ -352,7 +379,7 @@ mod tests {
             ] {
                 assert!(
                     accepts(kind, text, user.as_bytes(), password.as_bytes()),
-                    "{user} {password}"
+                    "the user '{user}' with the password '{password}' must be accepted"
                 );
             }
             for (user, password) in [
@@ -374,17 +401,20 @@ mod tests {
                 ("FOO", "bar"),
             ] {
                 let is_accepted = accepts(kind, text, user.as_bytes(), password.as_bytes());
-                assert!(!is_accepted, "{kind:?} {user} {password}");
+                assert!(
+                    !is_accepted,
+                    "{kind:?}: the user '{user}' with the password '{password}' must be rejected"
+                );
             }
         }
     }
 
     #[test]
     fn a_colon_ends_a_password_only_for_sasl() {
-        for kind in KINDS {
+        for kind in FILE_KINDS {
             let text = b"user:two:example.org\nother:x";
             assert!(accepts(kind, text, b"user", b"two:example.org"));
-            assert_eq!(accepts(kind, text, b"user", b"two"), kind == Kind::Sasl);
+            assert_eq!(accepts(kind, text, b"user", b"two"), kind == PasswordFileKind::Sasl);
             assert!(!accepts(kind, text, b"user", b"tw"));
             assert!(!accepts(kind, text, b"user", b"two:example"));
             assert!(!accepts(kind, text, b"user:two", b"example.org"));
@@ -392,49 +422,65 @@ mod tests {
     }
 
     #[test]
-    fn rejects_credentials_longer_than_a_line_can_be() {
+    fn lines_and_credentials_of_more_than_254_bytes_are_rejected() {
         let longest = vec![b'x'; 252];
-        for kind in KINDS {
+        for kind in FILE_KINDS {
             let text = [b"u:", &longest[..]].concat();
             assert!(accepts(kind, &text, b"u", &longest));
             for len in [251, 253, 254, 255, 256, 10_000] {
-                assert!(!accepts(kind, &text, b"u", &vec![b'x'; len]), "{len}");
+                assert!(
+                    !accepts(kind, &text, b"u", &vec![b'x'; len]),
+                    "a password of {len} bytes differs from that of 252 bytes"
+                );
             }
             assert!(!accepts(kind, &text, &longest, b"u"));
         }
         let too_long = [b"u:", &longest[..], b"x"].concat();
         assert_eq!(
-            fault(&[b"a:b\n", &too_long[..]].concat(), Kind::Login),
+            fault(&[b"a:b\n", &too_long[..]].concat(), PasswordFileKind::Login),
             "line 2 has 255 bytes, more than the maximum of 254: choose a shorter password"
         );
         for len in [252, 253] {
-            assert!(!accepts(Kind::Sasl, &too_long, b"u", &vec![b'x'; len]), "{len}");
+            assert!(
+                !accepts(PasswordFileKind::Sasl, &too_long, b"u", &vec![b'x'; len]),
+                "a truncated line does not accept a password of {len} bytes"
+            );
         }
         let commented = [b"u:p:", &longest[..]].concat();
-        assert!(accepts(Kind::Sasl, &commented, b"u", b"p"));
+        assert!(accepts(PasswordFileKind::Sasl, &commented, b"u", b"p"));
     }
 
     #[test]
-    fn an_invalid_line_is_an_error_or_ignored_for_sasl() {
+    fn a_line_without_a_colon_is_an_error_for_logins_and_ignored_for_sasl() {
         for (text, line) in [
             (&b"foo:bar\nfoobar\n"[..], "line 2 is not 'user:password'"),
             (b"foo:bar\n\nb:c\n", "line 2 "),
             (b"foo:bar\nfo\0o:bar\n", "line 2 "),
         ] {
-            assert!(fault(text, Kind::Login).contains(line), "{line}");
-            assert!(accepts(Kind::Sasl, text, b"foo", b"bar"));
+            assert!(
+                fault(text, PasswordFileKind::Login).contains(line),
+                "the error must contain: {line}"
+            );
+            assert!(accepts(PasswordFileKind::Sasl, text, b"foo", b"bar"));
         }
-        assert!(fault(b"\n", Kind::Login).contains("line 1 "));
-        for (text, kind) in [(&b""[..], Kind::Login), (b"", Kind::Sasl), (b"\n#\n", Kind::Sasl)] {
-            assert!(fault(text, kind).contains("has no entries"), "{kind:?}");
+        assert!(fault(b"\n", PasswordFileKind::Login).contains("line 1 "));
+        for (text, kind) in [
+            (&b""[..], PasswordFileKind::Login),
+            (b"", PasswordFileKind::Sasl),
+            (b"\n#\n", PasswordFileKind::Sasl),
+        ] {
+            assert!(
+                fault(text, kind).contains("has no entries"),
+                "a {kind:?} file without entries is invalid"
+            );
         }
     }
 
     #[test]
-    fn ignores_logins_after_the_eighth_line() {
+    fn lines_after_the_eighth_are_used_only_for_sasl() {
         let text = b"u1:p\nu2:p\nu3:p\nu4:p\nu5:p\nu6:p\nu7:p\nu8:p\nu9:p\nno entry\n";
-        assert!(accepts(Kind::Login, text, b"u8", b"p"));
-        assert!(!accepts(Kind::Login, text, b"u9", b"p"));
-        assert!(accepts(Kind::Sasl, text, b"u9", b"p"));
+        assert!(accepts(PasswordFileKind::Login, text, b"u8", b"p"));
+        assert!(!accepts(PasswordFileKind::Login, text, b"u9", b"p"));
+        assert!(accepts(PasswordFileKind::Sasl, text, b"u9", b"p"));
     }
 }

@@ -1,15 +1,15 @@
 //! Password files for tests.
 
-use super::{Kind, PasswordFile};
+use super::{PasswordFile, PasswordFileKind};
 use std::path::Path;
 use tempfile::{NamedTempFile, TempPath};
 
-/// A file that is removed when dropped.
+/// A temporary file. Dropping this value removes the file.
 pub(crate) struct TemporaryFile(TempPath);
 
 impl TemporaryFile {
     pub(crate) fn new(text: &str) -> TemporaryFile {
-        let file = NamedTempFile::new().expect("a file for the test");
+        let file = NamedTempFile::new().expect("a temporary file can be created");
         let file = TemporaryFile(file.into_temp_path());
         file.write(text);
         file
@@ -24,10 +24,10 @@ impl TemporaryFile {
     }
 }
 
-/// Returns a loaded [`Kind::Login`] file with this text.
+/// Returns a password file of the kind [`PasswordFileKind::Login`] whose entries are those of `text`.
 pub(crate) fn logins(text: &str) -> PasswordFile {
     let file = TemporaryFile::new(text);
-    let logins = PasswordFile::new(file.path().to_owned(), Kind::Login);
-    logins.reload().expect("a good file");
+    let logins = PasswordFile::new(file.path().to_owned(), PasswordFileKind::Login);
+    logins.reload().expect("the file is valid");
     logins
 }

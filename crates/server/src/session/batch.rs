@@ -1,12 +1,14 @@
-//! Requests that are parsed ahead, so that the memory accesses of their lookups overlap.
+//! A batch: item requests that are parsed before the first of them runs. Their lookups are prefetched together, so that
+//! the memory accesses overlap.
 //!
 //! ```text
 //!   input:  get a\r\n | set b 0 0 1\r\nx\r\n | mg c v\r\n | stats\r\n ...
-//!           items, each with its key's hash               | last: carried out after them
+//!           item requests, each with the hash of its key  | the request that ends the batch
 //! ```
 //!
-//! A batch has only item requests: requests about at most one item that are complete in the input. The bytes after such
-//! a request are always a request, even if it fails. The first other request ends the batch.
+//! A batch has only item requests, which are about at most one item, and only complete ones. After a complete item
+//! request the next byte of the input always begins another request, even if the item request fails. Therefore the
+//! next request can be parsed before this one runs. The first request of another kind ends the batch and runs last.
 
 use super::items::Dialect;
 use crate::shared::WorkerContext;
@@ -14,21 +16,24 @@ use slabwise_base::HashedKey;
 use slabwise_protocol::text::join_sole_key;
 use slabwise_protocol::{Parsed, Request};
 
-/// The most requests of a batch: about the number of cache misses that a core can have outstanding.
+/// The maximum number of item requests in a batch: about the number of cache misses for which a processor core can wait
+/// at the same time.
 const ITEMS_MAX: usize = 8;
 
-/// The requests at the start of an input.
+/// The requests that were parsed from the start of an input.
 pub(super) struct Batch<'a> {
-    /// The item requests, then perhaps the request that ends the batch.
+    /// The item requests, in the first `count` entries. If `has_last`, the next entry is the request that ends the
+    /// batch.
     parsed: [Parsed<'a>; ITEMS_MAX],
-    /// The key of each item request as sent, perhaps in base64.
+    /// The key of each item request, as the client sent it: a key in base64 is not decoded.
     keys: [HashedKey<'a>; ITEMS_MAX],
-    /// The start of each item request in the input.
+    /// The offset in the input at which each item request starts, in bytes.
     starts: [usize; ITEMS_MAX],
+    /// The number of item requests.
     count: usize,
-    /// The end of the last item request in the input.
+    /// The offset in the input at which the last item request ends, in bytes.
     end: usize,
-    /// True if the request that ends the batch was parsed.
+    /// True if `parsed` contains the request that ends the batch.
     has_last: bool,
     /// True if an item request is a store or a delete.
     has_writes: bool,
@@ -48,7 +53,8 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Parses the requests after a first item request that ends at `end`, and prefetches the lookups of all.
+    /// Fills the batch: adds the item request `first`, which ends at `end`, parses the requests after it, and
+    /// prefetches the lookups of all keys.
     pub(super) fn read(
         &mut self,
         worker: &WorkerContext<'_>,
@@ -59,14 +65,14 @@ impl<'a> Batch<'a> {
     ) {
         let count_max = ITEMS_MAX.min(worker.requests_left as usize);
         self.parsed[0] = *first;
-        self.take(worker, end);
+        self.add(worker, end);
         while self.count < count_max && self.end < input.len() {
             let rest = &input[self.end..];
             let parsed = &mut self.parsed[self.count];
             *parsed = dialect.parse(worker, rest);
             join_sole_key(parsed, rest);
             match parsed.end(rest.len()) {
-                Some(len) => self.take(worker, len),
+                Some(len) => self.add(worker, len),
                 None => {
                     self.has_last = true;
                     break;
@@ -83,11 +89,11 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Adds the request that was parsed last, of this length.
+    /// Adds the request in entry `count` of `parsed` to the item requests. `len` is its length in the input, in bytes.
     #[inline(always)]
-    fn take(&mut self, worker: &WorkerContext<'_>, len: usize) {
+    fn add(&mut self, worker: &WorkerContext<'_>, len: usize) {
         let Parsed::Request { request, .. } = &self.parsed[self.count] else {
-            unreachable!("only a request has an end");
+            unreachable!("the caller adds only valid requests, which have an end");
         };
         self.keys[self.count] = worker.handle.hashed(request.key());
         self.has_writes |= matches!(request, Request::Store(_) | Request::Delete(_));
@@ -96,11 +102,12 @@ impl<'a> Batch<'a> {
         self.end += len;
     }
 
+    /// Returns the item requests in order, each with its key and the offset at which it starts in the input.
     pub(super) fn items(&self) -> impl Iterator<Item = ((&Parsed<'a>, &HashedKey<'a>), &usize)> {
         self.parsed[..self.count].iter().zip(&self.keys).zip(&self.starts)
     }
 
-    /// Returns the end of the last item request in the input, and the request after it if that was parsed.
+    /// Returns the offset at which the last item request ends, and the parsed request that ended the batch, if any.
     pub(super) fn rest(&self) -> (usize, Option<&Parsed<'a>>) {
         (self.end, self.has_last.then(|| &self.parsed[self.count]))
     }
@@ -116,8 +123,8 @@ mod tests {
 
     const TEXT: &Dialect = &Dialect::Text;
 
-    /// Returns the keys of the batch at the start of an input, the end of its last item request, and whether a request
-    /// after it was parsed.
+    /// Returns the keys of the batch at the start of `input`, the offset at which its last item request ends, and true
+    /// if the batch ended at a request of another kind.
     fn batch<'a>(
         dialect: &Dialect,
         input: &'a [u8],
@@ -139,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_has_its_keys_in_order() {
+    fn a_batch_has_the_keys_of_its_requests_in_order() {
         let input = b"get a\r\nset bb 1 0 3\r\nx\ny\r\ngat 5 ccc\r\ndelete d\r\nget e\r\n";
         let keys = vec![&b"a"[..], b"bb", b"ccc", b"d", b"e"];
         assert_eq!(batch(TEXT, input, 20), (keys, input.len(), false));
@@ -149,32 +156,32 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_ends_at_a_request_of_another_kind_or_an_incomplete_one() {
-        let only = |keys: &[&'static [u8]], end, is_request| (keys.to_vec(), end, is_request);
-        assert_eq!(batch(TEXT, b"get a\r\nget b", 20), only(&[b"a"], 7, false));
-        assert_eq!(batch(TEXT, b"get a\r\nstats\r\nget c\r\n", 20), only(&[b"a"], 7, true));
-        assert_eq!(batch(TEXT, b"get a\r\nget b c\r\nget d\r\n", 20), only(&[b"a"], 7, true));
-        assert_eq!(batch(TEXT, b"mg a\r\nbogus\r\nmg b\r\n", 20), only(&[b"a"], 6, true));
+    fn a_batch_ends_at_a_request_of_another_kind_or_at_an_incomplete_request() {
+        let expected = |keys: &[&'static [u8]], end, is_request| (keys.to_vec(), end, is_request);
+        assert_eq!(batch(TEXT, b"get a\r\nget b", 20), expected(&[b"a"], 7, false));
+        assert_eq!(batch(TEXT, b"get a\r\nstats\r\nget c\r\n", 20), expected(&[b"a"], 7, true));
+        assert_eq!(batch(TEXT, b"get a\r\nget b c\r\nget d\r\n", 20), expected(&[b"a"], 7, true));
+        assert_eq!(batch(TEXT, b"mg a\r\nbogus\r\nmg b\r\n", 20), expected(&[b"a"], 6, true));
         let cut = b"get a\r\nset b 0 0 99\r\nshort\r\n";
-        assert_eq!(batch(TEXT, cut, 20), only(&[b"a"], 7, true));
-        for none in [
+        assert_eq!(batch(TEXT, cut, 20), expected(&[b"a"], 7, true));
+        for input in [
             &b"set a 0 0 99\r\nshort\r\n"[..],
             b"get ",
             b"mg \n",
             b"ms a 99 T0\r\nshort\r\n",
             b"version\r\nget a\r\n",
         ] {
-            assert_eq!(batch(TEXT, none, 20), only(&[], 0, false), "{}", none.escape_ascii());
+            assert_eq!(batch(TEXT, input, 20), expected(&[], 0, false), "{}", input.escape_ascii());
         }
         let get = b"\x80\0\0\x02\0\0\0\0\0\0\0\x02opaqcasvalueab";
         let set = b"\x80\x01\0\x01\x08\0\0\0\0\0\0\x0bopaqcasvalueexptimexkvv";
         let packets = [&get[..], set, &get[..25]].concat();
-        let expected = only(&[b"ab", b"k"], get.len() + set.len(), false);
-        assert_eq!(batch(&Dialect::Binary(Exchange::default()), &packets, 20), expected);
+        let gets_and_sets = expected(&[b"ab", b"k"], get.len() + set.len(), false);
+        assert_eq!(batch(&Dialect::Binary(Exchange::default()), &packets, 20), gets_and_sets);
     }
 
     #[test]
-    fn a_batch_is_bounded_by_its_size_and_the_request_budget() {
+    fn a_batch_has_at_most_eight_requests_and_at_most_the_request_budget() {
         let many = b"get a\r\n".repeat(ITEMS_MAX + 1);
         assert_eq!(batch(TEXT, &many, 20).0.len(), ITEMS_MAX);
         assert_eq!(batch(TEXT, &many, 3).0.len(), 3);

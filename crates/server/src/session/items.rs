@@ -1,10 +1,12 @@
-//! Requests about items: each runs one operation and is answered in the client's dialect. The keys of a retrieval and
-//! the value of a store are read as they arrive.
+//! Item requests: each runs one operation on at most one item, and writes the reply in the client's dialect.
+//!
+//! This file also serves the two kinds of input that can be larger than a line: the keys of a retrieval
+//! ([`Retrieval`]) and the value of a store ([`UnfinishedStore`]). Both are consumed as they arrive.
 
-use super::orders::may_send;
+use super::control::is_permitted;
 use crate::ops::change;
 use crate::ops::get::{self, Access, Rules};
-use crate::ops::store::{Begun, Upload, begin};
+use crate::ops::store::{StoreStart, Upload, start_store};
 use crate::out::Out;
 use crate::sasl::Exchange;
 use crate::shared::WorkerContext;
@@ -22,7 +24,7 @@ use slabwise_protocol::{
 /// The result of [`Session::consume`](super::Session::consume).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// The number of input bytes consumed.
+    /// The number of input bytes that the session consumed.
     pub consumed: usize,
     pub next: Next,
 }
@@ -32,40 +34,39 @@ pub struct Progress {
 pub enum Next {
     /// Receive more input.
     Read,
-    /// Call the session again, even without new input, after the output has drained and other connections were
-    /// served.
+    /// Call the session again after the output is written and other connections were served, even without new input.
     Yield,
-    /// Close the connection after the output has drained.
+    /// Close the connection after the output is written.
     Close,
 }
 
 /// The result of one step of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Consumed these bytes; there may be more to do.
-    Took(usize),
-    /// Consumed these bytes; nothing more can be done now.
+    /// The step consumed this number of bytes. The next step can run at once.
+    Consumed(usize),
+    /// The step consumed this number of bytes. No further step can run before the caller has taken this action.
     Pause(usize, Next),
 }
 
 impl Step {
-    /// Adds this number of bytes that were consumed before the step.
+    /// Adds the number of bytes that the caller consumed before this step.
     #[inline]
-    pub(super) fn behind(self, count: usize) -> Step {
+    pub(super) fn add_consumed(self, count: usize) -> Step {
         match self {
-            Step::Took(more) => Step::Took(count + more),
+            Step::Consumed(more) => Step::Consumed(count + more),
             Step::Pause(more, next) => Step::Pause(count + more, next),
         }
     }
 }
 
-/// The client's dialect.
+/// The dialect of a connection, with the state that the dialect needs.
 #[derive(Default)]
 pub(super) enum Dialect {
-    /// Lines of the classic and of the meta protocol.
+    /// Lines of the classic text protocol and of the meta protocol.
     #[default]
     Text,
-    /// Packets, from a client that may have to authenticate.
+    /// Packets of the binary protocol. The exchange records whether the client has authenticated (`-S`).
     Binary(Exchange),
 }
 
@@ -80,51 +81,56 @@ impl Dialect {
         }
     }
 
-    /// True if the client may send this request, which SASL may forbid.
+    /// True if the server may serve this request. With `-S` most requests need an authenticated client.
     #[inline]
     pub(super) fn allows(&self, worker: &WorkerContext<'_>, answer: &Answer) -> bool {
         match (self, answer) {
             (Dialect::Binary(exchange), Answer::Binary(head)) => {
-                may_send(worker, exchange, head.opcode)
+                is_permitted(worker, exchange, head.opcode)
             }
             _ => true,
         }
     }
 }
 
-/// Counts a request, and takes it from the request budget.
+/// Counts a request, and subtracts it from the request budget of this round.
 #[inline]
 pub(super) fn charge(worker: &mut WorkerContext<'_>) {
     worker.requests_left -= 1;
     worker.served.requests += 1;
 }
 
-/// The state after a request about an item.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "a box would be an allocation in the middle of a set"
-)]
-pub(super) enum Done<'e> {
-    /// The request is answered. `consumed` bytes after its line are consumed, and the next `skip_len` are to be
-    /// skipped.
-    Answered { consumed: usize, skip_len: usize },
-    /// The rest of the value is still to arrive; this number of bytes after the line is consumed.
-    Arriving(usize, Arriving<'e>),
+/// The outcome of an item request.
+#[expect(clippy::large_enum_variant, reason = "a boxed value would cost each set an allocation")]
+pub(super) enum ItemOutcome<'e> {
+    /// The request is served and its reply is written.
+    Answered {
+        /// The number of bytes after the request's line that were consumed.
+        consumed: usize,
+        /// The number of bytes after the consumed ones that belong to the request and must be ignored.
+        skip_len: usize,
+    },
+    /// The request is a store, and a part of its value has not arrived.
+    Receiving {
+        /// The number of bytes after the request's line that were consumed.
+        consumed: usize,
+        store: UnfinishedStore<'e>,
+    },
 }
 
-/// The key of a request, and the means to serve it.
-pub(super) struct Item<'i, 'e> {
+/// The context of one item request: its worker, the form of its reply, its key, and the connection's output.
+pub(super) struct ItemContext<'i, 'e> {
     pub(super) worker: &'i mut WorkerContext<'e>,
     pub(super) answer: &'i Answer,
-    /// The key; decoded if it was sent in base64.
+    /// The key in binary. A key that the client sent in base64 is decoded.
     pub(super) key: HashedKey<'i>,
     pub(super) out: &'i mut Out<'e>,
 }
 
-impl<'e> Item<'_, 'e> {
-    /// Serves a request about at most one item. `rest` is the input after its line.
+impl<'e> ItemContext<'_, 'e> {
+    /// Serves an item request. `rest` is the input after the request's line or packet head.
     #[inline(always)]
-    pub(super) fn carry_out(self, request: &Request<'_>, rest: &[u8]) -> Done<'e> {
+    pub(super) fn carry_out(self, request: &Request<'_>, rest: &[u8]) -> ItemOutcome<'e> {
         match request {
             Request::Get(request) => self.get(request),
             Request::Store(request) => return self.store(request, rest),
@@ -136,11 +142,12 @@ impl<'e> Item<'_, 'e> {
                 Answer::Binary(head) => packet::success(self.out.bytes(), head, 0),
                 _ => self.out.bytes().extend_from_slice(meta_reply::NO_OP),
             },
-            _ => unreachable!("the caller passes only item requests"),
+            _ => unreachable!("the caller passes only item requests to carry_out"),
         }
-        Done::Answered { consumed: 0, skip_len: 0 }
+        ItemOutcome::Answered { consumed: 0, skip_len: 0 }
     }
 
+    /// Returns the rules of the request's dialect.
     fn rules(&self) -> Rules {
         match self.answer {
             Answer::Text(_) | Answer::Binary(_) => Rules::Classic,
@@ -150,12 +157,12 @@ impl<'e> Item<'_, 'e> {
 
     #[inline(always)]
     fn get(self, request: &Get<'_>) {
-        let Item { worker, answer, key, out } = self;
+        let ItemContext { worker, answer, key, out } = self;
         let (now, cas_enabled) = (worker.now, worker.shared.settings.cas_enabled);
         match answer {
             Answer::Text(answer) => {
                 let access = Access::of(worker, request, Rules::Classic);
-                let looked_up = look_up(worker, key, &access, *answer, out);
+                let looked_up = get_and_write(worker, key, &access, *answer, out);
                 let end = if looked_up.is_ok() { reply::END } else { reply::NO_MEMORY };
                 out.bytes().extend_from_slice(end);
             }
@@ -168,54 +175,55 @@ impl<'e> Item<'_, 'e> {
                 let show = |view: &ItemView<'_, 'e>, effects| hit.write(view, effects, out);
                 match get::get(worker, key, access, Rules::Meta, show) {
                     Ok(Some(_)) => {}
-                    Ok(None) => meta::missed(echo, bytes, out.bytes()),
+                    Ok(None) => meta::write_miss(echo, bytes, out.bytes()),
                     Err(_) => out.bytes().extend_from_slice(meta_reply::NO_MEMORY),
                 }
             }
             Answer::Binary(head) => {
                 let access = &Access::of(worker, request, Rules::Classic);
                 let reply = get::get(worker, key, access, Rules::Classic, |view, _| {
-                    binary::hit(view, head, cas_enabled, out)
+                    binary::write_hit(view, head, cas_enabled, out)
                 });
-                binary::got(head, key.bytes(), reply, out.bytes());
+                binary::write_miss_or_error(head, key.bytes(), reply, out.bytes());
             }
         }
     }
 
     #[inline(always)]
-    fn store(self, request: &Store<'_>, rest: &[u8]) -> Done<'e> {
+    fn store(self, request: &Store<'_>, rest: &[u8]) -> ItemOutcome<'e> {
         let rules = self.rules();
-        let Item { worker, answer, key, out } = self;
-        match begin(worker, key, request, rules, rest, answer.value_end()) {
-            Begun::Finished { outcome, consumed, skip_len } => {
-                answer_store(worker, answer, key.bytes(), outcome, request.value_len, out);
-                Done::Answered { consumed, skip_len }
+        let ItemContext { worker, answer, key, out } = self;
+        match start_store(worker, key, request, rules, rest, answer.value_end()) {
+            StoreStart::Finished { outcome, consumed, skip_len } => {
+                write_store_reply(worker, answer, key.bytes(), outcome, request.value_len, out);
+                ItemOutcome::Answered { consumed, skip_len }
             }
-            Begun::Arriving { upload, consumed } => {
-                Done::Arriving(consumed, Arriving { upload, answer: *answer })
+            StoreStart::Receiving { upload, consumed } => {
+                let store = UnfinishedStore { upload, answer: *answer };
+                ItemOutcome::Receiving { consumed, store }
             }
         }
     }
 
     fn delete(self, request: &Delete<'_>) {
         let rules = self.rules();
-        let Item { worker, answer, key, out } = self;
+        let ItemContext { worker, answer, key, out } = self;
         let outcome = change::delete(worker, key, request, rules);
         match answer {
             Answer::Text(answer) => {
-                Reply::new(worker, out, answer.noreply).line(text::deleted(outcome));
+                Reply::new(worker, out, answer.noreply).line(text::delete_line(outcome));
             }
-            Answer::Meta(echo) => meta::deleted(echo, key.bytes(), outcome, out.bytes()),
-            Answer::Binary(head) => binary::deleted(head, outcome, out.bytes()),
+            Answer::Meta(echo) => meta::write_delete(echo, key.bytes(), outcome, out.bytes()),
+            Answer::Binary(head) => binary::write_delete(head, outcome, out.bytes()),
         }
     }
 
     fn arithmetic(self, request: &Arithmetic<'_>) {
-        let Item { worker, answer, key, out } = self;
+        let ItemContext { worker, answer, key, out } = self;
         let conditions = change::conditions(worker, request);
         let outcome = change::arithmetic(worker, key, request, &conditions);
         match answer {
-            Answer::Text(answer) => match text::number(outcome) {
+            Answer::Text(answer) => match text::number_or_error(outcome) {
                 Ok(_) if answer.noreply => {}
                 Ok(number) => number_line(out.bytes(), number),
                 Err(line) => Reply::new(worker, out, answer.noreply).line(line),
@@ -223,129 +231,134 @@ impl<'e> Item<'_, 'e> {
             Answer::Meta(echo) => {
                 let initial_expiry = conditions.initial.map(|initial| initial.expiry);
                 let expiries = (conditions.touch, initial_expiry);
-                meta::number(worker, (echo, key.bytes()), outcome, expiries, out.bytes());
+                meta::write_arithmetic(worker, (echo, key.bytes()), outcome, expiries, out.bytes());
             }
-            Answer::Binary(head) => binary::number(worker, head, outcome, out.bytes()),
+            Answer::Binary(head) => binary::write_arithmetic(worker, head, outcome, out.bytes()),
         }
     }
 
     fn touch(self, exptime: Exptime) {
-        let Item { worker, answer, key, out } = self;
+        let ItemContext { worker, answer, key, out } = self;
         let expiry = worker.expiry(exptime);
         match answer {
             Answer::Text(answer) => {
                 let outcome = get::touch(worker, key, expiry);
-                Reply::new(worker, out, answer.noreply).line(text::touched(outcome));
+                Reply::new(worker, out, answer.noreply).line(text::touch_line(outcome));
             }
             Answer::Binary(head) => {
                 let flags_and_cas = |view: ItemView<'_, 'e>| (view.client_flags(), view.cas());
                 let found = get::touch_and_show(worker, key, expiry, flags_and_cas);
-                binary::touched(worker, head, found, out.bytes());
+                binary::write_touch(worker, head, found, out.bytes());
             }
-            Answer::Meta(_) => unreachable!("the meta protocol touches by a get"),
+            Answer::Meta(_) => unreachable!("the meta protocol has no touch command"),
         }
     }
 
     fn examine(self) {
-        let Item { worker, answer, key, out } = self;
+        let ItemContext { worker, answer, key, out } = self;
         let Answer::Meta(echo) = answer else {
-            unreachable!("only the meta protocol examines items");
+            unreachable!("only the meta protocol has the command me");
         };
         let (now, cas_enabled) = (worker.now, worker.shared.settings.cas_enabled);
         let request = (echo, key.bytes());
-        let show =
-            |view: ItemView<'_, 'e>| meta::examined(request, &view, cas_enabled, now, out.bytes());
+        let show = |view: ItemView<'_, 'e>| {
+            meta::write_examine(request, &view, cas_enabled, now, out.bytes())
+        };
         if get::examine(worker, key, show).is_none() {
             out.bytes().extend_from_slice(meta_reply::MISS);
         }
     }
 }
 
-/// A line counts as one request per this number of keys. A line of ten thousand keys thus yields to other clients,
-/// while a line of fifty is answered in one write.
+/// The request budget counts this number of keys of a line as one request. Therefore a line of 10,000 keys yields to
+/// other clients several times, and a line of 50 keys is answered in one write.
 const KEYS_PER_REQUEST: u32 = 64;
 
-pub(super) struct Keys {
+/// A classic `get`, `gets`, `gat` or `gats` whose keys are still arriving.
+pub(super) struct Retrieval {
     answer: TextAnswer,
     access: Access,
-    keys_before_charge: u32,
+    /// The number of keys that can be served before the next request is subtracted from the request budget.
+    keys_until_charge: u32,
 }
 
-pub(super) enum KeysStep {
-    /// More keys may follow.
-    GoesOn(Step),
-    /// Consumed these bytes, including the end of the line.
-    Ended(usize),
-    /// Consumed these bytes; the rest of the line is to be skipped.
+/// The outcome of one step of a retrieval.
+pub(super) enum RetrievalStep {
+    /// The end of the line was not reached. The session stays in the phase `Keys`.
+    Continues(Step),
+    /// The reply is complete. The step consumed this number of bytes, including the end of the line.
+    Finished(usize),
+    /// An error was written. The step consumed this number of bytes; the session must ignore the rest of the line.
     Failed(usize),
 }
 
-impl Keys {
+impl Retrieval {
+    /// Starts a retrieval. `touch` is the expiration time that `gat` and `gats` set.
     pub(super) fn new(
         worker: &WorkerContext<'_>,
         touch: Option<Exptime>,
         answer: TextAnswer,
-    ) -> Keys {
+    ) -> Retrieval {
         let request = Get { touch, ..Get::default() };
         let access = Access::of(worker, &request, Rules::Classic);
-        Keys { answer, access, keys_before_charge: KEYS_PER_REQUEST }
+        Retrieval { answer, access, keys_until_charge: KEYS_PER_REQUEST }
     }
 
-    /// Takes the next key from the request budget; returns false if the budget is used up.
+    /// Counts one key against the request budget. Returns false if the budget is used up.
     fn try_charge(&mut self, worker: &mut WorkerContext<'_>) -> bool {
-        if self.keys_before_charge == 0 {
+        if self.keys_until_charge == 0 {
             if worker.requests_left == 0 {
                 return false;
             }
             charge(worker);
-            self.keys_before_charge = KEYS_PER_REQUEST;
+            self.keys_until_charge = KEYS_PER_REQUEST;
         }
-        self.keys_before_charge -= 1;
+        self.keys_until_charge -= 1;
         true
     }
 
-    /// Serves the next keys, at most `count_max`, or the end of the line.
+    /// Serves up to `count_max` keys, and the end of the line if it is reached.
     pub(super) fn step<'e>(
         &mut self,
         worker: &mut WorkerContext<'e>,
         input: &[u8],
         count_max: usize,
         out: &mut Out<'e>,
-    ) -> KeysStep {
+    ) -> RetrievalStep {
         let mut consumed = 0;
         for _ in 0..count_max {
             match next_key(&input[consumed..]) {
                 NextKey::Key(key, len) => {
                     if out.is_full() || !self.try_charge(worker) {
-                        return KeysStep::GoesOn(Step::Pause(consumed, Next::Yield));
+                        return RetrievalStep::Continues(Step::Pause(consumed, Next::Yield));
                     }
                     let key = worker.handle.hashed(key);
-                    if look_up(worker, key, &self.access, self.answer, out).is_err() {
+                    if get_and_write(worker, key, &self.access, self.answer, out).is_err() {
                         out.bytes().extend_from_slice(reply::NO_MEMORY);
-                        return KeysStep::Failed(consumed);
+                        return RetrievalStep::Failed(consumed);
                     }
                     consumed += len;
                 }
                 NextKey::End(len) => {
                     out.bytes().extend_from_slice(reply::END);
-                    return KeysStep::Ended(consumed + len);
+                    return RetrievalStep::Finished(consumed + len);
                 }
                 NextKey::Incomplete(len) => {
-                    return KeysStep::GoesOn(Step::Pause(consumed + len, Next::Read));
+                    return RetrievalStep::Continues(Step::Pause(consumed + len, Next::Read));
                 }
                 NextKey::TooLong => {
                     out.bytes().extend_from_slice(reply::BAD_FORMAT);
-                    return KeysStep::Failed(consumed);
+                    return RetrievalStep::Failed(consumed);
                 }
             }
         }
-        KeysStep::GoesOn(Step::Took(consumed))
+        RetrievalStep::Continues(Step::Consumed(consumed))
     }
 }
 
-/// Looks up one key and appends a reply for a hit. Fails only if there is no memory for a new expiry.
+/// Looks up one key and appends the item if it is found. Fails only if there is no memory for a new expiry.
 #[inline(always)]
-pub(super) fn look_up<'e>(
+pub(super) fn get_and_write<'e>(
     worker: &mut WorkerContext<'e>,
     key: HashedKey<'_>,
     access: &Access,
@@ -354,18 +367,22 @@ pub(super) fn look_up<'e>(
 ) -> Result<(), ReserveError> {
     let cas_enabled = worker.shared.settings.cas_enabled;
     get::get(worker, key, access, Rules::Classic, |view, _| {
-        text::hit(view, answer.with_cas, cas_enabled, out)
+        text::write_hit(view, answer.with_cas, cas_enabled, out)
     })?;
     Ok(())
 }
 
-pub(super) struct Arriving<'e> {
+/// A store whose line was parsed, and whose value has not arrived completely.
+pub(super) struct UnfinishedStore<'e> {
+    /// The value in unpublished memory.
     pub(super) upload: Upload<'e>,
+    /// The form of the reply, which is written when the store ends.
     pub(super) answer: Answer,
 }
 
-impl<'e> Arriving<'e> {
-    /// Copies more of the value. Returns the number of bytes, and whether the value is complete or has no memory.
+impl<'e> UnfinishedStore<'e> {
+    /// Copies more bytes of the value from `input`. Returns the number of copied bytes, and true if the caller should
+    /// call [`finish`](Self::finish): the value and its line end have arrived, or there is no memory for the rest.
     pub(super) fn fill(&mut self, input: &[u8]) -> (usize, bool) {
         let reservation = &mut self.upload.reservation;
         let count = reservation.fill(input);
@@ -374,8 +391,8 @@ impl<'e> Arriving<'e> {
         (count, is_whole || reservation.is_starved())
     }
 
-    /// Ends the store. `rest` is the input after the value's bytes so far. Returns the number of bytes to skip: missing
-    /// bytes of the value, and its end.
+    /// Ends the store and writes its reply. `rest` is the input after the copied bytes of the value. Returns the number
+    /// of bytes that the session must ignore: the missing bytes of the value, and the line end.
     pub(super) fn finish(
         mut self,
         worker: &mut WorkerContext<'e>,
@@ -390,19 +407,20 @@ impl<'e> Arriving<'e> {
         let (remaining, value_end) = (reservation.remaining(), self.answer.value_end());
         if reservation.is_starved() {
             let outcome = self.upload.give_up(worker);
-            answer_store(worker, &self.answer, key, outcome, value_len, out);
+            write_store_reply(worker, &self.answer, key, outcome, value_len, out);
         } else if rest.starts_with(value_end) {
             let outcome = self.upload.store(worker);
-            answer_store(worker, &self.answer, key, outcome, value_len, out);
+            write_store_reply(worker, &self.answer, key, outcome, value_len, out);
         } else {
-            bad_data(worker, &self.answer, out);
+            write_bad_data(worker, &self.answer, out);
         }
         remaining + value_end.len()
     }
 }
 
+/// Writes the reply to a store in the form of `answer`.
 #[inline]
-pub(super) fn answer_store<'e>(
+pub(super) fn write_store_reply<'e>(
     worker: &mut WorkerContext<'e>,
     answer: &Answer,
     key: &[u8],
@@ -412,19 +430,24 @@ pub(super) fn answer_store<'e>(
 ) {
     match answer {
         Answer::Text(answer) => {
-            Reply::new(worker, out, answer.noreply).line(text::stored(outcome));
+            Reply::new(worker, out, answer.noreply).line(text::store_line(outcome));
         }
-        Answer::Meta(echo) => meta::stored(worker, (echo, key), outcome, value_len, out.bytes()),
-        Answer::Binary(head) => binary::stored(worker, head, outcome, out.bytes()),
+        Answer::Meta(echo) => {
+            meta::write_store(worker, (echo, key), outcome, value_len, out.bytes())
+        }
+        Answer::Binary(head) => binary::write_store(worker, head, outcome, out.bytes()),
     }
 }
 
-fn bad_data<'e>(worker: &mut WorkerContext<'e>, answer: &Answer, out: &mut Out<'e>) {
+/// Writes the error for a value that is not followed by a line end.
+fn write_bad_data<'e>(worker: &mut WorkerContext<'e>, answer: &Answer, out: &mut Out<'e>) {
     let noreply = match answer {
         Answer::Text(answer) => answer.noreply,
-        // Errors of the meta protocol are not silenced by quiet mode.
+        // The quiet mode of the meta protocol does not suppress errors.
         Answer::Meta(_) => false,
-        Answer::Binary(_) => unreachable!("a binary value has no end marker"),
+        Answer::Binary(_) => {
+            unreachable!("a value of the binary protocol has no line end to check")
+        }
     };
     Reply::new(worker, out, noreply).line(reply::BAD_DATA);
 }

@@ -15,27 +15,31 @@
 //!        '--------> Watch
 //! ```
 //!
-//! A session does no input or output itself. It receives the bytes that arrived, reports how many it consumed, and
-//! appends replies. Anything larger than a line is a phase of its own. Therefore every call is short, and no value,
-//! list of keys or dump needs a buffer of its size: an incomplete value is read from the socket straight into the
-//! arena.
+//! A session does not read or write sockets. Its caller passes the bytes that arrived; the session reports how many of
+//! them it consumed, and appends its replies to an output. Input that is larger than a line has a phase of its own:
+//! a list of keys, a value, a dump. Therefore every call is short, and no phase needs a buffer of the size of a value,
+//! a list or a dump. The caller reads an incomplete value from the socket directly into the cache's memory.
 //!
-//! Complete requests in the input are parsed a few at a time. Each key is hashed once, the lookups of all of them are
-//! prefetched, and then the requests run in order (`batch`).
+//! There are two kinds of requests. An *item request* is about at most one item (`items`). A *control request* is about
+//! the server or the connection: statistics, administrative commands, authentication (`control`).
+//!
+//! The session parses up to eight complete item requests ahead. It hashes each key once, prefetches the lookups of all
+//! these keys, and then runs the requests in order (`batch`).
 //!
 //! In the binary dialect a command is a head with its extras and one key, so there is no phase `Keys`.
 //!
 //! Invariants: replies are in the order of requests, however the input is split. A call ends with [`Next::Yield`] when
-//! the request budget is used up or the output is full. Dropping a session releases everything it holds.
+//! the request budget is used up or the output is full. A dropped session releases the unfinished value, crawl and
+//! watcher that it owns.
 
 mod batch;
-mod dialogue;
+mod control;
 mod items;
-mod orders;
+mod phases;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 
-pub use dialogue::Session;
 pub use items::{Next, Progress};
+pub use phases::Session;

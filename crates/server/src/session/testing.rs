@@ -1,4 +1,6 @@
-//! Test support: sends scripts to a session without sockets, and collects the replies.
+//! Test support: sends bytes to a session without sockets, and collects the replies.
+//!
+//! A *script* is the text that a client sends. A *dialogue* is a script with its expected replies.
 
 use super::{Next, Session};
 use crate::config::Settings;
@@ -14,15 +16,15 @@ pub(crate) struct Fixture {
     pub(crate) engine: Engine,
     pub(crate) clock: Arc<Clock>,
     pub(crate) settings: Settings,
-    /// The text of the password file, if there is one (`-Y`).
+    /// The text of the password file for `-Y`; `None` without `-Y`.
     pub(crate) passwords: Option<&'static str>,
     pub(crate) connection_table: ConnectionTable,
 }
 
-/// The request budget of one round.
+/// The number of requests that a client can make in one round.
 const REQUESTS_PER_ROUND: u32 = 20;
 
-/// The maximum size of an item, small so that tests of "too large" are fast.
+/// The maximum size of an item, in bytes. It is small so that tests with a larger value are fast.
 pub(crate) const ITEM_SIZE_BYTES_MAX: u64 = 100_000;
 
 impl Fixture {
@@ -30,13 +32,14 @@ impl Fixture {
         Fixture::with(|_| ())
     }
 
-    /// Makes a fixture whose engine has a changed configuration.
+    /// Makes a fixture. `change` changes the configuration of its engine.
     pub(crate) fn with(change: impl FnOnce(&mut EngineConfig)) -> Fixture {
         let mut config = EngineConfig::new(8 << 20);
         config.item_size_bytes_max = ITEM_SIZE_BYTES_MAX;
         change(&mut config);
         Fixture {
-            engine: Engine::new(config).expect("8 MiB can be had"),
+            engine: Engine::new(config)
+                .expect("the kernel maps 8 MiB of memory for the test's engine"),
             clock: Arc::new(Clock::manual()),
             settings: Settings::default(),
             passwords: None,
@@ -44,6 +47,7 @@ impl Fixture {
         }
     }
 
+    /// Makes the state that all connections of the test's server share.
     pub(crate) fn shared(&self) -> Shared<'_> {
         let wake = Box::new(|_| ());
         let mut shared =
@@ -52,11 +56,12 @@ impl Fixture {
         shared
     }
 
+    /// Makes a worker at the start of a round.
     pub(crate) fn worker<'e>(&'e self, shared: &'e Shared<'e>) -> WorkerContext<'e> {
         WorkerContext { requests_left: REQUESTS_PER_ROUND, ..WorkerContext::new(shared, 0) }
     }
 
-    /// Returns the replies to a script that arrives in these pieces.
+    /// Sends these pieces on a new connection, and returns the replies.
     pub(crate) fn talk<'p>(&self, pieces: impl IntoIterator<Item = &'p [u8]>) -> Vec<u8> {
         let shared = self.shared();
         let mut client = Client::new(self.worker(&shared));
@@ -67,16 +72,19 @@ impl Fixture {
     }
 }
 
-/// A connection: drives a session as an event loop does.
+/// A client with its connection: passes bytes to a session as an event loop does.
 pub(crate) struct Client<'e> {
     pub(crate) worker: WorkerContext<'e>,
     session: Session<'e>,
-    /// Input that the session has not consumed.
+    /// Sent bytes that the session has not consumed.
     pending: Vec<u8>,
+    /// The replies since the start of the connection, or since a test cleared them.
     pub(crate) received: Vec<u8>,
+    /// True if the session has closed the connection.
     pub(crate) is_closed: bool,
+    /// The number of times that the session returned [`Next::Yield`].
     pub(crate) yields: u32,
-    /// The number of bytes read straight into a value.
+    /// The number of bytes of values that were written directly into the cache's memory.
     pub(crate) uploaded: usize,
 }
 
@@ -98,7 +106,10 @@ impl<'e> Client<'e> {
     pub(crate) fn send(&mut self, mut bytes: &[u8]) {
         loop {
             if let Some(target) = self.session.upload_target() {
-                assert!(self.pending.is_empty(), "a value consumes all input first");
+                assert!(
+                    self.pending.is_empty(),
+                    "a session with an upload target has consumed all sent bytes"
+                );
                 let count = target.len().min(bytes.len());
                 target[..count].copy_from_slice(&bytes[..count]);
                 self.session.upload_advance(count);
@@ -117,19 +128,25 @@ impl<'e> Client<'e> {
         }
     }
 
-    /// Returns the waiting lines of a watcher, without their timestamps.
+    /// Returns the log lines that wait for this watcher, without their timestamps.
     pub(crate) fn watched_lines(&mut self) -> Vec<String> {
         let mut out = Out::default();
         self.session.take_lines(&mut out);
-        let text = String::from_utf8(out.drain()).expect("keys are encoded");
-        assert!(text.is_empty() || text.ends_with('\n'), "lines are whole: {text:?}");
+        let text = String::from_utf8(out.drain())
+            .expect("log lines are UTF-8, because keys are percent-encoded");
+        assert!(text.is_empty() || text.ends_with('\n'), "each log line has a line end: {text:?}");
         let untimed = |line: &str| match line.strip_prefix("ts=") {
-            Some(timed) => timed.split_once(' ').expect("more than a time").1.to_owned(),
+            Some(timed) => timed
+                .split_once(' ')
+                .expect("a space follows the timestamp of a log line")
+                .1
+                .to_owned(),
             None => line.to_owned(),
         };
         text.lines().map(untimed).collect()
     }
 
+    /// Calls the session, and starts another round after each yield, until the session needs more input or closes.
     fn serve(&mut self) {
         let mut out = Out::default();
         loop {
@@ -151,15 +168,15 @@ impl<'e> Client<'e> {
     }
 }
 
-/// Parses a script and its expected replies: lines sent start with `>`, lines received with `<`. `{k*250}` means 250
-/// letters k.
-pub(crate) fn transcript(lines: &str) -> (Vec<u8>, Vec<u8>) {
+/// Parses a dialogue into the sent bytes and the expected replies. A line that the client sends starts with `>`, a line
+/// of the reply with `<`. `{k*250}` means 250 letters k.
+pub(crate) fn parse_dialogue(lines: &str) -> (Vec<u8>, Vec<u8>) {
     let (mut sent, mut received) = (Vec::new(), Vec::new());
     for line in lines.lines().map(str::trim_start).filter(|line| !line.is_empty()) {
         let (side, text) = match line.split_at(1) {
             (">", text) => (&mut sent, text),
             ("<", text) => (&mut received, text),
-            _ => panic!("neither sent nor received: {line}"),
+            _ => panic!("a line of a dialogue starts with > or <, not: {line}"),
         };
         let text = text.strip_prefix(' ').unwrap_or(text);
         side.extend_from_slice(expand(text).as_bytes());
@@ -168,31 +185,34 @@ pub(crate) fn transcript(lines: &str) -> (Vec<u8>, Vec<u8>) {
     (sent, received)
 }
 
+/// Replaces each `{text*count}` by `count` repetitions of the text.
 fn expand(text: &str) -> String {
     let mut expanded = text.to_owned();
     while let Some(start) = expanded.find('{') {
-        let end = expanded.find('}').expect("a closed brace");
-        let (what, count) = expanded[start + 1..end].split_once('*').expect("{what*count}");
-        let repeated = what.repeat(count.parse().expect("a count"));
+        let end = expanded.find('}').expect("each { of a dialogue has a }");
+        let (part, count) =
+            expanded[start + 1..end].split_once('*').expect("braces contain text*count");
+        let repeated = part.repeat(count.parse().expect("a number follows * in braces"));
         expanded.replace_range(start..=end, &repeated);
     }
     expanded
 }
 
-/// Checks the replies to a script that is sent whole, byte by byte, and split at every byte.
+/// Plays a dialogue against new servers, and checks the replies. The script is sent whole, byte by byte, and in two
+/// pieces that are cut at up to 500 places.
 pub(crate) fn check(lines: &str) {
     check_with(|_| (), lines);
 }
 
-/// Checks a script like [`check`], with other options.
+/// Plays a dialogue like [`check`], against servers whose options `change` changes.
 pub(crate) fn check_with(change: impl Fn(&mut Settings), lines: &str) {
-    let (sent, expected) = transcript(lines);
-    let run = |pieces: &mut dyn Iterator<Item = &[u8]>, how: &str| {
+    let (sent, expected) = parse_dialogue(lines);
+    let run = |pieces: &mut dyn Iterator<Item = &[u8]>, split: &str| {
         let mut fixture = Fixture::new();
         change(&mut fixture.settings);
         let received = fixture.talk(pieces);
         let text = String::from_utf8_lossy;
-        assert_eq!(text(&received), text(&expected), "{how}\n{}", text(&sent));
+        assert_eq!(text(&received), text(&expected), "{split}\n{}", text(&sent));
     };
     run(&mut [&sent[..]].into_iter(), "sent whole");
     run(&mut sent.chunks(1), "sent byte by byte");

@@ -1,7 +1,8 @@
-//! The server's sockets, as `stats conns` shows them, and the counters of connections and traffic.
+//! The table of the server's sockets, which `stats conns` shows, and the counters of connections and traffic.
 //!
-//! The acceptor and the workers write, any worker reads. The lock is taken when a connection opens or closes and for
-//! `stats conns`. State that changes with every request is in atomics of the connection's [`Client`].
+//! The acceptor and the workers add and remove sockets, and any worker lists the sockets for `stats conns`. These
+//! operations take the table's lock. State of a connection that changes with every request is in atomics of its
+//! [`Client`], so that it is updated without the lock.
 
 use slabwise_base::sync::lock;
 use slabwise_base::{Now, Seconds, counters};
@@ -14,30 +15,36 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// The sockets of the server by descriptor, which is also their number in `stats conns`.
+/// The sockets of the server. The key of a socket is its descriptor, which is also its number in `stats conns`.
 #[derive(Debug, Default)]
 pub struct ConnectionTable {
     sockets: Mutex<BTreeMap<RawFd, Arc<Client>>>,
 }
 
-/// One socket of the server, with the state that `stats conns` shows.
+/// One socket of the server, with the values that `stats conns` shows.
 #[derive(Debug)]
 pub struct Client {
     descriptor: RawFd,
+    /// The address of the client; for a listening or UDP socket, the address to which the socket is bound.
     pub(crate) address: Address,
-    /// The listening address that it connected to; `None` for a listening socket.
+    /// The listening address to which the client connected; `None` for a listening or UDP socket.
     listen_address: Option<Address>,
+    /// The number of a [`ClientState`].
     state: AtomicU8,
+    /// The second of the clock at which the last bytes were received, or at which the socket was added.
     last_active_seconds: AtomicU32,
 }
 
+/// The address of a socket or of its client.
 #[derive(Clone, Debug)]
 pub enum Address {
-    /// TCP over IPv4 or IPv6.
+    /// A TCP address, IPv4 or IPv6.
     Internet(SocketAddr),
+    /// A UDP address, IPv4 or IPv6.
     Datagram(SocketAddr),
+    /// The path of a listening Unix socket.
     Unix(PathBuf),
-    /// The unnamed client end of a Unix connection.
+    /// The client of a Unix socket, which has no address.
     UnixClient,
 }
 
@@ -45,7 +52,7 @@ impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Address::Internet(address @ SocketAddr::V4(_)) => write!(f, "tcp:{address}"),
-            // As in memcached, without the scope.
+            // As in memcached, the scope of the address is omitted.
             Address::Internet(SocketAddr::V6(address)) => {
                 write!(f, "tcp6:[{}]:{}", address.ip(), address.port())
             }
@@ -59,31 +66,36 @@ impl fmt::Display for Address {
     }
 }
 
-/// The state of a socket, in memcached's terms.
+/// The state of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ClientState {
+    /// The socket is a listening socket.
     Listening,
-    /// Waits for a request.
+    /// The server waits for a request.
     Reading,
+    /// The server is serving requests.
     Serving,
-    /// Receives a value.
+    /// The server is receiving the value of a store command.
     Uploading,
-    /// Waits for the client to read replies.
+    /// The server has replies, and the socket accepts no more bytes until the client reads.
     Writing,
+    /// The client is a watcher.
     Watching,
 }
 
-/// memcached's names of the states, in their order.
+/// memcached's name of each state, in the order of the variants.
 const STATE_NAMES: [&str; 6] =
     ["conn_listening", "conn_read", "conn_parse_cmd", "conn_nread", "conn_mwrite", "conn_watch"];
 
 impl Client {
+    /// Records that bytes of the client arrived at this time.
     pub(crate) fn note_active(&self, now: Seconds) {
         self.last_active_seconds.store(now.0, Ordering::Relaxed);
         self.set_state(ClientState::Serving);
     }
 
+    /// Sets the state. With `-vvv`, logs a change of the state as memcached does.
     pub(crate) fn set_state(&self, state: ClientState) {
         if tracing::enabled!(tracing::Level::TRACE) {
             let (before, after) = (self.state_name(), STATE_NAMES[state as usize]);
@@ -98,15 +110,15 @@ impl Client {
         STATE_NAMES[usize::from(self.state.load(Ordering::Relaxed))]
     }
 
-    /// True if the client is connected by TCP. Only such clients time out.
+    /// True if the client is connected by TCP. `-o idle_timeout` applies only to these clients.
     pub(crate) fn is_internet(&self) -> bool {
         matches!(self.address, Address::Internet(_))
     }
 }
 
 impl ConnectionTable {
-    /// Adds a socket, which must be open until [`ConnectionTable::remove`]. `listen_address` is the address that the client
-    /// connected to; it is `None` for listeners and UDP sockets.
+    /// Adds a socket. The caller keeps the descriptor open until it has called [`ConnectionTable::remove`].
+    /// `listen_address` is the address to which the client connected, or `None` for a listening or UDP socket.
     pub(crate) fn add(
         &self,
         descriptor: RawFd,
@@ -126,13 +138,14 @@ impl ConnectionTable {
         client
     }
 
-    /// Removes a connection. Call it before its descriptor is closed, because the kernel then reuses the number.
+    /// Removes the socket of a connection. The caller closes the descriptor afterwards, because the kernel can then
+    /// give the same number to a new connection.
     pub(crate) fn remove(&self, client: &Client) {
         lock(&self.sockets).remove(&client.descriptor);
     }
 
-    /// Calls `stat` with the name and value of each line of `stats conns`, for at most `count_max` sockets after
-    /// `after`. Returns the last socket if more may follow.
+    /// Calls `stat` with the name and the value of each line of `stats conns`, for at most `count_max` sockets with
+    /// descriptors above `after`. Returns the last descriptor if there may be more sockets.
     pub fn list(
         &self,
         after: Option<RawFd>,
@@ -166,47 +179,60 @@ impl ConnectionTable {
 }
 
 counters! {
-    /// Counters of connections, commands and background work.
+    /// Counts of connections, commands and background work since the start of the server.
     pub struct ConnectionCounters read as ConnectionCounts {
+        /// Accepted connections.
         total_connections,
-        /// Connections refused at the limit.
+        /// Connections that were rejected because `-c` connections were open.
         rejected_connections,
-        /// The number of times that accepting was paused.
+        /// The number of times that the acceptor paused.
         listen_disabled_num,
+        /// Microseconds that all pauses of the acceptor took.
         time_in_listen_disabled_us,
-        /// Rounds that ended because the request budget (`-R`) was used up.
+        /// Rounds that ended because they had served `-R` requests.
         conn_yields,
-        /// Connections closed for being idle.
+        /// Connections that were closed because they were idle for `-o idle_timeout` seconds.
         idle_kicks,
+        /// Steps of the LRU maintainer.
         maintainer_steps,
+        /// Nanoseconds of processor time that the mover has used.
         mover_cpu_nanos,
+        /// Nanoseconds of processor time that the profiler and the computation of plans have used.
         profile_cpu_nanos,
+        /// Attempts to authenticate.
         auth_commands,
+        /// Attempts to authenticate that failed.
         auth_errors,
+        /// `flush_all` commands, including those that `-F` forbids.
         flushes,
     }
     gauges {
+        /// The number of open connections.
         curr_connections: AtomicU64,
+        /// False while the acceptor pauses.
         accepting_conns: AtomicBool,
     }
 }
 
 counters! {
-    /// One worker's traffic. Only that worker writes it, so that workers do not share a cache line.
+    /// The traffic of one worker since the start of the server. Only this worker changes the counters. Each worker has
+    /// its own cache line, so that workers do not invalidate each other's caches.
     #[repr(align(64))]
     pub struct Traffic read as TrafficCounts {
+        /// Bytes that the worker received.
         bytes_read,
+        /// Bytes that the worker sent.
         bytes_written,
         /// `me` commands, which memcached counts as `cmd_meta`.
         meta_debugs,
-        /// Shares of the timed rounds that had gets ([`Served::shares`](crate::shared::Served::shares)).
+        /// The sum of [`Served::shares`](crate::shared::Served::shares) over the timed rounds that had gets.
         timed_shares,
-        /// Nanoseconds that those rounds took, from receiving to sending.
+        /// The nanoseconds that the timed rounds with gets took, from the receive call to the send call.
         timed_nanos,
     }
 }
 
-/// Only the worker that owns it calls these.
+/// Only the worker that owns the counters may call these functions.
 impl Traffic {
     pub fn add_read(&self, count: usize) {
         Traffic::add(&self.bytes_read, count as u64);
@@ -216,7 +242,7 @@ impl Traffic {
         Traffic::add(&self.bytes_written, count as u64);
     }
 
-    /// Counts a timed round that had gets.
+    /// Counts a timed round that had gets and took this number of nanoseconds.
     pub fn add_timed_round(&self, shares: u32, nanos: u64) {
         Traffic::add(&self.timed_shares, shares.into());
         Traffic::add(&self.timed_nanos, nanos);
@@ -226,7 +252,8 @@ impl Traffic {
         Traffic::add(&self.meta_debugs, 1);
     }
 
-    /// Adds without a locked instruction, which one writer does not need.
+    /// Adds to a counter by a load and a store. An atomic addition, which is slower, is not necessary, because only one
+    /// thread writes the counter.
     fn add(counter: &AtomicU64, count: u64) {
         counter.store(counter.load(Ordering::Relaxed).wrapping_add(count), Ordering::Relaxed);
     }

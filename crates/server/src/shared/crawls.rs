@@ -1,76 +1,87 @@
-//! Crawls: only one requested crawl at a time, as in memcached.
+//! The crawls over all items: dumps, and crawls that remove expired items.
 //!
-//! A dump writes to one connection, so its session steps it and holds a [`CrawlTicket`], which is released when the
-//! connection closes. A crawl that only expires items belongs to no connection: its state is kept here, and the
-//! crawler's thread steps it with [`Crawls::step`].
+//! A dump writes to one connection. The session of this connection runs the dump's steps and owns a [`CrawlTicket`],
+//! which is dropped at the latest when the connection closes. A crawl that removes expired items belongs to no
+//! connection. Its state is stored in [`Crawls`], and the crawler's thread runs its steps with [`Crawls::step`].
 //!
-//! Invariants: a requested crawl runs alone. An automatic crawl may run beside a dump, so that expired items leave
-//! memory even if a client does not read its dump.
+//! Invariants: as in memcached, a crawl that a client requests starts only if no other crawl is running. An automatic
+//! crawl may start during a dump, so that expired items are removed even if a client does not read its dump. At most
+//! one crawl that removes expired items runs at a time.
 //!
-//! The lock is held for a step of the crawl that expires items, and never by a dump.
+//! The crawler's thread holds the lock during a step of the crawl that removes expired items. A dump does not hold it.
 
 use slabwise_base::sync::{Mutex, lock};
 use slabwise_base::{ClassId, Now};
 use slabwise_engine::{self as engine, Crawler, Engine};
 
+/// The state of all crawls.
 #[derive(Default)]
 pub struct Crawls(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    is_ticket_out: bool,
-    /// The remaining walks of the crawl that expires items, in reverse order.
-    expiring: Option<Vec<Walk>>,
+    /// True while a [`CrawlTicket`] exists.
+    ticket_exists: bool,
+    /// The walks that remain of the crawl that removes expired items, the next one last; `None` if no such crawl runs.
+    expiring: Option<Vec<ClassWalk>>,
+    /// The number of crawls that started since the start of the server.
     starts: u64,
 }
 
-/// The exclusive permission for a requested crawl; released when dropped.
+/// The permission for a requested crawl. At most one ticket exists. Dropping the ticket gives the permission back.
 pub struct CrawlTicket<'e> {
     crawls: &'e Crawls,
 }
 
+/// The result of a step of the crawl that removes expired items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CrawlStep {
+    /// No crawl that removes expired items is running.
     Idle,
+    /// The crawl has more steps.
     Working,
+    /// This step was the crawl's last.
     Done,
 }
 
-/// A walk over some classes that ends after all items, or after `items_left` items that stay.
-struct Walk {
+/// A part of a crawl: a walk over the items of some classes.
+struct ClassWalk {
     crawler: Crawler,
+    /// The walk ends after this number of further items that are not expired.
     items_left: usize,
 }
 
-/// Returns walks over at most `items_max` items of each class, or over all for 0.
-fn walks(classes: Vec<ClassId>, items_max: u32) -> Vec<Walk> {
+/// Returns a walk for each class over at most `items_max` items, or one walk over all items of all classes if
+/// `items_max` is 0.
+fn walks(classes: Vec<ClassId>, items_max: u32) -> Vec<ClassWalk> {
     if items_max == 0 {
-        return vec![Walk { crawler: Crawler::new(classes), items_left: usize::MAX }];
+        return vec![ClassWalk { crawler: Crawler::new(classes), items_left: usize::MAX }];
     }
-    let walk = |class| Walk { crawler: Crawler::new([class]), items_left: items_max as usize };
+    let walk = |class| ClassWalk { crawler: Crawler::new([class]), items_left: items_max as usize };
     classes.into_iter().rev().map(walk).collect()
 }
 
 impl Crawls {
-    /// Returns a ticket, or `None` while another crawl runs.
+    /// Returns a ticket for a requested crawl, or `None` if another crawl is running.
     pub fn begin(&self) -> Option<CrawlTicket<'_>> {
         let mut state = lock(&self.0);
-        if state.is_ticket_out || state.expiring.is_some() {
+        if state.ticket_exists || state.expiring.is_some() {
             return None;
         }
-        state.is_ticket_out = true;
+        state.ticket_exists = true;
         state.starts += 1;
         Some(CrawlTicket { crawls: self })
     }
 
-    /// Starts a requested crawl that expires items: at most `items_max` of each class, or all for 0. Does nothing if an
-    /// automatic crawl began meanwhile, because that one visits all classes.
+    /// Starts a requested crawl that removes expired items. The crawl visits at most `items_max` items of each class,
+    /// or all items if `items_max` is 0. Does nothing if an automatic crawl has started since the caller took the
+    /// ticket, because the automatic crawl visits all classes.
     pub fn expire(&self, ticket: CrawlTicket<'_>, classes: Vec<ClassId>, items_max: u32) {
         lock(&self.0).expiring.get_or_insert_with(|| walks(classes, items_max));
         drop(ticket);
     }
 
-    /// Starts an automatic crawl that expires items, unless a crawl that does so is running.
+    /// Starts an automatic crawl that removes expired items, unless a crawl that removes expired items is running.
     pub fn expire_automatically(&self, classes: Vec<ClassId>, items_max: u32) {
         let mut state = lock(&self.0);
         if state.expiring.is_none() {
@@ -79,15 +90,15 @@ impl Crawls {
         }
     }
 
-    /// Runs one bounded step of the crawl that expires items.
+    /// Runs one step of the crawl that removes expired items. The step visits at most `budget_chunks` chunks.
     pub fn step(&self, engine: &Engine, budget_chunks: usize, now: Now) -> CrawlStep {
         let expiring = &mut lock(&self.0).expiring;
         let Some(walks) = expiring else { return CrawlStep::Idle };
         if let Some(walk) = walks.last_mut() {
-            let mut seen = 0;
+            let mut live_items = 0;
             let budget = budget_chunks.min(walk.items_left);
-            let step = engine.crawl_step(&mut walk.crawler, budget, now, &mut |_| seen += 1);
-            walk.items_left -= seen.min(walk.items_left);
+            let step = engine.crawl_step(&mut walk.crawler, budget, now, &mut |_| live_items += 1);
+            walk.items_left -= live_items.min(walk.items_left);
             if step == engine::CrawlStep::Done || walk.items_left == 0 {
                 walks.pop();
             }
@@ -99,11 +110,13 @@ impl Crawls {
         CrawlStep::Done
     }
 
+    /// True if any crawl is running: a dump, or a crawl that removes expired items.
     pub fn is_running(&self) -> bool {
         let state = lock(&self.0);
-        state.is_ticket_out || state.expiring.is_some()
+        state.ticket_exists || state.expiring.is_some()
     }
 
+    /// Returns the number of crawls that started since the start of the server.
     pub fn starts(&self) -> u64 {
         lock(&self.0).starts
     }
@@ -111,7 +124,7 @@ impl Crawls {
 
 impl Drop for CrawlTicket<'_> {
     fn drop(&mut self) {
-        lock(&self.crawls.0).is_ticket_out = false;
+        lock(&self.crawls.0).ticket_exists = false;
     }
 }
 
@@ -122,8 +135,9 @@ mod tests {
     use slabwise_engine::{Engine, EngineConfig, ItemMeta, StoreMode};
     use std::time::Duration;
 
+    /// Runs a crawl over 500 items with this limit per class. Returns the number of items that the crawler checked.
     fn checked(items_max: u32) -> u64 {
-        let engine = Engine::new(EngineConfig::new(8 << 20)).expect("8 MiB can be had");
+        let engine = Engine::new(EngineConfig::new(8 << 20)).expect("8 MiB can be reserved");
         let now = Clock::manual().now();
         let mut handle = engine.handle();
         for number in 0..500 {
@@ -136,39 +150,39 @@ mod tests {
         let mut steps = 0;
         while crawls.step(&engine, 64, now) == CrawlStep::Working {
             steps += 1;
-            assert!(steps < 1_000_000, "the crawl does not end");
+            assert!(steps < 1_000_000, "the crawl must end within 1,000,000 steps");
         }
         assert!(!crawls.is_running());
         engine.stats(now).total.counters.crawler_items_checked
     }
 
     #[test]
-    fn an_automatic_crawl_runs_beside_an_unread_dump() {
-        let engine = Engine::new(EngineConfig::new(8 << 20)).expect("8 MiB can be had");
+    fn an_automatic_crawl_runs_during_a_dump_that_the_client_does_not_read() {
+        let engine = Engine::new(EngineConfig::new(8 << 20)).expect("8 MiB can be reserved");
         let clock = Clock::manual();
-        let ends = ItemMeta { client_flags: 0, expiry: Expiry::at(Seconds(5)), cost: None };
-        engine.handle().set(b"k", b"value", ends, StoreMode::Set, clock.now());
+        let expires_soon = ItemMeta { client_flags: 0, expiry: Expiry::at(Seconds(5)), cost: None };
+        engine.handle().set(b"k", b"value", expires_soon, StoreMode::Set, clock.now());
         clock.advance(Duration::from_secs(10));
         let crawls = Crawls::default();
         let classes = || engine.config().classes.ids().collect();
         let dump = crawls.begin().expect("no crawl is running");
         crawls.expire_automatically(classes(), 0);
-        // Neither a second automatic crawl nor a requested one starts.
+        // Now neither a second automatic crawl nor a requested crawl can start.
         crawls.expire_automatically(classes(), 0);
         assert!(crawls.begin().is_none());
         assert_eq!(crawls.starts(), 2);
         assert_eq!(crawls.step(&engine, usize::MAX, clock.now()), CrawlStep::Done);
         assert_eq!(engine.stats(clock.now()).items, 0);
-        assert!(crawls.is_running() && crawls.begin().is_none(), "the dump goes on");
+        assert!(crawls.is_running() && crawls.begin().is_none(), "the dump is still running");
         crawls.expire_automatically(classes(), 0);
         drop(dump);
-        assert!(crawls.begin().is_none(), "the other goes on");
+        assert!(crawls.begin().is_none(), "the automatic crawl is still running");
         assert_eq!(crawls.step(&engine, usize::MAX, clock.now()), CrawlStep::Done);
         assert!(!crawls.is_running() && crawls.begin().is_some());
     }
 
     #[test]
-    fn a_crawl_visits_all_items_or_a_limited_number_per_class() {
+    fn a_crawl_checks_all_items_or_at_most_the_given_number_per_class() {
         assert_eq!(checked(0), 500);
         assert_eq!(checked(10), 10);
         assert_eq!(checked(u32::MAX), 500);

@@ -1,15 +1,19 @@
-//! `-o cost=measured`: the costs of items whose clients supply none, measured as the time from a miss to its store.
+//! `-o cost=measured`: the costs of items for which clients supply no costs. The server measures the time from the miss
+//! of a key to the next store of the key, and uses the mean of these times as the cost.
 //!
 //! ```text
-//!   a get misses, a store follows --sampled keys--> MissClock, under a lock --means--> MeanTable
-//!   a store without a cost  <-------------------------- mean of its prefix, or of its class
+//!   a get misses, a store follows --sampled keys--> MissClock, with a lock --means--> MeanTable
+//!   a store without a cost  <--------------- mean of the key's prefix in its class, or of the class
 //! ```
 //!
-//! A key outside the sample takes no lock, and a hit does nothing at all. The table publishes the clock's means to
-//! readers without a lock: a word for each class, and one for each prefix in a class, found by hash. If two prefixes
-//! share a slot, the one that was timed last has it; the other uses the mean of its class.
+//! The server measures only sampled keys: a command on any other key takes no lock. A hit does no work at all. Workers
+//! read the means from the [`MeanTable`] without a lock. The table has a word for each class, and slots for prefixes.
+//! The hash of a class and a prefix selects the slot of the prefix in that class. If two prefixes have the same slot,
+//! the slot contains the mean of the prefix that was measured last. Stores with the other prefix use the mean of their
+//! class.
 //!
-//! Invariant: a mean in the table is the clock's mean when that prefix, or a key of that class, was last timed.
+//! Invariant: a word of a class contains the clock's mean after the last measurement in the class. A slot contains the
+//! clock's mean of its prefix after the last measurement of a key with that prefix.
 
 use slabwise_base::random::mix;
 use slabwise_base::sampling::is_sampled;
@@ -18,31 +22,35 @@ use slabwise_base::{ClassId, Cost, KeyHasher, LookupKey};
 use slabwise_profile::{MissClock, MissClockCounts, MissClockOptions};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// Slots for prefixes in the table: four for each prefix that the clock can hold.
-const SLOTS: usize = 1 << 14;
+/// The number of slots for prefixes. It is four times the maximum number of prefixes in the clock, so that two prefixes
+/// rarely have the same slot.
+const PREFIX_SLOTS: usize = 1 << 14;
 
+/// The measurement of costs: the clock that times misses, and the means that stores use.
 #[derive(Debug)]
 pub struct MeasuredCosts {
     hasher: KeyHasher,
+    /// The byte that ends the prefix of a key (`-D`).
     delimiter: u8,
+    /// The sampling threshold of the clock.
     threshold: u64,
     clock: Mutex<MissClock>,
     means: MeanTable,
 }
 
-/// The state of the clock, for `stats cost`.
+/// The counts of the measurement, which `stats cost` shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MeasuredCounts {
-    /// Misses that still wait for their stores.
+    /// The number of sampled misses that no store has followed yet.
     pub waiting: usize,
-    /// The outcomes of the other misses.
+    /// The outcomes of all other sampled misses since the start of the server.
     pub counts: MissClockCounts,
-    /// The approximate memory of clock and table.
+    /// The approximate memory of the clock and the table, in bytes.
     pub size_bytes: usize,
 }
 
 impl MeasuredCosts {
-    /// Starts without measurements. The delimiter is that of `-D`.
+    /// Makes the state without measurements. `delimiter` is the character of `-D`; only its first byte is used.
     pub fn new(options: MissClockOptions, delimiter: char, seed: u64) -> MeasuredCosts {
         let clock = MissClock::new(options);
         MeasuredCosts {
@@ -60,20 +68,23 @@ impl MeasuredCosts {
         is_sampled(hash, self.threshold).then_some(hash)
     }
 
+    /// Starts the measurement of a key that a get missed, if the key is sampled.
     pub fn record_miss<'k>(&self, key: impl LookupKey<'k>, at_nanos: impl FnOnce() -> u64) {
         if let Some(hash) = self.sampled(key) {
-            lock(&self.clock).missed(hash, at_nanos());
+            lock(&self.clock).note_miss(hash, at_nanos());
         }
     }
 
-    /// Cancels the measurement of this key, because a command made its item whose time is not that of a recomputation.
+    /// Cancels the measurement of a key, because a command created the item and its time says nothing about the
+    /// recomputation of the value: a store with a client-supplied cost, or `incr` with an initial value.
     pub fn cancel<'k>(&self, key: impl LookupKey<'k>) {
         if let Some(hash) = self.sampled(key) {
-            lock(&self.clock).answered(hash);
+            lock(&self.clock).note_creation(hash);
         }
     }
 
-    /// Ends the measurement of a key that is stored in this class without a cost. Returns its cost if there is a mean.
+    /// Ends the measurement of a key whose item is stored in this class without a client-supplied cost. Returns the
+    /// cost for the item: the mean of the key's prefix, or of the class, or `None` if neither has a mean.
     pub fn record_store<'k>(
         &self,
         key: impl LookupKey<'k>,
@@ -84,56 +95,59 @@ impl MeasuredCosts {
         let (hash, prefix) = (key.hash(), self.prefix_of(key.bytes()));
         if is_sampled(hash, self.threshold) {
             let mut clock = lock(&self.clock);
-            if clock.stored(hash, class, prefix, at_nanos()).is_some() {
+            if clock.note_store(hash, class, prefix, at_nanos()).is_some() {
                 self.means.publish(&clock, class, prefix);
             }
         }
         self.means.cost_of(class, prefix)
     }
 
+    /// Returns the current counts.
     pub fn counts(&self) -> MeasuredCounts {
         let clock = lock(&self.clock);
         MeasuredCounts {
             waiting: clock.waiting(),
             counts: clock.counts(),
-            size_bytes: clock.size_bytes() + size_of::<Self>() + SLOTS * size_of::<AtomicU64>(),
+            size_bytes: clock.size_bytes()
+                + size_of::<Self>()
+                + PREFIX_SLOTS * size_of::<AtomicU64>(),
         }
     }
 
-    /// Returns the hash of a key's prefix, or 0 for keys without one.
+    /// Returns the hash of the key's prefix, or 0 if the key has no prefix.
     fn prefix_of(&self, key: &[u8]) -> u64 {
         let prefix_len = key.iter().position(|&byte| byte == self.delimiter);
         prefix_len.map_or(0, |prefix_len| self.hasher.hash(&key[..prefix_len]))
     }
 }
 
-/// Means for readers without a lock.
+/// The mean times of classes and prefixes, as costs. Workers read the table without a lock.
 #[derive(Debug)]
 struct MeanTable {
-    /// By class: [`KNOWN`] and a cost, or 0.
+    /// One word per class: the bit [`HAS_MEAN`] and the code of the mean, or 0 if the class has no mean.
     classes: [AtomicU32; ClassId::NUMBERS],
-    /// Per slot: the tag of a prefix and its cost, or 0.
+    /// One word per slot: the tag of a prefix in a class and the code of its mean, or 0 if the slot is empty.
     prefixes: Box<[AtomicU64]>,
 }
 
-/// The bit that is set if a class has a mean.
-const KNOWN: u32 = 1 << 16;
-/// The number of low bits of a prefix's word that hold its cost.
+/// The bit in the word of a class that is set if the class has a mean.
+const HAS_MEAN: u32 = 1 << 16;
+/// The number of low bits of a slot's word that hold the code of a cost. The other bits hold the tag.
 const COST_BITS: u32 = u16::BITS;
 
 impl MeanTable {
     fn new() -> MeanTable {
         MeanTable {
             classes: std::array::from_fn(|_| AtomicU32::default()),
-            prefixes: std::iter::repeat_with(AtomicU64::default).take(SLOTS).collect(),
+            prefixes: std::iter::repeat_with(AtomicU64::default).take(PREFIX_SLOTS).collect(),
         }
     }
 
-    /// Publishes the clock's means of a class and of a prefix in it. The caller holds the clock's lock, so that the
-    /// latest mean is also published last.
+    /// Copies the clock's means of a class, and of a prefix in this class, to the table. The caller holds the clock's
+    /// lock, so that two threads write their means in the order in which they measured them.
     fn publish(&self, clock: &MissClock, class: ClassId, prefix: u64) {
         if let Some(cost) = clock.cost_of_class(class) {
-            self.classes[class.index()].store(KNOWN | u32::from(cost.to_bits()), Relaxed);
+            self.classes[class.index()].store(HAS_MEAN | u32::from(cost.to_bits()), Relaxed);
         }
         if let Some(cost) = clock.cost_of_prefix(class, prefix) {
             let (slot, tag) = slot_of(class, prefix);
@@ -141,6 +155,7 @@ impl MeanTable {
         }
     }
 
+    /// Returns the mean of a prefix in a class, or else the mean of the class, or `None` if neither has a mean.
     fn cost_of(&self, class: ClassId, prefix: u64) -> Option<Cost> {
         let (slot, tag) = slot_of(class, prefix);
         let word = self.prefixes[slot].load(Relaxed);
@@ -148,15 +163,16 @@ impl MeanTable {
             return Some(Cost::from_bits(word as u16));
         }
         let word = self.classes[class.index()].load(Relaxed);
-        (word & KNOWN != 0).then(|| Cost::from_bits(word as u16))
+        (word & HAS_MEAN != 0).then(|| Cost::from_bits(word as u16))
     }
 }
 
-/// Returns the slot of a prefix in a class, and the nonzero tag that distinguishes it from others in that slot.
+/// Returns the slot of a prefix in a class, and the tag that identifies this prefix among those with the same slot. The
+/// tag is not 0, and its lowest [`COST_BITS`] bits are 0.
 fn slot_of(class: ClassId, prefix: u64) -> (usize, u64) {
     let hash = mix(prefix ^ mix(class.index() as u64 + 1));
     let tag = (hash >> COST_BITS).max(1) << COST_BITS;
-    (hash as usize % SLOTS, tag)
+    (hash as usize % PREFIX_SLOTS, tag)
 }
 
 #[cfg(test)]
@@ -165,48 +181,68 @@ mod tests {
     use slabwise_base::ClassId;
     use slabwise_profile::MissClockOptions;
 
-    const MILLI: u64 = 1_000_000;
+    const MILLISECOND_NANOS: u64 = 1_000_000;
     const CLASS: ClassId = ClassId(3);
 
-    fn all_keys() -> MeasuredCosts {
+    /// Returns a measurement in which every key is sampled.
+    fn with_all_keys_sampled() -> MeasuredCosts {
         let options = MissClockOptions { rate: 1.0, ..MissClockOptions::default() };
         MeasuredCosts::new(options, ':', 1)
     }
 
-    /// Returns the measured cost of a store of this key, which follows its miss after `millis` milliseconds.
-    fn units(costs: &MeasuredCosts, key: &str, class: ClassId, millis: u64) -> Option<u32> {
+    /// Records a miss of the key and, `millis` milliseconds later, a store in this class. Returns the cost of the
+    /// stored item in microseconds.
+    fn miss_and_store(
+        costs: &MeasuredCosts,
+        key: &str,
+        class: ClassId,
+        millis: u64,
+    ) -> Option<u32> {
         costs.record_miss(key.as_bytes(), || 0);
-        costs.record_store(key.as_bytes(), class, || millis * MILLI).map(|cost| cost.units())
+        costs
+            .record_store(key.as_bytes(), class, || millis * MILLISECOND_NANOS)
+            .map(|cost| cost.units())
     }
 
     #[test]
-    fn a_prefix_uses_the_mean_of_its_class_until_it_has_its_own() {
-        let costs = all_keys();
-        assert_eq!(costs.record_store(b"slow:warmed", CLASS, || MILLI), None, "there was no miss");
+    fn stores_use_the_mean_of_their_class_until_their_prefix_has_a_mean() {
+        let costs = with_all_keys_sampled();
+        assert_eq!(
+            costs.record_store(b"slow:warmed", CLASS, || MILLISECOND_NANOS),
+            None,
+            "there was no miss"
+        );
         for n in 0..100 {
-            units(&costs, &format!("fast:{n}"), CLASS, 1);
+            miss_and_store(&costs, &format!("fast:{n}"), CLASS, 1);
         }
-        let first = units(&costs, "slow:0", CLASS, 4).expect("its class is known");
-        assert!((1_001..1_100).contains(&first), "{first}");
+        let first = miss_and_store(&costs, "slow:0", CLASS, 4).expect("the class has a mean");
+        assert!((1_001..1_100).contains(&first), "the cost is {first} us");
         for n in 0..100 {
-            units(&costs, &format!("slow:{n}"), CLASS, 4);
+            miss_and_store(&costs, &format!("slow:{n}"), CLASS, 4);
         }
-        assert_eq!(units(&costs, "slow:x", CLASS, 4), Some(4_000));
-        assert_eq!(units(&costs, "fast:x", CLASS, 1), Some(1_000));
-        assert_eq!(costs.record_store(b"slow:x", ClassId(4), || 0), None, "another class");
+        assert_eq!(miss_and_store(&costs, "slow:x", CLASS, 4), Some(4_000));
+        assert_eq!(miss_and_store(&costs, "fast:x", CLASS, 1), Some(1_000));
+        let in_other_class = costs.record_store(b"slow:x", ClassId(4), || 0);
+        assert_eq!(in_other_class, None, "a class without measurements has no mean");
     }
 
     #[test]
-    fn unsampled_keys_use_means_and_are_not_timed() {
+    fn stores_of_keys_outside_the_sample_use_means_and_are_not_timed() {
         let costs = MeasuredCosts::new(MissClockOptions::default(), ':', 1);
         let keys: Vec<String> = (0..10_000).map(|n| format!("p:{n}")).collect();
         for key in &keys {
-            units(&costs, key, CLASS, 2);
+            miss_and_store(&costs, key, CLASS, 2);
         }
         let counted = costs.counts();
-        assert!((400..900).contains(&counted.counts.timed), "a sixteenth: {counted:?}");
+        assert!(
+            (400..900).contains(&counted.counts.timed),
+            "about a sixteenth of 10,000 misses must be timed: {counted:?}"
+        );
         assert_eq!((counted.waiting, counted.counts.late), (0, 0));
-        assert!(counted.size_bytes < 1 << 20, "{counted:?}");
+        assert!(
+            counted.size_bytes < 1 << 20,
+            "the measurement must need less than 1 MiB: {counted:?}"
+        );
         assert_eq!(
             costs.record_store(b"p:never missed", CLASS, || 0).map(|cost| cost.units()),
             Some(2_000)
@@ -214,8 +250,8 @@ mod tests {
     }
 
     #[test]
-    fn means_can_be_read_while_other_threads_time_misses() {
-        let costs = all_keys();
+    fn stores_read_correct_means_while_other_threads_measure() {
+        let costs = with_all_keys_sampled();
         std::thread::scope(|scope| {
             for thread in 0..4 {
                 let costs = &costs;
@@ -223,10 +259,15 @@ mod tests {
                     for n in 0..2_000_u64 {
                         let millis = 1 + thread;
                         let key = format!("{thread}:{n}");
-                        let shown = units(costs, &key, CLASS, millis).expect("its class is known");
-                        assert!((1_000..=4_000).contains(&shown), "{shown}");
+                        let cost_us = miss_and_store(costs, &key, CLASS, millis)
+                            .expect("the class has a mean");
+                        assert!((1_000..=4_000).contains(&cost_us), "{cost_us} us");
                         if n >= 8 {
-                            assert_eq!(shown, (millis * 1_000) as u32, "a prefix's own");
+                            assert_eq!(
+                                cost_us,
+                                (millis * 1_000) as u32,
+                                "after 8 measurements the prefix has its own mean"
+                            );
                         }
                     }
                 });

@@ -1,4 +1,5 @@
-//! The state that all threads share. A get or a set performs only relaxed loads here.
+//! The state that all threads share. To serve a get or a set, a worker only reads relaxed atomics of this state and
+//! takes no lock of it, unless an option such as `-D` or `-o cost=measured` or a watcher requires more.
 
 mod connections;
 mod crawls;

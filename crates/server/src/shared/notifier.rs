@@ -1,26 +1,36 @@
-//! Wakes the background threads when there is work for them or the server stops, so that none has to poll.
+//! The notifier, on which the background threads wait. It ends a thread's wait when there is work for the thread or the
+//! server stops, so that the threads do not poll.
 //!
-//! Invariants: a notification ends one wait of the driver it is for, also when it is sent before the driver waits;
-//! after a shutdown every wait returns at once.
+//! Invariants: a notification ends exactly one wait of its thread. If the thread is not waiting, the notification ends
+//! the thread's next wait. After [`Notifier::shut_down`] every wait returns at once.
 
 use slabwise_base::sync::lock;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
+/// A background thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Driver {
+    /// The thread of the LRU maintainer.
     Maintainer,
+    /// The thread of the tuner, which also runs the mover and the profiler.
     Tuner,
+    /// The thread of the LRU crawler.
     Crawler,
 }
 
+/// The reason why a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WakeReason {
+    /// The period of the wait is over.
     Timeout,
+    /// Another thread has work for the waiting thread.
     Notified,
+    /// The server stops.
     Shutdown,
 }
 
+/// Ends the waits of background threads.
 #[derive(Debug, Default)]
 pub struct Notifier {
     state: Mutex<State>,
@@ -30,24 +40,24 @@ pub struct Notifier {
 #[derive(Debug, Default)]
 struct State {
     is_shut_down: bool,
-    /// Notifications that ended no wait yet, by driver.
+    /// One entry per [`Driver`]: true if a notification has not ended a wait yet.
     pending: [bool; 3],
 }
 
 impl Notifier {
-    /// Ends all present and future waits.
+    /// Ends all current waits, and makes every later wait return at once.
     pub fn shut_down(&self) {
         lock(&self.state).is_shut_down = true;
         self.changed.notify_all();
     }
 
-    /// Ends the present or the next wait of `driver`.
+    /// Ends the current wait of `driver`, or the next wait if the thread is not waiting.
     pub fn wake(&self, driver: Driver) {
         lock(&self.state).pending[driver as usize] = true;
         self.changed.notify_all();
     }
 
-    /// Waits for a notification, at most for `period`.
+    /// Waits until `driver` is notified or the server stops, for at most `period`.
     pub fn wait(&self, driver: Driver, period: Duration) -> WakeReason {
         let (mut state, _) = self
             .changed
@@ -72,18 +82,19 @@ mod tests {
     const HOUR: Duration = Duration::from_secs(3600);
 
     #[test]
-    fn a_notification_ends_a_wait_at_once_and_persists() {
+    fn shut_down_ends_the_current_wait_and_the_next_wait() {
         let notifier = Notifier::default();
         std::thread::scope(|scope| {
             let waiter = scope.spawn(|| notifier.wait(Driver::Tuner, HOUR));
             notifier.shut_down();
-            assert_eq!(waiter.join().expect("the waiter ends"), WakeReason::Shutdown);
+            let reason = waiter.join().expect("the waiting thread ends without a panic");
+            assert_eq!(reason, WakeReason::Shutdown);
         });
         assert_eq!(notifier.wait(Driver::Tuner, HOUR), WakeReason::Shutdown);
     }
 
     #[test]
-    fn a_notification_ends_one_wait_of_its_driver() {
+    fn a_notification_ends_one_wait_of_its_thread() {
         let notifier = Notifier::default();
         notifier.wake(Driver::Tuner);
         assert_eq!(notifier.wait(Driver::Crawler, Duration::ZERO), WakeReason::Timeout);
@@ -92,7 +103,8 @@ mod tests {
         std::thread::scope(|scope| {
             let waiter = scope.spawn(|| notifier.wait(Driver::Crawler, HOUR));
             notifier.wake(Driver::Crawler);
-            assert_eq!(waiter.join().expect("the waiter ends"), WakeReason::Notified);
+            let reason = waiter.join().expect("the waiting thread ends without a panic");
+            assert_eq!(reason, WakeReason::Notified);
         });
     }
 }

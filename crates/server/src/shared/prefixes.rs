@@ -1,7 +1,8 @@
-//! Counters by key prefix, the part of a key before the delimiter.
+//! Counts for each key prefix (`stats detail`). The prefix of a key is the part before the first delimiter (`-D`).
 //!
-//! They are off by default because every request then takes a lock. Clients choose the prefixes, so their number is
-//! bounded: new prefixes beyond the bound are not counted.
+//! The counts are off by default, because every request takes a lock while they are on. The number of prefixes is
+//! limited, because clients can choose any number of prefixes. When the limit is reached, requests with new prefixes
+//! are not counted.
 
 use slabwise_base::sync::{Mutex, lock};
 use std::cmp::Reverse;
@@ -10,29 +11,35 @@ use std::io::Write;
 use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The most prefixes that are counted, as in memcached.
+/// The maximum number of prefixes with counts, as in memcached.
 const PREFIX_COUNT_MAX: usize = 1 << 16;
 
+/// The counts of one prefix, since they were last cleared.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PrefixCounts {
+    /// The number of keys that gets looked up.
     gets: u64,
+    /// The number of keys that gets found.
     hits: u64,
     sets: u64,
     deletes: u64,
-    /// Cost units of the items that gets hit.
+    /// The sum of the costs of the items that gets found, in the clients' unit.
     pub(crate) cost_saved: u64,
-    /// Cost units of the items stored where there was no live item.
+    /// The sum of the costs of the items that were stored when the key had no live item, in the clients' unit.
     pub(crate) cost_paid: u64,
 }
 
+/// The counts of all prefixes.
 pub struct PrefixStats {
+    /// The byte that ends the prefix of a key.
     delimiter: u8,
+    /// True while requests are counted.
     pub(super) enabled: AtomicBool,
     counts: Mutex<BTreeMap<Box<[u8]>, PrefixCounts>>,
 }
 
 impl PrefixStats {
-    /// Starts with no counts. As in memcached, only the first byte of a delimiter beyond ASCII is used.
+    /// Makes the state without counts. As in memcached, only the first byte of a delimiter that is not ASCII is used.
     pub fn new(delimiter: char, enabled: bool) -> PrefixStats {
         let delimiter = delimiter.encode_utf8(&mut [0; 4]).as_bytes()[0];
         PrefixStats { delimiter, enabled: AtomicBool::new(enabled), counts: Mutex::default() }
@@ -49,12 +56,12 @@ impl PrefixStats {
         });
     }
 
-    /// Counts a set, even one that fails.
+    /// Counts a store command, whether or not the command stores an item.
     pub fn record_set(&self, key: &[u8]) {
         self.record(key, |counts| counts.sets += 1);
     }
 
-    /// Counts a delete, even one that fails.
+    /// Counts a delete command, whether or not the key has an item.
     pub fn record_delete(&self, key: &[u8]) {
         self.record(key, |counts| counts.deletes += 1);
     }
@@ -67,22 +74,25 @@ impl PrefixStats {
         self.record(key, |counts| counts.cost_paid += units);
     }
 
-    /// Returns at most `count_max` prefixes with their counts, in descending order of cost saved plus cost paid.
+    /// Returns the `count_max` prefixes with the highest sums of saved and paid costs, in descending order of these
+    /// sums. Omits prefixes without costs.
     pub(crate) fn costliest(&self, count_max: usize) -> Vec<(Box<[u8]>, PrefixCounts)> {
-        let sum = |counts: &PrefixCounts| counts.cost_saved + counts.cost_paid;
+        let cost_sum = |counts: &PrefixCounts| counts.cost_saved + counts.cost_paid;
         let counts = lock(&self.counts);
-        let mut costs: Vec<_> = counts.iter().filter(|(_, counts)| sum(counts) > 0).collect();
-        costs.sort_by_key(|&(prefix, counts)| (Reverse(sum(counts)), prefix));
-        costs.truncate(count_max);
-        costs.into_iter().map(|(prefix, counts)| (prefix.clone(), counts.clone())).collect()
+        let mut with_costs: Vec<_> =
+            counts.iter().filter(|(_, counts)| cost_sum(counts) > 0).collect();
+        with_costs.sort_by_key(|&(prefix, counts)| (Reverse(cost_sum(counts)), prefix));
+        with_costs.truncate(count_max);
+        with_costs.into_iter().map(|(prefix, counts)| (prefix.clone(), counts.clone())).collect()
     }
 
+    /// Removes all counts.
     pub fn clear(&self) {
         lock(&self.counts).clear();
     }
 
-    /// Appends the lines of at most `count_max` prefixes after `after`, in order. Returns the last prefix if more may
-    /// follow.
+    /// Appends a line for each prefix after `after` in alphabetical order, but visits at most `count_max` prefixes.
+    /// Returns the last visited prefix if there may be more prefixes.
     pub fn list(
         &self,
         after: Option<&[u8]>,
@@ -97,18 +107,19 @@ impl PrefixStats {
             let (prefix, counts) = rest.next()?;
             last = Some(prefix);
             let PrefixCounts { gets, hits, sets, deletes, .. } = counts;
-            // memcached has no prefix for which only costs were counted.
+            // memcached has no costs, so its output has no line for a prefix with costs alone.
             if gets + sets + deletes == 0 {
                 continue;
             }
             out.extend_from_slice(b"PREFIX ");
             out.extend_from_slice(prefix);
             write!(out, " get {gets} hit {hits} set {sets} del {deletes}\r\n")
-                .expect("a Vec takes every write");
+                .expect("a write into a vector succeeds");
         }
         last.cloned()
     }
 
+    /// Calls `count` with the counts of the key's prefix, unless the key has no prefix or the limit is reached.
     fn record(&self, key: &[u8], count: impl FnOnce(&mut PrefixCounts)) {
         let Some(prefix_len) = key.iter().position(|&byte| byte == self.delimiter) else {
             return;
@@ -134,11 +145,11 @@ mod tests {
             last = stats.list(Some(&after), 1, &mut out);
         }
         out.extend_from_slice(b"END\r\n");
-        String::from_utf8(out).expect("the test's keys are text")
+        String::from_utf8(out).expect("the keys of the tests are ASCII")
     }
 
     #[test]
-    fn counts_by_the_part_before_the_delimiter() {
+    fn requests_are_counted_by_the_part_of_the_key_before_the_first_delimiter() {
         let stats = PrefixStats::new(':', true);
         stats.record_get(b"a:b:c", true);
         stats.record_get(b"a:d", false);
@@ -153,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_the_costliest_first_and_hides_prefixes_with_only_costs() {
+    fn costliest_sorts_by_cost_and_list_omits_prefixes_with_costs_alone() {
         let stats = PrefixStats::new(':', true);
         stats.record_get(b"plain:1", true);
         stats.record_cost_saved(b"a:1", 5);
@@ -172,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn the_number_of_prefixes_is_bounded() {
+    fn at_most_65536_prefixes_have_counts() {
         let stats = PrefixStats::new(':', true);
         for number in 0..PREFIX_COUNT_MAX + 10 {
             stats.record_set(format!("{number}:").as_bytes());

@@ -1,4 +1,4 @@
-//! The state that all threads share, and the context in which a worker drives its sessions.
+//! The state that all threads share, and the context in which a worker serves requests.
 
 use super::connections::{
     ConnectionCounters, ConnectionCounts, ConnectionTable, Traffic, TrafficCounts,
@@ -9,7 +9,7 @@ use super::notifier::Notifier;
 use super::prefixes::PrefixStats;
 use super::watch::{WatchCounts, WatchLog};
 use crate::config::{Settings, Tunables};
-use crate::passwords::{Kind, PasswordFile};
+use crate::passwords::{PasswordFile, PasswordFileKind};
 use crate::tls::{Tls, TlsCounts};
 use slabwise_base::sync::{Mutex, lock};
 use slabwise_base::{Clock, Expiry, Now, Seconds};
@@ -25,45 +25,53 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub struct Shared<'e> {
     pub(crate) engine: &'e Engine,
     pub(crate) clock: &'e Clock,
-    /// The options at start.
+    /// The settings of the command line.
     pub(crate) settings: &'e Settings,
-    /// The settings that commands change at run time. No other lock is taken under this one.
+    /// The settings that commands change while the server runs. A thread that holds this lock takes no other lock.
     pub(crate) tunables: Mutex<Tunables>,
     pub(crate) counters: ConnectionCounters,
-    /// Traffic counters, by worker.
+    /// One entry per worker: the counters of the worker's traffic.
     pub(crate) traffic: Box<[Traffic]>,
-    /// The tuner's status: page moves and profile.
+    /// The page moves and the profile that the tuner reports for `stats plan`, `stats profile` and `stats sizes_plan`.
     pub(crate) tuner_status: Arc<TunerStatus>,
+    /// Ends the waits of the background threads.
     pub(crate) notifier: Arc<Notifier>,
-    /// All counters at the last `stats reset`.
+    /// The values of all counters at the last `stats reset`.
     baseline: Mutex<Arc<Baseline>>,
+    /// The counts for each key prefix.
     pub(crate) prefixes: PrefixStats,
-    /// Present with `-o cost=measured`.
+    /// The measurement of costs; `None` without `-o cost=measured`.
     pub(crate) measured_costs: Option<MeasuredCosts>,
+    /// The log that sends events to watchers.
     pub(crate) watch: Arc<WatchLog>,
     pub(crate) crawls: Crawls,
     /// The server's certificates and keys; `None` without `-Z`.
     pub(crate) tls: Option<Tls>,
     pub(crate) connection_table: &'e ConnectionTable,
-    /// The SASL users; `None` without `-S` or its password file.
+    /// The password file of `-S`; `None` without `-S` or if `MEMCACHED_SASL_PWDB` is not set.
     pub(crate) passwords: Option<PasswordFile>,
-    /// The users of ASCII authentication; `None` without `-Y`.
+    /// The password file of `-Y`; `None` without `-Y`.
     pub(crate) logins: Option<PasswordFile>,
-    stopping: AtomicBool,
-    graceful: AtomicBool,
+    /// True when the server stops.
+    is_stopping: AtomicBool,
+    /// True if the stop keeps the items in the memory file (`-e`).
+    is_graceful: AtomicBool,
+    /// Wakes event loops.
     wake: Box<dyn Fn(Wake) + Send + Sync + 'e>,
 }
 
+/// The event loops to wake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wake {
-    /// All event loops, to stop.
+    /// Every event loop, because the server stops.
     All,
-    /// The event loop of the worker with this number, to check its mailbox and its watchers.
+    /// The event loop of the worker with this number, because a watcher of this worker has new lines.
     Worker(usize),
 }
 
 impl<'e> Shared<'e> {
-    /// Makes the shared state. `wake` wakes event loops, to stop the server and for watchers.
+    /// Makes the shared state. The shared state calls `wake` to wake event loops when the server stops and when
+    /// watchers have new lines.
     pub fn new(
         engine: &'e Engine,
         clock: &'e Arc<Clock>,
@@ -93,36 +101,39 @@ impl<'e> Shared<'e> {
             crawls: Crawls::default(),
             tls: None,
             connection_table,
-            passwords: sasl_passwords.map(|path| PasswordFile::new(path, Kind::Sasl)),
-            stopping: AtomicBool::new(false),
+            passwords: sasl_passwords.map(|path| PasswordFile::new(path, PasswordFileKind::Sasl)),
+            is_stopping: AtomicBool::new(false),
             logins: None,
-            graceful: AtomicBool::new(false),
+            is_graceful: AtomicBool::new(false),
             wake,
         }
     }
 
-    /// Stops the server, on a signal or a `shutdown` command.
+    /// Stops the server. Called for a signal, for the command `shutdown`, and when a thread fails.
     pub(crate) fn stop(&self) {
-        self.stopping.store(true, Ordering::Release);
+        self.is_stopping.store(true, Ordering::Release);
         self.notifier.shut_down();
         (self.wake)(Wake::All);
     }
 
-    /// Wakes the workers whose watchers have new lines. A thread that may have written events calls it before it waits.
+    /// Wakes the workers whose watchers have new lines. A thread that may have written events calls this function
+    /// before it waits.
     #[inline]
     pub(crate) fn deliver_watched(&self) {
-        // A thread always sees its own store to the flag, and other threads deliver their own events.
+        // A relaxed load is enough: a thread reads at least its own last store to the flag, and every other thread
+        // calls this function for the events that it wrote.
         if self.watch.undelivered.load(Ordering::Relaxed) {
             self.watch.deliver(|worker| (self.wake)(Wake::Worker(worker)));
         }
     }
 
-    /// True if any of these kinds of events is watched.
+    /// True if a watcher has requested one of these kinds of events.
     #[inline]
     pub(crate) fn is_watched(&self, kinds: WatchKinds) -> bool {
         WatchKinds::from_bits(self.watch.kinds.load(Ordering::Relaxed)).intersects(kinds)
     }
 
+    /// Returns the current values of the settings that commands can change.
     pub(crate) fn tunables(&self) -> Tunables {
         *lock(&self.tunables)
     }
@@ -133,25 +144,27 @@ impl<'e> Shared<'e> {
         self.prefixes.enabled.load(Ordering::Relaxed)
     }
 
-    /// Stops the server, on SIGUSR1 or `shutdown graceful`, so that a memory file (`-e`) is saved for the next start.
+    /// Stops the server and, with `-e`, keeps the items in the memory file for the next start. Called for SIGUSR1 and
+    /// the command `shutdown graceful`.
     pub(crate) fn stop_gracefully(&self) {
-        self.graceful.store(true, Ordering::Release);
+        self.is_graceful.store(true, Ordering::Release);
         self.stop();
     }
 
-    /// The traffic of all workers together.
+    /// Returns the sum of the traffic of all workers since the start of the server.
     pub(crate) fn traffic_counts(&self) -> TrafficCounts {
         let mut sum = TrafficCounts::default();
         self.traffic.iter().for_each(|traffic| sum += &traffic.read());
         sum
     }
 
-    /// The counts that statistics subtract.
+    /// Returns the values of all counters at the last `stats reset`. The statistics show the difference to these
+    /// values.
     pub(crate) fn baseline(&self) -> Arc<Baseline> {
         Arc::clone(&lock(&self.baseline))
     }
 
-    /// Resets statistics to zero.
+    /// Makes the statistics start at 0 again (`stats reset`).
     pub(crate) fn reset_statistics(&self) {
         let now = self.clock.now();
         let measured = self.measured_costs.as_ref();
@@ -169,18 +182,19 @@ impl<'e> Shared<'e> {
     }
 
     pub(crate) fn is_stopping_gracefully(&self) -> bool {
-        self.graceful.load(Ordering::Acquire)
+        self.is_graceful.load(Ordering::Acquire)
     }
 
     pub(crate) fn is_stopping(&self) -> bool {
-        self.stopping.load(Ordering::Acquire)
+        self.is_stopping.load(Ordering::Acquire)
     }
 }
 
-/// All counters at the last `stats reset`, or zeros.
+/// The values of all counters at the last `stats reset`, or 0 before the first `stats reset`.
 #[derive(Debug, Default)]
 pub struct Baseline {
     pub engine: EngineStats,
+    /// One entry per class that existed at the last `stats reset`.
     pub classes: Vec<ClassStats>,
     pub connections: ConnectionCounts,
     pub traffic: TrafficCounts,
@@ -190,58 +204,64 @@ pub struct Baseline {
 }
 
 impl Baseline {
+    /// Returns the statistics of a class since the last `stats reset`.
     pub fn since(&self, class: &ClassStats) -> ClassStats {
         let earlier = self.classes.iter().find(|earlier| earlier.class == class.class);
         earlier.map_or_else(|| class.clone(), |earlier| class.since(earlier))
     }
 }
 
-/// The most bytes of one receive: enough for a pipelined batch, small enough to stay in the L2 cache.
+/// The size of a worker's read buffer, and so the maximum number of bytes of one receive call, except for the bytes of
+/// a value that a client uploads. The buffer is large enough for many pipelined requests, and small enough for the L2
+/// cache.
 pub(crate) const READ_BUFFER_BYTES: usize = 64 << 10;
 
-/// The context in which one worker serves requests. A worker has one while it runs.
+/// The context in which one worker serves requests. A worker has one context for its whole run.
 pub struct WorkerContext<'e> {
     /// The worker's handle to the engine.
     pub handle: Handle<'e>,
-    /// The time of this wake-up; the event loop sets it.
+    /// The time at which the worker's event loop returned the current events. The event loop sets this field.
     pub now: Now,
     /// The state that all threads share.
     pub shared: &'e Shared<'e>,
     /// This worker's traffic counters.
     pub traffic: &'e Traffic,
-    /// This worker's number.
+    /// The number of this worker, counted from 0.
     pub index: usize,
-    /// The descriptor of the connection being served, for log messages; the event loop sets it.
+    /// The descriptor of the connection being served, for log lines and events. The event loop sets this field.
     pub descriptor: RawFd,
-    /// The number of requests that may still be served in this round, before other connections are served. The event
-    /// loop refills it; setting it to 0 ends the round.
+    /// The number of requests that may still be served in the current round of the connection. The event loop sets this
+    /// field before a round. A session can set it to 0 to end the round.
     pub requests_left: u32,
-    /// The requests served in this round; the event loop resets it.
+    /// The requests served in the current round of the connection. The event loop resets this field before a round.
     pub served: Served,
 }
 
+/// The numbers of requests that were served in one round of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Served {
-    /// Requests, as [`WorkerContext::requests_left`] counts them.
+    /// The number of requests, as [`WorkerContext::requests_left`] counts them.
     pub requests: u32,
-    /// Keys that gets looked up; one request may name several.
+    /// The number of keys that gets looked up. One request may name several keys.
     pub gets: u32,
+    /// The number of requests that are neither gets nor no-ops.
     pub others: u32,
 }
 
 impl Served {
-    /// Returns the number of keys and other requests by which a round's time is divided to estimate the time of a get;
-    /// `None` if the round had no get.
+    /// Returns the number of keys of gets plus the number of other requests. The duration of the round divided by this
+    /// number is an estimate of the time of one get. Returns `None` if the round had no get.
     pub fn shares(&self) -> Option<u32> {
         (self.gets > 0).then_some(self.gets + self.others)
     }
 }
 
-/// As in memcached, lifetimes up to this number of seconds are relative; larger ones are Unix times.
+/// The maximum expiration time in a command that is relative to the current time, in seconds: 30 days. As in memcached,
+/// a larger expiration time is a Unix time.
 const RELATIVE_EXPTIME_MAX: u32 = 60 * 60 * 24 * 30;
 
 impl<'e> WorkerContext<'e> {
-    /// Makes the context of the worker with this number. It may not serve requests yet.
+    /// Makes the context of the worker with this number. The budget of requests is 0 until the event loop sets it.
     pub fn new(shared: &'e Shared<'e>, index: usize) -> WorkerContext<'e> {
         WorkerContext {
             handle: shared.engine.handle(),
@@ -255,6 +275,7 @@ impl<'e> WorkerContext<'e> {
         }
     }
 
+    /// Converts the expiration time of a command to an expiry of the clock.
     #[inline]
     pub(crate) fn expiry(&self, exptime: Exptime) -> Expiry {
         match exptime {
@@ -264,8 +285,8 @@ impl<'e> WorkerContext<'e> {
         }
     }
 
-    /// Converts a time on the wire to a second of the clock. A Unix time before the server's start becomes the first
-    /// second, which is past.
+    /// Converts an expiration time of a command, which is relative or a Unix time, to a second of the clock. A Unix
+    /// time before the start of the server is converted to second 1, which is in the past.
     pub(crate) fn second(&self, time: u32) -> Seconds {
         if time <= RELATIVE_EXPTIME_MAX {
             return Seconds(self.now.seconds.0 + time);
@@ -274,22 +295,24 @@ impl<'e> WorkerContext<'e> {
         Seconds((since_zero as u32).max(1))
     }
 
+    /// Returns the CAS value that replies show for an item with the CAS value `cas`: with `-C` it is 0.
     #[inline]
     pub(crate) fn shown_cas(&self, cas: u64) -> u64 {
         if self.shared.settings.cas_enabled { cas } else { 0 }
     }
 
-    /// The CAS value that an item must have. With `-C` items have none: a requested 0 is no condition, and any other
-    /// value matches no item.
+    /// Returns the CAS value that an item must have if a command requests the CAS value `requested`. With `-C` items
+    /// have no CAS value in replies: the requested value 0 is no condition, and any other value matches no item.
     pub(crate) fn expected_cas(&self, requested: Option<u64>) -> Option<u64> {
         match requested {
             Some(0) if !self.shared.settings.cas_enabled => None,
-            // No item has CAS value 0.
+            // No item has the CAS value 0, so this condition is never met.
             Some(_) if !self.shared.settings.cas_enabled => Some(0),
             expected => expected,
         }
     }
 
+    /// Converts a second of the clock to a Unix time in seconds.
     pub(crate) fn unix_seconds(&self, second: Seconds) -> u64 {
         self.shared.clock.zero_unix_seconds() + u64::from(second.0)
     }
@@ -304,7 +327,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn gets_count_per_key_and_no_ops_do_not_count() {
+    fn a_get_counts_once_per_key_and_a_no_op_is_neither_a_get_nor_another_request() {
         let fixture = Fixture::new();
         let shared = fixture.shared();
         let mut client = Client::new(fixture.worker(&shared));
@@ -322,7 +345,7 @@ mod tests {
             (&format!("get{}\r\n", " key".repeat(100)).into_bytes(), 2, 100),
         ] {
             let expected = Served { requests, gets, others: 0 };
-            assert_eq!(served(script), expected, "{}", script.escape_ascii());
+            assert_eq!(served(script), expected, "the script is {}", script.escape_ascii());
             assert_eq!(expected.shares(), Some(gets));
         }
         for script in [
@@ -333,9 +356,9 @@ mod tests {
             b"get a\r\nstats\r\n",
         ] {
             let expected = Served { requests: 2, gets: 1, others: 1 };
-            assert_eq!(served(script), expected, "{}", script.escape_ascii());
+            assert_eq!(served(script), expected, "the script is {}", script.escape_ascii());
         }
-        assert_eq!(served(b"mn\r\ndelete a\r\n").shares(), None, "no get at all");
+        assert_eq!(served(b"mn\r\ndelete a\r\n").shares(), None, "the round had no get");
         let mut binary = Client::new(fixture.worker(&shared));
         binary.worker.served = Served::default();
         binary.send(&[&get[..], get, noop].concat());
@@ -346,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn lifetimes_are_relative_up_to_30_days_and_unix_times_beyond() {
+    fn expiration_times_up_to_30_days_are_relative_and_larger_ones_are_unix_times() {
         let fixture = Fixture::new();
         let shared = fixture.shared();
         fixture.clock.advance(Duration::from_secs(100));
@@ -364,7 +387,7 @@ mod tests {
         assert_eq!(signed(start + 500), Expiry::at(Seconds(500)));
         assert_eq!(unsigned(0), Expiry::NEVER);
         assert_eq!(unsigned(5), Expiry::at(Seconds(107)));
-        // In 2106; a signed number would be negative.
+        // The largest unsigned time is in the year 2106. As a signed number it would be -1.
         let since_start = u32::MAX - start as u32;
         assert_eq!(unsigned(u32::MAX), Expiry::at(Seconds(since_start)));
     }

@@ -1,30 +1,32 @@
-//! `stats items` and `stats slabs`.
+//! `stats items` and `stats slabs`: statistics of each class.
 
 use super::Rows;
 use crate::shared::WorkerContext;
 use slabwise_base::Ticks;
 use slabwise_engine::ClassStats;
 
-// Indexes of the queues in the arrays of `ClassStats`.
+// The index of each LRU queue in the arrays of `ClassStats`.
 const HOT: usize = 0;
 const WARM: usize = 1;
 const COLD: usize = 2;
 const TEMPORARY: usize = 3;
 
-/// Statistics that memcached shows only with the LRU maintainer.
+/// The names of `stats items` that memcached shows only if the LRU maintainer is enabled, separated by spaces.
 const MAINTAINER_NAMES: &str = "number_hot number_warm number_cold age_hot age_warm \
     evicted_active moves_to_cold moves_to_warm moves_within_lru direct_reclaims hits_to_hot \
     hits_to_warm hits_to_cold hits_to_temp";
 
+/// The name and the value of a statistic.
 type Row = (&'static str, u64);
 
+/// Returns each class's number in memcached's protocol, and its statistics since the last `stats reset`.
 fn classes(worker: &WorkerContext<'_>) -> impl Iterator<Item = (u32, ClassStats)> {
     let baseline = worker.shared.baseline();
     let numbered = move |stats: ClassStats| Some((stats.class?.wire(), baseline.since(&stats)));
     worker.shared.engine.class_stats(worker.now).into_iter().filter_map(numbered)
 }
 
-/// Writes `stats items`, without classes that have no items.
+/// Writes the rows of `stats items`. Omits classes without items.
 pub(super) fn write_items(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
     let has_maintainer = worker.shared.settings.lru_maintainer;
     let has_temporary_queue = worker.shared.engine.lru().temporary_ttl.is_some();
@@ -45,6 +47,7 @@ pub(super) fn write_items(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
     rows.end();
 }
 
+/// Returns the rows of a class in `stats items`, in memcached's order. Statistics without a meaning in slabwise are 0.
 fn item_rows(stats: &ClassStats) -> [Row; 29] {
     let age =
         |queue: usize| u64::from(stats.tail_age_ticks[queue].unwrap_or(0) / Ticks::PER_SECOND);
@@ -82,14 +85,14 @@ fn item_rows(stats: &ClassStats) -> [Row; 29] {
     ]
 }
 
-/// Writes `stats slabs`, without classes that have no pages.
+/// Writes the rows of `stats slabs`. Omits classes without pages.
 pub(super) fn write_slabs(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
-    let mut active = 0;
+    let mut classes_with_pages = 0;
     for (number, stats) in classes(worker) {
         if stats.pages == 0 {
             continue;
         }
-        active += 1;
+        classes_with_pages += 1;
         for (name, value) in slab_rows(&stats) {
             rows.row(format_args!("{number}:{name}"), value);
         }
@@ -99,11 +102,12 @@ pub(super) fn write_slabs(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
     }
     let engine = worker.shared.engine;
     let page_size_bytes = engine.config().page_size_bytes as u64;
-    rows.row("active_slabs", active);
+    rows.row("active_slabs", classes_with_pages);
     rows.row("total_malloced", engine.page_stats().held * page_size_bytes);
     rows.end();
 }
 
+/// Returns the rows of a class in `stats slabs`, in memcached's order. Statistics without a meaning in slabwise are 0.
 fn slab_rows(stats: &ClassStats) -> [Row; 15] {
     [
         ("chunk_size", stats.chunk_size_bytes as u64),

@@ -1,19 +1,20 @@
-//! `stats cost`: the cost that hits saved, the cost of stores after misses and the cost of the items in the cache.
-//! memcached has no such table.
+//! `stats cost`: the cost that hits saved, the cost of items that were stored after misses, and the cost of the items
+//! in the cache, in total, for each class and for each key prefix. memcached has no such command.
 
 use super::Rows;
 use crate::shared::WorkerContext;
 use slabwise_engine::ClassStats;
 use slabwise_protocol::text::{CostWire, percent_encoded};
 
-/// The maximum number of prefixes shown, in order of decreasing cost.
+/// The maximum number of prefixes that are shown. They are the prefixes with the highest costs.
 const PREFIXES_MAX: usize = 100;
 
+/// Writes the rows of `stats cost`.
 pub(super) fn write(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
     let (shared, now) = (worker.shared, worker.now);
     let baseline = shared.baseline();
-    let is_on = shared.settings.cost_wire == CostWire::On;
-    rows.row("cost_wire", if is_on { "on" } else { "off" });
+    let accepts_costs = shared.settings.cost_wire == CostWire::On;
+    rows.row("cost_wire", if accepts_costs { "on" } else { "off" });
     rows.row("cost", if shared.measured_costs.is_some() { "measured" } else { "client" });
     if let Some(measured) = &shared.measured_costs {
         let counted = measured.counts();
@@ -36,7 +37,7 @@ pub(super) fn write(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
         }
     }
     for (prefix, counts) in shared.prefixes.costliest(PREFIXES_MAX) {
-        // Base64 keys of the meta protocol can contain any byte.
+        // A prefix can contain any byte, because meta commands accept keys in base64.
         let mut text = Vec::new();
         percent_encoded(&mut text, &prefix);
         let prefix = String::from_utf8_lossy(&text);
@@ -46,6 +47,7 @@ pub(super) fn write(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
     rows.end();
 }
 
+/// Returns the rows about costs of a class or of the whole cache.
 fn cost_rows(stats: &ClassStats) -> [(&'static str, String); 6] {
     let mean = stats.cost_paid as f64 / stats.costs_known.max(1) as f64;
     [

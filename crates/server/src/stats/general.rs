@@ -1,8 +1,8 @@
-//! `stats` without an argument: the general counters.
+//! `stats` without an argument: the statistics of the whole server.
 
 use super::Rows;
 use crate::config::Settings;
-use crate::os::process::descriptors_of_our_own;
+use crate::os::process::descriptors_without_clients;
 use crate::shared::{
     ConnectionCounts, READ_BUFFER_BYTES, TrafficCounts, WatchCounts, WorkerContext,
 };
@@ -15,42 +15,43 @@ use slabwise_engine::{Busy, EngineStats};
 use std::fmt::Display;
 use std::sync::atomic::Ordering;
 
+/// Writes the rows of `stats`, in memcached's order. Rows without a meaning in slabwise have the value 0.
 pub(super) fn write(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
     let shared = worker.shared;
     let baseline = shared.baseline();
-    let mut table = General {
+    let mut general = General {
         worker,
         settings: shared.settings,
         engine: shared.engine.stats(worker.now).since(&baseline.engine),
         counts: shared.counters.read().since(&baseline.connections),
         traffic: shared.traffic_counts().since(&baseline.traffic),
-        watched: shared.watch.counts().since(&baseline.watch),
+        watch: shared.watch.counts().since(&baseline.watch),
         rows,
     };
-    table.process();
-    table.connections();
-    table.commands();
-    table.network();
+    general.process();
+    general.connections();
+    general.commands();
+    general.network();
     if shared.settings.reassign_enabled {
-        table.page_moves();
+        general.page_moves();
     }
-    table.background();
+    general.background();
     if let Some(tls) = &shared.tls {
-        table.security(tls, &tls.counters.read().since(&baseline.tls));
+        general.security(tls, &tls.counters.read().since(&baseline.tls));
     }
-    table.rows(&[("unexpected_napi_ids", 0), ("round_robin_fallback", 0)]);
-    table.items();
-    table.rows.end();
+    general.rows(&[("unexpected_napi_ids", 0), ("round_robin_fallback", 0)]);
+    general.items();
+    general.rows.end();
 }
 
-/// The counters since the last `stats reset`, and the rows to write them to.
+/// The counts since the last `stats reset`, and the output to which rows are appended.
 struct General<'w, 'e, 'o> {
     worker: &'w WorkerContext<'e>,
     settings: &'w Settings,
     engine: EngineStats,
     counts: ConnectionCounts,
     traffic: TrafficCounts,
-    watched: WatchCounts,
+    watch: WatchCounts,
     rows: &'w mut Rows<'o>,
 }
 
@@ -94,22 +95,22 @@ impl General<'_, '_, '_> {
             ("response_obj_oom", 0),
             ("response_obj_count", 0),
             ("response_obj_bytes", 0),
-            // Each worker has one buffer, which no connection holds between requests.
+            // Each worker has one read buffer, which belongs to no connection between requests.
             ("read_buf_count", workers),
             ("read_buf_bytes", workers * READ_BUFFER_BYTES as u64),
             ("read_buf_bytes_free", workers * READ_BUFFER_BYTES as u64),
             ("read_buf_oom", 0),
-            ("reserved_fds", descriptors_of_our_own(self.settings)),
+            ("reserved_fds", descriptors_without_clients(self.settings)),
         ]);
     }
 
     fn commands(&mut self) {
         let (engine, counts) = (&self.engine, &self.counts);
-        let hits = &engine.total;
-        let get_hits = hits.get_hits();
+        let total = &engine.total;
+        let get_hits = total.get_hits();
         self.rows(&[
             ("cmd_get", get_hits + engine.get_misses),
-            ("cmd_set", hits.sets),
+            ("cmd_set", total.sets),
             ("cmd_flush", counts.flushes),
             ("cmd_touch", engine.touches),
             ("cmd_meta", self.traffic.meta_debugs),
@@ -118,15 +119,15 @@ impl General<'_, '_, '_> {
             ("get_expired", engine.get_expired),
             ("get_flushed", engine.get_flushed),
             ("delete_misses", engine.delete_misses),
-            ("delete_hits", hits.delete_hits),
+            ("delete_hits", total.delete_hits),
             ("incr_misses", engine.incr_misses),
-            ("incr_hits", hits.incr_hits),
+            ("incr_hits", total.incr_hits),
             ("decr_misses", engine.decr_misses),
-            ("decr_hits", hits.decr_hits),
+            ("decr_hits", total.decr_hits),
             ("cas_misses", engine.cas_misses),
-            ("cas_hits", hits.cas_hits),
-            ("cas_badval", hits.cas_badval),
-            ("touch_hits", hits.touch_hits),
+            ("cas_hits", total.cas_hits),
+            ("cas_badval", total.cas_badval),
+            ("touch_hits", total.touch_hits),
             ("touch_misses", engine.touch_misses),
             ("store_too_large", engine.store_too_large),
             ("store_no_memory", engine.store_no_memory),
@@ -152,7 +153,7 @@ impl General<'_, '_, '_> {
             ("conn_yields", counts.conn_yields),
             ("hash_power_level", hash_power_level(self.settings, engine.index_buckets)),
             ("hash_bytes", engine.index_bytes),
-            // The hash table grows in small steps.
+            // The index grows in small steps, so there is never a phase of expansion.
             ("hash_is_expanding", 0),
         ]);
     }
@@ -169,7 +170,8 @@ impl General<'_, '_, '_> {
         ]);
         let last_busy = match mover.last_busy.filter(|_| mover.busy > 0) {
             None => "none",
-            // memcached's names. `NoRoom`: an item in a queue for which no chunk is free.
+            // memcached's names for the reasons why a chunk of the page could not be emptied. `NoRoom` means that no
+            // free chunk was available to which the item could be copied.
             Some(Busy::Held) => "busy_active",
             Some(Busy::Unlinked) => "busy_floating",
             Some(Busy::NoRoom) => "from_lru",
@@ -183,7 +185,7 @@ impl General<'_, '_, '_> {
 
     fn background(&mut self) {
         let shared = self.worker.shared;
-        let watched = self.watched;
+        let watch = self.watch;
         if shared.tunables().crawler_enabled {
             self.row("lru_crawler_running", u8::from(shared.crawls.is_running()));
             self.row("lru_crawler_starts", shared.crawls.starts());
@@ -193,11 +195,11 @@ impl General<'_, '_, '_> {
         }
         self.rows(&[
             ("malloc_fails", 0),
-            // Workers have no log buffers: lines go directly to the buffers of watchers.
+            // Workers have no log buffers and drop no lines: they write lines directly to the buffers of watchers.
             ("log_worker_dropped", 0),
-            ("log_worker_written", watched.written),
-            ("log_watcher_skipped", watched.skipped),
-            ("log_watcher_sent", watched.sent),
+            ("log_worker_written", watch.written),
+            ("log_watcher_skipped", watch.skipped),
+            ("log_watcher_sent", watch.sent),
             ("log_watchers", shared.watch.watcher_count() as u64),
         ]);
     }
@@ -249,10 +251,12 @@ impl General<'_, '_, '_> {
     }
 }
 
-/// Returns the hash power of a memcached hash table with the same capacity. memcached starts with `-o hashpower` and
-/// doubles its table at 1.5 items per bucket.
+/// Returns the hash power (the base-2 logarithm of the number of buckets) of the memcached hash table that has the
+/// capacity of an index with this number of buckets. memcached starts with the power `-o hashpower`, by default 16, and
+/// doubles its table when it has more than 1.5 items per bucket.
 fn hash_power_level(settings: &Settings, index_buckets: u64) -> u64 {
     const POWER_DEFAULT: u32 = 16;
+    // The number of items that a bucket of slabwise's index can hold.
     const ITEMS_PER_BUCKET: u64 = 8;
     let power_min = match settings.hash_power {
         0 => POWER_DEFAULT,

@@ -1,7 +1,7 @@
-//! The statistics of the `stats` commands, one module per command.
+//! The `stats` commands. Each module writes the statistics of one or two commands.
 //!
-//! The names and their order are those of memcached 1.6.45, because dashboards and exporters read statistics by
-//! name or by position. A statistic without a meaning in slabwise is 0.
+//! The names of the statistics and their order are those of memcached 1.6.45, because dashboards and exporters find a
+//! statistic by its name or by its position. A statistic without a meaning in slabwise has the value 0.
 
 mod classes;
 mod cost;
@@ -22,7 +22,8 @@ use slabwise_protocol::{DetailMode, StatsRequest};
 
 const SIZES_STATUS: &str = "sizes_status";
 
-/// Answers a `stats` command, or returns a crawl that answers it.
+/// Writes the reply to a `stats` command. If the reply can be long, returns a crawl instead, which writes the reply in
+/// bounded steps.
 pub(crate) fn answer<'e>(
     worker: &WorkerContext<'e>,
     request: StatsRequest<'_>,
@@ -77,9 +78,11 @@ pub(crate) fn answer<'e>(
     None
 }
 
-/// The maximum number of prefixes in a packet, which bounds the memory of a client that does not read.
+/// The maximum number of prefixes in a packet of the binary protocol. It bounds the memory for a client that does not
+/// read.
 const PACKET_PREFIXES_MAX: usize = 4096;
 
+/// Writes the reply to `stats detail`, or returns a crawl that writes the reply.
 fn detail<'e>(
     worker: &WorkerContext<'e>,
     mode: DetailMode,
@@ -108,6 +111,7 @@ fn detail<'e>(
     None
 }
 
+/// Writes the rows of `stats settings`.
 fn write_settings(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
     let shared = worker.shared;
     let engine = shared.engine;

@@ -1,7 +1,7 @@
-//! `stats moves`: the counters of the page mover, and its last moves.
+//! `stats moves`: the counts of the mover since the last `stats reset`, and its last page moves.
 //!
-//! `stats plan`: the page policy and its last plan that moves pages: the reason, the predicted effect and the measured
-//! effect. memcached has neither table.
+//! `stats plan`: the page policy, and its last plan with page moves: the reason, the predicted effect on misses and the
+//! measured effect. memcached has neither command.
 
 use super::Rows;
 use crate::shared::WorkerContext;
@@ -9,6 +9,7 @@ use slabwise_base::{ClassId, Ticks};
 use slabwise_engine::{MoveOutcome, MoveRecord};
 use slabwise_tuner::PlanRecord;
 
+/// Writes the rows of `stats moves`.
 pub(super) fn write(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
     let engine = worker.shared.engine;
     let baseline = worker.shared.baseline();
@@ -39,8 +40,9 @@ pub(super) fn write(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
     rows.end();
 }
 
+/// Writes the rows of one page move. `number` is the position of the move in the log, counted from 0.
 fn write_record(number: usize, record: &MoveRecord, rows: &mut Rows<'_>) {
-    // 0 is the page pool.
+    // The receiver 0 means the page pool.
     let receiver = record.receiver.map_or(0, ClassId::wire);
     let outcome = match record.outcome {
         MoveOutcome::Moved => "moved",
@@ -60,6 +62,7 @@ fn write_record(number: usize, record: &MoveRecord, rows: &mut Rows<'_>) {
     row("duration_us", &record.duration.as_micros());
 }
 
+/// Writes the rows of `stats plan`.
 pub(super) fn write_plan(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
     let report = worker.shared.tuner_status.read();
     rows.row("page_policy", report.page_policy);
@@ -70,22 +73,27 @@ pub(super) fn write_plan(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
     rows.end();
 }
 
+/// Writes the rows of the last plan with page moves.
 fn write_plan_record(plan: &PlanRecord, now: Ticks, rows: &mut Rows<'_>) {
     rows.row("last:age", plan.at.age_at(now) / Ticks::PER_SECOND);
     rows.row("last:reason", plan.reason);
     rows.row("last:moves", plan.moves);
-    rows.row("last:moves_begun", plan.begun);
+    rows.row("last:moves_begun", plan.started);
     rows.row("last:moves_refused", plan.refused);
     if let Some(predicted) = plan.predicted {
-        rows.row("last:predicted_before", per_thousand(predicted.misses_before));
-        rows.row("last:predicted_after", per_thousand(predicted.misses_after));
+        rows.row("last:predicted_before", format_misses_per_thousand(predicted.misses_before));
+        rows.row("last:predicted_after", format_misses_per_thousand(predicted.misses_after));
     }
     for (name, effect) in [("before", plan.before), ("after", plan.after)] {
-        rows.row(format_args!("last:measured_{name}"), per_thousand(effect.misses_per_thousand()));
+        rows.row(
+            format_args!("last:measured_{name}"),
+            format_misses_per_thousand(effect.misses_per_thousand()),
+        );
         rows.row(format_args!("last:measured_{name}_gets"), effect.gets);
     }
 }
 
-fn per_thousand(misses: f64) -> String {
+/// Formats a number of misses per thousand gets.
+fn format_misses_per_thousand(misses: f64) -> String {
     format!("{misses:.3}")
 }

@@ -1,14 +1,15 @@
-//! `stats profile`: the miss-ratio curve of each class, the predicted miss ratio of the cache at other sizes, and the
-//! memory and CPU time of profiling. memcached has no such table.
+//! `stats profile`: the miss-ratio curve of each class, the predicted miss ratio of the cache with other amounts of
+//! memory, and the memory and processor time that profiling uses. memcached has no such command.
 
 use super::Rows;
 use crate::shared::WorkerContext;
 use slabwise_policy::{ClassProfile, ClassSnapshot};
 use slabwise_tuner::{ProfileReport, ProfilingStats};
 
-/// The points of a class's curve that are shown, in percent of its current size.
+/// The memory sizes at which the miss-ratio curve of a class is shown, in percent of the class's current memory.
 const CURVE_PERCENTS: [u64; 12] = [12, 25, 50, 75, 90, 100, 110, 125, 150, 200, 300, 400];
 
+/// Writes the rows of `stats profile`.
 pub(super) fn write(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
     let shared = worker.shared;
     let report = shared.tuner_status.read().profile;
@@ -26,6 +27,7 @@ pub(super) fn write(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
     rows.end();
 }
 
+/// Writes the rows about the sample, and about the memory and the processor time of profiling.
 fn write_overhead(stats: &ProfilingStats, cpu_nanos: u64, rows: &mut Rows<'_>) {
     rows.row("sample_rate", format_args!("{:.6}", stats.rate));
     rows.row("keys", stats.keys);
@@ -37,7 +39,8 @@ fn write_overhead(stats: &ProfilingStats, cpu_nanos: u64, rows: &mut Rows<'_>) {
     rows.row("hit_time_us", format_args!("{:.3}", stats.hit_time_us));
 }
 
-/// Writes the miss ratio of the cache, and its predicted miss ratio at other sizes with the best partition.
+/// Writes the predicted miss ratio of the cache with its current memory and partition, and with other amounts of
+/// memory, each with the best partition.
 fn write_cache(report: &ProfileReport, rows: &mut Rows<'_>) {
     let snapshot = &report.snapshot;
     let classes = || snapshot.classes.iter().zip(&snapshot.profiles);
@@ -54,6 +57,7 @@ fn write_cache(report: &ProfileReport, rows: &mut Rows<'_>) {
     }
 }
 
+/// Writes the rows of a class.
 fn write_class(class: &ClassSnapshot, profile: &ClassProfile, rows: &mut Rows<'_>) {
     let (curve, chunks) = (&profile.curve, chunks(class));
     let chunks_per_page = class.chunks_per_page as u64;
@@ -68,7 +72,7 @@ fn write_class(class: &ClassSnapshot, profile: &ClassProfile, rows: &mut Rows<'_
     row("hits_of_last_page", format!("{:.1}", curve.misses(fewer) - misses));
     row("misses_by_eviction", format!("{:.0}", profile.misses_by_eviction));
     row("miss_time_us", format!("{:.0}", profile.miss_time_us));
-    // A class without pages counts as one with one page.
+    // The percentages of a class without pages refer to one page.
     let current = chunks.max(chunks_per_page);
     for percent in CURVE_PERCENTS {
         let misses = curve.misses(current * percent / 100);
@@ -76,10 +80,12 @@ fn write_class(class: &ClassSnapshot, profile: &ClassProfile, rows: &mut Rows<'_
     }
 }
 
+/// Returns the number of chunks on the pages of a class.
 fn chunks(class: &ClassSnapshot) -> u64 {
     class.pages * class.chunks_per_page as u64
 }
 
+/// Formats the miss ratio of a number of references, which is 0 if there are no references.
 fn ratio(misses: f64, references: f64) -> String {
     format!("{:.6}", if references > 0.0 { misses / references } else { 0.0 })
 }

@@ -1,7 +1,8 @@
-//! `stats sizes`: a histogram of item sizes, with memcached's bin width.
+//! `stats sizes`: a histogram of item sizes. As in memcached, a row contains the items of a range of 32 bytes.
 //!
-//! `stats sizes_plan`: the current class table, the best table for the items in the cache, the bytes that either
-//! loses to fragmentation, and why the table does not change. memcached has no such table.
+//! `stats sizes_plan`: the current class table, the best class table for the items in the cache, the waste of both
+//! tables in bytes, and the reason why the best table does not replace the current table yet. memcached has no such
+//! command.
 
 use super::Rows;
 use crate::admin::commands::slab_sizes;
@@ -12,13 +13,15 @@ use slabwise_policy::sizes::Loss;
 use slabwise_tuner::SizesReport;
 use std::collections::BTreeMap;
 
+/// The range of item sizes in a row of `stats sizes`, in bytes.
 const BIN_BYTES: usize = 32;
 
+/// Writes the rows of `stats sizes`.
 pub(super) fn write(engine: &Engine, rows: &mut Rows<'_>) {
     let mut bins = BTreeMap::new();
     let size_bytes_max = engine.config().item_size_bytes_max as usize;
     for bin in engine.item_sizes().bins() {
-        // The upper bound of a bin may be larger than any item.
+        // The largest size of a bucket may be above the maximum size of an item.
         let size_bytes = bin.size_bytes.min(size_bytes_max).next_multiple_of(BIN_BYTES);
         *bins.entry(size_bytes).or_insert(0) += bin.items;
     }
@@ -26,6 +29,7 @@ pub(super) fn write(engine: &Engine, rows: &mut Rows<'_>) {
     rows.end();
 }
 
+/// Writes the rows of `stats sizes_plan`.
 pub(super) fn write_plan(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
     let shared = worker.shared;
     let is_learned = shared.tunables().learn_classes;
@@ -37,6 +41,7 @@ pub(super) fn write_plan(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
     rows.end();
 }
 
+/// Writes the rows about the learning of class tables.
 fn write_report(report: &SizesReport, now: Ticks, rows: &mut Rows<'_>) {
     let seconds_since = |at: Ticks| at.age_at(now) / Ticks::PER_SECOND;
     rows.row("changes", report.changes);
@@ -54,15 +59,15 @@ fn write_report(report: &SizesReport, now: Ticks, rows: &mut Rows<'_>) {
     rows.row("evaluation:best", slab_sizes(&best.table));
     rows.row("evaluation:moved_bytes", format_args!("{:.0}", best.moved_bytes));
     for (table, classes, loss) in [
-        ("current", best.classes_now, &best.loss_now),
-        ("best", best.classes_then, &best.loss_then),
+        ("current", best.current_classes, &best.current_loss),
+        ("best", best.new_classes, &best.new_loss),
     ] {
         rows.row(format_args!("{table}:classes_used"), classes);
         write_loss(table, loss, rows);
     }
 }
 
-/// Writes the lost bytes, weighted by the value of memory in each class.
+/// Writes the waste of a class table in bytes. The waste of each class is weighted by the value of memory in the class.
 fn write_loss(table: &str, loss: &Loss, rows: &mut Rows<'_>) {
     let mut row = |name: &str, bytes: f64| {
         rows.row(format_args!("{table}:{name}"), format_args!("{bytes:.0}"));

@@ -1,4 +1,4 @@
-//! Verifiers of client certificates.
+//! The verification of client certificates.
 
 use super::settings::ClientCertificates;
 use rustls::client::danger::HandshakeSignatureValid;
@@ -12,6 +12,8 @@ use rustls::{
 };
 use std::sync::Arc;
 
+/// Returns the verifier of client certificates for listeners with this mode. `authorities` are the certificates of
+/// `-o ssl_ca_cert`, or empty without this option.
 pub(super) fn verifier(
     mode: ClientCertificates,
     authorities: &Arc<RootCertStore>,
@@ -33,14 +35,15 @@ pub(super) fn verifier(
     builder.build().map_err(|error| error.to_string())
 }
 
-/// Rejects every certificate, because there are no authorities. memcached does the same.
+/// A verifier that rejects every client certificate, because no authority can verify one. memcached does the same.
 #[derive(Debug)]
 struct RejectAll {
+    /// True if clients without a certificate are rejected, too.
     mandatory: bool,
     provider: Arc<CryptoProvider>,
 }
 
-const UNKNOWN: Error = Error::InvalidCertificate(CertificateError::UnknownIssuer);
+const UNKNOWN_ISSUER: Error = Error::InvalidCertificate(CertificateError::UnknownIssuer);
 
 impl ClientCertVerifier for RejectAll {
     fn client_auth_mandatory(&self) -> bool {
@@ -57,26 +60,27 @@ impl ClientCertVerifier for RejectAll {
         _: &[CertificateDer<'_>],
         _: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
-        Err(UNKNOWN)
+        Err(UNKNOWN_ISSUER)
     }
 
-    /// Never called, because `verify_client_cert` rejects every certificate.
+    /// Returns an error. rustls never calls this function, because `verify_client_cert` rejects every certificate.
     fn verify_tls12_signature(
         &self,
         _: &[u8],
         _: &CertificateDer<'_>,
         _: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        Err(UNKNOWN)
+        Err(UNKNOWN_ISSUER)
     }
 
+    /// Returns an error. rustls never calls this function, because `verify_client_cert` rejects every certificate.
     fn verify_tls13_signature(
         &self,
         _: &[u8],
         _: &CertificateDer<'_>,
         _: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        Err(UNKNOWN)
+        Err(UNKNOWN_ISSUER)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {

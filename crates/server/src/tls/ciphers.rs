@@ -1,13 +1,14 @@
 //! Parses `-o ssl_ciphers`, which has OpenSSL's format for lists of cipher suites.
 //!
-//! As in OpenSSL, the list selects TLS 1.2 suites; the suites of TLS 1.3 are always enabled. The elements of a list
-//! are separated by colons. An element is the name of a suite, or keywords joined by `+` that all must match. `!` and
-//! `-` remove suites. Unsupported suites (RC4, CBC, static RSA) are ignored.
+//! As in OpenSSL, the list selects suites of TLS 1.2, and the suites of TLS 1.3 are always enabled. The elements of a
+//! list are separated by colons, commas or spaces. An element is the name of a suite, or one or more keywords joined by
+//! `+`, and adds the suites that match all its keywords. An element that begins with `!` or `-` removes suites. Suites
+//! that slabwise does not support (RC4, CBC, static RSA) are ignored.
 
 use rustls::SupportedCipherSuite;
 use rustls::crypto::aws_lc_rs::cipher_suite;
 
-/// A TLS 1.2 suite with OpenSSL's name.
+/// OpenSSL's name of a TLS 1.2 suite, and the suite.
 type Suite = (&'static str, SupportedCipherSuite);
 
 static SUITES: [Suite; 6] = [
@@ -23,11 +24,12 @@ static SUITES: [Suite; 6] = [
 const COMMON_KEYWORDS: &[&str] =
     &["ALL", "DEFAULT", "COMPLEMENTOFDEFAULT", "HIGH", "TLSv1.2", "EECDH", "kECDHE", "kEECDH"];
 
-/// True if all keywords of `element` match the suite.
+/// True if the suite with OpenSSL's name `name` matches all keywords of `element`.
 fn matches(name: &str, element: &str) -> bool {
     element.split('+').all(|keyword| matches_keyword(name, keyword))
 }
 
+/// True if the suite with OpenSSL's name `name` matches the keyword: its full name, a part of its name, or an alias.
 fn matches_keyword(name: &str, keyword: &str) -> bool {
     let has_part = |keyword| name.split('-').any(|part| part == keyword);
     let is_alias = match keyword {
@@ -40,14 +42,16 @@ fn matches_keyword(name: &str, keyword: &str) -> bool {
     name == keyword || has_part(keyword) || is_alias
 }
 
-/// Returns the TLS 1.2 suites of a list in the list's order of preference; an error if there are none.
+/// Returns the TLS 1.2 suites that a list selects, in the order of the list, which is the server's order of preference.
+/// Returns an error if the list selects no suite.
 pub(super) fn select(list: &str) -> Result<Vec<SupportedCipherSuite>, String> {
     let mut chosen: Vec<&Suite> = Vec::new();
     for element in list.split([':', ',', ' ']).filter(|element| !element.is_empty()) {
         if let Some(unwanted) = element.strip_prefix(['!', '-']) {
             chosen.retain(|(name, _)| !matches(name, unwanted));
         } else if element.starts_with(['@', '+']) {
-            // These elements sort the chosen suites; the order does not matter, as all are strong.
+            // In OpenSSL these elements change the order of the chosen suites. They are ignored, because the order does
+            // not affect security: every supported suite is strong.
         } else {
             for suite in SUITES.iter().filter(|(name, _)| matches(name, element)) {
                 if !chosen.contains(&suite) {
@@ -56,7 +60,7 @@ pub(super) fn select(list: &str) -> Result<Vec<SupportedCipherSuite>, String> {
             }
         }
     }
-    // `!` removes a suite permanently, even if a later element adds it.
+    // A suite that an element with `!` removes stays removed, even if a later element adds it again.
     let forbidden: Vec<&str> =
         list.split([':', ',', ' ']).filter_map(|element| element.strip_prefix('!')).collect();
     chosen.retain(|(name, _)| !forbidden.iter().any(|element| matches(name, element)));
@@ -76,13 +80,15 @@ mod tests {
     use super::{SUITES, select};
 
     fn names(list: &str) -> Vec<&'static str> {
-        let chosen = select(list).expect(list);
-        let name = |suite| SUITES.iter().find(|row| row.1 == suite).expect("a row").0;
+        let chosen = select(list)
+            .unwrap_or_else(|error| panic!("the list '{list}' must select a suite: {error}"));
+        let name =
+            |suite| SUITES.iter().find(|row| row.1 == suite).expect("`SUITES` has every suite").0;
         chosen.into_iter().map(name).collect()
     }
 
     #[test]
-    fn parses_lists_as_openssl_does() {
+    fn a_list_selects_the_suites_that_it_selects_in_openssl() {
         assert_eq!(names("ECDHE-RSA-AES128-GCM-SHA256"), ["ECDHE-RSA-AES128-GCM-SHA256"]);
         assert_eq!(names("HIGH:!aNULL:!MD5:!RC4").len(), 6);
         assert_eq!(names("ALL:!ECDSA:-CHACHA20").len(), 2);
@@ -102,10 +108,10 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_selection_is_an_error_that_lists_the_suites() {
+    fn a_list_that_selects_no_suite_is_an_error_that_names_the_supported_suites() {
         for list in ["", "RC4-SHA", "ALL:!ECDHE"] {
             let reason = select(list).expect_err(list);
-            assert!(reason.contains("ECDHE-RSA-AES128-GCM-SHA256"), "{reason}");
+            assert!(reason.contains("ECDHE-RSA-AES128-GCM-SHA256"), "the error is: {reason}");
         }
     }
 }

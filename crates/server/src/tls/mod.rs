@@ -4,18 +4,18 @@
 //!   options --TlsSettings--> files: chain, key, authorities --> one rustls configuration for each
 //!                                  ^                            mode of client certificates
 //!        start, refresh_certs, SIGHUP                                   |
-//!                                                     a new connection uses the current one
+//!                                               a new connection uses the configuration of its listener's mode
 //! ```
 //!
-//! [`crate::net`] transports the bytes. The server loads the credentials at the start, workers and the acceptor
-//! refresh them, and workers accept connections.
+//! [`crate::net`] transports the bytes. The server loads the credentials at the start. A worker loads them again for
+//! the command `refresh_certs`, and the acceptor's thread does so on SIGHUP.
 //!
 //! Invariants:
-//! - WHOLE-OR-OLD: credentials are replaced only if all files are valid; otherwise the previous credentials stay in
-//!   use. An open connection keeps its credentials.
+//! - WHOLE-OR-OLD: the credentials are replaced only if all files are valid. Otherwise new connections still use the
+//!   previous credentials. An open connection keeps its credentials.
 //! - NO-LOOPHOLE: a session can be resumed only at a listener with the same mode of client certificates and with the
-//!   same credentials. Otherwise a session from a listener without client certificates would be valid at one that
-//!   requires them, and a session would stay valid after its authority is removed.
+//!   same credentials. Otherwise a client without a certificate could start a session at a listener that requires none
+//!   and resume it at a listener that requires one, and a session would stay valid after its authority is removed.
 //! - Early data is not accepted, because it can be replayed.
 
 mod authority;
@@ -39,69 +39,74 @@ use slabwise_base::{Seconds, counters};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// The current credentials.
+/// The TLS configuration of the server, with the credentials that new connections use.
 pub struct Tls {
     pub settings: TlsSettings,
     configurations: Mutex<Arc<Configurations>>,
+    /// The second of the clock at which the credentials were last loaded.
     refreshed_at: AtomicU32,
     pub counters: Arc<TlsCounters>,
 }
 
 counters! {
-    /// The counters of TLS connections.
+    /// Counts of TLS connections since the start of the server.
     pub struct TlsCounters read as TlsCounts {
-        /// Connections that failed during the handshake.
+        /// Connections that ended with an error during the handshake.
         handshake_errors,
-        /// Connections that failed after the handshake.
+        /// Connections that ended with an error of the TLS protocol after the handshake.
         protocol_errors,
-        /// Handshakes that created a session instead of resuming one.
+        /// Completed handshakes that created a session and did not resume one.
         new_sessions,
     }
 }
 
-/// One configuration for each variant of [`ClientCertificates`], in their order.
+/// One rustls configuration for each variant of [`ClientCertificates`], in the order of the variants.
 type Configurations = [Arc<ServerConfig>; 3];
 
 impl Tls {
-    /// Loads the credentials. Call it before the process changes its user, because keys are often readable only by
-    /// root.
+    /// Loads the credentials at the start. The caller changes the user of the process afterwards, because often only
+    /// root can read the key.
     pub fn load(settings: &TlsSettings, now: Seconds) -> Result<Tls, CredentialsError> {
         Ok(Tls {
             settings: settings.clone(),
-            configurations: Mutex::new(Arc::new(configurations(settings)?)),
+            configurations: Mutex::new(Arc::new(load_configurations(settings)?)),
             refreshed_at: AtomicU32::new(now.0),
             counters: Arc::default(),
         })
     }
 
-    /// Loads the credentials again (WHOLE-OR-OLD).
+    /// Loads the credentials again. Keeps the previous credentials if a file is invalid (WHOLE-OR-OLD).
     pub fn refresh(&self, now: Seconds) -> Result<(), CredentialsError> {
-        let fresh = Arc::new(configurations(&self.settings)?);
-        *lock(&self.configurations) = fresh;
+        let configurations = Arc::new(load_configurations(&self.settings)?);
+        *lock(&self.configurations) = configurations;
         self.refreshed_at.store(now.0, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Sets the time of the last refresh, for credentials that were loaded before the clock started.
-    pub fn date(&self, now: Seconds) {
+    /// Sets the time of the last refresh. The server calls this function once, because it loads the credentials before
+    /// the clock starts.
+    pub fn set_refresh_time(&self, now: Seconds) {
         self.refreshed_at.store(now.0, Ordering::Relaxed);
     }
 
+    /// Returns the time at which the credentials were last loaded.
     pub fn refreshed_at(&self) -> Seconds {
         Seconds(self.refreshed_at.load(Ordering::Relaxed))
     }
 
-    /// Returns the state of a new server connection.
+    /// Returns the TLS state of a new connection at a listener with this mode.
     pub fn accept(&self, mode: ClientCertificates) -> ServerConnection {
         let configuration = Arc::clone(&lock(&self.configurations)[mode as usize]);
-        let mut connection = ServerConnection::new(configuration)
-            .expect("only an invalid fragment size fails, and none is set");
+        let mut connection = ServerConnection::new(configuration).expect(
+            "the configuration sets no maximum fragment size, the only value that rustls rejects",
+        );
         connection.set_buffer_limit(Some(self.settings.write_buffer_bytes as usize));
         connection
     }
 }
 
-fn configurations(settings: &TlsSettings) -> Result<Configurations, CredentialsError> {
+/// Reads the files and makes the configurations of all modes.
+fn load_configurations(settings: &TlsSettings) -> Result<Configurations, CredentialsError> {
     let credentials = Credentials::read(settings)?;
     let authorities = Arc::new(credentials.authorities.clone());
     let provider = Arc::new(provider(settings)?);
@@ -117,10 +122,10 @@ fn configurations(settings: &TlsSettings) -> Result<Configurations, CredentialsE
             .with_client_cert_verifier(verifier)
             .with_single_cert(credentials.chain.clone(), credentials.key.clone_key())
             .map_err(|error| format!("{error}; ssl_chain_cert and ssl_key must match"))?;
-        allow_resumption(&mut configuration, settings)?;
+        configure_resumption(&mut configuration, settings)?;
         Ok(Arc::new(configuration))
     };
-    let build = |mode| build(mode).map_err(CredentialsError::Together);
+    let build = |mode| build(mode).map_err(CredentialsError::Mismatch);
     Ok([
         build(ClientCertificates::Ignored)?,
         build(ClientCertificates::Optional)?,
@@ -128,9 +133,9 @@ fn configurations(settings: &TlsSettings) -> Result<Configurations, CredentialsE
     ])
 }
 
-/// Enables or disables resumption. Clients store the sessions in tickets, so the server needs no memory for them. Each
-/// configuration has its own ticket key (NO-LOOPHOLE).
-fn allow_resumption(
+/// Enables or disables the resumption of sessions. The server sends the state of a session to the client as a ticket,
+/// so the server stores no sessions. Each configuration encrypts its tickets with its own key (NO-LOOPHOLE).
+fn configure_resumption(
     configuration: &mut ServerConfig,
     settings: &TlsSettings,
 ) -> Result<(), String> {

@@ -1,26 +1,31 @@
-//! TLS settings.
+//! The settings of TLS: `-Z` and the options `ssl_*`.
 
 use std::path::PathBuf;
 
-/// The settings of `-Z` and of the options `ssl_*`.
+/// The settings of a server with `-Z`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsSettings {
-    /// `-o ssl_chain_cert`: the server's certificate and the intermediate certificates, in PEM.
+    /// `-o ssl_chain_cert`: the file of the server's certificate and the intermediate certificates, in PEM.
     pub chain_file: PathBuf,
-    /// `-o ssl_key`: the private key; by default it is in the chain file.
+    /// `-o ssl_key`: the file of the private key. `None` if the key is in the chain file.
     pub key_file: Option<PathBuf>,
+    /// `-o ssl_keyformat`: the format of the private key.
     pub key_format: KeyFormat,
-    /// `-o ssl_ca_cert`: the authorities of client certificates, in PEM.
+    /// `-o ssl_ca_cert`: the file of the authorities that verify client certificates, in PEM. `None` if there are none.
     pub ca_file: Option<PathBuf>,
+    /// `-o ssl_verify_mode`: whether clients need certificates.
     pub verify_mode: VerifyMode,
-    /// `-o ssl_ciphers`: the TLS 1.2 suites, in OpenSSL's format.
+    /// `-o ssl_ciphers`: the list of TLS 1.2 cipher suites, in OpenSSL's format. `None` for all supported suites.
     pub ciphers: Option<String>,
+    /// `-o ssl_min_version`: the lowest TLS version that a client may use.
     pub version_min: TlsVersion,
-    /// `-o ssl_wbuf_size`: the maximum length of encrypted bytes that wait for the socket.
+    /// `-o ssl_wbuf_size`: the maximum number of encrypted bytes of a connection that wait to be written to the socket.
     pub write_buffer_bytes: u32,
+    /// `-o ssl_session_cache`: whether clients can resume sessions.
     pub session_cache: bool,
 }
 
+/// The format of the file with the private key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum KeyFormat {
     #[default]
@@ -28,27 +33,34 @@ pub enum KeyFormat {
     Der,
 }
 
+/// How a listener uses client certificates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClientCertificates {
+    /// The server requests no certificate.
     #[default]
     Ignored,
-    /// Clients without a certificate are accepted; clients with an invalid one are rejected.
+    /// Clients without a certificate are accepted. Clients with an invalid certificate are rejected.
     Optional,
-    /// Clients need a certificate of an authority in `ssl_ca_cert`.
+    /// Clients without a valid certificate of an authority in `ssl_ca_cert` are rejected.
     Required,
 }
 
-/// `-o ssl_verify_mode`, with memcached's names.
+/// The values of `-o ssl_verify_mode`, with memcached's names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum VerifyMode {
+    /// 0: client certificates are ignored.
     #[default]
     None,
+    /// 1: client certificates are optional.
     Request,
+    /// 2: client certificates are required.
     Require,
-    /// Equal to [`VerifyMode::Require`], because there is no renegotiation.
+    /// 3: client certificates are required. In memcached this value also prevents a second request for a certificate
+    /// when a connection is renegotiated; slabwise does not support renegotiation.
     Once,
 }
 
+/// A version of TLS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TlsVersion {
     #[default]
@@ -57,7 +69,7 @@ pub enum TlsVersion {
 }
 
 impl Default for TlsSettings {
-    /// Returns memcached's defaults, without files.
+    /// Returns the defaults of memcached's TLS options, without files.
     fn default() -> TlsSettings {
         TlsSettings {
             chain_file: PathBuf::new(),
@@ -67,7 +79,7 @@ impl Default for TlsSettings {
             verify_mode: VerifyMode::default(),
             ciphers: None,
             version_min: TlsVersion::default(),
-            // The maximum length of a TLS record.
+            // The maximum length of the plaintext in a TLS record.
             write_buffer_bytes: 16 << 10,
             session_cache: false,
         }
@@ -75,10 +87,11 @@ impl Default for TlsSettings {
 }
 
 impl VerifyMode {
-    /// The variants, indexed by memcached's numbers.
+    /// The variants. The index of a variant is the number that `ssl_verify_mode` takes.
     pub const ALL: [VerifyMode; 4] =
         [VerifyMode::None, VerifyMode::Request, VerifyMode::Require, VerifyMode::Once];
 
+    /// Returns how listeners of this mode use client certificates.
     pub fn client_certificates(self) -> ClientCertificates {
         match self {
             VerifyMode::None => ClientCertificates::Ignored,
@@ -87,7 +100,8 @@ impl VerifyMode {
         }
     }
 
-    /// Returns OpenSSL's flags: 1 for verify, 2 for fail without a certificate, 4 for verify once.
+    /// Returns the flags of OpenSSL that memcached sets for this mode: 1 to verify a certificate, 2 to reject clients
+    /// without a certificate, 4 to request a certificate only once.
     pub fn openssl_flags(self) -> u32 {
         [0, 1, 3, 7][self as usize]
     }

@@ -1,5 +1,5 @@
-//! Replies of the binary protocol. Each repeats parts of its request's head. A quiet command is answered only with an
-//! error, a quiet get only with a hit.
+//! Writes the replies of the binary protocol. Each reply repeats parts of the request's head. A quiet command gets a
+//! reply only for an error. A quiet get gets a reply only for a hit.
 
 use crate::ops::get::HitReply;
 use crate::out::{Out, pin_if_large};
@@ -7,15 +7,16 @@ use crate::shared::WorkerContext;
 use slabwise_engine::{ArithmeticOutcome, DeleteOutcome, ItemView, ReserveError, StoreOutcome};
 use slabwise_protocol::binary::{Head, Status, compose, opcode};
 
-/// Appends a hit. A large value that is already being sent to too many clients is treated like a miss.
+/// Appends the reply to a get that found an item. Appends nothing if the value is large and is being sent to too many
+/// clients already.
 #[inline]
-pub(crate) fn hit<'e>(
+pub(crate) fn write_hit<'e>(
     view: &ItemView<'_, 'e>,
     head: &Head,
     cas_enabled: bool,
     out: &mut Out<'e>,
 ) -> HitReply {
-    let Some(pinned) = pin_if_large(view) else { return HitReply::PassedOver };
+    let Some(pinned) = pin_if_large(view) else { return HitReply::TooManyReaders };
     let key = if head.with_key { view.key() } else { b"" };
     let cas = if cas_enabled { view.cas() } else { 0 };
     compose::hit(out.bytes(), head, view.client_flags(), key, view.value_len(), cas);
@@ -23,9 +24,9 @@ pub(crate) fn hit<'e>(
     HitReply::Answered
 }
 
-/// Appends the reply to a get, unless [`hit`] has appended it.
+/// Appends the reply to a get that failed or missed. Does nothing if [`write_hit`] has written the item.
 #[inline]
-pub(crate) fn got(
+pub(crate) fn write_miss_or_error(
     head: &Head,
     key: &[u8],
     reply: Result<Option<HitReply>, ReserveError>,
@@ -34,14 +35,14 @@ pub(crate) fn got(
     match reply {
         Err(_) => compose::error(out, head, Status::OutOfMemory),
         Ok(Some(HitReply::Answered | HitReply::Recache)) => {}
-        Ok(Some(HitReply::PassedOver) | None) if head.quiet => {}
+        Ok(Some(HitReply::TooManyReaders) | None) if head.quiet => {}
         Ok(_) if head.with_key => compose::miss_with_key(out, head, key),
         Ok(_) => compose::error(out, head, Status::NotFound),
     }
 }
 
-/// Appends the reply to a touch, with the item's flags and CAS value if there is one.
-pub(crate) fn touched(
+/// Appends the reply to a touch. `found` contains the client flags and the CAS value of the item, if there is an item.
+pub(crate) fn write_touch(
     worker: &WorkerContext<'_>,
     head: &Head,
     found: Result<Option<(u32, u64)>, ReserveError>,
@@ -56,17 +57,21 @@ pub(crate) fn touched(
     }
 }
 
-pub(crate) fn deleted(head: &Head, outcome: DeleteOutcome, out: &mut Vec<u8>) {
+/// Appends the reply to a delete.
+pub(crate) fn write_delete(head: &Head, outcome: DeleteOutcome, out: &mut Vec<u8>) {
     match outcome {
         DeleteOutcome::Done if head.quiet => {}
         DeleteOutcome::Done => compose::success(out, head, 0),
         DeleteOutcome::NotFound => compose::error(out, head, Status::NotFound),
         DeleteOutcome::Exists => compose::error(out, head, Status::Exists),
-        DeleteOutcome::OutOfMemory => unreachable!("a delete that leaves no item needs no memory"),
+        DeleteOutcome::OutOfMemory => {
+            unreachable!("a binary delete allocates no memory, because it leaves no item")
+        }
     }
 }
 
-pub(crate) fn number(
+/// Appends the reply to an increment or decrement.
+pub(crate) fn write_arithmetic(
     worker: &WorkerContext<'_>,
     head: &Head,
     outcome: ArithmeticOutcome,
@@ -86,8 +91,9 @@ pub(crate) fn number(
     }
 }
 
+/// Appends the reply to a store.
 #[inline]
-pub(crate) fn stored(
+pub(crate) fn write_store(
     worker: &WorkerContext<'_>,
     head: &Head,
     outcome: StoreOutcome,
@@ -98,7 +104,7 @@ pub(crate) fn stored(
         StoreOutcome::Stored { cas, .. } => compose::success(out, head, worker.shown_cas(cas)),
         StoreOutcome::Exists => compose::error(out, head, Status::Exists),
         StoreOutcome::NotFound => compose::error(out, head, Status::NotFound),
-        StoreOutcome::NotStored => compose::error(out, head, not_stored(head.opcode)),
+        StoreOutcome::NotStored => compose::error(out, head, not_stored_status(head.opcode)),
         StoreOutcome::TooLarge => compose::error(out, head, Status::TooLarge),
         StoreOutcome::OutOfMemory => {
             compose::text(out, head, Status::OutOfMemory, b"Out of memory allocating item");
@@ -106,8 +112,8 @@ pub(crate) fn stored(
     }
 }
 
-/// Returns the status for a store whose condition did not hold.
-fn not_stored(opcode: u8) -> Status {
+/// Returns the status of a store that failed because the item exists (add) or does not exist (the other commands).
+fn not_stored_status(opcode: u8) -> Status {
     match opcode {
         opcode::ADD | opcode::ADDQ => Status::Exists,
         opcode::REPLACE | opcode::REPLACEQ => Status::NotFound,

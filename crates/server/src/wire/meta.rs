@@ -1,4 +1,4 @@
-//! Replies of the meta protocol.
+//! Writes the replies of the meta protocol.
 
 use crate::ops::get::HitReply;
 use crate::out::{Out, pin_if_large};
@@ -9,18 +9,22 @@ use slabwise_protocol::meta::{Echo, compose, reply};
 use slabwise_protocol::text::number as write_number;
 use std::io::Write;
 
+/// The data for the reply to an `mg` that finds an item.
 pub(crate) struct Hit<'a> {
     pub(crate) echo: &'a Echo,
-    /// The key; decoded if it was sent in base64.
+    /// The key in binary. A key that the client sent in base64 is decoded.
     pub(crate) key: &'a [u8],
     pub(crate) now: Now,
+    /// False with `-C`. All CAS values are then shown as 0.
     pub(crate) cas_enabled: bool,
+    /// The expiry that flag T set.
     pub(crate) touch: Option<Expiry>,
-    /// The client is asked to recache an item that expires before this.
+    /// The moment of flag R. One client is asked to recache an item that expires before this moment.
     pub(crate) recache: Option<Expiry>,
 }
 
 impl Hit<'_> {
+    /// Appends the reply. If too many clients are being sent the item's large value already, the reply is an error.
     #[inline]
     pub(crate) fn write<'e>(
         &self,
@@ -35,20 +39,22 @@ impl Hit<'_> {
         }
         let Some(pinned) = pin_if_large(view) else {
             out.bytes().extend_from_slice(reply::TOO_MANY_READERS);
-            return HitReply::PassedOver;
+            return HitReply::TooManyReaders;
         };
         compose::value_code(out.bytes(), view.value_len());
-        let wins = self.write_flags(view, effects, out.bytes());
+        let reply = self.write_flags(view, effects, out.bytes());
         out.push_value(view, pinned);
         out.bytes().extend_from_slice(b"\r\n");
-        wins
+        reply
     }
 
+    /// Returns the CAS value that the reply shows.
     fn cas(&self, view: &ItemView<'_, '_>) -> u64 {
         if self.cas_enabled { view.cas() } else { 0 }
     }
 
-    /// Appends the flags of the reply in the order of the request, then W, X and Z.
+    /// Appends the flags that the client requested, in the order of the request. Then appends Z if another client is
+    /// recaching the item, X if the item is stale, and W if this client must recache it.
     fn write_flags(
         &self,
         view: &ItemView<'_, '_>,
@@ -56,25 +62,25 @@ impl Hit<'_> {
         out: &mut Vec<u8>,
     ) -> HitReply {
         let letters = self.echo.letters();
-        // Most requests have only `v`, which is answered already.
-        let mut wins = letters != b"v" && self.write_requested(letters, view, effects, out);
+        // Most requests have only `v`, for which `write` has appended the code and the length.
+        let mut must_recache = letters != b"v" && self.write_requested(letters, view, effects, out);
         let claimed = view.is_claimed();
         if claimed {
             compose::flag(out, b'Z');
         }
         if view.is_stale() {
             compose::flag(out, b'X');
-            wins |= !claimed;
+            must_recache |= !claimed;
         }
-        if wins {
+        if must_recache {
             view.claim();
             compose::flag(out, b'W');
         }
         out.extend_from_slice(b"\r\n");
-        if wins { HitReply::Recache } else { HitReply::Answered }
+        if must_recache { HitReply::Recache } else { HitReply::Answered }
     }
 
-    /// Appends the requested flags. Returns true if the client is to recache the item.
+    /// Appends the requested flags. Returns true if this client must recache the item.
     fn write_requested(
         &self,
         letters: &[u8],
@@ -82,21 +88,23 @@ impl Hit<'_> {
         effects: GetEffects,
         out: &mut Vec<u8>,
     ) -> bool {
-        let mut wins = false;
-        let mut lifetime = self.lifetime(view, effects);
+        let mut must_recache = false;
+        let mut shown_expiry = self.shown_expiry(view, effects);
         for &letter in letters {
             match letter {
-                b'T' => lifetime.pass(letter),
+                b'T' => shown_expiry.apply_flag(letter),
                 b'N' => {
-                    lifetime.pass(letter);
-                    wins |= effects.is_new;
+                    shown_expiry.apply_flag(letter);
+                    must_recache |= effects.is_new;
                 }
                 b'R' => {
-                    let due = is_before(lifetime.expiry, self.recache);
-                    wins |= due && !effects.is_new && !view.is_claimed();
+                    let due = is_before(shown_expiry.expiry, self.recache);
+                    must_recache |= due && !effects.is_new && !view.is_claimed();
                 }
                 b's' => compose::flag_number(out, b's', view.value_len()),
-                b't' => compose::flag_optional(out, b't', ttl_seconds(lifetime.expiry, self.now)),
+                b't' => {
+                    compose::flag_optional(out, b't', ttl_seconds(shown_expiry.expiry, self.now))
+                }
                 b'c' => compose::flag_number(out, b'c', self.cas(view)),
                 b'g' => compose::flag_optional(out, b'g', view.cost().map(|cost| cost.units())),
                 b'f' => compose::flag_number(out, b'f', view.client_flags()),
@@ -110,31 +118,34 @@ impl Hit<'_> {
                 _ => {}
             }
         }
-        wins
+        must_recache
     }
 
-    /// The expiry before the first flag, with the changes that flags make.
-    fn lifetime(&self, view: &ItemView<'_, '_>, effects: GetEffects) -> Lifetime {
+    /// Returns the expiry that the item had before the request, and the changes that the flags T and N make to it.
+    fn shown_expiry(&self, view: &ItemView<'_, '_>, effects: GetEffects) -> ShownExpiry {
         let touches = self.touch.is_some();
         let expiry = if touches || effects.is_new { effects.expiry_before } else { view.expiry() };
         let vivify = effects.is_new.then(|| view.expiry());
-        Lifetime { expiry, touch: self.touch, vivify }
+        ShownExpiry { expiry, touch: self.touch, vivify }
     }
 }
 
-/// True if an item expires before this moment.
+/// True if the item expires before `moment`. False if the item never expires or there is no moment.
 fn is_before(expiry: Expiry, moment: Option<Expiry>) -> bool {
     let moment = moment.and_then(Expiry::second);
     expiry.second().is_some_and(|end| moment.is_some_and(|moment| end < moment))
 }
 
-pub(crate) fn missed(echo: &Echo, key: &[u8], out: &mut Vec<u8>) {
+/// Appends the reply to an `mg` that found no item.
+pub(crate) fn write_miss(echo: &Echo, key: &[u8], out: &mut Vec<u8>) {
     if !echo.has(b'q') {
         compose::bare_line(out, reply::CODE_MISS, echo, key);
     }
 }
 
-pub(crate) fn stored(
+/// Appends the reply to an `ms`. `value_len` is the length of the received value, which flag `s` shows if the store
+/// failed.
+pub(crate) fn write_store(
     worker: &WorkerContext<'_>,
     (echo, key): (&Echo, &[u8]),
     outcome: StoreOutcome,
@@ -163,7 +174,8 @@ pub(crate) fn stored(
     out.extend_from_slice(b"\r\n");
 }
 
-pub(crate) fn deleted(echo: &Echo, key: &[u8], outcome: DeleteOutcome, out: &mut Vec<u8>) {
+/// Appends the reply to an `md`.
+pub(crate) fn write_delete(echo: &Echo, key: &[u8], outcome: DeleteOutcome, out: &mut Vec<u8>) {
     let code = match outcome {
         DeleteOutcome::Done if echo.has(b'q') => return,
         DeleteOutcome::Done => reply::CODE_DONE,
@@ -174,9 +186,9 @@ pub(crate) fn deleted(echo: &Echo, key: &[u8], outcome: DeleteOutcome, out: &mut
     compose::bare_line(out, code, echo, key);
 }
 
-/// Appends the reply to arithmetic. `touch` is the expiry that it set, `initial_expiry` that of a number that it
-/// created.
-pub(crate) fn number(
+/// Appends the reply to an `ma`. `touch` is the expiry that flag T set. `initial_expiry` is the expiry that flag N gave
+/// to a number that this request created.
+pub(crate) fn write_arithmetic(
     worker: &WorkerContext<'_>,
     (echo, key): (&Echo, &[u8]),
     outcome: ArithmeticOutcome,
@@ -187,9 +199,9 @@ pub(crate) fn number(
         ArithmeticOutcome::Value { .. } if echo.has(b'q') => {}
         ArithmeticOutcome::Value { value, cas, is_new, expiry_before } => {
             let vivify = initial_expiry.filter(|_| is_new);
-            let lifetime = Lifetime { expiry: expiry_before, touch, vivify };
+            let shown_expiry = ShownExpiry { expiry: expiry_before, touch, vivify };
             let shown = (value, worker.shown_cas(cas));
-            number_line((echo, key), shown, lifetime, worker.now, out);
+            write_number_reply((echo, key), shown, shown_expiry, worker.now, out);
         }
         ArithmeticOutcome::NotFound => compose::bare_line(out, reply::CODE_NOT_FOUND, echo, key),
         ArithmeticOutcome::Exists => compose::bare_line(out, reply::CODE_EXISTS, echo, key),
@@ -202,7 +214,7 @@ pub(crate) fn number(
 }
 
 /// Appends the reply to `me`: `ME <key> <name>=<value>*`.
-pub(crate) fn examined(
+pub(crate) fn write_examine(
     (echo, key): (&Echo, &[u8]),
     view: &ItemView<'_, '_>,
     cas_enabled: bool,
@@ -218,13 +230,14 @@ pub(crate) fn examined(
     let (cls, size) = (view.class().wire(), view.size_bytes());
     let fields =
         format_args!(" exp={exp} la={la} cas={cas} fetch={fetch} cls={cls} size={size}\r\n");
-    out.write_fmt(fields).expect("a Vec takes every write");
+    out.write_fmt(fields).expect("a write to a Vec cannot fail");
 }
 
-fn number_line(
+/// Appends the reply to an `ma` that succeeded: the code, the requested flags, and the number if flag `v` requests it.
+fn write_number_reply(
     (echo, key): (&Echo, &[u8]),
     (value, cas): (u64, u64),
-    mut lifetime: Lifetime,
+    mut shown_expiry: ShownExpiry,
     now: Now,
     out: &mut Vec<u8>,
 ) {
@@ -238,8 +251,8 @@ fn number_line(
     for &letter in echo.letters() {
         match letter {
             b'c' => compose::flag_number(out, b'c', cas),
-            b't' => compose::flag_optional(out, b't', ttl_seconds(lifetime.expiry, now)),
-            b'T' | b'N' => lifetime.pass(letter),
+            b't' => compose::flag_optional(out, b't', ttl_seconds(shown_expiry.expiry, now)),
+            b'T' | b'N' => shown_expiry.apply_flag(letter),
             b'O' => compose::flag_opaque(out, echo.opaque()),
             b'k' => compose::flag_key(out, echo.key_is_base64, key),
             _ => {}
@@ -252,17 +265,20 @@ fn number_line(
     }
 }
 
-/// The expiry that flag `t` returns. It depends on the position of `t`: T and N change it for later flags.
-struct Lifetime {
+/// The expiry that flag `t` shows. It depends on the position of `t` in the request: the flags T and N change the
+/// expiry for the flags after them.
+struct ShownExpiry {
+    /// The expiry that a `t` at this position shows.
     expiry: Expiry,
+    /// The expiry that flag T sets.
     touch: Option<Expiry>,
-    /// The expiry of an item that N created.
+    /// The expiry that flag N gave to an item that this request created.
     vivify: Option<Expiry>,
 }
 
-impl Lifetime {
-    /// Applies a flag, T or N, in the order of the request.
-    fn pass(&mut self, letter: u8) {
+impl ShownExpiry {
+    /// Changes the expiry as flag T or N does. The caller passes the flags in the order of the request.
+    fn apply_flag(&mut self, letter: u8) {
         let changed = match letter {
             b'T' => self.touch,
             b'N' => self.vivify,
@@ -272,6 +288,7 @@ impl Lifetime {
     }
 }
 
+/// Returns the time until the expiry, in seconds; `None` if the item never expires.
 fn ttl_seconds(expiry: Expiry, now: Now) -> Option<u32> {
     expiry.second().map(|end| end.0.saturating_sub(now.seconds.0))
 }

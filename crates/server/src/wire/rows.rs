@@ -4,18 +4,19 @@ use slabwise_protocol::binary;
 use slabwise_protocol::text;
 use std::fmt::Display;
 
+/// The form in which statistics are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StatsForm {
-    /// `STAT <name> <value>`, then `END`.
+    /// One line `STAT <name> <value>` per statistic, then the line `END`.
     Text,
     /// One packet per statistic, then a packet without a name.
     Binary {
-        /// The request's opaque, which every packet repeats.
+        /// The four opaque bytes of the request, which every packet repeats.
         opaque: [u8; 4],
     },
 }
 
-/// Appends statistics to an output in one of the forms.
+/// Appends statistics to an output, as text or as packets.
 pub(crate) struct Rows<'o> {
     out: &'o mut Vec<u8>,
     pub(crate) form: StatsForm,
@@ -30,6 +31,7 @@ impl<'o> Rows<'o> {
         Rows::new(out, StatsForm::Text)
     }
 
+    /// Appends one statistic.
     pub(crate) fn row(&mut self, name: impl Display, value: impl Display) {
         match self.form {
             StatsForm::Text => {
@@ -39,10 +41,12 @@ impl<'o> Rows<'o> {
         }
     }
 
+    /// Appends several statistics.
     pub(crate) fn all(&mut self, rows: impl IntoIterator<Item = (impl Display, impl Display)>) {
         rows.into_iter().for_each(|(name, value)| self.row(name, value));
     }
 
+    /// Appends the line or packet that ends the statistics.
     pub(crate) fn end(&mut self) {
         match self.form {
             StatsForm::Text => self.out.extend_from_slice(text::reply::END),
@@ -50,7 +54,8 @@ impl<'o> Rows<'o> {
         }
     }
 
-    /// Appends a list that `write` formats as text, including its end. In packets it is the value of one statistic.
+    /// Appends a list that `write` formats as text, including the list's last line. In the binary protocol the list
+    /// becomes the value of one statistic, and the packet that ends the statistics follows.
     pub(crate) fn list(&mut self, name: &str, write: impl FnOnce(&mut Vec<u8>)) {
         match self.form {
             StatsForm::Text => write(self.out),
@@ -61,7 +66,8 @@ impl<'o> Rows<'o> {
         }
     }
 
-    /// Confirms a command: in text with `line`, in packets with the end of the statistics.
+    /// Confirms a command such as `stats reset`: in text with `line`, in the binary protocol with the packet that ends
+    /// the statistics.
     pub(crate) fn done(&mut self, line: &[u8]) {
         match self.form {
             StatsForm::Text => self.out.extend_from_slice(line),
@@ -69,7 +75,7 @@ impl<'o> Rows<'o> {
         }
     }
 
-    /// Refuses a command: in text with `line`.
+    /// Refuses a request for statistics: in text with `line`, in the binary protocol with an error packet.
     pub(crate) fn refuse(&mut self, line: &[u8]) {
         match self.form {
             StatsForm::Text => self.out.extend_from_slice(line),

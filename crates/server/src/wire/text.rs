@@ -1,7 +1,8 @@
-//! Replies of the classic text protocol; and the log of requests and replies that `-vv` prints for all dialects, as in
-//! memcached: `<30 get a`, `>30 sending key a`, `>30 END`.
+//! Writes the replies of the classic text protocol. Also writes the log of requests and replies that `-vv` prints for
+//! all dialects, as in memcached: `<30 get a`, `>30 sending key a`, `>30 END`. 30 is the connection's descriptor.
 //!
-//! Without `-vv` a step costs one load and one branch. Bytes from clients are escaped, so an entry is always one line.
+//! Without `-vv` the check costs one load and one branch per step of a session. Bytes from clients are escaped, so each
+//! log entry is one line.
 
 use crate::ops::get::HitReply;
 use crate::out::{Out, pin_if_large};
@@ -13,16 +14,16 @@ use slabwise_protocol::{Parsed, binary};
 use std::borrow::Cow;
 use std::os::fd::RawFd;
 
-/// Appends an item's line and value. As in memcached, a large value that is already being sent to too many clients is
-/// treated like a miss.
+/// Appends an item's line `VALUE` and its value. As in memcached, appends nothing if the value is large and is being
+/// sent to too many clients already.
 #[inline]
-pub(crate) fn hit<'e>(
+pub(crate) fn write_hit<'e>(
     view: &ItemView<'_, 'e>,
     with_cas: bool,
     cas_enabled: bool,
     out: &mut Out<'e>,
 ) -> HitReply {
-    let Some(pinned) = pin_if_large(view) else { return HitReply::PassedOver };
+    let Some(pinned) = pin_if_large(view) else { return HitReply::TooManyReaders };
     let cas = with_cas.then(|| if cas_enabled { view.cas() } else { 0 });
     value_line(out.bytes(), view.key(), view.client_flags(), view.value_len(), cas);
     out.push_value(view, pinned);
@@ -30,7 +31,8 @@ pub(crate) fn hit<'e>(
     HitReply::Answered
 }
 
-pub(crate) fn stored(outcome: StoreOutcome) -> &'static [u8] {
+/// Returns the reply to a store.
+pub(crate) fn store_line(outcome: StoreOutcome) -> &'static [u8] {
     match outcome {
         StoreOutcome::Stored { .. } => reply::STORED,
         StoreOutcome::NotStored => reply::NOT_STORED,
@@ -41,7 +43,8 @@ pub(crate) fn stored(outcome: StoreOutcome) -> &'static [u8] {
     }
 }
 
-pub(crate) fn deleted(outcome: DeleteOutcome) -> &'static [u8] {
+/// Returns the reply to a delete.
+pub(crate) fn delete_line(outcome: DeleteOutcome) -> &'static [u8] {
     match outcome {
         DeleteOutcome::Done => reply::DELETED,
         DeleteOutcome::NotFound => reply::NOT_FOUND,
@@ -50,7 +53,8 @@ pub(crate) fn deleted(outcome: DeleteOutcome) -> &'static [u8] {
     }
 }
 
-pub(crate) fn touched(outcome: Result<bool, ReserveError>) -> &'static [u8] {
+/// Returns the reply to a touch.
+pub(crate) fn touch_line(outcome: Result<bool, ReserveError>) -> &'static [u8] {
     match outcome {
         Ok(true) => reply::TOUCHED,
         Ok(false) => reply::NOT_FOUND,
@@ -58,8 +62,8 @@ pub(crate) fn touched(outcome: Result<bool, ReserveError>) -> &'static [u8] {
     }
 }
 
-/// Returns the new number, or the error line.
-pub(crate) fn number(outcome: ArithmeticOutcome) -> Result<u64, &'static [u8]> {
+/// Returns the new number after an increment or decrement, or the line of the error.
+pub(crate) fn number_or_error(outcome: ArithmeticOutcome) -> Result<u64, &'static [u8]> {
     match outcome {
         ArithmeticOutcome::Value { value, .. } => Ok(value),
         ArithmeticOutcome::NotFound => Err(reply::NOT_FOUND),
@@ -69,10 +73,11 @@ pub(crate) fn number(outcome: ArithmeticOutcome) -> Result<u64, &'static [u8]> {
     }
 }
 
-/// Appends a one-line reply, unless the client sent `noreply`.
+/// The place for a one-line reply, which is not sent if the client sent `noreply`.
 pub(crate) struct Reply<'o> {
     pub(crate) out: &'o mut Vec<u8>,
     pub(crate) noreply: bool,
+    /// The descriptor of the connection, for the log.
     descriptor: RawFd,
 }
 
@@ -85,6 +90,7 @@ impl<'o> Reply<'o> {
         Reply { out: out.bytes(), noreply, descriptor: worker.descriptor }
     }
 
+    /// Appends the line. With `noreply` the line is only logged.
     #[inline]
     pub(crate) fn line(&mut self, line: &[u8]) {
         if !self.noreply {
@@ -101,11 +107,12 @@ pub(crate) fn logs_dialogue() -> bool {
     tracing::enabled!(tracing::Level::DEBUG)
 }
 
-/// Logs the command line or packet at the start of `input`, unless it is incomplete and will be parsed again.
-pub(crate) fn request(worker: &WorkerContext<'_>, input: &[u8]) {
+/// Logs the command line or packet at the start of `input`. Does nothing if the line or packet is incomplete, because
+/// it will be parsed again when more input has arrived.
+pub(crate) fn log_request(worker: &WorkerContext<'_>, input: &[u8]) {
     if input.first() == Some(&REQUEST_MAGIC) {
         if !matches!(binary::parse(input), Parsed::Incomplete) {
-            packet(worker, '<', input);
+            log_packet(worker, '<', input);
         }
         return;
     }
@@ -114,15 +121,15 @@ pub(crate) fn request(worker: &WorkerContext<'_>, input: &[u8]) {
     tracing::debug!("<{} {}", worker.descriptor, printable(line));
 }
 
-/// Logs the replies of one step, without values and statistics.
-pub(crate) fn replies(worker: &WorkerContext<'_>, mut replies: &[u8]) {
+/// Logs the replies that one step of a session appended, without values and statistics.
+pub(crate) fn log_replies(worker: &WorkerContext<'_>, mut replies: &[u8]) {
     let descriptor = worker.descriptor;
     while let Some((line, rest)) = split_line(replies) {
         replies = rest;
         if let Some(value) = line.strip_prefix(b"VALUE ") {
             let key = value.split(|&byte| byte == b' ').next().unwrap_or_default();
             tracing::debug!(">{descriptor} sending key {}", printable(key));
-            // The rest is the value or a part of it.
+            // The bytes after this line are the value, which is not logged.
             return;
         }
         if line.starts_with(b"VA ") {
@@ -136,8 +143,8 @@ pub(crate) fn replies(worker: &WorkerContext<'_>, mut replies: &[u8]) {
     }
 }
 
-/// Logs the head of the first packet in `bytes`.
-pub(crate) fn packet(worker: &WorkerContext<'_>, direction: char, bytes: &[u8]) {
+/// Logs the head of the first packet in `bytes`, in hexadecimal. `direction` is `<` for a request and `>` for a reply.
+pub(crate) fn log_packet(worker: &WorkerContext<'_>, direction: char, bytes: &[u8]) {
     let Some((head, _)) = bytes.split_first_chunk::<HEAD_LEN>() else { return };
     let digits = head.map(|byte| format!(" {byte:02x}")).concat();
     tracing::debug!("{direction}{} packet{digits}", worker.descriptor);
@@ -148,11 +155,13 @@ fn log_unsent_reply(descriptor: RawFd, line: &[u8]) {
     tracing::debug!(">{descriptor} NOREPLY {}", printable(line));
 }
 
+/// Splits off the first line, without its line end. Returns `None` if there is no complete line.
 fn split_line(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = bytes.windows(2).position(|pair| pair == b"\r\n")?;
     Some((&bytes[..end], &bytes[end + 2..]))
 }
 
+/// Returns the bytes as text for the log. Bytes that are not UTF-8 text, or contain control characters, are escaped.
 fn printable(bytes: &[u8]) -> Cow<'_, str> {
     match str::from_utf8(bytes) {
         Ok(text) if !text.contains(char::is_control) => Cow::Borrowed(text),

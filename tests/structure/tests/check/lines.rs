@@ -1,10 +1,10 @@
-//! Line counts of product code.
+//! Counting the lines of product code.
 
 use crate::fake_crate::read;
 use structure::lines::{Lines, product_lines};
 
 #[test]
-fn comments_count_and_test_code_does_not() {
+fn comments_are_counted_as_lines_and_test_code_is_not() {
     let code = read(
         "lines",
         &[
@@ -19,7 +19,7 @@ fn comments_count_and_test_code_does_not() {
 }
 
 #[test]
-fn a_test_file_has_no_product_lines() {
+fn a_file_with_only_test_code_has_no_product_lines() {
     let code =
         read("test_file", &[("lib.rs", "#[cfg(test)]\nmod tests;\n"), ("tests.rs", "fn f() {}\n")]);
     assert_eq!(product_lines(&code), Lines::default());

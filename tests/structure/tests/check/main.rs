@@ -1,4 +1,4 @@
-//! Checks the structure of the source tree, and tests the checker itself on small crates.
+//! `tree` checks the source tree of this repository. The other modules test the checks on small crates and texts.
 #![forbid(unsafe_code)]
 
 mod fake_crate;

@@ -1,4 +1,4 @@
-//! Names are resolved to the module that defines them.
+//! References: names in the code are resolved to the modules that define them.
 
 use crate::fake_crate::{edges, read_folders};
 
@@ -19,7 +19,7 @@ fn imports_and_paths_in_code_are_edges() {
 }
 
 #[test]
-fn re_exports_are_followed_but_are_not_edges() {
+fn a_re_export_is_no_edge_but_its_use_is_an_edge_to_the_definition() {
     let folders = read_folders(
         "re_exports",
         &[
@@ -35,7 +35,7 @@ fn re_exports_are_followed_but_are_not_edges() {
 }
 
 #[test]
-fn code_that_uses_its_own_re_export_is_an_edge() {
+fn code_that_uses_a_re_export_of_its_own_module_is_an_edge() {
     let folders = read_folders(
         "own_re_export",
         &[("lib.rs", "mod a;\npub use a::A;\npub fn make() -> A { A }"), ("a.rs", "pub struct A;")],
@@ -44,7 +44,7 @@ fn code_that_uses_its_own_re_export_is_an_edge() {
 }
 
 #[test]
-fn an_edge_belongs_to_the_folder_that_holds_both_ends() {
+fn an_edge_belongs_to_the_innermost_folder_that_contains_both_modules() {
     let folders = read_folders(
         "hierarchy",
         &[
@@ -61,7 +61,7 @@ fn an_edge_belongs_to_the_folder_that_holds_both_ends() {
 }
 
 #[test]
-fn test_code_is_left_out() {
+fn references_in_test_code_are_not_edges() {
     let folders = read_folders(
         "test_code",
         &[
@@ -72,7 +72,8 @@ fn test_code_is_left_out() {
             ),
             (
                 "b.rs",
-                "pub struct B;\n#[cfg(any(test, loom))] use crate::a::A;\nimpl B { #[cfg(test)] fn f(_: crate::b::B) {} }",
+                "pub struct B;\n#[cfg(any(test, loom))] use crate::a::A;\n\
+                 impl B { #[cfg(test)] fn f(_: crate::b::B) {} }",
             ),
         ],
     );
@@ -80,7 +81,7 @@ fn test_code_is_left_out() {
 }
 
 #[test]
-fn macro_tokens_are_searched_for_paths() {
+fn paths_in_macro_calls_are_edges() {
     let folders = read_folders(
         "macro_tokens",
         &[
@@ -94,7 +95,7 @@ fn macro_tokens_are_searched_for_paths() {
 }
 
 #[test]
-fn attribute_tokens_are_searched_for_paths() {
+fn paths_in_attributes_are_edges_except_in_the_compilers_attributes() {
     let folders = read_folders(
         "attribute_tokens",
         &[
@@ -107,7 +108,7 @@ fn attribute_tokens_are_searched_for_paths() {
 }
 
 #[test]
-fn an_impl_outside_the_types_module_is_an_edge() {
+fn an_impl_in_another_top_level_module_is_an_edge_from_the_types_module() {
     let folders = read_folders(
         "methods_outside",
         &[
@@ -121,7 +122,7 @@ fn an_impl_outside_the_types_module_is_an_edge() {
 }
 
 #[test]
-fn files_of_one_folder_may_share_the_methods_of_a_type() {
+fn an_impl_in_another_file_of_the_types_top_level_module_is_no_edge() {
     let folders = read_folders(
         "methods_shared",
         &[

@@ -1,10 +1,11 @@
-//! Cycles, upward edges and wrong declarations are reported, the shortest first.
+//! Violations of declared layers: cycles, upward references and wrong declarations.
 
 use crate::fake_crate::{read_folders, write};
 use std::path::Path;
 use structure::layers::{Declaration, crate_graph, declarations, violations};
 use structure::source::Crate;
 
+/// A crate whose module a uses b, and whose module b uses c.
 const CHAIN: [(&str, &str); 4] = [
     ("lib.rs", "mod a; mod b; mod c;"),
     ("a.rs", "use crate::b::B;\npub struct A;"),
@@ -12,12 +13,13 @@ const CHAIN: [(&str, &str); 4] = [
     ("c.rs", "pub struct C;"),
 ];
 
+/// Parses a declaration.
 fn declared(text: &str) -> Declaration {
-    declarations(text).pop().expect("a declaration")
+    declarations(text).pop().expect("the text contains a declaration")
 }
 
 #[test]
-fn a_tree_in_layers_has_no_violation() {
+fn references_to_lower_layers_are_no_violation() {
     let folders = read_folders("in_layers", &CHAIN);
     let declaration = declared("text\n```layers fake\na   # the top\n\nb\nc\n```\n");
     assert_eq!(declaration.layers, [["a"], ["b"], ["c"]]);
@@ -25,16 +27,26 @@ fn a_tree_in_layers_has_no_violation() {
 }
 
 #[test]
-fn an_upward_edge_is_reported_with_its_line() {
+fn a_reference_to_the_same_or_a_higher_layer_is_reported_with_its_line() {
     let folders = read_folders("upwards", &CHAIN);
     let found = violations(&folders[0], Some(&declared("```layers fake\na\nc\nb\n```")));
-    assert_eq!(found, ["fake: b -> c goes up\n    b -> c    crates/fake/src/b.rs:1  crate::c::C"]);
+    assert_eq!(
+        found,
+        [
+            "fake: b -> c uses a module that is not in a lower layer\n    b -> c    crates/fake/src/b.rs:1  crate::c::C"
+        ]
+    );
     let found = violations(&folders[0], Some(&declared("```layers fake\na b\nc\n```")));
-    assert_eq!(found, ["fake: a -> b goes up\n    a -> b    crates/fake/src/a.rs:1  crate::b::B"]);
+    assert_eq!(
+        found,
+        [
+            "fake: a -> b uses a module that is not in a lower layer\n    a -> b    crates/fake/src/a.rs:1  crate::b::B"
+        ]
+    );
 }
 
 #[test]
-fn the_shortest_cycle_comes_first() {
+fn cycles_are_reported_from_the_shortest_to_the_longest() {
     let folders = read_folders(
         "cycles",
         &[
@@ -60,7 +72,7 @@ fn the_shortest_cycle_comes_first() {
 }
 
 #[test]
-fn a_child_and_its_parent_may_not_use_each_other() {
+fn references_from_a_parent_to_its_child_and_back_are_a_cycle() {
     let folders = read_folders(
         "child_and_parent",
         &[
@@ -74,7 +86,7 @@ fn a_child_and_its_parent_may_not_use_each_other() {
 }
 
 #[test]
-fn every_module_is_declared_once() {
+fn modules_that_are_declared_twice_or_never_are_reported() {
     let folders = read_folders("declared_once", &CHAIN);
     let found = violations(&folders[0], Some(&declared("```layers fake\na\nb\nb e\n```")));
     assert_eq!(
@@ -88,18 +100,19 @@ fn every_module_is_declared_once() {
 }
 
 #[test]
-fn the_crate_graph_is_checked_too() {
+fn references_between_crates_are_checked_like_those_between_modules() {
     let low = [("lib.rs", "pub struct L;")];
     let root = write("crates", "slabwise-low", &low);
     write("crates", "slabwise-high", &[("lib.rs", "use slabwise_low::L;\nuse std::fmt;")]);
     let crates = ["slabwise-high", "slabwise-low"].map(|name| {
-        Crate::read(&root, &Path::new("crates").join(name)).expect("a crate that can be read")
+        Crate::read(&root, &Path::new("crates").join(name))
+            .expect("the crate of the test can be read")
     });
     let graph = crate_graph(&crates);
     let found = violations(&graph, Some(&declared("```layers crates\nlow\nhigh\n```")));
     assert_eq!(
         found,
-        ["crates: high -> low goes up\n    \
+        ["crates: high -> low uses a module that is not in a lower layer\n    \
           high -> low    crates/slabwise-high/src/lib.rs:1  slabwise_low::L"]
     );
     assert!(violations(&graph, Some(&declared("```layers crates\nhigh\nlow\n```"))).is_empty());

@@ -8,13 +8,15 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// The size of the generation number after the arena. The .meta file has the same number.
+/// The size of the generation number, which follows the arena in the memory file. The .meta file contains the same
+/// number as text.
 const GENERATION_SIZE_BYTES: u64 = 8;
+/// The bytes in place of the generation number while a process uses the memory file.
 const NO_GENERATION: [u8; GENERATION_SIZE_BYTES as usize] = [0; GENERATION_SIZE_BYTES as usize];
-/// Only for the owner, because the files hold the contents of the cache.
-const MODE: u32 = 0o600;
+/// The access mode of both files: only their owner may read them, because they hold the contents of the cache.
+const FILE_MODE: u32 = 0o600;
 
-/// An open memory file, locked against other processes until it is dropped.
+/// An open memory file. It is locked against other processes until this value is dropped.
 #[derive(Debug)]
 pub struct MemoryFile {
     path: PathBuf,
@@ -22,20 +24,20 @@ pub struct MemoryFile {
 }
 
 impl MemoryFile {
-    /// Opens the file, creates it if it does not exist, and locks it.
+    /// Opens and locks the file at `path`, and creates it if it does not exist.
     pub fn open(path: &Path) -> Result<MemoryFile, RestartError> {
         let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false).mode(MODE);
-        let opened = options.open(path).map_err(failed("open", path))?;
+        options.read(true).write(true).create(true).truncate(false).mode(FILE_MODE);
+        let opened = options.open(path).map_err(io_error("open", path))?;
         let memory_file = MemoryFile { path: path.to_owned(), file: opened };
-        let about = memory_file.file.metadata().map_err(failed("inspect", path))?;
+        let about = memory_file.file.metadata().map_err(io_error("inspect", path))?;
         if !about.is_file() {
             return Err(RestartError::NotAFile(path.to_owned()));
         }
         match flock(&memory_file.file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(memory_file),
             Err(rustix::io::Errno::WOULDBLOCK) => Err(RestartError::InUse(path.to_owned())),
-            Err(errno) => Err(failed("lock", path)(errno.into())),
+            Err(errno) => Err(io_error("lock", path)(errno.into())),
         }
     }
 
@@ -44,39 +46,40 @@ impl MemoryFile {
     }
 
     pub fn meta_path(&self) -> PathBuf {
-        self.beside(".meta")
+        self.path_with_suffix(".meta")
     }
 
-    fn beside(&self, suffix: &str) -> PathBuf {
+    fn path_with_suffix(&self, suffix: &str) -> PathBuf {
         let mut name = self.path.as_os_str().to_owned();
         name.push(suffix);
         name.into()
     }
 
-    /// Reads the .meta file; `None` if there is none.
+    /// Reads the .meta file. Returns `None` if it does not exist.
     pub fn read_meta(&self) -> Result<Option<Vec<u8>>, RestartError> {
         let path = self.meta_path();
         match std::fs::read(&path) {
             Ok(bytes) => Ok(Some(bytes)),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(failed("read", &path)(error)),
+            Err(error) => Err(io_error("read", &path)(error)),
         }
     }
 
-    /// Removes the .meta file and syncs its directory (ONE-LIFE).
+    /// Removes the .meta file, if it exists, and syncs its directory. The removal is on the disk before the arena
+    /// changes, which the invariant ONE-LIFE in `restart/mod.rs` requires.
     pub fn remove_meta(&self) -> Result<(), RestartError> {
         let path = self.meta_path();
         match std::fs::remove_file(&path) {
             Ok(()) => self.sync_directory(),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-            Err(error) => Err(failed("remove", &path)(error)),
+            Err(error) => Err(io_error("remove", &path)(error)),
         }
     }
 
-    /// Erases the generation number after an arena of this size and returns it. `None` if it was erased before or the
-    /// file has another size.
+    /// Erases the generation number in a memory file with an arena of this size, and returns the number. Returns `None`
+    /// if the number was erased before, or if the file has another size.
     pub fn take_generation(&self, arena_size_bytes: u64) -> Result<Option<u64>, RestartError> {
-        let about = self.file.metadata().map_err(failed("inspect", &self.path))?;
+        let about = self.file.metadata().map_err(io_error("inspect", &self.path))?;
         if about.len() != arena_size_bytes + GENERATION_SIZE_BYTES {
             return Ok(None);
         }
@@ -84,17 +87,18 @@ impl MemoryFile {
         self.file
             .read_exact_at(&mut generation, arena_size_bytes)
             .and_then(|()| self.write_generation(arena_size_bytes, NO_GENERATION))
-            .map_err(failed("erase the generation number of", &self.path))?;
+            .map_err(io_error("erase the generation number of", &self.path))?;
         Ok((generation != NO_GENERATION).then(|| u64::from_le_bytes(generation)))
     }
 
-    /// Syncs an arena that no longer changes, and writes its generation number.
+    /// Writes the arena to the disk, and then the generation number behind it. No thread may change the arena
+    /// meanwhile.
     pub fn save(&self, arena_size_bytes: u64, generation: u64) -> Result<(), RestartError> {
-        // The number is valid only for the bytes of the arena, so these are on the disk first.
+        // The generation number confirms that the arena is complete, so the arena must be on the disk first.
         self.file
             .sync_all()
             .and_then(|()| self.write_generation(arena_size_bytes, generation.to_le_bytes()))
-            .map_err(failed("save", &self.path))
+            .map_err(io_error("save", &self.path))
     }
 
     fn write_generation(&self, arena_size_bytes: u64, generation: [u8; 8]) -> io::Result<()> {
@@ -102,43 +106,43 @@ impl MemoryFile {
         self.file.sync_data()
     }
 
-    /// Empties the file and allocates all memory for an arena of this size, so that a full file system is an error
-    /// here and not a signal when an item is written.
+    /// Empties the file and allocates all blocks for an arena of this size. So a file system that is too full causes an
+    /// error here, and not a signal when an item is written later.
     pub fn reset(&self, arena_size_bytes: u64) -> Result<(), RestartError> {
         let size_bytes = arena_size_bytes + GENERATION_SIZE_BYTES;
-        let resize = |to| self.file.set_len(to).map_err(failed("resize", &self.path));
+        let resize = |to| self.file.set_len(to).map_err(io_error("resize", &self.path));
         resize(0)?;
-        let take = || fallocate(&self.file, FallocateFlags::empty(), 0, size_bytes);
-        match rustix::io::retry_on_intr(take) {
+        let allocate = || fallocate(&self.file, FallocateFlags::empty(), 0, size_bytes);
+        match rustix::io::retry_on_intr(allocate) {
             Ok(()) => Ok(()),
             Err(rustix::io::Errno::NOSPC | rustix::io::Errno::FBIG) => {
-                // Returns the part that was allocated. An error here matters less than the first one.
+                // Frees the blocks that were allocated. If that fails too, the error of the allocation is reported.
                 let _ = resize(0);
                 Err(RestartError::NoRoom { path: self.path.clone(), size_bytes })
             }
-            // The file system does not support fallocate.
+            // The file system does not support fallocate, so its blocks are allocated when they are written.
             Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => resize(size_bytes),
-            Err(errno) => Err(failed("allocate memory for", &self.path)(errno.into())),
+            Err(errno) => Err(io_error("allocate memory for", &self.path)(errno.into())),
         }
     }
 
-    /// Writes the .meta file atomically.
+    /// Writes the .meta file atomically: a crash leaves the old file, the new file or no file, never a part of one.
     pub fn write_meta(&self, text: &str) -> Result<(), RestartError> {
-        let (path, partial) = (self.meta_path(), self.beside(".meta.tmp"));
+        let (path, partial) = (self.meta_path(), self.path_with_suffix(".meta.tmp"));
         match std::fs::remove_file(&partial) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
-                return Err(failed("remove", &partial)(error));
+                return Err(io_error("remove", &partial)(error));
             }
             _ => {}
         }
         let write = || {
             let mut file =
-                OpenOptions::new().write(true).create_new(true).mode(MODE).open(&partial)?;
+                OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(&partial)?;
             file.write_all(text.as_bytes())?;
             file.sync_all()?;
             std::fs::rename(&partial, &path)
         };
-        write().map_err(failed("write", &path))?;
+        write().map_err(io_error("write", &path))?;
         self.sync_directory()
     }
 
@@ -148,11 +152,11 @@ impl MemoryFile {
             _ => Path::new("."),
         };
         let synced = File::open(directory).and_then(|directory| directory.sync_all());
-        synced.map_err(failed("save", directory))
+        synced.map_err(io_error("save", directory))
     }
 }
 
-fn failed<'p>(
+fn io_error<'p>(
     action: &'static str,
     path: &'p Path,
 ) -> impl Fn(io::Error) -> RestartError + use<'p> {

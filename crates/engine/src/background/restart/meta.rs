@@ -1,7 +1,8 @@
-//! The .meta file: a first line that names the format, lines of `name=value` in a fixed order, and a checksum of the
-//! lines before it.
+//! The .meta file: a first line that names the format, then lines of `name=value` in a fixed order, and at the end a
+//! checksum of all lines before it.
 //!
-//! Settings come first. The next start must have the same ones, because they determine the layout of the arena.
+//! The first of these lines contain the settings that determine the layout of the arena. A start restores the items
+//! only if its settings have the same values.
 
 use super::outcome::{ColdReason, Stop};
 use crate::class::{CHAINED, CLASS_NUMBERS};
@@ -15,41 +16,46 @@ use std::fmt::{Display, Write};
 use std::str::{FromStr, Lines};
 use std::time::Duration;
 
-/// The version of the format. It changes with the lines here, with the layout of headers and items
-/// (`mem/arena.rs`, `mem/state.rs`, `layout.rs`), and with the meaning of the queues.
+/// The version of the file format. Every change of the lines in this file needs a new version, and every change of the
+/// layout of headers and items (`mem/arena.rs`, `mem/state.rs`, `layout.rs`) or of the meaning of the queues.
 const FORMAT: &str = "3";
+/// The start of the first line; the version of the format follows.
 const FIRST_LINE: &str = "slabwise memory file, format ";
-/// The first line of memcached's .meta file.
-const MEMCACHEDS: &[u8] = b"Tmain\n";
+/// The first line of a .meta file that memcached has written.
+const MEMCACHED_FIRST_LINE: &[u8] = b"Tmain\n";
+/// The start of the last line; the checksum follows.
 const CHECKSUM: &str = "checksum=";
-/// "slabwise" in ASCII.
+/// The seed of the checksum's hash: "slabwise" in ASCII.
 const CHECKSUM_SEED: u64 = 0x736c_6162_7769_7365;
+/// The text for a page without an owner and for a queue without a tail.
 const NONE: &str = "-";
 
-/// The saved state of a process other than its arena.
+/// The state of a process that is saved in the .meta file, because it is not in the arena.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Saved {
-    /// The number after the arena, `seal` in the text.
+    /// The generation number, which is also stored after the arena. Its name in the text is `seal`.
     pub generation: u64,
+    /// The time at which the process closed its cache.
     pub stop: Stop,
     pub flush: FlushSaved,
+    /// The number of buckets of the index, so that the next process creates an index of this size at once.
     pub index_buckets: u64,
-    /// The current class table, which may differ from the configured one.
+    /// The class table at the stop, which may differ from the configured one.
     pub table: ClassTable,
     /// The retired classes and their chunk sizes in bytes.
     pub retired: Vec<(ClassId, usize)>,
-    /// The class of each page that was ever used.
+    /// One entry per page that was ever used: the class that owns the page, or `None` if the page is in the page pool.
     pub owners: Vec<Option<ClassId>>,
-    /// By class number.
+    /// The tails of the queues of each class, indexed by class number.
     pub tails: Vec<Tails>,
-    /// The state of the ranking of each class, by class number.
+    /// The saved state of the eviction order of each class (`Order::saved`), indexed by class number.
     pub rankings: Vec<[u32; 3]>,
 }
 
-/// The tails of a class's queues, by lane.
+/// The addresses of the tails of a class's four queues, by lane. `None`: the queue is empty.
 pub type Tails = BTreeMap<Lane, [Option<ChunkAddress>; 4]>;
 
-/// The settings that must be the same at the next start.
+/// Returns the names and values of the settings that must be the same at the next start.
 fn settings(config: &EngineConfig) -> [(&'static str, String); 8] {
     let sizes: Vec<String> = config.classes.sizes().iter().map(u32::to_string).collect();
     let size_model = match config.size_model {
@@ -70,7 +76,7 @@ fn settings(config: &EngineConfig) -> [(&'static str, String); 8] {
     ]
 }
 
-/// The text of a .meta file.
+/// Returns the text of the .meta file.
 pub fn compose(config: &EngineConfig, saved: &Saved) -> String {
     let mut text = format!("{FIRST_LINE}{FORMAT}\n");
     let mut line = |name: &str, value: &dyn Display| {
@@ -89,15 +95,15 @@ pub fn compose(config: &EngineConfig, saved: &Saved) -> String {
     line("retired_classes", &compose_classes(saved.retired.iter().copied()));
     line("page_owners", &compose_owners(&saved.owners));
     for class in queueing(&saved.table, &saved.retired) {
-        line(&queue_tails(class), &compose_tails(&saved.tails[class.index()]));
+        line(&queue_tails_name(class), &compose_tails(&saved.tails[class.index()]));
         let ranks = saved.rankings[class.index()].map(|number| number.to_string()).join(",");
-        line(&ranking(class), &ranks);
+        line(&ranking_name(class), &ranks);
     }
     let checksum = checksum(&text);
     text + CHECKSUM + &checksum + "\n"
 }
 
-/// Formats the tails of each lane: `0:64,-,128,-;7:-,-,256,-`.
+/// Formats the tails of each lane as the lane's number and four offsets: `0:64,-,128,-;7:-,-,256,-`.
 fn compose_tails(tails: &Tails) -> String {
     let offset = |tail: &Option<ChunkAddress>| {
         tail.map_or(NONE.to_owned(), |address| address.offset().to_string())
@@ -108,15 +114,16 @@ fn compose_tails(tails: &Tails) -> String {
     tails.iter().map(lane).collect::<Vec<String>>().join(";")
 }
 
-fn queue_tails(class: ClassId) -> String {
+fn queue_tails_name(class: ClassId) -> String {
     format!("queue_tails.{}", class.0)
 }
 
-fn ranking(class: ClassId) -> String {
+fn ranking_name(class: ClassId) -> String {
     format!("ranking.{}", class.0)
 }
 
-/// The classes that may have items, sorted by number: those of the table, the retired ones and [`CHAINED`].
+/// Returns the classes that may hold items, sorted by number: the classes of the table, the retired classes and
+/// [`CHAINED`].
 fn queueing(table: &ClassTable, retired: &[(ClassId, usize)]) -> Vec<ClassId> {
     let retired = retired.iter().map(|&(id, _)| id);
     let mut classes: Vec<ClassId> = table.ids().chain(retired).chain([CHAINED]).collect();
@@ -124,16 +131,18 @@ fn queueing(table: &ClassTable, retired: &[(ClassId, usize)]) -> Vec<ClassId> {
     classes
 }
 
+/// Returns the checksum of a text as 16 hexadecimal digits.
 pub fn checksum(text: &str) -> String {
     format!("{:016x}", KeyHasher::new(CHECKSUM_SEED).hash(text.as_bytes()))
 }
 
-/// Formats classes and their chunk sizes: `0:64,3:128`.
+/// Formats each class as its number and its chunk size in bytes: `0:64,3:128`.
 fn compose_classes(classes: impl Iterator<Item = (ClassId, usize)>) -> String {
     classes.map(|(id, size)| format!("{}:{size}", id.0)).collect::<Vec<String>>().join(",")
 }
 
-/// Formats the owners of pages as runs: `3*12,-*2,0*1` is twelve of class 3, two of none, one of class 0.
+/// Formats the owners of pages as runs. `3*12,-*2,0*1` means: class 3 owns twelve pages, no class owns the next two,
+/// and class 0 owns one.
 fn compose_owners(owners: &[Option<ClassId>]) -> String {
     let runs = owners.chunk_by(|a, b| a == b).map(|run| {
         let owner = run[0].map_or(NONE.to_owned(), |class| class.0.to_string());
@@ -142,9 +151,10 @@ fn compose_owners(owners: &[Option<ClassId>]) -> String {
     runs.collect::<Vec<String>>().join(",")
 }
 
-/// Parses a .meta file for a start with this configuration; `None` if slabwise or memcached did not write it.
+/// Parses a .meta file for a start with this configuration. Returns `None` if neither slabwise nor memcached has
+/// written the file, and otherwise the saved state or the reason why it cannot be used.
 pub fn parse(bytes: &[u8], config: &EngineConfig) -> Option<Result<Saved, ColdReason>> {
-    if bytes.starts_with(MEMCACHEDS) {
+    if bytes.starts_with(MEMCACHED_FIRST_LINE) {
         return Some(Err(ColdReason::ByMemcached));
     }
     let rest = bytes.strip_prefix(FIRST_LINE.as_bytes())?;
@@ -157,16 +167,16 @@ pub fn parse(bytes: &[u8], config: &EngineConfig) -> Option<Result<Saved, ColdRe
 }
 
 fn parse_lines(bytes: &[u8], config: &EngineConfig) -> Result<Saved, ColdReason> {
-    let text = std::str::from_utf8(bytes).map_err(|_| damaged("it is not UTF-8 text"))?;
+    let text = std::str::from_utf8(bytes).map_err(|_| damaged("the file is not UTF-8 text"))?;
     let body = text.rfind(CHECKSUM).and_then(|at| {
         let (body, line) = text.split_at(at);
         (line == format!("{CHECKSUM}{}\n", checksum(body))).then_some(body)
     });
-    let body = body.ok_or_else(|| damaged("its checksum is wrong or missing"))?;
+    let body = body.ok_or_else(|| damaged("the checksum is wrong or missing"))?;
     let mut fields = Fields { lines: body.lines() };
     fields.lines.next();
     for (name, present) in settings(config) {
-        let saved = fields.text(name)?;
+        let saved = fields.next_value(name)?;
         if saved != present {
             let (name, saved) = (name.to_owned(), saved.to_owned());
             return Err(ColdReason::OtherSetting { name, saved, present });
@@ -177,11 +187,12 @@ fn parse_lines(bytes: &[u8], config: &EngineConfig) -> Result<Saved, ColdReason>
         generation: fields.number("seal")?,
         stop: Stop {
             unix_time: Duration::from_nanos(fields.number("unix_time_ns")?),
-            // Clock and CAS counter continue from here and must not overflow.
-            elapsed: Duration::from_nanos(fields.number("clock_ns").map(lower_half)?),
+            // The clock and the CAS counter continue from the saved values. A forged file with huge values must not
+            // make them overflow.
+            elapsed: Duration::from_nanos(fields.number("clock_ns").map(clamped_to_half)?),
         },
         flush: FlushSaved {
-            last_cas: fields.number("cas").map(lower_half)?,
+            last_cas: fields.number("cas").map(clamped_to_half)?,
             cas_bound: fields.number("flush_cas_bound")?,
             due_second: fields.number("flush_due_second")?,
             mark: fields.number("flush_mark")?,
@@ -199,31 +210,36 @@ fn parse_lines(bytes: &[u8], config: &EngineConfig) -> Result<Saved, ColdReason>
     saved.owners = fields.parsed("page_owners", |text| parse_owners(text, &queueing, pages))?;
     for class in queueing {
         let tails = |text: &str| parse_tails(text, config.arena_size_bytes());
-        saved.tails[class.index()] = fields.parsed(&queue_tails(class), tails)?;
-        saved.rankings[class.index()] = fields.parsed(&ranking(class), parse_ranking)?;
+        saved.tails[class.index()] = fields.parsed(&queue_tails_name(class), tails)?;
+        saved.rankings[class.index()] = fields.parsed(&ranking_name(class), parse_ranking)?;
     }
     Ok(saved)
 }
 
-fn lower_half(number: u64) -> u64 {
+/// Limits a number to the lower half of its range.
+fn clamped_to_half(number: u64) -> u64 {
     number.min(u64::MAX / 2)
 }
 
-fn damaged(what: &str) -> ColdReason {
-    ColdReason::DamagedMeta(what.to_owned())
+fn damaged(damage: &str) -> ColdReason {
+    ColdReason::DamagedMeta(damage.to_owned())
 }
 
-/// The lines that are not parsed yet.
+fn damaged_line(name: &str) -> ColdReason {
+    ColdReason::DamagedMeta(format!("the line {name}= is missing or invalid"))
+}
+
+/// The lines of the file that are not parsed yet.
 struct Fields<'t> {
     lines: Lines<'t>,
 }
 
 impl<'t> Fields<'t> {
-    /// Returns the value of the next line, which must have this name.
-    fn text(&mut self, name: &str) -> Result<&'t str, ColdReason> {
+    /// Returns the value in the next line. Returns an error if the line has another name.
+    fn next_value(&mut self, name: &str) -> Result<&'t str, ColdReason> {
         let line = self.lines.next();
         let value = line.and_then(|line| line.strip_prefix(name)?.strip_prefix('='));
-        value.ok_or_else(|| damaged(name))
+        value.ok_or_else(|| damaged_line(name))
     }
 
     fn parsed<T>(
@@ -231,7 +247,7 @@ impl<'t> Fields<'t> {
         name: &str,
         parse: impl Fn(&str) -> Option<T>,
     ) -> Result<T, ColdReason> {
-        parse(self.text(name)?).ok_or_else(|| damaged(name))
+        parse(self.next_value(name)?).ok_or_else(|| damaged_line(name))
     }
 
     fn number<T: FromStr>(&mut self, name: &str) -> Result<T, ColdReason> {
@@ -248,7 +264,7 @@ fn parse_classes(text: &str) -> Option<Vec<(ClassId, usize)>> {
     text.split(',').filter(|class| !class.is_empty()).map(parse).collect()
 }
 
-/// Returns `None` for a table that this configuration cannot have.
+/// Returns `None` if the text is not a class table that this configuration permits.
 fn parse_table(text: &str, config: &EngineConfig) -> Option<ClassTable> {
     let (ids, sizes): (Vec<ClassId>, Vec<usize>) = parse_classes(text)?.into_iter().unzip();
     let distinct: HashSet<&ClassId> = ids.iter().collect();
@@ -261,7 +277,7 @@ fn parse_table(text: &str, config: &EngineConfig) -> Option<ClassTable> {
     (exact && same_largest).then_some(table)
 }
 
-/// Returns `None` for retired classes that this table and page size cannot have.
+/// Returns `None` if the text is not a list of retired classes that this class table and configuration permit.
 fn parse_retired(
     text: &str,
     table: &ClassTable,
@@ -271,15 +287,16 @@ fn parse_retired(
     let largest = config.classes.chunk_size_bytes_max();
     let mut ids: HashSet<ClassId> = table.ids().collect();
     let mut sizes: HashSet<usize> = table.classes().map(|(_, size)| size).collect();
-    let sound = |&(id, size): &(ClassId, usize)| {
+    let is_valid = |&(id, size): &(ClassId, usize)| {
         let possible = (CHUNK_SIZE_BYTES_MIN..largest).contains(&size)
             && size.is_multiple_of(CHUNK_ALIGN_BYTES);
         possible && ids.insert(id) && sizes.insert(size)
     };
-    retired.iter().all(sound).then_some(retired)
+    retired.iter().all(is_valid).then_some(retired)
 }
 
-/// Returns `None` for unknown classes and too many pages.
+/// Returns `None` if the text is malformed, names a class that is not in `classes`, or lists more than `pages_max`
+/// pages.
 fn parse_owners(text: &str, classes: &[ClassId], pages_max: usize) -> Option<Vec<Option<ClassId>>> {
     let mut owners = Vec::new();
     for run in text.split(',').filter(|run| !run.is_empty()) {
@@ -298,7 +315,7 @@ fn parse_owners(text: &str, classes: &[ClassId], pages_max: usize) -> Option<Vec
     Some(owners)
 }
 
-/// Returns `None` for unsorted lanes and invalid offsets.
+/// Returns `None` if the text is malformed, the lanes are not in ascending order, or an offset is not in the arena.
 fn parse_tails(text: &str, arena_size_bytes: u64) -> Option<Tails> {
     let mut tails = Tails::new();
     for lane in text.split(';').filter(|lane| !lane.is_empty()) {

@@ -1,42 +1,46 @@
-//! Warm restart: a cache whose arena is in a file continues with the items of the previous process.
+//! Warm restart: a process whose arena is in a file starts with the items of the process that used the file before.
 //!
 //! ```text
-//!   FILE        the mapped arena, page by page; after it the generation number (8 bytes)
-//!   FILE.meta   text: settings, generation ("seal"), clock, CAS counter, flush, the current class table and the
+//!   FILE        the arena, page by page; the generation number (8 bytes) follows it
+//!   FILE.meta   text: settings, generation number ("seal"), clock, CAS counter, flush, the current class table, the
 //!               retired classes, the class of each page, the tail of each queue; a checksum
 //!
-//!   close:  write the generation, then FILE.meta          open:  remove FILE.meta, erase the generation,
-//!                                                                rebuild the rest by walking the arena
+//!   close:  write the generation number, then FILE.meta
+//!   open:   read and remove FILE.meta, erase the generation number, rebuild all other data by walking the arena
 //! ```
 //!
-//! The arena persists: items with their CAS values, times, states and queue links. Chunks are addressed by their
-//! offset from its start, so it may be mapped at any address. Index, free lists and counters are rebuilt. Only chunks
-//! of linked items count as in use, so an upload or a page move that the stop interrupted leaks no memory.
+//! The arena contains the items with their CAS values, times, states and queue links. A link is the offset of a chunk
+//! from the start of the arena, so the arena may be mapped at any address. The index, the free lists and the counters
+//! are rebuilt. Only the chunks of linked items count as used. So if the stop interrupted an upload or a page move, the
+//! chunks of this upload or move are free after the restart.
 //!
-//! The rebuild walks the arena in three passes, each over what the one before has checked:
+//! The rebuild walks over the arena in three passes. Each pass relies on the checks of the previous pass.
 //!
-//! 1. Every page, every slot: a linked item is checked against its chunk, its bodies against the item, and it
-//!    enters the index. Pins of the last process are dropped.
-//! 2. Every queue, from its tail: it links all items whose states name it, each once.
-//! 3. Every page: chunks that hold neither a linked item nor one of its bodies are free.
+//! 1. For every slot of every page: checks a linked item against its chunk, and the bodies of a chained item against
+//!    the item. Adds the item to the index, and removes the pins of the last process from its state.
+//! 2. For every queue, from its tail to its head: checks that the queue links all items whose states name this queue,
+//!    and each of them once.
+//! 3. For every page: frees the chunks that hold neither a linked item nor a body of one.
 //!
-//! `mem` checks the bytes alone; this module checks them against the saved text and the eviction order.
+//! The module `mem` checks the bytes of the arena by themselves. This module compares them with the text of FILE.meta
+//! and with the eviction order.
 //!
 //! Invariants:
 //!
-//! - ONE-LIFE: `FILE.meta` exists only while no process uses FILE. It is removed from the disk before the first byte of
-//!   the arena changes, and the generation number, which only the two files share, is erased. So the arena is not
-//!   used after a crash, or with a copy of an older FILE.meta.
-//! - ALL-OR-NOTHING: every header, chain and queue is checked before it is followed, as untrusted input. A broken
-//!   one means that another program wrote to the file, so no value in it can be trusted, and the cache starts cold. It
-//!   may lose items, but must not return wrong values.
-//! - ONE-PROCESS: a process locks FILE as long as it uses it.
+//! - ONE-LIFE: `FILE.meta` exists only while no process uses FILE. A starting process removes FILE.meta from the disk
+//!   and erases the generation number before the first byte of the arena changes. A saved arena and its FILE.meta share
+//!   a generation number that no other pair has. So the items in the arena are not restored after a crash, and not with
+//!   a copy of an older FILE.meta.
+//! - ALL-OR-NOTHING: every header, chain and queue is untrusted input, and is checked before its links are followed. If
+//!   one of them is broken, another program has written to FILE, so all values in it are suspect, and the cache
+//!   starts empty. A restart may lose items, but a restarted cache must not return wrong values.
+//! - ONE-PROCESS: a process holds a lock on FILE as long as it uses FILE.
 //!
-//! Time: the clock of the new process continues where the old one's would be now ([`Warm::elapsed`]),
-//! so that expiries and access times stay valid without conversion.
+//! Time: the clock of the new process shows the time that the clock of the old process would show now
+//! ([`Warm::elapsed`]). So the stored expiries and access times stay valid without conversion.
 //!
-//! The server calls this module before it creates the first handle and after it drops the last one. The module reads
-//! no clock.
+//! The server calls this module before it creates the first handle and after it drops the last one. The caller passes
+//! the time in; this module reads no clock.
 
 mod file;
 mod meta;
@@ -61,8 +65,9 @@ use std::time::Duration;
 pub use file::MemoryFile;
 pub use outcome::{ColdReason, Progress, RestartError, Start, Stop, Warm};
 
-/// Opens a cache on the memory file at `path`, which is created if it does not exist. The cache holds the items of the
-/// last process if that one closed it, and is empty otherwise. `unix_time` is the machine's date.
+/// Opens a cache on the memory file at `path`, and creates the file if it does not exist. If the last process closed
+/// its cache by [`close`], the new cache holds the items of that process; otherwise the new cache is empty. `unix_time`
+/// is the time of the machine's clock, since 1970.
 pub fn open(
     config: EngineConfig,
     path: &Path,
@@ -77,8 +82,8 @@ pub fn open(
     let reason = match saved {
         Ok(saved) if generation == Some(saved.generation) => {
             let elapsed = saved.stop.elapsed + (unix_time - saved.stop.unix_time);
-            let cache = over(config.clone(), &file)?;
-            match resume(&cache, &saved, progress) {
+            let cache = create_on(config.clone(), &file)?;
+            match restore_items(&cache, &saved, progress) {
                 Ok(items) => return Ok((cache, file, Start::Warm(Warm { items, elapsed }))),
                 Err(damage) => damage,
             }
@@ -87,50 +92,52 @@ pub fn open(
         Err(reason) => reason,
     };
     file.reset(size_bytes)?;
-    let cache = over(config, &file)?;
+    let cache = create_on(config, &file)?;
     Ok((cache, file, Start::Cold(reason)))
 }
 
-/// Saves a cache on a memory file, so that the next [`open`] restores its items. After an error the next start is
-/// cold.
+/// Saves a cache to its memory file, so that the next [`open`] restores its items. After an error, the next [`open`]
+/// returns an empty cache.
 pub fn close(cache: &Cache, file: &MemoryFile, stop: Stop) -> Result<(), RestartError> {
-    let saved = saved(cache, stop);
+    let saved = collect_saved(cache, stop);
     let config = &cache.space.config;
     file.save(config.arena_size_bytes(), saved.generation)?;
     file.write_meta(&meta::compose(config, &saved))
 }
 
-fn over(config: EngineConfig, file: &MemoryFile) -> Result<Cache, RestartError> {
+/// Creates an empty cache whose arena is the mapped memory file.
+fn create_on(config: EngineConfig, file: &MemoryFile) -> Result<Cache, RestartError> {
     let size_bytes = config.arena_size_bytes() as usize;
     let arena = Arena::of_file(file.descriptor(), size_bytes, config.huge_pages)?;
     Ok(Cache::new(config, arena))
 }
 
-/// Rebuilds an empty cache from the bytes of its arena. Returns the number of items.
-fn resume(
+/// Restores the items in the arena of a new cache. Returns the number of items, or the reason why they cannot be used.
+fn restore_items(
     cache: &Cache,
     saved: &Saved,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<u64, ColdReason> {
     let space = &cache.space;
     space.flush.restore(saved.flush);
-    space.index.presize(saved.index_buckets.min(index_buckets_max(space, saved)));
+    space.index.presize(saved.index_buckets.min(items_max(space, saved)));
     space.restore_classes(saved.table.clone(), &saved.retired);
     let restore = Restore::new(&space.memory);
-    let mut rebuild = Rebuild { space, restore, batch: Vec::new(), items: 0, queues_items: 0 };
+    let mut rebuild =
+        Rebuild { space, restore, batch: Vec::new(), items_on_pages: 0, items_in_queues: 0 };
     let unused = rebuild.adopt_pages(saved);
     let owned = |(index, owner): (usize, &Option<ClassId>)| Some((PageId(index as u32), (*owner)?));
     let pages = || saved.owners.iter().enumerate().filter_map(owned);
     for (page, class) in pages() {
-        rebuild.enter_items(page, class)?;
+        rebuild.batch_items(page, class)?;
         progress(Progress { pages_done: page.index() + 1, pages: saved.owners.len() });
     }
     rebuild.index_batch()?;
-    rebuild.queues(saved)?;
+    rebuild.restore_queues(saved)?;
     for (page, class) in pages() {
         space.class(class).lock().pages.finish_restore(&mut rebuild.restore, page);
     }
-    let all_queued = rebuild.items == rebuild.queues_items;
+    let all_queued = rebuild.items_on_pages == rebuild.items_in_queues;
     ensure("every item is in a queue", ChunkAddress::from_offset(0), all_queued)?;
     {
         let mut pool = lock(&space.pool);
@@ -138,18 +145,20 @@ fn resume(
     }
     space.retire_restored(&saved.retired);
     space.charge_index();
-    Ok(rebuild.items)
+    Ok(rebuild.items_on_pages)
 }
 
-/// The number of index buckets for an arena full of the smallest items.
-fn index_buckets_max(space: &Space, saved: &Saved) -> u64 {
+/// Returns the largest number of items that the arena can hold, as a limit for the saved number of index buckets.
+fn items_max(space: &Space, saved: &Saved) -> u64 {
     let classes = saved.table.classes().chain(saved.retired.iter().copied());
     let chunk_size_bytes = classes.map(|(_, size)| size as u64).min();
-    space.memory.size_bytes() as u64 / chunk_size_bytes.expect("a table has a class")
+    space.memory.size_bytes() as u64
+        / chunk_size_bytes.expect("a class table has at least one class")
 }
 
-/// Collects the state that is not in the arena, for the .meta file. Marks fresh chunks as free.
-fn saved(cache: &Cache, stop: Stop) -> Saved {
+/// Collects the state that the .meta file saves because it is not in the arena. Also marks the chunks that were never
+/// used as free in the arena, so that the next process does not read stale bytes there.
+fn collect_saved(cache: &Cache, stop: Stop) -> Saved {
     let space = &cache.space;
     let frontier = lock(&space.pool).frontier;
     let pages = || (0..frontier).map(PageId);
@@ -186,7 +195,7 @@ fn saved(cache: &Cache, stop: Stop) -> Saved {
     }
 }
 
-/// Reads the saved state, or returns why it cannot be used.
+/// Reads the saved state from the .meta file. The inner error is the reason why the cache must start empty.
 fn read_saved(
     file: &MemoryFile,
     config: &EngineConfig,
@@ -200,27 +209,32 @@ fn read_saved(
     }
 }
 
-/// The number of items that are sorted by hash and enter the index together. A stripe is then locked once for many
-/// items, and accesses to its buckets are close together.
+/// The number of items that are sorted by hash and added to the index together. So a stripe is locked once for many
+/// items, and consecutive items use buckets that are close together in memory.
 const BATCH_ITEMS: usize = 1 << 20;
 
+/// The state of a rebuild.
 struct Rebuild<'e> {
     space: &'e Space,
     restore: Restore,
-    /// Checked items that are not in the index yet, with their hashes.
+    /// The hashes of items, and the items, that were checked but are not in the index yet.
     batch: Vec<(u64, RestoredItem)>,
-    /// The number of items found on pages.
-    items: u64,
-    /// The number of items found in queues.
-    queues_items: u64,
+    /// The number of linked items found on pages so far.
+    items_on_pages: u64,
+    /// The number of items found in queues so far.
+    items_in_queues: u64,
 }
 
 impl Rebuild<'_> {
-    /// Gives each class its pages; returns the pages that no class owned.
+    /// Assigns each page to the class that owned it before the restart. Returns the pages that no class owned.
     fn adopt_pages(&mut self, saved: &Saved) -> Vec<UnusedPage> {
         let mut unused = Vec::new();
         for owner in &saved.owners {
-            let page = self.space.memory.next_new_page().expect("the arena has the saved pages");
+            let page = self
+                .space
+                .memory
+                .next_new_page()
+                .expect("the arena has all pages of the .meta file");
             match owner {
                 Some(class) => {
                     let mut class = self.space.class(*class).lock();
@@ -232,8 +246,8 @@ impl Rebuild<'_> {
         unused
     }
 
-    /// Checks every linked item of a page and adds it to the batch.
-    fn enter_items(&mut self, page: PageId, class: ClassId) -> Result<(), ColdReason> {
+    /// Checks every linked item on a page and adds it to the batch. Adds a full batch to the index.
+    fn batch_items(&mut self, page: PageId, class: ClassId) -> Result<(), ColdReason> {
         let (space, class) = (self.space, self.space.class(class).lock());
         let (size_bytes, count) = (class.chunk_size_bytes(), class.pages.token.chunks_per_page());
         drop(class);
@@ -246,7 +260,7 @@ impl Rebuild<'_> {
             let has_rank = item.item(&self.restore).state().fields().rank;
             let is_expected = has_rank == space.ranks_items;
             ensure("an item has a rank exactly if items are ranked", address, is_expected)?;
-            self.items += 1;
+            self.items_on_pages += 1;
             self.batch.push((space.hash_of(item.item(&self.restore)), item));
             if self.batch.len() == BATCH_ITEMS {
                 self.index_batch()?;
@@ -255,7 +269,7 @@ impl Rebuild<'_> {
         Ok(())
     }
 
-    /// Inserts the batch into the index.
+    /// Adds the items of the batch to the index, and empties the batch.
     fn index_batch(&mut self) -> Result<(), ColdReason> {
         let (space, restore) = (self.space, &self.restore);
         let index = &space.index;
@@ -267,17 +281,17 @@ impl Rebuild<'_> {
             while let Some((hash, item)) =
                 waiting.next_if(|&(hash, _)| index.stripe_of(hash) == number)
             {
-                // Few entries have the same tag, so other items are rarely read.
-                let twin = stripe.get(hash, item.item(restore).key());
-                ensure("a key has one item", item.item(restore).address(), twin.is_none())?;
+                // The index compares tags first, so this lookup rarely reads another item.
+                let other = stripe.get(hash, item.item(restore).key());
+                ensure("a key has one item", item.item(restore).address(), other.is_none())?;
                 stripe = index.restore(stripe, hash, item, |other| space.hash_of(other));
             }
         }
         Ok(())
     }
 
-    /// Follows every queue from its saved tail, and counts its items.
-    fn queues(&mut self, saved: &Saved) -> Result<(), ColdReason> {
+    /// Restores every queue from its saved tail, and counts the items in the queues.
+    fn restore_queues(&mut self, saved: &Saved) -> Result<(), ColdReason> {
         for class in self.space.queueing_classes() {
             let mut class = class.lock();
             let id = class.id();
@@ -285,7 +299,7 @@ impl Rebuild<'_> {
             for (&lane, tails) in &saved.tails[id.index()] {
                 for (queue, &tail) in QueueKind::ALL.into_iter().zip(tails) {
                     let place = Place { lane, queue };
-                    self.queues_items += class.restore_queue(&mut self.restore, place, tail)?;
+                    self.items_in_queues += class.restore_queue(&mut self.restore, place, tail)?;
                 }
             }
         }

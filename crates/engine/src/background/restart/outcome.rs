@@ -1,131 +1,132 @@
-//! The results and errors of a restart.
+//! The results and errors of a start or stop with a memory file.
 
 use crate::mem::MappingError;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How a cache on a memory file started.
+/// The contents of a cache after its start on a memory file.
 #[derive(Debug)]
 pub enum Start {
-    /// With the items of the last process.
+    /// The cache holds the items of the last process.
     Warm(Warm),
-    /// With an empty cache.
+    /// The cache is empty, for this reason.
     Cold(ColdReason),
 }
 
-/// The result of a warm start.
+/// The result of a start that has restored items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Warm {
-    /// The number of items, including those that have expired meanwhile.
+    /// The number of restored items, including items that expired between stop and start.
     pub items: u64,
-    /// The time that the old process's clock would show now. The new clock must continue from there
+    /// The time since its start that the clock of the old process would show now. The new clock must start at this time
     /// ([`Clock::resume`](slabwise_base::Clock::resume)).
     pub elapsed: Duration,
 }
 
-/// Why a cache started empty.
+/// The reason why a cache started empty.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ColdReason {
-    /// Nothing was saved: this is the first start, or the last process was not stopped by SIGUSR1.
-    #[error("nothing was saved (stop by SIGUSR1 to save)")]
+    /// There is no saved cache: this is the first start, or the last process was not stopped by SIGUSR1.
+    #[error("nothing was saved (a stop by SIGUSR1 saves the items)")]
     NothingSaved,
-    /// The file was saved by memcached.
-    #[error("it was saved by memcached")]
+    /// The memory file was saved by memcached.
+    #[error("the file was saved by memcached")]
     ByMemcached,
-    /// The file was saved by a slabwise version with another format.
-    #[error("it was saved by another version, in format {0:?}")]
+    /// The memory file was saved by a version of slabwise that uses another file format.
+    #[error("the file was saved by another version of slabwise, in format {0:?}")]
     OtherFormat(String),
-    /// The .meta file is truncated or changed.
+    /// The .meta file is truncated or was changed. The text names the damage.
     #[error("its .meta file is damaged: {0}")]
     DamagedMeta(String),
-    /// The file was saved with another value of a setting.
+    /// The memory file was saved with another value of a setting that determines the layout of the arena.
     #[error("{}", other_setting(name, saved, present))]
     OtherSetting {
-        /// The setting.
+        /// The name of the setting, as in the .meta file.
         name: String,
-        /// The value when the file was saved.
+        /// The value of the setting when the file was saved.
         saved: String,
-        /// The current value.
+        /// The value of the setting now.
         present: String,
     },
-    /// The memory file was used after the save, or the .meta file belongs to another one.
-    #[error("its .meta file does not belong to it")]
+    /// The memory file was used after it was saved, or the .meta file belongs to another memory file.
+    #[error("its .meta file belongs to another memory file, or to an earlier state of this one")]
     OtherArena,
-    /// The machine's date is before the save, so the remaining TTLs are unknown.
+    /// The machine's date is before the date of the save, so the remaining TTLs of the items are unknown.
     #[error(
         "the machine's date is before the last stop, so it is unknown which items have expired"
     )]
     ClockBack,
-    /// The memory file breaks an invariant.
-    #[error("it is damaged at byte {offset}: broken invariant: {invariant}")]
+    /// The contents of the memory file break an invariant.
+    #[error("the file is damaged at byte {offset}: broken invariant: {invariant}")]
     Damaged {
-        /// The broken invariant.
+        /// The broken invariant, as a sentence.
         invariant: &'static str,
-        /// The offset from the start of the file.
+        /// The offset of the damaged chunk from the start of the memory file, in bytes.
         offset: u64,
     },
 }
 
-/// Longer values are omitted from the message.
-const LINE_LEN_MAX: usize = 80;
+/// The largest total length of an old and a new value of a setting that a message shows; longer values are omitted.
+const VALUES_LEN_MAX: usize = 80;
 
 fn other_setting(name: &str, saved: &str, present: &str) -> String {
-    if saved.len() + present.len() > LINE_LEN_MAX {
-        return format!("it was saved with another value of {name}");
+    if saved.len() + present.len() > VALUES_LEN_MAX {
+        return format!("the file was saved with another value of {name}");
     }
-    format!("it was saved with {name}={saved}, which is now {present}")
+    format!("the file was saved with {name}={saved}, but {name} is now {present}")
 }
 
-/// Why a memory file can be neither used nor reset, or why it cannot be saved.
+/// The error of a start that can neither restore nor reset the memory file, or of a stop that cannot save it.
 #[derive(Debug, thiserror::Error)]
 pub enum RestartError {
-    /// The file at the .meta path was not written by slabwise or memcached, so it is not overwritten.
+    /// The file at the path of the .meta file was written neither by slabwise nor by memcached. slabwise does not
+    /// overwrite it, because it may be a user's file.
     #[error("-e: {} is not a slabwise .meta file: remove it to start with an empty cache", .0.display())]
     MalformedMeta(PathBuf),
-    /// Another process uses the file.
-    #[error("-e {}: another process uses this file: stop it, or name another file", .0.display())]
+    /// Another process uses the memory file.
+    #[error("-e {}: another process uses this file: stop that process, or name another file", .0.display())]
     InUse(PathBuf),
-    /// The path is a directory or a device.
+    /// The path of the memory file leads to a directory or a device.
     #[error("-e {}: this is not a regular file: name another one", .0.display())]
     NotAFile(PathBuf),
-    /// The file system is too full.
-    #[error("-e {}: the file system cannot hold {size_bytes} bytes: free some, or lower -m", path.display())]
+    /// The file system has too little free space for the memory file.
+    #[error("-e {}: the file system cannot hold {size_bytes} bytes: free space on it, or lower -m", path.display())]
     NoRoom {
-        /// The file.
+        /// The path of the memory file.
         path: PathBuf,
-        /// The size that the file needs.
+        /// The size of the memory file, in bytes.
         size_bytes: u64,
     },
-    /// The file cannot be mapped.
+    /// The memory file cannot be mapped into memory.
     #[error(transparent)]
     Map(#[from] MappingError),
-    /// A file operation failed.
+    /// An operation on the memory file, the .meta file or their directory failed.
     #[error("-e: cannot {action} {}: {error}", path.display())]
     Io {
-        /// The operation, as a verb.
+        /// The operation as a verb, such as "open".
         action: &'static str,
-        /// The file.
+        /// The path of the file or directory.
         path: PathBuf,
-        /// The error of the system.
+        /// The error that the operating system returned.
         error: io::Error,
     },
 }
 
-/// The progress of a rebuild.
+/// The progress of the first pass over the pages of a restored arena.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// The number of pages done.
+    /// The number of pages whose items were checked so far.
     pub pages_done: usize,
-    /// The number of all pages.
+    /// The number of pages to check in all.
     pub pages: usize,
 }
 
-/// The moment of a stop.
+/// The time at which a process closed its cache, on two clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stop {
-    /// The machine's Unix time.
+    /// The time of the machine's clock, since 1970.
     pub unix_time: Duration,
-    /// The reading of the engine's clock, as the time since its start.
+    /// The time of the engine's clock, since its start.
     pub elapsed: Duration,
 }

@@ -1,6 +1,6 @@
-//! Threads that share a memory read only consistent values.
+//! A test of threads that share one memory: each reads only values that one store wrote as a whole.
 
-use super::world::{FIELDS, PAGE_SIZE_BYTES, SMALL, memory};
+use super::fixture::{FIELDS, PAGE_SIZE_BYTES, SMALL, memory};
 use crate::layout::ItemMeta;
 use crate::mem::chunk::{NewItem, OwnedChunk, Remains, ValueShape};
 use crate::mem::class_token::ClassToken;
@@ -12,12 +12,13 @@ use slabwise_base::sync::{Mutex, lock};
 use slabwise_base::{Expiry, Random};
 use std::sync::Arc;
 
-const STRIPES: u64 = 4;
-const KEYS: u64 = 200;
-const THREADS: u64 = 4;
-const STEPS: u64 = 20_000;
-/// Fewer than the keys, so that some items are evicted.
-const CHUNKS_MAX: u32 = (PAGE_SIZE_BYTES / 512) as u32;
+const STRIPE_COUNT: u64 = 4;
+const KEY_COUNT: u64 = 200;
+const THREAD_COUNT: u64 = 4;
+/// The number of operations of each thread.
+const STEP_COUNT: u64 = 20_000;
+/// The number of chunks of the only page. It is below the number of keys, so that some items are evicted.
+const CHUNK_COUNT: u32 = (PAGE_SIZE_BYTES / 512) as u32;
 
 struct Class {
     token: ClassToken,
@@ -35,19 +36,19 @@ impl Cache {
         let memory = memory();
         let mut token = memory.class_token(SMALL);
         token.set_chunk_size(512);
-        token.adopt(memory.next_new_page().expect("there is a page"));
-        let stripes = (0..STRIPES).map(|_| Mutex::new(Stripe::new(&memory))).collect();
+        token.adopt(memory.next_new_page().expect("the arena has an unused page"));
+        let stripes = (0..STRIPE_COUNT).map(|_| Mutex::new(Stripe::new(&memory))).collect();
         Cache { memory, stripes, class: Mutex::new(Class { token, queue: List::EMPTY }) }
     }
 
     fn find(&self, key: u64) -> Option<Entry<'_>> {
-        let guard = lock(&self.stripes[(key % STRIPES) as usize]);
+        let guard = lock(&self.stripes[(key % STRIPE_COUNT) as usize]);
         Entry::find(guard, key, &key.to_le_bytes()).ok()
     }
 
     fn free(&self, remains: Option<Remains>) {
         if let Some(remains) = remains {
-            let chunk = remains.into_chunk(&self.memory).expect("it has no bodies");
+            let chunk = remains.into_chunk(&self.memory).expect("the item has no bodies");
             lock(&self.class).token.give(chunk);
         }
     }
@@ -61,6 +62,7 @@ impl Cache {
         }
     }
 
+    /// Allocates a chunk. While no chunk is free, evicts the item at the tail of the queue.
     fn allocate(&self) -> OwnedChunk {
         loop {
             let victim = {
@@ -73,25 +75,27 @@ impl Cache {
                 victim
             };
             let key = victim.item(&self.memory).key();
-            let key = u64::from_le_bytes(key.try_into().expect("keys are numbers"));
-            let guard = lock(&self.stripes[(key % STRIPES) as usize]);
+            let key = u64::from_le_bytes(key.try_into().expect("a key has 8 bytes"));
+            let guard = lock(&self.stripes[(key % STRIPE_COUNT) as usize]);
             if let Ok(entry) = Entry::find_address(guard, key, victim.address()) {
                 let removed = entry.remove().1;
-                assert_eq!(removed.unlink(&self.memory), None, "the evicting thread pins it");
+                let remains = removed.unlink(&self.memory);
+                assert_eq!(remains, None, "an unlinked item with a pin is not freed");
             }
             self.free(self.memory.unpin(victim));
         }
     }
 
+    /// Stores a value of `100 + byte` bytes, all of which are `byte`.
     fn set(&self, key: u64, byte: u8) {
         let (chunk, len) = (self.allocate(), 100 + usize::from(byte));
         let (meta, shape) = ((ItemMeta::default(), FIELDS), ValueShape::Whole(len));
         let mut item = NewItem::begin(&self.memory, chunk, &key.to_le_bytes(), meta, shape);
         item.value_mut(&self.memory, 0).fill(byte);
         let hash_of = |item: super::super::item::Linked<'_>| {
-            u64::from_le_bytes(item.key().try_into().expect("keys are numbers"))
+            u64::from_le_bytes(item.key().try_into().expect("a key has 8 bytes"))
         };
-        let guard = lock(&self.stripes[(key % STRIPES) as usize]);
+        let guard = lock(&self.stripes[(key % STRIPE_COUNT) as usize]);
         let (mut entry, remains) = match Entry::find(guard, key, &key.to_le_bytes()) {
             Ok(mut entry) => {
                 let removed = entry.replace(item);
@@ -108,8 +112,9 @@ impl Cache {
         self.free(remains);
     }
 
+    /// Makes one random operation on a random key.
     fn step(&self, random: &mut Random) {
-        let (key, byte) = (random.below(KEYS), random.below(200) as u8);
+        let (key, byte) = (random.below(KEY_COUNT), random.below(200) as u8);
         match random.below(8) {
             0 | 1 => self.set(key, byte),
             2 => {
@@ -141,7 +146,7 @@ impl Cache {
                 let Class { token, queue } = &mut *class;
                 if let Some(tail) = queue.tail(token) {
                     let _ = (tail.rank(), tail.expiry());
-                    let taken = queue.take_tail(token, 1).expect("there is a tail");
+                    let taken = queue.take_tail(token, 1).expect("the queue has an item");
                     taken.push_head(queue, QueueKind::Warm, 1);
                 }
             }
@@ -160,29 +165,33 @@ impl Cache {
     }
 }
 
-/// Checks that all bytes but the first, which is overwritten, are equal and match the length.
+/// Panics unless the value is one that `Cache::set` writes. Its first byte is ignored, because threads overwrite it.
 fn check(value: &[u8]) {
     let byte = value[1];
-    assert_eq!(value.len(), 100 + usize::from(byte));
-    assert!(value[1..].iter().all(|&other| other == byte), "{value:?}");
+    assert_eq!(value.len(), 100 + usize::from(byte), "the length matches the bytes of the value");
+    let is_equal = value[1..].iter().all(|&other| other == byte);
+    assert!(is_equal, "all bytes after the first one are equal: {value:?}");
 }
 
 #[test]
 fn values_are_consistent_while_threads_write_evict_and_free() {
     let cache = Cache::new();
     std::thread::scope(|scope| {
-        for seed in 0..THREADS {
+        for seed in 0..THREAD_COUNT {
             let cache = &cache;
             scope.spawn(move || {
                 let mut random = Random::new(seed);
-                (0..STEPS).for_each(|_| cache.step(&mut random));
+                (0..STEP_COUNT).for_each(|_| cache.step(&mut random));
             });
         }
     });
     let class = lock(&cache.class);
     let queued = class.queue.iter_from_tail(&class.token).count() as u64;
     let linked: usize = cache.stripes.iter().map(|stripe| lock(stripe).table().item_count()).sum();
-    assert_eq!((queued, linked as u64), (class.queue.count(), class.queue.count()));
-    assert_eq!(u64::from(cache.memory.page(slabwise_base::PageId(0)).used()), queued);
-    assert!(queued <= u64::from(CHUNKS_MAX));
+    let count = class.queue.count();
+    assert_eq!(queued, count, "the queue counts its items");
+    assert_eq!(linked as u64, count, "each item in the index is in the queue");
+    let used_count = u64::from(cache.memory.page(slabwise_base::PageId(0)).used());
+    assert_eq!(used_count, count, "each chunk in use holds an item in the queue");
+    assert!(queued <= u64::from(CHUNK_COUNT), "each item in the queue has a chunk");
 }

@@ -1,12 +1,12 @@
-//! The kinds of mover, which differ in how they empty a page.
+//! The kinds of mover. They differ in how they choose a page and how they empty it.
 //!
 //! | kind | treatment of the items on the page |
 //! |---|---|
-//! | `warm` | carried to free chunks; the class's coldest items are evicted instead |
-//! | `base`, `fast` | saved or unlinked, as published |
-//! | `stock` | carried or dropped, as in memcached 1.6 |
+//! | `warm` | carried to free chunks of the class; the coldest items of the class are evicted if there are too few |
+//! | `base`, `fast` | carried to free chunks of the class; dropped if there are none, as in the paper |
+//! | `stock` | carried to free chunks of the class; dropped if there are none, as in memcached 1.6 |
 //!
-//! A page of a retired class is always emptied by `warm`, which carries its items to the successor classes
+//! A page of a retired class is always emptied by the kind `warm`, which carries the items to the successor classes
 //! (`retired.rs`).
 
 mod published;
@@ -14,11 +14,11 @@ mod retired;
 mod stock;
 mod warm;
 
-use super::job::Kind;
+use super::job::MoverRules;
 use crate::config::MoverKind;
 
-/// Every kind. A new kind is a file in this folder and a row here.
-const KINDS: &[(MoverKind, &dyn Kind)] = &[
+/// All kinds of mover, the default first. A new kind needs a file in this folder and a row in this table.
+const KINDS: &[(MoverKind, &dyn MoverRules)] = &[
     (MoverKind::WARM, &warm::Warm),
     (MoverKind::BASE, &published::BASE),
     (MoverKind::FAST, &published::FAST),
@@ -41,7 +41,8 @@ pub fn mover_kind(name: &str) -> Option<MoverKind> {
     KINDS.iter().map(|&(kind, _)| kind).find(|kind| kind.name() == name)
 }
 
-pub fn of(kind: MoverKind) -> &'static dyn Kind {
+/// Returns the rules by which this kind of mover empties a page.
+pub fn rules_of(kind: MoverKind) -> &'static dyn MoverRules {
     let row = KINDS.iter().find(|&&(other, _)| other == kind);
-    row.expect("every mover kind has a row").1
+    row.expect("the table has a row for every kind of mover").1
 }

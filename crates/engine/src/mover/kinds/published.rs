@@ -1,57 +1,62 @@
-//! `page_mover=base|fast`: the movers of the paper on fast page moves (Byrne, Onder and Wang, MEMSYS 2019,
-//! algorithms 1 and 2). They wait for the same events as in the paper, and workers may reuse the same chunks.
+//! `page_mover=base` and `page_mover=fast`: the movers of the paper on fast page moves (Byrne, Onder and Wang, MEMSYS
+//! 2019, algorithms 1 and 2). As in the paper, they visit the chunks of the page in order, and workers may allocate
+//! free chunks of the page while it moves.
 //!
 //! ```text
 //!   for each chunk of the page, in order:
-//!     free                    -> withdrawn from use
-//!     case 1  stripe locked   -> busy
-//!     case 2  pinned          -> busy
-//!     a free chunk elsewhere  -> the item is saved there, its chunk is withdrawn
-//!     case 3  no free chunk   -> unlinked;  base: its chunk goes to the free list; busy
-//!                                           fast: its chunk is withdrawn at once
-//!   busy: rest, then visit the same chunk again
+//!     the chunk is free                        -> the mover withdraws the chunk
+//!     case 1: the item's stripe is locked      -> the chunk is busy
+//!     case 2: the item is pinned               -> the chunk is busy
+//!     another page has a free chunk            -> the mover carries the item there and withdraws the old chunk
+//!     case 3: no other page has a free chunk   -> the mover unlinks the item, which drops it
+//!                                                   base: the chunk is added to the free list, and is busy
+//!                                                   fast: the mover withdraws the chunk at once
+//!   after a busy chunk, the mover rests, and then visits the same chunk again
 //! ```
 //!
-//! The page stays in use: until they are withdrawn, its free chunks are handed out like other free chunks, the one
-//! freed last first. So under `base` the chunk of an unlinked item may be in use again after the rest.
-//!
-//! The mover owns the withdrawn chunks, as if it had allocated them. When all are withdrawn, the page is empty.
+//! A withdrawn chunk belongs to the mover, in the same way as an allocated chunk belongs to its caller. When the mover
+//! has withdrawn all chunks, the page is empty. Until a free chunk is withdrawn, workers may allocate it, and they
+//! allocate the chunk that was freed last first. So under `base`, the chunk of an unlinked item may be in use again
+//! after the rest.
 
 use crate::class::ClassState;
 use crate::layout::ChunkAddress;
 use crate::mem::{HeadPin, Kind as ChunkKind, Pin, UnusedPage};
-use crate::mover::job::{Candidate, Job, Kind, Pass, PassStep};
+use crate::mover::job::{Candidate, Job, MoverRules, Pass, PassStep};
 use crate::stats::Busy;
 use slabwise_base::PageId;
 
-/// Algorithm 1 or 2, which differ in the treatment of a chunk whose item was unlinked.
+/// The rules of the kinds `base` and `fast`. They differ only in the treatment of a chunk whose item was unlinked.
 pub struct Published {
+    /// True if the mover withdraws the chunk of an unlinked item at once (`fast`).
     withdraws_unlinked_at_once: bool,
 }
 
+/// The rules of the kind `base` (algorithm 1).
 pub const BASE: Published = Published { withdraws_unlinked_at_once: false };
+/// The rules of the kind `fast` (algorithm 2).
 pub const FAST: Published = Published { withdraws_unlinked_at_once: true };
 
-/// The result of a visit of a chunk.
+/// The result of one visit of a chunk.
 enum Visit {
-    /// The mover owns the chunk.
+    /// The mover has withdrawn the chunk.
     Withdrawn,
     /// The chunk must be visited again after a rest.
     Busy,
 }
 
-impl Kind for Published {
+impl MoverRules for Published {
     fn choose(&self, candidates: &mut dyn Iterator<Item = Candidate<'_>>) -> Option<PageId> {
         candidates.next().map(|candidate| candidate.id)
     }
 
-    /// Visits chunks up to the first that is busy.
+    /// Visits chunks until one is busy or the budget is used up.
     fn pass(&self, pass: &mut Pass<'_>, budget_chunks: usize) -> PassStep {
         for _ in 0..budget_chunks.max(1) {
             let Some(address) = pass.next_chunk() else { return PassStep::Ended };
             pass.counters.visits += 1;
             match self.visit(pass, address) {
-                Visit::Withdrawn => pass.progress(),
+                Visit::Withdrawn => pass.record_progress(),
                 Visit::Busy => {
                     pass.job.slot -= 1;
                     return PassStep::Rest;
@@ -75,6 +80,7 @@ impl Kind for Published {
 }
 
 impl Published {
+    /// Tries to withdraw one chunk of the page.
     fn visit(&self, pass: &mut Pass<'_>, address: ChunkAddress) -> Visit {
         if withdraw_if_free(pass, address) {
             return Visit::Withdrawn;
@@ -82,7 +88,7 @@ impl Published {
         if pass.job.freed.take_if(|&mut freed| freed == address).is_some() {
             pass.counters.reallocated += 1;
         }
-        let HeadPin::Pinned(pin) = pass.pin_holder(address) else {
+        let HeadPin::Pinned(pin) = pass.pin_item_of(address) else {
             pass.counters.pinned += 1;
             pass.counters.note_busy(Busy::Held);
             return Visit::Busy;
@@ -93,18 +99,18 @@ impl Published {
             pass.counters.note_busy(Busy::Held);
             return Visit::Busy;
         }
-        let mut class = pass.space.class(pass.job.order.victim).lock();
+        let mut class = pass.space.class(pass.job.request.victim).lock();
         let free = class.pages.take_beside(pass.job.page);
         drop(class);
         if let Some(chunk) = free {
-            pass.job.spares.push(chunk);
+            pass.job.reserved.push(chunk);
             pass.space.unpin(pin);
-            return save(pass, address);
+            return carry_and_withdraw(pass, address);
         }
         self.unlink(pass, address, pin)
     }
 
-    /// Drops the item: case 3.
+    /// Drops the item in a chunk, which the mover pins, because no other page has a free chunk (case 3).
     fn unlink(&self, pass: &mut Pass<'_>, address: ChunkAddress, pin: Pin) -> Visit {
         if !pass.space.config.eviction_enabled {
             pass.space.unpin(pin);
@@ -115,7 +121,7 @@ impl Published {
         pass.space.unpin(pin);
         if is_dropped {
             pass.counters.evicted += 1;
-            pass.progress();
+            pass.record_progress();
         }
         if self.withdraws_unlinked_at_once && withdraw_if_free(pass, address) {
             return Visit::Withdrawn;
@@ -127,8 +133,9 @@ impl Published {
     }
 }
 
+/// Withdraws a chunk if it is free. Returns true if the mover owns the chunk now.
 fn withdraw_if_free(pass: &mut Pass<'_>, address: ChunkAddress) -> bool {
-    let mut class = pass.space.class(pass.job.order.victim).lock();
+    let mut class = pass.space.class(pass.job.request.victim).lock();
     let state = class.pages.token.state_of(address);
     let free = state.is_some_and(|state| state.kind() == ChunkKind::Free);
     if free {
@@ -137,16 +144,16 @@ fn withdraw_if_free(pass: &mut Pass<'_>, address: ChunkAddress) -> bool {
     free
 }
 
-/// True if another thread locks the item's stripe: case 1.
+/// True if another thread holds the lock of the item's stripe (case 1).
 fn stripe_is_locked(pass: &Pass<'_>, pin: &Pin) -> bool {
     let hash = pass.space.hash_of(pin.item(&pass.space.memory));
     pass.space.index.try_lock(hash).is_none()
 }
 
-/// Carries the contents of the chunk to the reserved one, and withdraws the chunk.
-fn save(pass: &mut Pass<'_>, address: ChunkAddress) -> Visit {
-    // The result is ignored: even after a success the chunk may be in use again.
-    let _ = pass.carry_one(address);
-    pass.job.return_spares(pass.space);
+/// Carries the contents of a chunk to the reserved chunk, and withdraws the old chunk if it is free then.
+fn carry_and_withdraw(pass: &mut Pass<'_>, address: ChunkAddress) -> Visit {
+    // The result is ignored, because even after a success another thread may have allocated the old chunk again.
+    let _ = pass.carry_chunk(address);
+    pass.job.free_reserved(pass.space);
     if withdraw_if_free(pass, address) { Visit::Withdrawn } else { Visit::Busy }
 }

@@ -1,21 +1,24 @@
-//! Draining a retired class (`space/change.rs`) into its successor classes, which now hold items of these sizes.
+//! The draining of a retired class (`space/change.rs`): its items are carried to the successor classes, which are the
+//! classes of the current table for items of these sizes.
 //!
 //! ```text
-//!   idle --a retired class owns pages--> its emptiest page drains, for the pool
-//!     each item, head or body --> a free chunk of its successor class, from a new page if the pool has one
-//!                             --> if there is none: the colder of the next victims of the retired class and
-//!                                 its successor is evicted; free chunks of the retired class are used, too
+//!   idle --a retired class owns pages--> the mover empties the page with the fewest used chunks; the page pool gets it
+//!     for each item, head or body on the page:
+//!       1. the mover reserves a free chunk of the successor class; this class gets a page if the page pool has one
+//!       2. if there is no such chunk, the mover compares the next victim of the retired class with the next victim of
+//!          the successor class, evicts the colder one, and reserves its chunk, even if that is of the retired class
+//!       3. the mover carries the item to the reserved chunk; if nothing could be evicted, it drops the item
 //! ```
 //!
-//! So memory stays within the limit, the retired class and its successors together lose their coldest items, and
-//! they lose none while the pool has pages. The first page usually costs evictions; it goes to the pool, and the
-//! successors use it while the second page is emptied.
+//! So memory stays within the limit, and no item is evicted while the page pool has pages. Without such pages, the
+//! coldest items of the retired class and its successor classes are evicted. The first page usually causes evictions.
+//! The page pool gets this page when it is empty, so the successor classes can use it while the second page is emptied.
 //!
-//! This applies under every `page_mover`, since no paper describes how to empty a retired class. If eviction is
-//! off, an item for which there is no free chunk stays, and is tried again later.
+//! These rules apply to every option `page_mover`, because no paper describes how to empty a retired class. If eviction
+//! is disabled, an item for which there is no free chunk stays on its page, and the mover visits it again later.
 //!
-//! An item keeps its queue. Its position is found by its age near either end of the queue: the oldest items stay
-//! the oldest, and items from the middle enter near the head.
+//! A carried item enters the queue of the same kind in the successor class. Its position is searched near both ends of
+//! this queue, by its age: the oldest items stay the oldest, and items from the middle of a queue enter near the head.
 
 use crate::class::ClassState;
 use crate::heap::Choice;
@@ -26,12 +29,13 @@ use crate::space::{Evicted, Space};
 use crate::stats::Busy;
 use slabwise_base::ClassId;
 
-/// Rounds of evictions for one batch: other threads may take the chunks that they free.
+/// The largest number of rounds of evictions for one batch. One round may not be enough, because other threads may take
+/// the freed chunks.
 const ROUNDS_MAX: usize = 8;
 
 /// Empties a batch of chunks of a retired class's page.
 pub fn empty_batch(pass: &mut Pass<'_>, mut batch: Vec<ChunkAddress>) {
-    let mut is_stuck = false;
+    let mut nothing_can_be_evicted = false;
     for _ in 0..ROUNDS_MAX {
         let missing = reserve_chunks(pass, &mut batch);
         if missing.is_empty() {
@@ -40,38 +44,38 @@ pub fn empty_batch(pass: &mut Pass<'_>, mut batch: Vec<ChunkAddress>) {
         let evictions = missing.into_iter().filter(|&successor| evict_colder(pass, successor));
         let evicted = evictions.count();
         pass.counters.evicted += evicted as u64;
-        is_stuck = evicted == 0;
-        if is_stuck {
+        nothing_can_be_evicted = evicted == 0;
+        if nothing_can_be_evicted {
             break;
         }
-        pass.progress();
+        pass.record_progress();
     }
     for address in batch {
         let carried = match carry_to_successor(pass, address) {
-            Err(Busy::NoRoom) if is_stuck => pass.drop_for_move(address),
+            Err(Busy::NoRoom) if nothing_can_be_evicted => pass.drop_item_of(address),
             outcome => outcome,
         };
-        pass.note(carried, address);
+        pass.record_visit(carried, address);
     }
 }
 
-/// Keeps in the batch the chunks that can be carried now, and reserves free chunks for them; returns the class of
-/// each chunk that is missing. If the table has changed since a class was chosen, its chunks do not count as
-/// missing: their items are visited again.
+/// Removes from the batch all chunks whose contents cannot be carried now. Reserves free chunks for the others. Returns
+/// one entry for each chunk that is missing: the class that the chunk should be of. If this class was retired
+/// meanwhile, the chunk does not count as missing, because the item is visited again later.
 fn reserve_chunks(pass: &mut Pass<'_>, batch: &mut Vec<ChunkAddress>) -> Vec<Choice> {
-    let (space, victim) = (pass.space, pass.job.order.victim);
+    let (space, victim) = (pass.space, pass.job.request.victim);
     let mut wanted: Vec<Choice> = {
         let class = space.class(victim).lock();
         pass.keep_carriable(batch, &class);
         batch.iter().filter_map(|&address| successor_of(space, &class, address)).collect()
     };
-    // Reserved already: first chunks of the right class, then of the retired class.
-    let mut spares: Vec<ClassId> = pass.job.spares.iter().map(OwnedChunk::class).collect();
+    // Chunks that were reserved earlier are used first: chunks of the right class, then chunks of the retired class.
+    let mut reserved: Vec<ClassId> = pass.job.reserved.iter().map(OwnedChunk::class).collect();
     for from in [None, Some(victim)] {
         wanted.retain(|successor: &Choice| {
             let wanted = from.unwrap_or(successor.id);
-            let found = spares.iter().position(|&class| class == wanted);
-            found.map(|at| spares.swap_remove(at)).is_none()
+            let found = reserved.iter().position(|&class| class == wanted);
+            found.map(|at| reserved.swap_remove(at)).is_none()
         });
     }
     wanted.retain(|&successor| {
@@ -80,13 +84,13 @@ fn reserve_chunks(pass: &mut Pass<'_>, batch: &mut Vec<ChunkAddress>) -> Vec<Cho
             return false;
         }
         let free = space.take_free(&mut state);
-        free.map(|chunk| pass.job.spares.push(chunk)).is_none()
+        free.map(|chunk| pass.job.reserved.push(chunk)).is_none()
     });
     wanted
 }
 
-/// The class of the current table for the contents of a chunk; the head of a chained item counts without its
-/// bodies. `None`: the chunk is free.
+/// Returns the class of the current table for the contents of a chunk: a whole item, a body, or the head of a chained
+/// item without its bodies. `None`: the chunk is free.
 fn successor_of(space: &Space, class: &ClassState, address: ChunkAddress) -> Option<Choice> {
     let (state, len) = class.pages.token.contents_of(address)?;
     let (key_len, fields) = (state.key_len(), state.fields());
@@ -99,20 +103,20 @@ fn successor_of(space: &Space, class: &ClassState, address: ChunkAddress) -> Opt
     space.size_map.class_for(size_bytes)
 }
 
-/// Evicts one item to free a chunk for the successor: the colder of the next victims of the retired class and the
-/// successor. Returns false if no item can be evicted.
+/// Evicts one item to free a chunk: the next victim of the retired class or the next victim of the successor class,
+/// depending on which is colder. Returns false if no item can be evicted.
 fn evict_colder(pass: &mut Pass<'_>, successor: Choice) -> bool {
     let (space, now) = (pass.space, pass.now);
     if !space.config.eviction_enabled {
         return false;
     }
-    let mut order = [pass.job.order.victim, successor.id];
-    if space.coldness(successor.id, now) > space.coldness(pass.job.order.victim, now) {
-        order.reverse();
+    let mut classes = [pass.job.request.victim, successor.id];
+    if space.coldness(successor.id, now) > space.coldness(pass.job.request.victim, now) {
+        classes.reverse();
     }
-    order.into_iter().any(|class| match space.evict_for_carried(class, now) {
+    classes.into_iter().any(|class| match space.evict_for_carried(class, now) {
         Evicted::Chunk(chunk) => {
-            pass.keep_as_spare(chunk);
+            pass.reserve_or_free(chunk);
             true
         }
         Evicted::Freed => true,
@@ -120,18 +124,18 @@ fn evict_colder(pass: &mut Pass<'_>, successor: Choice) -> bool {
     })
 }
 
-/// Carries the contents of a chunk to a reserved one of the successor, or else of its own class.
+/// Carries the contents of a chunk to a reserved chunk of the successor class, or else to one of the retired class.
 fn carry_to_successor(pass: &mut Pass<'_>, address: ChunkAddress) -> Result<(), Busy> {
-    let victim = pass.job.order.victim;
+    let victim = pass.job.request.victim;
     let successor = successor_of(pass.space, &pass.space.class(victim).lock(), address);
     let Some(successor) = successor else { return Ok(()) };
-    let spares = &mut pass.job.spares;
-    let spare = [successor.id, victim]
+    let reserved = &mut pass.job.reserved;
+    let at = [successor.id, victim]
         .into_iter()
-        .find_map(|class| spares.iter().position(|chunk| chunk.class() == class));
-    let at = spare.ok_or(Busy::NoRoom)?;
-    // `carry_one` uses the last one.
-    let last = spares.len() - 1;
-    spares.swap(at, last);
-    pass.carry_one(address)
+        .find_map(|class| reserved.iter().position(|chunk| chunk.class() == class));
+    let at = at.ok_or(Busy::NoRoom)?;
+    // `carry_chunk` uses the last reserved chunk.
+    let last = reserved.len() - 1;
+    reserved.swap(at, last);
+    pass.carry_chunk(address)
 }

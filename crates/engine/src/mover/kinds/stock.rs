@@ -1,16 +1,18 @@
-//! `page_mover=stock`: memcached 1.6's mover. It empties the page that its class has owned longest. Items are
-//! carried to free chunks; if there is none they are dropped, even hot ones. A pinned item is carried too, so that
-//! the next reader pins the copy.
+//! `page_mover=stock`: the mover of memcached 1.6. It chooses the page that the victim has owned longest. It carries an
+//! item to a free chunk of the class. If there is no free chunk, it drops the item, even a hot one. It also carries a
+//! pinned item that is not chained: readers that come later then pin the copy, while earlier readers still use the old
+//! chunk.
 
 use crate::layout::ChunkAddress;
 use crate::mem::State;
-use crate::mover::job::{Candidate, ChunkUse, Kind, Pass, PassStep};
+use crate::mover::job::{Candidate, ChunkUse, MoverRules, Pass, PassStep};
 use crate::stats::Busy;
 use slabwise_base::{PageId, Ticks};
 
+/// The rules of the kind `stock`.
 pub struct Stock;
 
-impl Kind for Stock {
+impl MoverRules for Stock {
     fn choose(&self, candidates: &mut dyn Iterator<Item = Candidate<'_>>) -> Option<PageId> {
         let longest_owned = candidates.min_by_key(|c| (c.is_last_choice, c.page.taken_as()));
         longest_owned.map(|candidate| candidate.id)
@@ -21,36 +23,38 @@ impl Kind for Stock {
             let Some(address) = pass.next_chunk() else { return PassStep::Ended };
             pass.counters.visits += 1;
             let visited = visit(pass, address);
-            pass.note(visited, address);
+            pass.record_visit(visited, address);
         }
         PassStep::Continue
     }
 
-    // memcached's mover waits without limit.
+    // This time is longer than that of other kinds, because memcached's mover waits without limit.
     fn give_up_after_ticks(&self) -> u32 {
         60 * Ticks::PER_SECOND
     }
 
-    // As in memcached, readers keep the old chunk. Not for chained items, whose bodies cannot be in two chains.
+    // As in memcached, readers that pin the item continue to use the old chunk. A pinned chained item is not carried,
+    // because its bodies cannot belong to two items.
     fn carries_pinned(&self, state: State) -> bool {
         state.queued() && !state.chained()
     }
 }
 
+/// Tries to empty one chunk of the page.
 fn visit(pass: &mut Pass<'_>, address: ChunkAddress) -> Result<(), Busy> {
     {
-        let mut class = pass.space.class(pass.job.order.victim).lock();
+        let mut class = pass.space.class(pass.job.request.victim).lock();
         match pass.use_of(address, &class) {
             ChunkUse::Free => return Ok(()),
             ChunkUse::Busy(why) => return Err(why),
             ChunkUse::Carriable => {}
         }
-        if pass.job.spares.is_empty() {
-            pass.job.spares.extend(class.pages.take());
+        if pass.job.reserved.is_empty() {
+            pass.job.reserved.extend(class.pages.take());
         }
     }
-    if pass.job.spares.is_empty() {
-        return pass.drop_for_move(address);
+    if pass.job.reserved.is_empty() {
+        return pass.drop_item_of(address);
     }
-    pass.carry_one(address)
+    pass.carry_chunk(address)
 }

@@ -1,51 +1,55 @@
-//! `page_mover=warm`: a move evicts the next victims of the class's eviction order, wherever they are, and carries
-//! the other items of the page to the freed chunks.
+//! `page_mover=warm`: a move evicts the items that the class's eviction order selects, on any page of the class, and
+//! carries the other items of the moving page to free chunks on other pages.
 //!
 //! ```text
-//!   a batch of chunks of the page
-//!     reserve  counts the items that can be carried now, and takes the class's free chunks outside the page
-//!     evict    for each missing chunk the class evicts its coldest item, several in one hold of its lock
-//!     reserve  again: a victim may have been in the batch
-//!     carry    copies each item to a reserved chunk; it keeps its place in its queue
+//!   for each batch of chunks of the page:
+//!     1. reserve  count the items that can be carried now, and take as many free chunks of the class outside the page
+//!     2. evict    if chunks are missing: add a page from the page pool to the class if the pool has one, or else evict
+//!                 the next victim of the class for each missing chunk
+//!     3. repeat step 1, because some victims may have been in the batch
+//!     4. carry    copy each item to a reserved chunk; the item keeps its position in its queue
 //! ```
 //!
-//! EXACT-LOSS: let `u` be the number of used chunks on the page, and `f` that of free chunks of the class outside
-//! the page. Every eviction reduces `u - f` by one, whether its victim is on the page or not. There is an eviction
-//! only if a chunk that can be carried has no reserved chunk, so only while `u > f`. So exactly `u - f` items are
-//! evicted, in the order of the class's eviction kind, as if they had been evicted at that moment.
+//! Invariant EXACT-LOSS: let `u` be the number of used chunks on the page, and `f` the number of free chunks of the
+//! class outside the page. An eviction reduces `u - f` by one: if the victim is on the page, `u` falls, and otherwise
+//! `f` rises. The mover evicts only if there are more items to carry than reserved chunks, which implies `u > f`. So a
+//! move evicts exactly `u - f` items if `u > f`, and otherwise none. These are the items that the class would have
+//! evicted next.
 //!
-//! Batches are for speed: a move spends nearly all its time waiting for memory, so the cache lines of a batch are
-//! prefetched together.
+//! Chunks are processed in batches, so that the cache lines of a batch can be prefetched together. A move spends nearly
+//! all its time waiting for memory.
 
 use super::retired;
 use crate::class::ClassStatus;
 use crate::layout::ChunkAddress;
 use crate::mem::{Entry, OwnedChunk, Pin, Queued};
-use crate::mover::job::{Candidate, Kind, Pass, PassStep};
+use crate::mover::job::{Candidate, MoverRules, Pass, PassStep};
 use crate::space::Evicted;
 use slabwise_base::sync::lock;
 use slabwise_base::{ClassId, PageId};
 
-/// Pages compared to find the one that costs least to empty.
+/// The largest number of pages that are compared to choose the page with the fewest used chunks.
 const PAGES_COMPARED_MAX: usize = 64;
 
-/// The most chunks in a batch.
+/// The largest number of chunks in a batch.
 const BATCH_CHUNKS_MAX: usize = 32;
 
-/// The most bytes of a chunk that are prefetched; the hardware prefetches the rest in sequence.
+/// The largest number of bytes of a chunk that are prefetched. The processor prefetches the following bytes by itself,
+/// because they are read in sequence.
 const PREFETCH_SIZE_BYTES_MAX: usize = 512;
 
 /// The result of reserving chunks for a batch.
 enum Reserved {
-    /// This number of chunks is missing.
+    /// The batch needs this number of chunks more than were free.
     Missing(usize),
-    /// The class is retired, so the batch is carried to its successors.
+    /// The victim is a retired class, so the batch must be carried to successor classes.
     Retired,
 }
 
+/// The rules of the kind `warm`.
 pub struct Warm;
 
-impl Kind for Warm {
+impl MoverRules for Warm {
     /// Chooses the page with the fewest used chunks among those compared.
     fn choose(&self, candidates: &mut dyn Iterator<Item = Candidate<'_>>) -> Option<PageId> {
         let compared = candidates.take(PAGES_COMPARED_MAX);
@@ -69,6 +73,7 @@ impl Kind for Warm {
     }
 }
 
+/// Empties a batch of chunks of the page. Chunks that are busy are visited again later.
 fn empty_batch(pass: &mut Pass<'_>, mut batch: Vec<ChunkAddress>) {
     loop {
         let missing = match reserve_chunks(pass, &mut batch) {
@@ -76,28 +81,29 @@ fn empty_batch(pass: &mut Pass<'_>, mut batch: Vec<ChunkAddress>) {
             Reserved::Missing(missing) => missing,
             Reserved::Retired => return retired::empty_batch(pass, batch),
         };
-        // Evict only when the pool has no page.
-        if take_pool_page(pass, pass.job.order.victim) {
+        // Items are evicted only when the page pool is empty.
+        if take_pool_page(pass, pass.job.request.victim) {
             continue;
         }
-        let evicted = make_room(pass, missing);
+        let evicted = evict_and_reserve(pass, missing);
         pass.counters.evicted += evicted as u64;
         if evicted == 0 {
-            // For example in a class that holds only bodies, which are not evicted for one another.
+            // Nothing can be evicted, for example because all chunks of the class hold bodies of chained items. Some
+            // items of the batch are then dropped.
             for address in batch.split_off(batch.len() - missing) {
-                let dropped = pass.drop_for_move(address);
-                pass.note(dropped, address);
+                let dropped = pass.drop_item_of(address);
+                pass.record_visit(dropped, address);
             }
             break;
         }
-        pass.progress();
+        pass.record_progress();
     }
     carry_batch(pass, &batch);
 }
 
-/// Adds a page of the pool to a class without free chunks. Returns false if the pool has none, else the caller
-/// tries to reserve chunks again. The page's memory is populated at once, with no class locked, so that later
-/// writes do not wait for page faults.
+/// Adds a page of the page pool to a class without free chunks. Returns false if the pool has no page. Otherwise the
+/// caller tries to reserve chunks again. The memory of the page is populated at once, while no class is locked, so that
+/// later writes to the page cause no page faults.
 fn take_pool_page(pass: &Pass<'_>, class: ClassId) -> bool {
     let space = pass.space;
     let page = {
@@ -105,7 +111,8 @@ fn take_pool_page(pass: &Pass<'_>, class: ClassId) -> bool {
         if state.pages.partial().is_some() || state.status() != ClassStatus::Present {
             return true;
         }
-        // Taken and adopted under the class's lock: a store that found neither chunk nor page would evict.
+        // The page is taken from the pool and added to the class under one hold of the class's lock. Otherwise a store
+        // could find neither a free chunk nor a page in between, and evict an item without need.
         let taken = lock(&space.pool).take(&space.memory, false);
         let Some(page) = taken else { return false };
         state.adopt(page)
@@ -114,43 +121,46 @@ fn take_pool_page(pass: &Pass<'_>, class: ClassId) -> bool {
     true
 }
 
-/// Keeps in the batch the chunks that can be carried now, and reserves free chunks outside the page for them.
+/// Removes from the batch all chunks whose contents cannot be carried now. Reserves free chunks outside the page for
+/// the others.
 fn reserve_chunks(pass: &mut Pass<'_>, batch: &mut Vec<ChunkAddress>) -> Reserved {
-    return_foreign_spares(pass);
-    let mut class = pass.space.class(pass.job.order.victim).lock();
+    free_chunks_of_other_classes(pass);
+    let mut class = pass.space.class(pass.job.request.victim).lock();
     if class.status() == ClassStatus::Retired {
         return Reserved::Retired;
     }
     pass.keep_carriable(batch, &class);
-    while pass.job.spares.len() < batch.len() {
+    while pass.job.reserved.len() < batch.len() {
         let Some(chunk) = class.pages.take() else { break };
-        pass.job.spares.push(chunk);
+        pass.job.reserved.push(chunk);
     }
-    Reserved::Missing(batch.len().saturating_sub(pass.job.spares.len()))
+    Reserved::Missing(batch.len().saturating_sub(pass.job.reserved.len()))
 }
 
-/// Frees the reserved chunks of successor classes after the victim was revived.
-fn return_foreign_spares(pass: &mut Pass<'_>) {
-    let (space, victim) = (pass.space, pass.job.order.victim);
-    let foreign = |chunk: &mut OwnedChunk| chunk.class() != victim;
-    pass.job.spares.extract_if(.., foreign).for_each(|chunk| space.give_free(chunk));
+/// Frees the reserved chunks of other classes. There are such chunks only if the victim was retired and then revived.
+fn free_chunks_of_other_classes(pass: &mut Pass<'_>) {
+    let (space, victim) = (pass.space, pass.job.request.victim);
+    let is_of_other_class = |chunk: &mut OwnedChunk| chunk.class() != victim;
+    pass.job.reserved.extract_if(.., is_of_other_class).for_each(|chunk| space.give_free(chunk));
 }
 
-/// Evicts up to `wanted` items and reserves their chunks outside the page; returns the number of evictions.
-fn make_room(pass: &mut Pass<'_>, wanted: usize) -> usize {
+/// Evicts up to `count` items of the class, and reserves their chunks if these are outside the page. Returns the number
+/// of evicted items.
+fn evict_and_reserve(pass: &mut Pass<'_>, count: usize) -> usize {
     let (space, now) = (pass.space, pass.now);
     if !space.config.eviction_enabled {
         return 0;
     }
-    let class = pass.job.order.victim;
-    // In the largest class each eviction compares whole items with chained ones, so they cannot be detached together.
+    let class = pass.job.request.victim;
+    // In the largest class, each eviction compares the next whole item with the next chained item. So several victims
+    // of this class cannot be detached together.
     if class != space.largest {
-        let victims = space.detach_victims(class, wanted, now);
+        let victims = space.detach_victims(class, count, now);
         let evicted = victims.len();
         let hashes = prefetch_entries(pass, victims.iter().map(|victim| &victim.pin));
         for (victim, hash) in victims.into_iter().zip(hashes) {
             if let Some(chunk) = space.finish_eviction(victim, hash, class) {
-                pass.keep_as_spare(chunk);
+                pass.reserve_or_free(chunk);
             }
         }
         if evicted > 0 {
@@ -159,7 +169,7 @@ fn make_room(pass: &mut Pass<'_>, wanted: usize) -> usize {
     }
     match space.evict_for_carried(class, now) {
         Evicted::Chunk(chunk) => {
-            pass.keep_as_spare(chunk);
+            pass.reserve_or_free(chunk);
             1
         }
         Evicted::Freed => 1,
@@ -167,7 +177,7 @@ fn make_room(pass: &mut Pass<'_>, wanted: usize) -> usize {
     }
 }
 
-/// Returns the hashes of pinned items after prefetching their index entries.
+/// Prefetches the index entries of pinned items. Returns the hashes of their keys, in the same order.
 fn prefetch_entries<'p>(pass: &Pass<'_>, pins: impl Iterator<Item = &'p Pin>) -> Vec<u64> {
     let space = pass.space;
     let hash = |pin: &Pin| space.hash_of(pin.item(&space.memory));
@@ -177,33 +187,34 @@ fn prefetch_entries<'p>(pass: &Pass<'_>, pins: impl Iterator<Item = &'p Pin>) ->
     hashes
 }
 
-/// Carries the items of the batch to the reserved chunks, of which there are enough.
+/// Carries the contents of the batch to the reserved chunks. There must be a reserved chunk for each chunk of the
+/// batch.
 fn carry_batch(pass: &mut Pass<'_>, batch: &[ChunkAddress]) {
     let memory = &pass.space.memory;
     let (pins, others) = pin_plain_items(pass, batch);
     let size_bytes = pass.job.chunk_size_bytes.min(PREFETCH_SIZE_BYTES_MAX);
-    for (pin, spare) in pins.iter().zip(pass.job.spares.iter().rev()) {
+    for (pin, reserved) in pins.iter().zip(pass.job.reserved.iter().rev()) {
         pin.item(memory).prefetch_neighbours();
         memory.prefetch_chunk(pin.address(), size_bytes);
-        memory.prefetch_chunk(spare.address(), size_bytes);
+        memory.prefetch_chunk(reserved.address(), size_bytes);
     }
     let hashes = prefetch_entries(pass, pins.iter());
     let rescued = carry_plain_items(pass, pins, &hashes);
     if rescued > 0 {
         pass.counters.rescued += rescued;
-        pass.progress();
+        pass.record_progress();
     }
-    // Heads and bodies of chained items, and chunks that have changed since they were checked.
+    // The other chunks hold heads or bodies of chained items, or have changed since they were checked.
     for address in others {
-        let carried = pass.carry_one(address);
-        pass.note(carried, address);
+        let carried = pass.carry_chunk(address);
+        pass.record_visit(carried, address);
     }
 }
 
-/// Carries pinned items within their class; returns the number carried.
+/// Carries items that the mover pins to reserved chunks of their class. Returns the number of carried items.
 fn carry_plain_items(pass: &mut Pass<'_>, pins: Vec<Pin>, hashes: &[u64]) -> u64 {
     let space = pass.space;
-    let class = space.class(pass.job.order.victim);
+    let class = space.class(pass.job.request.victim);
     let mut rescued = 0;
     let mut emptied = Vec::with_capacity(pins.len());
     for (pin, &hash) in pins.into_iter().zip(hashes) {
@@ -213,7 +224,7 @@ fn carry_plain_items(pass: &mut Pass<'_>, pins: Vec<Pin>, hashes: &[u64]) -> u64
         };
         match carried {
             Some(_) => rescued += 1,
-            None => pass.job.held.push(pin.address()),
+            None => pass.job.busy.push(pin.address()),
         }
         emptied.extend(space.unpin_to_owned(pin));
     }
@@ -222,11 +233,12 @@ fn carry_plain_items(pass: &mut Pass<'_>, pins: Vec<Pin>, hashes: &[u64]) -> u64
     rescued
 }
 
-/// Pins the items of a batch that are unpinned and not chained; also returns the other chunks.
+/// Pins the items of a batch that are unpinned and not chained. Returns the pins, and the addresses of all other chunks
+/// of the batch.
 fn pin_plain_items(pass: &Pass<'_>, batch: &[ChunkAddress]) -> (Vec<Pin>, Vec<ChunkAddress>) {
     let (mut pins, mut others) = (Vec::with_capacity(batch.len()), Vec::new());
-    // A queued item cannot be freed under this lock, so the pin is valid.
-    let class = pass.space.class(pass.job.order.victim).lock();
+    // No thread can free a queued item while this lock is held, so the items stay valid until they are pinned.
+    let class = pass.space.class(pass.job.request.victim).lock();
     for &address in batch {
         let item = class.pages.token.queued(address).filter(|item| item.is_unpinned());
         match item.and_then(Queued::pin_key) {

@@ -1,21 +1,24 @@
-//! `class-counts`: which number of classes is best?
+//! `classes-vs-misses`: measures the misses with different numbers of classes, and compares the misses with a
+//! prediction.
 //!
 //! ```text
-//!   training requests --> unpartitioned cache: one queue, chunks of exactly the item's size --items--> tables of k classes
-//!   steady requests ----> its curve                                                                     |       |
-//!                           '-----> prediction: the curve at the memory that a table leaves for items <-'       |
-//!                                        :                                                                      v
-//!                                   compared with measured misses, lost bytes and times <---- engine + tuner: RunRecord
-//!                                   and with the best partition by the exact curves of each table
+//!   training requests --> unpartitioned cache --its items--> class tables of k classes --> engine + tuner --> misses
+//!                                                                  |
+//!   steady requests --> curve of the unpartitioned cache --> prediction for each class table
 //! ```
 //!
-//! More classes have two effects: chunks fit their items better, and memory is partitioned into more queues, each on pages
-//! of its own. The prediction includes the first, and models the second as a cost of each class, in pages. The experiment
-//! estimates this cost in two ways: by the cost with the smallest prediction error, and by the slope of the page deficit
-//! over the tables. The page deficit is the memory minus that at which the unpartitioned cache has the measured misses.
+//! A larger number of classes has two effects. The chunks fit their items better, so more items fit into the memory.
+//! And the memory is partitioned among more queues, each with its own pages. The prediction computes the first effect
+//! from the class table, and reads the misses from the curve of the unpartitioned cache. It models the second effect as
+//! a price of each class: the class needs a certain number of pages without a benefit.
 //!
-//! Invariants: all tables of a workload get the same requests and the same pages, end with the same largest chunk, and
-//! are computed from the training requests only.
+//! The experiment estimates the price in two ways. First, it makes a prediction for each of several prices, and
+//! compares the predictions with the measured misses. Second, it measures the page deficit of each class table, and
+//! computes by how many pages the deficit rises per additional class. The page deficit is the memory minus the memory
+//! at which the unpartitioned cache would have the measured misses.
+//!
+//! Invariants: all class tables of a workload get the same requests, have the same page size and the same largest
+//! chunk, and are computed only from the training requests.
 
 mod report;
 mod trial;
@@ -42,7 +45,9 @@ impl Experiment for ClassCountsSetup {
         let prepared =
             setup.streams.par_iter().map(|stream| prepare(setup, stream, size, progress));
         let prepared: Vec<Prepared<'_>> = prepared.collect::<Result<_, _>>()?;
-        let trials = prepared.iter().flat_map(|it| it.tables.iter().map(move |table| (it, table)));
+        let trials = prepared
+            .iter()
+            .flat_map(|prepared| prepared.tables.iter().map(move |table| (prepared, table)));
         let trials: Vec<(&Prepared<'_>, &Table)> = trials.collect();
         let measure = |trial: &_| measure(setup, *trial, policy.clone(), size, progress);
         let found = trials.par_iter().map(measure);

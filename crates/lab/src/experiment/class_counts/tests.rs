@@ -1,4 +1,4 @@
-//! Runs `class-counts` at a small scale.
+//! Runs `classes-vs-misses` at a small scale.
 
 use super::ClassCountsSetup;
 use crate::experiment::{Experiment, Job};
@@ -20,21 +20,23 @@ fn outcome(spec: &Spec, setup: &ClassCountsSetup) -> Outcome {
     outcome
 }
 
+/// Returns our value of a measure and a variant. Panics if there is none.
 fn found(outcome: &Outcome, measure: &str, variant: &str) -> f64 {
-    let is_it = |row: &&Row| row.measure == measure && row.variant == variant;
-    let row = outcome.rows.iter().find(is_it).unwrap_or_else(|| panic!("{measure}, {variant}"));
-    row.ours.unwrap_or_else(|| panic!("{measure}, {variant}: {:?}", row.note))
+    let is_match = |row: &&Row| row.measure == measure && row.variant == variant;
+    let row = outcome.rows.iter().find(is_match);
+    let row = row.unwrap_or_else(|| panic!("the outcome has a row for {measure}, {variant}"));
+    row.ours.unwrap_or_else(|| panic!("{measure}, {variant} has a value, not: {:?}", row.note))
 }
 
-/// The predicted miss ratios by the number of classes, at a cost of a class.
+/// Returns the predicted miss ratios in the order of the number of classes, for a price of a class in pages.
 fn predicted(outcome: &Outcome, stream: &str, price: f64) -> Vec<f64> {
     let variant = format!("{stream}, a class {price} pages");
     let series = outcome.series.iter().find(|series| series.variant == variant);
-    series.unwrap_or_else(|| panic!("no series of {variant}")).y.clone()
+    series.unwrap_or_else(|| panic!("the outcome has a series for {variant}")).y.clone()
 }
 
 #[test]
-fn more_classes_lose_less_memory_in_every_workload() {
+fn with_more_classes_less_memory_is_wasted_in_every_workload() {
     let (spec, mut setup) = setup();
     setup.class_counts = vec![4, 16, 63];
     let outcome = outcome(&spec, &setup);
@@ -47,22 +49,23 @@ fn more_classes_lose_less_memory_in_every_workload() {
         assert!(lost("k = 63") < lost("k = 4"), "seed {SEED}: {text}");
         assert!(lost("k = 63") < lost("memcached's, 1.25"), "seed {SEED}: {text}");
         let free = predicted(&outcome, &stream.name, 0.0);
-        // Large chunks may have fewer different item sizes than classes.
-        let is_full = classes("k = 63") > classes("k = 16");
-        let falls = |few: &f64, many: &f64| few > many || few == many && !is_full;
+        // If a workload has few different item sizes, the table of 63 classes may use no more classes than that of 16.
+        let uses_more = classes("k = 63") > classes("k = 16");
+        let falls = |few: &f64, many: &f64| few > many || few == many && !uses_more;
         assert!(free.is_sorted_by(falls), "seed {SEED}, {free:?}: {text}");
         let costly = predicted(&outcome, &stream.name, 1.0);
         assert!(free.iter().zip(&costly).all(|(free, costly)| free < costly), "{costly:?}: {text}");
-        // The cost of a class matters most with the most classes.
+        // The price of a class has the largest effect in the table with the most classes.
         assert!(costly[2] - free[2] > costly[0] - free[0], "seed {SEED}, {costly:?}: {text}");
-        let off = of("best_split_miss_ratio", "k = 16") - of("steady_miss_ratio", "k = 16");
-        assert!(off.abs() < 5.0, "seed {SEED}: {text}");
+        let difference =
+            of("best_partition_miss_ratio", "k = 16") - of("steady_miss_ratio", "k = 16");
+        assert!(difference.abs() < 5.0, "seed {SEED}: {text}");
     }
     assert_eq!(outcome.series.len(), setup.streams.len() * (11 + setup.class_prices_pages.len()));
 }
 
 #[test]
-fn all_except_processor_time_is_determined_by_the_seed() {
+fn two_runs_with_the_same_seed_differ_only_in_processor_times() {
     let (spec, mut setup) = setup();
     setup.class_counts = vec![8];
     setup.geometric.clear();

@@ -1,4 +1,4 @@
-//! The set-up of `class-counts`; the tables of each workload; and the run of one table on one workload.
+//! The set-up of `classes-vs-misses`, the class tables of each workload, and the run of a workload with a class table.
 
 use super::unpartitioned::{Prediction, Table, UnpartitionedCache};
 use crate::experiment::kind::Progress;
@@ -8,7 +8,7 @@ use crate::trial::execute::{Controller, execute};
 use crate::trial::run::{Requests, Run, value_len_max};
 use crate::trial::run_record::RunRecord;
 use crate::trial::setup::{
-    AnswerSetup, CacheSetup, ChunkSizes, Stretch, TimeSetup, WorkloadSetup, place_at,
+    CacheSetup, ChunkSizes, ResponseSetup, Stretch, TimeSetup, WorkloadSetup, request_at,
 };
 use crate::vtime::{MoverName, VisitCost};
 use indicatif::ProgressBar;
@@ -21,21 +21,24 @@ use slabwise_profile::Mrc;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClassCountsSetup {
+    /// Numbers of classes. For each number the best class table is computed.
     pub class_counts: Vec<usize>,
+    /// Geometric class tables for comparison.
     pub geometric: Vec<GeometricSetup>,
-    /// The costs of a class in pages for which predictions are made.
+    /// The prices of a class, in pages, for which predictions are made.
     pub class_prices_pages: Vec<f64>,
-    /// The page policy; the mover is `warm`.
+    /// Name of the page policy. The mover is `warm`.
     pub policy: String,
-    /// The number of equal parts of the run whose miss ratios are recorded.
+    /// Number of equal parts of a run, each of which has a point in the curves.
     pub windows: u64,
-    /// The cost of the mover's visit to a chunk in nanoseconds.
+    /// Virtual time of a visit of the mover to a chunk.
     pub visit_ns: f64,
-    pub answer: AnswerSetup,
+    pub response: ResponseSetup,
     pub time: TimeSetup,
     pub streams: Vec<StreamSetup>,
 }
 
+/// A class table in which each chunk size is the previous size times `factor`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GeometricSetup {
@@ -44,27 +47,33 @@ pub struct GeometricSetup {
     pub factor: f64,
 }
 
+/// A workload with its cache.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StreamSetup {
     pub name: String,
-    /// The number of first requests, at scale 1, from which tables are computed.
+    /// Number of requests, from the first request of the workload, after which the class tables are computed.
     pub training_requests: u64,
+    /// The part of the run whose misses count.
     pub steady: Stretch,
     pub workload: WorkloadSetup,
-    /// The cache. Its chunk sizes only determine the page size at small scales; the tables replace them.
+    /// The cache. The class tables replace its chunk sizes, which only determine the page size at small scales.
     pub cache: CacheSetup,
 }
 
+/// A workload with its class tables.
 pub struct Prepared<'s> {
     pub stream: &'s StreamSetup,
     pub prediction: Prediction,
     pub tables: Vec<Table>,
+    /// Number of items from which the tables were computed.
     pub items: u64,
     pub page_size_bytes: usize,
+    /// Length of the longest value in bytes. Longer values of the workload are cut.
     pub value_len_max: u32,
 }
 
+/// Computes the class tables and the prediction of a workload.
 pub fn prepare<'s>(
     setup: &'s ClassCountsSetup,
     stream: &'s StreamSetup,
@@ -76,9 +85,10 @@ pub fn prepare<'s>(
     let cache = cache_of(stream, base.page_size_bytes, &[layout.chunk_size_bytes_max]);
     let config = cache.engine_config(scale, seed);
     let (demands, curve) = unpartitioned(stream, &config, (scale, seed), progress)?;
-    let sized = |error: SizesError| ExperimentError::Option(format!("{}: {error}", stream.name));
+    let with_name =
+        |error: SizesError| ExperimentError::Option(format!("{}: {error}", stream.name));
     let count_max = setup.class_counts.iter().copied().max().unwrap_or(1);
-    let best = exact(&demands, &layout, &[], count_max).map_err(sized)?;
+    let best = exact(&demands, &layout, &[], count_max).map_err(with_name)?;
     let best = setup.class_counts.iter().map(|&count| {
         let sizes = best.of(count).sizes.clone();
         Table::new(format!("k = {count}"), Some(count), sizes, &demands, &layout)
@@ -94,14 +104,14 @@ pub fn prepare<'s>(
             pages: (config.memory_limit_bytes / base.page_size_bytes as u64) as f64,
             page_size_bytes: base.page_size_bytes as f64,
         },
-        tables: best.chain(geometric).collect::<Result<_, _>>().map_err(sized)?,
+        tables: best.chain(geometric).collect::<Result<_, _>>().map_err(with_name)?,
         items: demands.iter().map(|demand| demand.items).sum(),
         page_size_bytes: base.page_size_bytes,
         value_len_max: value_len_max(&config),
     })
 }
 
-/// A server's layout, in which the largest chunk is half a page. Longer values are cut, so no item is chained.
+/// Returns a server's layout. The largest chunk is half a page. No item is chained, because longer values are cut.
 fn layout(page_size_bytes: usize) -> ChunkLayout {
     ChunkLayout {
         page_size_bytes: Some(page_size_bytes),
@@ -112,6 +122,7 @@ fn layout(page_size_bytes: usize) -> ChunkLayout {
     }
 }
 
+/// Returns the cache of a workload with these chunk sizes.
 fn cache_of(stream: &StreamSetup, page_size_bytes: usize, sizes: &[usize]) -> CacheSetup {
     CacheSetup {
         page_size_kib: page_size_bytes >> 10,
@@ -121,7 +132,8 @@ fn cache_of(stream: &StreamSetup, page_size_bytes: usize, sizes: &[usize]) -> Ca
     }
 }
 
-/// Returns the items of the unpartitioned cache after the training, and its curve of the steady requests.
+/// Simulates the unpartitioned cache. Returns its items after the training requests, and its curve for the requests of
+/// the steady stretch.
 fn unpartitioned(
     stream: &StreamSetup,
     config: &EngineConfig,
@@ -130,7 +142,7 @@ fn unpartitioned(
 ) -> Result<(Vec<Demand>, Mrc), ExperimentError> {
     let mut cache = UnpartitionedCache::default();
     let mut requests = Requests::new(&stream.workload, size, config)?;
-    let trained = place_at(stream.training_requests, size.0);
+    let trained = request_at(stream.training_requests, size.0);
     let (from, to) = stream.steady.at(size.0);
     let bar = progress.bar(&stream.name);
     bar.set_length(to);
@@ -157,12 +169,15 @@ fn unpartitioned(
     Ok((held, cache.curve()))
 }
 
+/// The result of a run of a workload with a class table.
 pub struct Finding<'s> {
     pub table: &'s Table,
     pub record: RunRecord,
-    pub best_partition: f64,
+    /// Miss ratio of the best partition by exact curves, as a fraction of the gets in the steady stretch.
+    pub best_partition_ratio: f64,
 }
 
+/// Runs a workload with a class table.
 pub fn measure<'s>(
     setup: &ClassCountsSetup,
     (prepared, table): (&Prepared<'s>, &'s Table),
@@ -174,15 +189,15 @@ pub fn measure<'s>(
     let cache = cache_of(stream, prepared.page_size_bytes, &table.sizes);
     let run = Run::new(&stream.workload, &cache, &setup.time, MoverName::Warm, size);
     let cost = VisitCost::new(setup.visit_ns)?;
-    let run = Run { windows: setup.windows, answer: setup.answer, cost, ..run };
-    let best_partition = best_partition(&run, setup, stream.steady.at(size.0))?;
+    let run = Run { windows: setup.windows, response: setup.response, cost, ..run };
+    let best_partition_ratio = best_partition_miss_ratio(&run, setup, stream.steady.at(size.0))?;
     let bar = progress.bar(&format!("{}, {}", stream.name, table.name));
     let record = execute(&run, Controller::Policy(Box::new(policy)), &bar)?;
-    Ok(Finding { table, record, best_partition })
+    Ok(Finding { table, record, best_partition_ratio })
 }
 
-/// The miss ratio of the best partition between these requests, with an LRU in each class.
-fn best_partition(
+/// Returns the miss ratio of the best partition in the steady stretch, if each class is an LRU.
+fn best_partition_miss_ratio(
     run: &Run<'_>,
     setup: &ClassCountsSetup,
     steady: (u64, u64),
@@ -190,6 +205,6 @@ fn best_partition(
     let config = run.engine_config();
     let mut exact = ExactCurves::new(&config);
     run.requests(&config)?.add_to(&mut exact, steady, &ProgressBar::hidden())?;
-    let curves = ClassCurves::new(exact.take(), &config, &setup.answer);
+    let curves = ClassCurves::new(exact.take(), &config, &setup.response);
     Ok(curves.bound(config.memory_limit_bytes / config.page_size_bytes as u64).miss_ratio)
 }

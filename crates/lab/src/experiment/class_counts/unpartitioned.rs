@@ -1,35 +1,48 @@
-//! Simulates the unpartitioned cache, an LRU whose chunks have exactly the sizes of their items, and predicts the misses
-//! of a class table from its curve.
+//! Simulates the unpartitioned cache, and predicts the misses of a class table from the curve of the unpartitioned
+//! cache.
+//!
+//! The unpartitioned cache is an LRU whose chunks have exactly the sizes of their items. It hits if it has memory for
+//! the item and for all items that were used since the last reference to the item. This number of bytes is the stack
+//! distance of Mattson and others (1970), in bytes instead of keys.
 //!
 //! ```text
-//!   slots, in order of time:   . 90 . . 400 77 . 120 | next     bytes of the item that was last used then
-//!                                ^                               a hit needs memory for this and all later slots
-//!
-//!   bytes of items   = (pages - cost of a class * classes) * page size * items / (items + loss)
-//!   predicted misses = those of the unpartitioned cache with this number of bytes
+//!   slots in the order of time:   . 90 . . 400 77 . 120 | next
 //! ```
 //!
-//! An LRU with a limit in bytes hits if it has memory for the item and all items used since: the stack distance of
-//! Mattson and others (1970) in bytes. A Fenwick tree (P. Fenwick, 1994) sums over slots.
+//! Each reference uses the next slot. The slot stores the bytes of the item until the next reference to the same key.
+//! So the stack distance is the sum over the key's slot and all later slots. A Fenwick tree (P. Fenwick, 1994) computes
+//! sums over slots.
+//!
+//! The prediction for a class table of which the items use `classes` classes:
+//!
+//! ```text
+//!   bytes for items  = (pages - price of a class * classes) * page size * bytes of items / (bytes of items + waste)
+//!   predicted misses = misses of the unpartitioned cache with this number of bytes
+//! ```
 
 use slabwise_policy::sizes::{ChunkLayout, Demand, Loss, SizesError, loss};
 use slabwise_profile::{Distances, Mrc};
 use std::collections::{BTreeMap, HashMap};
 
-/// The initial and smallest number of slots.
+/// The initial number of slots, which is also the smallest number.
 const SLOTS_MIN: usize = 1 << 12;
-/// Curves are exact at multiples of this size.
+/// Curves are exact at multiples of this number of bytes.
 const STEP_BYTES: u64 = 4 << 10;
 
+/// The slots of all references, and the measured stack distances.
 #[derive(Debug)]
 pub struct UnpartitionedCache {
+    /// The slot of each key's last reference.
     slots: HashMap<u64, usize>,
-    /// The key and the item's bytes of each slot; 0 bytes for an empty slot.
+    /// The key and the bytes of the item in each slot. An empty slot has 0 bytes.
     items: Vec<(u64, u32)>,
-    /// Element `i` is the sum of the bytes of the slots `i - (i & -i) .. i`; element 0 is not used.
+    /// The Fenwick tree. Element `i` is the sum of the bytes of the slots `i - (i & -i) .. i`; element 0 is not used.
     tree: Vec<u64>,
+    /// The next free slot.
     next: usize,
+    /// Sum of the bytes of all slots.
     bytes: u64,
+    /// Stack distances of the measured references, in units of [`STEP_BYTES`].
     distances: Distances,
 }
 
@@ -42,18 +55,18 @@ impl Default for UnpartitionedCache {
 }
 
 impl UnpartitionedCache {
-    /// Adds a reference to a key with an item of `size_bytes`, at least 1. Returns the least memory in bytes with which an
-    /// LRU hits it; `None` for the first reference to a key.
+    /// Adds a reference to a key whose item has `size_bytes` bytes, at least 1. Returns the smallest memory in bytes
+    /// with which an LRU hits, or `None` if this is the first reference to the key.
     pub fn reference(&mut self, key: u64, size_bytes: u32) -> Option<u64> {
         if self.next == self.items.len() {
             self.compact();
         }
         let needed = self.slots.insert(key, self.next).map(|last| {
-            let used_before = self.before(last);
-            let size_then = u64::from(std::mem::take(&mut self.items[last]).1);
-            self.add(last, size_then.wrapping_neg());
-            let needed = self.bytes - used_before - size_then + u64::from(size_bytes);
-            self.bytes -= size_then;
+            let used_before = self.bytes_before(last);
+            let last_size = u64::from(std::mem::take(&mut self.items[last]).1);
+            self.add(last, last_size.wrapping_neg());
+            let needed = self.bytes - used_before - last_size + u64::from(size_bytes);
+            self.bytes -= last_size;
             needed
         });
         self.items[self.next] = (key, size_bytes);
@@ -63,15 +76,18 @@ impl UnpartitionedCache {
         needed
     }
 
+    /// Adds a reference like [`UnpartitionedCache::reference`], and counts it in the curve.
     pub fn count(&mut self, key: u64, size_bytes: u32) {
         let needed = self.reference(key, size_bytes);
         self.distances.record(needed.map(|bytes| bytes.div_ceil(STEP_BYTES) - 1));
     }
 
+    /// Returns the miss-ratio curve of the counted references. Its sizes are in bytes.
     pub fn curve(&self) -> Mrc {
         self.distances.mrc(1).in_bytes(STEP_BYTES)
     }
 
+    /// Returns the items in a cache with this memory: the number of items by their size in bytes.
     pub fn held(&self, memory_bytes: u64) -> BTreeMap<u32, u64> {
         let mut sizes = BTreeMap::new();
         let mut left = memory_bytes;
@@ -85,7 +101,8 @@ impl UnpartitionedCache {
         sizes
     }
 
-    fn before(&self, slot: usize) -> u64 {
+    /// Returns the sum of the bytes of all slots before `slot`.
+    fn bytes_before(&self, slot: usize) -> u64 {
         let (mut sum, mut at) = (0u64, slot);
         while at > 0 {
             sum = sum.wrapping_add(self.tree[at]);
@@ -94,7 +111,7 @@ impl UnpartitionedCache {
         sum
     }
 
-    /// Adds `change`, modulo 2^64, to every sum that includes the slot.
+    /// Adds `change`, modulo 2^64, to the elements of the tree that include the slot.
     fn add(&mut self, slot: usize, change: u64) {
         let mut at = slot + 1;
         while at < self.tree.len() {
@@ -103,7 +120,7 @@ impl UnpartitionedCache {
         }
     }
 
-    /// Removes the empty slots, and adds one free slot per key at the end.
+    /// Removes the empty slots, and adds free slots at the end: one per key, but at least up to [`SLOTS_MIN`] slots.
     fn compact(&mut self) {
         self.items.retain(|&(_, size_bytes)| size_bytes > 0);
         self.next = self.items.len();
@@ -122,26 +139,36 @@ impl UnpartitionedCache {
     }
 }
 
+/// A class table, with its waste for the items of a workload.
 #[derive(Clone, Debug)]
 pub struct Table {
+    /// Name of the table in rows.
     pub name: String,
-    /// The number of classes that the table is the best for; none for a geometric table, which ignores the items.
+    /// Number of classes for which the table was computed. `None` for a geometric table, which does not depend on the
+    /// items.
     pub class_count: Option<usize>,
+    /// The chunk sizes in bytes.
     pub sizes: Vec<usize>,
+    /// Number of classes that hold at least one item.
     pub classes_used: usize,
+    /// The waste.
     pub loss: Loss,
+    /// Sum of the sizes of all items.
     pub item_bytes: f64,
 }
 
+/// Predicts the misses of class tables.
 #[derive(Clone, Debug)]
 pub struct Prediction {
-    /// The curve of the unpartitioned cache.
+    /// The curve of the unpartitioned cache, whose sizes are in bytes.
     pub curve: Mrc,
+    /// Number of pages of the cache.
     pub pages: f64,
     pub page_size_bytes: f64,
 }
 
 impl Table {
+    /// Computes the waste of a class table for the given items.
     pub fn new(
         name: String,
         class_count: Option<usize>,
@@ -160,44 +187,46 @@ impl Table {
         Ok(Table { name, class_count, sizes, classes_used, loss, item_bytes })
     }
 
-    /// The memory per byte of items, with losses.
+    /// Returns the memory that the items take with their waste, divided by the sum of their sizes.
     fn memory_per_byte(&self) -> f64 {
         1.0 + self.loss.total_bytes() / self.item_bytes
     }
 }
 
 impl Prediction {
-    /// The predicted bytes of items in the cache if a class costs `class_price_pages`.
+    /// Returns the predicted sum of the sizes of all items in the cache, if a class has this price in pages.
     pub fn item_bytes(&self, table: &Table, class_price_pages: f64) -> f64 {
         let pages = self.pages - class_price_pages * table.classes_used as f64;
         pages.max(0.0) * self.page_size_bytes / table.memory_per_byte()
     }
 
+    /// Returns the predicted miss ratio, if a class has this price in pages.
     pub fn miss_ratio(&self, table: &Table, class_price_pages: f64) -> f64 {
         self.curve.miss_ratio(self.item_bytes(table, class_price_pages) as u64)
     }
 
-    /// The page deficit: the pages of the cache, minus those with which the unpartitioned cache, with the losses of this
-    /// table, has this miss ratio. It is negative if the table misses less than the unpartitioned cache.
+    /// Returns the page deficit of a class table with this measured miss ratio: the pages of the cache, minus the pages
+    /// that the unpartitioned cache would need for the same miss ratio, if its items had the waste of this table. The
+    /// deficit is negative if the class table has fewer misses than such a cache.
     pub fn page_deficit(&self, table: &Table, miss_ratio: f64) -> f64 {
-        let enough = |bytes: u64| self.curve.miss_ratio(bytes) <= miss_ratio;
+        let is_enough = |bytes: u64| self.curve.miss_ratio(bytes) <= miss_ratio;
         let (mut from, mut to) = (0, self.curve.points().last().map_or(0, |last| last.chunks));
         while from < to {
             let middle = from.midpoint(to);
-            if enough(middle) { to = middle } else { from = middle + 1 }
+            if is_enough(middle) { to = middle } else { from = middle + 1 }
         }
         self.pages - from as f64 * table.memory_per_byte() / self.page_size_bytes
     }
 }
 
-/// The slope of the least-squares line through these points; `None` if all have the same `x`.
+/// Returns the slope of the least-squares line through points (x, y), or `None` if all points have the same x.
 pub fn slope(points: &[(f64, f64)]) -> Option<f64> {
     let count = points.len() as f64;
     let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / count;
     let (x_mean, y_mean) = (mean(|point| point.0), mean(|point| point.1));
-    let along: f64 = points.iter().map(|(x, _)| (x - x_mean).powi(2)).sum();
-    let with: f64 = points.iter().map(|(x, y)| (x - x_mean) * (y - y_mean)).sum();
-    (along > 0.0).then(|| with / along)
+    let variance: f64 = points.iter().map(|(x, _)| (x - x_mean).powi(2)).sum();
+    let covariance: f64 = points.iter().map(|(x, y)| (x - x_mean) * (y - y_mean)).sum();
+    (variance > 0.0).then(|| covariance / variance)
 }
 
 #[cfg(test)]
@@ -210,11 +239,11 @@ mod tests {
     use std::collections::HashMap;
 
     #[test]
-    fn an_lru_hits_exactly_if_it_has_the_needed_memory() {
+    fn an_lru_hits_if_and_only_if_it_has_the_returned_memory() {
         for seed in 0..10 {
             let mut random = Random::new(seed);
             let mut cache = UnpartitionedCache::default();
-            // All limits are larger than any item.
+            // Every limit is larger than the largest item, which has 500 bytes.
             let mut lrus = [5_000, 20_000, 60_000].map(|bytes| (bytes, ExactLru::new(bytes)));
             for at in 0..3 * SLOTS_MIN {
                 let key = random.below(400).min(random.below(400));
@@ -223,14 +252,15 @@ mod tests {
                 for (bytes, lru) in &mut lrus {
                     let hits = !lru.access(key, size_bytes).is_miss();
                     let predicted = needed.is_some_and(|needed| needed <= *bytes);
-                    assert_eq!(hits, predicted, "seed {seed}, reference {at}: {needed:?}");
+                    let context = format!("seed {seed}, reference {at}, {bytes} bytes");
+                    assert_eq!(hits, predicted, "{context}: the hit needs {needed:?} bytes");
                 }
             }
         }
     }
 
     #[test]
-    fn held_items_are_the_last_used_that_fit() {
+    fn the_cache_holds_the_most_recently_used_items_that_fit() {
         for seed in 0..10 {
             let mut random = Random::new(seed);
             let mut cache = UnpartitionedCache::default();
@@ -265,6 +295,7 @@ mod tests {
         chaining: None,
     };
 
+    /// Returns a prediction with a curve that falls evenly from 1 at 0 bytes to 0 at about 4 MB.
     fn prediction() -> Prediction {
         let points = (0..=1_000).map(|at| Point { chunks: at << 12, misses: (1_000 - at) as f64 });
         let pages = 64.0;
@@ -280,18 +311,20 @@ mod tests {
         (0..200).map(demand).collect()
     }
 
+    /// Returns the best class tables of 1 to 63 classes for random items.
     fn tables(random: &mut Random) -> Vec<Table> {
         let demands = demands(random);
-        let best = exact(&demands, &LAYOUT, &[], 63).expect("tables");
+        let best = exact(&demands, &LAYOUT, &[], 63).expect("the best tables can be computed");
         let table = |count| {
             let sizes = best.of(count).sizes.clone();
-            Table::new(String::new(), Some(count), sizes, &demands, &LAYOUT).expect("a table")
+            let table = Table::new(String::new(), Some(count), sizes, &demands, &LAYOUT);
+            table.expect("the table has a chunk for every item")
         };
         (1..=63).map(table).collect()
     }
 
     #[test]
-    fn more_classes_miss_more_only_if_a_class_costs_pages() {
+    fn more_classes_have_more_predicted_misses_only_if_a_class_has_a_price() {
         for seed in 0..20 {
             let (tables, prediction) = (tables(&mut Random::new(seed)), prediction());
             let ratio = |table: &Table, price| prediction.miss_ratio(table, price);
@@ -309,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_deficit_recovers_the_cost_of_a_class() {
+    fn the_slope_of_predicted_page_deficits_is_the_price_of_a_class() {
         for seed in 0..20 {
             let mut random = Random::new(seed);
             let (tables, prediction) = (tables(&mut random), prediction());
@@ -322,8 +355,8 @@ mod tests {
             for (classes, pages) in &deficits {
                 assert!((pages - price * classes).abs() < 0.01, "seed {seed}: {deficits:?}");
             }
-            let found = slope(&deficits).expect("several numbers of classes");
-            assert!((found - price).abs() < 0.01, "seed {seed}: {found}, not {price}");
+            let found = slope(&deficits).expect("the tables have different numbers of classes");
+            assert!((found - price).abs() < 0.01, "seed {seed}: slope {found}, price {price}");
         }
         assert_eq!(slope(&[(3.0, 1.0), (3.0, 2.0)]), None);
     }

@@ -1,12 +1,15 @@
-//! `cost`: which cost-aware eviction saves the most recomputation cost?
+//! `cost-single`, `cost-multi`: compares the recomputation cost of misses under several eviction kinds and page
+//! policies.
 //!
 //! ```text
 //!   setting, mix --> calibration of the number of keys --> for each seed: population --> a trial per variant --> rows
 //!                                                                              '-------> bound
 //! ```
 //!
-//! Invariants: all variants of a setting, mix and seed get the same requests and costs, start with the same contents, and
-//! hold the same number of items; a variant that cannot be run has rows with the reason.
+//! Invariants:
+//! - All variants with the same setting, cost mix and seed get the same requests and costs, start with the same
+//!   contents, and hold the same number of items.
+//! - A variant that cannot be run has a row with the reason.
 
 mod population;
 mod report;
@@ -23,7 +26,7 @@ use crate::trial::error::ExperimentError;
 use population::{Population, Pricing, Setting, Variant};
 use rayon::iter::{IntoParallelIterator, IntoParallelRefIterator, ParallelIterator};
 use report::{Case, Finding, Row};
-use trial::{Trial, calibrated_keys, units_a_request};
+use trial::{Trial, bound_units_per_request, calibrated_keys};
 
 impl Experiment for CostSetup {
     fn fill(&self, job: &Job<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError> {
@@ -32,13 +35,13 @@ impl Experiment for CostSetup {
         let cases = cases(setup, scale, seed)?;
         spinner.finish_and_clear();
         let seeds: Vec<u64> = (seed..).take(setup.seeds as usize).collect();
-        let size = Size { setup, scale, seeds: &seeds };
+        let conditions = Conditions { setup, scale, seeds: &seeds };
         let bar = job.progress.bar(&job.spec.name);
-        bar.set_length(cases.iter().map(|case| size.requests(case)).sum());
-        let equal = size.equal(&cases)?;
+        bar.set_length(cases.iter().map(|case| conditions.requests(case)).sum());
+        let equal = conditions.equal(&cases)?;
         let found = cases.into_par_iter().map(|case| {
-            let finding = size.finding(case)?;
-            bar.inc(size.requests(&finding.case));
+            let finding = conditions.finding(case)?;
+            bar.inc(conditions.requests(&finding.case));
             Ok(finding)
         });
         let found: Vec<Finding<'_>> = found.collect::<Result<_, ExperimentError>>()?;
@@ -49,8 +52,10 @@ impl Experiment for CostSetup {
     }
 }
 
+/// Returns a case for each setting and each mix, with the calibrated number of keys.
 fn cases(setup: &CostSetup, scale: f64, seed: u64) -> Result<Vec<Case<'_>>, ExperimentError> {
-    // If all values have the same length, the hit ratio of the first variant does not depend on the mix.
+    // If all values have the same length, the hit ratio of the first variant does not depend on the mix. Then one mix
+    // is calibrated for all mixes.
     let [first, others @ ..] = setup.value_lens;
     let is_one_size = others.iter().all(|&other| other == first);
     let calibrated = if is_one_size { 1 } else { setup.mixes.len() };
@@ -69,29 +74,35 @@ fn cases(setup: &CostSetup, scale: f64, seed: u64) -> Result<Vec<Case<'_>>, Expe
     Ok(cases.collect())
 }
 
-struct Size<'s> {
+/// The conditions that all cases share.
+struct Conditions<'s> {
     setup: &'s CostSetup,
     scale: f64,
+    /// The seeds. Each variant runs once per seed.
     seeds: &'s [u64],
 }
 
-impl<'s> Size<'s> {
+impl<'s> Conditions<'s> {
+    /// Returns the variants that run in a setting.
     fn variants(&self, setting: &Setting) -> impl Iterator<Item = &'s Variant> {
         let in_sweep = setting.in_sweep;
         self.setup.variants.iter().filter(move |variant| !in_sweep || variant.in_sweep)
     }
 
+    /// Returns the number of requests of all runs of a case, for the progress bar.
     fn requests(&self, case: &Case<'_>) -> u64 {
         let requests = (case.setting.warm_up_requests + case.setting.requests) as f64 * self.scale;
         let runs = self.variants(case.setting).count() * self.seeds.len();
         requests as u64 * runs as u64
     }
 
+    /// Returns the population of each seed.
     fn populations(&self, case: &Case<'_>) -> Vec<Population> {
         let population = |&seed| Population::new(self.setup, case.mix, case.keys, seed);
         self.seeds.par_iter().map(population).collect()
     }
 
+    /// Runs the variants with their pricings on all populations.
     fn rows(
         &self,
         case: &Case<'s>,
@@ -109,27 +120,32 @@ impl<'s> Size<'s> {
         runs.into_iter().collect::<Vec<_>>().into_par_iter().map(row).collect()
     }
 
+    /// Runs all variants of a case, and computes the bound.
     fn finding(&self, case: Case<'s>) -> Result<Finding<'s>, ExperimentError> {
         let populations = self.populations(&case);
         let runs = self.variants(case.setting).map(|variant| (variant, Pricing::Mixed));
         let rows = self.rows(&case, &populations, runs)?;
         let bound = |population| {
-            let units = || units_a_request(self.setup, case.setting, population, self.scale);
+            let units =
+                || bound_units_per_request(self.setup, case.setting, population, self.scale);
             (!case.setting.never_fills).then(units)
         };
         let bounds = populations.par_iter().map(bound).collect();
         Ok(Finding { case, rows, bounds })
     }
 
-    /// Returns runs that should have equal misses: one with equal client-supplied costs, one without costs, and one of
-    /// another variant without costs.
+    /// Runs three configurations that should have the same misses: a variant with the same client-supplied cost for all
+    /// keys, the same variant without costs, and a variant that ignores costs.
     fn equal(&self, cases: &[Case<'s>]) -> Result<Vec<Row<'s>>, ExperimentError> {
         let equal = &self.setup.equal;
-        let is_it = |case: &&Case<'_>| case.setting.name == equal.setting && case.mix == equal.mix;
-        let known = cases.iter().find(is_it).zip(self.setup.variant(&equal.variant));
+        let is_match =
+            |case: &&Case<'_>| case.setting.name == equal.setting && case.mix == equal.mix;
+        let known = cases.iter().find(is_match).zip(self.setup.variant(&equal.variant));
         let Some((case, variant)) = known else {
-            let text =
-                format!("equal: unknown setting {}, mix {:?} or variant", equal.setting, equal.mix);
+            let text = format!(
+                "`equal` in the experiment's file: unknown setting '{}', mix {:?} or variant '{}'",
+                equal.setting, equal.mix, equal.variant
+            );
             return Err(ExperimentError::Option(text));
         };
         let runs = [

@@ -1,6 +1,8 @@
-//! The set-up of `cost`, and the keys of a run with their costs, value lengths and order of requests.
+//! The set-up of `cost-single` and `cost-multi`, and the keys of a run with their costs, value lengths and requests.
 //!
-//! Invariants: the cost of a key is independent of its popularity; everything is determined by the seed.
+//! Invariants:
+//! - The cost of a key is independent of the popularity of the key.
+//! - The seed determines all keys, costs, value lengths and requests.
 
 use crate::trial::setup::{CacheSetup, TimeSetup, eviction};
 use serde::Deserialize;
@@ -13,82 +15,102 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CostSetup {
-    /// The number of independent runs, which use the given seed and those that follow it.
+    /// Number of runs of each variant. They use the seed of the experiment and the seeds that follow it.
     pub seeds: u64,
-    /// Choices that the paper leaves open, by name.
+    /// Choices that the source leaves open: pairs of a name and a text for the reader of the results.
     #[serde(default)]
     pub chosen: BTreeMap<String, String>,
+    /// Exponent of the Zipf distribution of the requests.
     pub skew: f64,
     pub mixes: Vec<CostMix>,
+    /// Value lengths in bytes of the keys with low, middle and high costs.
     pub value_lens: [u32; 3],
-    pub answer: CostAnswerSetup,
+    pub response: CostResponseSetup,
     pub settings: Vec<Setting>,
-    /// The variants; all others are compared with the first.
+    /// The variants. All variants are compared with the first.
     pub variants: Vec<Variant>,
     /// The runs in which all keys have the same cost.
     pub equal: EqualSetup,
-    /// The cost of the mover's visit to a chunk in nanoseconds.
+    /// Virtual time of a visit of the mover to a chunk.
     pub visit_ns: f64,
     pub cache: CacheSetup,
+    /// The virtual time at scale 1. A run multiplies the rate by its scale.
     pub time: TimeSetup,
 }
 
-/// Response times in microseconds (section 5.5.1 of the thesis).
+/// Response times (section 5.5.1 of the thesis).
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct CostAnswerSetup {
+pub struct CostResponseSetup {
+    /// Response time of a hit.
     pub hit_us: f64,
+    /// Response time of a miss, per unit of the key's cost.
     pub miss_us_per_unit: f64,
 }
 
-/// Memory, keys and requests, at scale 1.
+/// Memory, number of keys and number of requests, at scale 1.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Setting {
     pub name: String,
+    /// Memory limit.
     pub memory_mib: u64,
-    /// The hit ratio of the first variant in percent, which determines the number of keys.
+    /// Hit ratio of the first variant in percent. The number of keys is computed from it.
     pub hit_ratio: f64,
-    /// True if memory never fills, so that only first requests miss.
+    /// True if the memory never becomes full, so that only first references miss.
     #[serde(default)]
     pub never_fills: bool,
+    /// Number of requests before the measured requests.
     pub warm_up_requests: u64,
+    /// Number of measured requests.
     pub requests: u64,
-    /// The number of ranks that are hashed to the keys, as in YCSB; none for one rank per key.
+    /// If given, requests draw from this number of ranks, which are hashed to the keys, as in YCSB. If `None`, each key
+    /// has one rank.
     pub ranks: Option<u64>,
+    /// True if the setting is part of the sweep over hit ratios. Only variants of the sweep run in such a setting.
     #[serde(default)]
     pub in_sweep: bool,
 }
 
+/// An eviction kind with a page policy.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Variant {
     pub name: String,
     #[serde(deserialize_with = "eviction")]
     pub eviction: EvictionKind,
-    /// The highest cost, for `reserved` with weighted ranks; none for ranks that are sums.
+    /// For the eviction kind `reserved`: if given, ranks are weighted, and this is the highest cost. If `None`, ranks
+    /// are sums.
     pub cost_max: Option<u32>,
+    /// Name of the page policy.
     pub policy: String,
+    /// Options of the page policy.
     #[serde(default)]
     pub options: BTreeMap<String, String>,
-    /// A variant with which this is compared, in addition to the first.
+    /// Name of a variant with which this variant is compared, in addition to the first variant.
     pub against: Option<String>,
+    /// True if the variant also runs in the settings of the sweep over hit ratios.
     #[serde(default)]
     pub in_sweep: bool,
 }
 
+/// The runs that check that equal costs do not change the misses.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EqualSetup {
+    /// Name of the setting.
     pub setting: String,
     pub mix: CostMix,
+    /// Cost of every key.
     pub units: u32,
+    /// Name of the variant that gets the costs.
     pub variant: String,
     /// A variant that ignores costs.
     pub without: Variant,
 }
 
 impl CostSetup {
+    /// Returns the variant with which all variants are compared.
     pub fn first(&self) -> &Variant {
         &self.variants[0]
     }
@@ -98,62 +120,67 @@ impl CostSetup {
     }
 }
 
-/// The costs of keys.
+/// The costs of keys, and whether the client supplies them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pricing {
-    /// The mix determines the costs.
+    /// The mix determines the costs, and the client supplies them.
     Mixed,
-    /// All keys have this cost.
+    /// All keys have this cost, and the client supplies it.
     Equal(u32),
     /// The mix determines the costs, but the client does not supply them.
     NotSupplied,
 }
 
+/// The keys of a run. A key is identified by its index, from 0.
 pub struct Population {
     pub seed: u64,
-    /// Costs by the place of the key, which is its rank unless ranks are hashed.
+    /// The cost of each key. The index of a key is its popularity rank, except in a setting with hashed ranks.
     costs: Vec<Cost>,
+    /// Value length in bytes of each group of costs.
     value_lens: [u32; CostMix::GROUP_COUNT],
 }
 
 impl Population {
+    /// Assigns costs of a mix to `keys` keys.
     pub fn new(setup: &CostSetup, mix: CostMix, keys: u64, seed: u64) -> Population {
-        let costs = (0..keys).map(|place| mix.cost_of(key(place, seed), seed)).collect();
+        let costs = (0..keys).map(|index| mix.cost_of(key(index, seed), seed)).collect();
         Population { seed, costs, value_lens: setup.value_lens }
     }
 
+    /// Returns the number of keys.
     pub fn keys(&self) -> u64 {
         self.costs.len() as u64
     }
 
-    pub fn cost(&self, place: u64) -> Cost {
-        self.costs[place as usize]
+    pub fn cost(&self, index: u64) -> Cost {
+        self.costs[index as usize]
     }
 
-    pub fn request(&self, place: u64) -> Request {
-        let cost = self.cost(place);
+    /// Returns a get of the key with this index.
+    pub fn request(&self, index: u64) -> Request {
+        let cost = self.cost(index);
         let value_len = self.value_lens[CostMix::group(cost)];
-        Request { key: key(place, self.seed), value_len, op: Op::Get, cost: Some(cost) }
+        Request { key: key(index, self.seed), value_len, op: Op::Get, cost: Some(cost) }
     }
 }
 
-/// The key at a place; hashed, because consecutive numbers would not be spread.
-fn key(place: u64, seed: u64) -> u64 {
-    mix(place ^ mix(seed))
+/// Returns the key with this index. The index is hashed, so that the keys are spread evenly over all 64-bit numbers.
+fn key(index: u64, seed: u64) -> u64 {
+    mix(index ^ mix(seed))
 }
 
-/// The place of the key that a rank requests in a setting with this number of keys.
-pub fn place_of(rank: u64, setting: &Setting, keys: u64) -> u64 {
+/// Returns the index of the key that a popularity rank requests, in a setting with this number of keys.
+pub fn key_index_of(rank: u64, setting: &Setting, keys: u64) -> u64 {
     setting.ranks.map_or(rank, |_| mix(rank) % keys)
 }
 
-/// Returns an endless generator of requested places in a setting with this number of keys.
-pub fn places<'s>(
+/// Returns a generator that returns the index of the next requested key, without end.
+pub fn key_indices<'s>(
     setup: &'s CostSetup,
     setting: &'s Setting,
     keys: u64,
     seed: u64,
 ) -> impl FnMut() -> u64 + use<'s> {
     let mut ranks = Zipf::new(setting.ranks.unwrap_or(keys), setup.skew, Random::new(mix(seed)));
-    move || place_of(ranks.next_key(), setting, keys)
+    move || key_index_of(ranks.next_key(), setting, keys)
 }

@@ -1,35 +1,44 @@
-//! Adds the rows of all trials: means over seeds, with their minimum and maximum.
+//! Adds the rows of all trials. The value of a row is the mean over the seeds, and its note has the minimum and the
+//! maximum.
 
 use super::population::{CostSetup, Pricing, Setting, Variant};
 use super::trial::Tally;
-use crate::result::{Outcome, mean, measures, number};
+use crate::result::{Outcome, format_number, mean, measures};
 use slabwise_replay::workload::CostMix;
 
+/// A setting with a cost mix.
 pub struct Case<'s> {
     pub setting: &'s Setting,
     pub mix: CostMix,
+    /// The calibrated number of keys.
     pub keys: u64,
 }
 
+/// The results of a variant in a case.
 pub struct Row<'s> {
     pub variant: &'s Variant,
     pub pricing: Pricing,
+    /// The result of each seed, or the reason why the variant could not be run.
     pub tallies: Result<Vec<Tally>, String>,
 }
 
 impl Row<'_> {
-    pub fn figures(&self, figure: impl Fn(&Tally) -> f64) -> Option<Vec<f64>> {
-        Some(self.tallies.as_ref().ok()?.iter().map(figure).collect())
+    /// Returns one value per seed. `value` computes the value from the result of a seed.
+    pub fn values(&self, value: impl Fn(&Tally) -> f64) -> Option<Vec<f64>> {
+        Some(self.tallies.as_ref().ok()?.iter().map(value).collect())
     }
 }
 
+/// The results of a case.
 pub struct Finding<'s> {
     pub case: Case<'s>,
+    /// The results of each variant.
     pub rows: Vec<Row<'s>>,
-    /// The bound of the mean cost of a request, by seed; none if no item is evicted.
+    /// For each seed, the lowest possible mean cost of a request. `None` if no item is evicted.
     pub bounds: Vec<Option<f64>>,
 }
 
+/// Returns the name of a mix in rows.
 pub fn mix_name(mix: CostMix) -> String {
     mix.name().to_uppercase()
 }
@@ -39,28 +48,39 @@ impl Finding<'_> {
         self.rows.iter().find(|row| row.variant.name == variant.name)
     }
 
-    pub fn figures(&self, variant: &Variant, figure: impl Fn(&Tally) -> f64) -> Option<Vec<f64>> {
-        self.row(variant)?.figures(figure)
+    /// Returns one value of a variant per seed.
+    pub fn values(&self, variant: &Variant, value: impl Fn(&Tally) -> f64) -> Option<Vec<f64>> {
+        self.row(variant)?.values(value)
     }
 
-    pub fn less(&self, pair: [&Variant; 2], figure: impl Fn(&Tally) -> f64) -> Option<Vec<f64>> {
-        let [figures, others] = pair.map(|variant| self.figures(variant, &figure));
-        let pairs = figures?.into_iter().zip(others?);
-        Some(pairs.map(|(figure, other)| less_percent(figure, other)).collect())
+    /// Returns the reduction of a value of the first variant compared with the second variant, in percent, for each
+    /// seed.
+    pub fn reduction(
+        &self,
+        pair: [&Variant; 2],
+        value: impl Fn(&Tally) -> f64,
+    ) -> Option<Vec<f64>> {
+        let [values, others] = pair.map(|variant| self.values(variant, &value));
+        let pairs = values?.into_iter().zip(others?);
+        Some(pairs.map(|(value, other)| reduction_percent(value, other)).collect())
     }
 
-    pub fn less_cost(&self, variant: &Variant, other: &Variant) -> Option<Vec<f64>> {
-        self.less([variant, other], Tally::units_a_request)
+    /// Returns the reduction of the recomputation cost of a variant compared with another variant, in percent, for each
+    /// seed.
+    pub fn cost_reduction(&self, variant: &Variant, other: &Variant) -> Option<Vec<f64>> {
+        self.reduction([variant, other], Tally::units_per_request)
     }
 
-    pub fn name(&self, of: &str) -> String {
+    /// Returns the variant of a row: setting, mix and `variant`.
+    pub fn name(&self, variant: &str) -> String {
         let Case { setting, mix, .. } = &self.case;
-        format!("{}, {}, {of}", setting.name, mix_name(*mix))
+        format!("{}, {}, {variant}", setting.name, mix_name(*mix))
     }
 }
 
-pub fn less_percent(figure: f64, other: f64) -> f64 {
-    if other > 0.0 { (1.0 - figure / other) * 100.0 } else { 0.0 }
+/// Returns the reduction of `value` compared with `other`, in percent. Returns 0 if `other` is 0.
+pub fn reduction_percent(value: f64, other: f64) -> f64 {
+    if other > 0.0 { (1.0 - value / other) * 100.0 } else { 0.0 }
 }
 
 measures! {
@@ -71,48 +91,55 @@ measures! {
     LESS_COST: "less_cost", "less recomputation cost", "%", Fixed;
     LESS_LATENCY: "less_latency", "less access latency", "%", Fixed;
     MOVED: "pages_moved", "pages moved", "pages", WithRun;
-    LEAST: "least_less_cost", "less recomputation cost, minimum of all runs", "%", Fixed;
+    LESS_COST_MIN: "less_cost_min", "less recomputation cost, minimum of all runs", "%", Fixed;
     MISSES: "misses", "misses", "requests", WithRun;
     MORE_MISSES: "more_misses", "more misses than without costs", "%", Fixed;
 }
 
+// Labels in the variants of rows.
 const BOUND: &str = "bound";
 const ALL_MIXES: &str = "mean of mixes";
 
+/// Adds the conditions of all runs to the outcome.
 pub fn describe(outcome: &mut Outcome, setup: &CostSetup, scale: f64, seeds: &[u64]) {
     if scale != 1.0 {
         let text = format!("{scale} times the requests, keys and memory of the file");
-        outcome.choose("scale", text);
+        outcome.add_setup("scale", text);
     }
-    outcome.choose("seeds", format!("{seeds:?}: means, with minimum and maximum"));
+    outcome.add_setup("seeds", format!("{seeds:?}: means, with minimum and maximum"));
     for setting in &setup.settings {
-        let mib = number(setting.memory_mib as f64 * scale);
+        let mib = format_number(setting.memory_mib as f64 * scale);
         let [warm_up, requests] = [setting.warm_up_requests, setting.requests]
-            .map(|requests| number((requests as f64 * scale).round()));
-        let hit_ratio = number(setting.hit_ratio);
+            .map(|requests| format_number((requests as f64 * scale).round()));
+        let hit_ratio = format_number(setting.hit_ratio);
         let first = &setup.first().name;
         let text = format!(
             "{mib} MiB; the number of keys gives {first} a hit ratio of {hit_ratio} %; {requests} requests after a \
              warm-up of {warm_up}"
         );
-        let why = if setting.never_fills { "; memory never fills" } else { "" };
+        let remark = if setting.never_fills { "; the memory never becomes full" } else { "" };
         let ranks = setting.ranks.map_or_else(String::new, |ranks| {
-            format!("; {} ranks are hashed to the keys", number(ranks as f64))
+            format!("; {} ranks are hashed to the keys", format_number(ranks as f64))
         });
-        outcome.choose(&setting.name, text + why + &ranks);
+        outcome.add_setup(&setting.name, text + remark + &ranks);
     }
-    let (hit, unit) = (setup.answer.hit_us, setup.answer.miss_us_per_unit);
-    outcome
-        .choose("access latency", format!("a hit {hit} us, a miss {unit} us per unit of its cost"));
-    outcome.choose("keys", format!("Zipf {}; costs are independent of popularity", setup.skew));
-    outcome.choose("values", format!("{:?} bytes by the group of the cost", setup.value_lens));
+    let (hit, unit) = (setup.response.hit_us, setup.response.miss_us_per_unit);
+    outcome.add_setup(
+        "access latency",
+        format!("a hit {hit} us, a miss {unit} us per unit of its cost"),
+    );
+    outcome.add_setup("keys", format!("Zipf {}; costs are independent of popularity", setup.skew));
+    let [low, middle, high] = setup.value_lens;
+    let text = format!("{low}, {middle} and {high} bytes for keys with low, middle and high costs");
+    outcome.add_setup("values", text);
     let rate = setup.time.operations_per_second * scale;
-    outcome.choose("rate", format!("{} gets and sets per second", number(rate)));
+    outcome.add_setup("rate", format!("{} gets and sets per second", format_number(rate)));
     for (name, value) in &setup.chosen {
-        outcome.choose(name, value);
+        outcome.add_setup(name, value);
     }
 }
 
+/// Adds the rows and series of all cases, and of the runs with equal costs.
 pub fn add(outcome: &mut Outcome, setup: &CostSetup, found: &[Finding<'_>], equal: &[Row<'_>]) {
     for finding in found {
         add_finding(outcome, setup, finding);
@@ -125,24 +152,29 @@ pub fn add(outcome: &mut Outcome, setup: &CostSetup, found: &[Finding<'_>], equa
         }
     }
     for variant in &setup.variants[1..] {
-        let less = found.iter().filter_map(|finding| finding.less_cost(variant, setup.first()));
-        let least = less.flatten().min_by(f64::total_cmp);
+        let reductions =
+            found.iter().filter_map(|finding| finding.cost_reduction(variant, setup.first()));
+        let minimum = reductions.flatten().min_by(f64::total_cmp);
         let missing = || why_missing(found, variant);
-        outcome.add(LEAST, &variant.name, least.ok_or_else(missing));
-        if least.is_some() {
-            outcome.note("over all settings, mixes and seeds; a negative value is a higher cost");
+        outcome.add(LESS_COST_MIN, &variant.name, minimum.ok_or_else(missing));
+        if minimum.is_some() {
+            outcome.note_last_row(
+                "minimum over all settings, mixes and seeds; a negative value is a higher cost",
+            );
         }
     }
     add_equal(outcome, equal);
     add_sweep(outcome, setup, found);
 }
 
+/// Returns the reason why a variant has no results.
 fn why_missing(found: &[Finding<'_>], variant: &Variant) -> String {
-    let why =
+    let reason =
         found.iter().find_map(|finding| finding.row(variant)?.tallies.as_ref().err().cloned());
-    why.unwrap_or_else(|| "not run".to_owned())
+    reason.unwrap_or_else(|| "no setting runs this variant".to_owned())
 }
 
+/// Adds the rows of a case.
 fn add_finding(outcome: &mut Outcome, setup: &CostSetup, finding: &Finding<'_>) {
     let Case { setting, mix, keys } = &finding.case;
     let case_name = format!("{}, {}", setting.name, mix_name(*mix));
@@ -152,62 +184,76 @@ fn add_finding(outcome: &mut Outcome, setup: &CostSetup, finding: &Finding<'_>) 
         let name = finding.name(&variant.name);
         let tallies = match tallies {
             Ok(tallies) => tallies,
-            Err(why) => {
-                outcome.add(LESS_COST, &name, Err(why.clone()));
+            Err(reason) => {
+                outcome.add(LESS_COST, &name, Err(reason.clone()));
                 continue;
             }
         };
-        let mut add = |measure, figure: &dyn Fn(&Tally) -> f64| {
-            let figures: Vec<f64> = tallies.iter().map(figure).collect();
-            outcome.add_mean(measure, &name, &figures);
+        let mut add = |measure, value: &dyn Fn(&Tally) -> f64| {
+            let values: Vec<f64> = tallies.iter().map(value).collect();
+            outcome.add_mean(measure, &name, &values);
         };
         add(HIT, &Tally::hit_percent);
         if !setting.in_sweep {
-            add(LATENCY, &|tally| tally.answer_us(setup));
+            add(LATENCY, &|tally| tally.response_us(setup));
             add(RECOMPUTED, &|tally| tally.recomputed_percent());
         }
         if tallies.iter().any(|tally| tally.pages_moved > 0) && !setting.in_sweep {
             add(MOVED, &|tally| tally.pages_moved as f64);
         }
-        let is_off = |tally: &Tally| tally.is_full == setting.never_fills;
-        if tallies.iter().any(is_off) {
-            let text = if setting.never_fills { "memory filled" } else { "memory never filled" };
-            outcome.note(text);
+        let is_unexpected = |tally: &Tally| tally.is_full == setting.never_fills;
+        if tallies.iter().any(is_unexpected) {
+            let text = if setting.never_fills {
+                "not as intended: the memory became full"
+            } else {
+                "not as intended: the memory did not become full"
+            };
+            outcome.note_last_row(text);
         }
         let others = [Some(first), variant.against.as_ref().and_then(|name| setup.variant(name))];
         for other in others.into_iter().flatten().filter(|other| other.name != variant.name) {
-            add_less(outcome, setup, finding, [variant, other]);
+            add_reductions(outcome, setup, finding, [variant, other]);
         }
     }
-    if let Some(less) = bound_less(setup, finding) {
-        outcome.add_mean(LESS_COST, &finding.name(BOUND), &less);
+    if let Some(reductions) = bound_reduction(setup, finding) {
+        outcome.add_mean(LESS_COST, &finding.name(BOUND), &reductions);
     }
 }
 
-fn add_less(outcome: &mut Outcome, setup: &CostSetup, finding: &Finding<'_>, pair: [&Variant; 2]) {
+/// Adds the rows with the reductions of recomputation cost and access latency of a variant compared with another
+/// variant.
+fn add_reductions(
+    outcome: &mut Outcome,
+    setup: &CostSetup,
+    finding: &Finding<'_>,
+    pair: [&Variant; 2],
+) {
     let [variant, other] = pair;
     let name = finding.name(&match other.name == setup.first().name {
         true => variant.name.clone(),
         false => format!("{} against {}", variant.name, other.name),
     });
-    if let Some(less) = finding.less_cost(variant, other) {
-        outcome.add_mean(LESS_COST, &name, &less);
+    if let Some(reductions) = finding.cost_reduction(variant, other) {
+        outcome.add_mean(LESS_COST, &name, &reductions);
     }
     if finding.case.setting.in_sweep {
         return;
     }
-    if let Some(less) = finding.less(pair, |tally| tally.answer_us(setup)) {
-        outcome.add_mean(LESS_LATENCY, &name, &less);
+    if let Some(reductions) = finding.reduction(pair, |tally| tally.response_us(setup)) {
+        outcome.add_mean(LESS_LATENCY, &name, &reductions);
     }
 }
 
-/// The reduction of the recomputation cost of the bound compared with the first variant, in percent, by seed.
-fn bound_less(setup: &CostSetup, finding: &Finding<'_>) -> Option<Vec<f64>> {
+/// Returns the reduction of the recomputation cost of the bound compared with the first variant, in percent, for each
+/// seed.
+fn bound_reduction(setup: &CostSetup, finding: &Finding<'_>) -> Option<Vec<f64>> {
     let bounds: Option<Vec<f64>> = finding.bounds.iter().copied().collect();
-    let first = finding.figures(setup.first(), Tally::units_a_request)?;
-    Some(bounds?.into_iter().zip(first).map(|(bound, first)| less_percent(bound, first)).collect())
+    let first = finding.values(setup.first(), Tally::units_per_request)?;
+    let pairs = bounds?.into_iter().zip(first);
+    Some(pairs.map(|(bound, first)| reduction_percent(bound, first)).collect())
 }
 
+/// Adds the row with the reduction of the recomputation cost of a variant in a setting, as the mean over all mixes.
 fn add_mean_of_mixes(
     outcome: &mut Outcome,
     setup: &CostSetup,
@@ -218,60 +264,66 @@ fn add_mean_of_mixes(
     if variant.name == setup.first().name {
         return;
     }
-    let less = found.iter().map(|finding| finding.less_cost(variant, setup.first()));
-    if let Some(less) = less.collect::<Option<Vec<_>>>() {
-        let by_seed = (0..less.iter().map(Vec::len).min().unwrap_or(0))
-            .map(|seed| mean(&less.iter().map(|less| less[seed]).collect::<Vec<_>>()));
+    let reductions = found.iter().map(|finding| finding.cost_reduction(variant, setup.first()));
+    if let Some(reductions) = reductions.collect::<Option<Vec<_>>>() {
+        let seeds = reductions.iter().map(Vec::len).min().unwrap_or(0);
+        let mean_of_seed =
+            |seed: usize| mean(&reductions.iter().map(|of_mix| of_mix[seed]).collect::<Vec<_>>());
+        let by_seed = (0..seeds).map(mean_of_seed);
         let name = format!("{setting}, {ALL_MIXES}, {}", variant.name);
         outcome.add_mean(LESS_COST, &name, &by_seed.collect::<Vec<_>>());
     }
 }
 
+/// Adds the rows of the runs that should have the same misses. The first run is the run with equal costs.
 fn add_equal(outcome: &mut Outcome, equal: &[Row<'_>]) {
-    let misses = |row: &Row<'_>| row.figures(|tally| tally.misses as f64);
+    let misses = |row: &Row<'_>| row.values(|tally| tally.misses as f64);
     let [with_costs, others @ ..] = equal else { return };
     for row in equal {
         let costs = match row.pricing {
-            Pricing::Equal(units) => format!("all cost {units}"),
+            Pricing::Equal(units) => format!("all keys cost {units}"),
             Pricing::Mixed | Pricing::NotSupplied => "no costs".to_owned(),
         };
         let name = format!("{costs}, {}", row.variant.name);
         match (misses(row), &row.tallies) {
-            (Some(figures), _) => outcome.add_mean(MISSES, &name, &figures),
-            (None, Err(why)) => outcome.add(MISSES, &name, Err(why.clone())),
+            (Some(values), _) => outcome.add_mean(MISSES, &name, &values),
+            (None, Err(reason)) => outcome.add(MISSES, &name, Err(reason.clone())),
             (None, Ok(_)) => {}
         }
     }
     for row in others {
         let Some((misses, others)) = misses(with_costs).zip(misses(row)) else { continue };
-        let more = misses.iter().zip(&others).map(|(misses, other)| -less_percent(*misses, *other));
-        let name = format!("all cost the same, against no costs, {}", row.variant.name);
+        let pairs = misses.iter().zip(&others);
+        let more = pairs.map(|(misses, other)| -reduction_percent(*misses, *other));
+        let name = format!("all keys cost the same, against no costs, {}", row.variant.name);
         outcome.add_mean(MORE_MISSES, &name, &more.collect::<Vec<_>>());
     }
 }
 
-/// Adds a series per mix and variant: the reduction of the recomputation cost by the hit ratio of the first variant.
+/// Adds a series for each mix and each variant of the sweep: the reduction of the recomputation cost over the hit ratio
+/// of the first variant.
 fn add_sweep(outcome: &mut Outcome, setup: &CostSetup, found: &[Finding<'_>]) {
-    let mut add = |mix: CostMix, of: &str, less: &dyn Fn(&Finding<'_>) -> Option<Vec<f64>>| {
+    type Reduction<'r> = dyn Fn(&Finding<'_>) -> Option<Vec<f64>> + 'r;
+    let mut add = |mix: CostMix, name: &str, reduction: &Reduction<'_>| {
         let points = found.iter().filter(|finding| {
             let setting = finding.case.setting;
             setting.in_sweep && setting.ranks.is_none() && finding.case.mix == mix
         });
         let points = points.filter_map(|finding| {
-            let hits = finding.figures(setup.first(), Tally::hit_percent)?;
-            Some((mean(&hits), mean(&less(finding)?)))
+            let hits = finding.values(setup.first(), Tally::hit_percent)?;
+            Some((mean(&hits), mean(&reduction(finding)?)))
         });
         let points: Vec<(f64, f64)> = points.collect();
         if !points.is_empty() {
-            let variant = format!("{}, {of}", mix_name(mix));
+            let variant = format!("{}, {name}", mix_name(mix));
             let units = ["hit ratio of the first variant, %", "%"];
-            outcome.draw("less recomputation cost", variant, units, points);
+            outcome.add_series("less recomputation cost", variant, units, points);
         }
     };
     for &mix in &setup.mixes {
         for variant in setup.variants[1..].iter().filter(|variant| variant.in_sweep) {
-            add(mix, &variant.name, &|finding| finding.less_cost(variant, setup.first()));
+            add(mix, &variant.name, &|finding| finding.cost_reduction(variant, setup.first()));
         }
-        add(mix, BOUND, &|finding| bound_less(setup, finding));
+        add(mix, BOUND, &|finding| bound_reduction(setup, finding));
     }
 }

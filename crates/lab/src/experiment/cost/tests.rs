@@ -1,8 +1,8 @@
-//! Runs `cost` at a tiny scale.
+//! Runs `cost-single` and `cost-multi` at a small scale.
 
-use super::population::{CostSetup, Population, Pricing, Setting};
+use super::population::{CostSetup, Population, Pricing, Setting, Variant};
 use super::trial::{
-    Tally, Trial, bytes_taken, calibrated_keys, engine_config, policy, units_a_request,
+    Tally, Trial, bound_units_per_request, bytes_taken, calibrated_keys, engine_config, policy,
 };
 use crate::experiment::{Experiment, Job};
 use crate::registry;
@@ -11,12 +11,13 @@ use slabwise_replay::workload::CostMix;
 
 const SEED: u64 = 7;
 const SCALE: f64 = 0.02;
-/// The largest number of bytes that an eviction adds to an item.
-const SPARE_BYTES: usize = 16;
+/// The largest number of bytes that an eviction kind adds to an item.
+const ADDED_BYTES_MAX: usize = 16;
 
+/// Returns the set-up of an experiment with half of the measured requests and a tenth of the virtual time, because a
+/// run has the same virtual time at every scale.
 fn setup(name: &str) -> (Spec, CostSetup) {
     let (spec, mut setup) = registry::parsed::<CostSetup>(name);
-    // The scale does not shorten the virtual time, so the rate is higher here, and there are fewer requests.
     setup.time.operations_per_second *= 10.0;
     for setting in &mut setup.settings {
         setting.requests /= 2;
@@ -25,33 +26,40 @@ fn setup(name: &str) -> (Spec, CostSetup) {
 }
 
 fn setting<'s>(setup: &'s CostSetup, name: &str) -> &'s Setting {
-    setup.settings.iter().find(|setting| setting.name == name).expect("it is there")
+    let setting = setup.settings.iter().find(|setting| setting.name == name);
+    setting.unwrap_or_else(|| panic!("the set-up has the setting {name}"))
 }
 
+fn variant<'s>(setup: &'s CostSetup, name: &str) -> &'s Variant {
+    setup.variant(name).unwrap_or_else(|| panic!("the set-up has the variant {name}"))
+}
+
+/// Returns our value of a measure and a variant. Panics if there is none.
 fn found(outcome: &Outcome, measure: &str, variant: &str) -> f64 {
-    let is_it = |row: &&Row| row.measure == measure && row.variant == variant;
-    let row = outcome.rows.iter().find(is_it).unwrap_or_else(|| panic!("{measure}, {variant}"));
-    row.ours.unwrap_or_else(|| panic!("{measure}, {variant}: {:?}", row.note))
+    let is_match = |row: &&Row| row.measure == measure && row.variant == variant;
+    let row = outcome.rows.iter().find(is_match);
+    let row = row.unwrap_or_else(|| panic!("the outcome has a row for {measure}, {variant}"));
+    row.ours.unwrap_or_else(|| panic!("{measure}, {variant} has a value, not: {:?}", row.note))
 }
 
-/// Runs a variant of a setting with a mix and a number of keys.
+/// Runs a variant in a setting, both given by their names.
 fn run(
     setup: &CostSetup,
-    name: &str,
-    variant: &str,
+    setting_name: &str,
+    variant_name: &str,
     mix: CostMix,
     keys: u64,
     pricing: Pricing,
 ) -> Tally {
-    let (setting, variant) = (setting(setup, name), setup.variant(variant).expect("it is there"));
+    let (setting, variant) = (setting(setup, setting_name), variant(setup, variant_name));
     let population = Population::new(setup, mix, keys, SEED);
     let trial = Trial { setup, setting, variant, population: &population, pricing, scale: SCALE };
     let tally = trial.run().unwrap_or_else(|error| panic!("{error}"));
-    tally.unwrap_or_else(|why| panic!("{}: {why}", variant.name))
+    tally.unwrap_or_else(|reason| panic!("the variant {variant_name} runs: {reason}"))
 }
 
 #[test]
-fn files_name_only_known_variants_and_policies() {
+fn files_contain_only_known_variants_and_policies() {
     for name in ["cost-single", "cost-multi"] {
         let (_, setup) = setup(name);
         for variant in setup.variants.iter().chain([&setup.equal.without]) {
@@ -65,13 +73,13 @@ fn files_name_only_known_variants_and_policies() {
 }
 
 #[test]
-fn every_eviction_holds_the_same_number_of_items() {
+fn every_eviction_kind_holds_the_same_number_of_items() {
     for name in ["cost-single", "cost-multi"] {
         let (_, setup) = setup(name);
         for setting in &setup.settings {
             let config = engine_config(&setup, setting, 1.0, SEED);
             for len in setup.value_lens {
-                let longer = bytes_taken(&config, len + SPARE_BYTES as u32);
+                let longer = bytes_taken(&config, len + ADDED_BYTES_MAX as u32);
                 assert_eq!(bytes_taken(&config, len), longer, "{name}, {len} bytes");
             }
         }
@@ -79,25 +87,27 @@ fn every_eviction_holds_the_same_number_of_items() {
 }
 
 #[test]
-fn the_number_of_keys_gives_the_hit_ratio() {
+fn the_calibrated_number_of_keys_leads_to_the_hit_ratio_of_the_setting() {
     let (_, mut setup) = setup("cost-multi");
     let mix = CostMix::Tpcw;
     for ranks in [None, Some(10_000_000_000)] {
         setup.settings[0].ranks = ranks;
         let small = &setup.settings[0];
-        let keys = calibrated_keys(&setup, small, mix, SCALE, SEED).expect("a number");
+        let keys = calibrated_keys(&setup, small, mix, SCALE, SEED);
+        let keys = keys.expect("the calibration succeeds");
         let tally = run(&setup, &small.name, "lru", mix, keys, Pricing::NotSupplied);
-        let off = tally.hit_percent() - small.hit_ratio;
-        assert!(off.abs() < 0.5, "{ranks:?}, seed {SEED}: {keys} keys, {tally:?}");
-        assert!(tally.is_full);
+        let error = tally.hit_percent() - small.hit_ratio;
+        assert!(error.abs() < 0.5, "{ranks:?} ranks, seed {SEED}: {keys} keys, {tally:?}");
+        assert!(tally.is_full, "the memory is full at the end of the run");
     }
 }
 
 #[test]
-fn a_cache_that_never_fills_misses_only_first_requests() {
+fn in_a_cache_that_never_fills_all_variants_have_the_same_misses() {
     let (_, setup) = setup("cost-single");
     let large = setting(&setup, "large");
-    let keys = calibrated_keys(&setup, large, CostMix::Rubis, SCALE, SEED).expect("a number");
+    let keys = calibrated_keys(&setup, large, CostMix::Rubis, SCALE, SEED);
+    let keys = keys.expect("the calibration succeeds");
     let tallies = ["lru", "ours"]
         .map(|variant| run(&setup, "large", variant, CostMix::Rubis, keys, Pricing::Mixed));
     assert!(!tallies[0].is_full);
@@ -106,26 +116,26 @@ fn a_cache_that_never_fills_misses_only_first_requests() {
 }
 
 #[test]
-fn a_run_is_determined_by_its_seed_and_adds_up() {
+fn two_runs_with_the_same_seed_are_equal_and_the_totals_are_consistent() {
     let (_, setup) = setup("cost-multi");
-    let tally = || run(&setup, "95 %", "ours", CostMix::Baseline, 1_500, Pricing::Mixed);
-    let tally = (tally(), tally());
-    assert_eq!(tally.0, tally.1);
-    let tally = tally.0;
+    let run = || run(&setup, "95 %", "ours", CostMix::Baseline, 1_500, Pricing::Mixed);
+    let (tally, second) = (run(), run());
+    assert_eq!(tally, second);
     assert_eq!(tally.misses_by_group.iter().sum::<u64>(), tally.misses);
     let (hits, misses) = ((tally.requests - tally.misses) as f64, tally.units_missed as f64);
     let us = (hits * 222.0 + misses * 44.4) / tally.requests as f64;
-    assert!((tally.answer_us(&setup) - us).abs() < 1e-9);
+    assert!((tally.response_us(&setup) - us).abs() < 1e-9);
 }
 
-/// A miss of the least cost takes twice as long as a hit (the thesis, section 5.5.1).
+/// In the thesis (section 5.5.1), a miss of a key with the lowest cost, 10 units, takes twice as long as a hit.
 #[test]
 fn response_times_are_those_of_the_thesis() {
     let (_, setup) = setup("cost-single");
-    let of = |misses, units_missed| {
-        Tally { requests: 1, misses, units_missed, ..Tally::default() }.answer_us(&setup)
+    let response_us = |misses, units_missed| {
+        Tally { requests: 1, misses, units_missed, ..Tally::default() }.response_us(&setup)
     };
-    assert_eq!([of(0, 0), of(1, 10)], [222.0, 444.0]);
+    let (hit, miss) = (response_us(0, 0), response_us(1, 10));
+    assert_eq!([hit, miss], [222.0, 444.0]);
 }
 
 #[test]
@@ -139,25 +149,23 @@ fn equal_costs_do_not_change_the_misses() {
 
 #[test]
 fn no_variant_costs_less_than_the_bound() {
-    /// The bound is an expectation, and the cost of a run varies by chance.
-    const CHANCE: f64 = 0.9;
+    /// The bound is an expected value. The cost of a run varies by chance, and may be this fraction of the bound.
+    const TOLERANCE: f64 = 0.9;
     let (_, setup) = setup("cost-single");
     let small = setting(&setup, "small");
     let population = Population::new(&setup, CostMix::Tpcw, 5_000, SEED);
-    let bound = units_a_request(&setup, small, &population, SCALE);
+    let bound = bound_units_per_request(&setup, small, &population, SCALE);
     let costs = setup.variants.iter().map(|variant| {
         let tally = run(&setup, "small", &variant.name, CostMix::Tpcw, 5_000, Pricing::Mixed);
-        (&variant.name, tally.units_a_request())
+        (&variant.name, tally.units_per_request())
     });
     let costs: Vec<_> = costs.collect();
-    assert!(
-        bound > 0.0 && costs.iter().all(|(_, cost)| *cost > bound * CHANCE),
-        "{bound} {costs:?}"
-    );
+    let is_above = costs.iter().all(|(_, cost)| *cost > bound * TOLERANCE);
+    assert!(bound > 0.0 && is_above, "cost per request: bound {bound}, variants {costs:?}");
 }
 
 #[test]
-fn cost_bands_cost_less_than_an_lru() {
+fn cost_bands_have_a_lower_recomputation_cost_than_an_lru() {
     let (spec, mut setup) = setup("cost-multi");
     setup.variants.retain(|variant| ["lru", "ours"].contains(&variant.name.as_str()));
     setup.settings.truncate(1);
@@ -165,19 +173,19 @@ fn cost_bands_cost_less_than_an_lru() {
     let outcome = setup.run(&Job::of(&spec, SCALE, SEED));
     let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
     let text = outcome.text();
-    assert!(outcome.unexplained().is_empty(), "{text}");
-    // A small cache profiles few keys; at the size of the file the reduction is larger.
-    for (mix, least) in [("BASELINE", 25.0), ("RUBIS", 15.0), ("TPCW", 40.0)] {
-        let less = found(&outcome, "less_cost", &format!("small, {mix}, ours"));
-        assert!(less > least, "seed {SEED}: {text}");
+    assert!(outcome.rows_without_value_and_reason().is_empty(), "{text}");
+    // At this scale the profiler has few keys, so the reductions are smaller than at scale 1.
+    for (mix, minimum) in [("BASELINE", 25.0), ("RUBIS", 15.0), ("TPCW", 40.0)] {
+        let reduction = found(&outcome, "less_cost", &format!("small, {mix}, ours"));
+        assert!(reduction > minimum, "{mix}, seed {SEED}: {text}");
     }
-    assert!(found(&outcome, "least_less_cost", "ours") > 0.0, "seed {SEED}: {text}");
-    let against = "all cost the same, against no costs, segmented + marginal";
+    assert!(found(&outcome, "less_cost_min", "ours") > 0.0, "seed {SEED}: {text}");
+    let against = "all keys cost the same, against no costs, segmented + marginal";
     assert!(found(&outcome, "more_misses", against) <= 0.0, "seed {SEED}: {text}");
 }
 
 #[test]
-fn a_sweep_has_a_curve_per_mix_and_variant() {
+fn the_sweep_has_a_curve_for_each_mix_and_variant() {
     let (spec, mut setup) = setup("cost-single");
     setup.variants.retain(|variant| ["lru", "ours"].contains(&variant.name.as_str()));
     setup.settings.retain(|setting| ["small", "80 %", "95 %"].contains(&setting.name.as_str()));

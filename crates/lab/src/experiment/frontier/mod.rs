@@ -1,4 +1,4 @@
-//! `frontier`: how close does a server come to the offline optimum (Belady), compared with memcached?
+//! `frontier`: compares the misses of servers with those of memcached and of an offline optimum (Belady).
 //!
 //! ```text
 //!   requests --> catalog --> distinct bytes --> memory limits
@@ -6,11 +6,14 @@
 //!      '--> engine + tuner configured as servers, one as memcached ----------------+--> miss ratios, gap closed
 //! ```
 //!
-//! The gap is the miss ratio of memcached minus that of `belady_size`, summed over the limits. If memcached exceeds a
-//! limit, because every class takes its first page beyond it, the sum excludes this limit, and its row says so.
+//! The *gap* at a memory limit is the miss ratio of memcached minus the miss ratio of `belady_size`. The gaps of the
+//! memory limits are added. A limit is excluded from the sum if the pages of a server exceed the limit. memcached does
+//! so at small limits, because every class may take its first page beyond the limit. The row of the server has a note
+//! about this.
 //!
-//! Invariants: all servers and simulations get the same requests; the requests of a stream are in memory once, with 24
-//! bytes each, and its runs share them.
+//! Invariants:
+//! - All servers and simulations get the same requests.
+//! - The requests of a stream are in memory only once, with 24 bytes each, and all runs of the stream read them.
 
 use super::kind::{Experiment, Job};
 use crate::result::{Figure, Outcome, measures};
@@ -33,17 +36,22 @@ mod tests;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FrontierSetup {
+    /// Memory limits, in percent of the sum of the sizes of all items of a stream.
     pub memory_percent: Vec<f64>,
     /// Bytes of an item in simulations, in addition to key and value.
     pub item_overhead_bytes: u32,
+    /// Names of the simulations.
     pub simulations: Vec<String>,
+    /// Rate of gets and sets together, in virtual time.
     pub operations_per_second: f64,
+    /// Virtual time of a visit of the mover to a chunk.
     pub visit_ns: f64,
-    /// Engines configured as servers. The first is memcached, from which the gap is measured.
+    /// Engines that are configured as servers. The first server is memcached.
     pub servers: Vec<ServedSetup>,
     streams: Vec<StreamSetup>,
 }
 
+/// A workload or a trace.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct StreamSetup {
@@ -58,23 +66,28 @@ impl StreamSetup {
 }
 
 impl FrontierSetup {
+    /// Returns the names of all servers and then of all simulations.
     fn names(&self) -> Vec<&str> {
         let servers = self.servers.iter().map(|server| server.name.as_str());
         servers.chain(self.simulations.iter().map(String::as_str)).collect()
     }
 }
 
+/// The result of one server or simulation with one stream and one memory limit.
 struct Finding {
+    /// The miss ratio as a fraction of the gets, or the reason why there is none.
     pub miss_ratio: Result<f64, String>,
+    /// The memory of all pages, divided by the memory limit. 1 for a simulation.
     pub memory_share: f64,
 }
 
 impl Finding {
-    fn none(why: impl ToString) -> Finding {
-        Finding { miss_ratio: Err(why.to_string()), memory_share: 1.0 }
+    fn without_value(reason: impl ToString) -> Finding {
+        Finding { miss_ratio: Err(reason.to_string()), memory_share: 1.0 }
     }
 }
 
+/// Replays a stream to a real memcached with this memory limit.
 fn replayed(
     stream: &StreamSetup,
     limit_bytes: u64,
@@ -82,11 +95,11 @@ fn replayed(
 ) -> Result<Finding, ExperimentError> {
     let memory_mib = limit_bytes >> 20;
     if memory_mib == 0 {
-        return Ok(Finding::none("memcached needs a limit of at least 1 MiB"));
+        return Ok(Finding::without_value("memcached needs a memory limit of at least 1 MiB"));
     }
     let mut server = match Server::start(&["memcached".to_owned()], memory_mib) {
         Ok(server) => server,
-        Err(error @ ServerError::Start(_)) => return Ok(Finding::none(error)),
+        Err(error @ ServerError::Start(_)) => return Ok(Finding::without_value(error)),
         Err(error) => return Err(error.into()),
     };
     let workload = stream.open(scale, seed)?;
@@ -98,11 +111,11 @@ fn replayed(
     })
 }
 
-/// The largest number of requests that are read from a trace. They take 0.8 GiB, and half of that more while they are
-/// read, in addition to the memory of the runs.
+/// Largest number of requests that are read from a trace. The requests take 0.8 GiB in addition to the memory of the
+/// runs. While they are read, they take 1.2 GiB.
 const REQUESTS_MAX: u64 = 20_000_000;
 
-/// Adds every file in the folder except hidden ones as a stream with a figure, in the order of their names.
+/// Adds every file of the folder as a stream with a figure, in the order of the file names. Hidden files are ignored.
 fn add_traces(
     setup: &mut FrontierSetup,
     figures: &mut Vec<Figure>,
@@ -120,7 +133,9 @@ fn add_traces(
         }
     }
     if paths.is_empty() {
-        return Err(ExperimentError::Option(format!("--traces {shown}: the folder has no files")));
+        let text =
+            format!("--traces {shown}: the folder has no files; specify a folder with traces");
+        return Err(ExperimentError::Option(text));
     }
     paths.sort();
     let names = setup.names().into_iter();
@@ -128,9 +143,10 @@ fn add_traces(
         names.filter(|name| !name.contains(", ")).map(str::to_owned).collect();
     for path in paths {
         let (Some(whole), Some(name)) =
-            (path.to_str(), path.file_name().and_then(|it| it.to_str()))
+            (path.to_str(), path.file_name().and_then(|name| name.to_str()))
         else {
-            let text = format!("--traces: the name {} is not UTF-8; rename it", path.display());
+            let path = path.display();
+            let text = format!("--traces: the file name {path} is not UTF-8; rename the file");
             return Err(ExperimentError::Option(text));
         };
         if setup.streams.iter().any(|stream| stream.name == name) {
@@ -146,15 +162,15 @@ fn add_traces(
     Ok(())
 }
 
-/// Miss ratios are compared if no server takes more than this multiple of its limit.
-const EXCESS_MAX: f64 = 1.05;
+/// A memory limit is compared only if the memory of every server is at most this multiple of the limit.
+const MEMORY_SHARE_MAX: f64 = 1.05;
 
-/// The simulation that knows the future.
+/// Name of the simulation of the offline optimum.
 const BOUND: &str = "belady_size";
 
 measures! {
     MISS_RATIO: "miss_ratio", "miss ratio", "%", Fixed;
-    GAP_CLOSED: "gap_closed", "part of the gap to belady_size closed", "%", Fixed;
+    GAP_CLOSED: "gap_closed", "closed part of the gap between memcached and belady_size", "%", Fixed;
 }
 
 impl Experiment for FrontierSetup {
@@ -171,7 +187,7 @@ impl Experiment for FrontierSetup {
         Ok(true)
     }
 
-    /// Runs in the process, except that the first server of a live run is a real memcached.
+    /// Runs all servers and simulations in the process. With `--live`, the first server is a real memcached instead.
     fn fill(&self, job: &Job<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError> {
         let (size, is_live) = (job.size(), job.live);
         let setup = &at_scale(self, job.scale, outcome);
@@ -180,9 +196,9 @@ impl Experiment for FrontierSetup {
             let bar = job.progress.spinner(&stream.name);
             let (requests, catalog) = match read(setup, stream, size) {
                 Ok(read) => read,
-                Err(ExperimentError::Workload(fault)) => {
+                Err(ExperimentError::Workload(error)) => {
                     bar.finish_and_clear();
-                    outcome.add(MISS_RATIO, &stream.name, Err(fault.to_string()));
+                    outcome.add(MISS_RATIO, &stream.name, Err(error.to_string()));
                     continue;
                 }
                 Err(error) => return Err(error),
@@ -199,9 +215,10 @@ impl Experiment for FrontierSetup {
             let rest = &names[usize::from(is_live)..];
             findings.extend(in_process(setup, rest, &limits, (&requests, &catalog), job.seed)?);
             bar.finish_and_clear();
-            let (gets, keys) = (catalog.references().len(), catalog.key_count());
+            let (requests, keys) = (catalog.references().len(), catalog.key_count());
             let mib = catalog.distinct_bytes() >> 20;
-            outcome.choose(&stream.name, format!("{gets} gets of {keys} keys of {mib} MiB"));
+            let text = format!("{requests} requests for {keys} keys, whose items take {mib} MiB");
+            outcome.add_setup(&stream.name, text);
             let findings: Vec<&[Finding]> = findings.chunks(limits.len()).collect();
             add(outcome, setup, &stream.name, &names, &findings);
             let gaps = Gaps::of(setup, &findings);
@@ -213,29 +230,32 @@ impl Experiment for FrontierSetup {
     }
 }
 
-/// Returns the set-up without the servers that need a larger scale, and records the choices.
+/// Returns the set-up without the servers that need a larger scale. Also adds the conditions of the run to the outcome.
 fn at_scale(setup: &FrontierSetup, scale: f64, outcome: &mut Outcome) -> FrontierSetup {
     let memcached = match outcome.live {
-        true => "a real server, its limit rounded down to whole MiB",
-        false => "this engine set up as memcached, in the process",
+        true => "a real server, whose memory limit is rounded down to whole MiB",
+        false => "slabwise's engine with memcached's configuration, in the process",
     };
-    outcome.choose(&setup.servers[0].name, memcached);
-    outcome.choose("key", format!("{KEY_SIZE_BYTES} bytes"));
-    outcome.choose("longest value", format!("cut to {VALUE_LEN_MAX} bytes"));
-    outcome.choose(
+    outcome.add_setup(&setup.servers[0].name, memcached);
+    outcome.add_setup("key", format!("{KEY_SIZE_BYTES} bytes"));
+    outcome.add_setup("longest value", format!("cut to {VALUE_LEN_MAX} bytes"));
+    outcome.add_setup(
         "simulations",
         format!("{} bytes per item in addition to key and value", setup.item_overhead_bytes),
     );
     let mut setup = setup.clone();
     let skipped = setup.servers.extract_if(.., |server| server.scale_min > scale);
     for server in skipped {
-        outcome
-            .choose(&server.name, format!("runs only at scales of at least {}", server.scale_min));
+        outcome.add_setup(
+            &server.name,
+            format!("runs only at scales of at least {}", server.scale_min),
+        );
     }
     setup
 }
 
-/// Returns the finding of each name under each limit, ordered by name, then limit.
+/// Runs each server and simulation in `names` with each memory limit. Returns the findings in the order of `names`; the
+/// findings with the same name are in the order of `limits`.
 fn in_process(
     setup: &FrontierSetup,
     names: &[&str],
@@ -252,6 +272,7 @@ fn in_process(
     pairs.into_par_iter().map(run).collect()
 }
 
+/// Reads all requests of a stream, and adds them to a catalog for simulations.
 fn read(
     setup: &FrontierSetup,
     stream: &StreamSetup,
@@ -268,6 +289,7 @@ fn read(
     Ok((requests, catalog))
 }
 
+/// Runs a server in the process.
 fn served(
     setup: &FrontierSetup,
     server: &ServedSetup,
@@ -277,7 +299,7 @@ fn served(
 ) -> Result<Finding, ExperimentError> {
     let engine = match Engine::new(server.engine_config(limit_bytes, seed)) {
         Ok(engine) => engine,
-        Err(error) => return Ok(Finding::none(error)),
+        Err(error) => return Ok(Finding::without_value(error)),
     };
     let mut served = Served::new(server, &engine, (setup.operations_per_second, setup.visit_ns))?;
     served.serve(requests);
@@ -287,15 +309,18 @@ fn served(
     })
 }
 
+/// Runs a simulation.
 fn simulated(name: &str, catalog: &Catalog, limit_bytes: u64) -> Result<Finding, ExperimentError> {
     let ratio = simulation::miss_ratio(name, catalog, limit_bytes);
     let unknown = || {
         let known = simulation::NAMES.join(", ");
-        ExperimentError::Option(format!("unknown simulation {name}; expected one of {known}"))
+        ExperimentError::Option(format!("unknown simulation '{name}'; expected one of {known}"))
     };
     Ok(Finding { miss_ratio: Ok(ratio.ok_or_else(unknown)?), memory_share: 1.0 })
 }
 
+/// Adds the rows of the miss ratios of a stream, and a curve per server and simulation. `findings` has one element per
+/// name, with one finding per memory limit.
 fn add(
     outcome: &mut Outcome,
     setup: &FrontierSetup,
@@ -308,46 +333,52 @@ fn add(
         for (percent, finding) in setup.memory_percent.iter().zip(*findings) {
             let variant = format!("{stream}, {percent} %: {name}");
             let ratio = finding.miss_ratio.clone().map(|ratio| ratio * 100.0);
-            // A server that exceeds the limit has no point at this limit.
-            if let (Ok(ratio), true) = (&ratio, finding.memory_share <= EXCESS_MAX) {
+            // The curve has no point at a limit that the server exceeds.
+            if let (Ok(ratio), true) = (&ratio, finding.memory_share <= MEMORY_SHARE_MAX) {
                 points.push((*percent, *ratio));
             }
             outcome.add(MISS_RATIO, &variant, ratio);
-            if finding.miss_ratio.is_ok() && finding.memory_share > EXCESS_MAX {
+            if finding.miss_ratio.is_ok() && finding.memory_share > MEMORY_SHARE_MAX {
                 let share = finding.memory_share * 100.0;
-                outcome.note(format!("not compared: its pages take {share:.0} % of the limit"));
+                outcome.note_last_row(format!(
+                    "not compared: the pages of this server take {share:.0} % of the memory limit"
+                ));
             }
         }
         let variant = format!("{stream}: {name}");
-        let units = ["memory, % of the bytes of all keys", MISS_RATIO.unit];
-        outcome.draw(MISS_RATIO.text, variant, units, points);
+        let units = ["memory, % of the size of all items", MISS_RATIO.unit];
+        outcome.add_series(MISS_RATIO.text, variant, units, points);
     }
 }
 
+/// Gaps, summed over memory limits. All sums are differences of miss ratios, as fractions of the gets.
 #[derive(Default)]
 struct Gaps {
+    /// Sum of the miss ratios of the first server minus the miss ratios of the bound.
     total: f64,
-    /// The part of the gap that each server and simulation closes.
+    /// For each server and simulation: sum of the miss ratios of the first server minus its own miss ratios.
     closed: Vec<f64>,
+    /// Number of memory limits in the sums.
     limits: usize,
-    skipped: usize,
+    /// Number of excluded memory limits.
+    excluded: usize,
 }
 
 impl Gaps {
-    /// Computes the gaps from the first server to the bound; without the bound there are none.
+    /// Computes the gaps of a stream. If the set-up does not simulate the bound, all sums are 0.
     fn of(setup: &FrontierSetup, findings: &[&[Finding]]) -> Gaps {
         let mut gaps = Gaps { closed: vec![0.0; findings.len()], ..Gaps::default() };
         let best = setup.names().iter().position(|&name| name == BOUND);
-        let Some(best) = best.map(|place| findings[place]) else { return gaps };
+        let Some(best) = best.map(|index| findings[index]) else { return gaps };
         for limit in 0..setup.memory_percent.len() {
             let ratios: Result<Vec<f64>, String> =
                 findings.iter().map(|all| all[limit].miss_ratio.clone()).collect();
             let (Ok(ratios), Ok(best)) = (ratios, &best[limit].miss_ratio) else {
-                gaps.skipped += 1;
+                gaps.excluded += 1;
                 continue;
             };
-            if findings.iter().any(|all| all[limit].memory_share > EXCESS_MAX) {
-                gaps.skipped += 1;
+            if findings.iter().any(|all| all[limit].memory_share > MEMORY_SHARE_MAX) {
+                gaps.excluded += 1;
                 continue;
             }
             gaps.limits += 1;
@@ -359,10 +390,11 @@ impl Gaps {
         gaps
     }
 
+    /// Adds the gaps of another stream.
     fn add(&mut self, other: &Gaps) {
         self.total += other.total;
         self.limits += other.limits;
-        self.skipped += other.skipped;
+        self.excluded += other.excluded;
         self.closed.resize(other.closed.len(), 0.0);
         for (closed, more) in self.closed.iter_mut().zip(&other.closed) {
             *closed += more;
@@ -370,17 +402,21 @@ impl Gaps {
     }
 }
 
+/// Adds a row per server and simulation with the part of the gap that it closes.
 fn add_gaps(outcome: &mut Outcome, setup: &FrontierSetup, stream: &str, gaps: &Gaps) {
     let others = setup.names().into_iter().zip(&gaps.closed).skip(1);
     for (name, closed) in others.filter(|&(name, _)| name != BOUND) {
         let variant = format!("{stream}: {name}");
         if gaps.total <= 0.0 {
-            let why = "at no limit does the first server respect its limit and have more misses than the bound";
-            outcome.add(GAP_CLOSED, &variant, Err(why.to_owned()));
+            let reason = "there is no gap: at every memory limit a server exceeds the limit, or the first server has \
+                          no more misses than the bound";
+            outcome.add(GAP_CLOSED, &variant, Err(reason.to_owned()));
             continue;
         }
         outcome.add(GAP_CLOSED, &variant, Ok(closed / gaps.total * 100.0));
-        let Gaps { limits, skipped, .. } = gaps;
-        outcome.note(format!("sum over {limits} memory limits; {skipped} excluded"));
+        let Gaps { limits, excluded, .. } = gaps;
+        outcome.note_last_row(format!(
+            "sum over {limits} memory limits; {excluded} limits are excluded"
+        ));
     }
 }

@@ -1,13 +1,15 @@
-//! `learned-classes`: computes chunk sizes from item sizes, by hill climbing as published and by an exact search.
+//! `learned-classes`: computes chunk sizes from the sizes of items, by hill climbing as published and by an exact
+//! search.
 //!
 //! ```text
 //!   published wastes --fit--> size distribution --draw--> items --+--> climbs   hill climbing from many starts
 //!                                                                 +--> exact    the best table of the same length
-//!                                                                 '--> pages    in the engine, or in memcached (--live)
+//!                                                                 '--> pages    in the engine or memcached (--live)
 //! ```
 //!
-//! The *waste* is the size of the chunks minus the size of the items with header and key; the ends of pages do not count,
-//! as in the paper. New sizes replace those that the paper lists as used, and are equally many.
+//! In this experiment the *waste* is the sum of the sizes of all chunks minus the sum of the sizes of all items with
+//! header and key. As in the paper, it does not include the ends of pages. The new sizes replace the sizes that the
+//! paper lists as used; their number is the same.
 
 mod case;
 mod pages;
@@ -17,12 +19,12 @@ mod tests;
 pub use case::LearnedClassesSetup;
 
 use super::kind::{Experiment, Job};
-use crate::result::{Outcome, number};
+use crate::result::{Outcome, format_number};
 use crate::trial::error::ExperimentError;
 use crate::trial::setup::scaled;
 use case::{
     BEST_ENDS, CLIMB, CLIMB_BEST, Case, ENDS, EXACT, EXCESS, FEWER, MOVES, OLD, PAGES, PRINTED,
-    RECOVERED, SD, SD_LEAST, SD_MOST, WASTE, cases, demands_of,
+    RECOVERED, SD, SD_MAX, SD_MIN, WASTE, cases, demands_of,
 };
 use pages::{Climbs, Stored, Taken, climbs};
 use slabwise_base::Random;
@@ -48,28 +50,29 @@ impl Experiment for LearnedClassesSetup {
         }
         spinner.finish_and_clear();
         if job.live {
-            outcome.choose("published", "no figures of pages; see the run without --live");
+            outcome.add_setup("published values", "in the results of the run without --live");
         }
         Ok(())
     }
 }
 
+/// Adds the conditions of the run to the outcome.
 fn describe(setup: &LearnedClassesSetup, job: &Job<'_>, outcome: &mut Outcome) {
-    let count = |count| number(scaled(count, job.scale) as f64);
+    let count = |count| format_number(scaled(count, job.scale) as f64);
     let items = count(setup.items);
-    outcome.choose("items", format!("{items} of each distribution, log-normal"));
-    outcome.choose("their mean", "as printed, with header and key");
-    let text = "the one that fits the published wastes best; in the fifth distribution, the same \
-                multiple of the printed one as in the others";
-    outcome.choose("their deviation", text);
-    outcome.choose("their largest", "the last new size, because hill climbing ends there");
-    let text = "as many as the paper lists; for pages also memcached's largest chunk";
-    outcome.choose("new sizes", text);
+    outcome.add_setup("items", format!("{items} of each distribution, log-normal"));
+    outcome.add_setup("mean of the item sizes", "as printed, with header and key");
+    let text = "the deviation that fits the published wastes best; in the fifth distribution, the printed deviation \
+                times the mean factor of the other distributions";
+    outcome.add_setup("standard deviation of the item sizes", text);
+    outcome.add_setup("largest item", "the last new size, because hill climbing ends there");
+    let text = "as many as the paper lists; when pages are counted, also memcached's largest chunk";
+    outcome.add_setup("new sizes", text);
     let text = format!("the first {} MiB of the items", count(setup.stored_mib));
-    outcome.choose("stored for pages", text);
+    outcome.add_setup("items that are stored to count pages", text);
     if !job.live {
-        let climbs = "from the old sizes, and from random sizes in rows that say so";
-        outcome.choose("climbs", format!("{} {climbs}", setup.restarts));
+        let starts = "climbs from the old sizes, and the same number from random sizes";
+        outcome.add_setup("hill climbing", format!("{} {starts}", setup.restarts));
     }
 }
 
@@ -81,32 +84,34 @@ fn percent(part: f64, whole: f64) -> f64 {
     100.0 * part / whole
 }
 
-/// Adds the deviation, and the waste that would be recovered with other possible deviations.
+/// Adds the rows of the fitted standard deviation, of the range of deviations that the old waste allows, and of the
+/// waste that would be recovered at both ends of this range.
 fn add_distribution(outcome: &mut Outcome, case: &Case) -> Result<(), ExperimentError> {
     let name = &case.setup.name;
     outcome.add(SD, name, Ok(case.sd_bytes));
-    let Some((least, most)) = case.sd_range else {
-        let why = || Err("no deviation has this waste".to_owned());
-        outcome.add(SD_LEAST, name, why());
-        outcome.add(SD_MOST, name, why());
+    let Some((smallest, largest)) = case.sd_range else {
+        let reason = || Err("no standard deviation has the published waste".to_owned());
+        outcome.add(SD_MIN, name, reason());
+        outcome.add(SD_MAX, name, reason());
         return Ok(());
     };
-    for (measure, sd_bytes, what) in [
-        (SD_LEAST, least, "exact, with the least deviation"),
-        (SD_MOST, most, "exact, with the largest deviation"),
+    for (measure, sd_bytes, variant) in [
+        (SD_MIN, smallest, "exact, with the smallest deviation"),
+        (SD_MAX, largest, "exact, with the largest deviation"),
     ] {
         outcome.add(measure, name, Ok(sd_bytes));
         if !case.is_fitted {
-            outcome.note("the same multiple of the printed one as in another distribution");
+            outcome.note_last_row("the printed deviation times the factor of another distribution");
         }
         let demands = case.expected(sd_bytes);
         let before = loss(&demands, &case.tables.old(), &case.tables.published)?.total_bytes();
         let recovered = percent(before - case.tables.exact(&demands)?.1, before);
-        outcome.add(RECOVERED, &case.variant(what), Ok(recovered));
+        outcome.add(RECOVERED, &case.variant(variant), Ok(recovered));
     }
     Ok(())
 }
 
+/// Adds the rows of the waste, of the recovered part of the old waste, and of the climbs.
 fn add_wastes(
     outcome: &mut Outcome,
     case: &Case,
@@ -118,7 +123,7 @@ fn add_wastes(
     let waste = |table: &[usize]| loss(&demands, table, layout).map(|loss| loss.total_bytes());
     let before = waste(&tables.old())?;
     let (best_sizes, best) = tables.exact(&demands)?;
-    outcome.choose(&case.variant(EXACT), list(&best_sizes));
+    outcome.add_setup(&case.variant(EXACT), list(&best_sizes));
     let from = |start: &(dyn Fn(&mut Random) -> Vec<usize> + Sync)| {
         climbs(&demands, layout, start, (restarts, seed))
     };
@@ -128,34 +133,36 @@ fn add_wastes(
         after.insert(0, (PRINTED, waste(&tables.published(&case.setup.new_sizes))?));
     }
     outcome.add(WASTE, &case.variant(OLD), Ok(before));
-    for &(what, waste) in &after {
-        outcome.add(WASTE, &case.variant(what), Ok(waste));
+    for &(variant, waste) in &after {
+        outcome.add(WASTE, &case.variant(variant), Ok(waste));
     }
-    after.push(("exact, memcached's others beside", tables.exact_beside(&demands)?.1));
-    after.push(("exact, all of memcached's", tables.exact_of_all(&demands)?.1));
-    for (what, waste) in after {
-        outcome.add(RECOVERED, &case.variant(what), Ok(percent(before - waste, before)));
+    after.push(("exact, memcached's other sizes kept", tables.exact_with_others(&demands)?.1));
+    after.push(("exact, all of memcached's sizes replaced", tables.exact_for_all(&demands)?.1));
+    for (variant, waste) in after {
+        outcome.add(RECOVERED, &case.variant(variant), Ok(percent(before - waste, before)));
     }
     add_climbs(outcome, &case.variant("from the old sizes"), &climbed, best);
-    let (least, most) = (tables.least_item_bytes(), case.most);
-    let climbed = from(&|random| tables.random(least, most, random))?;
+    let (smallest, largest) = (tables.smallest_item_bytes(), case.largest_item_bytes);
+    let climbed = from(&|random| tables.random(smallest, largest, random))?;
     add_climbs(outcome, &case.variant("from random sizes"), &climbed, best);
     Ok(())
 }
 
+/// Adds the rows of the climbs from one kind of start. `best` is the waste of the best table.
 fn add_climbs(outcome: &mut Outcome, variant: &str, climbs: &Climbs, best: f64) {
     let count = climbs.wastes.len() as f64;
     let found = [
-        (BEST_ENDS, percent(climbs.within(best) as f64, count)),
-        (ENDS, climbs.ends() as f64),
+        (BEST_ENDS, percent(climbs.count_up_to(best) as f64, count)),
+        (ENDS, climbs.different_wastes() as f64),
         (EXCESS, percent(climbs.worst() - best, best)),
         (MOVES, climbs.mean_iterations),
     ];
     outcome.add_all(variant, found);
 }
 
-/// Adds the number of pages that the items take with each table, in the engine or in memcached, and the reduction compared
-/// with the first table. memcached uses its own sizes first, then `-o slab_sizes`.
+/// Adds the rows of the number of pages that the items take with each table, in the engine or with `--live` in
+/// memcached, and of the reduction compared with the old sizes. memcached has the old sizes without options, and gets
+/// the other tables with `-o slab_sizes`.
 fn add_pages(
     outcome: &mut Outcome,
     setup: &LearnedClassesSetup,
@@ -170,25 +177,25 @@ fn add_pages(
     }
     tables.push((EXACT, case.tables.exact_paged(&demands_of(stored.sizes))?));
     let items = stored.sizes.len() as u64;
-    let is_whole = |Taken { pages, items: there }| match there == items {
+    let pages_of_all = |Taken { pages, items: found }| match found == items {
         true => Ok(pages),
-        false => Err(format!("the memory is too small: only {there} of {items} items are stored")),
+        false => Err(format!("the memory is too small: only {found} of {items} items are stored")),
     };
     let mut old_pages = None;
-    for (what, table) in &tables {
+    for (label, table) in &tables {
         let taken = match is_live {
             true => {
-                let table = (*what != OLD).then_some(&table[..]);
+                let table = (*label != OLD).then_some(&table[..]);
                 stored.in_memcached(table).map_err(|error| format!("skipped: {error}"))
             }
             false => Ok(stored.in_engine(table, outcome.seed)?),
         };
-        let pages = taken.and_then(is_whole).map(|pages| pages as f64);
-        let variant = format!("{name}, {what}");
+        let pages = taken.and_then(pages_of_all).map(|pages| pages as f64);
+        let variant = format!("{name}, {label}");
         outcome.add(PAGES, &variant, pages.clone());
         match (old_pages, pages) {
             (None, Ok(pages)) => {
-                outcome.note(format!("{} items", number(items as f64)));
+                outcome.note_last_row(format!("{} items", format_number(items as f64)));
                 old_pages = Some(pages);
             }
             (Some(old), Ok(pages)) => {

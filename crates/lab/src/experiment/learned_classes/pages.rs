@@ -1,4 +1,4 @@
-//! Counts the pages that items take in slabwise's engine and in a real memcached, and runs many climbs on a distribution.
+//! Counts the pages that items take in slabwise's engine and in a real memcached, and runs hill climbing many times.
 
 use super::case::LearnedClassesSetup;
 use crate::trial::curves::BESIDE_VALUE_BYTES;
@@ -15,23 +15,27 @@ use slabwise_policy::sizes::{ChunkLayout, Demand, HillClimbOptions, SizesError, 
 use slabwise_replay::key_bytes;
 use slabwise_replay::workload::{Op, Request};
 
+/// Items that are stored to count their pages.
 #[derive(Clone, Copy, Debug)]
 pub struct Stored<'a> {
-    /// The size of each item by memcached's rules, with header and key.
+    /// Size of each item as memcached counts it, with header and key.
     pub sizes: &'a [usize],
     pub page_size_bytes: usize,
-    /// The memory limit, which is much larger than the items.
+    /// Memory limit, which is much larger than the sum of the sizes.
     pub memory_mib: u64,
 }
 
+/// The result of storing the items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Taken {
+    /// Number of pages of all classes.
     pub pages: u64,
+    /// Number of items that were stored.
     pub items: u64,
 }
 
 impl<'a> Stored<'a> {
-    /// The first of these sizes, up to the memory of the set-up times the scale.
+    /// Selects items from the start of `sizes`, until the sum of their sizes reaches `stored_mib` times the scale.
     pub fn of(setup: &LearnedClassesSetup, scale: f64, sizes: &'a [usize]) -> Stored<'a> {
         let bytes_max = scaled(setup.stored_mib << 20, scale);
         let mut bytes = 0;
@@ -41,11 +45,12 @@ impl<'a> Stored<'a> {
         });
         let sizes = &sizes[..fitting.count()];
         let page_size_bytes = setup.table.page_size_kib << 10;
-        // Chunks are less than twice as large as their items, and every class may start a page.
+        // Chunks are less than twice as large as their items, and every class may have a partly filled page.
         let pages = 2 * bytes_max / page_size_bytes as u64 + 2 * ClassId::COUNT_MAX as u64;
         Stored { sizes, page_size_bytes, memory_mib: (pages * page_size_bytes as u64) >> 20 }
     }
 
+    /// Returns the length of the value of an item with this size.
     fn value_len(size_bytes: usize) -> u32 {
         let value_len = size_bytes.saturating_sub(BESIDE_VALUE_BYTES).max(1);
         u32::try_from(value_len).expect("a value is smaller than 4 GiB")
@@ -56,7 +61,7 @@ impl<'a> Stored<'a> {
         let classes = ClassTable::explicit(table, self.page_size_bytes);
         let config = EngineConfig {
             page_size_bytes: self.page_size_bytes,
-            classes: classes.unwrap_or_else(|error| panic!("an experiment's classes: {error}")),
+            classes: classes.unwrap_or_else(|error| panic!("the class table is valid: {error}")),
             size_model: SizeModel::Memcached,
             index_within_limit: false,
             hash_seed: seed,
@@ -78,10 +83,12 @@ impl<'a> Stored<'a> {
         Ok(Taken { pages, items: engine.stats(now).items })
     }
 
+    /// Starts a memcached with this class table, and stores the items there. Without a table, memcached uses its own
+    /// table.
     pub fn in_memcached(&self, table: Option<&[usize]>) -> Result<Taken, ServerError> {
         let mut command = vec!["memcached".to_owned()];
         if let Some((_, sizes)) = table.and_then(|table| table.split_last()) {
-            // memcached adds the largest size itself.
+            // memcached itself adds the largest size.
             let sizes: Vec<String> = sizes.iter().map(usize::to_string).collect();
             command.extend(["-o".to_owned(), format!("slab_sizes={}", sizes.join("-"))]);
         }
@@ -116,13 +123,16 @@ impl<'a> Stored<'a> {
     }
 }
 
+/// The results of many climbs.
 #[derive(Clone, Debug)]
 pub struct Climbs {
+    /// The waste at the end of each climb in bytes, in ascending order.
     pub wastes: Vec<f64>,
+    /// Mean number of moves of a climb.
     pub mean_iterations: f64,
 }
 
-/// Runs `count` climbs; `start` returns the table from which a climb starts.
+/// Runs `count` climbs in parallel. `start` returns the table from which a climb starts.
 pub fn climbs(
     demands: &[Demand],
     layout: &ChunkLayout,
@@ -144,26 +154,31 @@ pub fn climbs(
 }
 
 impl Climbs {
+    /// Returns the median of the wastes.
     pub fn median(&self) -> f64 {
         self.wastes[self.wastes.len() / 2]
     }
 
+    /// Returns the lowest waste.
     pub fn best(&self) -> f64 {
         self.wastes[0]
     }
 
+    /// Returns the highest waste.
     pub fn worst(&self) -> f64 {
         self.wastes[self.wastes.len() - 1]
     }
 
-    pub fn within(&self, waste: f64) -> usize {
-        self.wastes.partition_point(|&it| it <= waste)
+    /// Returns the number of climbs that end with at most this waste.
+    pub fn count_up_to(&self, waste: f64) -> usize {
+        self.wastes.partition_point(|&found| found <= waste)
     }
 
-    pub fn ends(&self) -> usize {
-        let mut ends = self.wastes.clone();
-        ends.dedup();
-        ends.len()
+    /// Returns the number of different wastes at the ends of the climbs.
+    pub fn different_wastes(&self) -> usize {
+        let mut wastes = self.wastes.clone();
+        wastes.dedup();
+        wastes.len()
     }
 }
 
@@ -174,7 +189,7 @@ mod tests {
     use slabwise_policy::sizes::{ChunkLayout, Demand};
 
     #[test]
-    fn climbs_are_sorted_and_determined_by_the_seed() {
+    fn climbs_are_sorted_by_waste_and_determined_by_the_seed() {
         let demand = |step: usize| Demand {
             size_bytes: 100 + step,
             items: (1 + step * 7919 % 13) as u64,
@@ -184,14 +199,16 @@ mod tests {
         let layout = ChunkLayout::published(1_000);
         let run = |seed| {
             let start = |_: &mut Random| vec![120, 150, 300, 1_000];
-            climbs(&demands, &layout, start, (9, seed)).expect("climbs")
+            climbs(&demands, &layout, start, (9, seed))
+                .expect("the start has a chunk for every item")
         };
         let found = run(1);
         assert_eq!(found.wastes.len(), 9);
         assert!(found.wastes.is_sorted());
         assert!(found.best() <= found.median() && found.median() <= found.worst());
-        assert_eq!((found.within(found.worst()), found.within(found.best() - 1.0)), (9, 0));
-        assert!((1..=9).contains(&found.ends()));
+        assert_eq!(found.count_up_to(found.worst()), 9);
+        assert_eq!(found.count_up_to(found.best() - 1.0), 0);
+        assert!((1..=9).contains(&found.different_wastes()));
         assert_eq!(found.wastes, run(1).wastes);
     }
 }

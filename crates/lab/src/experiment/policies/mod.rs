@@ -1,4 +1,4 @@
-//! `page-policies`: which page policy has the fewest misses?
+//! Compares the misses and response times of page policies.
 //!
 //! ```text
 //!   for each memory limit:   requests --> engine + tuner with a policy      --> RunRecord --> rows of variants
@@ -6,11 +6,12 @@
 //!                                     \-> exact curves: the theoretical upper bound
 //! ```
 //!
-//! All variants get the same requests at the same virtual times and start with the same contents, except those with
-//! `from_empty`. An oracle allocation is computed from exact curves of the run's own requests: of the training requests
-//! before each decision, or, without training, of the steady stretch. No policy can know the latter.
+//! All variants get the same requests at the same virtual times. They start with the same contents, except for variants
+//! with `from_empty`, which start with an empty cache. An oracle allocation is computed from exact curves of requests
+//! of the same run. These are the training requests before each decision. Without training they are the requests of the
+//! steady stretch; no page policy can use such future requests.
 //!
-//! Invariant: every variant and every comparison has its rows; one that cannot be run has rows with the reason.
+//! Invariant: every variant and every comparison has its rows. A variant that cannot be run has a row with the reason.
 
 mod report;
 mod setup;
@@ -36,6 +37,7 @@ use setup::{Decisions, Variant};
 use slabwise_policy::PagePolicy;
 use std::collections::BTreeMap;
 
+/// A run of a variant with one memory limit.
 struct Trial<'s> {
     variant: &'s Variant,
     run: Run<'s>,
@@ -47,17 +49,22 @@ impl Experiment for PoliciesSetup {
         let trials = trials(setup, job.size())?;
         let all: Vec<&Run<'_>> = trials.iter().map(|trial| &trial.run).collect();
         report::describe(outcome, setup, &all);
-        let (oracles, tuned): (Vec<_>, Vec<_>) =
+        let (oracles, policies): (Vec<_>, Vec<_>) =
             trials.into_iter().partition(|trial| trial.variant.policy.is_none());
         let needs_curves = setup.bound || !oracles.is_empty();
-        let runs: Vec<&Run<'_>> = oracles.iter().chain(&tuned).map(|trial| &trial.run).collect();
+        let runs: Vec<&Run<'_>> = oracles.iter().chain(&policies).map(|trial| &trial.run).collect();
         let (decisions, found) = rayon::join(
             || if needs_curves { decide(setup, &runs, progress) } else { Ok(BTreeMap::new()) },
-            || tuned.par_iter().map(|trial| trial.tuned(progress)).collect::<Result<Vec<_>, _>>(),
+            || {
+                policies
+                    .par_iter()
+                    .map(|trial| trial.run_policy(progress))
+                    .collect::<Result<Vec<_>, _>>()
+            },
         );
         let (decisions, found) = (decisions?, found?);
         let oracles: Result<Vec<_>, ExperimentError> =
-            oracles.par_iter().map(|trial| trial.oracle(&decisions, progress)).collect();
+            oracles.par_iter().map(|trial| trial.run_oracle(&decisions, progress)).collect();
         let trials: Vec<Finding<'_>> = found.into_iter().chain(oracles?).collect();
         let bounds = if setup.bound { bounds(&trials, &runs, &decisions) } else { BTreeMap::new() };
         let findings = Findings { setup, scale: job.scale, trials, bounds };
@@ -66,15 +73,16 @@ impl Experiment for PoliciesSetup {
     }
 }
 
+/// Returns a trial for each memory limit and each variant.
 fn trials(setup: &PoliciesSetup, size: (f64, u64)) -> Result<Vec<Trial<'_>>, ExperimentError> {
     let cost = VisitCost::new(setup.visit_ns)?;
     let trial = |variant: &'_ Variant, memory_mib| {
         let run = Run::new(&setup.workload, &setup.cache, &setup.time, variant.mover, size);
         let (preload, earlier): (&[u64], _) =
             if variant.from_empty { (&[], None) } else { (&setup.preload, setup.earlier) };
-        let (windows, answer) = (setup.windows, setup.answer);
+        let (windows, response) = (setup.windows, setup.response);
         let full_profile_gets = variant.full_profile_gets.map(|gets| scaled(gets, size.0));
-        Run { memory_mib, preload, earlier, windows, answer, cost, full_profile_gets, ..run }
+        Run { memory_mib, preload, earlier, windows, response, cost, full_profile_gets, ..run }
     };
     let limits = setup.limits_mib();
     let trials = limits.iter().flat_map(|&memory_mib| {
@@ -84,7 +92,8 @@ fn trials(setup: &PoliciesSetup, size: (f64, u64)) -> Result<Vec<Trial<'_>>, Exp
     Ok(trials.collect())
 }
 
-/// Returns the decisions by page size, because runs with less memory may have smaller pages.
+/// Computes the oracle allocations once for each page size, because runs with less memory may have smaller pages. The
+/// keys of the result are page sizes in bytes.
 fn decide(
     setup: &PoliciesSetup,
     runs: &[&Run<'_>],
@@ -99,8 +108,8 @@ fn decide(
     decided.collect()
 }
 
-/// Returns the bound for every memory limit, on the largest number of pages that a variant owns, because first pages may
-/// exceed the limit.
+/// Returns the bound for every memory limit in MiB. The number of pages is the largest number that a variant owns,
+/// because the first pages of classes may exceed the limit.
 fn bounds(
     trials: &[Finding<'_>],
     runs: &[&Run<'_>],
@@ -125,6 +134,7 @@ impl<'s> Trial<'s> {
         Finding { variant: self.variant, memory_mib: self.run.memory_mib, record }
     }
 
+    /// Runs the trial with this controller.
     fn run(
         &self,
         controller: Controller<'_>,
@@ -134,14 +144,16 @@ impl<'s> Trial<'s> {
         Ok(self.finding(Ok(record)))
     }
 
-    fn tuned(&self, progress: &Progress) -> Result<Finding<'s>, ExperimentError> {
+    /// Runs the trial with the page policy of the variant.
+    fn run_policy(&self, progress: &Progress) -> Result<Finding<'s>, ExperimentError> {
         match policy(self.variant, self.run.scale) {
             Ok(policy) => self.run(Controller::Policy(Box::new(policy)), progress),
-            Err(why) => Ok(self.finding(Err(why))),
+            Err(reason) => Ok(self.finding(Err(reason))),
         }
     }
 
-    fn oracle(
+    /// Runs the trial with an oracle allocation.
+    fn run_oracle(
         &self,
         decisions: &BTreeMap<usize, Decisions>,
         progress: &Progress,
@@ -157,6 +169,7 @@ impl<'s> Trial<'s> {
     }
 }
 
+/// Creates the page policy of a variant, or returns an error text.
 fn policy(variant: &Variant, scale: f64) -> Result<PagePolicy, String> {
     let name = variant.policy.as_deref().unwrap_or("none");
     let counts = variant.scaled_options.iter();

@@ -1,7 +1,8 @@
-//! Adds the rows of all trials: the variants, their comparisons over memory sizes, and their ranks.
+//! Adds the rows of all trials: the values of each variant, the comparisons of variants over all memory limits, and the
+//! ranks of the variants.
 
 use super::setup::{PoliciesSetup, Report, Variant};
-use crate::result::{Outcome, least, mean, measures, most, number};
+use crate::result::{Outcome, format_number, maximum, mean, measures, minimum};
 use crate::trial::curves::Bound;
 use crate::trial::run::{Run, value_len_max};
 use crate::trial::run_record::{
@@ -11,27 +12,32 @@ use crate::trial::run_record::{
 use crate::trial::setup::scaled;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// The result of a trial.
 pub struct Finding<'s> {
     pub variant: &'s Variant,
+    /// Memory limit at scale 1.
     pub memory_mib: u64,
+    /// The record of the run, or the reason why the variant could not be run.
     pub record: Result<RunRecord, String>,
 }
 
+/// Name of the theoretical upper bound in rows and comparisons.
 pub const BOUND: &str = "bound";
 
+/// The results of all trials.
 pub struct Findings<'s> {
     pub setup: &'s PoliciesSetup,
     pub scale: f64,
     pub trials: Vec<Finding<'s>>,
-    /// The bounds by memory limit in MiB.
+    /// The bound for each memory limit in MiB. Empty if the set-up requests no bound.
     pub bounds: BTreeMap<u64, Bound>,
 }
 
 impl Findings<'_> {
     pub fn trial(&self, variant: &str, limit_mib: u64) -> Option<&Finding<'_>> {
-        let is_it =
+        let is_match =
             |found: &&Finding<'_>| found.variant.name == variant && found.memory_mib == limit_mib;
-        self.trials.iter().find(is_it)
+        self.trials.iter().find(is_match)
     }
 
     pub fn record_of(&self, variant: &str, limit_mib: u64) -> Result<&RunRecord, String> {
@@ -40,102 +46,115 @@ impl Findings<'_> {
         found.record.as_ref().map_err(String::clone)
     }
 
-    /// The miss ratio and the response time of a variant in the steady stretch under one memory limit.
+    /// Returns the miss ratio and the mean response time of a variant or of the bound, in the steady stretch and with
+    /// one memory limit.
     fn steady_of(&self, variant: &str, limit_mib: u64) -> Result<[f64; 2], String> {
         if variant == BOUND {
             let bound = self.bounds.get(&limit_mib);
             let bound = bound.ok_or_else(|| "the bound was not computed".to_owned())?;
-            return Ok([bound.miss_ratio, bound.answer_us]);
+            return Ok([bound.miss_ratio, bound.response_us]);
         }
         let record = self.record_of(variant, limit_mib)?;
         let (from, to) = self.setup.steady.at(self.scale);
-        Ok([record.miss_ratio_between(from, to), record.answer_us_between(from, to)])
+        Ok([record.miss_ratio_between(from, to), record.response_us_between(from, to)])
     }
 
-    /// The reduction of misses (place 0) or response time (place 1) of a variant compared with another in the steady
-    /// stretch, in percent, for every memory limit.
-    pub fn less(&self, [variant, other]: [&str; 2], place: usize) -> Result<Vec<f64>, String> {
-        let less = self.setup.limits_mib().into_iter().map(|limit| {
-            let ours = self.steady_of(variant, limit)?[place];
-            match self.steady_of(other, limit)?[place] {
-                others if others > 0.0 => Ok((1.0 - ours / others) * 100.0),
+    /// Returns the reduction of a variant compared with another variant, in percent and in the steady stretch, for
+    /// every memory limit. If `index` is 0, the reduction is that of the misses; if `index` is 1, that of the response
+    /// time.
+    pub fn reduction(&self, [variant, other]: [&str; 2], index: usize) -> Result<Vec<f64>, String> {
+        let reductions = self.setup.limits_mib().into_iter().map(|limit| {
+            let of_variant = self.steady_of(variant, limit)?[index];
+            match self.steady_of(other, limit)?[index] {
+                of_other if of_other > 0.0 => Ok((1.0 - of_variant / of_other) * 100.0),
                 _ => Err(format!("{other} has no misses")),
             }
         });
-        less.collect()
+        reductions.collect()
     }
 }
 
 measures! {
     HITS: "hits", "requests that hit", "requests", WithRun;
-    MEAN_TIME: "mean_answer_time", "mean response time", "us", Fixed;
-    STEADY_TIME: "steady_answer_time", "steady mean response time", "us", Fixed;
+    MEAN_TIME: "mean_response_time", "mean response time", "us", Fixed;
+    STEADY_TIME: "steady_response_time", "steady mean response time", "us", Fixed;
     STRETCH: "stretch_miss_ratio", "miss ratio of a stretch", "%", Fixed;
     RANK: "rank", "rank by misses, 1 for the fewest", "", Fixed;
-    MOVING: "requests_moving", "from the decision to the last page", "requests", WithRun;
-    REACHED: "potential_reached", "part of the bound's reduction of misses", "%", Fixed;
+    MOVING: "requests_moving", "requests from the decision to the last page", "requests", WithRun;
+    REACHED: "potential_reached", "reduction of misses, relative to the reduction of the bound", "%", Fixed;
     FEWER: "fewer_misses", "fewer misses, steady", "%", Fixed;
-    FEWER_LEAST: "fewer_misses_least", "fewer misses, minimum over memory sizes", "%", Fixed;
-    FEWER_MOST: "fewer_misses_most", "fewer misses, maximum over memory sizes", "%", Fixed;
+    FEWER_MIN: "fewer_misses_min", "fewer misses, minimum over memory sizes", "%", Fixed;
+    FEWER_MAX: "fewer_misses_max", "fewer misses, maximum over memory sizes", "%", Fixed;
     LESS_TIME: "less_time", "less response time, steady", "%", Fixed;
-    LESS_TIME_LEAST: "less_time_least", "less response time, minimum over memory sizes", "%", Fixed;
-    LESS_TIME_MOST: "less_time_most", "less response time, maximum over memory sizes", "%", Fixed;
+    LESS_TIME_MIN: "less_time_min", "less response time, minimum over memory sizes", "%", Fixed;
+    LESS_TIME_MAX: "less_time_max", "less response time, maximum over memory sizes", "%", Fixed;
 }
 
-/// The policy that moves no page, and the name of the variant with which steady ranks compare misses.
+/// Name of the policy that moves no page, and of the variant with that policy. The steady ranks order the variants by
+/// their misses relative to this variant.
 const CONTROL: &str = "none";
 
+/// Adds the conditions of all runs to the outcome.
 pub fn describe(outcome: &mut Outcome, setup: &PoliciesSetup, runs: &[&Run<'_>]) {
     let Some(run) = runs.first() else { return };
     let config = run.engine_config();
     let (scale, sizes) = (run.scale, config.classes.sizes());
-    let bytes = |count: usize| format!("{} bytes", number(count as f64));
+    let bytes = |count: usize| format!("{} bytes", format_number(count as f64));
     let requests = scaled(setup.workload.requests, scale) as f64;
-    outcome.choose("workload", format!("{}, {} requests", setup.workload.name, number(requests)));
+    outcome.add_setup(
+        "workload",
+        format!("{}, {} requests", setup.workload.name, format_number(requests)),
+    );
     if scale != 1.0 {
         let text = format!("{scale} times the published requests, keys and memory");
-        outcome.choose("scale", text);
+        outcome.add_setup("scale", text);
     }
     for (name, value) in &setup.chosen {
-        outcome.choose(name, value);
+        outcome.add_setup(name, value);
     }
     if let Some(earlier) = setup.earlier {
         let times = earlier.value_factor;
-        let text = format!("memory is full of other keys with values {times} times as long");
-        outcome.choose("start", text);
+        let text = format!(
+            "the memory is full of other keys, whose values are {times} times as long and which are never requested"
+        );
+        outcome.add_setup("start", text);
     }
     let limits =
-        setup.limits_mib().iter().map(|mib| number(*mib as f64 * scale)).collect::<Vec<_>>();
-    outcome.choose("memory", format!("{} MiB", limits.join(", ")));
+        setup.limits_mib().iter().map(|mib| format_number(*mib as f64 * scale)).collect::<Vec<_>>();
+    outcome.add_setup("memory", format!("{} MiB", limits.join(", ")));
     let page_sizes: BTreeSet<usize> =
         runs.iter().map(|run| run.engine_config().page_size_bytes).collect();
     let is_smaller = config.page_size_bytes < setup.cache.page_size_kib << 10;
-    let why = if is_smaller { ", smaller than published at this scale" } else { "" };
+    let remark = if is_smaller { "; at this scale, smaller than published" } else { "" };
     let shown: Vec<String> = page_sizes.iter().map(|&size| bytes(size)).collect();
-    outcome.choose("page size", shown.join(", ") + why);
+    outcome.add_setup("page size", shown.join(", ") + remark);
     match sizes {
         [first, .., last] if sizes.len() > 8 => {
             let count = sizes.len();
-            outcome.choose("chunk sizes", format!("{count}, from {first} to {last} bytes"));
+            outcome
+                .add_setup("chunk sizes", format!("{count} sizes, from {first} to {last} bytes"));
         }
-        _ => outcome.choose("chunk sizes", format!("{sizes:?} bytes")),
+        _ => outcome.add_setup("chunk sizes", format!("{sizes:?} bytes")),
     }
-    outcome.choose("longest value", format!("cut to {}", bytes(value_len_max(&config) as usize)));
-    outcome.choose("rate", setup.time.rate_text());
-    outcome.choose("a visit to a chunk", format!("{} ns", setup.visit_ns));
+    outcome
+        .add_setup("longest value", format!("cut to {}", bytes(value_len_max(&config) as usize)));
+    outcome.add_setup("rate", setup.time.rate_text());
+    outcome.add_setup("time of a visit to a chunk", format!("{} ns", setup.visit_ns));
     let (from, to) = setup.steady.at(scale);
-    let stretch = format!("requests {} to {}", number(from as f64), number(to as f64));
-    outcome.choose("steady", stretch);
-    if setup.report.contains(&Report::AnswerTime) {
-        outcome.choose("response times", setup.answer.text());
+    let stretch =
+        format!("requests {} to {}", format_number(from as f64), format_number(to as f64));
+    outcome.add_setup("steady stretch", stretch);
+    if setup.report.contains(&Report::ResponseTime) {
+        outcome.add_setup("response times", setup.response.text());
     }
     if let Some(divide) = &setup.divide {
-        let trained = number((divide.training_requests as f64 * scale).round());
+        let trained = format_number((divide.training_requests as f64 * scale).round());
         let text = format!("by exact curves of the {trained} requests before each decision");
-        outcome.choose("oracle allocations", text);
+        outcome.add_setup("oracle allocations", text);
     }
 }
 
+/// Adds the rows and series of all trials, comparisons and ranks.
 pub fn add(outcome: &mut Outcome, setup: &PoliciesSetup, findings: &Findings<'_>) {
     let limits = setup.limits_mib();
     let several = limits.len() > 1;
@@ -145,14 +164,14 @@ pub fn add(outcome: &mut Outcome, setup: &PoliciesSetup, findings: &Findings<'_>
             let name = row_name(&variant.name, several.then_some(limit));
             match &finding.record {
                 Ok(record) => add_record(outcome, setup, &name, record),
-                Err(why) => outcome.add(MEAN, &name, Err(why.clone())),
+                Err(reason) => outcome.add(MEAN, &name, Err(reason.clone())),
             }
         }
         if let Some(bound) = findings.bounds.get(&limit) {
             let name = row_name(BOUND, several.then_some(limit));
             outcome.add(STEADY, &name, Ok(bound.miss_ratio * 100.0));
-            if setup.report.contains(&Report::AnswerTime) {
-                outcome.add(STEADY_TIME, &name, Ok(bound.answer_us));
+            if setup.report.contains(&Report::ResponseTime) {
+                outcome.add(STEADY_TIME, &name, Ok(bound.response_us));
             }
         }
     }
@@ -167,8 +186,8 @@ pub fn add(outcome: &mut Outcome, setup: &PoliciesSetup, findings: &Findings<'_>
             add_reached(outcome, findings, [variant, other]);
         }
     }
-    let more = |name: &str| Ok(-mean(&findings.less([name, CONTROL], 0)?));
-    add_ranks(outcome, setup, "steady", more);
+    let additional_misses = |name: &str| Ok(-mean(&findings.reduction([name, CONTROL], 0)?));
+    add_ranks(outcome, setup, "steady", additional_misses);
     for stretch in &setup.stretches {
         let (from, to) = stretch.at(outcome.scale);
         let record = |name: &str| findings.record_of(name, limits[0]);
@@ -177,10 +196,12 @@ pub fn add(outcome: &mut Outcome, setup: &PoliciesSetup, findings: &Findings<'_>
     }
 }
 
+/// Returns the variant of a row. If there are several memory limits, it contains the limit.
 fn row_name(variant: &str, limit_mib: Option<u64>) -> String {
     limit_mib.map_or_else(|| variant.to_owned(), |limit| format!("{variant}, {limit} MiB"))
 }
 
+/// Adds the rows that the set-up requests, and the series of a trial.
 fn add_record(outcome: &mut Outcome, setup: &PoliciesSetup, name: &str, record: &RunRecord) {
     let (from, to) = setup.steady.at(outcome.scale);
     for report in &setup.report {
@@ -197,9 +218,9 @@ fn add_record(outcome: &mut Outcome, setup: &PoliciesSetup, name: &str, record: 
                 let steady = steady(record, setup.steady_tolerance_points / 100.0);
                 add_steady(outcome, name, record, &steady);
             }
-            Report::AnswerTime => {
-                let mean = record.answer_us_between(0, record.requests);
-                let steady = record.answer_us_between(from, to);
+            Report::ResponseTime => {
+                let mean = record.response_us_between(0, record.requests);
+                let steady = record.response_us_between(from, to);
                 outcome.add_all(name, [(MEAN_TIME, mean), (STEADY_TIME, steady)]);
             }
             Report::Pages => {
@@ -211,7 +232,8 @@ fn add_record(outcome: &mut Outcome, setup: &PoliciesSetup, name: &str, record: 
                 if record.partition.is_some() {
                     add_at_target(outcome, name, record);
                     let moving = record.at_target.map(|at| (at - record.changed_at) as f64);
-                    outcome.add(MOVING, name, moving.ok_or_else(|| "not all arrived".to_owned()));
+                    let why_missing = || "not all pages arrived in this run".to_owned();
+                    outcome.add(MOVING, name, moving.ok_or_else(why_missing));
                     add_gets(outcome, name, record);
                 }
                 add_mover_counts(outcome, name, &record.counts);
@@ -226,47 +248,49 @@ fn add_record(outcome: &mut Outcome, setup: &PoliciesSetup, name: &str, record: 
     add_series(outcome, name, record);
 }
 
-/// Adds the reduction of misses and response time of one variant compared with the other: the mean over the memory
-/// limits, and the range if there are several.
+/// Adds the rows with the reduction of misses, and of the response time if requested, of one variant compared with
+/// another variant: the mean over the memory limits, and if there are several limits the minimum and the maximum.
 fn add_against(outcome: &mut Outcome, findings: &Findings<'_>, [variant, other]: &[String; 2]) {
     let name = format!("{variant} against {other}");
     let setup = findings.setup;
-    let times = setup.report.contains(&Report::AnswerTime);
-    let measures = [[FEWER, FEWER_LEAST, FEWER_MOST], [LESS_TIME, LESS_TIME_LEAST, LESS_TIME_MOST]];
-    for (place, [of_mean, of_least, of_most]) in
-        measures.into_iter().take(1 + usize::from(times)).enumerate()
+    let has_times = setup.report.contains(&Report::ResponseTime);
+    let measures = [[FEWER, FEWER_MIN, FEWER_MAX], [LESS_TIME, LESS_TIME_MIN, LESS_TIME_MAX]];
+    for (index, [of_mean, of_minimum, of_maximum]) in
+        measures.into_iter().take(1 + usize::from(has_times)).enumerate()
     {
-        let found = findings.less([variant, other], place);
+        let found = findings.reduction([variant, other], index);
         outcome.add(of_mean, &name, found.clone().map(|found| mean(&found)));
         if setup.limits_mib().len() > 1 {
-            outcome.add(of_least, &name, found.clone().map(|found| least(&found)));
-            outcome.add(of_most, &name, found.map(|found| most(&found)));
+            outcome.add(of_minimum, &name, found.clone().map(|found| minimum(&found)));
+            outcome.add(of_maximum, &name, found.map(|found| maximum(&found)));
         }
     }
 }
 
-/// Adds the reduction of misses of a variant in percent of that of the bound.
+/// Adds the row with the reduction of misses of a variant, in percent of the reduction of misses of the bound.
 fn add_reached(outcome: &mut Outcome, findings: &Findings<'_>, [variant, other]: [&str; 2]) {
-    let less = |variant| findings.less([variant, other], 0);
-    let reached = less(variant).and_then(|ours| match mean(&less(BOUND)?) {
-        bound if bound > 0.0 => Ok(mean(&ours) / bound * 100.0),
+    let reduction = |variant| findings.reduction([variant, other], 0);
+    let reached = reduction(variant).and_then(|of_variant| match mean(&reduction(BOUND)?) {
+        bound if bound > 0.0 => Ok(mean(&of_variant) / bound * 100.0),
         _ => Err(format!("the bound does not have fewer misses than {other}")),
     });
     outcome.add(REACHED, &format!("{variant} against {other}"), reached);
 }
 
-/// Adds the ranks in one stretch: 1 plus the number of ranked variants with a lower value.
+/// Adds the rows with the ranks of the variants in one stretch. The rank of a variant is 1 plus the number of ranked
+/// variants for which `value` returns a lower value.
 fn add_ranks(
     outcome: &mut Outcome,
     setup: &PoliciesSetup,
     stretch: &str,
-    of: impl Fn(&str) -> Result<f64, String>,
+    value: impl Fn(&str) -> Result<f64, String>,
 ) {
-    let all: Result<Vec<f64>, String> = setup.rank_among.iter().map(|name| of(name)).collect();
-    for (place, name) in setup.rank_among.iter().enumerate() {
-        let rank = all
-            .clone()
-            .map(|all| 1.0 + all.iter().filter(|&&other| other < all[place]).count() as f64);
+    let values: Result<Vec<f64>, String> =
+        setup.rank_among.iter().map(|name| value(name)).collect();
+    for (index, name) in setup.rank_among.iter().enumerate() {
+        let rank = values.clone().map(|values| {
+            1.0 + values.iter().filter(|&&other| other < values[index]).count() as f64
+        });
         outcome.add(RANK, &format!("{name}, {stretch}"), rank);
     }
 }

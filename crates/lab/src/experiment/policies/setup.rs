@@ -1,10 +1,11 @@
-//! The set-up of `page-policies`, and the exact curves that decide its oracle allocations.
+//! The set-up of experiments that compare page policies, and the exact curves from which their oracle allocations are
+//! computed.
 
 use crate::trial::curves::{ClassCurves, ExactCurves, Phase};
 use crate::trial::error::ExperimentError;
 use crate::trial::run::{Run, preloaded};
 use crate::trial::setup::{
-    AnswerSetup, CacheSetup, EarlierSetup, Stretch, TimeSetup, WorkloadSetup, place_at, scaled,
+    CacheSetup, EarlierSetup, ResponseSetup, Stretch, TimeSetup, WorkloadSetup, request_at, scaled,
 };
 use crate::vtime::MoverName;
 use indicatif::ProgressBar;
@@ -15,39 +16,46 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PoliciesSetup {
-    /// Choices that the paper leaves open, by name.
+    /// Choices that the source leaves open: pairs of a name and a text for the reader of the results.
     #[serde(default)]
     pub chosen: BTreeMap<String, String>,
     pub variants: Vec<Variant>,
-    /// Memory limits in MiB, each for all variants; none for the cache's own.
+    /// Memory limits at scale 1. Every variant runs with each limit. If empty, the limit is that of `cache`.
     #[serde(default)]
     pub memory_mib: Vec<u64>,
-    /// True to compute the bound: the best partition by exact curves of the steady stretch.
+    /// True if the bound is computed: the best partition by exact curves of the steady stretch.
     #[serde(default)]
     pub bound: bool,
+    /// Pairs of variants. The first variant is compared with the second.
     #[serde(default)]
     pub against: Vec<[String; 2]>,
+    /// The variants that are ranked by misses.
     #[serde(default)]
     pub rank_among: Vec<String>,
+    /// The rows of each variant.
     pub report: Vec<Report>,
-    /// The number of equal parts of the run whose miss ratios are recorded.
+    /// Number of equal parts of a run, each of which has a point in the curves.
     pub windows: u64,
+    /// The part of a run whose misses count as steady.
     pub steady: Stretch,
+    /// Parts of a run that have rows of their own.
     #[serde(default)]
     pub stretches: Vec<Stretch>,
-    /// The largest difference between a steady miss ratio and the final one, in percentage points.
+    /// Largest difference between the miss ratio of a steady window and the final miss ratio, in percentage points.
     #[serde(default)]
     pub steady_tolerance_points: f64,
-    /// When oracle allocations are decided; none for one decision at the start, by the steady stretch.
+    /// The times at which oracle allocations are computed. If `None`, they are computed once, at the start, from the
+    /// requests of the steady stretch.
     pub divide: Option<DivideSetup>,
-    /// The number of keys that are stored before the first request, for each part of the keys.
+    /// One element per part of the workload's keys: the number of keys that are stored before the first request.
     #[serde(default)]
     pub preload: Vec<u64>,
-    /// The other keys that fill the memory before the first request.
+    /// If given, keys that are never requested fill the memory before the first request.
     pub earlier: Option<EarlierSetup>,
     #[serde(default)]
-    pub answer: AnswerSetup,
-    /// The cost of the mover's visit to a chunk in nanoseconds. It is fixed, so that a run is determined by its seed.
+    pub response: ResponseSetup,
+    /// Virtual time of a visit of the mover to a chunk. The time is fixed and not measured, so that the seed determines
+    /// the result.
     pub visit_ns: f64,
     pub workload: WorkloadSetup,
     pub cache: CacheSetup,
@@ -58,45 +66,56 @@ pub struct PoliciesSetup {
 #[serde(deny_unknown_fields)]
 pub struct Variant {
     pub name: String,
-    /// The name of the page policy; none for an oracle allocation.
+    /// Name of the page policy. `None` means an oracle allocation.
     pub policy: Option<String>,
     pub mover: MoverName,
+    /// Options of the page policy.
     #[serde(default)]
     pub options: BTreeMap<String, String>,
-    /// Options that are numbers of requests at scale 1.
+    /// Options of the page policy that are counts. A run multiplies them by its scale.
     #[serde(default)]
     pub scaled_options: BTreeMap<String, u64>,
-    /// The half-life in gets, at scale 1, of a profile of every key; none for a sample, as in a server.
+    /// If given, every key is profiled, with this half-life in gets at scale 1. If `None`, keys are sampled as in a
+    /// server.
     pub full_profile_gets: Option<u64>,
-    /// True to start with an empty cache, without `preload` and `earlier`.
+    /// True if the variant starts with an empty cache, without `preload` and `earlier`.
     #[serde(default)]
     pub from_empty: bool,
 }
 
-/// When oracle allocations are decided, in requests at scale 1.
+/// The times at which oracle allocations are computed, in requests at scale 1.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DivideSetup {
+    /// Number of requests before the first computation.
     pub first: u64,
-    /// The number of requests between decisions; 0 for one decision.
+    /// Number of requests between two computations. 0 means that there is only one.
     #[serde(default)]
     pub every: u64,
-    /// The number of requests before each decision whose exact curves decide.
+    /// Number of requests, directly before each computation, from which the exact curves are computed.
     pub training_requests: u64,
 }
 
+/// A group of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Report {
+    /// The number of hits.
     Hits,
+    /// The miss ratios of the whole run and of the steady stretch.
     MissRatio,
+    /// The request from which the miss ratio is steady.
     SteadySince,
-    AnswerTime,
+    /// The mean response times of the whole run and of the steady stretch.
+    ResponseTime,
+    /// The numbers of pages that moved in the whole run and in the steady stretch.
     Pages,
+    /// The time to the target partition, the requests per page move, and the counters of the mover.
     Moves,
 }
 
 impl PoliciesSetup {
+    /// Returns the memory limits in MiB at scale 1.
     pub fn limits_mib(&self) -> Vec<u64> {
         if self.memory_mib.is_empty() {
             vec![self.cache.memory_mib]
@@ -106,15 +125,18 @@ impl PoliciesSetup {
     }
 }
 
+/// The exact curves from which oracle allocations are computed. Both vectors have one element per computation.
 #[derive(Clone, Debug)]
 pub struct Decisions {
-    /// The requests before which partitions are decided.
+    /// Number of the request before which the allocation is computed.
     pub at: Vec<u64>,
+    /// The curves of all classes.
     pub curves: Vec<ClassCurves>,
 }
 
 impl Decisions {
-    /// Computes the decisions in one pass over the requests of `run`. They hold for all engines with this page size.
+    /// Computes the curves in one pass over the requests of `run`. The curves are valid for all runs with the same page
+    /// size.
     pub fn of(
         setup: &PoliciesSetup,
         run: &Run<'_>,
@@ -135,20 +157,21 @@ impl Decisions {
         for (from, to, decided_at) in stretches {
             requests.add_to(&mut exact, (from, to), progress)?;
             at.push(decided_at);
-            curves.push(ClassCurves::new(exact.take(), &config, &setup.answer));
+            curves.push(ClassCurves::new(exact.take(), &config, &setup.response));
         }
         progress.finish_and_clear();
         Ok(Decisions { at, curves })
     }
 }
 
-/// Returns the limits of each measured stretch of requests, and the request before which it decides.
+/// Returns the parts of the run whose exact curves are computed. Each element has the first request of the part, the
+/// first request after the part, and the request before which an oracle allocation is computed from the part.
 fn measured_stretches(setup: &PoliciesSetup, scale: f64, total: u64) -> Vec<(u64, u64, u64)> {
     let Some(divide) = &setup.divide else {
         let (from, to) = setup.steady.at(scale);
         return vec![(from, to.min(total), 0)];
     };
-    let at_scale = |requests| place_at(requests, scale);
+    let at_scale = |requests| request_at(requests, scale);
     let times = (0..).map(|round| divide.first + round * divide.every).map(at_scale);
     let times = times.take_while(|&at| at < total);
     let times = times.take(if divide.every == 0 { 1 } else { usize::MAX });

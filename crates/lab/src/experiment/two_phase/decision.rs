@@ -1,4 +1,4 @@
-//! The set-up of `two-phase`, and the best partition by exact curves of the second phase.
+//! The set-up of `two-phase`, and the best partition by exact curves of phase 2.
 
 use crate::experiment::kind::Job;
 use crate::trial::curves::{Partition, of_second_half};
@@ -11,12 +11,13 @@ use slabwise_profile::Mrc;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TwoPhaseSetup {
+    /// The movers. There is one run per mover.
     pub movers: Vec<MoverName>,
-    /// The number of equal parts of the run whose miss ratios are recorded.
+    /// Number of equal parts of a run, each of which has a point in the curves.
     pub windows: u64,
-    /// The largest difference between a steady miss ratio and the final one, in percentage points.
+    /// Largest difference between the miss ratio of a steady window and the final miss ratio, in percentage points.
     pub steady_tolerance_points: f64,
-    /// Requests of the second phase whose exact stack distances decide the partition.
+    /// Number of requests of phase 2 from which the exact curves are computed. The first half warms up the stacks.
     pub profile_requests: u64,
     pub workload: WorkloadSetup,
     pub cache: CacheSetup,
@@ -24,45 +25,54 @@ pub struct TwoPhaseSetup {
     pub live: LiveSetup,
 }
 
+/// The set-up of a run on real servers (`--live`).
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LiveSetup {
+    /// The scale of a run without `--scale`.
     pub scale: f64,
-    /// Requests, at scale 1, between two readings of the allocation.
+    /// Number of requests, at scale 1, between two readings of the allocation.
     pub poll_requests: u64,
     /// The allocation is in place if it differs from its final state by at most this percentage of the memory.
     pub settled_percent: f64,
-    /// Requests per second; the set after a miss is part of its request.
+    /// Rate of the requests to each server. The set after a miss is part of the request that missed.
     pub requests_per_second: f64,
+    /// Number of connections to each server.
     pub connections: usize,
+    /// Number of requests that are pipelined on each connection.
     pub batch: usize,
     pub servers: Vec<ServerSetup>,
 }
 
+/// A real server.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ServerSetup {
+    /// Name of the server in rows.
     pub name: String,
-    /// The program and its flags; `slabwise` is the running program.
+    /// The program and its flags. The program `slabwise` is the program that runs the lab.
     pub command: Vec<String>,
-    /// True for an oracle allocation: the lab turns the policy of the server off and moves its pages.
+    /// True if the lab switches off the page policy of the server and moves the pages itself.
     #[serde(default)]
     pub oracle_allocation: bool,
 }
 
+/// The exact curves that determine the target partition.
 pub struct Decision {
+    /// One curve per class.
     curves: Vec<Mrc>,
+    /// Number of chunks on a page of each class.
     chunks_per_page: [u64; 2],
+    /// Number of requests of phase 2 that were read. The second half was measured.
     pub profiled: u64,
 }
 
-/// The fraction of the pages that the second class has in the best partition.
+/// Returns the fraction of the pages that the second class owns in the best partition.
 pub fn second_share(setup: &TwoPhaseSetup, job: &Job<'_>) -> Result<f64, ExperimentError> {
-    /// Finer than any server's pages.
+    /// Number of parts of the memory. No server has pages that are smaller than such a part.
     const PAGES: u64 = 10_000;
     let mut decision = decide(setup, job)?;
     let memory_bytes = scaled(setup.cache.memory_mib, job.scale) << 20;
-    // The page size of the engine does not matter here.
     let page_bytes = memory_bytes as f64 / PAGES as f64;
     let chunks = |size: &u32| (page_bytes / f64::from(*size)).round() as u64;
     let config = setup.cache.engine_config(job.scale, job.seed);
@@ -71,6 +81,7 @@ pub fn second_share(setup: &TwoPhaseSetup, job: &Job<'_>) -> Result<f64, Experim
     Ok(decision.partition(PAGES).pages[1] as f64 / PAGES as f64)
 }
 
+/// Computes the exact curves of phase 2.
 pub fn decide(setup: &TwoPhaseSetup, job: &Job<'_>) -> Result<Decision, ExperimentError> {
     let (scale, seed) = job.size();
     let spinner = job.progress.spinner("exact stack distances of phase 2");
@@ -81,7 +92,7 @@ pub fn decide(setup: &TwoPhaseSetup, job: &Job<'_>) -> Result<Decision, Experime
     let mut workload = setup.workload.open(scale, seed)?.skip(first_phase as usize);
     let requests = (0..profiled as usize).map(|_| {
         let request = workload.next();
-        Ok(request.unwrap_or_else(|| panic!("the workload has fewer requests than its set-up"))?)
+        Ok(request.expect("the workload has as many requests as the set-up says")?)
     });
     let curves = of_second_half(requests, &config)?;
     let sizes = config.classes.sizes().iter();
@@ -92,10 +103,12 @@ pub fn decide(setup: &TwoPhaseSetup, job: &Job<'_>) -> Result<Decision, Experime
 }
 
 impl Decision {
+    /// Returns the best partition of `pages` pages.
     pub fn partition(&self, pages: u64) -> Partition {
         Partition::best_of_two([&self.curves[0], &self.curves[1]], self.chunks_per_page, pages)
     }
 
+    /// Returns the miss ratio that the curves predict for a partition.
     pub fn miss_ratio(&self, partition: &Partition) -> f64 {
         let classes = self.curves.iter().zip(&partition.pages).zip(self.chunks_per_page);
         let misses: f64 =

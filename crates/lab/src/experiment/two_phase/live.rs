@@ -1,18 +1,19 @@
-//! `two-phase` on real servers, which run at the same time under the same requests at the same rate.
+//! `two-phase` on real servers. All servers run at the same time and get the same requests at the same rate.
 //!
 //! ```text
 //!   server 1 <--replay-- the workload, paced        at regular intervals: stats slabs
 //!   server 2 <--replay-- the same requests          ...
 //! ```
 //!
-//! All servers run at once, so that other load on the machine affects all of them. Each server uses its own page policy,
-//! except those with an oracle allocation (`oracle_allocation`). These have no policy; at the change of phase the lab
-//! moves page after page with `slabs reassign`, as fast as the server can, until they have the best partition by exact
-//! curves. This measures the mover without a policy.
+//! The servers run at the same time, so that other load on the machine affects all of them. Each server uses its own
+//! page policy, except for servers with an oracle allocation. On these servers the lab switches the policy off. From
+//! the change of phase on, the lab moves one page after the other with `slabs reassign`, as fast as the server can,
+//! until the server has the best partition by exact curves. So these servers show the speed of the mover without a
+//! policy.
 
 use super::decision::{ServerSetup, TwoPhaseSetup, second_share};
 use crate::experiment::kind::Job;
-use crate::result::{Outcome, measures, number};
+use crate::result::{Outcome, format_number, measures};
 use crate::trial::error::ExperimentError;
 use crate::trial::setup::scaled;
 use crate::wire::{Allocation, Server, ServerError};
@@ -23,22 +24,25 @@ use std::collections::BTreeSet;
 measures! {
     MEAN: "live_mean_miss_ratio", "mean miss ratio", "%", Fixed;
     STEADY: "live_final_miss_ratio", "miss ratio of the last tenth", "%", Fixed;
-    REACHED: "live_allocation_in_place", "requests after the change until the allocation is in place", "requests", WithRun;
-    REACHED_SHARE: "live_allocation_in_place_percent", "part of the requests after the change until then", "%", Fixed;
-    STAYS: "live_allocation_stays", "requests after the change until it stays in place", "requests", WithRun;
+    REACHED: "live_allocation_in_place", "requests until the allocation is in place", "requests", WithRun;
+    REACHED_SHARE: "live_allocation_in_place_percent", "part of phase 2 until the allocation is in place", "%", Fixed;
+    STAYS: "live_allocation_stays", "requests until the allocation stays in place", "requests", WithRun;
     MOVED: "live_memory_moved", "memory that changed its class", "%", Fixed;
     P99: "live_p99", "p99 of a request", "us", Fixed;
     RATE: "live_rate", "requests per second", "requests/s", Fixed;
 }
 
-/// The last tenth of a run counts as its final state.
-const FINAL_SHARE: usize = 10;
+/// The last tenth of the windows or of the readings is the final state of a run.
+const FINAL_DIVISOR: usize = 10;
 
+/// The measurements of a server.
 struct Observed {
     report: Report,
+    /// The allocations that were read, each with the number of requests before the reading.
     allocations: Vec<(u64, Allocation)>,
 }
 
+/// Runs all servers, and adds the conditions, rows and series to the outcome.
 pub fn run(
     setup: &TwoPhaseSetup,
     job: &Job<'_>,
@@ -48,17 +52,17 @@ pub fn run(
     let requests = scaled(setup.workload.requests, scale);
     let changed_at = scaled(setup.workload.first_phase_requests, scale);
     let memory_mib = scaled(setup.cache.memory_mib, scale);
-    outcome.choose("requests", format!("{}, paced", number(requests as f64)));
-    outcome.choose("requests per second", number(setup.live.requests_per_second));
-    outcome.choose("memory", format!("-m {memory_mib}"));
-    let near = format!(
-        "differs from the mean of the last tenth by at most {} % of the memory",
+    outcome.add_setup("requests", format!("{}, paced", format_number(requests as f64)));
+    outcome.add_setup("requests per second", format_number(setup.live.requests_per_second));
+    outcome.add_setup("memory", format!("-m {memory_mib}"));
+    let condition = format!(
+        "the allocation differs by at most {} % of the memory from the mean of the last tenth of the readings",
         setup.live.settled_percent
     );
-    outcome.choose("in place", near);
+    outcome.add_setup("in place", condition);
     let second_share = second_share(setup, job)?;
-    let share = number(second_share * 100.0);
-    outcome.choose("oracle allocation", format!("{share} % of the pages to the second class"));
+    let share = format_number(second_share * 100.0);
+    outcome.add_setup("oracle allocation", format!("{share} % of the pages to the second class"));
     let observed: Vec<_> = std::thread::scope(|scope| {
         let run = |server| observe(server, setup, job, second_share);
         let threads = setup.live.servers.iter().map(|server| scope.spawn(move || run(server)));
@@ -79,10 +83,11 @@ pub fn run(
             Err(error) => return Err(error),
         }
     }
-    outcome.choose("published", "only of the mechanism in the process; see the run without --live");
+    outcome.add_setup("published values", "in the results of the run without --live");
     Ok(())
 }
 
+/// Starts a server, replays the workload to the server, and reads the allocation at regular intervals.
 fn observe(
     server: &ServerSetup,
     setup: &TwoPhaseSetup,
@@ -126,7 +131,8 @@ fn observe(
     Ok(Observed { report, allocations })
 }
 
-/// Orders the server to move a page from the first class to the second. Returns false if the second has its share.
+/// Orders the server to move a page from the first class to the second class. Returns false, without an order, if the
+/// second class has its share of the pages.
 fn move_page(server: &mut Server, second_share: f64) -> Result<bool, ServerError> {
     let mut classes = server.classes()?;
     classes.retain(|class| class.pages > 0);
@@ -134,15 +140,17 @@ fn move_page(server: &mut Server, second_share: f64) -> Result<bool, ServerError
     classes.truncate(2);
     classes.sort_by_key(|class| class.chunk_size_bytes);
     let [first, second] = &classes[..] else { return Ok(true) };
-    let wanted = second_share * (first.pages + second.pages) as f64;
-    if second.pages as f64 + 0.5 >= wanted {
+    let target_pages = second_share * (first.pages + second.pages) as f64;
+    if second.pages as f64 + 0.5 >= target_pages {
         return Ok(false);
     }
-    // While the last page still moves, the reply is BUSY, and the next call tries again.
+    // The server replies BUSY if the previous page is still moving. Then the next call of this function tries again.
     server.ask_line(&format!("slabs reassign {} {}", first.number, second.number))?;
     Ok(true)
 }
 
+/// Adds the rows and series of a server. `changed_at` is the number of requests before the change of phase, and
+/// `requests` the number of all requests.
 fn add(
     outcome: &mut Outcome,
     setup: &TwoPhaseSetup,
@@ -154,30 +162,41 @@ fn add(
     let report = &observed.report;
     outcome.add(MEAN, name, Ok(report.miss_ratio * 100.0));
     let windows = report.windows.as_deref().unwrap_or_default();
-    let last = &windows[windows.len() - windows.len().div_ceil(FINAL_SHARE)..];
+    let last = &windows[windows.len() - windows.len().div_ceil(FINAL_DIVISOR)..];
     let (misses, gets) =
         last.iter().fold((0, 0), |sum, window| (sum.0 + window.misses, sum.1 + window.gets));
     outcome.add(STEADY, name, Ok(misses as f64 / gets.max(1) as f64 * 100.0));
-    let near = setup.live.settled_percent / 100.0;
-    match in_place(&observed.allocations, changed_at, near) {
-        Some(place) => add_place(outcome, name, &place, changed_at, requests),
-        None => outcome.add(REACHED, name, Err("the run was too short to measure it".to_owned())),
+    let tolerance = setup.live.settled_percent / 100.0;
+    match settling(&observed.allocations, changed_at, tolerance) {
+        Some(settling) => add_settling(outcome, name, &settling, changed_at, requests),
+        None => {
+            let reason =
+                "the allocation was not read before the change of phase; use a larger --scale";
+            outcome.add(REACHED, name, Err(reason.to_owned()));
+        }
     }
     outcome.add(P99, name, Ok(report.p99_us));
     outcome.add(RATE, name, Ok(report.requests as f64 / report.seconds));
     add_series(outcome, name, observed);
 }
 
-fn add_place(outcome: &mut Outcome, name: &str, place: &Place, changed_at: u64, requests: u64) {
-    outcome.add(MOVED, name, Ok(place.moved * 100.0));
-    let phase = (requests - changed_at) as f64;
-    let after = |at: Option<u64>| at.map(|at| at.saturating_sub(changed_at) as f64);
-    let why = || "not reached in this run".to_owned();
-    let (reached, stays) = (after(place.reached), after(place.stays));
-    outcome.add(REACHED, name, reached.ok_or_else(why));
-    let share = reached.map(|requests| requests / phase * 100.0);
-    outcome.add(REACHED_SHARE, name, share.ok_or_else(why));
-    outcome.add(STAYS, name, stays.ok_or_else(why));
+/// Adds the rows on the allocation of a server.
+fn add_settling(
+    outcome: &mut Outcome,
+    name: &str,
+    settling: &Settling,
+    changed_at: u64,
+    requests: u64,
+) {
+    outcome.add(MOVED, name, Ok(settling.moved * 100.0));
+    let phase_requests = (requests - changed_at) as f64;
+    let after_change = |at: Option<u64>| at.map(|at| at.saturating_sub(changed_at) as f64);
+    let why_missing = || "not reached in this run".to_owned();
+    let (reached, stays) = (after_change(settling.reached), after_change(settling.stays));
+    outcome.add(REACHED, name, reached.ok_or_else(why_missing));
+    let share = reached.map(|requests| requests / phase_requests * 100.0);
+    outcome.add(REACHED_SHARE, name, share.ok_or_else(why_missing));
+    outcome.add(STAYS, name, stays.ok_or_else(why_missing));
 }
 
 fn add_series(outcome: &mut Outcome, name: &str, observed: &Observed) {
@@ -186,7 +205,7 @@ fn add_series(outcome: &mut Outcome, name: &str, observed: &Observed) {
         *end += window.requests;
         Some((*end as f64, window.miss_ratio * 100.0))
     });
-    outcome.draw("miss ratio", name, ["requests", "%"], ratios);
+    outcome.add_series("miss ratio", name, ["requests", "%"], ratios);
     let readings = &observed.allocations;
     let chunk_sizes: BTreeSet<u64> =
         readings.iter().flat_map(|(_, allocation)| allocation.keys().copied()).collect();
@@ -195,39 +214,47 @@ fn add_series(outcome: &mut Outcome, name: &str, observed: &Observed) {
             (*at as f64, allocation.get(&chunk_size).copied().unwrap_or(0) as f64)
         });
         let series = format!("memory of the class of {chunk_size} B");
-        outcome.draw(series, name, ["requests", "bytes"], bytes);
+        outcome.add_series(series, name, ["requests", "bytes"], bytes);
     }
 }
 
+/// The time that the allocation of a server needs to reach its final state.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Place {
-    /// The first reading after the change that is near the final partition.
+struct Settling {
+    /// Number of requests before the first reading after the change of phase in which the allocation is in place.
+    /// `None` if there is no such reading.
     reached: Option<u64>,
-    /// The first reading from which all are near the final partition.
+    /// Number of requests before the first reading from which the allocation is in place in all readings. `None` if
+    /// there is no such reading.
     stays: Option<u64>,
+    /// Fraction of the memory that changed its class between the change of phase and the final state.
     moved: f64,
 }
 
-/// Compares every reading with the final partition, which is the mean of the last tenth of the readings after the change:
-/// a policy that has found its partition still moves single pages back and forth.
-fn in_place(readings: &[(u64, Allocation)], changed_at: u64, near: f64) -> Option<Place> {
+/// Compares every reading with the final allocation. The allocation is in place if the difference is at most
+/// `tolerance`, a fraction of the memory. The final allocation is the mean of the last tenth of the readings after the
+/// change of phase, because a policy that has found its partition still moves single pages back and forth. Returns
+/// `None` without a reading before the change of phase.
+fn settling(readings: &[(u64, Allocation)], changed_at: u64, tolerance: f64) -> Option<Settling> {
     let (before, after): (Vec<_>, Vec<_>) = readings.iter().partition(|(at, _)| *at <= changed_at);
     let (_, at_change) = before.last()?;
-    let last = &after[after.len() - after.len().div_ceil(FINAL_SHARE)..];
-    let mut partition = Allocation::new();
+    let last = &after[after.len() - after.len().div_ceil(FINAL_DIVISOR)..];
+    let mut final_state = Allocation::new();
     for (class, bytes) in last.iter().flat_map(|(_, allocation)| allocation) {
-        *partition.entry(*class).or_default() += bytes / last.len() as u64;
+        *final_state.entry(*class).or_default() += bytes / last.len() as u64;
     }
-    let is_near = |reading: &&(u64, Allocation)| difference(&reading.1, &partition) <= near;
-    let first_near = after.iter().rposition(|reading| !is_near(reading)).map_or(0, |far| far + 1);
-    Some(Place {
-        reached: after.iter().find(|reading| is_near(reading)).map(|(at, _)| *at),
-        stays: after.get(first_near).map(|(at, _)| *at),
-        moved: difference(at_change, &partition),
+    let is_in_place =
+        |reading: &&(u64, Allocation)| difference(&reading.1, &final_state) <= tolerance;
+    let last_not_in_place = after.iter().rposition(|reading| !is_in_place(reading));
+    let first_that_stays = last_not_in_place.map_or(0, |index| index + 1);
+    Some(Settling {
+        reached: after.iter().find(|reading| is_in_place(reading)).map(|(at, _)| *at),
+        stays: after.get(first_that_stays).map(|(at, _)| *at),
+        moved: difference(at_change, &final_state),
     })
 }
 
-/// The fraction of the memory of `second` that is in another class than in `first`.
+/// Returns the fraction of the memory of `second` that is in another class than in `first`.
 fn difference(first: &Allocation, second: &Allocation) -> f64 {
     let all: u64 = second.values().sum();
     let classes: BTreeSet<u64> = first.keys().chain(second.keys()).copied().collect();
@@ -238,33 +265,33 @@ fn difference(first: &Allocation, second: &Allocation) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Allocation, Place, in_place};
+    use super::{Allocation, Settling, settling};
 
     #[test]
-    fn an_allocation_is_in_place_near_its_final_partition() {
+    fn an_allocation_is_in_place_if_it_is_near_the_final_allocation() {
         let state = |first, second| Allocation::from([(240, first), (304, second)]);
         let readings = [
             (10, state(100, 0)),
             (20, state(100, 0)),
             (30, state(60, 40)),
-            // It is near, and then not.
+            // The allocation is in place here, but not in the next reading.
             (40, state(34, 66)),
             (50, state(60, 40)),
             (60, state(36, 64)),
             (70, state(33, 67)),
         ];
-        let place = Place { reached: Some(40), stays: Some(60), moved: 0.67 };
-        assert_eq!(in_place(&readings, 20, 0.05), Some(place));
-        assert_eq!(in_place(&readings, 5, 0.05), None, "no reading before the change");
+        let expected = Settling { reached: Some(40), stays: Some(60), moved: 0.67 };
+        assert_eq!(settling(&readings, 20, 0.05), Some(expected));
+        assert_eq!(settling(&readings, 5, 0.05), None, "there is no reading before the change");
     }
 
     #[test]
-    fn the_final_partition_is_a_mean() {
+    fn the_final_allocation_is_the_mean_of_the_last_readings() {
         let state = |first: u64| Allocation::from([(240, first), (304, 100 - first)]);
-        // Twenty readings, the last two on either side of 40.
+        // The last two of the twenty readings have the mean 40.
         let mut readings: Vec<_> = (0..18).map(|at| (at, state(100))).collect();
         readings.extend([(18, state(44)), (19, state(36))]);
-        let place = in_place(&readings, 0, 0.05);
-        assert_eq!(place, Some(Place { reached: Some(18), stays: Some(18), moved: 0.6 }));
+        let expected = Settling { reached: Some(18), stays: Some(18), moved: 0.6 };
+        assert_eq!(settling(&readings, 0, 0.05), Some(expected));
     }
 }

@@ -1,11 +1,12 @@
-//! `two-phase`: clients start to store items of a second size in a cache that is full of items of one size.
+//! `two-phase`: compares movers after clients have started to store items of a second size.
 //!
 //! ```text
-//!   requests  |-- phase 1: first class --|------------- phase 2: 33 % first, 67 % second -------------|
-//!   pages      all in the first class     one by one, to the best partition by exact curves
+//!   requests  |-- phase 1: first class --|---------- phase 2: 33 % first class, 67 % second class ----------|
+//!   pages      all in the first class     one page at a time moves, until the target partition is reached
 //! ```
 //!
-//! All movers get the same requests, the same target partition and the same time.
+//! In phase 1 the cache is full of items of one size. The target partition is the best partition by exact curves of
+//! phase 2. All movers get the same requests, the same target partition and the same time.
 
 mod decision;
 mod live;
@@ -13,7 +14,7 @@ mod live;
 pub use decision::TwoPhaseSetup;
 
 use super::kind::{Experiment, Job};
-use crate::result::{Outcome, measures, number};
+use crate::result::{Outcome, format_number, measures};
 use crate::trial::error::ExperimentError;
 use crate::trial::execute::{Controller, OracleAllocation, execute, measured};
 use crate::trial::run::Run;
@@ -63,14 +64,15 @@ fn run(setup: &TwoPhaseSetup, job: &Job<'_>, outcome: &mut Outcome) -> Result<()
     }
     if let Some(partition) = records.iter().find_map(|record| record.partition.as_ref()) {
         let shown = format!("{} and {} pages", partition.pages[0], partition.pages[1]);
-        outcome.choose("target partition", shown);
+        outcome.add_setup("target partition", shown);
         let predicted = decision.miss_ratio(partition) * 100.0;
         outcome.add(PREDICTED, "exact curves", Ok(predicted));
     }
     Ok(())
 }
 
-/// Measures the cost of a visit for each mover; sequentially, so that the measurements do not disturb each other.
+/// Returns one run per mover, with the cost of a visit that was measured for the mover. The measurements run one after
+/// the other, because parallel measurements would affect each other.
 fn measured_runs<'s>(
     setup: &'s TwoPhaseSetup,
     job: &Job<'_>,
@@ -79,7 +81,7 @@ fn measured_runs<'s>(
     let runs = setup.movers.iter().map(|&mover| {
         let run = Run::new(&setup.workload, &setup.cache, &setup.time, mover, job.size());
         let run = Run { windows: setup.windows, ..run };
-        // The control moves no page, so it needs no cost.
+        // The control moves no page, so it needs no cost of a visit.
         if mover == MoverName::None { Ok(run) } else { measured(run) }
     });
     let runs = runs.collect();
@@ -92,17 +94,22 @@ fn describe(outcome: &mut Outcome, setup: &TwoPhaseSetup, job: &Job<'_>, decisio
     let config = setup.cache.engine_config(scale, seed);
     let requests = scaled(setup.workload.requests, scale) as f64;
     let first = scaled(setup.workload.first_phase_requests, scale) as f64;
-    outcome.choose("requests", format!("{}, {} of them first", number(requests), number(first)));
-    outcome.choose("memory", format!("{} bytes", number(config.memory_limit_bytes as f64)));
-    outcome.choose("page size", format!("{} bytes", number(config.page_size_bytes as f64)));
-    outcome.choose("chunk sizes", format!("{:?} bytes", config.classes.sizes()));
-    outcome.choose("rate", setup.time.rate_text());
-    outcome.choose("sleep", format!("{} us after a busy chunk", setup.time.sleep_us));
-    let half = number(decision.profiled as f64 / 2.0);
-    let text = format!("exact, of {half} requests of phase 2 after a warm-up of {half}");
-    outcome.choose("curves", text);
+    let (requests, first) = (format_number(requests), format_number(first));
+    outcome.add_setup("requests", format!("{requests}, of which {first} are in phase 1"));
+    outcome
+        .add_setup("memory", format!("{} bytes", format_number(config.memory_limit_bytes as f64)));
+    outcome
+        .add_setup("page size", format!("{} bytes", format_number(config.page_size_bytes as f64)));
+    outcome.add_setup("chunk sizes", format!("{:?} bytes", config.classes.sizes()));
+    outcome.add_setup("rate", setup.time.rate_text());
+    outcome.add_setup("sleep", format!("{} us after a busy chunk", setup.time.sleep_us));
+    let half = format_number(decision.profiled as f64 / 2.0);
+    let text =
+        format!("exact curves of {half} requests of phase 2, after {half} requests to warm up");
+    outcome.add_setup("curves", text);
 }
 
+/// Adds the rows and series of a run.
 fn add_record(outcome: &mut Outcome, setup: &TwoPhaseSetup, run: &Run<'_>, record: &RunRecord) {
     let page_size_bytes = setup.cache.engine_config(outcome.scale, outcome.seed).page_size_bytes;
     let name = run.mover.to_string();
@@ -117,8 +124,8 @@ fn add_record(outcome: &mut Outcome, setup: &TwoPhaseSetup, run: &Run<'_>, recor
     add_at_target(outcome, &name, record);
     outcome.add(PAGES, &name, Ok(record.counts.moved as f64));
     if page_size_bytes < setup.cache.page_size_kib << 10 {
-        outcome.note(
-            "pages are smaller than published at this scale, so more pages move, and each moves faster",
+        outcome.note_last_row(
+            "at this scale pages are smaller than published, so more pages move, and each move takes less time",
         );
     }
     add_gets(outcome, &name, record);

@@ -1,64 +1,71 @@
-//! slabwise's own policy: LAMA's goal (X. Hu and others, ATC 2015) for any number of pages, with moves only if they
-//! pay.
+//! slabwise's own policy: it moves pages towards the partition with the lowest miss cost, but only if the gain exceeds
+//! the cost of the moves. LAMA (X. Hu and others, ATC 2015) has the same goal; this policy works for any number of
+//! pages.
 //!
 //! ```text
-//!   every step:   new classes, free chunks --------> space_time's moves, at once
-//!                 target of an earlier evaluation? -> moves towards it, a few per step
-//!   evaluation:   curves x recent references --> near_best_split with a move cost --> gain?
-//!                                                        no: nothing      yes: a new target
+//!   every step:   new classes, free chunks --------> moves of space_time, at once
+//!                 target of an earlier evaluation? -> moves towards the target, a few per step
+//!   evaluation:   curves x recent references --> near_best_partition with a move cost --> gain?
+//!                                                        no: no move      yes: a new target
 //! ```
 //!
-//! The *marginal* gains of all classes are to be equal: the next page of one class saves as much as the last page of
-//! any other costs. If a curve has a cliff, the whole way down has to pay.
-//! [`near_best_split`](crate::split::near_best_split) finds the partition. The other rules keep the policy quick and
-//! quiet:
+//! In the best partition the *marginal* gains of all classes are equal: another page would save one class the misses
+//! that one page fewer costs any other class. A class below a cliff receives all pages of the cliff or none.
+//! [`near_best_partition`](crate::partition::near_best_partition) finds the partition. Seven rules make the policy fast
+//! and prevent useless moves:
 //!
-//! - *Costs.* A miss counts by its class's cost relative to the mean of all classes. Without costs, or with equal ones,
-//!   every plan is that of the miss ratio.
-//! - *Recent references.* A curve gives the shape. Its weight comes from the last fifty thousand gets or so, counted
-//!   without sampling, so the policy sees a change of popularity before the curves have decayed.
-//! - *Move cost.* The limit `move_cost` is in misses per get for moving all pages; a page's move costs its share. So
-//!   slopes that differ only by noise move nothing.
-//! - *Validation.* A better partition is first a proposal. It becomes the target when it would have saved, by the
-//!   curves of each later evaluation, as much as the items that its moves drop cost. A gain of `gain_certain` needs no
-//!   validation.
-//! - *Stretch.* A sampled cliff is at a few percent too few or too many chunks. If the measured misses fit the curve
-//!   only after a small stretch, the curve is stretched.
-//! - *New classes.* A class that is new, or used again after a silence, has no reliable curve. Until it has had
-//!   requests for twice its chunks, it receives pages by [`TailAge`] as under `space_time` and gives none. A nearly
-//!   silent class receives none.
-//! - *Idle chunks.* Chunks that were free for a whole window while the class did not grow are of no use to it, even if
-//!   its curve says otherwise: the curve counts as level from there.
+//! - *Costs.* A miss counts by the miss cost of its class, divided by the mean of all classes. If all costs are equal
+//!   or unknown, every plan equals the plan for the objective `miss_ratio`.
+//! - *Recent references.* A class's misses are its curve times a weight. The weight is the recent references of the
+//!   class divided by the references of the curve. References count without sampling and decay with a half-life of
+//!   `window_gets`, so the policy reacts to a change of popularity before the curves have decayed.
+//! - *Move cost.* `move_cost` is the cost of moving all pages, in misses per get. The move of one page costs its share.
+//!   So no page moves if the slopes of the curves differ only by noise.
+//! - *Validation.* A better partition is first a proposal. Each later evaluation computes from its own curves the cost
+//!   that the proposal would have saved since the last evaluation. The proposal becomes the target when the sum of
+//!   these savings reaches the cost of the items that its moves drop. A gain of `gain_certain` needs no validation.
+//! - *Stretch.* Sampling moves a cliff by a few percent of the chunks. If the measured misses differ from the curve,
+//!   but agree with a curve whose sizes are multiplied by a factor near 1, the policy uses this factor (the *stretch*).
+//! - *New classes.* A class that is new, or used again after a silence, has no reliable curve. Until its requests reach
+//!   twice the number of its chunks, it gives and receives pages only as under `space_time` ([`TailAge`]). A class with
+//!   almost no references is *silent* and receives no pages.
+//! - *Idle chunks.* Chunks that were free for a whole window while the class did not grow are *idle*. The policy
+//!   assumes that they save no misses, even if the curve shows a gain.
 //!
-//! Invariants: a step moves at most a 64th of the pages and at most 64, but may always move eight; a class that holds
-//! items keeps a page; while the pool has pages nothing moves; a class in an urgent move is in no other move of that
-//! step. When moves have stopped, no partition has a gain above `gain_min` plus the cost of its moves, apart from half
-//! a percent of the cost, the error of the splitter.
+//! Invariants:
 //!
-//! Weakness: if the keys of a class are reused in another pattern but equally often, the policy sees it only as the
-//! curve decays.
+//! - the maximum number of moves in a step is a 64th of the pages, but at least 8 and at most 64;
+//! - a class that holds items keeps a page;
+//! - while the pool has pages no page moves;
+//! - a class that is in a move of `space_time` is in no other move of that step;
+//! - when moves have stopped, no partition has a gain above `gain_min` plus the cost of its moves plus half a percent
+//!   of the cost, the error of `near_best_partition`.
+//!
+//! Weakness: if the reuse pattern of a class's keys changes but its number of references does not, the policy reacts
+//! only as fast as the curve decays.
 
 mod usage;
 
-use super::tail_age::{Permissions, TailAge, Worth};
+use super::tail_age::{Permissions, Quantity, TailAge};
 use crate::history::costs::MissCosts;
 use crate::history::per_class::PerClass;
 use crate::options::options;
+use crate::partition::{ClassCurve, Moves, Objective, cost, near_best_partition_at, predict};
 use crate::policy::Policy;
-use crate::split::{ClassCurve, Moves, Objective, cost, near_best_split_at, predict};
-use crate::{ClassProfile, ClassSnapshot, PageMove, Plan, Snapshot, Trigger, Wants};
+use crate::{ClassProfile, ClassSnapshot, Inputs, PageMove, Plan, Snapshot, Trigger};
 use slabwise_base::Random;
-use usage::{Since, Usage};
+use usage::{Evaluation, Usage};
 
 options! {
-    /// A step every 62 ms, an evaluation every 25,000 gets, and a gain of at least 0.05 % of the gets.
+    /// By default a step follows every 62 ms (4 ticks) and an evaluation every 25,000 gets. A gain must exceed 0.05
+    /// misses per 100 gets.
     pub struct MarginalOptions of Marginal {
         period_ticks: u32 = 4, period_ticks;
         gain_min: f64 = 0.0005, gain_min;
-        objective: Objective = Objective::Cost, choice, "quantity to minimize";
+        objective: Objective = Objective::Cost, choice, "quantity that a new partition minimizes";
         evaluate_gets: u64 = 25_000, events, "gets between two evaluations of the curves";
         window_gets: u64 = 50_000, events,
-            "half-life of reference counts, in gets; chunks that were free for this long are idle";
+            "half-life of reference counts, in gets; chunks that were free for this number of gets are idle";
         gain_certain: f64 = 0.01, real(0.0..=1.0),
             "gain that needs no validation, in misses (or mean miss costs) per get";
         move_cost: f64 = 0.005, real(0.0..=1.0),
@@ -73,10 +80,11 @@ pub struct Marginal {
     tail_age: TailAge,
     costs: MissCosts,
     usages: PerClass<Usage>,
-    /// Gets at the last evaluation; `None` before the first.
+    /// The gets since the start of the cache, at the last evaluation; `None` before the first step.
     evaluated_at_gets: Option<u64>,
+    /// The gets since the start of the cache, at the end of the last window.
     marked_at_gets: u64,
-    /// The savings of the proposal since it was made, in misses or their costs.
+    /// The miss cost that the proposal would have saved since it was made, relative to the mean cost of a miss.
     saved_by_proposal: f64,
 }
 
@@ -85,8 +93,8 @@ impl Policy for Marginal {
         Trigger::EveryTicks(self.options.period_ticks)
     }
 
-    fn wants(&self) -> Wants {
-        Wants::RecentProfiles
+    fn inputs(&self) -> Inputs {
+        Inputs::RecentProfiles
     }
 
     fn step(&mut self, snapshot: &Snapshot, _random: &mut Random) -> Plan {
@@ -96,7 +104,7 @@ impl Policy for Marginal {
             let index = snapshot.classes.iter().position(|other| other.class == class.class);
             let known = index.and_then(|index| snapshot.profiles.get(index));
             match known {
-                Some(profile) => Usage::new(class).after(profile, gets_of_curves),
+                Some(profile) => Usage::new(class).with_profile(profile, gets_of_curves),
                 None => Usage::new(class),
             }
         });
@@ -115,7 +123,7 @@ impl Policy for Marginal {
         if let Some(gets) = evaluated_gets {
             self.choose_target(&classes, gets as f64);
         }
-        // A class in an urgent move is in no other move of this step.
+        // A class that is in an urgent move is in no other move of this step.
         let is_moved = |class: &ClassSnapshot| {
             let of = |page_move: &PageMove| {
                 page_move.victim == class.class || page_move.receiver == Some(class.class)
@@ -134,7 +142,7 @@ impl Policy for Marginal {
             classes: &classes,
             target: &targets,
             moves_max: moves_max(pages).saturating_sub(plan.moves.len()),
-            reason: "towards equal marginal gains, whole cliffs at once",
+            reason: "towards the partition with the lowest miss cost (equal marginal gains)",
         };
         let towards = moves.of(snapshot, |index, pages| moves.slope(index, pages));
         if towards.is_empty() && plan.moves.is_empty() {
@@ -151,7 +159,7 @@ impl Policy for Marginal {
 }
 
 impl Marginal {
-    /// Updates the usages if an evaluation is due; returns the gets since the last one.
+    /// Updates the usages if an evaluation is due. Returns the gets since the last evaluation; `None` if none is due.
     fn update_usages(&mut self, snapshot: &Snapshot) -> Option<u64> {
         let evaluated_at = *self.evaluated_at_gets.get_or_insert(snapshot.gets);
         let gets = snapshot.gets.saturating_sub(evaluated_at);
@@ -163,7 +171,7 @@ impl Marginal {
         if is_mark {
             self.marked_at_gets = snapshot.gets;
         }
-        let since = Since {
+        let evaluation = Evaluation {
             gets: gets.max(1) as f64,
             half_gets: self.options.window_gets as f64,
             gets_of_curves: gets_of(&snapshot.profiles),
@@ -172,7 +180,7 @@ impl Marginal {
         let costs = self.options.objective.relative_costs(snapshot, &self.costs);
         let shown = snapshot.classes.iter().zip(&snapshot.profiles).zip(costs);
         for (((class, profile), miss_cost), usage) in shown.zip(self.usages.iter_mut()) {
-            usage.evaluate(class, profile, Since { miss_cost, ..since });
+            usage.evaluate(class, profile, Evaluation { miss_cost, ..evaluation });
             if is_mark {
                 usage.mark(class);
             }
@@ -180,26 +188,26 @@ impl Marginal {
         Some(gets)
     }
 
-    /// Moves that cannot wait for curves or need none.
+    /// Plans the moves of `space_time`: for new classes, which have no curves yet, and of chunks that are not needed.
     fn urgent_moves(&mut self, snapshot: &Snapshot) -> Plan {
         let known = || snapshot.classes.iter().zip(self.usages.iter());
         let is_new = |(class, usage): (&ClassSnapshot, &Usage)| {
             snapshot.profiles.is_empty() || usage.is_new(class)
         };
-        let new_is_pressed = known().any(|both| is_new(both) && both.1.is_pressed);
+        let new_had_shortage = known().any(|both| is_new(both) && both.1.had_shortage);
         let costs = self.options.objective.relative_costs(snapshot, &self.costs);
         let permissions = known().zip(costs).map(|((class, usage), miss_cost)| {
             let is_new = is_new((class, usage));
-            // Otherwise idle chunks wait until an evaluation finds the class that needs them.
-            let idle = new_is_pressed && usage.idle_pages(class) > 0;
-            // All hits of a silent class together are worth less than a page.
+            // If no new class needs a page, an evaluation decides which class receives the idle chunks.
+            let idle = new_had_shortage && usage.idle_pages(class) > 0;
+            // A silent class has too few references for a page.
             let receive = is_new && (snapshot.profiles.is_empty() || usage.is_awake(class));
             Permissions { receive, spare: is_new || idle || class.used_chunks == 0, miss_cost }
         });
         let permissions: Vec<Permissions> = permissions.collect();
         let plan = self
             .tail_age
-            .step_with_permissions(snapshot, Worth::SpaceTime, |index| permissions[index]);
+            .step_with_permissions(snapshot, Quantity::SpaceTime, |index| permissions[index]);
         for page_move in &plan.moves {
             let victim = self.usages.of(page_move.victim);
             victim.target = victim.target.map(|target| target.saturating_sub(1));
@@ -211,7 +219,8 @@ impl Marginal {
         plan
     }
 
-    /// The classes with their curves, weighted by recent references. New classes keep their pages.
+    /// Returns the classes with their curves, weighted by recent references. The limits of a new class are its current
+    /// pages, so that it gives and receives none.
     fn classes<'s>(&self, snapshot: &'s Snapshot) -> Vec<ClassCurve<'s>> {
         let mut classes = self.options.objective.class_curves(snapshot, &self.costs);
         let gets_of_curves = gets_of(&snapshot.profiles);
@@ -228,7 +237,8 @@ impl Marginal {
         classes
     }
 
-    /// Sets a new target if leaving the current target, or the current pages, for it has paid.
+    /// Evaluates the best partition. Sets it as the new target if it is better than the current target (without a
+    /// target: than the current pages) and is validated or certain; otherwise keeps it as a proposal.
     fn choose_target(&mut self, classes: &[ClassCurve], gets: f64) {
         let known = classes.iter().zip(self.usages.iter());
         let from_base = known.map(|(class, usage)| {
@@ -239,10 +249,10 @@ impl Marginal {
         let base: Vec<u64> = from_base.iter().map(|class| class.pages).collect();
         let pages: u64 = base.iter().sum();
         let unit: f64 = from_base.iter().map(ClassCurve::cost_max).sum();
-        // A page that moves is one page fewer in one class and one more in another.
+        // The move of one page changes the number of pages of two classes, so each change costs half of the move.
         let page_move_cost = self.options.move_cost * unit / (2 * pages).max(1) as f64;
-        let best = near_best_split_at(&from_base, pages, page_move_cost);
-        let gain = |split: &[u64]| cost(&from_base, &base) - cost(&from_base, split);
+        let best = near_best_partition_at(&from_base, pages, page_move_cost);
+        let gain = |partition: &[u64]| cost(&from_base, &base) - cost(&from_base, partition);
         let least = self.options.gain_min * unit + page_move_cost * distance(&base, &best) as f64;
         if gain(&best) <= least {
             self.set_proposal(&[]);
@@ -250,7 +260,7 @@ impl Marginal {
         }
         let mut proposal = self.proposal(pages);
         if proposal.is_empty() || gain(&proposal) < gain(&best) / 2.0 {
-            // The curves that led to a proposal do not validate it; later gets do.
+            // Only evaluations after this one validate the proposal.
             self.set_proposal(&best);
             proposal = best;
         } else {
@@ -269,34 +279,37 @@ impl Marginal {
         }
     }
 
-    /// The partition under validation, if it still has at most this many pages; otherwise empty.
+    /// Returns the partition under validation; empty if there is none or if it has more than this many pages.
     fn proposal(&self, pages: u64) -> Vec<u64> {
         let proposal: Option<Vec<u64>> = self.usages.iter().map(|usage| usage.proposal).collect();
-        proposal.filter(|split| split.iter().sum::<u64>() <= pages).unwrap_or_default()
+        proposal.filter(|partition| partition.iter().sum::<u64>() <= pages).unwrap_or_default()
     }
 
-    /// Starts the validation of a partition; an empty one ends it.
-    fn set_proposal(&mut self, split: &[u64]) {
-        let pages = split.iter().copied().map(Some).chain(std::iter::repeat(None));
+    /// Starts the validation of a partition. An empty partition ends the current validation.
+    fn set_proposal(&mut self, partition: &[u64]) {
+        let pages = partition.iter().copied().map(Some).chain(std::iter::repeat(None));
         self.usages.iter_mut().zip(pages).for_each(|(usage, pages)| usage.proposal = pages);
         self.saved_by_proposal = 0.0;
     }
 }
 
-/// The maximum number of moves of all kinds in a step, in a cache of this many pages.
+/// Returns the maximum number of moves in a step, in a cache of this many pages.
 pub(crate) fn moves_max(pages: u64) -> usize {
     (pages / 64).clamp(8, 64) as usize
 }
 
+/// Returns the number of gets that the curves count, at least 1.
 fn gets_of(profiles: &[ClassProfile]) -> f64 {
     let references: f64 = profiles.iter().map(|profile| profile.curve.references()).sum();
     references.max(1.0)
 }
 
+/// Returns the sum over all classes of the difference of their pages in the two partitions.
 fn distance(a: &[u64], b: &[u64]) -> u64 {
     a.iter().zip(b).map(|(&a, &b)| a.abs_diff(b)).sum()
 }
 
+/// Changes the pages of the classes as these moves will change them.
 fn carry_out(classes: &mut [ClassCurve], snapshot: &Snapshot, moves: &[PageMove]) {
     for page_move in moves {
         let index = |id| snapshot.classes.iter().position(|class| class.class == id);

@@ -1,8 +1,8 @@
-//! Scenarios of single evaluations, and caches that carry out the policy's plans.
+//! Tests of `marginal`: single evaluations, and caches that carry out its plans.
 
 use super::{Marginal, MarginalOptions, distance};
-use crate::page::tail_age::{TailAge, Worth};
-use crate::split::{ClassCurve, best_split, class_curves, cost};
+use crate::page::tail_age::{Quantity, TailAge};
+use crate::partition::{ClassCurve, best_partition, class_curves, cost};
 use crate::testing;
 use crate::testing::cache::{TestCache, zipf_key};
 use crate::testing::curves::{any, cliff, scan, snapshot, zipf};
@@ -10,8 +10,8 @@ use crate::{PagePolicy, Plan, Snapshot};
 use slabwise_base::{ClassId, Random, Ticks};
 use slabwise_profile::ProfilerOptions;
 
-/// Runs `curve.references()` gets of every class before each of `count` evaluations, so that classes are not new for
-/// long, and returns the first plan with moves, or else the last one.
+/// Runs up to `count` evaluations, until a plan has moves. Before each evaluation every class has the gets that its
+/// curve counts, so classes are not new for long. Returns the plan of the last evaluation.
 fn evaluations(policy: &mut Marginal, cache: &mut Snapshot, count: u32) -> Plan {
     let mut plan = Plan::default();
     for _ in 0..count {
@@ -43,17 +43,20 @@ fn marginal() -> Marginal {
 }
 
 #[test]
-fn a_page_moves_where_it_saves_more() {
+fn pages_move_to_the_class_with_more_references() {
     let of = |references| (500, zipf(100_000, references, 500));
     let plan =
         evaluations(&mut marginal(), &mut snapshot(10, vec![of(30_000.0), of(20_000.0)]), 20);
     assert_eq!(pairs(&plan), [(1, Some(0)); 15]);
     let predicted = plan.predicted.expect("a plan has a prediction");
-    assert!(predicted.misses_after < predicted.misses_before, "{predicted:?}");
+    assert!(
+        predicted.misses_after < predicted.misses_before,
+        "the plan saves misses: {predicted:?}"
+    );
 }
 
 #[test]
-fn nothing_moves_if_the_moves_cost_more_than_they_save() {
+fn no_page_moves_if_the_moves_cost_more_than_they_save() {
     let of = |references| (500, zipf(100_000, references, 500));
     let plan =
         evaluations(&mut marginal(), &mut snapshot(10, vec![of(25_500.0), of(24_500.0)]), 50);
@@ -65,7 +68,8 @@ fn a_proposal_is_validated_by_later_gets() {
     let of = |references| (500, zipf(100_000, references, 500));
     let cache = snapshot(10, vec![of(30_000.0), of(20_000.0)]);
     let gets: f64 = cache.profiles.iter().map(|profile| profile.curve.references()).sum();
-    // The evaluations until the plan, and what its partition saves in one, for each chunk that is dropped.
+    // Returns the number of evaluations until a plan has moves, and the misses that its target saves in one evaluation
+    // for each chunk that the moves drop.
     let evaluations_for = |item_cost, gain_certain| {
         let options = MarginalOptions { item_cost, gain_certain, ..MarginalOptions::default() };
         let mut policy = Marginal { options, ..Marginal::default() };
@@ -75,16 +79,17 @@ fn a_proposal_is_validated_by_later_gets() {
             plan = evaluations(&mut policy, &mut cache, 1);
             !plan.moves.is_empty()
         });
-        let predicted = plan.predicted.expect("it gains");
+        let predicted = plan.predicted.expect("a plan with moves has a prediction");
         let saved = (predicted.misses_before - predicted.misses_after) / 1_000.0 * gets;
-        let target = policy.usages.of(ClassId(1)).target.expect("the target is set");
-        (count.expect("it is validated"), saved / (10.0 * (500 - target) as f64))
+        let target = policy.usages.of(ClassId(1)).target.expect("class 1 has a target");
+        let count = count.expect("the proposal is validated within 200 evaluations");
+        (count, saved / (10.0 * (500 - target) as f64))
     };
     let (certain, chunk_saves) = evaluations_for(0.02, 0.0);
-    assert_eq!(evaluations_for(1e-9, 1.0).0, certain + 1, "validation takes an evaluation");
+    assert_eq!(evaluations_for(1e-9, 1.0).0, certain + 1, "validation takes one evaluation");
     for needed in [1, 2, 7, 40] {
         let item_cost = chunk_saves * (f64::from(needed) - 0.5);
-        assert_eq!(evaluations_for(item_cost, 1.0).0, certain + needed, "at {item_cost} an item");
+        assert_eq!(evaluations_for(item_cost, 1.0).0, certain + needed, "item cost {item_cost}");
     }
 }
 
@@ -94,29 +99,36 @@ fn events_before_the_first_step_do_not_count() {
     for references in [[25_500.0, 24_500.0], [30_000.0, 20_000.0]] {
         let fresh = snapshot(10, references.map(of).to_vec());
         let mut old = fresh.clone();
-        // The curves have decayed since: these counts are of gets that they no longer hold.
+        // These counts are of gets whose weight in the curves has decayed to 0.
         old.profiles[0].misses += 100_000.0;
         old.profiles[1].misses += 10_000_000.0;
         old.classes[1].hits += 10_000_000;
         old.gets += 50_000_000;
         let expected = evaluations(&mut marginal(), &mut fresh.clone(), 50);
-        assert_eq!(evaluations(&mut marginal(), &mut old, 50), expected, "{references:?}");
+        assert_eq!(
+            evaluations(&mut marginal(), &mut old, 50),
+            expected,
+            "references {references:?}: plans are equal"
+        );
     }
 }
 
 #[test]
-fn a_cliff_is_climbed_although_no_single_page_saves_anything() {
+fn a_class_below_a_cliff_receives_pages_although_one_page_saves_no_miss() {
     let mut cache =
         snapshot(10, vec![(600, zipf(100_000, 30_000.0, 500)), (400, cliff(5_000, 20_000.0))]);
     let plan = evaluations(&mut marginal(), &mut cache, 20);
     assert_eq!(pairs(&plan), [(0, Some(1)); 15]);
     let after = plan.predicted.map(|it| it.misses_after).unwrap_or_default();
-    assert!(after < 250.0, "{after} misses of 1,000 with the loop in memory");
+    assert!(
+        after < 250.0,
+        "with the loop in memory fewer than 250 of 1,000 gets miss, not {after}"
+    );
 }
 
 #[test]
 fn without_profiles_plans_equal_those_of_space_time() {
-    let (mut marginal, mut space_time) = (marginal(), TailAge::balancing(Worth::SpaceTime));
+    let (mut marginal, mut space_time) = (marginal(), TailAge::balancing(Quantity::SpaceTime));
     let mut cache = snapshot(10, vec![(50, scan(1.0)), (50, scan(1.0)), (50, scan(1.0))]);
     cache.profiles.clear();
     for (class, age) in cache.classes.iter_mut().zip([10_000, 100, 1_000]) {
@@ -130,7 +142,7 @@ fn without_profiles_plans_equal_those_of_space_time() {
         assert_eq!(plan, testing::step(&mut space_time, &cache), "step {step}");
         moves += plan.moves.len();
     }
-    assert!(moves > 0, "ages are far apart");
+    assert!(moves > 0, "pages move because tail ages are far apart");
     let of = |references| (500, zipf(100_000, references, 500));
     let cache = snapshot(10, vec![of(30_000.0), of(20_000.0)]);
     let mut free = Snapshot { pages_free: 1, ..cache };
@@ -142,7 +154,7 @@ fn without_curves_the_tail_of_costlier_items_may_be_older() {
     let found = |costs: [u64; 2]| {
         let mut cache = snapshot(10, vec![(50, scan(1.0)), (50, scan(1.0))]);
         cache.profiles.clear();
-        // Chunks of the second class are twice as large as those of the first.
+        // Chunks of class 1 are twice as large as chunks of class 0, so age times chunk size is equal at first.
         for (class, age) in cache.classes.iter_mut().zip([4_000, 2_000]) {
             class.tail_age_ticks = age;
         }
@@ -184,43 +196,51 @@ fn moves_stop_near_the_best_partition() {
                     class.used_chunks = 10 * class.pages;
                 };
                 change(page_move.victim, -1);
-                change(page_move.receiver.expect("the pool is not in need"), 1);
+                change(page_move.receiver.expect("a class receives the page"), 1);
             }
             if idle_evaluations == 200 {
                 break;
             }
         }
-        assert_eq!(idle_evaluations, 200, "seed {seed}: moves do not stop");
+        assert_eq!(idle_evaluations, 200, "seed {seed}: moves stop for 200 evaluations");
         let curves = class_curves(&cache);
         let current: Vec<u64> = cache.classes.iter().map(|class| class.pages).collect();
         let pages: u64 = current.iter().sum();
-        let best = best_split(&curves, pages);
+        let best = best_partition(&curves, pages);
         let references: f64 = curves.iter().map(ClassCurve::references).sum();
         let (found, least) = (cost(&curves, &current), cost(&curves, &best));
         let options = policy.options;
-        let price = options.move_cost * distance(&current, &best) as f64 / (2 * pages) as f64;
-        let most = least + 0.005 * found + (options.gain_min + price) * references;
+        let cost_of_moves =
+            options.move_cost * distance(&current, &best) as f64 / (2 * pages) as f64;
+        let most = least + 0.005 * found + (options.gain_min + cost_of_moves) * references;
         assert!(
             found <= most,
-            "seed {seed}: {found} misses, {least} are best: {current:?}, {best:?}"
+            "seed {seed}: {current:?} has {found} misses, the best {best:?} has {least}"
         );
         far_at_first += u32::from(found_at_first > most);
     }
-    assert!(far_at_first > 10, "only {far_at_first} caches were far from it at first");
+    assert!(
+        far_at_first > 10,
+        "more than 10 of 40 caches start far from the best, not {far_at_first}"
+    );
 }
 
 #[test]
-fn unused_chunks_move_before_used_ones() {
+fn pages_of_free_chunks_move_before_pages_with_items() {
     let of = |pages| (pages, zipf(100_000, 20_000.0, 500));
     let mut cache = snapshot(10, vec![of(400), of(400), of(400)]);
-    // By its curve the middle class would use these chunks, but they have stayed free.
+    // According to its curve class 1 would use all its chunks, but half of them stay free.
     (cache.classes[1].used_chunks, cache.classes[1].free_chunks) = (2_000, 2_000);
     let plan = evaluations(&mut marginal(), &mut cache, 20);
-    assert!(plan.moves.iter().all(|page_move| page_move.victim.0 == 1), "{plan:?}");
-    assert!(plan.moves.len() >= 8, "{plan:?}");
+    assert!(
+        plan.moves.iter().all(|page_move| page_move.victim.0 == 1),
+        "class 1 gives all pages: {plan:?}"
+    );
+    assert!(plan.moves.len() >= 8, "at least 8 pages move: {plan:?}");
 }
 
-/// Gets of three classes with Zipf distributions of different sizes; `shares` are the cumulative shares of the classes.
+/// Returns a generator of gets of three classes, each with a Zipf distribution over its own number of keys. `shares[0]`
+/// is the share of class 0 in the gets, and `shares[1]` the share of classes 0 and 1 together.
 fn three_zipfs(seed: u64, shares: [f64; 2]) -> impl FnMut() -> (usize, u64) {
     let mut random = Random::new(seed);
     move || {
@@ -230,15 +250,15 @@ fn three_zipfs(seed: u64, shares: [f64; 2]) -> impl FnMut() -> (usize, u64) {
     }
 }
 
-/// A cache of 200 pages of 16 KiB; a quarter of the keys is sampled.
+/// Returns a cache of 200 pages of 16 KiB under this policy. A quarter of the keys is sampled.
 fn cache(name: &str) -> TestCache {
     let profiler = ProfilerOptions { keys_max: 25_000, rate_max: 0.25, window_references: 250_000 };
-    let policy = PagePolicy::named(name).expect("a policy");
+    let policy = PagePolicy::named(name).expect("a policy has this name");
     TestCache::new(policy, &[96, 240, 600], 200, 2_000, profiler)
 }
 
 #[test]
-fn misses_less_than_space_time_and_stops_moving() {
+fn marginal_has_fewer_misses_than_space_time_and_stops_moving() {
     for seed in 1..=2 {
         let run = |name, settle| {
             let mut cache = cache(name);
@@ -247,15 +267,15 @@ fn misses_less_than_space_time_and_stops_moving() {
             let miss_ratio = cache.run(300_000, three_zipfs(seed + 100, [0.6, 0.9]));
             (miss_ratio, cache.moves - moves)
         };
-        // Space-time needs a few hundred thousand gets to balance; curves need more gets to become reliable.
+        // Under space_time ages become equal within a few hundred thousand gets. Curves need more gets to be reliable.
         let ((ours, moves), (other, _)) = (run("marginal", 1_500_000), run("space_time", 700_000));
-        assert!(ours < other, "seed {seed}: {ours} of gets miss, under space_time {other}");
-        assert_eq!(moves, 0, "seed {seed}: pages move under a steady workload");
+        assert!(ours < other, "seed {seed}: miss ratio {ours}, under space_time {other}");
+        assert_eq!(moves, 0, "seed {seed}: no page moves under a steady workload");
     }
 }
 
 #[test]
-fn adapts_to_a_change_of_popularity_within_half_a_million_gets() {
+fn after_a_change_of_popularity_the_miss_ratio_recovers_in_half_a_million_gets() {
     for seed in 1..=2 {
         let before = |seed| {
             let mut cache = cache("marginal");
@@ -267,12 +287,12 @@ fn adapts_to_a_change_of_popularity_within_half_a_million_gets() {
         let soon = cache.run(100_000, three_zipfs(seed + 20, [0.1, 0.4]));
         cache.run(500_000, three_zipfs(seed + 30, [0.1, 0.4]));
         let at_last = cache.run(100_000, three_zipfs(seed + 40, [0.1, 0.4]));
-        assert!(soon < at_last * 1.05, "seed {seed}: {soon} of gets miss, and at last {at_last}");
+        assert!(soon < at_last * 1.05, "seed {seed}: miss ratio {soon} soon, {at_last} at last");
         let mut unmoved = before(seed);
         unmoved.policy = PagePolicy::none();
         unmoved.run(400_000, three_zipfs(seed + 10, [0.1, 0.4]));
         let unmoved = unmoved.run(100_000, three_zipfs(seed + 20, [0.1, 0.4]));
-        assert!(soon < unmoved * 0.9, "seed {seed}: {soon} of gets miss, and unmoved {unmoved}");
+        assert!(soon < unmoved * 0.9, "seed {seed}: miss ratio {soon}, without moves {unmoved}");
     }
 }
 
@@ -284,17 +304,17 @@ fn a_new_size_receives_pages_at_once() {
     assert_eq!(cache.pages(), [200, 0, 0]);
     let mut random = Random::new(4);
     cache.run(50_000, || (1, zipf_key(&mut random, 20_000)));
-    assert!(cache.pages()[1] >= 30, "{:?}", cache.pages());
+    assert!(cache.pages()[1] >= 30, "class 1 has at least 30 pages: {:?}", cache.pages());
 }
 
 #[test]
-fn a_sampled_loop_that_fits_gets_its_pages() {
+fn a_sampled_loop_that_fits_into_memory_receives_its_pages() {
     for seed in 1..=3 {
         let mut cache = cache("marginal");
         let mut random = Random::new(seed);
         let mut at = 0;
-        // A loop over 2,000 large items needs 75 pages, or has no hit at all. Which keys are sampled is random, so
-        // the curve's cliff is off by a few pages.
+        // A loop over 2,000 large items needs 75 pages; with fewer pages no get hits. The sample of keys is random, so
+        // the cliff of the curve is a few pages too early or too late.
         let mut request = || {
             at += 1;
             match at % 2 {
@@ -304,7 +324,7 @@ fn a_sampled_loop_that_fits_gets_its_pages() {
         };
         cache.run(700_000, &mut request);
         let miss_ratio = cache.run(100_000, &mut request);
-        assert!(cache.pages()[2] >= 75, "seed {seed}: {:?}", cache.pages());
-        assert!(miss_ratio < 0.15, "seed {seed}: {miss_ratio} of gets miss");
+        assert!(cache.pages()[2] >= 75, "seed {seed}: the loop has 75 pages: {:?}", cache.pages());
+        assert!(miss_ratio < 0.15, "seed {seed}: the miss ratio is below 0.15, not {miss_ratio}");
     }
 }

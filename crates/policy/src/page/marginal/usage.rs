@@ -2,69 +2,87 @@
 
 use crate::{ClassProfile, ClassSnapshot};
 
-/// A class with fewer references per get, each weighted by its miss cost, is silent.
+/// A class is silent if its references per get, times its relative miss cost, are below this value.
 const SILENT_SHARE: f64 = 1e-4;
-/// A silent class with this many requests since the last evaluation is awake again.
+/// A silent class is awake again after this many requests since the last evaluation.
 const WAKING_REQUESTS: u64 = 10;
-/// Even the smallest class is new for this many requests.
+/// A class of any size is new for at least this many requests.
 const NEW_REQUESTS_MIN: u64 = 64;
-/// Even the largest class is new for at most this many requests.
+/// A class of any size is new for at most this many requests.
 const NEW_REQUESTS_MAX: u64 = 250_000;
-/// The minimum references between two evaluations for a reliable miss ratio.
+/// The minimum number of references between two evaluations for a reliable miss ratio.
 const MEASURED_REFERENCES_MIN: f64 = 1_000.0;
-/// A measured miss ratio confirms the curve if it differs by at most this ...
+/// The curve agrees with the measured miss ratio if they differ by at most this value, or by at most
+/// [`DEVIATIONS_MAX`] standard deviations.
 const MISS_RATIO_ERROR: f64 = 0.03;
-/// ... or by this many standard deviations. Sizes of a curve are also not assumed to be off by more deviations.
+/// The maximum error that sampling explains, in standard deviations: of a measured miss ratio, and of a size of a
+/// curve.
 const DEVIATIONS_MAX: f64 = 3.0;
+/// The stretches that are tried differ by this value.
 const STRETCH_STEP: f64 = 0.005;
-/// The maximum number of steps that a curve can be stretched, in either direction.
+/// The maximum number of steps by which a stretch differs from 1, in either direction.
 const STRETCH_STEPS_MAX: u32 = 30;
 
+/// The state that `marginal` keeps for a class between two steps.
 #[derive(Clone, Debug)]
 pub(super) struct Usage {
+    /// The hits since the start of the cache, at the last evaluation.
     hits: u64,
+    /// The misses since the start of the cache, as the profile counts them, at the last evaluation.
     misses: f64,
+    /// The pages of the class at the last step.
     pages: u64,
-    /// Recent references per get, decaying; `None` before the second evaluation.
+    /// The decaying number of recent references per get; `None` before the first evaluation.
     references: Option<f64>,
+    /// An estimate of the references of the curve per get of the curves: the curve decays more slowly than
+    /// `references`.
     references_of_curve: f64,
     /// True if the class had almost no references recently.
     pub is_silent: bool,
-    /// Requests when the class was first used, or used again after a silence.
+    /// The requests since the start, at the time when the class was first used, or used again after a silence.
     new_since_requests: u64,
+    /// The requests since the start, at the last evaluation.
     requests_at_evaluation: u64,
+    /// The requests and refused stores since the start, at the last evaluation.
     attempts_at_evaluation: u64,
-    /// True once the class has had enough requests since then; later growth does not make it new again.
+    /// True if the class has had enough requests since `new_since_requests`. If the class grows afterwards, the field
+    /// stays true.
     is_established: bool,
-    /// The number of evaluations for which it has had the same pages without a free page.
+    /// The number of evaluations since the class last changed its number of pages or had a page of free chunks.
     full_evaluations: u32,
+    /// The number of real chunks that corresponds to one chunk of the curve; 1 if the curve agrees with measurements.
     pub stretch: f64,
-    /// Allocations without a free chunk before the last step.
-    pressed: u64,
-    /// True if there was one between the last two steps.
-    pub is_pressed: bool,
-    marks: [Option<Mark>; 2],
+    /// The number of allocations since the start that found no free chunk, at the last step.
+    shortages: u64,
+    /// True if an allocation found no free chunk between the last two steps.
+    pub had_shortage: bool,
+    /// The marks at the ends of the last window and of the window before, newest first.
+    marks: [Option<WindowMark>; 2],
+    /// The minimum number of free chunks since the last mark.
     free_chunks_min: u64,
+    /// The pages of the class in the target partition; `None` if there is no target.
     pub target: Option<u64>,
-    /// The pages of the class in the partition under validation.
+    /// The pages of the class in the partition under validation; `None` if no partition is under validation.
     pub proposal: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Since {
-    /// At least 1.
+pub(super) struct Evaluation {
+    /// The number of gets of the whole cache since the last evaluation, at least 1.
     pub gets: f64,
+    /// The half-life of reference counts, in gets.
     pub half_gets: f64,
-    /// The number of gets that the curves cover: older ones count for less.
+    /// The number of gets that the curves count. Each get counts with its decayed weight.
     pub gets_of_curves: f64,
-    /// The miss cost relative to the mean of all classes.
+    /// The miss cost of the class divided by the mean of all classes.
     pub miss_cost: f64,
 }
 
+/// The state of a class at the end of a window.
 #[derive(Clone, Copy, Debug)]
-struct Mark {
+struct WindowMark {
     used_chunks: u64,
-    /// The fewest free chunks between the previous mark and this one.
+    /// The minimum number of free chunks in the window.
     free_chunks_min: u64,
 }
 
@@ -83,8 +101,8 @@ impl Usage {
             is_established: false,
             full_evaluations: 0,
             stretch: 1.0,
-            pressed: class.pressed(),
-            is_pressed: false,
+            shortages: class.shortages(),
+            had_shortage: false,
             marks: [None, None],
             free_chunks_min: class.free_chunks,
             target: None,
@@ -92,40 +110,47 @@ impl Usage {
         }
     }
 
-    /// Starts from the counts and the curve of a class that was in use before; the curves are of `gets_of_curves`.
-    pub fn after(self, profile: &ClassProfile, gets_of_curves: f64) -> Usage {
+    /// Sets the misses and the references of the curve of a class that was in use before the policy started. The curves
+    /// of all classes together count `gets_of_curves` gets.
+    pub fn with_profile(self, profile: &ClassProfile, gets_of_curves: f64) -> Usage {
         let references_of_curve = profile.curve.references() / gets_of_curves;
         Usage { misses: profile.misses, references_of_curve, ..self }
     }
 
+    /// Updates the state at every step.
     pub fn update(&mut self, class: &ClassSnapshot) {
         self.free_chunks_min = self.free_chunks_min.min(class.free_chunks);
-        self.is_pressed = class.pressed() > self.pressed;
-        self.pressed = class.pressed();
+        self.had_shortage = class.shortages() > self.shortages;
+        self.shortages = class.shortages();
         if class.pages != self.pages || class.free_chunks >= class.chunks_per_page as u64 {
             (self.pages, self.full_evaluations) = (class.pages, 0);
         }
     }
 
-    /// At every evaluation: takes the events since the last one into account.
-    pub fn evaluate(&mut self, class: &ClassSnapshot, profile: &ClassProfile, since: Since) {
+    /// Updates the state at every evaluation with the events since the last evaluation.
+    pub fn evaluate(
+        &mut self,
+        class: &ClassSnapshot,
+        profile: &ClassProfile,
+        evaluation: Evaluation,
+    ) {
         let misses = (profile.misses - self.misses).max(0.0);
         let hits = class.hits.saturating_sub(self.hits) as f64;
         let references = hits + misses;
         (self.hits, self.misses) = (class.hits, profile.misses);
-        let recent = references / since.gets;
-        let kept = 0.5f64.powf(since.gets / since.half_gets);
+        let recent = references / evaluation.gets;
+        let kept = 0.5f64.powf(evaluation.gets / evaluation.half_gets);
         let decayed = |now: f64, before: Option<f64>| now + (before.unwrap_or(now) - now) * kept;
         let decaying = decayed(recent, self.references);
-        let kept = (1.0 - since.gets / since.gets_of_curves).max(0.0);
+        let kept = (1.0 - evaluation.gets / evaluation.gets_of_curves).max(0.0);
         self.references_of_curve = recent + (self.references_of_curve - recent) * kept;
         self.references = Some(decaying);
-        self.is_silent = decaying.max(recent) * since.miss_cost < SILENT_SHARE;
-        // A class that is only written to does not stay new forever.
+        self.is_silent = decaying.max(recent) * evaluation.miss_cost < SILENT_SHARE;
+        // Requests include stores, so a class that is only written to does not stay new forever.
         let requested = requests(class).saturating_sub(self.requests_at_evaluation) as f64;
         self.requests_at_evaluation = requests(class);
         self.attempts_at_evaluation = attempts(class);
-        if self.is_silent && requested * since.miss_cost < SILENT_SHARE * since.gets {
+        if self.is_silent && requested * evaluation.miss_cost < SILENT_SHARE * evaluation.gets {
             self.new_since_requests = requests(class);
             self.is_established = false;
         }
@@ -133,17 +158,18 @@ impl Usage {
         self.full_evaluations += 1;
         if self.full_evaluations > 1 && references >= MEASURED_REFERENCES_MIN {
             let chunks = class.pages * class.chunks_per_page as u64;
-            self.fit(profile, chunks, misses, references);
+            self.fit_stretch(profile, chunks, misses, references);
         }
     }
 
-    /// Compares the curve with the misses measured at `chunks` chunks. A sampled cliff may be at slightly too few or
-    /// too many chunks; then a small stretch explains the measurement.
-    fn fit(&mut self, profile: &ClassProfile, chunks: u64, misses: f64, references: f64) {
+    /// Compares the curve with the misses that were measured while the class had `chunks` chunks, and corrects the
+    /// stretch. Sampling can move a cliff of the curve to slightly fewer or more chunks; a stretch near 1 corrects
+    /// this.
+    fn fit_stretch(&mut self, profile: &ClassProfile, chunks: u64, misses: f64, references: f64) {
         let measured = misses / references;
         let error =
             |stretch: f64| profile.curve.miss_ratio((chunks as f64 / stretch) as u64) - measured;
-        // The misses are sampled, too.
+        // The measured misses are sampled, too, so the measured miss ratio has a random error.
         let counted = (references * profile.sample.rate).max(1.0);
         let chance = (measured * (1.0 - measured) / counted).sqrt();
         let error_max = MISS_RATIO_ERROR.max(DEVIATIONS_MAX * chance);
@@ -154,7 +180,8 @@ impl Usage {
         let steps_max = ((off / STRETCH_STEP) as u32).min(STRETCH_STEPS_MAX);
         let steps = (1..=steps_max).flat_map(|step| [f64::from(step), -f64::from(step)]);
         let stretches = steps.map(|steps| 1.0 + steps * STRETCH_STEP);
-        // The stretch nearest to the previous one, plus a step: the last part of a cliff is worth little.
+        // Choose the stretch nearest to the current one. If it is larger, add a step, so that the class receives the
+        // whole cliff: a class just before the end of its cliff would still have most of the cliff's misses.
         let fits = stretches.filter(|&stretch| error(stretch).abs() <= error_max);
         let nearer =
             |a: &f64, b: &f64| (a - self.stretch).abs().total_cmp(&(b - self.stretch).abs());
@@ -164,14 +191,16 @@ impl Usage {
         }
     }
 
-    /// At the end of every window: marks the state that later windows are compared with.
+    /// Records the state at the end of a window, for [`Usage::idle_pages`].
     pub fn mark(&mut self, class: &ClassSnapshot) {
-        let mark = Mark { used_chunks: class.used_chunks, free_chunks_min: self.free_chunks_min };
+        let mark =
+            WindowMark { used_chunks: class.used_chunks, free_chunks_min: self.free_chunks_min };
         self.marks = [Some(mark), self.marks[0].take()];
         self.free_chunks_min = class.free_chunks;
     }
 
-    /// The weight of a reference of its curve: above 1 if there were more references recently.
+    /// Returns the weight of a reference of the curve. It is above 1 if the class has more references per get now than
+    /// in the time that the curve covers.
     pub fn weight(&self) -> f64 {
         match self.references {
             Some(references) if self.references_of_curve > 0.0 => {
@@ -181,12 +210,13 @@ impl Usage {
         }
     }
 
+    /// Returns true if the class is not silent, or if it has had enough requests since the last evaluation.
     pub fn is_awake(&self, class: &ClassSnapshot) -> bool {
         !self.is_silent
             || attempts(class).saturating_sub(self.attempts_at_evaluation) >= WAKING_REQUESTS
     }
 
-    /// True if its keys have had too little time to be reused, so its curve is not reliable.
+    /// Returns true if the class's keys have had too few requests to be reused, so that its curve is not reliable.
     pub fn is_new(&self, class: &ClassSnapshot) -> bool {
         if self.is_established {
             return false;
@@ -196,8 +226,8 @@ impl Usage {
         requests(class).saturating_sub(self.new_since_requests) < enough
     }
 
-    /// The pages of chunks, less one, that were free for the whole last window or two while the class grew by less
-    /// than a page.
+    /// Returns the number of pages whose chunks were free since the end of the window before the last, less one page.
+    /// Returns 0 if the class has grown by a page or more in this time.
     pub fn idle_pages(&self, class: &ClassSnapshot) -> u64 {
         let [Some(newer), Some(older)] = &self.marks else { return 0 };
         let page = class.chunks_per_page as u64;
@@ -207,23 +237,24 @@ impl Usage {
     }
 }
 
-/// Requests of the class since the start; in a look-aside cache a miss is a store.
+/// Returns the number of requests to the class since the start. In a look-aside cache the stores are the misses.
 fn requests(class: &ClassSnapshot) -> u64 {
     class.hits + class.sets
 }
 
+/// Returns the number of requests since the start, including refused stores.
 fn attempts(class: &ClassSnapshot) -> u64 {
     requests(class) + class.out_of_memory
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Since, Usage};
+    use super::{Evaluation, Usage};
     use crate::testing::curves::{cliff, scan, snapshot};
     use crate::{ClassProfile, ClassSnapshot};
     use slabwise_profile::Mrc;
 
-    /// A class of 10 pages of 10 chunks, evaluated twice with these hits and misses before each evaluation.
+    /// Returns a class of 10 pages of 10 chunks, after two evaluations with these hits and misses before each of them.
     fn evaluated(curve: Mrc, hits: u64, misses: f64) -> (Usage, ClassSnapshot, ClassProfile) {
         let cache = snapshot(10, vec![(10, curve)]);
         let (mut class, mut profile) = (cache.classes[0], cache.profiles[0].clone());
@@ -237,59 +268,60 @@ mod tests {
             usage.evaluate(
                 &class,
                 &profile,
-                Since { gets, half_gets: 1.0, gets_of_curves: gets, miss_cost: 1.0 },
+                Evaluation { gets, half_gets: 1.0, gets_of_curves: gets, miss_cost: 1.0 },
             );
         }
         (usage, class, profile)
     }
 
     #[test]
-    fn stretches_a_curve_only_if_a_small_stretch_explains_the_misses() {
-        // By the curve, 97 chunks hold the loop; but with 100 chunks every get misses.
+    fn a_curve_is_stretched_only_if_a_stretch_near_one_explains_the_misses() {
+        // According to the curve, 97 chunks hold the loop. But with 100 chunks every get misses.
         let (usage, ..) = evaluated(cliff(97, 2_000.0), 0, 2_000.0);
         assert!((1.03..1.06).contains(&usage.stretch), "{}", usage.stretch);
         let (usage, ..) = evaluated(cliff(103, 2_000.0), 2_000, 0.0);
         assert!((0.94..0.98).contains(&usage.stretch), "{}", usage.stretch);
         let (usage, ..) = evaluated(cliff(50, 2_000.0), 0, 2_000.0);
-        assert_eq!(usage.stretch, 1.0, "no small stretch explains it");
+        assert_eq!(usage.stretch, 1.0, "no stretch near 1 explains the misses");
     }
 
     #[test]
-    fn a_curve_older_than_the_policy_has_weight_one() {
+    fn the_curve_of_a_class_used_before_the_policy_started_has_weight_one() {
         let cache = snapshot(10, vec![(10, scan(10_000.0))]);
         let (mut class, mut profile) = (cache.classes[0], cache.profiles[0].clone());
         profile.misses = 1e7;
         let gets_of_curves = 1e6;
-        let mut usage = Usage::new(&class).after(&profile, gets_of_curves);
-        // A hundredth of the gets, before and after.
+        let mut usage = Usage::new(&class).with_profile(&profile, gets_of_curves);
+        // The class had a hundredth of the gets of the curve, and has a hundredth of the later gets.
         for _ in 0..10 {
             class.sets += 250;
             profile.misses += 250.0;
             usage.evaluate(
                 &class,
                 &profile,
-                Since { gets: 25_000.0, half_gets: 50_000.0, gets_of_curves, miss_cost: 1.0 },
+                Evaluation { gets: 25_000.0, half_gets: 50_000.0, gets_of_curves, miss_cost: 1.0 },
             );
             assert!((usage.weight() - 1.0).abs() < 1e-9, "{}", usage.weight());
         }
     }
 
     #[test]
-    fn a_written_class_gets_established_and_a_silent_one_is_new_again() {
+    fn a_class_that_is_only_written_to_is_not_new_until_after_a_silence() {
         let cache = snapshot(10, vec![(10, scan(1_000.0))]);
         let (mut class, profile) = (cache.classes[0], cache.profiles[0].clone());
         let mut usage = Usage::new(&class);
-        let since =
-            Since { gets: 25_000.0, half_gets: 50_000.0, gets_of_curves: 1e6, miss_cost: 1.0 };
+        let evaluation =
+            Evaluation { gets: 25_000.0, half_gets: 50_000.0, gets_of_curves: 1e6, miss_cost: 1.0 };
         let mut evaluate = |sets: u64, class: &mut ClassSnapshot| {
             class.sets += sets;
-            usage.evaluate(class, &profile, since);
+            usage.evaluate(class, &profile, evaluation);
             usage.is_new(class)
         };
-        assert!(evaluate(100, &mut class), "its first requests");
-        assert!(!(0..10).map(|_| evaluate(100, &mut class)).last().expect("ten evaluations"));
-        // A silence, then new requests.
-        assert!(evaluate(0, &mut class));
-        assert!(evaluate(100, &mut class));
+        assert!(evaluate(100, &mut class), "the class is new after its first requests");
+        let is_new =
+            (0..10).map(|_| evaluate(100, &mut class)).last().expect("there are ten evaluations");
+        assert!(!is_new, "the class is not new after ten evaluations");
+        assert!(evaluate(0, &mut class), "the class is new after an evaluation without requests");
+        assert!(evaluate(100, &mut class), "the class is new after the first requests since then");
     }
 }

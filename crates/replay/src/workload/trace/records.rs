@@ -1,57 +1,64 @@
-//! Traces of fixed-size little-endian records, without a header.
+//! Reads binary traces: fixed-size records of little-endian numbers, without a header.
 //!
-//! slabwise's format, 16 bytes:
+//! A record of slabwise's format has 16 bytes:
 //!
 //! | offset | type | field |
 //! |--:|---|---|
 //! | 0 | u64 | key |
 //! | 8 | u32 | value length in bytes, 0 if unknown |
-//! | 12 | u8 | 0 get, 1 set, 2 delete |
+//! | 12 | u8 | operation: 0 get, 1 set, 2 delete |
 //! | 13 | u8 | reserved, 0 |
-//! | 14 | u16 | miss cost in units, 0 if unknown |
+//! | 14 | u16 | cost of the item in units, 0 if unknown |
 //!
-//! libCacheSim's oracleGeneral, 24 bytes, only gets:
+//! A record of libCacheSim's format oracleGeneral has 24 bytes and describes a get:
 //!
 //! | offset | type | field |
 //! |--:|---|---|
-//! | 0 | u32 | time in seconds |
+//! | 0 | u32 | time in seconds, not used |
 //! | 4 | u64 | key |
 //! | 12 | u32 | size of the object in bytes, which becomes the value length |
-//! | 16 | i64 | number of the next request for the key, -1 or the largest i64 if there is none |
+//! | 16 | i64 | number of the record of the next request for the key; -1 or the largest i64 if there is none |
 
 use super::source::{Fault, Repeated, Source, reason_of};
 use crate::workload::request::{Op, Request};
 use slabwise_base::Cost;
 use std::io::{ErrorKind, Read};
 
-/// The size of a record, and the function that decodes it. The second argument is the number of the record, from 0.
+/// The size of a record in bytes, and the function that decodes a record. The arguments of the function are the bytes
+/// and the number of the record, from 0. Its error is the reason why the record is invalid.
 type Format = (usize, fn(&[u8], u64) -> Result<Request, String>);
-pub(super) const SLABWISE: Format = (16, slabwise);
-pub(super) const ORACLE_GENERAL: Format = (24, oracle_general);
-/// The number of records read at a time.
+pub(super) const SLABWISE: Format = (16, decode_slabwise);
+pub(super) const ORACLE_GENERAL: Format = (24, decode_oracle_general);
+/// The number of records that are read from the source at a time.
 const CHUNK_RECORDS: usize = 4096;
 
+/// A reader of a binary trace.
 struct Records {
     source: Source,
     record_size_bytes: usize,
     decode: fn(&[u8], u64) -> Result<Request, String>,
+    /// Bytes that were read from the source. `start..end` are the positions of the records that are not returned yet.
     chunk: Vec<u8>,
-    /// `start..end` is the unread part of `chunk`.
     start: usize,
     end: usize,
+    /// The number of records returned so far.
     records_read: u64,
     state: State,
 }
 
+/// The state of the source.
 #[derive(Debug, PartialEq, Eq)]
 enum State {
+    /// The source may have more bytes.
     Open,
+    /// The source has ended.
     Ended,
-    /// The file is invalid after the records in the chunk, for this reason.
+    /// The trace is invalid after the records in the chunk. Contains the reason.
     Broken(String),
 }
 
-pub(super) fn records(
+/// Returns a function that reads the next request of a binary trace. It returns `None` at the end.
+pub(super) fn read_records(
     source: Source,
     (record_size_bytes, decode): Format,
 ) -> Box<dyn FnMut() -> Option<Result<Repeated, Fault>>> {
@@ -63,6 +70,7 @@ pub(super) fn records(
 }
 
 impl Records {
+    /// Decodes the next record. Returns `None` at the end of the trace.
     fn next(&mut self) -> Option<Result<Request, Fault>> {
         if self.start == self.end && self.state == State::Open {
             self.refill();
@@ -71,7 +79,7 @@ impl Records {
             let State::Broken(reason) = std::mem::replace(&mut self.state, State::Ended) else {
                 return None;
             };
-            return Some(Err(Fault { place: self.place(), reason }));
+            return Some(Err(Fault { place: self.position(), reason }));
         }
         let record = &self.chunk[self.start..self.start + self.record_size_bytes];
         let decoded = (self.decode)(record, self.records_read);
@@ -79,15 +87,17 @@ impl Records {
             self.start += self.record_size_bytes;
             self.records_read += 1;
         }
-        Some(decoded.map_err(|reason| Fault { place: self.place(), reason }))
+        Some(decoded.map_err(|reason| Fault { place: self.position(), reason }))
     }
 
-    fn place(&self) -> String {
+    /// Describes the position of the next record, for errors.
+    fn position(&self) -> String {
         let (record, size_bytes) = (self.records_read, self.record_size_bytes as u64);
         format!("record {record} (at byte {} of the decompressed trace)", record * size_bytes)
     }
 
-    /// Fills the chunk with whole records. The records before a truncated one are returned.
+    /// Reads until the chunk is full or the source ends, and keeps only whole records. If the source ends within a
+    /// record, the trace is invalid after the whole records.
     fn refill(&mut self) {
         (self.start, self.end) = (0, 0);
         while self.end < self.chunk.len() && self.state == State::Open {
@@ -102,18 +112,19 @@ impl Records {
         self.end -= rest;
         if rest > 0 && self.state == State::Ended {
             self.state = State::Broken(format!(
-                "{rest} bytes remain: the file is not a sequence of {}-byte records",
+                "{rest} bytes remain after the last record: the file is not a sequence of {}-byte records",
                 self.record_size_bytes
             ));
         }
     }
 }
 
-fn slabwise(bytes: &[u8], _: u64) -> Result<Request, String> {
+/// Decodes a record of slabwise's format.
+fn decode_slabwise(bytes: &[u8], _: u64) -> Result<Request, String> {
     let invalid = |what: String| {
         format!(
-            "{what}; give --format oracleGeneral if the file is libCacheSim's, and decompress it if it is compressed \
-             otherwise than with zstd"
+            "{what}; if the file is a trace of libCacheSim, give --format oracleGeneral; if it is compressed, but not \
+             with zstd, decompress it"
         )
     };
     let op = match bytes[12] {
@@ -137,21 +148,22 @@ fn slabwise(bytes: &[u8], _: u64) -> Result<Request, String> {
     Ok(Request { key: le_u64(&bytes[..8]), value_len: le_u64(&bytes[8..12]) as u32, op, cost })
 }
 
-/// Decodes a record of oracleGeneral. The number of the next request must be above the current one; otherwise the file
-/// has another format or does not start at the beginning of a trace.
-fn oracle_general(bytes: &[u8], record: u64) -> Result<Request, String> {
+/// Decodes a record of oracleGeneral. Fails if the number of the next request for the key is not above the number of
+/// this record: the file then has another format, or its first record is not the first record of a trace.
+fn decode_oracle_general(bytes: &[u8], record: u64) -> Result<Request, String> {
     let next = le_u64(&bytes[16..]) as i64;
-    // Some writers use -2, too. Numbers start at 0 or 1.
+    // Some programs write -2 instead of -1. Some number the records from 1 instead of 0.
     if next < -2 || (0..record as i64).contains(&next) {
         return Err(format!(
-            "the next request for the key is number {next}, which is not after this one: the file is not an \
-             oracleGeneral trace, or not from its beginning"
+            "the next request for the key has the number {next}, which is not after this record: the file is not an \
+             oracleGeneral trace, or not the beginning of a trace"
         ));
     }
     let value_len = le_u64(&bytes[12..16]) as u32;
     Ok(Request { key: le_u64(&bytes[4..12]), value_len, op: Op::Get, cost: None })
 }
 
+/// Returns the little-endian number of up to 8 bytes.
 fn le_u64(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte))
 }

@@ -1,4 +1,4 @@
-//! The tables of options, one for each section of the help. A new option is one row in a table and the field of
+//! The tables of options. Each table is a section of the help. To add an option, add a row to a table, and the field of
 //! [`Settings`](super::Settings) that the row sets.
 
 mod extended;
@@ -12,31 +12,31 @@ pub(super) use ignored::MISSING;
 pub(super) use tls::TLS_PREFIX;
 
 use super::option::ServerOption;
-use extended::ACTING;
+use extended::WITH_EFFECT;
 use ignored::{MissingFeature, WITHOUT_EFFECT};
 use ours::OURS;
 use tls::TLS;
 
-/// The commands of slabwise: usage and description.
+/// The usage and the description of each command of slabwise.
 pub(super) const COMMANDS: &[(&str, &str)] = &[
     ("slabwise [options]", "start the server"),
-    ("slabwise classes [options]", "print the chunk sizes that these options give"),
+    ("slabwise classes [options]", "print the chunk sizes of a server with these options"),
     ("slabwise classes --from-...", "recommend chunk sizes (classes --help)"),
-    ("slabwise replay --help", "measure a server with a workload"),
-    ("slabwise lab --help", "reproduce experiments"),
+    ("slabwise replay --help", "send a workload to a server and measure its replies"),
+    ("slabwise lab --help", "run experiments from publications"),
     ("slabwise demo --help", "compare slabwise with memcached in the terminal"),
 ];
 
-/// A part of the help: a title and its options.
+/// A section of the help: its title, and the table of its options.
 pub(super) struct Section {
     pub title: &'static str,
     pub rows: &'static [ServerOption],
 }
 
-/// The options of `-o`, in the order of the help.
+/// The sections with the options of `-o`, in the order of the help.
 pub(super) static SECTIONS: &[Section] = &[
     Section { title: "-o: slabwise's own options", rows: OURS },
-    Section { title: "-o: memcached's options", rows: ACTING },
+    Section { title: "-o: memcached's options", rows: WITH_EFFECT },
     Section { title: "-o: memcached's TLS options (with -Z)", rows: TLS },
     Section {
         title: "-o: memcached's options that are accepted without effect",
@@ -44,10 +44,12 @@ pub(super) static SECTIONS: &[Section] = &[
     },
 ];
 
+/// Returns the rows of all options of `-o`.
 pub(super) fn extended() -> impl Iterator<Item = &'static ServerOption> {
     SECTIONS.iter().flat_map(|section| section.rows)
 }
 
+/// Returns the names of all options of `-o`, including those of features that slabwise lacks.
 pub(super) fn extended_names() -> impl Iterator<Item = &'static str> {
     extended().map(|row| row.name).chain(MISSING.iter().flat_map(MissingFeature::names))
 }

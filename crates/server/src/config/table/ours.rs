@@ -1,4 +1,4 @@
-//! slabwise's own options of `-o`.
+//! The table of the options of `-o` that memcached does not have.
 
 use crate::config::option::{ServerOption, option, switch};
 use crate::config::settings::Draft;
@@ -6,12 +6,14 @@ use slabwise_engine::{EvictionKind, MOVER_NAMES, ReservedRank};
 use slabwise_policy::PagePolicy;
 use slabwise_protocol::text::CostWire;
 
+/// slabwise's own options of `-o`, in the order of the help.
 pub(in crate::config) static OURS: &[ServerOption] = &[
     option("preset")
         .choice(&["memcached"], |it, _| it.given.memcached_preset = true)
-        .daily_help("use memcached's defaults for pages, classes, eviction and item sizes"),
+        .frequent_help("use memcached's defaults for pages, classes, eviction and item sizes"),
     switch("debug_commands", |it| it.settings.debug_commands = true).help(
-        "enable debugtime, debugitem and misbehave, with which tests set the clock and pin items",
+        "enable the commands debugtime, debugitem and misbehave, by which tests change the clock, pin items \
+         and check the sandbox",
     ),
     option("page_policy")
         .checked("name[:option=value]...", |it, text| {
@@ -20,100 +22,110 @@ pub(in crate::config) static OURS: &[ServerOption] = &[
             Ok(())
         })
         .default("marginal")
-        .daily_help(
-            "policy that moves pages between classes; --help=policies describes all policies; the \
-             default with profile=off is space_time",
+        .frequent_help(
+            "policy that moves pages between classes; --help=policies lists all policies. The default \
+             with profile=off is space_time, and with preset=memcached automove",
         ),
     option("objective")
         .choice(&["miss_ratio", "request_time", "cost"], |it, name| it.given.objective = Some(name))
         .default("cost; miss_ratio with page_policy=lama")
         .help(
-            "objective minimized by miss-ratio-curve policies: the miss ratio, the mean time of a \
-             get, or the total miss cost (the number of misses if items have no costs)",
+            "quantity that page policies with miss-ratio curves minimize: the miss ratio, the mean time \
+             of a get, or the total cost of misses (the number of misses if items have no costs)",
         ),
     option("profile")
         .choice(&["on", "off"], |it, word| it.given.profile = Some(word == "on"))
         .default("on")
         .help(
-            "sample key reuse to build miss-ratio curves (SHARDS), for `stats profile` and the \
-             page policies that use them",
+            "measure the accesses to a sample of the keys (SHARDS) and compute miss-ratio curves, for \
+             `stats profile` and for page policies that use such curves",
         ),
     option("profile_memory")
         .size(|it, bytes| it.given.profile_memory_bytes = Some(bytes as u64))
-        .default("2 % of -m and 1m")
-        .help("memory for profiling, in addition to -m"),
+        .default("2 % of -m plus 1m")
+        .help("memory for profiling, which is not part of -m"),
     option("eviction")
         .choice(&EvictionKind::NAMES, |it, name| it.given.eviction = Some(name))
         .default("cost_bands; segmented with preset=memcached, lru with no_lru_maintainer")
-        .daily_help("eviction policy; {eviction kinds}"),
+        .frequent_help("rule that selects the item to evict; {eviction kinds}"),
     option("reserved_pct")
         .number(1, 90, "percent", |it, n| {
             it.settings.engine.eviction_options.reserved.percent = n as u32
         })
         .default("10")
-        .help("eviction=reserved: share of a class's items that are protected from eviction"),
+        .help("with eviction=reserved: percentage of a class's items that are protected from eviction"),
     option("reserved_rank").checked("sum|weighted:COST_MAX", reserved_rank).default("sum").help(
-        "eviction=reserved: rank of an item: its cost, or its cost weighted by recent evictions",
+        "with eviction=reserved: rank of an item; sum: inflation + cost; weighted: inflation + cost + \
+         inflation x cost / COST_MAX, where COST_MAX is the highest cost of an item",
     ),
     option("gd_wheels").checked("N0[xN1[xN2]]", wheel_sizes).default("256x256").help(
-        "eviction=gd_wheel: number of queues in each wheel, powers of two; costs above their \
-         product N0 x N1 x N2 are capped to it",
+        "with eviction=gd_wheel: number of queues in each wheel, each a power of two. A cost above the \
+         product N0 x N1 x N2 counts as this product",
     ),
     option("classes")
         .choice(&["learned", "geometric"], |it, name| it.given.classes = Some(name))
         .default(
             "learned; geometric with -f, -n, slab_sizes, -M, no_slab_reassign or preset=memcached",
         )
-        .daily_help(
-            "source of chunk sizes; learned: from item sizes, adjusted while the server runs; \
-             geometric: memcached's sizes, set by -f (1.25) and -n or by slab_sizes",
+        .frequent_help(
+            "source of chunk sizes; learned: the server adjusts them to the sizes of items while it runs; \
+             geometric: -f (default 1.25) and -n, or slab_sizes, set them as in memcached",
         ),
     option("page_mover")
         .choice(&MOVER_NAMES, |it, name| it.given.page_mover = Some(name))
         .default("warm; stock with preset=memcached")
         .help(
-            "how a page is emptied: warm moves all items and evicts the coldest of the class \
-             instead; stock evicts items for which no chunk is free, as memcached 1.6 does; base \
-             and fast are the two movers of the paper on fast page moves, for comparison",
+            "how a page is emptied; warm: the items on the page are copied, and the coldest items of the \
+             class are evicted; stock: as in memcached 1.6, items for which no chunk is free are evicted; \
+             base and fast: the two movers of the publication on fast page moves, for comparison",
         ),
     option("page_move_chunks")
         .number(1, 1 << 20, "chunks", |it, n| it.given.page_move_chunks = Some(n as u32))
         .default("32")
-        .help("chunks that a page move processes in one step while clients are active"),
+        .help("number of chunks that the mover visits in one step while clients send requests"),
     option("page_move_rate")
         .number(1, 1 << 20, "pages a second", |it, n| it.given.page_move_rate = Some(n as u32))
         .default("16 MiB of pages")
         .help(
-            "maximum page moves a second while clients are active; without limit when the server \
-             is idle",
+            "maximum number of page moves per second while clients send requests. There is no limit while \
+             the server is idle",
         ),
     option("page_size")
         .size(|it, bytes| it.given.page_size_bytes = Some(bytes))
         .default("depends on -m")
-        .help("page size, a power of two; from 16k for -m below 16 to 1m for -m above 1024"),
+        .help(
+            "size of a page, a power of two. The default is 16k if -m is below 16 and increases to 1m if \
+             -m is above 1024",
+        ),
     option("cost")
         .choice(&["client", "measured"], |it, word| it.settings.costs_measured = word == "measured")
         .renamed("told", "client")
         .default("client")
-        .daily_help(
-            "source of item costs, the costs to recompute items; client: supplied by clients; \
-             measured: for items without a client-supplied cost, the mean time from a miss to the \
-             next store of the key, by class and key prefix (-D), in microseconds",
+        .frequent_help(
+            "source of the costs of items; client: clients supply the costs; measured: the server also \
+             measures a cost for items without a client-supplied cost: the mean time in microseconds from \
+             a miss to the next store of the key, for each class and key prefix (-D)",
         ),
     switch("cost_wire", |it| it.settings.cost_wire = CostWire::On).help(
-        "accept the cost of an item before the flags in set, add and replace: set <key> <cost> \
-         <flags> <exptime> <bytes>",
+        "accept the cost of an item before the flags in the commands set, add and replace: set <key> \
+         <cost> <flags> <exptime> <bytes>",
     ),
     option("http")
         .checked("addr", |_, _| {
-            Err("not supported yet: leave it out, and use the `stats` command".into())
+            Err("slabwise does not serve statistics over HTTP: leave the option out, and use the \
+                 `stats` command"
+                .into())
         })
-        .help("not supported yet: statistics over HTTP"),
+        .help(
+            "refused: slabwise does not serve statistics over HTTP, so with this option the server does \
+             not start; use the `stats` command",
+        ),
 ];
 
+/// The maximum number of queues in a wheel of `eviction=gd_wheel`.
 const WHEEL_QUEUES_MAX: u16 = 1024;
 
-/// Parses `sum` or `weighted:COST_MAX`.
+/// Parses the value of `-o reserved_rank`: `sum` or `weighted:COST_MAX`.
 fn reserved_rank(draft: &mut Draft, text: &str) -> Result<(), String> {
     let cost_max = text.strip_prefix("weighted:").and_then(|number| number.parse().ok());
     draft.settings.engine.eviction_options.reserved.rank = match (text, cost_max) {
@@ -121,19 +133,20 @@ fn reserved_rank(draft: &mut Draft, text: &str) -> Result<(), String> {
         (_, Some(cost_max)) if cost_max > 0 => ReservedRank::Weighted { cost_max },
         _ => {
             return Err(format!(
-                "{text}: give sum, or weighted:COST_MAX with the highest cost, at least 1"
+                "takes sum, or weighted:COST_MAX, where COST_MAX is the highest cost of an item and at \
+                 least 1, not '{text}'"
             ));
         }
     };
     Ok(())
 }
 
-/// Parses `256`, `256x256` or `64x64x64`.
+/// Parses the value of `-o gd_wheels`, such as `256`, `256x256` or `64x64x64`.
 fn wheel_sizes(draft: &mut Draft, text: &str) -> Result<(), String> {
     let error = || {
         format!(
-            "{text}: give one to three wheel sizes separated by x, each a power of two from 2 to \
-             {WHEEL_QUEUES_MAX}"
+            "takes one to three wheel sizes separated by x, each a power of two from 2 to \
+             {WHEEL_QUEUES_MAX}, not '{text}'"
         )
     };
     let parse_size = |number: &str| {
@@ -153,6 +166,7 @@ mod tests {
     use crate::config::settings::Draft;
     use slabwise_engine::{EvictionOptions, ReservedRank};
 
+    /// Returns the eviction options after a setter has parsed this value, or the error of the setter.
     fn set(
         set: fn(&mut Draft, &str) -> Result<(), String>,
         text: &str,
@@ -171,21 +185,27 @@ mod tests {
     }
 
     #[test]
-    fn wheel_sizes_must_be_powers_of_two() {
+    fn gd_wheels_accepts_one_to_three_powers_of_two() {
         assert_eq!(wheel_sizes("256x256"), Ok([256, 256, 1]));
         assert_eq!(wheel_sizes("2x4x1024"), Ok([2, 4, 1024]));
         for wrong in ["", "x", "3", "1", "2048", "2x2x2x2", "2x", "-4"] {
-            assert!(wheel_sizes(wrong).is_err_and(|error| error.contains(wrong)), "{wrong}");
+            assert!(
+                wheel_sizes(wrong).is_err_and(|error| error.contains(wrong)),
+                "'{wrong}' must be rejected"
+            );
         }
     }
 
     #[test]
-    fn a_weighted_rank_requires_a_highest_cost() {
+    fn the_reserved_rank_weighted_requires_a_highest_cost_of_at_least_1() {
         assert_eq!(reserved_rank("sum"), Ok(ReservedRank::Sum));
         let weighted = ReservedRank::Weighted { cost_max: 450 };
         assert_eq!(reserved_rank("weighted:450"), Ok(weighted));
         for wrong in ["", "weighted", "weighted:0", "weighted:-1", "sum:1"] {
-            assert!(reserved_rank(wrong).is_err_and(|error| error.contains(wrong)), "{wrong}");
+            assert!(
+                reserved_rank(wrong).is_err_and(|error| error.contains(wrong)),
+                "'{wrong}' must be rejected"
+            );
         }
     }
 }

@@ -66,7 +66,7 @@ fn flush_all_expires_all_items() {
 }
 
 #[test]
-fn limits_and_lru_settings_are_checked() {
+fn invalid_verbosities_memory_limits_and_lru_settings_are_errors() {
     check(
         "> verbosity
          < CLIENT_ERROR bad command line format
@@ -112,7 +112,7 @@ fn limits_and_lru_settings_are_checked() {
 }
 
 #[test]
-fn slabs_commands_are_checked() {
+fn invalid_slabs_commands_are_errors() {
     check(
         "> slabs
          < ERROR
@@ -181,7 +181,7 @@ fn shutdown_stops_the_server_if_enabled() {
 }
 
 #[test]
-fn lru_crawler_settings_are_checked() {
+fn invalid_lru_crawler_commands_are_errors() {
     check(
         "> lru_crawler
          < ERROR
@@ -226,7 +226,7 @@ fn dumps_list_every_item_once() {
     fixture.clock.advance(Duration::from_secs(8));
     fixture.talk([&b"set a%b 3 100 2\r\nxy\r\n"[..]]);
     let text = |script: &str| {
-        String::from_utf8(fixture.talk([script.as_bytes()])).expect("the test's keys are text")
+        String::from_utf8(fixture.talk([script.as_bytes()])).expect("the test's keys are UTF-8")
     };
     let now = fixture.clock.zero_unix_seconds() + 10;
     let dump = text("lru_crawler metadump all\r\nget zz\r\n");
@@ -235,11 +235,13 @@ fn dumps_list_every_item_once() {
     assert!(dump.ends_with("\nEND\r\nEND\r\n"), "{dump}");
     assert_eq!(text("lru_crawler mgdump hash\r\n"), "OK\r\nmg a%b\r\nEN\r\n");
     let class = dump.split("cls=").nth(1).and_then(|rest| rest.split(' ').next());
-    let items = text(&format!("stats cachedump {} 0\r\n", class.expect("a class")));
+    let class = class.expect("a metadump line shows the class of its item");
+    let items = text(&format!("stats cachedump {class} 0\r\n"));
     assert_eq!(items, format!("ITEM a%b [2 b; {} s]\r\nEND\r\n", now + 100));
 }
 
-/// As in memcached, only this reply depends on how the input is split.
+/// As in memcached, a dump is refused while replies to earlier requests are not sent yet. No other reply depends on
+/// how the input is split.
 #[test]
 fn dumps_are_refused_after_pipelined_requests() {
     let fixture = Fixture::new();
@@ -258,7 +260,7 @@ fn dumps_are_refused_after_pipelined_requests() {
 fn only_one_requested_crawl_runs_at_a_time() {
     let fixture = Fixture::new();
     let shared = fixture.shared();
-    let ticket = shared.crawls.begin().expect("no crawl is running");
+    let ticket = shared.crawls.begin().expect("no other crawl is running");
     let mut client = Client::new(fixture.worker(&shared));
     client.send(b"lru_crawler crawl all\r\n");
     client.send(b"lru_crawler metadump all\r\n");
@@ -272,7 +274,7 @@ fn only_one_requested_crawl_runs_at_a_time() {
     assert_eq!(shared.crawls.step(&fixture.engine, 1024, now), CrawlStep::Done);
     client.send(b"lru_crawler crawl 1\r\nget a\r\n");
     assert_eq!(client.received, b"OK\r\nOK\r\nEND\r\n");
-    assert!(shared.crawls.is_running(), "it waits for the crawler's thread");
+    assert!(shared.crawls.is_running(), "the crawl runs until the crawler's thread completes it");
     assert_eq!(shared.crawls.starts(), 3);
 }
 
@@ -290,7 +292,7 @@ fn dumps_can_be_disabled() {
 }
 
 #[test]
-fn debug_commands_are_unknown_unless_enabled() {
+fn debug_commands_are_unknown_unless_an_option_enables_them() {
     check(
         "> debugtime 5
          < ERROR
@@ -332,7 +334,7 @@ fn debug_commands_are_unknown_unless_enabled() {
 }
 
 #[test]
-fn each_refresh_of_the_certificates_ends_a_round() {
+fn each_refresh_of_the_certificates_ends_the_round_of_its_connection() {
     let ours = Authority::new("ours");
     let files = CertificateFiles::new(&ours.server(), &ours);
     let fixture = Fixture::new();
@@ -344,6 +346,6 @@ fn each_refresh_of_the_certificates_ends_a_round() {
     assert_eq!(client.yields, 2);
     assert_eq!(
         client.worker.served.requests, 3,
-        "an early end of a round does not count as full budget"
+        "a refresh counts as one request, although it ends the round"
     );
 }

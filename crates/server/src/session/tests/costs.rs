@@ -1,9 +1,10 @@
-//! Costs of items, supplied by clients, returned and counted. memcached has no costs.
+//! Costs of items: clients supply them, gets return them, and statistics count them. memcached has no costs.
 
 use crate::config::Settings;
 use crate::session::testing::{Client, Fixture, check, check_with};
 use slabwise_protocol::text::CostWire;
 
+/// Enables costs in classic store commands (`-o cost_wire`).
 fn cost_wire(settings: &mut Settings) {
     settings.cost_wire = CostWire::On;
 }
@@ -45,7 +46,7 @@ fn classic_stores_have_costs_with_cost_wire() {
 }
 
 #[test]
-fn a_line_with_an_invalid_cost_is_refused_and_its_value_skipped() {
+fn a_store_with_an_invalid_cost_is_refused_and_its_value_is_ignored() {
     check_with(
         cost_wire,
         "> set a 4294967296 0 0 3
@@ -93,7 +94,7 @@ fn without_cost_wire_the_error_names_the_option() {
 }
 
 #[test]
-fn the_meta_protocol_always_has_costs() {
+fn the_meta_protocol_accepts_and_returns_costs_without_an_option() {
     check(
         "> ms a 3 G450 c
          > foo
@@ -129,7 +130,7 @@ fn the_meta_protocol_always_has_costs() {
 }
 
 #[test]
-fn a_cost_stays_with_its_item_until_another_store() {
+fn an_item_keeps_its_cost_until_another_store_replaces_it() {
     check_with(
         cost_wire,
         "> set n 70 0 0 1
@@ -172,7 +173,7 @@ fn a_cost_stays_with_its_item_until_another_store() {
 }
 
 #[test]
-fn an_append_that_makes_an_item_sets_its_cost() {
+fn an_append_that_creates_an_item_sets_its_cost() {
     check(
         "> ms a 3 MA N0 G33
          > foo
@@ -184,7 +185,7 @@ fn an_append_that_makes_an_item_sets_its_cost() {
 }
 
 #[test]
-fn a_value_that_arrives_in_parts_has_its_cost() {
+fn a_value_that_arrives_in_parts_keeps_the_cost_of_its_line() {
     let mut fixture = Fixture::new();
     cost_wire(&mut fixture.settings);
     let shared = fixture.shared();
@@ -195,13 +196,17 @@ fn a_value_that_arrives_in_parts_has_its_cost() {
     client.send(b"\r\nms b 60000 G390\r\n");
     client.send(value.as_bytes());
     client.send(b"\r\n");
-    assert!(client.uploaded > 100_000, "{} bytes went straight in", client.uploaded);
+    assert!(
+        client.uploaded > 100_000,
+        "most of the 120,000 bytes are received directly into the cache's memory, not {}",
+        client.uploaded
+    );
     client.send(b"mg a g s\r\nmg b g s\r\n");
-    let received = String::from_utf8(client.received).expect("text");
+    let received = String::from_utf8(client.received).expect("replies are UTF-8");
     assert_eq!(received, "STORED\r\nHD\r\nHD g170 s60000\r\nHD g390 s60000\r\n");
 }
 
-/// Returns the rows of `stats cost` after a script, without those of classes.
+/// Returns the statistics of `stats cost` after a script, without the statistics of single classes.
 fn rows_after(script: &str) -> Vec<String> {
     let mut fixture = Fixture::new();
     cost_wire(&mut fixture.settings);
@@ -210,19 +215,19 @@ fn rows_after(script: &str) -> Vec<String> {
     client.send(script.replace('\n', "\r\n").as_bytes());
     client.received.clear();
     client.send(b"stats cost\r\n");
-    let received = String::from_utf8(client.received).expect("text");
+    let received = String::from_utf8(client.received).expect("replies are UTF-8");
     let rows = received.lines().filter_map(|line| line.strip_prefix("STAT "));
     let rows = rows.filter(|row| !row.starts_with(|first: char| first.is_ascii_digit()));
     rows.map(str::to_owned).collect()
 }
 
 #[test]
-fn costs_saved_paid_and_held_are_counted() {
+fn stats_cost_counts_the_costs_saved_paid_and_held() {
     let rows = rows_after(
         "set a 400 0 0 1\nx\nset b 100 0 0 1\nx\nset c 0 0 1\nx\nget a\nget a b c\nmg a v\n\
          set a 300 0 0 1\nx\nget a\ndelete b\nget b\nset b 100 0 0 1\nx\n",
     );
-    // Inserted: a, b, c, and b again. Saved: 400 three times, 100 and 300.
+    // Four items were inserted: a, b, c, and b again. The hits saved 3 * 400 + 100 + 300.
     let expected = [
         "cost_wire on",
         "cost client",
@@ -243,17 +248,17 @@ fn costs_are_counted_by_class() {
     let script = b"set a 40 0 0 1\r\nx\r\nset b 60 0 0 1000\r\n";
     let value = [b'v'; 1000];
     let reply = fixture.talk([&script[..], &value, b"\r\nget a\r\nstats cost\r\n"]);
-    let reply = String::from_utf8(reply).expect("text");
-    let of_classes = |name: &str| -> Vec<u64> {
+    let reply = String::from_utf8(reply).expect("replies are UTF-8");
+    let class_values = |name: &str| -> Vec<u64> {
         let rows = reply.lines().filter_map(|line| line.strip_prefix("STAT "));
         let rows =
             rows.filter_map(|row| row.split_once(':')?.1.strip_prefix(name)?.trim().parse().ok());
         rows.collect()
     };
-    assert_eq!(of_classes("cost_paid "), [40, 60], "{reply}");
-    assert_eq!(of_classes("cost_held "), [40, 60], "{reply}");
-    assert_eq!(of_classes("cost_saved "), [40, 0], "{reply}");
-    assert_eq!(of_classes("inserted "), [1, 1], "{reply}");
+    assert_eq!(class_values("cost_paid "), [40, 60], "{reply}");
+    assert_eq!(class_values("cost_held "), [40, 60], "{reply}");
+    assert_eq!(class_values("cost_saved "), [40, 0], "{reply}");
+    assert_eq!(class_values("inserted "), [1, 1], "{reply}");
 }
 
 #[test]
@@ -267,7 +272,8 @@ fn costs_are_counted_by_prefix_while_stats_detail_is_on() {
          replace page:3 9 0 0 1\nx\nget free:1\nset free:1 0 0 1\nx\nget free:1\n"
     ));
     let prefixes: Vec<_> = rows.iter().filter(|row| row.starts_with("prefix:")).collect();
-    // user: a hit of 400, then the new user:2; page: two hits of 70, then the new page:1 and page:2.
+    // Prefix user: a hit saved 400, and the new item user:2 cost 50. Prefix page: two hits saved 70 each, and the new
+    // items page:1 and page:2 cost 70 and 9.
     let expected = [
         "prefix:user:cost_saved 400",
         "prefix:user:cost_paid 50",

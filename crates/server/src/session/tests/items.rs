@@ -1,10 +1,10 @@
-//! Commands on items in the classic text protocol.
+//! Item requests of the classic text protocol.
 
 use crate::session::testing::{Fixture, check, check_with};
 use std::time::Duration;
 
 #[test]
-fn retrievals_return_values_and_touch_items() {
+fn gets_return_values_and_gats_also_touch_items() {
     check(
         "> set a 5 0 3
          > foo
@@ -48,7 +48,7 @@ fn retrievals_return_values_and_touch_items() {
 }
 
 #[test]
-fn malformed_retrievals_are_errors() {
+fn a_malformed_get_is_an_error() {
     check(
         "> set a 0 0 1
          > x
@@ -75,7 +75,7 @@ fn malformed_retrievals_are_errors() {
 }
 
 #[test]
-fn stores_check_their_conditions() {
+fn a_store_whose_condition_fails_stores_nothing() {
     check(
         "> set a 1 0 1
          > 1
@@ -130,7 +130,7 @@ fn stores_check_their_conditions() {
 }
 
 #[test]
-fn values_may_contain_line_ends() {
+fn a_value_can_contain_line_ends() {
     check(
         "> set a 0 0 12
          > get b
@@ -147,7 +147,7 @@ fn values_may_contain_line_ends() {
 }
 
 #[test]
-fn malformed_stores_are_errors() {
+fn a_malformed_store_is_an_error() {
     check(
         "> set
          < CLIENT_ERROR bad command line format
@@ -191,7 +191,7 @@ fn malformed_stores_are_errors() {
 }
 
 #[test]
-fn a_value_must_end_where_its_length_says() {
+fn a_value_that_is_longer_than_its_length_is_an_error() {
     check(
         "> set a 0 0 1
          > x
@@ -211,7 +211,7 @@ fn a_value_must_end_where_its_length_says() {
 }
 
 #[test]
-fn a_too_large_value_is_skipped_and_a_set_removes_the_old_one() {
+fn a_too_large_value_is_ignored_and_a_set_of_it_removes_the_old_value() {
     check(
         "> set a 0 0 1
          > x
@@ -314,7 +314,7 @@ fn deletes_and_touches_are_answered_as_in_memcached() {
 }
 
 #[test]
-fn arithmetic_wraps_and_checks_numbers() {
+fn arithmetic_wraps_and_refuses_invalid_numbers() {
     check(
         "> set n 0 0 20
          > 18446744073709551615
@@ -361,7 +361,7 @@ fn items_expire_at_relative_and_absolute_times() {
     let fixture = Fixture::new();
     let talk = |script: &str| {
         let received = fixture.talk([script.as_bytes()]);
-        String::from_utf8(received).expect("the test's values are text")
+        String::from_utf8(received).expect("the test's values are UTF-8")
     };
     assert_eq!(
         talk("set a 0 10 1\r\nx\r\nset b 0 -1 1\r\nx\r\nget a b\r\n").matches('x').count(),
@@ -377,7 +377,7 @@ fn items_expire_at_relative_and_absolute_times() {
 }
 
 #[test]
-fn without_cas_no_cas_matches() {
+fn without_cas_no_cas_value_matches() {
     check_with(
         |settings| settings.cas_enabled = false,
         "> set a 0 0 1

@@ -1,8 +1,8 @@
-//! ASCII authentication (`-Y`): before it a client can only log in.
+//! ASCII authentication (`-Y`): a client must log in before the server accepts other commands.
 
-use crate::session::testing::{Client, Fixture, transcript};
+use crate::session::testing::{Client, Fixture, parse_dialogue};
 
-/// Makes a server that requires passwords and has an item.
+/// Makes a server that requires a login and has the item `secret`.
 fn fixture() -> Fixture {
     let mut fixture = Fixture::new();
     assert_eq!(fixture.talk([&b"set secret 0 0 5\r\nvalue\r\n"[..]]), b"STORED\r\n");
@@ -10,10 +10,10 @@ fn fixture() -> Fixture {
     fixture
 }
 
-/// Checks the replies to a script that is split at each byte, and sent byte by byte.
+/// Plays a dialogue, and checks the replies. The script is sent in two pieces, cut at each byte, and then byte by byte.
 #[track_caller]
 fn check(lines: &str) {
-    let (sent, expected) = transcript(lines);
+    let (sent, expected) = parse_dialogue(lines);
     let fixture = fixture();
     for cut in 0..sent.len() {
         let (head, tail) = sent.split_at(cut);
@@ -139,25 +139,26 @@ fn a_huge_value_is_refused_before_it_arrives() {
     let mut client = Client::new(fixture.worker(&shared));
     client.send(b"set k 0 0 2147483646\r\n");
     assert_eq!(client.received, b"CLIENT_ERROR auth token too long\r\n");
-    // A value that is sent anyway is parsed as lines, and the connection closes if there is none.
+    // If the client sends the value nevertheless, its bytes are parsed as lines. The connection closes if they contain
+    // no line end.
     client.send(&[b'x'; 10_000]);
     assert!(client.is_closed);
     let mut client = Client::new(fixture.worker(&shared));
     let token = [b'x'; 16_384];
     client.send(&[b"set k 0 0 16384\r\n", &token[..], b"\r\n"].concat());
     assert_eq!(client.received, b"CLIENT_ERROR bad authentication token format\r\n");
-    assert_eq!(client.uploaded, 0, "nothing goes into the cache's memory");
+    assert_eq!(client.uploaded, 0, "a password is not received into the cache's memory");
     assert_eq!(fixture.engine.stats(client.worker.now).items, 1);
 }
 
 #[test]
-fn logins_are_counted_and_yield_to_other_connections() {
+fn logins_are_counted_and_use_the_request_budget() {
     let fixture = fixture();
     let shared = fixture.shared();
     let mut client = Client::new(fixture.worker(&shared));
     client.send(&b"set k 0 0 5\r\nana x\r\n".repeat(50));
     assert_eq!(client.received, b"CLIENT_ERROR authentication failure\r\n".repeat(50));
-    assert!(client.yields >= 2, "{} yields", client.yields);
+    assert!(client.yields >= 2, "50 logins take at least 3 rounds: {} yields", client.yields);
     client.send(b"get a\r\nset k 0 0 11\r\nana letmein\r\n");
     client.received.clear();
     client.send(b"stats\r\n");

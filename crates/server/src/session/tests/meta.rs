@@ -1,4 +1,5 @@
-//! The meta protocol: cases that depend on time, memory or size. The transcripts cover the rest.
+//! The meta protocol: cases that depend on time, memory or size. The transcripts in `tests/transcripts` cover the other
+//! cases.
 
 use crate::session::testing::{Client, Fixture, ITEM_SIZE_BYTES_MAX, check, check_with};
 use std::time::Duration;
@@ -21,7 +22,8 @@ fn replies_have_their_flags_in_the_requested_order() {
     );
 }
 
-/// Returns the replies on one connection to scripts, each of which is followed by a number of seconds.
+/// Sends scripts on one connection, and returns the replies. After each script the clock advances by the number of
+/// seconds beside it.
 fn talk_over_time(scripts: &[(&str, u64)]) -> String {
     let fixture = Fixture::new();
     let shared = fixture.shared();
@@ -31,11 +33,11 @@ fn talk_over_time(scripts: &[(&str, u64)]) -> String {
         client.send(script.as_bytes());
         fixture.clock.advance(Duration::from_secs(seconds));
     }
-    String::from_utf8(client.received).expect("the test's values are text")
+    String::from_utf8(client.received).expect("the test's values are UTF-8")
 }
 
 #[test]
-fn flags_show_the_last_access_before_this_one() {
+fn the_flags_l_and_h_show_the_access_before_the_request() {
     let replies = talk_over_time(&[
         ("ms a 1 T100\r\nx\r\n", 7),
         ("mg a l h t u\r\n", 5),
@@ -51,7 +53,7 @@ fn flags_show_the_last_access_before_this_one() {
 }
 
 #[test]
-fn one_client_recaches_when_little_time_is_left() {
+fn one_client_is_asked_to_recache_an_item_that_expires_soon() {
     let replies = talk_over_time(&[
         ("ms a 1 T100\r\nx\r\nmg a R30 v\r\n", 75),
         ("mg a R30 t\r\nmg a R30 t\r\nmg a t\r\nms a 1 T100\r\ny\r\nmg a R30 t\r\n", 0),
@@ -68,9 +70,13 @@ fn a_large_value_is_received_into_the_arena_and_sent_from_it() {
     client.send(b"ms big 60000 T0 k Oabc s\r\n");
     client.send(value.as_bytes());
     client.send(b"\r\n");
-    assert!(client.uploaded > 50_000, "{} bytes went straight in", client.uploaded);
+    assert!(
+        client.uploaded > 50_000,
+        "most of the 60,000 bytes are received directly into the cache's memory, not {}",
+        client.uploaded
+    );
     client.send(b"mg big s k v Ox\r\nmn\r\n");
-    let received = String::from_utf8(client.received).expect("text");
+    let received = String::from_utf8(client.received).expect("replies are UTF-8");
     assert!(
         received == format!("HD kbig Oabc s60000\r\nVA 60000 s60000 kbig Ox\r\n{value}\r\nMN\r\n")
     );
@@ -101,7 +107,7 @@ fn a_too_large_value_gets_an_error_in_quiet_mode_and_removes_the_old_one() {
 }
 
 #[test]
-fn appending_beyond_the_limit_stores_nothing() {
+fn an_append_beyond_the_item_size_limit_changes_nothing() {
     check(
         "> ms a 60000 q
          > {v*60000}
@@ -124,7 +130,7 @@ fn out_of_memory_is_reported_in_quiet_mode() {
         script
             .extend_from_slice(format!("ms k{item} 9000 q\r\n{}\r\n", "v".repeat(9000)).as_bytes());
     }
-    let replies = String::from_utf8(fixture.talk([&script[..]])).expect("text");
+    let replies = String::from_utf8(fixture.talk([&script[..]])).expect("replies are UTF-8");
     assert!(!replies.is_empty());
     for line in replies.lines() {
         assert_eq!(line, "SERVER_ERROR out of memory storing object");
@@ -153,7 +159,7 @@ fn without_cas_every_cas_value_is_zero() {
 }
 
 #[test]
-fn meta_requests_are_not_counted_by_prefix() {
+fn stats_detail_does_not_count_meta_requests() {
     check(
         "> stats detail on
          < OK

@@ -1,4 +1,5 @@
-//! Replies are those of memcached 1.6.45, unless a test states a difference.
+//! Tests of sessions without sockets. The expected replies are those of memcached 1.6.45, unless a test states a
+//! difference.
 
 mod admin;
 mod binary;

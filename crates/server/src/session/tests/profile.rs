@@ -8,8 +8,8 @@ use slabwise_profile::ProfilerOptions;
 use slabwise_tuner::{Load, ProfilingOptions, Tuner, TunerStep};
 use std::time::Duration;
 
-/// Profiling of every key.
-const EVERYTHING: ProfilingOptions = ProfilingOptions {
+/// Options with which the profiler watches every key.
+const ALL_KEYS: ProfilingOptions = ProfilingOptions {
     profiler: ProfilerOptions { keys_max: 10_000, rate_max: 1.0, window_references: u64::MAX },
     queue_len_max: 10_000,
     accesses_per_second_max: u64::MAX,
@@ -21,16 +21,18 @@ pub(super) fn value<'r>(reply: &'r str, name: &str) -> Option<&'r str> {
     reply.lines().find_map(|line| line.strip_prefix(&prefix))
 }
 
+/// Returns the value of a statistic as a number.
 fn number(reply: &str, name: &str) -> f64 {
-    let text = value(reply, name).unwrap_or_else(|| panic!("no {name} in {reply}"));
-    text.parse().unwrap_or_else(|_| panic!("{name} is {text}"))
+    let text =
+        value(reply, name).unwrap_or_else(|| panic!("the reply has no statistic {name}: {reply}"));
+    text.parse().unwrap_or_else(|_| panic!("the statistic {name} is a number, not {text}"))
 }
 
 /// Sends a script and returns the replies.
 pub(super) fn ask(client: &mut Client<'_>, script: &str) -> String {
     client.received.clear();
     client.send(script.as_bytes());
-    String::from_utf8(client.received.clone()).expect("stats are text")
+    String::from_utf8(client.received.clone()).expect("replies are UTF-8")
 }
 
 #[test]
@@ -47,13 +49,13 @@ fn stats_report_that_profiling_is_off() {
 }
 
 #[test]
-fn stats_profile_shows_curves_by_class() {
+fn stats_profile_shows_a_miss_ratio_curve_for_each_class() {
     let mut fixture = Fixture::new();
-    fixture.settings.profiling = Some(EVERYTHING);
+    fixture.settings.profiling = Some(ALL_KEYS);
     let shared = fixture.shared();
     let mut tuner = background::tuner(&shared, &fixture.clock);
     let mut client = Client::new(fixture.worker(&shared));
-    // Keys that are never stored, and a loop over 100 keys, which misses completely with fewer chunks.
+    // 300 keys are never stored. Then a loop reads 100 keys; with LRU it would always miss in fewer than 100 chunks.
     for key in 0..300 {
         ask(&mut client, &format!("get none{key}\r\n"));
     }
@@ -67,7 +69,7 @@ fn stats_profile_shows_curves_by_class() {
         }
     }
     fixture.clock.advance(Duration::from_secs(1));
-    tuner.profiling_mut().expect("it is on").set_hit_time_us(2.5);
+    tuner.profiling_mut().expect("profiling is on").set_hit_time_us(2.5);
     let before = ask(&mut client, "stats profile\r\n");
     assert_eq!(number(&before, "accesses"), 0.0, "the tuner has not run: {before}");
     tuner.step(&fixture.engine, Load::Idle, fixture.clock.moment());
@@ -86,37 +88,38 @@ fn stats_profile_shows_curves_by_class() {
         let name = line.strip_prefix("STAT ")?.strip_suffix(":references 500")?;
         name.parse::<u32>().ok()
     });
-    let class = class.unwrap_or_else(|| panic!("one class has all references: {reply}"));
+    let class = class.unwrap_or_else(|| panic!("one class has all 500 references: {reply}"));
     assert_eq!(number(&reply, &format!("{class}:miss_ratio")), 0.2);
     assert_eq!(number(&reply, &format!("{class}:curve:100")), 0.2);
     assert_eq!(number(&reply, &format!("{class}:hits_of_next_page")), 0.0);
     assert_eq!(number(&reply, &format!("{class}:hits_of_last_page")), 400.0);
     let classes = reply.lines().filter(|line| line.contains(":curve:100 ")).count();
-    assert_eq!(classes, 1, "the others have no references");
+    assert_eq!(classes, 1, "only the class with references has a curve");
 }
 
 #[test]
 fn the_tuner_is_woken_when_its_queue_is_half_full() {
     let mut fixture = Fixture::new();
-    fixture.settings.profiling = Some(ProfilingOptions { queue_len_max: 8, ..EVERYTHING });
+    fixture.settings.profiling = Some(ProfilingOptions { queue_len_max: 8, ..ALL_KEYS });
     let shared = fixture.shared();
     let mut tuner = background::tuner(&shared, &fixture.clock);
     let mut client = Client::new(fixture.worker(&shared));
-    let is_woken = || shared.notifier.wait(Driver::Tuner, Duration::ZERO) == WakeReason::Notified;
+    let tuner_is_woken =
+        || shared.notifier.wait(Driver::Tuner, Duration::ZERO) == WakeReason::Notified;
     for _ in 0..3 {
         ask(&mut client, "get a b c\r\n");
-        assert!(!is_woken());
+        assert!(!tuner_is_woken());
         ask(&mut client, "get d e\r\n");
-        assert!(is_woken());
+        assert!(tuner_is_woken());
         tuner.observe(&fixture.engine, fixture.clock.now());
     }
-    assert_eq!(tuner.profiling().expect("it is on").stats().accesses, 15);
+    assert_eq!(tuner.profiling().expect("profiling is on").stats().accesses, 15);
 }
 
 #[test]
 fn stats_plan_shows_the_last_plan_and_its_effect() {
     let mut fixture = Fixture::with(|config| config.memory_limit_bytes = 1 << 20);
-    fixture.settings.profiling = Some(EVERYTHING);
+    fixture.settings.profiling = Some(ALL_KEYS);
     let shared = fixture.shared();
     let mut tuner = background::tuner(&shared, &fixture.clock);
     let mut client = Client::new(fixture.worker(&shared));
@@ -132,7 +135,10 @@ fn stats_plan_shows_the_last_plan_and_its_effect() {
         ask(&mut client, &format!("set large{key} 0 0 4000\r\n{large}\r\n"));
         step(&mut tuner);
     }
-    tuner.set_policy(PagePolicy::parse("lama:period_gets=2000").expect("it is well written"));
+    tuner.set_policy(
+        PagePolicy::parse("lama:period_gets=2000")
+            .expect("the policy's name and parameter are valid"),
+    );
     for number in 0..4_000 {
         let key = number % 500;
         if ask(&mut client, &format!("get small{key}\r\n")) == "END\r\n" {

@@ -1,4 +1,4 @@
-//! `stats` and its subjects.
+//! `stats` without a subject, and with the subjects that memcached also has.
 
 use crate::config::changeable;
 use crate::out::{Out, PENDING_BYTES_MAX};
@@ -6,7 +6,7 @@ use crate::session::Session;
 use crate::session::testing::{Fixture, check, check_with};
 use crate::shared::{Address, ClientState, WorkerContext};
 
-/// The names of memcached 1.6.45's `stats`, in its order.
+/// The names of the statistics that `stats` shows in memcached 1.6.45, in memcached's order.
 const GENERAL: &str = "pid uptime time version libevent pointer_size rusage_user rusage_system \
     max_connections curr_connections total_connections rejected_connections connection_structures \
     response_obj_oom response_obj_count response_obj_bytes read_buf_count read_buf_bytes \
@@ -24,17 +24,19 @@ const GENERAL: &str = "pid uptime time version libevent pointer_size rusage_user
     evicted_active evictions reclaimed crawler_reclaimed crawler_items_checked lrutail_reflocked \
     moves_to_cold moves_to_warm moves_within_lru direct_reclaims lru_bumps_dropped";
 
+/// Sends a script on a new connection, and returns the replies.
 fn ask(fixture: &Fixture, script: &str) -> String {
-    String::from_utf8(fixture.talk([script.as_bytes()])).expect("stats are text")
+    String::from_utf8(fixture.talk([script.as_bytes()])).expect("statistics are UTF-8")
 }
 
+/// Returns the names of the statistics in a reply.
 fn names(reply: &str) -> Vec<&str> {
     let stats = reply.lines().filter_map(|line| line.strip_prefix("STAT "));
-    stats.map(|stat| stat.split(' ').next().expect("a name")).collect()
+    stats.map(|stat| stat.split(' ').next().expect("a STAT line has a name")).collect()
 }
 
 #[test]
-fn general_stats_have_memcached_s_names_in_its_order() {
+fn stats_shows_the_names_of_memcached_in_the_same_order() {
     let reply = ask(&Fixture::new(), "stats\r\n");
     assert_eq!(names(&reply), GENERAL.split_whitespace().collect::<Vec<_>>());
     assert!(reply.ends_with("\r\nEND\r\n"));
@@ -43,7 +45,7 @@ fn general_stats_have_memcached_s_names_in_its_order() {
 }
 
 #[test]
-fn settings_show_what_commands_changed() {
+fn stats_settings_shows_a_verbosity_that_a_command_changed() {
     let script = "verbosity 9\r\nstats settings\r\n";
     let reply = ask(&Fixture::new(), script);
     assert!(reply.starts_with("OK\r\nSTAT "), "{reply}");
@@ -52,7 +54,7 @@ fn settings_show_what_commands_changed() {
 }
 
 #[test]
-fn stats_subjects_are_answered_as_in_memcached() {
+fn stats_with_a_subject_replies_as_in_memcached() {
     check(
         "> stats foo
          < ERROR
@@ -89,7 +91,7 @@ fn stats_subjects_are_answered_as_in_memcached() {
 }
 
 #[test]
-fn prefixes_are_counted_while_stats_detail_is_on() {
+fn requests_are_counted_by_prefix_while_stats_detail_is_on() {
     check(
         "> get a:b
          < END
@@ -141,7 +143,7 @@ fn prefixes_are_not_shown_if_dumps_are_disabled() {
 }
 
 #[test]
-fn sizes_are_counted_in_bins() {
+fn stats_sizes_counts_items_in_bins_of_32_bytes() {
     let fixture = Fixture::new();
     let reply = ask(&fixture, "stats sizes_enable\r\nset a 0 0 100\r\n");
     assert_eq!(reply, "STAT sizes_status enabled\r\n");
@@ -153,7 +155,7 @@ fn sizes_are_counted_in_bins() {
     assert!(reply.ends_with("STAT 160 2\r\nEND\r\n"), "{reply}");
 }
 
-/// Returns the reply up to `END`. The client reads only when the session writes no more.
+/// Returns the reply up to `END`, for a client that reads only after the session has stopped writing.
 fn read_late(worker: &mut WorkerContext<'_>, request: &str) -> String {
     let (mut session, mut out) = (Session::default(), Out::default());
     let mut input = request.as_bytes();
@@ -162,12 +164,16 @@ fn read_late(worker: &mut WorkerContext<'_>, request: &str) -> String {
         let pending_bytes = out.pending_bytes();
         let progress = session.consume(worker, input, &mut out);
         input = &input[progress.consumed..];
-        assert!(out.pending_bytes() < 2 * PENDING_BYTES_MAX, "{} bytes wait", out.pending_bytes());
+        assert!(
+            out.pending_bytes() < 2 * PENDING_BYTES_MAX,
+            "{} bytes of output",
+            out.pending_bytes()
+        );
         if out.pending_bytes() == pending_bytes {
             received.extend(out.drain());
         }
     }
-    String::from_utf8(received).expect("the replies here are text")
+    String::from_utf8(received).expect("the replies to this test are UTF-8")
 }
 
 #[test]
@@ -211,13 +217,15 @@ fn a_dump_lists_each_of_many_prefixes_once() {
 }
 
 #[test]
-fn a_command_that_changes_a_setting_changes_its_line() {
+fn a_command_that_changes_a_setting_changes_its_line_in_stats_settings() {
     for (name, command) in changeable() {
         let fixture = Fixture::new();
         let line_after = |script: String| {
-            let replies = String::from_utf8(fixture.talk([script.as_bytes()])).expect("it is text");
+            let replies =
+                String::from_utf8(fixture.talk([script.as_bytes()])).expect("replies are UTF-8");
             let line = replies.lines().find(|line| line.starts_with(&format!("STAT {name} ")));
-            line.unwrap_or_else(|| panic!("{name} is not shown: {replies}")).to_owned()
+            line.unwrap_or_else(|| panic!("stats settings does not show {name}: {replies}"))
+                .to_owned()
         };
         let before = line_after("stats settings\r\n".to_owned());
         let after = line_after(format!("{command}\r\nstats settings\r\n"));

@@ -1,4 +1,4 @@
-//! Watchers: the command, the lines, and bounded buffers.
+//! Watchers: the command `watch`, the log lines, and the bounded buffer of each watcher.
 
 use crate::session::testing::{Client, Fixture, check_with};
 use crate::shared::{Shared, WatchEvent, Watcher};
@@ -17,7 +17,7 @@ fn watcher<'e>(fixture: &'e Fixture, shared: &'e Shared<'e>, kinds: &str) -> Cli
     client
 }
 
-/// Removes the numbers of lines.
+/// Removes the first field of each line, the line's number.
 fn unnumbered(lines: Vec<String>) -> Vec<String> {
     let strip = |line: String| {
         line.split_once(' ').map_or_else(|| line.clone(), |(_, rest)| rest.to_owned())
@@ -25,7 +25,8 @@ fn unnumbered(lines: Vec<String>) -> Vec<String> {
     lines.into_iter().map(strip).collect()
 }
 
-/// Sends a script while three kinds are watched, and compares the lines; `C` matches any class.
+/// Sends a script while a client watches fetchers, mutations and deletions, and compares the log lines. In the expected
+/// lines `clsid=C` matches any class.
 pub(super) fn check_lines(script: impl AsRef<[u8]>, expected: &str) {
     let script = script.as_ref();
     let fixture = Fixture::new();
@@ -47,7 +48,7 @@ pub(super) fn check_lines(script: impl AsRef<[u8]>, expected: &str) {
 }
 
 #[test]
-fn items_made_by_arithmetic_or_deletes_are_reported_as_stores() {
+fn an_item_that_arithmetic_or_a_delete_creates_is_reported_as_a_store() {
     check_lines(
         "ma n N0 J25\r\nma n N0\r\nme n\r\nmd n x\r\nmd nothing x\r\nmd n x C9999\r\n",
         "type=item_get key=n status=not_found clsid=0 cfd=30 size=0
@@ -65,7 +66,7 @@ fn items_made_by_arithmetic_or_deletes_are_reported_as_stores() {
 }
 
 #[test]
-fn watch_checks_its_kinds_and_refuses_pipelining() {
+fn watch_refuses_unknown_kinds_and_earlier_unsent_replies() {
     let fixture = Fixture::new();
     for (script, reply) in [
         ("watch garbage\r\n", "ERROR\r\n"),
@@ -75,7 +76,7 @@ fn watch_checks_its_kinds_and_refuses_pipelining() {
         ("watch rawcmds proxyreqs proxyevents proxyuser\r\n", "OK\r\n"),
         ("version\r\nwatch\r\n", "ERROR cannot pipeline other commands before watch\r\n"),
         ("version\r\nwatch x\r\n", "ERROR cannot pipeline other commands before watch\r\n"),
-        // Input from a watcher is ignored.
+        // The server ignores input from a watcher.
         ("watch\r\nversion\r\nget a\r\n", "OK\r\n"),
     ] {
         let received = fixture.talk([script.as_bytes()]);
@@ -99,15 +100,15 @@ fn at_most_twenty_clients_can_watch_at_a_time() {
     let shared = fixture.shared();
     let mut watchers: Vec<_> = (0..20).map(|_| watcher(&fixture, &shared, "evictions")).collect();
     assert_eq!(shared.watch.watcher_count(), 20);
-    let mut one_more = Client::new(fixture.worker(&shared));
-    one_more.send(b"watch\r\n");
-    assert_eq!(one_more.received, b"WATCHER_TOO_MANY log watcher limit reached\r\n");
+    let mut another = Client::new(fixture.worker(&shared));
+    another.send(b"watch\r\n");
+    assert_eq!(another.received, b"WATCHER_TOO_MANY log watcher limit reached\r\n");
     assert!(!shared.is_watched(WatchKinds::FETCHERS));
     watchers.remove(7);
-    one_more.send(b"watch\r\n");
-    assert!(one_more.received.ends_with(b"OK\r\n"));
+    another.send(b"watch\r\n");
+    assert!(another.received.ends_with(b"OK\r\n"));
     assert!(shared.is_watched(WatchKinds::FETCHERS));
-    drop(one_more);
+    drop(another);
     assert!(!shared.is_watched(WatchKinds::FETCHERS));
     assert!(shared.is_watched(WatchKinds::EVICTIONS));
     drop(watchers);
@@ -151,7 +152,7 @@ fn stores_are_reported_with_their_outcome() {
          type=item_get key=b status=not_found clsid=0 cfd=30 size=0
          type=item_store key=b status=not_found cmd=cas ttl=0 clsid=C cfd=30 size=1",
     );
-    // A value that is too large is refused before it arrives; a set then looks up the old value to remove it.
+    // A value that is too large is refused before it arrives. Then the set looks up the old value to remove it.
     check_lines(
         format!("set a 0 0 1\r\nx\r\nset a 0 5 200000\r\n{}\r\n", "x".repeat(200_000)),
         "type=item_get key=a status=not_found clsid=0 cfd=30 size=0
@@ -162,7 +163,7 @@ fn stores_are_reported_with_their_outcome() {
 }
 
 #[test]
-fn a_value_that_arrives_in_parts_is_reported_when_stored() {
+fn a_value_that_arrives_in_parts_is_reported_when_it_is_stored() {
     let fixture = Fixture::new();
     let shared = fixture.shared();
     let mut watcher = watcher(&fixture, &shared, "mutations");
@@ -191,7 +192,7 @@ fn only_successful_deletes_are_reported() {
 }
 
 #[test]
-fn lookups_distinguish_expired_and_flushed_items() {
+fn log_lines_distinguish_expired_and_flushed_items() {
     let fixture = Fixture::new();
     let shared = fixture.shared();
     let mut client = Client::new(fixture.worker(&shared));
@@ -203,7 +204,7 @@ fn lookups_distinguish_expired_and_flushed_items() {
     let lines = unnumbered(watcher.watched_lines());
     let statuses: Vec<_> = lines.iter().filter_map(|line| line.split(' ').nth(2)).collect();
     assert_eq!(statuses, ["status=expired", "status=not_found", "status=flushed"]);
-    // Watching does not change the counters.
+    // The lookups for the log lines do not count as gets.
     let stats = fixture.engine.stats(fixture.clock.now());
     assert_eq!((stats.get_expired, stats.get_flushed, stats.get_misses), (1, 1, 3));
 }
@@ -228,7 +229,11 @@ fn every_eviction_is_reported() {
     fill(1_000);
     let evicted = fixture.engine.stats(fixture.clock.now()).total.counters.evicted - before;
     let lines = unnumbered(watcher.watched_lines());
-    assert!(evicted > 0 && lines.len() as u64 == evicted, "{} of {evicted}", lines.len());
+    assert!(
+        evicted > 0 && lines.len() as u64 == evicted,
+        "{} log lines for {evicted} evictions",
+        lines.len()
+    );
     for line in &lines {
         assert!(line.starts_with("type=eviction key=key"), "{line}");
         assert!(
@@ -239,7 +244,7 @@ fn every_eviction_is_reported() {
 }
 
 #[test]
-fn lines_are_numbered_and_a_slow_watcher_gets_the_skipped_count() {
+fn lines_are_numbered_and_a_slow_watcher_receives_the_number_of_skipped_lines() {
     let mut fixture = Fixture::new();
     fixture.settings.watcher_log_bytes = 1_000;
     let shared = fixture.shared();
@@ -250,18 +255,24 @@ fn lines_are_numbered_and_a_slow_watcher_gets_the_skipped_count() {
     for _ in 0..1_000 {
         client.send(b"get a\r\n");
         for line in quick.watched_lines() {
-            let number = number_of(&line).expect("nothing is skipped");
+            let number = number_of(&line).expect("a watcher that reads every line misses none");
             assert_eq!(number, last + 1);
             last = number;
         }
     }
     assert_eq!(last, 1_000);
     let lines = slow.watched_lines();
-    let (last_line, kept) = lines.split_last().expect("some lines are kept");
-    let skipped: usize =
-        last_line.strip_prefix("skipped=").expect("the last").parse().expect("a number");
+    let (last_line, kept) = lines.split_last().expect("the watcher's buffer holds the first lines");
+    let skipped: usize = last_line
+        .strip_prefix("skipped=")
+        .expect("the last line counts the skipped lines")
+        .parse()
+        .expect("a number follows skipped=");
     assert_eq!(kept.len() + skipped, 1_000);
-    assert!(kept.iter().map(String::len).sum::<usize>() <= 1_000, "the buffer is bounded");
+    assert!(
+        kept.iter().map(String::len).sum::<usize>() <= 1_000,
+        "the watcher's buffer has 1,000 bytes"
+    );
     client.send(b"get a\r\n");
     let lines = slow.watched_lines();
     assert_eq!(number_of(&lines[0]), Some(1_001), "{lines:?}");
@@ -270,12 +281,13 @@ fn lines_are_numbered_and_a_slow_watcher_gets_the_skipped_count() {
     assert_eq!(counts.sent, 2 * 1_001 - skipped as u64);
 }
 
+/// Returns the number of a log line; `None` if the line counts skipped lines.
 fn number_of(line: &str) -> Option<u64> {
     line.strip_prefix("gid=")?.split(' ').next()?.parse().ok()
 }
 
 #[test]
-fn lines_of_concurrent_writers_arrive_once_and_in_order() {
+fn lines_of_concurrent_writers_arrive_exactly_once_and_in_order() {
     const WRITERS: u64 = 3;
     const EVENTS: u64 = 2_000;
     for seed in 0..8 {
@@ -284,12 +296,12 @@ fn lines_of_concurrent_writers_arrive_once_and_in_order() {
         let shared = fixture.shared();
         let watch = &shared.watch;
         let mut watcher = Watcher::new(&shared.watch, shared.engine, 5, WatchKinds::SYSEVENTS)
-            .expect("there is no other watcher");
+            .expect("a first watcher is always accepted");
         let mut taken = Vec::new();
         std::thread::scope(|scope| {
             let write = |_| {
                 for _ in 0..EVENTS {
-                    let victim = ClassId::from_wire(1).expect("a class");
+                    let victim = ClassId::from_wire(1).expect("1 is a valid class number");
                     watch.write(&WatchEvent::PageMove { victim, receiver: None, is_begun: true });
                     watch.deliver(|worker| assert_eq!(worker, 5));
                 }
@@ -304,13 +316,14 @@ fn lines_of_concurrent_writers_arrive_once_and_in_order() {
             }
         });
         watcher.take_lines(&mut taken);
+        // The number of the last line, and the count of received and skipped lines.
         let (mut last, mut seen) = (0, 0);
-        for line in String::from_utf8(taken).expect("text").lines() {
+        for line in String::from_utf8(taken).expect("log lines are UTF-8").lines() {
             if let Some(skipped) = line.strip_prefix("skipped=") {
-                let skipped: u64 = skipped.parse().expect("a number");
+                let skipped: u64 = skipped.parse().expect("a number follows skipped=");
                 (last, seen) = (last + skipped, seen + skipped);
             } else {
-                let number = line.split(' ').nth(1).and_then(number_of).expect("a number");
+                let number = line.split(' ').nth(1).and_then(number_of).expect("gid is a number");
                 assert_eq!(number, last + 1, "seed {seed}");
                 (last, seen) = (number, seen + 1);
             }
@@ -334,7 +347,7 @@ fn a_worker_is_woken_once_until_it_takes_the_lines() {
     client.send(b"get a b c\r\n");
     assert_eq!(woken_workers(), [0]);
     client.send(b"get d\r\n");
-    assert_eq!(woken_workers(), [], "it is woken already");
+    assert_eq!(woken_workers(), [], "a woken worker is not woken again before it reads the lines");
     assert_eq!(watcher.watched_lines().len(), 4);
     client.send(b"get e\r\n");
     assert_eq!(woken_workers(), [0]);

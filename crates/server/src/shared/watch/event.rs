@@ -1,4 +1,5 @@
-//! Events, and their lines: memcached's fields in memcached's order.
+//! The events of the server, and the line of each event for watchers. A line has memcached's fields in memcached's
+//! order.
 
 use crate::shared::connections::Address;
 use slabwise_base::{ClassId, Expiry, Now, Ticks};
@@ -8,78 +9,92 @@ use slabwise_protocol::text::percent_encoded;
 use std::io::{self, Write};
 use std::os::fd::RawFd;
 
-/// An event. Statuses and commands have memcached's names.
+/// An event that watchers can request.
 #[derive(Clone, Copy, Debug)]
 pub enum WatchEvent<'a> {
+    /// A command looked up a key.
     Fetch {
         key: &'a [u8],
+        /// memcached's name for the result, such as `found`.
         status: &'static str,
+        /// The class of the item; `None` if the key has no live item.
         class: Option<ClassId>,
         value_len: usize,
         descriptor: RawFd,
     },
+    /// A store command ended.
     Store {
         key: &'a [u8],
+        /// memcached's name for the result, such as `stored`.
         status: &'static str,
+        /// memcached's name for the command, such as `set`.
         command: &'static str,
         expiry: Expiry,
         /// The time of the store.
         now: Now,
+        /// The class of the item; `None` if there was no memory for the item.
         class: Option<ClassId>,
         value_len: usize,
         descriptor: RawFd,
     },
+    /// A client deleted an item.
     Deletion {
         key: &'a [u8],
+        /// memcached's name for the command, such as `delete`.
         command: &'static str,
         class: ClassId,
         value_len: usize,
     },
+    /// The engine evicted an item.
     Eviction(&'a Eviction<'a>),
-    Opened {
-        address: &'a Address,
-        descriptor: RawFd,
-    },
-    /// TLS failed on a connection; a `Closed` event follows.
+    /// A client connected.
+    Opened { address: &'a Address, descriptor: RawFd },
+    /// A client violated the TLS protocol, or its certificate was rejected. The server then closes the connection, so a
+    /// [`WatchEvent::Closed`] follows.
     TlsFailed {
-        /// The reason, on one line.
+        /// The error, without line breaks.
         reason: &'a str,
         descriptor: RawFd,
     },
-    Closed {
-        address: &'a Address,
-        reason: CloseReason,
-        descriptor: RawFd,
-    },
-    /// The policy requested a page move.
+    /// A connection was closed.
+    Closed { address: &'a Address, reason: CloseReason, descriptor: RawFd },
+    /// The page policy requested a page move.
     PageMove {
         victim: ClassId,
-        /// `None` for the page pool.
+        /// The class that receives the page; `None` for the page pool.
         receiver: Option<ClassId>,
+        /// True if the mover began the move; false if it refused the move.
         is_begun: bool,
     },
     /// An automatic crawl ended.
     Crawl {
+        /// The duration of the crawl in seconds.
         elapsed_seconds: u32,
-        /// Seconds until the next crawl.
+        /// The number of seconds until the next automatic crawl.
         next_seconds: u64,
+        /// The number of items that the crawl checked.
         examined: u64,
+        /// The number of expired items that the crawl removed.
         reclaimed: u64,
     },
 }
 
+/// The reason why a connection was closed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CloseReason {
-    /// The socket failed, or the client sent an invalid request.
+    /// The socket returned an error, or the client sent an invalid request.
     #[default]
     Error,
+    /// The client closed the connection or sent `quit`.
     Normal,
+    /// The client was idle for longer than `-o idle_timeout`.
     IdleTimeout,
-    /// The connection stopped the server.
+    /// The client sent the command `shutdown`.
     Shutdown,
 }
 
 impl WatchEvent<'_> {
+    /// Returns the kind of the event, by which watchers request it.
     pub(super) fn kind(&self) -> WatchKinds {
         match self {
             WatchEvent::Fetch { .. } => WatchKinds::FETCHERS,
@@ -93,9 +108,10 @@ impl WatchEvent<'_> {
         }
     }
 
-    /// Appends the line without the time and number at its start.
+    /// Appends the fields of the event and a line end. The caller has already written the time and the number.
     pub(super) fn write(&self, line: &mut Vec<u8>) {
-        self.write_fields(line).and_then(|()| writeln!(line)).expect("a Vec takes every write");
+        let written = self.write_fields(line).and_then(|()| writeln!(line));
+        written.expect("a write into a vector succeeds");
     }
 
     fn write_fields(&self, line: &mut Vec<u8>) -> io::Result<()> {
@@ -117,7 +133,8 @@ impl WatchEvent<'_> {
             } => {
                 start(line, "item_store", key);
                 let class = wire(class);
-                // 0 means no expiry; as in memcached, an expiry in the past wraps around.
+                // The TTL is 0 if the item never expires. As in memcached, the TTL of an item that is already expired
+                // is negative and is written as an unsigned number of 32 bits.
                 let ttl = expiry.second().map_or(0, |end| end.0.wrapping_sub(now.seconds.0));
                 write!(line, " status={status} cmd={command} ttl={ttl} clsid={class}")?;
                 write!(line, " cfd={descriptor} size={value_len}")
@@ -148,8 +165,9 @@ impl WatchEvent<'_> {
                 let state = if is_begun { "ok" } else { "fail" };
                 write!(line, "type=slab_move src={src} dst={dst} state={state}")
             }
-            // memcached crawls each class and queue on its own; here one crawl visits them all. The expected
-            // reclaims of the next crawl are those of this one.
+            // memcached writes a line for each class and queue, which it crawls separately. slabwise writes one line,
+            // because one crawl visits all queues. `next_reclaims`, the expected number of reclaimed items of the next
+            // crawl, is the number of this crawl.
             WatchEvent::Crawl { elapsed_seconds, next_seconds, examined, reclaimed } => write!(
                 line,
                 "type=lru_crawler crawler=0 lru=all low_mark={low} next_reclaims={reclaimed} \
@@ -161,6 +179,7 @@ impl WatchEvent<'_> {
     }
 }
 
+/// Appends the type of the event and its key, which is percent-encoded.
 fn start(line: &mut Vec<u8>, name: &str, key: &[u8]) {
     line.extend_from_slice(b"type=");
     line.extend_from_slice(name.as_bytes());
@@ -168,7 +187,7 @@ fn start(line: &mut Vec<u8>, name: &str, key: &[u8]) {
     percent_encoded(line, key);
 }
 
-/// Returns the number of a class on the wire, or 0 for none.
+/// Returns memcached's number of a class, or 0 for no class.
 fn wire(class: Option<ClassId>) -> u32 {
     class.map_or(0, ClassId::wire)
 }
@@ -183,6 +202,7 @@ fn write_eviction(line: &mut Vec<u8>, eviction: &Eviction<'_>) -> io::Result<()>
     write!(line, " fetch={fetched} ttl={ttl} la={age_seconds} clsid={class} size={value_len}")
 }
 
+/// Returns the fields `rip`, `rport` and `transport` of a client's address.
 fn peer(address: &Address) -> String {
     let (address, transport) = match address {
         Address::Internet(address) => (address, "tcp"),
@@ -205,12 +225,12 @@ mod tests {
     fn line(event: &WatchEvent<'_>) -> String {
         let mut line = Vec::new();
         event.write(&mut line);
-        String::from_utf8(line).expect("keys are encoded")
+        String::from_utf8(line).expect("a line is ASCII, because its key is percent-encoded")
     }
 
     #[test]
-    fn item_lines_have_memcached_s_format() {
-        let class = Some(ClassId::from_wire(3).expect("a class"));
+    fn lines_of_item_events_have_the_format_of_memcached() {
+        let class = Some(ClassId::from_wire(3).expect("3 is the number of a class"));
         let now = Clock::manual().now();
         let key = b"a b%\xff";
         let fetch = WatchEvent::Fetch { key, status: "found", class, value_len: 4, descriptor: 30 };
@@ -234,7 +254,7 @@ mod tests {
         assert_eq!(line(&store(later)), expected.replace("ttl=0", "ttl=5"));
         assert_eq!(line(&store(Expiry::PAST)), expected.replace("ttl=0", "ttl=4294967295"));
         let command = "md";
-        let class = ClassId::from_wire(3).expect("a class");
+        let class = ClassId::from_wire(3).expect("3 is the number of a class");
         let deletion = WatchEvent::Deletion { key: b"k", command, class, value_len: 4 };
         assert_eq!(line(&deletion), "type=deleted key=k cmd=md clsid=3 size=4\n");
         let mut eviction = Eviction {
@@ -254,8 +274,9 @@ mod tests {
     }
 
     #[test]
-    fn connection_lines_name_the_peer() {
-        let internet = |text: &str| Address::Internet(text.parse().expect("an address"));
+    fn lines_of_connection_events_contain_the_address_of_the_client() {
+        let internet =
+            |text: &str| Address::Internet(text.parse().expect("an IP address and a port"));
         let (v4, v6) = (internet("127.0.0.1:4711"), internet("[::1]:4711"));
         let opened = |address| line(&WatchEvent::Opened { address, descriptor: 30 });
         assert_eq!(opened(&v4), "type=conn_new rip=127.0.0.1 rport=4711 transport=tcp cfd=30\n");
@@ -270,8 +291,8 @@ mod tests {
     }
 
     #[test]
-    fn page_move_and_crawl_lines_have_memcached_s_format() {
-        let victim = ClassId::from_wire(3).expect("a class");
+    fn lines_of_page_moves_and_crawls_have_the_format_of_memcached() {
+        let victim = ClassId::from_wire(3).expect("3 is the number of a class");
         let moved = WatchEvent::PageMove { victim, receiver: None, is_begun: true };
         assert_eq!(line(&moved), "type=slab_move src=3 dst=0 state=ok\n");
         let crawl =

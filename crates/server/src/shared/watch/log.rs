@@ -1,4 +1,4 @@
-//! The log: writes the line of each event into the buffers of its watchers.
+//! The watchers' log: writes the line of each event to the buffers of the watchers that requested the event's kind.
 
 use super::event::WatchEvent;
 use slabwise_base::sync::{Mutex, lock};
@@ -12,30 +12,34 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 /// The maximum number of watchers, as in memcached.
 const WATCHERS_MAX: usize = 20;
 
-/// Distributes events to watchers; the module `watch` states its invariants.
+/// Distributes events to watchers. The documentation of the module [`watch`](super) states the invariants.
 pub struct WatchLog {
     clock: Arc<Clock>,
+    /// The maximum number of bytes in the buffer of each watcher.
     buffer_bytes_max: usize,
-    /// The union of all watchers' kinds: bits of [`WatchKinds`].
+    /// The kinds of events that at least one watcher has requested: bits of [`WatchKinds`].
     pub(in crate::shared) kinds: AtomicU8,
-    /// True if a worker must be woken.
+    /// True if a buffer has lines and its worker has not been woken for them.
     pub(in crate::shared) undelivered: AtomicBool,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    readers: [Option<Reader>; WATCHERS_MAX],
+    /// One entry per possible watcher; `None` if the entry is unused.
+    subscriptions: [Option<Subscription>; WATCHERS_MAX],
+    /// The number of the last written event. The first event has the number 1.
     event_number: u64,
     counts: WatchCounts,
-    /// The line being written; kept to reuse its memory.
+    /// The line of the last written event. The log keeps the vector to reuse its memory.
     line: Vec<u8>,
 }
 
 /// The log's state for one watcher.
-struct Reader {
+struct Subscription {
+    /// The kinds of events that the watcher requested.
     kinds: WatchKinds,
-    /// The worker that serves the watcher.
+    /// The number of the worker that serves the watcher.
     worker: usize,
     buffer: LineBuffer,
     /// True if the worker must be woken to take the buffer.
@@ -43,16 +47,19 @@ struct Reader {
 }
 
 counts! {
+    /// Counts of events and lines since the start of the server.
     pub struct WatchCounts {
+        /// Events that at least one watcher requested.
         written,
+        /// Lines that were written to the buffers of watchers.
         sent,
-        /// Lines dropped because a watcher's buffer was full.
+        /// Lines that were dropped because the buffer of a watcher was full.
         skipped,
     }
 }
 
 impl WatchLog {
-    /// Makes a log without watchers. Each watcher's buffer holds at most `buffer_bytes_max` bytes.
+    /// Makes a log without watchers. The buffer of each watcher has at most `buffer_bytes_max` bytes.
     pub fn new(clock: Arc<Clock>, buffer_bytes_max: usize) -> WatchLog {
         WatchLog {
             clock,
@@ -63,7 +70,7 @@ impl WatchLog {
         }
     }
 
-    /// Writes an event to all watchers that requested its kind.
+    /// Writes an event to the buffers of all watchers that requested its kind.
     pub fn write(&self, event: &WatchEvent<'_>) {
         let kind = event.kind();
         if !WatchKinds::from_bits(self.kinds.load(Relaxed)).intersects(kind) {
@@ -79,67 +86,74 @@ impl WatchLog {
         let line = &mut state.line;
         line.clear();
         write!(line, "ts={seconds}.{micros:06} gid={} ", state.event_number)
-            .expect("a Vec takes every write");
+            .expect("a write into a vector succeeds");
         event.write(line);
-        let readers = state.readers.iter_mut().flatten();
-        for reader in readers.filter(|reader| reader.kinds.intersects(kind)) {
-            let was_empty = reader.buffer.is_empty();
-            match reader.buffer.push(&state.line) {
-                Pushed::Kept => state.counts.sent += 1,
-                Pushed::Skipped => state.counts.skipped += 1,
+        let subscriptions = state.subscriptions.iter_mut().flatten();
+        for subscription in subscriptions.filter(|subscription| subscription.kinds.intersects(kind))
+        {
+            let was_empty = subscription.buffer.is_empty();
+            match subscription.buffer.push(&state.line) {
+                PushOutcome::Kept => state.counts.sent += 1,
+                PushOutcome::Skipped => state.counts.skipped += 1,
             }
             if was_empty {
-                reader.needs_wake = true;
+                subscription.needs_wake = true;
                 self.undelivered.store(true, Relaxed);
             }
         }
     }
 
-    /// Calls `wake` with the number of each worker that has unread lines and was not woken for them.
+    /// Calls `wake` with the number of each worker that has lines to take and has not been woken for them.
     #[cold]
     pub fn deliver(&self, wake: impl FnMut(usize)) {
         let mut workers = [None; WATCHERS_MAX];
         {
             let mut state = lock(&self.state);
             self.undelivered.store(false, Relaxed);
-            for (worker, reader) in workers.iter_mut().zip(state.readers.iter_mut().flatten()) {
-                *worker = std::mem::take(&mut reader.needs_wake).then_some(reader.worker);
+            for (worker, subscription) in
+                workers.iter_mut().zip(state.subscriptions.iter_mut().flatten())
+            {
+                *worker =
+                    std::mem::take(&mut subscription.needs_wake).then_some(subscription.worker);
             }
         }
         workers.into_iter().flatten().for_each(wake);
     }
 
+    /// Returns the current counts.
     pub fn counts(&self) -> WatchCounts {
         lock(&self.state).counts
     }
 
+    /// Returns the current number of watchers.
     pub fn watcher_count(&self) -> usize {
-        lock(&self.state).readers.iter().flatten().count()
+        lock(&self.state).subscriptions.iter().flatten().count()
     }
 
+    /// Adds a watcher. Returns the index of its subscription, or `None` if there is the maximum number of watchers.
     fn add(&self, kinds: WatchKinds, worker: usize, engine: &Engine) -> Option<usize> {
         let mut state = lock(&self.state);
-        let slot = state.readers.iter().position(Option::is_none)?;
+        let slot = state.subscriptions.iter().position(Option::is_none)?;
         let buffer = LineBuffer::new(self.buffer_bytes_max);
-        state.readers[slot] = Some(Reader { kinds, worker, buffer, needs_wake: false });
+        state.subscriptions[slot] = Some(Subscription { kinds, worker, buffer, needs_wake: false });
         self.update_kinds(&state, engine);
         Some(slot)
     }
 
     fn remove(&self, slot: usize, engine: &Engine) {
         let mut state = lock(&self.state);
-        state.readers[slot] = None;
+        state.subscriptions[slot] = None;
         self.update_kinds(&state, engine);
     }
 
-    /// Publishes the union of all kinds to event sites. The caller holds the lock, so that the latest union is
-    /// published last.
+    /// Stores the union of the kinds of all watchers, which event sites read. The caller holds the log's lock, so that
+    /// two threads store their unions in the order in which they changed the subscriptions.
     fn update_kinds(&self, state: &State, engine: &Engine) {
         let all = state
-            .readers
+            .subscriptions
             .iter()
             .flatten()
-            .fold(WatchKinds::NONE, |all, reader| all.union(reader.kinds));
+            .fold(WatchKinds::NONE, |all, subscription| all.union(subscription.kinds));
         self.kinds.store(all.bits(), Relaxed);
         engine.observers().observe_evictions(all.intersects(WatchKinds::EVICTIONS));
     }
@@ -151,17 +165,19 @@ impl EvictionObserver for WatchLog {
     }
 }
 
-/// A watcher's subscription to the log; dropping it ends the subscription.
+/// A watcher's access to its subscription. Dropping this value ends the subscription.
 pub struct Watcher<'e> {
     log: &'e WatchLog,
     engine: &'e Engine,
+    /// The index of the subscription in the log.
     slot: usize,
-    /// Lines taken in the current call; kept to reuse its memory.
+    /// An empty vector, whose memory the log uses for the next lines.
     taken: Vec<u8>,
 }
 
 impl<'e> Watcher<'e> {
-    /// Subscribes to these kinds of events for a session on this worker. Returns `None` if there are too many watchers.
+    /// Makes a watcher of these kinds of events. `worker` is the number of the worker that serves its connection.
+    /// Returns `None` if there is the maximum number of watchers.
     pub fn new(
         log: &'e WatchLog,
         engine: &'e Engine,
@@ -172,12 +188,13 @@ impl<'e> Watcher<'e> {
         Some(Watcher { log, engine, slot, taken: Vec::new() })
     }
 
-    /// Appends the waiting lines to `out`. Because of BOUNDED, call it only when all earlier output is written.
+    /// Takes the lines from the buffer and appends them to `out`. The caller calls this function only when all earlier
+    /// output is written (BOUNDED).
     pub fn take_lines(&mut self, out: &mut Vec<u8>) {
-        if let Some(reader) = &mut lock(&self.log.state).readers[self.slot] {
-            reader.buffer.take(&mut self.taken);
+        if let Some(subscription) = &mut lock(&self.log.state).subscriptions[self.slot] {
+            subscription.buffer.take(&mut self.taken);
         }
-        // Copied without the lock, so that writers do not wait.
+        // The lines are copied after the lock is released, so that writers of events do not wait for the copy.
         out.append(&mut self.taken);
     }
 }
@@ -188,20 +205,23 @@ impl Drop for Watcher<'_> {
     }
 }
 
-/// The lines that one watcher has not taken yet, in order and at most `bytes_max` bytes. Dropped lines are replaced by
-/// their number.
+/// The lines that a watcher's worker has not taken yet, in the order of their events.
 #[derive(Debug)]
 struct LineBuffer {
     bytes: Vec<u8>,
+    /// The maximum number of bytes in the buffer. Lines that do not fit are dropped.
     bytes_max: usize,
-    /// Lines dropped since the buffer was last taken. While there are any, every new line is dropped, so that the
-    /// dropped lines all follow the kept ones.
+    /// The number of lines that were dropped since the buffer was last taken. After a dropped line every later line is
+    /// dropped, too, so that all kept lines are older than all dropped lines.
     skipped: u64,
 }
 
+/// What [`LineBuffer::push`] did with a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Pushed {
+enum PushOutcome {
+    /// The line is in the buffer.
     Kept,
+    /// The line was dropped and counted.
     Skipped,
 }
 
@@ -210,21 +230,23 @@ impl LineBuffer {
         LineBuffer { bytes: Vec::new(), bytes_max, skipped: 0 }
     }
 
+    /// True if no line was pushed since the buffer was last taken.
     fn is_empty(&self) -> bool {
         self.bytes.is_empty() && self.skipped == 0
     }
 
-    fn push(&mut self, line: &[u8]) -> Pushed {
+    /// Appends a line to the buffer, or drops and counts it.
+    fn push(&mut self, line: &[u8]) -> PushOutcome {
         if self.skipped > 0 || self.bytes.len() + line.len() > self.bytes_max {
             self.skipped += 1;
-            return Pushed::Skipped;
+            return PushOutcome::Skipped;
         }
         self.make_room(line.len());
         self.bytes.extend_from_slice(line);
-        Pushed::Kept
+        PushOutcome::Kept
     }
 
-    /// Grows by doubling, up to the bound.
+    /// Makes room for `len` more bytes. The capacity at least doubles, but does not exceed `bytes_max`.
     fn make_room(&mut self, len: usize) {
         let needed = self.bytes.len() + len;
         if needed > self.bytes.capacity() {
@@ -233,12 +255,12 @@ impl LineBuffer {
         }
     }
 
-    /// Moves everything into `lines`, which must be empty, and reuses its memory.
+    /// Exchanges the buffer with `lines`, which must be empty, and appends the line `skipped=` if lines were dropped.
     fn take(&mut self, lines: &mut Vec<u8>) {
-        debug_assert!(lines.is_empty(), "lines taken before are left");
+        debug_assert!(lines.is_empty(), "the caller has removed the lines of the previous call");
         std::mem::swap(&mut self.bytes, lines);
         if self.skipped > 0 {
-            writeln!(lines, "skipped={}", self.skipped).expect("a Vec takes every write");
+            writeln!(lines, "skipped={}", self.skipped).expect("a write into a vector succeeds");
             self.skipped = 0;
         }
     }
@@ -246,10 +268,10 @@ impl LineBuffer {
 
 #[cfg(test)]
 mod tests {
-    use super::{LineBuffer, Pushed};
+    use super::{LineBuffer, PushOutcome};
     use slabwise_base::Random;
 
-    /// The expected content of a buffer.
+    /// The lines that a buffer should contain, and the number of lines that it should have dropped.
     #[derive(Default)]
     struct Model {
         lines: Vec<String>,
@@ -257,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_buffer_is_bounded_and_keeps_or_counts_every_line() {
+    fn a_buffer_never_exceeds_its_maximum_and_keeps_or_counts_every_line() {
         for seed in 0..200 {
             let mut random = Random::new(seed);
             let bytes_max = random.below(300) as usize;
@@ -278,9 +300,9 @@ mod tests {
                     lines.clear();
                 }
                 let line = format!("{number} {}\n", "x".repeat(random.below(60) as usize));
-                let held: usize = model.lines.iter().map(String::len).sum();
-                let fits = model.skipped == 0 && held + line.len() <= bytes_max;
-                let expected = if fits { Pushed::Kept } else { Pushed::Skipped };
+                let kept_bytes: usize = model.lines.iter().map(String::len).sum();
+                let fits = model.skipped == 0 && kept_bytes + line.len() <= bytes_max;
+                let expected = if fits { PushOutcome::Kept } else { PushOutcome::Skipped };
                 assert_eq!(buffer.push(line.as_bytes()), expected, "seed {seed}");
                 assert!(buffer.bytes.len() <= bytes_max, "seed {seed}");
                 pushed += 1;
@@ -296,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_buffer_of_zero_bytes_counts_dropped_lines() {
+    fn a_buffer_of_zero_bytes_drops_and_counts_every_line() {
         let mut buffer = LineBuffer::new(0);
         assert!(buffer.is_empty());
         buffer.push(b"line\n");

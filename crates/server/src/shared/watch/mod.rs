@@ -1,28 +1,31 @@
-//! Watchers: connections that receive a line for each event of the kinds they requested.
+//! Watchers: connections that receive a line for each event of the kinds that they requested.
+//!
+//! An *event site* is a place in the code at which an event occurs, such as the end of a get.
 //!
 //! ```text
-//!   an event site, on any thread         WatchLog, one lock            the watcher's worker
+//!   an event site, in any thread         WatchLog, with its lock       the watcher's worker
 //!
 //!   is_watched? -----> write(event) ---> number, time, line ---> buffer --take--> out --> socket
-//!    one load              |             for each watcher that     |  ^
-//!                          |             requested the kind        |  |
+//!    one load              |             for each watcher that               ^
+//!                          |             requested the kind                  |
 //!                          '--> deliver(), before the thread waits: wakes the worker
 //! ```
 //!
 //! Invariants:
-//! - UNWATCHED: an event site costs one relaxed load and a branch while no watcher requested its kind.
-//! - BOUNDED: a watcher's buffer holds at most `-o watcher_logbuf_size`. The worker takes the buffer only after the
-//!   socket accepted everything taken before. A watcher that does not read therefore uses at most three such buffers
-//!   (the log's, the one it is exchanged with, and the unsent output), and no thread waits for it.
-//! - COUNTED: a line that does not fit is dropped, and so are all later lines until the buffer is taken. In their
-//!   place the watcher reads `skipped=` and their number.
-//! - IN-ORDER: number and line are assigned under one lock, so every watcher reads increasing numbers.
-//! - LAST-LOCK: the log's lock may be taken under any other lock, and no lock is taken under it. `write` and code
-//!   under the lock make no system call, because an eviction is written under the mover's lock. A thread that may
-//!   have written calls `deliver` before it waits.
-//! - ONE-WAKE: a worker is woken when an empty buffer receives a line, not for each line.
-//!
-//! Callers: event sites, through the hooks of `ops`; the watching session; and for `deliver` the threads' main loops.
+//! - UNWATCHED: while no watcher has requested the kind of an event, its event site only does one relaxed load and a
+//!   branch.
+//! - BOUNDED: a watcher's buffer has at most `-o watcher_logbuf_size` bytes. The worker takes the buffer only after the
+//!   socket has accepted all lines that were taken before. A watcher that does not read therefore uses the memory of at
+//!   most three such buffers: the buffer in the log, the empty buffer that replaces it when it is taken, and the output
+//!   that is not sent. No thread waits for the watcher.
+//! - COUNTED: a line that does not fit into the buffer is dropped, and so is every later line until the worker takes
+//!   the buffer. The watcher then receives the line `skipped=` with the number of dropped lines.
+//! - IN-ORDER: an event gets its number and is written to the buffers under the same lock, so every watcher receives
+//!   increasing numbers.
+//! - LAST-LOCK: a thread may take the log's lock while it holds any other lock, and takes no other lock while it holds
+//!   the log's lock. [`WatchLog::write`] makes no system call, because the mover writes evictions while it holds its
+//!   lock. A thread that may have written events calls [`WatchLog::deliver`] before it waits.
+//! - ONE-WAKE: a worker is woken when a line is written to an empty buffer, and not for each line.
 
 mod event;
 mod log;

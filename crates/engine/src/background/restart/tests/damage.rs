@@ -1,7 +1,7 @@
-//! Damaged and forged files: a start is warm with every invariant intact, or cold, or fails with an error; it never
-//! crashes.
+//! Starts with damaged and forged files. Such a start never crashes: it restores items and keeps every invariant, or it
+//! creates an empty cache, or it returns an error.
 
-use super::{STARTED, Start, TestFile, config, live, live_and_close, seeds, stop};
+use super::{STARTED, Start, TestFile, config, operate, operate_and_close, seeds, stop};
 use crate::background::restart::meta::{checksum, parse};
 use crate::config::EngineConfig;
 use crate::evict::EvictionKind;
@@ -13,7 +13,7 @@ use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
-/// Opens the file, runs operations and checks all invariants. Returns true if the start was warm.
+/// Opens the memory file, runs operations on the cache and checks all invariants. Returns true if items were restored.
 fn opens_without_broken_invariants(
     file: &TestFile,
     config: &EngineConfig,
@@ -25,20 +25,22 @@ fn opens_without_broken_invariants(
     if let Start::Warm(warm) = &start {
         clock.resume(warm.elapsed.min(Duration::from_secs(1 << 30)));
     }
-    live(&engine, &clock, random);
+    operate(&engine, &clock, random);
     engine.check();
     matches!(start, Start::Warm(_))
 }
 
-/// The offsets of all chunks of pages that a class owns.
+/// Returns the offsets in the memory file of all chunks of owned pages.
 fn chunk_offsets(file: &TestFile, config: &EngineConfig) -> Vec<u64> {
-    let meta = std::fs::read(file.meta()).expect("it was written");
-    let saved = parse(&meta, config).expect("slabwise wrote it").expect("it is undamaged");
+    let meta = std::fs::read(file.meta()).expect("the file was written");
+    let saved =
+        parse(&meta, config).expect("slabwise wrote the file").expect("the file is undamaged");
     let mut offsets = Vec::new();
     for (page, owner) in saved.owners.iter().enumerate() {
         let Some(class) = owner else { continue };
         let mut classes = saved.table.classes().chain(saved.retired.iter().copied());
-        let (_, size) = classes.find(|(id, _)| id == class).expect("an owner is a class");
+        let (_, size) =
+            classes.find(|(id, _)| id == class).expect("the .meta file lists the owner as a class");
         let start = page * config.page_size_bytes;
         offsets.extend((0..config.page_size_bytes / size).map(|slot| (start + slot * size) as u64));
     }
@@ -54,30 +56,35 @@ fn flipped_header_bits_break_no_invariant() {
         let config = config(&mut random);
         for _ in 0..4 {
             let file = TestFile::new();
-            live_and_close(&file, &config, &mut random);
+            operate_and_close(&file, &config, &mut random);
             let offsets = chunk_offsets(&file, &config);
-            let memory = OpenOptions::new().read(true).write(true).open(&file.0).expect("there");
+            let memory = OpenOptions::new()
+                .read(true)
+                .write(true)
+                .open(&file.0)
+                .expect("the memory file exists");
             for _ in 0..1 + random.below(3) {
-                // Header, flags, expiry, chain and the start of the key.
+                // Selects a byte of the header, the flags, the expiry, the chain link or the start of the key.
                 let field = random.below(HEADER_SIZE_BYTES as u64 + 20);
                 let at = offsets[random.below(offsets.len() as u64) as usize] + field;
                 let mut byte = [0];
-                memory.read_exact_at(&mut byte, at).expect("within the file");
+                memory.read_exact_at(&mut byte, at).expect("the offset is in the file");
                 byte[0] ^= 1 << random.below(8);
-                memory.write_all_at(&byte, at).expect("within the file");
+                memory.write_all_at(&byte, at).expect("the offset is in the file");
             }
             drop(memory);
             let is_warm = opens_without_broken_invariants(&file, &config, &mut random);
             *(if is_warm { &mut warm } else { &mut cold }) += 1;
         }
     }
-    println!("{warm} warm, {cold} cold");
-    assert!(seeds().len() == 1 || (warm > 0 && cold > 0), "both results must occur");
+    println!("{warm} warm starts, {cold} cold starts");
+    assert!(seeds().len() == 1 || (warm > 0 && cold > 0), "some starts must be warm and some cold");
 }
 
 #[test]
-fn an_item_with_an_unexpected_rank_starts_cold() {
-    const STATE: u64 = 12;
+fn a_start_with_an_unexpected_rank_in_an_item_is_cold() {
+    // The offset of the state word in the header, and the bit of the state for an item with a rank.
+    const STATE_OFFSET: u64 = 12;
     const HAS_RANK: u32 = 1 << 11;
     let config = EngineConfig { eviction: EvictionKind::Segmented, ..EngineConfig::new(1 << 20) };
     let file = TestFile::new();
@@ -85,18 +92,24 @@ fn an_item_with_an_unexpected_rank_starts_cold() {
     let clock = Clock::manual();
     let stored =
         engine.handle().set(b"key", b"v", ItemMeta::default(), StoreMode::Set, clock.now());
-    assert!(matches!(stored, StoreOutcome::Stored { .. }), "there is room");
-    engine.close(stop(&clock)).expect("it closes");
-    let memory = OpenOptions::new().read(true).write(true).open(&file.0).expect("there");
+    assert!(matches!(stored, StoreOutcome::Stored { .. }), "the item is stored in the empty cache");
+    engine.close(stop(&clock)).expect("the cache is saved");
+    let memory =
+        OpenOptions::new().read(true).write(true).open(&file.0).expect("the memory file exists");
     let mut state = [0; 4];
-    let at = chunk_offsets(&file, &config).into_iter().map(|chunk| chunk + STATE).find(|&at| {
-        memory.read_exact_at(&mut state, at).expect("within the file");
-        state != [0; 4]
-    });
+    let at =
+        chunk_offsets(&file, &config).into_iter().map(|chunk| chunk + STATE_OFFSET).find(|&at| {
+            memory.read_exact_at(&mut state, at).expect("the offset is in the file");
+            state != [0; 4]
+        });
     let state = u32::from_le_bytes(state) ^ HAS_RANK;
-    memory.write_all_at(&state.to_le_bytes(), at.expect("it holds an item")).expect("it is there");
+    memory
+        .write_all_at(&state.to_le_bytes(), at.expect("a chunk holds the item"))
+        .expect("the offset is in the file");
     let (_, reason) = file.open_cold(&config);
-    let ColdReason::Damaged { invariant, .. } = reason else { panic!("{reason}") };
+    let ColdReason::Damaged { invariant, .. } = reason else {
+        panic!("the file must be found damaged, but: {reason}")
+    };
     assert_eq!(invariant, "an item has a rank exactly if items are ranked");
 }
 
@@ -106,26 +119,27 @@ fn random_bytes_in_the_arena_break_no_invariant() {
         println!("seed {seed}");
         let mut random = Random::new(seed);
         let (file, config) = (TestFile::new(), config(&mut random));
-        live_and_close(&file, &config, &mut random);
-        let memory = OpenOptions::new().write(true).open(&file.0).expect("there");
+        operate_and_close(&file, &config, &mut random);
+        let memory = OpenOptions::new().write(true).open(&file.0).expect("the memory file exists");
         let page: Vec<u8> = std::iter::repeat_with(|| random.next_u64().to_le_bytes())
             .flatten()
             .take(config.page_size_bytes)
             .collect();
-        memory.write_all_at(&page, 0).expect("within the file");
+        memory.write_all_at(&page, 0).expect("the offset is in the file");
         drop(memory);
         opens_without_broken_invariants(&file, &config, &mut random);
     }
 }
 
 #[test]
-fn a_damaged_meta_file_starts_cold_or_is_refused() {
+fn a_start_with_a_damaged_meta_file_is_cold_or_refused() {
     let mut random = Random::new(7);
     let config = config(&mut random);
     let file = TestFile::new();
-    live_and_close(&file, &config, &mut random);
+    operate_and_close(&file, &config, &mut random);
     let (meta, memory) = (std::fs::read(file.meta()), std::fs::read(&file.0));
-    let (meta, memory) = (meta.expect("it was written"), memory.expect("it was written"));
+    let (meta, memory) =
+        (meta.expect("the file was written"), memory.expect("the file was written"));
     for _ in 0..60 {
         let mut damaged = meta.clone();
         let at = random.below(meta.len() as u64) as usize;
@@ -134,24 +148,29 @@ fn a_damaged_meta_file_starts_cold_or_is_refused() {
         } else {
             damaged[at] ^= 1 << random.below(8);
         }
-        std::fs::write(file.meta(), &damaged).expect("it is written");
-        std::fs::write(&file.0, &memory).expect("it is written");
+        std::fs::write(file.meta(), &damaged).expect("the file is written");
+        std::fs::write(&file.0, &memory).expect("the file is written");
         match file.try_open(&config) {
             Ok((engine, Start::Cold(_))) => engine.check(),
-            Err(RestartError::MalformedMeta(_)) => assert!(at < 30, "its first line is intact"),
-            other => panic!("byte {at}: {:?}", other.map(|(_, start)| start)),
+            Err(RestartError::MalformedMeta(_)) => {
+                assert!(at < 30, "a file with an intact first line is not refused")
+            }
+            other => panic!(
+                "the .meta file is damaged at byte {at}, but: {:?}",
+                other.map(|(_, start)| start)
+            ),
         }
     }
     for malformed in [&b""[..], b"\n", b"something else\n", &meta[1..]] {
-        std::fs::write(file.meta(), malformed).expect("it is written");
+        std::fs::write(file.meta(), malformed).expect("the file is written");
         assert!(matches!(file.try_open(&config), Err(RestartError::MalformedMeta(_))));
-        assert!(file.meta().exists(), "it may be another program's file");
+        assert!(file.meta().exists(), "a file that slabwise did not write is not removed");
     }
     for (other, reason) in [
         (&b"Tmain\nKslab_config 1.25\n"[..], ColdReason::ByMemcached),
         (b"slabwise memory file, format 0\nx", ColdReason::OtherFormat("0".to_owned())),
     ] {
-        std::fs::write(file.meta(), other).expect("it is written");
+        std::fs::write(file.meta(), other).expect("the file is written");
         assert_eq!(file.open_cold(&config).1, reason);
     }
 }
@@ -163,25 +182,26 @@ fn a_forged_meta_file_with_a_valid_checksum_breaks_no_invariant() {
         let mut random = Random::new(seed);
         let config = config(&mut random);
         let file = TestFile::new();
-        live_and_close(&file, &config, &mut random);
-        let meta = std::fs::read_to_string(file.meta()).expect("it was written");
-        let memory = std::fs::read(&file.0).expect("it was written");
+        operate_and_close(&file, &config, &mut random);
+        let meta = std::fs::read_to_string(file.meta()).expect("the file was written");
+        let memory = std::fs::read(&file.0).expect("the file was written");
         for _ in 0..5 {
-            std::fs::write(file.meta(), forged(&meta, &mut random)).expect("it is written");
-            std::fs::write(&file.0, &memory).expect("it is written");
+            std::fs::write(file.meta(), forged(&meta, &mut random)).expect("the file is written");
+            std::fs::write(&file.0, &memory).expect("the file is written");
             opens_without_broken_invariants(&file, &config, &mut random);
         }
     }
 }
 
-/// The text with one changed number and a valid checksum.
+/// Returns the text of a .meta file in which one number is changed and the checksum is valid.
 fn forged(meta: &str, random: &mut Random) -> String {
     let mut lines: Vec<String> = meta.lines().map(str::to_owned).collect();
     lines.pop();
-    // Other clocks and generation numbers only cause cold starts, so they are not changed.
-    let first = lines.iter().position(|line| line.starts_with("cas=")).expect("it is there");
+    // The lines before `cas=` are not changed: other settings, clocks and generation numbers only cause cold starts.
+    let first =
+        lines.iter().position(|line| line.starts_with("cas=")).expect("the text has the line cas=");
     let index = first + random.below((lines.len() - first) as u64) as usize;
-    let (name, value) = lines[index].split_once('=').expect("a line is a field");
+    let (name, value) = lines[index].split_once('=').expect("each line is name=value");
     let mut parts: Vec<String> = value.split(',').map(str::to_owned).collect();
     let part = random.below(parts.len() as u64) as usize;
     let replaced = [
@@ -209,16 +229,16 @@ fn forged(meta: &str, random: &mut Random) -> String {
 }
 
 #[test]
-fn a_file_of_another_size_starts_cold() {
+fn a_start_with_a_memory_file_of_another_size_is_cold() {
     let mut random = Random::new(3);
     let config = config(&mut random);
     for change in [-1, 1] {
         let file = TestFile::new();
-        live_and_close(&file, &config, &mut random);
-        let size = std::fs::metadata(&file.0).expect("there").len();
+        operate_and_close(&file, &config, &mut random);
+        let size = std::fs::metadata(&file.0).expect("the memory file exists").len();
         assert_eq!(size, config.arena_size_bytes() + 8);
-        let memory = OpenOptions::new().write(true).open(&file.0).expect("there");
-        memory.set_len(size.saturating_add_signed(change)).expect("it is resized");
+        let memory = OpenOptions::new().write(true).open(&file.0).expect("the memory file exists");
+        memory.set_len(size.saturating_add_signed(change)).expect("the file is resized");
         drop(memory);
         assert_eq!(file.open_cold(&config).1, ColdReason::OtherArena);
     }

@@ -1,5 +1,5 @@
-//! Tests that fill a cache at random, close it and open it again, undamaged and damaged. A failure prints its
-//! seed; `SLABWISE_SEED=n` runs only that seed.
+//! Tests that fill a cache at random, close it and open its memory file again. Some tests damage the file in between. A
+//! failed test prints its seed; `SLABWISE_SEED=n` runs only that seed.
 
 mod damage;
 mod warm;
@@ -19,11 +19,13 @@ use std::time::Duration;
 
 const SEEDS_DEFAULT: u64 = 8;
 const OPERATIONS: usize = 1_000;
-/// The date at which every test starts.
+/// The Unix time at which every test starts.
 const STARTED: Duration = Duration::from_secs(1_800_000_000);
 
-/// The time until the cache is opened again. Some items have then expired, and a delayed flush is not due yet.
+/// The time from the start of a test until the cache is opened again. By then some items have expired, and a delayed
+/// flush is not due yet.
 const REOPENED_AFTER: Duration = Duration::from_secs(500);
+/// The delay of a delayed flush.
 const FLUSH_AFTER: Duration = Duration::from_secs(1_000);
 
 fn seeds() -> Vec<u64> {
@@ -33,7 +35,7 @@ fn seeds() -> Vec<u64> {
     }
 }
 
-/// A memory file of one test, which is removed at the end.
+/// The path of a test's memory file. Dropping this value removes the file's directory.
 struct TestFile(PathBuf);
 
 impl TestFile {
@@ -44,7 +46,7 @@ impl TestFile {
         let ram = Path::new("/dev/shm");
         let base = if ram.is_dir() { ram.to_owned() } else { std::env::temp_dir() };
         let directory = base.join(name);
-        std::fs::create_dir_all(&directory).expect("a directory for the test");
+        std::fs::create_dir_all(&directory).expect("the directory is created");
         TestFile(directory.join("memory"))
     }
 
@@ -53,7 +55,7 @@ impl TestFile {
     }
 
     fn open_at(&self, config: &EngineConfig, unix: Duration) -> (Engine, Start) {
-        Engine::open(config.clone(), &self.0, unix, &mut |_| {}).expect("it opens")
+        Engine::open(config.clone(), &self.0, unix, &mut |_| {}).expect("the memory file is opened")
     }
 
     fn try_open(&self, config: &EngineConfig) -> Result<(Engine, Start), RestartError> {
@@ -63,28 +65,30 @@ impl TestFile {
     fn open_warm(&self, config: &EngineConfig) -> (Engine, Warm) {
         match self.try_open(config) {
             Ok((engine, Start::Warm(warm))) => (engine, warm),
-            other => panic!("not warm: {:?}", other.map(|(_, start)| start)),
+            other => {
+                panic!("the start must restore the items, but: {:?}", other.map(|(_, start)| start))
+            }
         }
     }
 
     fn open_cold(&self, config: &EngineConfig) -> (Engine, ColdReason) {
         match self.try_open(config) {
             Ok((engine, Start::Cold(reason))) => (engine, reason),
-            other => panic!("not cold: {:?}", other.map(|(_, start)| start)),
+            other => panic!("the cache must be empty, but: {:?}", other.map(|(_, start)| start)),
         }
     }
 }
 
 impl Drop for TestFile {
     fn drop(&mut self) {
-        // Errors are ignored: a file left over in a temporary directory is not a test failure.
-        let _ = std::fs::remove_dir_all(self.0.parent().expect("it is in a directory"));
+        // An error is ignored, because a file that stays in a temporary directory is not a test failure.
+        let _ = std::fs::remove_dir_all(self.0.parent().expect("the path has a parent directory"));
     }
 }
 
-/// The expected contents of an item.
+/// The contents of an item: the bytes and properties that a restart must restore.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Known {
+struct KnownItem {
     value: Vec<u8>,
     client_flags: u32,
     cost: Option<Cost>,
@@ -94,7 +98,7 @@ struct Known {
     last_access: u32,
 }
 
-/// A configuration of small pages, so that all kinds of chains and page moves occur.
+/// Draws a configuration with small pages, so that chained items and page moves of all kinds occur.
 fn config(random: &mut Random) -> EngineConfig {
     let page_size_bytes = 4096 << random.below(4);
     let memcached = random.below(3) == 0;
@@ -116,8 +120,8 @@ fn config(random: &mut Random) -> EngineConfig {
     }
 }
 
-/// Runs random operations on a cache. A page move may be unfinished at the end.
-fn live(engine: &Engine, clock: &Clock, random: &mut Random) {
+/// Runs random operations on a cache. At the end, a page move may be unfinished and a delayed flush pending.
+fn operate(engine: &Engine, clock: &Clock, random: &mut Random) {
     let mut handle = engine.handle();
     for _ in 0..OPERATIONS {
         let now = clock.now();
@@ -130,7 +134,7 @@ fn live(engine: &Engine, clock: &Clock, random: &mut Random) {
                 let cost = (random.below(2) == 0)
                     .then(|| Cost::from_units(random.next_u64() as u32 >> random.below(32)));
                 let meta = ItemMeta { client_flags, expiry, cost };
-                // The contents are read from the cache, so a refused store does not matter.
+                // The test reads the expected contents from the cache, so it does not need the outcome.
                 let _: StoreOutcome = handle.set(&key, &value, meta, StoreMode::Set, now);
             }
             45..70 => {
@@ -172,7 +176,7 @@ fn live(engine: &Engine, clock: &Clock, random: &mut Random) {
     }
 }
 
-/// Changes the class table to some of the current sizes and some new ones.
+/// Replaces the class table by one with some of the current chunk sizes and some new ones.
 fn change_classes(engine: &Engine, random: &mut Random) {
     let largest = engine.config().classes.chunk_size_bytes_max();
     let present = engine.class_table();
@@ -183,7 +187,7 @@ fn change_classes(engine: &Engine, random: &mut Random) {
     sizes.push(largest);
     sizes.sort_unstable();
     sizes.dedup();
-    engine.change_classes(&sizes).expect("a valid table, and enough class numbers");
+    engine.change_classes(&sizes).expect("the table is valid, and enough class numbers are vacant");
 }
 
 fn value(random: &mut Random) -> Vec<u8> {
@@ -206,12 +210,12 @@ fn expiry(random: &mut Random, now: Now) -> Expiry {
     }
 }
 
-fn contents(engine: &Engine, now: Now) -> HashMap<Vec<u8>, Known> {
+fn contents(engine: &Engine, now: Now) -> HashMap<Vec<u8>, KnownItem> {
     let mut handle = engine.handle();
     let mut known = HashMap::new();
     for number in 0..400 {
         let key = format!("key{number}").into_bytes();
-        let seen = handle.peek(&key, now, |view| Known {
+        let seen = handle.peek(&key, now, |view| KnownItem {
             value: view.value().flatten().copied().collect(),
             client_flags: view.client_flags(),
             cost: view.cost(),
@@ -227,15 +231,16 @@ fn contents(engine: &Engine, now: Now) -> HashMap<Vec<u8>, Known> {
     known
 }
 
-/// Runs random operations and closes the cache with an unfinished upload, pins and perhaps an unfinished page move.
-fn live_and_close(
+/// Runs random operations on a new cache and closes it. At that time an upload is unfinished, items are pinned, and a
+/// page move may be unfinished. Returns the contents of the closed cache, and the clock.
+fn operate_and_close(
     file: &TestFile,
     config: &EngineConfig,
     random: &mut Random,
-) -> (HashMap<Vec<u8>, Known>, Clock) {
+) -> (HashMap<Vec<u8>, KnownItem>, Clock) {
     let (engine, _) = file.open_at(config, STARTED);
     let clock = Clock::manual();
-    live(&engine, &clock, random);
+    operate(&engine, &clock, random);
     let known = contents(&engine, clock.now());
     let mut handle = engine.handle();
     if let Ok(mut upload) = handle.reserve(b"half", 60_000, ItemMeta::default(), clock.now()) {
@@ -247,11 +252,12 @@ fn live_and_close(
         handle.peek(&key, clock.now(), |view| view.pin())
     });
     pins.take(3).for_each(std::mem::forget);
-    // The upload may have evicted items.
+    // The upload may have evicted items, so the contents are read again.
     let now = clock.now();
     let kept = contents(&engine, now);
-    assert!(kept.iter().all(|(key, item)| known.get(key) == Some(item)));
-    engine.close(stop(&clock)).expect("it closes");
+    let unchanged = kept.iter().all(|(key, item)| known.get(key) == Some(item));
+    assert!(unchanged, "an upload and pins change no item");
+    engine.close(stop(&clock)).expect("the cache is saved");
     (kept, clock)
 }
 

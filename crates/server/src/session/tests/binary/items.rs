@@ -1,4 +1,4 @@
-//! The replies to each command.
+//! The replies to each command of the binary protocol.
 
 use super::super::super::testing::{Fixture, ITEM_SIZE_BYTES_MAX};
 use super::packet::{Talk, arithmetic, packet, store};
@@ -9,6 +9,7 @@ use slabwise_protocol::binary::opcode::{
 };
 use std::time::Duration;
 
+// The statuses of replies.
 const NOT_FOUND: u16 = 0x01;
 const EXISTS: u16 = 0x02;
 const TOO_LARGE: u16 = 0x03;
@@ -18,23 +19,26 @@ const NOT_NUMERIC: u16 = 0x06;
 const AUTH_ERROR: u16 = 0x20;
 const UNKNOWN: u16 = 0x81;
 
+/// Runs a test with a client of a new server.
 fn talk(test: impl FnOnce(&mut Talk<'_>, &Fixture)) {
     talk_with(Fixture::new(), test);
 }
 
+/// Runs a test with a client of this server.
 fn talk_with(fixture: Fixture, test: impl FnOnce(&mut Talk<'_>, &Fixture)) {
     let shared = fixture.shared();
     test(&mut Talk::new(&fixture, &shared), &fixture);
 }
 
-fn found(talk: &mut Talk<'_>, key: &str) -> String {
+/// Returns the value of a key, or the text of the error "not found".
+fn value_or_error(talk: &mut Talk<'_>, key: &str) -> String {
     let answer = talk.ask(&packet(GET).key(key));
     assert!([0, NOT_FOUND].contains(&answer.status), "{answer:?}");
     answer.text()
 }
 
 #[test]
-fn retrievals_return_flags_value_and_sometimes_the_key() {
+fn a_get_returns_flags_and_value_and_some_gets_also_the_key() {
     talk(|talk, _| {
         let stored = talk.ask(&store(SET, "k", b"value"));
         assert_eq!((stored.status, stored.text()), (0, String::new()));
@@ -47,13 +51,13 @@ fn retrievals_return_flags_value_and_sometimes_the_key() {
         assert_eq!((miss.status, miss.text()), (NOT_FOUND, "Not found".to_owned()));
         let miss = talk.ask(&packet(GETK).key("none"));
         assert_eq!((miss.status, miss.key.as_str(), miss.text().as_str()), (NOT_FOUND, "none", ""));
-        talk.is_silent(&packet(GETQ).key("none"));
-        talk.is_silent(&packet(GETKQ).key("none"));
+        talk.expect_no_reply(&packet(GETQ).key("none"));
+        talk.expect_no_reply(&packet(GETKQ).key("none"));
     });
 }
 
 #[test]
-fn retrievals_with_a_touch_set_the_expiry() {
+fn a_get_with_a_touch_sets_the_expiry() {
     talk(|talk, fixture| {
         for (index, (opcode, has_value)) in
             [(TOUCH, false), (GAT, true), (GATQ, true), (GATK, true), (GATKQ, true)]
@@ -68,23 +72,23 @@ fn retrievals_with_a_touch_set_the_expiry() {
             assert_eq!(answer.key.is_empty(), ![GATK, GATKQ].contains(&opcode));
         }
         fixture.clock.advance(Duration::from_secs(50));
-        talk.0.worker.now = fixture.clock.now();
+        talk.client.worker.now = fixture.clock.now();
         for index in 0..5 {
-            assert_eq!(found(talk, &format!("k{index}")), "v");
+            assert_eq!(value_or_error(talk, &format!("k{index}")), "v");
         }
         fixture.clock.advance(Duration::from_secs(51));
-        talk.0.worker.now = fixture.clock.now();
+        talk.client.worker.now = fixture.clock.now();
         let lifetime = [0, 0, 0, 1];
         assert_eq!(talk.ask(&packet(TOUCH).extras(&lifetime).key("k0")).status, NOT_FOUND);
         assert_eq!(talk.ask(&packet(GAT).extras(&lifetime).key("k1")).status, NOT_FOUND);
         assert_eq!(talk.ask(&packet(GATK).extras(&lifetime).key("k2")).key, "k2");
-        talk.is_silent(&packet(GATQ).extras(&lifetime).key("k3"));
-        talk.is_silent(&packet(GATKQ).extras(&lifetime).key("k4"));
+        talk.expect_no_reply(&packet(GATQ).extras(&lifetime).key("k3"));
+        talk.expect_no_reply(&packet(GATKQ).extras(&lifetime).key("k4"));
     });
 }
 
 #[test]
-fn stores_check_conditions_and_report_which_failed() {
+fn a_store_whose_condition_fails_reports_the_condition() {
     talk(|talk, _| {
         assert_eq!(talk.outcome(&store(REPLACE, "k", b"0")), (NOT_FOUND, "Not found".into()));
         let extend = |opcode| packet(opcode).key("k").value(b"+");
@@ -94,22 +98,22 @@ fn stores_check_conditions_and_report_which_failed() {
         assert_eq!(talk.outcome(&store(REPLACE, "k", b"3")).0, 0);
         assert_eq!(talk.outcome(&extend(APPEND)).0, 0);
         assert_eq!(talk.outcome(&extend(PREPEND)).0, 0);
-        assert_eq!(found(talk, "k"), "+3+");
+        assert_eq!(value_or_error(talk, "k"), "+3+");
         assert_eq!(talk.ask(&packet(GET).key("k")).extras, [0, 0, 0, 7]);
         assert_eq!(talk.outcome(&store(SET, "empty", b"")).0, 0);
-        assert_eq!(found(talk, "empty"), "");
+        assert_eq!(value_or_error(talk, "empty"), "");
     });
 }
 
 #[test]
-fn a_quiet_store_answers_only_errors() {
+fn a_quiet_store_gets_a_reply_only_for_an_error() {
     talk(|talk, _| {
-        talk.is_silent(&store(SETQ, "k", b"1"));
-        talk.is_silent(&store(REPLACEQ, "k", b"2"));
-        talk.is_silent(&store(ADDQ, "k2", b"3"));
-        talk.is_silent(&packet(APPENDQ).key("k").value(b"+"));
-        talk.is_silent(&packet(PREPENDQ).key("k").value(b"-"));
-        assert_eq!(found(talk, "k"), "-2+");
+        talk.expect_no_reply(&store(SETQ, "k", b"1"));
+        talk.expect_no_reply(&store(REPLACEQ, "k", b"2"));
+        talk.expect_no_reply(&store(ADDQ, "k2", b"3"));
+        talk.expect_no_reply(&packet(APPENDQ).key("k").value(b"+"));
+        talk.expect_no_reply(&packet(PREPENDQ).key("k").value(b"-"));
+        assert_eq!(value_or_error(talk, "k"), "-2+");
         assert_eq!(talk.ask(&store(ADDQ, "k", b"4")).status, EXISTS);
         assert_eq!(talk.ask(&store(REPLACEQ, "none", b"4")).status, NOT_FOUND);
         assert_eq!(talk.ask(&packet(APPENDQ).key("none").value(b"+")).status, NOT_STORED);
@@ -118,7 +122,7 @@ fn a_quiet_store_answers_only_errors() {
 }
 
 #[test]
-fn a_cas_value_is_a_condition_of_every_store() {
+fn every_store_and_delete_fails_if_the_cas_value_differs() {
     talk(|talk, _| {
         for opcode in [SET, ADD, REPLACE] {
             assert_eq!(talk.ask(&store(opcode, "none", b"x").cas(9)).status, NOT_FOUND);
@@ -126,43 +130,43 @@ fn a_cas_value_is_a_condition_of_every_store() {
         assert_eq!(talk.ask(&packet(APPEND).key("none").value(b"x").cas(9)).status, NOT_STORED);
         let mut cas = talk.ask(&store(SET, "k", b"0")).cas;
         for (opcode, value) in [(SET, "1"), (ADD, "2"), (REPLACE, "3")] {
-            let order = store(opcode, "k", value.as_bytes());
-            assert_eq!(talk.ask(&order.clone().cas(cas + 1)).status, EXISTS);
-            let stored = talk.ask(&order.clone().cas(cas));
+            let request = store(opcode, "k", value.as_bytes());
+            assert_eq!(talk.ask(&request.clone().cas(cas + 1)).status, EXISTS);
+            let stored = talk.ask(&request.clone().cas(cas));
             assert_eq!(stored.status, 0);
             assert_ne!(stored.cas, cas);
-            assert_eq!(talk.ask(&order.cas(cas)).status, EXISTS, "the CAS value has changed");
+            assert_eq!(talk.ask(&request.cas(cas)).status, EXISTS, "the CAS value has changed");
             cas = stored.cas;
-            assert_eq!(found(talk, "k"), value);
+            assert_eq!(value_or_error(talk, "k"), value);
         }
         for opcode in [APPEND, PREPEND] {
-            let order = packet(opcode).key("k").value(b"+");
-            assert_eq!(talk.ask(&order.clone().cas(cas + 1)).status, EXISTS);
-            cas = talk.ask(&order.cas(cas)).cas;
+            let request = packet(opcode).key("k").value(b"+");
+            assert_eq!(talk.ask(&request.clone().cas(cas + 1)).status, EXISTS);
+            cas = talk.ask(&request.cas(cas)).cas;
         }
-        assert_eq!(found(talk, "k"), "+3+");
+        assert_eq!(value_or_error(talk, "k"), "+3+");
         assert_eq!(talk.ask(&packet(GET).key("k")).cas, cas);
         assert_eq!(talk.ask(&packet(DELETE).key("k").cas(cas + 1)).status, EXISTS);
         assert_eq!(talk.ask(&packet(DELETE).key("k").cas(cas)).status, 0);
-        assert_eq!(found(talk, "k"), "Not found");
+        assert_eq!(value_or_error(talk, "k"), "Not found");
     });
 }
 
 #[test]
-fn deletes_report_whether_there_was_an_item() {
+fn a_delete_reports_whether_there_was_an_item() {
     talk(|talk, _| {
-        talk.is_silent(&store(SETQ, "k", b"1"));
+        talk.expect_no_reply(&store(SETQ, "k", b"1"));
         let deleted = talk.ask(&packet(DELETE).key("k"));
         assert_eq!((deleted.status, deleted.cas, deleted.text().as_str()), (0, 0, ""));
         assert_eq!(talk.outcome(&packet(DELETE).key("k")), (NOT_FOUND, "Not found".into()));
-        talk.is_silent(&store(SETQ, "k", b"1"));
-        talk.is_silent(&packet(DELETEQ).key("k"));
+        talk.expect_no_reply(&store(SETQ, "k", b"1"));
+        talk.expect_no_reply(&packet(DELETEQ).key("k"));
         assert_eq!(talk.ask(&packet(DELETEQ).key("k")).status, NOT_FOUND);
     });
 }
 
 #[test]
-fn arithmetic_creates_changes_and_wraps_numbers() {
+fn arithmetic_creates_numbers_changes_them_and_wraps() {
     const DO_NOT_CREATE: u32 = u32::MAX;
     talk(|talk, _| {
         let missing = arithmetic(INCREMENT, "n", 1, 10, DO_NOT_CREATE);
@@ -171,7 +175,9 @@ fn arithmetic_creates_changes_and_wraps_numbers() {
             let answer = talk.ask(&packet);
             assert_eq!(answer.status, 0, "{answer:?}");
             assert_eq!(talk.ask(&super::packet::packet(GET).key("n")).cas, answer.cas);
-            u64::from_be_bytes(*answer.value.first_chunk().expect("numbers have eight bytes"))
+            u64::from_be_bytes(
+                *answer.value.first_chunk().expect("a number in a reply has eight bytes"),
+            )
         };
         assert_eq!(number(arithmetic(INCREMENT, "n", 1, 10, 0)), 10);
         assert_eq!(number(arithmetic(INCREMENT, "n", 5, 10, 0)), 15);
@@ -180,12 +186,12 @@ fn arithmetic_creates_changes_and_wraps_numbers() {
         assert_eq!(number(arithmetic(INCREMENT, "n", u64::MAX, 0, 0)), u64::MAX);
         assert_eq!(number(arithmetic(INCREMENT, "n", 2, 0, 0)), 1);
         let cas = talk.ask(&packet(GET).key("n")).cas;
-        let counted = arithmetic(INCREMENT, "n", 1, 0, 0);
-        assert_eq!(talk.ask(&counted.clone().cas(cas + 1)).status, EXISTS);
-        assert_eq!(talk.ask(&counted.cas(cas)).status, 0);
-        talk.is_silent(&arithmetic(INCREMENTQ, "n", 1, 0, 0));
-        assert_eq!(found(talk, "n").trim_end(), "3");
-        talk.is_silent(&store(SETQ, "text", b"text"));
+        let increment = arithmetic(INCREMENT, "n", 1, 0, 0);
+        assert_eq!(talk.ask(&increment.clone().cas(cas + 1)).status, EXISTS);
+        assert_eq!(talk.ask(&increment.cas(cas)).status, 0);
+        talk.expect_no_reply(&arithmetic(INCREMENTQ, "n", 1, 0, 0));
+        assert_eq!(value_or_error(talk, "n").trim_end(), "3");
+        talk.expect_no_reply(&store(SETQ, "text", b"text"));
         assert_eq!(
             talk.outcome(&arithmetic(DECREMENT, "text", 1, 0, 0)),
             (NOT_NUMERIC, "Non-numeric server-side value for incr or decr".into())
@@ -195,31 +201,31 @@ fn arithmetic_creates_changes_and_wraps_numbers() {
 }
 
 #[test]
-fn a_created_number_expires() {
+fn a_number_that_an_increment_created_expires() {
     talk(|talk, fixture| {
         talk.ask(&arithmetic(INCREMENT, "n", 1, 10, 5));
         fixture.clock.advance(Duration::from_secs(6));
-        talk.0.worker.now = fixture.clock.now();
-        assert_eq!(found(talk, "n"), "Not found");
+        talk.client.worker.now = fixture.clock.now();
+        assert_eq!(value_or_error(talk, "n"), "Not found");
     });
 }
 
 #[test]
-fn a_too_large_value_is_skipped_and_removes_the_old_one() {
+fn a_set_of_a_too_large_value_removes_the_old_value_and_a_replace_keeps_it() {
     talk(|talk, _| {
         let large = vec![b'x'; ITEM_SIZE_BYTES_MAX as usize];
-        talk.is_silent(&store(SETQ, "k", b"old"));
-        talk.is_silent(&store(SETQ, "other", b"old"));
+        talk.expect_no_reply(&store(SETQ, "k", b"old"));
+        talk.expect_no_reply(&store(SETQ, "other", b"old"));
         assert_eq!(
             talk.outcome(&store(REPLACE, "other", &large)),
             (TOO_LARGE, "Too large.".into())
         );
         assert_eq!(talk.ask(&store(SETQ, "k", &large)).status, TOO_LARGE);
-        assert_eq!(found(talk, "k"), "Not found");
-        assert_eq!(found(talk, "other"), "old");
+        assert_eq!(value_or_error(talk, "k"), "Not found");
+        assert_eq!(value_or_error(talk, "other"), "old");
         let half = vec![b'x'; large.len() * 2 / 3];
         assert_eq!(talk.ask(&store(SET, "k", &half)).status, 0);
-        // Each value fits, but not both together.
+        // Each value fits, but the two values together do not fit into one item.
         let rest = packet(APPEND).key("k").value(&half);
         assert_eq!(talk.outcome(&rest), (NOT_STORED, "Not stored.".into()));
         assert_eq!(talk.ask(&packet(GET).key("k")).value, half);
@@ -229,15 +235,15 @@ fn a_too_large_value_is_skipped_and_removes_the_old_one() {
 #[test]
 fn flushes_are_immediate_or_delayed_and_can_be_disabled() {
     talk(|talk, fixture| {
-        talk.is_silent(&store(SETQ, "k", b"1"));
+        talk.expect_no_reply(&store(SETQ, "k", b"1"));
         assert_eq!(talk.outcome(&packet(FLUSH)), (0, String::new()));
-        assert_eq!(found(talk, "k"), "Not found");
-        talk.is_silent(&store(SETQ, "k", b"1"));
-        talk.is_silent(&packet(FLUSHQ).extras(&[0, 0, 0, 10]));
-        assert_eq!(found(talk, "k"), "1");
+        assert_eq!(value_or_error(talk, "k"), "Not found");
+        talk.expect_no_reply(&store(SETQ, "k", b"1"));
+        talk.expect_no_reply(&packet(FLUSHQ).extras(&[0, 0, 0, 10]));
+        assert_eq!(value_or_error(talk, "k"), "1");
         fixture.clock.advance(Duration::from_secs(11));
-        talk.0.worker.now = fixture.clock.now();
-        assert_eq!(found(talk, "k"), "Not found");
+        talk.client.worker.now = fixture.clock.now();
+        assert_eq!(value_or_error(talk, "k"), "Not found");
     });
     let mut fixture = Fixture::new();
     fixture.settings.flush_enabled = false;
@@ -248,7 +254,7 @@ fn flushes_are_immediate_or_delayed_and_can_be_disabled() {
 }
 
 #[test]
-fn other_commands_are_answered() {
+fn no_op_version_quit_and_unknown_commands_are_answered() {
     talk(|talk, _| {
         assert_eq!(talk.outcome(&packet(NOOP)), (0, String::new()));
         assert_eq!(talk.outcome(&packet(VERSION)), (0, crate::wire::VERSION.to_owned()));
@@ -264,7 +270,7 @@ fn other_commands_are_answered() {
         assert!(talk.is_closed());
     });
     talk(|talk, _| {
-        talk.is_silent(&packet(QUITQ));
+        talk.expect_no_reply(&packet(QUITQ));
         assert!(talk.is_closed());
     });
 }
@@ -290,26 +296,26 @@ fn an_invalid_request_is_answered_and_closes_the_connection() {
     talk(|talk, _| {
         let mut bytes = packet(GET).key("key").bytes();
         bytes[11] = 1;
-        talk.0.send(&bytes);
-        let answer = &super::packet::answers(&talk.0.received)[0];
+        talk.client.send(&bytes);
+        let answer = &super::packet::answers(&talk.client.received)[0];
         assert_eq!((answer.status, answer.text().as_str()), (UNKNOWN, "Unknown command"));
         assert!(talk.is_closed());
     });
     talk(|talk, _| {
-        talk.0.send(&[&packet(NOOP).bytes()[..], b"\x81"].concat());
-        assert_eq!(super::packet::answers(&talk.0.received).len(), 1);
+        talk.client.send(&[&packet(NOOP).bytes()[..], b"\x81"].concat());
+        assert_eq!(super::packet::answers(&talk.client.received).len(), 1);
         assert!(talk.is_closed());
     });
 }
 
 #[test]
-fn without_cas_every_cas_value_is_zero_and_none_matches() {
+fn without_cas_every_cas_value_is_zero_and_no_cas_value_matches() {
     let mut fixture = Fixture::new();
     fixture.settings.cas_enabled = false;
     talk_with(fixture, |talk, _| {
         assert_eq!(talk.ask(&store(SET, "k", b"1")).cas, 0);
         assert_eq!(talk.ask(&packet(GET).key("k")).cas, 0);
-        // As in memcached, a store ignores its CAS value, while a delete or an increment fails.
+        // As in memcached, a store ignores its CAS value. A delete or an increment with a CAS value fails.
         assert_eq!(talk.ask(&store(SET, "k", b"2").cas(9)).status, 0);
         assert_eq!(talk.ask(&packet(DELETE).key("k").cas(9)).status, EXISTS);
         assert_eq!(talk.ask(&arithmetic(INCREMENT, "k", 1, 0, 0).cas(9)).status, EXISTS);
@@ -318,9 +324,9 @@ fn without_cas_every_cas_value_is_zero_and_none_matches() {
 }
 
 #[test]
-fn statistics_are_packets_with_names_as_keys() {
+fn each_statistic_is_a_packet_whose_key_is_its_name() {
     talk(|talk, _| {
-        talk.is_silent(&store(SETQ, "a:k", b"1"));
+        talk.expect_no_reply(&store(SETQ, "a:k", b"1"));
         for subject in ["", "settings", "items", "slabs", "sizes"] {
             let rows = talk.send(&[packet(STAT).key(subject), packet(NOOP)]);
             let (end, rows) = rows.split_last_chunk::<2>().map(|(rows, end)| (end, rows)).unwrap();
@@ -333,18 +339,19 @@ fn statistics_are_packets_with_names_as_keys() {
             assert_eq!(end[1].opcode, NOOP);
         }
         let rows = talk.send(&[packet(STAT)]);
-        let row = rows.iter().find(|row| row.key == "cmd_set").expect("it is counted");
+        let row =
+            rows.iter().find(|row| row.key == "cmd_set").expect("the statistics contain cmd_set");
         assert_eq!(row.text(), "1");
         for subject in ["conns", "cachedump 1 1", "detail", "nonsense", "sizes_enable"] {
             let unknown = packet(STAT).key(subject);
             assert_eq!(talk.outcome(&unknown), (NOT_FOUND, "Not found".into()), "{subject}");
         }
-        for order in ["detail on", "reset"] {
-            assert_eq!(talk.outcome(&packet(STAT).key(order)), (0, String::new()));
+        for command in ["detail on", "reset"] {
+            assert_eq!(talk.outcome(&packet(STAT).key(command)), (0, String::new()));
         }
-        talk.is_silent(&store(SETQ, "a:k", b"1"));
-        talk.is_silent(&packet(GETQ).key("a:none"));
-        talk.is_silent(&packet(DELETEQ).key("a:k"));
+        talk.expect_no_reply(&store(SETQ, "a:k", b"1"));
+        talk.expect_no_reply(&packet(GETQ).key("a:none"));
+        talk.expect_no_reply(&packet(DELETEQ).key("a:k"));
         let rows = talk.send(&[packet(STAT).key("detail dump")]);
         assert_eq!(rows.len(), 2);
         assert_eq!(rows[0].key, "detailed");

@@ -1,4 +1,4 @@
-//! Tests of the binary protocol.
+//! Sessions that use the binary protocol.
 
 mod cuts;
 mod flow;

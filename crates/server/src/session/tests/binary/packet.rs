@@ -3,9 +3,10 @@
 use super::super::super::testing::{Client, Fixture};
 use crate::shared::Shared;
 
-/// The opaque of every request here. Every reply must repeat it.
+/// The opaque number of every request in these tests. Every reply must repeat this number.
 pub(super) const OPAQUE: u32 = 0x0bad_cafe;
 
+/// A request.
 #[derive(Clone)]
 pub(super) struct Packet {
     opcode: u8,
@@ -15,16 +16,17 @@ pub(super) struct Packet {
     cas: u64,
 }
 
+/// Returns a request with this opcode, and without extras, key, value and CAS value.
 pub(super) fn packet(opcode: u8) -> Packet {
     Packet { opcode, extras: Vec::new(), key: Vec::new(), value: Vec::new(), cas: 0 }
 }
 
-/// A set, add or replace with flags 7 and no expiry.
+/// Returns a set, add or replace with client flags 7 and no expiry.
 pub(super) fn store(opcode: u8, key: &str, value: &[u8]) -> Packet {
     packet(opcode).extras(&[0, 0, 0, 7, 0, 0, 0, 0]).key(key).value(value)
 }
 
-/// An increment or decrement.
+/// Returns an increment or decrement.
 pub(super) fn arithmetic(opcode: u8, key: &str, delta: u64, initial: u64, exptime: u32) -> Packet {
     let parts = [&delta.to_be_bytes()[..], &initial.to_be_bytes(), &exptime.to_be_bytes()];
     packet(opcode).extras(&parts.concat()).key(key)
@@ -51,6 +53,7 @@ impl Packet {
         self
     }
 
+    /// Returns the request as it is sent.
     pub(super) fn bytes(&self) -> Vec<u8> {
         let body_len = self.extras.len() + self.key.len() + self.value.len();
         let mut bytes = vec![0x80, self.opcode];
@@ -78,19 +81,23 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// The value as text, for readable comparisons.
+    /// Returns the value as text. Bytes that are not printable are escaped.
     pub(super) fn text(&self) -> String {
         self.value.escape_ascii().to_string()
     }
 }
 
-/// Parses replies. Panics unless they are complete and have the right magic and opaque.
+/// Parses replies. Panics if a reply is incomplete, or if its magic byte, data type or opaque number is wrong.
 pub(super) fn answers(mut bytes: &[u8]) -> Vec<Answer> {
     let mut answers = Vec::new();
     while !bytes.is_empty() {
         let (head, rest) = bytes.split_at(24);
-        assert_eq!((head[0], head[5]), (0x81, 0), "magic and data type");
-        assert_eq!(head[12..16], OPAQUE.to_be_bytes(), "the opaque bytes");
+        assert_eq!((head[0], head[5]), (0x81, 0), "the magic byte and the data type of a reply");
+        assert_eq!(
+            head[12..16],
+            OPAQUE.to_be_bytes(),
+            "a reply repeats the opaque number of its request"
+        );
         let key_len = usize::from(u16::from_be_bytes([head[2], head[3]]));
         let extras_len = usize::from(head[4]);
         let body_len = u32::from_be_bytes([head[8], head[9], head[10], head[11]]) as usize;
@@ -100,9 +107,11 @@ pub(super) fn answers(mut bytes: &[u8]) -> Vec<Answer> {
         answers.push(Answer {
             opcode: head[1],
             status: u16::from_be_bytes([head[6], head[7]]),
-            cas: u64::from_be_bytes(*head[16..].first_chunk().expect("eight bytes are left")),
+            cas: u64::from_be_bytes(
+                *head[16..].first_chunk().expect("eight bytes of the head are the CAS value"),
+            ),
             extras: extras.to_vec(),
-            key: String::from_utf8(key.to_vec()).expect("keys here are text"),
+            key: String::from_utf8(key.to_vec()).expect("the keys of these tests are UTF-8"),
             value: value.to_vec(),
         });
         bytes = after;
@@ -111,22 +120,24 @@ pub(super) fn answers(mut bytes: &[u8]) -> Vec<Answer> {
 }
 
 /// A client of the binary protocol.
-pub(super) struct Talk<'e>(pub(super) Client<'e>);
+pub(super) struct Talk<'e> {
+    pub(super) client: Client<'e>,
+}
 
 impl<'e> Talk<'e> {
     pub(super) fn new(fixture: &'e Fixture, shared: &'e Shared<'e>) -> Talk<'e> {
-        Talk(Client::new(fixture.worker(shared)))
+        Talk { client: Client::new(fixture.worker(shared)) }
     }
 
-    /// Sends packets in one piece; returns the replies.
+    /// Sends requests in one piece, and returns the replies.
     pub(super) fn send(&mut self, packets: &[Packet]) -> Vec<Answer> {
         let bytes: Vec<u8> = packets.iter().flat_map(Packet::bytes).collect();
-        self.0.received.clear();
-        self.0.send(&bytes);
-        answers(&self.0.received)
+        self.client.received.clear();
+        self.client.send(&bytes);
+        answers(&self.client.received)
     }
 
-    /// Sends a packet that has one reply.
+    /// Sends a request, and returns its reply. Panics unless there is exactly one reply.
     #[track_caller]
     pub(super) fn ask(&mut self, packet: &Packet) -> Answer {
         let mut answers = self.send(std::slice::from_ref(packet));
@@ -136,20 +147,20 @@ impl<'e> Talk<'e> {
         answer
     }
 
-    /// Sends a packet that has one reply; returns its status and text.
+    /// Sends a request, and returns the status and the text of its reply.
     #[track_caller]
     pub(super) fn outcome(&mut self, packet: &Packet) -> (u16, String) {
         let answer = self.ask(packet);
         (answer.status, answer.text())
     }
 
-    /// Sends a packet that has no reply.
+    /// Sends a request. Panics if there is a reply.
     #[track_caller]
-    pub(super) fn is_silent(&mut self, packet: &Packet) {
+    pub(super) fn expect_no_reply(&mut self, packet: &Packet) {
         assert_eq!(self.send(std::slice::from_ref(packet)), []);
     }
 
     pub(super) fn is_closed(&self) -> bool {
-        self.0.is_closed
+        self.client.is_closed
     }
 }

@@ -1,4 +1,4 @@
-//! SASL authentication.
+//! SASL authentication (`-S`) in sessions.
 
 use super::super::super::testing::Fixture;
 use super::packet::{Packet, Talk, packet, store};
@@ -9,6 +9,7 @@ use slabwise_protocol::binary::opcode::{
 };
 use std::sync::atomic::Ordering;
 
+// The statuses of replies.
 const AUTH_ERROR: u16 = 0x20;
 const AUTH_CONTINUE: u16 = 0x21;
 const UNKNOWN: u16 = 0x81;
@@ -22,14 +23,17 @@ fn server() -> (Fixture, TemporaryFile) {
     (fixture, file)
 }
 
+/// Returns a request that begins an authentication.
 fn auth(mechanism: &str, response: &[u8]) -> Packet {
     packet(SASL_AUTH).key(mechanism).value(response)
 }
 
+/// Returns a request that authenticates the client.
 fn login() -> Packet {
     auth("PLAIN", b"\0user\0pass")
 }
 
+/// Checks that the server refuses a set and closes the connection.
 #[track_caller]
 fn check_unauthenticated(talk: &mut Talk<'_>) {
     assert_eq!(talk.outcome(&store(SET, "k", b"v")), (AUTH_ERROR, "Auth failure.".into()));
@@ -57,7 +61,7 @@ fn the_right_password_authenticates_one_connection() {
 }
 
 #[test]
-fn before_authentication_only_version_and_mechanisms_are_answered() {
+fn before_authentication_other_commands_close_the_connection() {
     let (fixture, _file) = server();
     let shared = fixture.shared();
     let mut talk = Talk::new(&fixture, &shared);
@@ -74,7 +78,7 @@ fn before_authentication_only_version_and_mechanisms_are_answered() {
         packet(0x11).extras(&[0; 8]).key("k").value(b"v"),
         packet(0x10).key("reset"),
         packet(0xee),
-        // Also invalid, but authentication is checked first.
+        // This request is also invalid, because it has no key. The server checks the authentication first.
         packet(GET),
     ] {
         let mut talk = Talk::new(&fixture, &shared);
@@ -82,14 +86,14 @@ fn before_authentication_only_version_and_mechanisms_are_answered() {
         assert!(talk.is_closed());
     }
     let mut talk = Talk::new(&fixture, &shared);
-    // Requests after the refused one are ignored.
-    let got = talk.send(&[packet(GET).key("k"), login(), store(SET, "k", b"v")]);
-    assert_eq!(got.len(), 1);
+    // The server ignores the requests after a refused request.
+    let replies = talk.send(&[packet(GET).key("k"), login(), store(SET, "k", b"v")]);
+    assert_eq!(replies.len(), 1);
     let mut talk = Talk::new(&fixture, &shared);
     let mut bytes = packet(GET).key("key").bytes();
     bytes[11] = 1;
-    talk.0.send(&bytes);
-    assert_eq!(super::packet::answers(&talk.0.received)[0].status, UNKNOWN);
+    talk.client.send(&bytes);
+    assert_eq!(super::packet::answers(&talk.client.received)[0].status, UNKNOWN);
 }
 
 #[test]
@@ -112,7 +116,7 @@ fn wrong_credentials_do_not_authenticate() {
     ];
     for (index, attempt) in attempts.iter().enumerate() {
         let mut talk = Talk::new(&fixture, &shared);
-        assert_eq!(talk.outcome(attempt), (AUTH_ERROR, "Auth failure.".into()), "{index}");
+        assert_eq!(talk.outcome(attempt), (AUTH_ERROR, "Auth failure.".into()), "attempt {index}");
         assert!(!talk.is_closed());
         check_unauthenticated(&mut talk);
     }
@@ -168,17 +172,17 @@ fn text_commands_do_not_bypass_sasl() {
         fixture.settings.protocol = protocol;
         let shared = fixture.shared();
         let mut talk = Talk::new(&fixture, &shared);
-        talk.0.send(b"set k 0 0 1\r\nx\r\n");
-        assert!(talk.is_closed() && talk.0.received.is_empty(), "{}", protocol.name());
+        talk.client.send(b"set k 0 0 1\r\nx\r\n");
+        assert!(talk.is_closed() && talk.client.received.is_empty(), "{}", protocol.name());
     }
 }
 
 #[test]
-fn every_attempt_ends_a_round() {
+fn each_attempt_to_authenticate_ends_the_round_of_its_connection() {
     let (fixture, _file) = server();
     let shared = fixture.shared();
     let mut talk = Talk::new(&fixture, &shared);
     let guess = || auth("PLAIN", b"\0user\0guess");
     assert_eq!(talk.send(&[guess(), guess(), guess(), login()]).len(), 4);
-    assert_eq!(talk.0.yields, 3);
+    assert_eq!(talk.client.yields, 3);
 }

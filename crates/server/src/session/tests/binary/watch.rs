@@ -1,11 +1,11 @@
-//! Watch events of binary requests.
+//! Log lines that watchers receive for binary requests.
 
 use super::super::watch::check_lines;
 use super::packet::{Packet, arithmetic, packet, store};
 use slabwise_protocol::binary::opcode::{DELETE, INCREMENT, SET};
 
 #[test]
-fn binary_requests_are_reported_like_text_requests() {
+fn watchers_receive_the_same_lines_for_binary_as_for_text_requests() {
     let packets = [
         store(SET, "a", b"v"),
         store(SET, "a", b"v").cas(99),

@@ -13,7 +13,7 @@ import net.rubyeye.xmemcached.command.TextCommandFactory;
 import net.rubyeye.xmemcached.exception.MemcachedException;
 import net.rubyeye.xmemcached.utils.AddrUtil;
 
-/** Every operation of xmemcached over the text and the binary protocol: HOST:PORT. */
+/** Calls every operation of xmemcached, a client, over the text and the binary protocol. Argument: HOST:PORT. */
 public final class WithXmemcached {
     private final MemcachedClient client;
 
@@ -61,7 +61,7 @@ public final class WithXmemcached {
         same(found, Map.of("a", "1", "b", "234"));
         check(client.delete("b"), "delete");
         check(!client.delete("b"), "delete of a missing key");
-        // The client stores the type of a value in the flags.
+        // The client stores the type of a value in the client flags of the item.
         for (Object value : List.of("text", List.of(1, 2))) {
             check(client.set("typed", 0, value), "set of " + value.getClass());
             same(client.get("typed"), value);
@@ -71,7 +71,7 @@ public final class WithXmemcached {
     private void values() throws Exception {
         byte[] large = new byte[900_000];
         for (int i = 0; i < large.length; i++) {
-            // Random bytes, because the client compresses values.
+            // The bytes look random, because the client would compress other values.
             large[i] = (byte) (i * 2654435761L >>> 13);
         }
         byte[] binary = {'\r', '\n', 0, 'E', 'N', 'D', '\r', '\n', -1};
@@ -116,9 +116,9 @@ public final class WithXmemcached {
         client.set("word", 0, "text");
         try {
             client.incr("word", 1);
-            throw new AssertionError("text was incremented");
+            throw new AssertionError("the server must refuse to increment a text");
         } catch (MemcachedException expected) {
-            // The error is expected.
+            // The server has refused the increment.
         }
     }
 
@@ -162,18 +162,22 @@ public final class WithXmemcached {
     private void waitForValue(String key, Object value) throws Exception {
         long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(10);
         while (!Objects.equals(client.get(key), value)) {
-            check(System.nanoTime() < deadline, key + " never became " + value);
+            check(System.nanoTime() < deadline, "the wait until " + key + " becomes " + value);
             Thread.sleep(50);
         }
     }
 
+    /** Fails unless the value is the expected one. */
     private static void same(Object got, Object expected) {
-        check(Objects.equals(got, expected), "got " + got + ", expected " + expected);
+        if (!Objects.equals(got, expected)) {
+            throw new AssertionError("got " + got + ", expected " + expected);
+        }
     }
 
-    private static void check(boolean holds, String what) {
-        if (!holds) {
-            throw new AssertionError(what);
+    /** Fails unless the condition holds. The message names the operation whose result is checked. */
+    private static void check(boolean condition, String operation) {
+        if (!condition) {
+            throw new AssertionError("unexpected result of " + operation);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The packets that `-vv` logs.
+//! With `-vv` the server logs each request and each reply exactly once.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use crate::support::{Server, under_test};
 
 #[test]
 fn a_fragmented_packet_is_logged_once() {
-    let log = tempfile::NamedTempFile::new().expect("a file for the test");
+    let log = tempfile::NamedTempFile::new().expect("a temporary file can be created");
     let command = under_test().with(&["-vv", "-t", "1"]).logging_to(log.path());
     let server = Server::start(&command);
     let (mut client, mut other) = (server.connect(), server.connect());
@@ -18,7 +18,7 @@ fn a_fragmented_packet_is_logged_once() {
         let bytes = request.bytes(&|_| 0);
         for cut in 1..bytes.len() {
             client.send(&bytes[..cut]);
-            // The only worker has read the first fragment when it answers a later client.
+            // The server has one worker. When it has answered the other client, it has read the first fragment.
             other.ask("version");
             client.send(&bytes[cut..]);
             let head = client.read_exact(24);
@@ -28,14 +28,14 @@ fn a_fragmented_packet_is_logged_once() {
         }
     }
     drop(server);
-    let printed = fs::read_to_string(log.path()).expect("the server wrote it");
+    let printed = fs::read_to_string(log.path()).expect("the log of the server is readable");
     let logged = |head: &str| printed.lines().filter(|line| line.contains(head)).count();
     assert_eq!((logged(" packet 80"), logged(" packet 81")), (sent, sent), "{printed}");
 }
 
 #[test]
 fn the_first_request_of_a_connection_is_logged_once() {
-    let log = tempfile::NamedTempFile::new().expect("a file for the test");
+    let log = tempfile::NamedTempFile::new().expect("a temporary file can be created");
     let command = under_test().with(&["-vv", "-t", "1"]).logging_to(log.path());
     let server = Server::start(&command);
     server.connect().ask("get first");
@@ -43,7 +43,7 @@ fn the_first_request_of_a_connection_is_logged_once() {
     client.send(&packet(NOOP).bytes(&|_| 0));
     client.read_exact(24);
     drop(server);
-    let printed = fs::read_to_string(log.path()).expect("the server wrote it");
+    let printed = fs::read_to_string(log.path()).expect("the log of the server is readable");
     let logged = |text: &str| printed.lines().filter(|line| line.contains(text)).count();
     assert_eq!((logged(" get first"), logged(" packet 80")), (1, 1), "{printed}");
 }

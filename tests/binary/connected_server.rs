@@ -1,4 +1,4 @@
-//! A server, a connection to it, and its replies.
+//! A server with a connection that sends requests and reads the replies.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -6,15 +6,17 @@ use std::fmt;
 use super::packet::{NOOP, Packet, packet};
 use crate::support::{Client, Server, ServerCommand};
 
-/// The opaque value of the no-op that ends a step: all replies before the no-op's belong to the step.
+/// The opaque number of the no-op that ends a step. All replies before the reply to this no-op belong to the step.
 const END_OF_STEP: u32 = 0x00e0_0f5e;
 
-/// One reply. Its CAS value is replaced by its rank: the server's first distinct CAS value is 1, the next is 2.
+/// One reply. CAS values differ between servers, so a reply contains only the rank of its CAS value.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Reply {
     pub opcode: u8,
     pub status: u16,
     pub opaque: u32,
+    /// The rank of the CAS value among all distinct CAS values of the server: 1 for the first one in a reply, 2 for the
+    /// next. 0 if the CAS value is 0.
     pub cas_rank: usize,
     pub extras: Vec<u8>,
     pub key: Vec<u8>,
@@ -27,7 +29,8 @@ impl fmt::Debug for Reply {
         let value = &self.value[..self.value.len().min(60)];
         write!(
             f,
-            "[{opcode:#04x} status {status:#x} opaque {opaque:#x} cas #{cas_rank} extras {:?} key {} value {} ({} bytes)]",
+            "[{opcode:#04x} status {status:#x} opaque {opaque:#x} cas #{cas_rank} extras {:?} key {} \
+             value {} ({} bytes)]",
             self.extras,
             self.key.escape_ascii(),
             value.escape_ascii(),
@@ -45,27 +48,28 @@ pub struct StepResult {
 }
 
 /// A server and a connection to it.
-pub struct Peer {
+pub struct ConnectedServer {
     server: Server,
     client: Client,
-    /// The rank of each CAS value, in order of first appearance.
+    /// The rank of each CAS value, in the order in which the CAS values first appeared in replies.
     ranks: HashMap<u64, usize>,
-    /// The CAS value of each step's last reply.
+    /// The CAS value of the last reply to each step.
     cas_of_steps: Vec<u64>,
 }
 
-impl Peer {
-    pub fn start(command: &ServerCommand) -> Peer {
-        Peer::of(Server::start(command))
+impl ConnectedServer {
+    /// Starts a server and connects to it.
+    pub fn start(command: &ServerCommand) -> ConnectedServer {
+        ConnectedServer::of(Server::start(command))
     }
 
     /// Connects to a running server.
-    pub fn of(server: Server) -> Peer {
+    pub fn of(server: Server) -> ConnectedServer {
         let client = server.connect();
-        Peer { server, client, ranks: HashMap::new(), cas_of_steps: Vec::new() }
+        ConnectedServer { server, client, ranks: HashMap::new(), cas_of_steps: Vec::new() }
     }
 
-    pub fn server(&self) -> &Server {
+    pub fn process(&self) -> &Server {
         &self.server
     }
 
@@ -76,20 +80,20 @@ impl Peer {
         self.exchange(&bytes)
     }
 
-    /// Sends bytes that end with the no-op [`END_OF_STEP`] and reads replies up to the no-op's.
+    /// Sends bytes that end with the no-op [`END_OF_STEP`], and returns the replies before the reply to this no-op.
     fn exchange(&mut self, bytes: &[u8]) -> StepResult {
-        // The server may already have closed the connection. The replies show whether that was right.
+        // The send fails if the server has closed the connection. The result then says so.
         let _ = self.client.try_send(bytes);
         let mut result = StepResult { replies: Vec::new(), closed: false };
         let mut cas = 0;
         loop {
-            match self.reply() {
+            match self.read_reply() {
                 None => {
                     result.closed = true;
                     self.client = self.server.connect();
                     break;
                 }
-                // A refused no-op belongs to the step.
+                // If the server refuses the no-op, the error is one of the replies to the step.
                 Some((Reply { opcode: NOOP, opaque: END_OF_STEP, status: 0, .. }, _)) => break,
                 Some((reply, reply_cas)) => {
                     cas = reply_cas;
@@ -101,17 +105,23 @@ impl Peer {
         result
     }
 
-    /// Reads the next reply and its CAS value; `None` if the server closed the connection.
-    fn reply(&mut self) -> Option<(Reply, u64)> {
+    /// Returns the next reply and its CAS value, or `None` if the server closed the connection.
+    fn read_reply(&mut self) -> Option<(Reply, u64)> {
         let head = self.client.try_read_exact(24)?;
-        assert_eq!((head[0], head[5]), (0x81, 0), "magic and data type of {head:x?}");
+        assert_eq!(
+            (head[0], head[5]),
+            (0x81, 0),
+            "the magic byte and the data type in the header {head:x?}"
+        );
         let key_len = usize::from(u16::from_be_bytes([head[2], head[3]]));
         let body_len = u32::from_be_bytes([head[8], head[9], head[10], head[11]]) as usize;
         let body =
-            self.client.try_read_exact(body_len).expect("the body of a reply follows its header");
+            self.client.try_read_exact(body_len).expect("a body follows the header of a reply");
         let (extras, key_and_value) = body.split_at(usize::from(head[4]));
         let (key, value) = key_and_value.split_at(key_len);
-        let cas = u64::from_be_bytes(*head[16..].first_chunk().expect("eight bytes are left"));
+        let cas = u64::from_be_bytes(
+            *head[16..].first_chunk().expect("eight bytes of the header are the CAS value"),
+        );
         let next_rank = self.ranks.len() + 1;
         let cas_rank = if cas == 0 { 0 } else { *self.ranks.entry(cas).or_insert(next_rank) };
         let reply = Reply {
@@ -126,15 +136,15 @@ impl Peer {
         Some((reply, cas))
     }
 
-    /// Sends all requests in one write or byte by byte, and returns all replies.
-    pub fn batch(&mut self, requests: &[Packet], pace: Pace) -> StepResult {
+    /// Sends all requests without waiting for replies, and then returns all replies.
+    pub fn pipeline(&mut self, requests: &[Packet], pace: Pace) -> StepResult {
         let mut bytes: Vec<u8> =
             requests.iter().flat_map(|request| request.bytes(&|_| 0)).collect();
         bytes.extend(packet(NOOP).opaque(END_OF_STEP).bytes(&|_| 0));
         match pace {
             Pace::Whole => self.exchange(&bytes),
             Pace::Bytewise => {
-                let (last, before) = bytes.split_last().expect("there is a no-op");
+                let (last, before) = bytes.split_last().expect("the bytes end with a no-op");
                 let _ = self.client.try_send_bytewise(before);
                 self.exchange(&[*last])
             }
@@ -142,9 +152,11 @@ impl Peer {
     }
 }
 
-/// How a batch is written to the socket.
+/// The way in which requests are written to the socket.
 #[derive(Clone, Copy, Debug)]
 pub enum Pace {
+    /// All bytes in one write.
     Whole,
+    /// Each byte in its own write.
     Bytewise,
 }

@@ -1,33 +1,34 @@
-//! A class as a splitter sees it, and the objective of a partition.
+//! The data about a class from which partitions are computed, and the objective of a partition.
 
 use crate::history::costs::MissCosts;
 use crate::options::Choice;
 use crate::{ClassProfile, Snapshot};
 use slabwise_profile::Mrc;
 
-/// A class's curve, with the values that convert pages to misses and costs.
+/// The miss-ratio curve of a class, with the values that convert pages to misses and to their cost.
 #[derive(Clone, Copy, Debug)]
 pub struct ClassCurve<'a> {
     /// The misses for each number of chunks.
     pub curve: &'a Mrc,
-    /// Chunks on a page; at least 1.
+    /// The number of chunks on a page; at least 1.
     pub chunks_per_page: u64,
-    /// The weight of each reference of the curve; 1 if they are all the references.
+    /// The factor by which misses of the curve are multiplied; 1 if the curve counts every reference.
     pub weight: f64,
-    /// The number of real chunks for one of the curve; 1 if the curve is accurate.
+    /// The factor by which sizes of the curve are multiplied; 1 if the curve is accurate.
     pub stretch: f64,
-    /// The cost of a miss above that of a hit, in the unit of the [`Objective`].
+    /// The cost of a miss minus the cost of a hit, in the unit of the [`Objective`].
     pub miss_cost: f64,
-    /// The current number of pages.
+    /// The current number of pages of the class.
     pub pages: u64,
-    /// The minimum number of pages.
+    /// The minimum number of pages of the class in a new partition.
     pub pages_min: u64,
-    /// The number of pages beyond which more are of no use, even if the curve says otherwise.
+    /// Pages beyond this number save no misses, even if the curve shows a gain.
     pub pages_usable: u64,
 }
 
 impl<'a> ClassCurve<'a> {
-    /// A class with these pages, no minimum, and the misses of the curve.
+    /// Creates a class that now has `pages` pages and may have any number of pages. Its misses are those of the curve,
+    /// and a miss costs 1.
     pub fn new(curve: &'a Mrc, chunks_per_page: u64, pages: u64) -> ClassCurve<'a> {
         ClassCurve {
             curve,
@@ -41,7 +42,7 @@ impl<'a> ClassCurve<'a> {
         }
     }
 
-    /// The misses with this number of pages.
+    /// Returns the number of misses with this number of pages.
     pub fn misses(&self, pages: u64) -> f64 {
         self.curve.misses(self.chunks_at(pages)) * self.weight
     }
@@ -51,61 +52,63 @@ impl<'a> ClassCurve<'a> {
         (chunks as f64 / self.stretch) as u64
     }
 
-    /// The number of pages, rounded down, at which the class has this many chunks of the curve.
+    /// Returns the number of pages, rounded down, that correspond to this size of the curve, in chunks.
     pub(crate) fn pages_at(&self, chunks: u64) -> u64 {
         (chunks as f64 * (self.stretch / self.chunks_per_page as f64)) as u64
     }
 
-    /// The number of references: the misses without any page.
+    /// Returns the number of references, which is the number of misses without any page.
     pub fn references(&self) -> f64 {
         self.curve.references() * self.weight
     }
 
-    /// The cost of the misses with this number of pages.
+    /// Returns the cost of the misses with this number of pages.
     pub fn cost(&self, pages: u64) -> f64 {
         self.misses(pages) * self.miss_cost
     }
 
-    /// The costs for many sizes, which must ascend, in one pass along the curve. Each page gained or lost costs
-    /// `move_cost`.
+    /// Returns the cost for each of these numbers of pages, which must ascend, in one pass along the curve. The cost
+    /// includes `move_cost` for each page of difference from the current number of pages.
     pub(crate) fn costs(
         &self,
         sizes: impl Iterator<Item = u64> + Clone,
         move_cost: f64,
     ) -> impl Iterator<Item = f64> {
-        let misses = self.curve.misses_of_rising(sizes.clone().map(|pages| self.chunks_at(pages)));
+        let misses =
+            self.curve.misses_at_ascending(sizes.clone().map(|pages| self.chunks_at(pages)));
         sizes.zip(misses).map(move |(pages, misses)| {
             misses * self.weight * self.miss_cost + move_cost * pages.abs_diff(self.pages) as f64
         })
     }
 
+    /// Returns the cost if every reference misses.
     pub(crate) fn cost_max(&self) -> f64 {
         self.references() * self.miss_cost
     }
 
-    /// The largest useful size in a partition of `pages`: the level end of its curve, or its current pages if they are
-    /// more.
+    /// Returns the largest number of pages to try in a partition of `pages` pages. More pages than the curve's last
+    /// point save no misses, but the class may keep its current pages.
     pub(crate) fn pages_max(&self, pages: u64) -> u64 {
-        let level = self.curve.points().last().map_or(0, |last| last.chunks);
-        let level = (self.pages_at(level) + 1).min(self.pages_usable);
-        level.max(self.pages).max(self.pages_min).min(pages)
+        let end_chunks = self.curve.points().last().map_or(0, |last| last.chunks);
+        let end = (self.pages_at(end_chunks) + 1).min(self.pages_usable);
+        end.max(self.pages).max(self.pages_min).min(pages)
     }
 }
 
-/// The cost of a partition: the sum over its classes.
-pub fn cost(classes: &[ClassCurve], split: &[u64]) -> f64 {
-    classes.iter().zip(split).map(|(class, &pages)| class.cost(pages)).sum()
+/// Returns the cost of a partition: the sum of the costs of all classes. `partition` has the pages of each class.
+pub fn cost(classes: &[ClassCurve], partition: &[u64]) -> f64 {
+    classes.iter().zip(partition).map(|(class, &pages)| class.cost(pages)).sum()
 }
 
-/// The minimum that a page's move must save: almost nothing, but enough to choose the partition nearest to the current
-/// one if costs differ only by rounding.
+/// Returns a move cost that is far below any real gain. It only decides between partitions whose costs differ by
+/// rounding errors: the partition nearest to the current partition is then the cheapest.
 pub(crate) fn least_move_cost(classes: &[ClassCurve]) -> f64 {
     let costs_all: f64 = classes.iter().map(ClassCurve::cost_max).sum();
     costs_all.max(f64::MIN_POSITIVE * 1e12) * 1e-12
 }
 
-/// The classes of a snapshot with their curves and misses as costs; empty if the snapshot has no profiles. A class that
-/// holds items keeps a page.
+/// Returns the classes of a snapshot with their curves; a miss costs 1. Returns no classes if the snapshot has no
+/// profiles. A class that holds items keeps a page.
 pub(crate) fn class_curves(snapshot: &Snapshot) -> Vec<ClassCurve<'_>> {
     let each = snapshot.classes.iter().zip(&snapshot.profiles);
     each.map(|(class, profile)| ClassCurve {
@@ -115,17 +118,17 @@ pub(crate) fn class_curves(snapshot: &Snapshot) -> Vec<ClassCurve<'_>> {
     .collect()
 }
 
-/// The quantity that a partition minimizes.
+/// The quantity that the best partition minimizes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Objective {
     /// The share of gets that miss.
     #[default]
     MissRatio,
-    /// The mean time of a get: `MR * Tm + (1 - MR) * Th` for each class, with the miss ratio MR and the mean times of a
-    /// miss (Tm) and of a hit (Th).
+    /// The mean time of a get. For each class it is `MR * Tm + (1 - MR) * Th`, with the miss ratio MR, the mean time Tm
+    /// of a miss and the mean time Th of a hit.
     RequestTime,
-    /// The cost of all misses: each class's misses times their mean cost. If there are no costs, or equal ones, plans
-    /// are exactly those of the miss ratio.
+    /// The cost of all misses: the sum over all classes of the misses times the mean cost of a miss. If all costs are
+    /// equal or unknown, plans are exactly those of [`Objective::MissRatio`].
     Cost,
 }
 
@@ -138,7 +141,7 @@ impl Choice for Objective {
 }
 
 impl Objective {
-    /// The classes of a snapshot with their curves and miss costs.
+    /// Returns the classes of a snapshot with their curves and with the miss costs of this objective.
     pub(crate) fn class_curves<'s>(
         self,
         snapshot: &'s Snapshot,
@@ -155,7 +158,7 @@ impl Objective {
         classes
     }
 
-    /// The miss costs relative to the mean of all classes, for decisions without curves.
+    /// Returns the miss cost of each class divided by the mean of all classes, for decisions without curves.
     pub(crate) fn relative_costs(self, snapshot: &Snapshot, costs: &MissCosts) -> Vec<f64> {
         match self {
             Objective::MissRatio | Objective::RequestTime => vec![1.0; snapshot.classes.len()],
@@ -164,8 +167,8 @@ impl Objective {
     }
 }
 
-/// The time by which a miss takes longer than a hit; for classes without measured misses, the mean of the others by
-/// references.
+/// Returns for each class the time of a miss minus the time of a hit, in microseconds. A class without measured times
+/// has the mean of the other classes, weighted by references.
 fn miss_times(profiles: &[ClassProfile]) -> Vec<f64> {
     let timed = || profiles.iter().filter_map(|profile| Some((profile, miss_time(profile)?)));
     let references: f64 = timed().map(|(profile, _)| profile.curve.references()).sum();
@@ -174,7 +177,7 @@ fn miss_times(profiles: &[ClassProfile]) -> Vec<f64> {
     profiles.iter().map(|profile| miss_time(profile).unwrap_or(unknown)).collect()
 }
 
-/// The time by which a miss takes longer than a hit, if it is known.
+/// Returns the time of a miss minus the time of a hit, in microseconds; `None` if the times were not measured.
 fn miss_time(profile: &ClassProfile) -> Option<f64> {
     (profile.miss_time_us > profile.hit_time_us)
         .then_some(profile.miss_time_us - profile.hit_time_us)

@@ -1,4 +1,5 @@
-//! Requests that are not about an item: version, quit, statistics, administrative commands and authentication.
+//! Control requests, which are about the server or the connection: version, quit, statistics, administrative commands
+//! and authentication.
 
 use crate::admin::commands::{self, NextAction};
 use crate::admin::debug;
@@ -14,11 +15,12 @@ use slabwise_protocol::binary::{Fault, Head, Status, compose, opcode};
 use slabwise_protocol::{Admin, Exptime, Request, Sasl, StatsRequest, TextAnswer};
 use std::sync::atomic::Ordering;
 
-pub(super) fn line<'e>(
+/// Serves a control request of the classic text protocol. `debug_pins` are the items that `debugitem ref` has pinned.
+pub(super) fn serve_line<'e>(
     worker: &mut WorkerContext<'e>,
     request: Request<'_>,
     answer: TextAnswer,
-    held: &mut Vec<Pinned<'e>>,
+    debug_pins: &mut Vec<Pinned<'e>>,
     out: &mut Out<'e>,
 ) -> NextAction<'e> {
     match request {
@@ -28,22 +30,24 @@ pub(super) fn line<'e>(
         }
         Request::Quit => return NextAction::Close(CloseReason::Normal),
         Request::Stats(subject) => {
-            return statistics(worker, subject, &mut Rows::text(out.bytes()));
+            return write_statistics(worker, subject, &mut Rows::text(out.bytes()));
         }
         Request::Admin(Admin::Watch(kinds)) => return commands::watch(worker, kinds, out),
-        Request::Admin(Admin::Debug(order)) => {
-            debug::carry_out(worker, order, held, &mut Reply::new(worker, out, answer.noreply));
-        }
-        Request::Admin(order) => {
+        Request::Admin(Admin::Debug(command)) => {
             let reply = &mut Reply::new(worker, out, answer.noreply);
-            return commands::carry_out(worker, order, reply);
+            debug::carry_out(worker, command, debug_pins, reply);
         }
-        _ => unreachable!("the caller passes no item requests"),
+        Request::Admin(command) => {
+            let reply = &mut Reply::new(worker, out, answer.noreply);
+            return commands::carry_out(worker, command, reply);
+        }
+        _ => unreachable!("the caller passes only control requests of the text protocol"),
     }
     NextAction::Nothing
 }
 
-pub(super) fn packet<'e>(
+/// Serves a control request of the binary protocol.
+pub(super) fn serve_packet<'e>(
     worker: &mut WorkerContext<'e>,
     request: Request<'_>,
     head: &Head,
@@ -63,16 +67,17 @@ pub(super) fn packet<'e>(
         }
         Request::Stats(subject) => {
             let form = StatsForm::Binary { opaque: head.opaque };
-            return statistics(worker, subject, &mut Rows::new(out, form));
+            return write_statistics(worker, subject, &mut Rows::new(out, form));
         }
-        Request::Admin(Admin::FlushAll(exptime)) => flush(worker, head, exptime, out),
+        Request::Admin(Admin::FlushAll(exptime)) => serve_flush(worker, head, exptime, out),
         Request::Sasl(request) => authenticate(worker, exchange, head, request, out),
-        _ => unreachable!("the binary protocol has no other requests"),
+        _ => unreachable!("the caller passes only control requests of the binary protocol"),
     }
     NextAction::Nothing
 }
 
-fn statistics<'e>(
+/// Writes the statistics of a subject. A long list becomes a crawl, which the session continues.
+fn write_statistics<'e>(
     worker: &mut WorkerContext<'e>,
     subject: StatsRequest<'_>,
     rows: &mut Rows<'_>,
@@ -81,20 +86,22 @@ fn statistics<'e>(
         .map_or(NextAction::Nothing, |crawl| NextAction::Crawl(Box::new(crawl)))
 }
 
-fn flush(worker: &WorkerContext<'_>, head: &Head, exptime: Exptime, out: &mut Vec<u8>) {
+/// Serves `flush` and `flushq` of the binary protocol.
+fn serve_flush(worker: &WorkerContext<'_>, head: &Head, exptime: Exptime, out: &mut Vec<u8>) {
     if !worker.shared.settings.flush_enabled {
         compose::error(out, head, Status::AuthError);
         return;
     }
-    commands::end_all_items(worker, exptime);
+    commands::flush_all(worker, exptime);
     if !head.quiet {
         compose::success(out, head, 0);
     }
 }
 
-/// True if the client may send this opcode, given that SASL may require authentication.
+/// True if the server may serve this opcode. With `-S` a client that has not authenticated can only authenticate and
+/// ask for the version.
 #[inline]
-pub(super) fn may_send(worker: &WorkerContext<'_>, exchange: &Exchange, opcode: u8) -> bool {
+pub(super) fn is_permitted(worker: &WorkerContext<'_>, exchange: &Exchange, opcode: u8) -> bool {
     !worker.shared.settings.sasl_enabled
         || exchange.is_authenticated()
         || matches!(
@@ -103,8 +110,8 @@ pub(super) fn may_send(worker: &WorkerContext<'_>, exchange: &Exchange, opcode: 
         )
 }
 
-/// Runs a step of the SASL exchange. The round ends with it, because a search of the whole password file is slow and
-/// clients that guess passwords must not delay others.
+/// Runs a step of the SASL exchange. The connection's round then ends: a step searches the whole password file, and
+/// clients that guess passwords must not delay other clients.
 fn authenticate(
     worker: &mut WorkerContext<'_>,
     exchange: &mut Exchange,
@@ -128,29 +135,29 @@ fn authenticate(
         Answer::Continue => compose::error(out, head, Status::AuthContinue),
         Answer::Refused => compose::error(out, head, Status::AuthError),
     }
-    count(worker, answer);
+    count_attempt(worker, answer);
 }
 
-/// Answers an invalid packet. Returns false if the connection is to be closed.
-pub(super) fn refuse(
+/// Writes the error for an invalid packet. Returns false if the caller should close the connection.
+pub(super) fn write_refusal(
     worker: &WorkerContext<'_>,
     exchange: &mut Exchange,
     head: &Head,
     fault: Fault,
     out: &mut Vec<u8>,
 ) -> bool {
-    if !fault.precedes_authentication() && !may_send(worker, exchange, head.opcode) {
+    if !fault.precedes_authentication() && !is_permitted(worker, exchange, head.opcode) {
         compose::error(out, head, Status::AuthError);
         return false;
     }
     let mut status = fault.status();
     if matches!(fault, Fault::MechanismTooLong | Fault::ResponseTooLong) {
         if worker.shared.settings.sasl_enabled {
-            // The client loses an earlier authentication.
+            // As after every failed attempt, an earlier authentication of the client ends.
             exchange.end();
-            // As in memcached, an invalid mechanism does not count as an attempt.
+            // As in memcached, a mechanism whose name is too long does not count as an attempt.
             if fault == Fault::ResponseTooLong {
-                count(worker, Answer::Refused);
+                count_attempt(worker, Answer::Refused);
             }
         } else {
             status = Status::UnknownCommand;
@@ -160,8 +167,9 @@ pub(super) fn refuse(
     !fault.closes()
 }
 
-/// Counts an exchange that has ended.
-fn count(worker: &WorkerContext<'_>, answer: Answer) {
+/// Counts an attempt to authenticate, and a failed attempt as an error. An attempt that needs another step is not
+/// counted yet.
+fn count_attempt(worker: &WorkerContext<'_>, answer: Answer) {
     let counters = &worker.shared.counters;
     if answer != Answer::Continue {
         counters.auth_commands.fetch_add(1, Ordering::Relaxed);

@@ -1,9 +1,10 @@
-//! Predictions from curves for another partition, and for more or less memory.
+//! Predictions of misses from curves: for another partition, and for more or less memory.
 
-use super::{ClassCurve, class_curves, near_best_split};
+use super::{ClassCurve, class_curves, near_best_partition};
 use crate::{Prediction, Snapshot};
 
-/// Predicts the misses of two partitions. Gets of keys that were never stored miss in both.
+/// Predicts the misses with the partition `before` and with the partition `after`. Gets of keys that were never stored
+/// miss with both.
 pub(crate) fn predict(
     snapshot: &Snapshot,
     classes: &[ClassCurve],
@@ -12,29 +13,30 @@ pub(crate) fn predict(
 ) -> Prediction {
     let unstored = snapshot.unstored_share();
     let references: f64 = classes.iter().map(ClassCurve::references).sum();
-    let miss_ratio = |split| misses(classes, split) / references.max(f64::MIN_POSITIVE);
-    let per_thousand = |split| 1_000.0 * (unstored + (1.0 - unstored) * miss_ratio(split));
+    let miss_ratio = |partition| misses(classes, partition) / references.max(f64::MIN_POSITIVE);
+    let per_thousand = |partition| 1_000.0 * (unstored + (1.0 - unstored) * miss_ratio(partition));
     Prediction { misses_before: per_thousand(before), misses_after: per_thousand(after) }
 }
 
-fn misses(classes: &[ClassCurve], split: &[u64]) -> f64 {
-    classes.iter().zip(split).map(|(class, &pages)| class.misses(pages)).sum()
+fn misses(classes: &[ClassCurve], partition: &[u64]) -> f64 {
+    classes.iter().zip(partition).map(|(class, &pages)| class.misses(pages)).sum()
 }
 
 /// A memory size and its predicted miss ratio.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WhatIf {
-    /// The memory size in percent of the current one.
+    /// The memory size in percent of the current memory size.
     pub memory_percent: u64,
     /// The miss ratio with the best partition of that memory.
     pub miss_ratio: f64,
 }
 
-/// The memory sizes of [`what_if`], in percent of the current one.
+/// The memory sizes for which [`what_if`] predicts the miss ratio, in percent of the current memory size.
 const MEMORY_PERCENTS: [u64; 6] = [50, 75, 100, 125, 150, 200];
 
-/// Predicts the miss ratio of the whole cache at half to twice its memory with the best partition, by the curves of the
-/// snapshot. Gets of keys that were never stored miss at every size. Empty if there are no curves or no references.
+/// Predicts the miss ratio of the whole cache with half to twice its memory, each time with a nearly best partition,
+/// from the curves of the snapshot. Gets of keys that were never stored miss with any memory. Returns no predictions if
+/// there are no curves or no references.
 pub fn what_if(snapshot: &Snapshot) -> Vec<WhatIf> {
     let classes: Vec<ClassCurve> = class_curves(snapshot)
         .into_iter()
@@ -47,8 +49,8 @@ pub fn what_if(snapshot: &Snapshot) -> Vec<WhatIf> {
     let unstored = snapshot.unstored_share();
     let pages = snapshot.pages_free + classes.iter().map(|class| class.pages).sum::<u64>();
     let at = |memory_percent: u64| {
-        let split = near_best_split(&classes, pages * memory_percent / 100);
-        let miss_ratio = unstored + (1.0 - unstored) * misses(&classes, &split) / references;
+        let partition = near_best_partition(&classes, pages * memory_percent / 100);
+        let miss_ratio = unstored + (1.0 - unstored) * misses(&classes, &partition) / references;
         WhatIf { memory_percent, miss_ratio }
     };
     MEMORY_PERCENTS.map(at).to_vec()
@@ -61,8 +63,8 @@ mod tests {
     use slabwise_base::Random;
 
     #[test]
-    fn a_loop_hits_only_where_it_fits() {
-        // The cache has 100 chunks; the loop takes 150.
+    fn a_loop_has_hits_only_in_memory_that_holds_it() {
+        // The cache has 100 chunks; the loop needs 150.
         let cache = snapshot(10, vec![(4, cliff(150, 300.0)), (6, scan(100.0))]);
         let found: Vec<_> =
             what_if(&cache).iter().map(|it| (it.memory_percent, it.miss_ratio)).collect();
@@ -78,13 +80,16 @@ mod tests {
                 (0..1 + random.below(6)).map(|_| (random.below(40), any(&mut random, 200)));
             let found = what_if(&snapshot(1, classes.collect()));
             let falls = found.is_sorted_by(|a, b| a.miss_ratio >= b.miss_ratio - 0.001);
-            assert!(falls, "seed {seed}: {found:?}");
-            assert!(found.iter().all(|it| (0.0..=1.0).contains(&it.miss_ratio)), "seed {seed}");
+            assert!(falls, "seed {seed}: miss ratios do not rise with memory: {found:?}");
+            assert!(
+                found.iter().all(|it| (0.0..=1.0).contains(&it.miss_ratio)),
+                "seed {seed}: miss ratios are from 0 to 1"
+            );
         }
     }
 
     #[test]
-    fn gets_of_keys_never_stored_miss_at_every_size() {
+    fn gets_of_keys_that_were_never_stored_miss_with_any_memory() {
         let mut cache = snapshot(10, vec![(4, cliff(150, 300.0)), (6, scan(100.0))]);
         cache.unstored_gets = 600.0;
         let found: Vec<f64> = what_if(&cache).iter().map(|it| it.miss_ratio).collect();

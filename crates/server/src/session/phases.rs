@@ -1,8 +1,11 @@
-//! The phases of a session.
+//! The phases of a session: how each phase interprets the next bytes of input, and which phase follows.
 
 use super::batch::Batch;
-use super::items::{Arriving, Dialect, Done, Item, Keys, KeysStep, Next, Progress, Step, charge};
-use super::orders::{self, refuse};
+use super::control::{self, write_refusal};
+use super::items::{
+    Dialect, ItemContext, ItemOutcome, Next, Progress, Retrieval, RetrievalStep, Step,
+    UnfinishedStore, charge,
+};
 use crate::admin::commands::NextAction;
 use crate::admin::crawl::Crawl;
 use crate::config::Protocol;
@@ -23,37 +26,37 @@ use std::sync::atomic::Ordering;
 /// The protocol state of one connection.
 pub struct Session<'e> {
     phase: Phase<'e>,
-    /// The protocol of its listener.
+    /// The protocol that the operator configured for the listener of this connection.
     protocol: Protocol,
     dialect: Dialect,
-    /// The values pinned by `debugitem`; used by tests only.
-    debug_held: Vec<Pinned<'e>>,
+    /// Items that the test command `debugitem ref` has pinned on this connection.
+    debug_pins: Vec<Pinned<'e>>,
 }
 
-/// The phases of a session, which decide how the next bytes of input are interpreted.
+/// The phase of a session. It determines how the session interprets the next bytes of input.
 #[derive(Default)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "a box would be an allocation in the middle of a set"
-)]
+#[expect(clippy::large_enum_variant, reason = "a boxed value would cost each set an allocation")]
 enum Phase<'e> {
-    /// The first byte, which selects the dialect; then a command.
+    /// No byte has arrived yet. The first byte selects the dialect.
     Begin,
-    /// A command. The other phases lead here, unless the connection closes.
+    /// The next byte begins a command. All phases except `Watch` and `Closed` end in this phase.
     #[default]
     Command,
+    /// The client must authenticate with a `set` command before it can send other commands (`-Y`).
     Login,
-    Keys(Keys),
-    /// A value, then its end of line if the dialect has one.
-    Value(Arriving<'e>),
-    /// Data of this length, which is ignored.
+    /// The rest of a line of keys follows, as in `get a b c`.
+    Keys(Retrieval),
+    /// The rest of a value follows, then the end of its line if the dialect has one.
+    Value(UnfinishedStore<'e>),
+    /// The session ignores this number of bytes.
     Skip(usize),
+    /// The session ignores the rest of the line.
     SkipLine,
-    /// Input waits until the crawl is over.
+    /// A long list is being written, such as a dump. The session reads no input until the list is complete.
     Crawl(Box<Crawl<'e>>),
-    /// Input of a watcher is ignored.
+    /// The connection is a watcher. The session ignores its input.
     Watch(Watcher<'e>),
-    /// Input is ignored.
+    /// The caller should close the connection for this reason. The session ignores further input.
     Closed(CloseReason),
 }
 
@@ -64,10 +67,10 @@ impl Default for Session<'_> {
 }
 
 impl<'e> Session<'e> {
-    /// Makes a session for a connection to a listener with this protocol.
+    /// Makes a session for a connection that a listener with this protocol accepted.
     pub fn speaking(protocol: Protocol) -> Session<'e> {
         let (phase, dialect) = (Phase::Begin, Dialect::default());
-        Session { phase, protocol, dialect, debug_held: Vec::new() }
+        Session { phase, protocol, dialect, debug_pins: Vec::new() }
     }
 
     /// Serves the complete requests in `input`, and appends their replies to `out`.
@@ -83,12 +86,12 @@ impl<'e> Session<'e> {
             let step = if text::logs_dialogue() {
                 self.logged_step(worker, rest, out)
             } else if matches!(self.phase, Phase::Command) {
-                self.requests(worker, rest, out)
+                self.serve_requests(worker, rest, out)
             } else {
                 self.step(worker, rest, usize::MAX, out)
             };
             match step {
-                Step::Took(count) => consumed += count,
+                Step::Consumed(count) => consumed += count,
                 Step::Pause(count, next) => {
                     return Progress { consumed: consumed + count, next };
                 }
@@ -99,11 +102,14 @@ impl<'e> Session<'e> {
         }
     }
 
-    /// The place for the socket's next bytes while a value is arriving. `None` at other times, and when little of the
-    /// value is missing, because a read into the connection's buffer then also receives later requests.
+    /// Returns the memory into which the caller should read the socket's next bytes while a value is arriving.
+    ///
+    /// Returns `None` if the caller should read into the connection's buffer: no value is arriving, less than 4 KiB of
+    /// the value is missing, or there is no memory for the rest of the value. With less than 4 KiB missing, a read into
+    /// the buffer can receive the next requests too.
     pub fn upload_target(&mut self) -> Option<&mut [u8]> {
         match &mut self.phase {
-            Phase::Value(arriving) => arriving.upload.target(),
+            Phase::Value(store) => store.upload.target(),
             _ => None,
         }
     }
@@ -111,8 +117,10 @@ impl<'e> Session<'e> {
     /// Records that `count` bytes were read into [`Session::upload_target`].
     pub fn upload_advance(&mut self, count: usize) {
         match &mut self.phase {
-            Phase::Value(arriving) => arriving.upload.reservation.advance(count),
-            _ => panic!("bytes were read into a value, but none is expected"),
+            Phase::Value(store) => store.upload.reservation.advance(count),
+            _ => panic!(
+                "upload_advance({count}) was called, but no value is arriving on this connection"
+            ),
         }
     }
 
@@ -121,7 +129,7 @@ impl<'e> Session<'e> {
         matches!(self.phase, Phase::Begin | Phase::Command | Phase::Login)
     }
 
-    /// True if a reply is begun but not complete.
+    /// True if the session has written the first part of a reply, but not all of it.
     pub fn is_mid_reply(&self) -> bool {
         matches!(self.phase, Phase::Keys(_) | Phase::Crawl(_))
     }
@@ -131,15 +139,15 @@ impl<'e> Session<'e> {
         matches!(self.phase, Phase::Watch(_))
     }
 
-    /// Appends the waiting lines of a watcher; does nothing for other connections. Call it when all earlier output is
-    /// written.
+    /// Appends the log lines that wait for this watcher. Does nothing if the connection is no watcher. The caller must
+    /// first write all earlier output, so that the lines for a slow reader do not use unbounded memory.
     pub fn take_lines(&mut self, out: &mut Out<'e>) {
         if let Phase::Watch(watcher) = &mut self.phase {
             watcher.take_lines(out.bytes());
         }
     }
 
-    /// The reason why the session requested to close the connection, if it did.
+    /// Returns the reason why the caller should close the connection, or `None` if it should stay open.
     pub fn close_reason(&self) -> Option<CloseReason> {
         match self.phase {
             Phase::Closed(reason) => Some(reason),
@@ -147,7 +155,7 @@ impl<'e> Session<'e> {
         }
     }
 
-    /// Runs one step and logs it (`-vv`): one request, or one key.
+    /// Runs one step, and logs its request and replies (`-vv`). A step is one request, or one key of a retrieval.
     #[cold]
     fn logged_step(
         &mut self,
@@ -156,21 +164,25 @@ impl<'e> Session<'e> {
         out: &mut Out<'e>,
     ) -> Step {
         let before = out.bytes().len();
-        // A login is never logged: it holds a password.
+        // A login is not logged, because it contains a password.
         if matches!(self.phase, Phase::Command) && worker.requests_left > 0 && !out.is_full() {
-            text::request(worker, input);
+            text::log_request(worker, input);
         }
         let step = self.step(worker, input, 1, out);
         match self.dialect {
-            Dialect::Text => text::replies(worker, &out.bytes()[before..]),
-            Dialect::Binary(_) => text::packet(worker, '>', &out.bytes()[before..]),
+            Dialect::Text => text::log_replies(worker, &out.bytes()[before..]),
+            Dialect::Binary(_) => text::log_packet(worker, '>', &out.bytes()[before..]),
         }
         step
     }
 
-    /// Returns a pause if no request can be served now.
+    /// Returns a pause if there is no input, if the request budget is used up, or if the output is full.
     #[inline]
-    fn pause(worker: &WorkerContext<'_>, input: &[u8], out: &Out<'_>) -> Option<Step> {
+    fn pause_before_request(
+        worker: &WorkerContext<'_>,
+        input: &[u8],
+        out: &Out<'_>,
+    ) -> Option<Step> {
         if input.is_empty() {
             Some(Step::Pause(0, Next::Read))
         } else if worker.requests_left == 0 || out.is_full() {
@@ -180,15 +192,15 @@ impl<'e> Session<'e> {
         }
     }
 
-    /// Serves the requests at the start of `input`.
+    /// Serves one request, or a batch of item requests, at the start of `input`.
     #[inline]
-    fn requests(
+    fn serve_requests(
         &mut self,
         worker: &mut WorkerContext<'e>,
         input: &[u8],
         out: &mut Out<'e>,
     ) -> Step {
-        if let Some(pause) = Self::pause(worker, input, out) {
+        if let Some(pause) = Self::pause_before_request(worker, input, out) {
             return pause;
         }
         let mut parsed = self.dialect.parse(worker, input);
@@ -197,13 +209,14 @@ impl<'e> Session<'e> {
             Some(end) if end < input.len() && worker.requests_left > 1 => {
                 let mut batch = Batch::new();
                 batch.read(worker, &self.dialect, input, &parsed, end);
-                self.batch(worker, &batch, input, out)
+                self.serve_batch(worker, &batch, input, out)
             }
             _ => self.serve(worker, &parsed, input, out),
         }
     }
 
-    fn batch(
+    /// Serves the item requests of a batch in order, then the request that ended the batch.
+    fn serve_batch(
         &mut self,
         worker: &mut WorkerContext<'e>,
         batch: &Batch<'_>,
@@ -215,26 +228,26 @@ impl<'e> Session<'e> {
                 return Step::Pause(start, Next::Yield);
             }
             let Parsed::Request { request, answer, consumed } = parsed else {
-                unreachable!("items are requests");
+                unreachable!("a batch contains only valid item requests");
             };
             let line_end = start + consumed;
             match self.serve_item(worker, (request, answer, key), &input[line_end..], out) {
-                Step::Took(count) if !matches!(self.phase, Phase::Command) => {
-                    return Step::Took(line_end + count);
+                Step::Consumed(count) if !matches!(self.phase, Phase::Command) => {
+                    return Step::Consumed(line_end + count);
                 }
-                Step::Took(_) => {}
+                Step::Consumed(_) => {}
                 Step::Pause(count, next) => return Step::Pause(line_end + count, next),
             }
         }
         let (end, last) = batch.rest();
-        let (Some(last), rest) = (last, &input[end..]) else { return Step::Took(end) };
-        if let Some(Step::Pause(_, next)) = Self::pause(worker, rest, out) {
+        let (Some(last), rest) = (last, &input[end..]) else { return Step::Consumed(end) };
+        if let Some(Step::Pause(_, next)) = Self::pause_before_request(worker, rest, out) {
             return Step::Pause(end, next);
         }
-        self.serve(worker, last, rest, out).behind(end)
+        self.serve(worker, last, rest, out).add_consumed(end)
     }
 
-    /// Runs one step in any phase, with at most `keys_max` keys of a retrieval.
+    /// Runs one step in any phase. In the phase `Keys` the step looks up at most `keys_max` keys.
     fn step(
         &mut self,
         worker: &mut WorkerContext<'e>,
@@ -246,71 +259,72 @@ impl<'e> Session<'e> {
             Phase::Begin | Phase::Command | Phase::Keys(_) if input.is_empty() => {
                 Step::Pause(0, Next::Read)
             }
-            Phase::Begin => self.begin(worker, input[0]),
-            Phase::Login => self.login(worker, input, out),
-            Phase::Command => match Self::pause(worker, input, out) {
+            Phase::Begin => self.select_dialect(worker, input[0]),
+            Phase::Login => self.serve_login(worker, input, out),
+            Phase::Command => match Self::pause_before_request(worker, input, out) {
                 Some(pause) => pause,
                 None => {
                     let parsed = self.dialect.parse(worker, input);
                     self.serve(worker, &parsed, input, out)
                 }
             },
-            Phase::Keys(keys) => {
-                let (phase, count) = match keys.step(worker, input, keys_max, out) {
-                    KeysStep::GoesOn(step) => return step,
-                    KeysStep::Ended(count) => (Phase::Command, count),
-                    KeysStep::Failed(count) => (Phase::SkipLine, count),
+            Phase::Keys(retrieval) => {
+                let (phase, count) = match retrieval.step(worker, input, keys_max, out) {
+                    RetrievalStep::Continues(step) => return step,
+                    RetrievalStep::Finished(count) => (Phase::Command, count),
+                    RetrievalStep::Failed(count) => (Phase::SkipLine, count),
                 };
                 self.phase = phase;
-                Step::Took(count)
+                Step::Consumed(count)
             }
-            Phase::Value(arriving) => {
-                let (count, is_over) = arriving.fill(input);
-                if !is_over {
+            Phase::Value(store) => {
+                let (count, can_finish) = store.fill(input);
+                if !can_finish {
                     return Step::Pause(count, Next::Read);
                 }
-                let Phase::Value(arriving) = std::mem::take(&mut self.phase) else {
-                    unreachable!("it was a value above");
+                let Phase::Value(store) = std::mem::take(&mut self.phase) else {
+                    unreachable!("this match arm runs only in the phase Value");
                 };
-                self.phase = Phase::Skip(arriving.finish(worker, &input[count..], out));
-                Step::Took(count)
+                self.phase = Phase::Skip(store.finish(worker, &input[count..], out));
+                Step::Consumed(count)
             }
             Phase::Crawl(crawl) => {
                 if out.is_full() || !crawl.step(worker, out.bytes()) {
                     return Step::Pause(0, Next::Yield);
                 }
                 self.phase = Phase::Command;
-                Step::Took(0)
+                Step::Consumed(0)
             }
             Phase::Watch(_) => Step::Pause(input.len(), Next::Read),
             Phase::Closed(_) => Step::Pause(input.len(), Next::Close),
             Phase::Skip(0) => {
                 self.phase = Phase::Command;
-                Step::Took(0)
+                Step::Consumed(0)
             }
             Phase::Skip(_) if input.is_empty() => Step::Pause(0, Next::Read),
             Phase::Skip(left) => {
                 let count = input.len().min(*left);
                 *left -= count;
-                Step::Took(count)
+                Step::Consumed(count)
             }
             Phase::SkipLine => match input.iter().position(|&byte| byte == b'\n') {
                 Some(end) => {
                     self.phase = Phase::Command;
-                    Step::Took(end + 1)
+                    Step::Consumed(end + 1)
                 }
                 None => Step::Pause(input.len(), Next::Read),
             },
         }
     }
 
-    fn begin(&mut self, worker: &WorkerContext<'_>, first: u8) -> Step {
+    /// Selects the dialect by the first byte, the listener's protocol and the options. With `-Y` a login follows.
+    fn select_dialect(&mut self, worker: &WorkerContext<'_>, first: u8) -> Step {
         if worker.shared.logins.is_some() {
             self.phase = Phase::Login;
-            return Step::Took(0);
+            return Step::Consumed(0);
         }
         let is_binary = match self.protocol {
-            // SASL exists in the binary protocol only, so `-S` overrides the listener's protocol.
+            // SASL exists only in the binary protocol. Therefore `-S` overrides the listener's protocol.
             _ if worker.shared.settings.sasl_enabled => true,
             Protocol::Auto => first == REQUEST_MAGIC,
             Protocol::Ascii => false,
@@ -320,16 +334,22 @@ impl<'e> Session<'e> {
             self.dialect = Dialect::Binary(Exchange::default());
         }
         self.phase = Phase::Command;
-        Step::Took(0)
+        Step::Consumed(0)
     }
 
     /// Serves a client that has not authenticated yet (`-Y`).
     ///
-    /// Invariants: before the login nothing reaches the engine, in any protocol. A value takes no memory before it has
-    /// arrived. A client that fails gets no details, and may try again.
-    fn login(&mut self, worker: &mut WorkerContext<'e>, input: &[u8], out: &mut Out<'e>) -> Step {
+    /// Invariants: before the login no request reaches the engine, in any protocol. A password is read into the
+    /// connection's buffer, never into the cache's memory. The reply to a wrong login does not say whether the user or
+    /// the password is wrong. The client can try again.
+    fn serve_login(
+        &mut self,
+        worker: &mut WorkerContext<'e>,
+        input: &[u8],
+        out: &mut Out<'e>,
+    ) -> Step {
         let Some(passwords) = &worker.shared.logins else {
-            unreachable!("this phase exists only with `-Y`");
+            unreachable!("a session enters the phase Login only with -Y");
         };
         if worker.requests_left == 0 || out.is_full() {
             return Step::Pause(0, Next::Yield);
@@ -355,10 +375,10 @@ impl<'e> Session<'e> {
         };
         charge(worker);
         out.bytes().extend_from_slice(answer);
-        Step::Took(consumed)
+        Step::Consumed(consumed)
     }
 
-    /// Serves a parsed request, which is at the start of `input`.
+    /// Serves a request that was parsed at the start of `input`.
     fn serve(
         &mut self,
         worker: &mut WorkerContext<'e>,
@@ -377,41 +397,43 @@ impl<'e> Session<'e> {
                         true
                     }
                     (Refusal::Packet(head, fault), Dialect::Binary(exchange)) => {
-                        refuse(worker, exchange, head, *fault, out.bytes())
+                        write_refusal(worker, exchange, head, *fault, out.bytes())
                     }
-                    _ => unreachable!("packets exist in the binary dialect only"),
+                    _ => unreachable!("only the binary dialect refuses packets"),
                 };
                 if !stays_open {
                     return self.close(*consumed, CloseReason::Error);
                 }
                 self.phase = Phase::Skip(*skip_len);
-                Step::Took(*consumed)
+                Step::Consumed(*consumed)
             }
             Parsed::Request { request, answer, consumed } => match request {
                 Request::Retrieve(touch) => {
                     charge(worker);
                     let Answer::Text(answer) = answer else {
-                        unreachable!("only the classic text protocol names several keys");
+                        unreachable!(
+                            "only the classic text protocol has requests with several keys"
+                        );
                     };
-                    self.phase = Phase::Keys(Keys::new(worker, *touch, *answer));
-                    Step::Took(*consumed)
+                    self.phase = Phase::Keys(Retrieval::new(worker, *touch, *answer));
+                    Step::Consumed(*consumed)
                 }
                 Request::Version
                 | Request::Quit
                 | Request::Stats(_)
                 | Request::Admin(_)
                 | Request::Sasl(_) => self
-                    .order(worker, (request, answer), input.len() - consumed, out)
-                    .behind(*consumed),
+                    .serve_control(worker, (request, answer), input.len() - consumed, out)
+                    .add_consumed(*consumed),
                 _ => {
                     let item = (request, answer, worker.handle.hashed(request.key()));
-                    self.serve_item(worker, item, &input[*consumed..], out).behind(*consumed)
+                    self.serve_item(worker, item, &input[*consumed..], out).add_consumed(*consumed)
                 }
             },
         }
     }
 
-    /// Serves a request about at most one item. `rest` is the input after its line.
+    /// Serves an item request. `rest` is the input after the request's line or packet head.
     #[inline(always)]
     fn serve_item(
         &mut self,
@@ -422,7 +444,7 @@ impl<'e> Session<'e> {
     ) -> Step {
         charge(worker);
         if !self.dialect.allows(worker, answer) {
-            return self.forbid(answer, rest.len(), out);
+            return self.reject_unauthenticated(answer, rest.len(), out);
         }
         worker.served.others += u32::from(!matches!(request, Request::Get(_) | Request::NoOp));
         let mut buffer;
@@ -430,22 +452,22 @@ impl<'e> Session<'e> {
             buffer = [0; KEY_BUFFER_LEN];
             key = worker.handle.hashed(decode_key(key.bytes(), &mut buffer));
         }
-        match (Item { worker, answer, key, out }).carry_out(request, rest) {
-            Done::Answered { consumed, skip_len } => {
+        match (ItemContext { worker, answer, key, out }).carry_out(request, rest) {
+            ItemOutcome::Answered { consumed, skip_len } => {
                 if skip_len > 0 {
                     self.phase = Phase::Skip(skip_len);
                 }
-                Step::Took(consumed)
+                Step::Consumed(consumed)
             }
-            Done::Arriving(count, arriving) => {
-                self.phase = Phase::Value(arriving);
-                Step::Took(count)
+            ItemOutcome::Receiving { consumed, store } => {
+                self.phase = Phase::Value(store);
+                Step::Consumed(consumed)
             }
         }
     }
 
-    /// Serves an administrative request, which is followed by input of this length.
-    fn order(
+    /// Serves a control request. `rest_len` is the length of the input after the request, in bytes.
+    fn serve_control(
         &mut self,
         worker: &mut WorkerContext<'e>,
         (request, answer): (&Request<'_>, &Answer),
@@ -454,36 +476,42 @@ impl<'e> Session<'e> {
     ) -> Step {
         charge(worker);
         if !self.dialect.allows(worker, answer) {
-            return self.forbid(answer, rest_len, out);
+            return self.reject_unauthenticated(answer, rest_len, out);
         }
         worker.served.others += 1;
-        let then = match (answer, &mut self.dialect) {
+        let next = match (answer, &mut self.dialect) {
             (Answer::Text(answer), _) => {
-                orders::line(worker, *request, *answer, &mut self.debug_held, out)
+                control::serve_line(worker, *request, *answer, &mut self.debug_pins, out)
             }
             (Answer::Binary(head), Dialect::Binary(exchange)) => {
-                orders::packet(worker, *request, head, exchange, out.bytes())
+                control::serve_packet(worker, *request, head, exchange, out.bytes())
             }
-            _ => unreachable!("meta has no such requests, and packets have their own dialect"),
+            _ => unreachable!("only text commands and binary packets are control requests"),
         };
-        match then {
+        match next {
             NextAction::Nothing => {}
             NextAction::Crawl(crawl) => self.phase = Phase::Crawl(crawl),
             NextAction::Watch(watcher) => self.phase = Phase::Watch(watcher),
             NextAction::Close(reason) => return self.close(0, reason),
         }
-        Step::Took(0)
+        Step::Consumed(0)
     }
 
-    /// Answers a packet from a client that has not authenticated, and closes.
+    /// Writes an authentication error to a client that has not authenticated, and closes the connection.
     #[cold]
-    fn forbid(&mut self, answer: &Answer, consumed: usize, out: &mut Out<'e>) -> Step {
+    fn reject_unauthenticated(
+        &mut self,
+        answer: &Answer,
+        consumed: usize,
+        out: &mut Out<'e>,
+    ) -> Step {
         if let Answer::Binary(head) = answer {
             compose::error(out.bytes(), head, Status::AuthError);
         }
         self.close(consumed, CloseReason::Error)
     }
 
+    /// Requests that the caller closes the connection. The session ignores further input.
     fn close(&mut self, consumed: usize, reason: CloseReason) -> Step {
         self.phase = Phase::Closed(reason);
         Step::Pause(consumed, Next::Close)

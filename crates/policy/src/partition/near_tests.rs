@@ -1,7 +1,8 @@
-//! Comparison with the exact partition if that is possible, and the work if it is not.
+//! Tests of the nearly best partition: its cost is compared with the exact partition, and the number of evaluations is
+//! limited for large caches.
 
-use super::{Near, near_best_split};
-use crate::split::{ClassCurve, best_split, cost, least_move_cost};
+use super::{Near, near_best_partition};
+use crate::partition::{ClassCurve, best_partition, cost, least_move_cost};
 use crate::testing::curves::{any, cliff, ragged, scan, zipf};
 use slabwise_base::Random;
 use slabwise_profile::{Mrc, Point};
@@ -20,17 +21,17 @@ fn classes<'a>(curves: &'a [Mrc], random: &mut Random, pages: u64) -> Vec<ClassC
     classes
 }
 
-/// The share by which the partition costs more than the best one.
+/// Returns the share by which the cost of the partition exceeds the cost of the best partition.
 fn excess(classes: &[ClassCurve], pages: u64) -> f64 {
-    let best = cost(classes, &best_split(classes, pages));
-    let split = Near::new(classes, pages, least_move_cost(classes)).split();
-    assert!(split.iter().sum::<u64>() <= pages, "{split:?} has more than {pages} pages");
-    assert!(split.iter().zip(classes).all(|(&own, class)| own >= class.pages_min));
-    (cost(classes, &split) - best) / best.max(1.0)
+    let best = cost(classes, &best_partition(classes, pages));
+    let partition = Near::new(classes, pages, least_move_cost(classes)).partition();
+    assert!(partition.iter().sum::<u64>() <= pages, "{partition:?} has at most {pages} pages");
+    assert!(partition.iter().zip(classes).all(|(&own, class)| own >= class.pages_min));
+    (cost(classes, &partition) - best) / best.max(1.0)
 }
 
 #[test]
-fn is_within_half_a_percent_of_the_exact_partition() {
+fn the_cost_is_at_most_half_a_percent_above_the_least_cost() {
     let mut sum = 0.0;
     for seed in 0..300 {
         let mut random = Random::new(seed);
@@ -49,30 +50,34 @@ fn is_within_half_a_percent_of_the_exact_partition() {
             .collect();
         let classes = classes(&curves, &mut random, pages);
         let excess = excess(&classes, pages);
-        assert!(excess <= 0.005, "seed {seed}: {count} classes, {pages} pages: {excess}");
+        assert!(
+            excess <= 0.005,
+            "seed {seed}: {count} classes, {pages} pages: the cost is {excess} above the least"
+        );
         sum += excess;
     }
-    assert!(sum / 300.0 < 0.0005, "mean excess {}", sum / 300.0);
+    assert!(sum / 300.0 < 0.0005, "the mean excess is below 0.0005, not {}", sum / 300.0);
 }
 
 #[test]
-fn nothing_moves_without_gain() {
+fn no_page_moves_without_gain() {
     for seed in 0..20 {
         let mut random = Random::new(seed);
         let curves: Vec<Mrc> = (0..5).map(|_| scan(random.below(1_000) as f64)).collect();
         let classes = classes(&curves, &mut random, 5_000);
         let current: Vec<u64> = classes.iter().map(|class| class.pages).collect();
         let pages = current.iter().sum();
-        assert_eq!(near_best_split(&classes, pages), current, "seed {seed}");
+        assert_eq!(near_best_partition(&classes, pages), current, "seed {seed}: no page moves");
         assert_eq!(
-            Near::new(&classes, pages, least_move_cost(&classes)).split(),
+            Near::new(&classes, pages, least_move_cost(&classes)).partition(),
             current,
-            "seed {seed}"
+            "seed {seed}: no page moves"
         );
     }
 }
 
-/// A curve as a profiler computes it: a point at every percent of the size, with slopes, levels and cliffs.
+/// Returns a random curve with the points that a profiler computes, 128 in each octave of sizes. The curve has slopes,
+/// or flat parts and cliffs.
 fn fine(random: &mut Random, references: f64) -> Mrc {
     let mut points = vec![Point { chunks: 0, misses: references }];
     let (mut misses, kind) = (references, random.below(3));
@@ -108,7 +113,7 @@ fn a_hundred_thousand_pages_take_few_evaluations_for_any_curves() {
             .collect();
         let classes = classes(&curves, &mut random, pages);
         let mut near = Near::new(&classes, pages, least_move_cost(&classes));
-        near.split();
+        near.partition();
         assert!(near.evaluations < 750_000, "seed {seed}: {} evaluations", near.evaluations);
     }
 }

@@ -5,37 +5,38 @@
 
 use super::{ClassCurve, least_move_cost};
 
-/// Returns the partition of at most `pages` pages with the least cost, in the order of the classes. With exact curves
-/// it is the theoretical upper bound (TUB) of the hits of any policy.
+/// Returns the partition of at most `pages` pages with the least cost: the pages of each class, in the order of the
+/// classes. With exact curves no policy has more hits than this partition (LAMA's theoretical upper bound, TUB).
 ///
 /// `f(i, j)` is the least cost of the first `i` classes on `j` pages:
 /// `f(i, j) = min over k of f(i - 1, j - k) + cost(i, k)`.
 ///
-/// Takes O(n * p^2) time and O(n * p) memory for n classes and p pages. Pages beyond the level end of a class's curve
-/// are not tried.
+/// Takes O(n * p^2) time and O(n * p) memory for n classes and p pages. No class is tried with more pages than its
+/// curve has points for.
 ///
 /// # Panics
-/// If there are fewer pages than the classes keep, or 2^32 or more.
-pub fn best_split(classes: &[ClassCurve], pages: u64) -> Vec<u64> {
-    best_split_at(classes, pages, least_move_cost(classes))
+/// Panics if `pages` is less than the sum of all `pages_min`, or 2^32 or more.
+pub fn best_partition(classes: &[ClassCurve], pages: u64) -> Vec<u64> {
+    best_partition_at(classes, pages, least_move_cost(classes))
 }
 
-/// Returns the best partition of the classes' current pages in units of `unit` pages, which must be above 0. Each class
-/// keeps the remainder of its pages. Takes O(n * (p / unit)^2) time.
-pub(crate) fn best_split_in_units(classes: &[ClassCurve], unit: u64) -> Vec<u64> {
+/// Returns the best partition of the classes' current pages if the pages of each class change only by multiples of
+/// `unit`, which must be above 0. Takes O(n * (p / unit)^2) time.
+pub(crate) fn best_partition_in_units(classes: &[ClassCurve], unit: u64) -> Vec<u64> {
     let pages = classes.iter().map(|class| class.pages).sum();
-    split_in_units(classes, pages, unit, least_move_cost(classes))
+    partition_in_units(classes, pages, unit, least_move_cost(classes))
 }
 
-/// The best partition if each page that a class gains or loses costs `move_cost`.
-pub(crate) fn best_split_at(classes: &[ClassCurve], pages: u64, move_cost: f64) -> Vec<u64> {
-    split_in_units(classes, pages, 1, move_cost)
+/// Returns the best partition of at most `pages` pages if each page that a class gains or loses costs `move_cost`.
+pub(crate) fn best_partition_at(classes: &[ClassCurve], pages: u64, move_cost: f64) -> Vec<u64> {
+    partition_in_units(classes, pages, 1, move_cost)
 }
 
-fn split_in_units(classes: &[ClassCurve], pages: u64, unit: u64, move_cost: f64) -> Vec<u64> {
+fn partition_in_units(classes: &[ClassCurve], pages: u64, unit: u64, move_cost: f64) -> Vec<u64> {
     let pages_min: u64 = classes.iter().map(|class| class.pages_min).sum();
-    assert!(pages_min <= pages, "classes keep {pages_min} pages and there are only {pages}");
+    assert!(pages_min <= pages, "classes keep {pages_min} pages, but there are only {pages}");
     assert!(u32::try_from(pages).is_ok(), "a partition has at most 2^32 - 1 pages, not {pages}");
+    // A class keeps the remainder of its pages, which do not fill a unit.
     let rests: u64 = classes.iter().map(|class| class.pages % unit).sum();
     let units = ((pages - rests) / unit) as usize;
     let mut costs = vec![0.0; units + 1];
@@ -51,18 +52,18 @@ fn split_in_units(classes: &[ClassCurve], pages: u64, unit: u64, move_cost: f64)
         choices.push(choice);
     }
     let mut left = units;
-    let mut split: Vec<u64> = Vec::with_capacity(classes.len());
+    let mut partition: Vec<u64> = Vec::with_capacity(classes.len());
     for (class, choice) in classes.iter().zip(&choices).rev() {
-        split.push(class.pages % unit + u64::from(choice[left]) * unit);
+        partition.push(class.pages % unit + u64::from(choice[left]) * unit);
         left -= choice[left] as usize;
     }
-    split.reverse();
-    split
+    partition.reverse();
+    partition
 }
 
-/// Computes a row of the table: for each number of units, the least cost with one class more and the units of that
-/// class. `own` has the costs of the class from `units_min` units on. The cost is infinite if there are not enough
-/// units for the minimum of all classes.
+/// Adds a class to the classes whose least cost for each number of units is `costs`. Returns the least costs with the
+/// new class, and the units of the new class, for each number of units. `own` has the costs of the new class with
+/// `units_min`, `units_min + 1`, ... units. A cost is infinite if the units are fewer than the minimum of all classes.
 fn add_class(costs: &[f64], own: &[f64], units_min: usize) -> (Vec<f64>, Vec<u32>) {
     let mut least = vec![f64::INFINITY; costs.len()];
     let mut choice = vec![0; costs.len()];

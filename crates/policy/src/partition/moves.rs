@@ -1,25 +1,27 @@
-//! From the current partition to a better one: which pages move first.
+//! The order of the page moves from the current partition to a better one.
 
 use super::ClassCurve;
 use crate::{PageMove, Snapshot};
 
-/// The target of a round of moves, and their order.
+/// The parameters of the moves towards a target partition.
 pub(crate) struct Moves<'a> {
     pub classes: &'a [ClassCurve<'a>],
-    /// Pages of each class after all moves.
+    /// The pages of each class in the target partition.
     pub target: &'a [u64],
+    /// The maximum number of moves.
     pub moves_max: usize,
+    /// The reason for the moves in words, for the log of moves.
     pub reason: &'static str,
 }
 
 impl Moves<'_> {
-    /// Plans moves from classes with more pages than their target to classes with fewer. Each page is taken from the
-    /// class with the least `risk` (given its index and pages) and goes to the class with the greatest mean gain per
-    /// page until its target.
+    /// Plans moves from classes with more pages than their target to classes with fewer pages than their target. The
+    /// victim of each move is the class with the least `risk`, a function of the class's index and its pages. The
+    /// receiver is the class with the greatest mean gain per page on the way to its target.
     pub fn of(&self, snapshot: &Snapshot, risk: impl Fn(usize, u64) -> f64) -> Vec<PageMove> {
         let mut pages: Vec<u64> = self.classes.iter().map(|class| class.pages).collect();
         let indexes = 0..pages.len();
-        // The values that order the classes; only a class's own moves change them.
+        // A move changes only the risk of its victim and the gain of its receiver.
         let mut risks: Vec<f64> = indexes.clone().map(|index| risk(index, pages[index])).collect();
         let mut gains: Vec<f64> =
             indexes.clone().map(|index| self.slope(index, pages[index])).collect();
@@ -41,7 +43,7 @@ impl Moves<'_> {
         moves
     }
 
-    /// The cost that another page saves the class, on average between `pages` and its target.
+    /// Returns the mean cost that each page between `pages` and the target of the class saves.
     pub fn slope(&self, index: usize, pages: u64) -> f64 {
         let (class, target) = (&self.classes[index], self.target[index]);
         let (fewer, more) = (pages.min(target), pages.max(target));

@@ -1,4 +1,4 @@
-//! A test fixture: a memory with two classes and two stripes.
+//! The fixture of the tests: a memory with two classes, the class of chained items, and two stripes.
 
 use crate::layout::{CHAINED, ChunkAddress, ItemFields, ItemMeta, SizeModel};
 use crate::mem::arena::Arena;
@@ -13,20 +13,24 @@ use slabwise_base::sync::{Mutex, lock};
 use slabwise_base::{ClassId, PageId};
 use std::sync::Arc;
 
+/// The class with chunks of 512 bytes, which owns page 0. Items and the heads of chained items are in these chunks.
 pub const SMALL: ClassId = ClassId(0);
+/// The class with chunks of 1024 bytes, which owns page 1. Bodies are in these chunks.
 pub const LARGE: ClassId = ClassId(1);
 pub const PAGE_SIZE_BYTES: usize = 64 << 10;
 
-/// Every field but the cost.
+/// The optional fields of the items: all except the cost.
 pub const FIELDS: ItemFields = ItemFields { flags: true, expiry: true, cost: false, rank: true };
 
-pub struct World {
+pub struct Fixture {
     pub memory: Arc<Memory>,
     pub small: ClassToken,
     pub large: ClassToken,
     pub chained: ClassToken,
     pub stripes: Stripes,
+    /// The items that are not chained.
     pub queue: List,
+    /// The chained items.
     pub chained_queue: List,
 }
 
@@ -37,76 +41,80 @@ impl Stripes {
         lock(&self.0[stripe])
     }
 
-    /// Finds a key in the first stripe, where all keys have the hash 0.
+    /// Returns the entry of a key in stripe 0. All keys of this stripe have the hash 0.
     pub fn find(&self, key: &[u8]) -> Option<Entry<'_>> {
         Entry::find(self.lock(0), 0, key).ok()
     }
 }
 
 fn arena() -> Arena {
-    Arena::reserve(16 * PAGE_SIZE_BYTES, false).expect("there is address space")
+    Arena::reserve(16 * PAGE_SIZE_BYTES, false).expect("the system reserves the address space")
 }
 
 pub fn memory() -> Arc<Memory> {
     Arc::new(Memory::new(arena(), PAGE_SIZE_BYTES, SizeModel::Exact))
 }
 
-impl World {
-    /// A world whose arena is a copy of another's, and its restore.
-    pub fn restored_from(old: &World) -> (World, Restore) {
+impl Fixture {
+    /// Returns a fixture whose arena has the same bytes as that of `old`, and a restore that has adopted its two pages.
+    pub fn restored_from(old: &Fixture) -> (Fixture, Restore) {
         let mut arena = arena();
-        // SAFETY: nobody uses the other's chunks meanwhile.
+        // SAFETY: both arenas have the same size. No other thread uses `old`.
         unsafe { arena.copy_from(&old.memory.arena) };
         let memory = Arc::new(Memory::new(arena, PAGE_SIZE_BYTES, SizeModel::Exact));
-        let mut world = World::of(memory);
-        let mut restore = Restore::new(&world.memory);
-        for class in [&mut world.small, &mut world.large] {
-            restore.adopt(class, world.memory.next_new_page().expect("there is a page"));
+        let mut fixture = Fixture::without_pages(memory);
+        let mut restore = Restore::new(&fixture.memory);
+        for class in [&mut fixture.small, &mut fixture.large] {
+            restore.adopt(
+                class,
+                fixture.memory.next_new_page().expect("the arena has an unused page"),
+            );
         }
-        (world, restore)
+        (fixture, restore)
     }
 
-    /// Links a body to a wrong item.
+    /// Changes the link of a body to its item: the body then links to itself.
     pub fn forge_body(&self, body: ChunkAddress) {
-        // SAFETY: a chunk starts here.
+        // SAFETY: the callers pass the address of a chunk.
         unsafe { self.memory.arena.header_of(body) }.set_prev(Some(body));
     }
 
-    /// Gives an unchecked chunk the state of a restored item, as a damaged file could.
+    /// Gives a chunk that was not checked the state of a restored item, as in a damaged memory file.
     pub fn forge_restored(&self, item: ChunkAddress) {
-        // SAFETY: a chunk starts here.
+        // SAFETY: the callers pass the address of a chunk.
         let state = unsafe { self.memory.arena.header_of(item) }.state();
         state.store(state.load().restored());
     }
 
-    /// Changes the link of an item towards the head of its queue.
+    /// Changes the link of an item toward the head of its queue.
     pub fn forge_prev(&self, item: ChunkAddress, prev: ChunkAddress) {
-        // SAFETY: a chunk starts here.
+        // SAFETY: the callers pass the address of a chunk.
         unsafe { self.memory.arena.header_of(item) }.set_prev(Some(prev));
     }
 
-    /// Marks the fresh chunks of a page as free.
-    pub fn blank(&mut self, page: PageId) {
+    /// Writes the state `FREE` to the fresh chunks of page 0 or page 1.
+    pub fn mark_fresh_free(&mut self, page: PageId) {
         let class = if page == PageId(0) { &mut self.small } else { &mut self.large };
         class.blank_fresh(page);
     }
 
-    /// A world in which each class has a page.
-    pub fn new() -> World {
-        let mut world = World::of(memory());
-        for class in [&mut world.small, &mut world.large] {
-            class.adopt(world.memory.next_new_page().expect("there is a page"));
+    /// Returns a fixture in which each of the two classes owns one page.
+    pub fn new() -> Fixture {
+        let mut fixture = Fixture::without_pages(memory());
+        for class in [&mut fixture.small, &mut fixture.large] {
+            class.adopt(fixture.memory.next_new_page().expect("the arena has an unused page"));
         }
-        world
+        fixture
     }
 
-    fn of(memory: Arc<Memory>) -> World {
+    /// Returns a fixture in which the classes own no page.
+    fn without_pages(memory: Arc<Memory>) -> Fixture {
         let [mut small, mut large, chained] =
             [SMALL, LARGE, CHAINED].map(|id| memory.class_token(id));
         small.set_chunk_size(512);
         large.set_chunk_size(1024);
         let stripes = Stripes([(); 2].map(|()| Mutex::new(Stripe::new(&memory))));
-        World {
+        Fixture {
             memory,
             small,
             large,
@@ -121,16 +129,19 @@ impl World {
         PageId(u32::from(class.0))
     }
 
+    /// Allocates a chunk of the class [`SMALL`] or [`LARGE`].
     pub fn take(&mut self, class: ClassId) -> OwnedChunk {
         let page = self.page(class);
         let class = if class == SMALL { &mut self.small } else { &mut self.large };
-        class.take(page).expect("there is a free chunk")
+        class.take(page).expect("the page has a free chunk")
     }
 
-    pub fn used(&self, class: ClassId) -> u32 {
+    /// Returns the number of chunks in use on the page of a class.
+    pub fn used_count(&self, class: ClassId) -> u32 {
         self.memory.page(self.page(class)).used()
     }
 
+    /// Returns an unpublished item.
     pub fn new_item(&mut self, key: &[u8], value: &[u8]) -> NewItem {
         let chunk = self.take(SMALL);
         let shape = ValueShape::Whole(value.len());
@@ -140,6 +151,7 @@ impl World {
         item
     }
 
+    /// Stores an item in stripe 0 and returns its address.
     pub fn store(&mut self, key: &[u8], value: &[u8]) -> ChunkAddress {
         let item = self.new_item(key, value);
         let guard = self.stripes.lock(0);
@@ -148,6 +160,7 @@ impl World {
         entry.item().address()
     }
 
+    /// Stores a chained item in stripe 0 and returns the address of its head.
     pub fn store_chained(&mut self, key: &[u8], value: &[u8]) -> ChunkAddress {
         let (chunk, shape) = (self.take(SMALL), ValueShape::Chained(value.len()));
         let meta = (ItemMeta::default(), FIELDS);
@@ -166,11 +179,13 @@ impl World {
         entry.item().address()
     }
 
+    /// Unlinks an item that is not chained. Returns its chunk if it has no pins.
     pub fn unlink(&mut self, removed: Removed) -> Option<Remains> {
         self.queue.unlink(&mut self.small, removed, 1)
     }
 
+    /// Frees the chunk of an item that is not chained.
     pub fn free(&mut self, remains: Remains) {
-        self.small.give(remains.into_chunk(&self.memory).expect("it has no bodies"));
+        self.small.give(remains.into_chunk(&self.memory).expect("the item has no bodies"));
     }
 }
