@@ -114,8 +114,8 @@ impl Stripe {
         Some((position, unsafe { self.linked(address) }))
     }
 
-    /// Returns the item at a position that [`Stripe::candidate`] returned. If the table has changed since then, the
-    /// position may be empty or have another item.
+    /// Returns the item at a position of this table, or `None` if the position is empty. If the table has changed since
+    /// the position was returned, it may be another item.
     #[inline]
     pub fn item_at(&self, position: Position) -> Option<Linked<'_>> {
         // SAFETY: the address comes from the table.

@@ -219,27 +219,27 @@ impl Table {
         }
     }
 
-    /// Returns the address of the first entry whose key a lookup of `hash` would compare. Ignores overflow buckets.
+    /// Returns the position and the address of the first entry whose key a lookup of `hash` would compare. Ignores
+    /// overflow buckets.
     #[inline]
     pub fn candidate(&self, hash: u64) -> Option<(Position, ChunkAddress)> {
         if self.segments.is_empty() {
             return None;
         }
         let home = self.home(hash);
-        let bucket = self.bucket(BucketId::Home(home));
+        let at = BucketId::Home(home);
+        let bucket = self.bucket(at);
         let mask = bucket.matches(tag_of(hash));
         let entry = mask.trailing_zeros() as usize;
-        (mask != 0).then(|| {
-            let bucket_id = BucketId::Home(home);
-            (Position { home, bucket: bucket_id, entry: entry as u8 }, bucket.address(entry))
-        })
+        (mask != 0)
+            .then(|| (Position { home, bucket: at, entry: entry as u8 }, bucket.address(entry)))
     }
 
-    /// Returns the address at a position that [`Table::candidate`] returned. If the table has changed since then, the
-    /// position may be empty or have another address.
+    /// Returns the address at a position of this table, or `None` if the position is empty. If the table has changed
+    /// since the position was returned, the address may be that of another item.
     #[inline]
     pub fn address_at(&self, position: Position) -> Option<ChunkAddress> {
-        let bucket = self.bucket(BucketId::Home(position.home));
+        let bucket = self.bucket(position.bucket);
         let entry = usize::from(position.entry);
         (bucket.tags[entry] != 0).then(|| bucket.address(entry))
     }

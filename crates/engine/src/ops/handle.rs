@@ -62,7 +62,7 @@ impl<'e> Handle<'e> {
     /// Prefetches the cache lines that lookups of these keys will read. Each step of the prefetch runs over all keys
     /// before the next step, so that the memory accesses of the keys overlap. Ignores all keys after the first 32.
     pub fn prefetch(&self, keys: &[HashedKey<'_>]) {
-        // With an exact order, a hit changes the links of the item's neighbours in the queue.
+        // A hit that moves its item in the queue changes the links of the item's neighbours.
         self.prefetch_items(keys, self.space().acts_on_hits.load(Relaxed));
     }
 

@@ -343,11 +343,11 @@ impl<'e> Reservation<'e> {
     ///
     /// Panics if `count` is above the length of this buffer.
     pub fn advance(&mut self, count: usize) {
-        let room =
-            if self.new_item().is_chained() { self.unfilled().len() } else { self.remaining() };
+        let is_chained = self.new_item().is_chained();
+        let room = if is_chained { self.unfilled().len() } else { self.remaining() };
         assert!(count <= room, "{count} bytes written to a buffer of {room} bytes");
         self.filled += count;
-        if self.new_item().is_chained() {
+        if is_chained {
             self.within += count;
             if count == room && count > 0 {
                 (self.filling, self.within) = (self.filling + 1, 0);

@@ -205,26 +205,30 @@ pub(crate) fn with_measured_cost(
     conditions: &StoreConditions,
 ) -> ItemMeta {
     match &worker.shared.measured_costs {
-        Some(measured) => measure_cost(worker, measured, key, value_len, meta, conditions),
+        Some(measured) => {
+            let cost = cost_of_store(worker, measured, key, value_len, meta, conditions);
+            ItemMeta { cost, ..meta }
+        }
         None => meta,
     }
 }
 
-fn measure_cost(
+/// Returns the cost that a store gives its item: the client's, else the measured cost, if there is one.
+fn cost_of_store(
     worker: &WorkerContext<'_>,
     measured: &MeasuredCosts,
     key: HashedKey<'_>,
     value_len: usize,
     meta: ItemMeta,
     conditions: &StoreConditions,
-) -> ItemMeta {
+) -> Option<Cost> {
     let extends = extends(conditions.mode);
     if extends && !conditions.vivify {
-        return meta;
+        return meta.cost;
     }
     if extends || meta.cost.is_some() {
         measured.cancel(key);
-        return meta;
+        return meta.cost;
     }
     // An item with a cost is a few bytes larger, which can select another class.
     let with_cost = ItemMeta { cost: Some(Cost::from_units(0)), ..meta };
@@ -232,10 +236,9 @@ fn measure_cost(
     else {
         // The value is too large to be stored. A measurement until a later store would include the time between them.
         measured.cancel(key);
-        return meta;
+        return None;
     };
-    let cost = measured.record_store(key, class, || worker.shared.clock.nanos());
-    ItemMeta { cost, ..meta }
+    measured.record_store(key, class, || worker.shared.clock.nanos())
 }
 
 /// Adds the cost to the `cost_paid` of the key's prefix if the store is a set or an add and the key has no live item.

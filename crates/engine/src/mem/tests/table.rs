@@ -76,3 +76,15 @@ fn the_table_needs_less_than_11_bytes_per_item() {
     }
     assert!(worst < 11.0, "the table needs less than 11 bytes per item: {worst}");
 }
+
+#[test]
+fn the_position_of_a_candidate_gives_its_address_until_the_entry_is_removed() {
+    let mut table = Table::new();
+    assert_eq!(table.candidate(mix(1)), None, "an empty table has no candidate");
+    let address = ChunkAddress::from_offset(8);
+    table.insert(mix(1), address, hash_of);
+    let (position, found) = table.candidate(mix(1)).expect("the table has one entry");
+    assert_eq!((found, table.address_at(position)), (address, Some(address)));
+    table.remove(position);
+    assert_eq!(table.address_at(position), None, "the position is empty after the removal");
+}

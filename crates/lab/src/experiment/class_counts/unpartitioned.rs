@@ -318,7 +318,7 @@ mod tests {
         let table = |count| {
             let sizes = best.of(count).sizes.clone();
             let table = Table::new(String::new(), Some(count), sizes, &demands, &LAYOUT);
-            table.expect("the table has a chunk for every item")
+            table.expect("the largest chunk size of the table holds the largest item")
         };
         (1..=63).map(table).collect()
     }

@@ -200,7 +200,7 @@ mod tests {
         let run = |seed| {
             let start = |_: &mut Random| vec![120, 150, 300, 1_000];
             climbs(&demands, &layout, start, (9, seed))
-                .expect("the start has a chunk for every item")
+                .expect("the largest chunk size of the first table holds the largest item")
         };
         let found = run(1);
         assert_eq!(found.wastes.len(), 9);
