@@ -15,9 +15,9 @@ START_SECONDS_MAX = 60
 
 
 def refuse_auxv():
-    """Makes the system call prctl(PR_GET_AUXV) fail in this process. rustix uses the call to find the vDSO, but the
-    kernel returns an address that valgrind does not map. If the call fails, rustix reads /proc/self/auxv, which
-    valgrind emulates."""
+    """Makes the system call prctl(PR_GET_AUXV) fail in this process. The server's library rustix uses the call to find
+    the vDSO, but the kernel returns an address that valgrind does not map. If the call fails, rustix reads
+    /proc/self/auxv, which valgrind emulates."""
     prctl_number = {"x86_64": 157, "aarch64": 167}[platform.machine()]
     # Instructions of the seccomp filter, a BPF program: load a word, jump if equal, return a result.
     load, equals, result = 0x20, 0x15, 0x06
@@ -58,7 +58,7 @@ class Server(process.Client):
         self.connect(self.port)
 
     def profiles(self, read):
-        """Stops the server. Returns a list: `read(path)` for the profile of each thread of the server."""
+        """Stops the server. Returns the list of the results of `read(path)` for the profile of each thread."""
         self.connection.close()
         self.process.send_signal(signal.SIGTERM)
         self.process.wait()

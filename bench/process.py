@@ -8,9 +8,10 @@ import time
 
 
 def start(command, folder, start_seconds_max, **options):
-    """Starts a server on a free port, which the kernel chooses. Returns the process and the port. `options` are passed to
+    """Starts a server on a free port, which the kernel chooses. Returns the process and the port. Passes `options` to
     `subprocess.Popen`. Raises RuntimeError if the server exits, or does not listen within `start_seconds_max`."""
-    # The server creates this file when it listens. It writes another file and renames it, so the file is complete.
+    # The server creates this file when it listens. It first writes a file of another name and then renames it, so
+    # `ports` is complete as soon as it exists.
     port_file = pathlib.Path(folder, "ports")
     user = ["-u", "root"] if os.getuid() == 0 else []
     command = [*command, *user, "-l", "127.0.0.1", "-p", "-1"]

@@ -1,7 +1,8 @@
-"""Writes docs/measurements.md and the table of figures in README.md from the results of bench/compare.
+"""Writes docs/measurements.md and the table of measurements in README.md from the results of bench/compare.
 
     python3 bench/report.py            writes both files from docs/measurements.json
-    python3 bench/report.py --check    writes nothing, and fails if a file would change
+    python3 bench/report.py --check    writes nothing, and fails if one of the two files would change, or if a section
+                                       of README.md's table has no results
 """
 
 import datetime
@@ -19,7 +20,7 @@ MIB = 1 << 20
 
 
 def machine():
-    """Returns the date, the commit and the description of this machine."""
+    """Returns today's date, the commit of the sources, and a description of this machine."""
     cpu = "unknown processor"
     for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):
@@ -40,12 +41,13 @@ RESULTS = ROOT / "docs" / "measurements.json"
 
 
 def results():
-    """Returns a list for each section: one result for each version of memcached, the newest version first."""
+    """Returns the results in docs/measurements.json: for each section a list with one result for each version of
+    memcached, the newest version first."""
     return json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
 
 
 def store(name, memcached, rows):
-    """Stores the result of a section for a version of memcached, and writes the report."""
+    """Stores the result of a section for a version of memcached, and writes the report and the table in README.md."""
     found = results()
     others = [result for result in found.get(name, []) if result["memcached"] != memcached]
     found[name] = [{"memcached": memcached, "machine": machine(), "rows": rows}, *others]
@@ -60,29 +62,19 @@ def version_key(version):
 
 
 def texts(found):
-    """Returns the text of each file. A section without results keeps its text."""
-    report = ROOT / "docs" / "measurements.md"
-    kept = sections_of(report.read_text()) if report.exists() else {}
+    """Returns the text of each file that the results determine."""
     parts = [HEAD]
     for name, (title, body) in SECTIONS.items():
         if name in found:
             bodies = [f"{body(result['rows'])}\n{origin(name, result)}" for result in found[name]]
             parts.append(f"## {title}\n\n" + "\n".join(bodies))
-        elif title in kept:
-            parts.append(f"## {title}\n{kept[title]}")
-    written = {report: "\n".join(parts)}
-    if set(SUMMARIZED) <= set(found):
-        readme = ROOT / "README.md"
-        before, _, rest = readme.read_text().partition(MARKS[0])
-        _, _, after = rest.partition(MARKS[1])
-        written[readme] = before + MARKS[0] + "\n" + summary(found) + "\n" + MARKS[1] + after
-    return written
-
-
-def sections_of(text):
-    """Returns a dictionary of the sections of the report: titles and texts."""
-    sections = text.split("\n## ")[1:]
-    return dict(section.split("\n", 1) for section in sections)
+    readme = ROOT / "README.md"
+    before, _, rest = readme.read_text().partition(MARKS[0])
+    _, _, after = rest.partition(MARKS[1])
+    return {
+        ROOT / "docs" / "measurements.md": "\n".join(parts),
+        readme: before + MARKS[0] + "\n" + summary(found) + "\n" + MARKS[1] + after,
+    }
 
 
 HEAD = """# Measurements
@@ -299,14 +291,14 @@ SECTIONS = {
 MARKS = ("<!-- figures: written by bench/compare -->\n", "<!-- end of figures -->\n")
 
 
-# The sections whose figures are in the table of README.md.
+# The sections whose measurements are in the table of README.md.
 SUMMARIZED = ("cpu", "memory", "misses")
 
 
 def summary(found):
-    """Returns the table of README.md: one row for each figure, and three columns for each version of memcached."""
+    """Returns the table of README.md: a row for each measured quantity, three columns for each memcached version."""
     versions = sorted(
-        {result["memcached"] for name in SUMMARIZED for result in found[name]},
+        {result["memcached"] for name in SUMMARIZED for result in found.get(name, [])},
         key=version_key,
         reverse=True,
     )
@@ -325,7 +317,8 @@ def summary(found):
 
 
 def figures_of(found, version):
-    """Yields the name of each figure, with a list: the value of memcached, the value of slabwise, and their ratio."""
+    """Yields the name of each measured quantity, with a list: memcached's value, slabwise's value, and
+    slabwise's divided by memcached's."""
     rows_of = {
         name: result["rows"] for name, of_section in found.items() for result in of_section
         if result["memcached"] == version
@@ -350,7 +343,8 @@ def compared(values, form):
 
 
 def main():
-    written = texts(results())
+    found = results()
+    written = texts(found)
     if "--check" not in sys.argv[1:]:
         for path, text in written.items():
             path.write_text(text)
@@ -358,7 +352,10 @@ def main():
     wrong = [path for path, text in written.items() if not path.exists() or path.read_text() != text]
     for path in wrong:
         print(f"{path} differs from docs/measurements.json; to write it: python3 bench/report.py", file=sys.stderr)
-    sys.exit(1 if wrong else 0)
+    missing = [name for name in SUMMARIZED if name not in found]
+    for name in missing:
+        print(f"docs/measurements.json has no results of a section of README.md's table; to measure them: bench/compare {name}", file=sys.stderr)
+    sys.exit(1 if wrong or missing else 0)
 
 
 if __name__ == "__main__":

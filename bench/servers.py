@@ -14,7 +14,7 @@ SLABWISE = TARGET / "release" / "slabwise"
 LOAD = TARGET / "release" / "slabwise-bench-load"
 START_SECONDS_MAX = 10
 
-# The parameters of the load generator.
+# The default parameters of the load generator: its connections, the keys that it draws from, and the bytes of a value.
 CONNECTIONS = 16
 KEYS = 1_000_000
 VALUE_LEN = 100
@@ -71,7 +71,7 @@ class Server(process.Client):
         return self.ask("version").removeprefix("VERSION ")
 
     def cpu_seconds(self):
-        """Returns the processor time that all threads of the server have used so far."""
+        """Returns the processor time, in seconds, that all threads of the server have used since its start."""
         threads = pathlib.Path(f"/proc/{self.process.pid}/task").glob("*/schedstat")
         return sum(int(thread.read_text().split()[0]) for thread in threads) / 1e9
 
@@ -82,11 +82,11 @@ class Server(process.Client):
         return int(line.split()[1]) * 1024
 
     def fill(self):
-        """Stores a value for each key."""
+        """Stores a value for each of the KEYS keys."""
         self.load("fill")
 
     def cpu_per_request_us(self, operation, pipeline, requests):
-        """Sends requests, and returns the processor time that the server used per request."""
+        """Sends requests, and returns the processor time, in microseconds, that the server used per request."""
         before = self.cpu_seconds()
         self.load(operation, connections=CONNECTIONS, pipeline=pipeline, requests=requests)
         return (self.cpu_seconds() - before) / requests * 1e6
@@ -104,7 +104,7 @@ class Server(process.Client):
         return json.loads(finished.stdout)
 
     def replay(self, workload, *flags):
-        """Replays a workload with `slabwise replay`, and returns its report as a dictionary."""
+        """Replays a workload with `slabwise replay`, and returns the report of the replay as a dictionary."""
         command = [str(SLABWISE), "replay", "--server", self.address, "--workload", workload]
         finished = subprocess.run([*command, *flags, "--json"], check=True, stdout=subprocess.PIPE)
         return json.loads(finished.stdout.splitlines()[-1])

@@ -9,14 +9,15 @@ use crate::support::{Client, Server, ServerCommand};
 /// The opaque number of the no-op that ends a step. All replies before the reply to this no-op belong to the step.
 const END_OF_STEP: u32 = 0x00e0_0f5e;
 
-/// One reply. CAS values differ between servers, so a reply contains only the rank of its CAS value.
+/// One reply. CAS values differ between servers, so a reply contains only the rank of its CAS value: 1 for the first
+/// different CAS value in the server's replies, 2 for the next.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Reply {
     pub opcode: u8,
     pub status: u16,
     pub opaque: u32,
-    /// The rank of the CAS value among all distinct CAS values of the server: 1 for the first one in a reply, 2 for the
-    /// next. 0 if the CAS value is 0.
+    /// The position of the CAS value in the order in which different CAS values first appeared in replies of the
+    /// server: 1 for the first CAS value. 0 if the CAS value is 0.
     pub cas_rank: usize,
     pub extras: Vec<u8>,
     pub key: Vec<u8>,
@@ -82,7 +83,7 @@ impl ConnectedServer {
 
     /// Sends bytes that end with the no-op [`END_OF_STEP`], and returns the replies before the reply to this no-op.
     fn exchange(&mut self, bytes: &[u8]) -> StepResult {
-        // The send fails if the server has closed the connection. The result then says so.
+        // The send fails if the server has closed the connection. The result then has `closed: true`.
         let _ = self.client.try_send(bytes);
         let mut result = StepResult { replies: Vec::new(), closed: false };
         let mut cas = 0;

@@ -2,7 +2,7 @@
 
 use crate::support::{Client, Server};
 
-/// The size from which the collected requests are sent, in bytes.
+/// The client sends the collected requests when they have more than this number of bytes.
 const SEND_SIZE_BYTES: usize = 1 << 20;
 
 /// Returns the lengths of values: 90 % are near 55, 400 or 1,200 bytes, and 10 % are spread from 100 to 5,099 bytes.

@@ -7,7 +7,8 @@ use super::fixture::Fixture;
 const CONNECTIONS: usize = 200;
 /// The first byte of each request.
 const MAGIC: u8 = 0x80;
-/// The number of opcodes that the protocol defines.
+/// A limit for random opcodes, which are below this number. The largest opcode that a server accepts is 0x24, so some
+/// random opcodes are unknown.
 const OPCODE_COUNT: usize = 0x26;
 
 /// Returns the header of a request.

@@ -1,5 +1,6 @@
 //! Clients that misbehave over real sockets. Meanwhile the server must serve other clients. After the misbehaviour the
-//! server must hold no more memory and descriptors than before, apart from a fixed allowance.
+//! server may hold more memory than before only for items (up to `-m`) and a fixed amount for buffers. It may hold only
+//! a few descriptors more than before.
 //!
 //! The server is slabwise, or the command in the environment variable `TEST_SERVER`. Random input is generated from a
 //! seed, which a failed test prints. The environment variable `FAULT_SEED` sets the seed.

@@ -23,7 +23,8 @@ fn unsent_bytes_of_a_large_value_use_no_memory() {
     );
     let mut client = fixture.server.connect();
     assert_eq!(client.stat("evictions"), 0);
-    // Each upload may use a chunk for its key, and a chunk for the bytes that arrived. The item `probe` uses one chunk.
+    // Each upload may use a chunk for its key, and a chunk for the bytes that arrived. The item `probe`, which
+    // `check_others_are_served` stores, uses one chunk.
     let used = client.used_chunks();
     assert!(
         used <= 2 * CLIENTS as u64 + 1,
@@ -117,7 +118,7 @@ impl PartialUploads {
         uploads
     }
 
-    /// Sends this many bytes of the first client's value.
+    /// Sends `len` bytes of the first client's value, and waits until the server has read them.
     fn send(&mut self, len: usize) {
         let read_before = self.observer.stat("bytes_read");
         self.clients[0].send(&vec![b'v'; len]);

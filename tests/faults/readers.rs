@@ -10,7 +10,7 @@ use crate::support::{Client, wait_until};
 const LARGE_LEN: usize = 900_000;
 /// The time for which a test waits for a condition before it fails.
 const DEADLINE: Duration = Duration::from_secs(20);
-/// The number of readers that the test adds each time until the value has too many pins.
+/// The number of readers that the test adds before each check whether the value has the maximum number of pins.
 const READERS_PER_ATTEMPT: usize = 5;
 
 #[test]
@@ -68,8 +68,8 @@ fn clients_that_never_read_do_not_affect_other_clients() {
     fixture.check_recovery();
 }
 
-/// slabwise sends a value of at least 16 KiB directly from item memory, and pins it until it is sent. A value can have
-/// at most 8,000 pins. A client that does not read holds about 60 pins, so about 150 clients reach the limit.
+/// slabwise sends a value of at least 16 KiB directly from item memory, and pins the value until it is sent. A value
+/// can have at most 2,000 pins. A client that does not read holds up to 64 pins, so 150 clients reach the limit.
 #[test]
 fn a_get_of_a_value_with_the_maximum_number_of_pins_misses() {
     let fixture = Fixture::start(64, &["-c", "4000"]);
@@ -124,7 +124,8 @@ fn pinned_value(letter: u8) -> Vec<u8> {
     vec![letter; 16 << 10]
 }
 
-/// Returns clients that request more copies of `large` than the sockets buffer, about eight thousand pins in total.
+/// Returns clients that request more copies of `large` than the sockets buffer. Together they hold the maximum number
+/// of pins of the value, or nearly that number.
 fn readers_that_never_read(fixture: &Fixture) -> Vec<Client> {
     const READERS: usize = 150;
     (0..READERS).map(|_| reader_that_never_reads(fixture)).collect()

@@ -15,8 +15,8 @@ WINDOWS = {"phone": (360, 740), "desk": (1280, 900)}
 # The minimum contrast ratio of text in the Web Content Accessibility Guidelines.
 CONTRAST_MIN = 4.5
 
-# JavaScript that returns the state of each figure: its title, the texts that are marked as unknown, the number of drawn
-# marks, and true as `inside` if the drawing is larger than 200 by 50 pixels.
+# JavaScript that returns the state of each figure: its title, the texts that the report marks as unknown, the number of
+# lines and bars with a visible size, and as `inside` whether the drawing is larger than 200 by 50 pixels.
 FIGURES = """() => [...document.querySelectorAll("figure")].map((figure) => {
   const svg = figure.querySelector("svg");
   const marks = svg ? [...svg.querySelectorAll("polyline, rect, path")] : [];

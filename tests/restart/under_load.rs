@@ -7,7 +7,7 @@ use crate::support::Client;
 
 /// The number of clients that store items.
 const WRITERS: usize = 4;
-/// The minimum number of stores by each writer before the server is stopped.
+/// The minimum number of stores by each writer before the test stops the server.
 const STORES_MIN: usize = 500;
 
 /// Returns the value of an item.

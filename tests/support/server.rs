@@ -1,4 +1,4 @@
-//! A server process for one test. It listens on its own port. The process is killed when its [`Server`] is dropped.
+//! A server process for one test. It listens on its own port. Dropping the [`Server`] kills the process.
 
 use std::collections::HashSet;
 use std::fs;

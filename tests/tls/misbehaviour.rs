@@ -145,7 +145,8 @@ fn a_stalled_handshake_ends_at_the_idle_timeout() {
     unanswered.write_all(&hello).expect("the server keeps the connection open");
     assert_eq!(read_to_end(&mut silent), b"");
     assert_eq!(read_to_end(&mut half), b"");
-    // The third client has received the server's part of the handshake, but has not sent the rest of its own.
+    // The client `unanswered` has received the server's part of the handshake, but has not sent the rest of its own
+    // part.
     assert_eq!(read_to_end(&mut unanswered).first(), Some(&0x16));
     assert!(fixture.stat("idle_kicks") >= 3);
 }

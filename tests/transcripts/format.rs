@@ -30,7 +30,7 @@ pub struct Exchange {
     pub sent: Vec<(String, LineEnd)>,
     /// The reply that slabwise must send.
     pub expected: Vec<Expected>,
-    /// The different replies of memcached, if any.
+    /// The replies of memcached that differ from `expected`; empty if memcached must send the same reply.
     pub differences: Vec<Difference>,
 }
 
@@ -96,7 +96,7 @@ impl Transcript {
         Ok(transcript)
     }
 
-    /// Parses a line that does not belong to an exchange. Returns false if the line belongs to one.
+    /// Parses a line that does not belong to an exchange. Returns false if the line belongs to an exchange.
     fn parse_directive(&mut self, line: &str) -> bool {
         let words = |list: &str| list.split_whitespace().map(str::to_owned).collect();
         if let Some(flags) = line.strip_prefix("server:") {

@@ -116,7 +116,7 @@ impl Player {
             }
         }
         // The send fails if the server has closed the connection. Then the comparison of the reply fails, unless the
-        // transcript expects it.
+        // transcript expects the closed connection.
         let _ = match self.pace {
             Pace::Whole => self.client.try_send(&bytes),
             Pace::Bytewise => self.client.try_send_bytewise(&bytes),

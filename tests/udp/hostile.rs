@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::client::{Fixture, UdpClient, request_header};
 
-/// The number of datagrams that a test sends before it waits for a reply. The socket's queue can hold this many.
+/// The number of datagrams that a test sends before it waits for a reply. The queue of the server's socket can hold
+/// these datagrams.
 const BURST: u32 = 50;
 
 /// Asserts that the server sends no reply to earlier datagrams: the next reply belongs to a new request.
@@ -112,7 +113,8 @@ fn a_flood_of_datagrams_does_not_block_other_clients() {
         }
         stop.store(true, Ordering::Relaxed);
     });
-    // The server may still have queued datagrams, whose sockets are closed now. It serves this request after them.
+    // The server's queue may still contain datagrams of the closed sockets. The server serves the next request after
+    // them.
     let mut udp = fixture.udp();
     assert_eq!(udp.ask_until_whole(b"get nothing\r\n"), b"END\r\n");
 }

@@ -4,7 +4,8 @@
 //! A chained item is counted as several parts, whose sizes [`Chaining`] defines: one head, some bodies of the largest
 //! chunk size, and one smaller body for the rest.
 //!
-//! Invariant: the sum of the lost bytes of all classes is the loss that `slabwise_policy::sizes::loss` computes.
+//! Invariant: the sum of the lost bytes of all classes is the loss in chunks (`inside_bytes`) that
+//! `slabwise_policy::sizes::loss` computes.
 
 use crate::cache::{Cache, LISTED_COUNT_MAX, Listed, Program, list};
 use crate::error::AdvisorError;

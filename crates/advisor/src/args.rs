@@ -46,8 +46,8 @@ pub struct Args {
     /// File with item sizes; - means the standard input
     #[arg(long, value_name = "FILE")]
     pub from_histogram: Option<PathBuf>,
-    /// Maximum number of chunk sizes, 1 to 63, including the last size, which memcached adds [default: the
-    /// number with the lowest loss, counting half a page per class as lost]
+    /// Maximum number of chunk sizes, 1 to 63, without the last size, which memcached adds; with the last size
+    /// there are at most 63 [default: the number with the lowest loss, counting half a page per class as lost]
     #[arg(long, value_name = "K", allow_negative_numbers = true, value_parser = parse_class_count)]
     pub classes: Option<usize>,
     /// Print the advice as one line of JSON

@@ -223,8 +223,8 @@ impl Histogram {
             }
             HistogramLine::Items { form, size_bytes, items } => {
                 self.check_items(form, size_bytes)?;
-                // Items of a bin are counted with the largest size of the bin. If their sum is below the limit, then so
-                // is the sum of the sizes that are estimated later.
+                // Items of a bin are counted with the largest size of the bin. If the sum of these sizes is below the
+                // limit, then so is the sum of the smaller sizes that `spread` estimates later.
                 self.seen.add(size_bytes, items).map_err(limit_text)?;
             }
         }

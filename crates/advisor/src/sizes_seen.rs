@@ -8,9 +8,10 @@
 //! - All items together have at most [`BYTES_MAX`] bytes, and there are at most [`ITEMS_MAX`] items. Sums of the sizes
 //!   of items or chunks therefore do not overflow.
 //!
-//! `stats sizes` counts items in bins of 32 bytes, but chunk sizes are multiples of 8. The number of items in each
-//! class is used to estimate more exactly: the sum over the classes up to a chunk size is the number of items up to
-//! this size. The ends of bins and the chunk sizes are thus points of the cumulative distribution of sizes:
+//! `stats sizes` counts items in bins of 32 bytes, but chunk sizes are multiples of 8. With the number of items in each
+//! class, [`spread`] estimates sizes more exactly than with the bins alone: the sum over the classes up to a chunk size
+//! is the number of items up to this size. The ends of bins and the chunk sizes are thus points of the cumulative
+//! distribution of sizes:
 //!
 //! ```text
 //!   items                 .----o  all
@@ -95,7 +96,7 @@ pub const STEP_BYTES: usize = 8;
 
 /// Estimates the sizes of items that are counted in bins. `bins` contains the number of items of each bin; a bin is
 /// given by its upper end in bytes, a multiple of [`BIN_BYTES`]. `classes` contains the number of items of each known
-/// chunk size. `classes` is ignored if its sum differs too much from the sum of the bins.
+/// chunk size. `classes` is ignored if its sum differs by more than 2 % from the sum of the bins.
 ///
 /// All items of a step of 8 bytes are counted with the middle size of the step, so the estimated loss is correct on
 /// average. The class of the largest chunks also contains chained items, which are larger than its chunks. The ends of

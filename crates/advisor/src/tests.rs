@@ -118,8 +118,9 @@ fn no_advice_loses_more_than_the_current_table() {
                 (size, 1 + random.below(most))
             })
             .collect();
-        // The current table has 62 listed sizes, too. Sizes of the best table that differ by 8 may be omitted from the
-        // list, so the advice can lose up to 8 bytes per item more than the best table.
+        // The current table has at most 62 listed sizes, too, so the best table loses no more than the current one.
+        // Sizes of the best table that differ by 8 may be omitted from the list, so the advice can lose up to 8 bytes
+        // per item more than the best table.
         let advice = advice_for(&bins, Some(62), &cache);
         let slack = advice.items as i64 * 8;
         assert!(advice.saved_bytes >= -slack, "seed {seed}: {}", advice.saved_bytes);

@@ -1,15 +1,16 @@
 //! Units of time, and the clock that code reads instead of the machine's clock.
 //!
 //! An expiry is a number of [`Seconds`], as in memcached. The time of an access is a number of [`Ticks`] (1/64 s), so
-//! that the ages of items in a queue are more precise than a second. Both units count from the start of the process.
-//! They are two types, so that the compiler finds a confusion of the two. One reading of the [`Clock`] returns the time
-//! in both units as [`Now`]. Every engine operation takes a `Now` as an argument. The lab therefore simulates years of
-//! operation without waiting.
+//! that the ages of items in a queue are more precise than a second. Both units count from the start of the clock,
+//! which after a warm restart ([`Clock::resume`]) is the start of the earlier process's clock. They are two types, so
+//! that the compiler finds a confusion of the two. One reading of the [`Clock`] returns the time in both units as
+//! [`Now`]. Every engine operation takes a `Now` as an argument. The lab therefore simulates years of operation without
+//! waiting.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Whole seconds since the process started, plus 2 ([`Seconds::START`]).
+/// Whole seconds since the start of the clock, plus 2 ([`Seconds::START`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Seconds(pub u32);
 
@@ -18,7 +19,7 @@ impl Seconds {
     pub const START: Seconds = Seconds(2);
 }
 
-/// Ticks of 1/64 s since the process started. The number wraps to 0 after two years, so compare two readings only by
+/// Ticks of 1/64 s since the start of the clock. The number wraps to 0 after two years, so compare two readings only by
 /// [`Ticks::age_at`] or [`Ticks::is_after`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Ticks(pub u32);

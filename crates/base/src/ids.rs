@@ -44,14 +44,14 @@ impl ClassId {
 pub struct PageId(pub u32);
 
 impl PageId {
-    /// Returns the index of the page in the page table.
+    /// Returns the index of the page in arrays that have an entry for each page.
     pub fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// Hashes keys. The hash depends only on the seed and the key. A warm restart reuses the seed, so that the hashes stay
-/// the same.
+/// Hashes keys. The hash depends only on the seed and the key. After a warm restart the seed may be another one,
+/// because the index is rebuilt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyHasher {
     seed: u64,
@@ -123,9 +123,9 @@ impl<'k> LookupKey<'k> for HashedKey<'k> {
 }
 
 pub mod sampling {
-    //! Spatial sampling of keys. A key is sampled if the product of its hash and a constant is at most a threshold. So
-    //! either every access to a key is sampled or no access. Every key in the sample of a threshold is also in the
-    //! sample of each higher threshold.
+    //! Spatial sampling of keys. A key is sampled if the product of its hash and a constant, modulo 2^64, is at most a
+    //! threshold. So either every access to a key is sampled or no access. Every key in the sample of a threshold is
+    //! also in the sample of each higher threshold.
     //!
     //! Source: C. Waldspurger, N. Park, A. Garthwaite, I. Ahmad, "Efficient MRC Construction with SHARDS", FAST
     //! 2015, section 3.

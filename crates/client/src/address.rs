@@ -33,8 +33,8 @@ impl FromStr for ServerAddress {
 }
 
 impl ServerAddress {
-    /// Connects to the server. A host name may have several addresses: they are tried in order until one accepts, and
-    /// `timeout` limits each attempt. `timeout` does not apply to a Unix socket.
+    /// Connects to the server. If a host name has several addresses, tries the addresses in order until an attempt
+    /// succeeds. `timeout` limits each attempt, but does not apply to a Unix socket.
     ///
     /// The returned `TcpStream` may hold a Unix socket: reads and writes use the same system calls for both kinds.
     pub(crate) fn connect(&self, timeout: Option<Duration>) -> Result<TcpStream, ClientError> {

@@ -1,7 +1,7 @@
 //! A blocking connection that sends commands and reads the lines of their replies.
 //!
-//! A connection works with any type that implements `Read` and `Write`. With a [`Stream`], every call ends with a reply
-//! or a timeout.
+//! A connection works with any type that implements `Read` and `Write`. With a [`Stream`], every call ends with a
+//! reply, a timeout or another error.
 
 use crate::address::ServerAddress;
 use crate::error::{ClientError, ROWS_MAX};
@@ -34,7 +34,8 @@ impl Connection {
 }
 
 impl<S: Read + Write> Connection<S> {
-    /// Returns a connection that uses `stream`. Reading a line of more than `line_len_max` bytes is an error.
+    /// Returns a connection that uses `stream`. If more than `line_len_max` bytes of a line have arrived without the
+    /// line end, reading the line is an error.
     pub fn over(stream: S, line_len_max: usize) -> Connection<S> {
         Connection { stream, line_len_max, input: Input::new(BUFFER_SIZE_BYTES), lines: 0 }
     }
@@ -54,7 +55,7 @@ impl<S: Read + Write> Connection<S> {
         self.input.unread()
     }
 
-    /// Marks the next `count` received bytes as read. Panics if fewer bytes are unread.
+    /// Marks the next `count` received bytes as read. Panics if fewer than `count` bytes are unread.
     pub fn consume(&mut self, count: usize) {
         self.input.consume(count);
     }

@@ -19,7 +19,7 @@ pub enum ClientError {
     /// The server closed the connection.
     #[error("the server closed the connection")]
     Closed,
-    /// No bytes arrived within the read timeout.
+    /// No byte could be received or sent within the read timeout.
     #[error("no reply from the server within the read timeout")]
     ReadTimeout,
     /// The reply was not complete within the reply timeout.

@@ -20,7 +20,7 @@ impl Input {
         &self.bytes[self.unread.clone()]
     }
 
-    /// Marks the next `count` unread bytes as read, and returns them. Panics if there are fewer.
+    /// Marks the next `count` unread bytes as read, and returns them. Panics if fewer than `count` bytes are unread.
     pub fn consume(&mut self, count: usize) -> &[u8] {
         let start = self.unread.start;
         self.unread.start += count;

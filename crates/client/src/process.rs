@@ -1,8 +1,8 @@
 //! Starts a server as a child process on a free port, for tests, experiments and demonstrations.
 //!
 //! With `-p -1`, the kernel chooses a free port when the server binds its socket. Servers that start at the same time
-//! therefore never choose the same port. The server writes the port to a file, whose name it reads from the environment
-//! variable `MEMCACHED_PORT_FILENAME`. Dropping a [`Server`] kills the process.
+//! therefore never choose the same port. The server writes the port to a file. The environment variable
+//! `MEMCACHED_PORT_FILENAME` contains the name of the file. Dropping a [`Server`] kills the process.
 
 use crate::address::ServerAddress;
 use slabwise_base::Clock;
@@ -143,7 +143,8 @@ impl Server {
         Server::start_in(directory, command)
     }
 
-    /// Starts a server and waits until it listens. `directory` holds the files of the server, and is removed with it.
+    /// Starts a server and waits until it listens. `directory` holds the files of the server. Dropping the returned
+    /// `Server` removes the directory.
     pub fn start_in(directory: TempDir, command: &ServerCommand) -> Result<Server, StartError> {
         let port_file = directory.path().join("ports");
         let child = command.spawn(&port_file);
@@ -265,8 +266,8 @@ pub fn read_ports(port_file: &Path) -> io::Result<Vec<u16>> {
     })
 }
 
-/// Calls `check` until it returns a value. Returns `None` if it has not returned one within [`START_SECONDS_MAX`]
-/// seconds.
+/// Calls `check` until it returns a value, and returns this value. Returns `None` if `check` has not returned a value
+/// within [`START_SECONDS_MAX`] seconds.
 #[expect(clippy::disallowed_methods, reason = "the thread that drives a server waits for it")]
 fn poll<T>(mut check: impl FnMut() -> io::Result<Option<T>>) -> io::Result<Option<T>> {
     let clock = Clock::real();

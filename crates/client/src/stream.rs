@@ -14,7 +14,7 @@ pub struct Timeouts {
     pub connect: Duration,
     /// The longest time without a received or sent byte while a request or its reply is in progress.
     pub read: Duration,
-    /// The longest time from sending a request to the last byte of its reply, accurate to 10 %.
+    /// The longest time from sending a request to the last byte of its reply. It can be exceeded by 10 % of `read`.
     pub reply: Duration,
 }
 
@@ -49,7 +49,7 @@ impl Read for Stream {
         if left_nanos == 0 {
             return Err(io::Error::new(ErrorKind::TimedOut, ReplyDeadlinePassed));
         }
-        // The system takes a socket timeout of 0 as no timeout.
+        // For the operating system, a socket timeout of 0 means that there is no timeout.
         let left = Duration::from_nanos(left_nanos).max(Duration::from_micros(1));
         let timeout = left.min(self.timeouts.read);
         // Setting a timeout costs a system call, so the socket's timeout changes only if it is wrong by more than 10 %.

@@ -72,14 +72,14 @@ fn one_thread(criterion: &mut Criterion) {
         bench.iter_batched(
             || random.below(ITEMS),
             |item| {
-                assert!(handle.delete(&key(item), now), "it was there");
+                assert!(handle.delete(&key(item), now), "the item was stored");
                 store(&mut handle, item, now);
             },
             BatchSize::SmallInput,
         );
     });
     group.finish();
-    assert_eq!(engine.stats(now).total.counters.evicted, 0, "nothing was to be evicted");
+    assert_eq!(engine.stats(now).total.counters.evicted, 0, "this bench must evict no item");
 }
 
 fn evicting(criterion: &mut Criterion) {
@@ -101,7 +101,7 @@ fn evicting(criterion: &mut Criterion) {
     assert!(evicted + 1_000 >= next - ITEMS, "{evicted} evictions for {} sets", next - ITEMS);
 }
 
-/// The time that `count` gets on each of two threads take together.
+/// Returns the time from the start of two threads until each of them has done `count` gets.
 #[expect(clippy::disallowed_methods, reason = "a bench measures the machine's time")]
 fn two_threads_get(engine: &Engine, count: u64) -> Duration {
     let start = Instant::now();

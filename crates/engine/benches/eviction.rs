@@ -2,8 +2,8 @@
 //!
 //! Each load runs on a full cache of one class in its steady state: stores that evict, hits of random keys, and stores
 //! that evict with three gets of recently stored keys each. The eviction kind decides which of these keys are still
-//! there, so every kind gets the same number of gets and stores. Each bench checks that it measures what its name
-//! says.
+//! there. The gets that miss are not followed by stores, so every kind does the same numbers of gets and stores. Each
+//! bench checks that it measures what its name says.
 
 use criterion::{Criterion, Throughput};
 use slabwise_base::{Clock, Cost, Random};
@@ -18,7 +18,7 @@ const CHUNK_SIZE_BYTES: usize = 320;
 const PAGES: u64 = 512;
 const ITEMS: u64 = PAGES * (PAGE_SIZE_BYTES / CHUNK_SIZE_BYTES) as u64;
 const VALUE: [u8; 256] = [7; 256];
-/// Requests are this far apart.
+/// The time between two requests.
 const STEP: Duration = Duration::from_micros(10);
 
 fn engine(eviction: EvictionKind) -> Engine {
@@ -32,7 +32,7 @@ fn engine(eviction: EvictionKind) -> Engine {
     Engine::new(config).expect("the arena can be reserved")
 }
 
-/// Four of five cost 10 to 30 units, others up to 450.
+/// Returns the cost of an item: 10 to 30 units for four of five items, and up to 450 units for the others.
 fn cost_of(item: u64) -> Cost {
     let mut random = Random::new(item);
     let units = match random.below(20) {
@@ -61,7 +61,8 @@ fn hits(handle: &mut Handle<'_>, item: u64, clock: &Clock) -> bool {
     handle.get(&key(item), clock.now(), |view| black_box(view.value_len())).is_some()
 }
 
-/// Sends a get, and after a miss a set. Half of the keys are requested eight times as often as the others.
+/// Sends `count` requests: gets, and a set after each miss. Half of the keys are requested 17 times as often as the
+/// others.
 fn look_aside(handle: &mut Handle<'_>, random: &mut Random, clock: &Clock, count: u64) {
     let mut done = 0;
     while done < count {
@@ -78,7 +79,7 @@ fn look_aside(handle: &mut Handle<'_>, random: &mut Random, clock: &Clock, count
 fn kind(criterion: &mut Criterion, eviction: EvictionKind) {
     let (engine, clock) = (engine(eviction), Clock::manual());
     let (mut handle, mut random) = (engine.handle(), Random::new(1));
-    // At the end the next victims are spread over memory, as in a server that has run for a long time.
+    // These requests spread the next victims over memory, as in a server that has run for a long time.
     look_aside(&mut handle, &mut random, &clock, 8 * ITEMS);
     let mut next = 2 * ITEMS;
     (0..2 * ITEMS).for_each(|item| store(&mut handle, next + item, &clock));
@@ -104,7 +105,10 @@ fn kind(criterion: &mut Criterion, eviction: EvictionKind) {
             }
         });
     });
-    assert!(got * 8 >= gets, "{got} of {gets} operations hit: this would time misses");
+    assert!(
+        got * 8 >= gets,
+        "only {got} of {gets} operations hit, so the bench would measure misses"
+    );
     let mut present: Vec<u64> = (0..next).filter(|&item| hits(&mut handle, item, &clock)).collect();
     present.sort_by_key(|&item| slabwise_base::random::mix(item));
     let mut present = present.into_iter().cycle();

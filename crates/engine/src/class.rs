@@ -20,7 +20,7 @@
 mod queues;
 
 use crate::evict::{ClassOrder, ItemCosts, ItemSizes, Lanes, Order, Place, Segments, dispatch};
-use crate::heap::Choice;
+use crate::heap::ClassChoice;
 use crate::heap::Pages;
 pub use crate::layout::{CHAINED, CLASS_NUMBERS};
 use crate::mem::{ClassToken, List, OwnedChunk, QueueKind, UnusedPage};
@@ -75,8 +75,8 @@ pub struct ClassState {
     pub costs: ItemCosts,
     /// The state of the eviction kind for this class.
     order: ClassOrder,
-    /// The limits on the hot, warm and cold queues. After a change of the limits, an item moves to its new queue only
-    /// when it reaches a tail or is hit.
+    /// The rules for the hot, warm and cold queues. After a switch to exact LRU order, an item moves to COLD only when
+    /// it reaches a tail or is hit.
     pub segments: Segments,
     /// The value that [`Class::costs_differ_widely`] returns.
     costs_differ_widely: Arc<AtomicBool>,
@@ -90,7 +90,8 @@ pub struct ClassState {
 #[repr(align(128))]
 pub struct Class {
     state: Mutex<ClassState>,
-    /// The value that [`Class::costs_differ_widely`] returns. The [`ClassState`] has the same value and changes it.
+    /// The value that [`Class::costs_differ_widely`] returns. The [`ClassState`] shares this value, and changes it
+    /// under the lock.
     costs_differ_widely: Arc<AtomicBool>,
 }
 
@@ -135,7 +136,7 @@ impl ClassState {
 
     /// Returns true if the class is in the current table and has the chunk size that it had when `choice` was made.
     #[inline(always)]
-    pub fn accepts(&self, choice: Choice) -> bool {
+    pub fn accepts(&self, choice: ClassChoice) -> bool {
         self.status == ClassStatus::Present && self.chunk_size_bytes() == choice.chunk_size_bytes
     }
 
@@ -221,8 +222,8 @@ impl ClassState {
         dispatch!(&mut self.order, restore(saved));
     }
 
-    /// Returns the tail age of a kind of queue, in ticks: the largest one of all lanes. Returns `None` if the class has
-    /// no item in such a queue.
+    /// Returns the tail age of a kind of queue, in ticks: the largest tail age in any lane. Returns `None` if the class
+    /// has no item in queues of this kind.
     pub fn tail_age(&self, queue: QueueKind, now: Ticks) -> Option<u32> {
         let tail = |list: &List| list.tail(&self.pages.token);
         let tails = self.lanes.queues(queue).filter_map(tail);

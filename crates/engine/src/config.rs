@@ -32,7 +32,7 @@ pub struct EngineConfig {
     pub mover: MoverKind,
     /// The time for which the movers `base` and `fast` pause after a chunk that they could not empty. memcached's
     /// default is 1000 us.
-    pub mover_rest: Duration,
+    pub mover_pause: Duration,
     /// True to request huge pages from the system, as with memcached's `-L`.
     pub huge_pages: bool,
     /// The seed of the hash of keys.
@@ -47,10 +47,10 @@ impl MoverKind {
     /// Copies every item of the page to another page. Evicts the coldest items of the class to get free chunks there.
     pub const WARM: MoverKind = MoverKind::new("warm");
     /// The mover that a paper describes for memcached 1.5.12 (MEMSYS 2019, algorithm 1). If no chunk is free on another
-    /// page, it unlinks the item and visits the chunk again after a pause.
+    /// page, the mover unlinks the item and visits the chunk again after a pause.
     pub const BASE: MoverKind = MoverKind::new("base");
-    /// The fast mover of the same paper (MEMSYS 2019, algorithm 2). If no chunk is free on another page, it unlinks the
-    /// item and withdraws the item's chunk at once.
+    /// The fast mover of the same paper (MEMSYS 2019, algorithm 2). If no chunk is free on another page, the mover
+    /// unlinks the item and withdraws the item's chunk from use at once.
     pub const FAST: MoverKind = MoverKind::new("fast");
     /// The mover of memcached 1.6. It empties the page that the class has owned for the longest time. It copies items
     /// to chunks that are already free, and drops all other items of the page, even if they were used recently.
@@ -133,7 +133,7 @@ impl EngineConfig {
             eviction: EvictionKind::Segmented,
             eviction_options: EvictionOptions::default(),
             mover: MoverKind::WARM,
-            mover_rest: Duration::from_micros(1_000),
+            mover_pause: Duration::from_micros(1_000),
             huge_pages: false,
             hash_seed: 0,
         }

@@ -60,9 +60,9 @@ impl Engine {
     }
 
     /// Opens a cache on the memory file at `path`, and creates the file if it does not exist. If the last process
-    /// closed its cache by [`Engine::close`], the new cache holds the items of that process; otherwise the new cache is
-    /// empty. `unix_time` is the time of the machine's clock, since 1970. `progress` is called after each page that is
-    /// checked.
+    /// closed its cache by [`Engine::close`], and no [`ColdReason`](crate::ColdReason) applies, the new cache holds the
+    /// items of that process. Otherwise the new cache is empty. `unix_time` is the time of the machine's clock, since
+    /// 1970. Calls `progress` after each page whose items it has checked.
     pub fn open(
         config: EngineConfig,
         path: &Path,
@@ -73,7 +73,7 @@ impl Engine {
         Ok((Engine { cache, memory_file: Some(file) }, start))
     }
 
-    /// Saves the cache to its memory file, so that the next [`Engine::open`] restores all items. After an error, the
+    /// Saves the cache to its memory file, so that the next [`Engine::open`] can restore all items. After an error, the
     /// next [`Engine::open`] returns an empty cache.
     ///
     /// Panics if the cache has no memory file.
@@ -148,8 +148,9 @@ impl Engine {
         self.space().non_vacant_classes().into_iter().map(|(id, ..)| id).collect()
     }
 
-    /// Returns the class in which statistics would show an item of this size: the largest class if the item is chained.
-    /// `None`: the item is too large, or the cache cannot hold it at its present memory limit.
+    /// Returns the class in which statistics would show an item with a key and a value of these lengths: the largest
+    /// class if the item is chained. `None`: the item is too large, or the cache cannot hold it at its present memory
+    /// limit. Locks the page pool if the item would be chained.
     pub fn class_of_size(
         &self,
         key_len: usize,
@@ -176,8 +177,9 @@ impl Engine {
         self.space().change_classes(|table| table == present, sizes)
     }
 
-    /// Begins to move a page of `victim` (`None`: the class with the oldest tail) to `receiver` (`None`: the page
-    /// pool). Calls of [`Engine::mover_step`] carry the move out. The record of the move contains `reason`.
+    /// Begins to move a page of `victim` to `receiver` (`None`: the page pool). If `victim` is `None`, the mover
+    /// chooses a class whose free chunks would fill a page, else a retired class, else the class with the greatest tail
+    /// age. Calls of [`Engine::mover_step`] carry the move out. The record of the move contains `reason`.
     pub fn reassign(
         &self,
         victim: Option<ClassId>,
@@ -219,8 +221,8 @@ impl Engine {
     }
 
     /// Runs one step of a crawl, which visits up to `budget_chunks` chunks. Removes expired and flushed items, and
-    /// calls `visit` with every other item of the selected classes. A lock is held during this call, so `visit` must be
-    /// short and must call no operation of the engine.
+    /// calls `visit` with every other item of the selected classes. The step holds a lock while it calls `visit`, so
+    /// `visit` must be short and must call no operation of the engine.
     pub fn crawl_step(
         &self,
         crawler: &mut Crawler,
@@ -308,7 +310,8 @@ impl Engine {
         self.space().gets_ever()
     }
 
-    /// Returns the number of gets that missed since the start. A get that created a missing item counts as a hit.
+    /// Returns the number of gets that missed since the start. A get that created the missing item (meta flag `N`)
+    /// counts as a hit.
     pub fn misses_ever(&self) -> u64 {
         lock(&self.space().registry).iter().map(|handle| handle.misses()).sum()
     }

@@ -2,14 +2,15 @@
 //! free chunks of one class, under the lock of the class. [`Pool`] holds the pages that no class owns, under its own
 //! lock.
 //!
-//! A page is emptied in one of two ways, before it is moved to another class:
+//! The mover empties a page in one of two ways before the page leaves its class:
 //!
-//! - The page is *draining*: no chunks are allocated from it. It is released when none of its chunks is in use.
-//! - The movers `base` and `fast` *withdraw* the page's chunks: the mover allocates each free chunk of the page, until
-//!   it owns all chunks. Meanwhile the class can still allocate the other chunks of the page.
+//! - Most kinds of mover mark the page as *draining*: the class allocates no chunks from it. The mover releases the
+//!   page when none of its chunks is in use.
+//! - `page_mover=base` and `page_mover=fast` *withdraw* the page's chunks: the mover allocates each free chunk of the
+//!   page, until it owns all chunks. Meanwhile the class can still allocate the other chunks of the page.
 //!
-//! Invariants: `used + free == pages * chunks_per_page`, where `pages` includes draining pages. An owned page is on the
-//! list of partial pages exactly if it has a free chunk. A draining page is never on this list.
+//! Invariants: `used_count + free_count == page_count * chunks_per_page`; all three counts include draining pages. An
+//! owned page is on the list of partial pages exactly if it has a free chunk. A draining page is never on this list.
 
 use crate::layout::{CHUNK_ALIGN_BYTES, ChunkAddress, ClassTable};
 use crate::mem::{ClassToken, Memory, OwnedChunk, Page, PageState, Restore, UnusedPage};
@@ -22,15 +23,16 @@ use slabwise_base::sync::{AtomicU32, AtomicUsize, Ordering, fence};
 #[cfg(loom)]
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
 
-/// The class that was chosen for a size, and its chunk size at that moment. The class table may change at any time. So
-/// an allocation locks the class and compares the choice with the class again (`ClassState::accepts`).
+/// The class that [`SizeMap::class_for`] chose for a size, and its chunk size at that moment. The class table may
+/// change at any time. So an allocation locks the class and compares the choice with the class again
+/// (`ClassState::accepts`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Choice {
+pub struct ClassChoice {
     pub id: ClassId,
     pub chunk_size_bytes: usize,
 }
 
-/// The number of bits for the class in a packed [`Choice`].
+/// The number of bits for the class in a packed [`ClassChoice`].
 const ID_BITS: u32 = 8;
 const _: () = assert!(ClassId::NUMBERS <= 1 << ID_BITS, "a packed class number has 8 bits");
 const _: () = assert!(
@@ -38,17 +40,17 @@ const _: () = assert!(
     "a packed chunk size of 16 MiB has 24 bits"
 );
 
-impl Choice {
+impl ClassChoice {
     /// Returns the choice in 32 bits: the class number in the lower 8 bits, and the chunk size in units of 8 bytes in
     /// the upper 24 bits.
     fn pack(self) -> u32 {
         ((self.chunk_size_bytes / CHUNK_ALIGN_BYTES) as u32) << ID_BITS | u32::from(self.id.0)
     }
 
-    /// Returns the choice that [`Choice::pack`] has packed.
-    fn unpack(bits: u32) -> Choice {
+    /// Returns the choice that [`ClassChoice::pack`] has packed.
+    fn unpack(bits: u32) -> ClassChoice {
         let chunk_size_bytes = (bits >> ID_BITS) as usize * CHUNK_ALIGN_BYTES;
-        Choice { id: ClassId(bits as u8), chunk_size_bytes }
+        ClassChoice { id: ClassId(bits as u8), chunk_size_bytes }
     }
 }
 
@@ -57,7 +59,7 @@ impl Choice {
 struct TableCopy {
     /// The number of classes.
     count: AtomicUsize,
-    /// The packed [`Choice`] of each class, in ascending order of the chunk sizes. The entries from `count` on are
+    /// The packed [`ClassChoice`] of each class, in ascending order of the chunk sizes. The entries from `count` on are
     /// unused.
     classes: [AtomicU32; ClassId::COUNT_MAX],
 }
@@ -70,7 +72,7 @@ impl TableCopy {
 
     fn write(&self, table: &ClassTable) {
         for (cell, (id, chunk_size_bytes)) in self.classes.iter().zip(table.classes()) {
-            cell.store(Choice { id, chunk_size_bytes }.pack(), Relaxed);
+            cell.store(ClassChoice { id, chunk_size_bytes }.pack(), Relaxed);
         }
         self.count.store(table.count(), Relaxed);
     }
@@ -108,9 +110,9 @@ impl SizeMap {
     /// the same time.
     pub fn set(&self, table: &ClassTable) {
         let version = self.version.load(Relaxed);
-        // A slow reader may still read the copy that is written now, because it began before the last change. If the
-        // reader reads a value of this write, then this fence makes it read at least the version of the last change
-        // afterwards. So it finds that the version has changed, and repeats the read.
+        // A slow reader that began before the last change may still read the copy that this call writes. If the reader
+        // has read a value that this call writes, the fence ensures that the reader then reads at least the version of
+        // the last change. So the reader finds that the version has changed, and repeats the read.
         fence(Release);
         self.copies[(version + 1) % 2].write(table);
         self.version.store(version + 1, Release);
@@ -119,15 +121,16 @@ impl SizeMap {
     /// Returns the class with the smallest chunks of at least `size_bytes`, or `None` if even the largest chunks are
     /// smaller.
     #[inline]
-    pub fn class_for(&self, size_bytes: usize) -> Option<Choice> {
+    pub fn class_for(&self, size_bytes: usize) -> Option<ClassChoice> {
         loop {
             let version = self.version.load(Acquire);
             let copy = &self.copies[version % 2];
             let classes = &copy.classes[..copy.count.load(Relaxed)];
-            let is_too_small =
-                |cell: &AtomicU32| Choice::unpack(cell.load(Relaxed)).chunk_size_bytes < size_bytes;
+            let is_too_small = |cell: &AtomicU32| {
+                ClassChoice::unpack(cell.load(Relaxed)).chunk_size_bytes < size_bytes
+            };
             let found = classes.get(classes.partition_point(is_too_small));
-            let choice = found.map(|cell| Choice::unpack(cell.load(Relaxed)));
+            let choice = found.map(|cell| ClassChoice::unpack(cell.load(Relaxed)));
             fence(Acquire);
             if self.version.load(Relaxed) == version {
                 return choice;
@@ -192,7 +195,8 @@ impl Pages {
         self.assign_age(id);
     }
 
-    /// Ends the restore of a page. The chunks that hold neither a restored item nor a body of one become free.
+    /// Ends the restore of a page. The chunks that hold neither a restored item nor a body of such an item become
+    /// free.
     pub fn finish_restore(&mut self, restore: &mut Restore, id: PageId) {
         let used = restore.finish_page(&mut self.token, id);
         self.used_count += u64::from(used);
@@ -201,8 +205,9 @@ impl Pages {
         }
     }
 
-    /// Allocates a chunk of the first partial page: the chunk of the page that was freed last, or a fresh one if no
-    /// other chunk is free. Returns `None` if there is no partial page.
+    /// Allocates a chunk of the first partial page: the first chunk on the page's free list, which usually was freed
+    /// last. If this list is empty, allocates a chunk that was not allocated since the class got the page. Returns
+    /// `None` if there is no partial page.
     #[inline]
     pub fn take(&mut self) -> Option<OwnedChunk> {
         let page = self.partial?;
@@ -275,7 +280,7 @@ impl Pages {
         page.used() < self.token.chunks_per_page()
     }
 
-    /// Frees `chunks` and releases their page. No other chunk of the page may be in use.
+    /// Frees `chunks`, which must be all chunks of the page, and releases the page.
     pub fn release_page_with(&mut self, id: PageId, chunks: Vec<OwnedChunk>) -> UnusedPage {
         self.used_count -= chunks.len() as u64;
         chunks.into_iter().for_each(|chunk| self.token.give(chunk));
@@ -321,8 +326,8 @@ impl Pool {
         Pool { free, released, frontier: 0, allocated: 0, limit, charged: 0 }
     }
 
-    /// Returns the pool of a restored cache. `frontier` pages were handed out, of which no class owns the pages
-    /// `returned`.
+    /// Returns the pool of a restored cache. The earlier process had handed out `frontier` pages. Of these pages, no
+    /// class owns the pages `returned`.
     pub fn resumed(limit: u32, frontier: u32, returned: Vec<UnusedPage>) -> Pool {
         let allocated = frontier - returned.len() as u32;
         Pool { free: Vec::new(), released: returned, frontier, allocated, limit, charged: 0 }
@@ -344,11 +349,12 @@ impl Pool {
         self.limit - self.charged.min(self.limit / 2)
     }
 
-    /// Takes a page out of the pool: a free page, or otherwise one that holds no memory yet. Returns `None` if this
-    /// would exceed the limit, or if all pages of the arena are in use. With `beyond_limit`, the limit is ignored: a
-    /// class may get its first page beyond the limit.
+    /// Takes a page out of the pool: a page in `free` or, if there is none, a page that holds no memory. Returns `None`
+    /// if one more page would exceed the limit, or if all pages of the arena are in use. With `beyond_limit`, ignores
+    /// the limit: a class may get its first page beyond the limit.
     pub fn take(&mut self, memory: &Memory, beyond_limit: bool) -> Option<UnusedPage> {
-        // If more pages hold memory than the limit allows, the free pages are not used but their memory is released.
+        // If more pages hold memory than the limit allows, the free pages stay here until `take_for_release` takes
+        // them.
         if self.headroom() < 0 && !beyond_limit {
             return None;
         }

@@ -8,9 +8,9 @@ use slabwise_base::sync::{Mutex, lock, try_lock};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The item memory per stripe, from which the number of stripes follows. With this number, a stripe usually holds
-/// hundreds of items, so that the unused part of its table is small. At the same time there are enough stripes that a
-/// dozen workers rarely need the same lock at the same time.
+/// The part of the memory limit for each stripe, from which the number of stripes follows. A stripe of this size
+/// usually holds hundreds of items, so that the unused part of its table is small. Nevertheless there are enough
+/// stripes that a dozen workers rarely need the same lock at the same time.
 const MEMORY_PER_STRIPE_BYTES: u64 = 512 << 10;
 
 /// The smallest and the largest number of stripes. loom and shuttle use two, so that the few keys of a model often
@@ -91,9 +91,9 @@ impl Index {
 
     /// Prefetches the buckets of these hashes. The caller has prefetched their stripes.
     pub fn prefetch_buckets(&self, hashes: &[u64]) {
-        // Two loops, because a prefetch needs data that the step before it has prefetched. The memory accesses of one
-        // loop overlap. To take a lock, a CPU waits for its earlier loads, so one loop with both steps would wait for
-        // each pointer.
+        // The first loop prefetches the pointers to the buckets, and the second loop reads these pointers. Within each
+        // loop, the memory accesses overlap. A single loop would wait for each pointer, because a CPU waits for its
+        // earlier loads when it takes a lock.
         hashes.iter().for_each(|&hash| self.lock(hash).table().prefetch_segment(hash));
         hashes.iter().for_each(|&hash| self.lock(hash).table().prefetch(hash));
     }

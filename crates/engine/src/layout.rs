@@ -11,7 +11,7 @@
 //! ```
 //!
 //! The offsets of the parts depend only on the length of the key, on the fields that the item stores, and on whether
-//! the item is chained. The value of a chained item is not here but in its bodies.
+//! the item is chained. The value of a chained item is not in this chunk but in the item's bodies.
 //!
 //! Invariants of a class table: The chunk sizes ascend strictly. Every chunk size is a multiple of 8. The smallest
 //! chunk has room for a header and one byte of a key. The largest chunk is at most a page. There are at most
@@ -291,9 +291,10 @@ impl ClassTable {
         ClassTable { sizes: self.sizes, ids }
     }
 
-    /// Returns a geometric table like memcached's. The first chunk size is `first_bytes`, each further size is `factor`
-    /// times the size before it, and the last size is `chunk_size_bytes_max`. Sizes are rounded to multiples of
-    /// [`CHUNK_ALIGN_BYTES`]. If a table cannot have all these sizes, the largest are left out, except the last.
+    /// Returns a geometric table like memcached's. The first chunk size is `first_bytes`, but at least
+    /// [`CHUNK_SIZE_BYTES_MIN`]. Each further size is `factor` times the size before it. The last size is
+    /// `chunk_size_bytes_max`, rounded down to a multiple of [`CHUNK_ALIGN_BYTES`]; the other sizes are rounded up. If
+    /// these are more than [`ClassId::COUNT_MAX`] sizes, the table lacks the largest, except the last.
     pub fn geometric(first_bytes: usize, factor: f64, chunk_size_bytes_max: usize) -> ClassTable {
         assert!(factor > 1.0, "the growth factor is above 1, unlike {factor}");
         let last = chunk_size_bytes_max / CHUNK_ALIGN_BYTES * CHUNK_ALIGN_BYTES;

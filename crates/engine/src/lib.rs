@@ -59,7 +59,7 @@ pub use mover::{
 };
 pub use ops::{
     ArithmeticConditions, ArithmeticOutcome, DeleteOutcome, Delta, GetEffects, GetOptions, Handle,
-    Initial, ItemInfo, ItemView, Leave, Pinned, Reservation, ReserveError, StoreConditions,
+    Initial, ItemInfo, ItemView, Pinned, Replacement, Reservation, ReserveError, StoreConditions,
     StoreMode, StoreOutcome, Validity, Vivify,
 };
 pub use space::{

@@ -1,6 +1,6 @@
 //! Models of two threads that use a whole engine. loom runs all their interleavings up to a bound of preemptions.
 //!
-//! They run with `RUSTFLAGS="--cfg loom" cargo test -p slabwise-engine --release --lib loom`.
+//! The models run with `RUSTFLAGS="--cfg loom" cargo test -p slabwise-engine --release --lib loom`.
 
 use crate::{
     ArithmeticConditions, ClassTable, Delta, Engine, EngineConfig, EvictionKind, ItemMeta,
@@ -38,7 +38,7 @@ fn engine_with(config: EngineConfig) -> Arc<Engine> {
     Arc::new(Engine::new(config).expect("a model can reserve an arena"))
 }
 
-/// Runs the model in all interleavings. Fails if loom finds only one interleaving.
+/// Runs the model in all interleavings with at most three preemptions. Fails if loom finds only one interleaving.
 fn explore(model: impl Fn() + Sync + Send + 'static) {
     let runs = std::sync::Arc::new(AtomicU64::new(0));
     let counted = std::sync::Arc::clone(&runs);
@@ -255,8 +255,8 @@ fn loom_lookups_during_bucket_splits_find_their_items() {
         let grower = {
             let engine = Arc::clone(&engine);
             thread::spawn(move || {
-                // There are two stripes of two buckets, and a bucket is split above one item per bucket. So with more
-                // than four items, at least one bucket is split.
+                // There are two stripes, which have two buckets each. A stripe splits a bucket when it has more items
+                // than buckets. So with more than four items in all, at least one bucket is split.
                 for key in [b"4", b"5", b"6"] {
                     engine.handle().set(key, b"new", META, StoreMode::Set, now());
                 }

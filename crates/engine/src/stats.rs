@@ -20,7 +20,8 @@ counts! {
         evicted_active,
         /// The number of allocations that failed because there was no memory.
         out_of_memory,
-        /// The number of items of this class that were allocated in a larger class, because this class had no page.
+        /// The number of attempts to allocate an item of this class in a larger class, because this class could get no
+        /// chunk.
         allocated_in_larger_class,
         /// The number of expired or flushed items that were removed at the tail of a queue.
         reclaimed,
@@ -53,12 +54,12 @@ counts! {
     pub struct MoverCounters {
         /// The number of moved pages.
         moved,
-        /// The number of page moves that were aborted because a chunk stayed pinned.
+        /// The number of page moves that the mover gave up, because it could not empty a chunk.
         aborted,
         /// The number of visits of chunks. Several visits of the same chunk count several times.
         visits,
-        /// Case 1: the number of visits of items whose stripe was locked. Only the movers `base` and `fast` count this,
-        /// because the others wait for the lock.
+        /// Case 1: the number of visits of items whose stripe another thread had locked. Only the movers `base` and
+        /// `fast` count this, because the others wait for the lock.
         locked,
         /// Case 2: the number of visits of items that were pinned.
         pinned,
@@ -89,7 +90,7 @@ counts! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Busy {
     /// The item in the chunk is pinned.
-    Held,
+    Pinned,
     /// The item in the chunk is not linked: it is still being written, or it was removed or moved and is still pinned.
     Unlinked,
     /// No chunk on another page is free.
@@ -169,11 +170,12 @@ tallies! {
         pub items: u64,
         /// The sum of the sizes of all items: header, key and value.
         pub bytes: u64,
-        /// The memory limit.
+        /// The memory limit in bytes: a number of whole pages.
         pub memory_limit_bytes: u64,
         /// The page size.
         pub page_size_bytes: u64,
-        /// The number of pages that hold memory.
+        /// The number of pages that hold memory: the pages of all classes, and the pages of the page pool whose memory
+        /// was not returned to the system.
         pub pages: u64,
         /// The number of pages that hold memory and that no class owns.
         pub pages_free: u64,
@@ -196,7 +198,7 @@ tallies! {
         get_expired,
         /// The number of lookups of any kind that found a flushed item.
         get_flushed,
-        /// The number of touches, including those of gets that touch.
+        /// The number of touches, including those of gets that touch. A meta get with a TTL counts only if it hits.
         touches,
         /// The number of touches that missed.
         touch_misses,
@@ -223,7 +225,8 @@ tallies! {
 /// The numbers of pages of a cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PageStats {
-    /// The number of pages that hold memory.
+    /// The number of pages that hold memory: the pages of all classes, and the pages of the page pool whose memory was
+    /// not returned to the system.
     pub held: u64,
     /// The number of pages that hold memory and that no class owns.
     pub free: u64,
@@ -277,7 +280,8 @@ tallies! {
     }
     /// The operations of one handle on the items of one class.
     counted by ClassOperations {
-        /// The number of stores that were attempted.
+        /// The number of stores that were attempted, failed ones included. A store whose reservation failed does not
+        /// count.
         sets,
         /// The number of deletes that hit.
         delete_hits,
@@ -318,7 +322,7 @@ impl ClassStats {
         self.hits_to.iter().sum()
     }
 
-    /// Returns the number of hits that are reported to an access observer of all keys
+    /// Returns the number of hits that an access observer receives if it observes all keys
     /// ([`AccessKind::Hit`](crate::AccessKind::Hit)). A get that is still running may not be counted yet.
     pub fn reported_hits(&self) -> u64 {
         (self.get_hits() + self.gat_hits).saturating_sub(self.unreported_hits)
@@ -377,7 +381,7 @@ impl ClassStats {
         if class_of(self) == class_of(earlier) { self.minus(earlier) } else { self.clone() }
     }
 
-    /// Returns these statistics, from whose counts those of `earlier` are subtracted.
+    /// Returns these statistics. Subtracts the counts of `earlier` from their counts.
     pub fn minus(&self, earlier: &ClassStats) -> ClassStats {
         let mut stats =
             ClassStats { counters: self.counters.since(&earlier.counters), ..self.clone() };

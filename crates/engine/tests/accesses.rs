@@ -7,7 +7,8 @@ use slabwise_base::{ClassId, Clock, Expiry, KeyHasher, Random, Seconds};
 use slabwise_engine::AccessKind::{Delete, Hit, Miss, Store, Touch};
 use slabwise_engine::{
     AccessKind, AccessObserver, ArithmeticConditions, ClassStats, CrawlStep, Crawler, Delta,
-    Engine, GetOptions, Initial, ItemMeta, KeyAccess, Leave, StoreConditions, StoreMode, Vivify,
+    Engine, GetOptions, Initial, ItemMeta, KeyAccess, Replacement, StoreConditions, StoreMode,
+    Vivify,
 };
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -211,7 +212,7 @@ fn deletes_are_reported_whether_they_hit_or_miss() {
     };
     assert!(!handle.delete(b"k", now));
     assert_eq!(observed(), [(Delete, None)]);
-    handle.delete_if(b"k", None, Leave::Nothing, now);
+    handle.delete_if(b"k", None, Replacement::Nothing, now);
     assert_eq!(observed(), [(Delete, None)]);
     handle.discard(b"k", now);
     assert_eq!(observed(), []);
@@ -222,14 +223,14 @@ fn deletes_are_reported_whether_they_hit_or_miss() {
     handle.discard(b"k", now);
     assert_eq!(observed(), [(Delete, SMALL)]);
     store();
-    handle.delete_if(b"k", Some(0), Leave::Nothing, now);
+    handle.delete_if(b"k", Some(0), Replacement::Nothing, now);
     assert_eq!(observed(), [], "a delete that is refused because of the CAS value is not reported");
-    handle.delete_if(b"k", None, Leave::Nothing, now);
+    handle.delete_if(b"k", None, Replacement::Nothing, now);
     assert_eq!(observed(), [(Delete, SMALL)]);
     store();
-    handle.delete_if(b"k", None, Leave::Stale { expiry: None, new_cas: None }, now);
+    handle.delete_if(b"k", None, Replacement::Stale { expiry: None, new_cas: None }, now);
     assert_eq!(observed(), [], "a delete that marks the item as stale is not reported");
-    let empty = Leave::Empty { meta: META, stale: false, new_cas: None };
+    let empty = Replacement::Empty { meta: META, stale: false, new_cas: None };
     handle.delete_if(b"k", None, empty, now);
     assert_eq!(
         observed(),

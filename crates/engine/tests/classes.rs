@@ -30,7 +30,7 @@ fn key(number: u32) -> Vec<u8> {
     format!("key-{number:07}").into_bytes()
 }
 
-/// Returns a value of this length that no other key has.
+/// Returns a value of this length for the key with this number. No two keys have the same value.
 fn value(number: u32, len: usize) -> Vec<u8> {
     let mut words = Random::new(u64::from(number));
     let words = std::iter::repeat_with(|| words.next_u64().to_le_bytes());
@@ -106,8 +106,8 @@ fn a_size_keeps_its_class_number_and_the_largest_size_is_added() {
     assert_eq!(engine.class_table().sizes(), [64, 512, LARGEST as u32]);
     assert_eq!(class_numbers(&engine), [3, 1, 2]);
     engine.change_classes(&[64, 128, 256]).expect("the class table is valid");
-    // The class of 128 owned no page, so its number was vacant at once. The class of 512 owns a page, so it is retired
-    // and keeps its number until it has drained.
+    // The class with chunks of 128 bytes owned no page, so its number was vacant at once. The class with chunks of 512
+    // bytes owns a page, so it is retired and keeps its number until it has drained.
     assert_eq!(class_numbers(&engine), [3, 0, 4, 2]);
     assert_eq!(retired_count(&engine, now), 1);
     // The size 512 is in the table again before its class has drained, so this class is revived.
@@ -171,7 +171,8 @@ fn a_table_change_in_a_full_cache_evicts_the_coldest_items() {
         let pages = 16;
         let (engine, clock, count) = full_cache(pages, mover);
         let now = clock.now();
-        // With chunks of 640 instead of 512 bytes, the memory holds a fifth fewer of these items.
+        // A page has 25 chunks of 640 bytes, or 32 chunks of 512 bytes. So the memory holds about a fifth fewer items
+        // than before.
         engine.change_classes(&[640]).expect("the class table is valid");
         let mut steps = 0;
         while engine.mover_step(16, now) != MoverStep::Idle {
@@ -188,8 +189,8 @@ fn a_table_change_in_a_full_cache_evicts_the_coldest_items() {
         // Two pages are not full: one page was emptied before the next could be filled, and one page is partly filled.
         let fit = (pages as usize - 2) * (PAGE_SIZE_BYTES / 640);
         assert!(kept.len() >= fit, "{mover:?}: {} items are kept, but {fit} fit", kept.len());
-        // The position of a carried item is searched only near the ends of the queue. So some items in the middle may
-        // be evicted too early. This test checks the hottest items only.
+        // The mover searches the new position of an item only near the ends of the queue. So some items in the middle
+        // may be evicted too early. This test checks the hottest items only.
         let hottest = count - fit as u32 / 2;
         let lost = (hottest..count).filter(|number| !kept.contains(number)).count();
         assert_eq!(lost, 0, "{mover:?}: the hottest items are carried, not evicted");

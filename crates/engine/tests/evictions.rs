@@ -1,5 +1,5 @@
-//! The eviction observer receives every eviction once, with the last state of the item. The last test
-//! checks that `inspect` has no effect.
+//! The eviction observer receives every eviction once, with the last state of the item. The last test checks that
+//! `inspect` has no effect.
 
 mod support;
 

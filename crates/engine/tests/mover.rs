@@ -51,8 +51,8 @@ fn stock_moves_the_page_that_the_victim_has_owned_longest() {
     for number in 0..3 * PER_PAGE {
         store(&engine, number, now);
     }
-    // In each round the class gives up its oldest page and gets it back, so the page after it is the oldest in the next
-    // round.
+    // In each round the class loses the page that it has owned longest, and gets it back. So in the next round, the
+    // page after that one is the page that the class has owned longest.
     for round in 0..3 {
         engine.reassign(None, None, "test", now).expect("the class has a page to move");
         while engine.mover_step(64, now) != MoverStep::Done {}
@@ -102,7 +102,7 @@ fn stock_copies_a_pinned_item_and_waits_for_the_old_chunk() {
     engine.reassign(None, None, "test", now).expect("the class has a page to move");
     let mut passes = 0;
     while passes < 10 {
-        passes += u32::from(matches!(engine.mover_step(64, now), MoverStep::Rest(_)));
+        passes += u32::from(matches!(engine.mover_step(64, now), MoverStep::Pause(_)));
     }
     let mover = engine.stats(now).mover;
     assert_eq!((mover.moved, mover.last_busy), (0, Some(Busy::Unlinked)));
@@ -126,12 +126,12 @@ fn stock_copies_a_pinned_item_and_waits_for_the_old_chunk() {
     engine.check();
 }
 
-/// Runs the mover until the move ends, and advances the clock by each rest that the mover requests.
+/// Runs the mover until the move ends, and advances the clock by each pause that the mover requests.
 fn run_move(engine: &Engine, clock: &Clock) -> MoverStep {
     for _ in 0..100_000 {
         match engine.mover_step(64, clock.now()) {
             MoverStep::Working => {}
-            MoverStep::Rest(rest) => clock.advance(rest),
+            MoverStep::Pause(pause) => clock.advance(pause),
             ended => return ended,
         }
     }
@@ -169,9 +169,13 @@ fn the_last_page_of_a_class_can_move() {
             "{kind:?}: only the large item is left, because the other items have no page"
         );
         engine.check();
-        // The class now has no page that could be moved, but it gets a page at its next store.
+        // The victim now has no page that could be moved, but it gets a page at its next store.
         let again = engine.reassign(Some(victim), Some(receiver), "test", clock.now());
-        assert_eq!(again, Err(ReassignError::NoSpare), "{kind:?}: the class has no page left");
+        assert_eq!(
+            again,
+            Err(ReassignError::NoMovablePage),
+            "{kind:?}: the class has no page left"
+        );
         store(&engine, 1_000, clock.now());
         assert!(holds(&engine, 1_000, clock.now()), "{kind:?}: the class stores items again");
         assert_eq!(pages(&engine, clock.now()), [1, 1], "{kind:?}: the class got a page back");
@@ -202,9 +206,13 @@ fn an_empty_class_gives_up_all_its_pages() {
         let clock = Clock::manual();
         let now = clock.now();
         let unused = engine.reassign(Some(ClassId(1)), None, "test", now);
-        assert_eq!(unused, Err(ReassignError::NoSpare), "{kind:?}: the class never had a page");
+        assert_eq!(
+            unused,
+            Err(ReassignError::NoMovablePage),
+            "{kind:?}: the class never had a page"
+        );
         let none = engine.reassign(None, None, "test", now);
-        assert_eq!(none, Err(ReassignError::NoSpare), "{kind:?}: no class has a page");
+        assert_eq!(none, Err(ReassignError::NoMovablePage), "{kind:?}: no class has a page");
         for number in 0..2 * PER_PAGE {
             store(&engine, number, now);
         }
@@ -221,7 +229,11 @@ fn an_empty_class_gives_up_all_its_pages() {
         }
         assert_eq!(engine.mover_counters().evicted, 0, "{kind:?}: empty pages cause no evictions");
         let again = engine.reassign(Some(ClassId(0)), None, "test", now);
-        assert_eq!(again, Err(ReassignError::NoSpare), "{kind:?}: the class has no page left");
+        assert_eq!(
+            again,
+            Err(ReassignError::NoMovablePage),
+            "{kind:?}: the class has no page left"
+        );
         store(&engine, 1_000, now);
         engine.check();
     }

@@ -1,6 +1,6 @@
 //! Tests with little memory. An operation never evicts the item that it changes. A store succeeds as long as an item
-//! can be evicted. After the memory limit was lowered, the cache reaches the new limit even under load. Every loop
-//! ends.
+//! can be evicted. After the memory limit was lowered, the cache reaches the new limit even under load. Every search
+//! for memory ends.
 
 use slabwise_base::{Clock, Expiry, Now, Seconds};
 use slabwise_engine::{
@@ -174,8 +174,8 @@ fn a_blocked_move_is_given_up_and_the_page_is_usable() {
         }
         clock.advance(Duration::from_millis(100));
     }
-    let has_rested = steps.iter().any(|step| matches!(step, MoverStep::Rest(_)));
-    assert!(has_rested, "the mover rests while a chunk is pinned: {steps:?}");
+    let has_paused = steps.iter().any(|step| matches!(step, MoverStep::Pause(_)));
+    assert!(has_paused, "the mover pauses while a chunk is pinned: {steps:?}");
     assert_eq!(steps.last(), Some(&MoverStep::GivenUp), "the mover gives the move up in the end");
     drop(pin);
     assert!(matches!(store(&engine, 9_000, b"value", clock.now()), StoreOutcome::Stored { .. }));

@@ -87,7 +87,7 @@ struct RunArgs {
     /// Seed of all random numbers
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Folder for result.json [default: slabwise-lab/NAME]
+    /// Folder for result.json; with all, each experiment has a subfolder [default: slabwise-lab/NAME]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Send the requests to real servers: slabwise, and memcached if it is installed
@@ -181,8 +181,8 @@ fn report(directory: &Path) -> Result<(), LabError> {
 }
 
 impl PlannedRun<'_> {
-    /// Plans an experiment. If it is the only one (`is_alone`), a scale that it does not allow is an error. Otherwise
-    /// it runs at the nearest scale that it allows.
+    /// Plans a run of the experiment `entry`. If no other experiment runs (`is_alone`), a scale that the experiment
+    /// does not allow is an error. Otherwise the experiment runs at the nearest scale that it allows.
     fn new<'s>(
         entry: &'s Entry,
         args: &RunArgs,
@@ -226,8 +226,8 @@ impl PlannedRun<'_> {
         print(&format!("\nwritten to {} and {}, {usage}\n", path.display(), report.display()))
     }
 
-    /// Returns true if the file has a result of the same program and arguments. Another run would change only measured
-    /// times.
+    /// Returns true if the file has a result of the same program and arguments. Then only measured times, results that
+    /// depend on measured times, and results of real servers would differ in another run.
     fn has_result(&self, args: &RunArgs, path: &Path) -> bool {
         let found = fs::read(path).ok().and_then(|json| serde_json::from_slice(&json).ok());
         found.is_some_and(|found: Outcome| {

@@ -28,8 +28,8 @@ pub struct Server {
 pub type Allocation = BTreeMap<u64, u64>;
 
 impl Server {
-    /// Starts a server with this memory limit. `command` is the program and its arguments. The program `slabwise` is
-    /// the program that is running now.
+    /// Starts a server with this memory limit. `command` is the program and its arguments. If the program is
+    /// `slabwise`, the server runs the same executable as this process.
     ///
     /// # Panics
     /// If `command` is empty.

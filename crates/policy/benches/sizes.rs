@@ -61,11 +61,11 @@ fn sizes(criterion: &mut Criterion) {
         ("exact, a histogram, pages", histogram(), paged()),
     ] {
         let table = geometric(96, 1.25, &layout);
-        let lost = loss(&demands, &table, &layout).expect("the problem is valid").total_bytes();
+        let lost = loss(&demands, &table, &layout).expect("the arguments are valid").total_bytes();
         group.bench_function(name, |bench| {
             bench.iter(|| {
-                let tables =
-                    exact(&demands, &layout, &[], CLASS_COUNT_MAX).expect("the problem is valid");
+                let tables = exact(&demands, &layout, &[], CLASS_COUNT_MAX)
+                    .expect("the arguments are valid");
                 assert!(tables.of(black_box(table.len())).loss.total_bytes() < lost);
             });
         });
@@ -76,16 +76,17 @@ fn sizes(criterion: &mut Criterion) {
         let prices = ChangePrices { moved_byte_price: 0.02, class_price_bytes: 524_288.0 };
         bench.iter(|| {
             let change = exact_change(&demands, &layout, CLASS_COUNT_MAX, &current, &prices);
-            let change = black_box(change.expect("the problem is valid"));
+            let change = black_box(change.expect("the arguments are valid"));
             assert!(change.new_loss.total_bytes() < change.current_loss.total_bytes());
         });
     });
     group.bench_function("hill_climb, 100,000 steps, a histogram, pages", |bench| {
         let options = HillClimbOptions { iterations_max: 100_000, ..Default::default() };
-        let lost = loss(&demands, &current, &layout).expect("the problem is valid").total_bytes();
+        let lost =
+            loss(&demands, &current, &layout).expect("the arguments are valid").total_bytes();
         bench.iter(|| {
             let found = hill_climb(&demands, &current, &layout, &options, &mut Random::new(1));
-            assert!(black_box(found.expect("the problem is valid")).loss.total_bytes() < lost);
+            assert!(black_box(found.expect("the arguments are valid")).loss.total_bytes() < lost);
         });
     });
     group.finish();

@@ -16,8 +16,8 @@
 //! - the caller carries out or drops the moves of a plan before the next step;
 //! - the victim and the receiver of a move differ, and a plan takes no more pages from a class than the class owns;
 //! - a class that holds items keeps its last page, except under Twemcache's policies;
-//! - a snapshot may have other classes than the previous snapshot, and their numbers are in any order. It has no
-//!   retired classes: the engine drains their pages without a policy.
+//! - a snapshot may have other classes than the previous snapshot, and class numbers can be in any order. A snapshot
+//!   has no retired classes: the engine drains their pages without a policy.
 //!
 //! [`sizes`] finds the chunk sizes that waste the least memory for given item sizes. Two tasks are in other crates: the
 //! engine's mover empties the pages, and the crate `tuner` decides when a step is due.

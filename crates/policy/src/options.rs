@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 use thiserror::Error;
 
-/// The maximum time between two steps, and the maximum length of a window: a day, in ticks.
+/// The maximum value of options that are times, such as the time between two steps: a day, in ticks.
 pub(crate) const TICKS_MAX: u32 = 86_400 * Ticks::PER_SECOND;
 /// The maximum value of options that count events. No cache has this many events between two steps.
 pub(crate) const COUNT_MAX: u64 = 1_000_000_000_000;
@@ -68,7 +68,8 @@ pub(crate) enum Limits {
 /// Parses a text and sets the option if the value is valid and within the limits. Returns true if the option was set.
 type Set<'p> = dyn FnOnce(&str, Limits) -> bool + 'p;
 
-/// An option of a policy, with a function that sets the policy's field.
+/// An option of a policy, with a function that sets the policy's field. `info.default` is the current value of the
+/// field, which is the default only in a new policy.
 pub(crate) struct PolicyOption<'p> {
     pub info: OptionInfo,
     pub set: Box<Set<'p>>,

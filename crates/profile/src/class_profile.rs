@@ -24,8 +24,8 @@ pub struct ClassProfile {
     pub curve: Mrc,
     /// The sample from which the curve was computed.
     pub sample: Sample,
-    /// The misses as a function of the number of chunks, computed from the footprints of the last M gets; empty if the
-    /// profiler [keeps](crate::Profiler::keep_footprints) no footprints.
+    /// The misses as a function of the number of chunks, computed from the footprints of at least as many recent gets
+    /// as [`Profiler::keep_footprints`](crate::Profiler::keep_footprints) requested; empty if it requested none.
     pub footprint_curve: Mrc,
     /// The number of gets since the start that missed a key of the class.
     pub misses: f64,
@@ -34,7 +34,7 @@ pub struct ClassProfile {
     pub misses_by_eviction: f64,
     /// The number of gets since the start that missed, but would have been hits if the class had one page more.
     pub shadow_hits: f64,
-    /// The mean time to answer a hit, in microseconds; 0 if it is not measured.
+    /// The mean time in which the server answers a hit, in microseconds; 0 if the server has not measured it.
     pub hit_time_us: f64,
     /// The mean time from a miss to the end of the store that follows it, in microseconds; 0 if no time was measured.
     pub miss_time_us: f64,

@@ -3,13 +3,13 @@
 //!
 //! The weights of old events are not changed. Instead the weight of each new event is larger than that of the event
 //! before, and a reader divides all weights by the current weight. So an event costs only one power of two. Before
-//! weights overflow, the owner multiplies all of them by a factor.
+//! weights overflow, the owner of the recorded weights multiplies all of them by a factor.
 
 /// The current weight at which the owner must multiply all weights by a factor.
 const WEIGHT_MAX: f64 = (1u64 << 40) as f64;
 /// The number of events by which each event increases the half-life. So old events decay fast in a new profile: when
-/// the number of events has doubled, the first half of them counts a tenth. The first events are not typical, because
-/// all keys were new.
+/// the number of events has doubled, an event of the first half counts at most a tenth of a new event. The first events
+/// are not typical, because all keys were new.
 const GROWTH: f64 = 0.2;
 /// The half-life at the start, in events.
 const HALF_LIFE_FIRST: f64 = 1_000.0;

@@ -1,5 +1,5 @@
-//! A histogram of weights by distance, in bounded memory. The width of a [step](crate::steps) is less than 1 % of the
-//! distance, but at least the *grain*.
+//! A histogram of weights by distance, in bounded memory. The width of a [step](crate::steps) is a small share of the
+//! distance (less than 1 % with the default number of steps), but at least the *grain*.
 //!
 //! The error of a sampled distance is about the number of keys that a sampled key represents. The grain is the largest
 //! power of two that does not exceed this number, so memory depends only on the number of sampled keys. The grain never
@@ -15,7 +15,8 @@ pub struct Histogram<const STEPS: usize = OCTAVE_STEPS> {
     octaves: Vec<Vec<f64>>,
     /// The weight of references with an infinite distance.
     infinite: f64,
-    /// The logarithm to base 2 of the grain. Distances are divided by the grain before their step is determined.
+    /// The logarithm to base 2 of the grain, the minimum width of a step. Distances are divided by the grain before
+    /// their step is determined.
     grain_log2: u32,
 }
 
@@ -38,8 +39,8 @@ impl<const STEPS: usize> Histogram<STEPS> {
         steps[step] += weight;
     }
 
-    /// Raises the grain to the largest power of two that is at most `grain`. Does nothing if the current grain is
-    /// larger.
+    /// Raises the grain, the minimum width of a step, to the largest power of two that is at most `grain`. Does nothing
+    /// if the current grain is larger.
     pub fn set_grain(&mut self, grain: u64) {
         let grain_log2 = grain.max(1).ilog2();
         if grain_log2 <= self.grain_log2 {

@@ -53,7 +53,8 @@ const ENTRIES_MIN: usize = 64;
 #[derive(Debug)]
 pub struct KeyTable {
     /// The number of a key, or `NONE`. The number of entries is a power of two, and at most three quarters are in use.
-    /// Invariant: no entry from the home entry of a key's hash to the entry with the key's number is `NONE`.
+    /// Invariant: no entry from the home entry of a key's hash, where a search starts, to the entry with the key's
+    /// number is `NONE`.
     index: Vec<u32>,
     /// The record of each key, by the number of the key.
     records: Vec<Record>,

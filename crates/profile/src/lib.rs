@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   keys --> StackDistances --distance--> Distances --> Mrc: the misses at every size
-//!            (exact: the oracle)          (counts)
+//!            (exact, for comparison)      (counts)
 //!
 //!   Access --is_sampled--> Profiler --> ClassProfile: a curve and counts for each class
 //!   misses, stores -------> MissClock: a miss cost for each class and key prefix

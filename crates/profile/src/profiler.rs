@@ -9,8 +9,10 @@
 //!               | distance / rate  '--- reuse time ---.
 //!               v                                     v
 //!          Histogram --> Mrc                    ReuseWindows --> Mrc    (weights 1 / rate; decaying; of
-//!                                                                       the last M gets, if requested)
+//!                                                                       the last gets, if requested)
 //! ```
+//!
+//! *Absent* keys are keys that were requested but never stored, and deleted keys. A *slot* is a position in a stack.
 //!
 //! Sources: sampling, the scaling of distances and the bound on the number of keys are those of SHARDS (Waldspurger and
 //! others, FAST 2015, sections 3 and 4: SHARDS-adj, and a fixed size by lowering the threshold). Distances are the
@@ -36,12 +38,12 @@
 //!
 //! The number of keys is bounded. Each class keeps the keys that it could hold in [`HISTORY_FACTOR`] times the current
 //! memory, and forgets the least recently used of the other keys. At most an eighth of all keys are absent keys. If
-//! there are too many keys, the factor decreases first, down to [`HISTORY_FACTOR_MIN`], and then the sampling rate.
+//! there are too many keys, this factor decreases first, down to [`HISTORY_FACTOR_MIN`], and then the sampling rate.
 //! Neither increases again: the keys of a larger sample would be unknown.
 //!
-//! The memory for reuse times and two generations of their curves is taken from the memory for keys. The usual amount
-//! is reserved when the sizes of classes are first reported, because the table of keys does not shrink. If footprints
-//! are requested after all keys are in use, the memory exceeds its bound.
+//! The memory for reuse times, and for their latest and previous curves, is taken from the memory for keys. Its usual
+//! amount is reserved when the sizes of classes are first reported, because the table of keys does not shrink. If
+//! footprints are requested after all keys are in use, the memory exceeds its bound.
 //!
 //! The profiler has no clock and no locks: the caller passes the accesses in order of time.
 
@@ -61,11 +63,11 @@ use stacks::Stacks;
 /// The maximum memory of a key: 24 bytes of record, 5 to 11 bytes of index and 8 to 17 bytes of stack, and its part of
 /// the old tables while the tables grow. Histograms of distances are not included.
 pub const KEY_SIZE_BYTES: usize = 60;
-/// The initial history of a class: it keeps the keys that it could hold in the current memory times this factor.
+/// The initial history of a class: it keeps the keys that it could hold in the pages of all classes times this factor.
 pub const HISTORY_FACTOR: u64 = 4;
 /// The minimum of the history factor, when there are too many keys. It suffices for curves up to twice the memory.
 pub const HISTORY_FACTOR_MIN: u64 = 2;
-/// The number of sampled keys that a class may keep even if this exceeds its history.
+/// The number of sampled keys that a class may keep even if its history allows fewer.
 const CLASS_KEYS_MIN: usize = 64;
 /// The usual memory of a class's reuse times. Their curves take up to half of this memory in addition.
 const CLASS_REUSES_SIZE_BYTES: usize = 6 << 10;
@@ -83,12 +85,12 @@ pub struct ProfilerOptions {
     /// The initial sampling rate, in (0, 1]. The rate decreases if there are too many keys.
     pub rate_max: f64,
     /// The half-life of decaying counts, in sampled references; at least 1. With `u64::MAX` no count decays.
-    pub window_references: u64,
+    pub half_life_references: u64,
 }
 
 impl Default for ProfilerOptions {
     fn default() -> ProfilerOptions {
-        ProfilerOptions { keys_max: 25_000, rate_max: 1.0, window_references: 1_000_000 }
+        ProfilerOptions { keys_max: 25_000, rate_max: 1.0, half_life_references: 1_000_000 }
     }
 }
 
@@ -100,7 +102,7 @@ pub struct Profiler {
     threshold: u64,
     /// The number of keys that a sampled key represents: 1 / sampling rate.
     scale: f64,
-    /// The current history of classes, from [`HISTORY_FACTOR`] down to [`HISTORY_FACTOR_MIN`].
+    /// The current factor that limits the histories of classes, from [`HISTORY_FACTOR`] down to [`HISTORY_FACTOR_MIN`].
     history_factor: u64,
     /// True if sizes of classes were reported. Accesses to a class without a size, which is retired or new, are then
     /// ignored.
@@ -136,7 +138,7 @@ impl Profiler {
             stacks: Stacks::new(options.keys_max),
             unstored_gets: 0.0,
             reuses: None,
-            decay: Decay::new(options.window_references),
+            decay: Decay::new(options.half_life_references),
             spread: 0,
         }
     }
@@ -265,7 +267,7 @@ impl Profiler {
     }
 
     /// Reduces the sampling rate by an eighth and forgets the keys that are no longer sampled. The profiler calls this
-    /// function if there are too many keys. The owner calls it if there are too many accesses.
+    /// function if there are too many keys. The owner of the profiler calls it if there are too many accesses.
     pub fn lower_threshold(&mut self) {
         self.threshold = self.threshold / 8 * 7;
         self.scale = 1.0 / self.rate();
@@ -284,7 +286,7 @@ impl Profiler {
             return;
         }
         self.reuses = window_gets.map(ReuseWindows::new);
-        // The clocks of all classes start at 0 now.
+        // The clocks, which count the references of each class, start at 0 now.
         for number in self.stacks.keys.numbers_where(|record| record.used_at > 0) {
             self.stacks.keys.get_mut(number).used_at = 0;
         }

@@ -7,7 +7,7 @@ use slabwise_base::{ClassId, Random};
 use std::collections::{HashMap, HashSet};
 
 pub(in crate::profiler) const EXACT: ProfilerOptions =
-    ProfilerOptions { keys_max: 1 << 20, rate_max: 1.0, window_references: u64::MAX };
+    ProfilerOptions { keys_max: 1 << 20, rate_max: 1.0, half_life_references: u64::MAX };
 
 pub(in crate::profiler) fn access(key: u64, kind: AccessKind, class: Option<u8>) -> Access {
     Access { hash: mix(key), kind, class: class.map(ClassId), at_nanos: 0 }
@@ -161,7 +161,7 @@ fn at_sampling_rate_1_counts_equal_those_of_lists() {
     }
 }
 
-/// Returns a random key. Half of the references are of a tenth of the keys.
+/// Returns a random key: with a probability of one half a key of the first tenth, otherwise any key.
 fn skewed(random: &mut Random, keys: u64) -> u64 {
     match random.below(2) {
         0 => random.below(keys / 10),
@@ -212,7 +212,7 @@ fn curves_of_a_sample_in_bounded_memory_are_nearly_exact() {
 #[test]
 fn a_touch_counts_like_a_store_and_is_not_a_reference() {
     let profile_with = |renewal| {
-        let options = ProfilerOptions { keys_max: 100, rate_max: 1.0, window_references: 1_000 };
+        let options = ProfilerOptions { keys_max: 100, rate_max: 1.0, half_life_references: 1_000 };
         let mut profiler = Profiler::new(options);
         for key in [1, 2, 3] {
             profiler.access(&access(key, AccessKind::Store, Some(0)));
@@ -262,9 +262,9 @@ fn invariants_hold_for_random_accesses() {
     for seed in 0..30 {
         let mut random = Random::new(seed);
         let keys_max = 1 + random.below(300) as usize;
-        let window_references = 1 + random.below(2_000);
+        let half_life_references = 1 + random.below(2_000);
         let mut profiler =
-            Profiler::new(ProfilerOptions { keys_max, rate_max: 1.0, window_references });
+            Profiler::new(ProfilerOptions { keys_max, rate_max: 1.0, half_life_references });
         let (keys, mut hits, mut at_nanos) = (1 + random.below(3_000), 0, 0);
         for _ in 0..4_000 {
             let kinds = [AccessKind::Hit, AccessKind::Miss, AccessKind::Store, AccessKind::Delete];
@@ -404,7 +404,7 @@ fn a_hot_key_of_one_class_does_not_change_the_curve_of_another_class() {
 
 #[test]
 fn old_references_decay() {
-    let options = ProfilerOptions { window_references: 1_000, ..EXACT };
+    let options = ProfilerOptions { half_life_references: 1_000, ..EXACT };
     let mut profiler = Profiler::new(options);
     // First the gets are a loop over 100 keys, then a loop over 10 keys.
     (0..20_000).for_each(|at| get(&mut profiler, at % 100, 0, at >= 100));
@@ -444,7 +444,7 @@ fn hits_at_sizes_between_two_sampled_distances_are_estimated() {
 
 #[test]
 fn decaying_counts_change_by_at_most_the_references_counted() {
-    let options = ProfilerOptions { window_references: 50, ..EXACT };
+    let options = ProfilerOptions { half_life_references: 50, ..EXACT };
     let mut profiler = Profiler::new(options);
     profiler.note_hits(ClassId(0), 0);
     let mut last = 0.0;

@@ -1,4 +1,5 @@
-//! The reuse times of the last M gets for each class, and the curves computed from them.
+//! The reuse times of the last M gets for each class, and the curves computed from them. M is the number of gets in a
+//! window (`window_gets`).
 //!
 //! ```text
 //!   gets        ... | last window: M gets | filling ...
@@ -30,11 +31,11 @@ use slabwise_base::ClassId;
 const STEPS: usize = 16;
 /// The number of sampled gets that suffices for a window. It is some thousand for each class.
 const SAMPLED_GETS_ENOUGH: f64 = 100_000.0;
-/// The maximum rounding error of a sum of shares.
+/// The maximum rounding error of a footprint, which is a sum of shares.
 const ROUNDING: f64 = 1e-6;
 
-/// The time of a key's last use: the value of the class's clock. It wraps around after 2^32 references, so the reuse
-/// time of a key that is reused after more references is too small.
+/// The time of a key's last use: the value of the class's clock, which counts the references of the class. It wraps
+/// around after 2^32 references, so the reuse time of a key that is reused after more references is too small.
 pub type UsedAt = u32;
 
 /// The reuse times of all classes.

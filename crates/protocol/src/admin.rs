@@ -54,7 +54,7 @@ pub struct ChunkSizes<'a> {
 }
 
 impl<'a> ChunkSizes<'a> {
-    /// Parses numbers separated by `-`. Returns `None` if a part is not a number of 32 bits.
+    /// Parses numbers separated by `-`. Returns `None` if a part is not an unsigned 32-bit number.
     pub fn of_word(text: &'a [u8]) -> Option<ChunkSizes<'a>> {
         let sizes = ChunkSizes { text };
         sizes.parts().all(|part| words::exact_u32(part).is_some()).then_some(sizes)
@@ -82,9 +82,9 @@ pub enum Debug<'a> {
     TimeMove(u32),
     /// Pins the item with this key.
     ItemHold(&'a [u8]),
-    /// Unpins the item with this key. The key `reffed` means the item that was pinned last.
+    /// Unpins the item with this key. The key `reffed` means the item that the connection pinned last.
     ItemRelease(&'a [u8]),
-    /// Makes the server attempt an operation that must fail once it has dropped its privileges.
+    /// Makes the server attempt to open a socket, which must fail after the server has dropped its privileges.
     Misbehave,
 }
 
@@ -105,9 +105,11 @@ pub enum Automove {
     /// The level: 0 moves no pages, 1 moves pages as the page policy decides, and 2 gives a page to every class that
     /// evicts.
     Level(u32),
-    /// The ratio of a class's tail age to the largest tail age. A class with a lower ratio receives a page.
+    /// A limit for a class's tail age, as a fraction of the largest tail age of all classes. A class whose tail age is
+    /// below this limit receives a page.
     Ratio(f64),
-    /// The fraction of the memory that the page mover keeps free.
+    /// The fraction of the memory that memcached's automover keeps free. slabwise shows the value in `stats settings`,
+    /// and otherwise ignores it.
     FreeRatio(f64),
     /// The time over which tail ages are averaged, in seconds.
     Window(u32),
@@ -149,7 +151,7 @@ pub enum Crawler<'a> {
     Disable,
     /// Sets the pause between two steps of a crawl, in microseconds.
     Sleep(u32),
-    /// Sets the maximum number of items of a class that a crawl visits. 0 means all items.
+    /// Sets the number of unexpired items after which the crawl of a class ends. 0 means no limit.
     Tocrawl(u32),
     /// Starts a crawl. The text is `all`, `hash`, or a list of class numbers separated by commas.
     Crawl(CrawlKind, &'a [u8]),
@@ -177,10 +179,15 @@ pub enum StatsRequest<'a> {
     SizesEnable,
     SizesDisable,
     Conns,
+    /// The costs that hits saved, and the costs of items that were stored after misses. memcached has no such subject.
     Cost,
+    /// The counts of the page mover and its last moves. memcached has no such subject.
     Moves,
+    /// The miss-ratio curves of the classes. memcached has no such subject.
     Profile,
+    /// The last plan of the page policy. memcached has no such subject.
     Plan,
+    /// The current and the best class table. memcached has no such subject.
     SizesPlan,
     Detail(DetailMode),
     Reset,

@@ -12,7 +12,8 @@
 //!
 //! Invariants, the first two checked by `tests/parser_property.rs` and the fuzz targets:
 //! - No input makes a parser panic, and no parser consumes more bytes than its input has.
-//! - The parsed requests do not depend on the pieces in which the input arrives.
+//! - The parsed requests do not depend on the pieces in which the input arrives, unless a line is longer than
+//!   [`LINE_LEN_MAX`]. As in memcached, such a line is valid if its end arrives together with its start.
 //! - Parsing a get or a set and composing its reply allocates no memory.
 #![forbid(unsafe_code)]
 
@@ -29,7 +30,7 @@ pub use admin::{
     LruRequest, ShutdownMode, StatsRequest,
 };
 pub use request::{
-    Answer, Arithmetic, Delete, Direction, Get, Initial, Leave, Parsed, Refusal, Request, Sasl,
-    Store, StoreVerb, TextAnswer, Vivify,
+    Answer, Arithmetic, Delete, Direction, Get, Initial, Parsed, Refusal, Replacement, Request,
+    Sasl, Store, StoreVerb, TextAnswer, Vivify,
 };
 pub use words::{BODY_LEN_MAX, Exptime, KEY_LEN_MAX, LINE_LEN_MAX, VALUE_LEN_MAX, WatchKinds};

@@ -1,7 +1,7 @@
 //! The requests of all dialects, and the form of their replies.
 //!
-//! A [`Request`] borrows from the input. Two requests do not include all their bytes, because these bytes may be larger
-//! than any buffer: the keys of a [`Request::Retrieve`] and the value of a [`Store`] follow in the input.
+//! A [`Request`] borrows from the input. It does not include the keys of a [`Request::Retrieve`] and the value of a
+//! [`Store`]: they may be larger than any buffer, so the caller reads them from the input after the request.
 //!
 //! An [`Answer`] contains the data that a reply needs in addition to the outcome of the operation. It does not borrow
 //! from the input: the value of a store may arrive after the server has discarded the command line.
@@ -45,10 +45,11 @@ pub struct Get<'a> {
     pub touch: Option<Exptime>,
     /// The empty item to create on a miss; `None` creates no item.
     pub vivify: Option<Vivify>,
-    /// If the item expires before this time, the reply asks one client to recompute its value. `None` asks no client.
+    /// If the item expires before this time, the reply asks one client to recompute the item's value. `None` asks no
+    /// client.
     pub recache: Option<Exptime>,
     /// True if the get does not mark the item as used.
-    pub leaves_no_mark: bool,
+    pub keeps_access_time: bool,
 }
 
 /// The empty item that a get creates on a miss.
@@ -102,12 +103,12 @@ pub struct Delete<'a> {
     /// The CAS value that the item must have. `None` means any CAS value.
     pub expected_cas: Option<u64>,
     /// The item to store in place of the deleted item.
-    pub leaves: Leave,
+    pub replacement: Replacement,
 }
 
 /// The item that a delete stores in place of the deleted item.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Leave {
+pub enum Replacement {
     #[default]
     Nothing,
     /// The same item, marked as stale.
@@ -213,7 +214,8 @@ pub struct TextAnswer {
 }
 
 impl Answer {
-    /// Returns the bytes that follow a value in this protocol.
+    /// Returns the bytes that follow a value in the protocol of this answer: a line end, or nothing in the binary
+    /// protocol.
     #[inline]
     pub fn value_end(&self) -> &'static [u8] {
         match self {
@@ -228,7 +230,7 @@ impl Answer {
 pub enum Parsed<'a> {
     /// The end of the request has not arrived yet.
     Incomplete,
-    /// The client does not use this protocol. The caller must close the connection.
+    /// The input is not valid in the protocol of the parser. The caller must close the connection.
     Hangup,
     /// A valid request.
     Request {
@@ -243,7 +245,7 @@ pub enum Parsed<'a> {
         refusal: Refusal,
         /// The number of input bytes that the parser has consumed.
         consumed: usize,
-        /// The number of bytes after the consumed ones that also belong to the request. The caller must skip them.
+        /// The number of bytes after the consumed bytes that also belong to the request. The caller must skip them.
         skip_len: usize,
     },
 }
@@ -260,8 +262,8 @@ pub enum Refusal {
 
 impl Parsed<'_> {
     /// Returns the position of the end of the request in an input of `input_len` bytes. The next request starts there,
-    /// whether this request succeeds or fails. Returns `None` if the value of a store is not complete, or if the
-    /// request is not a command about one item.
+    /// whether this request succeeds or fails. Returns `None` if the request is invalid or not complete, or if it is
+    /// neither a no-op nor a command about one item.
     #[inline]
     pub fn end(&self, input_len: usize) -> Option<usize> {
         let Parsed::Request { request, answer, consumed } = self else { return None };
@@ -384,7 +386,7 @@ pub struct Head {
     pub opaque: [u8; 4],
     /// The CAS value that the item must have. 0 means any CAS value.
     pub cas: u64,
-    /// True if the command is quiet: its reply is sent only if it is an error or, for a get, only if it is a hit.
+    /// True if the command is quiet: the server sends a reply only if the reply is an error or, for a get, a hit.
     pub quiet: bool,
     /// True if the reply to a get contains the key.
     pub with_key: bool,
@@ -437,9 +439,9 @@ pub enum Fault {
     /// The extras, the key or the value are missing, too long, or not allowed for the command.
     BadArguments,
     UnknownCommand,
-    /// The name of the SASL mechanism is too long.
+    /// The name of the SASL mechanism is longer than 32 bytes.
     MechanismTooLong,
-    /// The SASL response is too long.
+    /// The SASL response is longer than 1,024 bytes.
     ResponseTooLong,
 }
 

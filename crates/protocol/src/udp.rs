@@ -63,7 +63,8 @@ pub fn receive(datagram: &[u8]) -> Option<(u16, &[u8])> {
     (header.total == 1 && !payload.is_empty()).then_some((header.request_id, payload))
 }
 
-/// Returns the number of datagrams that a message of `message_len` bytes needs. Returns `None` if it is above 65,535.
+/// Returns the number of datagrams that a message of `message_len` bytes needs, or `None` if the number is above
+/// 65,535.
 pub fn datagram_count(message_len: usize) -> Option<u16> {
     u16::try_from(message_len.div_ceil(PAYLOAD_LEN_MAX)).ok()
 }

@@ -4,8 +4,8 @@
 //!
 //! Most numbers are parsed exactly: a number that does not fit into 32 or 64 bits is invalid. There is one exception.
 //! The client flags and the exptime of a classic storage command are parsed as 64-bit numbers, and only their low 32
-//! bits are used. Client flags of 2^32 therefore become 0, and an exptime of 2^31 becomes negative. Existing clients
-//! may depend on this.
+//! bits are used. Client flags of 2^32 therefore become 0, and an exptime of 2^31 becomes negative. memcached does the
+//! same, and existing clients may depend on these results.
 
 use slabwise_base::{ClassId, KEY_SIZE_BYTES_MAX};
 
@@ -43,7 +43,8 @@ impl Exptime {
 
 /// The maximum length of a key in bytes, as in memcached.
 pub const KEY_LEN_MAX: usize = KEY_SIZE_BYTES_MAX;
-/// The maximum length of a line in bytes, as in memcached. Only the line of a retrieval may be longer.
+/// The maximum length in bytes of a line whose end has not arrived, as in memcached. Only the line of a retrieval may
+/// be longer.
 pub const LINE_LEN_MAX: usize = 2048;
 /// The maximum length in bytes of the value of a storage command. As in memcached, the length of the value with its
 /// `\r\n` must fit into a signed 32-bit number.
@@ -136,7 +137,7 @@ pub(crate) struct Words<'a> {
 }
 
 impl<'a> Words<'a> {
-    /// The maximum number of words stored, one more than any command needs. Further words are only counted.
+    /// The maximum number of words stored, which is more than any command needs. Further words are only counted.
     const STORED_MAX: usize = 8;
     /// The maximum number of words counted. As in memcached, further words are ignored, even if the last is `noreply`.
     const LEN_MAX: usize = 22;

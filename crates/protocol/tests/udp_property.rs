@@ -1,4 +1,4 @@
-//! Checks the invariants of the fuzz target on its recorded corpus and on random datagrams.
+//! Checks the invariants of the fuzz target `udp` on its recorded corpus and on random datagrams.
 
 mod udp_frames;
 

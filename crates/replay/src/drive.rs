@@ -59,7 +59,7 @@ pub fn drive<E: From<ReplayError>>(
 }
 
 /// Does nothing with the counts of a round. A caller of [`drive`] that needs no counts passes this function.
-pub fn unwatched(_: &Window) -> Result<(), ReplayError> {
+pub fn ignore_round(_: &Window) -> Result<(), ReplayError> {
     Ok(())
 }
 
@@ -84,7 +84,7 @@ pub(crate) fn replay<E: From<ReplayError>>(
         if early_nanos > 0 && look_aside.is_idle() {
             pause(Duration::from_nanos(early_nanos));
         }
-        // If there are fills or deferred requests before the scheduled time, they are sent in a round of their own.
+        // Before the scheduled time, a round has no new requests: only fills (sets after misses) and deferred requests.
         let new_size = if early_nanos > 0 { 0 } else { round_size };
         let latency_start_nanos = due_nanos.unwrap_or(now_nanos);
         let next = || {

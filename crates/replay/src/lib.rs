@@ -25,7 +25,7 @@ pub mod workload;
 
 pub use client::CostForm;
 pub use command::main;
-pub use drive::{Pace, drive, unwatched};
+pub use drive::{Pace, drive, ignore_round};
 pub use error::ReplayError;
 pub use report::{Report, Window};
 pub use values::{KEY_SIZE_BYTES, key_bytes};

@@ -12,7 +12,8 @@
 //! - The server receives the requests for a key in the order of the workload, and the fill of a get before the next
 //!   request for the same key. Each request therefore has the same result as without pipelining.
 //! - A request is deferred to the next round if a get for its key is outstanding.
-//! - Requests for different keys change their order by at most one round.
+//! - A request is deferred by at most one round, and by one more round for each deferred delete of its key before it.
+//!   Requests for different keys change their order by no more than these rounds.
 //!
 //! This module does no I/O. The caller sends the requests.
 
@@ -43,7 +44,8 @@ pub enum Action {
 enum KeyState {
     /// A get for the key is outstanding, and may miss. Further requests for the key are deferred.
     GetOutstanding,
-    /// An earlier request of the round stores the key, so a get of the key hits if the server has not evicted it.
+    /// An earlier request of the round stores the key, or a get in the last round has found it. So a get of the key
+    /// hits if the server has not evicted it.
     Stored,
 }
 
@@ -59,7 +61,7 @@ pub enum Progress {
 /// The plan of the next round.
 #[derive(Debug, Default)]
 pub struct LookAside {
-    /// Gets that missed in the last round. The next round starts with their fills.
+    /// Gets that missed in the last round. The next round starts with their fills, the sets after the misses.
     fills: Vec<Pending>,
     /// Requests that are deferred to the next round, in the order of the workload.
     deferred: Vec<Pending>,
@@ -173,7 +175,7 @@ mod tests {
         found
     }
 
-    /// Replays one request at a time, with the result of [`replay_in_rounds`].
+    /// Replays one request at a time. The result has the form of the result of [`replay_in_rounds`].
     fn replay_one_by_one(requests: &[Request]) -> Vec<Option<u32>> {
         let mut cache = HashMap::new();
         let answer = |request: &Request| match request.op {

@@ -1,7 +1,7 @@
 //! Replays workloads against memcached, if it is installed, and against fake servers with invalid replies.
 
 use crate::client::{Client, CostForm, LengthCheck};
-use crate::drive::{replay, unwatched};
+use crate::drive::{ignore_round, replay};
 use crate::error::ReplayError;
 use crate::report::{Report, Tally};
 use crate::workload::tests::{opened, options};
@@ -41,7 +41,7 @@ fn run_replay(
 ) -> Result<Report, ReplayError> {
     let (workload, clock) = (opened(name, options), Clock::real());
     let tally = Tally::new(Some(10_000));
-    let (tally, nanos) = replay(workload, client, round_size, None, &clock, tally, unwatched)?;
+    let (tally, nanos) = replay(workload, client, round_size, None, &clock, tally, ignore_round)?;
     Ok(tally.report(nanos as f64 / 1e9))
 }
 
@@ -188,7 +188,7 @@ fn the_error_contains_the_reply_of_a_server_that_refuses_costs() {
         let client = client.unwrap_or_else(|error| panic!("{error}"));
         let workload = opened("zipf", &options).with_costs(CostMix::Tpcw, 1);
         let tally = Tally::new(None);
-        let result = replay(workload, client, 1, None, &Clock::real(), tally, unwatched);
+        let result = replay(workload, client, 1, None, &Clock::real(), tally, ignore_round);
         result.map_or_else(|error| error.to_string(), |_| panic!("the replay did not stop"))
     };
     let error = error_of(CostForm::Wire, "CLIENT_ERROR costs are not accepted\r\n");
@@ -211,8 +211,9 @@ fn the_cost_ratio_does_not_depend_on_sending_costs() {
         cost_of_misses += if seen.insert(key) { u64::from(cost.units()) } else { 0 };
     }
     let (clock, tally) = (Clock::real(), Tally::new(None));
-    let (tally, nanos) = replay(workload(), connect(&server, 1), 8, None, &clock, tally, unwatched)
-        .unwrap_or_else(|error| panic!("{error}"));
+    let (tally, nanos) =
+        replay(workload(), connect(&server, 1), 8, None, &clock, tally, ignore_round)
+            .unwrap_or_else(|error| panic!("{error}"));
     let report = tally.report(nanos as f64 / 1e9);
     assert_eq!(report.misses, seen.len() as u64, "seed 1");
     assert_eq!(report.cost_ratio, cost_of_misses as f64 / cost_of_gets as f64, "seed 1");
@@ -305,7 +306,7 @@ fn a_rate_spreads_requests_over_time() {
     let (workload, clock) = (opened("zipf", &options), Clock::real());
     let client = connect(&server, 1);
     let (tally, nanos) =
-        replay(workload, client, 10, Some(1_000.0), &clock, Tally::new(None), unwatched)
+        replay(workload, client, 10, Some(1_000.0), &clock, Tally::new(None), ignore_round)
             .unwrap_or_else(|error| panic!("{error}"));
     // The last round starts after 190 requests, so it is scheduled 0.19 s after the start.
     assert!(nanos >= 190_000_000, "the replay took only {nanos} ns");

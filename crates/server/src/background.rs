@@ -6,11 +6,11 @@
 //! wait when the server stops, and when a command has work for the thread.
 
 use crate::os::sys;
-use crate::shared::{CrawlStep, Driver, Shared, WakeReason, WatchEvent};
+use crate::shared::{BackgroundThread, CrawlStep, Shared, WakeReason, WatchEvent};
 use slabwise_base::{Clock, Moment};
 use slabwise_tuner::{
     Backoff, CRAWLER_CHUNKS_PER_STEP, CrawlCounts, CrawlPeriod, HitTime, Load, LoadClassifier,
-    MAINTAINER_ITEMS_PER_STEP, Profiling, RequestedPolicy, Tuner, TunerPace, TunerStep,
+    MAINTAINER_ROUNDS_PER_STEP, Profiling, RequestedPolicy, Tuner, TunerPace, TunerStep,
 };
 use std::io;
 use std::ops::ControlFlow;
@@ -30,18 +30,19 @@ pub fn tuner(shared: &Shared<'_>, clock: &Arc<Clock>) -> Tuner {
     if let Some(options) = settings.profiling {
         let profiling = Profiling::start(shared.engine, options, Arc::clone(clock), now);
         let notifier = Arc::clone(&shared.notifier);
-        tuner = tuner
-            .with_profiling(profiling.with_waker(Box::new(move || notifier.wake(Driver::Tuner))));
+        tuner = tuner.with_profiling(
+            profiling.with_waker(Box::new(move || notifier.wake(BackgroundThread::Tuner))),
+        );
     }
     follow_learning(shared, &mut tuner);
     tuner.observe(shared.engine, now);
     tuner
 }
 
-/// Turns the learning of the class table on or off in the tuner, according to the tunable `learn_classes`. The option
+/// Turns the learning of the class table on or off in the tuner, according to the tunable `set_learns_classes`. The option
 /// `-o classes` and the command `slabs classes` set this tunable.
 pub fn follow_learning(shared: &Shared<'_>, tuner: &mut Tuner) {
-    tuner.learn_classes(shared.tunables().learn_classes);
+    tuner.set_learns_classes(shared.tunables().set_learns_classes);
 }
 
 /// Returns the page policy of the options, or no policy if page moves are disabled.
@@ -72,8 +73,9 @@ pub fn start<'scope, 'e: 'scope>(
 /// Runs the LRU maintainer: moves items between the queues of their classes until the server stops.
 fn run_maintainer(shared: &Shared<'_>) {
     let mut backoff = Backoff::default();
-    while shared.notifier.wait(Driver::Maintainer, backoff.wait()) != WakeReason::Shutdown {
-        let moved = shared.engine.maintain_step(MAINTAINER_ITEMS_PER_STEP, shared.clock.now());
+    while shared.notifier.wait(BackgroundThread::Maintainer, backoff.wait()) != WakeReason::Shutdown
+    {
+        let moved = shared.engine.maintain_step(MAINTAINER_ROUNDS_PER_STEP, shared.clock.now());
         shared.counters.maintainer_steps.fetch_add(1, Relaxed);
         backoff.step(moved > 0);
     }
@@ -86,7 +88,7 @@ fn run_tuner(shared: &Shared<'_>, mut tuner: Tuner) {
     let mut pace = TunerPace::default();
     let mut classifier = LoadClassifier::default();
     let mut hit_time = HitTime::default();
-    while shared.notifier.wait(Driver::Tuner, pace.wait()) != WakeReason::Shutdown {
+    while shared.notifier.wait(BackgroundThread::Tuner, pace.wait()) != WakeReason::Shutdown {
         // A command may have changed the automover's settings.
         if let Some(policy) = requested.change(shared.tunables().automove) {
             tuner.set_policy(policy);
@@ -108,8 +110,8 @@ fn run_tuner(shared: &Shared<'_>, mut tuner: Tuner) {
     }
 }
 
-/// Runs one step of the tuner. Adds the processor time of the observation to the profiler's counter. Adds the processor
-/// time of the action to the mover's counter, or to the profiler's counter if the mover did nothing.
+/// Runs one step of the tuner. Adds the processor time of [`Tuner::observe`] to the profiler's counter. Adds the
+/// processor time of [`Tuner::act`] to the mover's counter, or to the profiler's counter if the mover did nothing.
 fn tuner_step(
     shared: &Shared<'_>,
     tuner: &mut Tuner,
@@ -145,7 +147,7 @@ fn tuner_step(
 fn run_crawler(shared: &Shared<'_>) {
     let mut period = CrawlPeriod::default();
     loop {
-        let woken = shared.notifier.wait(Driver::Crawler, period.get());
+        let woken = shared.notifier.wait(BackgroundThread::Crawler, period.get());
         let (before, start) = (crawl_counts(shared), shared.clock.now());
         let tunables = shared.tunables();
         if woken == WakeReason::Timeout && tunables.crawler_enabled {
@@ -177,7 +179,7 @@ fn finish_crawl(shared: &Shared<'_>) -> ControlFlow<()> {
     let step = || shared.crawls.step(shared.engine, CRAWLER_CHUNKS_PER_STEP, shared.clock.now());
     while step() == CrawlStep::Working {
         let pause = Duration::from_micros(shared.tunables().crawler_sleep_us.into());
-        if shared.notifier.wait(Driver::Crawler, pause) == WakeReason::Shutdown {
+        if shared.notifier.wait(BackgroundThread::Crawler, pause) == WakeReason::Shutdown {
             return ControlFlow::Break(());
         }
     }

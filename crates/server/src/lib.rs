@@ -6,9 +6,9 @@
 //!          net: acceptor, workers --'  '-- background: LRU maintainer, page mover, policy
 //! ```
 //!
-//! [`main`] parses the command line and calls [`serve`], which runs the server until it is stopped. All threads are
-//! scoped: they borrow the engine, and they end before the engine is dropped. Each thread can stop the server; the
-//! other threads are then woken and end.
+//! [`main`] parses the command line and calls [`serve`], which runs the server until a signal, a command or the failure
+//! of a thread stops it. All threads are scoped: they borrow the engine, and they end before the engine is dropped. A
+//! thread that stops the server wakes the other threads, which then end.
 #![forbid(unsafe_code)]
 
 mod admin;
@@ -51,7 +51,8 @@ const EXIT_USAGE: u8 = 64;
 /// memcached's environment variable. It names the file to which the server writes the ports on which it listens.
 const PORT_FILE_VARIABLE: &str = "MEMCACHED_PORT_FILENAME";
 
-/// Parses the arguments, which do not include the program's name, and runs the server until it is stopped.
+/// Parses the arguments, which do not include the program's name, and runs the server until a signal or a command stops
+/// it.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let settings = match read_options(args) {
         Ok(settings) => settings,

@@ -20,14 +20,15 @@ use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
 
-/// The number of unwritten bytes from which an output is full. It bounds the memory for a client that does not read.
+/// The number of unwritten bytes at which an output is full. The limit bounds the memory for a client that does not
+/// read.
 pub const PENDING_BYTES_MAX: usize = 1 << 20;
-/// The number of pinned values from which an output is full. It is bounded because pinned items cannot be evicted.
+/// The number of pinned values at which an output is full. There is a limit because pinned items cannot be evicted.
 pub const PINNED_VALUES_MAX: usize = 64;
 /// The maximum number of slices in one vectored write.
 const SLICES_MAX: usize = 64;
-/// The maximum number of bytes that one call of [`Out::write_to`] writes. It prevents a client that reads a large value
-/// quickly from delaying other connections.
+/// The maximum number of bytes that one call of [`Out::write_to`] writes. The limit prevents a client that reads a
+/// large value quickly from delaying other connections.
 const WRITE_BYTES_MAX: usize = 1 << 20;
 /// The maximum capacity, in bytes, of a buffer that is kept for the next connection. A larger buffer is freed.
 const KEPT_CAPACITY_BYTES_MAX: usize = 256 << 10;
@@ -36,15 +37,16 @@ const KEPT_CAPACITY_BYTES_MAX: usize = 256 << 10;
 /// copy of 16 KiB takes about a microsecond, which is less than the time for a pin and two more slices in the write.
 const PINNED_VALUE_LEN_MIN: usize = 16 << 10;
 
-/// Decides how a value is appended to an output. Returns `Some(Some(pin))` for a large value, which is then pinned, and
-/// `Some(None)` for a small value, which the caller copies. Returns `None` if a large value already has the maximum
-/// number of pins: copies of large values would use unbounded memory, so the value is not sent at all.
+/// Pins a value if it is large. Returns `Some(Some(pin))` for a large value, and `Some(None)` for a small value, which
+/// the caller copies. Returns `None` if a large value already has the maximum number of pins: copies of large values
+/// would use unbounded memory, so the value is not sent at all.
 #[inline]
 pub(crate) fn pin_if_large<'e>(view: &ItemView<'_, 'e>) -> Option<Option<Pinned<'e>>> {
     if view.value_len() < PINNED_VALUE_LEN_MIN { Some(None) } else { view.pin().map(Some) }
 }
 
-/// The replies of one connection that are not written yet. An empty output owns no heap memory.
+/// The replies of one connection that are not written yet. A new output owns no heap memory. An output whose bytes are
+/// all written keeps its buffer.
 #[derive(Default)]
 pub struct Out<'e> {
     /// The bytes of the replies without the pinned values.
@@ -160,7 +162,7 @@ impl<'e> Out<'e> {
         Ok((Flush::Drained, total))
     }
 
-    /// Calls the sink once with at most `len_max` unwritten bytes. Returns the number of bytes that it accepted.
+    /// Calls the sink once with at most `len_max` unwritten bytes. Returns the number of bytes that the sink accepted.
     fn write_once(&self, sink: &mut impl Sink, len_max: usize) -> io::Result<usize> {
         if self.pins.is_empty() {
             let bytes = &self.bytes[self.bytes_written..];

@@ -73,7 +73,7 @@ impl Exchange {
     }
 
     /// Handles a STEP command, whose `response` contains the credentials.
-    pub fn go_on(&mut self, response: &[u8], passwords: Option<&PasswordFile>) -> Answer {
+    pub fn continue_with(&mut self, response: &[u8], passwords: Option<&PasswordFile>) -> Answer {
         let is_awaited = *self == Exchange::AwaitsResponse;
         self.end();
         if is_awaited { self.check(response, passwords) } else { Answer::Refused }
@@ -134,7 +134,7 @@ mod tests {
         assert!(exchange.is_authenticated());
         assert_eq!(exchange.begin(b"PLAIN", b"", passwords), Answer::Continue);
         assert!(!exchange.is_authenticated());
-        assert_eq!(exchange.go_on(b"user\0user\0pass", passwords), Answer::Authenticated);
+        assert_eq!(exchange.continue_with(b"user\0user\0pass", passwords), Answer::Authenticated);
         assert!(exchange.is_authenticated());
     }
 
@@ -165,7 +165,7 @@ mod tests {
         }
         for before in [Exchange::Anonymous, Exchange::Authenticated] {
             let mut exchange = before;
-            assert_eq!(exchange.go_on(b"\0user\0pass", Some(&passwords)), Answer::Refused);
+            assert_eq!(exchange.continue_with(b"\0user\0pass", Some(&passwords)), Answer::Refused);
             assert_eq!(exchange, Exchange::Anonymous);
         }
         let mut exchange = Exchange::default();
@@ -177,8 +177,8 @@ mod tests {
         let (_file, passwords) = passwords("user:pass\n");
         let mut exchange = Exchange::default();
         assert_eq!(exchange.begin(b"PLAIN", b"", Some(&passwords)), Answer::Continue);
-        assert_eq!(exchange.go_on(b"\0user\0guess", Some(&passwords)), Answer::Refused);
-        assert_eq!(exchange.go_on(b"\0user\0pass", Some(&passwords)), Answer::Refused);
+        assert_eq!(exchange.continue_with(b"\0user\0guess", Some(&passwords)), Answer::Refused);
+        assert_eq!(exchange.continue_with(b"\0user\0pass", Some(&passwords)), Answer::Refused);
     }
 
     #[test]

@@ -43,7 +43,8 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Returns a pipeline of all common commands, with a pinned value and a value that arrives in two parts.
+/// Returns common commands as two parts of input. The value of one `set` is split between the two parts, and a `get` of
+/// this value pins it.
 fn pipeline() -> (Vec<u8>, Vec<u8>) {
     let mut first = Vec::new();
     for item in 0..30 {

@@ -8,9 +8,9 @@ use std::fmt::Display;
 use std::io::Write;
 use std::process::ExitCode;
 
-/// Parses the arguments that follow the command's name. If the arguments are invalid or request help or a manual page,
-/// prints that text and returns the exit code of the process: `failure` for invalid arguments, success for a requested
-/// text.
+/// Parses the arguments that follow the command's name. If the arguments are invalid, prints the error and returns
+/// `failure`, the exit code for the process. If the arguments request help or a manual page, prints the requested text
+/// and returns the exit code for success.
 pub fn parse<A: Parser>(
     command: &str,
     args: Vec<OsString>,

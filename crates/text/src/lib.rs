@@ -43,7 +43,7 @@ pub fn table<R: AsRef<[String]>>(columns: &[Column], rows: impl IntoIterator<Ite
     if lines.is_empty() { lines } else { lines + "\n" }
 }
 
-/// Formats a number with a comma before each group of three digits, such as 1,048,576.
+/// Formats a number with commas between its groups of three digits, such as 1,048,576.
 pub fn grouped(number: u64) -> String {
     indicatif::HumanCount(number).to_string()
 }

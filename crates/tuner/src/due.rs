@@ -1,8 +1,8 @@
-//! Decides when the policy must be stepped next.
+//! Decides when the policy must take its next step.
 //!
 //! A policy with a trigger by time is due at once when it becomes the current policy, and then after each period. A
 //! policy with a trigger by events is due after the trigger's number of events since its last step, or since it became
-//! the current policy. Events are counted every tick.
+//! the current policy. The tuner checks the number of events every tick.
 
 use crate::profiling::Profiling;
 use slabwise_base::{Now, Ticks};

@@ -65,7 +65,8 @@ pub struct Learning {
     report: Option<Arc<SizesReport>>,
     /// The number of stores since the start, at the last evaluation.
     stores: u64,
-    /// The time of the last evaluation.
+    /// The time of the last evaluation, or of the last step that skipped an evaluation because no item had been stored
+    /// since.
     evaluated_at: Ticks,
 }
 
@@ -81,8 +82,9 @@ impl Learning {
         self.report.as_ref()
     }
 
-    /// Evaluates the sizes of items if an evaluation is due. Returns true if there is a new report. `profiles` returns
-    /// the profiles of a snapshot's classes.
+    /// Evaluates the sizes of items if an evaluation is due. Skips it if no item was stored since the last evaluation
+    /// and no class drains. Returns true if there is a new report. `profiles` returns the profiles of a snapshot's
+    /// classes.
     pub(crate) fn step(
         &mut self,
         engine: &Engine,

@@ -20,7 +20,7 @@
 //!
 //! - the plan of a step of the policy is carried out or dropped before the next step of the policy;
 //! - while clients are served, a step visits at most [`MoveBudget::chunks_per_step`] chunks, and the tuner pauses
-//!   between steps, so that at most [`MoveBudget::pages_per_second`] pages move;
+//!   between steps, so that at most [`MoveBudget::pages_per_second`] pages move in a second;
 //! - a move that a command requests is carried out like a planned move.
 #![forbid(unsafe_code)]
 
@@ -38,7 +38,7 @@ mod view;
 pub use learning::{Learning, SizesReport};
 pub use load::{HitTime, Load, LoadClassifier, MoveBudget};
 pub use pacing::{
-    Backoff, CRAWLER_CHUNKS_PER_STEP, CrawlCounts, CrawlPeriod, MAINTAINER_ITEMS_PER_STEP,
+    Backoff, CRAWLER_CHUNKS_PER_STEP, CrawlCounts, CrawlPeriod, MAINTAINER_ROUNDS_PER_STEP,
     TunerPace, TunerStep,
 };
 pub use profiling::{Profiling, ProfilingOptions, ProfilingStats};
@@ -74,7 +74,7 @@ pub struct Tuner {
     /// The moves of the current plan that have not been requested from the engine.
     pending: VecDeque<PageMove>,
     /// The time until which the tuner pauses.
-    rest_until_nanos: u64,
+    pause_until_nanos: u64,
     /// The number of moves that policies have planned since the start.
     moves_planned: u64,
     records: Records,
@@ -94,7 +94,7 @@ impl Tuner {
             learning: None,
             due: Due::default(),
             pending: VecDeque::new(),
-            rest_until_nanos: 0,
+            pause_until_nanos: 0,
             moves_planned: 0,
             records: Records::default(),
             status: None,
@@ -122,9 +122,9 @@ impl Tuner {
         self.publish_sizes();
     }
 
-    /// Starts learning the class table if `learns` is true, or stops it. Does nothing if the tuner is in this state
-    /// already.
-    pub fn learn_classes(&mut self, learns: bool) {
+    /// Starts learning the class table if `learns` is true, or stops it. Does nothing if learning is already on or off
+    /// as requested.
+    pub fn set_learns_classes(&mut self, learns: bool) {
         if learns != self.learning.is_some() {
             self.set_learning(learns.then(|| Learning::new(LearnerOptions::default())));
         }
@@ -181,15 +181,15 @@ impl Tuner {
     }
 
     /// Moves chunks, requests a planned move, or steps the policy if it is due. During a pause, the function only
-    /// returns the rest of the pause.
+    /// returns the remaining pause.
     pub fn act(&mut self, engine: &Engine, load: Load, at: Moment) -> TunerStep {
-        let rest_nanos = self.rest_until_nanos.saturating_sub(at.nanos);
-        if rest_nanos > 0 {
-            return TunerStep::Rest(Duration::from_nanos(rest_nanos));
+        let pause_nanos = self.pause_until_nanos.saturating_sub(at.nanos);
+        if pause_nanos > 0 {
+            return TunerStep::Pause(Duration::from_nanos(pause_nanos));
         }
         let step = self.move_or_plan(engine, load, at);
-        if let TunerStep::Rest(rest) = step {
-            self.rest_until_nanos = at.nanos + rest.as_nanos() as u64;
+        if let TunerStep::Pause(pause) = step {
+            self.pause_until_nanos = at.nanos + pause.as_nanos() as u64;
         }
         self.publish_plan();
         step
@@ -214,11 +214,11 @@ impl Tuner {
         let chunks = chunks_per_page.map(|all| self.budget.chunks(load, all, page_size_bytes));
         match engine.mover_step(chunks.unwrap_or(1), at) {
             MoverStep::Idle => self.plan(engine, at.now),
-            MoverStep::Rest(rest) => TunerStep::Rest(rest),
+            MoverStep::Pause(pause) => TunerStep::Pause(pause),
             MoverStep::Working | MoverStep::Done | MoverStep::GivenUp => {
                 match chunks.zip(chunks_per_page) {
                     Some((chunks, all)) if load == Load::Serving => {
-                        TunerStep::Rest(self.budget.rest(chunks, all))
+                        TunerStep::Pause(self.budget.pause(chunks, all))
                     }
                     _ => TunerStep::Working,
                 }

@@ -47,7 +47,7 @@ impl LoadClassifier {
 pub struct HitTime {
     /// The number of timed requests since the start, at the last update. A get of several keys counts once per key.
     requests: u64,
-    /// The sum of the times of these requests.
+    /// The sum of the times of the timed requests, in nanoseconds.
     nanos: u64,
     /// The moving average; `None` before the first update.
     mean_us: Option<f64>,
@@ -86,8 +86,8 @@ pub struct MoveBudget {
 }
 
 impl MoveBudget {
-    /// The default of [`MoveBudget::chunks_per_step`]. Such a step takes some ten microseconds, which is short compared
-    /// with the time of a slow request.
+    /// The default of [`MoveBudget::chunks_per_step`]. A step with this number of chunks takes some ten microseconds,
+    /// which is short compared with the time of a slow request.
     pub const CHUNKS_PER_STEP_DEFAULT: usize = 32;
 
     /// The number of chunks that the mover visits in one step without load.
@@ -123,7 +123,7 @@ impl MoveBudget {
     }
 
     /// Returns the pause after a step that visited this many chunks of a page.
-    pub(crate) fn rest(&self, chunks: usize, chunks_per_page: usize) -> Duration {
+    pub(crate) fn pause(&self, chunks: usize, chunks_per_page: usize) -> Duration {
         let share = chunks as f64 / chunks_per_page as f64;
         Duration::from_secs_f64(share.min(1.0) / f64::from(self.pages_per_second))
     }

@@ -1,8 +1,9 @@
 //! The results of steps, and the waits of drivers between steps.
 //!
-//! A driver takes a step, passes the result to the pace, and waits for the time that the pace returns. After a step
-//! that did work the next wait is shorter; after a step that found nothing to do it is longer. So the threads of an
-//! idle server wake up only a few times a second.
+//! A driver (the thread or the simulation that repeats the steps) takes a step, passes the result to the pace, and
+//! waits for the time that the pace returns. After a step that did work the next wait is shorter than the last one;
+//! after a step that found nothing to do it is longer. So the threads of an idle server wake up only a few times a
+//! second.
 
 use slabwise_base::{Ticks, counts};
 use slabwise_engine::ReassignError;
@@ -22,7 +23,7 @@ pub enum TunerStep {
         outcome: Result<(), ReassignError>,
     },
     /// The step did work. The driver should take the next step after this time, so that clients are served in between.
-    Rest(Duration),
+    Pause(Duration),
     /// The step found nothing to do.
     Idle {
         /// The ticks until the next task is due; `None` if no task is due, unless a command requests a move.
@@ -33,10 +34,12 @@ pub enum TunerStep {
 /// The length of a tick.
 const TICK: Duration = Duration::from_nanos(1_000_000_000 / Ticks::PER_SECOND as u64);
 
-/// The maximum number of items that one step of the LRU maintainer moves.
-pub const MAINTAINER_ITEMS_PER_STEP: usize = 1_000;
+/// The maximum number of rounds of one step of the LRU maintainer, for each class. A round removes one item, or moves
+/// at most one item from each queue.
+pub const MAINTAINER_ROUNDS_PER_STEP: usize = 1_000;
 
-/// The maximum number of chunks that one step of a crawl visits. memcached's crawler pauses after the same number.
+/// The maximum number of chunks that one step of a crawl visits. memcached's crawler pauses after about the same
+/// number, 1,000 items.
 pub const CRAWLER_CHUNKS_PER_STEP: usize = 1_024;
 
 /// A wait that doubles after each step that found nothing to do, and halves after each step that did work. memcached's
@@ -94,9 +97,9 @@ impl TunerPace {
                 self.has_worked = true;
                 Duration::ZERO
             }
-            TunerStep::Rest(rest) => {
+            TunerStep::Pause(pause) => {
                 self.has_worked = true;
-                rest
+                pause
             }
             TunerStep::Idle { ticks } => {
                 let due = ticks.map_or(Backoff::WAIT_MAX, |ticks| TICK * ticks);
@@ -116,7 +119,7 @@ impl TunerPace {
 }
 
 counts! {
-    /// The results of all crawls for expired items since the start.
+    /// The results of all crawls for expired items since the start, or of one crawl.
     pub struct CrawlCounts {
         /// The number of items that crawls have checked.
         checked,
@@ -144,7 +147,7 @@ impl CrawlPeriod {
         self.period
     }
 
-    /// Updates the period after a crawl: halves it if the crawl was useful, and doubles it otherwise.
+    /// Updates the period after a crawl with these counts: halves it if the crawl was useful, and doubles it otherwise.
     pub fn step(&mut self, crawl: CrawlCounts) {
         let CrawlCounts { checked, reclaimed } = crawl;
         let was_useful = reclaimed > 0 && reclaimed >= checked / CrawlPeriod::ITEMS_PER_RECLAIM_MAX;
@@ -191,9 +194,9 @@ mod tests {
             pace.step(&step, traffic);
             pace.wait()
         };
-        let rest = Duration::from_micros(70);
+        let pause = Duration::from_micros(70);
         assert_eq!(wait(TunerStep::Working, 0), Duration::ZERO);
-        assert_eq!(wait(TunerStep::Rest(rest), 0), rest);
+        assert_eq!(wait(TunerStep::Pause(pause), 0), pause);
         let idle = |ticks| TunerStep::Idle { ticks };
         assert_eq!(wait(idle(Some(2)), 0), 2 * TICK, "after work the wait does not double");
         assert_eq!(wait(idle(Some(2)), 0), 4 * TICK);

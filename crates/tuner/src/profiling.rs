@@ -13,8 +13,8 @@
 //! - a step counts at most a full queue of accesses;
 //! - the options bound the memory, and [`ProfilingOptions::accesses_per_second_max`] bounds the time; if few keys are
 //!   sampled, four times that number of accesses is allowed;
-//! - at most two generations of profiles are in memory, the last computed and the last reported, because copies share
-//!   their curves; readers of the status may keep older generations.
+//! - at most two sets of profiles are in memory, the last computed and the last reported, because copies share their
+//!   curves; readers of the status may keep older sets.
 
 use crate::sampler::{Sampler, Samples, Waker};
 use slabwise_base::{ClassId, Clock, Now, Ticks};
@@ -32,8 +32,8 @@ const FEW_KEYS_MAX: usize = 8_192;
 const RATE_FEW_KEYS_MAX: f64 = 1.0 / 32.0;
 /// The factor by which the limit of accesses is higher if few keys are sampled.
 const ACCESSES_FACTOR_MAX: f64 = 4.0;
-/// The maximum memory of the counts of all classes and of two generations of their curves, for any number of classes
-/// and keys.
+/// The maximum memory of the counts of all classes and of two sets of their curves (the last computed and the last
+/// reported), for any number of classes and keys.
 const CLASSES_SIZE_BYTES: usize = 704 << 10;
 
 /// Limits of profiling.
@@ -43,9 +43,9 @@ pub struct ProfilingOptions {
     pub profiler: ProfilerOptions,
     /// The maximum number of accesses in the queue, at least 1. Further accesses are dropped.
     pub queue_len_max: usize,
-    /// The maximum mean number of accesses counted in a second of the cache's time. If there are more, fewer keys are
-    /// sampled. The limit is four times higher if at most 8,192 keys are sampled at a rate of 1/32 or less, because
-    /// with fewer keys curves would be coarse.
+    /// The maximum mean number of accesses counted in a second of the cache's time. If there are more accesses, fewer
+    /// keys are sampled. The limit is four times higher if at most 8,192 keys are sampled at a rate of 1/32 or less,
+    /// because with fewer keys curves would be coarse.
     pub accesses_per_second_max: u64,
 }
 
@@ -66,8 +66,8 @@ impl ProfilingOptions {
     const RATE_FIRST_MAX: f64 = 1.0 / 8.0;
     /// The maximum number of sampled keys with the least memory.
     const KEYS_MAX_MIN: usize = 1_000;
-    /// The half-life of references is this number times the maximum number of sampled keys.
-    const WINDOW_REFERENCES_PER_KEY: u64 = 3;
+    /// The half-life of the profiler's counts, in references, is this number times the maximum number of sampled keys.
+    const HALF_LIFE_REFERENCES_PER_KEY: u64 = 3;
 
     /// The minimum of the memory for profiling that [`ProfilingOptions::within`] accepts, in bytes.
     pub const MEMORY_BYTES_MIN: u64 = (Self::KEYS_MAX_MIN * KEY_SIZE_BYTES
@@ -85,7 +85,7 @@ impl ProfilingOptions {
                 keys_max,
                 rate_max: (Self::KEYS_FIRST / keys_max as f64)
                     .clamp(Self::RATE_FIRST_MIN, Self::RATE_FIRST_MAX),
-                window_references: keys_max as u64 * Self::WINDOW_REFERENCES_PER_KEY,
+                half_life_references: keys_max as u64 * Self::HALF_LIFE_REFERENCES_PER_KEY,
             },
             queue_len_max: Self::QUEUE_LEN_MAX,
             accesses_per_second_max: Self::ACCESSES_PER_SECOND_DEFAULT,
@@ -238,8 +238,8 @@ impl Profiling {
         self.computed = None;
     }
 
-    /// Reduces the sampling rate until the number of sampled accesses is within its limit. `per_second` is the number
-    /// of accesses to all keys in a second.
+    /// Reduces the sampling rate until the number of sampled accesses per second is within its limit. `per_second` is
+    /// the number of accesses to all keys in a second.
     fn limit_accesses(&mut self, per_second: f64) {
         let accesses_max = self.options.accesses_per_second_max as f64;
         let exceeds_limit = |profiler: &Profiler| {
@@ -288,7 +288,7 @@ impl Profiling {
     /// Computes the profiles of a snapshot's classes and keeps them for [`Profiling::recent_profiles`]. The computation
     /// takes longer than a step of most policies.
     pub(crate) fn new_profiles(&mut self, snapshot: &Snapshot) -> Vec<ClassProfile> {
-        // The old profiles are dropped first, so that there are never three generations in memory.
+        // The old profiles are dropped first, so that there are never three sets of profiles in memory.
         self.computed = None;
         let profiles = self.profiles(snapshot);
         self.computed =
@@ -297,7 +297,7 @@ impl Profiling {
     }
 
     /// Returns recent profiles and keeps them as the last reported profiles.
-    pub(crate) fn profiles_to_report(&mut self, snapshot: &Snapshot) -> Vec<ClassProfile> {
+    pub(crate) fn report_profiles(&mut self, snapshot: &Snapshot) -> Vec<ClassProfile> {
         let profiles = self.recent_profiles(snapshot);
         self.reported.clone_from(&self.computed);
         profiles

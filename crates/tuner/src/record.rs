@@ -6,9 +6,9 @@
 //! ```
 //!
 //! Gets while pages move do not count. A policy may carry out one decision in several plans. So a plan belongs to the
-//! same record as the plan before if both have the same reason and fewer than [`SERIES_GETS_MAX`] gets are between
-//! them. Any other plan starts a new record. The miss ratio before such a plan is measured on the gets since the last
-//! move of the plan before.
+//! same record as the plan before if both have the same reason and fewer than [`SERIES_GAP_GETS`] gets are between
+//! them. Any other plan starts a new record. For the miss ratio before this plan, only the gets since the last move of
+//! the previous plan count.
 
 use slabwise_base::{Ticks, counts};
 use slabwise_policy::{Plan, Prediction};
@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 /// The maximum number of gets over which a miss ratio is measured.
 pub const EFFECT_GETS_MAX: u64 = 100_000;
 /// A plan starts a new record if at least this number of gets is between it and the plan before.
-pub(crate) const SERIES_GETS_MAX: u64 = EFFECT_GETS_MAX / 4;
+pub(crate) const SERIES_GAP_GETS: u64 = EFFECT_GETS_MAX / 4;
 /// The number of notes of gets and misses in [`EFFECT_GETS_MAX`] gets.
 const NOTES_MAX: usize = 16;
 
@@ -63,7 +63,7 @@ pub struct PlanRecord {
 impl PlanRecord {
     /// Returns true if a new plan belongs to the series of this record.
     fn is_continued_by(&self, new: &PlanRecord) -> bool {
-        self.reason == new.reason && self.after.gets < SERIES_GETS_MAX
+        self.reason == new.reason && self.after.gets < SERIES_GAP_GETS
     }
 
     /// Returns the record of the series with a new plan.
@@ -152,7 +152,7 @@ impl Records {
 
 #[cfg(test)]
 mod tests {
-    use super::{EFFECT_GETS_MAX, Effect, Records, SERIES_GETS_MAX};
+    use super::{EFFECT_GETS_MAX, Effect, Records, SERIES_GAP_GETS};
     use slabwise_base::{ClassId, Ticks};
     use slabwise_policy::{PageMove, Plan, Prediction};
 
@@ -228,7 +228,7 @@ mod tests {
         scenario.serve(2 * EFFECT_GETS_MAX, 2);
         for step in 0..5u32 {
             scenario.plan("one", [500.0 - f64::from(step), 200.0 - f64::from(step)], step);
-            scenario.serve(SERIES_GETS_MAX - 1_000, 4);
+            scenario.serve(SERIES_GAP_GETS - 1_000, 4);
         }
         let last = *scenario.records.last().expect("the plans have a record");
         assert_eq!((last.moves, last.started, last.at), (40, 40, Ticks(4)));
@@ -242,7 +242,7 @@ mod tests {
             "about a fifth of the gets miss: {after:?}"
         );
         // A plan after many gets starts a new record, and so does a plan for another reason.
-        for (reason, gets) in [("one", SERIES_GETS_MAX + 1_000), ("two", 10_000)] {
+        for (reason, gets) in [("one", SERIES_GAP_GETS + 1_000), ("two", 10_000)] {
             scenario.serve(gets, 5);
             scenario.plan(reason, [300.0, 200.0], 9);
             let last = *scenario.records.last().expect("the plan has a record");

@@ -1,8 +1,9 @@
 //! The page policy that the options of the server and the command `slabs automove` request.
 //!
 //! The options of the server configure one policy. memcached's command `slabs automove` sets a level: 0 turns page
-//! moves off, 1 selects the configured policy, 2 selects `eager`. The command also sets the window and the ratio of
-//! memcached's automover. They have an effect only if the configured policy has such options.
+//! moves off, 1 selects the configured policy, 2 selects the policy `eager`. The command also sets the window and the
+//! ratio of memcached's automover. These two settings have an effect only if the configured policy has options for
+//! them.
 
 use slabwise_policy::PagePolicy;
 
@@ -30,7 +31,7 @@ pub struct RequestedPolicy {
     /// The configured policy; `None` if pages never move.
     configured: Option<PagePolicy>,
     /// True if the configured policy has the options that the settings set.
-    is_automover: bool,
+    has_automove_options: bool,
     /// The last settings; `None` before the first call of [`RequestedPolicy::change`].
     last: Option<AutomoveSettings>,
 }
@@ -39,8 +40,8 @@ impl RequestedPolicy {
     /// Starts with the configured policy. With `None` pages never move, even if a command sets level 1 or 2.
     pub fn new(configured: Option<PagePolicy>) -> RequestedPolicy {
         let has = |policy: &PagePolicy| policy.value(AutomoveSettings::WINDOW_OPTION).is_some();
-        let is_automover = configured.as_ref().is_some_and(has);
-        RequestedPolicy { configured, is_automover, last: None }
+        let has_automove_options = configured.as_ref().is_some_and(has);
+        RequestedPolicy { configured, has_automove_options, last: None }
     }
 
     /// Returns the policy that these settings request.
@@ -50,7 +51,7 @@ impl RequestedPolicy {
             0 => PagePolicy::none(),
             1 => {
                 let mut policy = configured.clone();
-                if self.is_automover {
+                if self.has_automove_options {
                     let AutomoveSettings { window_seconds, age_ratio, .. } = settings;
                     set(&mut policy, AutomoveSettings::WINDOW_OPTION, window_seconds);
                     set(&mut policy, AutomoveSettings::RATIO_OPTION, age_ratio);
@@ -63,7 +64,7 @@ impl RequestedPolicy {
 
     /// Returns the policy that these settings request; `None` if it is the policy that the last settings requested.
     pub fn change(&mut self, settings: AutomoveSettings) -> Option<PagePolicy> {
-        let is_unchanged = self.last.is_some_and(|last| match self.is_automover {
+        let is_unchanged = self.last.is_some_and(|last| match self.has_automove_options {
             true => last == settings,
             false => last.level == settings.level,
         });

@@ -94,8 +94,8 @@ impl Samples {
         assert!(is_first, "the waker was not set before: set it only once");
     }
 
-    /// Returns true if the queue may be half full: if that number of accesses was pushed since the last call of
-    /// `begin`.
+    /// Returns true if the queue may be half full: if, since the last call of `begin`, the engine has reported at least
+    /// half as many accesses as the queue can hold.
     pub fn is_half_full(&self) -> bool {
         self.sampler.observed.load(Relaxed) >= self.sampler.half
     }

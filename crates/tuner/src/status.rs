@@ -5,8 +5,8 @@
 //! ```
 //!
 //! Plans are published after each step. Profiles are published every [`REPORT_TICKS`] while accesses arrive. The
-//! predicted effect of more or less memory takes the longest time to compute. So it is computed every
-//! [`WHAT_IF_TICKS`], and whenever the number of accesses has doubled.
+//! predicted effect of more or less memory takes longer to compute than any other field of a report. So it is computed
+//! only every [`WHAT_IF_TICKS`], and whenever the number of accesses has doubled.
 //!
 //! Invariants: the status is locked only while some hundred bytes are copied, and no other lock is taken at that time;
 //! curves and partitions are computed by the tuner's thread, not by readers.
@@ -139,7 +139,7 @@ impl ProfileReporter {
         if is_reported && has_what_if {
             return;
         }
-        snapshot.profiles = profiling.profiles_to_report(&snapshot);
+        snapshot.profiles = profiling.report_profiles(&snapshot);
         snapshot.unstored_gets = profiling.profiler.unstored_gets();
         let what_if = if has_what_if {
             known.to_vec()

@@ -48,7 +48,7 @@ struct Outcome {
 }
 
 impl Outcome {
-    /// Returns the cost of all misses.
+    /// Returns the cost of all counted misses.
     fn cost(&self, costs: [u64; 2]) -> u64 {
         self.misses[0] * costs[0] + self.misses[1] * costs[1]
     }

@@ -138,7 +138,7 @@ fn a_command_turns_page_moves_off_and_on() {
     let off = AutomoveSettings { level: 0, ..ON };
     server.serve(20_000, 20_000, 1_200, off);
     server.serve(20_000, 40_000, 300, off);
-    // A class without pages receives one page under every policy.
+    // Under every policy, a store takes a page from another class if its own class has none.
     let moved = server.moved();
     assert_eq!(
         (moved, server.tuner.policy().name()),

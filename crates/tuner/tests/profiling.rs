@@ -23,7 +23,7 @@ const REQUEST: Duration = Duration::from_micros(10);
 
 /// Options with which every key is sampled and no count decays.
 const EVERYTHING: ProfilingOptions = ProfilingOptions {
-    profiler: ProfilerOptions { keys_max: 100_000, rate_max: 1.0, window_references: u64::MAX },
+    profiler: ProfilerOptions { keys_max: 100_000, rate_max: 1.0, half_life_references: u64::MAX },
     queue_len_max: 1_000,
     accesses_per_second_max: u64::MAX,
 };
@@ -98,7 +98,7 @@ fn step(tuner: &mut Tuner, engine: &Engine, clock: &Clock) {
     loop {
         match tuner.step(engine, Load::Idle, at) {
             TunerStep::Working | TunerStep::Requested { .. } => {}
-            TunerStep::Rest(rest) => at = Moment::from_nanos(at.nanos + rest.as_nanos() as u64),
+            TunerStep::Pause(pause) => at = Moment::from_nanos(at.nanos + pause.as_nanos() as u64),
             TunerStep::Idle { .. } => return,
         }
     }
@@ -254,23 +254,23 @@ fn during_a_pause_a_tuner_moves_no_chunk_but_counts_accesses() {
     engine
         .reassign(Some(small), Some(large), "test", client.clock.now())
         .expect("the class has pages");
-    let TunerStep::Rest(rest) = tuner.step(&engine, Load::Serving, client.clock.moment()) else {
+    let TunerStep::Pause(pause) = tuner.step(&engine, Load::Serving, client.clock.moment()) else {
         panic!("seed {seed}: the tuner pauses after a step under load, but it did not");
     };
     let visits = || engine.mover_counters().visits;
     let (visited, started_at) = (visits(), client.clock.nanos());
-    let rest_nanos = rest.as_nanos() as u64;
+    let pause_nanos = pause.as_nanos() as u64;
     for _ in 0..1_000 {
         client.request(1, 50);
         let passed = client.clock.nanos() - started_at;
-        let expected = TunerStep::Rest(Duration::from_nanos(rest_nanos - passed));
+        let expected = TunerStep::Pause(Duration::from_nanos(pause_nanos - passed));
         assert_eq!(tuner.step(&engine, Load::Serving, client.clock.moment()), expected);
     }
     assert_eq!(visits(), visited, "seed {seed}: no chunk is visited during the pause");
     let stats = tuner.profiling().expect("profiling is on").stats();
     assert_eq!(stats.accesses_dropped, 0, "seed {seed}: no access is dropped");
     for _ in 0..10 {
-        client.clock.advance(rest);
+        client.clock.advance(pause);
         tuner.step(&engine, Load::Serving, client.clock.moment());
     }
     assert!(visits() > visited, "seed {seed}: chunks are visited after the pause");
@@ -404,7 +404,7 @@ fn with_all_classes_memory_is_within_its_limit_at_any_sampling_rate() {
                 let profile = |number| profiler.profile(ClassId(number as u8));
                 let curves_bytes: usize =
                     (0..CLASSES).map(|number| profile(number).curves_size_bytes()).sum();
-                // Two generations of curves may be in memory.
+                // The curves of two sets of profiles may be in memory: of the last computed and of the last reported.
                 let found = size_bytes(&profiler, &options) + 2 * curves_bytes;
                 assert!(
                     found as u64 <= memory_bytes,

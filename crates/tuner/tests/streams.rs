@@ -1,5 +1,5 @@
 //! Tests of profiling: a stream of requests has the same curve with every get command. Dropped accesses do not move
-//! hits to short distances.
+//! hits to short stack distances.
 
 use slabwise_base::{ClassId, Clock, Expiry, Moment, Random};
 use slabwise_engine::{
@@ -15,12 +15,12 @@ const PAGE_SIZE_BYTES: usize = 16 << 10;
 const META: ItemMeta = ItemMeta { client_flags: 0, expiry: Expiry::NEVER, cost: None };
 const REQUEST: Duration = Duration::from_micros(10);
 const REQUESTS: u64 = 24_000;
-/// The number of keys: twice the number of items that fit into the cache.
+/// The number of keys: about twice the number of items that fit into the cache.
 const KEYS: u64 = 1_500;
 
 /// Options with which every key is sampled and no count decays.
 const EVERYTHING: ProfilingOptions = ProfilingOptions {
-    profiler: ProfilerOptions { keys_max: 100_000, rate_max: 1.0, window_references: u64::MAX },
+    profiler: ProfilerOptions { keys_max: 100_000, rate_max: 1.0, half_life_references: u64::MAX },
     queue_len_max: 1_000,
     accesses_per_second_max: u64::MAX,
 };
@@ -101,7 +101,7 @@ fn profile(command: Command, requests_per_step: u64, seed: u64) -> (ClassProfile
             step();
         }
     }
-    // After a second, the sizes and the hits of the class are reported a last time.
+    // A second later, the tuner reports the size and the hits of the class to the profiler a last time.
     clock.advance(Duration::from_secs(1));
     step();
     step();
@@ -165,8 +165,8 @@ fn dropped_hits_are_not_counted_at_short_distances() {
             dropped > REQUESTS / 2,
             "seed {seed}: over half of the requests are dropped, not {dropped}"
         );
-        // Only parts of the stream that are as long as the queue are profiled. They have all short distances and few
-        // long distances.
+        // Only parts of the stream that are as long as the queue are profiled. These parts have all short stack
+        // distances, but few of the long ones.
         let near = 1.0 - profile.curve.miss_ratio(100);
         assert!(
             near < 0.15,

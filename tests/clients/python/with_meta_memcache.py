@@ -143,7 +143,7 @@ def expiry(client):
 
 
 def herds(client):
-    """Checks that only one client is asked to recompute a value. The others wait or use the stale value."""
+    """Checks that the server selects only one client to recompute a value. The others wait or use the stale value."""
     waits = []
     lease = LeasePolicy(ttl=HOUR, miss_retries=3, miss_retry_wait=1)
     asking = {"lease_policy": lease, "lease_wait_fn": waits.append}
@@ -165,7 +165,7 @@ def herds(client):
     value, token = client.get_cas("old")
     assert value is None and token
     assert client.get("old") == b"2"
-    # The client that was asked to recompute the value stores it after another deletion. The value is stored as stale.
+    # The client that the server selected stores the value after another deletion. The server stores it as stale.
     assert client.invalidate("old", stale_policy=stale)
     assert client.set("old", b"3", ttl=HOUR, cas_token=token, stale_policy=stale)
     assert client.get("old") is None

@@ -77,7 +77,7 @@ struct Functions {
 }
 
 impl Functions {
-    /// Calls `visit` with another prefix.
+    /// Calls `visit` while `scope` is the prefix.
     fn within(&mut self, scope: String, visit: impl FnOnce(&mut Functions)) {
         let outer = std::mem::replace(&mut self.scope, scope);
         visit(self);

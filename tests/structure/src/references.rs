@@ -150,7 +150,7 @@ fn resolve(
     }
 }
 
-/// Returns the modules that define `name` in the module `at`, and then the path `below` in the definition of `name`.
+/// Returns the modules that define the item with the path `name::below`, which starts in the module `at`.
 fn lookup(
     code: &Crate,
     at: ModuleId,

@@ -6,7 +6,7 @@ use syn::spanned::Spanned;
 use syn::visit_mut::{self, VisitMut};
 use syn::{Attribute, Meta, Token};
 
-/// Removes all test code from `file`. Returns the ranges of its lines.
+/// Removes all test code from `file`. Returns the ranges of the removed lines.
 pub fn remove_test_code(file: &mut syn::File) -> Vec<RangeInclusive<usize>> {
     let mut remover = Remover::default();
     remover.visit_file_mut(file);

@@ -55,8 +55,8 @@ pub fn observe(
     Ok((Source { text, version, seen, current }, state))
 }
 
-/// True if `stats sizes` counts at least 90 % of the items. If the counting was enabled while the server ran, it does
-/// not count older items.
+/// True if `stats sizes` counts at least 90 % of the items. If the counting was enabled while the server ran, items
+/// that were stored before are not counted.
 fn counts_most(counted: u64, item_count: u64) -> bool {
     /// At most a 10th of the items may be uncounted.
     const UNCOUNTED_DIVISOR: u64 = 10;

@@ -167,7 +167,7 @@ fn not_a_number(dialogue: &Dialogue, row: &Row) -> AdvisorError {
 /// Returns the number of a statistic. Fails if the server does not report it.
 fn required_number(dialogue: &Dialogue, rows: &Rows, name: &str) -> Result<u64, AdvisorError> {
     number(dialogue, rows, name)?.ok_or_else(|| {
-        let what = format!("does not report {name} in `stats`: check whether it is a memcached");
+        let what = format!("does not report {name}: check whether it is a memcached");
         dialogue.error(&what)
     })
 }

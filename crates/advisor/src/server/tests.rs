@@ -183,7 +183,7 @@ fn an_infinite_dump_is_truncated_at_the_limits_of_items_and_time() {
     let endless = [("lru_crawler metadump hash", Reply::Endless(line))];
     let (source, _) = observe_with(&endless, long_timeouts()).expect("a truncated dump is valid");
     assert!(source.text.contains("a sample of 1000 items"), "{}", source.text);
-    // The dump does not have the item of the other class. Its size is assumed to be the chunk size.
+    // The truncated dump does not have the item of class 2. The advisor assumes that this item fills its chunk.
     assert_eq!(source.seen.bins().collect::<Vec<_>>(), [(63, ITEMS_MAX), (120, 1)]);
     let hanging = [("lru_crawler metadump hash", Reply::Hang(line))];
     let short = |wait| Timeouts { reply: wait, ..long_timeouts() };

@@ -35,7 +35,8 @@ pub fn check(space: &Space) {
 }
 
 /// Checks that the class table has the same classes and chunk sizes as the classes whose status is `Present`, that the
-/// size map matches the table, and that no page belongs to a vacant class.
+/// size map (the copy of the table that stores read without a lock) matches the table, and that no page belongs to a
+/// vacant class.
 fn check_table(space: &Space) {
     let tables = lock(&space.tables);
     let table = &tables.table;
@@ -82,8 +83,8 @@ fn check_index(space: &Space) -> HashSet<u64> {
     linked
 }
 
-/// Checks the pages of a class: `used + free == chunks` holds on each page, the list of partial pages is complete, and
-/// the class's counts of pages and used chunks are right.
+/// Checks the pages of a class: `used + free == chunks` holds on each page, the list of partial pages (the pages with
+/// free chunks) is complete, and the class's counts of pages and used chunks are right.
 fn check_pages(space: &Space, state: &ClassState) {
     let frontier = lock(&space.pool).frontier;
     let partial: HashSet<u32> = {

@@ -1,4 +1,5 @@
-//! The crawler visits every item in bounded steps. It removes expired and flushed items and reports all others.
+//! The crawler visits every item in bounded steps. It removes expired and flushed items and reports all others to its
+//! caller.
 //!
 //! The crawler walks over pages, not over queues. So it puts no marker into any queue, and a crawl that its caller
 //! abandons needs no cleanup. An item that moves to another page during the crawl may be visited twice or not at all.
@@ -9,7 +10,7 @@ use crate::space::{AccessKind, Space};
 use slabwise_base::sync::lock;
 use slabwise_base::{ClassId, Expiry, Now, PageId, Ticks};
 
-/// The largest number of chunks that are visited before the lock of their class is released.
+/// The largest number of chunks that a crawl visits before it releases the lock of their class.
 const CHUNKS_PER_LOCK: u32 = 64;
 
 /// A crawl in progress: the selected classes and the next chunk to visit.
@@ -66,7 +67,7 @@ impl Crawler {
     }
 
     /// Visits up to `budget_chunks` chunks. Removes expired and flushed items, and calls `visit` with every other item.
-    /// A lock is held during this call, so `visit` must be short and must not call the engine.
+    /// The step holds a lock while it calls `visit`, so `visit` must be short and must not call the engine.
     pub(crate) fn step(
         &mut self,
         space: &Space,

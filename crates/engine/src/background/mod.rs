@@ -3,7 +3,7 @@
 //!
 //! Stores and hits keep the queues within their size limits (`evict/order.rs`). The LRU maintainer enforces the age
 //! limits and the expiry of items. One step of the maintainer visits every class and checks the tails of its queues:
-//! expired and flushed items are removed, and items that are too old move to the next queue.
+//! expired and flushed items are removed, and items above the age limit of their queue move to the next queue.
 
 pub mod check;
 mod crawler;

@@ -9,8 +9,8 @@ use crate::evict::{
 };
 use crate::layout::ChunkAddress;
 use crate::mem::{
-    Broken, ClassToken, Entered, Entry, List, Pin, QueueKind, Queued, Remains, Removed, Restore,
-    Unqueued,
+    Broken, ClassToken, Entry, Inserted, List, Pin, QueueKind, Queued, Removed, Restore,
+    UnlinkedChunks, Unqueued,
 };
 use slabwise_base::{Cost, Ticks};
 use std::sync::atomic::Ordering::Relaxed;
@@ -74,14 +74,14 @@ impl ClassState {
 
     /// Puts an item that has just entered the index at the head of a queue. The order chooses the queue; `queue` is the
     /// caller's proposal.
-    pub fn enqueue(&mut self, mut item: Entered<'_>, queue: QueueKind) {
+    pub fn enqueue(&mut self, mut item: Inserted<'_>, queue: QueueKind) {
         let OrderEntry { place, .. } = self.enter(&mut item, queue);
         self.queue_newest(item, place);
     }
 
-    /// Puts an item that was moved here from another class into a queue, at the position that its age has in this
-    /// queue. The order chooses the queue; `queue` is the caller's proposal.
-    pub fn enqueue_carried(&mut self, mut item: Entered<'_>, queue: QueueKind) {
+    /// Puts an item that the mover has carried here from another class into a queue: by its age, or at the head if the
+    /// item has a rank. The order chooses the queue; `queue` is the caller's proposal.
+    pub fn enqueue_carried(&mut self, mut item: Inserted<'_>, queue: QueueKind) {
         let OrderEntry { place, rank, .. } = self.enter(&mut item, queue);
         if rank.is_some() {
             // The ranks of two classes are not comparable. So an item that has a rank enters this class like a new
@@ -98,7 +98,7 @@ impl ClassState {
 
     /// Puts the copy of an item into the original's position in its queue, and unlinks the original. Returns the chunks
     /// of the original, which the caller must free, or `None` if the original still has pins.
-    pub fn replace(&mut self, old: Removed, new: Entered<'_>) -> Option<Remains> {
+    pub fn replace(&mut self, old: Removed, new: Inserted<'_>) -> Option<UnlinkedChunks> {
         let item = old.queued(&self.pages.token).expect("the replaced item is in a queue");
         let place = self.place_of(item);
         let token = &mut self.pages.token;
@@ -107,7 +107,7 @@ impl ClassState {
 
     /// Asks the order for the place and the rank of an item that will enter the class, and sets the rank. Also moves
     /// the item that the order moves to another queue to make room. `queue` is the caller's proposal.
-    fn enter(&mut self, item: &mut Entered<'_>, queue: QueueKind) -> OrderEntry {
+    fn enter(&mut self, item: &mut Inserted<'_>, queue: QueueKind) -> OrderEntry {
         let (order, view) = self.order_and_view();
         let entry = dispatch!(order, enter(&view, item.item().without_value(), queue));
         if let Some(rank) = entry.rank {
@@ -130,7 +130,7 @@ impl ClassState {
 
     /// Counts an item and puts it at the head of a queue. Then lets the order move items that are beyond the queues'
     /// shares.
-    fn queue_newest(&mut self, item: Entered<'_>, place: Place) {
+    fn queue_newest(&mut self, item: Inserted<'_>, place: Place) {
         let size_bytes = self.count_entering(item.item().without_value());
         let token = &mut self.pages.token;
         change(&mut self.lanes, place, |list| list.push_head(token, item, place.queue, size_bytes));
@@ -154,8 +154,8 @@ impl ClassState {
         }
     }
 
-    /// Moves at most one item out of each cold, hot and warm queue: the item at the tail, if the order decides that it
-    /// is too old or that the queue is beyond its share. Returns true if an item moved.
+    /// Moves at most one item out of each cold, hot and warm queue: the item at the tail, if it is too old or active in
+    /// COLD, or if the queue is beyond its share. The order decides this. Returns true if an item moved.
     pub fn balance_all(&mut self, now: Ticks) -> bool {
         let queues = [QueueKind::Cold, QueueKind::Hot, QueueKind::Warm];
         let (mut from, mut has_moved) = (Lane::FIRST, false);
@@ -221,7 +221,7 @@ impl ClassState {
 
     /// Unlinks an item that was removed from the index, and removes it from its queue if it is in one. Returns the
     /// item's chunks, which the caller must free, or `None` if the item still has pins.
-    pub fn unlink(&mut self, item: Removed) -> Option<Remains> {
+    pub fn unlink(&mut self, item: Removed) -> Option<UnlinkedChunks> {
         let Some(queued) = item.queued(&self.pages.token) else {
             return item.unlink(self.pages.token.memory());
         };

@@ -3,9 +3,10 @@
 //!
 //! The worth of the coldest item of a band is cost * p / A:
 //!
-//! - p is the share of the band's items that had been used when they reached a tail of the band. Only recent items
-//!   count.
-//! - A is the mean age at which items of the band were evicted.
+//! - p is the share of the items that a hit had marked as active when they left the tail of the band's cold queue.
+//!   Recent items count more than older ones.
+//! - A is the time since the last use of the coldest item, estimated from the mean time of the last use of the items
+//!   that the band evicted.
 //!
 //! So p / A estimates how often such an item is used per tick. If p is the same in all bands, this is GreedyDual's
 //! rule: an unused item of cost 400 is evicted at 20 times the age of an unused item of cost 20. But if expensive items
@@ -13,17 +14,19 @@
 //!
 //! A is a mean over many evictions, because the ages of single tails vary widely: the cold queue holds young items from
 //! hot and old items from warm. If the costs of a class differ widely, the first hit already marks an item as active,
-//! because an expensive item stays long and may be used only once in that time. Otherwise the first hit does not mark
-//! it, as in memcached, so that items that are used once stay out of WARM.
+//! because an expensive item stays long and may be used only once in that time. Otherwise the first hit marks no item
+//! as active, as in memcached, so that items that are used once stay out of WARM.
 //!
-//! A band is half an octave wide. So costs within a band differ by at most a half, and a search for a victim compares
-//! few bands. The bands are those of CAMP (S. Ghandeharizadeh and others, Middleware 2014), but each band is a
-//! segmented LRU instead of an LRU queue, and ages take the place of inflation. The quotient p / A is the hit density
-//! of LHD (N. Beckmann and others, NSDI 2018), computed only for the tail.
+//! An octave is the range from a cost to twice that cost, and a band is half an octave wide. So the highest cost of a
+//! band is at most 1.5 times the lowest, and a search for a victim compares few bands. The bands are those of CAMP (S.
+//! Ghandeharizadeh and others, Middleware 2014), but each band is a segmented LRU instead of an LRU queue, and ages
+//! take the place of inflation. The quotient p / A is the hit density of LHD (N. Beckmann and others, NSDI 2018),
+//! computed only for the tail.
 //!
 //! An item of unknown cost counts as an item with the mean of the known costs of its class.
 //!
-//! Invariant: if no cost in a class is known, or all are in one band, every decision is that of `eviction=segmented`.
+//! Invariant: if all items of a class are in one lane, for example because no cost is known, every decision is that of
+//! `eviction=segmented`.
 
 use super::lanes::{Lane, Lanes, Place};
 use super::order::{Info, Order, Victim, View, coldest_in, first_lane};
@@ -100,11 +103,11 @@ impl CostBands {
         best.0
     }
 
-    /// Returns the worth and the age of the coldest item of a lane. `None`: the lane is empty.
+    /// Returns the estimated worth and age of the coldest item of a lane. The lane holds an item.
     fn candidate(&self, view: &View<'_>, lane: Lane, now: Ticks) -> Option<Candidate> {
         let band = self.bands.band(lane);
         // The means over recent evictions take the place of the item's own data, because reading the item would cause a
-        // cache miss.
+        // miss in the CPU's cache.
         let (cost, age_ticks) = match band.evicted {
             Some(mean) => (mean.cost_units, (f64::from(now.0) - mean.last_use_ticks).max(0.0)),
             None => {
@@ -186,7 +189,7 @@ impl Order for CostBands {
 
 /// The coldest item of a lane, as a candidate for eviction.
 struct Candidate {
-    /// The cost, in units, that is expected to be saved by keeping the item for one tick.
+    /// The cost, in units, that keeping the item for one tick is expected to save.
     worth: f64,
     /// The time since the last use of the item, in ticks.
     age_ticks: f64,
@@ -210,9 +213,11 @@ struct Bands {
 /// The statistics of one band.
 #[derive(Clone, Copy, Debug, Default)]
 struct Band {
-    /// The number of items that had been used when they reached a tail of the band. Halved from time to time.
+    /// The number of items that were active when they left the tail of the band's cold queue. Halved when the sum of
+    /// both counts reaches [`CHECKS_MAX`].
     used: u32,
-    /// The number of items that had not been used when they reached a tail of the band. Halved from time to time.
+    /// The number of items that were not active when they left the tail of the band's cold queue. Halved together with
+    /// `used`.
     unused: u32,
     /// Means over the items that were evicted from the band; `None` before the first eviction.
     evicted: Option<EvictedMean>,
@@ -227,15 +232,16 @@ struct EvictedMean {
     cost_units: f64,
 }
 
-/// The number of checks of a band's tails at which both counts of the band are halved.
+/// The sum of a band's counts `used` and `unused` at which both are halved.
 const CHECKS_MAX: u32 = 1 << 10;
-/// The number that is added to each of the two counts, so that p is near one half while a band has few checks.
+/// The number that is added to both counts, `used` and `unused`, to compute p. So p is near one half while the counts
+/// are low.
 const CHECKS_PRIOR: u32 = 16;
 /// The weight of the last evicted item in the means.
 const LAST_WEIGHT: f64 = 0.05;
 
 impl Bands {
-    /// Counts a check of a tail of the lane. `is_used` is true if the item had been used since it was queued.
+    /// Counts an item that leaves the tail of the lane's cold queue. `is_used` is true if the item is marked as active.
     fn note_tail_check(&mut self, lane: Lane, is_used: bool) {
         let band = self.band_mut(lane);
         *(if is_used { &mut band.used } else { &mut band.unused }) += 1;
@@ -270,7 +276,7 @@ impl Bands {
 }
 
 impl Band {
-    /// Returns the share p of the items that had been used when they reached a tail of the band.
+    /// Returns the share p of the items that were active when they left the tail of the band's cold queue.
     fn used_share(&self) -> f64 {
         let used = f64::from(self.used + CHECKS_PRIOR);
         used / (used + f64::from(self.unused + CHECKS_PRIOR))

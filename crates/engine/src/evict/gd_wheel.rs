@@ -15,14 +15,17 @@
 //!   wheel 2 (HOT)    all other ranks, up to one revolution ahead of L:       N_0 * N_1 ranks per slot
 //! ```
 //!
-//! When L enters the range of a slot, the items of this slot migrate to the next finer wheel. An item migrates at most
-//! once per wheel, so the work per item is O(1). A migrating item keeps its rank. So the victims have the same order as
-//! if a heap sorted all items, and items of equal rank are evicted in the order in which they got this rank. If many
-//! items migrate, the class's lock is released between groups of them.
+//! When L enters the range of a slot, the items of this slot migrate to finer wheels. An item migrates at most once per
+//! wheel, so the work per item is O(1). A migrating item keeps its rank. So the victims have the same order as if a
+//! heap sorted all items, and items of equal rank are evicted in the order in which they got this rank. If many items
+//! migrate, the class's lock is released between groups of them.
 //!
-//! Invariants: the slot of an item follows from its wheel and its rank; an item whose rank differs from L only in the
-//! parts of wheels finer than k is on one of these finer wheels, unless its migration is due (k > 0); every rank is at
-//! or above L, and less than one revolution of the coarsest wheel above L.
+//! Invariants:
+//!
+//! - The slot of an item follows from its wheel and its rank.
+//! - If the rank of an item differs from L only in the parts of wheels finer than wheel k, the item is on one of these
+//!   finer wheels, unless its migration from wheel k is due (k > 0).
+//! - Every rank is at or above L, and less than one revolution of the coarsest wheel above L.
 
 use super::lanes::{Lane, Place};
 use super::order::{Entry, Hit, Info, Move, Order, Victim, View};
@@ -40,8 +43,8 @@ const MIGRATIONS_MAX: usize = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GdWheelConfig {
     /// The number of slots of each wheel, from the finest wheel to the coarsest. Each number is a power of two; 1 means
-    /// that the wheel is unused. The highest cost that is distinguished is the range of one revolution of the coarsest
-    /// wheel minus one of its slots; higher costs count as this cost.
+    /// that the wheel is unused. The highest cost is the number of ranks in all slots but one of the coarsest wheel;
+    /// higher costs count as this cost.
     pub wheel_sizes: [u16; 3],
 }
 
@@ -186,7 +189,8 @@ impl Order for GdWheel {
         if entry.rank == Some(item.rank()) { Hit::Stay } else { Hit::Enter(entry, false) }
     }
 
-    /// Returns a slot with about the lowest rank. The result is not exact, because due migrations are not made first.
+    /// Returns a slot with about the lowest rank. The result is not exact, because this function does not make the due
+    /// migrations.
     fn coldest(&self, view: &View<'_>, _now: Ticks) -> Option<Place> {
         (0..=self.wheels.coarsest()).find_map(|wheel| self.next_occupied(view, wheel))
     }
@@ -200,13 +204,14 @@ impl Order for GdWheel {
             if let Some(lowest) = self.next_occupied(view, 0) {
                 return Victim::Evict(lowest);
             }
-            // The finest wheel is empty. So L rises to the next occupied slot of the finest wheel that holds an item.
+            // Wheel 0 is empty. So L rises to the next occupied slot of the finest of the coarser wheels that hold
+            // items.
             let mut coarser = 1..=self.wheels.coarsest();
             let next = coarser.find_map(|wheel| Some((wheel, self.next_occupied(view, wheel)?)));
             let Some((wheel, place)) = next else { return Victim::Nothing };
             if !self.raise_to_slot(wheel, place.lane) {
-                // L is in this slot, but no migration is due. The invariants exclude such an item, but if there is one,
-                // for example after a restart with a forged file, it is evicted, so that the search ends.
+                // L is in this slot already, but no migration is due. The invariants exclude this case. A restart with
+                // a forged file could cause it; then the item at the slot's tail is evicted, so that the search ends.
                 return Victim::Evict(place);
             }
         }

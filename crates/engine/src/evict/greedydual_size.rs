@@ -4,9 +4,9 @@
 //! inflation L is the rank of the last victim. A hit recomputes the rank of its item.
 //!
 //! L never falls. So items with the same ratio of cost to size get ranks in ascending order, and a queue of such items
-//! is sorted by rank. There is one lane per ratio. Ratios are rounded down by at most a sixteenth, as in CAMP
-//! (Middleware 2014). The victim is the tail with the lowest rank among the tails of all lanes. The ranks of the tails
-//! are copied into one array, so that a search reads few cache lines.
+//! is sorted by rank. There is one lane per ratio. Each ratio is rounded down by at most a sixteenth of itself, as in
+//! CAMP (Middleware 2014). The victim is the tail with the lowest rank among the tails of all lanes. The ranks of the
+//! tails are copied into one array, so that a search reads few cache lines.
 //!
 //! Invariant: no item of the class has a lower rank than the victim, if the ranks are computed from rounded ratios.
 
@@ -19,8 +19,8 @@ use slabwise_base::Ticks;
 /// The only queue that this kind uses in a lane.
 const QUEUE: QueueKind = QueueKind::Cold;
 
-/// The fixed-point number for a ratio of one unit of cost per byte. Ratios are rounded down to whole numbers of
-/// 1 / `RATIO_ONE`.
+/// The fixed-point number for a ratio of one unit of cost per byte. Ratios are rounded down to multiples of 1 /
+/// `RATIO_ONE`.
 const RATIO_ONE: u64 = 1 << 16;
 /// The highest fixed-point ratio; higher ratios count as this one.
 const RATIO_MAX: u64 = 1 << 29;

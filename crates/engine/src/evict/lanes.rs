@@ -1,5 +1,5 @@
-//! The lanes of a class, and sums over its queued items. A lane is one set of the queues hot, warm, cold and temp.
-//! Eviction kinds that know costs use several lanes, to separate items of different costs.
+//! The lanes of a class, and sums over its queued items. A lane is one set of the queues hot, warm, cold and temp. Some
+//! eviction kinds use several lanes, to separate items of different costs.
 //!
 //! | eviction kind | lanes |
 //! |---|---|

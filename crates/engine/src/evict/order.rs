@@ -22,10 +22,11 @@
 //!   COLD    the class has no free chunk                       WARM                      nowhere: it is evicted
 //! ```
 //!
-//! A hit moves no item. The first hit sets the item's bit *fetched*, a later hit sets the bit *active*. An active item
-//! that reaches the tail of a queue moves to the head of WARM, and this move clears the bit. Each store moves at most
-//! one item out of HOT and one out of WARM, so these queues stay within their shares without a background thread. The
-//! LRU maintainer moves the items that are too old.
+//! In segmented order, a hit moves no item. An item's first hit sets its bit *fetched*, each later hit sets its bit
+//! *active*. An active item that reaches the tail of a queue moves to the head of WARM, and this move clears the bit.
+//! Each store moves at most one item out of HOT and one out of WARM, so these queues stay within their shares without a
+//! background thread. The LRU maintainer moves the items that are too old, and moves active items from the tail of COLD
+//! to WARM.
 //!
 //! In exact LRU order, a class has only the queue COLD, and a hit moves its item to the head. After a switch from
 //! segmented to exact order, items in other queues move to COLD when they reach the tail of their queue or are hit.
@@ -48,7 +49,7 @@ pub struct Info {
     pub uses_costs: bool,
     /// True if every item stores a rank.
     pub stores_rank: bool,
-    /// True if a hit may move its item even if the class is not in exact LRU order.
+    /// True if a hit may move or rank its item even if the class is not in exact LRU order.
     pub acts_on_hits: bool,
     /// True if a class starts in exact LRU order, with one queue. Such a class needs no LRU maintainer.
     pub is_exact: bool,
@@ -124,7 +125,8 @@ pub trait Order {
     }
 
     /// Returns the queue to which the tail of `place` must move. The tail moves if its queue is over its share of the
-    /// lane or, if `now` is given, if the item is too old. `None`: the tail stays, or the queue is empty.
+    /// lane, if it is an active item in COLD, or if it is too old. Without `now`, ages do not count. `None`: the tail
+    /// stays, or the queue is empty.
     #[inline]
     fn balance(&mut self, view: &View<'_>, place: Place, now: Option<Ticks>) -> Option<QueueKind> {
         if Self::INFO.is_segmented { view.segments.balance(view, place, now) } else { None }
@@ -200,7 +202,7 @@ impl Move {
 /// The decision about an item that enters a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The queue whose head the item becomes.
+    /// The queue that the item enters. The item becomes its head, unless the mover has carried it from another class.
     pub place: Place,
     /// The item's new rank; `None`: this eviction kind stores no ranks.
     pub rank: Option<u32>,
@@ -263,13 +265,13 @@ const CHECKS_MAX: usize = 64;
 /// The limits of the segmented LRU, with memcached's defaults.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LruConfig {
-    /// The largest share of a lane's bytes that the hot queue may hold, in percent.
+    /// The largest share of HOT in the bytes of a lane's HOT, WARM and COLD together, in percent.
     pub hot_percent: u32,
-    /// The largest share of a lane's bytes that the warm queue may hold, in percent.
+    /// The largest share of WARM in the bytes of a lane's HOT, WARM and COLD together, in percent.
     pub warm_percent: u32,
-    /// The age above which an item in the hot queue moves to cold, as a multiple of the cold queue's tail age.
+    /// The time since its last use after which the tail of HOT moves, as a multiple of the tail age of COLD.
     pub hot_age_factor: f64,
-    /// The age above which an item in the warm queue moves to cold, as a multiple of the cold queue's tail age.
+    /// The time since its last use after which the tail of WARM moves, as a multiple of the tail age of COLD.
     pub warm_age_factor: f64,
     /// The longest TTL of the items that enter the temp queue. Items in this queue stay until they expire, unless no
     /// other item can be evicted. `None`: no item enters the temp queue.

@@ -10,8 +10,8 @@
 
 use slabwise_base::Cost;
 
-/// The cost, in units, that an item of unknown cost counts as. The published policies know the cost of every item.
-const COST_UNKNOWN: u64 = 1;
+/// The cost, in units, that an item of unknown cost counts as. In the papers, the cost of every item is known.
+const UNITS_IF_UNKNOWN: u64 = 1;
 
 /// The highest worth of an item; a higher worth counts as this one.
 const WORTH_MAX: u64 = 1 << 29;
@@ -30,10 +30,10 @@ pub fn is_above(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) > 0
 }
 
-/// Returns the cost of an item in units, and `COST_UNKNOWN` for an unknown cost.
+/// Returns the cost of an item in units, and `UNITS_IF_UNKNOWN` for an unknown cost.
 #[inline]
 pub fn cost_units(cost: Option<Cost>) -> u64 {
-    cost.map_or(COST_UNKNOWN, |cost| u64::from(cost.units()))
+    cost.map_or(UNITS_IF_UNKNOWN, |cost| u64::from(cost.units()))
 }
 
 impl Inflation {

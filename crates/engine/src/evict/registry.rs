@@ -4,7 +4,7 @@ use super::gd_wheel::GdWheelConfig;
 use super::order::{Info, LruConfig, Order};
 use super::reserved::ReservedConfig;
 
-/// The options of all eviction kinds. Each kind uses only its own field, if it has one.
+/// The options of all eviction kinds. A kind ignores the fields of other kinds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct EvictionOptions {
     /// The limits of the hot, warm and cold queues, for the kinds that have these queues.
@@ -109,7 +109,7 @@ impl EvictionKind {
     }
 
     /// True if a class of this kind starts with memcached's segmented LRU, in one lane or in several lanes.
-    pub const fn begins_segmented(self) -> bool {
+    pub const fn starts_segmented(self) -> bool {
         self.info().can_switch && !self.info().is_exact
     }
 }

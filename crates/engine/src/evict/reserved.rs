@@ -16,11 +16,11 @@
 //!         --> the item moves to the head of RESERVED
 //! ```
 //!
-//! An item of cost c gets the rank L + c when it is stored, and again at each hit. The inflation L rises to the rank of
-//! each victim. M is the entry threshold of the reserved queue. M rises to the rank of each item that moves from the
-//! full queue to HOT. So items of low rank move to HOT one after the other, although the queue is not sorted by rank.
-//! The reserved queue takes the place of memcached's temp queue, as in the thesis. All other moves are those
-//! of the segmented LRU (`order.rs`).
+//! By default, an item of cost c gets the rank L + c when it is stored, and again at each hit. A hit that does not
+//! change the rank moves nothing. The inflation L rises to the rank of each victim. M is the entry threshold of the
+//! reserved queue. M rises to the rank of each item that moves from the full queue to HOT, so an item that takes its
+//! place later must have a higher rank. The reserved queue takes the place of memcached's temp queue, as in the thesis.
+//! All other moves are those of the segmented LRU (`order.rs`).
 
 use super::lanes::{Lane, Place};
 use super::order::{Entry, Hit, Info, Move, Order, View};
@@ -64,7 +64,8 @@ impl Default for ReservedConfig {
 pub struct Reserved {
     config: ReservedConfig,
     inflation: Inflation,
-    /// The rank above which an item enters a full reserved queue (M). 0 until the first item is displaced.
+    /// The rank above which an item enters the reserved queue if this queue is full, or if the item is in WARM or COLD
+    /// (M). 0 until the first item moves from the full queue to HOT.
     entry_threshold: u32,
 }
 

@@ -7,25 +7,26 @@ use super::state::State;
 use crate::layout::{ChunkAddress, HEADER_SIZE_BYTES};
 use slabwise_base::Expiry;
 
-/// The access token to write the value of a published item. The stripe of the item is locked exclusively, and no other
-/// thread pins the item. Another thread may pin the item now, but cannot read the value under such a pin: only a pin
-/// that was taken under the lock of the stripe gives access to the value.
+/// The access token to write the value of a published item. It borrows the locked stripe of the item exclusively. When
+/// it was created, no other thread had a pin of the item. Another thread may pin the item afterwards, but cannot read
+/// the value under that pin: only a pin that was taken under the lock of the stripe gives access to the value.
 pub struct ValueAccess<'t> {
     pub(super) memory: &'t Memory,
     pub(super) address: ChunkAddress,
 }
 
-/// The access token to write the expiry or the rank of a published item. The stripe and the class of the item are
-/// locked exclusively.
+/// The access token to write the expiry or the rank of a published item. It borrows the locked stripe and the locked
+/// class of the item exclusively.
 pub struct MetaAccess<'t> {
     pub(super) memory: &'t Memory,
     pub(super) address: ChunkAddress,
 }
 
 impl ValueAccess<'_> {
-    /// Returns a handle to read the item.
+    /// Returns an [`Item`] to read the item.
     fn item(&self) -> Linked<'_> {
-        // SAFETY: the item is in the table of a stripe that is locked exclusively, and the handle borrows this token.
+        // SAFETY: the item is in the table of a locked stripe, which this token borrows exclusively. The `Item` borrows
+        // this token.
         unsafe { Item::new(self.memory, self.address) }
     }
 
@@ -53,7 +54,7 @@ impl ValueAccess<'_> {
         field.copy_from_slice(&body_bytes(body));
     }
 
-    /// Links the bodies to `head`, the first chunk of the item's copy, and removes them from the item.
+    /// Links the bodies to `head`, the first chunk of the item's copy, and removes the bodies from the original.
     pub(super) fn move_chain_to(&mut self, head: &mut OwnedChunk) {
         let first = self.item().first_body();
         for body in self.item().bodies() {
@@ -67,7 +68,7 @@ impl ValueAccess<'_> {
 
     /// Copies the body at `old` to `chunk`, and replaces the old body by the new one in the chain. Returns the old
     /// body's chunk. Returns `chunk` as the error if the body does not fit into it or if the item has no body at `old`.
-    pub(super) fn carry_body(
+    pub(super) fn move_body(
         &mut self,
         old: ChunkAddress,
         mut chunk: OwnedChunk,

@@ -1,5 +1,5 @@
 //! The arena: the one mapping that holds all pages. It is either anonymous memory, which the system commits on first
-//! use, or a mapped file, whose bytes outlive the process.
+//! use, or a mapped file (the memory file of `-e`), whose bytes outlive the process.
 //!
 //! The header of each chunk is accessed only as atomics. All other bytes of a chunk are accessed through unsafe
 //! functions, whose callers guarantee that no other thread accesses the bytes in conflict.
@@ -85,7 +85,7 @@ pub enum MappingError {
     /// Another arena of this process maps the memory file.
     #[error("the memory file is already mapped by this process: name another file")]
     Mapped,
-    /// The memory file is shorter than the arena, whose size in bytes this is.
+    /// The memory file is shorter than the arena. The number is the size of the arena in bytes.
     #[error("the memory file is shorter than {0} bytes: remove it to start with an empty cache")]
     Short(usize),
 }
@@ -127,7 +127,8 @@ pub struct Header<'a> {
 const READ_AND_WRITE: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
 
 impl Arena {
-    /// Reserves `size_bytes` of address space as anonymous memory. The system commits memory only when it is written.
+    /// Reserves `size_bytes` of address space as anonymous memory. The system commits memory only when a thread writes
+    /// to it.
     /// With `huge_pages`, requests huge pages from the system.
     pub fn reserve(size_bytes: usize, huge_pages: bool) -> Result<Arena, MappingError> {
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
@@ -226,8 +227,8 @@ impl Arena {
         self.debug_check_range(address, start, len);
         // SAFETY: the caller guarantees that the range is within a chunk, so it is within the mapping.
         let first = unsafe { self.base.add(address.offset() + start) };
-        // SAFETY: 1. The range is within the mapping, and its bytes are initialised, as all
-        // mapped bytes are. 2. The caller guarantees that no thread writes the bytes as long as the slice is used.
+        // SAFETY: 1. The range is within the mapping, and its bytes are initialised, as all mapped bytes are. 2. The
+        // caller guarantees that no thread writes the bytes as long as the slice is used.
         unsafe { std::slice::from_raw_parts(first.as_ptr(), len) }
     }
 
@@ -388,8 +389,8 @@ impl<'a> Header<'a> {
     }
 
     /// Returns the CAS value. The caller holds the lock of the stripe; without this lock the value may be out of date.
-    /// With Acquire ordering, because a thread that reads a client-supplied value must also see the mark of such values
-    /// in the state word.
+    /// With Acquire ordering, because a thread that reads a client-supplied value must also see the mark "given CAS" in
+    /// the state word.
     #[inline]
     pub(super) fn cas(self) -> u64 {
         self.cas_cell().load(Acquire)
@@ -417,24 +418,29 @@ impl<'a> Header<'a> {
     }
 
     /// Returns an item's neighbour toward the head of its queue, or the first chunk of the item to which a body
-    /// belongs. The caller holds the lock of the class.
+    /// belongs. The caller holds the lock of the class that queues the item, or that owns the page of the body.
     #[inline]
     pub(super) fn prev(self) -> Option<ChunkAddress> {
         self.link(PREV_LOW, PREV_HIGH)
     }
 
-    /// Returns an item's neighbour toward the tail of its queue, or the next body after a body. The caller holds the
-    /// lock of the class for an item, and the lock of the stripe for a body.
+    /// Returns an item's neighbour toward the tail of its queue, or the next body after a body. For a neighbour, the
+    /// caller holds the lock of the class that queues the item. For a body, the caller may read the value, so no thread
+    /// changes the chain.
     #[inline]
     pub(super) fn next(self) -> Option<ChunkAddress> {
         self.link(NEXT_LOW, NEXT_HIGH)
     }
 
+    /// Sets the link that [`Header::prev`] returns. For an item, the caller holds the lock of the class that queues the
+    /// item. For a body, the caller owns the chunk, or holds the lock of the stripe and the mover's token.
     #[inline]
     pub(super) fn set_prev(self, address: Option<ChunkAddress>) {
         self.set_link(PREV_LOW, PREV_HIGH, address);
     }
 
+    /// Sets the link that [`Header::next`] returns. For an item, the caller holds the lock of the class that queues the
+    /// item. For a body, the caller owns the chunk, or may write the value.
     #[inline]
     pub(super) fn set_next(self, address: Option<ChunkAddress>) {
         self.set_link(NEXT_LOW, NEXT_HIGH, address);

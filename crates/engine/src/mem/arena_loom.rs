@@ -3,8 +3,8 @@
 //!
 //! State words and CAS values are loom's atomics, because the engine reads them without locks. Links, lengths and bytes
 //! are loom's cells. So loom reports a race if a thread accesses them without the lock or the access token that the
-//! invariants require. loom does not observe times and the links of free lists. Times may be out of date, and the lock
-//! that protects the free lists also protects links that loom observes.
+//! invariants require. loom does not observe times, because they may be out of date. Nor does it observe the links of
+//! free lists, because the lock that protects them also protects links that loom observes.
 
 use super::state::{State, StateWord};
 use crate::layout::{ChunkAddress, HEADER_SIZE_BYTES};

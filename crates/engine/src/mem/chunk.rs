@@ -52,8 +52,8 @@ impl OwnedChunk {
     /// A chunk that is in use starts at `address` of this memory, and nothing else has access to the chunk any more.
     #[inline]
     pub(super) unsafe fn reclaim(memory: &Memory, address: ChunkAddress) -> OwnedChunk {
-        // The mover may read the state of any chunk of a page. Until the chunk is freed, it must read neither a free
-        // chunk nor an item without pins.
+        // The mover may read the state of any chunk of a page. Until this chunk is freed, the mover must find neither
+        // the state of a free chunk nor that of an item without pins.
         // SAFETY: the caller guarantees that a chunk starts at the address.
         unsafe { memory.arena.header_of(address) }.state().store(State::UNPUBLISHED);
         let page = memory.page_entry(address);
@@ -231,11 +231,11 @@ impl NewItem {
         write_meta(&mut self.head, memory, meta);
     }
 
-    /// Returns a handle to read the item.
+    /// Returns an [`Item`] to read the item.
     #[inline]
     pub fn item<'n>(&'n self, memory: &'n Memory) -> Item<'n, Exclusive> {
         self.head.check(memory);
-        // SAFETY: `begin` wrote an item to this chunk. Only this `NewItem` has access to the chunk, and the handle
+        // SAFETY: `begin` wrote an item to this chunk. Only this `NewItem` has access to the chunk, and the `Item`
         // borrows the `NewItem`.
         unsafe { Item::new(memory, self.head.address()) }
     }
@@ -334,7 +334,8 @@ impl NewItem {
             let header = body.header(memory);
             header.set_prev(Some(head));
             header.set_next(next);
-            // The state is stored last, because a mover that reads the state of a body follows its link to the head.
+            // The state is stored last, because a mover that reads the state of a body follows the body's link to
+            // the head.
             header.state().store(State::new_body());
         }
         let at = self.head.header(memory).state().load().layout().chain();
@@ -359,7 +360,7 @@ impl Copied {
             return Err(head);
         }
         let len = size_bytes - HEADER_SIZE_BYTES;
-        // SAFETY: these are bytes of the item after its header, and the handle of a linked item may read all of them.
+        // SAFETY: these are bytes of the item after its header, and a `Linked` item gives access to all of them.
         let contents = unsafe { item.bytes(HEADER_SIZE_BYTES, len) };
         head.write(memory, HEADER_SIZE_BYTES, len).copy_from_slice(contents);
         if state.chained() {
@@ -396,21 +397,21 @@ impl Copied {
 /// chained, its bodies.
 #[must_use = "the chunks of an unlinked item leak unless they are freed"]
 #[derive(Debug, PartialEq, Eq)]
-pub struct Remains {
+pub struct UnlinkedChunks {
     /// The address of the first chunk, which links to the bodies.
     address: ChunkAddress,
     /// The number of the memory.
     memory: u32,
 }
 
-impl Remains {
+impl UnlinkedChunks {
     /// Returns the access token of an unlinked item.
     ///
     /// # Safety
     ///
     /// The item at `address` is unlinked and has no pins, and only the caller has access to its chunks.
-    pub(super) unsafe fn new(memory: &Memory, address: ChunkAddress) -> Remains {
-        Remains { address, memory: memory.number }
+    pub(super) unsafe fn new(memory: &Memory, address: ChunkAddress) -> UnlinkedChunks {
+        UnlinkedChunks { address, memory: memory.number }
     }
 
     pub fn address(&self) -> ChunkAddress {
@@ -421,19 +422,19 @@ impl Remains {
     pub(super) fn item<'r>(&'r self, memory: &'r Memory) -> Item<'r, Exclusive> {
         let number = memory.number;
         assert_eq!(self.memory, number, "the chunks of an item are used with their own memory");
-        // SAFETY: only this `Remains` has access to the item, and the handle borrows the `Remains`.
+        // SAFETY: only this `UnlinkedChunks` has access to the item, and the `Item` borrows the `UnlinkedChunks`.
         unsafe { Item::new(memory, self.address) }
     }
 
     /// Returns the first chunk if the item has no bodies any more. Otherwise returns as the error the unchanged value
     /// and the class that owns the page of the first body. The caller then removes this body with
-    /// [`Remains::take_body`].
+    /// [`UnlinkedChunks::take_body`].
     #[inline]
-    pub fn into_chunk(self, memory: &Memory) -> Result<OwnedChunk, (Remains, ClassId)> {
+    pub fn try_into_chunk(self, memory: &Memory) -> Result<OwnedChunk, (UnlinkedChunks, ClassId)> {
         if let Some(body) = self.item(memory).first_body() {
             return Err((self, memory.class_of(body)));
         }
-        // SAFETY: only this `Remains` has access to the chunk, and the `Remains` ends here.
+        // SAFETY: only this `UnlinkedChunks` has access to the chunk, and the `UnlinkedChunks` ends here.
         Ok(unsafe { OwnedChunk::reclaim(memory, self.address) })
     }
 }
@@ -442,7 +443,7 @@ impl Memory {
     /// Returns the next page that was never handed out, or `None` if all pages of the arena were handed out.
     pub fn next_new_page(&self) -> Option<UnusedPage> {
         let next = |begun: u32| ((begun as usize) < self.page_count()).then_some(begun + 1);
-        let page = PageId(self.pages_begun.fetch_update(Relaxed, Relaxed, next).ok()?);
+        let page = PageId(self.pages_handed_out.fetch_update(Relaxed, Relaxed, next).ok()?);
         // SAFETY: each page number is handed out once, so no class owns the page and no other `UnusedPage` exists for
         // it.
         Some(unsafe { UnusedPage::new(self, page) })
@@ -458,10 +459,10 @@ impl Memory {
     /// Removes a pin. If it was the last pin of an unlinked item, returns the item's chunks, which the caller must free
     /// (LAST-HOLDER).
     #[inline]
-    pub fn unpin(&self, pin: impl Into<Pin>) -> Option<Remains> {
+    pub fn unpin(&self, pin: impl Into<Pin>) -> Option<UnlinkedChunks> {
         let pin: Pin = pin.into();
         let last = pin.item(self).header().state().unpin();
-        last.then_some(Remains { address: pin.address(), memory: self.number })
+        last.then_some(UnlinkedChunks { address: pin.address(), memory: self.number })
     }
 }
 

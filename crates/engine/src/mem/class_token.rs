@@ -7,7 +7,7 @@
 //! on the free list is [`State::FREE`].
 
 use super::arena::Header;
-use super::chunk::{OwnedChunk, Remains, UnusedPage};
+use super::chunk::{OwnedChunk, UnlinkedChunks, UnusedPage};
 use super::item::{Item, Pin, Queued, body_bytes};
 use super::memory::{Memory, Page};
 use super::state::{Kind, State};
@@ -124,8 +124,8 @@ impl ClassToken {
         self.memory.chunk_at(page, slot, self.chunk_size_bytes)
     }
 
-    /// Allocates a chunk of a page: the first chunk on the free list, which was freed last, or a fresh chunk if the
-    /// list is empty. Returns `None` if all chunks of the page are in use.
+    /// Allocates a chunk of a page: the first chunk on the free list, which usually was freed last, or a fresh chunk if
+    /// the list is empty. Returns `None` if all chunks of the page are in use.
     #[inline]
     pub fn take(&mut self, id: PageId) -> Option<OwnedChunk> {
         let page = self.own(id);
@@ -349,15 +349,15 @@ impl ClassToken {
         pinned.then(|| unsafe { Pin::new(&self.memory, address) })
     }
 
-    /// Pins the item to which the body at `body` belongs, if the item is linked and has no pins. The mover's token
-    /// ensures that the item keeps its first chunk during the call.
-    pub fn pin_head_of(&self, body: ChunkAddress, mover: &MoverToken) -> HeadPin {
-        let Some((head, header)) = self.head_of(body, mover) else { return HeadPin::NoBody };
+    /// Pins the item to which the body at `body` belongs, if the item is linked and has no pins. Another thread may pin
+    /// the item at the same time. The mover's token ensures that the item keeps its first chunk during the call.
+    pub fn pin_head_of(&self, body: ChunkAddress, mover: &MoverToken) -> PinOutcome {
+        let Some((head, header)) = self.head_of(body, mover) else { return PinOutcome::NoBody };
         if header.state().load().pins() > 0 || !header.state().try_pin() {
-            return HeadPin::Held;
+            return PinOutcome::NotPinned;
         }
         // SAFETY: `try_pin` has just added a pin for this `Pin`.
-        HeadPin::Pinned(unsafe { Pin::new(&self.memory, head) })
+        PinOutcome::Pinned(unsafe { Pin::new(&self.memory, head) })
     }
 
     /// Returns the state of the item to which the body at `body` belongs, or `None` if this chunk holds no body.
@@ -381,7 +381,7 @@ impl ClassToken {
     }
 }
 
-impl Remains {
+impl UnlinkedChunks {
     /// Removes the first body from the chain and returns its chunk. `class` must be the class that owns the page of
     /// this body.
     pub fn take_body(&mut self, class: &mut ClassToken) -> OwnedChunk {
@@ -395,7 +395,7 @@ impl Remains {
         assert_eq!(header.state().load().kind(), Kind::Body, "a chunk of a chain is a body");
         assert_eq!(header.prev(), Some(self.address()), "a body links to its item's first chunk");
         let next = body_bytes(header.next());
-        // SAFETY: only this `Remains` has access to the first chunk, and the chain field is within this chunk.
+        // SAFETY: only this `UnlinkedChunks` has access to the first chunk, and the chain field is within this chunk.
         unsafe { memory.arena.write(self.address(), at, next.len()) }.copy_from_slice(&next);
         // SAFETY: the body is a chunk of this memory in use. Only the chain linked to the body, and no longer does.
         unsafe { OwnedChunk::reclaim(memory, body) }
@@ -417,11 +417,11 @@ impl MoverToken {
 
 /// The result of an attempt to pin the item to which a body belongs.
 #[derive(Debug)]
-pub enum HeadPin {
-    /// The item has the caller's pin only.
+pub enum PinOutcome {
+    /// The item was pinned for the caller. It had no pins immediately before.
     Pinned(Pin),
     /// The item was not pinned: it has another pin already, or it is not linked.
-    Held,
+    NotPinned,
     /// The chunk holds no body.
     NoBody,
 }

@@ -1,18 +1,20 @@
-//! Handles of shared items, and pins. A pin keeps an item in its chunk after a lock is released. Each kind of handle is
-//! obtained in another way and can read other parts of the item:
+//! Item handles, and pins. An item handle is an [`Item`], through which a thread reads an item. (It is not the handle
+//! of a worker.) A pin keeps an item in its chunk after a lock is released. The kind of an item handle says where the
+//! caller got it, and which parts of the item it can read:
 //!
-//! - [`Linked`], from the table of a locked stripe, reads all parts. Value, expiry and rank are written only while the
-//!   stripe is locked exclusively.
-//! - [`Queued`], from a list of a locked class or an address that such a class has checked, reads all parts except the
-//!   value. Expiry and rank are written only while stripe and class are locked.
+//! - [`Linked`], from the table of a locked stripe, reads all parts. A thread that writes value, expiry or rank borrows
+//!   the locked stripe exclusively.
+//! - [`Queued`], from a list of a locked class or from an address that such a class has checked, reads all parts except
+//!   the value. A thread that writes expiry or rank holds the locks of stripe and class.
 //! - [`HeldValue`], from a [`ValuePin`](super::ValuePin) that was taken under the lock of the stripe, reads all parts
-//!   except expiry and rank. The value is written only while no thread except the writer pins the item.
-//! - [`Held`], from any other [`Pin`](super::Pin), reads the constant parts. A pin keeps the item in its chunk.
+//!   except expiry and rank. A thread writes the value only if no other thread pins the item.
+//! - [`PinnedItem`], from any other [`Pin`](super::Pin), reads the constant parts.
+//! - An [`Exclusive`] item, to which only the holder of the handle has access, reads all parts.
 //!
 //! The constant parts of a published item are its key, client flags, cost and the length of its whole value.
 //!
-//! CAS value, time and marks are atomics, which the holder of any handle can read and write. The locks that `arena.rs`
-//! and `state.rs` name protect their meaning.
+//! CAS value, time and marks are atomics, which the holder of any item handle can read and write. `arena.rs` and
+//! `state.rs` name the locks that protect the meaning of these atomics.
 
 use super::arena::Header;
 use super::memory::Memory;
@@ -31,8 +33,9 @@ pub(super) const FIRST_BODY_SIZE_BYTES: usize = 5;
 
 const _: () = assert!(CHUNK_ALIGN_BYTES == 8, "an address in units of 8 bytes has 5 bytes");
 
-/// A pin of an item, counted in the state word of the item. As long as it exists, the item is not freed, and the
-/// constant parts of the item can be read.
+/// A pin of an item, counted in the state word of the item. As long as the pin exists, the item is not freed, and the
+/// holder of the pin can read the constant parts of the item: key, client flags, cost and the length of the whole
+/// value.
 #[must_use = "a pinned item is never freed unless Memory::unpin removes the pin"]
 #[derive(Debug, PartialEq, Eq)]
 pub struct Pin {
@@ -52,13 +55,13 @@ mod sealed {
     pub trait ReadAccess {}
 }
 
-/// The kind of a handle. It decides which parts of the item can be read through the handle.
+/// The kind of an item handle ([`Item`]). It decides which parts of the item can be read through the handle.
 pub trait ReadAccess: sealed::ReadAccess {}
 
-/// A kind of handle through which expiry and rank can be read.
+/// A kind of item handle through which expiry and rank can be read.
 pub trait ReadsMeta: ReadAccess {}
 
-/// A kind of handle through which the value can be read.
+/// A kind of item handle through which the value can be read.
 pub trait ReadsValue: ReadAccess {}
 
 macro_rules! access_kinds {
@@ -86,7 +89,8 @@ access_kinds! {
     UnderValuePin: ReadsValue;
 }
 
-/// A handle of an item. It is valid for `'t`. Its kind `R` decides which parts of the item can be read through it.
+/// An item handle: access to an item for the lifetime `'t`. The kind `R` of the handle decides which parts of the item
+/// can be read.
 #[derive(Debug)]
 pub struct Item<'t, R> {
     memory: &'t Memory,
@@ -99,7 +103,7 @@ pub type Linked<'t> = Item<'t, InTable>;
 /// A handle of an item in a queue of a locked class.
 pub type Queued<'t> = Item<'t, InQueue>;
 /// A handle of a pinned item.
-pub type Held<'t> = Item<'t, UnderPin>;
+pub type PinnedItem<'t> = Item<'t, UnderPin>;
 /// A handle of an item with a pin that was taken under the lock of the item's stripe.
 pub type HeldValue<'t> = Item<'t, UnderValuePin>;
 
@@ -222,7 +226,7 @@ impl<'t, R: ReadAccess> Item<'t, R> {
     }
 
     /// Returns the CAS value. With Acquire ordering, because a thread that reads a client-supplied value must also see
-    /// the mark of such values in the state word.
+    /// the mark "given CAS" in the state word.
     #[inline]
     pub fn cas(self) -> u64 {
         self.header().cas()
@@ -250,8 +254,8 @@ impl<'t, R: ReadAccess> Item<'t, R> {
         self.header().state()
     }
 
-    /// Pins the item. Unlike [`Item::pin`], the pin gives no access to the value. Returns `None` if the item is not
-    /// linked or has [`PIN_COUNT_MAX`](super::state::PIN_COUNT_MAX) pins.
+    /// Pins the item. Unlike the pin of [`Item::pin`], this pin gives no access to the value. Returns `None` if the
+    /// item is not linked or has [`PIN_COUNT_MAX`](super::state::PIN_COUNT_MAX) pins.
     pub fn pin_key(self) -> Option<Pin> {
         let pinned = self.header().state().try_pin();
         // SAFETY: `try_pin` has just added a pin for this `Pin`.
@@ -269,8 +273,8 @@ impl<'t, R: ReadAccess> Item<'t, R> {
         self.memory.prefetch_item(self.address);
     }
 
-    /// Prefetches the headers of the item's neighbours in its queue, because the removal of the item from the queue
-    /// will write them.
+    /// Prefetches the headers of the item's neighbours in its queue. The removal of the item from the queue will write
+    /// these headers.
     #[inline]
     pub fn prefetch_neighbours(self) {
         self.memory.arena.prefetch_neighbours(self.header());
@@ -376,8 +380,8 @@ impl<'t, R: ReadsValue> Item<'t, R> {
     /// not linked or has [`PIN_COUNT_MAX`](super::state::PIN_COUNT_MAX) pins.
     pub fn pin(self) -> Option<ValuePin> {
         // The value can be read through a handle of this kind, so no thread writes the value now. No thread begins to
-        // write it while this pin exists: a writer locks the stripe exclusively, and does not write if it finds a pin
-        // other than its own.
+        // write it while this pin exists: a writer borrows the locked stripe exclusively, and does not write if it
+        // finds a pin other than its own.
         self.pin_key().map(|pin| ValuePin { pin })
     }
 }
@@ -405,7 +409,7 @@ impl Pin {
 
     /// Returns a handle of the pinned item.
     #[inline]
-    pub fn item<'p>(&'p self, memory: &'p Memory) -> Held<'p> {
+    pub fn item<'p>(&'p self, memory: &'p Memory) -> PinnedItem<'p> {
         self.check(memory);
         // SAFETY: the pin keeps the item in its chunk, and a handle of this kind reads only the constant parts.
         unsafe { Item::new(memory, self.address) }

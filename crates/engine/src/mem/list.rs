@@ -2,19 +2,20 @@
 //! them.
 //!
 //! Invariants: a list holds items of one class only. An item whose state is queued is in exactly one list of its class.
-//! The exception is an item that an [`Unqueued`] holds: its links are its own address. The items from head to tail link
-//! to their neighbours in both directions. `count` is the number of these items, and `bytes` is the sum of their sizes.
+//! The exception is an item that an [`Unqueued`] holds: both links of this item are the item's own address. The items
+//! from head to tail link to their neighbours in both directions. `count` is the number of these items, and `bytes` is
+//! the sum of their sizes.
 //!
-//! A caller must remove an item from the list that the item is in. If the caller uses another list of the same class,
-//! the counts of both lists become wrong. If the item is at an end of its list, the removal panics.
+//! A caller must remove an item from the list that the item is in. If the caller removes it from another list of the
+//! same class, the counts of both lists become wrong or, if the item is at an end of its own list, the removal panics.
 
 use super::arena::Header;
-use super::chunk::Remains;
+use super::chunk::UnlinkedChunks;
 use super::class_token::ClassToken;
 use super::item::{Item, Pin, Queued};
 use super::memory::Memory;
 use super::state::QueueKind;
-use super::stripe::{Entered, Entry, Removed};
+use super::stripe::{Entry, Inserted, Removed};
 use crate::layout::ChunkAddress;
 use slabwise_base::Ticks;
 
@@ -103,12 +104,12 @@ impl List {
     pub fn push_head(
         &mut self,
         class: &mut ClassToken,
-        item: Entered<'_>,
+        item: Inserted<'_>,
         queue: QueueKind,
         size_bytes: u64,
     ) {
         self.check_entering(class, &item);
-        // SAFETY: `check_entering` has checked that the item is of this class. An `Entered` item is in no list.
+        // SAFETY: `check_entering` has checked that the item is of this class. An `Inserted` item is in no list.
         unsafe { self.link_head(class.memory(), item.address(), size_bytes) };
         item.item().header().state().publish(queue);
     }
@@ -120,28 +121,28 @@ impl List {
     pub fn insert_by_age(
         &mut self,
         class: &mut ClassToken,
-        item: Entered<'_>,
+        item: Inserted<'_>,
         queue: QueueKind,
         size_bytes: u64,
     ) {
         self.check_entering(class, &item);
         let (prev, next) = self.neighbours_by_age(class.memory(), item.item().time());
-        // SAFETY: `check_entering` has checked that the item is of this class. An `Entered` item is in no list. `prev`
+        // SAFETY: `check_entering` has checked that the item is of this class. An `Inserted` item is in no list. `prev`
         // and `next` are neighbours in this list.
         unsafe { self.link_between(class.memory(), item.address(), prev, next) };
         item.item().header().state().publish(queue);
         self.count_added(size_bytes);
     }
 
-    /// Publishes the copy of an item between the neighbours of the original, and removes and unlinks the original. Both
-    /// have the same size. Returns the chunks of the original, which the caller must free, or `None` if the original
-    /// still has pins (LAST-HOLDER).
+    /// Publishes the copy of an item between the neighbours of the original, and removes and unlinks the original. The
+    /// copy must have the size of the original. Returns the chunks of the original, which the caller must free, or
+    /// `None` if the original still has pins (LAST-HOLDER).
     pub fn take_place(
         &mut self,
         class: &mut ClassToken,
         old: Removed,
-        new: Entered<'_>,
-    ) -> Option<Remains> {
+        new: Inserted<'_>,
+    ) -> Option<UnlinkedChunks> {
         self.check_entering(class, &new);
         let memory = class.memory();
         let state = old.queued(class).expect("the old item is queued in this class").state();
@@ -258,7 +259,7 @@ impl List {
         class: &mut ClassToken,
         item: Removed,
         size_bytes: u64,
-    ) -> Option<Remains> {
+    ) -> Option<UnlinkedChunks> {
         assert!(item.queued(class).is_some(), "an item is unlinked by a list of its class");
         self.check_class(class);
         // SAFETY: the item is of this class, and its state is queued.
@@ -295,7 +296,7 @@ impl List {
 
     /// Makes this class the list's class, if the list has none yet. Panics if the list or the item is of another class.
     #[inline]
-    fn check_entering(&mut self, class: &ClassToken, item: &Entered<'_>) {
+    fn check_entering(&mut self, class: &ClassToken, item: &Inserted<'_>) {
         self.bind(class);
         let memory = item.item().memory();
         assert!(std::ptr::eq(memory, class.memory()), "an item is queued in its own memory");

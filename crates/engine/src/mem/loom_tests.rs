@@ -1,9 +1,9 @@
-//! Models of two threads that use one item. loom runs all their interleavings up to a bound of preemptions, and reports
-//! each pair of conflicting accesses that locks and pins do not order.
+//! Models of two threads that use one item. loom runs all their interleavings with at most three preemptions, and
+//! reports each pair of conflicting accesses that locks and pins do not order.
 
 use super::arena::Arena;
-use super::chunk::{NewItem, Remains, ValueShape};
-use super::class_token::{ClassToken, HeadPin, MoverToken};
+use super::chunk::{NewItem, UnlinkedChunks, ValueShape};
+use super::class_token::{ClassToken, MoverToken, PinOutcome};
 use super::list::List;
 use super::memory::Memory;
 use super::state::{QueueKind, State, StateWord};
@@ -89,7 +89,7 @@ impl Cache {
     }
 
     /// Unlinks a removed item. Returns the item's chunks if it has no pins.
-    fn unlink(&self, removed: Removed) -> Option<Remains> {
+    fn unlink(&self, removed: Removed) -> Option<UnlinkedChunks> {
         let class =
             if removed.queue_class(&self.memory) == CHAINED { &self.chained } else { &self.small };
         let mut class = lock(class);
@@ -101,10 +101,10 @@ impl Cache {
     }
 
     /// Frees the first chunk and all bodies of an item.
-    fn free(&self, remains: Option<Remains>) {
+    fn free(&self, remains: Option<UnlinkedChunks>) {
         let Some(mut remains) = remains else { return };
         loop {
-            match remains.into_chunk(&self.memory) {
+            match remains.try_into_chunk(&self.memory) {
                 Ok(chunk) => return lock(&self.small).token.give(chunk),
                 Err((rest, _)) => remains = rest,
             }
@@ -139,8 +139,8 @@ impl Cache {
     }
 }
 
-/// Runs `first` and `second` in two threads, in all interleavings. Each run has a new cache. `prepare` runs before the
-/// threads, and `check` runs after they have ended.
+/// Runs `first` and `second` in two threads, in all interleavings with at most three preemptions. Each run has a new
+/// cache. `prepare` runs before the threads, and `check` runs after they have ended.
 fn explore(
     prepare: impl Fn(&Cache) + Send + Sync + 'static,
     first: fn(&Cache),
@@ -272,16 +272,16 @@ fn store_chained(cache: &Cache) {
 }
 
 /// Moves the first body on page 1 to another chunk, unless its item is pinned or unlinked.
-fn carry_body(cache: &Cache) {
+fn move_body(cache: &Cache) {
     let mut mover = lock(&cache.mover);
     let body = ChunkAddress::from_offset(4096);
     let (pin, chunk) = {
         let mut class = lock(&cache.large);
-        let HeadPin::Pinned(pin) = class.token.pin_head_of(body, &mover) else { return };
+        let PinOutcome::Pinned(pin) = class.token.pin_head_of(body, &mover) else { return };
         (pin, class.token.take(PageId(1)).expect("page 1 has a free chunk"))
     };
     let carried = match Entry::find_address(lock(&cache.stripe), 0, pin.address()) {
-        Ok(mut entry) => entry.carry_body(body, chunk, &pin, &mut mover),
+        Ok(mut entry) => entry.move_body(body, chunk, &pin, &mut mover),
         Err(_) => Err(chunk),
     };
     let (Ok(unused) | Err(unused)) = carried;
@@ -293,7 +293,7 @@ fn carry_body(cache: &Cache) {
 fn loom_a_read_during_a_move_of_a_body_returns_the_whole_value() {
     explore(
         store_chained,
-        carry_body,
+        move_body,
         |cache| assert_eq!(cache.read().as_deref(), Some(&b"long"[..])),
         |cache| assert_eq!(cache.used_count(), 2),
     );
@@ -301,11 +301,11 @@ fn loom_a_read_during_a_move_of_a_body_returns_the_whole_value() {
 
 #[test]
 fn loom_a_delete_during_a_move_of_a_body_frees_all_chunks() {
-    explore(store_chained, carry_body, Cache::delete, |cache| assert_eq!(cache.used_count(), 0));
+    explore(store_chained, move_body, Cache::delete, |cache| assert_eq!(cache.used_count(), 0));
 }
 
-/// Runs `other` on a linked item while a second thread unlinks the item. Each returns true if it must free the
-/// chunk. Fails unless exactly one does.
+/// Runs `other` on a linked item with `pins` pins while a second thread unlinks the item. Each of the two returns true
+/// if it must free the chunk. Fails unless exactly one of them returns true.
 fn assert_one_thread_frees(pins: u32, other: fn(&StateWord) -> bool) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(3);

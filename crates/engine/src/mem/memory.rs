@@ -8,6 +8,9 @@
 //!                                   '-------- abort -------------'
 //! ```
 //!
+//! `page_mover=base` and `page_mover=fast` keep the state `OWNED` while they empty a page, and release it from that
+//! state.
+//!
 //! The chunks of a page are numbered from 0; the number of a chunk is its *slot*. A chunk is *fresh* if it was not
 //! allocated since the page was given to its class. The slots from [`Page::fresh`] on are fresh.
 //!
@@ -38,8 +41,8 @@ pub enum PageState {
     Draining,
 }
 
-/// The entry of a page. In the fields of slots and pages, the value 0 means none, and other values are the number of
-/// the slot or page plus one.
+/// The entry of a page: the data that [`Memory`] keeps for it. In the fields `free_head`, `prev` and `next`, the value
+/// 0 means none, and other values are the number of the slot or page plus one.
 #[derive(Debug, Default)]
 pub struct Page {
     /// The number of the class that owns the page plus one, or 0 if no class owns it.
@@ -179,7 +182,7 @@ pub struct Memory {
     /// The number of stripes that were created for this memory.
     pub(super) stripe_count: AtomicU32,
     /// The number of pages that were handed out at least once.
-    pub(super) pages_begun: AtomicU32,
+    pub(super) pages_handed_out: AtomicU32,
     /// True if the mover's token was handed out.
     pub(super) mover_token: AtomicBool,
     /// One entry per class number: true if the token of this class was handed out.
@@ -199,7 +202,8 @@ impl Memory {
             page_size_bytes.is_power_of_two(),
             "page size {page_size_bytes} is not a power of two"
         );
-        // With smaller pages, an arena as large as chunk addresses allow could have more pages than 32 bits can number.
+        // With this minimum, page numbers have less than 32 bits: chunk addresses cover 8 TiB, which are 2^31 pages of
+        // 4 KiB.
         assert!(
             page_size_bytes >= PAGE_SIZE_BYTES_MIN,
             "page size {page_size_bytes} is too small: use at least {PAGE_SIZE_BYTES_MIN}"
@@ -214,7 +218,7 @@ impl Memory {
             size_model,
             number,
             stripe_count: AtomicU32::new(0),
-            pages_begun: AtomicU32::new(0),
+            pages_handed_out: AtomicU32::new(0),
             mover_token: AtomicBool::new(false),
             class_tokens: std::array::from_fn(|_| AtomicBool::new(false)),
         }

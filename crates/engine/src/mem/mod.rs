@@ -9,9 +9,9 @@
 //!                             | take                    ^ give
 //!                             v                         |
 //!                          OwnedChunk <-----------------+-----------------.
-//!                             | NewItem::begin                            | into_chunk, take_body
+//!                             | NewItem::begin                            | try_into_chunk, take_body
 //!                             v                                           |
-//!                          NewItem                                     Remains
+//!                          NewItem                                     UnlinkedChunks
 //!                             | Entry::insert, replace                    ^ the item has no pins (LAST-HOLDER)
 //!                             v                                           |
 //!  under the stripe's lock  Entry --entered--> List::push_head            |
@@ -23,7 +23,7 @@
 //! ```
 //!
 //! Only the holder of the [`MoverToken`] can move items and bodies to other chunks. [`Restore`] recovers the items that
-//! an earlier process wrote to the memory file.
+//! an earlier process wrote to the memory file, which is the file of `-e`.
 //!
 //! Misuse of these types by safe code cannot break memory safety: misuse that could break it either does not compile or
 //! panics. The rules are:
@@ -31,25 +31,26 @@
 //! - *Stripe*: an item is guarded by the stripe whose table holds the item. Items enter a table only in `stripe.rs`,
 //!   and an [`Entry`] holds the lock of its stripe.
 //! - *Class*: each class of a memory has one [`ClassToken`], which is stored inside the lock of the class. Each page
-//!   records its class, and each list belongs to one class. An address that a caller passes in is checked against the
-//!   page's class, the page's chunk boundaries and the chunk's state.
-//! - *Memory*: every access token contains the number of its memory, and is rejected by other memories.
+//!   records its class, and each list belongs to one class. The functions of `ClassToken` check an address that a
+//!   caller passes in: against the page's class, the page's chunk boundaries and the chunk's state.
+//! - *Memory*: every access token records its memory, and a function that gets a token of another memory panics.
 //! - *Bounds*: every access is checked against the size of the chunk or the length of the value.
 //!
-//! One precondition is not checked: the bytes of a memory file may be changed or cut off only through its mapping
-//! ([`Arena::of_file`]). The lock on the file is only advisory, so another program can ignore it.
+//! One precondition is not checked: while an arena maps a memory file, no program shortens the file, and only this
+//! arena writes the mapped bytes ([`Arena::of_file`]). The lock on the file is only advisory, so another program can
+//! ignore it.
 //!
 //! The code cites these invariants by name:
 //!
 //! - ARENA-LIVE: the mapping exists as long as its `Arena`.
 //! - HEADER-ATOMIC: the words of a chunk's header are accessed only as atomics, so no access to them is a data race.
 //!   The locks that `arena.rs` and `state.rs` name protect the *meaning* of these words.
-//! - OWNED-ALONE: from the allocation of a chunk until its publication there is exactly one [`OwnedChunk`] for the
-//!   chunk, and only the holder of the `OwnedChunk` accesses the bytes after the header.
-//! - READ-ACCESS: the bytes after the header of a published chunk are read only through a handle of `item.rs`. They are
-//!   written only under an access token that excludes all readers. To write a value, a thread locks the stripe
-//!   exclusively, and no other thread pins the item. To write an expiry or a rank, a thread locks stripe and class
-//!   exclusively.
+//! - OWNED-ALONE: from the allocation of a chunk until the chunk is published or freed, there is exactly one
+//!   [`OwnedChunk`] for the chunk, and only the holder of the `OwnedChunk` accesses the bytes after the header.
+//! - READ-ACCESS: a thread reads the bytes after the header of a published chunk only through an [`Item`]. It writes
+//!   these bytes only under an access token that excludes all readers. To write a value, the thread borrows the locked
+//!   stripe exclusively (`&mut`), and finds no pin except its own. To write an expiry or a rank, it borrows the locked
+//!   stripe and the locked class exclusively.
 //! - LAST-HOLDER: the step after which an item is unlinked and has no pins frees the item (`state.rs`).
 mod access;
 #[cfg(not(all(test, loom)))]
@@ -68,14 +69,14 @@ mod stripe;
 mod table;
 
 pub use arena::{Arena, MappingError, prefetch};
-pub use chunk::{Copied, NewItem, OwnedChunk, Remains, UnusedPage, ValueShape};
-pub use class_token::{ClassToken, HeadPin, MoverToken};
+pub use chunk::{Copied, NewItem, OwnedChunk, UnlinkedChunks, UnusedPage, ValueShape};
+pub use class_token::{ClassToken, MoverToken, PinOutcome};
 pub use item::{Exclusive, HeldValue, Item, Linked, Pin, Queued, ReadAccess, ReadsMeta, ValuePin};
 pub use list::{List, Unqueued};
 pub use memory::{Memory, Page, PageState};
 pub use restore::{Broken, Restore, RestoredItem, ensure};
 pub use state::{Kind, QueueKind, State};
-pub use stripe::{Entered, Entry, Removed, Stripe, StripeGuard};
+pub use stripe::{Entry, Inserted, Removed, Stripe, StripeGuard};
 
 #[cfg(all(test, loom))]
 mod loom_tests;

@@ -8,8 +8,8 @@
 //!   Restore::finish_page    Frees the chunks of a page that hold neither an item nor a body of an item.
 //! ```
 //!
-//! A length or an address that is read from the memory file is checked against the bounds of its page before it is
-//! used.
+//! Each step checks a length or an address from the memory file (the file of `-e`) against the bounds of the page
+//! before it uses the length or the address.
 
 use super::chunk::UnusedPage;
 use super::class_token::ClassToken;
@@ -49,7 +49,7 @@ struct AdoptedPage {
     chunk_size_bytes: usize,
     /// The number of chunks of the page.
     chunk_count: u32,
-    /// One bit per slot, 64 slots per word: 1 if the chunk holds a checked item or body.
+    /// One bit per slot, 64 slots per word: 1 if [`Restore::item`] has found an item or a body in the chunk.
     in_use: Vec<u64>,
 }
 
@@ -75,7 +75,7 @@ impl AdoptedPage {
     }
 }
 
-/// A checked item that is not in a table yet.
+/// An item that [`Restore::item`] has checked, and that is not in a table yet.
 #[must_use = "a restored item is lost unless it is inserted into a table"]
 #[derive(Debug)]
 pub struct RestoredItem {
@@ -85,10 +85,10 @@ pub struct RestoredItem {
 }
 
 impl RestoredItem {
-    /// Returns a handle to read the item.
+    /// Returns an [`Item`] to read the item.
     pub fn item<'n>(&'n self, restore: &'n Restore) -> Item<'n, Exclusive> {
         assert_eq!(self.memory, restore.memory.number, "the item belongs to the restored memory");
-        // SAFETY: `Restore::item` has checked the item. Only this `RestoredItem` has access to the item, and the handle
+        // SAFETY: `Restore::item` has checked the item. Only this `RestoredItem` has access to the item, and the `Item`
         // borrows the `RestoredItem`.
         unsafe { Item::new(&restore.memory, self.address) }
     }
@@ -257,9 +257,9 @@ impl Restore {
         ensure("the lengths of the parts add up to the length of the value", head, is_whole)
     }
 
-    /// Restores a queue of a class: follows its links from the item at `tail`, and puts each item into the queue.
-    /// `visit` is called for each item. It can check the item, and returns the item's counted bytes. Links that form a
-    /// circle fail, because an item that is already in the queue is rejected.
+    /// Restores a queue of a class: follows its links from the item at `tail`, and puts each item into the queue. Calls
+    /// `visit` with each item. `visit` can check the item, and returns the item's size as the caller counts it. Links
+    /// that form a circle fail, because this function rejects an item that is already in the queue.
     pub fn list(
         &mut self,
         class: &mut ClassToken,
@@ -315,7 +315,7 @@ impl Restore {
         ensure("two neighbours in a queue link to each other", address, is_linked_back)
     }
 
-    /// Ends the restore of a page: frees the chunks that hold neither a checked item nor a body of such an item.
+    /// Ends the restore of a page: frees the chunks in which [`Restore::item`] has found neither an item nor a body.
     /// Returns the number of chunks in use.
     pub fn finish_page(&mut self, class: &mut ClassToken, id: PageId) -> u32 {
         assert!(class.class() != CHAINED, "the class of chained items has no pages");
@@ -335,8 +335,8 @@ impl Restore {
         // A freed chunk is put at the head of the free list. The loop runs backwards, so that the lowest slot is
         // allocated first. The slots after the last chunk in use are fresh and not on the free list.
         for slot in (0..count).rev().filter(|&slot| !adopted.is_in_use(slot)) {
-            // SAFETY: the chunk holds neither a checked item nor a body of one. The free list was empty before the
-            // loop.
+            // SAFETY: the chunk holds neither an item that `Restore::item` has checked nor a body of such an item. The
+            // free list was empty before the loop.
             unsafe { class.mark_free(id, slot, slot < fresh) };
         }
         used

@@ -1,5 +1,5 @@
 //! The state word of a chunk. Its 32 bits hold the number of pins of the chunk's item, the queue of the item, the marks
-//! of the item, and the fields that determine the item's layout.
+//! of the item (stale, claimed, active, fetched and given CAS), and the fields that determine the item's layout.
 //!
 //! ```text
 //!  31      24   23      22       21      20     19     18      17       16     15    13  12   11  10   0
@@ -40,7 +40,7 @@
 use crate::layout::{ItemFields, ItemLayout};
 use slabwise_base::sync::{AtomicU32, Ordering};
 
-/// The largest number of pins of an item. An attempt to add another pin fails.
+/// The largest number of pins that [`StateWord::try_pin`] allows. [`StateWord::detach`] may add one more.
 pub const PIN_COUNT_MAX: u32 = 2000;
 
 const PINS_MASK: u32 = 0x7ff;
@@ -51,7 +51,7 @@ const HAS_RANK: u32 = 1 << 11;
 const HAS_COST: u32 = 1 << 12;
 const MEMBERSHIP_SHIFT: u32 = 13;
 const MEMBERSHIP_MASK: u32 = 0b111 << MEMBERSHIP_SHIFT;
-/// The membership of an item that is linked but in no queue, because it is being removed or moved.
+/// The membership of an item that is linked but in no queue, because it is being removed, moved or restored.
 const LINKED_UNQUEUED: u32 = 0b001 << MEMBERSHIP_SHIFT;
 /// Set if the item is linked and in a queue. The two bits of [`QUEUE_MASK`] hold the index of the queue.
 const QUEUED: u32 = 0b100 << MEMBERSHIP_SHIFT;
@@ -75,7 +75,7 @@ const _: () = assert!(PIN_COUNT_MAX < PINS_MASK, "the largest pin count fits int
 const _: () =
     assert!(PIN_COUNT_MAX < RESTORED_PINS, "an item that is being restored cannot be pinned");
 const _: () = {
-    // With XOR, two fields that overlap would clear a bit, so the last sum has all bits only if no two fields overlap.
+    // With XOR, two fields that overlap would clear a bit, so `all` has all bits only if no two fields overlap.
     let marks = GIVEN_CAS ^ FETCHED ^ ACTIVE ^ CLAIMED ^ STALE;
     let layout = HAS_FLAGS ^ HAS_EXPIRY ^ HAS_COST ^ HAS_RANK ^ CHAINED;
     let all = PINS_MASK ^ MEMBERSHIP_MASK ^ KEY_LEN_MASK ^ marks ^ layout;
@@ -84,7 +84,7 @@ const _: () = {
     assert!(is_split, "the membership is the queued bit and the index of the queue");
 };
 
-/// The kind of data that a chunk holds. An unused page reads as zeros, so all its chunks are `Free`.
+/// The kind of data that a chunk holds. A page that was never used reads as zeros, so all its chunks are `Free`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The chunk is free.
@@ -95,7 +95,8 @@ pub enum Kind {
     Body,
 }
 
-/// The kind of a queue. A class has one queue of each kind in each of its lanes.
+/// The kind of a queue. A class has one queue of each kind in each of its lanes. The descriptions are those of
+/// memcached's segmented LRU. Other eviction kinds may leave some of the queues empty, or use `Temp` for other items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum QueueKind {
     /// The queue of new items.
@@ -104,7 +105,7 @@ pub enum QueueKind {
     Warm,
     /// The queue whose items are evicted before those of the other queues.
     Cold,
-    /// The queue of items with short TTLs, which are not evicted.
+    /// The queue of items with short TTLs. Such an item is evicted only if the other queues are empty.
     Temp,
 }
 
@@ -125,8 +126,9 @@ pub struct State(u32);
 impl State {
     pub const FREE: State = State(0);
 
-    /// The state of an allocated chunk to which no item was written yet. It has one pin, so that it differs from the
-    /// state of a free chunk and the mover does not treat the chunk as empty.
+    /// The state of a chunk that is neither free nor holds an item: no item was written to it yet, or its item was
+    /// removed and the chunk will be freed. The state has one pin, so that it differs from the state of a free chunk
+    /// and the mover does not treat the chunk as empty.
     pub const UNPUBLISHED: State = State(1);
 
     /// Returns the state of an item that its owner is writing: it has one pin and is not linked. `key_len` must not be
@@ -154,8 +156,8 @@ impl State {
         State((self.0 & !(PINS_MASK | MEMBERSHIP_MASK)) | 1)
     }
 
-    /// Returns the state of an item that was checked, and whose queue is not restored yet. In this state the item is
-    /// linked, but is in no queue and cannot be pinned. Its pins field records its queue.
+    /// Returns the state of an item that a restore has checked, and whose queue is not restored yet. In this state the
+    /// item is linked, but is in no queue and cannot be pinned. Its pins field records its queue.
     pub(super) fn restored(self) -> State {
         let queue = (self.0 & QUEUE_MASK) >> MEMBERSHIP_SHIFT;
         State((self.0 & !(PINS_MASK | MEMBERSHIP_MASK)) | LINKED_UNQUEUED | (RESTORED_PINS + queue))
@@ -170,7 +172,7 @@ impl State {
             .filter(|_| self.0 & MEMBERSHIP_MASK == LINKED_UNQUEUED)
     }
 
-    /// Returns the state of a restored item without pins in `queue`.
+    /// Returns the state of a restored item that is in `queue` and has no pins.
     pub(super) fn requeued(self, queue: QueueKind) -> State {
         State((self.0 & !(PINS_MASK | MEMBERSHIP_MASK)) | queued_in(queue))
     }
@@ -227,7 +229,7 @@ impl State {
         self.0 & ACTIVE != 0
     }
 
-    /// Returns true if the item was marked as out of date. Meta gets report this mark to clients.
+    /// Returns true if a client has marked the item as out of date. Meta gets report this mark to clients.
     pub fn stale(self) -> bool {
         self.0 & STALE != 0
     }
@@ -314,7 +316,7 @@ impl StateWord {
     }
 
     /// Marks a queued item as being in no queue and pins it. Both happen in one atomic step, so that no other thread
-    /// can free the item in between. Returns the state before. The caller holds the lock of the class.
+    /// can free the item in between. Returns the state before this step. The caller holds the lock of the class.
     pub(super) fn detach(&self) -> State {
         let word = self.0.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |word| {
             debug_assert!(word & QUEUED != 0, "the detached item is in a queue");
@@ -351,8 +353,8 @@ impl StateWord {
     }
 
     /// Records a hit. The first hit of an item marks it as fetched, each later hit marks it as active. Returns the
-    /// state before. If the mark is already set, the function does not write, so that the cache line stays shared
-    /// between CPUs.
+    /// state before this hit. If the mark is already set, the function does not write, so that the cache line stays
+    /// shared between CPUs.
     pub fn mark_hit(&self) -> State {
         let word = self.0.load(Ordering::Relaxed);
         let bit = if word & FETCHED == 0 { FETCHED } else { ACTIVE };

@@ -1,11 +1,11 @@
 //! A stripe: a table of the index and the items in this table. One lock protects the table and its items.
 //!
 //! An item enters a table as a [`NewItem`], as a restored item, or as a copy that replaces an item of the same table.
-//! An item that is removed from a table becomes a [`Removed`]. So the item of each [`Linked`] handle that a table
-//! returns is protected by the lock of this table.
+//! An item that is removed from a table becomes a [`Removed`]. So the lock of a stripe protects each [`Linked`] item
+//! that the stripe returns.
 
 use super::access::{MetaAccess, ValueAccess, rank_offset, write_field};
-use super::chunk::{Copied, NewItem, OwnedChunk, Remains};
+use super::chunk::{Copied, NewItem, OwnedChunk, UnlinkedChunks};
 use super::class_token::{ClassToken, MoverToken};
 use super::item::{Exclusive, Item, Linked, Pin, Queued};
 use super::memory::Memory;
@@ -37,8 +37,8 @@ pub struct Entry<'i> {
     address: ChunkAddress,
 }
 
-/// An item that has entered a table and is in no queue yet. Its stripe is locked exclusively.
-pub struct Entered<'t> {
+/// An item that has entered a table and is in no queue yet. Borrows the item's locked stripe exclusively.
+pub struct Inserted<'t> {
     memory: &'t Memory,
     address: ChunkAddress,
     /// The class whose queue the item will enter.
@@ -75,15 +75,15 @@ impl Stripe {
         self.table.presize(bucket_count);
     }
 
-    /// Returns a handle of an item.
+    /// Returns an [`Item`] to read the item at `address`.
     ///
     /// # Safety
     ///
     /// An item at `address` is in the table.
     #[inline]
     unsafe fn linked(&self, address: ChunkAddress) -> Linked<'_> {
-        // SAFETY: the caller guarantees that the item is in the table. The handle borrows the stripe, whose lock is
-        // held, so for the lifetime of the handle no item enters the table, is removed from it or is written.
+        // SAFETY: the caller guarantees that the item is in the table. The `Item` borrows the stripe, whose lock is
+        // held. So as long as the `Item` exists, no item enters the table, is removed from the table or is written.
         unsafe { Item::new(&self.memory, address) }
     }
 
@@ -93,8 +93,8 @@ impl Stripe {
         self.table.addresses().map(|address| unsafe { self.linked(address) })
     }
 
-    /// Returns the position and the address of the first item in the chain of `hash` that has the tag of `hash` and
-    /// that `is_match` accepts.
+    /// Returns the position and the address of the first item that `is_match` accepts. Calls `is_match` only with those
+    /// items in the buckets of `hash` whose tag (8 bits of the hash) matches.
     #[inline(always)]
     fn find(
         &self,
@@ -105,8 +105,8 @@ impl Stripe {
         self.table.find(hash, |address| is_match(unsafe { self.linked(address) }))
     }
 
-    /// Returns the first item whose key a lookup of `hash` would compare, overflow buckets excluded, with its position in
-    /// the table.
+    /// Returns the first item whose key a lookup of `hash` would compare, and its position in the table. Ignores the
+    /// table's overflow buckets.
     #[inline]
     pub fn candidate(&self, hash: u64) -> Option<(Position, Linked<'_>)> {
         let (position, address) = self.table.candidate(hash)?;
@@ -115,7 +115,7 @@ impl Stripe {
     }
 
     /// Returns the item at a position of this table, or `None` if the position is empty. If the table has changed since
-    /// the position was returned, it may be another item.
+    /// it returned the position, the returned item may be another item.
     #[inline]
     pub fn item_at(&self, position: Position) -> Option<Linked<'_>> {
         // SAFETY: the address comes from the table.
@@ -151,8 +151,8 @@ impl<'i> Entry<'i> {
         }
     }
 
-    /// Returns the entry of the item at `address`. Returns the locked stripe as the error if the chain of `hash` in its
-    /// table has no item at this address.
+    /// Returns the entry of the item at `address`, if the item's key has the hash `hash`. Returns the locked stripe as
+    /// the error if its table has no such item.
     pub fn find_address(
         guard: StripeGuard<'i>,
         hash: u64,
@@ -198,7 +198,7 @@ impl<'i> Entry<'i> {
         Entry { guard, position, address }
     }
 
-    /// Returns a handle of the item.
+    /// Returns an [`Item`] to read the item.
     #[inline]
     pub fn item(&self) -> Linked<'_> {
         // SAFETY: the address of an entry is in the table.
@@ -240,11 +240,11 @@ impl<'i> Entry<'i> {
     /// Returns the access token with which a list queues the item that was just inserted. Panics if the item is already
     /// linked.
     #[inline]
-    pub fn entered(&mut self) -> Entered<'_> {
+    pub fn entered(&mut self) -> Inserted<'_> {
         let state = self.item().state();
         assert!(!state.linked(), "an item that enters a queue is in none yet");
         let (memory, address) = (&*self.guard.memory, self.address);
-        Entered { memory, address, class: memory.queue_class(address, state.chained()) }
+        Inserted { memory, address, class: memory.queue_class(address, state.chained()) }
     }
 
     /// Panics if the caller's own pin is on another item.
@@ -311,7 +311,7 @@ impl<'i> Entry<'i> {
     /// Moves the body at `body` to `chunk`. Returns the chunk in which the body was. `own` is the caller's pin of the
     /// item. Returns `chunk` as the error, and changes nothing, if the body does not fit into `chunk`, if the item has
     /// no body at this address, or if the item has any other pin.
-    pub fn carry_body(
+    pub fn move_body(
         &mut self,
         body: ChunkAddress,
         chunk: OwnedChunk,
@@ -320,17 +320,18 @@ impl<'i> Entry<'i> {
     ) -> Result<OwnedChunk, OwnedChunk> {
         mover.check(&self.guard.memory);
         match self.value_access(Some(own)) {
-            Some(mut access) => access.carry_body(body, chunk),
+            Some(mut access) => access.move_body(body, chunk),
             None => Err(chunk),
         }
     }
 }
 
-impl Entered<'_> {
-    /// Returns a handle to read the item.
+impl Inserted<'_> {
+    /// Returns an [`Item`] to read the item.
     #[inline]
     pub fn item(&self) -> Item<'_, Exclusive> {
-        // SAFETY: the item is in a table, which is borrowed exclusively, and in no queue. So nothing writes the item.
+        // SAFETY: the item is in a table, which this token borrows exclusively, and in no queue. So nothing writes the
+        // item.
         unsafe { Item::new(self.memory, self.address) }
     }
 
@@ -346,8 +347,8 @@ impl Entered<'_> {
 
     /// Sets the rank. Panics if the item stores no rank.
     pub fn set_rank(&mut self, rank: u32) {
-        // SAFETY: the chunk at the address holds the item. The item's table is borrowed exclusively and the item is in
-        // no queue, so nothing else reads or writes the rank.
+        // SAFETY: the chunk at the address holds the item. This token borrows the item's table exclusively, and the
+        // item is in no queue, so nothing else reads or writes the rank.
         unsafe { write_field(self.memory, self.address, rank_offset, rank) };
     }
 }
@@ -381,7 +382,7 @@ impl Removed {
 
     /// Unlinks an item that is in no queue. Returns the item's chunks, which the caller must free, or `None` if the
     /// item still has pins (LAST-HOLDER). Panics if the item is in a queue: such an item is unlinked by its list.
-    pub fn unlink(self, memory: &Memory) -> Option<Remains> {
+    pub fn unlink(self, memory: &Memory) -> Option<UnlinkedChunks> {
         assert!(!self.state(memory).queued(), "an item in a queue is unlinked by its list");
         // SAFETY: the item is in no queue, so it is in no list.
         unsafe { self.unlink_unqueued(memory) }
@@ -394,10 +395,10 @@ impl Removed {
     ///
     /// No list links to the item.
     #[inline]
-    pub(super) unsafe fn unlink_unqueued(self, memory: &Memory) -> Option<Remains> {
+    pub(super) unsafe fn unlink_unqueued(self, memory: &Memory) -> Option<UnlinkedChunks> {
         // SAFETY: the item is still marked as linked, so its chunk is in use.
         let last = unsafe { memory.arena.header_of(self.address) }.state().unlink();
         // SAFETY: the item is in no table and in no list and has no pins, so only this call has access to its chunks.
-        last.then(|| unsafe { Remains::new(memory, self.address) })
+        last.then(|| unsafe { UnlinkedChunks::new(memory, self.address) })
     }
 }

@@ -21,15 +21,15 @@ pub const ENTRIES_PER_BUCKET: usize = 10;
 /// shuttle, so that the few items of a model cause splits.
 const SPLIT_LOAD: usize = if cfg!(any(loom, shuttle)) { 1 } else { 8 };
 
-/// The number of buckets in a segment, the unit of allocation (512 bytes). A table grows by a segment, without a copy
-/// of the table.
+/// The number of buckets in a segment, the unit in which a table allocates buckets (512 bytes). So a table allocates
+/// buckets without a copy of the existing buckets.
 const BUCKETS_PER_SEGMENT: usize = if cfg!(any(loom, shuttle)) { 2 } else { 8 };
 
 /// A bucket of ten entries. The tag and the address of one entry have the same index in the three arrays.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 struct Bucket {
-    /// The tag of each entry, or 0 for an empty entry.
+    /// The tag of each entry: 8 bits of its hash, or 0 if the entry is empty.
     tags: [u8; ENTRIES_PER_BUCKET],
     /// The upper 8 bits of each entry's address.
     high: [u8; ENTRIES_PER_BUCKET],
@@ -79,7 +79,7 @@ struct OverflowBuckets {
 
 /// A hash table of chunk addresses.
 pub struct Table {
-    /// The buckets of the table without overflow buckets. Empty until the first insertion.
+    /// The buckets of the table without overflow buckets. Empty until the first insertion or [`Table::presize`].
     segments: Vec<Segment>,
     overflow: OverflowBuckets,
     /// The number of buckets in use, without overflow buckets.
@@ -148,7 +148,7 @@ impl Table {
     }
 
     /// Allocates `bucket_count` buckets for a table without allocated buckets, so that it need not grow to this size by
-    /// splits. Has no effect if `bucket_count` is less than one segment.
+    /// splits. Has no effect if the buckets are not more than one segment.
     pub fn presize(&mut self, bucket_count: u32) {
         assert!(self.segments.is_empty(), "a table is presized before its first insertion");
         if bucket_count > self.bucket_count {
@@ -174,8 +174,8 @@ impl Table {
         segments * size_of::<[Bucket; BUCKETS_PER_SEGMENT]>() + pointers * size_of::<Segment>()
     }
 
-    /// Returns the position and the address of the first entry that has the tag of `hash`, is in the chain of `hash`,
-    /// and whose address `is_match` accepts.
+    /// Returns the position and the address of the first entry whose address `is_match` accepts. Calls `is_match` only
+    /// for the entries in the bucket chain of `hash` that have the tag of `hash`.
     #[inline(always)]
     pub fn find(
         &self,
@@ -265,8 +265,8 @@ impl Table {
         found.expect("the new entry is still in the table after a split").0
     }
 
-    /// Removes an entry. If the chain has overflow buckets, an entry of the last bucket moves to the free position, so
-    /// that the chain is as short as possible.
+    /// Removes an entry. If its chain has overflow buckets, an entry of the last bucket takes the position of the
+    /// removed entry, so that the chain is as short as possible.
     pub fn remove(&mut self, position: Position) {
         let bucket = self.bucket_mut(position.bucket);
         let tag = bucket.tags[usize::from(position.entry)];
@@ -318,8 +318,8 @@ impl Table {
         if low_bits < self.bucket_count { low_bits } else { low_bits & ((1 << level) - 1) }
     }
 
-    /// Splits the first bucket that is not yet split at this level: adds a bucket, and distributes the entries of the
-    /// old bucket over the old and the new bucket.
+    /// Splits a bucket: the first of the lower `2^L` buckets that is not split yet (see the head of this file). Adds a
+    /// bucket, and distributes the entries of the old bucket over the old and the new bucket.
     fn split(&mut self, hash_of: impl Fn(ChunkAddress) -> u64) {
         let count = self.bucket_count;
         if (count as usize).is_multiple_of(BUCKETS_PER_SEGMENT) {

@@ -1,11 +1,12 @@
-//! Tests that `mem` panics on misuse and keeps the bytes of items intact. The sanitizers run these tests, too.
+//! Tests that `mem` panics on misuse and keeps the bytes of items intact. `./test --full` also runs these tests with
+//! AddressSanitizer, and those of `threads.rs` with ThreadSanitizer.
 
 mod fixture;
 mod refused;
 mod table;
 mod threads;
 
-use super::class_token::HeadPin;
+use super::class_token::PinOutcome;
 use super::item::Queued;
 use super::list::List;
 use super::restore::RestoredItem;
@@ -29,7 +30,7 @@ fn a_deleted_item_frees_its_chunk_after_the_last_unpin() {
     assert_eq!(fixture.unlink(removed), None, "an unlinked item with a pin is not freed");
     assert_eq!(pin.item(&fixture.memory).value().flatten().count(), 5);
     let remains = fixture.memory.unpin(pin).expect("the unlinked item has no pins any more");
-    let chunk = remains.into_chunk(&fixture.memory).expect("the item has no bodies");
+    let chunk = remains.try_into_chunk(&fixture.memory).expect("the item has no bodies");
     assert_eq!((chunk.address(), chunk.class(), chunk.size_bytes()), (address, SMALL, 512));
     fixture.small.give(chunk);
     assert_eq!(fixture.store(b"next", b""), address, "the chunk freed last is allocated first");
@@ -75,7 +76,7 @@ fn a_chained_item_is_read_moved_and_freed() {
         .bodies()
         .nth(1)
         .expect("the item has three bodies");
-    let HeadPin::Pinned(pin) = fixture.large.pin_head_of(body, &mover) else {
+    let PinOutcome::Pinned(pin) = fixture.large.pin_head_of(body, &mover) else {
         panic!("the item has no pins")
     };
     assert_eq!(pin.address(), head);
@@ -83,7 +84,7 @@ fn a_chained_item_is_read_moved_and_freed() {
     let mut entry =
         Entry::find_address(fixture.stripes.lock(0), 0, head).ok().expect("the key was stored");
     let emptied =
-        entry.carry_body(body, chunk, &pin, &mut mover).expect("the chunk has room for the copy");
+        entry.move_body(body, chunk, &pin, &mut mover).expect("the chunk has room for the copy");
     assert_eq!(emptied.address(), body);
     drop(entry);
     fixture.large.give(emptied);
@@ -98,7 +99,7 @@ fn a_chained_item_is_read_moved_and_freed() {
     assert_eq!(left, None, "the old head is not freed while the mover pins it");
     drop(entry);
     let remains = fixture.memory.unpin(pin).expect("the old head has no pins any more");
-    let chunk = remains.into_chunk(&fixture.memory).expect("the bodies are linked to the copy");
+    let chunk = remains.try_into_chunk(&fixture.memory).expect("the bodies are linked to the copy");
     fixture.small.give(chunk);
     assert_eq!(read(&fixture), value);
     // Delete and free the item.
@@ -109,13 +110,14 @@ fn a_chained_item_is_read_moved_and_freed() {
         .unlink(&mut fixture.chained, removed, 1)
         .expect("the item has no pins");
     for _ in 0..3 {
-        let (rest, class) = remains.into_chunk(&fixture.memory).expect_err("the item has a body");
+        let (rest, class) =
+            remains.try_into_chunk(&fixture.memory).expect_err("the item has a body");
         assert_eq!(class, LARGE);
         remains = rest;
         let body = remains.take_body(&mut fixture.large);
         fixture.large.give(body);
     }
-    fixture.small.give(remains.into_chunk(&fixture.memory).expect("the item has no bodies"));
+    fixture.small.give(remains.try_into_chunk(&fixture.memory).expect("the item has no bodies"));
     assert_eq!((fixture.used_count(SMALL), fixture.used_count(LARGE)), (0, 0));
 }
 
@@ -249,18 +251,18 @@ fn broken_chains_and_queues_are_detected() {
     old.store_chained(b"long", &[7; 2500]);
     [PageId(0), PageId(1)].into_iter().for_each(|page| old.mark_fresh_free(page));
     let visit = |item: Queued<'_>| Ok(item.counted_size_bytes());
-    // The queue holds an item that was not checked.
+    // The queue holds an item that `Restore::item` has not checked.
     let (mut fixture, mut restore) = Fixture::restored_from(&old);
     let broken = restore.list(&mut fixture.small, (Some(first), QueueKind::Hot), visit);
     assert_eq!(
         broken.unwrap_err().invariant,
         "a queue links only items whose state names this queue"
     );
-    // The same item is restored twice.
+    // `Restore::item` is called twice for the same item.
     let (_, mut restore) = Fixture::restored_from(&old);
     let _item = restore.item(first).expect("the item is valid").expect("the item is linked");
     assert_eq!(restore.item(first).unwrap_err().invariant, "a chunk belongs to one item only");
-    // The queue holds a checked item and an item that was not checked.
+    // The queue holds an item that `Restore::item` has checked, and one that it has not checked.
     let (mut fixture, mut restore) = Fixture::restored_from(&old);
     let item = restore.item(first).expect("the item is valid").expect("the item is linked");
     drop(Entry::enter_restored(fixture.stripes.lock(0), 0, item, |_| 0));

@@ -1,25 +1,28 @@
-//! The move of one page. A [`Job`] is the page that moves and the state of its move. A [`Pass`] is one step of a job,
-//! which visits chunks of the page. [`MoverRules`] are the rules of one kind of mover: how it chooses a page and how it
+//! The move of one page. A [`Job`] is the page that moves and the state of its move. The move makes passes over the
+//! page: the first pass visits all chunks, and each later pass visits the chunks that were busy in the pass before. A
+//! [`Pass`] is one step of a pass. [`MoverRules`] are the rules of one kind of mover: how it chooses a page and how it
 //! empties the page.
 //!
 //! # Carrying the contents of a chunk to another page
 //!
-//! The mover pins the item under its class's lock, and then locks the item's stripe. While the stripe is locked, the
-//! bytes of the item cannot change. So the mover copies them to a reserved chunk, and replaces every link to the old
-//! chunk by a link to the new one. The mover changes the chain of a chained item only if it holds the only pin, because
-//! then no other thread reads the chain. To drop an item, the mover detaches it as an eviction does.
+//! The mover pins the item while it holds the lock of the item's class. Then it locks the item's stripe. While the
+//! stripe is locked, the bytes of the item cannot change. So the mover copies them to a reserved chunk, and replaces
+//! every link to the old chunk by a link to the new one. The mover changes the chain of a chained item only if it holds
+//! the only pin, because then no other thread reads the chain. To drop an item, the mover removes it from its queue and
+//! then from the index, as an eviction does.
 
 use crate::class::{CHAINED, Class, ClassState};
 use crate::layout::ChunkAddress;
 use crate::mem::{
-    Copied, Entry, HeadPin, Kind as ChunkKind, MoverToken, OwnedChunk, Page, PageState, Pin, State,
-    UnusedPage,
+    Copied, Entry, Kind as ChunkKind, MoverToken, OwnedChunk, Page, PageState, Pin, PinOutcome,
+    State, UnusedPage,
 };
 use crate::space::Space;
 use crate::stats::{Busy, MoverCounters};
 use slabwise_base::{ClassId, Now, PageId, Ticks};
 
-/// The time without progress after which a move is given up, unless the rules of the kind specify another time.
+/// The time without progress ([`Job::progress_at`]) after which a move is given up, unless the rules of the kind
+/// specify another time.
 pub const GIVE_UP_AFTER_TICKS: u32 = 2 * Ticks::PER_SECOND;
 
 /// A page of the victim that the mover may choose.
@@ -37,13 +40,14 @@ pub struct Candidate<'p> {
 pub enum PassStep {
     /// Some chunks are not visited yet. The next step may run at once.
     Continue,
-    /// A chunk is busy. The next step is due after the rest that the configuration specifies.
-    Rest,
+    /// A chunk is busy. The next step is due after the pause that the configuration specifies.
+    Pause,
     /// Every chunk of the pass was visited.
     Ended,
 }
 
-/// The rules of one kind of mover. By default a moving page drains: no chunk of the page is allocated while it moves.
+/// The rules of one kind of mover. By default a moving page drains: no free chunk of the page is allocated while it
+/// moves.
 pub trait MoverRules: Sync {
     /// Chooses a page of the victim. No lock is held, so the data of the pages may change meanwhile.
     fn choose(&self, candidates: &mut dyn Iterator<Item = Candidate<'_>>) -> Option<PageId>;
@@ -108,9 +112,10 @@ pub struct Job {
     pub busy: Vec<ChunkAddress>,
     /// Free chunks outside the page that the mover has reserved for contents of the page.
     pub reserved: Vec<OwnedChunk>,
-    /// The chunks of the page that the mover has withdrawn. Only the published kinds withdraw chunks.
+    /// The chunks of the page that the mover has withdrawn: it has allocated them itself, so that workers cannot. Only
+    /// the kinds `base` and `fast` withdraw chunks.
     pub withdrawn: Vec<OwnedChunk>,
-    /// The chunk that this move has freed and not withdrawn yet. Only for the published kinds.
+    /// The chunk that this move has freed and not withdrawn yet. Only for the kinds `base` and `fast`.
     pub freed: Option<ChunkAddress>,
     /// The time of the last progress: a chunk was emptied, or an item was evicted or carried.
     pub progress_at: Ticks,
@@ -198,7 +203,7 @@ impl Pass<'_> {
         if holder.pins() == 0 || self.carries_pinned(state) {
             ChunkUse::Carriable
         } else if holder.linked() {
-            ChunkUse::Busy(Busy::Held)
+            ChunkUse::Busy(Busy::Pinned)
         } else {
             ChunkUse::Busy(Busy::Unlinked)
         }
@@ -257,7 +262,7 @@ impl Pass<'_> {
             Some(ChunkKind::Body) => self.counters.bodies_rescued += 1,
             Some(ChunkKind::Item) => self.counters.rescued += 1,
             Some(ChunkKind::Free) => {}
-            None => return Err(Busy::Held),
+            None => return Err(Busy::Pinned),
         }
         match self.state_of(address).kind() {
             ChunkKind::Free => Ok(()),
@@ -276,14 +281,14 @@ impl Pass<'_> {
             return Err(Busy::NoRoom);
         }
         let pin = match self.pin_item_of(address) {
-            HeadPin::Pinned(pin) => pin,
-            HeadPin::Held => return Err(Busy::Held),
-            HeadPin::NoBody => return Ok(()),
+            PinOutcome::Pinned(pin) => pin,
+            PinOutcome::NotPinned => return Err(Busy::Pinned),
+            PinOutcome::NoBody => return Ok(()),
         };
         let is_dropped = self.drop_pinned(&pin);
         self.space.unpin(pin);
         if !is_dropped {
-            return Err(Busy::Held);
+            return Err(Busy::Pinned);
         }
         self.counters.evicted += 1;
         self.record_progress();
@@ -309,8 +314,8 @@ impl Pass<'_> {
         if !state.queued() || !may_pin { None } else { class.pages.token.pin_at(item) }
     }
 
-    /// Carries an item that the mover pins to the last reserved chunk. `None`: another thread pins the item, too, or
-    /// the item was unlinked.
+    /// Carries an item to the last reserved chunk. The mover has pinned the item. `None`: another thread pins the item,
+    /// too, or the item was unlinked.
     fn carry_pinned_item(&mut self, pin: &Pin) -> Option<ChunkKind> {
         let item = pin.item(&self.space.memory);
         let (hash, queue_class) = (self.space.hash_of(item), item.queue_class());
@@ -393,8 +398,8 @@ impl Pass<'_> {
         }
     }
 
-    /// Copies an item to the last reserved chunk. `None`: the item does not fit, because it is a later item than the
-    /// one for which the chunk was reserved.
+    /// Copies an item to the last reserved chunk. `None`: the item does not fit, because the old chunk holds another
+    /// item than when the mover reserved the chunk.
     fn copy_out(&mut self, entry: &Entry<'_>) -> Option<Copied> {
         let reserved = self.job.reserved.pop().expect("the caller has reserved a chunk");
         entry.copy_to(reserved).map_err(|reserved| self.job.reserved.push(reserved)).ok()
@@ -403,9 +408,9 @@ impl Pass<'_> {
     /// Carries a body of a chained item to the last reserved chunk. `None`: the item is pinned.
     fn move_body(&mut self, old: ChunkAddress) -> Option<ChunkKind> {
         let pin = match self.pin_head_of(old) {
-            HeadPin::Pinned(pin) => pin,
-            HeadPin::Held => return None,
-            HeadPin::NoBody => return Some(ChunkKind::Free),
+            PinOutcome::Pinned(pin) => pin,
+            PinOutcome::NotPinned => return None,
+            PinOutcome::NoBody => return Some(ChunkKind::Free),
         };
         let carried = self.carry_body_of_pinned(&pin, old);
         self.space.unpin(pin);
@@ -413,17 +418,17 @@ impl Pass<'_> {
     }
 
     /// Pins the chained item that a body belongs to, unless the item is pinned already.
-    fn pin_head_of(&self, body: ChunkAddress) -> HeadPin {
+    fn pin_head_of(&self, body: ChunkAddress) -> PinOutcome {
         let class = self.space.class(self.job.request.victim).lock();
         class.pages.token.pin_head_of(body, self.token)
     }
 
     /// Pins the item that a chunk holds, or that a body in the chunk belongs to, unless the item is pinned already.
-    pub fn pin_item_of(&self, chunk: ChunkAddress) -> HeadPin {
+    pub fn pin_item_of(&self, chunk: ChunkAddress) -> PinOutcome {
         match self.state_of(chunk).kind() {
-            ChunkKind::Free => HeadPin::NoBody,
+            ChunkKind::Free => PinOutcome::NoBody,
             ChunkKind::Item => {
-                self.pin_queued(chunk, |_| false).map_or(HeadPin::Held, HeadPin::Pinned)
+                self.pin_queued(chunk, |_| false).map_or(PinOutcome::NotPinned, PinOutcome::Pinned)
             }
             ChunkKind::Body => self.pin_head_of(chunk),
         }
@@ -449,13 +454,13 @@ impl Pass<'_> {
         true
     }
 
-    /// Carries a body of a chained item that the mover pins to the last reserved chunk.
+    /// Carries a body of a chained item to the last reserved chunk. The mover has pinned the item.
     fn carry_body_of_pinned(&mut self, pin: &Pin, old: ChunkAddress) -> Option<ChunkKind> {
         let hash = self.space.hash_of(pin.item(&self.space.memory));
         let stripe = self.space.index.lock(hash);
         let mut entry = Entry::find_address(stripe, hash, pin.address()).ok()?;
         let reserved = self.job.reserved.pop().expect("the caller has reserved a chunk");
-        match entry.carry_body(old, reserved, pin, self.token) {
+        match entry.move_body(old, reserved, pin, self.token) {
             Ok(emptied) => {
                 self.space.give_free(emptied);
                 Some(ChunkKind::Body)

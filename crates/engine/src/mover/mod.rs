@@ -11,10 +11,12 @@
 //! Invariants:
 //!
 //! - Between two steps, the mover holds no lock on the cache's data.
-//! - The mover never waits. A step returns the time until the next step is due.
-//! - A chunk that cannot be emptied is visited again. If no chunk was emptied for a time that depends on the kind of
-//!   mover, the move is given up, and the page stays in its class.
-//! - While a page moves, no chunk of the page is allocated. The published kinds `base` and `fast` are exceptions.
+//! - The mover never sleeps. A step returns the time until the next step is due.
+//! - A chunk that cannot be emptied is visited again. If a move empties no chunk and neither evicts nor carries an item
+//!   for a time that depends on the kind of mover, the mover gives it up, and the page stays in its class.
+//! - While a page moves, no free chunk of the page is allocated. A store may still reuse the chunk of an item that it
+//!   evicts from the page. The kinds `base` and `fast` are exceptions: under them, stores may allocate free chunks of
+//!   the page, too.
 
 mod job;
 mod kinds;

@@ -24,7 +24,7 @@ pub const MOVE_RECORDS_MAX: usize = 100;
 const BEGIN_TRIES: usize = 3;
 
 /// The time between two passes over busy chunks: one tick.
-const REST_WHILE_BUSY: Duration = Duration::from_nanos(1_000_000_000 / Ticks::PER_SECOND as u64);
+const PAUSE_WHILE_BUSY: Duration = Duration::from_nanos(1_000_000_000 / Ticks::PER_SECOND as u64);
 
 /// The reason why a requested move of a page is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -34,7 +34,7 @@ pub enum ReassignError {
     Running,
     /// The victim owns no page that can be moved.
     #[error("the victim owns no page that can be moved: choose another class")]
-    NoSpare,
+    NoMovablePage,
     /// Victim and receiver are the same class.
     #[error("victim and receiver are the same class")]
     SameClass,
@@ -48,11 +48,11 @@ pub enum ReassignError {
 pub enum MoverStep {
     /// No page is moving.
     Idle,
-    /// A page is moving. The next step may run at once.
+    /// A page is moving, or a free page was released to the operating system. The next step may run at once.
     Working,
     /// A page is moving, but chunks were busy. The next step is due after this time.
-    Rest(Duration),
-    /// A page has moved to its receiver.
+    Pause(Duration),
+    /// A page has moved to its receiver or to the page pool.
     Done,
     /// A move was given up. The page stays in its class and is used normally.
     GivenUp,
@@ -61,7 +61,7 @@ pub enum MoverStep {
 /// The outcome of a move that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MoveOutcome {
-    /// The page has moved to its receiver.
+    /// The page has moved to its receiver or to the page pool.
     Moved,
     /// The move was given up. The page stays in its class and is used normally.
     GivenUp,
@@ -96,10 +96,10 @@ pub struct Mover {
     token: MoverToken,
     /// The page that is moving; `None`: no page is moving.
     pub job: Option<Job>,
-    /// The time at which a move was last given up; `None`: never.
-    gave_up_at: Option<Ticks>,
-    /// The victim of the move that was last given up; `None`: there was none.
-    gave_up_victim: Option<ClassId>,
+    /// The time at which a move was last given up because it made no progress; `None`: never.
+    stalled_at: Option<Ticks>,
+    /// The victim of the move that was given up at `stalled_at`; `None`: there was none.
+    stalled_victim: Option<ClassId>,
     /// The id of the page that was chosen last, plus one. The next search for a page begins here. It chooses the last
     /// page again only if there is no other, because that page may be difficult to empty.
     page_cursor: u32,
@@ -115,16 +115,15 @@ impl Mover {
         Mover {
             token: memory.mover_token(),
             job: None,
-            gave_up_at: None,
-            gave_up_victim: None,
+            stalled_at: None,
+            stalled_victim: None,
             page_cursor: 0,
             counters: MoverCounters::default(),
             log: VecDeque::new(),
         }
     }
 
-    /// Begins to move a page of `victim` (`None`: the class with the oldest tail) to `receiver` (`None`: the page
-    /// pool).
+    /// Begins to move a page of `victim` (`None`: the mover chooses the class) to `receiver` (`None`: the page pool).
     pub fn reassign(
         &mut self,
         space: &Space,
@@ -138,7 +137,8 @@ impl Mover {
     }
 
     /// Moves a page at once to a class that can get no chunk in another way. If a page is moving already, completes
-    /// that move instead. If this move is blocked, gives it up. Returns false if no page can be moved.
+    /// that move instead. If the move is blocked by a busy chunk, gives it up. Returns true if the caller may try
+    /// again, after a move or after giving one up, and false if no page can be moved.
     pub fn seize_page(&mut self, space: &Space, receiver: ClassId, now: Now) -> bool {
         let why = ("the receiver could get no chunk", kinds::rules_of(MoverKind::WARM));
         let begun = self.begin(space, None, Some(receiver), why, now);
@@ -151,7 +151,7 @@ impl Mover {
             // A chunk of this page is busy. The store that needs the page may itself pin the item, so waiting could
             // take forever. So the move is given up, and the caller tries another page. This applies also to a move
             // that the owner of the engine has requested, because otherwise the store would fail.
-            MoverStep::Rest(_) => {
+            MoverStep::Pause(_) => {
                 if let Some(job) = self.job.take() {
                     self.give_up(space, job, now.into());
                 }
@@ -186,14 +186,15 @@ impl Mover {
         if self.job.is_some() {
             return Err(ReassignError::Running);
         }
-        let victim = victim.or_else(|| oldest_class(space, receiver, now));
-        let victim = victim.ok_or(ReassignError::NoSpare)?;
+        let victim = victim.or_else(|| choose_victim_class(space, receiver, now));
+        let victim = victim.ok_or(ReassignError::NoMovablePage)?;
         self.begin_job(space, MoveRequest { victim, receiver, reason, rules }, now);
-        if self.job.is_some() { Ok(()) } else { Err(ReassignError::NoSpare) }
+        if self.job.is_some() { Ok(()) } else { Err(ReassignError::NoMovablePage) }
     }
 
-    /// Visits up to `budget_chunks` chunks of the page that is moving. If no page is moving, begins to empty a page of
-    /// a retired class, or a page beyond a lowered memory limit.
+    /// Visits up to `budget_chunks` chunks of the page that is moving. If no page is moving, releases a free page
+    /// beyond the memory limit, or begins to empty a page of a retired class or of any class while more memory is held
+    /// than the limit allows.
     pub fn step(&mut self, space: &Space, budget_chunks: usize, at: Moment) -> MoverStep {
         let Some(mut job) = self.job.take() else {
             return self.begin_unrequested(space, at.now);
@@ -207,7 +208,7 @@ impl Mover {
                 self.job = Some(job);
                 MoverStep::Working
             }
-            PassStep::Rest => self.rest(space, job, space.config.mover_rest, at),
+            PassStep::Pause => self.pause(space, job, space.config.mover_pause, at),
             PassStep::Ended => self.end_of_pass(space, job, at),
         }
     }
@@ -256,8 +257,8 @@ impl Mover {
     }
 
     /// Begins a move that no caller has requested. A free page beyond the memory limit is released to the operating
-    /// system first. Then a page of a retired class is moved, or a page of any class while the cache is beyond its
-    /// limit.
+    /// system first. Then a page of a retired class is moved, or a page of any class while the cache holds more memory
+    /// than its limit allows.
     fn begin_unrequested(&mut self, space: &Space, now: Now) -> MoverStep {
         let released = lock(&space.pool).take_for_release();
         if let Some(page) = released {
@@ -266,11 +267,11 @@ impl Mover {
             return MoverStep::Working;
         }
         // For some time after a move was given up, the mover begins no move by itself.
-        if self.gave_up_at.is_some_and(|at| at.age_at(now.ticks) < GIVE_UP_AFTER_TICKS) {
+        if self.stalled_at.is_some_and(|at| at.age_at(now.ticks) < GIVE_UP_AFTER_TICKS) {
             return MoverStep::Idle;
         }
         let (receiver, warm) = (None, kinds::rules_of(MoverKind::WARM));
-        if let Some(victim) = retired_class(space, self.gave_up_victim, now) {
+        if let Some(victim) = retired_class(space, self.stalled_victim, now) {
             let reason = "the victim is a retired class";
             self.begin_job(space, MoveRequest { victim, receiver, reason, rules: warm }, now);
         }
@@ -278,7 +279,7 @@ impl Mover {
             lock(&space.pool).headroom() < 0 && !space.config.first_page_beyond_limit;
         if self.job.is_none()
             && is_over_limit
-            && let Some(victim) = oldest_class(space, None, now)
+            && let Some(victim) = choose_victim_class(space, None, now)
         {
             let reason = "more memory is held than the limit allows";
             let rules = kinds::rules_of(space.config.mover);
@@ -295,19 +296,19 @@ impl Mover {
             return MoverStep::Done;
         }
         job.to_revisit = std::mem::take(&mut job.busy);
-        self.rest(space, job, REST_WHILE_BUSY, at)
+        self.pause(space, job, PAUSE_WHILE_BUSY, at)
     }
 
-    /// Requests a rest before the next step. Gives the move up if it has made no progress for too long.
-    fn rest(&mut self, space: &Space, job: Job, rest: Duration, at: Moment) -> MoverStep {
+    /// Requests a pause before the next step. Gives the move up if it has made no progress for too long.
+    fn pause(&mut self, space: &Space, job: Job, pause: Duration, at: Moment) -> MoverStep {
         if job.progress_at.age_at(at.now.ticks) >= job.request.rules.give_up_after_ticks() {
-            self.gave_up_victim = Some(job.request.victim);
-            self.gave_up_at = Some(at.now.ticks);
+            self.stalled_victim = Some(job.request.victim);
+            self.stalled_at = Some(at.now.ticks);
             self.give_up(space, job, at);
             return MoverStep::GivenUp;
         }
         self.job = Some(job);
-        MoverStep::Rest(rest)
+        MoverStep::Pause(pause)
     }
 
     /// Completes the move of an empty page: gives the page to the receiver.
@@ -363,9 +364,10 @@ fn give_page(space: &Space, page: UnusedPage, receiver: Option<ClassId>) {
     lock(&space.pool).put(page);
 }
 
-/// Returns the victim of a move to `receiver`: a class whose free chunks would fill a page, or else the class with the
-/// oldest tail. If eviction is disabled, only a class with a page's worth of free chunks is chosen.
-fn oldest_class(space: &Space, receiver: Option<ClassId>, now: Now) -> Option<ClassId> {
+/// Returns the victim of a move to `receiver`: a class whose free chunks would fill a page, or else a retired class, or
+/// else the class with the oldest tail. If eviction is disabled, only a class with a page's worth of free chunks is
+/// chosen.
+fn choose_victim_class(space: &Space, receiver: Option<ClassId>, now: Now) -> Option<ClassId> {
     // Most memory of chained items is in the largest chunks. So the tail age of chained items counts for the largest
     // class.
     let largest = space.largest;
@@ -388,9 +390,9 @@ fn oldest_class(space: &Space, receiver: Option<ClassId>, now: Now) -> Option<Cl
     ranked.max().map(|(_, id)| id)
 }
 
-/// Returns the retired class with the oldest tail. The class `gave_up_victim`, whose last move was given up, is
+/// Returns the retired class with the oldest tail. The class `stalled_victim`, whose last move was given up, is
 /// returned only if there is no other retired class. `None`: there is no retired class.
-fn retired_class(space: &Space, gave_up_victim: Option<ClassId>, now: Now) -> Option<ClassId> {
+fn retired_class(space: &Space, stalled_victim: Option<ClassId>, now: Now) -> Option<ClassId> {
     if !space.retiring.swap(false, AcqRel) {
         return None;
     }
@@ -398,7 +400,7 @@ fn retired_class(space: &Space, gave_up_victim: Option<ClassId>, now: Now) -> Op
         let state = class.lock();
         let (id, age) = (state.id(), state.oldest_tail_age(now.ticks));
         let retired = state.status() == ClassStatus::Retired;
-        retired.then_some((gave_up_victim != Some(id), age, id))
+        retired.then_some((stalled_victim != Some(id), age, id))
     };
     let (.., victim) = space.classes.iter().filter_map(ranked).max()?;
     space.retiring.store(true, Release);

@@ -3,7 +3,8 @@
 //! Numbers work as in memcached. A value is a number if it consists of optional white space, an optional plus sign, a
 //! decimal number of at most 64 bits, and either nothing else or white space followed by any bytes. An incr wraps
 //! around at 2^64, and a decr stops at 0. If the result is shorter than the old text, it is padded with spaces at the
-//! end. The number is overwritten in place if its text keeps its length and no reader pins the item.
+//! end. The number is overwritten in place if its text keeps its length, the item can store a requested expiry, and no
+//! reader pins the item.
 
 use super::handle::{Cache, Found, Handle, Lookup};
 use super::reservation::{PreparedMemory, Reservation};
@@ -15,7 +16,7 @@ use std::io::Write;
 
 /// The effect that a delete has on the item of its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Leave {
+pub enum Replacement {
     /// The item is removed.
     Nothing,
     /// The item stays, and is marked as stale. Gets report this mark, and one client may claim the right to recompute
@@ -132,7 +133,7 @@ fn parse(text: &[u8]) -> Option<u64> {
 impl<'e> Handle<'e> {
     /// Deletes the item of a key. Returns false if the key has no item.
     pub fn delete<'k>(&mut self, key: impl LookupKey<'k>, now: Now) -> bool {
-        self.delete_if(key, None, Leave::Nothing, now) == DeleteOutcome::Done
+        self.delete_if(key, None, Replacement::Nothing, now) == DeleteOutcome::Done
     }
 
     /// Removes the item of a key without counting a delete. After a failed store, the caller removes the old item in
@@ -146,13 +147,13 @@ impl<'e> Handle<'e> {
         }
     }
 
-    /// Deletes the item of a key if it has the expected CAS value. `leave` selects whether the item is removed, marked
-    /// as stale or replaced by an empty one.
+    /// Deletes the item of a key if it has the expected CAS value. `replacement` selects whether the item is removed,
+    /// marked as stale or replaced by an empty one.
     pub fn delete_if<'k>(
         &mut self,
         key: impl LookupKey<'k>,
         expected_cas: Option<u64>,
-        leave: Leave,
+        replacement: Replacement,
         now: Now,
     ) -> DeleteOutcome {
         let (cache, space) = (self.cache(), self.space());
@@ -169,14 +170,14 @@ impl<'e> Handle<'e> {
                 self.counters().delete_misses.bump();
                 return DeleteOutcome::Exists;
             }
-            match leave {
-                Leave::Nothing => {
+            match replacement {
+                Replacement::Nothing => {
                     let class = self.count_delete(&found);
                     found.remove();
                     space.report_access(key.hash(), AccessKind::Delete, Some(class));
                     return DeleteOutcome::Done;
                 }
-                Leave::Stale { expiry, new_cas } => {
+                Replacement::Stale { expiry, new_cas } => {
                     let found = match expiry {
                         None => found,
                         Some(expiry) => match prepared.set_expiry(found, key, expiry, now) {
@@ -189,7 +190,7 @@ impl<'e> Handle<'e> {
                     space.flush.assign_cas(found.item(), new_cas, now);
                     return DeleteOutcome::Done;
                 }
-                Leave::Empty { meta, stale, new_cas } => {
+                Replacement::Empty { meta, stale, new_cas } => {
                     match prepared.reserve(found, key, 0, meta, now) {
                         Ok(None) => {}
                         Ok(Some((found, empty))) => {
@@ -309,8 +310,8 @@ impl<'e> Handle<'e> {
                 changed.fill_all(text.as_bytes());
                 self.count_hit(&found, delta);
                 if text.len == old_len {
-                    // The text has its old length, but a pin or a missing expiry field prevented a change in place. The
-                    // new item gets the marks of the old one, as after a change in place.
+                    // The text has its old length, but a pin or a missing expiry field prevented a change in place. A
+                    // change in place would have kept the item's marks, so the new item gets them, except *active*.
                     changed.item().marks().inherit(found.item().state());
                 }
                 let cas = publish_over(changed, found, new_cas, now);
@@ -379,7 +380,7 @@ fn overwrite_number(found: &mut Found<'_>, text: &[u8], new_cas: Option<u64>, no
     let Some(mut value) = found.entry.value_access(None) else { return false };
     value.overwrite(0, text);
     // As in memcached, the item is marked as active but not as hit.
-    found.mark_use(now);
+    found.mark_active_on_use(now);
     found.space.flush.assign_cas(found.item(), new_cas, now);
     true
 }

@@ -46,8 +46,9 @@ impl Default for GetOptions {
 }
 
 impl<'e> Handle<'e> {
-    /// Looks a key up as [`Handle::get`] does, with the side effects that `options` request. If there is no memory to
-    /// create a missing item, the get is a miss. Returns an error if there is no memory to set the expiry of an item.
+    /// Looks a key up as [`Handle::get`] does, with the side effects that `options` request. `None`: the key has no
+    /// item, and the get creates none because `options` do not request it or there is no memory. Returns an error if
+    /// there is no memory to set the expiry of an item.
     pub fn get_with<'k, R>(
         &mut self,
         key: impl LookupKey<'k>,
@@ -190,8 +191,9 @@ impl<'e> Handle<'e> {
         self.call_with_view(&mut found, options.marks, now, |view| f(view, effects))
     }
 
-    /// Counts a get that hit: as a touch if the get touches, and otherwise as a plain hit. `is_reported` is true if the
-    /// get is reported as a hit to the observer of accesses. Returns the class that queues the item.
+    /// Counts a get that returns this item: as a touch if the get touches, and otherwise as a plain hit. `is_reported`
+    /// is true if the caller reports the get as a hit to the observer of accesses. Returns the class that queues the
+    /// item.
     fn count_get(&self, item: Linked<'_>, options: &GetOptions, is_reported: bool) -> ClassId {
         let id = item.queue_class();
         let class = self.counters().class(id);

@@ -1,8 +1,8 @@
 //! A worker's handle, the lookup of a key's item, and the changes to an item that a lookup has found.
 //!
 //! An operation holds the lock of its key's stripe from the lookup to its end. A get takes no other lock, unless the
-//! eviction kind moves items at hits, as `eviction=lru` does. Otherwise a get only marks the item, and an eviction or
-//! the LRU maintainer moves the marked item later.
+//! eviction kind moves items at hits, as `eviction=lru` does. Otherwise a get only marks the item, and a store, an
+//! eviction or the LRU maintainer moves the marked item later.
 
 use super::item::ItemView;
 use crate::config::EngineConfig;
@@ -261,7 +261,7 @@ impl<'e> Found<'e> {
         let (stripe, removed) = self.entry.remove();
         let remains = self.space.unlink_without_freeing(removed);
         drop(stripe);
-        self.space.free_remains(remains);
+        self.space.free_unlinked(remains);
     }
 
     /// Marks the item as hit and sets its access time. Returns true if the item had been hit before.
@@ -273,7 +273,7 @@ impl<'e> Found<'e> {
     }
 
     /// Marks the item as active and sets its access time, without marking a hit.
-    pub fn mark_use(&mut self, now: Now) {
+    pub fn mark_active_on_use(&mut self, now: Now) {
         self.item().marks().mark_active();
         self.note_access(self.item().state(), now);
     }
@@ -283,8 +283,8 @@ impl<'e> Found<'e> {
     #[inline(always)]
     fn note_access(&mut self, state: State, now: Now) {
         let item = self.item();
-        // The access time of an item whose CAS value a client chose must not decrease: a flush compares it with its
-        // mark.
+        // The access time of an item whose CAS value a client chose must not decrease: a flush invalidates such an item
+        // by its access time.
         if !state.has_given_cas() || now.ticks.is_after(item.time()) {
             item.set_time(now.ticks);
         }
@@ -312,8 +312,8 @@ impl<'e> Found<'e> {
         }
     }
 
-    /// Replaces the item by a copy in other chunks, which gets its marks and its queue. Frees the old chunks while the
-    /// stripe is locked.
+    /// Replaces the item by a copy in other chunks. The copy gets the item's marks, except *active*, and enters the
+    /// item's queue like a new item. Frees the old chunks while the stripe is locked.
     pub fn replace_by_copy(&mut self, copy: NewItem) {
         let old = self.item().state();
         copy.item(&self.space.memory).marks().inherit(old);

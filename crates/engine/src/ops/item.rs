@@ -64,8 +64,9 @@ impl<'v, 'e: 'v> ItemView<'v, 'e> {
         self.item.state().claimed()
     }
 
-    /// Claims the right to recompute the item. Returns false if another client has claimed it before. The claim ends
-    /// when the item is stored or marked as stale.
+    /// Claims the right to recompute the item. Returns false if a client holds this right already. The right ends when
+    /// the item is stored or marked as stale. A store that marks the new item as stale
+    /// ([`StoreConditions::stale_allowed`](crate::StoreConditions::stale_allowed)) keeps it.
     pub fn claim(&self) -> bool {
         self.item.marks().claim()
     }

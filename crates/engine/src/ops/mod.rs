@@ -7,7 +7,9 @@ mod item;
 mod reservation;
 mod store;
 
-pub use change::{ArithmeticConditions, ArithmeticOutcome, DeleteOutcome, Delta, Initial, Leave};
+pub use change::{
+    ArithmeticConditions, ArithmeticOutcome, DeleteOutcome, Delta, Initial, Replacement,
+};
 pub use get::{GetEffects, GetOptions, ItemInfo, Validity, Vivify};
 pub use handle::{Cache, Handle};
 pub use item::{ItemView, Pinned};

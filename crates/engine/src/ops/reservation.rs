@@ -5,8 +5,8 @@
 //! are chunks of the largest class.
 //!
 //! A body is allocated when the bodies before it are full. So a client that announces a large value and sends nothing
-//! occupies only the head. If there is no memory for the next body, the reservation is *starved*: it accepts no more
-//! bytes, and can only be dropped.
+//! occupies only the head. If there is no memory for the next body, the reservation is *starved*, and its owner drops
+//! it.
 //!
 //! The size of a changed item depends on the existing item, but memory is allocated while no stripe is locked. So a
 //! change works in rounds. The first round looks the item up, unlocks its stripe and reserves memory. The next round
@@ -15,11 +15,11 @@
 //! thread's change succeeds.
 //!
 //! An allocation takes a free chunk of the class, else a page from the page pool, else the chunk of an evicted item,
-//! and as the last resort a page of another class.
+//! else a chunk of a class with somewhat larger chunks, and as the last resort a page of another class.
 
 use super::handle::{Cache, Found};
 use super::item::Pinned;
-use crate::heap::Choice;
+use crate::heap::ClassChoice;
 use crate::layout::{HEADER_SIZE_BYTES, ItemFields, ItemMeta, chain_head_size_bytes};
 use crate::mem::{Exclusive, Item, NewItem, OwnedChunk, ValueShape};
 use crate::space::{Evicted, Space};
@@ -28,7 +28,7 @@ use slabwise_base::{ClassId, Expiry, HashedKey, KEY_SIZE_BYTES_MAX, Now};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// The largest number of evictions of one allocation. One eviction may not be enough: another thread may take the freed
-/// chunk, and a chained victim may have no chunk of the right class.
+/// chunk, and an evicted chained item may have no chunk of the class that allocates.
 const EVICTIONS_MAX: usize = 32;
 
 /// The largest number of pages that one allocation tries to take from other classes.
@@ -38,7 +38,7 @@ const SEIZED_PAGES_MAX: usize = 3;
 enum Refusal {
     /// No chunk is free and no item can be evicted.
     OutOfMemory,
-    /// The class is no longer in the class table, so the caller must read the table again.
+    /// The class table no longer has this class with this chunk size, so the caller must read the table again.
     Retired,
 }
 
@@ -48,14 +48,15 @@ pub enum ReserveError {
     /// The item is larger than [`item_size_bytes_max`](crate::EngineConfig::item_size_bytes_max), or its key does not
     /// fit into the largest chunk.
     TooLarge,
-    /// There is no free memory, and no item can be evicted or eviction is disabled.
+    /// There is no free memory, and no item can be evicted or eviction is disabled. Or the item is larger than all
+    /// memory for items.
     OutOfMemory,
 }
 
 impl Cache {
-    /// Allocates a chunk for an item or a body of this size, which counts as the largest chunk size if it is above
-    /// that. The chunk is of the class for the size, or of a larger class if the right class can get no chunk. `None`:
-    /// there is no memory. The caller must hold no stripe lock.
+    /// Allocates a chunk for an item or a body of this size. A size above the largest chunk size counts as the largest.
+    /// The chunk is of the class for the size, or of a class with larger chunks if the class for the size can get no
+    /// chunk. `None`: there is no memory. The caller must hold no stripe lock.
     pub fn allocate(&self, size_bytes: usize, now: Now) -> Option<OwnedChunk> {
         let size_bytes = size_bytes.min(self.space.config.classes.chunk_size_bytes_max());
         // The loop is repeated only after a change of the class table.
@@ -73,7 +74,7 @@ impl Cache {
     }
 
     /// Allocates a chunk of the chosen class, or else of a larger class, or else from a page of another class.
-    fn allocate_for(&self, choice: Choice, now: Now) -> Result<OwnedChunk, Refusal> {
+    fn allocate_for(&self, choice: ClassChoice, now: Now) -> Result<OwnedChunk, Refusal> {
         match self.allocate_in(choice, now) {
             Err(Refusal::OutOfMemory) => {}
             outcome => return outcome,
@@ -105,25 +106,25 @@ impl Cache {
 
     /// True if a class that can get no chunk may use the memory of other classes. If every class gets its first page
     /// beyond the memory limit, this is true only for a class that owns no page.
-    fn may_use_other_classes(&self, choice: Choice) -> bool {
+    fn may_use_other_classes(&self, choice: ClassChoice) -> bool {
         !self.space.config.first_page_beyond_limit
             || self.space.class(choice.id).lock().pages.token.page_count() == 0
     }
 
     /// Returns the classes with larger chunks of less than twice the size, in ascending order of size.
-    fn larger_close_in_size(&self, choice: Choice) -> Vec<Choice> {
+    fn larger_close_in_size(&self, choice: ClassChoice) -> Vec<ClassChoice> {
         let sizes = choice.chunk_size_bytes + 1..2 * choice.chunk_size_bytes;
         let table = self.space.class_table();
         let larger = table.classes().filter(|(_, size)| sizes.contains(size));
-        larger.map(|(id, chunk_size_bytes)| Choice { id, chunk_size_bytes }).collect()
+        larger.map(|(id, chunk_size_bytes)| ClassChoice { id, chunk_size_bytes }).collect()
     }
 
     /// Allocates a chunk of the chosen class: a free one, one on a new page, or the chunk of an evicted item.
-    fn allocate_in(&self, choice: Choice, now: Now) -> Result<OwnedChunk, Refusal> {
+    fn allocate_in(&self, choice: ClassChoice, now: Now) -> Result<OwnedChunk, Refusal> {
         let class = choice.id;
         if self.space.exact_order.load(Relaxed) {
-            // In exact LRU order no LRU maintainer runs, so an allocation first removes an expired item at a tail, as
-            // in memcached.
+            // In exact LRU order no LRU maintainer runs, so an allocation first removes an expired or flushed item at a
+            // tail, as in memcached.
             drop(self.space.reclaim_tail(self.space.class(class).lock(), now));
         }
         for _ in 0..EVICTIONS_MAX {
@@ -386,12 +387,12 @@ impl<'e> Reservation<'e> {
 
     /// Fills the reservation with a copy of a found item, including its CAS value and access time. Returns the copy,
     /// which the caller publishes.
-    pub(super) fn into_copy_of(mut self, found: &Found<'_>) -> NewItem {
+    pub(super) fn into_filled_copy_of(mut self, found: &Found<'_>) -> NewItem {
         self.fill_with(found);
         let (old, new) = (found.item(), self.item());
         new.set_cas(old.cas());
         new.set_time(old.time());
-        self.into_published()
+        self.into_item()
     }
 
     /// Calls `visit` with each part of the value that was written, in order.
@@ -433,7 +434,7 @@ impl<'e> Reservation<'e> {
     /// Returns the item of a filled reservation. The caller publishes the item.
     ///
     /// Panics if the value is incomplete.
-    pub(super) fn into_published(mut self) -> NewItem {
+    pub(super) fn into_item(mut self) -> NewItem {
         assert_eq!(self.remaining(), 0, "an item is published only when its value is complete");
         self.item.take().expect("an item is published only once")
     }
@@ -505,8 +506,8 @@ impl<'e> PreparedMemory<'e> {
     }
 
     /// Sets the expiry of a found item. If the item has no field for an expiry, replaces the item by a copy that has
-    /// one, and that has the same CAS value and marks. `None`: this call has reserved memory for the copy, and the
-    /// caller must repeat the lookup.
+    /// one ([`Found::replace_by_copy`]). The copy has the same CAS value. `None`: this call has reserved memory for the
+    /// copy, and the caller must repeat the lookup.
     pub fn set_expiry(
         &mut self,
         mut found: Found<'e>,
@@ -522,7 +523,7 @@ impl<'e> PreparedMemory<'e> {
         let (value_len, meta) = (item.value_len(), ItemMeta { expiry, ..item.meta() });
         let ready = self.reserve(found, key, value_len, meta, now)?;
         Ok(ready.map(|(mut found, reservation)| {
-            let copy = reservation.into_copy_of(&found);
+            let copy = reservation.into_filled_copy_of(&found);
             found.replace_by_copy(copy);
             found
         }))

@@ -35,7 +35,7 @@ pub struct StoreConditions {
     /// The kind of the store.
     pub mode: StoreMode,
     /// The CAS value that the existing item must have; `None`: any value. A set or replace with such a value works as
-    /// [`StoreMode::Cas`]. An add ignores this field.
+    /// [`StoreMode::Cas`]. An add and a [`StoreMode::Cas`] ignore this field.
     pub expected_cas: Option<u64>,
     /// The CAS value of the stored item; `None`: the engine assigns its next value.
     pub new_cas: Option<u64>,
@@ -372,7 +372,7 @@ pub fn publish_over(
     let remains = space.unlink_without_freeing(removed);
     let class = enqueue_new(space, &mut found.entry, short_lived);
     let cas = unlock_and_report(found, class, hash);
-    space.free_remains(remains);
+    space.free_unlinked(remains);
     cas
 }
 
@@ -396,7 +396,7 @@ fn complete(
     now: Now,
 ) -> (NewItem, bool) {
     let short_lived = reservation.short_lived;
-    let new = reservation.into_published();
+    let new = reservation.into_item();
     new.item(&space.memory).set_time(now.ticks);
     space.flush.assign_cas(new.item(&space.memory), cas, now);
     (new, short_lived)

@@ -24,10 +24,10 @@
 //!
 //! - ONE-SIZE: a class changes its chunk size only while it owns no page. So a thread that owns or pins a chunk may
 //!   read the chunk's size without a lock.
-//! - LOCKED-CHOICE: a store reads the class of its size from the table without a lock, so this class is a hint. The
-//!   allocation compares it with the class under the class's lock, and reads the table again if the class was
-//!   retired. A change publishes the new table before it retires the first class. So the second read finds the new
-//!   table.
+//! - LOCKED-CHOICE: a store looks up the class for the size of its item without a lock, so this class is a hint. The
+//!   allocation locks the class and checks that it still has this chunk size and is not retired. If the check fails,
+//!   the allocation reads the table again. A change publishes the new table before it retires the first class. So the
+//!   second read finds the new table.
 //! - If the chunk of an upload was allocated before a change, the item is published in its retired class and carried to
 //!   a successor class later.
 //! - A refused change has no effect.

@@ -5,9 +5,9 @@
 //! unless another thread has removed it before. Between the two steps, other threads may read, replace or delete the
 //! item. No lock of a stripe is held while a class is searched for a victim.
 //!
-//! A search for a victim first lets the class's order select one. If that item is pinned, the search walks over the
-//! queues, lane by lane, and within a lane in the order COLD, HOT, WARM, TEMP. It moves each pinned item at a tail to
-//! the head of the same queue, so that later searches do not check this item again soon.
+//! A search for a victim first lets the eviction order of the class select one. If that item is pinned, the search
+//! walks over the queues, lane by lane, and within a lane in the order COLD, HOT, WARM, TEMP. It moves each pinned item
+//! at a tail to the head of the same queue, so that later searches do not check this item again soon.
 //!
 //! Invariant: a search checks a bounded number of items before it releases the class's lock. It ends without a victim
 //! only after it has checked every item of the class.
@@ -16,7 +16,7 @@ use super::observers::Eviction;
 use super::shared::{AccessKind, Space};
 use crate::class::{CHAINED, ClassState, ClassStatus, VictimStep};
 use crate::evict::{COLDEST_FIRST, Lane, Move, Place};
-use crate::mem::{Entry, OwnedChunk, Pin, QueueKind, Queued, Remains, Removed, State};
+use crate::mem::{Entry, OwnedChunk, Pin, QueueKind, Queued, Removed, State, UnlinkedChunks};
 use slabwise_base::sync::{MutexGuard, lock};
 use slabwise_base::{ClassId, Expiry, Now, Ticks};
 use std::cmp::Reverse;
@@ -44,8 +44,8 @@ impl Space {
         Some(self.free_bodies(self.memory.unpin(pin)?))
     }
 
-    /// Drops a pin. If this was the last pin of an unlinked item, frees the item's chunks. If the item was carried to
-    /// another page, its bodies belong to the copy, so only the first chunk is freed.
+    /// Drops a pin. If this was the last pin of an unlinked item, frees the item's chunks. If the mover has copied the
+    /// item to another page, the bodies belong to the copy, so only the first chunk is freed.
     pub fn unpin(&self, pin: impl Into<Pin>) {
         if let Some(chunk) = self.unpin_to_owned(pin) {
             self.give_free(chunk);
@@ -55,9 +55,9 @@ impl Space {
     /// Frees the bodies of an unlinked item and returns its first chunk, the head. The caller frees the head after the
     /// bodies, because a body refers to its head as long as the body is in use.
     #[inline(always)]
-    fn free_bodies(&self, mut remains: Remains) -> OwnedChunk {
+    fn free_bodies(&self, mut remains: UnlinkedChunks) -> OwnedChunk {
         loop {
-            let class = match remains.into_chunk(&self.memory) {
+            let class = match remains.try_into_chunk(&self.memory) {
                 Ok(head) => return head,
                 Err((rest, class)) => {
                     remains = rest;
@@ -77,13 +77,13 @@ impl Space {
 
     /// Removes an item from its queue after it was removed from the index. The item's stripe is still locked. The
     /// chunks are not freed here: an item may have many of them, so the caller unlocks the stripe first.
-    pub fn unlink_without_freeing(&self, item: Removed) -> Option<Remains> {
+    pub fn unlink_without_freeing(&self, item: Removed) -> Option<UnlinkedChunks> {
         self.class(item.queue_class(&self.memory)).lock().unlink(item)
     }
 
     /// Frees the chunks of an unlinked item.
     #[inline(always)]
-    pub fn free_remains(&self, remains: Option<Remains>) {
+    pub fn free_unlinked(&self, remains: Option<UnlinkedChunks>) {
         if let Some(remains) = remains {
             let head = self.free_bodies(remains);
             self.give_free(head);
@@ -93,13 +93,13 @@ impl Space {
     /// Removes an item from its queue after it was removed from the index, and frees its chunks. The item's stripe
     /// stays locked meanwhile.
     pub fn unlink(&self, item: Removed) {
-        self.free_remains(self.unlink_without_freeing(item));
+        self.free_unlinked(self.unlink_without_freeing(item));
     }
 }
 
 /// The largest number of victims that are detached before the lock of their class is released. The search for each of
 /// them may move some tens of active items.
-const VICTIMS_PER_HOLD_MAX: usize = 8;
+const VICTIMS_PER_LOCK_MAX: usize = 8;
 
 /// The result of one eviction.
 pub enum Evicted {
@@ -131,7 +131,8 @@ const CHECKS_MAX: usize = 64;
 /// A search for a victim in one class, which other threads may change between the steps.
 #[derive(Debug, Default)]
 struct VictimSearch {
-    /// True after the class's order has selected no item that can be evicted. The search then walks over the queues.
+    /// True after the class's eviction order has found no item that can be evicted. The search then walks over the
+    /// queues.
     is_walking: bool,
     /// The lane that the search is in; lanes with lower numbers are done. `None`: the walk has not begun.
     lane: Option<Lane>,
@@ -276,7 +277,7 @@ impl Space {
         let mut search = VictimSearch::default();
         while victims.len() < count {
             let mut state = self.class(class).lock();
-            let count_now = count.min(victims.len() + VICTIMS_PER_HOLD_MAX);
+            let count_now = count.min(victims.len() + VICTIMS_PER_LOCK_MAX);
             while victims.len() < count_now {
                 match self.detach_victim(&mut search, &mut state, now) {
                     VictimStep::Found(victim) => victims.push(victim),

@@ -4,8 +4,9 @@
 //!
 //! - The engine has assigned the CAS value of most items. These values rise with every store. So the flush invalidates
 //!   all items whose CAS value is at most a bound, the last value assigned before the flush.
-//! - A client has chosen the CAS value of some items. Such values show no order. So the flush invalidates those of
-//!   these items that were last accessed before a point in time, the mark ([`FlushMark`]).
+//! - A client has chosen the CAS value of some items. Values that clients choose show no order. So the flush
+//!   invalidates an item with such a value if the last access to the item was before a point in time, the mark
+//!   ([`FlushMark`]).
 //!
 //! ```text
 //!   time of the last access -->    flush
@@ -13,9 +14,9 @@
 //!     invalid                       invalid      valid
 //! ```
 //!
-//! Workers read the clock at slightly different times, so the mark is a margin after the flush. Invariants: an item
-//! that is stored, or that gets a CAS value chosen by a client, gets an access time after the mark. The access time of
-//! an item with such a CAS value never decreases.
+//! Workers read the clock at slightly different times, so the mark is later than the flush by a margin of one second.
+//! Invariants: an item that gets a CAS value chosen by a client also gets an access time after the mark. While the item
+//! has this CAS value, its access time never decreases.
 
 use crate::mem::{Item, ReadAccess};
 use slabwise_base::{Now, Seconds, Ticks};
@@ -48,8 +49,8 @@ pub struct FlushSaved {
 }
 
 impl Flush {
-    /// Invalidates every item that is in the cache: at once, or at second `at` if that is in the future. A pending
-    /// flush is replaced.
+    /// Invalidates every item that is in the cache: at once, or at second `at` if that is in the future. Replaces
+    /// a pending flush.
     pub fn flush_all(&self, at: Option<Seconds>, now: Now) {
         self.apply_due_flush(now);
         match at {

@@ -2,8 +2,9 @@
 //!
 //! ```text
 //!   eviction:            lock the class, detach and pin the victim, unlock the class, REPORT, lock the stripe, free
-//!   get, store, delete:  hash the key, lock the stripe, do the operation, unlock the stripe (not always);
+//!   get, store, delete:  hash the key, lock the stripe, do the operation, in most cases unlock the stripe;
 //!                        if the key is in the sample: REPORT
+//!   removal of an expired or flushed item by the engine: REPORT a delete, if the key is in the sample
 //! ```
 //!
 //! Invariants:
@@ -11,8 +12,8 @@
 //! - An event that nobody observes costs one relaxed load and one branch. While accesses are observed, an access to a
 //!   key outside the sample also costs one multiplication.
 //! - An observer is called on the thread of the event. This thread holds no class lock and no pool lock, but it may
-//!   hold a stripe lock during the report of an access, and the mover's lock during the report of an eviction or a
-//!   removal. So an observer must not wait, call an operation of the engine or make a slow system call: it only stores
+//!   hold a stripe lock during the report of an access, and the mover's lock during the report of an eviction or of an
+//!   expired or flushed item's removal. So an observer must not wait, call an operation of the engine or make a slow system call: it only stores
 //!   the event in a buffer.
 //! - While an eviction is reported, the item is pinned, and its stripe is not locked.
 //! - Each get, store and delete of a key in the sample is reported once, for all commands and dialects. If two threads

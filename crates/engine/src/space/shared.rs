@@ -56,7 +56,7 @@ pub struct Space {
     pub registry: Mutex<Vec<Arc<HandleCounters>>>,
     /// The longest TTL of items in the temp queue ([`LruConfig::temporary_ttl`]) in seconds, or [`NO_TEMPORARY_TTL`].
     temporary_ttl: AtomicU32,
-    /// True if every class has one queue, in exact LRU order.
+    /// True if classes are in exact LRU order, with one queue per lane.
     pub exact_order: AtomicBool,
     /// True if every item stores a rank. This depends only on the eviction kind.
     pub ranks_items: bool,
@@ -71,7 +71,7 @@ pub struct Space {
 pub struct Tables {
     /// The current class table.
     pub table: ClassTable,
-    /// For each class number that was used before by an earlier class: the number's counters when its current class was
+    /// For each class number that a change of the table gave to a new class: the number's counters when that class was
     /// established.
     pub counted_before: BTreeMap<ClassId, Arc<ClassStats>>,
 }

@@ -4,7 +4,7 @@ use crate::oracle::{Entry, Marks, Oracle, Presence, show};
 use slabwise_base::Now;
 use slabwise_engine::{
     ArithmeticConditions, ArithmeticOutcome, DeleteOutcome, Delta, GetEffects, GetOptions,
-    ItemMeta, Leave, ReserveError, StoreConditions, StoreMode, StoreOutcome,
+    ItemMeta, Replacement, ReserveError, StoreConditions, StoreMode, StoreOutcome,
 };
 
 /// Returns the CAS value that the existing item must have. `None`: any value.
@@ -207,7 +207,7 @@ impl Oracle {
         &mut self,
         key: &[u8],
         requested: Option<u64>,
-        leave: Leave,
+        replacement: Replacement,
         outcome: DeleteOutcome,
         cas: Option<u64>,
         now: Now,
@@ -231,12 +231,12 @@ impl Oracle {
             "invariant CAS: a delete with a wrong CAS value succeeded"
         );
         let old = self.entries.remove(key).expect("the item exists");
-        let (old_cas, mut entry, stale, new_cas) = match leave {
-            Leave::Nothing => return,
-            Leave::Stale { expiry, new_cas } => {
+        let (old_cas, mut entry, stale, new_cas) = match replacement {
+            Replacement::Nothing => return,
+            Replacement::Stale { expiry, new_cas } => {
                 (None, Entry { expiry: expiry.unwrap_or(old.expiry), ..old }, true, new_cas)
             }
-            Leave::Empty { meta, stale, new_cas } => {
+            Replacement::Empty { meta, stale, new_cas } => {
                 let old_cas = (!stale && new_cas.is_none()).then_some(old.cas);
                 (old_cas, Entry::new(Vec::new(), meta), stale, new_cas)
             }

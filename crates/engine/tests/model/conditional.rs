@@ -4,7 +4,7 @@ use crate::driver::{Driver, read_view};
 use crate::oracle::show;
 use slabwise_base::Now;
 use slabwise_engine::{
-    ArithmeticConditions, DeleteOutcome, GetOptions, Initial, ItemMeta, Leave, ReserveError,
+    ArithmeticConditions, DeleteOutcome, GetOptions, Initial, ItemMeta, Replacement, ReserveError,
     StoreConditions, StoreMode, Vivify,
 };
 
@@ -84,22 +84,25 @@ impl Driver<'_> {
     pub(crate) fn delete_if(&mut self, key: &[u8], now: Now) {
         let requested = self.draw_expected_cas(key);
         let new_cas = self.draw_chosen_cas();
-        let leave = match self.random.below(3) {
-            0 => Leave::Nothing,
+        let replacement = match self.random.below(3) {
+            0 => Replacement::Nothing,
             1 => {
                 let expiry = (self.random.below(2) == 0).then(|| self.expiry(now));
-                Leave::Stale { expiry, new_cas }
+                Replacement::Stale { expiry, new_cas }
             }
             _ => {
                 let meta: ItemMeta = self.meta(now);
-                Leave::Empty { meta, stale: self.random.below(2) == 0, new_cas }
+                Replacement::Empty { meta, stale: self.random.below(2) == 0, new_cas }
             }
         };
-        let outcome = self.handle().delete_if(key, requested, leave, now);
-        self.log_line(format!("delete_if {} {requested:?} {leave:?} -> {outcome:?}", show(key)));
-        let item_stays = outcome == DeleteOutcome::Done && leave != Leave::Nothing;
+        let outcome = self.handle().delete_if(key, requested, replacement, now);
+        self.log_line(format!(
+            "delete_if {} {requested:?} {replacement:?} -> {outcome:?}",
+            show(key)
+        ));
+        let item_stays = outcome == DeleteOutcome::Done && replacement != Replacement::Nothing;
         let cas = if item_stays { self.handle().peek(key, now, |view| view.cas()) } else { None };
-        self.oracle.deleted_if(key, requested, leave, outcome, cas, now);
+        self.oracle.deleted_if(key, requested, replacement, outcome, cas, now);
     }
 
     pub(crate) fn arithmetic_if(&mut self, key: &[u8], now: Now) {

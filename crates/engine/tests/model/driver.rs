@@ -443,7 +443,7 @@ impl<'e> Driver<'e> {
         let bad_victim = victim.is_some_and(|class| !known.contains(&class));
         let bad_receiver = receiver.is_some_and(|class| !table.has(class));
         let expected = match outcome {
-            Ok(()) | Err(ReassignError::NoSpare | ReassignError::Running) => None,
+            Ok(()) | Err(ReassignError::NoMovablePage | ReassignError::Running) => None,
             Err(ReassignError::BadClass) => Some(bad_victim || bad_receiver),
             Err(ReassignError::SameClass) => Some(victim.is_some() && victim == receiver),
         };

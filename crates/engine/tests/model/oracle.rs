@@ -12,7 +12,8 @@
 //! 3. A store may answer `TooLarge`, if the length of key and value is at most [`ITEM_OVERHEAD_BYTES_MAX`] below the
 //!    limit, or above it. The earlier item of the key may then be lost.
 //! 4. A lookup may miss during the last second before a delayed flush, as in memcached.
-//! 5. The result of an incr or decr may be without padding, if a pin prevented a change in place.
+//! 5. The result of an incr or decr may be without padding, if a pin or a missing expiry field prevented a change in
+//!    place.
 //! 6. A value that is a number only for C's `strtoull`, such as `" 12"` and `"12 x"`, may be accepted as a number or
 //!    not.
 

@@ -10,7 +10,7 @@ use slabwise_engine::{
 };
 use std::time::Duration;
 
-/// The amount of memory, on which it depends whether items may be lost.
+/// The amount of memory. It determines whether items may be lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Memory {
     /// More memory than all items of the run need. No item may be lost.
@@ -80,7 +80,7 @@ impl Scenario {
             eviction: eviction(random),
             eviction_options: eviction_options(random),
             mover: mover(memory, random),
-            mover_rest: Duration::from_millis(1),
+            mover_pause: Duration::from_millis(1),
             huge_pages: false,
             hash_seed: random.next_u64(),
         };

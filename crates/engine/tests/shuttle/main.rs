@@ -5,7 +5,7 @@
 //! ```text
 //!   threads on one tiny engine:
 //!     clients   set, add, replace, cas, append, incr, get, delete, pin; small, large and chained values
-//!     mover     moves pages with one kind of mover; advances the clock when the mover rests
+//!     mover     moves pages with one kind of mover; advances the clock when the mover pauses
 //!     table     changes the class table, in some tests
 //! ```
 //!
@@ -45,7 +45,8 @@ use world::World;
 
 /// The largest number of client threads.
 pub(crate) const THREADS: usize = 3;
-/// Few keys, so that clients often use the same one.
+/// The numbers of keys of each kind that `tests/stress/main.rs` defines. They are small, so that clients often use the
+/// same key.
 pub(crate) const REGISTERS: u32 = 3;
 pub(crate) const LOGS: u32 = 1;
 pub(crate) const COUNTERS: u32 = 1;

@@ -30,19 +30,19 @@ const FILLERS: u32 = 40;
 
 /// The largest chunk size of every table; longer values are chained.
 const LARGEST: usize = 1024;
-/// The class tables that are drawn, without the largest size.
+/// The class tables among which a scenario chooses, without the largest size.
 const TABLES: [&[usize]; 4] = [&[96, 256], &[64, 128, 512], &[96, 512], &[256]];
 
 /// The amount of memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Memory {
-    /// Enough memory for all items: no item must be evicted.
+    /// Enough memory for all items: the engine evicts no item.
     Ample,
     /// Four pages, which are full at the start, so stores evict items.
     Short,
 }
 
-/// Whether a thread changes the class table all the time.
+/// Whether the test has a thread that changes the class table.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Table {
     /// Only clients change the table, and they do so rarely.
@@ -193,13 +193,13 @@ impl Scenario {
         };
         let requests = [(); MOVES_MAX as usize].map(|()| (class(), class()));
         for (victim, receiver) in requests.into_iter().take(1 + random.below(MOVES_MAX) as usize) {
-            // The engine refuses the move if there is no such class or if it has no page to move.
+            // The engine refuses the move if no class has one of these numbers, or if the victim has no page to move.
             let _outcome = self.engine.reassign(victim, receiver, "test", world.clock.now());
             for _ in 0..STEPS_MAX {
                 let budget_chunks = 1 + random.below(24) as usize;
                 match self.engine.mover_step(budget_chunks, world.clock.now()) {
                     MoverStep::Working => {}
-                    MoverStep::Rest(rest) => self.rest(world, rest, &mut random),
+                    MoverStep::Pause(pause) => self.pause(world, pause, &mut random),
                     MoverStep::Idle | MoverStep::Done | MoverStep::GivenUp => break,
                 }
             }
@@ -207,10 +207,10 @@ impl Scenario {
     }
 
     /// Advances the clock and lets other threads run. Sometimes advances the clock so far that the mover gives the move
-    /// up, and otherwise by the rest that the mover has requested.
-    fn rest(&self, world: &World<'_>, rest: Duration, random: &mut Random) {
+    /// up, and otherwise by the pause that the mover has requested.
+    fn pause(&self, world: &World<'_>, pause: Duration, random: &mut Random) {
         let long = random.below(4) == 0;
-        world.clock.advance(if long { Duration::from_secs(3) } else { rest });
+        world.clock.advance(if long { Duration::from_secs(3) } else { pause });
         thread::yield_now();
     }
 
@@ -234,7 +234,7 @@ impl Scenario {
         for _ in 0..DRAIN_STEPS_MAX {
             match self.engine.mover_step(64, world.clock.now()) {
                 MoverStep::Idle => return,
-                MoverStep::Rest(rest) => world.clock.advance(rest),
+                MoverStep::Pause(pause) => world.clock.advance(pause),
                 MoverStep::GivenUp => given_up += 1,
                 MoverStep::Working | MoverStep::Done => {}
             }

@@ -38,7 +38,7 @@ pub struct Worker<'w, 'e> {
     findings: Findings,
     /// The pinned registers.
     pins: Vec<(u32, Pinned<'e>)>,
-    /// The life and count of each counter that this thread has read last.
+    /// The life (the number of the counter's creation) and the count that this thread has read last, for each counter.
     counters_seen: HashMap<u32, (u64, u64)>,
     /// The crawl in progress; `None`: no crawl is in progress.
     crawler: Option<Crawler>,
@@ -228,8 +228,8 @@ impl<'w, 'e> Worker<'w, 'e> {
                     appended.store(sequence + 1, SeqCst);
                     return;
                 }
-                // The log does not exist for an append, or exists for an add. Another thread may have created or
-                // deleted it meanwhile, so the next mode is tried.
+                // An append has found no log, or an add has found a log that another thread created meanwhile. So the
+                // loop tries the next mode.
                 StoreOutcome::NotStored => {}
                 StoreOutcome::OutOfMemory if world.short => return,
                 other => panic!("invariant OUTCOME: {mode:?} of a record answered {other:?}"),
@@ -264,7 +264,7 @@ impl<'w, 'e> Worker<'w, 'e> {
                 self.check_counter(key, value);
             }
             ArithmeticOutcome::NotFound => {
-                let life = self.world.lives[key as usize].fetch_add(1, SeqCst);
+                let life = self.world.attempts[key as usize].fetch_add(1, SeqCst);
                 let text = values::counter(key, life, 0).to_string();
                 let meta = ItemMeta::default();
                 self.handle.set(&name, text.as_bytes(), meta, StoreMode::Add, now);
@@ -330,7 +330,7 @@ impl<'w, 'e> Worker<'w, 'e> {
         }
     }
 
-    /// Changes the class table: about half of the configured sizes stay, and some of these get slightly larger.
+    /// Changes the class table: keeps about half of the configured sizes, and makes most of these 8 or 16 bytes larger.
     fn change_classes(&mut self) {
         let engine = self.world.engine;
         let largest = engine.config().classes.chunk_size_bytes_max();

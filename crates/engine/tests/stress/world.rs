@@ -9,7 +9,7 @@ use slabwise_engine::{Engine, MoverStep};
 use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
 
-/// The largest number of stamps per operation. A flush takes one for each register.
+/// The largest number of stamps that an operation takes, flushes excluded. A flush takes one for each register.
 const STAMPS_PER_OPERATION_MAX: usize = 4;
 
 /// The state that all threads share.
@@ -22,8 +22,9 @@ pub struct World<'e> {
     pub registers: Vec<History>,
     /// The number of records stored in each log by each writer.
     pub appended: Vec<[AtomicU64; THREADS]>,
-    /// The number of attempts to create each counter. Each attempt uses another life number.
-    pub lives: Vec<AtomicU64>,
+    /// The number of attempts to create each counter. The value that an attempt stores contains the attempt's number,
+    /// from 0, so that the increments after each creation can be checked separately.
+    pub attempts: Vec<AtomicU64>,
     /// The number of operations of each thread.
     pub operations: usize,
     /// True if memory is short. Items may then be lost, some items have TTLs, and the first thread flushes from time to
@@ -43,7 +44,7 @@ impl<'e> World<'e> {
             stamps: Stamps::new(stamps_max),
             registers: (0..REGISTERS).map(|_| History::default()).collect(),
             appended: (0..LOGS).map(|_| Default::default()).collect(),
-            lives: (0..COUNTERS).map(|_| AtomicU64::new(0)).collect(),
+            attempts: (0..COUNTERS).map(|_| AtomicU64::new(0)).collect(),
             operations,
             short,
         }

@@ -34,10 +34,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 mod tests;
 
 const NAME: &str = "slabwise demo";
-/// Virtual time of a visit of memcached's mover to a chunk. The value matters little, because this side moves few
+/// Virtual time of a visit of memcached's mover to a chunk. The value matters little, because memcached moves few
 /// pages.
 const VISIT_NS: f64 = 100.0;
-/// Number of samples of both sides over the whole demo.
+/// How many times the demo samples the statistics of the server and of the simulated memcached.
 const SAMPLES: u64 = 200;
 /// If stderr is not a terminal, the demo prints this number of lines instead of the progress bar.
 const LINES: u64 = 20;
@@ -200,9 +200,10 @@ fn progress_bar(requests: Option<u64>) -> ProgressBar {
 
 /// The recent miss ratio is that of the last 10 samples.
 const RECENT_SAMPLES: usize = 10;
-/// Width in characters of the bar of a range that has all of the memory.
+/// Width in characters of the bar of a range of chunk sizes, if its classes own all pages.
 const BAR_WIDTH: u16 = 16;
-/// The first range has the chunk sizes up to this number of bytes. Each further range ends at twice the size.
+/// The first range of chunk sizes ends at this number of bytes. Each further range ends at twice the end of the range
+/// before it.
 const RANGE_MIN_BYTES: u64 = 64;
 
 /// The last samples of both sides, formatted for the terminal.
@@ -216,6 +217,7 @@ struct View {
     memcached: Side,
 }
 
+/// The samples of the slabwise server or of the simulated memcached.
 #[derive(Debug, Default)]
 struct Side {
     /// For each range of chunk sizes, the number of classes that own pages, and the bytes of these pages.

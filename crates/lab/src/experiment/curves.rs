@@ -39,8 +39,8 @@ const SIZES: u64 = 1_000;
 /// An error of at most this number of percentage points is small.
 const SMALL_ERROR_POINTS: f64 = 0.5;
 /// An error above this number of percentage points is large. At a cliff, a small error of the size causes a large error
-/// of the miss ratio. So at each size with a large error, the distance to the nearest size with a small error is
-/// measured.
+/// of the miss ratio. So at each size with a large error, the experiment measures the distance to the nearest size with
+/// a small error.
 const LARGE_ERROR_POINTS: f64 = 1.5;
 const CLASS: ClassId = ClassId(0);
 
@@ -101,7 +101,7 @@ fn curves(stream: &StreamSetup, job: &Job<'_>) -> Result<Found, ExperimentError>
     let (mut stack, mut distances) = (StackDistances::default(), Distances::default());
     let (mut footprint, mut local_footprint) = (Footprint::default(), LocalFootprint::default());
     let options = profiling_options(scaled(stream.memory_mib << 20, scale)).profiler;
-    let options = ProfilerOptions { window_references: u64::MAX, ..options };
+    let options = ProfilerOptions { half_life_references: u64::MAX, ..options };
     let mut profiler = Profiler::new(options);
     profiler.note_hits(CLASS, 0);
     let (mut references, mut hits) = (0, 0);
@@ -187,7 +187,7 @@ impl Errors {
 }
 
 /// Returns the distance from `chunks` to the nearest size up to `chunks_max` at which the miss ratio of the curve
-/// differs from `ratio` by a small error. These sizes form a range, because curves do not rise.
+/// differs from `ratio` by a small error. All sizes with a small error form a range, because curves do not rise.
 fn distance(curve: &Mrc, ratio: f64, chunks: u64, chunks_max: u64) -> f64 {
     // The smallest size whose miss ratio satisfies a condition that all larger sizes satisfy too.
     let smallest_size = |is_satisfied: &dyn Fn(f64) -> bool| {

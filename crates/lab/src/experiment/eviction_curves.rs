@@ -6,9 +6,9 @@
 //!          '--> exact stack distances: the curve of an LRU --> its error
 //! ```
 //!
-//! A server evicts from segmented queues, but its page policies use the miss-ratio curve of an LRU. The experiment
-//! measures the error of the LRU curve, and the error of the curve of a miniature simulation. All items of a stream are
-//! in one class, and each item takes one chunk.
+//! A server with segmented queues does not evict as an LRU does, but its page policies use the miss-ratio curve of an
+//! LRU. The experiment measures the error of the LRU curve, and the error of the curve of a miniature simulation. All
+//! items of a stream are in one class, and each item takes one chunk.
 
 use super::kind::{Experiment, Job};
 use crate::result::{Outcome, format_number, measures};

@@ -5,7 +5,8 @@
 //! type of each file.
 //!
 //! Invariants:
-//! - Commit, seed, scale and file determine all results except measured times.
+//! - Commit, seed, scale and file determine all results except measured times, results that depend on measured times,
+//!   and results of real servers.
 //! - A value that could not be measured has a row with the reason.
 
 mod kind;

@@ -1,8 +1,9 @@
 //! `mover-speed`: measures the number of pages that a mover moves per second of its processor time.
 //!
-//! The workload and the cache are those of `two-phase`. The experiment moves the first pages after the change of phase,
-//! for several lengths of the sleep after a busy chunk. The processor time of visits, the processor time of sleeps and
-//! the actual length of sleeps are measured on this machine. Requests run in virtual time.
+//! The workload and the cache are those of `two-phase`. Each run moves the first pages after the change of phase. The
+//! mover `base` has one run for each of several lengths of its sleep after a busy chunk. The experiment measures the
+//! processor time of visits to chunks, the processor time of sleeps and the actual length of sleeps on this machine.
+//! Requests run in virtual time.
 
 use super::kind::{Experiment, Job};
 use crate::result::{Outcome, format_number, measures};
@@ -42,11 +43,11 @@ pub struct MoverSpeedSetup {
     pub time: TimeSetup,
 }
 
-/// A mover with a length of its sleep.
+/// A mover, and the length of its sleep after a busy chunk.
 struct Variant<'s> {
     name: String,
     run: Run<'s>,
-    /// Measured cost of a sleep of this length.
+    /// Measured cost of a sleep of the mover.
     sleep: SleepCost,
 }
 
@@ -102,7 +103,7 @@ fn variants<'s>(
             let length = Duration::from_micros(sleep_us);
             let cost = SleepCost::measure(length, &Clock::real());
             let sleep = SleepLength::Measured(cost.wall_nanos);
-            let run = Run { mover_rest: length, sleep, ..run.clone() };
+            let run = Run { mover_pause: length, sleep, ..run.clone() };
             variants.push(Variant { name, run, sleep: cost });
         }
     }

@@ -3,8 +3,8 @@
 //!
 //! A [`Footprint`](super::Footprint) assumes that all windows of one length have the same number of different keys. In
 //! a burst they have more: if a few hundred keys are read twice in a row, the window between two references to one of
-//! these keys contains all of the keys, while an average window of the same length contains half of this number. So
-//! this estimate divides the stream into *segments*, and uses only windows that end near the repeated reference.
+//! these keys contains all of the keys, while an average window of the same length contains half of this number. So a
+//! [`LocalFootprint`] divides the stream into *segments*, and uses only windows that end near the repeated reference.
 //!
 //! ```text
 //!            segment 2  |  segment 1  |  segment 0
@@ -88,7 +88,8 @@ struct Reuses {
     count: f64,
     /// The number of references of the segment with longer reuse times, including first references.
     longer: f64,
-    /// Sum of the fractions of reuse times > j over all positions j below `reuse_time`.
+    /// Number of different keys in a window of `reuse_time` references, if all references of the window are distributed
+    /// as in this segment.
     keys: f64,
 }
 

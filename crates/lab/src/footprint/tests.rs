@@ -77,7 +77,7 @@ struct Curves {
 fn curves(keys: impl Iterator<Item = u64>, keys_max: usize) -> Curves {
     let (mut stack, mut distances) = (StackDistances::default(), Distances::default());
     let (mut footprint, mut local_footprint) = (Footprint::default(), LocalFootprint::default());
-    let options = ProfilerOptions { keys_max, rate_max: 1.0, window_references: u64::MAX };
+    let options = ProfilerOptions { keys_max, rate_max: 1.0, half_life_references: u64::MAX };
     let mut profiler = Profiler::new(options);
     profiler.note_hits(CLASS, 0);
     let mut hits = 0;

@@ -1,6 +1,8 @@
 //! The outcome of an experiment: rows that compare our values with the published values, and series for curves.
 //!
-//! Invariant: a row without our value gives the reason, and every published value has a row.
+//! Invariants:
+//! - A row without our value gives the reason.
+//! - Every published value has a row, except in a run with `--live`.
 
 use super::spec::{Figure, Published, Spec};
 use serde::{Deserialize, Serialize};
@@ -71,7 +73,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// Returns the note. Without a note, returns the explanation if our value is missing.
+    /// Returns [`Row::note`]. If there is no note and our value is missing, returns [`Row::explained`].
     pub fn remark(&self) -> Option<&str> {
         let why_missing = self.explained.as_deref().filter(|_| self.ours.is_none());
         self.note.as_deref().or(why_missing)

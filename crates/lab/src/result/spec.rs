@@ -164,7 +164,7 @@ pub struct Figure {
     /// The figure draws only variants whose names begin with this prefix. Labels omit the prefix.
     #[serde(default)]
     pub within: String,
-    /// True if the axis of the values is logarithmic.
+    /// True if the axis of the values is logarithmic. A figure with curves ignores this field.
     #[serde(default)]
     pub logarithmic: bool,
 }

@@ -8,7 +8,7 @@
 //! All simulated caches are look-aside caches: after a get that misses, the client stores the item. An item has the
 //! size of the last request for its key. The caller includes the overhead of a server in this size. Keys are numbered
 //! from 0, so arrays replace hash tables: a simulation takes about 40 bytes per key of the workload, and `belady_size`
-//! 8 more bytes per request.
+//! takes 4 bytes per request in addition.
 //!
 //! Invariants:
 //! - A cache never exceeds its limit, and never stores an item that is larger than the limit.

@@ -87,12 +87,12 @@ impl Simulation for Gdsf {
 
 /// Each power of two is divided into 16 groups of sizes.
 const GROUPS_LOG2: u32 = 4;
-/// The next get of a key that is never requested again.
+/// The next get of a key whose item is never read again.
 const NEVER: u32 = u32::MAX;
 
 #[derive(Debug)]
 pub struct BeladySize {
-    /// For each request, the number of the next get of the same key, or [`NEVER`].
+    /// For each request, the number of the next request for the same key if it is a get, or else [`NEVER`].
     next_gets: Vec<u32>,
     /// The cached keys of each group of sizes, ordered by the number of their next get.
     groups: Vec<BTreeSet<(u32, u32)>>,
@@ -145,7 +145,7 @@ impl BeladySize {
         let farthest = self.groups.iter().filter_map(|group| group.last());
         let product = |&&(next_get, key): &&(u32, u32)| {
             let size_bytes = self.entries[key as usize].map_or(0, |entry| entry.size_bytes);
-            // A key that is never requested again is evicted before all other keys.
+            // A key whose item is never read again is evicted before all other keys.
             let is_useless = next_get == NEVER;
             (is_useless, u64::from(size_bytes) * u64::from(next_get - number as u32))
         };

@@ -71,7 +71,8 @@ impl S3Fifo {
         }
     }
 
-    /// Evicts the first key without remaining hits from the tail of the main queue, and reinserts the keys behind it.
+    /// Searches the main queue from its tail for a key without remaining hits, and evicts this key. Reinserts the keys
+    /// before it at the head.
     fn evict_main(&mut self) {
         while let Some((key, size_bytes)) = self.queues.pop_tail(MAIN) {
             match &mut self.frequencies[key as usize] {

@@ -12,8 +12,9 @@
 //! and the second hit marks the item as active. Each store checks the shares of HOT and WARM once. The maintainer
 //! checks shares and ages, and moves active items out of COLD. The queue for items with a short TTL is not simulated.
 //!
-//! The clock counts gets and stores. Limits of age are ratios of two ages, so a sampled cache behaves like the full
-//! cache, although its clock is slower. The maintainer runs at most four steps after every get and store.
+//! The clock counts gets and stores. Limits of age are ratios of two ages. So a small cache that gets only sampled keys
+//! behaves like the full cache, although its clock is slower. The maintainer runs at most four steps after every get
+//! and store.
 
 use super::cache::Simulation;
 use super::queues::Queues;

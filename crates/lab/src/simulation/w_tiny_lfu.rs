@@ -3,9 +3,9 @@
 //! A new key enters the window, which is an LRU of a hundredth of the bytes. A key that is removed from the window is
 //! admitted to the main part only if its frequency is higher than the frequency of every key that it would evict there.
 //! The main part has two LRU segments: a key enters the probation segment, and a hit moves the key to the protected
-//! segment, which has four fifths of the main part. A frequency is the number of gets of a key. Frequencies are halved
-//! after ten gets per cached key. This simulation counts exactly, because the errors of a sketch would change the
-//! result.
+//! segment, which has four fifths of the main part. A frequency is the number of gets and sets of a key, at most 15.
+//! Frequencies are halved after ten gets or sets per cached key. This simulation counts exactly, because the errors of
+//! a sketch would change the result.
 
 use super::cache::Simulation;
 use super::queues::Queues;

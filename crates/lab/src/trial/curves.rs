@@ -113,8 +113,8 @@ pub struct Partition {
 
 impl Partition {
     /// Returns the partition of `pages` pages between two classes that has the fewest misses according to the curves.
-    /// If several partitions have the fewest misses, returns the one with the most pages in the first class. The first
-    /// class owns all pages before, so no page moves without a gain.
+    /// If several partitions have the fewest misses, returns the partition with the most pages in the first class. The
+    /// first class owns all pages until the first page moves, so no page moves without a gain.
     pub fn best_of_two(curves: [&Mrc; 2], chunks_per_page: [u64; 2], pages: u64) -> Partition {
         let misses = |first: u64| {
             let sizes = [first * chunks_per_page[0], (pages - first) * chunks_per_page[1]];

@@ -9,8 +9,8 @@
 //! The profiler has its own clock, which advances by the response time of each request. With this clock the profiler
 //! can measure the response times of misses, although virtual time does not wait for responses.
 //!
-//! Invariant: the fields of the run determine the whole record, except for processor times. The cost of a visit is one
-//! of these fields.
+//! Invariant: the fields of the run and the controller determine the whole record, except for processor times. The
+//! cost of a visit to a chunk is a field of the run.
 
 use super::curves::{Partition, pages_by_class};
 use super::error::ExperimentError;
@@ -70,10 +70,10 @@ pub struct OracleMover<'e, 't> {
     mover: Mover<'e>,
     /// Number of requests in `OracleAllocation::at` that the run has reached.
     decisions: usize,
-    /// The target partition of the last decision. `None` until the partition is computed, which requires that the page
-    /// pool is empty.
+    /// The target partition for the last of these requests. `None` while the page pool has pages: the mover computes
+    /// the partition when the pool is empty.
     target: Option<Partition>,
-    /// Virtual time of the first decision.
+    /// Virtual time of the first request in `OracleAllocation::at`.
     start_nanos: f64,
 }
 
@@ -119,13 +119,15 @@ impl<'e, 't> RunningController<'e, 't> {
         }
     }
 
-    /// Returns the number of the first request after `request` before which a target partition is computed.
+    /// Returns the smallest number in [`OracleAllocation::at`] above `request`. Returns `None` under a policy, or if
+    /// there is no such number.
     pub fn next_decision(&self, request: u64) -> Option<u64> {
         let RunningController::Oracle(mover) = self else { return None };
         mover.oracle.at[mover.decisions..].iter().copied().find(|&at| at > request)
     }
 
-    /// Discards the target partition if a new one is due before the next request.
+    /// Discards the target partition if an oracle allocation has a new target partition before the next request. Does
+    /// not compute the new target partition.
     pub fn decide(&mut self, record: &mut RunRecord, rate: Rate) {
         let RunningController::Oracle(mover) = self else { return };
         let at = &mover.oracle.at[mover.decisions..];
@@ -141,7 +143,7 @@ impl<'e, 't> RunningController<'e, 't> {
         record.at_target = None;
     }
 
-    /// Works until the virtual time of the next request.
+    /// Runs the tuner or the mover until the virtual time of the next request.
     #[inline]
     pub fn work(&mut self, record: &mut RunRecord, rate: Rate) {
         let nanos = rate.nanos_at(record.operations);
@@ -163,7 +165,7 @@ impl<'e, 't> RunningController<'e, 't> {
 }
 
 /// Returns the tuner of a server with this policy. The tuner has a profiler only if the policy needs profiles. `hit_us`
-/// is the response time of a hit in microseconds, if the response times of misses are to be measured.
+/// is the response time of a hit in microseconds. If it is `None`, the profiler does not measure response times.
 pub fn tuner(
     engine: &Engine,
     policy: PagePolicy,
@@ -199,9 +201,12 @@ fn full_profiling_options(half_life_gets: u64) -> ProfilingOptions {
     /// No experiment has more keys than this number.
     const KEYS_MAX: usize = 1 << 26;
     const QUEUE_LEN_MAX: usize = 1 << 16;
-    let window_references = half_life_gets;
     ProfilingOptions {
-        profiler: ProfilerOptions { keys_max: KEYS_MAX, rate_max: 1.0, window_references },
+        profiler: ProfilerOptions {
+            keys_max: KEYS_MAX,
+            rate_max: 1.0,
+            half_life_references: half_life_gets,
+        },
         queue_len_max: QUEUE_LEN_MAX,
         accesses_per_second_max: u64::MAX,
     }
@@ -237,12 +242,12 @@ impl OracleMover<'_, '_> {
     }
 }
 
-/// Number of the part of the keys that fill the memory before the first request. The keys of workloads are in other
-/// parts.
+/// The first argument of [`key_of`] for the keys that fill the memory before the first request. No workload requests
+/// keys of this part.
 const EARLIER_PART: usize = 255;
 
-/// Measures the cost of a visit on another engine, which is filled with the first phase of the run's requests. Returns
-/// the run with this cost.
+/// Fills an engine with the requests of the run's first phase, measures the cost of a visit to a chunk of this engine,
+/// and returns the run with this cost. The run then uses another engine.
 pub fn measured(mut run: Run<'_>) -> Result<Run<'_>, ExperimentError> {
     let engine = Engine::new(run.engine_config())?;
     let first_phase = scaled(run.workload.first_phase_requests, run.scale);

@@ -106,19 +106,19 @@ pub struct Run<'s> {
     pub earlier: Option<EarlierSetup>,
     pub mover: MoverName,
     /// Length of the sleep that the mover requests after a busy chunk.
-    pub mover_rest: Duration,
+    pub mover_pause: Duration,
     /// Length by which a sleep advances virtual time.
     pub sleep: SleepLength,
     /// Virtual time of a visit to a chunk.
     pub cost: VisitCost,
     pub rate: Rate,
     pub response: ResponseSetup,
-    /// If given, the tuner profiles every key, with this half-life in gets. If `None`, it samples keys as a server
-    /// does.
+    /// If given, the tuner profiles every key, with this half-life in gets. If `None`, the tuner samples keys as in a
+    /// server.
     pub full_profile_gets: Option<u64>,
     pub scale: f64,
     pub seed: u64,
-    /// Number of equal parts of the run. The record has one element per window.
+    /// Number of windows, which are equal parts of the run. The record has one element per window.
     pub windows: u64,
     pub at_target: AtTarget,
 }
@@ -131,8 +131,8 @@ pub enum AtTarget {
 }
 
 impl<'s> Run<'s> {
-    /// Returns a run with 200 windows that starts with an empty cache and continues at the target partition. A visit of
-    /// the mover takes the nominal time.
+    /// Returns a run with 200 windows that starts with an empty cache, and continues after the pages have their target
+    /// partition. A visit of the mover to a chunk takes [`VisitCost::NOMINAL`].
     pub fn new(
         workload: &'s WorkloadSetup,
         cache: &'s CacheSetup,
@@ -147,7 +147,7 @@ impl<'s> Run<'s> {
             preload: &[],
             earlier: None,
             mover,
-            mover_rest: Duration::from_micros(time.sleep_us),
+            mover_pause: Duration::from_micros(time.sleep_us),
             sleep: SleepLength::Requested,
             cost: VisitCost::NOMINAL,
             rate: Rate::new(time.operations_per_second),
@@ -163,7 +163,7 @@ impl<'s> Run<'s> {
     pub fn engine_config(&self) -> EngineConfig {
         let mut config = self.cache.engine_config_of(self.memory_mib, self.scale, self.seed);
         config.mover = self.mover.kind();
-        config.mover_rest = self.mover_rest;
+        config.mover_pause = self.mover_pause;
         config
     }
 

@@ -7,7 +7,8 @@ use crate::vtime::{MoverTime, PageMove};
 use slabwise_engine::{ClassStats, MoverCounters, PageStats};
 use std::ops::Range;
 
-/// The measurements of a run. The vectors of windows have one element per window, in the order of time.
+/// The measurements of a run. A window is one of the equal parts of the run. Vectors with values of windows have one
+/// element per window, in the order of time.
 #[derive(Clone, Debug, Default)]
 pub struct RunRecord {
     /// Number of requests.
@@ -37,7 +38,8 @@ pub struct RunRecord {
     pub counts: MoverCounters,
     /// Visits and sleeps of the mover.
     pub time: MoverTime,
-    /// Virtual time from the first decision of an oracle allocation to the end of the last move or of the run.
+    /// Virtual time from the request `changed_at` to the end of the last page move of an oracle allocation, or to the
+    /// end of the run if the pages never had the last target partition. 0 under a policy.
     pub moving_nanos: f64,
     /// Statistics of each class at the end of the run.
     pub classes: Vec<ClassStats>,
@@ -136,7 +138,7 @@ measures! {
     CASE_2: "case_2", "case 2: chunks found in use", "chunks", WithRun;
     CASE_3: "case_3", "case 3: chunks unlinked, visited again", "chunks", WithRun;
     REALLOCATED: "reallocated", "chunks re-allocated before the next visit", "chunks", WithRun;
-    RESCUED: "rescued", "items carried over", "items", WithRun;
+    RESCUED: "rescued", "items moved", "items", WithRun;
     DROPPED: "dropped", "items dropped or evicted", "items", WithRun;
 }
 

@@ -1,5 +1,5 @@
-//! Serves requests with an engine that is configured as a server: in virtual time, with a tuner, a maintainer and
-//! look-aside clients.
+//! Serves requests with an engine that is configured as a server: in virtual time, with a tuner, an LRU maintainer and
+//! a look-aside client.
 
 use super::error::ExperimentError;
 use super::execute::{profiling_options, tuner};
@@ -32,7 +32,7 @@ pub struct ServedSetup {
     #[serde(deserialize_with = "eviction")]
     pub eviction: EvictionKind,
     pub mover: MoverName,
-    /// The server is left out of runs with a smaller scale.
+    /// A run with a smaller scale than this does not include the server.
     #[serde(default)]
     pub scale_min: f64,
 }

@@ -114,7 +114,7 @@ impl Stretch {
 pub struct TimeSetup {
     /// Rate of gets and sets together.
     pub operations_per_second: f64,
-    /// Length of the sleep of `base` and `fast` after a busy chunk.
+    /// Length of the sleep of the movers `base` and `fast` after a chunk that they could not empty.
     pub sleep_us: u64,
 }
 
@@ -130,11 +130,11 @@ pub struct ResponseSetup {
     pub miss_us_per_kib: f64,
 }
 
-/// The smallest number of pages for which a partition is meaningful. At scales below 1 pages are made smaller to reach
-/// this number.
+/// The smallest number of pages for which a partition is meaningful. At scales below 1 an engine has smaller pages, to
+/// reach this number.
 const PAGES_MIN: u64 = 48;
-/// The smallest number of pages per class, because every class owns at least one page. At scales below 1 pages are made
-/// smaller to reach this number.
+/// The smallest number of pages per class, because every class owns at least one page. At scales below 1 an engine has
+/// smaller pages, to reach this number.
 const PAGES_PER_CLASS_MIN: u64 = 8;
 const PAGE_SIZE_BYTES_MIN: usize = 4 << 10;
 
@@ -180,8 +180,8 @@ impl ResponseSetup {
         )
     }
 
-    /// Returns the response time of a request in microseconds. The response time of a set or a delete is 0, because it
-    /// does not count.
+    /// Returns the response time of a request in microseconds. Returns 0 for a set or a delete, because experiments
+    /// count only the response times of gets.
     pub fn response_us(&self, access: Access, value_len: u32) -> f64 {
         match access {
             Access::Hit => self.hit_us,
@@ -233,8 +233,8 @@ impl CacheSetup {
 }
 
 impl ChunkSizes {
-    /// Returns the smallest page size for these chunk sizes. A list needs pages of its largest chunk. A geometric table
-    /// has a largest chunk of one page, which must be large enough for most items.
+    /// Returns the smallest page size for these chunk sizes. A page holds the largest chunk of a list. In a geometric
+    /// table, the largest chunk is a whole page, which must be large enough for most items.
     fn page_size_bytes_min(&self) -> usize {
         const GEOMETRIC_BYTES_MIN: usize = 16 << 10;
         match self {

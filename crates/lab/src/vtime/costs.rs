@@ -97,7 +97,7 @@ impl VisitCost {
                 let (stepped, visited) = step(engine, CHUNKS_PER_STEP, at);
                 visits += visited;
                 match stepped {
-                    MoverStep::Working | MoverStep::Rest(_) => {}
+                    MoverStep::Working | MoverStep::Pause(_) => {}
                     MoverStep::Idle | MoverStep::Done | MoverStep::GivenUp => break,
                 }
             }

@@ -14,7 +14,7 @@
 //! - A visit to a chunk takes a fixed time above 0. The experiment specifies this time, or measures the processor time
 //!   of visits on this machine, with the same mover and an engine that was configured and filled in the same way
 //!   ([`VisitCost::measure`]).
-//! - A sleep takes the requested length, or the length that was measured for such sleeps.
+//! - A sleep takes the requested length, or the mean measured length of sleeps with this requested length.
 //! - An engine with segmented queues has a [`Maintainer`]. Its work takes no time, because it runs on another core of a
 //!   server.
 //! - A [`Mover`] moves the pages that its caller specifies. A [`RunningTuner`] moves the pages that its policy selects.

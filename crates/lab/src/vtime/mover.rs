@@ -24,7 +24,8 @@ pub enum MoverName {
 }
 
 impl MoverName {
-    /// Returns the mover of the engine. The control has some mover too, but never uses the mover.
+    /// Returns the engine's mover with this name. Every engine has a mover. With the name `None` the experiment never
+    /// uses it.
     pub fn kind(self) -> MoverKind {
         match self {
             MoverName::None | MoverName::Warm => MoverKind::WARM,
@@ -67,8 +68,8 @@ pub struct Mover<'e> {
 pub enum SleepLength {
     /// By the length that the mover requests.
     Requested,
-    /// By this number of nanoseconds, which was measured for such sleeps. Timers fire late, so the number is larger
-    /// than the requested length.
+    /// By this number of nanoseconds, which is the mean measured length of sleeps with the requested length. Timers
+    /// fire late, so the number is larger than the requested length.
     Measured(f64),
 }
 
@@ -119,9 +120,9 @@ impl<'e> Mover<'e> {
         self.free_at_nanos = self.free_at_nanos.max(nanos);
     }
 
-    /// Works until the virtual time `nanos`, which is the time of the request with the number `request`. Adds the moves
-    /// that end to `page_moves`. If no move is in progress, `next` returns the victim and the receiver of the next
-    /// move.
+    /// Works until the virtual time `nanos`, which is the time of the request with the number `request`. When a move
+    /// ends, adds the move to `page_moves`. When no move is in progress, calls `next`, which returns the victim and the
+    /// receiver of the next move.
     #[inline]
     pub fn work_until(
         &mut self,
@@ -165,9 +166,9 @@ impl<'e> Mover<'e> {
         self.free_at_nanos += work_nanos;
         let arrived = match stepped {
             MoverStep::Working => return None,
-            MoverStep::Rest(rest) => {
+            MoverStep::Pause(pause) => {
                 let nanos = match self.sleep {
-                    SleepLength::Requested => rest.as_nanos() as f64,
+                    SleepLength::Requested => pause.as_nanos() as f64,
                     SleepLength::Measured(nanos) => nanos,
                 };
                 self.time.sleeps += 1;

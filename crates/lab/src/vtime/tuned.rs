@@ -1,15 +1,16 @@
 //! Runs the background work of a server in virtual time: the maintainer of segmented queues, and the tuner.
 //!
 //! A visit of the tuner's mover to a chunk takes virtual time. The steps of the tuner respect the move budget, and the
-//! tuner rests between its steps, as in a server under load. If the tuner has no work, it waits until the policy's
-//! trigger. It does not use the backoff of the server's thread, because the results would depend on the backoff. The
-//! work of the policy and of the profiler takes no virtual time, because it runs on another core of a server.
+//! tuner pauses between its steps, as in a server under load. If the tuner has no work, it waits until the policy's
+//! trigger. The thread of a server's tuner has a backoff instead. The lab does not use the backoff, because the results
+//! would depend on it. The work of the policy and of the profiler takes no virtual time, because it runs on another
+//! core of a server.
 
 use super::costs::VisitCost;
 use super::mover::MoverTime;
 use slabwise_base::{Moment, Now, Ticks};
 use slabwise_engine::Engine;
-use slabwise_tuner::{Backoff, Load, MAINTAINER_ITEMS_PER_STEP, Profiling, Tuner, TunerStep};
+use slabwise_tuner::{Backoff, Load, MAINTAINER_ROUNDS_PER_STEP, Profiling, Tuner, TunerStep};
 
 /// The maintainer of segmented queues in virtual time.
 pub struct Maintainer<'e> {
@@ -20,8 +21,8 @@ pub struct Maintainer<'e> {
 }
 
 impl<'e> Maintainer<'e> {
-    /// Creates a maintainer that starts at time 0. The maintainer has no work if the classes of the engine have only
-    /// one queue.
+    /// Creates a maintainer whose first step is [`Backoff::WAIT_MIN`] after time 0. The maintainer never runs a step if
+    /// each class of the engine is an exact LRU.
     pub fn new(engine: &'e Engine) -> Maintainer<'e> {
         let is_exact = engine.config().eviction.info().is_exact;
         let first_nanos = Backoff::WAIT_MIN.as_nanos() as f64;
@@ -34,7 +35,7 @@ impl<'e> Maintainer<'e> {
     pub fn work_until(&mut self, nanos: f64) {
         while self.due_at_nanos <= nanos {
             let now = Now::from_nanos(self.due_at_nanos as u64);
-            let moved = self.engine.maintain_step(MAINTAINER_ITEMS_PER_STEP, now);
+            let moved = self.engine.maintain_step(MAINTAINER_ROUNDS_PER_STEP, now);
             self.backoff.step(moved > 0);
             self.due_at_nanos += self.backoff.wait().as_nanos() as f64;
         }
@@ -90,11 +91,11 @@ impl<'e> RunningTuner<'e> {
             // A step without a visit takes the time of one visit.
             TunerStep::Working | TunerStep::Requested { .. } if visits == 0 => self.work(1.0),
             TunerStep::Working | TunerStep::Requested { .. } => {}
-            TunerStep::Rest(rest) => {
-                let rest_nanos = rest.as_nanos() as f64;
+            TunerStep::Pause(pause) => {
+                let pause_nanos = pause.as_nanos() as f64;
                 self.time.sleeps += 1;
-                self.time.sleep_nanos += rest_nanos;
-                self.free_at_nanos += rest_nanos.max(self.cost.nanos());
+                self.time.sleep_nanos += pause_nanos;
+                self.free_at_nanos += pause_nanos.max(self.cost.nanos());
             }
             TunerStep::Idle { ticks: Some(ticks) } => {
                 self.free_at_nanos += f64::from(ticks.max(1)) * TICK_NANOS;

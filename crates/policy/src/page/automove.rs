@@ -1,7 +1,7 @@
 //! memcached's current page policy (`slab_automove=1`, since 1.5.0).
 //!
-//! Once a second the policy records every class. The *window* is the records of the last seconds. At most one page
-//! moves:
+//! In each step, usually once a second, the policy records every class. The *window* is the last `window_len` records,
+//! and the text calls each of them a second. At most one page moves in a step:
 //!
 //! 1. If memory is full and a class has more than two and a half pages of free chunks, and in the window it neither
 //!    evicted, nor refused a store, nor received a page, then the class gives a page to the page pool. The next step
@@ -41,7 +41,7 @@ options! {
 pub struct Automove {
     options: AutomoveOptions,
     states: PerClass<ClassState>,
-    /// The number of recorded seconds since the start. Tail ages are compared only after a full window.
+    /// The number of records since the start. Tail ages are compared only if this exceeds `window_len`.
     steps: usize,
     /// True if the last step moved a page to the page pool.
     gave_to_pool: bool,
@@ -51,14 +51,14 @@ pub struct Automove {
 struct ClassState {
     /// The class at the last step.
     before: ClassSnapshot,
-    /// The records of at most `window_len` seconds, newest last.
+    /// The last records, at most `window_len`, newest last.
     window: VecDeque<Second>,
 }
 
-/// The record of a class for one second.
+/// The record of a class for the time between two steps: a second, or less after a move to the page pool.
 #[derive(Clone, Copy, Debug, Default)]
 struct Second {
-    /// The tail age at the end of the second.
+    /// The tail age at the end of this time.
     age_seconds: u64,
     /// True if the class evicted, refused a store or received a page (memcached's word).
     dirty: bool,
@@ -92,7 +92,7 @@ impl Policy for Automove {
 }
 
 impl Automove {
-    /// Adds a record of the last second to the window of each class.
+    /// Adds a record of the time since the last step to the window of each class.
     fn record_second(&mut self, snapshot: &Snapshot) {
         let evicted_by = |(after, state): (&ClassSnapshot, &ClassState)| {
             after.evicted.saturating_sub(state.before.evicted)

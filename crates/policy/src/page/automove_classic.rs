@@ -34,7 +34,7 @@ options! {
 pub struct AutomoveClassic {
     options: AutomoveClassicOptions,
     states: PerClass<ClassState>,
-    /// The winner of the last window; `None` if no class evicted.
+    /// The class that evicted most in the last window; `None` if no class evicted.
     winner: Option<ClassId>,
     /// The number of windows in a row that `winner` has won.
     wins: u32,
@@ -104,8 +104,8 @@ mod tests {
     use crate::{ClassSnapshot, Snapshot, Trigger};
     use slabwise_base::ClassId;
 
-    /// Returns the move after each window. `pages` has the pages of each class; each window has the number of items
-    /// that each class evicts.
+    /// Returns the victim and the receiver of the move after each window. `pages` has the pages of each class; each
+    /// window has the number of items that each class evicts.
     fn moves<const N: usize>(pages: &[u64; N], windows: &[[u64; N]]) -> Vec<Option<(u8, u8)>> {
         let mut policy = AutomoveClassic::default();
         let class = |(index, &pages): (usize, &u64)| ClassSnapshot {

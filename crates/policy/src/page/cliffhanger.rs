@@ -10,7 +10,7 @@
 //! page, although it would gain much from many pages:
 //!
 //! ```text
-//!   misses |----__ . c                   c: the current size; its slope is flat
+//!   misses |----__ . c                   c: the current size; the curve is flat
 //!          |   l   ' - . -----.
 //!          |               ' - .|        l, r: pointers where the lower hull touches the curve,
 //!          |                     ' r____ one at each side of the cliff
@@ -26,12 +26,12 @@
 //!   of the line: the shadow hits that its gets would have if the curve were the line. If the line is steeper than the
 //!   curves of the other classes, the class grows to r; otherwise it shrinks to l. Between l and r the class gains
 //!   nothing by its new pages.
-//! - Credits are bytes of pages. The class with the lowest credit gives the page. For each class that earned credits, a
-//!   step draws at most [`DRAWS_MAX`] classes that pay.
+//! - Credits become memory only in whole pages. The class with the lowest credit gives the page. For each class that
+//!   earned credits, a step draws at most [`DRAWS_MAX`] classes that pay.
 //!
-//! Weaknesses: classes that pay are drawn regardless of the misses that they will have, so the partition varies around
-//! the best partition. A class grows one page at a time. Shadow hits trigger the steps: if the curves of all classes
-//! are flat at their sizes, there are no steps.
+//! Weaknesses: classes that pay are drawn regardless of the misses that a lost page costs them, so the partition varies
+//! around the best partition. A class grows one page at a time. Shadow hits trigger the steps: if the curves of all
+//! classes are flat at their sizes, there are no steps.
 //!
 //! Invariants: the sum of all credits is zero; only classes with two pages or more pay; a class keeps one page.
 
@@ -134,8 +134,8 @@ impl Cliffhanger {
     }
 }
 
-/// Plans one page for each class that has the credit of a page, as often as it has it. The class with the lowest credit
-/// gives. Each move takes the credit of a page from the receiver and adds it to the victim.
+/// Plans pages for the classes whose credit is at least a page, as long as there are such classes. The class with the
+/// lowest credit gives. Each move takes the credit of a page from the receiver and adds it to the victim.
 fn moves(snapshot: &Snapshot, credits: &mut [f64], moves_max: usize) -> Plan {
     let mut plan = Plan::default();
     let mut pages: Vec<u64> = snapshot.classes.iter().map(|class| class.pages).collect();

@@ -17,8 +17,8 @@ fn curve(misses: &[f64]) -> Mrc {
     Mrc::new(misses.iter().enumerate().map(point).collect())
 }
 
-/// Returns a convex curve of 100 references. With all memory, `hits` of them hit. Each further `pages` pages halve the
-/// difference to that number.
+/// Returns a convex curve of 100 references. The number of hits approaches `hits`: each further `pages` pages halve the
+/// difference.
 fn convex(hits: f64, pages: f64) -> Mrc {
     let misses: Vec<f64> =
         (0..=64).map(|size| 100.0 - hits * (1.0 - 0.5f64.powf(f64::from(size) / pages))).collect();
@@ -147,7 +147,7 @@ fn weakness_with_cliffs_off_a_class_below_a_cliff_loses_its_pages() {
 #[test]
 fn a_class_below_a_cliff_receives_the_pages_of_the_whole_cliff() {
     for seed in 1..=5 {
-        // With 20 pages, 90 of 100 gets of class 0 hit. The last 20 pages of class 1 add fewer hits.
+        // With 20 pages, 90 of 100 gets of class 0 hit. Beyond 20 pages, class 1 gains fewer than 4 hits of 100 gets.
         let classes = [(10, cliff(90.0, 20)), (30, convex(20.0, 8.0))];
         let pages = Scenario::new(true, seed, &classes).run(2_000);
         assert!(pages[0] >= 19, "seed {seed}: class 0 has the cliff's pages: {pages:?}");

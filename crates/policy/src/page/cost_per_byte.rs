@@ -10,9 +10,9 @@
 //!                   class 2  ##         gives while it owns two pages or more
 //! ```
 //!
-//! When the published policy would move a page, the engine has already evicted an item instead. So the policy plans the
-//! number of pages that these allocations fill. The size of an item is the size of its chunks. If no client supplies
-//! costs, every chunk costs 1.
+//! When the published policy would move a page, the engine has already evicted an item instead. So this policy plans as
+//! many pages as the allocations without a free chunk have filled. The size of an item is the size of its chunks. If no
+//! client supplies costs, every chunk costs 1.
 //!
 //! Weaknesses: pages move as long as a class with a high cost per byte stores items. The class with the lowest cost per
 //! byte gives all pages except one, however many hits it has. If costs are equal, the class with the smallest chunks

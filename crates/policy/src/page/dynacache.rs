@@ -12,8 +12,8 @@
 //! segments of the hulls in descending order of slopes. As in the paper there is no minimum gain, and one step
 //! partitions all memory, with up to `moves_max` page moves.
 //!
-//! Strength: a step takes little time for any number of pages. Weakness: the fits hide cliffs. If memory ends within a
-//! segment that spans a cliff, the pages of that segment save no miss.
+//! Strength: a step takes little time for any number of pages. Weakness: the fits hide cliffs. If the last pages fill
+//! only a part of a segment that spans a cliff, these pages save no miss.
 //!
 //! Invariants: at most `moves_max` moves a step; a class that holds items keeps a page; while the pool has pages no
 //! page moves.
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn weakness_all_pages_go_to_a_loop_that_does_not_fit() {
         // The first loop would fit into memory. The hull of the second loop is steeper, so the second loop receives all
-        // pages, but it needs more pages for its first hit.
+        // pages. But it needs more pages for its first hit than the cache has.
         let plan = step(vec![(50, cliff(80, 800.0)), (50, cliff(120, 1_500.0))]);
         assert_eq!(pages_after(&plan, vec![50, 50]), [1, 99]);
         assert_eq!(plan.predicted.map(|it| it.misses_after), Some(1_000.0));

@@ -1,7 +1,8 @@
 //! memcached's `slabs automove 2`: every class that evicts receives a page at once.
 //!
-//! The policy is meant for tests and demonstrations. It plans a move after every eviction and does not compare the need
-//! of the victim with the need of the receiver. So pages never stop moving while classes evict.
+//! The policy is meant for tests and demonstrations. In each tick it plans a page for every class that evicted since
+//! the last tick, and does not compare the need of the victim with the need of the receiver. So pages never stop moving
+//! while classes evict.
 
 use crate::history::per_class::PerClass;
 use crate::options::Adjustable;

@@ -37,7 +37,7 @@ const UNITS_MAX: u64 = 4_096;
 /// The data that the curves are computed from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CurveSource {
-    /// The reuse times of the last M gets: [`footprint_curve`](crate::ClassProfile::footprint_curve).
+    /// The reuse times of recent gets: [`footprint_curve`](crate::ClassProfile::footprint_curve).
     #[default]
     Footprint,
     /// Decaying stack distances: [`curve`](crate::ClassProfile::curve).

@@ -31,7 +31,7 @@ fn lama_finds_the_best_partition_of_the_example_in_the_paper() {
 
 #[test]
 fn a_large_cache_moves_the_pages_that_a_cliff_needs_and_at_most_a_unit_more() {
-    // The cache has 65,536 pages, so a unit has 16 pages.
+    // LAMA partitions the 65,536 pages of this cache in 4,096 units of 16 pages.
     let classes = vec![(30_001, scan(1_000.0)), (35_534, cliff(40_000, 1_000.0)), (1, scan(9.0))];
     let options = LamaOptions { moves_max: usize::MAX, ..LamaOptions::default() };
     let plan = testing::step(&mut Lama { options, ..Lama::default() }, &snapshot(1, classes));

@@ -19,8 +19,8 @@ use crate::{ClassSnapshot, Inputs, PageMove, Plan, Snapshot, Trigger};
 use slabwise_base::Random;
 
 options! {
-    /// The paper gives no value for M. The default is about the number of items on a page of 1 MiB. So the items that a
-    /// move drops cause at most about as many misses as triggered the move.
+    /// The paper gives no value for M (the option `misses`). The default is about the number of items on a page of 1
+    /// MiB. So the items that a move drops cause at most about as many misses as triggered the move.
     pub struct PsaOptions of Psa {
         misses: u64 = 10_000, events, "number of get misses between two steps";
     }

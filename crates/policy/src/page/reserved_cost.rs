@@ -13,12 +13,12 @@
 //!   a page moves from the class with the least m * cb / r to the class with the most
 //! ```
 //!
-//! Choices where the text is ambiguous:
+//! Choices where the thesis is ambiguous:
 //!
 //! - One sentence of section 4.4 swaps victim and receiver; Algorithm 2 and all other sentences agree with this code.
 //! - A sample is the hit ratio of the gets since the last sample. A second with fewer than [`SAMPLE_GETS_MIN`] gets
 //!   makes no sample; its gets are part of the next sample. This limit is an addition of slabwise.
-//! - The best hit ratio is the best of all samples since the warm-up: the text has an array of 200 seconds, but
+//! - The best hit ratio is the best of all samples since the warm-up: the thesis has an array of 200 seconds, but
 //!   compares with "the maximum point that was seen".
 //! - An evaluation moves at most one page, even if several of its samples are low.
 //! - The authors end the warm-up by hand; here it ends when classes first own all pages.
@@ -114,8 +114,8 @@ impl ReservedCost {
         self.has_dropped |= self.best - hit_ratio > self.options.hit_ratio_drop * self.best;
     }
 
-    /// Returns a move from the class with the least m * cb / r to the class with the most; `None` if all values are
-    /// equal.
+    /// Returns a move from the class with the least score to the class with the greatest; `None` if all scores are
+    /// equal. The score is m * cb / r: the miss ratio since the warm-up times the cost per byte.
     fn best_move(&self, snapshot: &Snapshot) -> Option<PageMove> {
         let since = snapshot.classes.iter().zip(self.at_warm_up.iter());
         let miss_ratios = since.map(|(class, before)| {

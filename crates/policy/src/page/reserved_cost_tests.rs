@@ -32,7 +32,8 @@ impl Cache {
         Cache { policy, snapshot }
     }
 
-    /// Steps the policy through `count` seconds, each with the events of `classes`. Returns the move of each second.
+    /// Steps the policy through `count` seconds, each with the events of `classes`. Returns the victim and the receiver
+    /// of the move of each second.
     fn seconds(&mut self, count: usize, classes: &[Class]) -> Vec<Option<(u8, u8)>> {
         let mut moves = Vec::new();
         for _ in 0..count {

@@ -94,8 +94,8 @@ pub(crate) struct Permissions {
     pub receive: bool,
     /// True if the class may give a page of free chunks.
     pub spare: bool,
-    /// The miss cost of the class divided by the mean of all classes. The tail age is divided by this value, so the
-    /// tail of a class with costlier misses may be older.
+    /// The miss cost of the class divided by the mean miss cost of all classes. The tail age is divided by this value,
+    /// so the tail of a class with costlier misses may be older.
     pub miss_cost: f64,
 }
 

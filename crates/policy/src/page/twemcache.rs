@@ -12,11 +12,11 @@
 //! Pages keep moving as long as a class evicts. A class whose keys are used once takes nearly all pages.
 //!
 //! Differences here: when Twemcache would take a page, the engine has already evicted an item instead. So the policy
-//! plans the number of pages that these stores fill, and the pages arrive after the stores. If the drawn page belongs
-//! to the receiver, no page moves. The engine has no order of pages by access, so *lra* (least recently accessed)
-//! estimates it: a class with `a` accesses and `p` pages has `a/p` accesses per page. The class with the fewest
-//! accesses per page gives; if several have the same number, the class with the oldest tail gives. The weight of an
-//! access halves after [`TwemcacheOptions::half_life`] later accesses.
+//! plans as many pages as the stores without a free chunk have filled, and the pages arrive after these stores. If the
+//! drawn page belongs to the receiver, no page moves. The engine has no order of pages by access, so *lra* (least
+//! recently accessed) estimates this order: a class with `a` accesses and `p` pages has `a/p` accesses per page. The
+//! class with the fewest accesses per page gives; if several have the same number, the class with the oldest tail
+//! gives. The weight of an access halves after [`TwemcacheOptions::half_life`] later accesses.
 //!
 //! Invariants: a plan takes no page twice. If the classes need more pages than a step may move, the step draws the
 //! pages that it moves at random, all equally likely, and forgets the others.

@@ -128,7 +128,7 @@ fn lra_takes_a_page_of_the_class_with_the_fewest_accesses_per_page() {
     scenario.snapshot.classes[1].hits += 4_000;
     scenario.snapshot.classes[2].sets += 5_000;
     assert_eq!(victims(&scenario.step(2, 1)), [1]);
-    // The weight of the old accesses has decayed to almost 0.
+    // After a million later accesses, the weight of the accesses above is almost 0.
     scenario.snapshot.classes[0].sets += 50;
     scenario.snapshot.classes[1].sets += 100;
     scenario.snapshot.classes[2].sets += 1_000_000;

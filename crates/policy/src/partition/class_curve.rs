@@ -158,7 +158,8 @@ impl Objective {
         classes
     }
 
-    /// Returns the miss cost of each class divided by the mean of all classes, for decisions without curves.
+    /// Returns the miss cost of each class divided by the mean miss cost of all classes, for decisions without curves.
+    /// Unless the objective is the cost, each value is 1.
     pub(crate) fn relative_costs(self, snapshot: &Snapshot, costs: &MissCosts) -> Vec<f64> {
         match self {
             Objective::MissRatio | Objective::RequestTime => vec![1.0; snapshot.classes.len()],

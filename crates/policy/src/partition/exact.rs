@@ -6,13 +6,13 @@
 use super::{ClassCurve, least_move_cost};
 
 /// Returns the partition of at most `pages` pages with the least cost: the pages of each class, in the order of the
-/// classes. With exact curves no policy has more hits than this partition (LAMA's theoretical upper bound, TUB).
+/// classes. With exact curves no fixed partition has more hits than this one (LAMA's theoretical upper bound, TUB).
 ///
 /// `f(i, j)` is the least cost of the first `i` classes on `j` pages:
 /// `f(i, j) = min over k of f(i - 1, j - k) + cost(i, k)`.
 ///
-/// Takes O(n * p^2) time and O(n * p) memory for n classes and p pages. No class is tried with more pages than its
-/// curve has points for.
+/// Takes O(n * p^2) time and O(n * p) memory for n classes and p pages. For each class, the search ends at the end of
+/// its curve, or at its current number of pages if that is larger.
 ///
 /// # Panics
 /// Panics if `pages` is less than the sum of all `pages_min`, or 2^32 or more.

@@ -1,7 +1,8 @@
 //! The partition that is the best if every curve is equal to its hull.
 //!
 //! If curves are convex, the best partition results from giving one page after another to the class that gains most by
-//! it. For hulls the best partition results from giving whole segments, in descending order of slopes.
+//! it. For hulls the best partition results from giving the pages of whole *segments*, the lines between two corners of
+//! a hull, in descending order of slopes.
 
 use slabwise_profile::lower_hull;
 
@@ -30,14 +31,14 @@ pub(crate) fn hull(sizes: &[Size]) -> Vec<Size> {
 pub(crate) struct HullPartition {
     /// The pages of each class. Each number is a corner of the class's hull.
     pub partition: Vec<u64>,
-    /// The number of pages that no class has. If `next` is not `None`, the next segment needs more pages.
+    /// The number of pages that no class has. If `next` is not `None`, the next segment needs more pages than these.
     pub pages_left: u64,
     /// The index of the class of the next segment, and the segment's slope; `None` if there is no further segment.
     pub next: Option<(usize, f64)>,
 }
 
-/// Gives segments to classes in descending order of slopes, until the next segment has more pages than are left.
-/// `pages` must be at least the sum of the first corners of all hulls.
+/// Gives segments of hulls to classes in descending order of slopes, until the next segment has more pages than are
+/// left. `pages` must be at least the sum of the first corners of all hulls.
 pub(crate) fn hull_partition(hulls: &[Vec<Size>], pages: u64) -> HullPartition {
     let mut partition: Vec<u64> = hulls.iter().map(|hull| hull[0].pages).collect();
     let mut pages_left = pages - partition.iter().sum::<u64>();

@@ -11,9 +11,9 @@
 //! The cost of a partition is the sum over all classes of the misses times the class's miss cost. The miss cost is the
 //! cost of a miss minus the cost of a hit.
 //!
-//! Invariants of every computed partition: it has at most the given number of pages; each class has at least its
-//! `pages_min`; of several partitions with the same cost it is nearest to the current partition, so no page moves
-//! without gain.
+//! Invariants of every computed partition: it has at most the given number of pages, and each class has at least its
+//! `pages_min`. Of several partitions with the same cost, `best_partition` and `near_best_partition` return the one
+//! nearest to the current partition, so no page moves without gain.
 
 mod class_curve;
 mod exact;

@@ -3,7 +3,7 @@
 //! ```text
 //!   sizes           the bends of each curve, and a grid: the curve is straight between the bends
 //!     |
-//!   hull_partition  segments in descending order of slopes; the next slope gives a lower bound of the cost
+//!   hull_partition  segments of hulls in descending order of slopes; the next slope gives a lower bound of the cost
 //!     |
 //!   fill            classes that save most per page receive the other pages. If the cost is near the bound (the common
 //!     |             case), the result is found
@@ -33,14 +33,14 @@ const GRID_STEPS: u64 = 128;
 const BENDS_MAX: usize = 1 << 11;
 /// The maximum number of sizes in the core, of all classes together.
 const CORE_SIZES_MAX: usize = 1 << 12;
-/// The maximum number of states after each class of the core.
+/// The maximum number of states ([`State`]) that the dynamic programming keeps after each class.
 const CORE_STATES_MAX: usize = 256;
 /// The maximum number of partitions that the core returns.
 const CORE_PARTITIONS_MAX: usize = 8;
 /// The maximum number of times that [`Near::fill`] gives pages to a class.
 const FILL_ROUNDS_MAX: usize = 32;
 /// A partition is accepted without the core if its cost exceeds the bound by at most this share of the bound.
-const GAP_MAX: f64 = 0.0005;
+const GAP_SHARE_MAX: f64 = 0.0005;
 
 /// Returns a partition of at most `pages` pages whose cost is little above the least cost: the pages of each class, in
 /// the order of the classes.
@@ -93,7 +93,7 @@ struct State {
     own: u64,
 }
 
-/// A larger size of a class.
+/// A size of a class that is larger than its current size in a partition.
 #[derive(Clone, Copy)]
 struct Gain {
     /// The pages of the class at the larger size.
@@ -128,7 +128,7 @@ impl<'a> Near<'a> {
         let mut best = relaxed.partition;
         let mut best_cost = self.cost(&best);
         let gap = best_cost - bound;
-        if gap > GAP_MAX * bound.max(0.0) {
+        if gap > GAP_SHARE_MAX * bound.max(0.0) {
             for mut partition in self.core(price, gap) {
                 let left = self.pages - partition.iter().sum::<u64>();
                 self.fill(&mut partition, left);
@@ -147,8 +147,8 @@ impl<'a> Near<'a> {
         each.map(|(class, &pages)| cost_with_moves(class, pages, self.move_cost)).sum()
     }
 
-    /// Gives the `left` pages that no class has to classes. Each round enlarges the class that saves most per page, to
-    /// the size at which it saves most per page.
+    /// Gives the last `left` pages, which no class has yet, to classes. Each round enlarges the class that saves most
+    /// per page, to the size at which it saves most per page.
     fn fill(&mut self, partition: &mut [u64], mut left: u64) {
         let indexes = 0..partition.len();
         let mut gains: Vec<Option<Gain>> =

@@ -1,6 +1,7 @@
 //! The best class table for a cache that already holds items.
 //!
-//! A change of the table must reduce the loss by more than the change costs. The cost has two parts:
+//! A change of the table must reduce the [loss](Loss), that is, the wasted bytes, by more than the change costs. The
+//! cost has two parts:
 //!
 //! - Each class costs memory, because it leaves about half a page unused. So the best table has no empty classes;
 //!   [`fill_gaps`](super::fill_gaps) later adds sizes for items that are not yet known.
@@ -17,9 +18,11 @@
 //!   0                               if j is current and i is not below p(j)
 //! ```
 //!
-//! So three sets of lines are needed. In the first two cases the lines are L(i) - m * B(i) - W(i) * x: for all i in the
-//! first case, for i below p(j) in the second. In the third case the lines are L(i) - W(i) * x for the other i. In each
-//! set slopes decrease and positions increase, so the computation takes O(k n).
+//! So three sets of lines are needed. L(i) is the least cost of the parts up to candidate i, W(i) is the weight of
+//! these parts (their number times the value of a byte), and x is the bytes that a chunk of size j takes. In the first
+//! two cases the lines are `L(i) - m * B(i) - W(i) * x`: for all i in the first case, for i below p(j) in the second.
+//! In the third case the lines are `L(i) - W(i) * x` for the other i. In each set slopes decrease and positions
+//! increase, so the computation takes O(k n) for k classes and n candidates.
 
 use super::error::{BadArgument, SizesError};
 use super::layers::{Candidates, Layers, Lines};
@@ -40,9 +43,9 @@ pub struct ChangePrices {
 pub struct Change {
     /// The chunk sizes of the new table in bytes, ascending. They are the current sizes if no other table is better.
     pub table: Vec<usize>,
-    /// The loss of the current table.
+    /// The bytes that the current table wastes.
     pub current_loss: Loss,
-    /// The loss of the new table.
+    /// The bytes that the new table wastes.
     pub new_loss: Loss,
     /// The bytes of all items whose chunk sizes change.
     pub moved_bytes: f64,

@@ -5,8 +5,9 @@
 //! chunks on a page. So there is one candidate for each number of chunks on a page: at most 2 * sqrt(page / align). Of
 //! several equally good sizes the largest is chosen, because it also holds larger items, which are not yet known.
 //!
-//! The recurrence: W(j) is the weight of all parts up to candidate j, and t(j) the bytes that a chunk of this size
-//! takes. L(k, j) is the least number of bytes that these parts take in k classes, the largest of which is j:
+//! The recurrence: W(j) is the weight (the number times the value of a byte) of all parts up to candidate j, and t(j)
+//! the bytes that a chunk of this size takes. L(k, j) is the least number of bytes that these parts take in k classes,
+//! the largest of which is j:
 //!
 //! ```text
 //!   L(k, j) = min over i < j of  L(k - 1, i) + (W(j) - W(i)) * t(j)

@@ -19,7 +19,7 @@ fn the_exact_table_has_the_least_loss_of_all_tables() {
             let tables = every_table(&layout, &[], 3);
             kept = tables[random.below(tables.len() as u64) as usize].clone();
         }
-        let tables = exact(&demands, &layout, &kept, 6).expect("the problem is valid");
+        let tables = exact(&demands, &layout, &kept, 6).expect("the arguments are valid");
         assert_eq!(
             tables.class_counts(),
             kept.len()..=6,
@@ -60,15 +60,16 @@ fn geometric_tables_and_hill_climbing_do_not_lose_less() {
         let mut random = Random::new(seed);
         let layout = large(&mut random);
         let demands = demands_with_peaks(&mut random, &layout);
-        let tables = exact(&demands, &layout, &[], 63).expect("the problem is valid");
+        let tables = exact(&demands, &layout, &[], 63).expect("the arguments are valid");
         let options = HillClimbOptions { iterations_max: 20_000, ..Default::default() };
         for factor in [1.08, 1.25, 1.5, 3.0] {
             let start = geometric(32, factor, &layout);
             let best = tables.of(start.len()).loss.total_bytes();
-            let lost = loss(&demands, &start, &layout).expect("the problem is valid").total_bytes();
+            let lost =
+                loss(&demands, &start, &layout).expect("the arguments are valid").total_bytes();
             assert!(best <= lost, "seed {seed}: exact loses {best}, geometric {lost}");
             let climbed = hill_climb(&demands, &start, &layout, &options, &mut random);
-            let lost = climbed.expect("the problem is valid").loss.total_bytes();
+            let lost = climbed.expect("the arguments are valid").loss.total_bytes();
             assert!(
                 best <= lost * (1.0 + 1e-12),
                 "seed {seed}: exact loses {best}, hill climbing {lost}"
@@ -83,7 +84,7 @@ fn each_additional_class_saves_at_most_as_much_as_the_class_before() {
         let mut random = Random::new(seed);
         let layout = large(&mut random);
         let tables = exact(&demands_with_peaks(&mut random, &layout), &layout, &[], 63)
-            .expect("the problem is valid");
+            .expect("the arguments are valid");
         let lost: Vec<f64> =
             tables.class_counts().map(|count| tables.of(count).loss.total_bytes()).collect();
         let saved: Vec<f64> = lost.windows(2).map(|two| two[0] - two[1]).collect();
@@ -103,7 +104,7 @@ fn a_table_with_the_size_of_every_item_loses_no_byte() {
         .map(|step| Demand { size_bytes: 37 * step, items: step as u64, byte_value: 1.0 })
         .collect();
     let tables =
-        exact(&demands, &ChunkLayout::published(740), &[], 63).expect("the problem is valid");
+        exact(&demands, &ChunkLayout::published(740), &[], 63).expect("the arguments are valid");
     assert_eq!(tables.of(20).sizes, (1..=20).map(|step| 37 * step).collect::<Vec<_>>());
     assert_eq!(tables.of(63).loss.total_bytes(), 0.0);
     assert!(tables.of(19).loss.total_bytes() > 0.0);
@@ -111,7 +112,7 @@ fn a_table_with_the_size_of_every_item_loses_no_byte() {
 
 #[test]
 fn the_exact_table_is_the_best_for_weights_of_very_different_magnitudes() {
-    // With such weights, rounding errors could hide a line that is below its neighbours.
+    // With such different weights, rounding errors could remove a line from the lower envelope of the lines.
     const SIZES: usize = 300;
     for seed in 0..40 {
         let mut random = Random::new(seed);
@@ -122,7 +123,7 @@ fn the_exact_table_is_the_best_for_weights_of_very_different_magnitudes() {
             Demand { size_bytes, items: 1 + random.below(items_max), byte_value: scale }
         };
         let demands: Vec<Demand> = (1..=SIZES).map(demand).collect();
-        let tables = exact(&demands, &layout, &[], 20).expect("the problem is valid");
+        let tables = exact(&demands, &layout, &[], 20).expect("the arguments are valid");
         // This loop evaluates the recurrence directly, without lines.
         let mut weights = vec![0.0];
         demands.iter().for_each(|it| weights.push(weights[it.size_bytes - 1] + it.items as f64));
@@ -154,7 +155,7 @@ fn a_size_is_the_largest_with_its_number_of_chunks_on_a_page() {
         ..ChunkLayout::published(1000)
     };
     let demands = [Demand { size_bytes: 260, items: 5, byte_value: 1.0 }];
-    let tables = exact(&demands, &layout, &[], 2).expect("the problem is valid");
+    let tables = exact(&demands, &layout, &[], 2).expect("the arguments are valid");
     assert_eq!(
         tables.of(2).sizes,
         [328, 1000],

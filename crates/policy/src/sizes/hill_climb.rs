@@ -18,7 +18,7 @@ pub struct HillClimbOptions {
     pub failures_max: u64,
     /// The climb ends after this many steps.
     pub iterations_max: u64,
-    /// The sizes of the first table that do not change. The largest size never changes.
+    /// The sizes of the start table that the climb does not change. The largest size never changes.
     pub kept: Vec<usize>,
 }
 
@@ -72,7 +72,7 @@ pub fn hill_climb(
 #[derive(Clone, Copy)]
 struct Class {
     size_bytes: usize,
-    /// The number of part sizes that are at most `size_bytes`.
+    /// The number of different sizes of items, or of parts of chained items, that are at most `size_bytes`.
     fitting: usize,
     /// The bytes that a chunk takes, including its share of the page's end.
     taken_bytes: f64,

@@ -20,7 +20,8 @@ pub(super) struct Candidates {
     pub is_fixed: Vec<bool>,
     /// One entry per place: the bytes that a chunk of this size takes, including its share of the page's end.
     pub taken: Vec<f64>,
-    /// One entry per place: the weight of all parts that a chunk of this size holds.
+    /// One entry per place: the weight (the number times the value of a byte) of all parts that a chunk of this size
+    /// holds.
     pub weight: Vec<f64>,
     /// One entry per place: the bytes of all parts that a chunk of this size holds, each multiplied by its value.
     pub valued_bytes: Vec<f64>,

@@ -163,8 +163,8 @@ impl SizeLearner {
         self.proposal = None;
     }
 
-    /// Evaluates the cache. Returns an error if the snapshot is invalid, for example if an item exceeds the layout's
-    /// largest chunk.
+    /// Evaluates the cache. Returns an error if the snapshot is invalid, for example if an item exceeds the largest
+    /// chunk of a layout without chained items.
     pub fn evaluate(&mut self, snapshot: &SizeSnapshot<'_>) -> Result<SizeEvaluation, SizesError> {
         if let Some(waiting) = self.missing_evidence(snapshot) {
             return Ok(SizeEvaluation { best: None, waiting: Some(waiting) });

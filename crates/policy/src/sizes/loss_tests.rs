@@ -16,7 +16,7 @@ fn the_loss_equals_that_of_a_cache_that_stores_every_item() {
         let layout = layout(&mut random, 30);
         let demands = demands(&mut random, &layout, 20);
         let table = table(&mut random, &layout, 8);
-        let found = loss(&demands, &table, &layout).expect("the problem is valid");
+        let found = loss(&demands, &table, &layout).expect("the arguments are valid");
         let simulated = loss_by_simulation(&demands, &table, &layout);
         for (found, simulated) in [
             (found.inside_bytes, simulated.inside_bytes),
@@ -58,7 +58,7 @@ fn items_and_loss_together_fill_the_pages() {
             let free_chunks = pages * chunks_per_page - count;
             free += free_chunks as f64 * page as f64 / chunks_per_page as f64;
         }
-        let found = loss(&demands, &table, &layout).expect("the problem is valid").total_bytes();
+        let found = loss(&demands, &table, &layout).expect("the arguments are valid").total_bytes();
         let filled = taken as f64 - free - bytes as f64;
         assert!(
             is_near(found, filled),
@@ -72,7 +72,7 @@ fn a_chained_item_is_divided_as_documented() {
     let chaining = Chaining { head_size_bytes: 50, link_size_bytes: 9, body_header_size_bytes: 29 };
     let layout = ChunkLayout { chaining: Some(chaining), ..ChunkLayout::published(129) };
     // The head holds 41 of the 300 bytes. Two bodies of 129 bytes hold 100 bytes each, and a third holds the last 59.
-    let found = loss(&[items(300, 10)], &[60, 129], &layout).expect("the problem is valid");
+    let found = loss(&[items(300, 10)], &[60, 129], &layout).expect("the arguments are valid");
     assert_eq!(found.chained_bytes, 10.0 * (9 + 3 * 29) as f64);
     assert_eq!(found.inside_bytes, 10.0 * ((60 - 50) + (129 - (59 + 29))) as f64);
 }
@@ -94,7 +94,7 @@ fn chained_items_use_the_classes_that_memcached_uses() {
         let taken = head + body + tail;
         let wasted = taken - (header + body - 48 + rest);
         assert_eq!(
-            found.expect("the problem is valid").total_bytes(),
+            found.expect("the arguments are valid").total_bytes(),
             wasted as f64,
             "a key of {key} bytes"
         );

@@ -7,7 +7,7 @@ use slabwise_profile::ProfilerOptions;
 
 /// The options of the profiler: it samples a quarter of the keys.
 const PROFILER: ProfilerOptions =
-    ProfilerOptions { keys_max: 25_000, rate_max: 0.25, window_references: 250_000 };
+    ProfilerOptions { keys_max: 25_000, rate_max: 0.25, half_life_references: 250_000 };
 
 fn policy(text: &str) -> PagePolicy {
     PagePolicy::parse(text).expect("the text is valid")

@@ -6,7 +6,7 @@ use slabwise_base::random::mix;
 use slabwise_base::{ClassId, Random};
 
 const EXACT: ProfilerOptions =
-    ProfilerOptions { keys_max: 1 << 20, rate_max: 1.0, window_references: u64::MAX };
+    ProfilerOptions { keys_max: 1 << 20, rate_max: 1.0, half_life_references: u64::MAX };
 
 fn access(key: u64, kind: AccessKind, class: Option<u8>) -> Access {
     Access { hash: mix(key), kind, class: class.map(ClassId), at_nanos: 0 }
@@ -61,10 +61,12 @@ fn under_a_steady_load_curves_of_footprints_equal_curves_of_stack_distances() {
     for seed in 0..3 {
         // With sampling, the two curves have different errors.
         for (rate_max, most) in [(1.0, 0.02), (0.2, 0.08)] {
-            // With this half-life and these windows, the first references of keys no longer count at the end.
-            let window_references = 30_000;
-            let options = ProfilerOptions { rate_max, window_references, ..EXACT };
+            // The half-life of the counts of stack distances, in sampled references.
+            let half_life_references = 30_000;
+            let options = ProfilerOptions { rate_max, half_life_references, ..EXACT };
             let mut profiler = Profiler::new(options);
+            // A footprint covers the last 50,000 to 100,000 sampled gets. Of the 400,000 sampled gets of the rate 1.0,
+            // it does not cover the first references to keys. Of the rate 0.2 it covers all 80,000 sampled gets.
             profiler.keep_footprints(Some(50_000));
             Stream::new(seed).run(&mut profiler, 400_000, [4_000, 8_000]);
             let mut all = 0.0;

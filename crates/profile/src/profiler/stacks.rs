@@ -1,4 +1,5 @@
-//! The keys of a profiler. Each key is in one stack: the stack of its class, or the stack of absent keys.
+//! The keys of a profiler. Each key is in one stack: the stack of its class, or the stack of *absent* keys, which were
+//! requested but never stored, or were deleted. A *slot* is a position in a stack.
 //!
 //! Invariant: each key is in the stack and on the slot that its record names, and in no other stack.
 
@@ -136,7 +137,7 @@ impl Stacks {
         self.limit(Place::NeverStored);
     }
 
-    /// Frees the memory of stacks that now have fewer keys.
+    /// Frees the memory of stacks that have many more slots than keys.
     pub fn shrink(&mut self) {
         let Stacks { keys, classes, absent, .. } = self;
         let stacks = classes.iter_mut().flatten().map(|class| &mut class.stack);

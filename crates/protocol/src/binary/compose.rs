@@ -34,31 +34,31 @@ fn append_head(
 }
 
 /// Appends the reply to a successful request without a body. `cas` is the CAS value of the item, or 0.
-pub fn success(out: &mut Vec<u8>, request: &Head, cas: u64) {
+pub fn write_success(out: &mut Vec<u8>, request: &Head, cas: u64) {
     append_head(out, request, Status::Success, (0, 0, 0), cas);
 }
 
 /// Appends a reply whose body is text.
-pub fn text(out: &mut Vec<u8>, request: &Head, status: Status, text: &[u8]) {
+pub fn write_text(out: &mut Vec<u8>, request: &Head, status: Status, text: &[u8]) {
     let body_len = u32::try_from(text.len()).expect("a text is shorter than 4 GiB");
     append_head(out, request, status, (0, 0, body_len), 0);
     out.extend_from_slice(text);
 }
 
 /// Appends an error whose body is the text of its status.
-pub fn error(out: &mut Vec<u8>, request: &Head, status: Status) {
-    text(out, request, status, status.message());
+pub fn write_error(out: &mut Vec<u8>, request: &Head, status: Status) {
+    write_text(out, request, status, status.message());
 }
 
 /// Appends a miss whose body is the key, not the text of the status.
-pub fn miss_with_key(out: &mut Vec<u8>, request: &Head, key: &[u8]) {
+pub fn write_miss_with_key(out: &mut Vec<u8>, request: &Head, key: &[u8]) {
     let key_len = key_len(key);
     append_head(out, request, Status::NotFound, (0, key_len, key_len.into()), 0);
     out.extend_from_slice(key);
 }
 
 /// Appends the start of a hit: head, client flags and key. The caller appends the value of `value_len` bytes.
-pub fn hit(
+pub fn write_hit(
     out: &mut Vec<u8>,
     request: &Head,
     client_flags: u32,
@@ -76,27 +76,27 @@ pub fn hit(
 }
 
 /// Appends the reply to an increment or decrement, whose body is the new number.
-pub fn number(out: &mut Vec<u8>, request: &Head, value: u64, cas: u64) {
+pub fn write_number(out: &mut Vec<u8>, request: &Head, value: u64, cas: u64) {
     append_head(out, request, Status::Success, (0, 0, size_of::<u64>() as u32), cas);
     out.extend_from_slice(&value.to_be_bytes());
 }
 
 /// Appends one statistic. The key of the reply is the name of the statistic.
-pub fn stat(out: &mut Vec<u8>, opaque: [u8; 4], name: impl Display, value: impl Display) {
-    stat_of(out, opaque, name, |out| {
+pub fn write_stat(out: &mut Vec<u8>, opaque: [u8; 4], name: impl Display, value: impl Display) {
+    write_stat_with(out, opaque, name, |out| {
         write!(out, "{value}").expect("writing to a Vec cannot fail");
     });
 }
 
 /// Appends one statistic. `write_value` must append the value.
-pub fn stat_of(
+pub fn write_stat_with(
     out: &mut Vec<u8>,
     opaque: [u8; 4],
     name: impl Display,
     write_value: impl FnOnce(&mut Vec<u8>),
 ) {
     let start = out.len();
-    stats_end(out, opaque);
+    write_stats_end(out, opaque);
     let name_start = out.len();
     write!(out, "{name}").expect("writing to a Vec cannot fail");
     let name_len = u16::try_from(out.len() - name_start)
@@ -110,13 +110,13 @@ pub fn stat_of(
 }
 
 /// Appends the reply that ends a list of statistics: a statistic without name and value.
-pub fn stats_end(out: &mut Vec<u8>, opaque: [u8; 4]) {
-    success(out, &stats_head(opaque), 0);
+pub fn write_stats_end(out: &mut Vec<u8>, opaque: [u8; 4]) {
+    write_success(out, &stats_head(opaque), 0);
 }
 
 /// Appends the error for a `stat` request with an unknown subject.
-pub fn stats_refused(out: &mut Vec<u8>, opaque: [u8; 4]) {
-    error(out, &stats_head(opaque), Status::NotFound);
+pub fn write_stats_refused(out: &mut Vec<u8>, opaque: [u8; 4]) {
+    write_error(out, &stats_head(opaque), Status::NotFound);
 }
 
 /// Returns the head of a `stat` request.
@@ -131,7 +131,10 @@ fn key_len(key: &[u8]) -> u16 {
 
 #[cfg(test)]
 mod tests {
-    use super::{error, hit, miss_with_key, number, stat, stats_end, success, text};
+    use super::{
+        write_error, write_hit, write_miss_with_key, write_number, write_stat, write_stats_end,
+        write_success, write_text,
+    };
     use crate::binary::{Head, Status, opcode};
 
     const HEAD: Head =
@@ -146,34 +149,34 @@ mod tests {
     #[test]
     fn the_head_of_a_hit_includes_the_length_of_its_value() {
         let expected = b"\x81\x0d\0\x01\x04\0\0\0\0\0\0\x0aopaq\0\0\0\0\0\0\0\x09\xde\xad\xbe\xefk";
-        assert_eq!(reply(|out| hit(out, &HEAD, 0xdead_beef, b"k", 5, 9)), expected);
+        assert_eq!(reply(|out| write_hit(out, &HEAD, 0xdead_beef, b"k", 5, 9)), expected);
         let expected = b"\x81\x0d\0\0\x04\0\0\0\0\0\0\x09opaq\0\0\0\0\0\0\0\x09\0\0\0\0";
-        assert_eq!(reply(|out| hit(out, &HEAD, 0, b"", 5, 9)), expected);
+        assert_eq!(reply(|out| write_hit(out, &HEAD, 0, b"", 5, 9)), expected);
     }
 
     #[test]
     fn an_error_has_a_text_and_no_cas_value() {
         let expected = b"\x81\x0d\0\0\0\0\0\x01\0\0\0\x09opaq\0\0\0\0\0\0\0\0Not found";
-        assert_eq!(reply(|out| error(out, &HEAD, Status::NotFound)), expected);
+        assert_eq!(reply(|out| write_error(out, &HEAD, Status::NotFound)), expected);
         let expected = b"\x81\x0d\0\x02\0\0\0\x01\0\0\0\x02opaq\0\0\0\0\0\0\0\0ab";
-        assert_eq!(reply(|out| miss_with_key(out, &HEAD, b"ab")), expected);
+        assert_eq!(reply(|out| write_miss_with_key(out, &HEAD, b"ab")), expected);
     }
 
     #[test]
     fn a_success_has_a_cas_value_and_a_number_has_eight_bytes() {
         let expected = b"\x81\x0d\0\0\0\0\0\0\0\0\0\0opaq\0\0\0\0\0\0\x01\0";
-        assert_eq!(reply(|out| success(out, &HEAD, 256)), expected);
+        assert_eq!(reply(|out| write_success(out, &HEAD, 256)), expected);
         let expected = b"\x81\x0d\0\0\0\0\0\0\0\0\0\x08opaq\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\x02";
-        assert_eq!(reply(|out| number(out, &HEAD, 2, 1)), expected);
+        assert_eq!(reply(|out| write_number(out, &HEAD, 2, 1)), expected);
         let expected = b"\x81\x0d\0\0\0\0\0\x21\0\0\0\x02opaq\0\0\0\0\0\0\0\0hi";
-        assert_eq!(reply(|out| text(out, &HEAD, Status::AuthContinue, b"hi")), expected);
+        assert_eq!(reply(|out| write_text(out, &HEAD, Status::AuthContinue, b"hi")), expected);
     }
 
     #[test]
     fn the_key_of_a_statistic_is_its_name() {
         let expected = b"\x81\x10\0\x03\0\0\0\0\0\0\0\x05opaq\0\0\0\0\0\0\0\0pid42";
-        assert_eq!(reply(|out| stat(out, *b"opaq", "pid", 42)), expected);
-        let end = reply(|out| stats_end(out, *b"opaq"));
+        assert_eq!(reply(|out| write_stat(out, *b"opaq", "pid", 42)), expected);
+        let end = reply(|out| write_stats_end(out, *b"opaq"));
         assert_eq!(end[..2], [0x81, opcode::STAT]);
         assert_eq!(end[2..12], [0; 10]);
     }

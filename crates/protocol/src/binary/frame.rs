@@ -56,13 +56,13 @@ struct Frame<'a> {
     key: &'a [u8],
     /// The received bytes after the key.
     rest: &'a [u8],
-    /// The number of received bytes before the end of the key.
+    /// The number of received bytes up to the end of the key.
     consumed: usize,
 }
 
 impl<'a> Frame<'a> {
-    /// Splits the input into the parts of a packet. Returns `None` if more input is needed: the head, the extras or the
-    /// key are incomplete, and not longer than the parser waits for.
+    /// Splits the input into the parts of a packet. Returns `None` if the head, the extras or the key are incomplete,
+    /// unless the input already has [`LINE_LEN_MAX`] bytes.
     fn read(input: &'a [u8]) -> Option<Frame<'a>> {
         let (head, body) = input.split_first_chunk::<HEAD_LEN>()?;
         let key_len = usize::from(u16::from_be_bytes([head[2], head[3]]));
@@ -115,7 +115,8 @@ impl<'a> Frame<'a> {
         }
     }
 
-    /// Refuses the request. The rest of its body is skipped, unless the connection is to be closed.
+    /// Refuses the request. The caller skips the rest of the body, unless it closes the connection because of the
+    /// fault.
     fn refuse(&self, fault: Fault) -> Parsed<'a> {
         let skip_len = if fault.closes() { 0 } else { self.value_len };
         let refusal = Refusal::Packet(self.head, fault);

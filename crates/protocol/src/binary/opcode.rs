@@ -91,7 +91,7 @@ pub(super) fn command(opcode: u8) -> Option<Command> {
     })
 }
 
-/// True if the command of this opcode is quiet: a reply is sent only if it is an error or, for a get, only if it is a
+/// True if the command of this opcode is quiet: the server sends a reply only if the reply is an error or, for a get, a
 /// hit.
 pub(super) fn is_quiet(opcode: u8) -> bool {
     matches!(opcode, GETQ | GETKQ | SETQ..=PREPENDQ | GATQ | GATKQ)

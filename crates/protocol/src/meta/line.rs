@@ -2,8 +2,8 @@
 
 use super::reply;
 use crate::request::{
-    self, Answer, Arithmetic, Delete, Direction, Echo, FLAG_COUNT_MAX, Get, Initial, Leave, Parsed,
-    Request, Store, StoreVerb, Vivify, bit,
+    self, Answer, Arithmetic, Delete, Direction, Echo, FLAG_COUNT_MAX, Get, Initial, Parsed,
+    Replacement, Request, Store, StoreVerb, Vivify, bit,
 };
 use crate::words::{
     self, Exptime, KEY_LEN_MAX, LINE_LEN_MAX, LineRefusal, VALUE_LEN_MAX, split_first,
@@ -143,8 +143,8 @@ fn read_flags<'a>(
 }
 
 impl<'a> Flags<'a> {
-    /// Parses one flag. Fails if the flag is unknown or a duplicate. An invalid token does not fail: it is stored as
-    /// the fault, because an error in a later flag can replace it.
+    /// Parses one flag. Fails if the flag is unknown or a duplicate. Does not fail for an invalid token, but stores its
+    /// error in `fault`, because an error in a later flag can replace this error.
     #[inline]
     fn parse_flag(&mut self, letter: u8, word: &'a [u8]) -> Result<(), &'static [u8]> {
         if letter < b'A' || VALID_LETTERS & bit(letter) == 0 {
@@ -244,7 +244,7 @@ fn parse_get<'a>(key: &'a [u8], flags: Flags<'a>) -> Result<ParsedLine<'a>, &'st
         touch: options.exptime,
         vivify: vivify.map(|exptime| Vivify { exptime, cas: options.new_cas }),
         recache: options.recache,
-        leaves_no_mark: echo.has(b'u'),
+        keeps_access_time: echo.has(b'u'),
     };
     Ok((Request::Get(get), echo))
 }
@@ -296,17 +296,17 @@ fn parse_delete<'a>(key: &'a [u8], flags: Flags<'a>) -> Result<ParsedLine<'a>, &
     let (options, echo) = check_flags(key, flags)?;
     let Options { exptime, new_cas, expected_cas, .. } = options;
     let stale = echo.has(b'I');
-    let leaves = match (echo.has(b'x'), stale) {
-        (true, _) => Leave::Empty {
+    let replacement = match (echo.has(b'x'), stale) {
+        (true, _) => Replacement::Empty {
             client_flags: options.client_flags.unwrap_or_default(),
             exptime: exptime.unwrap_or_default(),
             stale,
             new_cas,
         },
-        (false, true) => Leave::Stale { exptime, new_cas },
-        (false, false) => Leave::Nothing,
+        (false, true) => Replacement::Stale { exptime, new_cas },
+        (false, false) => Replacement::Nothing,
     };
-    Ok((Request::Delete(Delete { key, expected_cas, leaves }), echo))
+    Ok((Request::Delete(Delete { key, expected_cas, replacement }), echo))
 }
 
 fn parse_arithmetic<'a>(key: &'a [u8], flags: Flags<'a>) -> Result<ParsedLine<'a>, &'static [u8]> {

@@ -73,7 +73,7 @@ fn the_letters_of_the_flags_are_in_the_order_of_the_request() {
         touch: Some(Exptime::At(30)),
         vivify: Some(Vivify { exptime: Exptime::Past, cas: Some(u64::MAX) }),
         recache: Some(Exptime::At(7)),
-        leaves_no_mark: false,
+        keeps_access_time: false,
     };
     assert_eq!(get, Request::Get(expected));
     let change = Arithmetic {
@@ -119,9 +119,9 @@ fn flag_capital_g_supplies_a_cost_and_flag_g_requests_it() {
     }
     assert_eq!(refused("ms k 3 G1 G2\r\n"), (reply::DUPLICATE_FLAG, 5));
     let mut out = Vec::new();
-    compose::flag_optional(&mut out, b'g', Some(450));
-    compose::flag_optional(&mut out, b'g', Some(Cost::default().units()));
-    compose::flag_optional(&mut out, b'g', None);
+    compose::write_flag_optional(&mut out, b'g', Some(450));
+    compose::write_flag_optional(&mut out, b'g', Some(Cost::default().units()));
+    compose::write_flag_optional(&mut out, b'g', None);
     assert_eq!(out, b" g450 g0 g-1");
 }
 
@@ -194,7 +194,7 @@ fn keys_in_base64_are_decoded() {
     let longest: &'static str = format!("mg {}== b\r\n", "A".repeat(246)).leak();
     assert_eq!(decode_key(request(longest).key(), &mut [0; KEY_BUFFER_LEN]).len(), 184);
     let mut out = Vec::new();
-    compose::flag_key(&mut out, true, b"A");
+    compose::write_flag_key(&mut out, true, b"A");
     assert_eq!(out, b" kQQ== b");
 }
 

@@ -113,8 +113,8 @@ fn automove(words: &Words<'_>) -> Result<Automove, LineRefusal> {
 /// Parses `lru tune <hot percent> <warm percent> <hot age factor> <warm age factor>`, `lru mode flat|segmented` and
 /// `lru temp_ttl <seconds>`.
 pub(super) fn lru<'a>(words: &Words<'a>) -> ParseResult<'a> {
-    // `t` is a prefix of `tune` and of `temp_ttl`. As in memcached, it means `temp_ttl` if there are fewer than five
-    // words.
+    // `t` is a prefix of `tune` and of `temp_ttl`. As in memcached, `t` means `temp_ttl` if fewer than five words
+    // follow `lru`.
     let names: &[&str] = match words.len {
         5.. => &["tune", "mode", "temp_ttl"],
         _ => &["mode", "temp_ttl"],

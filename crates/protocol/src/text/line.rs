@@ -105,7 +105,7 @@ enum LineRule {
 struct RetrievalForm {
     /// True if the reply contains the CAS values.
     with_cas: bool,
-    /// True if an exptime precedes the keys, which becomes the new expiry of the items.
+    /// True if an exptime precedes the keys. The exptime becomes the new expiry of the items.
     touches: bool,
 }
 
@@ -405,13 +405,13 @@ fn parse_touch<'a>(words: &Words<'a>) -> Result<Request<'a>, LineRefusal> {
     Ok(Request::Touch(key, Exptime::of_signed(exptime)))
 }
 
-/// Returns the first word as the key. Fails if it is too long for a key.
+/// Returns the first word as the key. Fails if the word is too long for a key.
 fn parse_key<'a>(words: &Words<'a>) -> Result<&'a [u8], LineRefusal> {
     let key = words.at(0);
     if key.len() <= KEY_LEN_MAX { Ok(key) } else { Err(reply::BAD_FORMAT.into()) }
 }
 
-/// Parses the length of a value. Returns `None` if it is invalid or above the limit.
+/// Parses the length of a value. Returns `None` if the length is invalid or above [`VALUE_LEN_MAX`].
 fn parse_value_len(word: &[u8]) -> Option<usize> {
     let len = usize::try_from(words::exact_i32(word)?).ok()?;
     (len <= VALUE_LEN_MAX).then_some(len)
@@ -430,7 +430,7 @@ pub enum CostWire {
 const VALUE_LINE_LEN_MAX: usize = "VALUE  4294967295 2147483647 18446744073709551615\r\n".len();
 
 /// Appends `VALUE <key> <flags> <bytes> [<cas>]\r\n`.
-pub fn value_line(
+pub fn write_value_line(
     out: &mut Vec<u8>,
     key: &[u8],
     client_flags: u32,
@@ -444,30 +444,30 @@ pub fn value_line(
     if client_flags == 0 {
         out.push(b'0');
     } else {
-        number(out, client_flags);
+        write_number(out, client_flags);
     }
     out.push(b' ');
-    number(out, value_len);
+    write_number(out, value_len);
     if let Some(cas) = cas {
         out.push(b' ');
-        number(out, cas);
+        write_number(out, cas);
     }
     out.extend_from_slice(b"\r\n");
 }
 
 /// Appends the reply to an incr or decr: the new number and a line end.
-pub fn number_line(out: &mut Vec<u8>, value: u64) {
-    number(out, value);
+pub fn write_number_line(out: &mut Vec<u8>, value: u64) {
+    write_number(out, value);
     out.extend_from_slice(b"\r\n");
 }
 
 /// Appends `STAT <name> <value>\r\n`.
-pub fn stat_line(out: &mut Vec<u8>, name: impl Display, value: impl Display) {
+pub fn write_stat_line(out: &mut Vec<u8>, name: impl Display, value: impl Display) {
     write!(out, "STAT {name} {value}\r\n").expect("writing to a Vec cannot fail");
 }
 
 /// Appends a key, percent-encoded as in URIs, so that the appended text contains no space.
-pub fn percent_encoded(out: &mut Vec<u8>, key: &[u8]) {
+pub fn write_percent_encoded(out: &mut Vec<u8>, key: &[u8]) {
     const HEX_DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     for &byte in key {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
@@ -481,7 +481,7 @@ pub fn percent_encoded(out: &mut Vec<u8>, key: &[u8]) {
 }
 
 /// Appends a number in decimal digits.
-pub fn number(out: &mut Vec<u8>, value: impl itoa::Integer) {
+pub fn write_number(out: &mut Vec<u8>, value: impl itoa::Integer) {
     out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 

@@ -31,7 +31,7 @@ const VALUE_END: &[u8] = b"\r\n";
 pub enum Login<'a> {
     /// The end of the login has not arrived yet.
     Incomplete,
-    /// The client does not use this protocol. The caller must close the connection.
+    /// The line is too short or too long for a login. The caller must close the connection.
     Hangup,
     /// The line is not a valid login.
     Refused {

@@ -7,7 +7,7 @@
 //!
 //! Replies and errors are those of memcached 1.6.45. memcached's rules for lines are:
 //! - A line of fewer than four bytes, including its line end, is not a request.
-//! - Words that a command does not need are ignored. All words after the 23rd are ignored, except keys.
+//! - Most commands ignore words that they do not need. All words after the 23rd are ignored, except keys.
 //! - A last word `noreply` suppresses the reply, even if the reply is an error. Two errors are sent nevertheless: too
 //!   few words, and an invalid length of a value.
 //! - If the length of the value of a refused storage command is known, the value is skipped, so that it is not parsed
@@ -22,6 +22,6 @@ pub mod login;
 pub mod reply;
 
 pub use line::{
-    CostWire, NextKey, join_sole_key, next_key, number, number_line, parse, percent_encoded,
-    stat_line, value_line,
+    CostWire, NextKey, join_sole_key, next_key, parse, write_number, write_number_line,
+    write_percent_encoded, write_stat_line, write_value_line,
 };

@@ -1,4 +1,4 @@
-use super::{NextKey, next_key, number_line, sole_key, stat_line, value_line};
+use super::{NextKey, next_key, sole_key, write_number_line, write_stat_line, write_value_line};
 use crate::text::{CostWire, reply};
 use crate::{
     Admin, Answer, Arithmetic, Automove, Delete, Direction, Exptime, LruRequest, Parsed, Refusal,
@@ -336,8 +336,8 @@ fn a_key_of_251_bytes_is_too_long() {
 #[test]
 fn a_value_line_may_have_a_cas_value() {
     let mut out = Vec::new();
-    value_line(&mut out, b"k", 0, 5, None);
-    value_line(&mut out, b"k", u32::MAX, 0, Some(u64::MAX));
+    write_value_line(&mut out, b"k", 0, 5, None);
+    write_value_line(&mut out, b"k", u32::MAX, 0, Some(u64::MAX));
     let expected = "VALUE k 0 5\r\nVALUE k 4294967295 0 18446744073709551615\r\n";
     assert_eq!(String::from_utf8(out).unwrap(), expected);
 }
@@ -345,7 +345,7 @@ fn a_value_line_may_have_a_cas_value() {
 #[test]
 fn a_number_and_a_statistic_end_with_a_line_end() {
     let mut out = Vec::new();
-    number_line(&mut out, 10);
-    stat_line(&mut out, "pid", 7);
+    write_number_line(&mut out, 10);
+    write_stat_line(&mut out, "pid", 7);
     assert_eq!(out, b"10\r\nSTAT pid 7\r\n");
 }

@@ -32,7 +32,8 @@ pub const AUTH_TOKEN_TOO_LONG: &[u8] = b"CLIENT_ERROR auth token too long\r\n";
 pub const AUTH_BAD_TERMINATION: &[u8] = b"CLIENT_ERROR bad command line termination\r\n";
 pub const AUTH_BAD_FORMAT: &[u8] = b"CLIENT_ERROR bad authentication token format\r\n";
 
-// Sent instead of a reply that needs more than 65,535 datagrams or exceeds the limit per client.
+// The server sends this error instead of a reply that is too long for the buffers of a UDP socket or needs more than
+// 65,535 datagrams.
 pub const UDP_REPLY_TOO_LONG: &[u8] = b"SERVER_ERROR reply too long for UDP, ask by TCP\r\n";
 
 pub const FLUSH_FORBIDDEN: &[u8] = b"CLIENT_ERROR flush_all not allowed\r\n";
@@ -40,7 +41,8 @@ pub const SHUTDOWN_FORBIDDEN: &[u8] = b"SERVER_ERROR: shutdown not enabled\r\n";
 pub const SHUTDOWN_UNKNOWN: &[u8] = b"CLIENT_ERROR invalid shutdown mode\r\n";
 pub const TLS_DISABLED: &[u8] = b"Error TLS not enabled\r\n";
 pub const WATCH_FORBIDDEN: &[u8] = b"CLIENT_ERROR watch commands not allowed\r\n";
-// These three refuse a command that the client has pipelined after other requests.
+// The server refuses `metadump`, `mgdump` and `watch` with one of the next three errors if it has not yet sent the
+// replies to earlier requests of the client.
 pub const METADUMP_PIPELINED: &[u8] = b"ERROR cannot pipeline other commands before metadump\r\n";
 pub const MGDUMP_PIPELINED: &[u8] = b"ERROR cannot pipeline other commands before mgdump\r\n";
 pub const WATCH_PIPELINED: &[u8] = b"ERROR cannot pipeline other commands before watch\r\n";

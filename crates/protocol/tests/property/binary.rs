@@ -1,4 +1,4 @@
-//! Invariants of the parser of the binary protocol. In addition to the invariants of all parsers, it never waits for
+//! Invariants of the parser of the binary protocol: the invariants of all parsers, and that the parser never waits for
 //! more than [`LINE_LEN_MAX`] bytes.
 
 use super::{Expecting, Reader, check_splits};
@@ -49,8 +49,8 @@ fn request(reader: &mut Reader, input: &[u8]) -> Option<usize> {
                 }
                 Request::Get(get) => {
                     // Composing a reply panics if the key or the value is too long for the length fields of its head.
-                    compose::hit(&mut Vec::new(), &head, 0, get.key, VALUE_LEN_MAX, 0);
-                    compose::miss_with_key(&mut Vec::new(), &head, get.key);
+                    compose::write_hit(&mut Vec::new(), &head, 0, get.key, VALUE_LEN_MAX, 0);
+                    compose::write_miss_with_key(&mut Vec::new(), &head, get.key);
                     Expecting::Request
                 }
                 Request::Quit => Expecting::Nothing,

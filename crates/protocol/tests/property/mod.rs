@@ -14,7 +14,7 @@ type Step = fn(&mut Reader, &[u8]) -> Option<usize>;
 enum Expecting {
     /// The next bytes are a request.
     Request,
-    /// The next bytes are a part of the current request, which this function parses.
+    /// The next bytes are a part of the current request. This function parses the part.
     Part(Step),
     /// This number of bytes must be skipped.
     Skip(usize),

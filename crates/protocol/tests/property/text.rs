@@ -130,21 +130,21 @@ fn check_meta(request: &Request<'_>, answer: &Answer) {
     letters.dedup();
     assert_eq!(letters.len(), echo.letters().len(), "no flag occurs twice");
     let mut reply = Vec::new();
-    meta::compose::bare_line(&mut reply, meta::reply::CODE_MISS, echo, key);
+    meta::compose::write_line_without_item(&mut reply, meta::reply::CODE_MISS, echo, key);
     assert!(reply.starts_with(b"EN") && reply.ends_with(b"\r\n"));
 }
 
 /// Panics if the parsers violate an invariant for this input.
 pub fn check(input: &[u8]) {
-    // As in memcached, a line above the maximum length has another result if its end has already arrived. So an input
-    // with such a line is not split.
+    // As in memcached, the result for a line above the maximum length depends on whether the end of the line has
+    // already arrived. So an input with such a line is not split.
     let has_long_line = input.split(|&byte| byte == b'\n').any(|line| line.len() > LINE_LEN_MAX);
     let check = |request| match has_long_line {
         true => drop(events(request, [input])),
         false => check_splits(request, input),
     };
     check(request_without_costs);
-    // Most inputs have the same results with costs enabled, and are then not checked a second time.
+    // Most inputs have the same results with costs enabled. Such an input is not checked a second time.
     if events(request_with_costs, [input]) != events(request_without_costs, [input]) {
         check(request_with_costs);
     }

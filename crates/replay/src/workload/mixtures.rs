@@ -1,6 +1,7 @@
 //! The workloads that papers and slides describe: `two-phase`, `toy`, `three-phase`, `multi-tenant`, `time-varying`.
 //!
-//! The papers do not specify all parameters. The comments begin with "Chosen:" where a parameter is our choice.
+//! The papers do not specify all parameters. The comments begin with "Chosen:" where a parameter is our choice. "MEMSYS
+//! 2019" is D. Byrne, N. Onder, Z. Wang, "Faster Slab Reassignment in Memcached", MEMSYS 2019.
 
 use super::lengths::Lengths;
 use super::mixture::{Mixture, Stage, Zipf, key_of};
@@ -41,7 +42,7 @@ fn stage(position: f64, shares: &[f64]) -> Stage {
 }
 
 /// Two sets of keys. Requests for the second set replace requests for the first set (PSA, ICC 2014; LAMA, ATC 2015).
-/// The slides specify 200 million requests, two sets of 7 million items, and three phases.
+/// LAMA's slides specify 200 million requests, two sets of 7 million items, and three phases.
 ///
 /// Chosen: The popularity and the lengths of ETC, but values of the second set are 1 KiB longer. The first third of the
 /// run requests only the first set, and the last third requests only the second set. In between, the shares change

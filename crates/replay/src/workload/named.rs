@@ -5,7 +5,7 @@
 //! | `zipf` | Zipf, 1 M keys, exponent 1.0 | size table of `kvcache_reg` |
 //! | `etc` | Zipf, 7 M keys, exponent 1.0 | generalised Pareto |
 //! | `etc-mutilate` | Zipf, 7 M keys, exponent 1.0 | mutilate's `fb_value` and `fb_key` |
-//! | `two-phase` | two classes of 5 M keys; first 13 % of the requests for one class, then 33 % | 140, 190 |
+//! | `two-phase` | two classes of 5 M keys; one has the first 13 % of the requests and 33 % of the others | 140, 190 |
 //! | `three-phase` | Zipf, 7 M keys, exponent 1.0; then 7 M other keys | generalised Pareto; other keys plus 1 KiB |
 //! | `multi-tenant` | six parts of 3.5 to 10 M keys, exponent 0.25 to 1.0 | one length per part |
 //! | `time-varying` | two parts of 7 M keys, exponent 0.25, whose shares change over a day | one length per part |
@@ -15,7 +15,7 @@
 //! | `cache2k-*`, `trace:FILE` | recorded | recorded, or size table of `kvcache_reg` if the trace has no lengths |
 //!
 //! Invariant: `scale` multiplies both the number of keys and the default number of requests, so the number of requests
-//! per key does not depend on it.
+//! per key does not depend on `scale`.
 
 use super::lengths::Lengths;
 use super::mixture::Zipf;

@@ -3,7 +3,7 @@
 use super::crawl::{Crawl, Listing};
 use crate::os::process;
 use crate::out::Out;
-use crate::shared::{CloseReason, Driver, Shared, Watcher, WorkerContext};
+use crate::shared::{BackgroundThread, CloseReason, Shared, Watcher, WorkerContext};
 use crate::wire::text::Reply;
 use slabwise_base::sync::lock;
 use slabwise_base::{ClassId, Seconds};
@@ -30,9 +30,10 @@ pub(crate) enum NextAction<'e> {
 
 /// The maximum level of the command `verbosity`. The trace output of level 3 can only be enabled at start (`-vvv`).
 const VERBOSITY_MAX: u32 = 2;
-/// The minimum of the command `cache_memlimit`, in MiB, as in memcached.
+/// The minimum memory limit that the command `cache_memlimit` accepts, in MiB, as in memcached.
 const MEMORY_LIMIT_MEGABYTES_MIN: u32 = 8;
-/// The maximum of the command `cache_memlimit`, in MiB. A larger number is probably meant in bytes.
+/// The maximum memory limit that the command `cache_memlimit` accepts, in MiB. The client probably means a larger
+/// number in bytes.
 const MEMORY_LIMIT_MEGABYTES_MAX: u32 = 1_000_000_000;
 
 /// Executes a command and writes its reply. Returns the session's next action.
@@ -99,7 +100,7 @@ fn execute(worker: &WorkerContext<'_>, command: Admin<'_>) -> Result<(), ErrorLi
         Admin::MemoryLimit(megabytes) => {
             set_memory_limit(engine, megabytes)?;
             // If the limit is lower than before, the tuner releases pages.
-            notifier.wake(Driver::Tuner);
+            notifier.wake(BackgroundThread::Tuner);
         }
         // A new class table retires classes, and only page moves can drain the pages of retired classes.
         Admin::Reassign { .. } | Admin::Classes(_) if !settings.reassign_enabled => {
@@ -112,8 +113,8 @@ fn execute(worker: &WorkerContext<'_>, command: Admin<'_>) -> Result<(), ErrorLi
             return Err(error[..].into());
         }
         Admin::Classes(_) => {
-            tunables().learn_classes = true;
-            notifier.wake(Driver::Tuner);
+            tunables().set_learns_classes = true;
+            notifier.wake(BackgroundThread::Tuner);
         }
         Admin::Automove(setting) => {
             match setting {
@@ -122,7 +123,7 @@ fn execute(worker: &WorkerContext<'_>, command: Admin<'_>) -> Result<(), ErrorLi
                 Automove::FreeRatio(ratio) => tunables().automove_free_ratio = ratio,
                 Automove::Window(seconds) => tunables().automove.window_seconds = seconds,
             }
-            notifier.wake(Driver::Tuner);
+            notifier.wake(BackgroundThread::Tuner);
         }
         Admin::Lru(request) => set_lru(worker, request)?,
         Admin::Crawler(Crawler::Enable) => {
@@ -147,7 +148,7 @@ pub(crate) fn flush_all(worker: &WorkerContext<'_>, exptime: Exptime) {
         Exptime::At(time) => Some(worker.second(time)),
         Exptime::Never | Exptime::Past => None,
     };
-    // Before the server's start no items were stored, so an earlier time invalidates nothing.
+    // Before the server's start no items were stored, so a time before the start invalidates nothing.
     if at.is_none_or(|second| second >= Seconds::START) {
         shared.engine.flush_all(at, worker.now);
     }
@@ -202,7 +203,7 @@ fn reassign(worker: &WorkerContext<'_>, victim: i32, receiver: i32) -> Result<()
     };
     let receiver = if receiver == PAGE_POOL { None } else { class(receiver)? };
     let victim = match victim {
-        // A class takes pages from the page pool when it needs them, so a client cannot move them.
+        // A class takes pages from the page pool when it needs them, so a client cannot move pages of the pool.
         PAGE_POOL => return Err(reply::REASSIGN_NO_SPARE),
         ANY_CLASS => None,
         number => class(number)?,
@@ -210,13 +211,13 @@ fn reassign(worker: &WorkerContext<'_>, victim: i32, receiver: i32) -> Result<()
     let reassigned = engine.reassign(victim, receiver, "requested by a command", worker.now);
     reassigned.map_err(|error| match error {
         ReassignError::Running => reply::REASSIGN_BUSY,
-        // The victim is -1, any class, and no class can give a page. memcached then reports a bad class.
-        ReassignError::NoSpare if victim.is_none() => reply::REASSIGN_BAD_CLASS,
-        ReassignError::NoSpare => reply::REASSIGN_NO_SPARE,
+        // The victim -1 means any class, but no class can give a page. memcached then reports a bad class.
+        ReassignError::NoMovablePage if victim.is_none() => reply::REASSIGN_BAD_CLASS,
+        ReassignError::NoMovablePage => reply::REASSIGN_NO_SPARE,
         ReassignError::SameClass => reply::REASSIGN_SAME,
         ReassignError::BadClass => reply::REASSIGN_BAD_CLASS,
     })?;
-    worker.shared.notifier.wake(Driver::Tuner);
+    worker.shared.notifier.wake(BackgroundThread::Tuner);
     Ok(())
 }
 
@@ -235,9 +236,9 @@ fn change_classes(worker: &WorkerContext<'_>, sizes: ChunkSizes<'_>) -> Result<(
         format!("{kind} {error}\r\n").into_bytes()
     })?;
     // From now on a learned class table must not replace the client's class table.
-    lock(&worker.shared.tunables).learn_classes = false;
+    lock(&worker.shared.tunables).set_learns_classes = false;
     // The tuner drains the retired classes.
-    worker.shared.notifier.wake(Driver::Tuner);
+    worker.shared.notifier.wake(BackgroundThread::Tuner);
     Ok(())
 }
 
@@ -310,7 +311,7 @@ fn start_crawl<'e>(
         None => {
             let items_max = shared.tunables().crawler_tocrawl;
             shared.crawls.expire(ticket, classes, items_max);
-            shared.notifier.wake(Driver::Crawler);
+            shared.notifier.wake(BackgroundThread::Crawler);
             Ok(None)
         }
     }

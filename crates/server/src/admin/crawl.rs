@@ -5,10 +5,10 @@
 //! buffer is full, so a client that does not read uses little memory.
 
 use crate::shared::{CrawlTicket, Shared, WorkerContext};
-use crate::wire::rows::Rows;
+use crate::wire::rows::StatsRows;
 use slabwise_base::{ClassId, Ticks};
 use slabwise_engine::{CrawlStep, CrawledItem, Crawler};
-use slabwise_protocol::text::{number, percent_encoded, reply};
+use slabwise_protocol::text::{reply, write_number, write_percent_encoded};
 use std::os::fd::RawFd;
 
 /// The maximum number of chunks, prefixes or connections that one step visits. A step takes about 50 microseconds and
@@ -53,7 +53,7 @@ pub(crate) enum Listing {
 }
 
 impl Listing {
-    /// Returns a listing of at most `limit` items; 0 means no limit.
+    /// Returns a cachedump of at most `limit` items; 0 means no limit.
     pub(crate) fn cachedump(limit: u32) -> Listing {
         let items_left = if limit == 0 { usize::MAX } else { limit as usize };
         Listing::Cachedump { items_left, len_left: CACHEDUMP_LEN_MAX - reply::END.len() }
@@ -83,8 +83,8 @@ impl<'e> Crawl<'e> {
                 after.is_none()
             }
             Listing::Connections { after } => {
-                let mut rows = Rows::text(out);
-                let row = |name: &str, value: &str| rows.row(name, value);
+                let mut rows = StatsRows::text(out);
+                let row = |name: &str, value: &str| rows.add(name, value);
                 *after = connection_table.list(*after, STEP_CHUNKS, worker.now, row);
                 after.is_none()
             }
@@ -113,7 +113,7 @@ fn list_item(
 ) {
     match listing {
         Listing::Metadump => metadump_line(worker, item, out),
-        Listing::Mgdump => slabwise_protocol::meta::compose::get_line(out, item.key),
+        Listing::Mgdump => slabwise_protocol::meta::compose::write_get_line(out, item.key),
         Listing::Cachedump { items_left, len_left } => {
             let len_before = out.len();
             if *items_left > 0 {
@@ -136,23 +136,23 @@ fn list_item(
 
 fn metadump_line(worker: &WorkerContext<'_>, item: &CrawledItem<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(b"key=");
-    percent_encoded(out, item.key);
+    write_percent_encoded(out, item.key);
     out.extend_from_slice(b" exp=");
     match item.expiry.second() {
-        Some(second) => number(out, worker.unix_seconds(second)),
+        Some(second) => write_number(out, worker.unix_seconds(second)),
         None => out.extend_from_slice(b"-1"),
     }
     let age_seconds = item.last_access.age_at(worker.now.ticks) / Ticks::PER_SECOND;
     out.extend_from_slice(b" la=");
     let now = worker.unix_seconds(worker.now.seconds);
-    number(out, now.saturating_sub(u64::from(age_seconds)));
+    write_number(out, now.saturating_sub(u64::from(age_seconds)));
     out.extend_from_slice(b" cas=");
-    number(out, item.cas);
+    write_number(out, item.cas);
     out.extend_from_slice(if item.fetched { b" fetch=yes" } else { b" fetch=no" });
     out.extend_from_slice(b" cls=");
-    number(out, item.class.wire());
+    write_number(out, item.class.wire());
     out.extend_from_slice(b" size=");
-    number(out, item.size_bytes);
+    write_number(out, item.size_bytes);
     out.push(b'\n');
 }
 
@@ -160,9 +160,9 @@ fn cachedump_line(worker: &WorkerContext<'_>, item: &CrawledItem<'_>, out: &mut 
     out.extend_from_slice(b"ITEM ");
     out.extend_from_slice(item.key);
     out.extend_from_slice(b" [");
-    number(out, item.value_len);
+    write_number(out, item.value_len);
     out.extend_from_slice(b" b; ");
     let expiry = item.expiry.second().map_or(0, |second| worker.unix_seconds(second));
-    number(out, expiry);
+    write_number(out, expiry);
     out.extend_from_slice(b" s]\r\n");
 }

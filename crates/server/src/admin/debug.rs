@@ -15,7 +15,7 @@ use std::time::Duration;
 /// The reply if there is no item, or no pin, with the key.
 const MISS: &[u8] = b"MISS\r\n";
 
-/// The word that `debugitem unref` accepts instead of a key: it means the last pinned item.
+/// The word that `debugitem unref` accepts instead of a key: it means the item that the connection pinned last.
 const LAST_PIN: &[u8] = b"reffed";
 
 /// Executes a debug command and writes its reply. `pins` are the items that this connection has pinned.

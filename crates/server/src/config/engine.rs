@@ -14,7 +14,8 @@ const ITEM_SIZE_BYTES_MAX: u64 = 1 << 30;
 const PAGE_SIZE_BYTES_MIN: usize = 4 << 10;
 /// The maximum page size that the engine supports.
 const PAGE_SIZE_BYTES_MAX: usize = 16 << 20;
-/// The maximum number of chunks of a chained item. Pages must be large enough for this maximum.
+/// The maximum number of chunks of a chained item. Pages must be large enough that the largest item needs no more
+/// chunks.
 const CHAIN_CHUNKS_MAX: u64 = 1024;
 /// slabwise's default growth factor of chunk sizes, which [`ClassTable::default_for`] also uses.
 const GROWTH_FACTOR: f64 = 1.12;
@@ -69,8 +70,8 @@ fn item_size_max(given: &Given, memory_limit_bytes: u64) -> Result<u64, String> 
     Ok(size)
 }
 
-/// Returns the page size in bytes: the value of `-o page_size`, or the default page size. The default is raised if the
-/// largest chunk or the largest item needs larger pages.
+/// Returns the page size in bytes: the value of `-o page_size`, or the default page size. The function raises the
+/// default if the largest chunk or the largest item needs larger pages.
 fn page_size(given: &Given, memory_limit_bytes: u64, item_max: u64) -> Result<usize, String> {
     let needed = largest_requested_chunk(given, item_max)
         .max(item_max.div_ceil(CHAIN_CHUNKS_MAX) as usize * 2);
@@ -111,9 +112,10 @@ fn page_size(given: &Given, memory_limit_bytes: u64, item_max: u64) -> Result<us
 }
 
 /// Returns the value of `-o slab_chunk_max` in bytes. Up to version 1.6.18 memcached reads the value as bytes, and
-/// later versions read it as kilobytes. A value that is too large as kilobytes is therefore read as bytes.
+/// later versions read it as kilobytes. Therefore a value above 1024, or equal to `-I`, which would be too large in
+/// kilobytes, is read as bytes.
 fn requested_chunk_max(given: &Given, item_max: u64) -> Option<usize> {
-    // The largest value that is read as kilobytes, as in memcached: 1 MiB.
+    // The largest value that is read as kilobytes, as in memcached: 1024, which is 1 MiB.
     const KIB_MAX: u64 = 1024;
     let value = u64::from(given.slab_chunk_max?);
     let in_bytes = value > KIB_MAX || (value << 10 > item_max && value == item_max);
@@ -154,7 +156,7 @@ fn classes(given: &Given, page_size: usize, item_max: u64) -> Result<ClassTable,
 }
 
 /// Returns the growth factor of chunk sizes (`-f`). With `classes=geometric` or `preset=memcached` the default is
-/// memcached's.
+/// memcached's, 1.25.
 pub(super) fn growth_factor(given: &Given) -> f64 {
     let is_memcached_default = given.memcached_preset || given.classes == Some("geometric");
     let default = if is_memcached_default { memcached::GROWTH_FACTOR } else { GROWTH_FACTOR };

@@ -7,8 +7,8 @@ use slabwise_policy::PagePolicy;
 
 const DESCRIPTION: &str = "\
     slabwise is a cache server that speaks memcached's protocol and accepts memcached's options. It tunes its memory \
-    while it runs: it adjusts the chunk sizes and the number of pages of each class. An option of memcached that has \
-    no effect in slabwise causes a warning. With an unknown option or an invalid value the server does not start.";
+    while it runs: it adjusts the chunk sizes and the number of pages of each class. An option of memcached whose \
+    effect slabwise lacks causes a warning. With an unknown option or an invalid value the server does not start.";
 
 /// Each environment variable and its description.
 const VARIABLES: &[(&str, &str)] = &[

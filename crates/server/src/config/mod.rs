@@ -14,9 +14,9 @@
 //! from `Given`, and rejects options that conflict.
 //!
 //! Invariants:
-//! - With an unknown option or an invalid value the server does not start. It prints one line that names the option and
-//!   the allowed values.
-//! - An option of memcached that has no effect in slabwise causes a warning.
+//! - With an unknown option or an invalid value the server does not start. The server prints one line that names the
+//!   option, and the allowed values or the remedy.
+//! - An option of memcached whose effect slabwise lacks causes a warning.
 //! - With an option for memcached's proxy, which slabwise lacks, the server does not start.
 
 mod engine;

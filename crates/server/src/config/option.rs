@@ -64,7 +64,7 @@ pub(super) enum ValueKind {
     },
     /// A number that may have a fraction.
     Fraction {
-        /// The number must be greater than this limit.
+        /// The number must be greater than this limit, and at most `max`.
         above: f64,
         max: f64,
         set: fn(&mut Draft, f64),
@@ -84,7 +84,8 @@ pub(super) enum ValueKind {
 /// The maximum value of options that are counts or times.
 pub(super) const COUNT_MAX: i64 = i32::MAX as i64;
 
-/// Returns a row for an option of `-o`. Before other functions change the row, the option is a switch without effect.
+/// Returns a row for an option of `-o`. The option is a switch without effect until the functions of [`ServerOption`]
+/// complete the row.
 pub(super) const fn option(name: &'static str) -> ServerOption {
     ServerOption {
         name,
@@ -104,7 +105,8 @@ pub(super) const fn switch(name: &'static str, set: fn(&mut Draft)) -> ServerOpt
     option(name).takes(ValueKind::Nothing(set))
 }
 
-/// Returns a row for a flag. Before other functions change the row, the flag is a switch without effect.
+/// Returns a row for a flag. The flag is a switch without effect until the functions of [`ServerOption`] complete the
+/// row.
 pub(super) const fn flag(short: char, name: &'static str) -> ServerOption {
     ServerOption { short: Some(short), ..option(name) }
 }
@@ -225,8 +227,8 @@ impl ServerOption {
         }
     }
 
-    /// Parses the value `text` and sets the option; `text` is `None` if the option has no value. `given` is the option
-    /// as the user wrote it, which errors and warnings show.
+    /// Parses the value `text` and sets the option; `text` is `None` if the user gave no value. Errors and warnings
+    /// show `given`, the name of the option, such as `-p` or `-o page_size`.
     pub fn apply(&self, draft: &mut Draft, given: &str, text: Option<&str>) -> Result<(), String> {
         let text = match self.former {
             Some((former, current)) if text == Some(former) => {

@@ -13,7 +13,8 @@ const POLICY_WITHOUT_PROFILES: &str = "space_time";
 /// The default policy with `preset=memcached`: memcached's automover.
 const POLICY_OF_PRESET: &str = "automove";
 
-/// By default profiling may use the memory limit divided by this number, plus [`PROFILE_MEMORY_BYTES_FIXED`].
+/// By default profiling may use as many bytes as the memory limit (`-m`) divided by this number, plus
+/// [`PROFILE_MEMORY_BYTES_FIXED`].
 const PROFILE_MEMORY_DIVISOR: u64 = 50;
 /// The part of the memory of profiling that does not depend on the memory limit, in bytes.
 const PROFILE_MEMORY_BYTES_FIXED: u64 = 1 << 20;
@@ -80,15 +81,16 @@ fn warn_of_former_names(draft: &mut Draft) {
     }
 }
 
-/// Returns each option of memcached's automover with the value of its option `slab_automove_*`; `None` if that is not
-/// given.
+/// Returns the two options of the page policy `automove`, memcached's automover. Each has the value of the option of
+/// `-o` that also sets it (`slab_automove_window` or `slab_automove_ratio`), or `None` if that option is not given.
 fn automover_options(given: &Given) -> [(&'static str, Option<String>); 2] {
     let window = given.automove_window.map(|seconds| seconds.to_string());
     let ratio = given.automove_ratio.map(|ratio| ratio.to_string());
     [(AutomoveSettings::WINDOW_OPTION, window), (AutomoveSettings::RATIO_OPTION, ratio)]
 }
 
-/// Returns the settings of memcached's automover. `stats settings` shows them even if another policy is active.
+/// Returns the settings of memcached's automover. `stats settings` shows these settings even if another policy is
+/// active.
 fn automove(draft: &Draft, page_policy: &PagePolicy) -> AutomoveSettings {
     let automover =
         PagePolicy::named(POLICY_OF_PRESET).expect("the registry contains memcached's automover");

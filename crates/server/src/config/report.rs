@@ -1,5 +1,5 @@
-//! The lines of `stats settings`. The names, the order and the formats of the values are memcached's, and not the order
-//! of the option tables, because some dashboards find a line by its position.
+//! The lines of `stats settings`. The names of the lines, their order, and the formats of the values are memcached's.
+//! The order of the option tables does not matter: some dashboards find a line by its position in memcached's order.
 
 use super::option::{Stat, yes_no};
 use super::settings::Running;
@@ -45,7 +45,8 @@ fn stats() -> Vec<&'static Stat> {
 /// The difference between memcached's clock and slabwise's clock: memcached's clock starts at 62 s, slabwise's at 2 s.
 const CLOCK_LEAD_SECONDS: u32 = 60;
 
-/// The lines whose values no option sets. A line of a feature that slabwise lacks shows memcached's default.
+/// The lines that belong to no row of the option tables. A line of a feature that slabwise lacks shows memcached's
+/// default.
 static LINES_WITHOUT_OPTION: &[Stat] = &[
     Stat::new("oldest", Some("flush_all"), |it| match it.tunables.oldest_live {
         0 => "0".to_owned(),

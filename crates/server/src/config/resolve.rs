@@ -14,7 +14,7 @@ const SASL_PASSWORD_FILE_VARIABLE: &str = "MEMCACHED_SASL_PWDB";
 const PORT_DEFAULT: i32 = 11_211;
 /// The default permission bits of the Unix socket's file.
 const UNIX_MODE_DEFAULT: u32 = 0o700;
-/// The maximum number of workers without a warning.
+/// The number of workers above which the server warns.
 const THREADS_USUAL_MAX: usize = 64;
 
 /// Returns the settings and the warnings, or an error if options conflict.
@@ -22,13 +22,13 @@ pub(super) fn resolve(mut draft: Draft) -> Result<(Settings, Vec<String>), Strin
     draft.settings.engine = engine_config(&draft)?;
     draft.settings.protocol = protocol(&draft)?;
     resolve_network(&mut draft)?;
-    warn_of_no_effect(&mut draft);
+    warn_of_useless_options(&mut draft);
     if draft.settings.engine.huge_pages {
         check_huge_pages()?;
     }
     policy::resolve(&mut draft)?;
     draft.settings.sasl_password_file = sasl_password_file(&mut draft)?;
-    draft.settings.tunables.learn_classes = learn_classes(&draft)?;
+    draft.settings.tunables.set_learns_classes = set_learns_classes(&draft)?;
     let Draft { mut settings, given, warnings } = draft;
     settings.growth_factor = growth_factor(&given);
     settings.chunk_size_bytes = given.chunk_size_bytes.unwrap_or(settings.chunk_size_bytes);
@@ -82,7 +82,7 @@ fn protocol(draft: &Draft) -> Result<Protocol, String> {
     }
 }
 
-/// Sets the listening addresses, the ports and TLS in the draft's settings.
+/// Sets the listening addresses, the ports and TLS in the draft's settings. Checks the number of workers.
 fn resolve_network(draft: &mut Draft) -> Result<(), String> {
     let udp_port = draft.settings.udp_port;
     let port = draft.given.port.or((udp_port != 0).then_some(udp_port));
@@ -104,8 +104,8 @@ fn resolve_network(draft: &mut Draft) -> Result<(), String> {
     Ok(())
 }
 
-/// Warns of options that have no effect because of other options or in slabwise.
-fn warn_of_no_effect(draft: &mut Draft) {
+/// Warns of `-C`, which saves no memory in slabwise, and of `cost=measured` with an eviction kind that ignores costs.
+fn warn_of_useless_options(draft: &mut Draft) {
     if !draft.settings.cas_enabled {
         draft.warn("-C saves no memory: slabwise needs no extra memory for CAS values");
     }
@@ -119,10 +119,10 @@ fn warn_of_no_effect(draft: &mut Draft) {
     }
 }
 
-/// Returns true if the server adjusts the class table to the sizes of items (`-o classes`). By default it does so
-/// unless options set the chunk sizes, `preset=memcached` is given, or the options make a change of the table
-/// impossible.
-fn learn_classes(draft: &Draft) -> Result<bool, String> {
+/// Returns true if the server adjusts the class table to the sizes of items (`-o classes`). By default the server does
+/// so unless `-f`, `-n` or `slab_sizes` set the chunk sizes, `preset=memcached` is given, or `-M` or `no_slab_reassign`
+/// makes a change of the class table impossible.
+fn set_learns_classes(draft: &Draft) -> Result<bool, String> {
     let Draft { settings, given, .. } = draft;
     let moves_pages = settings.reassign_enabled;
     let evicts = settings.engine.eviction_enabled;
@@ -194,8 +194,8 @@ fn listen(draft: &mut Draft) -> Result<Listen, String> {
     Ok(Listen::Tcp(addresses))
 }
 
-/// Returns the addresses of `-l`, by default all interfaces, and the warnings. An address without a port has the port
-/// `port`; -1 means any free port.
+/// Returns the addresses of `-l`, by default all interfaces, and the warnings. An address without a port gets `port`;
+/// if `port` is -1, the kernel chooses any free port.
 fn addresses(draft: &Draft, port: i32) -> Result<(Vec<ListenAddress>, Vec<String>), String> {
     let Draft { settings, given, .. } = draft;
     let security = match given.tls_enabled {
@@ -212,7 +212,7 @@ fn addresses(draft: &Draft, port: i32) -> Result<(Vec<ListenAddress>, Vec<String
 }
 
 /// Returns an error if `-S` or `-Y` requires authentication but an address accepts a protocol without authentication.
-/// As in memcached, with `-Y` an address that accepts both protocols then accepts only ASCII.
+/// As in memcached, `-Y` changes an address that accepts both protocols to accept only ASCII.
 fn require_authentication(
     settings: &Settings,
     addresses: &mut [ListenAddress],

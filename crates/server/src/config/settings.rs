@@ -39,7 +39,7 @@ pub struct Settings {
     pub(crate) auth_file: Option<PathBuf>,
     /// `-Y`: the path of the password file, as it was given.
     pub(crate) auth_file_as_given: Option<String>,
-    /// The values at the start of the settings that commands can change.
+    /// The settings that commands can change, with their values at the start of the server.
     pub(crate) tunables: Tunables,
     /// `-N`, which has no effect.
     pub(crate) napi_ids: u32,
@@ -51,7 +51,7 @@ pub struct Settings {
     pub(crate) shutdown_enabled: bool,
     /// False with `-F`, which disables `flush_all`.
     pub(crate) flush_enabled: bool,
-    /// False with `-X`, which disables `stats cachedump`, `stats detail` and `lru_crawler metadump`.
+    /// False with `-X`, which disables `stats cachedump`, `stats detail`, `lru_crawler metadump` and `mgdump`.
     pub(crate) dump_enabled: bool,
     /// `-o debug_commands`: true if clients may set the clock and pin items, as memcached's own tests do.
     pub(crate) debug_commands: bool,
@@ -81,7 +81,7 @@ pub struct Settings {
     pub(crate) reassign_enabled: bool,
     /// `-f`: the ratio of a class's chunk size to that of the next smaller class.
     pub(crate) growth_factor: f64,
-    /// `-n`: the bytes of the smallest chunk for key, value and flags.
+    /// `-n`: the minimum number of bytes for key, value and flags in the smallest chunk.
     pub(crate) chunk_size_bytes: u32,
     /// `-o page_policy`: the policy that moves pages while `slab_automove` is 1.
     pub(crate) page_policy: PagePolicy,
@@ -181,8 +181,8 @@ pub struct ProcessSettings {
 }
 
 impl Settings {
-    /// Returns the number of workers that listen on a UDP port. As in memcached, it is one if `-l` has several
-    /// addresses, and otherwise the number of all workers.
+    /// Returns the number of workers that listen on a UDP port. As in memcached, the number is 1 if `-l` is given
+    /// several times or contains a comma, and otherwise it is the number of all workers.
     pub(crate) fn threads_per_udp_port(&self) -> usize {
         let has_several_addresses =
             self.interfaces.len() > 1 || self.interfaces.iter().any(|list| list.contains(','));
@@ -201,30 +201,32 @@ pub struct Tunables {
     pub automove_free_ratio: f64,
     /// True if the LRU crawler removes expired items periodically (`-o lru_crawler`).
     pub crawler_enabled: bool,
-    /// Microseconds that the crawler waits between its steps (`-o lru_crawler_sleep`).
+    /// Microseconds that the LRU crawler waits between two steps of a crawl (`-o lru_crawler_sleep`).
     pub crawler_sleep_us: u32,
     /// The maximum number of items that a crawl checks in a class; 0 for all items (`-o lru_crawler_tocrawl`).
     pub crawler_tocrawl: u32,
     /// True if the server adjusts the class table to the sizes of items (`-o classes`, `slabs classes`).
-    pub learn_classes: bool,
+    pub set_learns_classes: bool,
     /// True if `stats sizes` is enabled (`-o track_sizes`).
     pub track_sizes: bool,
     /// The value of the command `lru mode`: true if a class has a hot, a warm and a cold queue; false if it has one
     /// queue.
     pub lru_segmented: bool,
-    /// The last `flush_all` invalidated the items that were stored up to this second; 0 before the first `flush_all`.
+    /// The second of the server's clock up to which the last `flush_all` invalidated items; 0 before the first
+    /// `flush_all`.
     pub oldest_live: u32,
-    /// The last value of the command `lru temp_ttl` in seconds. `stats settings` shows it even if the temporary queue
-    /// is off.
+    /// The last value of the command `lru temp_ttl` in seconds. `stats settings` shows this value even if the temporary
+    /// queue is off.
     pub temporary_ttl: u32,
 }
 
 impl Tunables {
-    /// Returns the values at the start. `config` is the engine's configuration, which a warm restart may have changed.
+    /// Returns the values at the start of the server. `config` is the engine's configuration, which a warm restart may
+    /// have changed.
     pub fn new(settings: &Settings, config: &EngineConfig) -> Tunables {
         let ttl = config.eviction_options.lru.temporary_ttl;
         Tunables {
-            lru_segmented: config.eviction.begins_segmented(),
+            lru_segmented: config.eviction.starts_segmented(),
             temporary_ttl: ttl.map_or(settings.tunables.temporary_ttl, |ttl| ttl.0),
             ..settings.tunables
         }
@@ -245,8 +247,8 @@ pub struct Running<'r> {
 /// The settings while the options are parsed.
 #[derive(Debug)]
 pub(super) struct Draft {
-    /// The settings. They start as the defaults. The setter of an option changes a field; `resolve` then sets the
-    /// fields that depend on several options.
+    /// The settings, which start with the default values. The setter of an option changes a field. Then `resolve` sets
+    /// the fields that depend on several options.
     pub settings: Settings,
     /// The values of options whose settings `resolve` derives.
     pub given: Given,
@@ -334,7 +336,7 @@ impl Default for Draft {
                 crawler_enabled: true,
                 crawler_sleep_us: 100,
                 crawler_tocrawl: 0,
-                learn_classes: false,
+                set_learns_classes: false,
                 track_sizes: false,
                 lru_segmented: true,
                 oldest_live: 0,

@@ -42,7 +42,8 @@ pub(super) struct Acceptor<'e> {
 struct Pause {
     /// The reading of the clock, in nanoseconds, at which the pause started.
     since_nanos: u64,
-    /// The number of connections that were open when the pause started. The pause ends when fewer are open.
+    /// The number of connections that were open when the pause started. The pause ends when fewer connections, or none,
+    /// are open.
     open_connections: u64,
 }
 
@@ -193,8 +194,8 @@ impl<'e> Acceptor<'e> {
         self.shared.counters.curr_connections.load(Ordering::Acquire)
     }
 
-    /// Accepts no connection until fewer than `open_connections` are open. Sets the backlog to 0, so that the kernel
-    /// refuses new clients and does not queue them.
+    /// Starts a pause, in which the acceptor accepts no connection until fewer than `open_connections` connections, or
+    /// none, are open. Sets the backlog to 0, so that the kernel refuses new clients and does not queue them.
     fn pause(&mut self, open_connections: u64) {
         let since_nanos = self.shared.clock.nanos();
         self.pause = Some(Pause { since_nanos, open_connections });
@@ -204,7 +205,7 @@ impl<'e> Acceptor<'e> {
         self.set_backlog(0);
     }
 
-    /// Ends the pause if a connection has closed since its start, and accepts the pending connections.
+    /// Ends the pause if a connection has closed since the pause started, and accepts the pending connections.
     fn resume_if_pause_is_over(&mut self) {
         let open = self.open_connections();
         let Some(pause) = self.pause.take_if(|pause| open == 0 || open < pause.open_connections)

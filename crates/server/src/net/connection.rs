@@ -17,8 +17,9 @@
 //!   session consumes nothing. A client that does not read therefore uses the memory of at most one full [`Out`].
 //! - SHORT-READ: the event loop is edge-triggered: it reports input only when new input arrives. A receive call that
 //!   returns fewer bytes than its buffer can hold has emptied the socket, so the next round waits for an event. If the
-//!   client has closed its sending side, there is no further event, so another receive call must return 0 bytes. The
-//!   stream reports whether the socket may have more input. For TLS the number of bytes of ciphertext decides this.
+//!   client has closed its sending side, there is no further event, so the connection receives again until a call
+//!   returns 0 bytes. The stream reports whether the socket may have more input. For TLS the number of bytes of
+//!   ciphertext decides this.
 //! - A client that has closed its sending side receives every reply before the server closes the connection.
 
 use super::tls_stream::TlsStream;
@@ -80,7 +81,7 @@ impl<'e> OutPool<'e> {
 
 /// The worker's next action for a connection or a UDP socket after a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum RoundEnd {
+pub(super) enum AfterRound {
     /// Wait until the socket has input.
     AwaitReadable,
     /// Wait until the socket accepts output.
@@ -103,7 +104,8 @@ pub(super) struct Connection<'e> {
     /// Replies that are not written. If `flush_is_unfinished`, the next round writes them first. Otherwise they are
     /// written together with the other replies to the same input.
     out: Option<Box<Out<'e>>>,
-    /// True if the last write accepted only a part of the output, or if ciphertext of it waits for the socket.
+    /// True if the stream accepted only a part of the output in the last write, or if ciphertext of the output waits
+    /// for the socket.
     flush_is_unfinished: bool,
     phase: Phase,
     /// True if the stream may have input that is not received yet.
@@ -161,7 +163,7 @@ impl<'e> Connection<'e> {
     ) -> Connection<'e> {
         Connection {
             stream,
-            session: Session::speaking(protocol),
+            session: Session::new(protocol),
             client,
             unread: Unread::default(),
             out: None,
@@ -190,8 +192,8 @@ impl<'e> Connection<'e> {
         self.peer_half_closed |= peer_half_closed;
     }
 
-    /// True if the client has sent nothing since `since` and every reply is written. During a TLS handshake the result
-    /// does not depend on unwritten output.
+    /// True if the client has sent nothing since `since`, no command is in progress, and every reply is written. During
+    /// a TLS handshake the result does not depend on unwritten output.
     pub fn is_idle_since(&self, since: Seconds) -> bool {
         self.last_active < since
             && self.phase == Phase::AwaitInput
@@ -200,7 +202,7 @@ impl<'e> Connection<'e> {
     }
 
     /// Serves one round of the connection, and returns the worker's next action for the connection.
-    pub fn serve_round(&mut self, worker: &mut WorkerCore<'e>) -> RoundEnd {
+    pub fn serve_round(&mut self, worker: &mut WorkerCore<'e>) -> AfterRound {
         let mut out = self.out.take().unwrap_or_else(|| worker.out_pool.take());
         if self.flush_is_unfinished {
             // BLOCKED-STOPS: the rest of the earlier output is written first.
@@ -210,12 +212,12 @@ impl<'e> Connection<'e> {
                     self.publish_state();
                 }
                 Ok(Flush::Blocked) => {
-                    return self.await_next_round(out, worker, RoundEnd::AwaitWritable);
+                    return self.await_next_round(out, worker, AfterRound::AwaitWritable);
                 }
                 Ok(Flush::Paused) => {
-                    return self.await_next_round(out, worker, RoundEnd::NextRound);
+                    return self.await_next_round(out, worker, AfterRound::NextRound);
                 }
-                Err(_) => return RoundEnd::Close,
+                Err(_) => return AfterRound::Close,
             }
         }
         let served = match self.phase {
@@ -224,34 +226,34 @@ impl<'e> Connection<'e> {
             Phase::ResumeSession => self.resume_session(&mut out, worker),
         };
         if served.is_err() {
-            return RoundEnd::Close;
+            return AfterRound::Close;
         }
         if self.session.is_watching() {
             self.session.take_lines(&mut out);
         }
         if self.phase == Phase::ResumeSession && out.pending_bytes() < EARLY_FLUSH_BYTES_MIN {
             self.keep_output(out, worker);
-            return RoundEnd::NextRound;
+            return AfterRound::NextRound;
         }
         match self.flush(&mut out, worker) {
             Ok(Flush::Drained) => {
                 worker.out_pool.put_back(out);
                 self.next_step_after_drain()
             }
-            Ok(Flush::Blocked) => self.await_next_round(out, worker, RoundEnd::AwaitWritable),
-            Ok(Flush::Paused) => self.await_next_round(out, worker, RoundEnd::NextRound),
-            Err(_) => RoundEnd::Close,
+            Ok(Flush::Blocked) => self.await_next_round(out, worker, AfterRound::AwaitWritable),
+            Ok(Flush::Paused) => self.await_next_round(out, worker, AfterRound::NextRound),
+            Err(_) => AfterRound::Close,
         }
     }
 
-    /// Returns the worker's next action if all output is written.
-    fn next_step_after_drain(&self) -> RoundEnd {
+    /// Returns the worker's next action. The caller has written all output.
+    fn next_step_after_drain(&self) -> AfterRound {
         match self.phase {
-            Phase::CloseWhenWritten => RoundEnd::Close,
-            Phase::ResumeSession => RoundEnd::NextRound,
-            Phase::AwaitInput if self.readable => RoundEnd::NextRound,
-            Phase::AwaitInput if self.session.is_watching() => RoundEnd::AwaitLines,
-            Phase::AwaitInput => RoundEnd::AwaitReadable,
+            Phase::CloseWhenWritten => AfterRound::Close,
+            Phase::ResumeSession => AfterRound::NextRound,
+            Phase::AwaitInput if self.readable => AfterRound::NextRound,
+            Phase::AwaitInput if self.session.is_watching() => AfterRound::AwaitLines,
+            Phase::AwaitInput => AfterRound::AwaitReadable,
         }
     }
 
@@ -260,8 +262,8 @@ impl<'e> Connection<'e> {
         &mut self,
         out: Box<Out<'e>>,
         worker: &mut WorkerCore<'e>,
-        next: RoundEnd,
-    ) -> RoundEnd {
+        next: AfterRound,
+    ) -> AfterRound {
         // Even if `out` is empty, the flush is unfinished: a TLS stream may have ciphertext that the socket has not
         // accepted.
         self.keep_output(out, worker);

@@ -15,7 +15,8 @@
 //!   can hold. A plaintext is shorter than its ciphertext, so rustls keeps the plaintext of at most one record that was
 //!   incomplete before the call. The next call returns that plaintext.
 //! - SHORT-READ: a call that returns plaintext from the buffer of rustls does not read the socket, so it reports that
-//!   more input may follow. Any other call reports whether the socket filled the buffer for ciphertext.
+//!   more input may follow. Any other call reports more input if the socket filled the buffer for ciphertext, if the
+//!   targets are full, or if the client has sent `close_notify`.
 //! - BLOCKED-STOPS: while ciphertext waits for the socket, no output is encrypted, and the output is not reported as
 //!   drained. A client that does not read uses the memory of one full [`Out`] and of `ssl_wbuf_size` bytes of
 //!   ciphertext.

@@ -118,8 +118,8 @@ impl Pair {
         self.server.write(out).expect("the client's socket is open").0
     }
 
-    /// Receives at the server until a call returns no bytes or an error. Returns the plaintext and the result of that
-    /// call.
+    /// Receives at the server until a call reports that no bytes are available, that the connection has ended, or an
+    /// error. Returns the plaintext and the result of that call.
     fn receive_until_closed(&mut self) -> (Vec<u8>, std::io::Result<ReceiveOutcome>) {
         let mut received = Vec::new();
         loop {

@@ -10,9 +10,10 @@
 //!               [Out] [second Out, if needed]  -------> total ---> [header|1392 B] ... [header|rest]
 //! ```
 //!
-//! Every worker has its own socket for each address (SO_REUSEPORT). The kernel selects the socket for a datagram by the
-//! sender's address. So a datagram wakes only one worker, and the datagrams of one client are served in order. If `-l`
-//! names several addresses, each address has one socket and one worker, as in memcached.
+//! If `-l` names at most one address, every worker has its own socket for this address (SO_REUSEPORT). The kernel
+//! selects the socket for a datagram by the sender's address. So a datagram wakes only one worker, and the datagrams of
+//! one client are served in order. If `-l` names several addresses, each address has one socket, which one worker
+//! serves, as in memcached.
 //!
 //! The header of each datagram states the number of datagrams of the message, so the session must complete the reply
 //! before the first datagram is sent. Large values are not copied for this: an [`Out`] pins them.
@@ -22,7 +23,8 @@
 //! - MESSAGE-PER-COMMAND: the reply to a command is one message, even if the command retrieves many keys. A command
 //!   without a reply has no message.
 //! - BOUNDED: a socket serves one datagram at a time. It owns the buffer of the datagram and one message, which
-//!   consists of at most two full [`Out`]s. If a reply is longer, the server sends an error in its place.
+//!   consists of at most two full [`Out`]s. In place of a longer reply the server sends an error or, in the binary
+//!   protocol, nothing.
 //! - The datagrams of a message are sent once and in order. If the kernel rejects a datagram, the server drops the rest
 //!   of the message, because the client cannot use an incomplete message.
 //! - FAIR-ROUNDS: a round serves at most `-R` commands or datagrams and sends about 1 MiB at most, so that datagrams do
@@ -32,7 +34,7 @@
 //! The server refuses commands that keep a connection open or have unlimited output: `watch` and the dumps of
 //! `lru_crawler`. memcached sends no reply to them over UDP.
 
-use super::connection::{OutPool, RoundEnd, WorkerCore};
+use super::connection::{AfterRound, OutPool, WorkerCore};
 use super::listen::DatagramSocket;
 use crate::os::sys;
 use crate::out::{Flush, Out};
@@ -92,7 +94,7 @@ struct ServedDatagram<'e> {
     /// True if the datagram contains text commands; false for the binary protocol.
     is_text: bool,
     reply: ReplyMessage<'e>,
-    /// True if no command of the datagram is served after the current reply.
+    /// True if the session serves no further command of the datagram after the current reply.
     is_last_reply: bool,
 }
 
@@ -131,7 +133,7 @@ impl<'e> UdpSocket<'e> {
     }
 
     /// Serves one round, and returns the worker's next action for the socket.
-    pub fn serve_round(&mut self, worker: &mut WorkerCore<'e>) -> RoundEnd {
+    pub fn serve_round(&mut self, worker: &mut WorkerCore<'e>) -> AfterRound {
         let mut commands_left = worker.context.shared.settings.requests_per_round_max;
         let mut bytes_left = ROUND_SENT_BYTES_MAX;
         while commands_left > 0 {
@@ -145,9 +147,9 @@ impl<'e> UdpSocket<'e> {
                         Flush::Drained => {}
                         Flush::Blocked => {
                             self.blocked = true;
-                            return RoundEnd::AwaitWritable;
+                            return AfterRound::AwaitWritable;
                         }
-                        Flush::Paused => return RoundEnd::NextRound,
+                        Flush::Paused => return AfterRound::NextRound,
                     }
                 }
                 Some(served) if served.is_last_reply => {
@@ -164,11 +166,11 @@ impl<'e> UdpSocket<'e> {
                 None => match self.receive(worker) {
                     ReceiveEnd::Valid => {}
                     ReceiveEnd::Invalid => commands_left -= 1,
-                    ReceiveEnd::Empty => return RoundEnd::AwaitReadable,
+                    ReceiveEnd::Empty => return AfterRound::AwaitReadable,
                 },
             }
         }
-        RoundEnd::NextRound
+        AfterRound::NextRound
     }
 
     /// Receives a datagram and makes a session for it.
@@ -221,7 +223,7 @@ impl<'e> ServedDatagram<'e> {
             Next::Close => self.send_last_reply(),
             Next::Read => {
                 // ONE-DATAGRAM: the rest of an incomplete command does not follow, so its partial reply is dropped.
-                if self.session.is_mid_reply() {
+                if self.session.has_partial_reply() {
                     self.reply.clear();
                 }
                 self.send_last_reply();
@@ -236,7 +238,7 @@ impl<'e> ServedDatagram<'e> {
         }
     }
 
-    /// Prepares to send the reply, after which no command of the datagram is served.
+    /// Prepares to send the reply. The session serves no further command of the datagram.
     fn send_last_reply(&mut self) {
         self.is_last_reply = true;
         self.send_reply();
@@ -388,7 +390,7 @@ impl<'e> ReplyMessage<'e> {
         self.next_sequence += 1;
     }
 
-    /// Returns the first output to the pool.
+    /// Returns the first output to the pool, and frees the second output, if any.
     fn return_buffers(mut self, out_pool: &mut OutPool<'e>) {
         self.clear();
         out_pool.put_back(self.first);

@@ -17,14 +17,15 @@
 //! - The worker reads the clock once after each epoll_wait.
 //! - When the mailbox's waker ends epoll_wait, the worker takes new connections and also serves its watchers.
 
-use super::connection::{Connection, OutPool, RoundEnd, Stream, WorkerCore};
+use super::connection::{AfterRound, Connection, OutPool, Stream, WorkerCore};
 use super::listen::DatagramSocket;
 use super::mailbox::{Mailbox, NewConnection};
 use super::tls_stream::TlsStream;
 use super::udp::UdpSocket;
 use crate::config::ListenSecurity;
 use crate::shared::{
-    Address, ClientState, CloseReason, READ_BUFFER_BYTES, Served, Shared, WatchEvent, WorkerContext,
+    Address, ClientState, CloseReason, READ_BUFFER_BYTES, RoundCounts, Shared, WatchEvent,
+    WorkerContext,
 };
 use mio::event::Event;
 use mio::unix::SourceFd;
@@ -52,7 +53,7 @@ pub(super) struct Worker<'e> {
     poll: Poll,
     mailbox: &'e Mailbox,
     connections: Slab<Connection<'e>>,
-    /// The slots of connections that have work left. A connection is in the queue at most once.
+    /// The slots of the queued connections. A connection is in the queue at most once.
     queue: VecDeque<usize>,
     udp: Vec<UdpSocket<'e>>,
     shared: &'e Shared<'e>,
@@ -141,7 +142,8 @@ impl<'e> Worker<'e> {
         Ok(())
     }
 
-    /// Returns the timeout of the next epoll_wait: 0 if there is work left, and 1 s if idle connections must be closed.
+    /// Returns the timeout of the next epoll_wait: 0 if there is work left. Otherwise the timeout is 1 s with
+    /// `-o idle_timeout`, so that the worker can close idle connections, and there is none without this option.
     fn timeout(&self) -> Option<Duration> {
         if !self.queue.is_empty() || self.udp.iter().any(UdpSocket::has_work) {
             return Some(Duration::ZERO);
@@ -149,7 +151,7 @@ impl<'e> Worker<'e> {
         self.shared.settings.idle_timeout_seconds.map(|_| Duration::from_secs(1))
     }
 
-    /// Handles the event of a UDP socket, or serves the connection of an event.
+    /// Handles one event: notes that a UDP socket is ready, or serves a round of a connection.
     fn on_event(&mut self, event: &Event, is_only_ready: bool) {
         let slot = event.token().0;
         if slot >= UDP_TOKEN_MIN {
@@ -172,7 +174,7 @@ impl<'e> Worker<'e> {
     fn serve_connection(&mut self, slot: usize, is_only_ready: bool) {
         let requests_max = self.shared.settings.requests_per_round_max;
         self.core.context.requests_left = if is_only_ready { u32::MAX } else { requests_max };
-        self.core.context.served = Served::default();
+        self.core.context.served = RoundCounts::default();
         self.rounds += 1;
         let is_timed = self.rounds.is_multiple_of(ROUNDS_PER_TIMED_ROUND);
         let timed_from = is_timed.then(|| self.shared.clock.nanos());
@@ -181,7 +183,7 @@ impl<'e> Worker<'e> {
         let end = connection.serve_round(&mut self.core);
         let served = self.core.context.served;
         if let Some(nanos) = timed_from
-            && let Some(shares) = served.shares()
+            && let Some(shares) = served.time_shares()
         {
             let taken = self.shared.clock.nanos().saturating_sub(nanos);
             self.core.context.traffic.add_timed_round(shares, taken);
@@ -195,22 +197,22 @@ impl<'e> Worker<'e> {
             }
         }
         let registered = match end {
-            RoundEnd::AwaitReadable => self.set_writable_interest(slot, false),
-            RoundEnd::AwaitWritable => self.set_writable_interest(slot, true),
-            RoundEnd::AwaitLines => {
+            AfterRound::AwaitReadable => self.set_writable_interest(slot, false),
+            AfterRound::AwaitWritable => self.set_writable_interest(slot, true),
+            AfterRound::AwaitLines => {
                 if !self.watchers.contains(&slot) {
                     self.watchers.push(slot);
                 }
                 self.set_writable_interest(slot, false)
             }
-            RoundEnd::NextRound => {
+            AfterRound::NextRound => {
                 self.connections[slot].queued = true;
                 self.queue.push_back(slot);
                 // While the connection is queued, the events of its socket do not matter, so a change of its
                 // registration would be a wasted system call.
                 Ok(())
             }
-            RoundEnd::Close => {
+            AfterRound::Close => {
                 let reason = self.connections[slot].close_reason();
                 return self.close(slot, reason);
             }
@@ -220,7 +222,7 @@ impl<'e> Worker<'e> {
         }
     }
 
-    /// Serves a round of every watcher, because the watchers' log may have lines for it.
+    /// Serves a round of every watcher, because the watchers' log may have lines for the watcher.
     fn serve_watchers(&mut self, is_only_ready: bool) {
         for slot in self.watchers.clone() {
             // The loop over the queue serves a queued connection before the next epoll_wait.
@@ -238,7 +240,7 @@ impl<'e> Worker<'e> {
         }
         let end = socket.serve_round(&mut self.core);
         let token = Token(UDP_TOKEN_MIN + index);
-        let wanted = end == RoundEnd::AwaitWritable;
+        let wanted = end == AfterRound::AwaitWritable;
         set_writable_interest(
             &self.poll,
             token,
@@ -310,7 +312,8 @@ impl<'e> Worker<'e> {
         }
     }
 
-    /// Closes the connections that have been idle for longer than `-o idle_timeout`. Searches for them once a second.
+    /// Closes the TCP connections that have been idle for longer than `-o idle_timeout`. Searches for such connections
+    /// once a second.
     fn close_idle(&mut self) {
         let now = self.core.context.now.seconds;
         let Some(timeout) = self.shared.settings.idle_timeout_seconds else { return };

@@ -5,9 +5,9 @@ use super::hooks;
 use crate::shared::WorkerContext;
 use slabwise_base::HashedKey;
 use slabwise_engine::{
-    ArithmeticConditions, ArithmeticOutcome, DeleteOutcome, Delta, Initial, ItemMeta, Leave,
+    ArithmeticConditions, ArithmeticOutcome, DeleteOutcome, Delta, Initial, ItemMeta, Replacement,
 };
-use slabwise_protocol::{Arithmetic, Delete, Direction, Leave as Leaves};
+use slabwise_protocol::{Arithmetic, Delete, Direction, Replacement as RequestedReplacement};
 
 /// Deletes an item, marks it as stale or empties it, if its CAS value is the expected one.
 pub(crate) fn delete(
@@ -20,34 +20,38 @@ pub(crate) fn delete(
     if worker.shared.counts_prefixes() && rules.counts_prefixes() {
         prefixes.record_delete(key.bytes());
     }
-    let leave = leave(worker, request.leaves);
+    let replacement = engine_replacement(worker, request.replacement);
     let expected_cas = worker.expected_cas(request.expected_cas);
     let seen = hooks::before_delete(worker, key);
-    let outcome = worker.handle.delete_if(key, expected_cas, leave, worker.now);
+    let outcome = worker.handle.delete_if(key, expected_cas, replacement, worker.now);
     if outcome == DeleteOutcome::Done {
-        match leave {
-            Leave::Nothing => hooks::after_delete(worker, key, seen, rules.delete_command()),
-            Leave::Empty { .. } => hooks::after_emptying(worker, key, seen, rules.delete_command()),
-            Leave::Stale { .. } => {}
+        match replacement {
+            Replacement::Nothing => hooks::after_delete(worker, key, seen, rules.delete_command()),
+            Replacement::Empty { .. } => {
+                hooks::after_emptying(worker, key, seen, rules.delete_command())
+            }
+            Replacement::Stale { .. } => {}
         }
     }
     outcome
 }
 
-/// Converts the request's part about the item that remains after a delete into the engine's form.
-fn leave(worker: &WorkerContext<'_>, leaves: Leaves) -> Leave {
+/// Converts the requested replacement of a deleted item into the engine's form.
+fn engine_replacement(worker: &WorkerContext<'_>, requested: RequestedReplacement) -> Replacement {
     let cas_enabled = worker.shared.settings.cas_enabled;
-    match leaves {
-        Leaves::Nothing => Leave::Nothing,
-        Leaves::Stale { exptime, new_cas } => Leave::Stale {
+    match requested {
+        RequestedReplacement::Nothing => Replacement::Nothing,
+        RequestedReplacement::Stale { exptime, new_cas } => Replacement::Stale {
             expiry: exptime.map(|exptime| worker.expiry(exptime)),
             new_cas: new_cas.filter(|_| cas_enabled),
         },
-        Leaves::Empty { client_flags, exptime, stale, new_cas } => Leave::Empty {
-            meta: ItemMeta { client_flags, expiry: worker.expiry(exptime), cost: None },
-            stale,
-            new_cas: new_cas.filter(|_| cas_enabled),
-        },
+        RequestedReplacement::Empty { client_flags, exptime, stale, new_cas } => {
+            Replacement::Empty {
+                meta: ItemMeta { client_flags, expiry: worker.expiry(exptime), cost: None },
+                stale,
+                new_cas: new_cas.filter(|_| cas_enabled),
+            }
+        }
     }
 }
 

@@ -7,8 +7,9 @@ use slabwise_engine::{
 };
 use slabwise_protocol::{Get, WatchKinds};
 
+/// The rules in which the meta protocol differs from the other protocols: the statistics that an operation counts, and
+/// the items that a failed store removes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-/// The rules of a dialect: the statistics that an operation counts, and the items that a failed store removes.
 pub(crate) enum Rules {
     /// The rules of the classic text protocol and of the binary protocol.
     Classic,
@@ -31,8 +32,8 @@ impl Rules {
         }
     }
 
-    /// True if a failed store in this mode removes the existing item. Clients rely on the removal: after a failed set
-    /// they must not read the old value.
+    /// True if a store in this mode removes the existing item when the new value is too large or there is no memory for
+    /// it. Clients rely on the removal: after such a failed set they must not read the old value.
     pub(super) fn discards(self, mode: StoreMode) -> bool {
         match self {
             Rules::Classic => mode == StoreMode::Set,
@@ -41,8 +42,8 @@ impl Rules {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 /// The way in which a get accesses the item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     /// The get changes nothing except the item's last access.
     Plain,
@@ -64,7 +65,7 @@ impl Access {
                     let cas = vivify.cas.filter(|_| worker.shared.settings.cas_enabled);
                     Vivify { expiry: worker.expiry(vivify.exptime), cas }
                 });
-                let options = GetOptions { touch, vivify, marks: !request.leaves_no_mark };
+                let options = GetOptions { touch, vivify, marks: !request.keeps_access_time };
                 if options == GetOptions::default() {
                     Access::Plain
                 } else {
@@ -86,8 +87,8 @@ pub(crate) enum HitReply {
     Recache,
 }
 
-/// The effects that `show` receives for a get without options: no item was created, and the earlier expiry is not
-/// reported.
+/// The effects that `show` receives unless the access is [`Access::WithOptions`]: no item was created, and the expiry
+/// before the get is not reported.
 const UNCHANGED: GetEffects = GetEffects { is_new: false, expiry_before: Expiry::NEVER };
 
 /// Reports a lookup of this key to watchers. Each operation calls this function before it looks up the key.

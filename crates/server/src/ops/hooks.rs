@@ -3,14 +3,16 @@
 //!
 //! Watchers: as in memcached, every command that needs an item first reports a lookup. Therefore a set of a new key
 //! writes two lines: an `item_get` with status `not_found`, then an `item_store`. The fields of a line come from an
-//! inspection of the item, a separate lookup without side effects. It runs only while an event of its kind is watched.
-//! Another client can change the item between the inspection and the command, so a line can differ from the item that
-//! the command found.
+//! inspection of the item, a separate lookup without side effects. The inspection runs only while a client watches
+//! events of the line's kind. Another client can change the item between the inspection and the command, so a line can
+//! differ from the item that the command found.
 //!
-//! `-o cost=measured`: misses and stores are recorded. A store without a client-supplied cost gets the measured cost.
+//! `-o cost=measured`: the server measures the time from a miss of a key to the next store of the key. A store without
+//! a client-supplied cost gets the measured cost.
 //!
-//! Costs by key prefix: while `stats detail` is on, they are counted in all dialects. They have counters of their own,
-//! so the counts that memcached also shows in `stats detail` do not change.
+//! Costs by key prefix: while `stats detail` is on, the server counts the costs that gets save and stores pay, in all
+//! dialects. These costs have counters of their own, so the counts that memcached also shows in `stats detail` do not
+//! change.
 
 use super::get::{before_lookup, write_lookup};
 use crate::shared::{MeasuredCosts, WatchEvent, WorkerContext};
@@ -32,7 +34,7 @@ pub(super) fn extends(mode: StoreMode) -> bool {
     matches!(mode, StoreMode::Append | StoreMode::Prepend)
 }
 
-/// The key of a store that is about to run, and the metadata of the item that it offers.
+/// The key of a store that is about to run, and the metadata of the item that the store offers.
 type OfferedItem = (Vec<u8>, ItemInfo);
 
 /// Reports the lookup of a store to watchers. Call this function before a filled reservation is stored, and pass the
@@ -70,8 +72,8 @@ pub(crate) fn after_store(
     write_store(worker, &key, status(outcome), command, Some(item));
 }
 
-/// Reports a store to watchers that failed before its value was stored. Call this function instead of [`after_store`]
-/// if the value is too large or there is no memory for it.
+/// Reports to watchers a store that failed because its value is too large or because there is no memory for the value.
+/// In this case, call this function instead of [`after_store`].
 #[inline]
 pub(crate) fn report_refused_store(
     worker: &WorkerContext<'_>,
@@ -104,8 +106,8 @@ fn write_store(
     });
 }
 
-/// Reports a new number to watchers as an add, and cancels the cost measurement of its key. Call this function after
-/// arithmetic created a number.
+/// Reports a new number to watchers as an add, and cancels the cost measurement of the number's key. Call this function
+/// after an increment or decrement has created a number.
 #[inline]
 pub(crate) fn after_creating_number(worker: &WorkerContext<'_>, key: HashedKey<'_>) {
     if stores_are_watched(worker) {
@@ -117,8 +119,8 @@ pub(crate) fn after_creating_number(worker: &WorkerContext<'_>, key: HashedKey<'
     }
 }
 
-/// Reports a delete that left an empty item to watchers: a set, then a deletion. Call this function instead of
-/// [`after_delete`].
+/// Reports to watchers a delete that replaced the item by an empty item: a set, then a deletion. After such a delete,
+/// call this function instead of [`after_delete`].
 #[inline]
 pub(crate) fn after_emptying(
     worker: &WorkerContext<'_>,
@@ -192,9 +194,9 @@ fn command(mode: StoreMode) -> &'static str {
 
 /// Returns the item's metadata, with the measured cost if the client supplied none. Call this function before a store.
 ///
-/// The measurement of a key ends when the store's line was parsed, before its value has arrived, even if the store then
-/// fails. An append or prepend does not end the measurement: a client whose append finds no item stores the whole value
-/// next.
+/// The measurement of a key begins with a miss. It ends when the session has parsed the line of the next store of the
+/// key, before the value has arrived, even if the store then fails. An append or prepend does not end the measurement:
+/// a client whose append finds no item stores the whole value next.
 // Always inlined: a call would write the metadata to memory in small parts and read it back in large parts.
 #[inline(always)]
 pub(crate) fn with_measured_cost(
@@ -234,7 +236,7 @@ fn cost_of_store(
     let with_cost = ItemMeta { cost: Some(Cost::from_units(0)), ..meta };
     let Some(class) = worker.shared.engine.class_of_size(key.bytes().len(), value_len, with_cost)
     else {
-        // The value is too large to be stored. A measurement until a later store would include the time between them.
+        // The value is too large to be stored. A measurement until a later store of the key would be too long.
         measured.cancel(key);
         return None;
     };

@@ -1,13 +1,14 @@
-//! Stores. A value that is complete in the input is stored at once. Otherwise the store reserves memory, and the value
-//! is received into it: an *upload*.
+//! Stores. If a value is complete in the input, it is usually stored at once. Otherwise the store reserves memory, and
+//! the session receives the value into this memory: an *upload*.
 //!
 //! ```text
-//!   start_store --> Finished              the value was complete, or there is no memory for it
+//!   start_store --> Finished              the value was complete, is too large, or has no memory
 //!         '-> Receiving(Upload) --fill, target/advance--> store
 //!                                       '--is_starved---> give_up
 //! ```
 //!
-//! A set that fails must remove the old value. Clients rely on the removal: they must not read an outdated value.
+//! A set whose value is too large or has no memory must remove the old value. Clients rely on the removal: they must
+//! not read an outdated value.
 
 use super::get::{Rules, before_lookup};
 use super::hooks::{self, extends};
@@ -30,29 +31,31 @@ pub(crate) enum StoreStart<'e> {
     /// The store has ended.
     Finished {
         outcome: StoreOutcome,
-        /// The number of bytes of the value and its line end that were consumed.
+        /// The number of bytes of the value and its line end that the store consumed.
         consumed: usize,
-        /// The number of bytes after the consumed ones that belong to the value and must be ignored.
+        /// The number of bytes after the consumed bytes that belong to the value and that the session must ignore.
         skip_len: usize,
     },
-    /// The value is not complete in the input, or the bytes after it are not its line end.
+    /// The store is an upload: the value is not complete in the input, or the bytes after the value are not its line
+    /// end, or the store is an append or prepend, or a client watches stores.
     Receiving {
         upload: Upload<'e>,
-        /// The number of bytes of the value that were consumed.
+        /// The number of bytes of the value that the store consumed.
         consumed: usize,
     },
 }
 
 /// Returns the conditions of a store in the engine's form.
 ///
-/// As in memcached, with `-C` a binary store ignores its CAS value. The CAS value of a text store then becomes 0, which
-/// no item has, so the store fails.
+/// As in memcached, with `-C` a binary store ignores its CAS value. With `-C` the CAS value of a text store becomes 0,
+/// which no item has, so the store fails.
 #[inline(always)]
 fn conditions(worker: &WorkerContext<'_>, request: &Store<'_>) -> StoreConditions {
     let cas_enabled = worker.shared.settings.cas_enabled;
     let expected_cas = request.expected_cas.filter(|_| cas_enabled);
     let (mode, expected_cas) = match (request.verb, expected_cas) {
-        // A client that sends a CAS value expects that the item exists. An add would fail then, so it becomes a cas.
+        // A client that sends a CAS value expects that the item exists. An add of an existing item always fails, so the
+        // add becomes a cas.
         (StoreVerb::Add, Some(cas)) => (StoreMode::Cas(cas), expected_cas),
         (StoreVerb::Cas(_), _) if !cas_enabled => (StoreMode::Cas(0), None),
         (StoreVerb::Cas(cas), _) => (StoreMode::Cas(cas), None),
@@ -133,7 +136,7 @@ pub(crate) fn start_store<'e>(
     StoreStart::Receiving { upload, consumed }
 }
 
-/// A value that is being received, in reserved memory, with the conditions under which it will be stored.
+/// A value that the session is receiving into reserved memory, with the conditions under which it is stored at the end.
 pub(crate) struct Upload<'e> {
     pub(crate) reservation: Reservation<'e>,
     conditions: StoreConditions,
@@ -155,7 +158,8 @@ impl<'e> Upload<'e> {
     pub(crate) fn store(mut self, worker: &mut WorkerContext<'e>) -> StoreOutcome {
         let offered = hooks::before_store(worker, &mut self.reservation);
         let outcome = match worker.handle.store_if(self.reservation, &self.conditions, worker.now) {
-            // The value was received, but the extended value does not fit. The old item is kept.
+            // The appended or prepended value has arrived, but the extended value does not fit. The engine keeps the
+            // old item.
             StoreOutcome::TooLarge | StoreOutcome::OutOfMemory if extends(self.conditions.mode) => {
                 StoreOutcome::NotStored
             }
@@ -183,8 +187,8 @@ impl<'e> Upload<'e> {
     }
 }
 
-/// Reports a store to watchers whose value is too large or has no memory. Removes the existing item if the dialect's
-/// rules require it.
+/// Reports to watchers a store whose value is too large or has no memory. Removes the existing item if `rules` require
+/// the removal.
 #[cold]
 fn discard_and_report(
     worker: &mut WorkerContext<'_>,

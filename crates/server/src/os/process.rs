@@ -3,8 +3,8 @@
 //!
 //! The server sets up its parts in this order: limits, user, passwords, signals, listening sockets, engine, daemon,
 //! memory lock, pid file, threads. Unlike memcached, slabwise creates the sockets and the engine before the process
-//! becomes a daemon, so that their errors appear in the terminal. The signal handlers are installed before another
-//! process can find the sockets or the pid file, so that every signal from it causes a clean shutdown.
+//! becomes a daemon, so that their errors appear in the terminal. The server installs its signal handlers before
+//! another process can find the sockets or the pid file, so that it handles the first signal that this process sends.
 
 use super::sys;
 use crate::config::Settings;
@@ -125,8 +125,7 @@ fn running_process_in(path: &Path) -> Option<i32> {
     sys::process_exists(id).then_some(id)
 }
 
-/// The handle that changes the log level of the global log subscriber. It is empty until [`init_logging`] has set the
-/// subscriber.
+/// Changes the log level of the global log subscriber. The cell is empty until [`init_logging`] has set the subscriber.
 static LEVEL_FILTER: OnceLock<reload::Handle<LevelFilter, Registry>> = OnceLock::new();
 
 /// Sets the global log subscriber, which writes to stderr. Does nothing if there is already a subscriber, as in tests.

@@ -80,7 +80,7 @@ pub fn thread_processor_time() -> Duration {
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
 }
 
-/// Receives a datagram. Returns its length and its sender's address, which is `None` if it is not an internet address.
+/// Receives a datagram. Returns its length, and the address of its sender or `None` if this is not an internet address.
 /// A datagram that is longer than the buffer is truncated.
 pub fn receive_datagram(
     socket: BorrowedFd<'_>,
@@ -110,7 +110,8 @@ pub fn accept(listener: BorrowedFd<'_>) -> io::Result<(OwnedFd, Option<SocketAdd
     Ok((socket, peer.and_then(|address| SocketAddr::try_from(address).ok())))
 }
 
-/// Sends the TCP acknowledgment of all received bytes at once. By default the kernel delays it up to the next reply.
+/// Sends the TCP acknowledgment of all received bytes immediately. By default the kernel delays the acknowledgment,
+/// often until the next reply.
 pub fn acknowledge_now(socket: BorrowedFd<'_>) -> io::Result<()> {
     Ok(sockopt::set_tcp_quickack(socket, true)?)
 }

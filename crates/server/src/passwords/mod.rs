@@ -35,13 +35,14 @@ use subtle::{Choice, ConstantTimeEq};
 
 /// The maximum length, in bytes, of a line `user:password` without its line break.
 const ENTRY_LINE_LEN_MAX: usize = 254;
-/// The maximum number of lines that are used of a [`PasswordFileKind::Login`] file. Later lines are ignored.
+/// The maximum number of lines that the server uses of a [`PasswordFileKind::Login`] file. It ignores later lines.
 const LOGINS_MAX: usize = 8;
 /// The maximum length of a password file, in bytes. It bounds the memory if the path is that of a wrong file, such as
 /// an endless device.
 const PASSWORD_FILE_LEN_MAX: u64 = 1 << 20;
 
-/// The protocol that a password file is for. It decides how the file is parsed and when the file is read.
+/// The kind of a password file: the protocol in which clients authenticate with its entries. The kind decides how and
+/// when the server reads the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PasswordFileKind {
     /// The file of `-Y`, for authentication in the ASCII protocol.
@@ -255,7 +256,7 @@ impl PasswordFile {
         *lock(&self.last_read) = Arc::new(read);
     }
 
-    /// Reads the file, unless its state is `known`: then returns `None`.
+    /// Reads the file. Returns `None` without reading if the file is still in the state `known`.
     fn read_unless(&self, known: ReadState) -> Result<Option<LastRead>, PasswordsError> {
         let invalid =
             |fault| PasswordsError { option: self.kind.option(), path: self.path.clone(), fault };
@@ -324,7 +325,7 @@ mod tests {
             [("", "has no entries"), ("nonsense", "line 1 "), (&too_large(), "1048576")]
         {
             file.write(text);
-            let error = passwords.reload().expect_err("the file is invalid").to_string();
+            let error = passwords.reload().expect_err("the file should be invalid").to_string();
             assert!(error.starts_with("-Y /") && error.contains(fault), "the error is: {error}");
             assert!(knows(&passwords, "b", "hidden"));
         }
@@ -362,7 +363,7 @@ mod tests {
 
     /// Returns the reason why a file of this kind with this text is invalid.
     fn fault(text: &[u8], kind: PasswordFileKind) -> String {
-        parse(text, kind).err().expect("the file is invalid").to_string()
+        parse(text, kind).err().expect("the file should be invalid").to_string()
     }
 
     #[test]

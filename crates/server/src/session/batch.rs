@@ -8,7 +8,8 @@
 //!
 //! A batch has only item requests, which are about at most one item, and only complete ones. After a complete item
 //! request the next byte of the input always begins another request, even if the item request fails. Therefore the
-//! next request can be parsed before this one runs. The first request of another kind ends the batch and runs last.
+//! next request can be parsed before the item request runs. The first request that is incomplete or of another kind
+//! ends the batch and is served last.
 
 use super::items::Dialect;
 use crate::shared::WorkerContext;
@@ -29,7 +30,7 @@ pub(super) struct Batch<'a> {
     keys: [HashedKey<'a>; ITEMS_MAX],
     /// The offset in the input at which each item request starts, in bytes.
     starts: [usize; ITEMS_MAX],
-    /// The number of item requests.
+    /// The number of item requests in the batch.
     count: usize,
     /// The offset in the input at which the last item request ends, in bytes.
     end: usize,
@@ -124,7 +125,7 @@ mod tests {
     const TEXT: &Dialect = &Dialect::Text;
 
     /// Returns the keys of the batch at the start of `input`, the offset at which its last item request ends, and true
-    /// if the batch ended at a request of another kind.
+    /// if the batch ended at a request whose line or packet head is complete.
     fn batch<'a>(
         dialect: &Dialect,
         input: &'a [u8],

@@ -8,7 +8,7 @@ use crate::sasl::{Answer, Exchange, MECHANISMS};
 use crate::shared::{CloseReason, WorkerContext};
 use crate::stats;
 use crate::wire::VERSION;
-use crate::wire::rows::{Rows, StatsForm};
+use crate::wire::rows::{StatsForm, StatsRows};
 use crate::wire::text::Reply;
 use slabwise_engine::Pinned;
 use slabwise_protocol::binary::{Fault, Head, Status, compose, opcode};
@@ -30,7 +30,7 @@ pub(super) fn serve_line<'e>(
         }
         Request::Quit => return NextAction::Close(CloseReason::Normal),
         Request::Stats(subject) => {
-            return write_statistics(worker, subject, &mut Rows::text(out.bytes()));
+            return write_statistics(worker, subject, &mut StatsRows::text(out.bytes()));
         }
         Request::Admin(Admin::Watch(kinds)) => return commands::watch(worker, kinds, out),
         Request::Admin(Admin::Debug(command)) => {
@@ -55,19 +55,19 @@ pub(super) fn serve_packet<'e>(
     out: &mut Vec<u8>,
 ) -> NextAction<'e> {
     match request {
-        Request::Version => compose::text(out, head, Status::Success, VERSION.as_bytes()),
+        Request::Version => compose::write_text(out, head, Status::Success, VERSION.as_bytes()),
         Request::Quit => {
             if !head.quiet {
-                compose::success(out, head, 0);
+                compose::write_success(out, head, 0);
             }
             return NextAction::Close(CloseReason::Normal);
         }
         Request::Stats(StatsRequest::Detail(_)) if !worker.shared.settings.dump_enabled => {
-            compose::error(out, head, Status::NotFound);
+            compose::write_error(out, head, Status::NotFound);
         }
         Request::Stats(subject) => {
             let form = StatsForm::Binary { opaque: head.opaque };
-            return write_statistics(worker, subject, &mut Rows::new(out, form));
+            return write_statistics(worker, subject, &mut StatsRows::new(out, form));
         }
         Request::Admin(Admin::FlushAll(exptime)) => serve_flush(worker, head, exptime, out),
         Request::Sasl(request) => authenticate(worker, exchange, head, request, out),
@@ -76,11 +76,12 @@ pub(super) fn serve_packet<'e>(
     NextAction::Nothing
 }
 
-/// Writes the statistics of a subject. A long list becomes a crawl, which the session continues.
+/// Writes the statistics of a subject. For a long list, returns a `Crawl`, with which the session writes the list in
+/// several steps.
 fn write_statistics<'e>(
     worker: &mut WorkerContext<'e>,
     subject: StatsRequest<'_>,
-    rows: &mut Rows<'_>,
+    rows: &mut StatsRows<'_>,
 ) -> NextAction<'e> {
     stats::answer(worker, subject, rows)
         .map_or(NextAction::Nothing, |crawl| NextAction::Crawl(Box::new(crawl)))
@@ -89,12 +90,12 @@ fn write_statistics<'e>(
 /// Serves `flush` and `flushq` of the binary protocol.
 fn serve_flush(worker: &WorkerContext<'_>, head: &Head, exptime: Exptime, out: &mut Vec<u8>) {
     if !worker.shared.settings.flush_enabled {
-        compose::error(out, head, Status::AuthError);
+        compose::write_error(out, head, Status::AuthError);
         return;
     }
     commands::flush_all(worker, exptime);
     if !head.quiet {
-        compose::success(out, head, 0);
+        compose::write_success(out, head, 0);
     }
 }
 
@@ -120,20 +121,20 @@ fn authenticate(
     out: &mut Vec<u8>,
 ) {
     if !worker.shared.settings.sasl_enabled {
-        compose::error(out, head, Status::UnknownCommand);
+        compose::write_error(out, head, Status::UnknownCommand);
         return;
     }
     let passwords = worker.shared.passwords.as_ref();
     let answer = match request {
-        Sasl::ListMechanisms => return compose::text(out, head, Status::Success, MECHANISMS),
+        Sasl::ListMechanisms => return compose::write_text(out, head, Status::Success, MECHANISMS),
         Sasl::Auth { mechanism, response } => exchange.begin(mechanism, response, passwords),
-        Sasl::Step(response) => exchange.go_on(response, passwords),
+        Sasl::Step(response) => exchange.continue_with(response, passwords),
     };
     worker.requests_left = 0;
     match answer {
-        Answer::Authenticated => compose::text(out, head, Status::Success, b"Authenticated"),
-        Answer::Continue => compose::error(out, head, Status::AuthContinue),
-        Answer::Refused => compose::error(out, head, Status::AuthError),
+        Answer::Authenticated => compose::write_text(out, head, Status::Success, b"Authenticated"),
+        Answer::Continue => compose::write_error(out, head, Status::AuthContinue),
+        Answer::Refused => compose::write_error(out, head, Status::AuthError),
     }
     count_attempt(worker, answer);
 }
@@ -147,7 +148,7 @@ pub(super) fn write_refusal(
     out: &mut Vec<u8>,
 ) -> bool {
     if !fault.precedes_authentication() && !is_permitted(worker, exchange, head.opcode) {
-        compose::error(out, head, Status::AuthError);
+        compose::write_error(out, head, Status::AuthError);
         return false;
     }
     let mut status = fault.status();
@@ -163,7 +164,7 @@ pub(super) fn write_refusal(
             status = Status::UnknownCommand;
         }
     }
-    compose::error(out, head, status);
+    compose::write_error(out, head, status);
     !fault.closes()
 }
 

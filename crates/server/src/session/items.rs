@@ -16,7 +16,7 @@ use slabwise_base::HashedKey;
 use slabwise_engine::{ItemView, ReserveError, StoreOutcome};
 use slabwise_protocol::binary::{compose as packet, parse as parse_packet};
 use slabwise_protocol::meta::{begins, parse as parse_meta, reply as meta_reply};
-use slabwise_protocol::text::{NextKey, next_key, number_line, parse as parse_text, reply};
+use slabwise_protocol::text::{NextKey, next_key, parse as parse_text, reply, write_number_line};
 use slabwise_protocol::{
     Answer, Arithmetic, Delete, Exptime, Get, KEY_LEN_MAX, Parsed, Request, Store, TextAnswer,
 };
@@ -93,7 +93,8 @@ impl Dialect {
     }
 }
 
-/// Counts a request, and subtracts it from the request budget of this round.
+/// Counts a request, and subtracts it from the request budget: the number of requests that the worker may still serve
+/// in the current round of the connection.
 #[inline]
 pub(super) fn charge(worker: &mut WorkerContext<'_>) {
     worker.requests_left -= 1;
@@ -105,14 +106,14 @@ pub(super) fn charge(worker: &mut WorkerContext<'_>) {
 pub(super) enum ItemOutcome<'e> {
     /// The request is served and its reply is written.
     Answered {
-        /// The number of bytes after the request's line that were consumed.
+        /// The number of bytes after the request's line that the request consumed.
         consumed: usize,
-        /// The number of bytes after the consumed ones that belong to the request and must be ignored.
+        /// The number of bytes after the consumed bytes that belong to the request and that the session must ignore.
         skip_len: usize,
     },
     /// The request is a store, and a part of its value has not arrived.
     Receiving {
-        /// The number of bytes after the request's line that were consumed.
+        /// The number of bytes after the request's line that the request consumed.
         consumed: usize,
         store: UnfinishedStore<'e>,
     },
@@ -139,7 +140,7 @@ impl<'e> ItemContext<'_, 'e> {
             Request::Touch(_, exptime) => self.touch(*exptime),
             Request::Examine(_) => self.examine(),
             Request::NoOp => match self.answer {
-                Answer::Binary(head) => packet::success(self.out.bytes(), head, 0),
+                Answer::Binary(head) => packet::write_success(self.out.bytes(), head, 0),
                 _ => self.out.bytes().extend_from_slice(meta_reply::NO_OP),
             },
             _ => unreachable!("the caller passes only item requests to carry_out"),
@@ -147,7 +148,8 @@ impl<'e> ItemContext<'_, 'e> {
         ItemOutcome::Answered { consumed: 0, skip_len: 0 }
     }
 
-    /// Returns the rules of the request's dialect.
+    /// Returns the rules for the request: the meta protocol has rules of its own, and the binary protocol has those of
+    /// the classic text protocol.
     fn rules(&self) -> Rules {
         match self.answer {
             Answer::Text(_) | Answer::Binary(_) => Rules::Classic,
@@ -225,7 +227,7 @@ impl<'e> ItemContext<'_, 'e> {
         match answer {
             Answer::Text(answer) => match text::number_or_error(outcome) {
                 Ok(_) if answer.noreply => {}
-                Ok(number) => number_line(out.bytes(), number),
+                Ok(number) => write_number_line(out.bytes(), number),
                 Err(line) => Reply::new(worker, out, answer.noreply).line(line),
             },
             Answer::Meta(echo) => {
@@ -270,8 +272,8 @@ impl<'e> ItemContext<'_, 'e> {
     }
 }
 
-/// The request budget counts this number of keys of a line as one request. Therefore a line of 10,000 keys yields to
-/// other clients several times, and a line of 50 keys is answered in one write.
+/// This number of keys of a line counts as one request in the request budget (see [`charge`]). Therefore a line of
+/// 10,000 keys yields to other clients several times, and a line of 50 keys is answered in one write.
 const KEYS_PER_REQUEST: u32 = 64;
 
 /// A classic `get`, `gets`, `gat` or `gats` whose keys are still arriving.
@@ -356,7 +358,8 @@ impl Retrieval {
     }
 }
 
-/// Looks up one key and appends the item if it is found. Fails only if there is no memory for a new expiry.
+/// Looks up one key and appends the item if it is found. Fails only if there is no memory for the expiry that `gat` or
+/// `gats` sets.
 #[inline(always)]
 pub(super) fn get_and_write<'e>(
     worker: &mut WorkerContext<'e>,
@@ -376,7 +379,7 @@ pub(super) fn get_and_write<'e>(
 pub(super) struct UnfinishedStore<'e> {
     /// The value in unpublished memory.
     pub(super) upload: Upload<'e>,
-    /// The form of the reply, which is written when the store ends.
+    /// The form of the reply. [`finish`](Self::finish) writes the reply.
     pub(super) answer: Answer,
 }
 

@@ -3,7 +3,7 @@
 //! ```text
 //!                 line            keys...
 //!     Begin
-//!        |  first byte selects the dialect; with `-Y` a login precedes it
+//!        |  the first byte selects the dialect; with `-Y` the dialect is text, and a login follows
 //!     Command ------------> Keys ---------> Command
 //!        |  line                value         \r\n
 //!        |--------> Value -------------> Value (full) ---> Command
@@ -29,8 +29,9 @@
 //! In the binary dialect a command is a head with its extras and one key, so there is no phase `Keys`.
 //!
 //! Invariants: replies are in the order of requests, however the input is split. A call ends with [`Next::Yield`] when
-//! the request budget is used up or the output is full. A dropped session releases the unfinished value, crawl and
-//! watcher that it owns.
+//! the output is full, or when the session has served as many requests as its worker allows in one round (the request
+//! budget, `WorkerContext::requests_left`). A dropped session releases the unfinished value, dump and watcher that it
+//! owns.
 
 mod batch;
 mod control;

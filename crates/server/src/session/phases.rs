@@ -37,9 +37,10 @@ pub struct Session<'e> {
 #[derive(Default)]
 #[expect(clippy::large_enum_variant, reason = "a boxed value would cost each set an allocation")]
 enum Phase<'e> {
-    /// No byte has arrived yet. The first byte selects the dialect.
+    /// No byte has arrived yet. The first byte selects the dialect, unless an option does.
     Begin,
-    /// The next byte begins a command. All phases except `Watch` and `Closed` end in this phase.
+    /// The next byte begins a command. Each other phase except `Watch` and `Closed` leads to this phase, directly or
+    /// through further phases.
     #[default]
     Command,
     /// The client must authenticate with a `set` command before it can send other commands (`-Y`).
@@ -62,13 +63,13 @@ enum Phase<'e> {
 
 impl Default for Session<'_> {
     fn default() -> Self {
-        Session::speaking(Protocol::Auto)
+        Session::new(Protocol::Auto)
     }
 }
 
 impl<'e> Session<'e> {
     /// Makes a session for a connection that a listener with this protocol accepted.
-    pub fn speaking(protocol: Protocol) -> Session<'e> {
+    pub fn new(protocol: Protocol) -> Session<'e> {
         let (phase, dialect) = (Phase::Begin, Dialect::default());
         Session { phase, protocol, dialect, debug_pins: Vec::new() }
     }
@@ -130,7 +131,7 @@ impl<'e> Session<'e> {
     }
 
     /// True if the session has written the first part of a reply, but not all of it.
-    pub fn is_mid_reply(&self) -> bool {
+    pub fn has_partial_reply(&self) -> bool {
         matches!(self.phase, Phase::Keys(_) | Phase::Crawl(_))
     }
 
@@ -176,7 +177,8 @@ impl<'e> Session<'e> {
         step
     }
 
-    /// Returns a pause if there is no input, if the request budget is used up, or if the output is full.
+    /// Returns a pause if there is no input, if the worker may serve no further request in this round, or if the output
+    /// is full.
     #[inline]
     fn pause_before_request(
         worker: &WorkerContext<'_>,
@@ -192,7 +194,7 @@ impl<'e> Session<'e> {
         }
     }
 
-    /// Serves one request, or a batch of item requests, at the start of `input`.
+    /// Serves one request, or a batch of item requests and the request after it, at the start of `input`.
     #[inline]
     fn serve_requests(
         &mut self,
@@ -317,7 +319,8 @@ impl<'e> Session<'e> {
         }
     }
 
-    /// Selects the dialect by the first byte, the listener's protocol and the options. With `-Y` a login follows.
+    /// Selects the dialect by the first byte, the listener's protocol and the options. With `-Y` the dialect is text,
+    /// and a login follows.
     fn select_dialect(&mut self, worker: &WorkerContext<'_>, first: u8) -> Step {
         if worker.shared.logins.is_some() {
             self.phase = Phase::Login;
@@ -446,7 +449,8 @@ impl<'e> Session<'e> {
         if !self.dialect.allows(worker, answer) {
             return self.reject_unauthenticated(answer, rest.len(), out);
         }
-        worker.served.others += u32::from(!matches!(request, Request::Get(_) | Request::NoOp));
+        worker.served.other_requests +=
+            u32::from(!matches!(request, Request::Get(_) | Request::NoOp));
         let mut buffer;
         if matches!(answer, Answer::Meta(echo) if echo.key_is_base64) {
             buffer = [0; KEY_BUFFER_LEN];
@@ -478,7 +482,7 @@ impl<'e> Session<'e> {
         if !self.dialect.allows(worker, answer) {
             return self.reject_unauthenticated(answer, rest_len, out);
         }
-        worker.served.others += 1;
+        worker.served.other_requests += 1;
         let next = match (answer, &mut self.dialect) {
             (Answer::Text(answer), _) => {
                 control::serve_line(worker, *request, *answer, &mut self.debug_pins, out)
@@ -506,7 +510,7 @@ impl<'e> Session<'e> {
         out: &mut Out<'e>,
     ) -> Step {
         if let Answer::Binary(head) = answer {
-            compose::error(out.bytes(), head, Status::AuthError);
+            compose::write_error(out.bytes(), head, Status::AuthError);
         }
         self.close(consumed, CloseReason::Error)
     }

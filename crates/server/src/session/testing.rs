@@ -90,7 +90,7 @@ pub(crate) struct Client<'e> {
 
 impl<'e> Client<'e> {
     pub(crate) fn new(worker: WorkerContext<'e>) -> Client<'e> {
-        let session = Session::speaking(worker.shared.settings.protocol);
+        let session = Session::new(worker.shared.settings.protocol);
         Client {
             worker,
             session,
@@ -198,13 +198,13 @@ fn expand(text: &str) -> String {
     expanded
 }
 
-/// Plays a dialogue against new servers, and checks the replies. The script is sent whole, byte by byte, and in two
-/// pieces that are cut at up to 500 places.
+/// Plays a dialogue several times, each time against a new server, and checks the replies. The script is sent whole,
+/// byte by byte, and in two pieces that are cut at up to 500 places.
 pub(crate) fn check(lines: &str) {
     check_with(|_| (), lines);
 }
 
-/// Plays a dialogue like [`check`], against servers whose options `change` changes.
+/// Plays a dialogue as [`check`] does, against servers whose options `change` changes.
 pub(crate) fn check_with(change: impl Fn(&mut Settings), lines: &str) {
     let (sent, expected) = parse_dialogue(lines);
     let run = |pieces: &mut dyn Iterator<Item = &[u8]>, split: &str| {

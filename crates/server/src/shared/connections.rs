@@ -110,7 +110,7 @@ impl Client {
         STATE_NAMES[usize::from(self.state.load(Ordering::Relaxed))]
     }
 
-    /// True if the client is connected by TCP. `-o idle_timeout` applies only to these clients.
+    /// True if the client is connected by TCP. `-o idle_timeout` applies only to clients that are connected by TCP.
     pub(crate) fn is_internet(&self) -> bool {
         matches!(self.address, Address::Internet(_))
     }
@@ -189,7 +189,8 @@ counters! {
         listen_disabled_num,
         /// Microseconds that all pauses of the acceptor took.
         time_in_listen_disabled_us,
-        /// Rounds that ended because they had served `-R` requests.
+        /// The number of times that a worker had served `-R` requests of a connection, and the connection had more
+        /// requests.
         conn_yields,
         /// Connections that were closed because they were idle for `-o idle_timeout` seconds.
         idle_kicks,
@@ -225,9 +226,10 @@ counters! {
         bytes_written,
         /// `me` commands, which memcached counts as `cmd_meta`.
         meta_debugs,
-        /// The sum of [`Served::shares`](crate::shared::Served::shares) over the timed rounds that had gets.
+        /// The sum of [`RoundCounts::time_shares`](crate::shared::RoundCounts::time_shares) over the rounds with gets
+        /// whose duration the worker measured.
         timed_shares,
-        /// The nanoseconds that the timed rounds with gets took, from the receive call to the send call.
+        /// The nanoseconds that the measured rounds with gets took, from the receive call to the send call.
         timed_nanos,
     }
 }
@@ -242,7 +244,7 @@ impl Traffic {
         Traffic::add(&self.bytes_written, count as u64);
     }
 
-    /// Counts a timed round that had gets and took this number of nanoseconds.
+    /// Counts a round with gets whose measured duration is `nanos` nanoseconds.
     pub fn add_timed_round(&self, shares: u32, nanos: u64) {
         Traffic::add(&self.timed_shares, shares.into());
         Traffic::add(&self.timed_nanos, nanos);

@@ -8,7 +8,8 @@
 //! crawl may start during a dump, so that expired items are removed even if a client does not read its dump. At most
 //! one crawl that removes expired items runs at a time.
 //!
-//! The crawler's thread holds the lock during a step of the crawl that removes expired items. A dump does not hold it.
+//! The crawler's thread holds the lock of [`Crawls`] during a step of the crawl that removes expired items. A step of a
+//! dump does not take this lock.
 
 use slabwise_base::sync::{Mutex, lock};
 use slabwise_base::{ClassId, Now};
@@ -22,7 +23,8 @@ pub struct Crawls(Mutex<State>);
 struct State {
     /// True while a [`CrawlTicket`] exists.
     ticket_exists: bool,
-    /// The walks that remain of the crawl that removes expired items, the next one last; `None` if no such crawl runs.
+    /// The remaining walks of the crawl that removes expired items, in reverse order: the next walk is the last entry.
+    /// `None` if no such crawl runs.
     expiring: Option<Vec<ClassWalk>>,
     /// The number of crawls that started since the start of the server.
     starts: u64,
@@ -51,8 +53,8 @@ struct ClassWalk {
     items_left: usize,
 }
 
-/// Returns a walk for each class over at most `items_max` items, or one walk over all items of all classes if
-/// `items_max` is 0.
+/// Returns a walk for each class, which ends after `items_max` items that are not expired. If `items_max` is 0, returns
+/// one walk over all items of all classes.
 fn walks(classes: Vec<ClassId>, items_max: u32) -> Vec<ClassWalk> {
     if items_max == 0 {
         return vec![ClassWalk { crawler: Crawler::new(classes), items_left: usize::MAX }];
@@ -73,9 +75,9 @@ impl Crawls {
         Some(CrawlTicket { crawls: self })
     }
 
-    /// Starts a requested crawl that removes expired items. The crawl visits at most `items_max` items of each class,
-    /// or all items if `items_max` is 0. Does nothing if an automatic crawl has started since the caller took the
-    /// ticket, because the automatic crawl visits all classes.
+    /// Starts a requested crawl that removes expired items. In each class, the crawl ends after `items_max` items that
+    /// are not expired; it visits all items if `items_max` is 0. Does nothing if an automatic crawl has started since
+    /// the caller took the ticket, because the automatic crawl visits all classes.
     pub fn expire(&self, ticket: CrawlTicket<'_>, classes: Vec<ClassId>, items_max: u32) {
         lock(&self.0).expiring.get_or_insert_with(|| walks(classes, items_max));
         drop(ticket);

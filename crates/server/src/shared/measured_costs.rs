@@ -12,8 +12,8 @@
 //! the slot contains the mean of the prefix that was measured last. Stores with the other prefix use the mean of their
 //! class.
 //!
-//! Invariant: a word of a class contains the clock's mean after the last measurement in the class. A slot contains the
-//! clock's mean of its prefix after the last measurement of a key with that prefix.
+//! Invariant: a word of a class contains the mean that the [`MissClock`] had after the last measurement in the class. A
+//! slot contains the mean that the [`MissClock`] had after the last measurement of a key with the slot's prefix.
 
 use slabwise_base::random::mix;
 use slabwise_base::sampling::is_sampled;
@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 /// rarely have the same slot.
 const PREFIX_SLOTS: usize = 1 << 14;
 
-/// The measurement of costs: the clock that times misses, and the means that stores use.
+/// The measurement of costs: the [`MissClock`] that times misses, and the means that stores use.
 #[derive(Debug)]
 pub struct MeasuredCosts {
     hasher: KeyHasher,
@@ -75,8 +75,8 @@ impl MeasuredCosts {
         }
     }
 
-    /// Cancels the measurement of a key, because a command created the item and its time says nothing about the
-    /// recomputation of the value: a store with a client-supplied cost, or `incr` with an initial value.
+    /// Cancels the measurement of a key, because the time until the current command does not show how long the client
+    /// recomputed the value. Examples are a store with a client-supplied cost, and an `incr` that creates a number.
     pub fn cancel<'k>(&self, key: impl LookupKey<'k>) {
         if let Some(hash) = self.sampled(key) {
             lock(&self.clock).note_creation(hash);

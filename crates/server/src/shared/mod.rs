@@ -14,7 +14,7 @@ pub use connections::{
 };
 pub use crawls::{CrawlStep, CrawlTicket};
 pub use measured_costs::MeasuredCosts;
-pub use notifier::{Driver, WakeReason};
+pub use notifier::{BackgroundThread, WakeReason};
 pub(crate) use state::READ_BUFFER_BYTES;
-pub use state::{Served, Shared, Wake, WorkerContext};
+pub use state::{RoundCounts, Shared, Wake, WorkerContext};
 pub use watch::{CloseReason, WatchCounts, WatchEvent, WatchLog, Watcher};

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// A background thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Driver {
+pub enum BackgroundThread {
     /// The thread of the LRU maintainer.
     Maintainer,
     /// The thread of the tuner, which also runs the mover and the profiler.
@@ -40,7 +40,7 @@ pub struct Notifier {
 #[derive(Debug, Default)]
 struct State {
     is_shut_down: bool,
-    /// One entry per [`Driver`]: true if a notification has not ended a wait yet.
+    /// One entry per [`BackgroundThread`]: true if a notification has not ended a wait yet.
     pending: [bool; 3],
 }
 
@@ -51,14 +51,14 @@ impl Notifier {
         self.changed.notify_all();
     }
 
-    /// Ends the current wait of `driver`, or the next wait if the thread is not waiting.
-    pub fn wake(&self, driver: Driver) {
+    /// Ends the current wait of the thread `driver`, or its next wait if the thread is not waiting.
+    pub fn wake(&self, driver: BackgroundThread) {
         lock(&self.state).pending[driver as usize] = true;
         self.changed.notify_all();
     }
 
-    /// Waits until `driver` is notified or the server stops, for at most `period`.
-    pub fn wait(&self, driver: Driver, period: Duration) -> WakeReason {
+    /// Waits until another thread notifies the thread `driver` or the server stops, for at most `period`.
+    pub fn wait(&self, driver: BackgroundThread, period: Duration) -> WakeReason {
         let (mut state, _) = self
             .changed
             .wait_timeout_while(lock(&self.state), period, |state| {
@@ -76,7 +76,7 @@ impl Notifier {
 
 #[cfg(test)]
 mod tests {
-    use super::{Driver, Notifier, WakeReason};
+    use super::{BackgroundThread, Notifier, WakeReason};
     use std::time::Duration;
 
     const HOUR: Duration = Duration::from_secs(3600);
@@ -85,24 +85,24 @@ mod tests {
     fn shut_down_ends_the_current_wait_and_the_next_wait() {
         let notifier = Notifier::default();
         std::thread::scope(|scope| {
-            let waiter = scope.spawn(|| notifier.wait(Driver::Tuner, HOUR));
+            let waiter = scope.spawn(|| notifier.wait(BackgroundThread::Tuner, HOUR));
             notifier.shut_down();
             let reason = waiter.join().expect("the waiting thread ends without a panic");
             assert_eq!(reason, WakeReason::Shutdown);
         });
-        assert_eq!(notifier.wait(Driver::Tuner, HOUR), WakeReason::Shutdown);
+        assert_eq!(notifier.wait(BackgroundThread::Tuner, HOUR), WakeReason::Shutdown);
     }
 
     #[test]
     fn a_notification_ends_one_wait_of_its_thread() {
         let notifier = Notifier::default();
-        notifier.wake(Driver::Tuner);
-        assert_eq!(notifier.wait(Driver::Crawler, Duration::ZERO), WakeReason::Timeout);
-        assert_eq!(notifier.wait(Driver::Tuner, HOUR), WakeReason::Notified);
-        assert_eq!(notifier.wait(Driver::Tuner, Duration::ZERO), WakeReason::Timeout);
+        notifier.wake(BackgroundThread::Tuner);
+        assert_eq!(notifier.wait(BackgroundThread::Crawler, Duration::ZERO), WakeReason::Timeout);
+        assert_eq!(notifier.wait(BackgroundThread::Tuner, HOUR), WakeReason::Notified);
+        assert_eq!(notifier.wait(BackgroundThread::Tuner, Duration::ZERO), WakeReason::Timeout);
         std::thread::scope(|scope| {
-            let waiter = scope.spawn(|| notifier.wait(Driver::Crawler, HOUR));
-            notifier.wake(Driver::Crawler);
+            let waiter = scope.spawn(|| notifier.wait(BackgroundThread::Crawler, HOUR));
+            notifier.wake(BackgroundThread::Crawler);
             let reason = waiter.join().expect("the waiting thread ends without a panic");
             assert_eq!(reason, WakeReason::Notified);
         });

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// The maximum number of prefixes with counts, as in memcached.
 const PREFIX_COUNT_MAX: usize = 1 << 16;
 
-/// The counts of one prefix, since they were last cleared.
+/// The counts of one prefix since the last `stats reset`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PrefixCounts {
     /// The number of keys that gets looked up.
@@ -33,7 +33,7 @@ pub(crate) struct PrefixCounts {
 pub struct PrefixStats {
     /// The byte that ends the prefix of a key.
     delimiter: u8,
-    /// True while requests are counted.
+    /// True while the server counts requests by prefix.
     pub(super) enabled: AtomicBool,
     counts: Mutex<BTreeMap<Box<[u8]>, PrefixCounts>>,
 }

@@ -32,13 +32,14 @@ pub struct Shared<'e> {
     pub(crate) counters: ConnectionCounters,
     /// One entry per worker: the counters of the worker's traffic.
     pub(crate) traffic: Box<[Traffic]>,
-    /// The page moves and the profile that the tuner reports for `stats plan`, `stats profile` and `stats sizes_plan`.
+    /// The plan, the profile and the class table that the tuner reports for `stats plan`, `stats profile` and
+    /// `stats sizes_plan`.
     pub(crate) tuner_status: Arc<TunerStatus>,
     /// Ends the waits of the background threads.
     pub(crate) notifier: Arc<Notifier>,
     /// The values of all counters at the last `stats reset`.
     baseline: Mutex<Arc<Baseline>>,
-    /// The counts for each key prefix.
+    /// The counts of requests and costs for each key prefix (`stats detail`, `stats cost`).
     pub(crate) prefixes: PrefixStats,
     /// The measurement of costs; `None` without `-o cost=measured`.
     pub(crate) measured_costs: Option<MeasuredCosts>,
@@ -109,7 +110,7 @@ impl<'e> Shared<'e> {
         }
     }
 
-    /// Stops the server. Called for a signal, for the command `shutdown`, and when a thread fails.
+    /// Stops the server. A thread calls this function after a signal or the command `shutdown`, or if a thread fails.
     pub(crate) fn stop(&self) {
         self.is_stopping.store(true, Ordering::Release);
         self.notifier.shut_down();
@@ -144,8 +145,8 @@ impl<'e> Shared<'e> {
         self.prefixes.enabled.load(Ordering::Relaxed)
     }
 
-    /// Stops the server and, with `-e`, keeps the items in the memory file for the next start. Called for SIGUSR1 and
-    /// the command `shutdown graceful`.
+    /// Stops the server and, with `-e`, keeps the items in the memory file for the next start. A thread calls this
+    /// function after SIGUSR1 or the command `shutdown graceful`.
     pub(crate) fn stop_gracefully(&self) {
         self.is_graceful.store(true, Ordering::Release);
         self.stop();
@@ -230,29 +231,30 @@ pub struct WorkerContext<'e> {
     pub index: usize,
     /// The descriptor of the connection being served, for log lines and events. The event loop sets this field.
     pub descriptor: RawFd,
-    /// The number of requests that may still be served in the current round of the connection. The event loop sets this
-    /// field before a round. A session can set it to 0 to end the round.
+    /// The number of requests that may still be served in the current *round*: the time in which the worker serves one
+    /// connection before it serves the next one. The event loop sets this field before a round. A session can set it to
+    /// 0 to end the round.
     pub requests_left: u32,
-    /// The requests served in the current round of the connection. The event loop resets this field before a round.
-    pub served: Served,
+    /// The requests served in the current round. The event loop resets this field before a round.
+    pub served: RoundCounts,
 }
 
-/// The numbers of requests that were served in one round of a connection.
+/// The numbers of requests that a worker served in one round of a connection, before it served the next connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Served {
+pub struct RoundCounts {
     /// The number of requests, as [`WorkerContext::requests_left`] counts them.
     pub requests: u32,
     /// The number of keys that gets looked up. One request may name several keys.
     pub gets: u32,
     /// The number of requests that are neither gets nor no-ops.
-    pub others: u32,
+    pub other_requests: u32,
 }
 
-impl Served {
+impl RoundCounts {
     /// Returns the number of keys of gets plus the number of other requests. The duration of the round divided by this
     /// number is an estimate of the time of one get. Returns `None` if the round had no get.
-    pub fn shares(&self) -> Option<u32> {
-        (self.gets > 0).then_some(self.gets + self.others)
+    pub fn time_shares(&self) -> Option<u32> {
+        (self.gets > 0).then_some(self.gets + self.other_requests)
     }
 }
 
@@ -261,7 +263,7 @@ impl Served {
 const RELATIVE_EXPTIME_MAX: u32 = 60 * 60 * 24 * 30;
 
 impl<'e> WorkerContext<'e> {
-    /// Makes the context of the worker with this number. The budget of requests is 0 until the event loop sets it.
+    /// Makes the context of the worker with this number. `requests_left` is 0 until the event loop sets it.
     pub fn new(shared: &'e Shared<'e>, index: usize) -> WorkerContext<'e> {
         WorkerContext {
             handle: shared.engine.handle(),
@@ -271,11 +273,11 @@ impl<'e> WorkerContext<'e> {
             index,
             descriptor: -1,
             requests_left: 0,
-            served: Served::default(),
+            served: RoundCounts::default(),
         }
     }
 
-    /// Converts the expiration time of a command to an expiry of the clock.
+    /// Converts the expiration time of a command to an expiry in seconds of the server's clock.
     #[inline]
     pub(crate) fn expiry(&self, exptime: Exptime) -> Expiry {
         match exptime {
@@ -320,7 +322,7 @@ impl<'e> WorkerContext<'e> {
 
 #[cfg(test)]
 mod tests {
-    use super::Served;
+    use super::RoundCounts;
     use crate::session::testing::{Client, Fixture};
     use slabwise_base::{Expiry, Seconds};
     use slabwise_protocol::Exptime;
@@ -332,7 +334,7 @@ mod tests {
         let shared = fixture.shared();
         let mut client = Client::new(fixture.worker(&shared));
         let mut served = |script: &[u8]| {
-            client.worker.served = Served::default();
+            client.worker.served = RoundCounts::default();
             client.send(script);
             client.worker.served
         };
@@ -344,9 +346,9 @@ mod tests {
             (b"mg a v\r\nmg b v q\r\nmn\r\n", 3, 2),
             (&format!("get{}\r\n", " key".repeat(100)).into_bytes(), 2, 100),
         ] {
-            let expected = Served { requests, gets, others: 0 };
+            let expected = RoundCounts { requests, gets, other_requests: 0 };
             assert_eq!(served(script), expected, "the script is {}", script.escape_ascii());
-            assert_eq!(expected.shares(), Some(gets));
+            assert_eq!(expected.time_shares(), Some(gets));
         }
         for script in [
             &b"get a\r\nset a 0 0 1\r\nx\r\n"[..],
@@ -355,17 +357,17 @@ mod tests {
             b"mg a v\r\nmd a\r\n",
             b"get a\r\nstats\r\n",
         ] {
-            let expected = Served { requests: 2, gets: 1, others: 1 };
+            let expected = RoundCounts { requests: 2, gets: 1, other_requests: 1 };
             assert_eq!(served(script), expected, "the script is {}", script.escape_ascii());
         }
-        assert_eq!(served(b"mn\r\ndelete a\r\n").shares(), None, "the round had no get");
+        assert_eq!(served(b"mn\r\ndelete a\r\n").time_shares(), None, "the round had no get");
         let mut binary = Client::new(fixture.worker(&shared));
-        binary.worker.served = Served::default();
+        binary.worker.served = RoundCounts::default();
         binary.send(&[&get[..], get, noop].concat());
-        assert_eq!(binary.worker.served, Served { requests: 3, gets: 2, others: 0 });
+        assert_eq!(binary.worker.served, RoundCounts { requests: 3, gets: 2, other_requests: 0 });
         let delete = [&b"\x80\x04"[..], &get[2..]].concat();
         binary.send(&delete);
-        assert_eq!(binary.worker.served.shares(), Some(3));
+        assert_eq!(binary.worker.served.time_shares(), Some(3));
     }
 
     #[test]

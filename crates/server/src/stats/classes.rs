@@ -1,6 +1,6 @@
 //! `stats items` and `stats slabs`: statistics of each class.
 
-use super::Rows;
+use super::StatsRows;
 use crate::shared::WorkerContext;
 use slabwise_base::Ticks;
 use slabwise_engine::ClassStats;
@@ -27,7 +27,7 @@ fn classes(worker: &WorkerContext<'_>) -> impl Iterator<Item = (u32, ClassStats)
 }
 
 /// Writes the rows of `stats items`. Omits classes without items.
-pub(super) fn write_items(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
+pub(super) fn write_items(worker: &WorkerContext<'_>, rows: &mut StatsRows<'_>) {
     let has_maintainer = worker.shared.settings.lru_maintainer;
     let has_temporary_queue = worker.shared.engine.lru().temporary_ttl.is_some();
     for (number, stats) in classes(worker) {
@@ -40,7 +40,7 @@ pub(super) fn write_items(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
                 name => has_maintainer || !MAINTAINER_NAMES.split(' ').any(|it| it == name),
             };
             if is_shown {
-                rows.row(format_args!("items:{number}:{name}"), value);
+                rows.add(format_args!("items:{number}:{name}"), value);
             }
         }
     }
@@ -86,7 +86,7 @@ fn item_rows(stats: &ClassStats) -> [Row; 29] {
 }
 
 /// Writes the rows of `stats slabs`. Omits classes without pages.
-pub(super) fn write_slabs(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
+pub(super) fn write_slabs(worker: &WorkerContext<'_>, rows: &mut StatsRows<'_>) {
     let mut classes_with_pages = 0;
     for (number, stats) in classes(worker) {
         if stats.pages == 0 {
@@ -94,16 +94,16 @@ pub(super) fn write_slabs(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
         }
         classes_with_pages += 1;
         for (name, value) in slab_rows(&stats) {
-            rows.row(format_args!("{number}:{name}"), value);
+            rows.add(format_args!("{number}:{name}"), value);
         }
         if stats.retired {
-            rows.row(format_args!("{number}:retired"), 1);
+            rows.add(format_args!("{number}:retired"), 1);
         }
     }
     let engine = worker.shared.engine;
     let page_size_bytes = engine.config().page_size_bytes as u64;
-    rows.row("active_slabs", classes_with_pages);
-    rows.row("total_malloced", engine.page_stats().held * page_size_bytes);
+    rows.add("active_slabs", classes_with_pages);
+    rows.add("total_malloced", engine.page_stats().held * page_size_bytes);
     rows.end();
 }
 

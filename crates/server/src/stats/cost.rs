@@ -1,48 +1,48 @@
 //! `stats cost`: the cost that hits saved, the cost of items that were stored after misses, and the cost of the items
 //! in the cache, in total, for each class and for each key prefix. memcached has no such command.
 
-use super::Rows;
+use super::StatsRows;
 use crate::shared::WorkerContext;
 use slabwise_engine::ClassStats;
-use slabwise_protocol::text::{CostWire, percent_encoded};
+use slabwise_protocol::text::{CostWire, write_percent_encoded};
 
 /// The maximum number of prefixes that are shown. They are the prefixes with the highest costs.
 const PREFIXES_MAX: usize = 100;
 
 /// Writes the rows of `stats cost`.
-pub(super) fn write(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
+pub(super) fn write(worker: &WorkerContext<'_>, rows: &mut StatsRows<'_>) {
     let (shared, now) = (worker.shared, worker.now);
     let baseline = shared.baseline();
     let accepts_costs = shared.settings.cost_wire == CostWire::On;
-    rows.row("cost_wire", if accepts_costs { "on" } else { "off" });
-    rows.row("cost", if shared.measured_costs.is_some() { "measured" } else { "client" });
+    rows.add("cost_wire", if accepts_costs { "on" } else { "off" });
+    rows.add("cost", if shared.measured_costs.is_some() { "measured" } else { "client" });
     if let Some(measured) = &shared.measured_costs {
         let counted = measured.counts();
         let counts = counted.counts.since(&baseline.timed_misses);
-        rows.row("misses_timed", counts.timed);
-        rows.row("misses_stored_late", counts.late);
-        rows.row("misses_forgotten", counts.forgotten);
-        rows.row("misses_answered", counts.answered);
-        rows.row("misses_waiting", counted.waiting);
-        rows.row("measuring_bytes", counted.size_bytes);
+        rows.add("misses_timed", counts.timed);
+        rows.add("misses_stored_late", counts.late);
+        rows.add("misses_forgotten", counts.forgotten);
+        rows.add("misses_answered", counts.answered);
+        rows.add("misses_waiting", counted.waiting);
+        rows.add("measuring_bytes", counted.size_bytes);
     }
-    rows.all(cost_rows(&shared.engine.stats(now).total.since(&baseline.engine.total)));
+    rows.add_all(cost_rows(&shared.engine.stats(now).total.since(&baseline.engine.total)));
     for class in shared.engine.class_stats(now) {
         let class = baseline.since(&class);
         let (Some(id), true) = (class.class, class.inserted > 0 || class.cost_held > 0) else {
             continue;
         };
         for (name, value) in cost_rows(&class) {
-            rows.row(format_args!("{}:{name}", id.wire()), value);
+            rows.add(format_args!("{}:{name}", id.wire()), value);
         }
     }
     for (prefix, counts) in shared.prefixes.costliest(PREFIXES_MAX) {
         // A prefix can contain any byte, because meta commands accept keys in base64.
         let mut text = Vec::new();
-        percent_encoded(&mut text, &prefix);
+        write_percent_encoded(&mut text, &prefix);
         let prefix = String::from_utf8_lossy(&text);
-        rows.row(format_args!("prefix:{prefix}:cost_saved"), counts.cost_saved);
-        rows.row(format_args!("prefix:{prefix}:cost_paid"), counts.cost_paid);
+        rows.add(format_args!("prefix:{prefix}:cost_saved"), counts.cost_saved);
+        rows.add(format_args!("prefix:{prefix}:cost_paid"), counts.cost_paid);
     }
     rows.end();
 }

@@ -1,6 +1,6 @@
 //! `stats` without an argument: the statistics of the whole server.
 
-use super::Rows;
+use super::StatsRows;
 use crate::config::Settings;
 use crate::os::process::descriptors_without_clients;
 use crate::shared::{
@@ -15,8 +15,8 @@ use slabwise_engine::{Busy, EngineStats};
 use std::fmt::Display;
 use std::sync::atomic::Ordering;
 
-/// Writes the rows of `stats`, in memcached's order. Rows without a meaning in slabwise have the value 0.
-pub(super) fn write(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
+/// Writes the rows of `stats`, in memcached's order. Statistics without a meaning in slabwise have the value 0.
+pub(super) fn write(worker: &WorkerContext<'_>, rows: &mut StatsRows<'_>) {
     let shared = worker.shared;
     let baseline = shared.baseline();
     let mut general = General {
@@ -52,43 +52,43 @@ struct General<'w, 'e, 'o> {
     counts: ConnectionCounts,
     traffic: TrafficCounts,
     watch: WatchCounts,
-    rows: &'w mut Rows<'o>,
+    rows: &'w mut StatsRows<'o>,
 }
 
 impl General<'_, '_, '_> {
-    fn row(&mut self, name: &str, value: impl Display) {
-        self.rows.row(name, value);
+    fn add(&mut self, name: &str, value: impl Display) {
+        self.rows.add(name, value);
     }
 
     fn rows(&mut self, rows: &[(&str, u64)]) {
-        self.rows.all(rows.iter().copied());
+        self.rows.add_all(rows.iter().copied());
     }
 
     fn process(&mut self) {
-        self.row("pid", std::process::id());
-        self.row("uptime", self.worker.now.seconds.0 - Seconds::START.0);
-        self.row("time", self.worker.unix_seconds(self.worker.now.seconds));
-        self.row("version", VERSION);
-        self.row("libevent", "mio");
-        self.row("pointer_size", usize::BITS);
+        self.add("pid", std::process::id());
+        self.add("uptime", self.worker.now.seconds.0 - Seconds::START.0);
+        self.add("time", self.worker.unix_seconds(self.worker.now.seconds));
+        self.add("version", VERSION);
+        self.add("libevent", "mio");
+        self.add("pointer_size", usize::BITS);
         if let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) {
             let seconds = |time: fn(&Usage) -> nix::sys::time::TimeVal| {
                 let time = time(&usage);
                 format!("{}.{:06}", time.num_seconds(), time.num_microseconds() % 1_000_000)
             };
-            self.row("rusage_user", seconds(Usage::user_time));
-            self.row("rusage_system", seconds(Usage::system_time));
+            self.add("rusage_user", seconds(Usage::user_time));
+            self.add("rusage_system", seconds(Usage::system_time));
         }
     }
 
     fn connections(&mut self) {
         let open = self.worker.shared.counters.curr_connections.load(Ordering::Relaxed);
         let workers = self.settings.threads as u64;
-        self.row("max_connections", self.settings.connections_max);
-        self.row("curr_connections", open);
-        self.row("total_connections", self.counts.total_connections);
+        self.add("max_connections", self.settings.connections_max);
+        self.add("curr_connections", open);
+        self.add("total_connections", self.counts.total_connections);
         if self.settings.maxconns_fast {
-            self.row("rejected_connections", self.counts.rejected_connections);
+            self.add("rejected_connections", self.counts.rejected_connections);
         }
         self.rows(&[
             ("connection_structures", open),
@@ -139,7 +139,7 @@ impl General<'_, '_, '_> {
     fn network(&mut self) {
         let accepting = self.worker.shared.counters.accepting_conns.load(Ordering::Relaxed);
         if self.settings.idle_timeout_seconds.is_some() {
-            self.row("idle_kicks", self.counts.idle_kicks);
+            self.add("idle_kicks", self.counts.idle_kicks);
         }
         let (engine, counts) = (&self.engine, &self.counts);
         self.rows(&[
@@ -172,11 +172,11 @@ impl General<'_, '_, '_> {
             None => "none",
             // memcached's names for the reasons why a chunk of the page could not be emptied. `NoRoom` means that no
             // free chunk was available to which the item could be copied.
-            Some(Busy::Held) => "busy_active",
+            Some(Busy::Pinned) => "busy_active",
             Some(Busy::Unlinked) => "busy_floating",
             Some(Busy::NoRoom) => "from_lru",
         };
-        self.row("slab_reassign_last_busy_status", last_busy);
+        self.add("slab_reassign_last_busy_status", last_busy);
         self.rows(&[
             ("slab_reassign_running", self.engine.mover_running.into()),
             ("slabs_moved", mover.moved),
@@ -187,11 +187,11 @@ impl General<'_, '_, '_> {
         let shared = self.worker.shared;
         let watch = self.watch;
         if shared.tunables().crawler_enabled {
-            self.row("lru_crawler_running", u8::from(shared.crawls.is_running()));
-            self.row("lru_crawler_starts", shared.crawls.starts());
+            self.add("lru_crawler_running", u8::from(shared.crawls.is_running()));
+            self.add("lru_crawler_starts", shared.crawls.starts());
         }
         if self.settings.lru_maintainer {
-            self.row("lru_maintainer_juggles", self.counts.maintainer_steps);
+            self.add("lru_maintainer_juggles", self.counts.maintainer_steps);
         }
         self.rows(&[
             ("malloc_fails", 0),
@@ -206,7 +206,7 @@ impl General<'_, '_, '_> {
 
     fn security(&mut self, tls: &Tls, counts: &TlsCounts) {
         if tls.settings.session_cache {
-            self.row("ssl_new_sessions", counts.new_sessions);
+            self.add("ssl_new_sessions", counts.new_sessions);
         }
         self.rows(&[
             ("ssl_handshake_errors", counts.handshake_errors),
@@ -229,7 +229,7 @@ impl General<'_, '_, '_> {
             ("evicted_unfetched", counters.evicted_unfetched),
         ]);
         if self.settings.lru_maintainer {
-            self.row("evicted_active", counters.evicted_active);
+            self.add("evicted_active", counters.evicted_active);
         }
         self.rows(&[
             ("evictions", counters.evicted),

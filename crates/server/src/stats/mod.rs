@@ -10,7 +10,7 @@ mod moves;
 mod profile;
 mod sizes;
 
-pub(crate) use crate::wire::rows::{Rows, StatsForm};
+pub(crate) use crate::wire::rows::{StatsForm, StatsRows};
 
 use crate::admin::crawl::{Crawl, Listing};
 use crate::config::{Running, report};
@@ -27,7 +27,7 @@ const SIZES_STATUS: &str = "sizes_status";
 pub(crate) fn answer<'e>(
     worker: &WorkerContext<'e>,
     request: StatsRequest<'_>,
-    rows: &mut Rows<'_>,
+    rows: &mut StatsRows<'_>,
 ) -> Option<Crawl<'e>> {
     let shared = worker.shared;
     let engine = shared.engine;
@@ -43,16 +43,16 @@ pub(crate) fn answer<'e>(
         StatsRequest::SizesPlan => sizes::write_plan(worker, rows),
         StatsRequest::Sizes if shared.tunables().track_sizes => sizes::write(engine, rows),
         StatsRequest::Sizes => {
-            rows.row(SIZES_STATUS, "disabled");
+            rows.add(SIZES_STATUS, "disabled");
             rows.end();
         }
         StatsRequest::SizesEnable => {
             lock(&shared.tunables).track_sizes = true;
-            rows.row(SIZES_STATUS, "enabled");
+            rows.add(SIZES_STATUS, "enabled");
         }
         StatsRequest::SizesDisable => {
             lock(&shared.tunables).track_sizes = false;
-            rows.row(SIZES_STATUS, "disabled");
+            rows.add(SIZES_STATUS, "disabled");
         }
         StatsRequest::Conns => {
             return Some(Crawl::new(Vec::new(), Listing::Connections { after: None }, None));
@@ -63,7 +63,7 @@ pub(crate) fn answer<'e>(
         StatsRequest::Detail(mode) => return detail(worker, mode, rows),
         StatsRequest::Reset => {
             shared.reset_statistics();
-            rows.done(reply::RESET);
+            rows.confirm(reply::RESET);
         }
         StatsRequest::Cachedump { .. } if !shared.settings.dump_enabled => {
             rows.refuse(reply::CACHEDUMP_FORBIDDEN);
@@ -78,15 +78,15 @@ pub(crate) fn answer<'e>(
     None
 }
 
-/// The maximum number of prefixes in a packet of the binary protocol. It bounds the memory for a client that does not
-/// read.
+/// The maximum number of prefixes in the packet that answers `detail dump` in the binary protocol. This limit bounds
+/// the memory for a client that does not read.
 const PACKET_PREFIXES_MAX: usize = 4096;
 
 /// Writes the reply to `stats detail`, or returns a crawl that writes the reply.
 fn detail<'e>(
     worker: &WorkerContext<'e>,
     mode: DetailMode,
-    rows: &mut Rows<'_>,
+    rows: &mut StatsRows<'_>,
 ) -> Option<Crawl<'e>> {
     let prefixes = &worker.shared.prefixes;
     match (mode, rows.form) {
@@ -96,7 +96,7 @@ fn detail<'e>(
             return Some(Crawl::new(Vec::new(), Listing::Prefixes { after: None }, None));
         }
         (DetailMode::Dump, StatsForm::Binary { .. }) => {
-            rows.list("detailed", |out| {
+            rows.add_list("detailed", |out| {
                 prefixes.list(None, PACKET_PREFIXES_MAX, out);
                 out.extend_from_slice(reply::END);
             });
@@ -107,12 +107,12 @@ fn detail<'e>(
             return None;
         }
     }
-    rows.done(reply::OK);
+    rows.confirm(reply::OK);
     None
 }
 
 /// Writes the rows of `stats settings`.
-fn write_settings(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
+fn write_settings(worker: &WorkerContext<'_>, rows: &mut StatsRows<'_>) {
     let shared = worker.shared;
     let engine = shared.engine;
     let running = Running {
@@ -122,6 +122,6 @@ fn write_settings(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
         memory_limit_bytes: engine.page_stats().limit * engine.config().page_size_bytes as u64,
         detail_enabled: shared.counts_prefixes(),
     };
-    rows.all(report(&running));
+    rows.add_all(report(&running));
     rows.end();
 }

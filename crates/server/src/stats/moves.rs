@@ -3,20 +3,20 @@
 //! `stats plan`: the page policy, and its last plan with page moves: the reason, the predicted effect on misses and the
 //! measured effect. memcached has neither command.
 
-use super::Rows;
+use super::StatsRows;
 use crate::shared::WorkerContext;
 use slabwise_base::{ClassId, Ticks};
 use slabwise_engine::{MoveOutcome, MoveRecord};
 use slabwise_tuner::PlanRecord;
 
 /// Writes the rows of `stats moves`.
-pub(super) fn write(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
+pub(super) fn write(worker: &WorkerContext<'_>, rows: &mut StatsRows<'_>) {
     let engine = worker.shared.engine;
     let baseline = worker.shared.baseline();
     let counters = engine.mover_counters().since(&baseline.engine.mover);
     let records = engine.move_log();
     let cpu_nanos = worker.shared.counters.read().since(&baseline.connections).mover_cpu_nanos;
-    rows.all([
+    rows.add_all([
         ("moved", counters.moved),
         ("given_up", counters.aborted),
         ("chunks_visited", counters.visits),
@@ -41,7 +41,7 @@ pub(super) fn write(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
 }
 
 /// Writes the rows of one page move. `number` is the position of the move in the log, counted from 0.
-fn write_record(number: usize, record: &MoveRecord, rows: &mut Rows<'_>) {
+fn write_record(number: usize, record: &MoveRecord, rows: &mut StatsRows<'_>) {
     // The receiver 0 means the page pool.
     let receiver = record.receiver.map_or(0, ClassId::wire);
     let outcome = match record.outcome {
@@ -49,7 +49,7 @@ fn write_record(number: usize, record: &MoveRecord, rows: &mut Rows<'_>) {
         MoveOutcome::GivenUp => "given_up",
     };
     let mut row = |name: &str, value: &dyn std::fmt::Display| {
-        rows.row(format_args!("{number}:{name}"), value);
+        rows.add(format_args!("{number}:{name}"), value);
     };
     row("victim", &record.victim.wire());
     row("receiver", &receiver);
@@ -63,10 +63,10 @@ fn write_record(number: usize, record: &MoveRecord, rows: &mut Rows<'_>) {
 }
 
 /// Writes the rows of `stats plan`.
-pub(super) fn write_plan(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
+pub(super) fn write_plan(worker: &WorkerContext<'_>, rows: &mut StatsRows<'_>) {
     let report = worker.shared.tuner_status.read();
-    rows.row("page_policy", report.page_policy);
-    rows.row("moves_planned", report.moves_planned);
+    rows.add("page_policy", report.page_policy);
+    rows.add("moves_planned", report.moves_planned);
     if let Some(last) = &report.last_plan {
         write_plan_record(last, worker.now.ticks, rows);
     }
@@ -74,22 +74,22 @@ pub(super) fn write_plan(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
 }
 
 /// Writes the rows of the last plan with page moves.
-fn write_plan_record(plan: &PlanRecord, now: Ticks, rows: &mut Rows<'_>) {
-    rows.row("last:age", plan.at.age_at(now) / Ticks::PER_SECOND);
-    rows.row("last:reason", plan.reason);
-    rows.row("last:moves", plan.moves);
-    rows.row("last:moves_begun", plan.started);
-    rows.row("last:moves_refused", plan.refused);
+fn write_plan_record(plan: &PlanRecord, now: Ticks, rows: &mut StatsRows<'_>) {
+    rows.add("last:age", plan.at.age_at(now) / Ticks::PER_SECOND);
+    rows.add("last:reason", plan.reason);
+    rows.add("last:moves", plan.moves);
+    rows.add("last:moves_begun", plan.started);
+    rows.add("last:moves_refused", plan.refused);
     if let Some(predicted) = plan.predicted {
-        rows.row("last:predicted_before", format_misses_per_thousand(predicted.misses_before));
-        rows.row("last:predicted_after", format_misses_per_thousand(predicted.misses_after));
+        rows.add("last:predicted_before", format_misses_per_thousand(predicted.misses_before));
+        rows.add("last:predicted_after", format_misses_per_thousand(predicted.misses_after));
     }
     for (name, effect) in [("before", plan.before), ("after", plan.after)] {
-        rows.row(
+        rows.add(
             format_args!("last:measured_{name}"),
             format_misses_per_thousand(effect.misses_per_thousand()),
         );
-        rows.row(format_args!("last:measured_{name}_gets"), effect.gets);
+        rows.add(format_args!("last:measured_{name}_gets"), effect.gets);
     }
 }
 

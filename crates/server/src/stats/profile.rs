@@ -1,7 +1,7 @@
 //! `stats profile`: the miss-ratio curve of each class, the predicted miss ratio of the cache with other amounts of
 //! memory, and the memory and processor time that profiling uses. memcached has no such command.
 
-use super::Rows;
+use super::StatsRows;
 use crate::shared::WorkerContext;
 use slabwise_policy::{ClassProfile, ClassSnapshot};
 use slabwise_tuner::{ProfileReport, ProfilingStats};
@@ -10,10 +10,10 @@ use slabwise_tuner::{ProfileReport, ProfilingStats};
 const CURVE_PERCENTS: [u64; 12] = [12, 25, 50, 75, 90, 100, 110, 125, 150, 200, 300, 400];
 
 /// Writes the rows of `stats profile`.
-pub(super) fn write(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
+pub(super) fn write(worker: &WorkerContext<'_>, rows: &mut StatsRows<'_>) {
     let shared = worker.shared;
     let report = shared.tuner_status.read().profile;
-    rows.row("profile", if report.is_some() { "on" } else { "off" });
+    rows.add("profile", if report.is_some() { "on" } else { "off" });
     if let Some(report) = report {
         let counts = shared.counters.read().since(&shared.baseline().connections);
         write_overhead(&report.stats, counts.profile_cpu_nanos, rows);
@@ -28,42 +28,42 @@ pub(super) fn write(worker: &WorkerContext<'_>, rows: &mut Rows<'_>) {
 }
 
 /// Writes the rows about the sample, and about the memory and the processor time of profiling.
-fn write_overhead(stats: &ProfilingStats, cpu_nanos: u64, rows: &mut Rows<'_>) {
-    rows.row("sample_rate", format_args!("{:.6}", stats.rate));
-    rows.row("keys", stats.keys);
-    rows.row("keys_max", stats.keys_max);
-    rows.row("accesses", stats.accesses);
-    rows.row("accesses_dropped", stats.accesses_dropped);
-    rows.row("bytes", stats.size_bytes);
-    rows.row("cpu_us", cpu_nanos / 1_000);
-    rows.row("hit_time_us", format_args!("{:.3}", stats.hit_time_us));
+fn write_overhead(stats: &ProfilingStats, cpu_nanos: u64, rows: &mut StatsRows<'_>) {
+    rows.add("sample_rate", format_args!("{:.6}", stats.rate));
+    rows.add("keys", stats.keys);
+    rows.add("keys_max", stats.keys_max);
+    rows.add("accesses", stats.accesses);
+    rows.add("accesses_dropped", stats.accesses_dropped);
+    rows.add("bytes", stats.size_bytes);
+    rows.add("cpu_us", cpu_nanos / 1_000);
+    rows.add("hit_time_us", format_args!("{:.3}", stats.hit_time_us));
 }
 
 /// Writes the predicted miss ratio of the cache with its current memory and partition, and with other amounts of
 /// memory, each with the best partition.
-fn write_cache(report: &ProfileReport, rows: &mut Rows<'_>) {
+fn write_cache(report: &ProfileReport, rows: &mut StatsRows<'_>) {
     let snapshot = &report.snapshot;
     let classes = || snapshot.classes.iter().zip(&snapshot.profiles);
     let references: f64 = classes().map(|(_, profile)| profile.curve.references()).sum();
     let misses = classes().map(|(class, profile)| profile.curve.misses(chunks(class)));
     let misses: f64 = misses.sum();
     let unstored = snapshot.unstored_gets;
-    rows.row("references", format_args!("{references:.0}"));
-    rows.row("unstored_gets", format_args!("{unstored:.0}"));
-    rows.row("miss_ratio", ratio(misses + unstored, references + unstored));
+    rows.add("references", format_args!("{references:.0}"));
+    rows.add("unstored_gets", format_args!("{unstored:.0}"));
+    rows.add("miss_ratio", ratio(misses + unstored, references + unstored));
     for point in &report.what_if {
         let name = format_args!("what_if:{}", point.memory_percent);
-        rows.row(name, format_args!("{:.6}", point.miss_ratio));
+        rows.add(name, format_args!("{:.6}", point.miss_ratio));
     }
 }
 
 /// Writes the rows of a class.
-fn write_class(class: &ClassSnapshot, profile: &ClassProfile, rows: &mut Rows<'_>) {
+fn write_class(class: &ClassSnapshot, profile: &ClassProfile, rows: &mut StatsRows<'_>) {
     let (curve, chunks) = (&profile.curve, chunks(class));
     let chunks_per_page = class.chunks_per_page as u64;
     let misses = curve.misses(chunks);
     let number = class.class.wire();
-    let mut row = |name: &str, value: String| rows.row(format_args!("{number}:{name}"), value);
+    let mut row = |name: &str, value: String| rows.add(format_args!("{number}:{name}"), value);
     row("chunks", chunks.to_string());
     row("references", format!("{:.0}", curve.references()));
     row("miss_ratio", ratio(misses, curve.references()));

@@ -35,7 +35,8 @@ pub(super) fn verifier(
     builder.build().map_err(|error| error.to_string())
 }
 
-/// A verifier that rejects every client certificate, because no authority can verify one. memcached does the same.
+/// A verifier that rejects every client certificate, because without `-o ssl_ca_cert` no authority can verify a
+/// certificate. memcached does the same.
 #[derive(Debug)]
 struct RejectAll {
     /// True if clients without a certificate are rejected, too.

@@ -50,8 +50,8 @@ pub(super) fn select(list: &str) -> Result<Vec<SupportedCipherSuite>, String> {
         if let Some(unwanted) = element.strip_prefix(['!', '-']) {
             chosen.retain(|(name, _)| !matches(name, unwanted));
         } else if element.starts_with(['@', '+']) {
-            // In OpenSSL these elements change the order of the chosen suites. They are ignored, because the order does
-            // not affect security: every supported suite is strong.
+            // In OpenSSL, elements that begin with `@` or `+` change the order of the chosen suites. slabwise ignores
+            // these elements, because the order does not affect security: every supported suite is strong.
         } else {
             for suite in SUITES.iter().filter(|(name, _)| matches(name, element)) {
                 if !chosen.contains(&suite) {

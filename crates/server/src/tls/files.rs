@@ -74,8 +74,8 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     }
 }
 
-/// The two texts of which a PEM file contains one if its key is encrypted: in the format PKCS #8, and in OpenSSL's
-/// traditional format.
+/// Texts in PEM files with an encrypted key: the first in the format PKCS #8, the second in OpenSSL's traditional
+/// format.
 const ENCRYPTED_KEY_MARKERS: [&[u8]; 2] =
     [b"BEGIN ENCRYPTED PRIVATE KEY", b"Proc-Type: 4,ENCRYPTED"];
 

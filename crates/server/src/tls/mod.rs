@@ -7,8 +7,8 @@
 //!                                               a new connection uses the configuration of its listener's mode
 //! ```
 //!
-//! [`crate::net`] transports the bytes. The server loads the credentials at the start. A worker loads them again for
-//! the command `refresh_certs`, and the acceptor's thread does so on SIGHUP.
+//! [`crate::net`] transports the bytes. The server loads the credentials at the start. A worker loads the credentials
+//! again for the command `refresh_certs`, and the acceptor's thread loads them again on SIGHUP.
 //!
 //! Invariants:
 //! - WHOLE-OR-OLD: the credentials are replaced only if all files are valid. Otherwise new connections still use the
@@ -16,7 +16,7 @@
 //! - NO-LOOPHOLE: a session can be resumed only at a listener with the same mode of client certificates and with the
 //!   same credentials. Otherwise a client without a certificate could start a session at a listener that requires none
 //!   and resume it at a listener that requires one, and a session would stay valid after its authority is removed.
-//! - Early data is not accepted, because it can be replayed.
+//! - The server does not accept early data, because an attacker can replay early data.
 
 mod authority;
 mod ciphers;

@@ -1,5 +1,5 @@
 //! Writes the replies of the binary protocol. Each reply repeats parts of the request's head. A quiet command gets a
-//! reply only for an error. A quiet get gets a reply only for a hit.
+//! reply only for an error. A quiet get gets a reply for a hit or an error, but not for a miss.
 
 use crate::ops::get::HitReply;
 use crate::out::{Out, pin_if_large};
@@ -19,7 +19,7 @@ pub(crate) fn write_hit<'e>(
     let Some(pinned) = pin_if_large(view) else { return HitReply::TooManyReaders };
     let key = if head.with_key { view.key() } else { b"" };
     let cas = if cas_enabled { view.cas() } else { 0 };
-    compose::hit(out.bytes(), head, view.client_flags(), key, view.value_len(), cas);
+    compose::write_hit(out.bytes(), head, view.client_flags(), key, view.value_len(), cas);
     out.push_value(view, pinned);
     HitReply::Answered
 }
@@ -33,11 +33,11 @@ pub(crate) fn write_miss_or_error(
     out: &mut Vec<u8>,
 ) {
     match reply {
-        Err(_) => compose::error(out, head, Status::OutOfMemory),
+        Err(_) => compose::write_error(out, head, Status::OutOfMemory),
         Ok(Some(HitReply::Answered | HitReply::Recache)) => {}
         Ok(Some(HitReply::TooManyReaders) | None) if head.quiet => {}
-        Ok(_) if head.with_key => compose::miss_with_key(out, head, key),
-        Ok(_) => compose::error(out, head, Status::NotFound),
+        Ok(_) if head.with_key => compose::write_miss_with_key(out, head, key),
+        Ok(_) => compose::write_error(out, head, Status::NotFound),
     }
 }
 
@@ -50,10 +50,10 @@ pub(crate) fn write_touch(
 ) {
     match found {
         Ok(Some((client_flags, cas))) => {
-            compose::hit(out, head, client_flags, b"", 0, worker.shown_cas(cas));
+            compose::write_hit(out, head, client_flags, b"", 0, worker.shown_cas(cas));
         }
-        Ok(None) => compose::error(out, head, Status::NotFound),
-        Err(_) => compose::error(out, head, Status::OutOfMemory),
+        Ok(None) => compose::write_error(out, head, Status::NotFound),
+        Err(_) => compose::write_error(out, head, Status::OutOfMemory),
     }
 }
 
@@ -61,9 +61,9 @@ pub(crate) fn write_touch(
 pub(crate) fn write_delete(head: &Head, outcome: DeleteOutcome, out: &mut Vec<u8>) {
     match outcome {
         DeleteOutcome::Done if head.quiet => {}
-        DeleteOutcome::Done => compose::success(out, head, 0),
-        DeleteOutcome::NotFound => compose::error(out, head, Status::NotFound),
-        DeleteOutcome::Exists => compose::error(out, head, Status::Exists),
+        DeleteOutcome::Done => compose::write_success(out, head, 0),
+        DeleteOutcome::NotFound => compose::write_error(out, head, Status::NotFound),
+        DeleteOutcome::Exists => compose::write_error(out, head, Status::Exists),
         DeleteOutcome::OutOfMemory => {
             unreachable!("a binary delete allocates no memory, because it leaves no item")
         }
@@ -80,13 +80,18 @@ pub(crate) fn write_arithmetic(
     match outcome {
         ArithmeticOutcome::Value { .. } if head.quiet => {}
         ArithmeticOutcome::Value { value, cas, .. } => {
-            compose::number(out, head, value, worker.shown_cas(cas));
+            compose::write_number(out, head, value, worker.shown_cas(cas));
         }
-        ArithmeticOutcome::Exists => compose::error(out, head, Status::Exists),
-        ArithmeticOutcome::NotFound => compose::error(out, head, Status::NotFound),
-        ArithmeticOutcome::NotNumeric => compose::error(out, head, Status::NotNumeric),
+        ArithmeticOutcome::Exists => compose::write_error(out, head, Status::Exists),
+        ArithmeticOutcome::NotFound => compose::write_error(out, head, Status::NotFound),
+        ArithmeticOutcome::NotNumeric => compose::write_error(out, head, Status::NotNumeric),
         ArithmeticOutcome::OutOfMemory => {
-            compose::text(out, head, Status::OutOfMemory, b"Out of memory incrementing value");
+            compose::write_text(
+                out,
+                head,
+                Status::OutOfMemory,
+                b"Out of memory incrementing value",
+            );
         }
     }
 }
@@ -101,13 +106,15 @@ pub(crate) fn write_store(
 ) {
     match outcome {
         StoreOutcome::Stored { .. } if head.quiet => {}
-        StoreOutcome::Stored { cas, .. } => compose::success(out, head, worker.shown_cas(cas)),
-        StoreOutcome::Exists => compose::error(out, head, Status::Exists),
-        StoreOutcome::NotFound => compose::error(out, head, Status::NotFound),
-        StoreOutcome::NotStored => compose::error(out, head, not_stored_status(head.opcode)),
-        StoreOutcome::TooLarge => compose::error(out, head, Status::TooLarge),
+        StoreOutcome::Stored { cas, .. } => {
+            compose::write_success(out, head, worker.shown_cas(cas))
+        }
+        StoreOutcome::Exists => compose::write_error(out, head, Status::Exists),
+        StoreOutcome::NotFound => compose::write_error(out, head, Status::NotFound),
+        StoreOutcome::NotStored => compose::write_error(out, head, not_stored_status(head.opcode)),
+        StoreOutcome::TooLarge => compose::write_error(out, head, Status::TooLarge),
         StoreOutcome::OutOfMemory => {
-            compose::text(out, head, Status::OutOfMemory, b"Out of memory allocating item");
+            compose::write_text(out, head, Status::OutOfMemory, b"Out of memory allocating item");
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::shared::WorkerContext;
 use slabwise_base::{Expiry, Now, Ticks};
 use slabwise_engine::{ArithmeticOutcome, DeleteOutcome, GetEffects, ItemView, StoreOutcome};
 use slabwise_protocol::meta::{Echo, compose, reply};
-use slabwise_protocol::text::number as write_number;
+use slabwise_protocol::text::write_number;
 use std::io::Write;
 
 /// The data for the reply to an `mg` that finds an item.
@@ -41,7 +41,7 @@ impl Hit<'_> {
             out.bytes().extend_from_slice(reply::TOO_MANY_READERS);
             return HitReply::TooManyReaders;
         };
-        compose::value_code(out.bytes(), view.value_len());
+        compose::write_value_code(out.bytes(), view.value_len());
         let reply = self.write_flags(view, effects, out.bytes());
         out.push_value(view, pinned);
         out.bytes().extend_from_slice(b"\r\n");
@@ -66,15 +66,15 @@ impl Hit<'_> {
         let mut must_recache = letters != b"v" && self.write_requested(letters, view, effects, out);
         let claimed = view.is_claimed();
         if claimed {
-            compose::flag(out, b'Z');
+            compose::write_flag(out, b'Z');
         }
         if view.is_stale() {
-            compose::flag(out, b'X');
+            compose::write_flag(out, b'X');
             must_recache |= !claimed;
         }
         if must_recache {
             view.claim();
-            compose::flag(out, b'W');
+            compose::write_flag(out, b'W');
         }
         out.extend_from_slice(b"\r\n");
         if must_recache { HitReply::Recache } else { HitReply::Answered }
@@ -101,20 +101,24 @@ impl Hit<'_> {
                     let due = is_before(shown_expiry.expiry, self.recache);
                     must_recache |= due && !effects.is_new && !view.is_claimed();
                 }
-                b's' => compose::flag_number(out, b's', view.value_len()),
-                b't' => {
-                    compose::flag_optional(out, b't', ttl_seconds(shown_expiry.expiry, self.now))
+                b's' => compose::write_flag_number(out, b's', view.value_len()),
+                b't' => compose::write_flag_optional(
+                    out,
+                    b't',
+                    ttl_seconds(shown_expiry.expiry, self.now),
+                ),
+                b'c' => compose::write_flag_number(out, b'c', self.cas(view)),
+                b'g' => {
+                    compose::write_flag_optional(out, b'g', view.cost().map(|cost| cost.units()))
                 }
-                b'c' => compose::flag_number(out, b'c', self.cas(view)),
-                b'g' => compose::flag_optional(out, b'g', view.cost().map(|cost| cost.units())),
-                b'f' => compose::flag_number(out, b'f', view.client_flags()),
+                b'f' => compose::write_flag_number(out, b'f', view.client_flags()),
                 b'l' => {
                     let idle_ticks = view.last_access().age_at(self.now.ticks);
-                    compose::flag_number(out, b'l', idle_ticks / Ticks::PER_SECOND);
+                    compose::write_flag_number(out, b'l', idle_ticks / Ticks::PER_SECOND);
                 }
-                b'h' => compose::flag_number(out, b'h', u8::from(view.fetched())),
-                b'O' => compose::flag_opaque(out, self.echo.opaque()),
-                b'k' => compose::flag_key(out, self.echo.key_is_base64, self.key),
+                b'h' => compose::write_flag_number(out, b'h', u8::from(view.fetched())),
+                b'O' => compose::write_flag_opaque(out, self.echo.opaque()),
+                b'k' => compose::write_flag_key(out, self.echo.key_is_base64, self.key),
                 _ => {}
             }
         }
@@ -139,7 +143,7 @@ fn is_before(expiry: Expiry, moment: Option<Expiry>) -> bool {
 /// Appends the reply to an `mg` that found no item.
 pub(crate) fn write_miss(echo: &Echo, key: &[u8], out: &mut Vec<u8>) {
     if !echo.has(b'q') {
-        compose::bare_line(out, reply::CODE_MISS, echo, key);
+        compose::write_line_without_item(out, reply::CODE_MISS, echo, key);
     }
 }
 
@@ -164,10 +168,10 @@ pub(crate) fn write_store(
     out.extend_from_slice(code);
     for &letter in echo.letters() {
         match letter {
-            b'O' => compose::flag_opaque(out, echo.opaque()),
-            b'k' => compose::flag_key(out, echo.key_is_base64, key),
-            b'c' => compose::flag_number(out, b'c', worker.shown_cas(cas)),
-            b's' => compose::flag_number(out, b's', value_len),
+            b'O' => compose::write_flag_opaque(out, echo.opaque()),
+            b'k' => compose::write_flag_key(out, echo.key_is_base64, key),
+            b'c' => compose::write_flag_number(out, b'c', worker.shown_cas(cas)),
+            b's' => compose::write_flag_number(out, b's', value_len),
             _ => {}
         }
     }
@@ -183,7 +187,7 @@ pub(crate) fn write_delete(echo: &Echo, key: &[u8], outcome: DeleteOutcome, out:
         DeleteOutcome::Exists => reply::CODE_EXISTS,
         DeleteOutcome::OutOfMemory => return out.extend_from_slice(reply::NO_MEMORY),
     };
-    compose::bare_line(out, code, echo, key);
+    compose::write_line_without_item(out, code, echo, key);
 }
 
 /// Appends the reply to an `ma`. `touch` is the expiry that flag T set. `initial_expiry` is the expiry that flag N gave
@@ -203,8 +207,12 @@ pub(crate) fn write_arithmetic(
             let shown = (value, worker.shown_cas(cas));
             write_number_reply((echo, key), shown, shown_expiry, worker.now, out);
         }
-        ArithmeticOutcome::NotFound => compose::bare_line(out, reply::CODE_NOT_FOUND, echo, key),
-        ArithmeticOutcome::Exists => compose::bare_line(out, reply::CODE_EXISTS, echo, key),
+        ArithmeticOutcome::NotFound => {
+            compose::write_line_without_item(out, reply::CODE_NOT_FOUND, echo, key)
+        }
+        ArithmeticOutcome::Exists => {
+            compose::write_line_without_item(out, reply::CODE_EXISTS, echo, key)
+        }
         ArithmeticOutcome::NotNumeric => out.extend_from_slice(reply::NOT_NUMERIC),
         ArithmeticOutcome::OutOfMemory if initial_expiry.is_some() => {
             out.extend_from_slice(reply::NO_MEMORY_FOR_NUMBER);
@@ -222,7 +230,7 @@ pub(crate) fn write_examine(
     out: &mut Vec<u8>,
 ) {
     out.extend_from_slice(b"ME ");
-    compose::key_bytes(out, echo.key_is_base64, key);
+    compose::write_key_bytes(out, echo.key_is_base64, key);
     let exp = ttl_seconds(view.expiry(), now).map_or(-1, i64::from);
     let la = view.last_access().age_at(now.ticks) / Ticks::PER_SECOND;
     let cas = if cas_enabled { view.cas() } else { 0 };
@@ -244,17 +252,17 @@ fn write_number_reply(
     let shows_value = echo.has(b'v');
     if shows_value {
         let digit_count = value.checked_ilog10().map_or(1, |log| log as usize + 1);
-        compose::value_code(out, digit_count);
+        compose::write_value_code(out, digit_count);
     } else {
         out.extend_from_slice(reply::CODE_DONE);
     }
     for &letter in echo.letters() {
         match letter {
-            b'c' => compose::flag_number(out, b'c', cas),
-            b't' => compose::flag_optional(out, b't', ttl_seconds(shown_expiry.expiry, now)),
+            b'c' => compose::write_flag_number(out, b'c', cas),
+            b't' => compose::write_flag_optional(out, b't', ttl_seconds(shown_expiry.expiry, now)),
             b'T' | b'N' => shown_expiry.apply_flag(letter),
-            b'O' => compose::flag_opaque(out, echo.opaque()),
-            b'k' => compose::flag_key(out, echo.key_is_base64, key),
+            b'O' => compose::write_flag_opaque(out, echo.opaque()),
+            b'k' => compose::write_flag_key(out, echo.key_is_base64, key),
             _ => {}
         }
     }

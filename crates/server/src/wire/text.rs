@@ -1,15 +1,15 @@
 //! Writes the replies of the classic text protocol. Also writes the log of requests and replies that `-vv` prints for
 //! all dialects, as in memcached: `<30 get a`, `>30 sending key a`, `>30 END`. 30 is the connection's descriptor.
 //!
-//! Without `-vv` the check costs one load and one branch per step of a session. Bytes from clients are escaped, so each
-//! log entry is one line.
+//! Without `-vv` the check whether to log costs one load and one branch per step of a session. Bytes from clients are
+//! escaped, so each log entry is one line.
 
 use crate::ops::get::HitReply;
 use crate::out::{Out, pin_if_large};
 use crate::shared::WorkerContext;
 use slabwise_engine::{ArithmeticOutcome, DeleteOutcome, ItemView, ReserveError, StoreOutcome};
 use slabwise_protocol::binary::{HEAD_LEN, REQUEST_MAGIC};
-use slabwise_protocol::text::{reply, value_line};
+use slabwise_protocol::text::{reply, write_value_line};
 use slabwise_protocol::{Parsed, binary};
 use std::borrow::Cow;
 use std::os::fd::RawFd;
@@ -25,7 +25,7 @@ pub(crate) fn write_hit<'e>(
 ) -> HitReply {
     let Some(pinned) = pin_if_large(view) else { return HitReply::TooManyReaders };
     let cas = with_cas.then(|| if cas_enabled { view.cas() } else { 0 });
-    value_line(out.bytes(), view.key(), view.client_flags(), view.value_len(), cas);
+    write_value_line(out.bytes(), view.key(), view.client_flags(), view.value_len(), cas);
     out.push_value(view, pinned);
     out.bytes().extend_from_slice(b"\r\n");
     HitReply::Answered
@@ -107,8 +107,8 @@ pub(crate) fn logs_dialogue() -> bool {
     tracing::enabled!(tracing::Level::DEBUG)
 }
 
-/// Logs the command line or packet at the start of `input`. Does nothing if the line or packet is incomplete, because
-/// it will be parsed again when more input has arrived.
+/// Logs the command line or packet at the start of `input`. Does nothing if the line or packet is incomplete: the
+/// session calls this function again when more input has arrived.
 pub(crate) fn log_request(worker: &WorkerContext<'_>, input: &[u8]) {
     if input.first() == Some(&REQUEST_MAGIC) {
         if !matches!(binary::parse(input), Parsed::Incomplete) {

@@ -83,7 +83,7 @@ fn a_dialogue_may_be_split_at_every_byte() {
     let mut other = server.connect();
     for cut in 1..request.len() {
         client.send(&request[..cut]);
-        // The only worker has read the first part when it answers a later client.
+        // The server has one worker. When it has answered the other client, it has read the first part of the request.
         other.ask(VERSION, &version);
         client.send(&request[cut..]);
         client.expect(&reply);
@@ -156,7 +156,7 @@ fn a_client_that_sends_without_pause_does_not_block_others() {
     let (mut sender, mut reader) = (flood.split(), flood.split());
     let writer = std::thread::spawn(move || {
         let batch = VERSION.repeat(10_000);
-        // Ends with the connection.
+        // The loop ends when the server closes the connection.
         while sender.write_all(batch.as_bytes()).is_ok() {}
     });
     let drain = std::thread::spawn(move || {

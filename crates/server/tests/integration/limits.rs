@@ -3,7 +3,7 @@
 use crate::support::{Client, Server, wait_until};
 use std::net::TcpStream;
 
-/// Returns a connection that was answered, so the server counts it.
+/// Returns a connection on which the server has answered a request, so the server counts the connection.
 fn connected(server: &Server) -> Client<TcpStream> {
     let mut client = server.connect();
     client.send("get nothing\r\n");

@@ -29,7 +29,7 @@ fn the_largest_value_is_the_same_as_in_memcached() {
             assert_eq!(set(&server, value_len_max), "stored", "{args:?}");
             assert_eq!(set(&server, value_len_max + 1), "too large", "{args:?}");
             let mut client = server.connect();
-            // The old value is deleted, so that no client reads it.
+            // After the failed set, the server has deleted the old value, so that no client reads it.
             client.ask("get k\r\n", "END\r\n");
             assert_eq!(client.stat("stats", "store_too_large"), "1");
             assert_eq!(

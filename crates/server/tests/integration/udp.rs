@@ -68,7 +68,7 @@ fn a_server_may_listen_on_udp_only() {
 fn an_address_in_use_stops_the_start() {
     let server = Server::start(&["-U", "-1"]);
     let port = ports(&server, "UDP INET:")[0].to_string();
-    // Ports used by another slabwise and by another program.
+    // `port` is in use by another slabwise, and `others` by another program.
     let taken = UdpSocket::bind("127.0.0.1:0").expect("a UDP socket");
     let others = taken.local_addr().expect("bound").port().to_string();
     for port in [port, others] {

@@ -1,5 +1,5 @@
-//! Watchers over sockets: they are woken on any worker, receive the reasons of closed connections, and never block the
-//! server.
+//! Watchers over sockets: any worker sends lines to its watchers at once, the lines contain the reasons of closed
+//! connections, and watchers never block the server.
 
 use crate::support::{Client, Server, directory, wait_until};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -7,7 +7,7 @@ use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-/// A connection that watches.
+/// A connection that is a watcher, and the reader of its lines.
 struct Watcher {
     client: Client<TcpStream>,
     lines: BufReader<TcpStream>,
@@ -108,7 +108,7 @@ fn connection_events_include_the_reason_of_the_close() {
     ends("set half 0 0 100\r\nof a value", true, "normal");
     ends("GET / HTTP/1.1\r\n", false, "error");
     ends(&"x".repeat(10_000), false, "error");
-    // The idle timeout does not apply to watchers.
+    // The server closes the idle client, but not the watcher, to which the idle timeout does not apply.
     ends("version\r\n", false, "idle_timeout");
 }
 
@@ -132,7 +132,7 @@ fn a_slow_watcher_uses_bounded_memory_and_blocks_no_other_client() {
     }
     let grown = server.resident_bytes().saturating_sub(before);
     assert!(grown < 16 << 20, "{grown} more bytes are resident");
-    // When it reads on, it gets every line, or the number of lines skipped in their place.
+    // When the slow watcher reads again, it receives each line or, in place of skipped lines, their number.
     let total = rounds * 500;
     let mut next = 1;
     while next <= total {
@@ -157,7 +157,7 @@ fn a_watchers_input_is_ignored_and_it_has_no_idle_timeout() {
     writer.write_all(&b"set a 0 0 1\r\nx\r\nquit\r\n".repeat(50_000)).expect("it is all read");
     let watchers = || server.connect().stat("stats", "log_watchers");
     assert_eq!(watchers(), "1");
-    // Other idle clients are disconnected meanwhile.
+    // Meanwhile the server disconnects another idle client, which is no watcher.
     let mut idle = server.connect();
     assert_eq!(idle.read_to_end(), b"");
     assert_eq!(watchers(), "1");
@@ -196,7 +196,7 @@ fn watchers_connect_and_disconnect_under_load() {
                 socket.write_all(format!("watch {kinds}\r\n").as_bytes()).expect("it is read");
                 let mut lines = BufReader::new(socket);
                 assert_eq!(read_line(&mut lines), "OK\r");
-                // Some disconnect with unread lines, which resets the connection.
+                // Some watchers disconnect with unread lines, so the kernel resets their connections.
                 for _ in 0..(thread + round) % 40 {
                     let line = read_line(&mut lines);
                     assert!(line.starts_with("ts=") || line.starts_with("skipped="), "{line}");
@@ -205,7 +205,7 @@ fn watchers_connect_and_disconnect_under_load() {
         })
     });
     let threads: Vec<_> = workers.chain(watchers).collect();
-    // A last client's events reach the watchers that are still connected.
+    // The watchers that are still connected wait for events. One more client causes events until all watchers end.
     let mut client = server.connect();
     while !threads.iter().all(|thread| thread.is_finished()) {
         client.ask("get z\r\n", "END\r\n");

@@ -16,7 +16,7 @@ use std::fmt::{Display, Write};
 use std::str::{FromStr, Lines};
 use std::time::Duration;
 
-/// The version of the file format. Every change of the lines in this file needs a new version, and every change of the
+/// The version of the file format. A change of the lines in this file needs a new version. So does a change of the
 /// layout of headers and items (`mem/arena.rs`, `mem/state.rs`, `layout.rs`) or of the meaning of the queues.
 const FORMAT: &str = "3";
 /// The start of the first line; the version of the format follows.

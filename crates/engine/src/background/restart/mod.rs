@@ -3,7 +3,8 @@
 //! ```text
 //!   FILE        the arena, page by page; the generation number (8 bytes) follows it
 //!   FILE.meta   text: settings, generation number ("seal"), clock, CAS counter, flush, the current class table, the
-//!               retired classes, the class of each page, the tail of each queue; a checksum
+//!               retired classes, the class of each page, the tail of each queue, the state of each class's eviction
+//!               order; a checksum
 //!
 //!   close:  write the generation number, then FILE.meta
 //!   open:   read and remove FILE.meta, erase the generation number, rebuild all other data by walking the arena
@@ -20,7 +21,7 @@
 //!    the item. Adds the item to the index, and removes the pins of the last process from its state.
 //! 2. For every queue, from its tail to its head: checks that the queue links all items whose states name this queue,
 //!    and each of them once.
-//! 3. For every page: frees the chunks that hold neither a linked item nor a body of one.
+//! 3. For every page: frees the chunks that hold neither a linked item nor a body of such an item.
 //!
 //! The module `mem` checks the bytes of the arena by themselves. This module compares them with the text of FILE.meta
 //! and with the eviction order.
@@ -66,8 +67,8 @@ pub use file::MemoryFile;
 pub use outcome::{ColdReason, Progress, RestartError, Start, Stop, Warm};
 
 /// Opens a cache on the memory file at `path`, and creates the file if it does not exist. If the last process closed
-/// its cache by [`close`], the new cache holds the items of that process; otherwise the new cache is empty. `unix_time`
-/// is the time of the machine's clock, since 1970.
+/// its cache by [`close`], and no [`ColdReason`] applies, the new cache holds the items of that process. Otherwise the
+/// new cache is empty. `unix_time` is the time of the machine's clock, since 1970.
 pub fn open(
     config: EngineConfig,
     path: &Path,
@@ -96,7 +97,7 @@ pub fn open(
     Ok((cache, file, Start::Cold(reason)))
 }
 
-/// Saves a cache to its memory file, so that the next [`open`] restores its items. After an error, the next [`open`]
+/// Saves a cache to its memory file, so that the next [`open`] can restore its items. After an error, the next [`open`]
 /// returns an empty cache.
 pub fn close(cache: &Cache, file: &MemoryFile, stop: Stop) -> Result<(), RestartError> {
     let saved = collect_saved(cache, stop);

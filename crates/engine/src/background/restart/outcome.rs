@@ -19,8 +19,8 @@ pub enum Start {
 pub struct Warm {
     /// The number of restored items, including items that expired between stop and start.
     pub items: u64,
-    /// The time since its start that the clock of the old process would show now. The new clock must start at this time
-    /// ([`Clock::resume`](slabwise_base::Clock::resume)).
+    /// The time that the clock of the old process would show now, counted from the start of that clock. The new clock
+    /// must start at this time ([`Clock::resume`](slabwise_base::Clock::resume)).
     pub elapsed: Duration,
 }
 
@@ -113,7 +113,7 @@ pub enum RestartError {
     },
 }
 
-/// The progress of the first pass over the pages of a restored arena.
+/// The progress of the first of the passes over a restored arena: the pass that checks the items of each page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// The number of pages whose items were checked so far.

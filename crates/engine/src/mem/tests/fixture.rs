@@ -2,7 +2,7 @@
 
 use crate::layout::{CHAINED, ChunkAddress, ItemFields, ItemMeta, SizeModel};
 use crate::mem::arena::Arena;
-use crate::mem::chunk::{NewItem, OwnedChunk, Remains, ValueShape};
+use crate::mem::chunk::{NewItem, OwnedChunk, UnlinkedChunks, ValueShape};
 use crate::mem::class_token::ClassToken;
 use crate::mem::list::List;
 use crate::mem::memory::Memory;
@@ -56,7 +56,8 @@ pub fn memory() -> Arc<Memory> {
 }
 
 impl Fixture {
-    /// Returns a fixture whose arena has the same bytes as that of `old`, and a restore that has adopted its two pages.
+    /// Returns a fixture whose arena has the same bytes as that of `old`, and a restore that has adopted the pages 0
+    /// and 1 of this fixture.
     pub fn restored_from(old: &Fixture) -> (Fixture, Restore) {
         let mut arena = arena();
         // SAFETY: both arenas have the same size. No other thread uses `old`.
@@ -79,7 +80,7 @@ impl Fixture {
         unsafe { self.memory.arena.header_of(body) }.set_prev(Some(body));
     }
 
-    /// Gives a chunk that was not checked the state of a restored item, as in a damaged memory file.
+    /// Gives a chunk that [`Restore::item`] has not checked the state of a restored item, as in a damaged memory file.
     pub fn forge_restored(&self, item: ChunkAddress) {
         // SAFETY: the callers pass the address of a chunk.
         let state = unsafe { self.memory.arena.header_of(item) }.state();
@@ -180,12 +181,12 @@ impl Fixture {
     }
 
     /// Unlinks an item that is not chained. Returns its chunk if it has no pins.
-    pub fn unlink(&mut self, removed: Removed) -> Option<Remains> {
+    pub fn unlink(&mut self, removed: Removed) -> Option<UnlinkedChunks> {
         self.queue.unlink(&mut self.small, removed, 1)
     }
 
     /// Frees the chunk of an item that is not chained.
-    pub fn free(&mut self, remains: Remains) {
-        self.small.give(remains.into_chunk(&self.memory).expect("the item has no bodies"));
+    pub fn free(&mut self, remains: UnlinkedChunks) {
+        self.small.give(remains.try_into_chunk(&self.memory).expect("the item has no bodies"));
     }
 }

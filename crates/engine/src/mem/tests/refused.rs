@@ -5,7 +5,7 @@ use super::fixture::{FIELDS, Fixture, LARGE, PAGE_SIZE_BYTES, SMALL, memory};
 use crate::layout::{ChunkAddress, ItemMeta, SizeModel};
 use crate::mem::arena::Arena;
 use crate::mem::chunk::{NewItem, ValueShape};
-use crate::mem::class_token::HeadPin;
+use crate::mem::class_token::PinOutcome;
 use crate::mem::list::List;
 use crate::mem::memory::Memory;
 use crate::mem::restore::Restore;
@@ -199,7 +199,7 @@ fn addresses_that_are_not_chunks_of_the_class_are_rejected() {
     assert!(fixture.small.queued(large).is_none(), "a chained item is queued in another class");
     assert!(fixture.small.queued(address).is_some() && fixture.small.pin_at(address).is_some());
     let mover = fixture.memory.mover_token();
-    assert!(matches!(fixture.small.pin_head_of(address, &mover), HeadPin::NoBody));
+    assert!(matches!(fixture.small.pin_head_of(address, &mover), PinOutcome::NoBody));
 }
 
 #[test]
@@ -265,7 +265,7 @@ fn a_head_is_not_freed_before_its_bodies() {
         .chained_queue
         .unlink(&mut fixture.chained, removed, 1)
         .expect("the item has no pins");
-    assert!(remains.into_chunk(&fixture.memory).is_err_and(|(_, class)| class == LARGE));
+    assert!(remains.try_into_chunk(&fixture.memory).is_err_and(|(_, class)| class == LARGE));
 }
 
 #[test]
@@ -293,7 +293,7 @@ fn a_pinned_chain_is_not_moved() {
     let copied = entry.carry_to(copied, &own, &mut mover).expect_err("a reader pins the item");
     assert_eq!(entry.item().address(), head);
     let first = entry.item().bodies().next().expect("the item is chained");
-    let body = entry.carry_body(first, body, &own, &mut mover).expect_err("a reader pins the item");
+    let body = entry.move_body(first, body, &own, &mut mover).expect_err("a reader pins the item");
     drop(entry);
     fixture.small.give(copied.into_chunk());
     fixture.large.give(body);

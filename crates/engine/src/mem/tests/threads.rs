@@ -1,8 +1,8 @@
-//! A test of threads that share one memory: each reads only values that one store wrote as a whole.
+//! A test of threads that share one memory: each thread reads only values that a single store has written as a whole.
 
 use super::fixture::{FIELDS, PAGE_SIZE_BYTES, SMALL, memory};
 use crate::layout::ItemMeta;
-use crate::mem::chunk::{NewItem, OwnedChunk, Remains, ValueShape};
+use crate::mem::chunk::{NewItem, OwnedChunk, UnlinkedChunks, ValueShape};
 use crate::mem::class_token::ClassToken;
 use crate::mem::list::List;
 use crate::mem::memory::Memory;
@@ -46,14 +46,14 @@ impl Cache {
         Entry::find(guard, key, &key.to_le_bytes()).ok()
     }
 
-    fn free(&self, remains: Option<Remains>) {
+    fn free(&self, remains: Option<UnlinkedChunks>) {
         if let Some(remains) = remains {
-            let chunk = remains.into_chunk(&self.memory).expect("the item has no bodies");
+            let chunk = remains.try_into_chunk(&self.memory).expect("the item has no bodies");
             lock(&self.class).token.give(chunk);
         }
     }
 
-    fn unlink(&self, removed: Removed) -> Option<Remains> {
+    fn unlink(&self, removed: Removed) -> Option<UnlinkedChunks> {
         let mut class = lock(&self.class);
         let Class { token, queue } = &mut *class;
         match removed.queued(token) {

@@ -2,8 +2,8 @@
 //!
 //! | kind | treatment of the items on the page |
 //! |---|---|
-//! | `warm` | carried to free chunks of the class; the coldest items of the class are evicted if there are too few |
-//! | `base`, `fast` | carried to free chunks of the class; dropped if there are none, as in the paper |
+//! | `warm` | carried to free chunks of the class; if chunks and free pages are short, its coldest items are evicted |
+//! | `base`, `fast` | carried to free chunks of the class; dropped if none is free, as in the paper (`published.rs`) |
 //! | `stock` | carried to free chunks of the class; dropped if there are none, as in memcached 1.6 |
 //!
 //! A page of a retired class is always emptied by the kind `warm`, which carries the items to the successor classes

@@ -11,17 +11,17 @@
 //!     case 3: no other page has a free chunk   -> the mover unlinks the item, which drops it
 //!                                                   base: the chunk is added to the free list, and is busy
 //!                                                   fast: the mover withdraws the chunk at once
-//!   after a busy chunk, the mover rests, and then visits the same chunk again
+//!   after a busy chunk, the mover pauses, and then visits the same chunk again
 //! ```
 //!
 //! A withdrawn chunk belongs to the mover, in the same way as an allocated chunk belongs to its caller. When the mover
 //! has withdrawn all chunks, the page is empty. Until a free chunk is withdrawn, workers may allocate it, and they
-//! allocate the chunk that was freed last first. So under `base`, the chunk of an unlinked item may be in use again
-//! after the rest.
+//! first allocate the chunk that was freed last. So under `base`, the chunk of an unlinked item may be in use again
+//! after the pause.
 
 use crate::class::ClassState;
 use crate::layout::ChunkAddress;
-use crate::mem::{HeadPin, Kind as ChunkKind, Pin, UnusedPage};
+use crate::mem::{Kind as ChunkKind, Pin, PinOutcome, UnusedPage};
 use crate::mover::job::{Candidate, Job, MoverRules, Pass, PassStep};
 use crate::stats::Busy;
 use slabwise_base::PageId;
@@ -41,7 +41,7 @@ pub const FAST: Published = Published { withdraws_unlinked_at_once: true };
 enum Visit {
     /// The mover has withdrawn the chunk.
     Withdrawn,
-    /// The chunk must be visited again after a rest.
+    /// The chunk must be visited again after a pause.
     Busy,
 }
 
@@ -59,7 +59,7 @@ impl MoverRules for Published {
                 Visit::Withdrawn => pass.record_progress(),
                 Visit::Busy => {
                     pass.job.slot -= 1;
-                    return PassStep::Rest;
+                    return PassStep::Pause;
                 }
             }
         }
@@ -88,15 +88,15 @@ impl Published {
         if pass.job.freed.take_if(|&mut freed| freed == address).is_some() {
             pass.counters.reallocated += 1;
         }
-        let HeadPin::Pinned(pin) = pass.pin_item_of(address) else {
+        let PinOutcome::Pinned(pin) = pass.pin_item_of(address) else {
             pass.counters.pinned += 1;
-            pass.counters.note_busy(Busy::Held);
+            pass.counters.note_busy(Busy::Pinned);
             return Visit::Busy;
         };
         if stripe_is_locked(pass, &pin) {
             pass.space.unpin(pin);
             pass.counters.locked += 1;
-            pass.counters.note_busy(Busy::Held);
+            pass.counters.note_busy(Busy::Pinned);
             return Visit::Busy;
         }
         let mut class = pass.space.class(pass.job.request.victim).lock();

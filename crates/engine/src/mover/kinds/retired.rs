@@ -11,17 +11,21 @@
 //! ```
 //!
 //! So memory stays within the limit, and no item is evicted while the page pool has pages. Without such pages, the
-//! coldest items of the retired class and its successor classes are evicted. The first page usually causes evictions.
-//! The page pool gets this page when it is empty, so the successor classes can use it while the second page is emptied.
+//! coldest items of the retired class and its successor classes are evicted. To empty the first page of a retired
+//! class, the mover usually evicts items. The page pool gets this page when it is empty, so the successor classes can
+//! use it while the second page is emptied.
 //!
-//! These rules apply to every option `page_mover`, because no paper describes how to empty a retired class. If eviction
-//! is disabled, an item for which there is no free chunk stays on its page, and the mover visits it again later.
+//! These rules apply to every value of the option `page_mover`, because no paper describes how to empty a retired
+//! class. If eviction is disabled, an item for which there is no free chunk stays on its page, and the mover visits it
+//! again later.
 //!
-//! A carried item enters the queue of the same kind in the successor class. Its position is searched near both ends of
-//! this queue, by its age: the oldest items stay the oldest, and items from the middle of a queue enter near the head.
+//! A carried item enters the queue of the same kind in the successor class, or, if the eviction kind ranks items, a
+//! queue that the eviction kind chooses, at its head. Without ranks, the class compares its age with those of the items
+//! near both ends of this queue. The oldest items stay the oldest, and items from the middle of a queue enter near the
+//! head.
 
 use crate::class::ClassState;
-use crate::heap::Choice;
+use crate::heap::ClassChoice;
 use crate::layout::{ChunkAddress, HEADER_SIZE_BYTES, chain_head_size_bytes};
 use crate::mem::{Kind, OwnedChunk};
 use crate::mover::job::Pass;
@@ -60,11 +64,11 @@ pub fn empty_batch(pass: &mut Pass<'_>, mut batch: Vec<ChunkAddress>) {
 }
 
 /// Removes from the batch all chunks whose contents cannot be carried now. Reserves free chunks for the others. Returns
-/// one entry for each chunk that is missing: the class that the chunk should be of. If this class was retired
-/// meanwhile, the chunk does not count as missing, because the item is visited again later.
-fn reserve_chunks(pass: &mut Pass<'_>, batch: &mut Vec<ChunkAddress>) -> Vec<Choice> {
+/// one entry for each missing chunk: its class. If this class was retired meanwhile, the chunk does not count as
+/// missing, because the mover visits the item again later.
+fn reserve_chunks(pass: &mut Pass<'_>, batch: &mut Vec<ChunkAddress>) -> Vec<ClassChoice> {
     let (space, victim) = (pass.space, pass.job.request.victim);
-    let mut wanted: Vec<Choice> = {
+    let mut wanted: Vec<ClassChoice> = {
         let class = space.class(victim).lock();
         pass.keep_carriable(batch, &class);
         batch.iter().filter_map(|&address| successor_of(space, &class, address)).collect()
@@ -72,7 +76,7 @@ fn reserve_chunks(pass: &mut Pass<'_>, batch: &mut Vec<ChunkAddress>) -> Vec<Cho
     // Chunks that were reserved earlier are used first: chunks of the right class, then chunks of the retired class.
     let mut reserved: Vec<ClassId> = pass.job.reserved.iter().map(OwnedChunk::class).collect();
     for from in [None, Some(victim)] {
-        wanted.retain(|successor: &Choice| {
+        wanted.retain(|successor: &ClassChoice| {
             let wanted = from.unwrap_or(successor.id);
             let found = reserved.iter().position(|&class| class == wanted);
             found.map(|at| reserved.swap_remove(at)).is_none()
@@ -91,7 +95,7 @@ fn reserve_chunks(pass: &mut Pass<'_>, batch: &mut Vec<ChunkAddress>) -> Vec<Cho
 
 /// Returns the class of the current table for the contents of a chunk: a whole item, a body, or the head of a chained
 /// item without its bodies. `None`: the chunk is free.
-fn successor_of(space: &Space, class: &ClassState, address: ChunkAddress) -> Option<Choice> {
+fn successor_of(space: &Space, class: &ClassState, address: ChunkAddress) -> Option<ClassChoice> {
     let (state, len) = class.pages.token.contents_of(address)?;
     let (key_len, fields) = (state.key_len(), state.fields());
     let size_bytes = match state.kind() {
@@ -105,7 +109,7 @@ fn successor_of(space: &Space, class: &ClassState, address: ChunkAddress) -> Opt
 
 /// Evicts one item to free a chunk: the next victim of the retired class or the next victim of the successor class,
 /// depending on which is colder. Returns false if no item can be evicted.
-fn evict_colder(pass: &mut Pass<'_>, successor: Choice) -> bool {
+fn evict_colder(pass: &mut Pass<'_>, successor: ClassChoice) -> bool {
     let (space, now) = (pass.space, pass.now);
     if !space.config.eviction_enabled {
         return false;

@@ -13,8 +13,8 @@
 //! Invariant EXACT-LOSS: let `u` be the number of used chunks on the page, and `f` the number of free chunks of the
 //! class outside the page. An eviction reduces `u - f` by one: if the victim is on the page, `u` falls, and otherwise
 //! `f` rises. The mover evicts only if there are more items to carry than reserved chunks, which implies `u > f`. So a
-//! move evicts exactly `u - f` items if `u > f`, and otherwise none. These are the items that the class would have
-//! evicted next.
+//! move evicts exactly `u - f` items if `u > f` at its start, and otherwise none, provided that the page pool is empty
+//! and no other thread changes the class. These are the items that the class would have evicted next.
 //!
 //! Chunks are processed in batches, so that the cache lines of a batch can be prefetched together. A move spends nearly
 //! all its time waiting for memory.
@@ -40,7 +40,7 @@ const PREFETCH_SIZE_BYTES_MAX: usize = 512;
 
 /// The result of reserving chunks for a batch.
 enum Reserved {
-    /// The batch needs this number of chunks more than were free.
+    /// This number of chunks is missing: the batch needs more than were free.
     Missing(usize),
     /// The victim is a retired class, so the batch must be carried to successor classes.
     Retired,
@@ -82,7 +82,7 @@ fn empty_batch(pass: &mut Pass<'_>, mut batch: Vec<ChunkAddress>) {
             Reserved::Retired => return retired::empty_batch(pass, batch),
         };
         // Items are evicted only when the page pool is empty.
-        if take_pool_page(pass, pass.job.request.victim) {
+        if ensure_free_chunk(pass, pass.job.request.victim) {
             continue;
         }
         let evicted = evict_and_reserve(pass, missing);
@@ -104,7 +104,7 @@ fn empty_batch(pass: &mut Pass<'_>, mut batch: Vec<ChunkAddress>) {
 /// Adds a page of the page pool to a class without free chunks. Returns false if the pool has no page. Otherwise the
 /// caller tries to reserve chunks again. The memory of the page is populated at once, while no class is locked, so that
 /// later writes to the page cause no page faults.
-fn take_pool_page(pass: &Pass<'_>, class: ClassId) -> bool {
+fn ensure_free_chunk(pass: &Pass<'_>, class: ClassId) -> bool {
     let space = pass.space;
     let page = {
         let mut state = space.class(class).lock();
@@ -211,7 +211,8 @@ fn carry_batch(pass: &mut Pass<'_>, batch: &[ChunkAddress]) {
     }
 }
 
-/// Carries items that the mover pins to reserved chunks of their class. Returns the number of carried items.
+/// Carries items to reserved chunks of their class. The mover has pinned the items. Returns the number of carried
+/// items.
 fn carry_plain_items(pass: &mut Pass<'_>, pins: Vec<Pin>, hashes: &[u64]) -> u64 {
     let space = pass.space;
     let class = space.class(pass.job.request.victim);

@@ -17,8 +17,8 @@
 //! computes by how many pages the deficit rises per additional class. The page deficit is the memory minus the memory
 //! at which the unpartitioned cache would have the measured misses.
 //!
-//! Invariants: all class tables of a workload get the same requests, have the same page size and the same largest
-//! chunk, and are computed only from the training requests.
+//! Invariants: all class tables of a workload get the same requests, and have the same page size and the same largest
+//! chunk. No class table depends on requests after the training requests.
 
 mod report;
 mod trial;

@@ -57,7 +57,8 @@ pub fn describe(outcome: &mut Outcome, setup: &ClassCountsSetup, prepared: &[Pre
     outcome.add_setup("response times", setup.response.text());
 }
 
-/// Returns the price of a class in pages that the server's learner assumes.
+/// Returns the price of a class that a server assumes when it computes a class table: the number of pages that a class
+/// needs without a benefit.
 fn class_price_pages() -> f64 {
     LearnerOptions::default().class_price_pages
 }
@@ -103,8 +104,8 @@ impl MemoryUse {
     }
 }
 
-/// The measurements of a class table that was computed for a number of classes. Miss ratios are fractions of the gets
-/// in the steady stretch.
+/// The measurements of a class table that was computed for a number of classes. Miss ratios are fractions of all
+/// requests in the steady part of the run (`StreamSetup::steady`).
 struct Measured<'f> {
     /// The number of classes for which the table was computed.
     class_count: usize,
@@ -244,11 +245,11 @@ fn add_price(outcome: &mut Outcome, prepared: &Prepared<'_>, tables: &[Measured<
 }
 
 /// Prices are measured over class tables with at least this number of classes. With fewer classes, the page deficit
-/// depends mainly on the gain of partitioning, which differs much between such tables.
+/// (`Prediction::page_deficit`) depends mainly on the gain of partitioning, which differs much between small tables.
 const PRICED_CLASSES_MIN: usize = 16;
 
-/// Adds the rows of the measured prices of a class: the slopes of the page deficits and of the free pages over the
-/// number of used classes.
+/// Adds the rows of the measured prices of a class: by how many pages the page deficit (`Prediction::page_deficit`) and
+/// the free memory rise per additional used class.
 fn add_measured_prices(outcome: &mut Outcome, prepared: &Prepared<'_>, tables: &[Measured<'_>]) {
     let name = &prepared.stream.name;
     let priced = || tables.iter().filter(|table| table.class_count >= PRICED_CLASSES_MIN);

@@ -21,11 +21,12 @@ use slabwise_profile::Mrc;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClassCountsSetup {
-    /// Numbers of classes. For each number the best class table is computed.
+    /// Numbers of classes. The experiment computes the class table with the least waste for each of these numbers.
     pub class_counts: Vec<usize>,
     /// Geometric class tables for comparison.
     pub geometric: Vec<GeometricSetup>,
-    /// The prices of a class, in pages, for which predictions are made.
+    /// The experiment makes one prediction for each of these prices of a class. The price is the number of pages that a
+    /// class needs without a benefit.
     pub class_prices_pages: Vec<f64>,
     /// Name of the page policy. The mover is `warm`.
     pub policy: String,
@@ -111,7 +112,8 @@ pub fn prepare<'s>(
     })
 }
 
-/// Returns a server's layout. The largest chunk is half a page. No item is chained, because longer values are cut.
+/// Returns the rules for a server's chunk sizes. The largest chunk is half a page. No item is chained, because a run
+/// cuts each value that does not fit into the largest chunk.
 fn layout(page_size_bytes: usize) -> ChunkLayout {
     ChunkLayout {
         page_size_bytes: Some(page_size_bytes),
@@ -132,8 +134,8 @@ fn cache_of(stream: &StreamSetup, page_size_bytes: usize, sizes: &[usize]) -> Ca
     }
 }
 
-/// Simulates the unpartitioned cache. Returns its items after the training requests, and its curve for the requests of
-/// the steady stretch.
+/// Simulates the unpartitioned cache. Returns its items after the training requests, and its curve for the requests in
+/// the steady part of the run.
 fn unpartitioned(
     stream: &StreamSetup,
     config: &EngineConfig,
@@ -173,7 +175,7 @@ fn unpartitioned(
 pub struct Finding<'s> {
     pub table: &'s Table,
     pub record: RunRecord,
-    /// Miss ratio of the best partition by exact curves, as a fraction of the gets in the steady stretch.
+    /// Misses of the best partition by exact curves, as a fraction of all requests in the steady part of the run.
     pub best_partition_ratio: f64,
 }
 
@@ -196,7 +198,7 @@ pub fn measure<'s>(
     Ok(Finding { table, record, best_partition_ratio })
 }
 
-/// Returns the miss ratio of the best partition in the steady stretch, if each class is an LRU.
+/// Returns the miss ratio of the best partition in the part `steady` of the run, if each class is an LRU.
 fn best_partition_miss_ratio(
     run: &Run<'_>,
     setup: &ClassCountsSetup,

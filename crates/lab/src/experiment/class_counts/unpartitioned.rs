@@ -29,7 +29,8 @@ const SLOTS_MIN: usize = 1 << 12;
 /// Curves are exact at multiples of this number of bytes.
 const STEP_BYTES: u64 = 4 << 10;
 
-/// The slots of all references, and the measured stack distances.
+/// An LRU whose chunks have exactly the sizes of their items: the slots of all references, and the measured stack
+/// distances.
 #[derive(Debug)]
 pub struct UnpartitionedCache {
     /// The slot of each key's last reference.

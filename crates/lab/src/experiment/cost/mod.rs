@@ -54,8 +54,8 @@ impl Experiment for CostSetup {
 
 /// Returns a case for each setting and each mix, with the calibrated number of keys.
 fn cases(setup: &CostSetup, scale: f64, seed: u64) -> Result<Vec<Case<'_>>, ExperimentError> {
-    // If all values have the same length, the hit ratio of the first variant does not depend on the mix. Then one mix
-    // is calibrated for all mixes.
+    // If all values have the same length, the hit ratio of the first variant does not depend on the mix. Then all mixes
+    // use the number of keys of the first mix.
     let [first, others @ ..] = setup.value_lens;
     let is_one_size = others.iter().all(|&other| other == first);
     let calibrated = if is_one_size { 1 } else { setup.mixes.len() };

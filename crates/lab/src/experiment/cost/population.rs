@@ -55,7 +55,7 @@ pub struct Setting {
     pub name: String,
     /// Memory limit.
     pub memory_mib: u64,
-    /// Hit ratio of the first variant in percent. The number of keys is computed from it.
+    /// Hit ratio of the first variant in percent. The calibration computes the number of keys from this ratio.
     pub hit_ratio: f64,
     /// True if the memory never becomes full, so that only first references miss.
     #[serde(default)]
@@ -79,8 +79,8 @@ pub struct Variant {
     pub name: String,
     #[serde(deserialize_with = "eviction")]
     pub eviction: EvictionKind,
-    /// For the eviction kind `reserved`: if given, ranks are weighted, and this is the highest cost. If `None`, ranks
-    /// are sums.
+    /// For the eviction kind `reserved`, the highest cost in its formula of the rank `ReservedRank::Weighted`. If
+    /// `None`, the formula is `ReservedRank::Sum`.
     pub cost_max: Option<u32>,
     /// Name of the page policy.
     pub policy: String,

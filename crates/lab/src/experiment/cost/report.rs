@@ -34,7 +34,8 @@ pub struct Finding<'s> {
     pub case: Case<'s>,
     /// The results of each variant.
     pub rows: Vec<Row<'s>>,
-    /// For each seed, the lowest possible mean cost of a request. `None` if no item is evicted.
+    /// For each seed, the lowest possible cost of all misses, divided by the number of requests. `None` if no item is
+    /// evicted.
     pub bounds: Vec<Option<f64>>,
 }
 
@@ -71,7 +72,7 @@ impl Finding<'_> {
         self.reduction([variant, other], Tally::units_per_request)
     }
 
-    /// Returns the variant of a row: setting, mix and `variant`.
+    /// Returns the text that identifies a row of this case: the setting, the mix and `variant`.
     pub fn name(&self, variant: &str) -> String {
         let Case { setting, mix, .. } = &self.case;
         format!("{}, {}, {variant}", setting.name, mix_name(*mix))

@@ -14,8 +14,8 @@ const SCALE: f64 = 0.02;
 /// The largest number of bytes that an eviction kind adds to an item.
 const ADDED_BYTES_MAX: usize = 16;
 
-/// Returns the set-up of an experiment with half of the measured requests and a tenth of the virtual time, because a
-/// run has the same virtual time at every scale.
+/// Returns the set-up of an experiment with half of the measured requests, and with a tenth of the virtual time per
+/// request. Without this change, a run at a small scale has as much virtual time as a run at scale 1.
 fn setup(name: &str) -> (Spec, CostSetup) {
     let (spec, mut setup) = registry::parsed::<CostSetup>(name);
     setup.time.operations_per_second *= 10.0;
@@ -149,7 +149,8 @@ fn equal_costs_do_not_change_the_misses() {
 
 #[test]
 fn no_variant_costs_less_than_the_bound() {
-    /// The bound is an expected value. The cost of a run varies by chance, and may be this fraction of the bound.
+    /// The bound is an expected value. The cost of a run varies by chance, and may be as low as this fraction of the
+    /// bound.
     const TOLERANCE: f64 = 0.9;
     let (_, setup) = setup("cost-single");
     let small = setting(&setup, "small");

@@ -13,9 +13,9 @@
 //! Source: Che, Tung, Wang: Hierarchical Web Caching Systems: Modeling, Design and Experimental Results, IEEE JSAC
 //! 20(7), 2002, section III.
 //!
-//! *Bound.* The bound is an oracle to which the popularity of every key is known. It holds the keys with the highest
-//! product of request probability and cost, divided by their bytes. Requests are independent of each other, so no
-//! eviction policy has a lower cost in the long run.
+//! *Bound.* The bound is the cost of the misses of an oracle that knows the popularity of every key. The oracle caches
+//! the keys with the highest product of request probability and cost, divided by their bytes. Requests are independent
+//! of each other, so no eviction policy has a lower cost in the long run.
 
 use super::population::{
     CostSetup, Population, Pricing, Setting, Variant, key_index_of, key_indices,
@@ -32,7 +32,8 @@ use slabwise_replay::workload::{CostMix, Request};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Number of keys that are stored before the warm-up, divided by the capacity of the memory.
+/// Number of keys that are stored before the warm-up, divided by the number of the smallest items that fit into the
+/// memory.
 const PRELOADED: f64 = 1.2;
 
 /// The conditions of a run.
@@ -149,8 +150,8 @@ impl Trial<'_> {
         let visit = VisitCost::new(self.setup.visit_ns)?;
         Ok(Ok(TrialRun {
             trial: self,
-            // The number of requests is multiplied by the scale. So is the rate, and a run has the same virtual time at
-            // every scale.
+            // The scale multiplies the number of requests and the rate. So a run has the same virtual time at every
+            // scale.
             rate: Rate::new(self.setup.time.operations_per_second * self.scale),
             cache: Cache::new(&engine),
             maintainer: Maintainer::new(&engine),
@@ -235,8 +236,8 @@ impl TrialRun<'_, '_> {
     }
 }
 
-/// If ranks are hashed, the bound computes the key of the first ranks: this number of ranks per key. The probability of
-/// the other ranks is distributed evenly over all keys.
+/// If ranks are hashed, the bound computes only the keys of the most popular ranks: this number of ranks per key. It
+/// distributes the probability of the other ranks evenly over all keys.
 const ASSIGNED_RANKS_PER_KEY: u64 = 8;
 
 /// Returns the bound: the lowest possible mean cost of the misses per request, in units.
@@ -293,7 +294,7 @@ const GROUP_GROWTH: f64 = 1.02;
 const KEYS_MAX: f64 = 1e9;
 /// Upper limit of the search for the characteristic time, in requests.
 const TIME_MAX: f64 = 1e12;
-/// Number of bisections of a search. The last interval is smaller than one key.
+/// Number of bisections of a search. In a search for a number of keys, the last interval is smaller than one key.
 const BISECTIONS: usize = 40;
 
 /// Keys with about the same popularity.

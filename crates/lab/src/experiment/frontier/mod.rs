@@ -1,19 +1,20 @@
 //! `frontier`: compares the misses of servers with those of memcached and of an offline optimum (Belady).
 //!
 //! ```text
-//!   requests --> catalog --> distinct bytes --> memory limits
+//!   requests --> catalog --> size of all items --> memory limits
 //!      |             '-----> simulations (lru ... belady_size) with these limits --\
 //!      '--> engine + tuner configured as servers, one as memcached ----------------+--> miss ratios, gap closed
 //! ```
 //!
 //! The *gap* at a memory limit is the miss ratio of memcached minus the miss ratio of `belady_size`. The gaps of the
-//! memory limits are added. A limit is excluded from the sum if the pages of a server exceed the limit. memcached does
-//! so at small limits, because every class may take its first page beyond the limit. The row of the server has a note
-//! about this.
+//! memory limits are added. A limit is excluded from the sum if a server or simulation has no miss ratio, or if the
+//! pages of a server exceed the limit by more than 5 %. The pages of memcached exceed small limits, because every class
+//! may take its first page beyond the limit. The row of such a server has a note.
 //!
 //! Invariants:
 //! - All servers and simulations get the same requests.
-//! - The requests of a stream are in memory only once, with 24 bytes each, and all runs of the stream read them.
+//! - All servers of a stream read the same copy of its requests, with 24 bytes each. All simulations read the catalog,
+//!   with 12 bytes per request.
 
 use super::kind::{Experiment, Job};
 use crate::result::{Figure, Outcome, measures};
@@ -27,7 +28,7 @@ use serde::Deserialize;
 use slabwise_base::{Clock, memcached};
 use slabwise_engine::Engine;
 use slabwise_replay::workload::{Request, Workload, WorkloadError};
-use slabwise_replay::{KEY_SIZE_BYTES, Pace, drive, unwatched};
+use slabwise_replay::{KEY_SIZE_BYTES, Pace, drive, ignore_round};
 use std::path::Path;
 
 #[cfg(test)]
@@ -103,7 +104,8 @@ fn replayed(
         Err(error) => return Err(error.into()),
     };
     let workload = stream.open(scale, seed)?;
-    let report = drive(&server.address(), workload, &Pace::default(), &Clock::real(), unwatched)?;
+    let report =
+        drive(&server.address(), workload, &Pace::default(), &Clock::real(), ignore_round)?;
     let pages: u64 = server.classes()?.iter().map(|class| class.pages).sum();
     Ok(Finding {
         miss_ratio: Ok(report.miss_ratio),
@@ -111,8 +113,8 @@ fn replayed(
     })
 }
 
-/// Largest number of requests that are read from a trace. The requests take 0.8 GiB in addition to the memory of the
-/// runs. While they are read, they take 1.2 GiB.
+/// Largest number of requests that a run reads from a trace. The requests take 0.8 GiB in addition to the memory of the
+/// caches. While the run reads the trace, the requests take 1.2 GiB.
 const REQUESTS_MAX: u64 = 20_000_000;
 
 /// Adds every file of the folder as a stream with a figure, in the order of the file names. Hidden files are ignored.

@@ -15,7 +15,7 @@
 //! wastes, by least squares of the relative errors. Every item is larger than the chunks of the class below the used
 //! classes, because that class would otherwise be used too. Hill climbing lowers the last size until it equals the size
 //! of the largest item. So the last new size is the size of the largest item. In one distribution, which has a single
-//! size, the new size is not legible. There the size of the largest item is computed from the published recovered
+//! used size, the new size is not legible. There the size of the largest item is computed from the published recovered
 //! waste.
 
 use crate::result::{Measure, Spec, maximum, mean, measures, minimum};
@@ -51,7 +51,7 @@ pub const EXACT: &str = "exact";
 pub struct LearnedClassesSetup {
     /// Number of items that are drawn from each distribution.
     pub items: u64,
-    /// Number of climbs from each kind of start.
+    /// Number of climbs, which are runs of hill climbing, from each kind of start: the old sizes, or random sizes.
     pub restarts: u64,
     /// Size of the items that are stored to count pages.
     pub stored_mib: u64,
@@ -175,24 +175,24 @@ impl Tables {
         }
     }
 
-    /// Returns the best table with the number of used sizes, and the waste of the table in bytes.
+    /// Returns the table with the least waste that has as many sizes as there are used sizes, and its waste in bytes.
     pub fn exact(&self, demands: &[Demand]) -> Result<(Vec<usize>, f64), SizesError> {
         self.best(demands, &[], self.used.len())
     }
 
-    /// Returns the best table that has memcached's other sizes and the number of used sizes in addition, and the waste
-    /// of the table in bytes.
+    /// Returns the table with the least waste that contains memcached's other sizes, and in addition as many sizes as
+    /// there are used sizes. Also returns its waste in bytes.
     pub fn exact_with_others(&self, demands: &[Demand]) -> Result<(Vec<usize>, f64), SizesError> {
         self.best(demands, &self.others, self.used.len() + self.others.len())
     }
 
-    /// Returns the best table with the number of all sizes of memcached's table, and the waste of the table in bytes.
+    /// Returns the table with the least waste that has as many sizes as memcached's table, and its waste in bytes.
     pub fn exact_for_all(&self, demands: &[Demand]) -> Result<(Vec<usize>, f64), SizesError> {
         self.best(demands, &[], self.used.len() + self.others.len())
     }
 
-    /// Returns the best table with `sizes` sizes, which include the sizes in `kept`, and the waste of the table in
-    /// bytes.
+    /// Returns the table with the least waste that has `sizes` sizes and contains the sizes in `kept`. Also returns its
+    /// waste in bytes.
     fn best(
         &self,
         demands: &[Demand],
@@ -207,7 +207,8 @@ impl Tables {
         Ok((sizes, loss.total_bytes()))
     }
 
-    /// Returns the best table in memcached's layout, with the number of used sizes plus the largest chunk.
+    /// Returns the table with the least waste in memcached's layout. It has as many sizes as there are used sizes, and
+    /// the largest chunk in addition.
     pub fn exact_paged(&self, demands: &[Demand]) -> Result<Vec<usize>, SizesError> {
         let count = self.used.len() + 1;
         Ok(exact(demands, &self.paged, &[], count)?.of(count).sizes.clone())
@@ -292,12 +293,12 @@ impl PublishedWaste<'_> {
 
 /// The largest standard deviation that is considered, as a fraction of the mean.
 const SD_SHARE_MAX: f64 = 0.4;
-/// Number of standard deviations that are compared first, evenly spaced.
+/// Number of standard deviations that [`fit`] compares first. They are evenly spaced, one step apart.
 const STEPS: u32 = 800;
-/// Number of parts into which the search then divides a step on either side of the best of these deviations.
+/// Then [`fit`] divides each of the two steps next to the best deviation into this number of parts.
 const FINE_STEPS: u32 = 40;
 
-/// Returns the standard deviations that are compared first.
+/// Returns the standard deviations that [`fit`] compares first.
 fn deviations(mean_bytes: f64) -> impl Iterator<Item = f64> {
     let step = mean_bytes * SD_SHARE_MAX / f64::from(STEPS);
     (1..=STEPS).map(move |at| f64::from(at) * step)
@@ -340,7 +341,8 @@ pub fn fit_range(
     Some((*near.first()?, *near.last()?))
 }
 
-/// The old waste allows a standard deviation if the resulting waste has at most this relative error.
+/// The published waste of the old sizes allows a standard deviation if the waste that results from the deviation has at
+/// most this relative error.
 const FIT_TOLERANCE: f64 = 0.01;
 /// Number of items that represent a distribution when the expected waste is computed.
 const DISTRIBUTION_ITEMS: f64 = 1e9;
@@ -353,8 +355,8 @@ pub struct Case<'a> {
     /// Standard deviation.
     pub sd_bytes: f64,
     /// The smallest and the largest standard deviation that the old waste allows, or `None` if it allows no deviation.
-    /// If no waste is published, the printed deviation times the smallest and the largest factor of the other
-    /// distributions.
+    /// If no waste is published, the printed deviation times two factors. The factors are the smallest and the largest
+    /// ratio of fitted to printed deviation among the other distributions.
     pub sd_range: Option<(f64, f64)>,
     /// True if the standard deviation was fitted to published wastes.
     pub is_fitted: bool,

@@ -84,8 +84,8 @@ fn percent(part: f64, whole: f64) -> f64 {
     100.0 * part / whole
 }
 
-/// Adds the rows of the fitted standard deviation, of the range of deviations that the old waste allows, and of the
-/// waste that would be recovered at both ends of this range.
+/// Adds the rows of the fitted standard deviation, of the range of deviations that the published waste of the old sizes
+/// allows, and of the waste that the exact sizes would recover at both ends of this range.
 fn add_distribution(outcome: &mut Outcome, case: &Case) -> Result<(), ExperimentError> {
     let name = &case.setup.name;
     outcome.add(SD, name, Ok(case.sd_bytes));

@@ -123,7 +123,7 @@ impl<'a> Stored<'a> {
     }
 }
 
-/// The results of many climbs.
+/// The results of many climbs. A climb is a run of hill climbing.
 #[derive(Clone, Debug)]
 pub struct Climbs {
     /// The waste at the end of each climb in bytes, in ascending order.

@@ -6,10 +6,11 @@
 //!                                     \-> exact curves: the theoretical upper bound
 //! ```
 //!
-//! All variants get the same requests at the same virtual times. They start with the same contents, except for variants
-//! with `from_empty`, which start with an empty cache. An oracle allocation is computed from exact curves of requests
-//! of the same run. These are the training requests before each decision. Without training they are the requests of the
-//! steady stretch; no page policy can use such future requests.
+//! All variants get the same requests and the same rate of gets and sets. They start with the same contents, except for
+//! variants with `from_empty`, which start with an empty cache. An oracle allocation is computed from exact curves of
+//! requests of the same run. If the file has a table `divide`, these are the requests directly before each computation.
+//! Otherwise they are the requests of the *steady stretch*, which is the part of the run whose misses count as steady.
+//! No page policy can use such future requests.
 //!
 //! Invariant: every variant and every comparison has its rows. A variant that cannot be run has a row with the reason.
 
@@ -33,7 +34,7 @@ use crate::trial::setup::scaled;
 use crate::vtime::VisitCost;
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use report::{Finding, Findings};
-use setup::{Decisions, Variant};
+use setup::{OracleCurves, Variant};
 use slabwise_policy::PagePolicy;
 use std::collections::BTreeMap;
 
@@ -54,7 +55,13 @@ impl Experiment for PoliciesSetup {
         let needs_curves = setup.bound || !oracles.is_empty();
         let runs: Vec<&Run<'_>> = oracles.iter().chain(&policies).map(|trial| &trial.run).collect();
         let (decisions, found) = rayon::join(
-            || if needs_curves { decide(setup, &runs, progress) } else { Ok(BTreeMap::new()) },
+            || {
+                if needs_curves {
+                    curves_by_page_size(setup, &runs, progress)
+                } else {
+                    Ok(BTreeMap::new())
+                }
+            },
             || {
                 policies
                     .par_iter()
@@ -92,28 +99,28 @@ fn trials(setup: &PoliciesSetup, size: (f64, u64)) -> Result<Vec<Trial<'_>>, Exp
     Ok(trials.collect())
 }
 
-/// Computes the oracle allocations once for each page size, because runs with less memory may have smaller pages. The
-/// keys of the result are page sizes in bytes.
-fn decide(
+/// Computes the exact curves for the oracle allocations, once for each page size, because runs with less memory may
+/// have smaller pages. The keys of the result are page sizes in bytes.
+fn curves_by_page_size(
     setup: &PoliciesSetup,
     runs: &[&Run<'_>],
     progress: &Progress,
-) -> Result<BTreeMap<usize, Decisions>, ExperimentError> {
+) -> Result<BTreeMap<usize, OracleCurves>, ExperimentError> {
     let by_size = runs.iter().map(|run| (run.engine_config().page_size_bytes, *run));
     let by_size: BTreeMap<usize, &Run<'_>> = by_size.collect();
     let by_size: Vec<_> = by_size.into_iter().collect();
     let decided = by_size.par_iter().map(|(page_size_bytes, run)| {
-        Ok((*page_size_bytes, Decisions::of(setup, run, &progress.bar("exact curves"))?))
+        Ok((*page_size_bytes, OracleCurves::of(setup, run, &progress.bar("exact curves"))?))
     });
     decided.collect()
 }
 
-/// Returns the bound for every memory limit in MiB. The number of pages is the largest number that a variant owns,
-/// because the first pages of classes may exceed the limit.
+/// Returns the bound for every memory limit in MiB. The bound has as many pages as the variant that owns the most pages
+/// at the end of its run, because the first pages of classes may exceed the limit.
 fn bounds(
     trials: &[Finding<'_>],
     runs: &[&Run<'_>],
-    decisions: &BTreeMap<usize, Decisions>,
+    decisions: &BTreeMap<usize, OracleCurves>,
 ) -> BTreeMap<u64, Bound> {
     let pages = |memory_mib| {
         let records = trials.iter().filter(|trial| trial.memory_mib == memory_mib);
@@ -155,12 +162,12 @@ impl<'s> Trial<'s> {
     /// Runs the trial with an oracle allocation.
     fn run_oracle(
         &self,
-        decisions: &BTreeMap<usize, Decisions>,
+        decisions: &BTreeMap<usize, OracleCurves>,
         progress: &Progress,
     ) -> Result<Finding<'s>, ExperimentError> {
         let config = self.run.engine_config();
         let limit_pages = config.memory_limit_bytes / config.page_size_bytes as u64;
-        let Decisions { at, curves } = &decisions[&config.page_size_bytes];
+        let OracleCurves { at, curves } = &decisions[&config.page_size_bytes];
         let partition = |decision: usize, owned: &[u64]| {
             curves[decision].fewest_misses(owned.iter().sum::<u64>().max(limit_pages))
         };

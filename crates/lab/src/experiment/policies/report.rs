@@ -196,7 +196,7 @@ pub fn add(outcome: &mut Outcome, setup: &PoliciesSetup, findings: &Findings<'_>
     }
 }
 
-/// Returns the variant of a row. If there are several memory limits, it contains the limit.
+/// Returns the text that identifies a row: the variant, and the memory limit if `limit_mib` is given.
 fn row_name(variant: &str, limit_mib: Option<u64>) -> String {
     limit_mib.map_or_else(|| variant.to_owned(), |limit| format!("{variant}, {limit} MiB"))
 }

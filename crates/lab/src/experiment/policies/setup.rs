@@ -75,8 +75,8 @@ pub struct Variant {
     /// Options of the page policy that are counts. A run multiplies them by its scale.
     #[serde(default)]
     pub scaled_options: BTreeMap<String, u64>,
-    /// If given, every key is profiled, with this half-life in gets at scale 1. If `None`, keys are sampled as in a
-    /// server.
+    /// If given, the tuner profiles every key, with this half-life in gets at scale 1. If `None`, the tuner samples
+    /// keys as in a server.
     pub full_profile_gets: Option<u64>,
     /// True if the variant starts with an empty cache, without `preload` and `earlier`.
     #[serde(default)]
@@ -127,21 +127,21 @@ impl PoliciesSetup {
 
 /// The exact curves from which oracle allocations are computed. Both vectors have one element per computation.
 #[derive(Clone, Debug)]
-pub struct Decisions {
+pub struct OracleCurves {
     /// Number of the request before which the allocation is computed.
     pub at: Vec<u64>,
     /// The curves of all classes.
     pub curves: Vec<ClassCurves>,
 }
 
-impl Decisions {
+impl OracleCurves {
     /// Computes the curves in one pass over the requests of `run`. The curves are valid for all runs with the same page
     /// size.
     pub fn of(
         setup: &PoliciesSetup,
         run: &Run<'_>,
         progress: &ProgressBar,
-    ) -> Result<Decisions, ExperimentError> {
+    ) -> Result<OracleCurves, ExperimentError> {
         let total = scaled(setup.workload.requests, run.scale);
         let stretches = measured_stretches(setup, run.scale, total);
         let config = run.engine_config();
@@ -160,7 +160,7 @@ impl Decisions {
             curves.push(ClassCurves::new(exact.take(), &config, &setup.response));
         }
         progress.finish_and_clear();
-        Ok(Decisions { at, curves })
+        Ok(OracleCurves { at, curves })
     }
 }
 

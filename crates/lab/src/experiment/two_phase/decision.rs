@@ -31,7 +31,7 @@ pub struct TwoPhaseSetup {
 pub struct LiveSetup {
     /// The scale of a run without `--scale`.
     pub scale: f64,
-    /// Number of requests, at scale 1, between two readings of the allocation.
+    /// Number of requests, at scale 1, between two readings of the allocation, which is the memory of each class.
     pub poll_requests: u64,
     /// The allocation is in place if it differs from its final state by at most this percentage of the memory.
     pub settled_percent: f64,
@@ -57,7 +57,7 @@ pub struct ServerSetup {
     pub oracle_allocation: bool,
 }
 
-/// The exact curves that determine the target partition.
+/// The exact curves of phase 2, which determine the target partition.
 pub struct Decision {
     /// One curve per class.
     curves: Vec<Mrc>,
@@ -69,7 +69,8 @@ pub struct Decision {
 
 /// Returns the fraction of the pages that the second class owns in the best partition.
 pub fn second_share(setup: &TwoPhaseSetup, job: &Job<'_>) -> Result<f64, ExperimentError> {
-    /// Number of parts of the memory. No server has pages that are smaller than such a part.
+    /// The best partition is computed for this number of imaginary pages. They are smaller than the pages of every
+    /// server, so the fraction is precise enough for all page sizes.
     const PAGES: u64 = 10_000;
     let mut decision = decide(setup, job)?;
     let memory_bytes = scaled(setup.cache.memory_mib, job.scale) << 20;

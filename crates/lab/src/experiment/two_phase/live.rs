@@ -218,14 +218,15 @@ fn add_series(outcome: &mut Outcome, name: &str, observed: &Observed) {
     }
 }
 
-/// The time that the allocation of a server needs to reach its final state.
+/// The time that the allocation of a server, which is the memory of each class, needs to reach its final state. The
+/// allocation is *in place* in a reading if it is near the final state.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Settling {
     /// Number of requests before the first reading after the change of phase in which the allocation is in place.
     /// `None` if there is no such reading.
     reached: Option<u64>,
-    /// Number of requests before the first reading from which the allocation is in place in all readings. `None` if
-    /// there is no such reading.
+    /// Number of requests before the first reading after which the allocation remains in place until the end of the
+    /// run. `None` if there is no such reading.
     stays: Option<u64>,
     /// Fraction of the memory that changed its class between the change of phase and the final state.
     moved: f64,

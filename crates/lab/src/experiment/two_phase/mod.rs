@@ -6,7 +6,7 @@
 //! ```
 //!
 //! In phase 1 the cache is full of items of one size. The target partition is the best partition by exact curves of
-//! phase 2. All movers get the same requests, the same target partition and the same time.
+//! phase 2. All movers get the same requests, the same rate of gets and sets, and the same target partition.
 
 mod decision;
 mod live;

@@ -9,28 +9,28 @@
 //!                                                        no: no move      yes: a new target
 //! ```
 //!
-//! In the best partition the *marginal* gains of all classes are equal: another page would save one class the misses
-//! that one page fewer costs any other class. A class below a cliff receives all pages of the cliff or none.
+//! In the best partition the *marginal* gains of all classes are equal: a page more saves a class as many misses as a
+//! page less costs any other class. A class below a cliff receives all pages of the cliff or none.
 //! [`near_best_partition`](crate::partition::near_best_partition) finds the partition. Seven rules make the policy fast
 //! and prevent useless moves:
 //!
-//! - *Costs.* A miss counts by the miss cost of its class, divided by the mean of all classes. If all costs are equal
-//!   or unknown, every plan equals the plan for the objective `miss_ratio`.
+//! - *Costs.* A miss counts by the miss cost of its class, divided by the mean miss cost of all classes. If all costs
+//!   are equal or unknown, every plan equals the plan for the objective `miss_ratio`.
 //! - *Recent references.* A class's misses are its curve times a weight. The weight is the recent references of the
 //!   class divided by the references of the curve. References count without sampling and decay with a half-life of
 //!   `window_gets`, so the policy reacts to a change of popularity before the curves have decayed.
-//! - *Move cost.* `move_cost` is the cost of moving all pages, in misses per get. The move of one page costs its share.
-//!   So no page moves if the slopes of the curves differ only by noise.
+//! - *Move cost.* `move_cost` is the cost of moving all pages, in misses per get. The move of one page costs this value
+//!   divided by the number of pages. So no page moves if the slopes of the curves differ only by noise.
 //! - *Validation.* A better partition is first a proposal. Each later evaluation computes from its own curves the cost
 //!   that the proposal would have saved since the last evaluation. The proposal becomes the target when the sum of
 //!   these savings reaches the cost of the items that its moves drop. A gain of `gain_certain` needs no validation.
 //! - *Stretch.* Sampling moves a cliff by a few percent of the chunks. If the measured misses differ from the curve,
 //!   but agree with a curve whose sizes are multiplied by a factor near 1, the policy uses this factor (the *stretch*).
 //! - *New classes.* A class that is new, or used again after a silence, has no reliable curve. Until its requests reach
-//!   twice the number of its chunks, it gives and receives pages only as under `space_time` ([`TailAge`]). A class with
-//!   almost no references is *silent* and receives no pages.
-//! - *Idle chunks.* Chunks that were free for a whole window while the class did not grow are *idle*. The policy
-//!   assumes that they save no misses, even if the curve shows a gain.
+//!   twice the number of its chunks (at least 64 and at most 250,000 requests), it gives and receives pages only as
+//!   under `space_time` ([`TailAge`]). A class with almost no references is *silent* and receives no pages.
+//! - *Idle chunks.* Chunks that were free for a whole window (`window_gets`) while the class did not grow are *idle*.
+//!   The policy assumes that they save no misses, even if the curve shows a gain.
 //!
 //! Invariants:
 //!
@@ -39,7 +39,7 @@
 //! - while the pool has pages no page moves;
 //! - a class that is in a move of `space_time` is in no other move of that step;
 //! - when moves have stopped, no partition has a gain above `gain_min` plus the cost of its moves plus half a percent
-//!   of the cost, the error of `near_best_partition`.
+//!   of the cost of all misses, the error of `near_best_partition`.
 //!
 //! Weakness: if the reuse pattern of a class's keys changes but its number of references does not, the policy reacts
 //! only as fast as the curve decays.
@@ -69,7 +69,8 @@ options! {
         gain_certain: f64 = 0.01, real(0.0..=1.0),
             "gain that needs no validation, in misses (or mean miss costs) per get";
         move_cost: f64 = 0.005, real(0.0..=1.0),
-            "cost of moving all pages, in misses (or mean miss costs) per get";
+            "charge for moving all pages of the cache, in misses (or mean miss costs) per get; fewer pages are \
+             charged in proportion";
         item_cost: f64 = 0.01, real(0.0..=1.0), "cost of each item that a move drops, in misses";
     }
 }
@@ -82,7 +83,7 @@ pub struct Marginal {
     usages: PerClass<Usage>,
     /// The gets since the start of the cache, at the last evaluation; `None` before the first step.
     evaluated_at_gets: Option<u64>,
-    /// The gets since the start of the cache, at the end of the last window.
+    /// The gets since the start of the cache, at the end of the last window of `window_gets` gets.
     marked_at_gets: u64,
     /// The miss cost that the proposal would have saved since it was made, relative to the mean cost of a miss.
     saved_by_proposal: f64,
@@ -188,7 +189,8 @@ impl Marginal {
         Some(gets)
     }
 
-    /// Plans the moves of `space_time`: for new classes, which have no curves yet, and of chunks that are not needed.
+    /// Plans the moves of `space_time`: pages for new classes, whose curves are not yet reliable, and pages of free
+    /// chunks that a class does not need.
     fn urgent_moves(&mut self, snapshot: &Snapshot) -> Plan {
         let known = || snapshot.classes.iter().zip(self.usages.iter());
         let is_new = |(class, usage): (&ClassSnapshot, &Usage)| {

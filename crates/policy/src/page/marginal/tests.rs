@@ -252,7 +252,8 @@ fn three_zipfs(seed: u64, shares: [f64; 2]) -> impl FnMut() -> (usize, u64) {
 
 /// Returns a cache of 200 pages of 16 KiB under this policy. A quarter of the keys is sampled.
 fn cache(name: &str) -> TestCache {
-    let profiler = ProfilerOptions { keys_max: 25_000, rate_max: 0.25, window_references: 250_000 };
+    let profiler =
+        ProfilerOptions { keys_max: 25_000, rate_max: 0.25, half_life_references: 250_000 };
     let policy = PagePolicy::named(name).expect("a policy has this name");
     TestCache::new(policy, &[96, 240, 600], 200, 2_000, profiler)
 }

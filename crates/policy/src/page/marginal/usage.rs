@@ -2,7 +2,7 @@
 
 use crate::{ClassProfile, ClassSnapshot};
 
-/// A class is silent if its references per get, times its relative miss cost, are below this value.
+/// A class is silent if its share of the gets of the cache, times its relative miss cost, is below this value.
 const SILENT_SHARE: f64 = 1e-4;
 /// A silent class is awake again after this many requests since the last evaluation.
 const WAKING_REQUESTS: u64 = 10;
@@ -18,9 +18,9 @@ const MISS_RATIO_ERROR: f64 = 0.03;
 /// The maximum error that sampling explains, in standard deviations: of a measured miss ratio, and of a size of a
 /// curve.
 const DEVIATIONS_MAX: f64 = 3.0;
-/// The stretches that are tried differ by this value.
+/// The step between two values of [`Usage::stretch`] that are tried.
 const STRETCH_STEP: f64 = 0.005;
-/// The maximum number of steps by which a stretch differs from 1, in either direction.
+/// The maximum number of steps between 1 and a value of [`Usage::stretch`] that is tried, up or down.
 const STRETCH_STEPS_MAX: u32 = 30;
 
 /// The state that `marginal` keeps for a class between two steps.
@@ -32,9 +32,9 @@ pub(super) struct Usage {
     misses: f64,
     /// The pages of the class at the last step.
     pages: u64,
-    /// The decaying number of recent references per get; `None` before the first evaluation.
+    /// The number of references per get of the cache, in which old gets decay; `None` before the first evaluation.
     references: Option<f64>,
-    /// An estimate of the references of the curve per get of the curves: the curve decays more slowly than
+    /// An estimate of the same number over the time that the curve covers: the curve decays more slowly than
     /// `references`.
     references_of_curve: f64,
     /// True if the class had almost no references recently.
@@ -45,8 +45,8 @@ pub(super) struct Usage {
     requests_at_evaluation: u64,
     /// The requests and refused stores since the start, at the last evaluation.
     attempts_at_evaluation: u64,
-    /// True if the class has had enough requests since `new_since_requests`. If the class grows afterwards, the field
-    /// stays true.
+    /// True if the class has had enough requests since `new_since_requests` for a reliable curve. If the class grows
+    /// afterwards, the field stays true.
     is_established: bool,
     /// The number of evaluations since the class last changed its number of pages or had a page of free chunks.
     full_evaluations: u32,
@@ -74,11 +74,11 @@ pub(super) struct Evaluation {
     pub half_gets: f64,
     /// The number of gets that the curves count. Each get counts with its decayed weight.
     pub gets_of_curves: f64,
-    /// The miss cost of the class divided by the mean of all classes.
+    /// The miss cost of the class divided by the mean miss cost of all classes.
     pub miss_cost: f64,
 }
 
-/// The state of a class at the end of a window.
+/// The state of a class at the end of a window, that is, of `window_gets` gets.
 #[derive(Clone, Copy, Debug)]
 struct WindowMark {
     used_chunks: u64,
@@ -180,8 +180,9 @@ impl Usage {
         let steps_max = ((off / STRETCH_STEP) as u32).min(STRETCH_STEPS_MAX);
         let steps = (1..=steps_max).flat_map(|step| [f64::from(step), -f64::from(step)]);
         let stretches = steps.map(|steps| 1.0 + steps * STRETCH_STEP);
-        // Choose the stretch nearest to the current one. If it is larger, add a step, so that the class receives the
-        // whole cliff: a class just before the end of its cliff would still have most of the cliff's misses.
+        // Choose the stretch nearest to the current stretch. If the new one is larger, add a step, so that the class
+        // receives the whole cliff: a class just before the end of its cliff would still have most of the cliff's
+        // misses.
         let fits = stretches.filter(|&stretch| error(stretch).abs() <= error_max);
         let nearer =
             |a: &f64, b: &f64| (a - self.stretch).abs().total_cmp(&(b - self.stretch).abs());
@@ -210,7 +211,8 @@ impl Usage {
         }
     }
 
-    /// Returns true if the class is not silent, or if it has had enough requests since the last evaluation.
+    /// Returns true if the class is not silent, or if it has had [`WAKING_REQUESTS`] requests or refused stores since
+    /// the last evaluation.
     pub fn is_awake(&self, class: &ClassSnapshot) -> bool {
         !self.is_silent
             || attempts(class).saturating_sub(self.attempts_at_evaluation) >= WAKING_REQUESTS
@@ -292,7 +294,7 @@ mod tests {
         profile.misses = 1e7;
         let gets_of_curves = 1e6;
         let mut usage = Usage::new(&class).with_profile(&profile, gets_of_curves);
-        // The class had a hundredth of the gets of the curve, and has a hundredth of the later gets.
+        // The class had a hundredth of the gets that all curves count, and has a hundredth of the later gets.
         for _ in 0..10 {
             class.sets += 250;
             profile.misses += 250.0;

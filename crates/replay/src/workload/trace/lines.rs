@@ -1,8 +1,9 @@
 //! Reads text traces, in which each line describes a request.
 //!
 //! - `twitter`: the columns are time, key, key length, value length, client, operation, lifetime. The key can contain
-//!   commas. The operations get and gets are gets, delete is a delete, and all others are sets. Source: J. Yang and
-//!   others, "A large scale analysis of hundreds of in-memory cache clusters at Twitter", OSDI 2020.
+//!   commas. The operations get and gets are gets, delete is a delete, and all other known operations are sets; an
+//!   unknown operation is an error. Source: J. Yang and others, "A large scale analysis of hundreds of in-memory cache
+//!   clusters at Twitter", OSDI 2020.
 //! - `kvcache`: a header names the columns. `key`, `op` and `size` are required. `op_count` is the number of times that
 //!   the request is repeated. Without a header, the columns are key, op, size, op_count. The operations are those of
 //!   `twitter` in capitals, and also GET_LEASE and SET_LEASE.

@@ -148,8 +148,8 @@ fn decode_slabwise(bytes: &[u8], _: u64) -> Result<Request, String> {
     Ok(Request { key: le_u64(&bytes[..8]), value_len: le_u64(&bytes[8..12]) as u32, op, cost })
 }
 
-/// Decodes a record of oracleGeneral. Fails if the number of the next request for the key is not above the number of
-/// this record: the file then has another format, or its first record is not the first record of a trace.
+/// Decodes a record of oracleGeneral. Fails if the number of the next request for the key is below the number of this
+/// record: the file then has another format, or its first record is not the first record of a trace.
 fn decode_oracle_general(bytes: &[u8], record: u64) -> Result<Request, String> {
     let next = le_u64(&bytes[16..]) as i64;
     // Some programs write -2 instead of -1. Some number the records from 1 instead of 0.

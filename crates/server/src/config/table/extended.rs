@@ -149,6 +149,13 @@ pub(in crate::config) static WITH_EFFECT: &[ServerOption] = &[
         "use the defaults of memcached 1.4: no_slab_reassign, no_slab_automove, no_maxconns_fast, \
          no_lru_maintainer, no_lru_crawler and no_chunked_items",
     ),
+    option("watcher_logbuf_size")
+        .number(0, COUNT_MAX, "kilobytes", |it, kib| {
+            it.settings.watcher_log_bytes = (kib as u64) << 10;
+        })
+        .default("256")
+        .help("size of the buffer of each watcher in kilobytes; lines that do not fit are dropped and counted")
+        .stat("watcher_logbuf_size", |it| it.settings.watcher_log_bytes.to_string()),
 ];
 
 /// Returns the settings of the LRU queues.

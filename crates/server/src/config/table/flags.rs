@@ -3,7 +3,7 @@
 use crate::config::option::{COUNT_MAX, ServerOption, ValueKind, flag, switch_flag, yes_no};
 use crate::config::settings::{Listen, Protocol};
 
-// The long names of the flags that print a text and exit. The parser handles these flags itself.
+// The long names of the flags with which the server prints a text and exits. The parser handles these flags itself.
 pub(in crate::config) const HELP: &str = "help";
 pub(in crate::config) const LICENSE: &str = "license";
 pub(in crate::config) const VERSION: &str = "version";
@@ -169,7 +169,7 @@ pub(in crate::config) static FLAGS: &[ServerOption] = &[
         .help("disable `flush_all`")
         .stat("flush_enabled", |it| yes_no(it.settings.flush_enabled)),
     switch_flag('X', "disable-dumping", |it| it.settings.dump_enabled = false)
-        .help("disable `stats cachedump`, `stats detail` and `lru_crawler metadump`")
+        .help("disable `stats cachedump`, `stats detail`, `lru_crawler metadump` and `mgdump`")
         .stat("dump_enabled", |it| yes_no(it.settings.dump_enabled)),
     switch_flag('W', "disable-watch", |it| it.settings.watch_enabled = false)
         .help("disable `watch`"),

@@ -3,8 +3,7 @@
 
 use crate::config::option::{COUNT_MAX, ServerOption, option};
 
-/// memcached's options of `-o` that have no effect, in the order of the help. The only exception is
-/// `watcher_logbuf_size`, which sets the size of a watcher's buffer.
+/// memcached's options of `-o` that have no effect, in the order of the help.
 pub(in crate::config) static WITHOUT_EFFECT: &[ServerOption] = &[
     option("modern").help("no effect: its settings are the defaults, as in memcached since 1.5"),
     option("hashpower")
@@ -36,13 +35,6 @@ pub(in crate::config) static WITHOUT_EFFECT: &[ServerOption] = &[
     option("resp_obj_mem_limit")
         .text("value", |_, _| ())
         .no_effect("idle connections have no buffers for replies"),
-    option("watcher_logbuf_size")
-        .number(0, COUNT_MAX, "kilobytes", |it, kib| {
-            it.settings.watcher_log_bytes = (kib as u64) << 10;
-        })
-        .default("256")
-        .help("size of the buffer of each watcher in kilobytes; lines that do not fit are dropped and counted")
-        .stat("watcher_logbuf_size", |it| it.settings.watcher_log_bytes.to_string()),
     option("worker_logbuf_size")
         .number(0, COUNT_MAX, "kilobytes", |it, kib| {
             it.settings.worker_log_bytes = (kib as u64) << 10;

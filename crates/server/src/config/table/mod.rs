@@ -1,5 +1,5 @@
-//! The tables of options. Each table is a section of the help. To add an option, add a row to a table, and the field of
-//! [`Settings`](super::Settings) that the row sets.
+//! The tables of options: one for the flags, and one for each section of the options of `-o` in the help. To add an
+//! option, add a row to a table, and the field of [`Settings`](super::Settings) that the row sets.
 
 mod extended;
 mod flags;

@@ -1,7 +1,7 @@
 //! Administrative commands.
 
 use crate::session::testing::{Client, Fixture, check, check_with};
-use crate::shared::{CrawlStep, Driver, WakeReason};
+use crate::shared::{BackgroundThread, CrawlStep, WakeReason};
 use crate::tls::tests::certificates::{Authority, CertificateFiles};
 use crate::tls::tests::{load, settings};
 use std::time::Duration;
@@ -240,8 +240,8 @@ fn dumps_list_every_item_once() {
     assert_eq!(items, format!("ITEM a%b [2 b; {} s]\r\nEND\r\n", now + 100));
 }
 
-/// As in memcached, a dump is refused while replies to earlier requests are not sent yet. No other reply depends on
-/// how the input is split.
+/// As in memcached, a dump is refused while replies to earlier requests are not sent yet. Only the replies to dumps and
+/// to `watch` depend on how the input is split.
 #[test]
 fn dumps_are_refused_after_pipelined_requests() {
     let fixture = Fixture::new();
@@ -269,7 +269,10 @@ fn only_one_requested_crawl_runs_at_a_time() {
     drop(ticket);
     client.received.clear();
     client.send(b"lru_crawler crawl all\r\n");
-    assert_eq!(shared.notifier.wait(Driver::Crawler, Duration::ZERO), WakeReason::Notified);
+    assert_eq!(
+        shared.notifier.wait(BackgroundThread::Crawler, Duration::ZERO),
+        WakeReason::Notified
+    );
     let now = fixture.clock.now();
     assert_eq!(shared.crawls.step(&fixture.engine, 1024, now), CrawlStep::Done);
     client.send(b"lru_crawler crawl 1\r\nget a\r\n");

@@ -139,8 +139,8 @@ fn a_huge_value_is_refused_before_it_arrives() {
     let mut client = Client::new(fixture.worker(&shared));
     client.send(b"set k 0 0 2147483646\r\n");
     assert_eq!(client.received, b"CLIENT_ERROR auth token too long\r\n");
-    // If the client sends the value nevertheless, its bytes are parsed as lines. The connection closes if they contain
-    // no line end.
+    // If the client sends the value nevertheless, the session parses the bytes of the value as lines. The connection
+    // closes if these bytes contain no line end.
     client.send(&[b'x'; 10_000]);
     assert!(client.is_closed);
     let mut client = Client::new(fixture.worker(&shared));

@@ -23,7 +23,7 @@ fn measuring(fixture: &Fixture) -> Shared<'_> {
     shared
 }
 
-/// A client, with the fixture whose clock its tests advance.
+/// A client, with the parts of its server ([`Fixture`]), whose clock the tests advance.
 struct Talk<'f> {
     client: Client<'f>,
     fixture: &'f Fixture,
@@ -81,7 +81,7 @@ fn an_item_costs_the_time_from_its_miss_to_its_store() {
     with_talk(|mut talk| {
         talk.recompute("a:1", 3);
         assert_eq!(talk.cost_us("a:1"), 3_000);
-        // The next store gets the mean of both measurements. The stored item keeps its cost.
+        // The store of a:2 gets the mean of both measurements. The stored item a:1 keeps its cost.
         talk.recompute("a:2", 5);
         assert_eq!((talk.cost_us("a:1"), talk.cost_us("a:2")), (3_000, 4_000));
         assert!(talk.send("stats cost\r\n").contains("STAT misses_timed 2\r\n"));
@@ -363,7 +363,7 @@ fn without_cost_measured_items_get_no_measured_cost() {
     assert!(talk.send("stats cost\r\n").contains("STAT cost client\r\n"));
 }
 
-/// With measured costs, items that are slow to recompute stay in the cache longer than others.
+/// With measured costs, items that are slow to recompute stay in the cache longer than other items.
 #[test]
 fn keys_that_are_slow_to_recompute_miss_less_often() {
     let fixture = Fixture::with(|config| config.eviction = EvictionKind::CostBands);
@@ -371,8 +371,8 @@ fn keys_that_are_slow_to_recompute_miss_less_often() {
     let mut talk = Talk::new(&fixture, &shared);
     let value = "v".repeat(900);
     let (mut misses, rounds) = ([0, 0], 60_000_u64);
-    // The keys are twice as many as the items that fit, and are uniformly distributed. Every fifth key takes 40 ms to
-    // recompute, the others 1 ms.
+    // There are twice as many keys as items that fit into the cache. The gets are uniformly distributed over the keys.
+    // Every fifth key takes 40 ms to recompute, and each other key 1 ms.
     let keys = 2 * fixture.engine.config().memory_limit_bytes / 1_000;
     let mut random = slabwise_base::Random::new(1);
     for round in 0..rounds {
@@ -386,6 +386,7 @@ fn keys_that_are_slow_to_recompute_miss_less_often() {
         }
     }
     let [fast, slow] = misses;
-    // The other keys are four times as many. So a slow key misses less than a quarter as often as another key.
+    // The other keys are four times as many as the slow keys. If the other keys together have more than 16 times as
+    // many misses, a slow key misses less than a quarter as often as another key.
     assert!(slow * 4 * 4 < fast, "{slow} misses of slow keys, {fast} misses of the other keys");
 }

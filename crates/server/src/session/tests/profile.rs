@@ -2,7 +2,7 @@
 
 use crate::background;
 use crate::session::testing::{Client, Fixture};
-use crate::shared::{Driver, WakeReason};
+use crate::shared::{BackgroundThread, WakeReason};
 use slabwise_policy::PagePolicy;
 use slabwise_profile::ProfilerOptions;
 use slabwise_tuner::{Load, ProfilingOptions, Tuner, TunerStep};
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// Options with which the profiler watches every key.
 const ALL_KEYS: ProfilingOptions = ProfilingOptions {
-    profiler: ProfilerOptions { keys_max: 10_000, rate_max: 1.0, window_references: u64::MAX },
+    profiler: ProfilerOptions { keys_max: 10_000, rate_max: 1.0, half_life_references: u64::MAX },
     queue_len_max: 10_000,
     accesses_per_second_max: u64::MAX,
 };
@@ -55,7 +55,8 @@ fn stats_profile_shows_a_miss_ratio_curve_for_each_class() {
     let shared = fixture.shared();
     let mut tuner = background::tuner(&shared, &fixture.clock);
     let mut client = Client::new(fixture.worker(&shared));
-    // 300 keys are never stored. Then a loop reads 100 keys; with LRU it would always miss in fewer than 100 chunks.
+    // 300 keys are never stored. Then a loop reads 100 keys again and again. With LRU and fewer than 100 chunks, all
+    // gets of the loop would miss.
     for key in 0..300 {
         ask(&mut client, &format!("get none{key}\r\n"));
     }
@@ -71,7 +72,7 @@ fn stats_profile_shows_a_miss_ratio_curve_for_each_class() {
     fixture.clock.advance(Duration::from_secs(1));
     tuner.profiling_mut().expect("profiling is on").set_hit_time_us(2.5);
     let before = ask(&mut client, "stats profile\r\n");
-    assert_eq!(number(&before, "accesses"), 0.0, "the tuner has not run: {before}");
+    assert_eq!(number(&before, "accesses"), 0.0, "no access is published yet: {before}");
     tuner.step(&fixture.engine, Load::Idle, fixture.clock.moment());
     let reply = ask(&mut client, "stats profile\r\n");
     assert!(reply.starts_with("STAT profile on\r\n") && reply.ends_with("END\r\n"), "{reply}");
@@ -105,7 +106,7 @@ fn the_tuner_is_woken_when_its_queue_is_half_full() {
     let mut tuner = background::tuner(&shared, &fixture.clock);
     let mut client = Client::new(fixture.worker(&shared));
     let tuner_is_woken =
-        || shared.notifier.wait(Driver::Tuner, Duration::ZERO) == WakeReason::Notified;
+        || shared.notifier.wait(BackgroundThread::Tuner, Duration::ZERO) == WakeReason::Notified;
     for _ in 0..3 {
         ask(&mut client, "get a b c\r\n");
         assert!(!tuner_is_woken());

@@ -9,7 +9,7 @@ use std::time::Duration;
 #[test]
 fn a_class_table_is_learned_until_a_command_sets_one() {
     let mut fixture = Fixture::new();
-    fixture.settings.tunables.learn_classes = true;
+    fixture.settings.tunables.set_learns_classes = true;
     fixture.settings.profiling = None;
     let shared = fixture.shared();
     let mut tuner = background::tuner(&shared, &fixture.clock);
@@ -31,7 +31,7 @@ fn a_class_table_is_learned_until_a_command_sets_one() {
         value(&reply, "current").expect("the reply shows the current class table").to_owned();
     assert_eq!(value(&reply, "evaluation:waits_for"), Some("more items: 0 of 1000"), "{reply}");
     // Each item has 1,037 bytes. A page has fifteen chunks of the learned size, 1,088 bytes, but only fourteen
-    // chunks of the size in the class table at the start.
+    // chunks of the size that the class table at the start has for these items.
     let value_bytes = "v".repeat(1_000);
     for key in 0..4_000 {
         ask(&mut client, &format!("set key-{key:04} 0 0 1000\r\n{value_bytes}\r\n"));
@@ -55,7 +55,8 @@ fn a_class_table_is_learned_until_a_command_sets_one() {
     );
     fixture.engine.check();
 
-    // A refused class table changes nothing. An accepted class table is not replaced by a learned one.
+    // A command with an invalid class table changes nothing. After a command with a valid class table, the server
+    // learns no class table until `slabs classes learned`.
     assert!(ask(&mut client, "slabs classes 96-96\r\n").starts_with("CLIENT_ERROR"));
     assert!(ask(&mut client, "stats sizes_plan\r\n").starts_with("STAT classes learned\r\n"));
     assert_eq!(ask(&mut client, "slabs classes 96-1200\r\n"), "OK\r\n");

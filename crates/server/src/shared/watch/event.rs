@@ -5,7 +5,7 @@ use crate::shared::connections::Address;
 use slabwise_base::{ClassId, Expiry, Now, Ticks};
 use slabwise_engine::Eviction;
 use slabwise_protocol::WatchKinds;
-use slabwise_protocol::text::percent_encoded;
+use slabwise_protocol::text::write_percent_encoded;
 use std::io::{self, Write};
 use std::os::fd::RawFd;
 
@@ -108,7 +108,7 @@ impl WatchEvent<'_> {
         }
     }
 
-    /// Appends the fields of the event and a line end. The caller has already written the time and the number.
+    /// Appends the fields of the event and a line end. The caller has already written the time and number of the event.
     pub(super) fn write(&self, line: &mut Vec<u8>) {
         let written = self.write_fields(line).and_then(|()| writeln!(line));
         written.expect("a write into a vector succeeds");
@@ -165,9 +165,9 @@ impl WatchEvent<'_> {
                 let state = if is_begun { "ok" } else { "fail" };
                 write!(line, "type=slab_move src={src} dst={dst} state={state}")
             }
-            // memcached writes a line for each class and queue, which it crawls separately. slabwise writes one line,
-            // because one crawl visits all queues. `next_reclaims`, the expected number of reclaimed items of the next
-            // crawl, is the number of this crawl.
+            // memcached crawls each queue of each class separately, and writes a line for each. slabwise writes one
+            // line, because one crawl visits all queues. `next_reclaims` is the expected number of items that the next
+            // crawl reclaims; slabwise writes the number of items that this crawl reclaimed.
             WatchEvent::Crawl { elapsed_seconds, next_seconds, examined, reclaimed } => write!(
                 line,
                 "type=lru_crawler crawler=0 lru=all low_mark={low} next_reclaims={reclaimed} \
@@ -184,7 +184,7 @@ fn start(line: &mut Vec<u8>, name: &str, key: &[u8]) {
     line.extend_from_slice(b"type=");
     line.extend_from_slice(name.as_bytes());
     line.extend_from_slice(b" key=");
-    percent_encoded(line, key);
+    write_percent_encoded(line, key);
 }
 
 /// Returns memcached's number of a class, or 0 for no class.

@@ -19,7 +19,7 @@ pub struct WatchLog {
     buffer_bytes_max: usize,
     /// The kinds of events that at least one watcher has requested: bits of [`WatchKinds`].
     pub(in crate::shared) kinds: AtomicU8,
-    /// True if a buffer has lines and its worker has not been woken for them.
+    /// True if a buffer has lines for which no thread has woken the buffer's worker yet.
     pub(in crate::shared) undelivered: AtomicBool,
     state: Mutex<State>,
 }
@@ -42,7 +42,7 @@ struct Subscription {
     /// The number of the worker that serves the watcher.
     worker: usize,
     buffer: LineBuffer,
-    /// True if the worker must be woken to take the buffer.
+    /// True if [`WatchLog::deliver`] must wake the worker, which then takes the buffer.
     needs_wake: bool,
 }
 
@@ -103,7 +103,7 @@ impl WatchLog {
         }
     }
 
-    /// Calls `wake` with the number of each worker that has lines to take and has not been woken for them.
+    /// Calls `wake` with the number of each worker that has lines to take and that no earlier call has woken for them.
     #[cold]
     pub fn deliver(&self, wake: impl FnMut(usize)) {
         let mut workers = [None; WATCHERS_MAX];
@@ -189,7 +189,7 @@ impl<'e> Watcher<'e> {
     }
 
     /// Takes the lines from the buffer and appends them to `out`. The caller calls this function only when all earlier
-    /// output is written (BOUNDED).
+    /// output is written (the invariant BOUNDED of the module [`watch`](super)).
     pub fn take_lines(&mut self, out: &mut Vec<u8>) {
         if let Some(subscription) = &mut lock(&self.log.state).subscriptions[self.slot] {
             subscription.buffer.take(&mut self.taken);

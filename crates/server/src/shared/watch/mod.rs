@@ -15,17 +15,17 @@
 //! - UNWATCHED: while no watcher has requested the kind of an event, its event site only does one relaxed load and a
 //!   branch.
 //! - BOUNDED: a watcher's buffer has at most `-o watcher_logbuf_size` bytes. The worker takes the buffer only after the
-//!   socket has accepted all lines that were taken before. A watcher that does not read therefore uses the memory of at
-//!   most three such buffers: the buffer in the log, the empty buffer that replaces it when it is taken, and the output
-//!   that is not sent. No thread waits for the watcher.
+//!   socket has accepted all lines that the worker took before. A watcher that does not read therefore uses the memory
+//!   of at most three such buffers: the buffer in the log, the empty buffer with which the worker replaces it, and the
+//!   output that is not sent. No thread waits for the watcher.
 //! - COUNTED: a line that does not fit into the buffer is dropped, and so is every later line until the worker takes
 //!   the buffer. The watcher then receives the line `skipped=` with the number of dropped lines.
 //! - IN-ORDER: an event gets its number and is written to the buffers under the same lock, so every watcher receives
 //!   increasing numbers.
 //! - LAST-LOCK: a thread may take the log's lock while it holds any other lock, and takes no other lock while it holds
-//!   the log's lock. [`WatchLog::write`] makes no system call, because the mover writes evictions while it holds its
-//!   lock. A thread that may have written events calls [`WatchLog::deliver`] before it waits.
-//! - ONE-WAKE: a worker is woken when a line is written to an empty buffer, and not for each line.
+//!   the log's lock. [`WatchLog::write`] makes no system call, because the mover holds its own lock while it writes
+//!   evictions. A thread that may have written events calls [`WatchLog::deliver`] before it waits.
+//! - ONE-WAKE: only a line that is written to an empty buffer causes a wake of the worker.
 
 mod event;
 mod log;

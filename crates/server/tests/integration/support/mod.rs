@@ -1,7 +1,7 @@
 //! A server as a child process, and its clients.
 //!
-//! The child is the test binary itself. The test that calls [`run_as_child`] does nothing unless the process was
-//! started as a server. So signals, limits and exit codes are those of a real process.
+//! The child is the test binary itself, so signals, limits and exit codes are those of a real process. The test that
+//! calls [`run_as_child`] serves in the child, and does nothing in the process that runs the tests.
 
 #[path = "../../../../../tests/support/stream_client.rs"]
 mod stream_client;
@@ -23,7 +23,7 @@ const ARGS_VARIABLE: &str = "SLABWISE_TEST_ARGS";
 pub const CHILD_TEST: &str = "serves_when_it_is_the_child";
 const DEADLINE: Duration = Duration::from_secs(20);
 
-/// Serves and exits if this process is a child; otherwise returns.
+/// If this process is a child, runs the server, and exits when the server ends. Otherwise returns immediately.
 pub fn run_as_child() {
     if let Ok(args) = std::env::var(ARGS_VARIABLE) {
         let code = slabwise_server::main(args.lines().map(Into::into));
@@ -36,12 +36,12 @@ fn success() -> std::process::ExitCode {
     std::process::ExitCode::SUCCESS
 }
 
-/// Polls until `condition` holds; panics with `what` after the deadline.
+/// Polls until `condition` holds. Panics after 20 seconds, with `what`, which says in words what should happen.
 #[expect(clippy::disallowed_methods, reason = "tests wait for real processes")]
 pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     let start = Instant::now();
     while !condition() {
-        assert!(start.elapsed() < DEADLINE, "in vain: waiting until {what}");
+        assert!(start.elapsed() < DEADLINE, "within 20 seconds this should happen: {what}");
         std::thread::sleep(Duration::from_millis(2));
     }
 }
@@ -136,14 +136,15 @@ impl Client<TcpStream> {
         Client { stream: socket }
     }
 
-    /// Returns another handle of the connection.
+    /// Returns a second stream for the same connection, for example for another thread.
     pub fn split(&self) -> TcpStream {
         self.stream.try_clone().expect("a descriptor")
     }
 
     /// Sends a last request, shuts down the sending direction and reads to the end.
     pub fn half_close_after(&mut self, request: &str) -> Vec<u8> {
-        // If the server has already closed the connection, the bytes that it sent still count.
+        // If the server has already closed the connection, the write fails. The bytes that the server sent are
+        // returned.
         let _ = self.stream.write_all(request.as_bytes());
         let _ = self.stream.shutdown(Shutdown::Write);
         self.read_to_end()

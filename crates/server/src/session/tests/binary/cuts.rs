@@ -5,7 +5,7 @@ use super::packet::{arithmetic, packet, store};
 use crate::passwords::testing::TemporaryFile;
 use slabwise_base::Random;
 
-/// Sends these pieces to a new server, whose fixture `change` changes, and returns the replies.
+/// Sends these pieces to a new server, whose options `change` changes, and returns the replies.
 fn talk<'p>(change: &dyn Fn(&mut Fixture), pieces: impl IntoIterator<Item = &'p [u8]>) -> Vec<u8> {
     let mut fixture = Fixture::new();
     change(&mut fixture);

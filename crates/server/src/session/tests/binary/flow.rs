@@ -50,7 +50,7 @@ fn many_requests_take_several_rounds_and_are_answered_in_order() {
         assert!(hit.value == value(index), "the value of key k{index}");
     }
     assert_eq!(replies[COUNT].opcode, NOOP);
-    // A round has 20 requests.
+    // The test's client can make 20 requests in one round.
     assert!(talk.client.yields as usize >= 3 * COUNT / 20 - 1, "{} yields", talk.client.yields);
 }
 
