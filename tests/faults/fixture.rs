@@ -61,15 +61,16 @@ impl Fixture {
         assert!(resident <= limit, "at most {limit} bytes are resident, not {resident}");
     }
 
-    /// Asserts that the server serves new clients, and that it closes the descriptors of ended connections.
+    /// Asserts that the server closes the descriptors of ended connections, and then serves new clients. At the limit of
+    /// connections it serves none before.
     pub fn check_recovery(&self) {
-        self.check_others_are_served();
         let limit = self.descriptor_count + DESCRIPTORS_SPARE;
         wait_until(
             "the server closes the descriptors of ended connections",
             RECOVERY_DEADLINE,
             || self.server.descriptor_count() <= limit,
         );
+        self.check_others_are_served();
     }
 }
 

@@ -50,29 +50,6 @@ fn a_store_is_refused_while_readers_pin_every_item() {
 }
 
 #[test]
-fn a_store_is_refused_while_uploads_use_all_memory() {
-    let fixture = Fixture::start(64, &[]);
-    let value = vec![b'v'; LARGE_LEN];
-    let write_all_but_the_end = |index: usize| {
-        let mut writer = fixture.server.connect();
-        writer.send(format!("set key{index} 0 0 {LARGE_LEN}\r\n").as_bytes());
-        writer.send(&value[1..]);
-        writer
-    };
-    let mut writers: Vec<Client> = (0..ITEMS).map(write_all_but_the_end).collect();
-    let mut client = fixture.server.connect();
-    // An upload that has no memory left is refused. Its chunks are freed, and other uploads use them.
-    wait_until("the server refuses a store, because uploads use all memory", DEADLINE, || {
-        writers.push(write_all_but_the_end(writers.len()));
-        is_refusal(&client.set("new", &value))
-    });
-    fixture.check_others_are_served();
-    drop(writers);
-    wait_for_store(&mut client, &value);
-    fixture.check_recovery();
-}
-
-#[test]
 fn without_evictions_a_store_into_full_memory_is_refused() {
     let fixture = Fixture::start(64, &["-M"]);
     let mut client = fixture.server.connect();

@@ -14,3 +14,4 @@ mod moves;
 mod partial_uploads;
 mod readers;
 mod termination;
+mod uploads;

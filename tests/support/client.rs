@@ -125,7 +125,7 @@ impl Client {
     }
 
     /// Returns the statistics in a reply whose values are integers, in the server's order.
-    fn numbers(&mut self, command: &str) -> Vec<(String, u64)> {
+    pub fn numbers(&mut self, command: &str) -> Vec<(String, u64)> {
         let rows =
             self.connection.ask_rows(command).expect("the server replies with STAT lines and END");
         let number = |row: Row| Some((row.name, row.value.parse().ok()?));

@@ -296,6 +296,20 @@ impl Engine {
         self.space().page_stats()
     }
 
+    /// Returns the memory that items with values of this length could take without an eviction, in bytes: the free
+    /// chunks of the class that would store them, and the pages that no class owns.
+    pub fn free_bytes(&self, value_len: usize) -> u64 {
+        let space = self.space();
+        let size_bytes = value_len.min(space.config.classes.chunk_size_bytes_max());
+        let in_class = space.size_map.class_for(size_bytes).map_or(0, |choice| {
+            let free_count = space.class(choice.id).lock().pages.free_count();
+            free_count * choice.chunk_size_bytes as u64
+        });
+        let pages = space.page_stats();
+        let free_pages = pages.limit_for_items.saturating_sub(pages.held) + pages.free;
+        in_class + free_pages * space.config.page_size_bytes as u64
+    }
+
     /// Returns the histogram of the sizes of all items, including chained items.
     pub fn item_sizes(&self) -> SizeHistogram {
         let mut histogram = SizeHistogram::default();

@@ -181,6 +181,8 @@ pub enum StatsRequest<'a> {
     Conns,
     /// The costs that hits saved, and the costs of items that were stored after misses. memcached has no such subject.
     Cost,
+    /// The memory that clients use besides items, with its limits. memcached has no such subject.
+    Memory,
     /// The counts of the page mover and its last moves. memcached has no such subject.
     Moves,
     /// The miss-ratio curves of the classes. memcached has no such subject.
@@ -209,6 +211,7 @@ impl<'a> StatsRequest<'a> {
             b"slabs" => StatsRequest::Slabs,
             b"sizes" => StatsRequest::Sizes,
             b"cost" => StatsRequest::Cost,
+            b"memory" => StatsRequest::Memory,
             b"moves" => StatsRequest::Moves,
             b"profile" => StatsRequest::Profile,
             b"sizes_plan" => StatsRequest::SizesPlan,

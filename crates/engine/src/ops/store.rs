@@ -325,17 +325,9 @@ impl<'e> Handle<'e> {
         }
     }
 
-    /// Drops a reservation that got no memory for the rest of its value, and counts the store as failed for lack of
-    /// memory.
-    ///
-    /// Panics if the reservation is not starved.
-    pub fn give_up(&mut self, starved: Reservation<'e>) {
-        assert!(
-            starved.is_starved(),
-            "only a reservation that got no memory for its value can be given up"
-        );
+    /// Counts a store that the caller has refused for lack of memory.
+    pub fn count_no_memory(&mut self) {
         self.counters().store_no_memory.bump();
-        drop(starved);
     }
 }
 

@@ -47,6 +47,9 @@ pub struct Settings {
     pub(crate) requests_per_round_max: u32,
     /// `-o idle_timeout`: the number of seconds after which an idle TCP connection is closed; `None` for never.
     pub(crate) idle_timeout_seconds: Option<u32>,
+    /// `-o upload_timeout`: the number of seconds after which an upload that received no byte is refused; `None` for
+    /// never.
+    pub(crate) upload_timeout_seconds: Option<u32>,
     /// `-A`: true if the command `shutdown` is enabled.
     pub(crate) shutdown_enabled: bool,
     /// False with `-F`, which disables `flush_all`.
@@ -345,6 +348,7 @@ impl Default for Draft {
             },
             requests_per_round_max: 20,
             idle_timeout_seconds: None,
+            upload_timeout_seconds: Some(10),
             napi_ids: 0,
             shutdown_enabled: false,
             flush_enabled: true,

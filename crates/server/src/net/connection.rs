@@ -20,6 +20,7 @@
 //!   client has closed its sending side, there is no further event, so the connection receives again until a call
 //!   returns 0 bytes. The stream reports whether the socket may have more input. For TLS the number of bytes of
 //!   ciphertext decides this.
+//! - While an upload waits for memory, the connection receives nothing.
 //! - A client that has closed its sending side receives every reply before the server closes the connection.
 
 use super::tls_stream::TlsStream;
@@ -88,6 +89,8 @@ pub(super) enum AfterRound {
     AwaitWritable,
     /// The connection is a watcher. Wait until its socket has input, or the watchers' log has lines for it.
     AwaitLines,
+    /// The connection waits for memory. Serve another round when memory may be free.
+    AwaitMemory,
     /// Serve another round after a round of the other connections.
     NextRound,
     /// Close the connection.
@@ -127,6 +130,8 @@ enum Phase {
     AwaitInput,
     /// Call the session again with the unread input before more input is received.
     ResumeSession,
+    /// The same as `ResumeSession`, but not before memory may be free.
+    AwaitMemory,
     /// Close the connection.
     CloseWhenWritten,
 }
@@ -182,7 +187,7 @@ impl<'e> Connection<'e> {
         self.session.close_reason().unwrap_or(match self.phase {
             // The client has closed its sending side.
             Phase::CloseWhenWritten => CloseReason::Normal,
-            Phase::AwaitInput | Phase::ResumeSession => CloseReason::Error,
+            Phase::AwaitInput | Phase::ResumeSession | Phase::AwaitMemory => CloseReason::Error,
         })
     }
 
@@ -199,6 +204,23 @@ impl<'e> Connection<'e> {
             && self.phase == Phase::AwaitInput
             && self.session.is_idle()
             && (self.stream.is_handshaking() || (self.out.is_none() && !self.flush_is_unfinished))
+    }
+
+    /// True if a value is arriving.
+    pub fn is_uploading(&self) -> bool {
+        self.session.is_uploading()
+    }
+
+    /// Refuses the value that is arriving if its upload was silent for too long. The next round then writes the error.
+    /// Returns true if the caller should serve a round: the upload was refused, or it waits for memory.
+    pub fn check_upload(&mut self, worker: &mut WorkerCore<'e>) -> bool {
+        let mut out = self.out.take().unwrap_or_else(|| worker.out_pool.take());
+        let is_refused = self.session.refuse_silent_upload(&mut worker.context, &mut out);
+        self.keep_output(out, worker);
+        if is_refused {
+            self.phase = Phase::ResumeSession;
+        }
+        is_refused || self.phase == Phase::AwaitMemory
     }
 
     /// Serves one round of the connection, and returns the worker's next action for the connection.
@@ -223,7 +245,7 @@ impl<'e> Connection<'e> {
         let served = match self.phase {
             Phase::AwaitInput if self.readable => self.receive_and_serve(&mut out, worker),
             Phase::AwaitInput | Phase::CloseWhenWritten => Ok(()),
-            Phase::ResumeSession => self.resume_session(&mut out, worker),
+            Phase::ResumeSession | Phase::AwaitMemory => self.resume_session(&mut out, worker),
         };
         if served.is_err() {
             return AfterRound::Close;
@@ -251,6 +273,7 @@ impl<'e> Connection<'e> {
         match self.phase {
             Phase::CloseWhenWritten => AfterRound::Close,
             Phase::ResumeSession => AfterRound::NextRound,
+            Phase::AwaitMemory => AfterRound::AwaitMemory,
             Phase::AwaitInput if self.readable => AfterRound::NextRound,
             Phase::AwaitInput if self.session.is_watching() => AfterRound::AwaitLines,
             Phase::AwaitInput => AfterRound::AwaitReadable,
@@ -334,7 +357,7 @@ impl<'e> Connection<'e> {
     /// and then into the read buffer after the unread input. Returns the outcome and the number of bytes in the read
     /// buffer.
     fn receive(&mut self, worker: &mut WorkerCore<'e>) -> io::Result<(ReceiveOutcome, usize)> {
-        let WorkerCore { read_buffer, ciphertext, .. } = worker;
+        let WorkerCore { read_buffer, ciphertext, context, .. } = worker;
         let unread = self.unread.bytes();
         let (head, room) = read_buffer.split_at_mut(unread.len());
         head.copy_from_slice(unread);
@@ -347,7 +370,7 @@ impl<'e> Connection<'e> {
         let outcome = self.stream.receive([target, room], ciphertext)?;
         let uploaded = outcome.byte_count().min(target_len);
         if uploaded > 0 {
-            self.session.upload_advance(uploaded);
+            self.session.upload_advance(context, uploaded);
         }
         Ok((outcome, head.len() + outcome.byte_count() - uploaded))
     }
@@ -360,6 +383,7 @@ impl<'e> Connection<'e> {
                 return Err(io::ErrorKind::InvalidData.into());
             }
             Next::Read => Phase::AwaitInput,
+            Next::AwaitMemory => Phase::AwaitMemory,
             Next::Close => Phase::CloseWhenWritten,
             Next::Yield => {
                 if worker.context.requests_left == 0 {

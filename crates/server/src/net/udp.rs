@@ -221,7 +221,7 @@ impl<'e> ServedDatagram<'e> {
             Next::Yield if self.reply.is_full() => self.replace_by_error(),
             Next::Yield => self.reply.make_room(&mut worker.out_pool),
             Next::Close => self.send_last_reply(),
-            Next::Read => {
+            Next::Read | Next::AwaitMemory => {
                 // ONE-DATAGRAM: the rest of an incomplete command does not follow, so its partial reply is dropped.
                 if self.session.has_partial_reply() {
                     self.reply.clear();

@@ -43,6 +43,8 @@ use std::time::Duration;
 const EVENTS_MAX: usize = 256;
 /// The worker measures the duration of one round in every group of this number of rounds.
 const ROUNDS_PER_TIMED_ROUND: u64 = 64;
+/// The time between two checks whether memory is free for uploads that wait, in nanoseconds.
+const MEMORY_CHECK_NANOS: u64 = 10_000_000;
 /// The token of the mailbox's waker.
 pub(super) const MAILBOX_TOKEN: Token = Token(usize::MAX);
 /// The token of the first UDP socket. The tokens of connections are smaller.
@@ -60,6 +62,12 @@ pub(super) struct Worker<'e> {
     core: WorkerCore<'e>,
     /// The slots of connections that are watchers.
     watchers: Vec<usize>,
+    /// The slots of connections on which a value is arriving. The list may also have slots of other connections.
+    uploads: Vec<usize>,
+    /// True if one of `uploads` may wait for memory.
+    awaits_memory: bool,
+    /// The time at which the worker last looked for silent uploads, in nanoseconds of the clock.
+    uploads_checked_at_nanos: u64,
     /// The second of the clock at which the worker last searched for idle connections.
     idle_checked_at: Seconds,
     /// The number of rounds that the worker has served since its start.
@@ -84,6 +92,9 @@ impl<'e> Worker<'e> {
                 out_pool: OutPool::default(),
             },
             watchers: Vec::new(),
+            uploads: Vec::new(),
+            awaits_memory: false,
+            uploads_checked_at_nanos: 0,
             rounds: 0,
         }
     }
@@ -118,8 +129,10 @@ impl<'e> Worker<'e> {
             let queued = self.queue.len();
             let datagrams = self.udp.iter().filter(|socket| socket.has_work()).count();
             let is_only_ready = ready + queued + datagrams <= 1;
+            let mut is_woken = false;
             for event in &events {
                 if event.token() == MAILBOX_TOKEN {
+                    is_woken = true;
                     self.take_new_connections();
                     self.serve_watchers(is_only_ready);
                 } else {
@@ -136,17 +149,26 @@ impl<'e> Worker<'e> {
             for index in 0..self.udp.len() {
                 self.serve_udp_round(index)?;
             }
+            if !self.uploads.is_empty() {
+                self.check_uploads(is_woken, is_only_ready);
+            }
             self.close_idle();
             self.shared.deliver_watched();
         }
         Ok(())
     }
 
-    /// Returns the timeout of the next epoll_wait: 0 if there is work left. Otherwise the timeout is 1 s with
-    /// `-o idle_timeout`, so that the worker can close idle connections, and there is none without this option.
+    /// Returns the timeout of the next epoll_wait: 0 if there is work left, a short time if an upload waits for memory,
+    /// and 1 s if uploads may time out or idle connections must be closed.
     fn timeout(&self) -> Option<Duration> {
         if !self.queue.is_empty() || self.udp.iter().any(UdpSocket::has_work) {
             return Some(Duration::ZERO);
+        }
+        if self.awaits_memory {
+            return Some(Duration::from_nanos(MEMORY_CHECK_NANOS));
+        }
+        if !self.uploads.is_empty() {
+            return Some(Duration::from_secs(1));
         }
         self.shared.settings.idle_timeout_seconds.map(|_| Duration::from_secs(1))
     }
@@ -196,6 +218,9 @@ impl<'e> Worker<'e> {
                 counters.conn_yields.fetch_add(yields.into(), Ordering::Relaxed);
             }
         }
+        if self.connections[slot].is_uploading() && !self.uploads.contains(&slot) {
+            self.uploads.push(slot);
+        }
         let registered = match end {
             AfterRound::AwaitReadable => self.set_writable_interest(slot, false),
             AfterRound::AwaitWritable => self.set_writable_interest(slot, true),
@@ -203,6 +228,10 @@ impl<'e> Worker<'e> {
                 if !self.watchers.contains(&slot) {
                     self.watchers.push(slot);
                 }
+                self.set_writable_interest(slot, false)
+            }
+            AfterRound::AwaitMemory => {
+                self.awaits_memory = true;
                 self.set_writable_interest(slot, false)
             }
             AfterRound::NextRound => {
@@ -219,6 +248,28 @@ impl<'e> Worker<'e> {
         };
         if registered.is_err() {
             self.close(slot, CloseReason::Error);
+        }
+    }
+
+    /// Serves the uploads that may go on: those that wait for memory, and those that are refused because they were
+    /// silent. Does nothing if the last check was a short time ago, unless another worker has woken this one.
+    fn check_uploads(&mut self, is_woken: bool, is_only_ready: bool) {
+        let now_nanos = self.shared.clock.nanos();
+        if !is_woken && now_nanos < self.uploads_checked_at_nanos + MEMORY_CHECK_NANOS {
+            return;
+        }
+        self.uploads_checked_at_nanos = now_nanos;
+        if self.awaits_memory {
+            self.shared.advance_uploads(now_nanos, self.core.context.index);
+        }
+        self.awaits_memory = false;
+        self.uploads.retain(|&slot| self.connections[slot].is_uploading());
+        for slot in self.uploads.clone() {
+            // Another round of this loop may have closed the connection.
+            let Some(connection) = self.connections.get_mut(slot) else { continue };
+            if connection.check_upload(&mut self.core) && !connection.queued {
+                self.serve_connection(slot, is_only_ready);
+            }
         }
     }
 
@@ -296,6 +347,7 @@ impl<'e> Worker<'e> {
         connection.stream.notify_close();
         let shared = self.shared;
         self.watchers.retain(|&watcher| watcher != slot);
+        self.uploads.retain(|&upload| upload != slot);
         shared.watch.write(&WatchEvent::Closed {
             address: &connection.client.address,
             reason,

@@ -18,3 +18,4 @@ pub(crate) mod change;
 pub(crate) mod get;
 mod hooks;
 pub(crate) mod store;
+pub(crate) mod upload;

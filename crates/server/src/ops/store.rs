@@ -1,30 +1,24 @@
-//! Stores. If a value is complete in the input, it is usually stored at once. Otherwise the store reserves memory, and
-//! the session receives the value into this memory: an *upload*.
+//! Stores. If a value is complete in the input, it is usually stored at once. Otherwise the session receives it in
+//! pieces, by an [`Upload`].
 //!
 //! ```text
-//!   start_store --> Finished              the value was complete, is too large, or has no memory
-//!         '-> Receiving(Upload) --fill, target/advance--> store
-//!                                       '--is_starved---> give_up
+//!   start_store --> Finished           the value was complete, is too large, or has no memory
+//!         '-------> Receiving(Upload)
 //! ```
 //!
 //! A set whose value is too large or has no memory must remove the old value. Clients rely on the removal: they must
 //! not read an outdated value.
 
-use super::get::{Rules, before_lookup};
+use super::get::Rules;
 use super::hooks::{self, extends};
+use super::upload::{Room, Upload, discard_and_report};
 use crate::shared::WorkerContext;
 use slabwise_base::{HashedKey, memcached};
-use slabwise_engine::{
-    ItemMeta, Reservation, ReserveError, StoreConditions, StoreMode, StoreOutcome,
-};
+use slabwise_engine::{ItemMeta, ReserveError, StoreConditions, StoreMode, StoreOutcome};
 use slabwise_protocol::{Store, StoreVerb};
 
 /// The size of an item in memcached without its key, value, CAS value and client flags, in bytes.
 const MEMCACHED_ITEM_BYTES: usize = memcached::HEADER_SIZE_BYTES + memcached::ENDS_SIZE_BYTES;
-
-/// The minimum number of missing bytes for which a value is received directly into its memory. If fewer bytes are
-/// missing, they are received into the connection's buffer together with the next commands, which saves a system call.
-const DIRECT_READ_LEN_MIN: usize = 4 << 10;
 
 /// The state of a store after its line was parsed.
 pub(crate) enum StoreStart<'e> {
@@ -112,96 +106,28 @@ pub(crate) fn start_store<'e>(
             skip_len: 0,
         };
     }
-    let reserved = if is_too_large {
+    let begun = if is_too_large {
         worker.handle.count_too_large();
         Err(ReserveError::TooLarge)
     } else {
-        worker.handle.reserve(key, value_len, meta, worker.now)
+        let is_whole = rest.len() >= value_len + value_end.len();
+        Upload::begin(worker, key, (value_len, meta), (conditions, rules), is_whole)
     };
-    let mut reservation = match reserved {
-        Ok(reservation) => reservation,
+    let mut upload = match begun {
+        Ok(upload) => upload,
         Err(error) => {
             discard_and_report(worker, key, conditions.mode, rules, error);
             let skip_len = value_len + value_end.len();
             return StoreStart::Finished { outcome: error.into(), consumed: 0, skip_len };
         }
     };
-    let consumed = reservation.fill(rest);
-    let upload = Upload { reservation, conditions, rules };
-    if upload.reservation.is_starved() {
-        let skip_len = upload.reservation.remaining() + value_end.len();
+    let (consumed, room) = upload.fill(worker, rest);
+    if room == Room::Refused {
+        let skip_len = upload.remaining() + value_end.len();
         let outcome = upload.give_up(worker);
         return StoreStart::Finished { outcome, consumed, skip_len };
     }
     StoreStart::Receiving { upload, consumed }
-}
-
-/// A value that the session is receiving into reserved memory, with the conditions under which it is stored at the end.
-pub(crate) struct Upload<'e> {
-    pub(crate) reservation: Reservation<'e>,
-    conditions: StoreConditions,
-    rules: Rules,
-}
-
-impl<'e> Upload<'e> {
-    /// Returns the memory into which the socket's next bytes should be read. Returns `None` if they should be read into
-    /// the connection's buffer: fewer than 4 KiB are missing, or there is no memory for the rest of the value.
-    pub(crate) fn target(&mut self) -> Option<&mut [u8]> {
-        if self.reservation.remaining() < DIRECT_READ_LEN_MIN {
-            return None;
-        }
-        let unfilled = self.reservation.unfilled();
-        (!unfilled.is_empty()).then_some(unfilled)
-    }
-
-    /// Stores the complete value if the conditions hold.
-    pub(crate) fn store(mut self, worker: &mut WorkerContext<'e>) -> StoreOutcome {
-        let offered = hooks::before_store(worker, &mut self.reservation);
-        let outcome = match worker.handle.store_if(self.reservation, &self.conditions, worker.now) {
-            // The appended or prepended value has arrived, but the extended value does not fit. The engine keeps the
-            // old item.
-            StoreOutcome::TooLarge | StoreOutcome::OutOfMemory if extends(self.conditions.mode) => {
-                StoreOutcome::NotStored
-            }
-            outcome => outcome,
-        };
-        if let Some(offered) = offered {
-            hooks::after_store(worker, offered, &self.conditions, outcome);
-        }
-        outcome
-    }
-
-    /// Ends the store because there is no memory for the rest of the value.
-    pub(crate) fn give_up(self, worker: &mut WorkerContext<'e>) -> StoreOutcome {
-        let key = self.reservation.key().to_vec();
-        worker.handle.give_up(self.reservation);
-        let key = worker.handle.hashed(&key);
-        discard_and_report(
-            worker,
-            key,
-            self.conditions.mode,
-            self.rules,
-            ReserveError::OutOfMemory,
-        );
-        StoreOutcome::OutOfMemory
-    }
-}
-
-/// Reports to watchers a store whose value is too large or has no memory. Removes the existing item if `rules` require
-/// the removal.
-#[cold]
-fn discard_and_report(
-    worker: &mut WorkerContext<'_>,
-    key: HashedKey<'_>,
-    mode: StoreMode,
-    rules: Rules,
-    error: ReserveError,
-) {
-    hooks::report_refused_store(worker, key.bytes(), mode, error);
-    if rules.discards(mode) {
-        before_lookup(worker, key);
-        worker.handle.discard(key, worker.now);
-    }
 }
 
 /// True if the item would exceed the limit of `-I` in memcached. An item of the engine has a smaller header, so the

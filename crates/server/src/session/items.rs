@@ -6,7 +6,8 @@
 use super::control::is_permitted;
 use crate::ops::change;
 use crate::ops::get::{self, Access, Rules};
-use crate::ops::store::{StoreStart, Upload, start_store};
+use crate::ops::store::{StoreStart, start_store};
+use crate::ops::upload::{Room, Upload};
 use crate::out::Out;
 use crate::sasl::Exchange;
 use crate::shared::WorkerContext;
@@ -36,6 +37,8 @@ pub enum Next {
     Read,
     /// Call the session again after the output is written and other connections were served, even without new input.
     Yield,
+    /// Receive nothing. Call the session again when memory may be free for the value that is arriving.
+    AwaitMemory,
     /// Close the connection after the output is written.
     Close,
 }
@@ -375,47 +378,65 @@ pub(super) fn get_and_write<'e>(
     Ok(())
 }
 
+/// What a session does after it has copied bytes of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum UploadStep {
+    /// More input is needed.
+    Read,
+    /// Nothing is read before there is memory for the value.
+    Wait,
+    /// The store ends: the value and its line end have arrived, or there is no memory for the rest.
+    End,
+}
+
 /// A store whose line was parsed, and whose value has not arrived completely.
 pub(super) struct UnfinishedStore<'e> {
     /// The value in unpublished memory.
     pub(super) upload: Upload<'e>,
-    /// The form of the reply. [`finish`](Self::finish) writes the reply.
+    /// The form of the reply. [`end`](Self::end) writes the reply.
     pub(super) answer: Answer,
 }
 
 impl<'e> UnfinishedStore<'e> {
-    /// Copies more bytes of the value from `input`. Returns the number of copied bytes, and true if the caller should
-    /// call [`finish`](Self::finish): the value and its line end have arrived, or there is no memory for the rest.
-    pub(super) fn fill(&mut self, input: &[u8]) -> (usize, bool) {
-        let reservation = &mut self.upload.reservation;
-        let count = reservation.fill(input);
-        let is_whole =
-            reservation.remaining() == 0 && input.len() - count >= self.answer.value_end().len();
-        (count, is_whole || reservation.is_starved())
+    /// Copies more bytes of the value from `input`. Returns the number of copied bytes, and what the session does next.
+    pub(super) fn fill(
+        &mut self,
+        worker: &mut WorkerContext<'e>,
+        input: &[u8],
+    ) -> (usize, UploadStep) {
+        let (count, room) = self.upload.fill(worker, input);
+        let step = match room {
+            Room::Waits => UploadStep::Wait,
+            Room::Refused => UploadStep::End,
+            Room::Ready => {
+                let end_len = self.answer.value_end().len();
+                let has_end = self.upload.remaining() == 0 && input.len() - count >= end_len;
+                if has_end { UploadStep::End } else { UploadStep::Read }
+            }
+        };
+        (count, step)
     }
 
     /// Ends the store and writes its reply. `rest` is the input after the copied bytes of the value. Returns the number
     /// of bytes that the session must ignore: the missing bytes of the value, and the line end.
-    pub(super) fn finish(
-        mut self,
+    pub(super) fn end(
+        self,
         worker: &mut WorkerContext<'e>,
         rest: &[u8],
         out: &mut Out<'e>,
     ) -> usize {
-        let reservation = &mut self.upload.reservation;
+        let UnfinishedStore { upload, answer } = self;
         let mut key = [0; KEY_LEN_MAX];
-        let key_len = reservation.key().len();
-        key[..key_len].copy_from_slice(reservation.key());
-        let (key, value_len) = (&key[..key_len], reservation.value_len());
-        let (remaining, value_end) = (reservation.remaining(), self.answer.value_end());
-        if reservation.is_starved() {
-            let outcome = self.upload.give_up(worker);
-            write_store_reply(worker, &self.answer, key, outcome, value_len, out);
-        } else if rest.starts_with(value_end) {
-            let outcome = self.upload.store(worker);
-            write_store_reply(worker, &self.answer, key, outcome, value_len, out);
+        let key_len = upload.key().len();
+        key[..key_len].copy_from_slice(upload.key());
+        let (key, value_len) = (&key[..key_len], upload.value_len());
+        let (remaining, value_end) = (upload.remaining(), answer.value_end());
+        if remaining == 0 && !rest.starts_with(value_end) {
+            write_bad_data(worker, &answer, out);
         } else {
-            write_bad_data(worker, &self.answer, out);
+            let outcome =
+                if remaining == 0 { upload.store(worker) } else { upload.give_up(worker) };
+            write_store_reply(worker, &answer, key, outcome, value_len, out);
         }
         remaining + value_end.len()
     }

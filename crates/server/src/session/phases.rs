@@ -4,7 +4,7 @@ use super::batch::Batch;
 use super::control::{self, write_refusal};
 use super::items::{
     Dialect, ItemContext, ItemOutcome, Next, Progress, Retrieval, RetrievalStep, Step,
-    UnfinishedStore, charge,
+    UnfinishedStore, UploadStep, charge,
 };
 use crate::admin::commands::NextAction;
 use crate::admin::crawl::Crawl;
@@ -105,9 +105,8 @@ impl<'e> Session<'e> {
 
     /// Returns the memory into which the caller should read the socket's next bytes while a value is arriving.
     ///
-    /// Returns `None` if the caller should read into the connection's buffer: no value is arriving, less than 4 KiB of
-    /// the value is missing, or there is no memory for the rest of the value. With less than 4 KiB missing, a read into
-    /// the buffer can receive the next requests too.
+    /// Returns `None` if the caller should read into the connection's buffer: no value is arriving, or less than 4 KiB of
+    /// the value is missing. With less than 4 KiB missing, a read into the buffer can receive the next requests too.
     pub fn upload_target(&mut self) -> Option<&mut [u8]> {
         match &mut self.phase {
             Phase::Value(store) => store.upload.target(),
@@ -116,13 +115,33 @@ impl<'e> Session<'e> {
     }
 
     /// Records that `count` bytes were read into [`Session::upload_target`].
-    pub fn upload_advance(&mut self, count: usize) {
+    pub fn upload_advance(&mut self, worker: &WorkerContext<'e>, count: usize) {
         match &mut self.phase {
-            Phase::Value(store) => store.upload.reservation.advance(count),
+            Phase::Value(store) => store.upload.advance(worker, count),
             _ => panic!(
                 "upload_advance({count}) was called, but no value is arriving on this connection"
             ),
         }
+    }
+
+    /// True if a value is arriving.
+    pub fn is_uploading(&self) -> bool {
+        matches!(self.phase, Phase::Value(_))
+    }
+
+    /// Refuses the value that is arriving if its upload was silent for too long. Returns true if it was refused. The
+    /// session then ignores the rest of the value.
+    pub fn refuse_silent_upload(
+        &mut self,
+        worker: &mut WorkerContext<'e>,
+        out: &mut Out<'e>,
+    ) -> bool {
+        let Phase::Value(store) = &mut self.phase else { return false };
+        let is_refused = store.upload.is_refused(worker);
+        if is_refused {
+            self.end_store(worker, &[], out);
+        }
+        is_refused
     }
 
     /// True if no command is in progress.
@@ -280,14 +299,12 @@ impl<'e> Session<'e> {
                 Step::Consumed(count)
             }
             Phase::Value(store) => {
-                let (count, can_finish) = store.fill(input);
-                if !can_finish {
-                    return Step::Pause(count, Next::Read);
+                let (count, step) = store.fill(worker, input);
+                match step {
+                    UploadStep::Read => return Step::Pause(count, Next::Read),
+                    UploadStep::Wait => return Step::Pause(count, Next::AwaitMemory),
+                    UploadStep::End => self.end_store(worker, &input[count..], out),
                 }
-                let Phase::Value(store) = std::mem::take(&mut self.phase) else {
-                    unreachable!("this match arm runs only in the phase Value");
-                };
-                self.phase = Phase::Skip(store.finish(worker, &input[count..], out));
                 Step::Consumed(count)
             }
             Phase::Crawl(crawl) => {
@@ -317,6 +334,14 @@ impl<'e> Session<'e> {
                 None => Step::Pause(input.len(), Next::Read),
             },
         }
+    }
+
+    /// Ends the store whose value is arriving, and writes its reply. The session then ignores the rest of the value.
+    fn end_store(&mut self, worker: &mut WorkerContext<'e>, rest: &[u8], out: &mut Out<'e>) {
+        let Phase::Value(store) = std::mem::take(&mut self.phase) else {
+            unreachable!("a store ends only in the phase Value");
+        };
+        self.phase = Phase::Skip(store.end(worker, rest, out));
     }
 
     /// Selects the dialect by the first byte, the listener's protocol and the options. With `-Y` the dialect is text,

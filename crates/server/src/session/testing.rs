@@ -112,7 +112,7 @@ impl<'e> Client<'e> {
                 );
                 let count = target.len().min(bytes.len());
                 target[..count].copy_from_slice(&bytes[..count]);
-                self.session.upload_advance(count);
+                self.session.upload_advance(&self.worker, count);
                 self.uploaded += count;
                 bytes = &bytes[count..];
                 if count > 0 {
@@ -154,7 +154,7 @@ impl<'e> Client<'e> {
             self.pending.drain(..progress.consumed);
             self.received.extend(out.drain());
             match progress.next {
-                Next::Read => return,
+                Next::Read | Next::AwaitMemory => return,
                 Next::Yield => {
                     self.yields += 1;
                     self.worker.requests_left = REQUESTS_PER_ROUND;

@@ -7,6 +7,7 @@ mod measured_costs;
 mod notifier;
 mod prefixes;
 mod state;
+mod uploads;
 mod watch;
 
 pub use connections::{
@@ -17,4 +18,5 @@ pub use measured_costs::MeasuredCosts;
 pub use notifier::{BackgroundThread, WakeReason};
 pub(crate) use state::READ_BUFFER_BYTES;
 pub use state::{RoundCounts, Shared, Wake, WorkerContext};
+pub use uploads::UploadTicket;
 pub use watch::{CloseReason, WatchCounts, WatchEvent, WatchLog, Watcher};

@@ -7,6 +7,7 @@ use super::crawls::Crawls;
 use super::measured_costs::MeasuredCosts;
 use super::notifier::Notifier;
 use super::prefixes::PrefixStats;
+use super::uploads::{UploadCounts, Uploads};
 use super::watch::{WatchCounts, WatchLog};
 use crate::config::{Settings, Tunables};
 use crate::passwords::{PasswordFile, PasswordFileKind};
@@ -49,6 +50,8 @@ pub struct Shared<'e> {
     /// The server's certificates and keys; `None` without `-Z`.
     pub(crate) tls: Option<Tls>,
     pub(crate) connection_table: &'e ConnectionTable,
+    /// The memory of values that clients have not sent completely.
+    pub(crate) uploads: Uploads,
     /// The password file of `-S`; `None` without `-S` or if `MEMCACHED_SASL_PWDB` is not set.
     pub(crate) passwords: Option<PasswordFile>,
     /// The password file of `-Y`; `None` without `-Y`.
@@ -102,6 +105,7 @@ impl<'e> Shared<'e> {
             crawls: Crawls::default(),
             tls: None,
             connection_table,
+            uploads: Uploads::new(engine.config().memory_limit_bytes),
             passwords: sasl_passwords.map(|path| PasswordFile::new(path, PasswordFileKind::Sasl)),
             is_stopping: AtomicBool::new(false),
             logins: None,
@@ -126,6 +130,22 @@ impl<'e> Shared<'e> {
         if self.watch.undelivered.load(Ordering::Relaxed) {
             self.watch.deliver(|worker| (self.wake)(Wake::Worker(worker)));
         }
+    }
+
+    /// Admits uploads that wait, and marks silent ones for refusal. Wakes their workers, except `this_worker`.
+    pub(crate) fn advance_uploads(&self, now_nanos: u64, this_worker: usize) {
+        if !self.uploads.has_waiting() {
+            return;
+        }
+        let wake = |worker: usize| {
+            if worker != this_worker {
+                (self.wake)(Wake::Worker(worker));
+            }
+        };
+        // Most uploads that wait are large, so their values need chunks of the largest size.
+        let free_bytes = self.engine.free_bytes(usize::MAX);
+        self.uploads.admit_waiting(now_nanos, free_bytes, wake);
+        self.uploads.mark_silent(now_nanos, wake);
     }
 
     /// True if a watcher has requested one of these kinds of events.
@@ -175,6 +195,7 @@ impl<'e> Shared<'e> {
             connections: self.counters.read(),
             traffic: self.traffic_counts(),
             watch: self.watch.counts(),
+            uploads: self.uploads.stats().counts,
             tls: self.tls.as_ref().map(|tls| tls.counters.read()).unwrap_or_default(),
             timed_misses: measured.map(|costs| costs.counts().counts).unwrap_or_default(),
         };
@@ -200,6 +221,7 @@ pub struct Baseline {
     pub connections: ConnectionCounts,
     pub traffic: TrafficCounts,
     pub watch: WatchCounts,
+    pub uploads: UploadCounts,
     pub tls: TlsCounts,
     pub timed_misses: MissClockCounts,
 }

@@ -6,6 +6,7 @@
 mod classes;
 mod cost;
 mod general;
+mod memory;
 mod moves;
 mod profile;
 mod sizes;
@@ -37,6 +38,7 @@ pub(crate) fn answer<'e>(
         StatsRequest::Items => classes::write_items(worker, rows),
         StatsRequest::Slabs => classes::write_slabs(worker, rows),
         StatsRequest::Cost => cost::write(worker, rows),
+        StatsRequest::Memory => memory::write(worker, rows),
         StatsRequest::Moves => moves::write(worker, rows),
         StatsRequest::Profile => profile::write(worker, rows),
         StatsRequest::Plan => moves::write_plan(worker, rows),

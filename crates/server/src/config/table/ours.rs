@@ -1,6 +1,6 @@
 //! The table of the options of `-o` that memcached does not have.
 
-use crate::config::option::{ServerOption, option, switch};
+use crate::config::option::{COUNT_MAX, ServerOption, option, switch};
 use crate::config::settings::Draft;
 use slabwise_engine::{EvictionKind, MOVER_NAMES, ReservedRank};
 use slabwise_policy::PagePolicy;
@@ -110,6 +110,15 @@ pub(in crate::config) static OURS: &[ServerOption] = &[
         "accept the cost of an item before the flags in the commands set, add and replace: set <key> \
          <cost> <flags> <exptime> <bytes>",
     ),
+    option("upload_timeout")
+        .number(0, COUNT_MAX, "seconds", |it, n| {
+            it.settings.upload_timeout_seconds = (n > 0).then_some(n as u32);
+        })
+        .default("10")
+        .help(
+            "seconds after which the server refuses a value if no byte of it arrives; 0 for never. The rest of the \
+             value is then ignored",
+        ),
     option("http")
         .checked("addr", |_, _| {
             Err("slabwise does not serve statistics over HTTP: leave the option out, and use the \

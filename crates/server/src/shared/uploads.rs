@@ -1,0 +1,319 @@
+//! The budget for uploads: values that clients have not sent completely.
+//!
+//! An upload occupies chunks of the cache that hold no item yet. Without a limit, clients that start many uploads and
+//! then stop sending would replace all items. So the server receives a value only after it has *admitted* the upload.
+//! The others wait, and their connections are not read.
+//!
+//! ```text
+//!   begin --- it fits -------------> admitted --- complete, refused or closed ---> ended
+//!     |                                 ^
+//!     '-- it does not fit --> queue ----'  admit_waiting, when others have ended
+//! ```
+//!
+//! An upload fits if the values of all admitted uploads together are not larger than the *budget*, a part of `-m`, or than
+//! the memory that they can take without an eviction.
+//!
+//! Invariants:
+//! - The values of the admitted uploads fit, except one of any size, so that a value of any size can be stored. Such an
+//!   upload is admitted if no other is, or if the queue stands still: no upload has ended for
+//!   [`STANDSTILL_NANOS_MIN`].
+//! - While uploads wait, those that have been silent longest are refused, if they have been silent for
+//!   [`SILENCE_NANOS_MIN`]. An admitted upload is *silent* since it last made progress: it was admitted, or received
+//!   [`PROGRESS_BYTES`].
+//! - An admitted upload that receives no byte for `-o upload_timeout` seconds is refused.
+//! - Uploads are admitted alternately from both ends of the queue. So the oldest is admitted at last, and a new one does
+//!   not wait for all older ones, which may all be silent.
+//!
+//! The worker of an upload refuses it: [`Uploads::mark_silent`] only marks it and names the worker. When the worker
+//! comes to the upload, it has received what the client sent meanwhile, so the upload may no longer be silent. A pause of
+//! the whole process therefore makes no upload silent.
+
+use slab::Slab;
+use slabwise_base::counts;
+use slabwise_base::sync::{Mutex, lock};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+/// The budget is the memory limit (`-m`) divided by this number.
+const BUDGET_DIVISOR: u64 = 20;
+/// An upload that has been silent for this time is refused while others wait, in nanoseconds.
+const SILENCE_NANOS_MIN: u64 = 100_000_000;
+/// An upload that receives fewer bytes than this in [`SILENCE_NANOS_MIN`] is silent, except for its last bytes.
+const PROGRESS_BYTES: usize = 1 << 10;
+/// If no upload has ended for this time, in nanoseconds, an upload is admitted that does not fit. The time is longer than
+/// the time until a silent upload is refused.
+const STANDSTILL_NANOS_MIN: u64 = 500_000_000;
+
+/// The uploads of all clients.
+#[derive(Debug, Default)]
+pub struct Uploads {
+    budget_bytes: AtomicU64,
+    state: Mutex<State>,
+    /// The number of uploads that wait.
+    waiting: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    entries: Slab<Entry>,
+    /// The uploads that wait, in the order in which they began to wait.
+    queue: VecDeque<usize>,
+    /// True if the next upload is admitted from the back of the queue.
+    takes_newest: bool,
+    /// The sizes of the values of all admitted uploads, in bytes.
+    admitted_bytes: u64,
+    /// The bytes of these values that have arrived.
+    received_bytes: u64,
+    /// The time at which an upload last ended or was admitted to an empty server, in nanoseconds of the clock.
+    ended_at_nanos: u64,
+    counts: UploadCounts,
+}
+
+#[derive(Debug)]
+struct Entry {
+    /// The number of the worker that serves the client.
+    worker: usize,
+    /// The size of the value, in bytes.
+    size_bytes: u64,
+    /// The bytes of the value that have arrived.
+    received_bytes: u64,
+    is_admitted: bool,
+    /// True if the worker should refuse the upload, unless the upload makes progress before.
+    is_marked: bool,
+    /// The time of the last progress, in nanoseconds of the clock.
+    progress_at_nanos: u64,
+    /// The value of `received_bytes` at this time.
+    progress_bytes: u64,
+    /// The time at which the last byte was received or the upload was admitted, in nanoseconds of the clock.
+    active_at_nanos: u64,
+}
+
+counts! {
+    /// Counts of uploads since the start of the server.
+    pub struct UploadCounts {
+        /// Uploads that waited for memory.
+        waited,
+        /// Uploads that were refused because they were silent while others waited.
+        refused_silent,
+        /// Uploads that were refused because they received no byte for `-o upload_timeout` seconds.
+        refused_timeout,
+    }
+}
+
+/// The uploads at one moment, and their counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UploadStats {
+    /// The number of admitted uploads.
+    pub admitted: usize,
+    pub waiting: usize,
+    /// The sizes of the values of all admitted uploads, in bytes.
+    pub admitted_bytes: u64,
+    pub budget_bytes: u64,
+    pub counts: UploadCounts,
+}
+
+impl Uploads {
+    /// Makes a register without uploads, for a cache with this memory limit.
+    pub fn new(memory_limit_bytes: u64) -> Uploads {
+        let uploads = Uploads::default();
+        uploads.set_memory_limit(memory_limit_bytes);
+        uploads
+    }
+
+    /// Sets the budget for this memory limit. Admitted uploads stay admitted.
+    pub fn set_memory_limit(&self, memory_limit_bytes: u64) {
+        self.budget_bytes.store(memory_limit_bytes / BUDGET_DIVISOR, Relaxed);
+    }
+
+    /// Registers an upload, and admits it if it fits. `free_bytes` returns the memory that uploads can take without an
+    /// eviction; it is called only if the budget is used up.
+    pub fn begin(
+        &self,
+        worker: usize,
+        size_bytes: u64,
+        now_nanos: u64,
+        free_bytes: impl FnOnce() -> u64,
+    ) -> UploadTicket<'_> {
+        let budget_bytes = self.budget_bytes.load(Relaxed);
+        let mut state = lock(&self.state);
+        let entry = Entry {
+            worker,
+            size_bytes,
+            received_bytes: 0,
+            is_admitted: false,
+            is_marked: false,
+            progress_at_nanos: now_nanos,
+            progress_bytes: 0,
+            active_at_nanos: now_nanos,
+        };
+        let id = state.entries.insert(entry);
+        let fits = state.fits(size_bytes, budget_bytes)
+            || state.queue.is_empty()
+                && state.fits(size_bytes, state.received_bytes + free_bytes());
+        if fits || state.admitted_bytes == 0 {
+            state.admit(id, now_nanos);
+        } else {
+            state.queue.push_back(id);
+            state.counts.waited += 1;
+            self.waiting.store(state.queue.len(), Relaxed);
+        }
+        UploadTicket { uploads: self, id }
+    }
+
+    /// True if an upload waits.
+    pub fn has_waiting(&self) -> bool {
+        self.waiting.load(Relaxed) > 0
+    }
+
+    /// Admits the uploads that fit now. Calls `wake` with the worker of each. `free_bytes` is the memory that uploads
+    /// can take without an eviction.
+    pub fn admit_waiting(&self, now_nanos: u64, free_bytes: u64, mut wake: impl FnMut(usize)) {
+        let mut state = lock(&self.state);
+        let capacity_bytes = self.budget_bytes.load(Relaxed).max(state.received_bytes + free_bytes);
+        while let Some(id) = state.next_to_admit(capacity_bytes, now_nanos) {
+            state.queue.retain(|&other| other != id);
+            state.admit(id, now_nanos);
+            wake(state.entries[id].worker);
+        }
+        self.waiting.store(state.queue.len(), Relaxed);
+    }
+
+    /// Marks silent uploads for refusal: at most one for each upload that waits, those that were silent longest first.
+    /// Calls `wake` with the worker of each.
+    pub fn mark_silent(&self, now_nanos: u64, mut wake: impl FnMut(usize)) {
+        let mut state = lock(&self.state);
+        let mut silent: Vec<(u64, usize)> = state
+            .entries
+            .iter()
+            .filter(|(_, entry)| entry.is_silent(now_nanos))
+            .map(|(id, entry)| (entry.progress_at_nanos, id))
+            .collect();
+        silent.sort_unstable();
+        silent.truncate(state.queue.len());
+        for (_, id) in silent {
+            let entry = &mut state.entries[id];
+            entry.is_marked = true;
+            wake(entry.worker);
+        }
+    }
+
+    pub fn stats(&self) -> UploadStats {
+        let state = lock(&self.state);
+        UploadStats {
+            admitted: state.entries.len() - state.queue.len(),
+            waiting: state.queue.len(),
+            admitted_bytes: state.admitted_bytes,
+            budget_bytes: self.budget_bytes.load(Relaxed),
+            counts: state.counts,
+        }
+    }
+}
+
+impl Entry {
+    /// True if the upload should be refused while others wait for memory.
+    fn is_silent(&self, now_nanos: u64) -> bool {
+        let silent_nanos = now_nanos.saturating_sub(self.progress_at_nanos);
+        self.is_admitted && silent_nanos >= SILENCE_NANOS_MIN
+    }
+}
+
+impl State {
+    /// True if one more value of this size fits into this memory, together with those of the admitted uploads.
+    fn fits(&self, size_bytes: u64, capacity_bytes: u64) -> bool {
+        self.admitted_bytes + size_bytes <= capacity_bytes
+    }
+
+    fn admit(&mut self, id: usize, now_nanos: u64) {
+        let entry = &mut self.entries[id];
+        entry.is_admitted = true;
+        (entry.progress_at_nanos, entry.active_at_nanos) = (now_nanos, now_nanos);
+        if self.admitted_bytes == 0 {
+            self.ended_at_nanos = now_nanos;
+        }
+        self.admitted_bytes += entry.size_bytes;
+    }
+
+    /// Returns the next upload to admit, if any.
+    fn next_to_admit(&mut self, capacity_bytes: u64, now_nanos: u64) -> Option<usize> {
+        let (oldest, newest) = (*self.queue.front()?, *self.queue.back()?);
+        let ends = if self.takes_newest { [newest, oldest] } else { [oldest, newest] };
+        let fitting =
+            ends.into_iter().find(|&id| self.fits(self.entries[id].size_bytes, capacity_bytes));
+        if fitting.is_some() {
+            self.takes_newest = !self.takes_newest;
+            return fitting;
+        }
+        let stands_still = now_nanos.saturating_sub(self.ended_at_nanos) >= STANDSTILL_NANOS_MIN;
+        if self.admitted_bytes > 0 && !stands_still {
+            return None;
+        }
+        // The upload exceeds the budget. The next one is not admitted before this one has had time to end.
+        self.ended_at_nanos = now_nanos;
+        Some(oldest)
+    }
+}
+
+/// The registration of one upload. Dropping it ends the upload.
+#[derive(Debug)]
+pub struct UploadTicket<'e> {
+    uploads: &'e Uploads,
+    id: usize,
+}
+
+impl UploadTicket<'_> {
+    /// True if the server may receive the value.
+    pub fn is_admitted(&self) -> bool {
+        lock(&self.uploads.state).entries[self.id].is_admitted
+    }
+
+    /// Records that bytes of the value arrived. `is_last` is true if the value is complete.
+    pub fn note_received(&mut self, count: usize, is_last: bool, now_nanos: u64) {
+        let mut state = lock(&self.uploads.state);
+        state.received_bytes += count as u64;
+        let entry = &mut state.entries[self.id];
+        entry.received_bytes += count as u64;
+        entry.active_at_nanos = now_nanos;
+        if is_last || entry.received_bytes - entry.progress_bytes >= PROGRESS_BYTES as u64 {
+            entry.progress_bytes = entry.received_bytes;
+            entry.progress_at_nanos = now_nanos;
+            entry.is_marked = false;
+        }
+    }
+
+    /// Returns true if the upload must be refused now, and counts the refusal. `timeout_nanos` is the value of
+    /// `-o upload_timeout`; `None`: there is no timeout.
+    pub fn refuse(&mut self, now_nanos: u64, timeout_nanos: Option<u64>) -> bool {
+        let mut state = lock(&self.uploads.state);
+        let entry = &state.entries[self.id];
+        let idle_nanos = now_nanos.saturating_sub(entry.active_at_nanos);
+        let is_over = timeout_nanos.is_some_and(|timeout| idle_nanos >= timeout);
+        if entry.is_admitted && is_over {
+            state.counts.refused_timeout += 1;
+        } else if entry.is_marked {
+            state.counts.refused_silent += 1;
+        } else {
+            return false;
+        }
+        state.ended_at_nanos = now_nanos;
+        true
+    }
+}
+
+impl Drop for UploadTicket<'_> {
+    fn drop(&mut self) {
+        let mut state = lock(&self.uploads.state);
+        let entry = state.entries.remove(self.id);
+        if entry.is_admitted {
+            state.admitted_bytes -= entry.size_bytes;
+            state.received_bytes -= entry.received_bytes;
+            state.ended_at_nanos = state.ended_at_nanos.max(entry.active_at_nanos);
+        } else {
+            state.queue.retain(|&other| other != self.id);
+            self.uploads.waiting.store(state.queue.len(), Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "uploads_tests.rs"]
+mod tests;

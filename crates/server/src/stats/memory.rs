@@ -1,0 +1,22 @@
+//! `stats memory`: the memory whose size clients determine, besides the items: how much is used, the limits, and the
+//! refusals. memcached has no such command.
+
+use super::StatsRows;
+use crate::shared::WorkerContext;
+
+/// Writes the rows of `stats memory`.
+pub(super) fn write(worker: &WorkerContext<'_>, rows: &mut StatsRows<'_>) {
+    let shared = worker.shared;
+    let uploads = shared.uploads.stats();
+    let counts = uploads.counts.since(&shared.baseline().uploads);
+    rows.add_all([
+        ("uploads", uploads.admitted as u64),
+        ("upload_bytes", uploads.admitted_bytes),
+        ("upload_limit_bytes", uploads.budget_bytes),
+        ("uploads_waiting", uploads.waiting as u64),
+        ("upload_waits", counts.waited),
+        ("upload_refused_silent", counts.refused_silent),
+        ("upload_refused_timeout", counts.refused_timeout),
+    ]);
+    rows.end();
+}
