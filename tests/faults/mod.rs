@@ -13,5 +13,6 @@ mod memory;
 mod moves;
 mod partial_uploads;
 mod readers;
+mod slow_readers;
 mod termination;
 mod uploads;

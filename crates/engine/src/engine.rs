@@ -8,7 +8,7 @@ use crate::background::{
 use crate::class::{CHAINED, Class, ClassStatus};
 use crate::config::EngineConfig;
 use crate::evict::LruConfig;
-use crate::layout::{ClassTable, ItemMeta};
+use crate::layout::{ClassTable, HEADER_SIZE_BYTES, ItemMeta};
 use crate::mem::{Arena, MappingError, QueueKind};
 use crate::mover::{MoveRecord, MoverStep, ReassignError};
 use crate::ops::{Cache, Handle, class_of_size};
@@ -294,6 +294,17 @@ impl Engine {
     /// [`Engine::stats`].
     pub fn page_stats(&self) -> PageStats {
         self.space().page_stats()
+    }
+
+    /// Returns an upper bound of the memory that an item with a value of this length takes, in bytes. A chained item may
+    /// need a page of its own for its last body, if no other item has a body of this size.
+    pub fn item_bytes_max(&self, value_len: usize) -> u64 {
+        let config = &self.space().config;
+        let chunk_size_bytes = config.classes.chunk_size_bytes_max();
+        let bodies = value_len.div_ceil(chunk_size_bytes - HEADER_SIZE_BYTES);
+        let page_size_bytes = if bodies > 1 { config.page_size_bytes } else { 0 };
+        let bodies_bytes = if bodies > 1 { bodies * chunk_size_bytes } else { value_len };
+        (bodies_bytes + page_size_bytes) as u64
     }
 
     /// Returns the memory that items with values of this length could take without an eviction, in bytes: the free

@@ -15,6 +15,7 @@
 //! bytes that are not written yet. A session appends no further reply while [`Out::is_full`] is true.
 
 use crate::os::sys;
+use crate::shared::ReplyBytes;
 use slabwise_engine::{ItemView, Pinned};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -42,12 +43,17 @@ const PINNED_VALUE_LEN_MIN: usize = 16 << 10;
 /// would use unbounded memory, so the value is not sent at all.
 #[inline]
 pub(crate) fn pin_if_large<'e>(view: &ItemView<'_, 'e>) -> Option<Option<Pinned<'e>>> {
-    if view.value_len() < PINNED_VALUE_LEN_MIN { Some(None) } else { view.pin().map(Some) }
+    if is_large(view) { view.pin().map(Some) } else { Some(None) }
+}
+
+/// True if the item's value is pinned instead of copied.
+#[inline]
+pub(crate) fn is_large(view: &ItemView<'_, '_>) -> bool {
+    view.value_len() >= PINNED_VALUE_LEN_MIN
 }
 
 /// The replies of one connection that are not written yet. A new output owns no heap memory. An output whose bytes are
 /// all written keeps its buffer.
-#[derive(Default)]
 pub struct Out<'e> {
     /// The bytes of the replies without the pinned values.
     bytes: Vec<u8>,
@@ -59,6 +65,21 @@ pub struct Out<'e> {
     pin_written: usize,
     /// The number of bytes of all pinned values that are not written.
     pins_pending_bytes: usize,
+    /// The number of unwritten bytes from which the output is full.
+    pending_bytes_max: usize,
+}
+
+impl Default for Out<'_> {
+    fn default() -> Self {
+        Out {
+            bytes: Vec::new(),
+            bytes_written: 0,
+            pins: VecDeque::new(),
+            pin_written: 0,
+            pins_pending_bytes: 0,
+            pending_bytes_max: PENDING_BYTES_MAX,
+        }
+    }
 }
 
 /// A pinned value, and its position in the output.
@@ -128,6 +149,21 @@ impl<'e> Out<'e> {
         self.bytes.len() - self.bytes_written + self.pins_pending_bytes
     }
 
+    /// Sets the number of unwritten bytes from which the output is full.
+    #[inline]
+    pub fn set_pending_bytes_max(&mut self, bytes_max: usize) {
+        self.pending_bytes_max = bytes_max.min(PENDING_BYTES_MAX);
+    }
+
+    /// Frees unused memory of the buffer, and returns the memory that the output holds. If an item has n pins, the n-th
+    /// one counts as an n-th of the value, because all pins of an item hold the same memory.
+    pub(crate) fn shrink(&mut self) -> ReplyBytes {
+        self.bytes.shrink_to_fit();
+        let share = |pin: &PositionedPin<'_>| pin.value.value_len() / pin.value.pin_count();
+        let pinned = self.pins.iter().map(share).sum();
+        ReplyBytes { buffered: self.bytes.capacity(), pinned }
+    }
+
     /// True if every byte is written.
     pub fn is_empty(&self) -> bool {
         self.pending_bytes() == 0
@@ -135,7 +171,7 @@ impl<'e> Out<'e> {
 
     /// True if the session must append no further reply before bytes are written.
     pub fn is_full(&self) -> bool {
-        self.pending_bytes() >= PENDING_BYTES_MAX || self.pins.len() >= PINNED_VALUES_MAX
+        self.pending_bytes() >= self.pending_bytes_max || self.pins.len() >= PINNED_VALUES_MAX
     }
 
     /// Writes bytes until the sink accepts no more, at most 1 MiB. Returns how the call ended and the number of written

@@ -134,6 +134,11 @@ impl Pinned<'_> {
         self.item().value_len()
     }
 
+    /// Returns the number of pins that the item has now, including this one.
+    pub fn pin_count(&self) -> usize {
+        self.item().state().pins() as usize
+    }
+
     fn item(&self) -> HeldValue<'_> {
         self.pin
             .as_ref()

@@ -100,6 +100,7 @@ fn execute(worker: &WorkerContext<'_>, command: Admin<'_>) -> Result<(), ErrorLi
         Admin::MemoryLimit(megabytes) => {
             set_memory_limit(engine, megabytes)?;
             worker.shared.uploads.set_memory_limit(u64::from(megabytes) << 20);
+            worker.shared.replies.set_memory_limit(u64::from(megabytes) << 20);
             // If the limit is lower than before, the tuner releases pages.
             notifier.wake(BackgroundThread::Tuner);
         }

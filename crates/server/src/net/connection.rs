@@ -29,7 +29,7 @@ use crate::os::sys;
 use crate::os::sys::ReceiveOutcome;
 use crate::out::{Flush, Out};
 use crate::session::{Next, Progress, Session};
-use crate::shared::{Client, ClientState, CloseReason, WorkerContext};
+use crate::shared::{Client, ClientState, CloseReason, ReplyBytes, SLOW_NANOS_MIN, WorkerContext};
 use slabwise_base::Seconds;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -48,6 +48,19 @@ pub(super) struct WorkerCore<'e> {
     /// The buffer for received ciphertext; empty without `-Z`.
     pub ciphertext: Vec<u8>,
     pub out_pool: OutPool<'e>,
+    /// The number of bytes that a session may append or receive in one round. The event loop sets this field.
+    pub share_bytes: usize,
+}
+
+impl WorkerCore<'_> {
+    /// Sets the limits of the next rounds. Returns true if there are any.
+    pub fn set_limits(&mut self) -> bool {
+        let replies = &self.context.shared.replies;
+        let is_scarce = replies.is_scarce();
+        self.context.large_values_wait = is_scarce && replies.large_values_wait();
+        self.share_bytes = if is_scarce { replies.share_bytes() } else { usize::MAX };
+        is_scarce
+    }
 }
 
 /// A worker's unused output buffers. A connection takes a buffer only while it has replies to write, so the pool needs
@@ -72,8 +85,9 @@ impl<'e> OutPool<'e> {
 
     /// Keeps an empty output buffer for another connection. Frees the buffer if it is too large or if the pool already
     /// has the maximum number of buffers.
-    pub fn put_back(&mut self, out: Box<Out<'e>>) {
+    pub fn put_back(&mut self, mut out: Box<Out<'e>>) {
         debug_assert!(out.is_empty(), "an output in the pool must be empty");
+        out.set_pending_bytes_max(usize::MAX);
         if self.unused.len() < OutPool::UNUSED_MAX && out.is_small_enough_to_keep() {
             self.unused.push(out);
         }
@@ -85,11 +99,14 @@ impl<'e> OutPool<'e> {
 pub(super) enum AfterRound {
     /// Wait until the socket has input.
     AwaitReadable,
+    /// Wait until the socket has more bytes of the value that is arriving.
+    AwaitValue,
     /// Wait until the socket accepts output.
     AwaitWritable,
     /// The connection is a watcher. Wait until its socket has input, or the watchers' log has lines for it.
     AwaitLines,
-    /// The connection waits for memory. Serve another round when memory may be free.
+    /// The connection waits for memory, or until other clients have read their replies. Serve another round after a
+    /// short time.
     AwaitMemory,
     /// Serve another round after a round of the other connections.
     NextRound,
@@ -121,6 +138,15 @@ pub(super) struct Connection<'e> {
     pub queued: bool,
     /// True if the event loop also reports when the socket is writable.
     pub awaits_writable: bool,
+    /// True if the connection holds memory that is not counted, or that is counted and may be freed.
+    may_hold_memory: bool,
+    /// The memory of replies and input that the connection holds between two rounds, as it is counted.
+    held: ReplyBytes,
+    /// The time at which the socket last accepted output, in nanoseconds of the clock. Valid while a flush is
+    /// unfinished.
+    written_at_nanos: u64,
+    /// The number of bytes that were not written at this time.
+    pending_bytes: usize,
 }
 
 /// The work of a connection that follows when its output is written.
@@ -130,8 +156,10 @@ enum Phase {
     AwaitInput,
     /// Call the session again with the unread input before more input is received.
     ResumeSession,
-    /// The same as `ResumeSession`, but not before memory may be free.
+    /// Call the session again with the unread input, but not before memory may be free for a value that is arriving.
     AwaitMemory,
+    /// Call the session again with the unread input, but not before other clients may have read their replies.
+    AwaitReplies,
     /// Close the connection.
     CloseWhenWritten,
 }
@@ -179,6 +207,10 @@ impl<'e> Connection<'e> {
             last_active: now,
             queued: false,
             awaits_writable: false,
+            may_hold_memory: false,
+            held: ReplyBytes::default(),
+            written_at_nanos: 0,
+            pending_bytes: 0,
         }
     }
 
@@ -187,7 +219,9 @@ impl<'e> Connection<'e> {
         self.session.close_reason().unwrap_or(match self.phase {
             // The client has closed its sending side.
             Phase::CloseWhenWritten => CloseReason::Normal,
-            Phase::AwaitInput | Phase::ResumeSession | Phase::AwaitMemory => CloseReason::Error,
+            Phase::AwaitInput | Phase::ResumeSession | Phase::AwaitMemory | Phase::AwaitReplies => {
+                CloseReason::Error
+            }
         })
     }
 
@@ -206,9 +240,39 @@ impl<'e> Connection<'e> {
             && (self.stream.is_handshaking() || (self.out.is_none() && !self.flush_is_unfinished))
     }
 
-    /// True if a value is arriving.
-    pub fn is_uploading(&self) -> bool {
-        self.session.is_uploading()
+    /// True if a value is arriving or a get waits, so that the worker must check the connection from time to time.
+    pub fn must_be_checked(&self) -> bool {
+        self.session.is_uploading() || self.phase == Phase::AwaitReplies
+    }
+
+    /// True if the client holds pinned values and has taken no byte for too long.
+    pub fn is_slow_reader(&self, now_nanos: u64) -> bool {
+        self.flush_is_unfinished
+            && self.held.pinned > 0
+            && now_nanos.saturating_sub(self.written_at_nanos) >= SLOW_NANOS_MIN
+    }
+
+    /// Ends the connection's part in the counts that all connections share. The caller closes the connection.
+    pub fn release(&mut self, worker: &WorkerCore<'e>) {
+        let shared = worker.context.shared;
+        if self.phase == Phase::AwaitReplies {
+            shared.replies.end_wait();
+        }
+        if !self.held.is_empty() {
+            shared.settle_replies(std::mem::take(&mut self.held), ReplyBytes::default());
+        }
+    }
+
+    /// Counts the memory of replies and input that the connection holds after a round.
+    fn settle(&mut self, worker: &mut WorkerCore<'e>) {
+        let mut held = self.out.as_mut().map_or(ReplyBytes::default(), |out| out.shrink());
+        held.buffered += self.unread.bytes.capacity();
+        if held != self.held {
+            worker.context.shared.settle_replies(self.held, held);
+            worker.set_limits();
+            self.held = held;
+        }
+        self.may_hold_memory = !held.is_empty();
     }
 
     /// Refuses the value that is arriving if its upload was silent for too long. The next round then writes the error.
@@ -220,12 +284,26 @@ impl<'e> Connection<'e> {
         if is_refused {
             self.phase = Phase::ResumeSession;
         }
-        is_refused || self.phase == Phase::AwaitMemory
+        is_refused || matches!(self.phase, Phase::AwaitMemory | Phase::AwaitReplies)
     }
 
     /// Serves one round of the connection, and returns the worker's next action for the connection.
     pub fn serve_round(&mut self, worker: &mut WorkerCore<'e>) -> AfterRound {
+        let after = self.round(worker);
+        // A connection that has work left holds its memory only for a short time.
+        if self.may_hold_memory && after != AfterRound::NextRound {
+            self.settle(worker);
+        }
+        after
+    }
+
+    /// Serves one round.
+    #[inline(always)]
+    fn round(&mut self, worker: &mut WorkerCore<'e>) -> AfterRound {
         let mut out = self.out.take().unwrap_or_else(|| worker.out_pool.take());
+        if worker.share_bytes < usize::MAX {
+            out.set_pending_bytes_max(worker.share_bytes);
+        }
         if self.flush_is_unfinished {
             // BLOCKED-STOPS: the rest of the earlier output is written first.
             match self.flush(&mut out, worker) {
@@ -245,7 +323,9 @@ impl<'e> Connection<'e> {
         let served = match self.phase {
             Phase::AwaitInput if self.readable => self.receive_and_serve(&mut out, worker),
             Phase::AwaitInput | Phase::CloseWhenWritten => Ok(()),
-            Phase::ResumeSession | Phase::AwaitMemory => self.resume_session(&mut out, worker),
+            Phase::ResumeSession | Phase::AwaitMemory | Phase::AwaitReplies => {
+                self.resume_session(&mut out, worker)
+            }
         };
         if served.is_err() {
             return AfterRound::Close;
@@ -253,7 +333,10 @@ impl<'e> Connection<'e> {
         if self.session.is_watching() {
             self.session.take_lines(&mut out);
         }
-        if self.phase == Phase::ResumeSession && out.pending_bytes() < EARLY_FLUSH_BYTES_MIN {
+        if self.phase == Phase::ResumeSession
+            && out.pending_bytes() < EARLY_FLUSH_BYTES_MIN
+            && !out.is_full()
+        {
             self.keep_output(out, worker);
             return AfterRound::NextRound;
         }
@@ -273,9 +356,10 @@ impl<'e> Connection<'e> {
         match self.phase {
             Phase::CloseWhenWritten => AfterRound::Close,
             Phase::ResumeSession => AfterRound::NextRound,
-            Phase::AwaitMemory => AfterRound::AwaitMemory,
+            Phase::AwaitMemory | Phase::AwaitReplies => AfterRound::AwaitMemory,
             Phase::AwaitInput if self.readable => AfterRound::NextRound,
             Phase::AwaitInput if self.session.is_watching() => AfterRound::AwaitLines,
+            Phase::AwaitInput if self.session.is_uploading() => AfterRound::AwaitValue,
             Phase::AwaitInput => AfterRound::AwaitReadable,
         }
     }
@@ -287,10 +371,16 @@ impl<'e> Connection<'e> {
         worker: &mut WorkerCore<'e>,
         next: AfterRound,
     ) -> AfterRound {
+        let pending_bytes = out.pending_bytes();
+        if !self.flush_is_unfinished || pending_bytes != self.pending_bytes {
+            self.written_at_nanos = worker.context.shared.clock.nanos();
+            self.pending_bytes = pending_bytes;
+        }
         // Even if `out` is empty, the flush is unfinished: a TLS stream may have ciphertext that the socket has not
         // accepted.
         self.keep_output(out, worker);
         self.flush_is_unfinished = true;
+        self.may_hold_memory = true;
         self.client.set_state(ClientState::Writing);
         next
     }
@@ -317,6 +407,9 @@ impl<'e> Connection<'e> {
     fn resume_session(&mut self, out: &mut Out<'e>, worker: &mut WorkerCore<'e>) -> io::Result<()> {
         let progress = self.session.consume(&mut worker.context, self.unread.bytes(), out);
         self.unread.consume(progress.consumed);
+        if self.phase == Phase::AwaitReplies && progress.next != Next::AwaitReplies {
+            worker.context.shared.replies.end_wait();
+        }
         self.apply_progress(progress, worker)
     }
 
@@ -349,6 +442,7 @@ impl<'e> Connection<'e> {
         if !rest.is_empty() || !self.unread.bytes.is_empty() {
             // The new value replaces the old buffer, which is freed. If `rest` is empty, the connection owns no buffer.
             self.unread = Unread { bytes: rest.to_vec(), start: 0 };
+            self.may_hold_memory = true;
         }
         self.apply_progress(progress, worker)
     }
@@ -357,10 +451,11 @@ impl<'e> Connection<'e> {
     /// and then into the read buffer after the unread input. Returns the outcome and the number of bytes in the read
     /// buffer.
     fn receive(&mut self, worker: &mut WorkerCore<'e>) -> io::Result<(ReceiveOutcome, usize)> {
-        let WorkerCore { read_buffer, ciphertext, context, .. } = worker;
+        let WorkerCore { read_buffer, ciphertext, context, share_bytes, .. } = worker;
         let unread = self.unread.bytes();
         let (head, room) = read_buffer.split_at_mut(unread.len());
         head.copy_from_slice(unread);
+        let room = if room.len() > *share_bytes { &mut room[..*share_bytes] } else { room };
         let target = self.session.upload_target().unwrap_or_default();
         debug_assert!(
             target.is_empty() || head.is_empty(),
@@ -376,6 +471,7 @@ impl<'e> Connection<'e> {
     }
 
     /// Sets the phase according to the session's progress.
+    #[inline(always)]
     fn apply_progress(&mut self, progress: Progress, worker: &WorkerCore<'e>) -> io::Result<()> {
         self.phase = match progress.next {
             Next::Read if self.unread.bytes().len() >= worker.read_buffer.len() => {
@@ -384,6 +480,10 @@ impl<'e> Connection<'e> {
             }
             Next::Read => Phase::AwaitInput,
             Next::AwaitMemory => Phase::AwaitMemory,
+            Next::AwaitReplies => {
+                self.begin_reply_wait(worker);
+                Phase::AwaitReplies
+            }
             Next::Close => Phase::CloseWhenWritten,
             Next::Yield => {
                 if worker.context.requests_left == 0 {
@@ -394,6 +494,14 @@ impl<'e> Connection<'e> {
         };
         self.publish_state();
         Ok(())
+    }
+
+    /// Counts the connection among those on which a get waits, if it is not counted yet.
+    #[cold]
+    fn begin_reply_wait(&self, worker: &WorkerCore<'e>) {
+        if self.phase != Phase::AwaitReplies {
+            worker.context.shared.begin_reply_wait();
+        }
     }
 
     /// Sets the state of the connection that `stats conns` shows.

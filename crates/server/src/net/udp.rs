@@ -214,6 +214,7 @@ impl<'e> ServedDatagram<'e> {
             return self.send_last_reply();
         }
         worker.context.requests_left = 1;
+        worker.context.large_values_wait = false;
         let progress = self.session.consume(&mut worker.context, input, self.reply.out());
         self.unread.start += progress.consumed;
         match progress.next {
@@ -221,7 +222,7 @@ impl<'e> ServedDatagram<'e> {
             Next::Yield if self.reply.is_full() => self.replace_by_error(),
             Next::Yield => self.reply.make_room(&mut worker.out_pool),
             Next::Close => self.send_last_reply(),
-            Next::Read | Next::AwaitMemory => {
+            Next::Read | Next::AwaitMemory | Next::AwaitReplies => {
                 // ONE-DATAGRAM: the rest of an incomplete command does not follow, so its partial reply is dropped.
                 if self.session.has_partial_reply() {
                     self.reply.clear();

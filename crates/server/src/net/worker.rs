@@ -45,6 +45,8 @@ const EVENTS_MAX: usize = 256;
 const ROUNDS_PER_TIMED_ROUND: u64 = 64;
 /// The time between two checks whether memory is free for uploads that wait, in nanoseconds.
 const MEMORY_CHECK_NANOS: u64 = 10_000_000;
+/// The time between two searches for clients that do not read while others wait, in nanoseconds.
+const SLOW_CHECK_NANOS: u64 = 100_000_000;
 /// The token of the mailbox's waker.
 pub(super) const MAILBOX_TOKEN: Token = Token(usize::MAX);
 /// The token of the first UDP socket. The tokens of connections are smaller.
@@ -62,12 +64,15 @@ pub(super) struct Worker<'e> {
     core: WorkerCore<'e>,
     /// The slots of connections that are watchers.
     watchers: Vec<usize>,
-    /// The slots of connections on which a value is arriving. The list may also have slots of other connections.
-    uploads: Vec<usize>,
-    /// True if one of `uploads` may wait for memory.
+    /// The slots of connections on which a value is arriving or a get waits. The list may also have slots of other
+    /// connections.
+    checked: Vec<usize>,
+    /// True if `checked` is not empty or rounds have limits.
+    must_check: bool,
+    /// True if one of `checked` may wait.
     awaits_memory: bool,
-    /// The time at which the worker last looked for silent uploads, in nanoseconds of the clock.
-    uploads_checked_at_nanos: u64,
+    /// The time at which the worker last served the connections that wait, in nanoseconds of the clock.
+    checked_at_nanos: u64,
     /// The second of the clock at which the worker last searched for idle connections.
     idle_checked_at: Seconds,
     /// The number of rounds that the worker has served since its start.
@@ -90,11 +95,13 @@ impl<'e> Worker<'e> {
                 context,
                 read_buffer: vec![0; READ_BUFFER_BYTES],
                 out_pool: OutPool::default(),
+                share_bytes: usize::MAX,
             },
             watchers: Vec::new(),
-            uploads: Vec::new(),
+            checked: Vec::new(),
+            must_check: false,
             awaits_memory: false,
-            uploads_checked_at_nanos: 0,
+            checked_at_nanos: 0,
             rounds: 0,
         }
     }
@@ -129,12 +136,9 @@ impl<'e> Worker<'e> {
             let queued = self.queue.len();
             let datagrams = self.udp.iter().filter(|socket| socket.has_work()).count();
             let is_only_ready = ready + queued + datagrams <= 1;
-            let mut is_woken = false;
             for event in &events {
                 if event.token() == MAILBOX_TOKEN {
-                    is_woken = true;
-                    self.take_new_connections();
-                    self.serve_watchers(is_only_ready);
+                    self.on_wake(is_only_ready);
                 } else {
                     self.on_event(event, is_only_ready);
                 }
@@ -149,8 +153,8 @@ impl<'e> Worker<'e> {
             for index in 0..self.udp.len() {
                 self.serve_udp_round(index)?;
             }
-            if !self.uploads.is_empty() {
-                self.check_uploads(is_woken, is_only_ready);
+            if self.must_check {
+                self.check_waiting(is_only_ready);
             }
             self.close_idle();
             self.shared.deliver_watched();
@@ -158,19 +162,44 @@ impl<'e> Worker<'e> {
         Ok(())
     }
 
-    /// Returns the timeout of the next epoll_wait: 0 if there is work left, a short time if an upload waits for memory,
+    /// Returns the timeout of the next epoll_wait: 0 if there is work left, a short time if a connection waits,
     /// and 1 s if uploads may time out or idle connections must be closed.
     fn timeout(&self) -> Option<Duration> {
         if !self.queue.is_empty() || self.udp.iter().any(UdpSocket::has_work) {
             return Some(Duration::ZERO);
         }
-        if self.awaits_memory {
-            return Some(Duration::from_nanos(MEMORY_CHECK_NANOS));
-        }
-        if !self.uploads.is_empty() {
-            return Some(Duration::from_secs(1));
+        if self.must_check {
+            return Some(self.check_timeout());
         }
         self.shared.settings.idle_timeout_seconds.map(|_| Duration::from_secs(1))
+    }
+
+    /// Returns the timeout of the next epoll_wait while connections must be checked.
+    #[cold]
+    fn check_timeout(&self) -> Duration {
+        Duration::from_nanos(if self.awaits_memory {
+            MEMORY_CHECK_NANOS
+        } else if self.shared.replies.has_waiting() {
+            SLOW_CHECK_NANOS
+        } else {
+            1_000_000_000
+        })
+    }
+
+    /// Does what another thread has woken the worker for: it takes new connections, serves watchers, and checks the
+    /// connections that wait.
+    #[cold]
+    fn on_wake(&mut self, is_only_ready: bool) {
+        self.take_new_connections();
+        self.serve_watchers(is_only_ready);
+        self.checked_at_nanos = 0;
+        self.set_limits();
+    }
+
+    /// Sets the limits of the next rounds.
+    fn set_limits(&mut self) {
+        let is_scarce = self.core.set_limits();
+        self.must_check = is_scarce || !self.checked.is_empty();
     }
 
     /// Handles one event: notes that a UDP socket is ready, or serves a round of a connection.
@@ -218,12 +247,18 @@ impl<'e> Worker<'e> {
                 counters.conn_yields.fetch_add(yields.into(), Ordering::Relaxed);
             }
         }
-        if self.connections[slot].is_uploading() && !self.uploads.contains(&slot) {
-            self.uploads.push(slot);
-        }
         let registered = match end {
             AfterRound::AwaitReadable => self.set_writable_interest(slot, false),
-            AfterRound::AwaitWritable => self.set_writable_interest(slot, true),
+            AfterRound::AwaitValue => {
+                self.check_later(slot);
+                self.set_writable_interest(slot, false)
+            }
+            AfterRound::AwaitWritable => {
+                if self.connections[slot].must_be_checked() {
+                    self.check_later(slot);
+                }
+                self.set_writable_interest(slot, true)
+            }
             AfterRound::AwaitLines => {
                 if !self.watchers.contains(&slot) {
                     self.watchers.push(slot);
@@ -232,6 +267,7 @@ impl<'e> Worker<'e> {
             }
             AfterRound::AwaitMemory => {
                 self.awaits_memory = true;
+                self.check_later(slot);
                 self.set_writable_interest(slot, false)
             }
             AfterRound::NextRound => {
@@ -251,20 +287,33 @@ impl<'e> Worker<'e> {
         }
     }
 
+    /// Adds a connection to those that the worker checks.
+    fn check_later(&mut self, slot: usize) {
+        if !self.checked.contains(&slot) {
+            self.checked.push(slot);
+            self.must_check = true;
+        }
+    }
+
     /// Serves the uploads that may go on: those that wait for memory, and those that are refused because they were
-    /// silent. Does nothing if the last check was a short time ago, unless another worker has woken this one.
-    fn check_uploads(&mut self, is_woken: bool, is_only_ready: bool) {
+    /// silent. Does nothing if the last check was a short time ago, unless another thread has woken this one.
+    #[cold]
+    fn check_waiting(&mut self, is_only_ready: bool) {
+        self.set_limits();
         let now_nanos = self.shared.clock.nanos();
-        if !is_woken && now_nanos < self.uploads_checked_at_nanos + MEMORY_CHECK_NANOS {
+        if now_nanos < self.checked_at_nanos + MEMORY_CHECK_NANOS {
             return;
         }
-        self.uploads_checked_at_nanos = now_nanos;
+        self.checked_at_nanos = now_nanos;
+        if self.shared.replies.has_waiting() {
+            self.close_slow_readers(now_nanos);
+        }
         if self.awaits_memory {
             self.shared.advance_uploads(now_nanos, self.core.context.index);
         }
         self.awaits_memory = false;
-        self.uploads.retain(|&slot| self.connections[slot].is_uploading());
-        for slot in self.uploads.clone() {
+        self.checked.retain(|&slot| self.connections[slot].must_be_checked());
+        for slot in self.checked.clone() {
             // Another round of this loop may have closed the connection.
             let Some(connection) = self.connections.get_mut(slot) else { continue };
             if connection.check_upload(&mut self.core) && !connection.queued {
@@ -345,9 +394,10 @@ impl<'e> Worker<'e> {
     fn close(&mut self, slot: usize, reason: CloseReason) {
         let mut connection = self.connections.remove(slot);
         connection.stream.notify_close();
+        connection.release(&self.core);
         let shared = self.shared;
         self.watchers.retain(|&watcher| watcher != slot);
-        self.uploads.retain(|&upload| upload != slot);
+        self.checked.retain(|&checked| checked != slot);
         shared.watch.write(&WatchEvent::Closed {
             address: &connection.client.address,
             reason,
@@ -361,6 +411,17 @@ impl<'e> Worker<'e> {
         shared.counters.curr_connections.fetch_sub(1, Ordering::Release);
         if self.connections.is_empty() {
             self.connections.shrink_to_fit();
+        }
+    }
+
+    /// Closes the connections of clients that hold pinned values and do not read.
+    fn close_slow_readers(&mut self, now_nanos: u64) {
+        let slow = |(slot, connection): (usize, &Connection<'e>)| {
+            connection.is_slow_reader(now_nanos).then_some(slot)
+        };
+        for slot in self.connections.iter().filter_map(slow).collect::<Vec<usize>>() {
+            self.shared.replies.count_disconnected();
+            self.close(slot, CloseReason::SlowReader);
         }
     }
 

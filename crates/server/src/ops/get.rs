@@ -1,5 +1,6 @@
 //! Gets in all dialects, touches, and the lookups of `me` and `debugitem`, which do not count as gets.
 
+use crate::out::is_large;
 use crate::shared::{WatchEvent, WorkerContext};
 use slabwise_base::{Expiry, HashedKey};
 use slabwise_engine::{
@@ -115,6 +116,13 @@ pub(super) fn write_lookup(worker: &WorkerContext<'_>, key: &[u8], seen: Option<
         value_len: found.map_or(0, |found| found.value_len),
         descriptor: worker.descriptor,
     });
+}
+
+/// True if the key's item has a large value. Does not count as a lookup.
+#[cold]
+pub(crate) fn has_large_value(worker: &mut WorkerContext<'_>, key: HashedKey<'_>) -> bool {
+    let now = worker.now;
+    worker.handle.peek(key, now, |view| is_large(&view)).unwrap_or(false)
 }
 
 /// Looks up a key and passes its item to `show`. The item's stripe is locked while `show` runs, so `show` must copy or

@@ -196,7 +196,8 @@ fn begin_ticket<'e>(worker: &WorkerContext<'e>, value_len: usize) -> UploadTicke
     let shared = worker.shared;
     let now_nanos = shared.clock.nanos();
     let free_bytes = || shared.engine.free_bytes(value_len);
-    shared.uploads.begin(worker.index, value_len as u64, now_nanos, free_bytes)
+    let size_bytes = shared.engine.item_bytes_max(value_len);
+    shared.uploads.begin(worker.index, size_bytes, now_nanos, free_bytes)
 }
 
 /// Reports to watchers a store whose value is too large or has no memory. Removes the existing item if `rules` require

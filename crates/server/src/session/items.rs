@@ -16,7 +16,9 @@ use crate::wire::{binary, meta, text};
 use slabwise_base::HashedKey;
 use slabwise_engine::{ItemView, ReserveError, StoreOutcome};
 use slabwise_protocol::binary::{compose as packet, parse as parse_packet};
-use slabwise_protocol::meta::{begins, parse as parse_meta, reply as meta_reply};
+use slabwise_protocol::meta::{
+    KEY_BUFFER_LEN, begins, decode_key, parse as parse_meta, reply as meta_reply,
+};
 use slabwise_protocol::text::{NextKey, next_key, parse as parse_text, reply, write_number_line};
 use slabwise_protocol::{
     Answer, Arithmetic, Delete, Exptime, Get, KEY_LEN_MAX, Parsed, Request, Store, TextAnswer,
@@ -39,6 +41,8 @@ pub enum Next {
     Yield,
     /// Receive nothing. Call the session again when memory may be free for the value that is arriving.
     AwaitMemory,
+    /// Receive nothing. Call the session again when other clients may have read their replies.
+    AwaitReplies,
     /// Close the connection after the output is written.
     Close,
 }
@@ -102,6 +106,23 @@ impl Dialect {
 pub(super) fn charge(worker: &mut WorkerContext<'_>) {
     worker.requests_left -= 1;
     worker.served.requests += 1;
+}
+
+/// True if the request is a get of a large value, so that it must wait in this round.
+#[cold]
+pub(super) fn get_must_wait(
+    worker: &mut WorkerContext<'_>,
+    (request, answer, key): (&Request<'_>, &Answer, HashedKey<'_>),
+) -> bool {
+    if !matches!(request, Request::Get(_)) {
+        return false;
+    }
+    if !matches!(answer, Answer::Meta(echo) if echo.key_is_base64) {
+        return get::has_large_value(worker, key);
+    }
+    let mut buffer = [0; KEY_BUFFER_LEN];
+    let key = worker.handle.hashed(decode_key(key.bytes(), &mut buffer));
+    get::has_large_value(worker, key)
 }
 
 /// The outcome of an item request.
@@ -338,6 +359,9 @@ impl Retrieval {
                         return RetrievalStep::Continues(Step::Pause(consumed, Next::Yield));
                     }
                     let key = worker.handle.hashed(key);
+                    if worker.large_values_wait && get::has_large_value(worker, key) {
+                        return RetrievalStep::Continues(Step::Pause(consumed, Next::AwaitReplies));
+                    }
                     if get_and_write(worker, key, &self.access, self.answer, out).is_err() {
                         out.bytes().extend_from_slice(reply::NO_MEMORY);
                         return RetrievalStep::Failed(consumed);

@@ -4,7 +4,7 @@ use super::batch::Batch;
 use super::control::{self, write_refusal};
 use super::items::{
     Dialect, ItemContext, ItemOutcome, Next, Progress, Retrieval, RetrievalStep, Step,
-    UnfinishedStore, UploadStep, charge,
+    UnfinishedStore, UploadStep, charge, get_must_wait,
 };
 use crate::admin::commands::NextAction;
 use crate::admin::crawl::Crawl;
@@ -227,7 +227,9 @@ impl<'e> Session<'e> {
         let mut parsed = self.dialect.parse(worker, input);
         join_sole_key(&mut parsed, input);
         match parsed.end(input.len()) {
-            Some(end) if end < input.len() && worker.requests_left > 1 => {
+            Some(end)
+                if end < input.len() && worker.requests_left > 1 && !worker.large_values_wait =>
+            {
                 let mut batch = Batch::new();
                 batch.read(worker, &self.dialect, input, &parsed, end);
                 self.serve_batch(worker, &batch, input, out)
@@ -455,6 +457,9 @@ impl<'e> Session<'e> {
                     .add_consumed(*consumed),
                 _ => {
                     let item = (request, answer, worker.handle.hashed(request.key()));
+                    if worker.large_values_wait && get_must_wait(worker, item) {
+                        return Step::Pause(0, Next::AwaitReplies);
+                    }
                     self.serve_item(worker, item, &input[*consumed..], out).add_consumed(*consumed)
                 }
             },

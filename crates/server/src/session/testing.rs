@@ -154,7 +154,7 @@ impl<'e> Client<'e> {
             self.pending.drain(..progress.consumed);
             self.received.extend(out.drain());
             match progress.next {
-                Next::Read | Next::AwaitMemory => return,
+                Next::Read | Next::AwaitMemory | Next::AwaitReplies => return,
                 Next::Yield => {
                     self.yields += 1;
                     self.worker.requests_left = REQUESTS_PER_ROUND;

@@ -6,6 +6,7 @@ mod crawls;
 mod measured_costs;
 mod notifier;
 mod prefixes;
+mod replies;
 mod state;
 mod uploads;
 mod watch;
@@ -16,6 +17,7 @@ pub use connections::{
 pub use crawls::{CrawlStep, CrawlTicket};
 pub use measured_costs::MeasuredCosts;
 pub use notifier::{BackgroundThread, WakeReason};
+pub use replies::{ReplyBytes, SLOW_NANOS_MIN};
 pub(crate) use state::READ_BUFFER_BYTES;
 pub use state::{RoundCounts, Shared, Wake, WorkerContext};
 pub use uploads::UploadTicket;

@@ -7,6 +7,7 @@ use super::crawls::Crawls;
 use super::measured_costs::MeasuredCosts;
 use super::notifier::Notifier;
 use super::prefixes::PrefixStats;
+use super::replies::{PendingReplies, ReplyBytes, ReplyCounts};
 use super::uploads::{UploadCounts, Uploads};
 use super::watch::{WatchCounts, WatchLog};
 use crate::config::{Settings, Tunables};
@@ -52,6 +53,8 @@ pub struct Shared<'e> {
     pub(crate) connection_table: &'e ConnectionTable,
     /// The memory of values that clients have not sent completely.
     pub(crate) uploads: Uploads,
+    /// The memory of replies that clients have not read.
+    pub(crate) replies: PendingReplies,
     /// The password file of `-S`; `None` without `-S` or if `MEMCACHED_SASL_PWDB` is not set.
     pub(crate) passwords: Option<PasswordFile>,
     /// The password file of `-Y`; `None` without `-Y`.
@@ -67,7 +70,7 @@ pub struct Shared<'e> {
 /// The event loops to wake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wake {
-    /// Every event loop, because the server stops.
+    /// Every event loop, because the server stops, or clients do not read their replies.
     All,
     /// The event loop of the worker with this number, because a watcher of this worker has new lines.
     Worker(usize),
@@ -106,6 +109,7 @@ impl<'e> Shared<'e> {
             tls: None,
             connection_table,
             uploads: Uploads::new(engine.config().memory_limit_bytes),
+            replies: PendingReplies::new(engine.config().memory_limit_bytes),
             passwords: sasl_passwords.map(|path| PasswordFile::new(path, PasswordFileKind::Sasl)),
             is_stopping: AtomicBool::new(false),
             logins: None,
@@ -146,6 +150,23 @@ impl<'e> Shared<'e> {
         let free_bytes = self.engine.free_bytes(usize::MAX);
         self.uploads.admit_waiting(now_nanos, free_bytes, wake);
         self.uploads.mark_silent(now_nanos, wake);
+    }
+
+    /// Replaces the memory of replies that a connection held by the memory that it holds now. Wakes all workers if their
+    /// rounds have limits from now on.
+    #[cold]
+    pub(crate) fn settle_replies(&self, before: ReplyBytes, after: ReplyBytes) {
+        if self.replies.settle(before, after) {
+            (self.wake)(Wake::All);
+        }
+    }
+
+    /// Records that a get of a large value waits. Wakes all workers if no other get waited, so that they look for clients
+    /// that do not read.
+    pub(crate) fn begin_reply_wait(&self) {
+        if self.replies.begin_wait() {
+            (self.wake)(Wake::All);
+        }
     }
 
     /// True if a watcher has requested one of these kinds of events.
@@ -196,6 +217,7 @@ impl<'e> Shared<'e> {
             traffic: self.traffic_counts(),
             watch: self.watch.counts(),
             uploads: self.uploads.stats().counts,
+            replies: self.replies.stats().counts,
             tls: self.tls.as_ref().map(|tls| tls.counters.read()).unwrap_or_default(),
             timed_misses: measured.map(|costs| costs.counts().counts).unwrap_or_default(),
         };
@@ -222,6 +244,7 @@ pub struct Baseline {
     pub traffic: TrafficCounts,
     pub watch: WatchCounts,
     pub uploads: UploadCounts,
+    pub replies: ReplyCounts,
     pub tls: TlsCounts,
     pub timed_misses: MissClockCounts,
 }
@@ -259,6 +282,8 @@ pub struct WorkerContext<'e> {
     pub requests_left: u32,
     /// The requests served in the current round. The event loop resets this field before a round.
     pub served: RoundCounts,
+    /// True if gets of large values must wait in the current round. A connection sets this field before a round.
+    pub large_values_wait: bool,
 }
 
 /// The numbers of requests that a worker served in one round of a connection, before it served the next connection.
@@ -296,6 +321,7 @@ impl<'e> WorkerContext<'e> {
             descriptor: -1,
             requests_left: 0,
             served: RoundCounts::default(),
+            large_values_wait: false,
         }
     }
 

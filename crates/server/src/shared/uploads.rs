@@ -21,8 +21,9 @@
 //!   [`SILENCE_NANOS_MIN`]. An admitted upload is *silent* since it last made progress: it was admitted, or received
 //!   [`PROGRESS_BYTES`].
 //! - An admitted upload that receives no byte for `-o upload_timeout` seconds is refused.
-//! - Uploads are admitted alternately from both ends of the queue. So the oldest is admitted at last, and a new one does
-//!   not wait for all older ones, which may all be silent.
+//! - The upload that began to wait last is admitted first, except that every [`OLDEST_EVERY`]th admission is that of the
+//!   oldest one. So a new upload does not wait for all older ones, which may all be silent, and the oldest does not wait
+//!   forever.
 //!
 //! The worker of an upload refuses it: [`Uploads::mark_silent`] only marks it and names the worker. When the worker
 //! comes to the upload, it has received what the client sent meanwhile, so the upload may no longer be silent. A pause of
@@ -40,9 +41,11 @@ const BUDGET_DIVISOR: u64 = 20;
 const SILENCE_NANOS_MIN: u64 = 100_000_000;
 /// An upload that receives fewer bytes than this in [`SILENCE_NANOS_MIN`] is silent, except for its last bytes.
 const PROGRESS_BYTES: usize = 1 << 10;
+/// Every admission from the queue whose number is a multiple of this number is that of the oldest upload.
+const OLDEST_EVERY: u64 = 8;
 /// If no upload has ended for this time, in nanoseconds, an upload is admitted that does not fit. The time is longer than
 /// the time until a silent upload is refused.
-const STANDSTILL_NANOS_MIN: u64 = 500_000_000;
+const STANDSTILL_NANOS_MIN: u64 = 1_000_000_000;
 
 /// The uploads of all clients.
 #[derive(Debug, Default)]
@@ -58,8 +61,8 @@ struct State {
     entries: Slab<Entry>,
     /// The uploads that wait, in the order in which they began to wait.
     queue: VecDeque<usize>,
-    /// True if the next upload is admitted from the back of the queue.
-    takes_newest: bool,
+    /// The number of admissions from the queue.
+    taken_count: u64,
     /// The sizes of the values of all admitted uploads, in bytes.
     admitted_bytes: u64,
     /// The bytes of these values that have arrived.
@@ -73,7 +76,7 @@ struct State {
 struct Entry {
     /// The number of the worker that serves the client.
     worker: usize,
-    /// The size of the value, in bytes.
+    /// The memory that the item will take, in bytes.
     size_bytes: u64,
     /// The bytes of the value that have arrived.
     received_bytes: u64,
@@ -236,11 +239,12 @@ impl State {
     /// Returns the next upload to admit, if any.
     fn next_to_admit(&mut self, capacity_bytes: u64, now_nanos: u64) -> Option<usize> {
         let (oldest, newest) = (*self.queue.front()?, *self.queue.back()?);
-        let ends = if self.takes_newest { [newest, oldest] } else { [oldest, newest] };
+        let takes_oldest = (self.taken_count + 1).is_multiple_of(OLDEST_EVERY);
+        let ends = if takes_oldest { [oldest, newest] } else { [newest, oldest] };
         let fitting =
             ends.into_iter().find(|&id| self.fits(self.entries[id].size_bytes, capacity_bytes));
         if fitting.is_some() {
-            self.takes_newest = !self.takes_newest;
+            self.taken_count += 1;
             return fitting;
         }
         let stands_still = now_nanos.saturating_sub(self.ended_at_nanos) >= STANDSTILL_NANOS_MIN;

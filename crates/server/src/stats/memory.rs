@@ -18,5 +18,16 @@ pub(super) fn write(worker: &WorkerContext<'_>, rows: &mut StatsRows<'_>) {
         ("upload_refused_silent", counts.refused_silent),
         ("upload_refused_timeout", counts.refused_timeout),
     ]);
+    let replies = shared.replies.stats();
+    let counts = replies.counts.since(&shared.baseline().replies);
+    rows.add_all([
+        ("reply_bytes", replies.buffered_bytes),
+        ("reply_limit_bytes", replies.buffered_bytes_max),
+        ("pinned_bytes", replies.pinned_bytes),
+        ("pinned_limit_bytes", replies.pinned_bytes_max),
+        ("gets_waiting", replies.waiting),
+        ("get_waits", counts.waits),
+        ("slow_readers_closed", counts.disconnected),
+    ]);
     rows.end();
 }

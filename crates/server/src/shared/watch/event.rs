@@ -91,6 +91,8 @@ pub enum CloseReason {
     IdleTimeout,
     /// The client sent the command `shutdown`.
     Shutdown,
+    /// The client did not read its replies, while other clients waited for the memory that they hold.
+    SlowReader,
 }
 
 impl WatchEvent<'_> {
@@ -156,6 +158,7 @@ impl WatchEvent<'_> {
                     CloseReason::Normal => "normal",
                     CloseReason::IdleTimeout => "idle_timeout",
                     CloseReason::Shutdown => "shutdown",
+                    CloseReason::SlowReader => "slow_reader",
                 };
                 let peer = peer(address);
                 write!(line, "type=conn_close {peer} reason={reason} cfd={descriptor}")

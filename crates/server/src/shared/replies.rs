@@ -1,0 +1,228 @@
+//! The budgets for pending replies: those that clients have not read, and that the server therefore keeps.
+//!
+//! A pending reply takes memory in two ways. Its bytes are in buffers outside of `-m`. A large value in it is not copied,
+//! but *pinned*: the value is part of `-m`, and cannot be evicted. Both kinds have a budget for all connections.
+//!
+//! ```text
+//!   round begins: share() limits the bytes that the session may append in this round
+//!                 large_values_wait() says whether the session may pin values
+//!   round ends:   settle() counts what the connection still holds; nothing, if the socket has accepted every byte
+//! ```
+//!
+//! Invariants:
+//! - The counts contain only replies that a socket has not accepted. So a client that reads needs no budget.
+//! - A share is an eighth of the unused budget, within limits. So the first slow clients get much, and later ones always
+//!   the minimum: buffers take at most the budget, plus the minimum and one value of less than 16 KiB for each
+//!   connection.
+//! - Pinned values exceed their budget by at most the values that the workers pin in one round each.
+//! - While a get of a large value waits for the budget, clients that hold pinned values and have taken no byte for
+//!   [`SLOW_NANOS_MIN`] are disconnected.
+
+use slabwise_base::counts;
+use slabwise_base::sync::{Mutex, lock};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+/// The budget for buffers of pending replies and of input that is not served, in bytes.
+const BUFFERED_BYTES_MAX: usize = 32 << 20;
+/// The minimum and maximum of the bytes that a session may append in one round.
+const SHARE_BYTES: std::ops::RangeInclusive<usize> = 8 << 10..=1 << 20;
+/// The budget for pinned values is the memory limit (`-m`) divided by this number.
+const PINNED_DIVISOR: u64 = 20;
+/// A client that holds pinned values and has taken no byte for this time is disconnected while others wait, in
+/// nanoseconds.
+pub const SLOW_NANOS_MIN: u64 = 2_000_000_000;
+
+/// The memory that pending replies hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReplyBytes {
+    /// The size of the buffers of one connection.
+    pub buffered: usize,
+    /// The lengths of its pinned values.
+    pub pinned: usize,
+}
+
+impl ReplyBytes {
+    pub fn is_empty(self) -> bool {
+        self.buffered | self.pinned == 0
+    }
+}
+
+/// The pending replies of all connections.
+#[derive(Debug, Default)]
+pub struct PendingReplies {
+    /// True if shares are below their maximum, or gets of large values wait.
+    is_scarce: AtomicBool,
+    /// The number of bytes that a session may append or receive in one round.
+    share_bytes: AtomicUsize,
+    /// True if gets of large values must wait.
+    large_values_wait: AtomicBool,
+    /// The memory that all connections hold.
+    counted: Mutex<ReplyBytes>,
+    pinned_bytes_max: AtomicUsize,
+    /// The number of connections on which a get of a large value waits.
+    waiting: AtomicUsize,
+    /// The number of times that a get began to wait.
+    waits: AtomicU64,
+    /// The number of clients that were disconnected because they did not read.
+    disconnected: AtomicU64,
+}
+
+/// The pending replies at one moment, and their counts since the start of the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReplyStats {
+    pub buffered_bytes: u64,
+    pub buffered_bytes_max: u64,
+    pub pinned_bytes: u64,
+    pub pinned_bytes_max: u64,
+    pub waiting: u64,
+    pub counts: ReplyCounts,
+}
+
+counts! {
+    /// Counts of pending replies since the start of the server.
+    pub struct ReplyCounts {
+        /// Gets of large values that waited.
+        waits,
+        /// Clients that were disconnected because they did not read while others waited.
+        disconnected,
+    }
+}
+
+impl PendingReplies {
+    /// Makes a register without pending replies, for a cache with this memory limit.
+    pub fn new(memory_limit_bytes: u64) -> PendingReplies {
+        let replies = PendingReplies::default();
+        replies.set_memory_limit(memory_limit_bytes);
+        replies
+    }
+
+    /// Sets the budget of pinned values for this memory limit.
+    pub fn set_memory_limit(&self, memory_limit_bytes: u64) {
+        let bytes_max = (memory_limit_bytes / PINNED_DIVISOR).max(1);
+        self.pinned_bytes_max.store(bytes_max as usize, Relaxed);
+        self.set_limits(*lock(&self.counted));
+    }
+
+    /// True if the rounds of connections have limits. If it is false, the other functions need not be called.
+    #[inline]
+    pub fn is_scarce(&self) -> bool {
+        self.is_scarce.load(Relaxed)
+    }
+
+    /// Returns the number of bytes that the session of a connection may append or receive in one round.
+    #[inline]
+    pub fn share_bytes(&self) -> usize {
+        self.share_bytes.load(Relaxed)
+    }
+
+    /// True if gets of large values must wait, because clients that do not read hold too many pinned values.
+    #[inline]
+    pub fn large_values_wait(&self) -> bool {
+        self.large_values_wait.load(Relaxed)
+    }
+
+    /// Replaces the memory that a connection held by the memory that it holds now. Returns true if the rounds of all
+    /// connections have limits from now on.
+    pub fn settle(&self, before: ReplyBytes, after: ReplyBytes) -> bool {
+        let mut counted = lock(&self.counted);
+        counted.buffered = counted.buffered - before.buffered + after.buffered;
+        counted.pinned = counted.pinned - before.pinned + after.pinned;
+        let was_scarce = self.is_scarce();
+        self.set_limits(*counted);
+        !was_scarce && self.is_scarce()
+    }
+
+    /// Sets the limits of the next rounds.
+    fn set_limits(&self, counted: ReplyBytes) {
+        let unused = BUFFERED_BYTES_MAX.saturating_sub(counted.buffered);
+        let share_bytes = (unused / 8).clamp(*SHARE_BYTES.start(), *SHARE_BYTES.end());
+        self.share_bytes.store(share_bytes, Relaxed);
+        let waits = counted.pinned >= self.pinned_bytes_max.load(Relaxed);
+        self.large_values_wait.store(waits, Relaxed);
+        let is_scarce = waits || share_bytes < *SHARE_BYTES.end() || self.has_waiting();
+        self.is_scarce.store(is_scarce, Relaxed);
+    }
+
+    /// Records that a get of a large value waits. Returns true if no other get waited before.
+    pub fn begin_wait(&self) -> bool {
+        self.waits.fetch_add(1, Relaxed);
+        self.waiting.fetch_add(1, Relaxed) == 0
+    }
+
+    /// Records that a get of a large value no longer waits.
+    pub fn end_wait(&self) {
+        let counted = lock(&self.counted);
+        self.waiting.fetch_sub(1, Relaxed);
+        self.set_limits(*counted);
+    }
+
+    /// True if a get of a large value waits.
+    pub fn has_waiting(&self) -> bool {
+        self.waiting.load(Relaxed) > 0
+    }
+
+    /// Counts a client that was disconnected because it did not read.
+    pub fn count_disconnected(&self) {
+        self.disconnected.fetch_add(1, Relaxed);
+    }
+
+    pub fn stats(&self) -> ReplyStats {
+        let counted = *lock(&self.counted);
+        ReplyStats {
+            buffered_bytes: counted.buffered as u64,
+            buffered_bytes_max: BUFFERED_BYTES_MAX as u64,
+            pinned_bytes: counted.pinned as u64,
+            pinned_bytes_max: self.pinned_bytes_max.load(Relaxed) as u64,
+            waiting: self.waiting.load(Relaxed) as u64,
+            counts: ReplyCounts {
+                waits: self.waits.load(Relaxed),
+                disconnected: self.disconnected.load(Relaxed),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BUFFERED_BYTES_MAX, PINNED_DIVISOR, PendingReplies, ReplyBytes, SHARE_BYTES};
+
+    #[test]
+    fn shares_decrease_to_the_minimum_and_all_shares_together_little_exceed_the_budget() {
+        const CONNECTIONS: usize = 10_000;
+        let replies = PendingReplies::new(1 << 30);
+        let mut last = replies.share_bytes();
+        assert_eq!(last, *SHARE_BYTES.end());
+        let mut sum = 0;
+        for _ in 0..CONNECTIONS {
+            let share = replies.share_bytes();
+            assert!(share <= last);
+            replies.settle(ReplyBytes::default(), ReplyBytes { buffered: share, pinned: 0 });
+            (sum, last) = (sum + share, share);
+        }
+        let bytes_min = *SHARE_BYTES.start();
+        assert_eq!(last, bytes_min);
+        assert!(sum <= BUFFERED_BYTES_MAX + CONNECTIONS * bytes_min, "{sum}");
+        replies.settle(ReplyBytes { buffered: sum, pinned: 0 }, ReplyBytes::default());
+        assert_eq!(replies.share_bytes(), *SHARE_BYTES.end());
+    }
+
+    #[test]
+    fn gets_of_large_values_wait_while_the_budget_of_pinned_values_is_used_up() {
+        let replies = PendingReplies::new(1_000 * PINNED_DIVISOR);
+        let held = |pinned| ReplyBytes { buffered: 0, pinned };
+        assert!(!replies.large_values_wait());
+        replies.settle(held(0), held(999));
+        assert!(!replies.large_values_wait(), "one byte is left");
+        replies.settle(held(0), held(5_000));
+        assert!(replies.large_values_wait());
+        assert!(replies.begin_wait(), "no other get waits");
+        assert!(!replies.begin_wait());
+        replies.settle(held(5_000), held(0));
+        assert!(!replies.large_values_wait());
+        replies.end_wait();
+        assert!(replies.has_waiting());
+        replies.end_wait();
+        assert!(!replies.has_waiting());
+        assert_eq!((replies.stats().pinned_bytes, replies.stats().counts.waits), (999, 2));
+    }
+}

@@ -1,0 +1,93 @@
+//! Clients that request large replies and read nothing. They may hold only a limited part of the memory, and other clients
+//! must be served.
+
+use std::io::Write;
+use std::net::TcpStream;
+use std::time::Duration;
+
+use super::fixture::Fixture;
+use super::uploads::SmallItems;
+use crate::support::{Client, Deadline, is_memcached, under_test, wait_until};
+
+/// The time for which a test waits for a condition before it fails.
+const DEADLINE: Duration = Duration::from_secs(20);
+const MIB: u64 = 1 << 20;
+
+/// Waits until the resident memory of the server has grown by less than 1 MiB for about two seconds, and returns it in
+/// bytes.
+fn stable_resident_bytes(fixture: &Fixture) -> u64 {
+    const EQUAL_READINGS: usize = 400;
+    let (mut largest, mut equal) = (0, 0);
+    wait_until("the resident memory is stable", DEADLINE, || {
+        let resident = fixture.server.resident_bytes();
+        if resident > largest + MIB {
+            (largest, equal) = (resident, 0);
+        }
+        equal += 1;
+        equal == EQUAL_READINGS
+    });
+    largest
+}
+
+/// Returns a client that has sent the request 2,000 times, or as often as the server reads it, and reads no reply.
+fn never_reading(fixture: &Fixture, request: &str) -> Client {
+    let client = fixture.server.connect();
+    let mut stream: &TcpStream = client.stream();
+    stream.set_nonblocking(true).expect("a socket can be made non-blocking");
+    // The server may read only a part.
+    let _ = stream.write(&request.repeat(2_000).into_bytes());
+    client
+}
+
+#[test]
+fn clients_that_pin_large_values_do_not_replace_the_items_of_other_clients() {
+    if is_memcached(&under_test()) {
+        return println!("skipped: the test checks slabwise's budget for pinned values");
+    }
+    let fixture = Fixture::start(64, &[]);
+    let items = SmallItems { count: 400_000, value_len: 20 };
+    let mut client = fixture.server.connect();
+    items.store(&mut client);
+    let value = vec![b'v'; 1_000_000];
+    let readers: Vec<Client> = (0..75)
+        .map(|index| {
+            assert_eq!(client.set(&format!("large{index}"), &value), "STORED");
+            never_reading(&fixture, &format!("get large{index}\r\n"))
+        })
+        .collect();
+    for round in 0..200 {
+        assert_eq!(client.set(&format!("probe{round}"), b"value"), "STORED");
+    }
+    let store = Deadline::after(DEADLINE);
+    assert_eq!(client.set("honest", &vec![b'h'; 1_000_000]), "STORED");
+    let taken = DEADLINE - store.left();
+    assert!(taken < Duration::from_secs(2), "a store of 1 MB took {taken:?}");
+    let left = items.count(&mut client);
+    println!("{left} of {} items are left; a store of 1 MB took {taken:?}", items.count);
+    assert!(left >= items.count / 100 * 99, "only {left} of {} items are left", items.count);
+    // Clients that hold pinned values and do not read are disconnected while others wait for large values.
+    assert!(client.get("honest").is_some_and(|found| found.len() == 1_000_000));
+    drop(readers);
+    fixture.check_recovery();
+}
+
+#[test]
+fn a_thousand_clients_that_never_read_hold_a_limited_amount_of_memory() {
+    const BEYOND_LIMIT_BYTES_MAX: u64 = 96 * MIB;
+    let fixture = Fixture::start(64, &["-c", "2000"]);
+    let mut client = fixture.server.connect();
+    // A value of this size is copied into the reply.
+    assert_eq!(client.set("small", &[b'v'; 15_000]), "STORED");
+    let readers: Vec<Client> =
+        (0..1024).map(|_| never_reading(&fixture, "get small\r\n")).collect();
+    assert_eq!(client.get("small").map(|value| value.len()), Some(15_000));
+    let resident = stable_resident_bytes(&fixture);
+    println!("{} MiB are resident at -m 64", resident / MIB);
+    assert!(
+        resident <= 64 * MIB + BEYOND_LIMIT_BYTES_MAX,
+        "{resident} bytes are resident with 1,024 clients that never read"
+    );
+    drop(readers);
+    wait_until("the server serves new clients", DEADLINE, || client.get("small").is_some());
+    fixture.check_recovery();
+}
