@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::fixture::Fixture;
 use super::uploads::SmallItems;
-use crate::support::{Client, Deadline, is_memcached, under_test, wait_until};
+use crate::support::{Client, Deadline, is_memcached, pause, under_test, wait_until};
 
 /// The time for which a test waits for a condition before it fails.
 const DEADLINE: Duration = Duration::from_secs(20);
@@ -67,7 +67,15 @@ fn clients_that_pin_large_values_do_not_replace_the_items_of_other_clients() {
     assert!(left >= items.count / 100 * 99, "only {left} of {} items are left", items.count);
     // Clients that hold pinned values and do not read are disconnected while others wait for large values.
     assert!(client.get("honest").is_some_and(|found| found.len() == 1_000_000));
+    for name in ["get_waits", "slow_readers_closed"] {
+        assert!(client.stat_of("stats memory", name) > 0, "{name}");
+    }
     drop(readers);
+    for name in ["reply_bytes", "pinned_bytes", "gets_waiting"] {
+        wait_until("the counts of the readers return to 0", DEADLINE, || {
+            client.stat_of("stats memory", name) == 0
+        });
+    }
     fixture.check_recovery();
 }
 
@@ -89,5 +97,37 @@ fn a_thousand_clients_that_never_read_hold_a_limited_amount_of_memory() {
     );
     drop(readers);
     wait_until("the server serves new clients", DEADLINE, || client.get("small").is_some());
+    fixture.check_recovery();
+}
+
+/// A client that reads slowly, but steadily, keeps its connection while others wait for the memory of large values.
+#[test]
+fn a_client_that_reads_slowly_keeps_its_connection() {
+    if is_memcached(&under_test()) {
+        return println!("skipped: the test checks slabwise's budget for pinned values");
+    }
+    const VALUE_LEN: usize = 1_000_000;
+    const STEP_LEN: usize = 50_000;
+    let fixture = Fixture::start(64, &[]);
+    let mut client = fixture.server.connect();
+    let readers: Vec<Client> = (0..10)
+        .map(|index| {
+            let value = vec![b'v'; VALUE_LEN];
+            assert_eq!(client.set(&format!("large{index}"), &value), "STORED");
+            never_reading(&fixture, &format!("get large{index}\r\n"))
+        })
+        .collect();
+    let mut slow = fixture.server.connect();
+    slow.send("get large0\r\n".repeat(8).as_bytes());
+    for _ in 0..8 {
+        assert_eq!(slow.read_line(), format!("VALUE large0 0 {VALUE_LEN}"));
+        for _ in (0..VALUE_LEN).step_by(STEP_LEN) {
+            assert_eq!(slow.read_exact(STEP_LEN).len(), STEP_LEN);
+            pause();
+        }
+        assert_eq!(slow.read_exact(2), b"\r\n");
+        assert_eq!(slow.read_line(), "END");
+    }
+    drop(readers);
     fixture.check_recovery();
 }

@@ -120,6 +120,8 @@ fn attack(memory_mib: u64, items: &SmallItems) -> [usize; 2] {
     let taken = DEADLINE - store.left();
     wait_until("the attack has lasted for three seconds", DEADLINE, || attack.is_over());
     let after = items.count(&mut client);
+    let waited = client.stat_of("stats memory", "upload_waits") > 0;
+    assert_eq!(waited, memory_mib < 1024, "100 MB fit into the free memory of a large cache only");
     println!(
         "-m {memory_mib}: {before} items before, {after} after; a store of 1 MB took {taken:?}"
     );
@@ -144,9 +146,9 @@ fn stalled_uploads_replace_no_items_while_memory_is_free() {
 
 #[test]
 fn stalled_uploads_replace_a_small_part_of_a_full_cache() {
-    // A twentieth of the memory is the budget for uploads. The honest store takes about two percent, and so does one
-    // upload that exceeds the budget if the machine is slow.
-    const LOST_PERCENT_MAX: usize = 5 + 2 + 2;
+    // A sixteenth of the memory is the budget for uploads. If the machine is slow, one upload exceeds it, which takes
+    // about two percent.
+    const LOST_PERCENT_MAX: usize = 7 + 2;
     if is_memcached(&under_test()) {
         return println!("skipped: memcached refuses the store of 1 MB during this attack");
     }

@@ -16,10 +16,13 @@ use crate::space::{ClassChangeError, Observers, Space};
 use crate::stats::MoverCounters;
 use crate::stats::{ClassStats, EngineStats, HandleCounters, PageStats};
 use slabwise_base::sync::lock;
-use slabwise_base::{ClassId, Moment, Now, Seconds, SizeHistogram};
+use slabwise_base::{ClassId, KEY_SIZE_BYTES_MAX, Moment, Now, Seconds, SizeHistogram};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// An upper bound of the size of an item's key and optional fields, in bytes.
+const KEY_AND_FIELDS_SIZE_BYTES_MAX: usize = KEY_SIZE_BYTES_MAX + 32;
 
 /// The shared cache. Each worker uses it through a [`Handle`] of its own.
 pub struct Engine {
@@ -297,14 +300,16 @@ impl Engine {
     }
 
     /// Returns an upper bound of the memory that an item with a value of this length takes, in bytes. A chained item may
-    /// need a page of its own for its last body, if no other item has a body of this size.
+    /// need a page of its own for its head, and one for its last body, if no other item has chunks of these sizes.
     pub fn item_bytes_max(&self, value_len: usize) -> u64 {
         let config = &self.space().config;
-        let chunk_size_bytes = config.classes.chunk_size_bytes_max();
-        let bodies = value_len.div_ceil(chunk_size_bytes - HEADER_SIZE_BYTES);
-        let page_size_bytes = if bodies > 1 { config.page_size_bytes } else { 0 };
-        let bodies_bytes = if bodies > 1 { bodies * chunk_size_bytes } else { value_len };
-        (bodies_bytes + page_size_bytes) as u64
+        let chunk_size_bytes_max = config.classes.chunk_size_bytes_max();
+        let size_bytes = value_len + HEADER_SIZE_BYTES + KEY_AND_FIELDS_SIZE_BYTES_MAX;
+        if let Some(choice) = self.space().size_map.class_for(size_bytes) {
+            return choice.chunk_size_bytes as u64;
+        }
+        let bodies = value_len.div_ceil(chunk_size_bytes_max - HEADER_SIZE_BYTES);
+        (bodies * chunk_size_bytes_max + 2 * config.page_size_bytes) as u64
     }
 
     /// Returns the memory that items with values of this length could take without an eviction, in bytes: the free

@@ -14,13 +14,14 @@
 //!
 //! Invariants:
 //! - BLOCKED-STOPS: while output of an earlier round is not completely written, the connection receives nothing and the
-//!   session consumes nothing. A client that does not read therefore uses the memory of at most one full [`Out`].
+//!   session consumes nothing. A client that does not read therefore uses the memory of at most one full [`Out`]; the workers limit its
+//!   size if there are many such clients.
 //! - SHORT-READ: the event loop is edge-triggered: it reports input only when new input arrives. A receive call that
 //!   returns fewer bytes than its buffer can hold has emptied the socket, so the next round waits for an event. If the
 //!   client has closed its sending side, there is no further event, so the connection receives again until a call
 //!   returns 0 bytes. The stream reports whether the socket may have more input. For TLS the number of bytes of
 //!   ciphertext decides this.
-//! - While an upload waits for memory, the connection receives nothing.
+//! - While an upload waits for memory, or a get waits for other clients to read, the connection receives nothing.
 //! - A client that has closed its sending side receives every reply before the server closes the connection.
 
 use super::tls_stream::TlsStream;
@@ -40,6 +41,9 @@ use std::sync::atomic::Ordering;
 /// output is written in the last round for the same input, so that the replies to one receive call need one send call.
 const EARLY_FLUSH_BYTES_MIN: usize = 32 << 10;
 
+/// A client that reads fewer bytes than this in [`SLOW_NANOS_MIN`] makes no progress.
+const READ_PROGRESS_BYTES: usize = 64 << 10;
+
 /// The part of a worker that its connections and UDP sockets use while they are served.
 pub(super) struct WorkerCore<'e> {
     pub context: WorkerContext<'e>,
@@ -48,7 +52,8 @@ pub(super) struct WorkerCore<'e> {
     /// The buffer for received ciphertext; empty without `-Z`.
     pub ciphertext: Vec<u8>,
     pub out_pool: OutPool<'e>,
-    /// The number of bytes that a session may append or receive in one round. The event loop sets this field.
+    /// The number of bytes that a session may append or receive in one round. [`WorkerCore::set_limits`]
+    /// sets this field.
     pub share_bytes: usize,
 }
 
@@ -85,9 +90,8 @@ impl<'e> OutPool<'e> {
 
     /// Keeps an empty output buffer for another connection. Frees the buffer if it is too large or if the pool already
     /// has the maximum number of buffers.
-    pub fn put_back(&mut self, mut out: Box<Out<'e>>) {
+    pub fn put_back(&mut self, out: Box<Out<'e>>) {
         debug_assert!(out.is_empty(), "an output in the pool must be empty");
-        out.set_pending_bytes_max(usize::MAX);
         if self.unused.len() < OutPool::UNUSED_MAX && out.is_small_enough_to_keep() {
             self.unused.push(out);
         }
@@ -138,12 +142,14 @@ pub(super) struct Connection<'e> {
     pub queued: bool,
     /// True if the event loop also reports when the socket is writable.
     pub awaits_writable: bool,
+    /// True if the connection is in the worker's list of connections to check.
+    pub is_listed: bool,
     /// True if the connection holds memory that is not counted, or that is counted and may be freed.
     may_hold_memory: bool,
     /// The memory of replies and input that the connection holds between two rounds, as it is counted.
     held: ReplyBytes,
-    /// The time at which the socket last accepted output, in nanoseconds of the clock. Valid while a flush is
-    /// unfinished.
+    /// The time at which the client last made progress, in nanoseconds of the clock: the flush became unfinished, or the
+    /// socket accepted [`READ_PROGRESS_BYTES`]. Valid while a flush is unfinished.
     written_at_nanos: u64,
     /// The number of bytes that were not written at this time.
     pending_bytes: usize,
@@ -207,6 +213,7 @@ impl<'e> Connection<'e> {
             last_active: now,
             queued: false,
             awaits_writable: false,
+            is_listed: false,
             may_hold_memory: false,
             held: ReplyBytes::default(),
             written_at_nanos: 0,
@@ -240,12 +247,13 @@ impl<'e> Connection<'e> {
             && (self.stream.is_handshaking() || (self.out.is_none() && !self.flush_is_unfinished))
     }
 
-    /// True if a value is arriving or a get waits, so that the worker must check the connection from time to time.
+    /// True if a value is arriving, a get waits or a reply pins values, so that the worker must check the connection from
+    /// time to time.
     pub fn must_be_checked(&self) -> bool {
-        self.session.is_uploading() || self.phase == Phase::AwaitReplies
+        self.session.is_uploading() || self.phase == Phase::AwaitReplies || self.held.pinned > 0
     }
 
-    /// True if the client holds pinned values and has taken no byte for too long.
+    /// True if the client holds pinned values and has made no progress for too long.
     pub fn is_slow_reader(&self, now_nanos: u64) -> bool {
         self.flush_is_unfinished
             && self.held.pinned > 0
@@ -275,23 +283,35 @@ impl<'e> Connection<'e> {
         self.may_hold_memory = !held.is_empty();
     }
 
-    /// Refuses the value that is arriving if its upload was silent for too long. The next round then writes the error.
-    /// Returns true if the caller should serve a round: the upload was refused, or it waits for memory.
-    pub fn check_upload(&mut self, worker: &mut WorkerCore<'e>) -> bool {
+    /// Refuses the value that is arriving if its upload was silent for too long, and counts the pinned values again,
+    /// because the number of their pins changes. The next round then writes the error. Returns true if the caller should
+    /// serve a round: the upload was refused, or the connection waits.
+    pub fn check(&mut self, worker: &mut WorkerCore<'e>) -> bool {
+        if self.held.pinned > 0 {
+            self.settle(worker);
+        }
+        if !self.session.is_uploading() {
+            return self.phase == Phase::AwaitReplies;
+        }
         let mut out = self.out.take().unwrap_or_else(|| worker.out_pool.take());
         let is_refused = self.session.refuse_silent_upload(&mut worker.context, &mut out);
         self.keep_output(out, worker);
-        if is_refused {
+        if is_refused && self.phase != Phase::CloseWhenWritten {
             self.phase = Phase::ResumeSession;
         }
-        is_refused || matches!(self.phase, Phase::AwaitMemory | Phase::AwaitReplies)
+        is_refused || self.phase == Phase::AwaitMemory
+    }
+
+    /// True if the connection waits for memory or for other clients.
+    pub fn is_waiting(&self) -> bool {
+        matches!(self.phase, Phase::AwaitMemory | Phase::AwaitReplies)
     }
 
     /// Serves one round of the connection, and returns the worker's next action for the connection.
     pub fn serve_round(&mut self, worker: &mut WorkerCore<'e>) -> AfterRound {
         let after = self.round(worker);
         // A connection that has work left holds its memory only for a short time.
-        if self.may_hold_memory && after != AfterRound::NextRound {
+        if self.may_hold_memory && (after != AfterRound::NextRound || self.flush_is_unfinished) {
             self.settle(worker);
         }
         after
@@ -301,9 +321,7 @@ impl<'e> Connection<'e> {
     #[inline(always)]
     fn round(&mut self, worker: &mut WorkerCore<'e>) -> AfterRound {
         let mut out = self.out.take().unwrap_or_else(|| worker.out_pool.take());
-        if worker.share_bytes < usize::MAX {
-            out.set_pending_bytes_max(worker.share_bytes);
-        }
+        out.set_pending_bytes_max(worker.share_bytes);
         if self.flush_is_unfinished {
             // BLOCKED-STOPS: the rest of the earlier output is written first.
             match self.flush(&mut out, worker) {
@@ -372,7 +390,8 @@ impl<'e> Connection<'e> {
         next: AfterRound,
     ) -> AfterRound {
         let pending_bytes = out.pending_bytes();
-        if !self.flush_is_unfinished || pending_bytes != self.pending_bytes {
+        let written_bytes = self.pending_bytes.saturating_sub(pending_bytes);
+        if !self.flush_is_unfinished || written_bytes >= READ_PROGRESS_BYTES {
             self.written_at_nanos = worker.context.shared.clock.nanos();
             self.pending_bytes = pending_bytes;
         }

@@ -211,6 +211,10 @@ impl<'e> Worker<'e> {
         }
         // The connection may have been closed while an earlier event of the same epoll_wait was handled.
         let Some(connection) = self.connections.get_mut(slot) else { return };
+        if event.is_error() && connection.is_waiting() {
+            // The client has reset the connection, and the connection receives nothing that would report it.
+            return self.close(slot, CloseReason::Error);
+        }
         if event.is_readable() || event.is_read_closed() || event.is_error() {
             connection.note_readable(event.is_read_closed() || event.is_error());
         }
@@ -289,7 +293,8 @@ impl<'e> Worker<'e> {
 
     /// Adds a connection to those that the worker checks.
     fn check_later(&mut self, slot: usize) {
-        if !self.checked.contains(&slot) {
+        let is_listed = &mut self.connections[slot].is_listed;
+        if !std::mem::replace(is_listed, true) {
             self.checked.push(slot);
             self.must_check = true;
         }
@@ -309,16 +314,25 @@ impl<'e> Worker<'e> {
             self.close_slow_readers(now_nanos);
         }
         if self.awaits_memory {
-            self.shared.advance_uploads(now_nanos, self.core.context.index);
+            self.shared.admit_uploads(now_nanos, self.core.context.index);
         }
         self.awaits_memory = false;
-        self.checked.retain(|&slot| self.connections[slot].must_be_checked());
-        for slot in self.checked.clone() {
+        self.checked.retain(|&slot| {
+            let connection = &mut self.connections[slot];
+            connection.is_listed = connection.must_be_checked();
+            connection.is_listed
+        });
+        // The connections that wait since the shortest time are served first, because older ones may all be silent.
+        for slot in self.checked.clone().into_iter().rev() {
             // Another round of this loop may have closed the connection.
             let Some(connection) = self.connections.get_mut(slot) else { continue };
-            if connection.check_upload(&mut self.core) && !connection.queued {
+            if connection.check(&mut self.core) && !connection.queued {
                 self.serve_connection(slot, is_only_ready);
             }
+        }
+        // The worker refuses the marked uploads in its next check, when it has received what arrived until then.
+        if self.awaits_memory {
+            self.shared.mark_silent_uploads(now_nanos);
         }
     }
 
@@ -414,14 +428,22 @@ impl<'e> Worker<'e> {
         }
     }
 
-    /// Closes the connections of clients that hold pinned values and do not read.
+    /// Closes the connections of clients that hold pinned values and make no progress.
     fn close_slow_readers(&mut self, now_nanos: u64) {
         let slow = |(slot, connection): (usize, &Connection<'e>)| {
             connection.is_slow_reader(now_nanos).then_some(slot)
         };
         for slot in self.connections.iter().filter_map(slow).collect::<Vec<usize>>() {
-            self.shared.replies.count_disconnected();
-            self.close(slot, CloseReason::SlowReader);
+            // The event loop reports a writable socket late, so the client may have read since.
+            self.serve_connection(slot, false);
+            let is_slow = self
+                .connections
+                .get(slot)
+                .is_some_and(|connection| connection.is_slow_reader(now_nanos));
+            if is_slow {
+                self.shared.replies.count_disconnected();
+                self.close(slot, CloseReason::SlowReader);
+            }
         }
     }
 

@@ -29,6 +29,8 @@ pub(crate) struct Upload<'e> {
     ticket: Option<UploadTicket<'e>>,
     conditions: StoreConditions,
     rules: Rules,
+    /// The reason why the engine has refused memory for the item, and has counted the store as refused.
+    refusal: Option<ReserveError>,
 }
 
 /// The memory of an upload.
@@ -73,7 +75,7 @@ impl<'e> Upload<'e> {
         } else {
             Memory::Awaited(Box::new(AwaitedItem { key: key.bytes().into(), value_len, meta }))
         };
-        Ok(Upload { memory, ticket, conditions, rules })
+        Ok(Upload { memory, ticket, conditions, rules, refusal: None })
     }
 
     /// Returns the key of the item.
@@ -110,7 +112,10 @@ impl<'e> Upload<'e> {
             let key = worker.handle.hashed(&item.key);
             match worker.handle.reserve(key, item.value_len, item.meta, worker.now) {
                 Ok(reservation) => self.memory = Memory::Reserved(reservation),
-                Err(_) => return (0, Room::Refused),
+                Err(error) => {
+                    self.refusal = Some(error);
+                    return (0, Room::Refused);
+                }
             }
         }
         let Memory::Reserved(reservation) = &mut self.memory else {
@@ -171,7 +176,7 @@ impl<'e> Upload<'e> {
         outcome
     }
 
-    /// True if the upload must be refused now, because no byte has arrived for too long.
+    /// True if the upload must be refused now, because it was silent for too long.
     pub(crate) fn is_refused(&mut self, worker: &WorkerContext<'e>) -> bool {
         let timeout = worker.shared.settings.upload_timeout_seconds;
         let timeout_nanos = timeout.map(|seconds| u64::from(seconds) * 1_000_000_000);
@@ -183,11 +188,13 @@ impl<'e> Upload<'e> {
     pub(crate) fn give_up(self, worker: &mut WorkerContext<'e>) -> StoreOutcome {
         let key = self.key().to_vec();
         drop(self.memory);
-        worker.handle.count_no_memory();
+        if self.refusal.is_none() {
+            worker.handle.count_no_memory();
+        }
         let key = worker.handle.hashed(&key);
-        let error = ReserveError::OutOfMemory;
+        let error = self.refusal.unwrap_or(ReserveError::OutOfMemory);
         discard_and_report(worker, key, self.conditions.mode, self.rules, error);
-        StoreOutcome::OutOfMemory
+        error.into()
     }
 }
 

@@ -10,9 +10,10 @@ use super::sys;
 use crate::config::Settings;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook_mio::v1_0::Signals;
+use std::fs;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use std::{fs, io};
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -105,7 +106,14 @@ impl PidFile {
         }
         let mut partial = path.as_os_str().to_owned();
         partial.push(".tmp");
-        fs::write(&partial, format!("{}\n", std::process::id()))?;
+        // A file that another user has created in advance, perhaps a symbolic link, is not written.
+        match fs::remove_file(&partial) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut file = fs::OpenOptions::new().write(true).create_new(true).open(&partial)?;
+        writeln!(file, "{}", std::process::id())?;
+        drop(file);
         fs::rename(&partial, path)?;
         Ok(PidFile { path: path.to_owned() })
     }

@@ -441,13 +441,15 @@ impl<'e> UnfinishedStore<'e> {
         (count, step)
     }
 
-    /// Ends the store and writes its reply. `rest` is the input after the copied bytes of the value. Returns the number
+    /// Ends the store and writes its reply. `rest` is the input after the copied bytes of the value. If `is_refused` is
+    /// true, the value is not stored, even if it is complete. Returns the number
     /// of bytes that the session must ignore: the missing bytes of the value, and the line end.
     pub(super) fn end(
         self,
         worker: &mut WorkerContext<'e>,
         rest: &[u8],
         out: &mut Out<'e>,
+        is_refused: bool,
     ) -> usize {
         let UnfinishedStore { upload, answer } = self;
         let mut key = [0; KEY_LEN_MAX];
@@ -455,11 +457,11 @@ impl<'e> UnfinishedStore<'e> {
         key[..key_len].copy_from_slice(upload.key());
         let (key, value_len) = (&key[..key_len], upload.value_len());
         let (remaining, value_end) = (upload.remaining(), answer.value_end());
-        if remaining == 0 && !rest.starts_with(value_end) {
+        let is_complete = remaining == 0 && !is_refused;
+        if is_complete && !rest.starts_with(value_end) {
             write_bad_data(worker, &answer, out);
         } else {
-            let outcome =
-                if remaining == 0 { upload.store(worker) } else { upload.give_up(worker) };
+            let outcome = if is_complete { upload.store(worker) } else { upload.give_up(worker) };
             write_store_reply(worker, &answer, key, outcome, value_len, out);
         }
         remaining + value_end.len()

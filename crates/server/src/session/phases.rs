@@ -139,7 +139,7 @@ impl<'e> Session<'e> {
         let Phase::Value(store) = &mut self.phase else { return false };
         let is_refused = store.upload.is_refused(worker);
         if is_refused {
-            self.end_store(worker, &[], out);
+            self.end_store(worker, &[], out, true);
         }
         is_refused
     }
@@ -305,7 +305,7 @@ impl<'e> Session<'e> {
                 match step {
                     UploadStep::Read => return Step::Pause(count, Next::Read),
                     UploadStep::Wait => return Step::Pause(count, Next::AwaitMemory),
-                    UploadStep::End => self.end_store(worker, &input[count..], out),
+                    UploadStep::End => self.end_store(worker, &input[count..], out, false),
                 }
                 Step::Consumed(count)
             }
@@ -339,11 +339,17 @@ impl<'e> Session<'e> {
     }
 
     /// Ends the store whose value is arriving, and writes its reply. The session then ignores the rest of the value.
-    fn end_store(&mut self, worker: &mut WorkerContext<'e>, rest: &[u8], out: &mut Out<'e>) {
+    fn end_store(
+        &mut self,
+        worker: &mut WorkerContext<'e>,
+        rest: &[u8],
+        out: &mut Out<'e>,
+        is_refused: bool,
+    ) {
         let Phase::Value(store) = std::mem::take(&mut self.phase) else {
             unreachable!("a store ends only in the phase Value");
         };
-        self.phase = Phase::Skip(store.end(worker, rest, out));
+        self.phase = Phase::Skip(store.end(worker, rest, out, is_refused));
     }
 
     /// Selects the dialect by the first byte, the listener's protocol and the options. With `-Y` the dialect is text,
@@ -457,7 +463,10 @@ impl<'e> Session<'e> {
                     .add_consumed(*consumed),
                 _ => {
                     let item = (request, answer, worker.handle.hashed(request.key()));
-                    if worker.large_values_wait && get_must_wait(worker, item) {
+                    if worker.large_values_wait
+                        && self.dialect.allows(worker, answer)
+                        && get_must_wait(worker, item)
+                    {
                         return Step::Pause(0, Next::AwaitReplies);
                     }
                     self.serve_item(worker, item, &input[*consumed..], out).add_consumed(*consumed)

@@ -10,13 +10,14 @@
 //! ```
 //!
 //! Invariants:
-//! - The counts contain only replies that a socket has not accepted. So a client that reads needs no budget.
+//! - The counts contain only replies that a socket has not accepted. So a reply that fits into its
+//!   socket needs no budget.
 //! - A share is an eighth of the unused budget, within limits. So the first slow clients get much, and later ones always
 //!   the minimum: buffers take at most the budget, plus the minimum and one value of less than 16 KiB for each
 //!   connection.
 //! - Pinned values exceed their budget by at most the values that the workers pin in one round each.
-//! - While a get of a large value waits for the budget, clients that hold pinned values and have taken no byte for
-//!   [`SLOW_NANOS_MIN`] are disconnected.
+//! - While a get of a large value waits for the budget, clients that hold pinned values and have made no progress
+//!   for [`SLOW_NANOS_MIN`] are disconnected.
 
 use slabwise_base::counts;
 use slabwise_base::sync::{Mutex, lock};
@@ -27,8 +28,8 @@ const BUFFERED_BYTES_MAX: usize = 32 << 20;
 /// The minimum and maximum of the bytes that a session may append in one round.
 const SHARE_BYTES: std::ops::RangeInclusive<usize> = 8 << 10..=1 << 20;
 /// The budget for pinned values is the memory limit (`-m`) divided by this number.
-const PINNED_DIVISOR: u64 = 20;
-/// A client that holds pinned values and has taken no byte for this time is disconnected while others wait, in
+const PINNED_DIVISOR: u64 = 16;
+/// A client that holds pinned values and has made no progress for this time is disconnected while others wait, in
 /// nanoseconds.
 pub const SLOW_NANOS_MIN: u64 = 2_000_000_000;
 
@@ -103,7 +104,7 @@ impl PendingReplies {
         self.set_limits(*lock(&self.counted));
     }
 
-    /// True if the rounds of connections have limits. If it is false, the other functions need not be called.
+    /// True if the rounds of connections have limits.
     #[inline]
     pub fn is_scarce(&self) -> bool {
         self.is_scarce.load(Relaxed)
@@ -121,15 +122,16 @@ impl PendingReplies {
         self.large_values_wait.load(Relaxed)
     }
 
-    /// Replaces the memory that a connection held by the memory that it holds now. Returns true if the rounds of all
-    /// connections have limits from now on.
+    /// Replaces the memory that a connection held by the memory that it holds now. Returns true if other limits
+    /// apply to the rounds of all connections from now on.
     pub fn settle(&self, before: ReplyBytes, after: ReplyBytes) -> bool {
         let mut counted = lock(&self.counted);
         counted.buffered = counted.buffered - before.buffered + after.buffered;
         counted.pinned = counted.pinned - before.pinned + after.pinned;
-        let was_scarce = self.is_scarce();
+        let before = [self.is_scarce(), self.large_values_wait()];
         self.set_limits(*counted);
-        !was_scarce && self.is_scarce()
+        let after = [self.is_scarce(), self.large_values_wait()];
+        (!before[0] && after[0]) || (!before[1] && after[1])
     }
 
     /// Sets the limits of the next rounds.

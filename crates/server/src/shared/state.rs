@@ -136,20 +136,23 @@ impl<'e> Shared<'e> {
         }
     }
 
-    /// Admits uploads that wait, and marks silent ones for refusal. Wakes their workers, except `this_worker`.
-    pub(crate) fn advance_uploads(&self, now_nanos: u64, this_worker: usize) {
+    /// Admits uploads that wait, and wakes their workers, except `this_worker`.
+    pub(crate) fn admit_uploads(&self, now_nanos: u64, this_worker: usize) {
         if !self.uploads.has_waiting() {
             return;
         }
-        let wake = |worker: usize| {
+        // Most uploads that wait are large, so their values need chunks of the largest size.
+        let free_bytes = self.engine.free_bytes(usize::MAX);
+        self.uploads.admit_waiting(now_nanos, free_bytes, |worker| {
             if worker != this_worker {
                 (self.wake)(Wake::Worker(worker));
             }
-        };
-        // Most uploads that wait are large, so their values need chunks of the largest size.
-        let free_bytes = self.engine.free_bytes(usize::MAX);
-        self.uploads.admit_waiting(now_nanos, free_bytes, wake);
-        self.uploads.mark_silent(now_nanos, wake);
+        });
+    }
+
+    /// Marks silent uploads for refusal if others wait, and wakes their workers.
+    pub(crate) fn mark_silent_uploads(&self, now_nanos: u64) {
+        self.uploads.mark_silent(now_nanos, |worker| (self.wake)(Wake::Worker(worker)));
     }
 
     /// Replaces the memory of replies that a connection held by the memory that it holds now. Wakes all workers if their
@@ -282,7 +285,7 @@ pub struct WorkerContext<'e> {
     pub requests_left: u32,
     /// The requests served in the current round. The event loop resets this field before a round.
     pub served: RoundCounts,
-    /// True if gets of large values must wait in the current round. A connection sets this field before a round.
+    /// True if gets of large values must wait. The event loop sets this field.
     pub large_values_wait: bool,
 }
 

@@ -19,8 +19,10 @@
 //!   [`STANDSTILL_NANOS_MIN`].
 //! - While uploads wait, those that have been silent longest are refused, if they have been silent for
 //!   [`SILENCE_NANOS_MIN`]. An admitted upload is *silent* since it last made progress: it was admitted, or received
-//!   [`PROGRESS_BYTES`].
+//!   enough bytes ([`PROGRESS_BYTES`]).
 //! - An admitted upload that receives no byte for `-o upload_timeout` seconds is refused.
+//! - After [`WAIT_NANOS_MAX`] no smaller upload is admitted before the oldest one, except tiny ones. So a large upload does
+//!   not wait forever.
 //! - The upload that began to wait last is admitted first, except that every [`OLDEST_EVERY`]th admission is that of the
 //!   oldest one. So a new upload does not wait for all older ones, which may all be silent, and the oldest does not wait
 //!   forever.
@@ -36,13 +38,18 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 /// The budget is the memory limit (`-m`) divided by this number.
-const BUDGET_DIVISOR: u64 = 20;
+const BUDGET_DIVISOR: u64 = 16;
 /// An upload that has been silent for this time is refused while others wait, in nanoseconds.
 const SILENCE_NANOS_MIN: u64 = 100_000_000;
-/// An upload that receives fewer bytes than this in [`SILENCE_NANOS_MIN`] is silent, except for its last bytes.
-const PROGRESS_BYTES: usize = 1 << 10;
+/// An upload makes progress if it receives a hundredth of its size, within these limits in bytes. So an upload that
+/// others wait for takes at most about ten seconds, or has a rate of 640 KB a second.
+const PROGRESS_BYTES: std::ops::RangeInclusive<u64> = 1 << 10..=64 << 10;
 /// Every admission from the queue whose number is a multiple of this number is that of the oldest upload.
 const OLDEST_EVERY: u64 = 8;
+/// If the oldest upload has waited for this time, in nanoseconds, no smaller upload is admitted before it.
+const WAIT_NANOS_MAX: u64 = 1_000_000_000;
+/// An upload is tiny if it is not larger than the budget divided by this number.
+const TINY_DIVISOR: u64 = 64;
 /// If no upload has ended for this time, in nanoseconds, an upload is admitted that does not fit. The time is longer than
 /// the time until a silent upload is refused.
 const STANDSTILL_NANOS_MIN: u64 = 1_000_000_000;
@@ -67,6 +74,8 @@ struct State {
     admitted_bytes: u64,
     /// The bytes of these values that have arrived.
     received_bytes: u64,
+    /// The upload that was admitted although it did not fit.
+    exceeding: Option<usize>,
     /// The time at which an upload last ended or was admitted to an empty server, in nanoseconds of the clock.
     ended_at_nanos: u64,
     counts: UploadCounts,
@@ -150,10 +159,11 @@ impl Uploads {
             active_at_nanos: now_nanos,
         };
         let id = state.entries.insert(entry);
+        let is_empty = state.queue.is_empty();
         let fits = state.fits(size_bytes, budget_bytes)
-            || state.queue.is_empty()
-                && state.fits(size_bytes, state.received_bytes + free_bytes());
-        if fits || state.admitted_bytes == 0 {
+            && !state.must_not_overtake(size_bytes, budget_bytes, now_nanos)
+            || is_empty && state.fits(size_bytes, state.received_bytes + free_bytes());
+        if fits || is_empty && state.admitted_bytes == 0 {
             state.admit(id, now_nanos);
         } else {
             state.queue.push_back(id);
@@ -172,8 +182,9 @@ impl Uploads {
     /// can take without an eviction.
     pub fn admit_waiting(&self, now_nanos: u64, free_bytes: u64, mut wake: impl FnMut(usize)) {
         let mut state = lock(&self.state);
-        let capacity_bytes = self.budget_bytes.load(Relaxed).max(state.received_bytes + free_bytes);
-        while let Some(id) = state.next_to_admit(capacity_bytes, now_nanos) {
+        let budget_bytes = self.budget_bytes.load(Relaxed);
+        let limits = (budget_bytes, budget_bytes.max(state.received_bytes + free_bytes));
+        while let Some(id) = state.next_to_admit(limits, now_nanos) {
             state.queue.retain(|&other| other != id);
             state.admit(id, now_nanos);
             wake(state.entries[id].worker);
@@ -236,24 +247,38 @@ impl State {
         self.admitted_bytes += entry.size_bytes;
     }
 
+    /// True if an upload of this size must not be admitted before the oldest one, because that one is larger and has
+    /// waited for long. Tiny uploads may overtake it.
+    fn must_not_overtake(&self, size_bytes: u64, budget_bytes: u64, now_nanos: u64) -> bool {
+        let Some(&oldest) = self.queue.front() else { return false };
+        let oldest = &self.entries[oldest];
+        let waited_nanos = now_nanos.saturating_sub(oldest.active_at_nanos);
+        let is_tiny = size_bytes <= budget_bytes / TINY_DIVISOR;
+        waited_nanos >= WAIT_NANOS_MAX && size_bytes < oldest.size_bytes && !is_tiny
+    }
+
     /// Returns the next upload to admit, if any.
-    fn next_to_admit(&mut self, capacity_bytes: u64, now_nanos: u64) -> Option<usize> {
+    fn next_to_admit(
+        &mut self,
+        (budget_bytes, capacity_bytes): (u64, u64),
+        now_nanos: u64,
+    ) -> Option<usize> {
         let (oldest, newest) = (*self.queue.front()?, *self.queue.back()?);
-        let takes_oldest = (self.taken_count + 1).is_multiple_of(OLDEST_EVERY);
-        let ends = if takes_oldest { [oldest, newest] } else { [newest, oldest] };
-        let fitting =
-            ends.into_iter().find(|&id| self.fits(self.entries[id].size_bytes, capacity_bytes));
-        if fitting.is_some() {
-            self.taken_count += 1;
-            return fitting;
-        }
+        let newest_bytes = self.entries[newest].size_bytes;
+        let takes_oldest = (self.taken_count + 1).is_multiple_of(OLDEST_EVERY)
+            || self.must_not_overtake(newest_bytes, budget_bytes, now_nanos);
+        let next = if takes_oldest { oldest } else { newest };
         let stands_still = now_nanos.saturating_sub(self.ended_at_nanos) >= STANDSTILL_NANOS_MIN;
-        if self.admitted_bytes > 0 && !stands_still {
+        let fits = self.fits(self.entries[next].size_bytes, capacity_bytes);
+        let may_exceed = self.admitted_bytes == 0 || stands_still && self.exceeding.is_none();
+        if !fits && !may_exceed {
             return None;
         }
-        // The upload exceeds the budget. The next one is not admitted before this one has had time to end.
-        self.ended_at_nanos = now_nanos;
-        Some(oldest)
+        self.taken_count += 1;
+        if !fits {
+            self.exceeding = Some(next);
+        }
+        Some(next)
     }
 }
 
@@ -277,7 +302,9 @@ impl UploadTicket<'_> {
         let entry = &mut state.entries[self.id];
         entry.received_bytes += count as u64;
         entry.active_at_nanos = now_nanos;
-        if is_last || entry.received_bytes - entry.progress_bytes >= PROGRESS_BYTES as u64 {
+        let progress_bytes =
+            (entry.size_bytes / 100).clamp(*PROGRESS_BYTES.start(), *PROGRESS_BYTES.end());
+        if is_last || entry.received_bytes - entry.progress_bytes >= progress_bytes {
             entry.progress_bytes = entry.received_bytes;
             entry.progress_at_nanos = now_nanos;
             entry.is_marked = false;
@@ -293,7 +320,7 @@ impl UploadTicket<'_> {
         let is_over = timeout_nanos.is_some_and(|timeout| idle_nanos >= timeout);
         if entry.is_admitted && is_over {
             state.counts.refused_timeout += 1;
-        } else if entry.is_marked {
+        } else if entry.is_marked && !state.queue.is_empty() {
             state.counts.refused_silent += 1;
         } else {
             return false;
@@ -311,6 +338,7 @@ impl Drop for UploadTicket<'_> {
             state.admitted_bytes -= entry.size_bytes;
             state.received_bytes -= entry.received_bytes;
             state.ended_at_nanos = state.ended_at_nanos.max(entry.active_at_nanos);
+            state.exceeding = state.exceeding.filter(|&id| id != self.id);
         } else {
             state.queue.retain(|&other| other != self.id);
             self.uploads.waiting.store(state.queue.len(), Relaxed);

@@ -72,6 +72,25 @@ fn if_the_queue_stands_still_one_upload_exceeds_the_budget() {
 }
 
 #[test]
+fn smaller_uploads_do_not_overtake_a_larger_one_forever() {
+    const SMALL_UPLOAD_STEPS: u64 = 3;
+    let uploads = uploads();
+    let mut small = vec![(begin(&uploads, 300, 0), 0)];
+    let large = begin(&uploads, 800, 0);
+    // A small upload begins in each step, and ends some steps after its admission.
+    for step in 1..200 {
+        let now_nanos = step * 10_000_000;
+        small.push((begin(&uploads, 300, now_nanos), step));
+        admit(&uploads, now_nanos);
+        if large.is_admitted() {
+            return;
+        }
+        small.retain(|(ticket, begun)| !ticket.is_admitted() || step < begun + SMALL_UPLOAD_STEPS);
+    }
+    panic!("an upload of 800 bytes has waited for two seconds: {:?}", uploads.stats());
+}
+
+#[test]
 fn the_upload_that_was_silent_longest_is_refused_while_others_wait() {
     let uploads = uploads();
     let mut older = begin(&uploads, 500, 0);

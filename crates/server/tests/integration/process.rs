@@ -42,6 +42,20 @@ fn a_port_in_use_is_refused() {
 }
 
 #[test]
+fn the_pid_file_is_not_written_through_a_symbolic_link() {
+    let directory = directory();
+    let (pid_file, other) = (directory.path().join("pid"), directory.path().join("other"));
+    std::fs::write(&other, "unchanged").expect("a file can be written");
+    std::os::unix::fs::symlink(&other, directory.path().join("pid.tmp"))
+        .expect("a link is created");
+    let text = pid_file.to_str().expect("text").to_owned();
+    let server = Server::start_with(directory, &["-p", "-1", "-l", "127.0.0.1", "-P", &text]);
+    assert!(pid_file.exists());
+    assert_eq!(std::fs::read_to_string(&other).expect("the file exists"), "unchanged");
+    drop(server);
+}
+
+#[test]
 fn a_daemon_writes_and_removes_its_pid_file() {
     let directory = directory();
     let pid_file = directory.path().join("pid");

@@ -2,10 +2,10 @@
 
 use super::outcome::RestartError;
 use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// The size of the generation number, which follows the arena in the memory file. The .meta file contains the same
@@ -13,8 +13,15 @@ use std::path::{Path, PathBuf};
 const GENERATION_SIZE_BYTES: u64 = 8;
 /// The bytes in place of the generation number while a process uses the memory file.
 const NO_GENERATION: [u8; GENERATION_SIZE_BYTES as usize] = [0; GENERATION_SIZE_BYTES as usize];
+/// The last bytes of a memory file, by which slabwise recognizes a file that it may overwrite.
+const MARK: [u8; 8] = *b"slabwise";
 /// The access mode of both files: only their owner may read them, because they hold the contents of the cache.
 const FILE_MODE: u32 = 0o600;
+
+/// Returns the size of a memory file with an arena of this size: the generation number and the mark follow the arena.
+fn file_size_bytes(arena_size_bytes: u64) -> u64 {
+    arena_size_bytes + GENERATION_SIZE_BYTES + MARK.len() as u64
+}
 
 /// An open memory file. It is locked against other processes until this value is dropped.
 #[derive(Debug)]
@@ -39,6 +46,31 @@ impl MemoryFile {
             Err(rustix::io::Errno::WOULDBLOCK) => Err(RestartError::InUse(path.to_owned())),
             Err(errno) => Err(io_error("lock", path)(errno.into())),
         }
+    }
+
+    /// Returns an error if the file has contents that slabwise did not write. The caller has found no .meta file, which
+    /// would show that the file belongs to a cache.
+    pub fn check_origin(&self) -> Result<(), RestartError> {
+        let inspect = |error| io_error("inspect", &self.path)(error);
+        let len = self.file.metadata().map_err(inspect)?.len();
+        let mut end = [0; MARK.len()];
+        if let Some(offset) = len.checked_sub(MARK.len() as u64) {
+            self.file.read_exact_at(&mut end, offset).map_err(inspect)?;
+        }
+        if len == 0 || end == MARK {
+            return Ok(());
+        }
+        Err(RestartError::OtherFile { path: self.path.clone(), size_bytes: len })
+    }
+
+    /// Denies other users the access to the file. A file that existed before may have another mode.
+    pub fn restrict_access(&self) -> Result<(), RestartError> {
+        let about = self.file.metadata().map_err(io_error("inspect", &self.path))?;
+        if about.permissions().mode() & 0o777 == FILE_MODE {
+            return Ok(());
+        }
+        let restricted = self.file.set_permissions(Permissions::from_mode(FILE_MODE));
+        restricted.map_err(io_error("restrict the access to", &self.path))
     }
 
     pub fn descriptor(&self) -> BorrowedFd<'_> {
@@ -80,7 +112,9 @@ impl MemoryFile {
     /// if the number was erased before, or if the file has another size.
     pub fn take_generation(&self, arena_size_bytes: u64) -> Result<Option<u64>, RestartError> {
         let about = self.file.metadata().map_err(io_error("inspect", &self.path))?;
-        if about.len() != arena_size_bytes + GENERATION_SIZE_BYTES {
+        // Earlier versions wrote no mark.
+        let without_mark = arena_size_bytes + GENERATION_SIZE_BYTES;
+        if ![without_mark, file_size_bytes(arena_size_bytes)].contains(&about.len()) {
             return Ok(None);
         }
         let mut generation = NO_GENERATION;
@@ -103,27 +137,30 @@ impl MemoryFile {
 
     fn write_generation(&self, arena_size_bytes: u64, generation: [u8; 8]) -> io::Result<()> {
         self.file.write_all_at(&generation, arena_size_bytes)?;
+        self.file.write_all_at(&MARK, arena_size_bytes + GENERATION_SIZE_BYTES)?;
         self.file.sync_data()
     }
 
     /// Empties the file and allocates all blocks for an arena of this size. So a file system that is too full causes an
     /// error here, and not a signal when an item is written later.
     pub fn reset(&self, arena_size_bytes: u64) -> Result<(), RestartError> {
-        let size_bytes = arena_size_bytes + GENERATION_SIZE_BYTES;
+        let size_bytes = file_size_bytes(arena_size_bytes);
         let resize = |to| self.file.set_len(to).map_err(io_error("resize", &self.path));
         resize(0)?;
         let allocate = || fallocate(&self.file, FallocateFlags::empty(), 0, size_bytes);
         match rustix::io::retry_on_intr(allocate) {
-            Ok(()) => Ok(()),
+            Ok(()) => {}
             Err(rustix::io::Errno::NOSPC | rustix::io::Errno::FBIG) => {
                 // Frees the blocks that were allocated. If that fails too, the error of the allocation is reported.
                 let _ = resize(0);
-                Err(RestartError::NoRoom { path: self.path.clone(), size_bytes })
+                return Err(RestartError::NoRoom { path: self.path.clone(), size_bytes });
             }
             // The file system does not support fallocate, so its blocks are allocated when they are written.
-            Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => resize(size_bytes),
-            Err(errno) => Err(io_error("allocate memory for", &self.path)(errno.into())),
+            Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => resize(size_bytes)?,
+            Err(errno) => return Err(io_error("allocate memory for", &self.path)(errno.into())),
         }
+        // The mark is written now, so that the file is recognized even if this process is killed.
+        self.write_generation(arena_size_bytes, NO_GENERATION).map_err(io_error("mark", &self.path))
     }
 
     /// Writes the .meta file atomically: a crash leaves the old file, the new file or no file, never a part of one.

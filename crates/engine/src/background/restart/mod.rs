@@ -78,6 +78,10 @@ pub fn open(
     let file = MemoryFile::open(path)?;
     let size_bytes = config.arena_size_bytes();
     let saved = read_saved(&file, &config, unix_time)?;
+    if matches!(saved, Err(ColdReason::NothingSaved)) {
+        file.check_origin()?;
+    }
+    file.restrict_access()?;
     file.remove_meta()?;
     let generation = file.take_generation(size_bytes)?;
     let reason = match saved {

@@ -90,6 +90,18 @@ pub enum RestartError {
     /// The path of the memory file leads to a directory or a device.
     #[error("-e {}: this is not a regular file: name another one", .0.display())]
     NotAFile(PathBuf),
+    /// The file has contents that slabwise did not write. slabwise does not overwrite it, because it may be a user's
+    /// file.
+    #[error(
+        "-e {}: the file has {size_bytes} bytes that slabwise did not write: name another file, or remove this one",
+        path.display()
+    )]
+    OtherFile {
+        /// The path of the file.
+        path: PathBuf,
+        /// The size of the file, in bytes.
+        size_bytes: u64,
+    },
     /// The file system has too little free space for the memory file.
     #[error("-e {}: the file system cannot hold {size_bytes} bytes: free space on it, or lower -m", path.display())]
     NoRoom {

@@ -236,7 +236,7 @@ fn a_start_with_a_memory_file_of_another_size_is_cold() {
         let file = TestFile::new();
         operate_and_close(&file, &config, &mut random);
         let size = std::fs::metadata(&file.0).expect("the memory file exists").len();
-        assert_eq!(size, config.arena_size_bytes() + 8);
+        assert_eq!(size, config.arena_size_bytes() + 16);
         let memory = OpenOptions::new().write(true).open(&file.0).expect("the memory file exists");
         memory.set_len(size.saturating_add_signed(change)).expect("the file is resized");
         drop(memory);

@@ -2,6 +2,7 @@
 //! failed test prints its seed; `SLABWISE_SEED=n` runs only that seed.
 
 mod damage;
+mod origin;
 mod warm;
 
 use super::{Start, Stop, Warm};

@@ -11,7 +11,7 @@ use crate::{ColdReason, RestartError};
 use slabwise_base::{Clock, Expiry, Now, Random, Seconds};
 use std::time::Duration;
 
-fn small_config() -> EngineConfig {
+pub(super) fn small_config() -> EngineConfig {
     EngineConfig::new(1 << 20)
 }
 
@@ -31,7 +31,7 @@ fn queue_orders(engine: &Engine) -> Vec<Vec<usize>> {
 }
 
 /// Creates a cache with one item and saves it to `file`.
-fn save_one_item(file: &TestFile, config: &EngineConfig) {
+pub(super) fn save_one_item(file: &TestFile, config: &EngineConfig) {
     let (engine, _) = file.open_at(config, STARTED);
     set(&engine, b"key", b"value", Expiry::NEVER, Now::from_nanos(0));
     engine.close(stop(&Clock::manual())).expect("the cache is saved");
