@@ -10,7 +10,7 @@ use super::uploads::SmallItems;
 use crate::support::{Client, Deadline, is_memcached, pause, under_test, wait_until};
 
 /// The time for which a test waits for a condition before it fails.
-const DEADLINE: Duration = Duration::from_secs(20);
+const DEADLINE: Duration = Duration::from_secs(60);
 const MIB: u64 = 1 << 20;
 
 /// Waits until the resident memory of the server has grown by less than 1 MiB for about two seconds, and returns it in
@@ -61,7 +61,7 @@ fn clients_that_pin_large_values_do_not_replace_the_items_of_other_clients() {
     let store = Deadline::after(DEADLINE);
     assert_eq!(client.set("honest", &vec![b'h'; 1_000_000]), "STORED");
     let taken = DEADLINE - store.left();
-    assert!(taken < Duration::from_secs(2), "a store of 1 MB took {taken:?}");
+    assert!(taken < Duration::from_secs(10), "a store of 1 MB took {taken:?}");
     let left = items.count(&mut client);
     println!("{left} of {} items are left; a store of 1 MB took {taken:?}", items.count);
     assert!(left >= items.count / 100 * 99, "only {left} of {} items are left", items.count);
