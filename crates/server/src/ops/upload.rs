@@ -122,10 +122,11 @@ impl<'e> Upload<'e> {
             unreachable!("the first chunk was reserved above");
         };
         let count = reservation.fill(input);
-        // The next chunk is allocated now, so that the session can receive into it.
-        let has_room = reservation.remaining() == 0 || !reservation.unfilled().is_empty();
+        // This call allocates the next chunk, so that the session can receive into it.
+        reservation.unfilled();
+        let room = if reservation.is_starved() { Room::Refused } else { Room::Ready };
         self.note_received(worker, count);
-        (count, if has_room { Room::Ready } else { Room::Refused })
+        (count, room)
     }
 
     /// Returns the memory into which the socket's next bytes should be read. Returns `None` if they should be read into

@@ -19,7 +19,7 @@
 //! - While a get of a large value waits for the budget, clients that hold pinned values and have made no progress
 //!   for [`SLOW_NANOS_MIN`] are disconnected.
 
-use slabwise_base::counts;
+use slabwise_base::counters;
 use slabwise_base::sync::{Mutex, lock};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
@@ -60,12 +60,7 @@ pub struct PendingReplies {
     /// The memory that all connections hold.
     counted: Mutex<ReplyBytes>,
     pinned_bytes_max: AtomicUsize,
-    /// The number of connections on which a get of a large value waits.
-    waiting: AtomicUsize,
-    /// The number of times that a get began to wait.
-    waits: AtomicU64,
-    /// The number of clients that were disconnected because they did not read.
-    disconnected: AtomicU64,
+    counters: ReplyCounters,
 }
 
 /// The pending replies at one moment, and their counts since the start of the server.
@@ -79,13 +74,17 @@ pub struct ReplyStats {
     pub counts: ReplyCounts,
 }
 
-counts! {
+counters! {
     /// Counts of pending replies since the start of the server.
-    pub struct ReplyCounts {
+    pub struct ReplyCounters read as ReplyCounts {
         /// Gets of large values that waited.
         waits,
         /// Clients that were disconnected because they did not read while others waited.
         disconnected,
+    }
+    gauges {
+        /// The number of connections on which a get of a large value waits.
+        waiting: AtomicU64,
     }
 }
 
@@ -147,25 +146,25 @@ impl PendingReplies {
 
     /// Records that a get of a large value waits. Returns true if no other get waited before.
     pub fn begin_wait(&self) -> bool {
-        self.waits.fetch_add(1, Relaxed);
-        self.waiting.fetch_add(1, Relaxed) == 0
+        self.counters.waits.fetch_add(1, Relaxed);
+        self.counters.waiting.fetch_add(1, Relaxed) == 0
     }
 
     /// Records that a get of a large value no longer waits.
     pub fn end_wait(&self) {
         let counted = lock(&self.counted);
-        self.waiting.fetch_sub(1, Relaxed);
+        self.counters.waiting.fetch_sub(1, Relaxed);
         self.set_limits(*counted);
     }
 
     /// True if a get of a large value waits.
     pub fn has_waiting(&self) -> bool {
-        self.waiting.load(Relaxed) > 0
+        self.counters.waiting.load(Relaxed) > 0
     }
 
     /// Counts a client that was disconnected because it did not read.
     pub fn count_disconnected(&self) {
-        self.disconnected.fetch_add(1, Relaxed);
+        self.counters.disconnected.fetch_add(1, Relaxed);
     }
 
     pub fn stats(&self) -> ReplyStats {
@@ -175,11 +174,8 @@ impl PendingReplies {
             buffered_bytes_max: BUFFERED_BYTES_MAX as u64,
             pinned_bytes: counted.pinned as u64,
             pinned_bytes_max: self.pinned_bytes_max.load(Relaxed) as u64,
-            waiting: self.waiting.load(Relaxed) as u64,
-            counts: ReplyCounts {
-                waits: self.waits.load(Relaxed),
-                disconnected: self.disconnected.load(Relaxed),
-            },
+            waiting: self.counters.waiting.load(Relaxed),
+            counts: self.counters.read(),
         }
     }
 }

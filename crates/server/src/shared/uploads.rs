@@ -70,9 +70,9 @@ struct State {
     queue: VecDeque<usize>,
     /// The number of admissions from the queue.
     taken_count: u64,
-    /// The sizes of the values of all admitted uploads, in bytes.
+    /// The memory that the items of all admitted uploads will take, in bytes.
     admitted_bytes: u64,
-    /// The bytes of these values that have arrived.
+    /// The bytes of the values of these items that have arrived.
     received_bytes: u64,
     /// The upload that was admitted although it did not fit.
     exceeding: Option<usize>,
@@ -118,7 +118,7 @@ pub struct UploadStats {
     /// The number of admitted uploads.
     pub admitted: usize,
     pub waiting: usize,
-    /// The sizes of the values of all admitted uploads, in bytes.
+    /// The memory that the items of all admitted uploads will take, in bytes.
     pub admitted_bytes: u64,
     pub budget_bytes: u64,
     pub counts: UploadCounts,

@@ -7,8 +7,9 @@ use crate::shared::WorkerContext;
 /// Writes the rows of `stats memory`.
 pub(super) fn write(worker: &WorkerContext<'_>, rows: &mut StatsRows<'_>) {
     let shared = worker.shared;
+    let baseline = shared.baseline();
     let uploads = shared.uploads.stats();
-    let counts = uploads.counts.since(&shared.baseline().uploads);
+    let counts = uploads.counts.since(&baseline.uploads);
     rows.add_all([
         ("uploads", uploads.admitted as u64),
         ("upload_bytes", uploads.admitted_bytes),
@@ -19,7 +20,7 @@ pub(super) fn write(worker: &WorkerContext<'_>, rows: &mut StatsRows<'_>) {
         ("upload_refused_timeout", counts.refused_timeout),
     ]);
     let replies = shared.replies.stats();
-    let counts = replies.counts.since(&shared.baseline().replies);
+    let counts = replies.counts.since(&baseline.replies);
     rows.add_all([
         ("reply_bytes", replies.buffered_bytes),
         ("reply_limit_bytes", replies.buffered_bytes_max),
