@@ -7,7 +7,7 @@
 
 mod connected_server;
 mod dialogues;
-mod packet;
+pub mod packet;
 mod packet_log;
 mod random;
 mod sasl;

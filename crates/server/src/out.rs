@@ -149,6 +149,11 @@ impl<'e> Out<'e> {
         self.bytes.len() - self.bytes_written + self.pins_pending_bytes
     }
 
+    /// Returns the number of bytes that can be appended before the output is full.
+    pub(crate) fn room_bytes(&self) -> usize {
+        self.pending_bytes_max.saturating_sub(self.pending_bytes())
+    }
+
     /// Sets the number of unwritten bytes from which the output is full.
     #[inline]
     pub fn set_pending_bytes_max(&mut self, bytes_max: usize) {

@@ -11,9 +11,12 @@ use slabwise_engine::{CrawlStep, CrawledItem, Crawler};
 use slabwise_protocol::text::{reply, write_number, write_percent_encoded};
 use std::os::fd::RawFd;
 
-/// The maximum number of chunks, prefixes or connections that one step visits. A step takes about 50 microseconds and
-/// writes at most half a megabyte of lines.
+/// The maximum number of chunks, prefixes or connections that one step visits. A step takes about 50 microseconds.
 const STEP_CHUNKS: usize = 512;
+
+/// No chunk, prefix or connection has longer lines than this, in bytes. The longest is that of an item whose key is
+/// percent-encoded.
+const LINES_LEN_MAX: usize = 1024;
 
 /// The maximum length of the reply to `stats cachedump`, in bytes, as in memcached.
 const CACHEDUMP_LEN_MAX: usize = 2 << 20;
@@ -74,23 +77,30 @@ impl<'e> Crawl<'e> {
         Crawl { crawler: Crawler::new(classes), listing, _ticket: ticket }
     }
 
-    /// Runs one bounded step, which appends lines to `out`. Returns true after the last step.
-    pub(crate) fn step(&mut self, worker: &WorkerContext<'e>, out: &mut Vec<u8>) -> bool {
+    /// Runs one bounded step, which appends lines to `out`: at most `room_bytes` and the lines of one more object.
+    /// Returns true after the last step.
+    pub(crate) fn step(
+        &mut self,
+        worker: &WorkerContext<'e>,
+        room_bytes: usize,
+        out: &mut Vec<u8>,
+    ) -> bool {
         let Shared { engine, prefixes, connection_table, .. } = worker.shared;
+        let count_max = (room_bytes / LINES_LEN_MAX + 1).min(STEP_CHUNKS);
         let is_done = match &mut self.listing {
             Listing::Prefixes { after } => {
-                *after = prefixes.list(after.as_deref(), STEP_CHUNKS, out);
+                *after = prefixes.list(after.as_deref(), count_max, out);
                 after.is_none()
             }
             Listing::Connections { after } => {
                 let mut rows = StatsRows::text(out);
                 let row = |name: &str, value: &str| rows.add(name, value);
-                *after = connection_table.list(*after, STEP_CHUNKS, worker.now, row);
+                *after = connection_table.list(*after, count_max, worker.now, row);
                 after.is_none()
             }
             listing => {
                 let visit = &mut |item: CrawledItem<'_>| list_item(worker, listing, &item, out);
-                let step = engine.crawl_step(&mut self.crawler, STEP_CHUNKS, worker.now, visit);
+                let step = engine.crawl_step(&mut self.crawler, count_max, worker.now, visit);
                 step == CrawlStep::Done || listing.is_full()
             }
         };

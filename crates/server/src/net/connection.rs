@@ -253,10 +253,10 @@ impl<'e> Connection<'e> {
         self.session.is_uploading() || self.phase == Phase::AwaitReplies || self.held.pinned > 0
     }
 
-    /// True if the client holds pinned values and has made no progress for too long.
-    pub fn is_slow_reader(&self, now_nanos: u64) -> bool {
+    /// True if the client holds memory that others need, and has made no progress for too long.
+    pub fn is_slow_reader(&self, worker: &WorkerCore<'e>, now_nanos: u64) -> bool {
         self.flush_is_unfinished
-            && self.held.pinned > 0
+            && worker.context.shared.replies.must_end(self.held)
             && now_nanos.saturating_sub(self.written_at_nanos) >= SLOW_NANOS_MIN
     }
 

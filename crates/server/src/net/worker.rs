@@ -44,7 +44,7 @@ const EVENTS_MAX: usize = 256;
 /// The worker measures the duration of one round in every group of this number of rounds.
 const ROUNDS_PER_TIMED_ROUND: u64 = 64;
 /// The time between two checks whether memory is free for uploads that wait, in nanoseconds.
-const MEMORY_CHECK_NANOS: u64 = 10_000_000;
+const MEMORY_CHECK_NANOS: u64 = 5_000_000;
 /// The time between two searches for clients that do not read while others wait, in nanoseconds.
 const SLOW_CHECK_NANOS: u64 = 100_000_000;
 /// The token of the mailbox's waker.
@@ -179,7 +179,7 @@ impl<'e> Worker<'e> {
     fn check_timeout(&self) -> Duration {
         Duration::from_nanos(if self.awaits_memory {
             MEMORY_CHECK_NANOS
-        } else if self.shared.replies.has_waiting() {
+        } else if self.shared.replies.has_waiting() || self.shared.replies.is_exceeded() {
             SLOW_CHECK_NANOS
         } else {
             1_000_000_000
@@ -310,7 +310,7 @@ impl<'e> Worker<'e> {
             return;
         }
         self.checked_at_nanos = now_nanos;
-        if self.shared.replies.has_waiting() {
+        if self.shared.replies.has_waiting() || self.shared.replies.is_exceeded() {
             self.close_slow_readers(now_nanos);
         }
         if self.awaits_memory {
@@ -428,10 +428,10 @@ impl<'e> Worker<'e> {
         }
     }
 
-    /// Closes the connections of clients that hold pinned values and make no progress.
+    /// Closes the connections of clients that hold memory that others need, and make no progress.
     fn close_slow_readers(&mut self, now_nanos: u64) {
         let slow = |(slot, connection): (usize, &Connection<'e>)| {
-            connection.is_slow_reader(now_nanos).then_some(slot)
+            connection.is_slow_reader(&self.core, now_nanos).then_some(slot)
         };
         for slot in self.connections.iter().filter_map(slow).collect::<Vec<usize>>() {
             // The event loop reports a writable socket late, so the client may have read since.
@@ -439,7 +439,7 @@ impl<'e> Worker<'e> {
             let is_slow = self
                 .connections
                 .get(slot)
-                .is_some_and(|connection| connection.is_slow_reader(now_nanos));
+                .is_some_and(|connection| connection.is_slow_reader(&self.core, now_nanos));
             if is_slow {
                 self.shared.replies.count_disconnected();
                 self.close(slot, CloseReason::SlowReader);

@@ -310,7 +310,8 @@ impl<'e> Session<'e> {
                 Step::Consumed(count)
             }
             Phase::Crawl(crawl) => {
-                if out.is_full() || !crawl.step(worker, out.bytes()) {
+                let room_bytes = out.room_bytes();
+                if out.is_full() || !crawl.step(worker, room_bytes, out.bytes()) {
                     return Step::Pause(0, Next::Yield);
                 }
                 self.phase = Phase::Command;

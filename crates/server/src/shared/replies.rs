@@ -14,7 +14,9 @@
 //!   socket needs no budget.
 //! - A share is an eighth of the unused budget, within limits. So the first slow clients get much, and later ones always
 //!   the minimum: buffers take at most the budget, plus the minimum and one value of less than 16 KiB for each
-//!   connection.
+//!   connection. Replies to `stats` are written whole and can be longer.
+//! - While the budget is exceeded, clients whose buffers are larger than [`BUFFERED_BYTES_MIN`] and that have made no
+//!   progress for [`SLOW_NANOS_MIN`] are disconnected.
 //! - Pinned values exceed their budget by at most the values that the workers pin in one round each.
 //! - While a get of a large value waits for the budget, clients that hold pinned values and have made no progress
 //!   for [`SLOW_NANOS_MIN`] are disconnected.
@@ -27,10 +29,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 const BUFFERED_BYTES_MAX: usize = 32 << 20;
 /// The minimum and maximum of the bytes that a session may append in one round.
 const SHARE_BYTES: std::ops::RangeInclusive<usize> = 8 << 10..=1 << 20;
+/// The buffers that every connection may hold: the minimum of its share, and one value of less than 16 KiB.
+pub const BUFFERED_BYTES_MIN: usize = *SHARE_BYTES.start() + (16 << 10);
 /// The budget for pinned values is the memory limit (`-m`) divided by this number.
 const PINNED_DIVISOR: u64 = 16;
-/// A client that holds pinned values and has made no progress for this time is disconnected while others wait, in
-/// nanoseconds.
+/// A client that holds much and has made no progress for this time is disconnected while others wait or the budget is
+/// exceeded, in nanoseconds.
 pub const SLOW_NANOS_MIN: u64 = 2_000_000_000;
 
 /// The memory that pending replies hold.
@@ -57,6 +61,8 @@ pub struct PendingReplies {
     share_bytes: AtomicUsize,
     /// True if gets of large values must wait.
     large_values_wait: AtomicBool,
+    /// True if the buffers of all connections exceed their budget.
+    is_exceeded: AtomicBool,
     /// The memory that all connections hold.
     counted: Mutex<ReplyBytes>,
     pinned_bytes_max: AtomicUsize,
@@ -121,6 +127,18 @@ impl PendingReplies {
         self.large_values_wait.load(Relaxed)
     }
 
+    /// True if the buffers of all connections exceed their budget.
+    #[inline]
+    pub fn is_exceeded(&self) -> bool {
+        self.is_exceeded.load(Relaxed)
+    }
+
+    /// True if a client that holds this memory and makes no progress must be disconnected.
+    pub fn must_end(&self, held: ReplyBytes) -> bool {
+        held.pinned > 0 && self.has_waiting()
+            || held.buffered > BUFFERED_BYTES_MIN && self.is_exceeded()
+    }
+
     /// Replaces the memory that a connection held by the memory that it holds now. Returns true if other limits
     /// apply to the rounds of all connections from now on.
     pub fn settle(&self, before: ReplyBytes, after: ReplyBytes) -> bool {
@@ -138,6 +156,7 @@ impl PendingReplies {
         let unused = BUFFERED_BYTES_MAX.saturating_sub(counted.buffered);
         let share_bytes = (unused / 8).clamp(*SHARE_BYTES.start(), *SHARE_BYTES.end());
         self.share_bytes.store(share_bytes, Relaxed);
+        self.is_exceeded.store(counted.buffered > BUFFERED_BYTES_MAX, Relaxed);
         let waits = counted.pinned >= self.pinned_bytes_max.load(Relaxed);
         self.large_values_wait.store(waits, Relaxed);
         let is_scarce = waits || share_bytes < *SHARE_BYTES.end() || self.has_waiting();
@@ -182,7 +201,10 @@ impl PendingReplies {
 
 #[cfg(test)]
 mod tests {
-    use super::{BUFFERED_BYTES_MAX, PINNED_DIVISOR, PendingReplies, ReplyBytes, SHARE_BYTES};
+    use super::{
+        BUFFERED_BYTES_MAX, BUFFERED_BYTES_MIN, PINNED_DIVISOR, PendingReplies, ReplyBytes,
+        SHARE_BYTES,
+    };
 
     #[test]
     fn shares_decrease_to_the_minimum_and_all_shares_together_little_exceed_the_budget() {
@@ -202,6 +224,20 @@ mod tests {
         assert!(sum <= BUFFERED_BYTES_MAX + CONNECTIONS * bytes_min, "{sum}");
         replies.settle(ReplyBytes { buffered: sum, pinned: 0 }, ReplyBytes::default());
         assert_eq!(replies.share_bytes(), *SHARE_BYTES.end());
+    }
+
+    #[test]
+    fn while_the_budget_is_exceeded_clients_with_more_than_the_minimum_are_disconnected() {
+        let replies = PendingReplies::new(1 << 30);
+        let held = |buffered| ReplyBytes { buffered, pinned: 0 };
+        let must_end = || [0, 1].map(|more| replies.must_end(held(BUFFERED_BYTES_MIN + more)));
+        replies.settle(held(0), held(BUFFERED_BYTES_MAX));
+        assert_eq!(must_end(), [false, false], "the budget is used up, but not exceeded");
+        replies.settle(held(0), held(1));
+        assert_eq!(must_end(), [false, true]);
+        assert!(!replies.must_end(ReplyBytes { buffered: 0, pinned: 1 }), "no get waits");
+        replies.settle(held(1), held(0));
+        assert_eq!(must_end(), [false, false]);
     }
 
     #[test]

@@ -18,7 +18,8 @@
 //!   upload is admitted if no other is, or if the queue stands still: no upload has ended for
 //!   [`STANDSTILL_NANOS_MIN`].
 //! - While uploads wait, those that have been silent longest are refused, if they have been silent for
-//!   [`SILENCE_NANOS_MIN`]. An admitted upload is *silent* since it last made progress: it was admitted, or received
+//!   [`SILENCE_NANOS`]: for less if many wait or have waited for long, so that the queue ends soon even if all
+//!   uploads are silent. An admitted upload is *silent* since it last made progress: it was admitted, or received
 //!   enough bytes ([`PROGRESS_BYTES`]).
 //! - An admitted upload that receives no byte for `-o upload_timeout` seconds is refused.
 //! - After [`WAIT_NANOS_MAX`] no smaller upload is admitted before the oldest one, except tiny ones. So a large upload does
@@ -39,8 +40,10 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 /// The budget is the memory limit (`-m`) divided by this number.
 const BUDGET_DIVISOR: u64 = 16;
-/// An upload that has been silent for this time is refused while others wait, in nanoseconds.
-const SILENCE_NANOS_MIN: u64 = 100_000_000;
+/// An upload that has been silent for a time between these limits is refused while others wait, in nanoseconds.
+const SILENCE_NANOS: std::ops::RangeInclusive<u64> = 50_000_000..=100_000_000;
+/// If all uploads are silent, the oldest one in the queue is admitted after about this time, in nanoseconds.
+const QUEUE_NANOS: u64 = 1_400_000_000;
 /// An upload makes progress if it receives a hundredth of its size, within these limits in bytes. So an upload that
 /// others wait for takes at most about ten seconds, or has a rate of 640 KB a second.
 const PROGRESS_BYTES: std::ops::RangeInclusive<u64> = 1 << 10..=64 << 10;
@@ -196,10 +199,11 @@ impl Uploads {
     /// Calls `wake` with the worker of each.
     pub fn mark_silent(&self, now_nanos: u64, mut wake: impl FnMut(usize)) {
         let mut state = lock(&self.state);
+        let silence_nanos = state.silence_nanos(self.budget_bytes.load(Relaxed), now_nanos);
         let mut silent: Vec<(u64, usize)> = state
             .entries
             .iter()
-            .filter(|(_, entry)| entry.is_silent(now_nanos))
+            .filter(|(_, entry)| entry.is_silent(now_nanos, silence_nanos))
             .map(|(id, entry)| (entry.progress_at_nanos, id))
             .collect();
         silent.sort_unstable();
@@ -224,10 +228,10 @@ impl Uploads {
 }
 
 impl Entry {
-    /// True if the upload should be refused while others wait for memory.
-    fn is_silent(&self, now_nanos: u64) -> bool {
+    /// True if the upload has been silent for this time.
+    fn is_silent(&self, now_nanos: u64, silence_nanos: u64) -> bool {
         let silent_nanos = now_nanos.saturating_sub(self.progress_at_nanos);
-        self.is_admitted && silent_nanos >= SILENCE_NANOS_MIN
+        self.is_admitted && silent_nanos >= silence_nanos
     }
 }
 
@@ -245,6 +249,18 @@ impl State {
             self.ended_at_nanos = now_nanos;
         }
         self.admitted_bytes += entry.size_bytes;
+    }
+
+    /// Returns the time after which a silent upload is refused, in nanoseconds. The uploads of the queue are admitted in
+    /// groups of about the budget, and each group may be silent for this time. The oldest upload should not wait for
+    /// longer than [`QUEUE_NANOS`].
+    fn silence_nanos(&self, budget_bytes: u64, now_nanos: u64) -> u64 {
+        let Some(&oldest) = self.queue.front() else { return *SILENCE_NANOS.end() };
+        let waited_nanos = now_nanos.saturating_sub(self.entries[oldest].active_at_nanos);
+        let queue_bytes: u64 = self.queue.iter().map(|&id| self.entries[id].size_bytes).sum();
+        let groups = queue_bytes / budget_bytes.max(1) + 1;
+        (QUEUE_NANOS.saturating_sub(waited_nanos) / groups)
+            .clamp(*SILENCE_NANOS.start(), *SILENCE_NANOS.end())
     }
 
     /// True if an upload of this size must not be admitted before the oldest one, because that one is larger and has

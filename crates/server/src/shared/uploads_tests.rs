@@ -1,7 +1,11 @@
-use super::{BUDGET_DIVISOR, SILENCE_NANOS_MIN, STANDSTILL_NANOS_MIN, UploadTicket, Uploads};
+use super::{
+    BUDGET_DIVISOR, QUEUE_NANOS, SILENCE_NANOS, STANDSTILL_NANOS_MIN, UploadTicket, Uploads,
+};
 use slabwise_base::Random;
 
 const BUDGET_BYTES: u64 = 1_000;
+/// The time after which a silent upload is refused if few uploads wait, in nanoseconds.
+const SILENCE_NANOS_MAX: u64 = *SILENCE_NANOS.end();
 
 fn uploads() -> Uploads {
     Uploads::new(BUDGET_BYTES * BUDGET_DIVISOR)
@@ -96,14 +100,14 @@ fn the_upload_that_was_silent_longest_is_refused_while_others_wait() {
     let mut older = begin(&uploads, 500, 0);
     let mut newer = begin(&uploads, 500, 1);
     let mark = |now_nanos| uploads.mark_silent(now_nanos, |_| ());
-    mark(2 * SILENCE_NANOS_MIN);
-    assert!(!older.refuse(2 * SILENCE_NANOS_MIN, None), "no other upload waits");
+    mark(2 * SILENCE_NANOS_MAX);
+    assert!(!older.refuse(2 * SILENCE_NANOS_MAX, None), "no other upload waits");
     let _waiting = begin(&uploads, 500, 0);
-    mark(SILENCE_NANOS_MIN - 1);
-    assert!(!older.refuse(SILENCE_NANOS_MIN - 1, None), "the upload is not silent yet");
-    mark(SILENCE_NANOS_MIN + 1);
-    assert!(!newer.refuse(SILENCE_NANOS_MIN + 1, None), "one refusal per upload that waits");
-    assert!(older.refuse(SILENCE_NANOS_MIN + 1, None));
+    mark(SILENCE_NANOS_MAX - 1);
+    assert!(!older.refuse(SILENCE_NANOS_MAX - 1, None), "the upload is not silent yet");
+    mark(SILENCE_NANOS_MAX + 1);
+    assert!(!newer.refuse(SILENCE_NANOS_MAX + 1, None), "one refusal per upload that waits");
+    assert!(older.refuse(SILENCE_NANOS_MAX + 1, None));
     assert_eq!(uploads.stats().counts.refused_silent, 1);
 }
 
@@ -112,12 +116,12 @@ fn a_marked_upload_that_makes_progress_is_not_refused_but_a_few_bytes_are_no_pro
     let uploads = uploads();
     let mut first = begin(&uploads, 1_000, 0);
     let _waiting = begin(&uploads, 1_000, 0);
-    uploads.mark_silent(SILENCE_NANOS_MIN, |_| ());
-    first.note_received(1 << 10, false, SILENCE_NANOS_MIN);
-    assert!(!first.refuse(SILENCE_NANOS_MIN, None));
-    first.note_received(10, false, 2 * SILENCE_NANOS_MIN - 1);
-    uploads.mark_silent(2 * SILENCE_NANOS_MIN, |_| ());
-    assert!(first.refuse(2 * SILENCE_NANOS_MIN, None), "it received 10 bytes in 100 ms");
+    uploads.mark_silent(SILENCE_NANOS_MAX, |_| ());
+    first.note_received(1 << 10, false, SILENCE_NANOS_MAX);
+    assert!(!first.refuse(SILENCE_NANOS_MAX, None));
+    first.note_received(10, false, 2 * SILENCE_NANOS_MAX - 1);
+    uploads.mark_silent(2 * SILENCE_NANOS_MAX, |_| ());
+    assert!(first.refuse(2 * SILENCE_NANOS_MAX, None), "it received 10 bytes in 100 ms");
 }
 
 #[test]
@@ -175,4 +179,24 @@ fn admitted_values_fit_and_every_upload_ends() {
         }
         assert_eq!(uploads.stats().admitted_bytes, 0, "seed {seed}");
     }
+}
+
+#[test]
+fn a_long_queue_of_silent_uploads_ends_soon() {
+    const UPLOADS: usize = 80;
+    /// The time between two calls of a worker, in nanoseconds.
+    const STEP_NANOS: u64 = 5_000_000;
+    let uploads = uploads();
+    let mut waiting: Vec<_> = (0..UPLOADS).map(|_| begin(&uploads, 300, 0)).collect();
+    let mut now_nanos = 0;
+    while uploads.has_waiting() {
+        now_nanos += STEP_NANOS;
+        admit(&uploads, now_nanos);
+        uploads.mark_silent(now_nanos, |_| ());
+        waiting.retain_mut(|ticket| !ticket.refuse(now_nanos, None));
+    }
+    assert!(
+        now_nanos <= QUEUE_NANOS + QUEUE_NANOS / 4,
+        "{UPLOADS} uploads, of which three fit, waited for {now_nanos} ns"
+    );
 }

@@ -30,5 +30,10 @@ pub(super) fn write(worker: &WorkerContext<'_>, rows: &mut StatsRows<'_>) {
         ("get_waits", counts.waits),
         ("slow_readers_closed", counts.disconnected),
     ]);
+    let (watcher_bytes, watcher_bytes_max) = shared.watch.buffer_bytes();
+    let counts = shared.watch.counts();
+    rows.add("watcher_bytes", watcher_bytes);
+    rows.add("watcher_limit_bytes", watcher_bytes_max);
+    rows.add("watcher_lines_dropped", counts.skipped);
     rows.end();
 }

@@ -42,6 +42,8 @@ struct Subscription {
     /// The number of the worker that serves the watcher.
     worker: usize,
     buffer: LineBuffer,
+    /// The size of the empty buffer that the worker keeps for the exchange with `buffer`, in bytes.
+    spare_bytes: usize,
     /// True if [`WatchLog::deliver`] must wake the worker, which then takes the buffer.
     needs_wake: bool,
 }
@@ -125,6 +127,15 @@ impl WatchLog {
         lock(&self.state).counts
     }
 
+    /// Returns the size of all buffers, without the lines that workers are sending, and its maximum. In bytes.
+    pub fn buffer_bytes(&self) -> (usize, usize) {
+        let buffers = |subscription: &Subscription| {
+            subscription.buffer.bytes.capacity() + subscription.spare_bytes
+        };
+        let bytes = lock(&self.state).subscriptions.iter().flatten().map(buffers).sum();
+        (bytes, WATCHERS_MAX * 2 * self.buffer_bytes_max)
+    }
+
     /// Returns the current number of watchers.
     pub fn watcher_count(&self) -> usize {
         lock(&self.state).subscriptions.iter().flatten().count()
@@ -135,7 +146,8 @@ impl WatchLog {
         let mut state = lock(&self.state);
         let slot = state.subscriptions.iter().position(Option::is_none)?;
         let buffer = LineBuffer::new(self.buffer_bytes_max);
-        state.subscriptions[slot] = Some(Subscription { kinds, worker, buffer, needs_wake: false });
+        state.subscriptions[slot] =
+            Some(Subscription { kinds, worker, buffer, spare_bytes: 0, needs_wake: false });
         self.update_kinds(&state, engine);
         Some(slot)
     }
@@ -193,6 +205,7 @@ impl<'e> Watcher<'e> {
     pub fn take_lines(&mut self, out: &mut Vec<u8>) {
         if let Some(subscription) = &mut lock(&self.log.state).subscriptions[self.slot] {
             subscription.buffer.take(&mut self.taken);
+            subscription.spare_bytes = self.taken.capacity();
         }
         // The lines are copied after the lock is released, so that writers of events do not wait for the copy.
         out.append(&mut self.taken);
