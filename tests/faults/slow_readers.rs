@@ -57,7 +57,7 @@ fn clients_that_pin_large_values_do_not_replace_the_items_of_other_clients() {
     let readers: Vec<Socket> = (0..75)
         .map(|index| {
             assert_eq!(client.set(&format!("large{index}"), &value), "STORED");
-            never_reading(&fixture, &format!("get large{index}\r\n"))
+            never_reading(&fixture, format!("get large{index}\r\n"))
         })
         .collect();
     wait_until("the readers hold all memory of their budget", DEADLINE, || {
@@ -175,7 +175,7 @@ fn a_client_that_reads_slowly_keeps_its_connection() {
         .map(|index| {
             let value = vec![b'v'; VALUE_LEN];
             assert_eq!(client.set(&format!("large{index}"), &value), "STORED");
-            never_reading(&fixture, &format!("get large{index}\r\n"))
+            never_reading(&fixture, format!("get large{index}\r\n"))
         })
         .collect();
     let mut slow = fixture.server.connect();
