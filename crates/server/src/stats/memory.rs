@@ -1,7 +1,8 @@
 //! `stats memory`: the memory whose size clients determine, besides the items: how much is used, the limits, and the
-//! refusals. memcached has no such command.
+//! refusals; and the maximum of each part of the process's memory. memcached has no such command.
 
 use super::StatsRows;
+use crate::memory_model::MemoryModel;
 use crate::shared::WorkerContext;
 
 /// Writes the rows of `stats memory`.
@@ -30,5 +31,10 @@ pub(super) fn write(worker: &WorkerContext<'_>, rows: &mut StatsRows<'_>) {
         ("get_waits", counts.waits),
         ("slow_readers_closed", counts.disconnected),
     ]);
+    let model = MemoryModel::new(shared.settings);
+    for part in model.parts() {
+        rows.add(format_args!("model_{}_bytes", part.name), part.bytes_max);
+    }
+    rows.add("model_total_bytes", model.total_bytes());
     rows.end();
 }
