@@ -10,6 +10,7 @@ mod classes;
 mod demo;
 mod faults;
 mod restart;
+mod start;
 mod support;
 mod tls;
 mod transcripts;

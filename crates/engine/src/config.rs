@@ -1,7 +1,9 @@
 //! The configuration of an engine, which the server's options and the lab's specifications fill in.
 
 use crate::evict::{EvictionKind, EvictionOptions};
+use crate::index::{INDEX_BYTES_PER_ITEM, INDEX_HEAP_DIVISOR};
 use crate::layout::{ADDRESS_BITS, ClassTable, SizeModel};
+use crate::mem::page_entries_size_bytes;
 use std::time::Duration;
 
 /// The configuration of an [`Engine`](crate::Engine).
@@ -89,6 +91,10 @@ const RESERVE_BYTES_MIN: u64 = 64 << 30;
 /// The largest reserved address space in bytes, unless the memory limit itself is larger.
 const RESERVE_BYTES_MAX: u64 = 1 << 40;
 
+/// The minimum size, in bytes, of the items in a cache with very many items. Smaller items have keys of a few bytes, so
+/// there cannot be many of them.
+const ITEM_SIZE_BYTES_MANY_MIN: u64 = 48;
+
 /// The size of the largest arena that chunk addresses can cover.
 const ARENA_SIZE_BYTES_MAX: u64 = (1 << (ADDRESS_BITS + 3)) - 16;
 
@@ -116,6 +122,25 @@ impl EngineConfig {
     pub(crate) fn roomy_arena_size_bytes(&self) -> u64 {
         let least = self.arena_size_bytes();
         (least * RESERVE_FACTOR).clamp(RESERVE_BYTES_MIN, RESERVE_BYTES_MAX).max(least)
+    }
+
+    /// Returns the maximum memory, in bytes, that the engine takes in addition to the memory limit: the entries of its
+    /// pages, what the allocator needs for the parts of the index and, depending on the configuration, the index itself
+    /// and the first page of each class.
+    pub fn beyond_limit_bytes_max(&self) -> u64 {
+        let first_pages =
+            if self.first_page_beyond_limit { self.classes.count() as u64 } else { 0 };
+        let pages = u64::from(self.pages_within(self.memory_limit_bytes)) + first_pages;
+        let mut item_size_bytes = u64::from(self.classes.sizes()[0]).max(ITEM_SIZE_BYTES_MANY_MIN);
+        if self.index_within_limit {
+            item_size_bytes += INDEX_BYTES_PER_ITEM;
+        }
+        let index_bytes = self.memory_limit_bytes / item_size_bytes * INDEX_BYTES_PER_ITEM;
+        let index_beyond_limit = if self.index_within_limit { 0 } else { index_bytes };
+        page_entries_size_bytes(pages)
+            + first_pages * self.page_size_bytes as u64
+            + index_beyond_limit
+            + index_bytes / INDEX_HEAP_DIVISOR
     }
 
     /// Returns slabwise's default configuration for a memory limit.

@@ -20,6 +20,14 @@ const STRIPE_COUNTS: std::ops::RangeInclusive<u64> = 2..=2;
 #[cfg(not(any(loom, shuttle)))]
 const STRIPE_COUNTS: std::ops::RangeInclusive<u64> = 64..=4096;
 
+/// The memory of the index for each item if there are many items, in bytes. A bucket of 64 bytes has eight entries on
+/// average, and full buckets have further ones.
+pub const INDEX_BYTES_PER_ITEM: u64 = 10;
+
+/// The allocator needs at most the memory of the index divided by this number for itself, because a table consists of
+/// small allocations. [`Index::size_bytes`] does not count this memory.
+pub const INDEX_HEAP_DIVISOR: u64 = 4;
+
 /// A stripe and its lock. Two locks are never in the same cache line, to avoid false sharing.
 #[repr(align(128))]
 struct LockedStripe {

@@ -14,6 +14,7 @@
 mod admin;
 mod background;
 mod config;
+mod memory_model;
 mod net;
 mod ops;
 mod os;
@@ -33,15 +34,16 @@ pub use session::{Next, Session};
 pub use shared::{ConnectionTable, Shared, WorkerContext};
 
 use config::{Listen, Request};
+use memory_model::MemoryModel;
 use net::{Listeners, Loops};
 use os::process::{self, PidFile};
-use os::restart;
+use os::{memory_limits, restart, sys};
 use passwords::{PasswordFile, PasswordFileKind};
 use slabwise_base::Seconds;
 use slabwise_engine::EvictionObserver;
 use std::error::Error;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use tls::Tls;
@@ -114,6 +116,7 @@ fn class_lines(settings: &Settings) -> String {
 
 /// Runs the server until a signal or the command `shutdown` stops it.
 pub fn serve(settings: &Settings) -> Result<(), Box<dyn Error>> {
+    report_memory(settings);
     // The keys are loaded before the process changes its user, because often only root can read them.
     let tls = settings.tls.as_ref().map(|tls| Tls::load(tls, Seconds::START)).transpose()?;
     process::prepare(settings)?;
@@ -174,6 +177,18 @@ pub fn serve(settings: &Settings) -> Result<(), Box<dyn Error>> {
         restart::close_engine(engine, &clock)?;
     }
     Ok(())
+}
+
+/// With `-v`, logs the parts of the server's memory. Warns if the memory can exceed that of the machine or a limit.
+fn report_memory(settings: &Settings) {
+    let model = MemoryModel::new(settings);
+    model.log_lines().for_each(|line| tracing::info!("{line}"));
+    let limit = memory_limits::lowest(Path::new("/"));
+    let Some(warning) = limit.and_then(|limit| model.warning(&limit)) else { return };
+    // The kernel can write the pages of a file to its disk, so they need not fit into the memory.
+    if settings.memory_file.as_deref().is_none_or(sys::is_on_ram_disk) {
+        tracing::warn!("{warning}");
+    }
 }
 
 /// The path of the Unix socket. Dropping this value removes the socket's file.

@@ -31,12 +31,14 @@ const SLICES_MAX: usize = 64;
 /// The maximum number of bytes that one call of [`Out::write_to`] writes. The limit prevents a client that reads a
 /// large value quickly from delaying other connections.
 const WRITE_BYTES_MAX: usize = 1 << 20;
+/// The maximum number of unused outputs that a worker keeps for its next connections.
+pub(crate) const KEPT_OUTPUTS_MAX: usize = 4;
 /// The maximum capacity, in bytes, of a buffer that is kept for the next connection. A larger buffer is freed.
-const KEPT_CAPACITY_BYTES_MAX: usize = 256 << 10;
+pub(crate) const KEPT_CAPACITY_BYTES_MAX: usize = 256 << 10;
 
 /// The minimum length, in bytes, of a value that is pinned and written from the arena. A shorter value is copied: the
 /// copy of 16 KiB takes about a microsecond, which is less than the time for a pin and two more slices in the write.
-const PINNED_VALUE_LEN_MIN: usize = 16 << 10;
+pub(crate) const PINNED_VALUE_LEN_MIN: usize = 16 << 10;
 
 /// Pins a value if it is large. Returns `Some(Some(pin))` for a large value, and `Some(None)` for a small value, which
 /// the caller copies. Returns `None` if a large value already has the maximum number of pins: copies of large values

@@ -91,6 +91,12 @@ impl ProfilingOptions {
             accesses_per_second_max: Self::ACCESSES_PER_SECOND_DEFAULT,
         })
     }
+
+    /// Returns the maximum memory for profiling, in bytes, if [`ProfilingOptions::within`] made these options.
+    pub fn memory_bytes_max(&self) -> u64 {
+        let keys = self.profiler.keys_max - Self::KEYS_MAX_MIN;
+        Self::MEMORY_BYTES_MIN + (keys * KEY_SIZE_BYTES) as u64
+    }
 }
 
 /// The profiler of an engine, and the queue of accesses.

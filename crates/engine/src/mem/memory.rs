@@ -166,6 +166,11 @@ impl Page {
 /// it uses, so the entries of unused pages are not allocated.
 const PAGES_PER_GROUP: usize = 4096;
 
+/// Returns the memory of the entries of this number of pages, in bytes.
+pub fn page_entries_size_bytes(page_count: u64) -> u64 {
+    page_count.next_multiple_of(PAGES_PER_GROUP as u64) * size_of::<Page>() as u64
+}
+
 /// The arena and the page entries of one cache.
 #[derive(Debug)]
 pub struct Memory {

@@ -73,7 +73,7 @@ pub use chunk::{Copied, NewItem, OwnedChunk, UnlinkedChunks, UnusedPage, ValueSh
 pub use class_token::{ClassToken, MoverToken, PinOutcome};
 pub use item::{Exclusive, HeldValue, Item, Linked, Pin, Queued, ReadAccess, ReadsMeta, ValuePin};
 pub use list::{List, Unqueued};
-pub use memory::{Memory, Page, PageState};
+pub use memory::{Memory, Page, PageState, page_entries_size_bytes};
 pub use restore::{Broken, Restore, RestoredItem, ensure};
 pub use state::{Kind, QueueKind, State};
 pub use stripe::{Entry, Inserted, Removed, Stripe, StripeGuard};

@@ -28,7 +28,7 @@ use super::tls_stream::TlsStream;
 use crate::config::Protocol;
 use crate::os::sys;
 use crate::os::sys::ReceiveOutcome;
-use crate::out::{Flush, Out};
+use crate::out::{Flush, KEPT_OUTPUTS_MAX, Out};
 use crate::session::{Next, Progress, Session};
 use crate::shared::{Client, ClientState, CloseReason, ReplyBytes, SLOW_NANOS_MIN, WorkerContext};
 use slabwise_base::Seconds;
@@ -80,9 +80,6 @@ pub(super) struct OutPool<'e> {
 }
 
 impl<'e> OutPool<'e> {
-    /// The maximum number of unused buffers that are kept.
-    const UNUSED_MAX: usize = 4;
-
     /// Returns an unused or new output buffer, which is empty.
     pub fn take(&mut self) -> Box<Out<'e>> {
         self.unused.pop().unwrap_or_default()
@@ -92,7 +89,7 @@ impl<'e> OutPool<'e> {
     /// has the maximum number of buffers.
     pub fn put_back(&mut self, out: Box<Out<'e>>) {
         debug_assert!(out.is_empty(), "an output in the pool must be empty");
-        if self.unused.len() < OutPool::UNUSED_MAX && out.is_small_enough_to_keep() {
+        if self.unused.len() < KEPT_OUTPUTS_MAX && out.is_small_enough_to_keep() {
             self.unused.push(out);
         }
     }

@@ -248,6 +248,15 @@ pub fn lock_memory() -> io::Result<()> {
     Ok(rustix::mm::mlockall(flags)?)
 }
 
+/// True if the file, or its folder if the file does not exist, is on a file system in memory.
+pub fn is_on_ram_disk(path: &Path) -> bool {
+    // The constants are from the kernel's header linux/magic.h: TMPFS_MAGIC, RAMFS_MAGIC and HUGETLBFS_MAGIC.
+    const IN_MEMORY: [u64; 3] = [0x0102_1994, 0x8584_58f6, 0x9584_58f6];
+    let folder = path.parent().unwrap_or(path);
+    let found = rustix::fs::statfs(path).or_else(|_| rustix::fs::statfs(folder));
+    found.is_ok_and(|file_system| IN_MEMORY.contains(&(file_system.f_type as u64)))
+}
+
 /// True if the real or the effective user of the process is root.
 pub fn is_root() -> bool {
     rustix::process::getuid().is_root() || rustix::process::geteuid().is_root()

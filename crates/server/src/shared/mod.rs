@@ -17,8 +17,11 @@ pub use connections::{
 pub use crawls::{CrawlStep, CrawlTicket};
 pub use measured_costs::MeasuredCosts;
 pub use notifier::{BackgroundThread, WakeReason};
+pub(crate) use prefixes::PREFIX_COUNT_MAX;
+pub(crate) use replies::{BUFFERED_BYTES_MAX, SHARE_BYTES_MIN};
 pub use replies::{ReplyBytes, SLOW_NANOS_MIN};
 pub(crate) use state::READ_BUFFER_BYTES;
 pub use state::{RoundCounts, Shared, Wake, WorkerContext};
 pub use uploads::UploadTicket;
+pub(crate) use watch::WATCHERS_MAX;
 pub use watch::{CloseReason, WatchCounts, WatchEvent, WatchLog, Watcher};

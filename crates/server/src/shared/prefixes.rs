@@ -12,7 +12,7 @@ use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The maximum number of prefixes with counts, as in memcached.
-const PREFIX_COUNT_MAX: usize = 1 << 16;
+pub(crate) const PREFIX_COUNT_MAX: usize = 1 << 16;
 
 /// The counts of one prefix since the last `stats reset`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -26,11 +26,13 @@ use slabwise_base::sync::{Mutex, lock};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 /// The budget for buffers of pending replies and of input that is not served, in bytes.
-const BUFFERED_BYTES_MAX: usize = 32 << 20;
-/// The minimum and maximum of the bytes that a session may append in one round.
-const SHARE_BYTES: std::ops::RangeInclusive<usize> = 8 << 10..=1 << 20;
-/// The buffers that every connection may hold: the minimum of its share, and one value of less than 16 KiB.
-pub const BUFFERED_BYTES_MIN: usize = *SHARE_BYTES.start() + (16 << 10);
+pub(crate) const BUFFERED_BYTES_MAX: usize = 32 << 20;
+/// The minimum of the bytes that a session may append or receive in one round.
+pub(crate) const SHARE_BYTES_MIN: usize = 8 << 10;
+/// The minimum and maximum of the bytes that a session may append or receive in one round.
+const SHARE_BYTES: std::ops::RangeInclusive<usize> = SHARE_BYTES_MIN..=1 << 20;
+/// The buffers that every connection may hold, in bytes: the minimum of its share, and one value of less than 16 KiB.
+pub const BUFFERED_BYTES_MIN: usize = SHARE_BYTES_MIN + (16 << 10);
 /// The budget for pinned values is the memory limit (`-m`) divided by this number.
 const PINNED_DIVISOR: u64 = 16;
 /// A client that holds much and has made no progress for this time is disconnected while others wait or the budget is

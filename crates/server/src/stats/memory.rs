@@ -1,7 +1,8 @@
 //! `stats memory`: the memory whose size clients determine, besides the items: how much is used, the limits, and the
-//! refusals. memcached has no such command.
+//! refusals; and the maximum of each part of the process's memory. memcached has no such command.
 
 use super::StatsRows;
+use crate::memory_model::MemoryModel;
 use crate::shared::WorkerContext;
 
 /// Writes the rows of `stats memory`.
@@ -35,5 +36,10 @@ pub(super) fn write(worker: &WorkerContext<'_>, rows: &mut StatsRows<'_>) {
     rows.add("watcher_bytes", watcher_bytes);
     rows.add("watcher_limit_bytes", watcher_bytes_max);
     rows.add("watcher_lines_dropped", counts.skipped);
+    let model = MemoryModel::new(shared.settings);
+    for part in model.parts() {
+        rows.add(format_args!("model_{}_bytes", part.name), part.bytes_max);
+    }
+    rows.add("model_total_bytes", model.total_bytes());
     rows.end();
 }

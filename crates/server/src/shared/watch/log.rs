@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 
 /// The maximum number of watchers, as in memcached.
-const WATCHERS_MAX: usize = 20;
+pub(crate) const WATCHERS_MAX: usize = 20;
 
 /// Distributes events to watchers. The documentation of the module [`watch`](super) states the invariants.
 pub struct WatchLog {

@@ -31,4 +31,5 @@ mod event;
 mod log;
 
 pub use event::{CloseReason, WatchEvent};
+pub(crate) use log::WATCHERS_MAX;
 pub use log::{WatchCounts, WatchLog, Watcher};
