@@ -24,8 +24,9 @@ pub struct Authority {
 }
 
 /// A certificate and its private key, both in PEM.
+#[derive(Clone)]
 pub struct Identity {
-    /// The certificate.
+    /// The certificate, which the certificates of intermediate authorities may follow.
     pub chain: String,
     /// The private key.
     pub key: String,
@@ -34,16 +35,33 @@ pub struct Identity {
 impl Authority {
     /// Makes an authority whose certificate has this common name.
     pub fn new(name: &str) -> Authority {
-        let mut params = params(name, &[]);
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let issuer = CertifiedIssuer::self_signed(params, key())
+        let issuer = CertifiedIssuer::self_signed(authority_params(name), key())
             .expect("an authority can sign its own certificate");
+        Authority { issuer }
+    }
+
+    /// Makes an intermediate authority: this authority signs its certificate. `change` changes the parameters of the
+    /// certificate.
+    pub fn intermediate(
+        &self,
+        name: &str,
+        change: impl FnOnce(&mut CertificateParams),
+    ) -> Authority {
+        let mut params = authority_params(name);
+        change(&mut params);
+        let issuer = CertifiedIssuer::signed_by(params, key(), &self.issuer)
+            .expect("an authority can sign a certificate");
         Authority { issuer }
     }
 
     /// Returns the authority's own certificate in PEM.
     pub fn certificate(&self) -> String {
         self.issuer.pem()
+    }
+
+    /// Returns the authority's own certificate in the binary format DER.
+    pub fn der(&self) -> &CertificateDer<'static> {
+        self.issuer.der()
     }
 
     /// Issues a server certificate.
@@ -55,8 +73,13 @@ impl Authority {
 
     /// Issues a client certificate.
     pub fn client(&self) -> Identity {
-        let mut params = params("client", &["client"]);
-        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        self.client_with(|_| {})
+    }
+
+    /// Issues a client certificate. `change` changes its parameters.
+    pub fn client_with(&self, change: impl FnOnce(&mut CertificateParams)) -> Identity {
+        let mut params = client_params();
+        change(&mut params);
         self.sign(&params)
     }
 
@@ -88,7 +111,7 @@ impl Authority {
                 let key = PrivateKeyDer::from_pem_slice(identity.key.as_bytes())
                     .expect("the private key of an identity is valid PEM");
                 builder
-                    .with_client_auth_cert(vec![identity.der()], key)
+                    .with_client_auth_cert(identity.certificates(), key)
                     .expect("the certificate of an identity belongs to its key")
             }
         })
@@ -96,10 +119,31 @@ impl Authority {
 }
 
 impl Identity {
-    /// Returns the certificate in the binary format DER.
+    /// Makes a client certificate that is signed with its own key, and by no authority.
+    pub fn self_signed_client() -> Identity {
+        let mut params = client_params();
+        params.is_ca = IsCa::ExplicitNoCa;
+        let key = key();
+        let certificate = params.self_signed(&key).expect("a key can sign its own certificate");
+        Identity { chain: certificate.pem(), key: key.serialize_pem() }
+    }
+
+    /// Returns an identity that presents also the certificate of this authority.
+    pub fn with(mut self, authority: &Authority) -> Identity {
+        self.chain.push_str(&authority.certificate());
+        self
+    }
+
+    /// Returns the first certificate in the binary format DER.
     pub fn der(&self) -> CertificateDer<'static> {
-        CertificateDer::from_pem_slice(self.chain.as_bytes())
-            .expect("the certificate of an identity is valid PEM")
+        self.certificates().swap_remove(0)
+    }
+
+    /// Returns all certificates in the binary format DER.
+    fn certificates(&self) -> Vec<CertificateDer<'static>> {
+        CertificateDer::pem_slice_iter(self.chain.as_bytes())
+            .collect::<Result<_, _>>()
+            .expect("the certificates of an identity are valid PEM")
     }
 }
 
@@ -112,6 +156,20 @@ fn params(name: &str, names: &[&str]) -> CertificateParams {
     let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
     let mut params = CertificateParams::new(names).expect("the host names of the test are valid");
     params.distinguished_name.push(DnType::CommonName, name);
+    params
+}
+
+/// Returns the parameters of an authority's certificate.
+fn authority_params(name: &str) -> CertificateParams {
+    let mut params = params(name, &[]);
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params
+}
+
+/// Returns the parameters of a client's certificate.
+fn client_params() -> CertificateParams {
+    let mut params = params("client", &["client"]);
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
     params
 }
 
@@ -143,6 +201,12 @@ impl CertificateFiles {
     /// Returns the path of a file in the directory.
     pub fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
+    }
+
+    /// Returns the server's certificate in the binary format DER.
+    pub fn certificate(&self) -> CertificateDer<'static> {
+        CertificateDer::from_pem_file(self.path("chain.pem"))
+            .expect("the certificate of the server is valid PEM")
     }
 
     pub fn directory(&self) -> &Path {

@@ -1,20 +1,12 @@
 //! The clients that the server accepts: by certificate, by TLS version, and by resumed session.
 
-use super::fixture::{Fixture, ReservedAddress, VERSIONS};
+use super::fixture::{Fixture, ReservedAddress, VERSIONS, alert};
 use crate::support::certificates::Authority;
 use crate::support::{Server, under_test};
 use rustls::version::{TLS12, TLS13};
-use rustls::{AlertDescription, Error, HandshakeKind};
-use std::io::{self, Read, Write};
+use rustls::{AlertDescription, HandshakeKind};
+use std::io::{Read, Write};
 use std::net::TcpStream;
-
-/// Returns the TLS alert with which the server refused the client, if the error contains one.
-fn alert(error: &io::Error) -> Option<AlertDescription> {
-    match error.get_ref()?.downcast_ref::<Error>()? {
-        Error::AlertReceived(alert) => Some(*alert),
-        _ => None,
-    }
-}
 
 #[test]
 fn the_verify_mode_determines_the_accepted_certificates() {

@@ -8,9 +8,9 @@ use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket};
 use rustls::client::ClientConnection;
 use rustls::pki_types::ServerName;
 use rustls::version::{TLS12, TLS13};
-use rustls::{ClientConfig, StreamOwned, SupportedProtocolVersion};
+use rustls::{AlertDescription, ClientConfig, Error, StreamOwned, SupportedProtocolVersion};
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,8 +64,12 @@ impl Fixture {
 
     /// Connects without a client certificate.
     pub fn connect(&self, version: &'static SupportedProtocolVersion) -> SecureClient {
-        let config = self.authority.client_config(None, &[version]);
-        self.try_connect(&config).expect("the server requires no client certificate")
+        self.try_connect(&self.config(version)).expect("the server requires no client certificate")
+    }
+
+    /// Returns the configuration of a client without a certificate, for this version of TLS.
+    pub fn config(&self, version: &'static SupportedProtocolVersion) -> Arc<ClientConfig> {
+        self.authority.client_config(None, &[version])
     }
 
     /// Connects with this configuration. Returns an error if the server refuses the client.
@@ -94,6 +98,14 @@ impl Fixture {
     }
 }
 
+/// Returns the TLS alert with which the server refused the client, if the error contains one.
+pub fn alert(error: &io::Error) -> Option<AlertDescription> {
+    match error.get_ref()?.downcast_ref::<Error>()? {
+        Error::AlertReceived(alert) => Some(*alert),
+        _ => None,
+    }
+}
+
 /// A free address. While this value exists, the kernel assigns the address to no other process.
 ///
 /// A socket is bound to the address, but does not listen. Because the socket has the option SO_REUSEADDR, as the
@@ -106,10 +118,16 @@ pub struct ReservedAddress {
 impl ReservedAddress {
     /// Reserves a free port of 127.0.0.1.
     pub fn new() -> ReservedAddress {
+        ReservedAddress::of(Ipv4Addr::LOCALHOST.into())
+    }
+
+    /// Reserves a free port of this IP address.
+    pub fn of(ip: IpAddr) -> ReservedAddress {
+        let family = if ip.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let reserve = || {
-            let socket = socket(AddressFamily::INET, SocketType::STREAM, None)?;
+            let socket = socket(family, SocketType::STREAM, None)?;
             set_socket_reuseaddr(&socket, true)?;
-            bind(&socket, &SocketAddr::from(([127, 0, 0, 1], 0)))?;
+            bind(&socket, &SocketAddr::from((ip, 0)))?;
             let address = SocketAddr::try_from(getsockname(&socket)?)?;
             rustix::io::Result::Ok(ReservedAddress { address, _socket: socket })
         };
@@ -148,11 +166,20 @@ impl SecureClient {
     /// Connects, and checks that the server answers a request. In TLS 1.3 the client learns only after the handshake
     /// that the server refuses it.
     fn connect(address: SocketAddr, config: &Arc<ClientConfig>) -> io::Result<SecureClient> {
+        let name = ServerName::try_from(SERVER_NAME).expect("the name of the server is valid");
+        SecureClient::connect_to(name, address, config)
+    }
+
+    /// Connects, and requests the server by this name.
+    pub fn connect_to(
+        name: ServerName<'static>,
+        address: SocketAddr,
+        config: &Arc<ClientConfig>,
+    ) -> io::Result<SecureClient> {
         let socket = TcpStream::connect(address)?;
         socket.set_nodelay(true)?;
         socket.set_read_timeout(Some(REPLY_DEADLINE))?;
         socket.set_write_timeout(Some(REPLY_DEADLINE))?;
-        let name = ServerName::try_from(SERVER_NAME).expect("the name of the server is valid");
         let tls = ClientConnection::new(Arc::clone(config), name)
             .expect("the configuration of the client is valid");
         let stream = StreamOwned::new(tls, Splitter { socket, bytewise: false });

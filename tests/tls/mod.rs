@@ -4,7 +4,15 @@
 //! Clients without a valid certificate must be refused, and clients that misbehave must not affect other clients.
 
 mod admission;
+mod client_certificates;
 mod fixture;
+mod handshakes;
+mod ipv6;
+mod key_updates;
 mod misbehaviour;
+mod openssl;
+mod raw_client;
 mod refresh;
+mod renegotiation;
 mod round_trips;
+mod server_names;

@@ -50,6 +50,9 @@ pub struct Settings {
     /// `-o upload_timeout`: the number of seconds after which an upload that received no byte is refused; `None` for
     /// never.
     pub(crate) upload_timeout_seconds: Option<u32>,
+    /// `-o ssl_handshake_timeout`: the number of seconds after which a connection is closed if its TLS handshake is not
+    /// complete; `None` for never.
+    pub(crate) handshake_timeout_seconds: Option<u32>,
     /// `-A`: true if the command `shutdown` is enabled.
     pub(crate) shutdown_enabled: bool,
     /// False with `-F`, which disables `flush_all`.
@@ -349,6 +352,7 @@ impl Default for Draft {
             requests_per_round_max: 20,
             idle_timeout_seconds: None,
             upload_timeout_seconds: Some(10),
+            handshake_timeout_seconds: Some(10),
             napi_ids: 0,
             shutdown_enabled: false,
             flush_enabled: true,

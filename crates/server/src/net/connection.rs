@@ -32,6 +32,7 @@ use crate::out::{Flush, KEPT_OUTPUTS_MAX, Out};
 use crate::session::{Next, Progress, Session};
 use crate::shared::{Client, ClientState, CloseReason, ReplyBytes, SLOW_NANOS_MIN, WorkerContext};
 use slabwise_base::Seconds;
+use std::fmt::Display;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -242,6 +243,14 @@ impl<'e> Connection<'e> {
             && self.phase == Phase::AwaitInput
             && self.session.is_idle()
             && (self.stream.is_handshaking() || (self.out.is_none() && !self.flush_is_unfinished))
+    }
+
+    /// True if the client connected before `since`, and its TLS handshake is not complete.
+    pub fn is_handshaking_since(&self, since: Seconds) -> bool {
+        match &self.stream {
+            Stream::Plain(_) => false,
+            Stream::Tls(tls) => tls.is_handshaking_since(since),
+        }
     }
 
     /// True if a value is arriving, a get waits or a reply pins values, so that the worker must check the connection from
@@ -579,6 +588,13 @@ impl Stream {
         match self {
             Stream::Plain(_) => false,
             Stream::Tls(tls) => tls.is_handshaking(),
+        }
+    }
+
+    /// On a TLS stream, logs and counts a handshake that takes too long.
+    pub fn fail_handshake(&mut self, reason: &dyn Display) {
+        if let Stream::Tls(tls) = self {
+            tls.fail(reason);
         }
     }
 

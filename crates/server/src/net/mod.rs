@@ -10,8 +10,11 @@
 
 mod acceptor;
 mod connection;
+mod handshakes;
 mod listen;
 mod mailbox;
+mod tls_records;
+mod tls_state;
 mod tls_stream;
 #[cfg(test)]
 mod tls_stream_tests;

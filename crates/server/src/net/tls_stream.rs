@@ -2,54 +2,59 @@
 //!
 //! ```text
 //!   socket --recv--> worker's ciphertext buffer --> rustls: partial record --> value or read buffer
-//!                                                     |
-//!                                                     |  replies to handshakes, tickets, alerts
-//!                                                     v
+//!                         |         ^                 |
+//!                         v         |                 |  replies to handshakes, tickets, alerts
+//!                         '-backlog-'                 v
 //!   socket <--writev-- rustls: ciphertext <--encrypt-- Out
 //! ```
 //!
 //! rustls makes no system calls. It buffers incomplete records, and ciphertext that the socket has not accepted.
 //!
 //! Invariants:
-//! - FITS: a call of [`TlsStream::receive`] reads no more bytes of ciphertext from the socket than its target slices
-//!   can hold. A plaintext is shorter than its ciphertext, so rustls keeps the plaintext of at most one record that was
-//!   incomplete before the call. The next call returns that plaintext.
-//! - SHORT-READ: a call that returns plaintext from the buffer of rustls does not read the socket, so it reports that
-//!   more input may follow. Any other call reports more input if the socket filled the buffer for ciphertext, if the
-//!   targets are full, or if the client has sent `close_notify`.
+//! - FEW-RECORDS: a call of [`TlsStream::receive`] decrypts at most [`RECORDS_PER_CALL_MAX`] records; the rest of the
+//!   received ciphertext is the backlog of the stream. A record takes time even if it contains no request: a key update
+//!   takes several microseconds.
+//! - FITS: a call decrypts only while its target slices have room. So rustls keeps the plaintext of at most one record,
+//!   and of 4 KiB of ciphertext after it. The next call returns that plaintext.
+//! - SHORT-READ: a call that returns plaintext from the buffer of rustls, or that decrypts the backlog, does not read
+//!   the socket, so it reports that more input may follow. Any other call reports more input if the socket filled the
+//!   buffer for ciphertext, if there is a backlog, if the targets are full, or if the client has sent `close_notify`.
 //! - BLOCKED-STOPS: while ciphertext waits for the socket, no output is encrypted, and the output is not reported as
 //!   drained. A client that does not read uses the memory of one full [`Out`] and of `ssl_wbuf_size` bytes of
 //!   ciphertext.
 //! - After a client has violated the protocol, the server sends one alert and nothing else.
 //! - As in memcached, a client may close the connection without the alert `close_notify`. An attacker gains nothing by
 //!   truncating a connection, because every request states its length or ends with a line end.
-//!
-//! During a handshake a connection owns the state of rustls and at most 64 KiB of an incomplete message.
 
+use super::tls_state::TlsState;
 use crate::os::sys;
 use crate::os::sys::ReceiveOutcome;
 use crate::out::{Flush, Out, Sink};
 use crate::shared::{WatchEvent, WatchLog};
 use crate::tls::TlsCounters;
-use rustls::HandshakeKind;
 use rustls::server::ServerConnection;
+use slabwise_base::Seconds;
 use std::fmt::Display;
-use std::io::{self, IoSlice, Read, Write};
+use std::io::{self, IoSlice};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+/// The maximum number of records that a call decrypts.
+pub(super) const RECORDS_PER_CALL_MAX: usize = 32;
+
 /// A socket with TLS.
 pub(super) struct TlsStream {
     /// The socket. It may be a Unix socket, too: the type `TcpStream` is used only for its reads and writes.
     socket: TcpStream,
-    tls: ServerConnection,
+    tls: TlsState,
+    backlog: Backlog,
     counters: Arc<TlsCounters>,
     watch: Arc<WatchLog>,
     stage: Stage,
-    /// True if the client has sent the alert `close_notify`, which ends its side of the connection.
-    peer_sent_close_notify: bool,
+    /// The second of the clock at which the client connected.
+    opened_at: Seconds,
 }
 
 /// The stage of a TLS connection.
@@ -63,22 +68,31 @@ enum Stage {
     Failed,
 }
 
+/// Ciphertext that was received, and that rustls has not read.
+#[derive(Default)]
+struct Backlog {
+    bytes: Vec<u8>,
+    /// The number of bytes at the start of `bytes` that rustls has read.
+    start: usize,
+}
+
 impl TlsStream {
-    /// Makes the stream of a new connection.
+    /// Makes the stream of a connection that a client has opened at this second.
     pub fn new(
         socket: OwnedFd,
         tls: ServerConnection,
         counters: Arc<TlsCounters>,
         watch: Arc<WatchLog>,
+        opened_at: Seconds,
     ) -> TlsStream {
-        let socket = socket.into();
         TlsStream {
-            socket,
-            tls,
+            socket: socket.into(),
+            tls: TlsState::new(tls),
+            backlog: Backlog::default(),
             counters,
             watch,
             stage: Stage::Handshake,
-            peer_sent_close_notify: false,
+            opened_at,
         }
     }
 
@@ -88,6 +102,18 @@ impl TlsStream {
 
     pub fn is_handshaking(&self) -> bool {
         self.stage == Stage::Handshake
+    }
+
+    /// True if the client connected before `since`, and the handshake is not complete.
+    pub fn is_handshaking_since(&self, since: Seconds) -> bool {
+        self.is_handshaking() && self.opened_at < since
+    }
+
+    /// Returns the size of the buffers that the client makes the stream hold, in bytes. It is 0 for an idle connection
+    /// of a client without a certificate.
+    #[cfg_attr(not(test), expect(dead_code, reason = "the budget of pending replies will use it"))]
+    pub fn held_bytes(&self) -> usize {
+        self.tls.held_bytes() + self.backlog.bytes.capacity()
     }
 
     /// Receives into the first slice and, when the first slice is full, into the second slice. At least one slice is
@@ -103,15 +129,25 @@ impl TlsStream {
             // SHORT-READ: the socket was not read, so it may have input.
             return Ok(ReceiveOutcome::Bytes { count: targets.filled, more: true });
         }
-        if self.peer_sent_close_notify {
+        if self.tls.peer_sent_close_notify() {
             return Ok(ReceiveOutcome::PeerClosed);
         }
-        // FITS: the plaintext of this ciphertext must fit into the targets.
+        if !self.backlog.bytes.is_empty() {
+            self.decrypt_backlog(&mut targets)?;
+            return Ok(ReceiveOutcome::Bytes { count: targets.filled, more: true });
+        }
+        // The plaintext of this ciphertext usually fits into the targets, so that there is no backlog.
         let room = ciphertext.len().min(targets.room());
         match sys::receive(self.socket.as_fd(), &mut ciphertext[..room])? {
             ReceiveOutcome::Bytes { count, more } => {
-                self.decrypt(&ciphertext[..count], &mut targets)?;
-                let more = more || targets.room() == 0 || self.peer_sent_close_notify;
+                let rest = self.decrypt(&ciphertext[..count], &mut targets)?;
+                if !rest.is_empty() {
+                    self.backlog = Backlog { bytes: rest.to_vec(), start: 0 };
+                }
+                let more = more
+                    || !self.backlog.bytes.is_empty()
+                    || targets.room() == 0
+                    || self.tls.peer_sent_close_notify();
                 Ok(ReceiveOutcome::Bytes { count: targets.filled, more })
             }
             no_bytes => Ok(no_bytes),
@@ -142,30 +178,45 @@ impl TlsStream {
         }
     }
 
-    /// Decrypts `ciphertext` into the targets. Returns an error if the client violates the protocol.
-    fn decrypt(&mut self, mut ciphertext: &[u8], targets: &mut TargetSlices<'_>) -> io::Result<()> {
-        while !ciphertext.is_empty() && !self.peer_sent_close_notify {
-            match self.tls.read_tls(&mut ciphertext) {
-                Ok(0) => return Err(self.fail(&"a record is longer than TLS allows")),
-                Ok(_) => {}
-                Err(error) => return Err(self.fail(&error)),
-            }
-            match self.tls.process_new_packets() {
-                Ok(state) => self.peer_sent_close_notify = state.peer_has_closed(),
-                Err(error) => return Err(self.fail(&error)),
-            }
-            self.take_plaintext(targets)?;
-        }
-        if self.stage == Stage::Handshake && !self.tls.is_handshaking() {
-            self.complete_handshake();
+    /// Decrypts the backlog into the targets.
+    fn decrypt_backlog(&mut self, targets: &mut TargetSlices<'_>) -> io::Result<()> {
+        let Backlog { bytes, start } = std::mem::take(&mut self.backlog);
+        let rest_len = self.decrypt(&bytes[start..], targets)?.len();
+        if rest_len > 0 {
+            self.backlog = Backlog { start: bytes.len() - rest_len, bytes };
         }
         Ok(())
+    }
+
+    /// Decrypts `ciphertext` into the targets. Returns the rest, which is not decrypted because the targets are full or
+    /// because of FEW-RECORDS. Returns an error if the client violates the protocol.
+    fn decrypt<'c>(
+        &mut self,
+        mut ciphertext: &'c [u8],
+        targets: &mut TargetSlices<'_>,
+    ) -> io::Result<&'c [u8]> {
+        let mut records_left = RECORDS_PER_CALL_MAX;
+        while !ciphertext.is_empty() && records_left > 0 && targets.room() > 0 {
+            if let Err(fault) = self.tls.decrypt(&mut ciphertext, &mut records_left) {
+                return Err(self.fail(&fault));
+            }
+            self.take_plaintext(targets)?;
+            if self.tls.peer_sent_close_notify() {
+                // TLS requires that the server ignores everything after this alert.
+                ciphertext = &[];
+            }
+        }
+        self.tls.free_input_buffer();
+        if self.is_handshaking() && !self.tls.is_handshaking() {
+            self.complete_handshake();
+        }
+        Ok(ciphertext)
     }
 
     /// Counts the session, unless the client resumed one, and acknowledges the client's last message.
     fn complete_handshake(&mut self) {
         self.stage = Stage::Established;
-        if self.tls.handshake_kind() != Some(HandshakeKind::Resumed) {
+        if !self.tls.is_resumed() {
             self.counters.new_sessions.fetch_add(1, Ordering::Relaxed);
         }
         if !self.tls.wants_write() {
@@ -179,19 +230,17 @@ impl TlsStream {
     /// Moves decrypted bytes from rustls into the targets.
     fn take_plaintext(&mut self, targets: &mut TargetSlices<'_>) -> io::Result<()> {
         while targets.room() > 0 {
-            match self.tls.reader().read(targets.unfilled()) {
-                Ok(0) => break,
-                Ok(count) => targets.filled += count,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) => return Err(error),
+            match self.tls.take_plaintext(targets.unfilled())? {
+                0 => break,
+                count => targets.filled += count,
             }
         }
         Ok(())
     }
 
-    /// Logs and counts a protocol error or a rejected certificate, and sends the alert. Returns the error that closes
-    /// the connection.
-    fn fail(&mut self, reason: &dyn Display) -> io::Error {
+    /// Logs and counts a failure: a violation of the protocol, a rejected certificate, or a handshake that takes too
+    /// long. Sends the alert, if rustls has made one. Returns the error that closes the connection.
+    pub fn fail(&mut self, reason: &dyn Display) -> io::Error {
         let descriptor = self.socket.as_raw_fd();
         let reason = reason.to_string().replace(['\r', '\n'], " ");
         tracing::info!("<{descriptor} TLS: {reason}");
@@ -202,23 +251,14 @@ impl TlsStream {
         };
         counter.fetch_add(1, Ordering::Relaxed);
         self.stage = Stage::Failed;
-        // rustls has already encrypted the alert. An error is ignored, because the client may have closed the
-        // connection.
+        // An error is ignored, because the client may have closed the connection.
         let _ = self.write_ciphertext();
         io::ErrorKind::InvalidData.into()
     }
 
     /// Writes all ciphertext that rustls has buffered. Returns the error `WouldBlock` if the socket accepts no more.
     fn write_ciphertext(&mut self) -> io::Result<()> {
-        while self.tls.wants_write() {
-            match self.tls.write_tls(&mut &self.socket) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
+        self.tls.write_to(&mut &self.socket)
     }
 }
 
@@ -228,7 +268,7 @@ impl Sink for TlsStream {
     fn send_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         // BLOCKED-STOPS: nothing is encrypted while earlier ciphertext waits for the socket.
         self.write_ciphertext()?;
-        let count = self.tls.writer().write_vectored(slices)?;
+        let count = self.tls.encrypt(slices)?;
         match self.write_ciphertext() {
             // The bytes are encrypted, so they count as accepted. The next call returns `WouldBlock`.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(count),

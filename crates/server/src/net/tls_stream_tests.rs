@@ -10,7 +10,7 @@ use crate::tls::{ClientCertificates, TlsCounters};
 use rustls::SupportedProtocolVersion;
 use rustls::client::ClientConnection;
 use rustls::version::{TLS12, TLS13};
-use slabwise_base::{Clock, Random};
+use slabwise_base::{Clock, Random, Seconds};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -48,7 +48,13 @@ impl Pair {
         let mut client = client(&authority.client_config(None, &[version]));
         client.set_buffer_limit(None);
         Pair {
-            server: TlsStream::new(server_socket.into(), accepted, Arc::clone(&counters), watch),
+            server: TlsStream::new(
+                server_socket.into(),
+                accepted,
+                Arc::clone(&counters),
+                watch,
+                Seconds(2),
+            ),
             counters,
             client,
             socket: client_socket,

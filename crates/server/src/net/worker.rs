@@ -18,6 +18,7 @@
 //! - When the mailbox's waker ends epoll_wait, the worker takes new connections and also serves its watchers.
 
 use super::connection::{AfterRound, Connection, OutPool, Stream, WorkerCore};
+use super::handshakes::Handshakes;
 use super::listen::DatagramSocket;
 use super::mailbox::{Mailbox, NewConnection};
 use super::tls_stream::TlsStream;
@@ -73,8 +74,10 @@ pub(super) struct Worker<'e> {
     awaits_memory: bool,
     /// The time at which the worker last served the connections that wait, in nanoseconds of the clock.
     checked_at_nanos: u64,
-    /// The second of the clock at which the worker last searched for idle connections.
-    idle_checked_at: Seconds,
+    handshakes: Handshakes,
+    /// The second of the clock at which the worker last searched for connections that have been idle, or in a
+    /// handshake, for too long.
+    overdue_checked_at: Seconds,
     /// The number of rounds that the worker has served since its start.
     rounds: u64,
 }
@@ -88,7 +91,8 @@ impl<'e> Worker<'e> {
             connections: Slab::new(),
             queue: VecDeque::new(),
             udp: Vec::new(),
-            idle_checked_at: context.now.seconds,
+            handshakes: Handshakes::new(context.shared.settings.handshake_timeout_seconds),
+            overdue_checked_at: context.now.seconds,
             shared: context.shared,
             core: WorkerCore {
                 ciphertext: vec![0; context.shared.tls.as_ref().map_or(0, |_| READ_BUFFER_BYTES)],
@@ -156,14 +160,14 @@ impl<'e> Worker<'e> {
             if self.must_check {
                 self.check_waiting(is_only_ready);
             }
-            self.close_idle();
+            self.close_overdue();
             self.shared.deliver_watched();
         }
         Ok(())
     }
 
     /// Returns the timeout of the next epoll_wait: 0 if there is work left, a short time if a connection waits,
-    /// and 1 s if uploads may time out or idle connections must be closed.
+    /// and 1 s if uploads or handshakes may time out or idle connections must be closed.
     fn timeout(&self) -> Option<Duration> {
         if !self.queue.is_empty() || self.udp.iter().any(UdpSocket::has_work) {
             return Some(Duration::ZERO);
@@ -171,7 +175,8 @@ impl<'e> Worker<'e> {
         if self.must_check {
             return Some(self.check_timeout());
         }
-        self.shared.settings.idle_timeout_seconds.map(|_| Duration::from_secs(1))
+        let idle_timeout = self.shared.settings.idle_timeout_seconds;
+        (idle_timeout.is_some() || !self.handshakes.is_empty()).then_some(Duration::from_secs(1))
     }
 
     /// Returns the timeout of the next epoll_wait while connections must be checked.
@@ -381,7 +386,11 @@ impl<'e> Worker<'e> {
             let stream = self.stream(socket, security);
             let connection =
                 Connection::new(stream, client, protocol, self.core.context.now.seconds);
+            let is_handshaking = connection.stream.is_handshaking();
             let slot = self.connections.insert(connection);
+            if is_handshaking {
+                self.handshakes.add(slot);
+            }
             // The event loop also reports input that arrived before the registration.
             let mut source = SourceFd(&descriptor);
             let registry = self.poll.registry();
@@ -399,7 +408,8 @@ impl<'e> Worker<'e> {
                 let tls = self.shared.tls.as_ref();
                 let tls = tls.expect("a server with TLS listeners has TLS credentials");
                 let (counters, watch) = (Arc::clone(&tls.counters), Arc::clone(&self.shared.watch));
-                Stream::Tls(Box::new(TlsStream::new(socket, tls.accept(clients), counters, watch)))
+                let (accepted, now) = (tls.accept(clients), self.core.context.now.seconds);
+                Stream::Tls(Box::new(TlsStream::new(socket, accepted, counters, watch, now)))
             }
         }
     }
@@ -447,15 +457,25 @@ impl<'e> Worker<'e> {
         }
     }
 
-    /// Closes the TCP connections that have been idle for longer than `-o idle_timeout`. Searches for such connections
-    /// once a second.
-    fn close_idle(&mut self) {
+    /// Closes connections that have been idle, or in a handshake, for too long. Searches for such connections once a
+    /// second.
+    fn close_overdue(&mut self) {
         let now = self.core.context.now.seconds;
-        let Some(timeout) = self.shared.settings.idle_timeout_seconds else { return };
-        if now == self.idle_checked_at {
+        if now == self.overdue_checked_at {
             return;
         }
-        self.idle_checked_at = now;
+        self.overdue_checked_at = now;
+        for slot in self.handshakes.overdue(&self.connections, now) {
+            self.connections[slot].stream.fail_handshake(&self.handshakes.reason());
+            self.close(slot, CloseReason::HandshakeTimeout);
+        }
+        if let Some(timeout) = self.shared.settings.idle_timeout_seconds {
+            self.close_idle(now, timeout);
+        }
+    }
+
+    /// Closes the TCP connections that have been idle for longer than `-o idle_timeout`, in seconds.
+    fn close_idle(&mut self, now: Seconds, timeout: u32) {
         let since = Seconds(now.0.saturating_sub(timeout));
         let is_idle = |connection: &Connection<'e>| {
             connection.client.is_internet() && connection.is_idle_since(since)

@@ -119,6 +119,14 @@ pub(in crate::config) static OURS: &[ServerOption] = &[
             "seconds after which the server refuses a value if no byte of it arrives; 0 for never. The rest of the \
              value is then ignored",
         ),
+    option("ssl_handshake_timeout")
+        .number(0, COUNT_MAX, "seconds", |it, n| {
+            it.settings.handshake_timeout_seconds = (n > 0).then_some(n as u32);
+        })
+        .default("10")
+        .help(
+            "seconds after which the server closes a connection if its TLS handshake is not complete; 0 for never",
+        ),
     option("http")
         .checked("addr", |_, _| {
             Err("slabwise does not serve statistics over HTTP: leave the option out, and use the \

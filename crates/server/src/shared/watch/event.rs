@@ -89,6 +89,8 @@ pub enum CloseReason {
     Normal,
     /// The client was idle for longer than `-o idle_timeout`.
     IdleTimeout,
+    /// The TLS handshake was not complete after `-o ssl_handshake_timeout`.
+    HandshakeTimeout,
     /// The client sent the command `shutdown`.
     Shutdown,
     /// The client did not read its replies, while other clients waited for the memory that they hold.
@@ -157,6 +159,7 @@ impl WatchEvent<'_> {
                     CloseReason::Error => "error",
                     CloseReason::Normal => "normal",
                     CloseReason::IdleTimeout => "idle_timeout",
+                    CloseReason::HandshakeTimeout => "handshake_timeout",
                     CloseReason::Shutdown => "shutdown",
                     CloseReason::SlowReader => "slow_reader",
                 };
