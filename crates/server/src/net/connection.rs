@@ -280,7 +280,7 @@ impl<'e> Connection<'e> {
     /// Counts the memory of replies and input that the connection holds after a round.
     fn settle(&mut self, worker: &mut WorkerCore<'e>) {
         let mut held = self.out.as_mut().map_or(ReplyBytes::default(), |out| out.shrink());
-        held.buffered += self.unread.bytes.capacity();
+        held.buffered += self.unread.bytes.capacity() + self.stream.held_bytes();
         if held != self.held {
             worker.context.shared.settle_replies(self.held, held);
             worker.set_limits();
@@ -317,7 +317,8 @@ impl<'e> Connection<'e> {
     pub fn serve_round(&mut self, worker: &mut WorkerCore<'e>) -> AfterRound {
         let after = self.round(worker);
         // A connection that has work left holds its memory only for a short time.
-        if self.may_hold_memory && (after != AfterRound::NextRound || self.flush_is_unfinished) {
+        let may_hold_memory = self.may_hold_memory || self.stream.held_bytes() > 0;
+        if may_hold_memory && (after != AfterRound::NextRound || self.flush_is_unfinished) {
             self.settle(worker);
         }
         after
@@ -580,6 +581,14 @@ impl Stream {
             Stream::Plain(_) if out.is_empty() => Ok((Flush::Drained, 0)),
             Stream::Plain(socket) => out.write_to(&mut socket.as_fd()),
             Stream::Tls(tls) => tls.write(out),
+        }
+    }
+
+    /// Returns the size of the buffers that the client makes the stream hold, in bytes.
+    pub fn held_bytes(&self) -> usize {
+        match self {
+            Stream::Plain(_) => 0,
+            Stream::Tls(tls) => tls.held_bytes(),
         }
     }
 

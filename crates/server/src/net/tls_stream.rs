@@ -111,7 +111,6 @@ impl TlsStream {
 
     /// Returns the size of the buffers that the client makes the stream hold, in bytes. It is 0 for an idle connection
     /// of a client without a certificate.
-    #[cfg_attr(not(test), expect(dead_code, reason = "the budget of pending replies will use it"))]
     pub fn held_bytes(&self) -> usize {
         self.tls.held_bytes() + self.backlog.bytes.capacity()
     }
