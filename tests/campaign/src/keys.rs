@@ -63,20 +63,28 @@ fn name(key: u32, seed: u64) -> Vec<u8> {
     name
 }
 
+/// The length of a large value, in bytes. Such values are chains of chunks.
+const LARGE_LEN_MAX: u32 = 1 << 20;
+
 /// The lengths of values.
 #[derive(Clone, Copy, Debug)]
 pub struct Lengths {
     /// The largest value, in bytes.
     pub len_max: u32,
-    /// One of this number of values has a length of up to `len_max`; the others have at most a few kilobytes.
+    /// One of this number of values has a length of up to [`LARGE_LEN_MAX`]; the others have at most some kilobytes.
     pub large_one_in: u64,
+    /// One of this number of values has a length of up to `len_max`.
+    pub huge_one_in: u64,
 }
 
 impl Lengths {
     /// Draws a length.
     pub fn draw(&self, random: &mut Random) -> u32 {
-        if random.below(self.large_one_in) == 0 {
+        if random.below(self.huge_one_in) == 0 {
             return random.below(u64::from(self.len_max) + 1) as u32;
+        }
+        if random.below(self.large_one_in) == 0 {
+            return random.below(u64::from(self.len_max.min(LARGE_LEN_MAX)) + 1) as u32;
         }
         match random.below(100) {
             0..4 => random.below(16) as u32,

@@ -26,6 +26,12 @@ pub struct Options {
     /// Number of rounds for which one server runs; 0 for all rounds
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub server_rounds: u64,
+    /// Number of the first server; a run of a seed can be repeated from any of its servers on
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub first_server: u64,
+    /// One of this number of values may be as large as the server allows [default: random]
+    #[arg(long, value_name = "N")]
+    pub huge_one_in: Option<u64>,
     /// Number of clients that behave well
     #[arg(long, value_name = "N", default_value_t = 16)]
     pub clients: usize,

@@ -3,8 +3,10 @@
 use crate::counts::OUTCOMES;
 use crate::operation::Verb;
 use crate::protocol::Protocol;
+use crate::server::console;
 use crate::world::World;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 /// Prints a line of progress.
 pub fn progress(world: &World, resident_bytes: u64) {
@@ -48,5 +50,20 @@ pub fn print(world: &World) {
     );
     for (name, count) in counts.faults() {
         println!("fault {name}: {count}");
+    }
+}
+
+/// Prints the statistics of the server at the time of a failure.
+pub fn dump(world: &World) {
+    let Some(address) = world.endpoint().address else { return };
+    let Ok(mut console) = console(address, Duration::from_secs(5)) else {
+        return println!("the server does not accept a connection");
+    };
+    for command in ["stats", "stats memory", "stats conns"] {
+        println!("{command}:");
+        match console.ask_rows(command) {
+            Ok(rows) => rows.0.iter().for_each(|row| println!("  {} {}", row.name, row.value)),
+            Err(error) => println!("  {error}"),
+        }
     }
 }

@@ -46,7 +46,7 @@ impl Campaign<'_> {
 
     /// Runs one server after the other. Returns true if no failure was found.
     pub fn run(&self) -> bool {
-        let (mut rounds, mut server) = (0, 0);
+        let (mut rounds, mut server) = (0, self.options.first_server);
         while self.has_time() && self.options.rounds.is_none_or(|max| rounds < max) {
             if !self.run_server(server, &mut rounds) {
                 return false;
@@ -76,7 +76,7 @@ impl Campaign<'_> {
         println!("server {server}: {}", configuration.describe());
         let item_len_max = configuration.item_size_max.min(memory_mib << 19) - 1024;
         let large_one_in = if memory_mib > 64 { 60 } else { 300 };
-        let lengths = Lengths { len_max: item_len_max as u32, large_one_in };
+        let lengths = Lengths { len_max: item_len_max as u32, large_one_in, huge_one_in: self.options.huge_one_in.unwrap_or(1 + item_len_max / 1000) };
         let tolerance = self.scaled(EXPIRY_TOLERANCE).as_nanos() as u64;
         let checker = Checker::new(KEYS, Values::new(seed), tolerance);
         let (clients, threads) = (self.options.clients, self.options.fault_threads);
@@ -127,6 +127,7 @@ impl Campaign<'_> {
             println!("\nFAILED: {failure}");
         }
         if world.has_failed() {
+            println!("to repeat from this server on, add --first-server {server}");
             println!("stderr of the server:\n{}", host.stderr());
             println!("server: {}", host.configuration.describe());
         }
@@ -146,6 +147,9 @@ impl Campaign<'_> {
                 let mut host = host.lock().expect("no thread panics with this lock");
                 report::progress(world, host.resident_bytes());
             }
+        }
+        if world.has_failed() {
+            report::dump(world);
         }
         world.gate.close();
         let deadline = world.clock.nanos() + self.scaled(QUIET_TIMEOUT).as_nanos() as u64;

@@ -109,7 +109,8 @@ impl World {
     pub fn fail(&self, text: String) {
         let mut failures = self.failures.lock().expect("no thread panics with this lock");
         if failures.len() < FAILURES_MAX {
-            failures.push(text);
+            let seconds = self.clock.nanos() as f64 / 1e9;
+            failures.push(format!("after {seconds:.1} s: {text}"));
         }
         self.has_failed.store(true, Ordering::Release);
     }
