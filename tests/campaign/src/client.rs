@@ -1,14 +1,13 @@
 //! A client that behaves well: it sends batches of random requests, and the checker judges every reply.
 
+use crate::batch::{Batch, Pace, SeenCas};
 use crate::channel::{Channel, ChannelError};
-use crate::checker::Verdict;
-use crate::checker::history::Begin;
-use crate::operation::{Operation, Outcome, Verb};
-use crate::protocol::{Decoded, Protocol};
+use crate::operation::{Operation, Verb};
+use crate::protocol::Protocol;
 use crate::world::{World, sleep};
 use slabwise_base::Random;
 use std::collections::VecDeque;
-use std::ops::ControlFlow;
+use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -17,7 +16,7 @@ const CAS_VALUES_KEPT: usize = 64;
 /// The number of batches after which a client may open a new connection.
 const BATCHES_PER_CONNECTION: u64 = 2000;
 /// The bytes of values in one batch above which no further request is added.
-const BATCH_BYTES_MAX: u64 = 4 << 20;
+const BATCH_BYTES_MAX: usize = 4 << 20;
 
 /// A client.
 pub struct Client<'a> {
@@ -26,15 +25,14 @@ pub struct Client<'a> {
     random: Random,
     protocol: Protocol,
     channel: Option<Channel>,
+    /// The address of the client in its connection, as `stats conns` shows it.
+    local: Option<SocketAddr>,
     /// The disruptions at the time of connecting.
     epoch: u64,
     opaque: u32,
-    /// CAS values that replies contained: key, CAS value, version.
-    cas_values: VecDeque<(u32, u64, u32)>,
-    out: Vec<u8>,
-    batch: Vec<Operation>,
-    /// The reply after the last reply of the batch.
-    batch_end: &'static [u8],
+    /// CAS values that replies contained.
+    cas_values: VecDeque<SeenCas>,
+    batch: Option<Batch<'a>>,
 }
 
 impl<'a> Client<'a> {
@@ -46,12 +44,11 @@ impl<'a> Client<'a> {
             random: Random::new(seed),
             protocol: Protocol::ALL[slot % Protocol::ALL.len()],
             channel: None,
+            local: None,
             epoch: 0,
             opaque: 0,
             cas_values: VecDeque::new(),
-            out: Vec::new(),
-            batch: Vec::new(),
-            batch_end: b"",
+            batch: None,
         }
     }
 
@@ -82,7 +79,10 @@ impl<'a> Client<'a> {
         self.epoch = self.world.disruption_epoch();
         self.protocol = Protocol::ALL[self.random.below(Protocol::ALL.len() as u64) as usize];
         match Channel::connect(address) {
-            Ok(channel) => self.channel = Some(channel),
+            Ok(channel) => {
+                self.local = channel.socket().local_addr().ok();
+                self.channel = Some(channel);
+            }
             Err(error) if !self.world.was_disrupted_since(self.epoch) => {
                 self.world.fail(format!("a client cannot connect to the server: {error}"));
             }
@@ -109,7 +109,7 @@ impl<'a> Client<'a> {
         let mut cas = (0, 0);
         if verb == Verb::Cas {
             match self.cas_values.pop_back() {
-                Some((known, unique, version)) => (key, cas) = (known, (unique, version)),
+                Some(seen) => (key, cas) = (seen.key, (seen.cas, seen.version)),
                 None => verb = Verb::Gets,
             }
         }
@@ -133,57 +133,45 @@ impl<'a> Client<'a> {
             2 => 1 + self.random.below(8),
             _ => 1 + self.random.below(48),
         };
-        let world = self.world;
-        let begin = world.begin_at(world.stamps.open(self.slot));
-        let oldest = world.stamps.oldest();
-        self.out.clear();
-        self.batch.clear();
-        let mut bytes = 0;
-        for index in 0..count {
-            let is_last = index + 1 == count || bytes > BATCH_BYTES_MAX;
-            let mut operation = self.draw(!is_last);
-            world.checker.begin(&mut operation, begin, oldest);
-            let name = world.keys.name(operation.key);
-            self.protocol.encode(&operation, name, world.checker.values(), &mut self.out);
-            bytes += u64::from(operation.len);
-            self.batch.push(operation);
+        let mut batch =
+            self.batch.take().unwrap_or_else(|| Batch::new(self.world, self.slot, Pace::Fast));
+        let (mut left, mut is_last) = (count, false);
+        batch.fill(self.protocol, |bytes| {
             if is_last {
-                break;
+                return None;
             }
-        }
-        self.batch_end = self.protocol.encode_end(&mut self.out);
-        self.exchange(begin);
-        world.stamps.close(self.slot);
+            left -= 1;
+            is_last = left == 0 || bytes > BATCH_BYTES_MAX;
+            Some(self.draw(!is_last))
+        });
+        self.exchange(&mut batch);
+        batch.close();
+        self.batch = Some(batch);
     }
 
-    /// Sends the batch that is in `out`, and judges the replies.
-    fn exchange(&mut self, begin: Begin) {
+    /// Sends the batch, and judges the replies.
+    fn exchange(&mut self, batch: &mut Batch<'a>) {
         let Some(mut channel) = self.channel.take() else { return };
-        let batch = std::mem::take(&mut self.batch);
-        let mut replies = Replies { client: self, begin, batch: &batch, done: 0, blurred: false };
-        let (clock, timeout) = (&replies.client.world.clock, replies.client.world.reply_timeout);
-        let out = std::mem::take(&mut replies.client.out);
-        let result = channel.exchange(&out, clock, timeout, |bytes| replies.receive(bytes));
-        let done = replies.done;
         let world = self.world;
-        let is_complete = done == batch.len();
-        if !is_complete {
-            let end = world.end();
-            for operation in &batch[done..] {
-                // An error was recorded before, or the connection ended.
-                let _ = world.checker.end(operation, Outcome::Lost, begin, end);
-                world.counts.request(self.protocol, operation.verb, &Outcome::Lost);
-            }
-        }
+        let bytes = std::mem::take(&mut batch.bytes);
+        let result =
+            channel.exchange(&bytes, &world.clock, world.reply_timeout, |it| batch.receive(it));
+        batch.bytes = bytes;
         match result {
-            Ok(()) if is_complete => self.channel = Some(channel),
+            Ok(()) if batch.open().is_empty() => self.channel = Some(channel),
             Ok(()) => {}
             Err(_) if world.was_disrupted_since(self.epoch) => {
                 world.counts.closed.fetch_add(1, Ordering::Relaxed);
             }
-            Err(error) => self.report_missing(&batch[done..], &error, channel.received()),
+            Err(error) => self.report_missing(batch.open(), &error, channel.received()),
         }
-        (self.out, self.batch) = (out, batch);
+        batch.lose_rest();
+        for seen in batch.seen.drain(..) {
+            if self.cas_values.len() == CAS_VALUES_KEPT {
+                self.cas_values.pop_front();
+            }
+            self.cas_values.push_back(seen);
+        }
     }
 
     /// Records that replies are missing although no fault explains this.
@@ -195,117 +183,13 @@ impl<'a> Client<'a> {
             }
         };
         let start = &received[..received.len().min(200)];
+        let local = self.local.map(|address| address.to_string()).unwrap_or_default();
         self.world.fail(format!(
-            "{what} of a {} client that behaved well; {} replies are missing, the first one of {:?}; received bytes: {}",
+            "{what} of the {} client {local} that behaved well; {} replies are missing, the first one of {:?}; received bytes: {}",
             self.protocol.name(),
             missing.len(),
             missing.first(),
             start.escape_ascii()
         ));
-    }
-
-    fn remember_cas(&mut self, key: u32, cas: u64, version: u32) {
-        if self.cas_values.len() == CAS_VALUES_KEPT {
-            self.cas_values.pop_front();
-        }
-        self.cas_values.push_back((key, cas, version));
-    }
-}
-
-/// The replies to a batch.
-struct Replies<'c, 'a> {
-    client: &'c mut Client<'a>,
-    begin: Begin,
-    batch: &'c [Operation],
-    /// The number of requests that have an outcome.
-    done: usize,
-    /// True if an error belongs to one of the quiet requests without an outcome.
-    blurred: bool,
-}
-
-impl Replies<'_, '_> {
-    /// Parses and judges the replies in the received bytes. Returns the number of used bytes.
-    fn receive(&mut self, bytes: &[u8]) -> (usize, ControlFlow<()>) {
-        let world = self.client.world;
-        let end = world.end();
-        let mut used = 0;
-        while let Some(operation) = self.batch.get(self.done) {
-            let name = world.keys.name(operation.key);
-            let (outcome, len) = match self.client.protocol.decode(operation, name, &bytes[used..])
-            {
-                Decoded::Incomplete(_) => return (used, ControlFlow::Continue(())),
-                Decoded::Reply(outcome, len) => {
-                    self.blurred = false;
-                    (outcome, len)
-                }
-                Decoded::Quiet(_) | Decoded::Skipped(_) if self.blurred => (Outcome::Silent, 0),
-                Decoded::Quiet(outcome) => (outcome, 0),
-                Decoded::Blurred(len) => {
-                    self.blurred = true;
-                    used += len;
-                    continue;
-                }
-                Decoded::Malformed(problem) | Decoded::Skipped(problem) => {
-                    let problem = format!("{problem}\nrequest: {operation:?}");
-                    world.fail(format!(
-                        "malformed reply ({}): {problem}",
-                        self.client.protocol.name()
-                    ));
-                    return (used, ControlFlow::Break(()));
-                }
-            };
-            if let Err(text) = self.judge(operation, outcome, end) {
-                world.fail(text);
-                return (used, ControlFlow::Break(()));
-            }
-            used += len;
-            self.done += 1;
-        }
-        let batch_end = self.client.batch_end;
-        if bytes.len() - used < batch_end.len() {
-            return (used, ControlFlow::Continue(()));
-        }
-        if bytes[used..].starts_with(batch_end) {
-            used += batch_end.len();
-        }
-        if used < bytes.len() {
-            let rest = &bytes[used..bytes.len().min(used + 200)];
-            world.fail(format!(
-                "the server sent bytes after the last reply: {}",
-                rest.escape_ascii()
-            ));
-            self.done = self.batch.len().saturating_sub(1);
-        }
-        (used, ControlFlow::Break(()))
-    }
-
-    fn judge(
-        &mut self,
-        operation: &Operation,
-        outcome: Outcome<'_>,
-        end: crate::checker::history::End,
-    ) -> Result<(), String> {
-        let world = self.client.world;
-        let protocol = self.client.protocol;
-        let verdict = world.checker.end(operation, outcome, self.begin, end);
-        let verdict = verdict.map_err(|violation| {
-            format!(
-                "wrong reply ({}) for key {} ({}): {}",
-                protocol.name(),
-                violation.key,
-                world.keys.name(violation.key).escape_ascii(),
-                violation.text
-            )
-        })?;
-        world.counts.request(protocol, operation.verb, &outcome);
-        match (verdict, outcome) {
-            (Verdict::TooLate, _) => drop(world.counts.too_late.fetch_add(1, Ordering::Relaxed)),
-            (
-                Verdict::Version(version),
-                Outcome::Hit { cas: Some(cas), .. } | Outcome::Stored(Some(cas)),
-            ) => self.client.remember_cas(operation.key, cas, version),
-            _ => {}
-        }
-        Ok(())
     }
 }

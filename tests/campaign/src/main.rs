@@ -1,6 +1,8 @@
 //! A campaign of random requests and faults against a server, with a checker that judges every reply.
 #![forbid(unsafe_code)]
 
+mod audit;
+mod batch;
 mod channel;
 mod checker;
 mod client;

@@ -32,12 +32,18 @@ pub struct Options {
     /// One of this number of values may be as large as the server allows [default: random]
     #[arg(long, value_name = "N")]
     pub huge_one_in: Option<u64>,
+    /// Time without a byte of a reply after which the reply is missing
+    #[arg(long, value_name = "TIME", default_value = "20s", value_parser = parse_duration)]
+    pub reply_timeout: Duration,
     /// Number of clients that behave well
     #[arg(long, value_name = "N", default_value_t = 16)]
     pub clients: usize,
     /// Number of threads that cause faults
     #[arg(long, value_name = "N", default_value_t = 4)]
     pub fault_threads: usize,
+    /// Do not check the memory of the server, for example because a sanitizer needs more
+    #[arg(long)]
+    pub ignore_memory: bool,
     /// Factor of all time limits, for slow servers such as those with sanitizers
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub slow_factor: u32,

@@ -1,5 +1,6 @@
 //! The course of a campaign: one server after the other, and rounds with a check at the end of each.
 
+use crate::audit::Audit;
 use crate::checker::Checker;
 use crate::client::Client;
 use crate::faults::Scene;
@@ -17,8 +18,6 @@ use std::time::Duration;
 
 /// The time by which an item may outlive its expiry: the server's clock has whole seconds, and may be late by one.
 const EXPIRY_TOLERANCE: Duration = Duration::from_secs(2);
-/// The timeout of a reply.
-const REPLY_TIMEOUT: Duration = Duration::from_secs(20);
 /// The timeout until all clients have stopped at the end of a round.
 const QUIET_TIMEOUT: Duration = Duration::from_secs(60);
 /// The time between two lines of progress.
@@ -76,7 +75,11 @@ impl Campaign<'_> {
         println!("server {server}: {}", configuration.describe());
         let item_len_max = configuration.item_size_max.min(memory_mib << 19) - 1024;
         let large_one_in = if memory_mib > 64 { 60 } else { 300 };
-        let lengths = Lengths { len_max: item_len_max as u32, large_one_in, huge_one_in: self.options.huge_one_in.unwrap_or(1 + item_len_max / 1000) };
+        let lengths = Lengths {
+            len_max: item_len_max as u32,
+            large_one_in,
+            huge_one_in: self.options.huge_one_in.unwrap_or(1 + item_len_max / 1000),
+        };
         let tolerance = self.scaled(EXPIRY_TOLERANCE).as_nanos() as u64;
         let checker = Checker::new(KEYS, Values::new(seed), tolerance);
         let (clients, threads) = (self.options.clients, self.options.fault_threads);
@@ -85,7 +88,7 @@ impl Campaign<'_> {
             Keys::new(KEYS, 0.9, seed),
             lengths,
             clients + threads + 1,
-            self.scaled(REPLY_TIMEOUT),
+            self.scaled(self.options.reply_timeout),
             self.is_memcached,
         );
         let mut host = match Host::start(configuration) {
@@ -108,12 +111,12 @@ impl Campaign<'_> {
                 let scene = Scene { world: &world, host: &host, slot, random, name: "" };
                 scope.spawn(move || scene.run());
             }
-            let mut own = 0;
+            let (mut own, mut audit) = (0, Audit::default());
             while self.has_time()
                 && (self.options.server_rounds == 0 || own < self.options.server_rounds)
                 && self.options.rounds.is_none_or(|max| *rounds < max)
             {
-                self.run_round(&world, &host, &mut random);
+                self.run_round(&world, &host, &mut audit, &mut random);
                 if world.has_failed() {
                     break;
                 }
@@ -135,7 +138,7 @@ impl Campaign<'_> {
     }
 
     /// Runs clients and faults for a round, stops them, and checks the server.
-    fn run_round(&self, world: &World, host: &Mutex<Host>, random: &mut Random) {
+    fn run_round(&self, world: &World, host: &Mutex<Host>, audit: &mut Audit, random: &mut Random) {
         let seconds = 20 + random.below(20);
         let start = world.clock.nanos();
         let end = start + seconds * 1_000_000_000;
@@ -149,7 +152,7 @@ impl Campaign<'_> {
             }
         }
         if world.has_failed() {
-            report::dump(world);
+            return report::dump(world);
         }
         world.gate.close();
         let deadline = world.clock.nanos() + self.scaled(QUIET_TIMEOUT).as_nanos() as u64;
@@ -159,9 +162,11 @@ impl Campaign<'_> {
             }
             world.pause(Duration::from_millis(2));
         }
-        if !world.has_failed() {
+        if world.has_failed() {
+            report::dump(world);
+        } else {
             let mut host = host.lock().expect("no thread panics with this lock");
-            if let Err(problem) = self.check(world, &mut host) {
+            if let Err(problem) = self.check(world, &mut host, audit) {
                 world.fail(problem);
             }
         }
@@ -169,7 +174,7 @@ impl Campaign<'_> {
     }
 
     /// Checks the server while no client is connected.
-    fn check(&self, world: &World, host: &mut Host) -> Result<(), String> {
+    fn check(&self, world: &World, host: &mut Host, audit: &mut Audit) -> Result<(), String> {
         let mut console = console(host.address(), world.reply_timeout).map_err(|error| {
             format!("the server does not accept the connection of the check: {error}")
         })?;
@@ -190,6 +195,6 @@ impl Campaign<'_> {
             world.pause(Duration::from_millis(5));
         }
         world.checker.settle(&world.stamps);
-        Ok(())
+        audit.check(world, host, &mut console, !self.options.ignore_memory)
     }
 }

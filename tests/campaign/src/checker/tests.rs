@@ -50,9 +50,9 @@ impl Script {
         to: u64,
     ) -> Result<Verdict, String> {
         let end = End { stamp: to, clock_max_nanos: to * SECOND };
-        self.checker.end(operation, outcome, begin(from), end).map_err(|violation| {
-            violation.text.lines().next().unwrap_or_default().to_owned()
-        })
+        self.checker
+            .end(operation, outcome, begin(from), end)
+            .map_err(|violation| violation.text.lines().next().unwrap_or_default().to_owned())
     }
 
     /// Stores a version from one stamp to the other.

@@ -12,6 +12,7 @@ use crate::world::World;
 use slabwise_base::Random;
 use slabwise_client::{ClientError, Connection};
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -24,7 +25,7 @@ pub struct Fault {
     /// The servers that can have the fault.
     pub servers: Servers,
     /// Causes the fault once, and returns after it.
-    pub cause: fn(&mut Scene<'_>) -> Result<(), FaultError>,
+    pub cause: Cause,
 }
 
 /// The servers that can have a fault.
@@ -38,18 +39,19 @@ pub enum Servers {
 
 /// Every fault.
 pub static FAULTS: &[Fault] = &[
-    Fault { name: "slow upload", weight: 4, servers: Servers::Both, cause: slow::upload },
-    Fault {
-        name: "stalled upload",
-        weight: 4,
-        servers: Servers::Both,
-        cause: slow::stalled_upload,
-    },
-    Fault { name: "page move", weight: 20, servers: Servers::Both, cause: admin::move_page },
-    Fault { name: "class table", weight: 4, servers: Servers::Slabwise, cause: admin::set_classes },
-    Fault { name: "automove level", weight: 2, servers: Servers::Both, cause: admin::set_automove },
-    Fault { name: "flush", weight: 1, servers: Servers::Both, cause: admin::flush },
+    row("slow sender", 4, Servers::Both, slow::send_bytewise),
+    row("stalled upload", 4, Servers::Both, slow::stall_upload),
+    row("page move", 20, Servers::Both, admin::move_page),
+    row("class table", 4, Servers::Slabwise, admin::set_classes),
+    row("automove level", 2, Servers::Both, admin::set_automove),
+    row("flush", 1, Servers::Both, admin::flush),
 ];
+
+type Cause = for<'s, 'w> fn(&'s mut Scene<'w>) -> Result<(), FaultError>;
+
+const fn row(name: &'static str, weight: u64, servers: Servers, cause: Cause) -> Fault {
+    Fault { name, weight, servers, cause }
+}
 
 /// An error that ends a fault early.
 #[derive(Debug, thiserror::Error)]
@@ -86,10 +88,14 @@ impl Scene<'_> {
         self.world.counts.fault(self.name);
     }
 
+    /// Returns the address of the server.
+    pub fn address(&self) -> Result<SocketAddr, FaultError> {
+        self.world.endpoint().address.ok_or(FaultError::Down)
+    }
+
     /// Opens a connection for administrative commands.
     pub fn console(&self) -> Result<Connection, FaultError> {
-        let address = self.world.endpoint().address.ok_or(FaultError::Down)?;
-        Ok(console(address, self.world.reply_timeout)?)
+        Ok(console(self.address()?, self.world.reply_timeout)?)
     }
 
     /// Waits for a time, but at most until the gate is closed.
