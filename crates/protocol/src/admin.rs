@@ -71,7 +71,7 @@ impl<'a> ChunkSizes<'a> {
     }
 }
 
-/// The commands `debugtime`, `debugitem` and `misbehave`.
+/// The commands `debugtime`, `debugitem`, `debugcheck` and `misbehave`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Debug<'a> {
     /// Stops the server's clock.
@@ -84,6 +84,8 @@ pub enum Debug<'a> {
     ItemHold(&'a [u8]),
     /// Unpins the item with this key. The key `reffed` means the item that the connection pinned last.
     ItemRelease(&'a [u8]),
+    /// Checks all invariants of the cache.
+    Check,
     /// Makes the server attempt to open a socket, which must fail after the server has dropped its privileges.
     Misbehave,
 }

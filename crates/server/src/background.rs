@@ -75,6 +75,7 @@ fn run_maintainer(shared: &Shared<'_>) {
     let mut backoff = Backoff::default();
     while shared.notifier.wait(BackgroundThread::Maintainer, backoff.wait()) != WakeReason::Shutdown
     {
+        let _step = shared.background_step();
         let moved = shared.engine.maintain_step(MAINTAINER_ROUNDS_PER_STEP, shared.clock.now());
         shared.counters.maintainer_steps.fetch_add(1, Relaxed);
         backoff.step(moved > 0);
@@ -96,7 +97,10 @@ fn run_tuner(shared: &Shared<'_>, mut tuner: Tuner) {
         follow_learning(shared, &mut tuner);
         let at = shared.clock.moment();
         let load = classifier.load(shared.traffic_counts().bytes_read, at);
-        let step = tuner_step(shared, &mut tuner, load, at, &mut hit_time);
+        let step = {
+            let _step = shared.background_step();
+            tuner_step(shared, &mut tuner, load, at, &mut hit_time)
+        };
         if let TunerStep::Requested { page_move, outcome } = &step {
             shared.watch.write(&WatchEvent::PageMove {
                 victim: page_move.victim,
@@ -176,7 +180,10 @@ fn run_crawler(shared: &Shared<'_>) {
 /// Runs steps of the crawl that removes expired items, with a wait after each step, until the crawl is done. Returns
 /// `Break` if the server stops during a wait.
 fn finish_crawl(shared: &Shared<'_>) -> ControlFlow<()> {
-    let step = || shared.crawls.step(shared.engine, CRAWLER_CHUNKS_PER_STEP, shared.clock.now());
+    let step = || {
+        let _step = shared.background_step();
+        shared.crawls.step(shared.engine, CRAWLER_CHUNKS_PER_STEP, shared.clock.now())
+    };
     while step() == CrawlStep::Working {
         let pause = Duration::from_micros(shared.tunables().crawler_sleep_us.into());
         if shared.notifier.wait(BackgroundThread::Crawler, pause) == WakeReason::Shutdown {

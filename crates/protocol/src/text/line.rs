@@ -152,7 +152,7 @@ const fn administrative(
 }
 
 /// All commands. The search is linear, so the most frequent commands are first.
-static COMMANDS: [Command; 29] = [
+static COMMANDS: [Command; 30] = [
     retrieval("get", RetrievalForm { with_cas: false, touches: false }),
     storage("set", StoreVerb::Set),
     retrieval("gets", RetrievalForm { with_cas: true, touches: false }),
@@ -189,6 +189,7 @@ static COMMANDS: [Command; 29] = [
     administrative("refresh_certs", admin::refresh_certificates),
     administrative("debugtime", admin::debug_time),
     administrative("debugitem", admin::debug_item),
+    administrative("debugcheck", |_| Ok(Request::Admin(Admin::Debug(Debug::Check)))),
     administrative("misbehave", |_| Ok(Request::Admin(Admin::Debug(Debug::Misbehave)))),
 ];
 

@@ -1,7 +1,8 @@
-//! The commands `debugtime`, `debugitem` and `misbehave` of memcached's debug build, which memcached's tests use.
+//! The commands `debugtime`, `debugitem` and `misbehave` of memcached's debug build, which memcached's tests use, and
+//! slabwise's own `debugcheck`.
 //!
-//! The commands are unknown unless `-o debug_commands` enables them, because with them any client can set the clock and
-//! pin memory.
+//! The commands are unknown unless `-o debug_commands` enables them, because with them any client can set the clock, pin
+//! memory, and stop the background threads for the duration of a check.
 
 use crate::ops::get;
 use crate::os::sys;
@@ -51,6 +52,10 @@ pub(crate) fn carry_out<'e>(
             None => MISS,
         },
         Debug::ItemRelease(key) => release(pins, key),
+        Debug::Check => {
+            worker.shared.check_invariants();
+            reply::OK
+        }
         Debug::Misbehave if sys::can_open_sockets() => reply::ERROR,
         Debug::Misbehave => reply::OK,
     };

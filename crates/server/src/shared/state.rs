@@ -20,7 +20,7 @@ use slabwise_profile::{MissClockCounts, MissClockOptions};
 use slabwise_protocol::{Exptime, WatchKinds};
 use slabwise_tuner::TunerStatus;
 use std::os::fd::RawFd;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The state that all threads share.
@@ -37,6 +37,8 @@ pub struct Shared<'e> {
     /// The plan, the profile and the class table that the tuner reports for `stats plan`, `stats profile` and
     /// `stats sizes_plan`.
     pub(crate) tuner_status: Arc<TunerStatus>,
+    /// Locked for reading during each step of a background thread, and for writing during a check of the invariants.
+    background_steps: RwLock<()>,
     /// Ends the waits of the background threads.
     pub(crate) notifier: Arc<Notifier>,
     /// The values of all counters at the last `stats reset`.
@@ -97,6 +99,7 @@ impl<'e> Shared<'e> {
             counters,
             traffic: (0..settings.threads).map(|_| Traffic::default()).collect(),
             tuner_status: Arc::new(TunerStatus::default()),
+            background_steps: RwLock::default(),
             notifier: Arc::new(Notifier::default()),
             baseline: Mutex::default(),
             prefixes: PrefixStats::new(settings.prefix_delimiter, settings.detail_enabled),
@@ -116,6 +119,19 @@ impl<'e> Shared<'e> {
             is_graceful: AtomicBool::new(false),
             wake,
         }
+    }
+
+    /// Marks a step of a background thread. Waits while the invariants are checked. The caller keeps the guard during the
+    /// step.
+    pub(crate) fn background_step(&self) -> RwLockReadGuard<'_, ()> {
+        self.background_steps.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Checks all invariants of the cache between two steps of the background threads. Panics if one is violated. No
+    /// client may use the cache meanwhile.
+    pub(crate) fn check_invariants(&self) {
+        let _guard = self.background_steps.write().unwrap_or_else(PoisonError::into_inner);
+        self.engine.check();
     }
 
     /// Stops the server. A thread calls this function after a signal or the command `shutdown`, or if a thread fails.

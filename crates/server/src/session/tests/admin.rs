@@ -301,6 +301,8 @@ fn debug_commands_are_unknown_unless_an_option_enables_them() {
          < ERROR
          > debugitem ref a
          < ERROR
+         > debugcheck
+         < ERROR
          > misbehave
          < ERROR",
     );
@@ -312,6 +314,8 @@ fn debug_commands_are_unknown_unless_an_option_enables_them() {
          > debugitem ref b
          < MISS
          > debugitem ref a
+         < OK
+         > debugcheck
          < OK
          > debugitem unref b
          < MISS

@@ -1,0 +1,145 @@
+//! The checker: it knows every version that a client has stored, and judges every reply.
+//!
+//! ```text
+//!   client: begin(operation) --> History of the key: a new version, a touch
+//!           sends the request, receives the reply
+//!           end(operation, outcome) --> is the outcome possible?  no: Violation, with the last requests of the key
+//!                                                                 yes: the reply is new evidence
+//! ```
+//!
+//! A miss is always possible, because a cache may forget. The checker counts misses, so that a run in which nearly
+//! everything misses can be noticed. [`history`] describes which versions are possible.
+
+pub mod history;
+mod journal;
+#[cfg(test)]
+mod tests;
+mod verdict;
+
+use crate::operation::{Operation, Outcome};
+use crate::stamps::{Stamp, Stamps};
+use crate::value::Values;
+use history::{Begin, End, Evidence, History, Span};
+use journal::Journal;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, RwLock};
+pub use verdict::{Verdict, Violation};
+
+const NANOS_PER_SECOND: u64 = 1_000_000_000;
+
+/// Everything that is known about one key.
+#[derive(Debug, Default)]
+struct KeyState {
+    history: History,
+    journal: Journal,
+}
+
+/// The checker. All clients share it.
+#[derive(Debug)]
+pub struct Checker {
+    keys: Box<[Mutex<KeyState>]>,
+    values: Values,
+    /// Evidence about all keys, such as a flush.
+    events: RwLock<Vec<Span>>,
+    event_count: AtomicUsize,
+    /// The time by which an expired item may still be returned, in nanoseconds.
+    tolerance_nanos: AtomicU64,
+    /// True if expiries are not judged, because the server's clock is not known.
+    clock_unknown: AtomicBool,
+}
+
+impl Checker {
+    /// Returns a checker of this number of keys.
+    pub fn new(keys: u32, values: Values, tolerance_nanos: u64) -> Checker {
+        Checker {
+            keys: (0..keys).map(|_| Mutex::default()).collect(),
+            values,
+            events: RwLock::default(),
+            event_count: AtomicUsize::new(0),
+            tolerance_nanos: AtomicU64::new(tolerance_nanos),
+            clock_unknown: AtomicBool::new(false),
+        }
+    }
+
+    /// Returns the values of the campaign.
+    pub fn values(&self) -> Values {
+        self.values
+    }
+
+    /// Returns the state of a key, after the events of all keys were applied to it.
+    fn key(&self, key: u32) -> MutexGuard<'_, KeyState> {
+        let mut state = lock(&self.keys[key as usize]);
+        if state.history.events_applied < self.event_count.load(Ordering::Acquire) {
+            let events = self.events.read().expect("no thread panics while it holds the lock");
+            let applied = state.history.events_applied;
+            events[applied..].iter().for_each(|&it| state.history.record(Evidence::Absent, it));
+            state.history.events_applied = events.len();
+        }
+        state
+    }
+
+    /// Records that a request begins, and gives its store or touch a number. Must be called before the request is sent.
+    /// No open request began before `oldest`.
+    pub fn begin(&self, operation: &mut Operation, begin: Begin, oldest: Stamp) {
+        let mut state = self.key(operation.key);
+        state.history.prune(oldest);
+        if operation.verb.stores() {
+            let id = state.history.next_id();
+            operation.version = id;
+            operation.flags = self.values.flags(operation.key, id);
+            state.history.begin_store(id, operation.len, operation.flags, begin.stamp);
+        } else if operation.verb.touches() {
+            operation.version = state.history.next_id();
+            state.history.begin_touch(operation.version);
+        }
+    }
+
+    /// Judges the outcome of a request, and learns from it.
+    pub fn end(
+        &self,
+        operation: &Operation,
+        outcome: Outcome<'_>,
+        begin: Begin,
+        end: End,
+    ) -> Result<Verdict, Box<Violation>> {
+        let mut state = self.key(operation.key);
+        let KeyState { history, journal } = &mut *state;
+        let tolerance_nanos = match self.clock_unknown.load(Ordering::Relaxed) {
+            true => u64::MAX,
+            false => self.tolerance_nanos.load(Ordering::Relaxed),
+        };
+        let judge = verdict::Judge { values: self.values, tolerance_nanos, operation, begin, end };
+        let verdict = judge.judge(history, outcome);
+        journal.note(operation, outcome, begin.stamp, end.stamp);
+        verdict.map_err(|problem| {
+            Box::new(Violation::new(problem, operation, &outcome, begin, end, history, journal))
+        })
+    }
+
+    /// Records that at some moment in the span no key had an item: a flush, or a start with an empty cache.
+    pub fn all_absent(&self, span: Span) {
+        let mut events = self.events.write().expect("no thread panics while it holds the lock");
+        events.push(span);
+        self.event_count.store(events.len(), Ordering::Release);
+    }
+
+    /// Records that the requests of ended connections have taken effect, or never will. No connection may be open.
+    pub fn settle(&self, stamps: &Stamps) {
+        let end = stamps.take();
+        (0..self.keys.len()).for_each(|key| self.key(key as u32).history.settle(end));
+    }
+
+    /// Stops to judge expiries, for example because the server's clock may have stopped.
+    pub fn set_clock_unknown(&self, unknown: bool) {
+        self.clock_unknown.store(unknown, Ordering::Relaxed);
+    }
+
+    /// Returns the number of versions that are kept, for statistics.
+    pub fn versions(&self) -> usize {
+        self.keys.iter().map(|key| lock(key).history.versions().len()).sum()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().expect("no thread panics while it holds the lock")
+}

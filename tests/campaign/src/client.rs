@@ -1,0 +1,195 @@
+//! A client that behaves well: it sends batches of random requests, and the checker judges every reply.
+
+use crate::batch::{Batch, Pace, SeenCas};
+use crate::channel::{Channel, ChannelError};
+use crate::operation::{Operation, Verb};
+use crate::protocol::Protocol;
+use crate::world::{World, sleep};
+use slabwise_base::Random;
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// The number of CAS values that a client remembers.
+const CAS_VALUES_KEPT: usize = 64;
+/// The number of batches after which a client may open a new connection.
+const BATCHES_PER_CONNECTION: u64 = 2000;
+/// The bytes of values in one batch above which no further request is added.
+const BATCH_BYTES_MAX: usize = 4 << 20;
+
+/// A client.
+pub struct Client<'a> {
+    world: &'a World,
+    slot: usize,
+    random: Random,
+    protocol: Protocol,
+    channel: Option<Channel>,
+    /// The address of the client in its connection, as `stats conns` shows it.
+    local: Option<SocketAddr>,
+    /// The disruptions at the time of connecting.
+    epoch: u64,
+    opaque: u32,
+    /// CAS values that replies contained.
+    cas_values: VecDeque<SeenCas>,
+    batch: Option<Batch<'a>>,
+}
+
+impl<'a> Client<'a> {
+    /// Returns a client that is not connected.
+    pub fn new(world: &'a World, slot: usize, seed: u64) -> Client<'a> {
+        Client {
+            world,
+            slot,
+            random: Random::new(seed),
+            protocol: Protocol::ALL[slot % Protocol::ALL.len()],
+            channel: None,
+            local: None,
+            epoch: 0,
+            opaque: 0,
+            cas_values: VecDeque::new(),
+            batch: None,
+        }
+    }
+
+    /// Sends batches until the campaign ends.
+    pub fn run(mut self) {
+        self.world.gate.enter();
+        while !self.world.gate.has_ended() {
+            if self.world.gate.is_closed() {
+                self.channel = None;
+                self.world.gate.pass();
+                continue;
+            }
+            if self.channel.is_none() && !self.connect() {
+                sleep(Duration::from_millis(5));
+                continue;
+            }
+            self.send_batch();
+            if self.random.below(BATCHES_PER_CONNECTION) == 0 {
+                self.channel = None;
+            }
+        }
+        self.world.gate.leave();
+    }
+
+    /// Connects to the server, with a new protocol. Returns false if this was not possible.
+    fn connect(&mut self) -> bool {
+        let Some(address) = self.world.endpoint().address else { return false };
+        self.epoch = self.world.disruption_epoch();
+        self.protocol = Protocol::ALL[self.random.below(Protocol::ALL.len() as u64) as usize];
+        match Channel::connect(address) {
+            Ok(channel) => {
+                self.local = channel.socket().local_addr().ok();
+                self.channel = Some(channel);
+            }
+            Err(error) if !self.world.was_disrupted_since(self.epoch) => {
+                self.world.fail(format!("a client cannot connect to the server: {error}"));
+            }
+            Err(_) => {}
+        }
+        self.channel.is_some()
+    }
+
+    /// Draws a request. The last one of a batch is not quiet.
+    fn draw(&mut self, quiet_allowed: bool) -> Operation {
+        let random = &mut self.random;
+        let mut verb = match random.below(100) {
+            0..40 => Verb::Get,
+            40..50 => Verb::Gets,
+            50..53 => Verb::Gat,
+            53..55 => Verb::Touch,
+            55..80 => Verb::Set,
+            80..84 => Verb::Add,
+            84..88 => Verb::Replace,
+            88..95 => Verb::Cas,
+            _ => Verb::Delete,
+        };
+        let mut key = self.world.keys.draw(random);
+        let mut cas = (0, 0);
+        if verb == Verb::Cas {
+            match self.cas_values.pop_back() {
+                Some(seen) => (key, cas) = (seen.key, (seen.cas, seen.version)),
+                None => verb = Verb::Gets,
+            }
+        }
+        let len = if verb.stores() { self.world.lengths.draw(random) } else { 0 };
+        let expires = verb.touches() || verb.stores() && random.below(8) == 0;
+        let ttl_seconds = match random.below(4) {
+            0 if expires => 1 + random.below(3) as u32,
+            1 if expires => 1 + random.below(60) as u32,
+            _ => 0,
+        };
+        let quiet = quiet_allowed && self.protocol.can_be_quiet(verb) && random.below(4) == 0;
+        self.opaque = self.opaque.wrapping_add(1);
+        let opaque = self.opaque;
+        Operation { verb, key, version: 0, len, flags: 0, ttl_seconds, cas, quiet, opaque }
+    }
+
+    /// Sends a batch of requests, and judges the replies.
+    fn send_batch(&mut self) {
+        let count = match self.random.below(4) {
+            0 | 1 => 1,
+            2 => 1 + self.random.below(8),
+            _ => 1 + self.random.below(48),
+        };
+        let mut batch =
+            self.batch.take().unwrap_or_else(|| Batch::new(self.world, self.slot, Pace::Fast));
+        let (mut left, mut is_last) = (count, false);
+        batch.fill(self.protocol, |bytes| {
+            if is_last {
+                return None;
+            }
+            left -= 1;
+            is_last = left == 0 || bytes > BATCH_BYTES_MAX;
+            Some(self.draw(!is_last))
+        });
+        self.exchange(&mut batch);
+        batch.close();
+        self.batch = Some(batch);
+    }
+
+    /// Sends the batch, and judges the replies.
+    fn exchange(&mut self, batch: &mut Batch<'a>) {
+        let Some(mut channel) = self.channel.take() else { return };
+        let world = self.world;
+        let bytes = std::mem::take(&mut batch.bytes);
+        let result =
+            channel.exchange(&bytes, &world.clock, world.reply_timeout, |it| batch.receive(it));
+        batch.bytes = bytes;
+        match result {
+            Ok(()) if batch.open().is_empty() => self.channel = Some(channel),
+            Ok(()) => {}
+            Err(_) if world.was_disrupted_since(self.epoch) => {
+                world.counts.closed.fetch_add(1, Ordering::Relaxed);
+            }
+            Err(error) => self.report_missing(batch.open(), &error, channel.received()),
+        }
+        batch.lose_rest();
+        for seen in batch.seen.drain(..) {
+            if self.cas_values.len() == CAS_VALUES_KEPT {
+                self.cas_values.pop_front();
+            }
+            self.cas_values.push_back(seen);
+        }
+    }
+
+    /// Records that replies are missing although no fault explains this.
+    fn report_missing(&self, missing: &[Operation], error: &ChannelError, received: &[u8]) {
+        let what = match error {
+            ChannelError::Closed(error) => format!("the server closed the connection ({error})"),
+            ChannelError::Timeout => {
+                format!("the server sent and received nothing for {:?}", self.world.reply_timeout)
+            }
+        };
+        let start = &received[..received.len().min(200)];
+        let local = self.local.map(|address| address.to_string()).unwrap_or_default();
+        self.world.fail(format!(
+            "{what} of the {} client {local} that behaved well; {} replies are missing, the first one of {:?}; received bytes: {}",
+            self.protocol.name(),
+            missing.len(),
+            missing.first(),
+            start.escape_ascii()
+        ));
+    }
+}

@@ -1,0 +1,107 @@
+//! Counts of requests and faults.
+
+use crate::operation::{Outcome, Verb};
+use crate::protocol::Protocol;
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The kinds of outcomes that are counted.
+pub const OUTCOMES: [&str; 9] = [
+    "hit",
+    "not found",
+    "stored",
+    "not stored",
+    "exists",
+    "deleted",
+    "touched",
+    "refused",
+    "unknown",
+];
+
+/// Returns the position of an outcome in [`OUTCOMES`].
+fn outcome_index(outcome: &Outcome<'_>) -> usize {
+    match outcome {
+        Outcome::Hit { .. } => 0,
+        Outcome::Miss => 1,
+        Outcome::Stored(_) => 2,
+        Outcome::NotStored => 3,
+        Outcome::Exists => 4,
+        Outcome::Deleted => 5,
+        Outcome::Touched => 6,
+        Outcome::Refused(_) => 7,
+        Outcome::Silent | Outcome::Lost => 8,
+    }
+}
+
+/// Counts of requests and faults.
+#[derive(Debug, Default)]
+pub struct Counts {
+    requests: [[AtomicU64; OUTCOMES.len()]; Verb::ALL.len()],
+    protocols: [AtomicU64; Protocol::ALL.len()],
+    /// Judgements that found no version, because the request took very long.
+    pub too_late: AtomicU64,
+    /// Connections that the server ended during a disruption.
+    pub closed: AtomicU64,
+    faults: Mutex<BTreeMap<&'static str, u64>>,
+    refusals: Mutex<BTreeMap<String, u64>>,
+}
+
+impl Counts {
+    /// Counts a request.
+    pub fn request(&self, protocol: Protocol, verb: Verb, outcome: &Outcome<'_>) {
+        self.requests[verb as usize][outcome_index(outcome)].fetch_add(1, Ordering::Relaxed);
+        self.protocols[protocol as usize].fetch_add(1, Ordering::Relaxed);
+        if let Outcome::Refused(text) = outcome {
+            let text = String::from_utf8_lossy(text).into_owned();
+            *self
+                .refusals
+                .lock()
+                .expect("no thread panics with this lock")
+                .entry(text)
+                .or_default() += 1;
+        }
+    }
+
+    /// Counts an event of a fault.
+    pub fn fault(&self, name: &'static str) {
+        *self.faults.lock().expect("no thread panics with this lock").entry(name).or_default() += 1;
+    }
+
+    /// Returns the number of events of a fault.
+    pub fn fault_count(&self, name: &str) -> u64 {
+        let faults = self.faults.lock().expect("no thread panics with this lock");
+        faults.get(name).copied().unwrap_or_default()
+    }
+
+    /// Returns the number of all faults, by name.
+    pub fn faults(&self) -> BTreeMap<&'static str, u64> {
+        self.faults.lock().expect("no thread panics with this lock").clone()
+    }
+
+    /// Returns the number of refused requests, by the text of the refusal.
+    pub fn refusals(&self) -> BTreeMap<String, u64> {
+        self.refusals.lock().expect("no thread panics with this lock").clone()
+    }
+
+    /// Returns the number of requests with a verb, by outcome.
+    pub fn outcomes(&self, verb: Verb) -> [u64; OUTCOMES.len()] {
+        std::array::from_fn(|at| self.requests[verb as usize][at].load(Ordering::Relaxed))
+    }
+
+    /// Returns the number of requests of a protocol.
+    pub fn protocol(&self, protocol: Protocol) -> u64 {
+        self.protocols[protocol as usize].load(Ordering::Relaxed)
+    }
+
+    /// Returns the number of all requests.
+    pub fn total(&self) -> u64 {
+        Protocol::ALL.iter().map(|&it| self.protocol(it)).sum()
+    }
+
+    /// Returns the number of gets that found an item, and of those that did not.
+    pub fn hits_and_misses(&self) -> (u64, u64) {
+        let reads = Verb::ALL.iter().filter(|verb| verb.reads()).map(|&verb| self.outcomes(verb));
+        reads.fold((0, 0), |(hits, misses), counts| (hits + counts[0], misses + counts[1]))
+    }
+}

@@ -1,0 +1,141 @@
+//! The faults, one row each in [`FAULTS`]. Several threads draw faults and cause them while the clients run.
+//!
+//! Every fault counts the times that it really happened, in [`Scene::count`]. A run of a campaign fails if a fault never
+//! happened.
+
+mod admin;
+mod slow;
+
+use crate::channel::ChannelError;
+use crate::server::{Host, console};
+use crate::world::World;
+use slabwise_base::Random;
+use slabwise_client::{ClientError, Connection};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Mutex;
+use std::time::Duration;
+
+/// A kind of fault.
+pub struct Fault {
+    /// The name, in the table at the end of a run.
+    pub name: &'static str,
+    /// How often the fault is drawn, relative to the others.
+    pub weight: u64,
+    /// The servers that can have the fault.
+    pub servers: Servers,
+    /// Causes the fault once, and returns after it.
+    pub cause: Cause,
+}
+
+/// The servers that can have a fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Servers {
+    /// slabwise and memcached.
+    Both,
+    /// Only slabwise.
+    Slabwise,
+}
+
+/// Every fault.
+pub static FAULTS: &[Fault] = &[
+    row("slow sender", 4, Servers::Both, slow::send_bytewise),
+    row("stalled upload", 4, Servers::Both, slow::stall_upload),
+    row("page move", 20, Servers::Both, admin::move_page),
+    row("class table", 4, Servers::Slabwise, admin::set_classes),
+    row("automove level", 2, Servers::Both, admin::set_automove),
+    row("flush", 1, Servers::Both, admin::flush),
+];
+
+type Cause = for<'s, 'w> fn(&'s mut Scene<'w>) -> Result<(), FaultError>;
+
+const fn row(name: &'static str, weight: u64, servers: Servers, cause: Cause) -> Fault {
+    Fault { name, weight, servers, cause }
+}
+
+/// An error that ends a fault early.
+#[derive(Debug, thiserror::Error)]
+pub enum FaultError {
+    /// The connection failed, which is possible while another fault disrupts the server.
+    #[error("{0}")]
+    Client(#[from] ClientError),
+    /// The connection failed, which is possible while another fault disrupts the server.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    /// The connection failed, which is possible while another fault disrupts the server.
+    #[error("{0:?}")]
+    Channel(ChannelError),
+    /// The server is down.
+    #[error("the server is down")]
+    Down,
+    /// The server did something wrong.
+    #[error("{0}")]
+    Wrong(String),
+}
+
+/// What a fault needs.
+pub struct Scene<'a> {
+    pub world: &'a World,
+    pub host: &'a Mutex<Host>,
+    pub slot: usize,
+    pub random: Random,
+    pub name: &'static str,
+}
+
+impl Scene<'_> {
+    /// Counts that the fault happened.
+    pub fn count(&self) {
+        self.world.counts.fault(self.name);
+    }
+
+    /// Returns the address of the server.
+    pub fn address(&self) -> Result<SocketAddr, FaultError> {
+        self.world.endpoint().address.ok_or(FaultError::Down)
+    }
+
+    /// Opens a connection for administrative commands.
+    pub fn console(&self) -> Result<Connection, FaultError> {
+        Ok(console(self.address()?, self.world.reply_timeout)?)
+    }
+
+    /// Waits for a time, but at most until the gate is closed.
+    pub fn wait(&self, time: Duration) {
+        let clock = &self.world.clock;
+        let end = clock.nanos() + time.as_nanos() as u64;
+        while clock.nanos() < end && !self.world.gate.is_closed() {
+            self.world.pause(Duration::from_millis(2));
+        }
+    }
+
+    /// Causes random faults until the campaign ends.
+    pub fn run(mut self) {
+        let possible: Vec<&Fault> = FAULTS
+            .iter()
+            .filter(|fault| fault.servers == Servers::Both || !self.world.is_memcached)
+            .collect();
+        let total: u64 = possible.iter().map(|fault| fault.weight).sum();
+        self.world.gate.enter();
+        while !self.world.gate.has_ended() {
+            self.world.gate.pass();
+            let mut at = self.random.below(total);
+            let Some(fault) = possible.iter().find(|fault| {
+                let found = at < fault.weight;
+                at = at.saturating_sub(fault.weight);
+                found
+            }) else {
+                continue;
+            };
+            self.name = fault.name;
+            let epoch = self.world.disruption_epoch();
+            match (fault.cause)(&mut self) {
+                Ok(()) | Err(FaultError::Down) => {}
+                Err(FaultError::Wrong(text)) => self.world.fail(format!("{}: {text}", fault.name)),
+                Err(_) if self.world.was_disrupted_since(epoch) => {}
+                Err(error) => self.world.fail(format!("{}: {error}", fault.name)),
+            }
+            let pause = self.random.below(100);
+            self.wait(Duration::from_millis(pause));
+        }
+        self.world.gate.leave();
+    }
+}

@@ -1,0 +1,56 @@
+//! A campaign of random requests and faults against a server, with a checker that judges every reply.
+#![forbid(unsafe_code)]
+
+mod audit;
+mod batch;
+mod channel;
+mod checker;
+mod client;
+mod counts;
+mod faults;
+mod keys;
+mod operation;
+mod options;
+mod protocol;
+mod report;
+mod run;
+mod server;
+mod stamps;
+mod value;
+mod world;
+
+use clap::Parser;
+use options::Options;
+use run::Campaign;
+use slabwise_base::Clock;
+use slabwise_base::random::mix;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    let seed = options.seed.unwrap_or_else(|| {
+        mix(slabwise_base::clock::unix_time().as_nanos() as u64) % 1_000_000_000
+    });
+    let program = options.server.clone().unwrap_or_else(default_server);
+    let is_memcached = program.file_name().is_some_and(|name| name == "memcached");
+    println!("seed {seed}");
+    let campaign =
+        Campaign { options: &options, program: &program, seed, is_memcached, clock: Clock::real() };
+    let passed = campaign.run();
+    if passed {
+        println!("passed: every reply was possible");
+        return ExitCode::SUCCESS;
+    }
+    let mut arguments = vec![format!("--server {}", program.display()), format!("--seed {seed}")];
+    arguments.push(format!("--duration {}s", options.duration.as_secs()));
+    arguments.push(format!("--memory {}", options.memory));
+    println!("to repeat: cargo run --release -p slabwise-campaign -- {}", arguments.join(" "));
+    ExitCode::FAILURE
+}
+
+/// Returns the path of slabwise beside this program.
+fn default_server() -> PathBuf {
+    let own = std::env::current_exe().unwrap_or_default();
+    own.with_file_name("slabwise")
+}

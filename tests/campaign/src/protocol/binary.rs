@@ -1,0 +1,136 @@
+//! The binary protocol.
+
+use super::{Decoded, malformed};
+use crate::operation::{Operation, Outcome, Verb};
+use crate::value::Values;
+use slabwise_protocol::binary::{HEAD_LEN, REPLY_MAGIC, REQUEST_MAGIC, opcode};
+
+/// The largest length of a body that is taken for valid, in bytes.
+const BODY_LEN_MAX: usize = 1 << 31;
+
+/// Returns the opcode of a request. Half of the gets ask for the key.
+fn opcode_of(operation: &Operation) -> u8 {
+    let with_key = operation.opaque % 2 == 0;
+    match (operation.verb, operation.quiet) {
+        (Verb::Get | Verb::Gets, false) if with_key => opcode::GETK,
+        (Verb::Get | Verb::Gets, true) if with_key => opcode::GETKQ,
+        (Verb::Get | Verb::Gets, false) => opcode::GET,
+        (Verb::Get | Verb::Gets, true) => opcode::GETQ,
+        (Verb::Gat, false) if with_key => opcode::GATK,
+        (Verb::Gat, true) if with_key => opcode::GATKQ,
+        (Verb::Gat, false) => opcode::GAT,
+        (Verb::Gat, true) => opcode::GATQ,
+        (Verb::Touch, _) => opcode::TOUCH,
+        (Verb::Set | Verb::Cas, false) => opcode::SET,
+        (Verb::Set | Verb::Cas, true) => opcode::SETQ,
+        (Verb::Add, false) => opcode::ADD,
+        (Verb::Add, true) => opcode::ADDQ,
+        (Verb::Replace, false) => opcode::REPLACE,
+        (Verb::Replace, true) => opcode::REPLACEQ,
+        (Verb::Delete, false) => opcode::DELETE,
+        (Verb::Delete, true) => opcode::DELETEQ,
+    }
+}
+
+/// True if a hit contains the key.
+fn has_key(code: u8) -> bool {
+    matches!(code, opcode::GETK | opcode::GETKQ | opcode::GATK | opcode::GATKQ)
+}
+
+pub(super) fn encode(operation: &Operation, key: &[u8], values: Values, out: &mut Vec<u8>) {
+    let Operation { verb, flags, ttl_seconds: ttl, len, .. } = *operation;
+    let extras_len: u8 = match verb {
+        Verb::Gat | Verb::Touch => 4,
+        _ if verb.stores() => 8,
+        _ => 0,
+    };
+    let value_len = if verb.stores() { len } else { 0 };
+    let body_len = u32::from(extras_len) + key.len() as u32 + value_len;
+    out.extend_from_slice(&[REQUEST_MAGIC, opcode_of(operation)]);
+    out.extend_from_slice(&(key.len() as u16).to_be_bytes());
+    out.extend_from_slice(&[extras_len, 0, 0, 0]);
+    out.extend_from_slice(&body_len.to_be_bytes());
+    out.extend_from_slice(&operation.opaque.to_be_bytes());
+    out.extend_from_slice(&operation.cas.0.to_be_bytes());
+    if verb.stores() {
+        out.extend_from_slice(&flags.to_be_bytes());
+    }
+    if extras_len > 0 {
+        out.extend_from_slice(&ttl.to_be_bytes());
+    }
+    out.extend_from_slice(key);
+    values.append(operation.key, operation.version, value_len, out);
+}
+
+pub(super) fn decode<'a>(operation: &Operation, key: &[u8], bytes: &'a [u8]) -> Decoded<'a> {
+    let Some(head) = bytes.first_chunk::<HEAD_LEN>() else {
+        return Decoded::Incomplete(HEAD_LEN);
+    };
+    let word = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+    let key_len = usize::from(u16::from_be_bytes([head[2], head[3]]));
+    let extras_len = usize::from(head[4]);
+    let status = u16::from_be_bytes([head[6], head[7]]);
+    let body_len = word(8) as usize;
+    if head[0] != REPLY_MAGIC || body_len > BODY_LEN_MAX || extras_len + key_len > body_len {
+        return malformed("not the head of a reply", head);
+    }
+    if word(12) != operation.opaque {
+        return match operation.quiet {
+            true => Decoded::Quiet(quiet_outcome(operation.verb)),
+            false => malformed("the reply has the opaque of another request", head),
+        };
+    }
+    let code = opcode_of(operation);
+    if head[1] != code {
+        return malformed("the reply has another opcode than its request", head);
+    }
+    let end = HEAD_LEN + body_len;
+    if bytes.len() < end {
+        return Decoded::Incomplete(end);
+    }
+    let (extras, rest) = bytes[HEAD_LEN..end].split_at(extras_len);
+    let (named_key, value) = rest.split_at(key_len);
+    let is_named = has_key(code) && status <= 1;
+    if if is_named { named_key != key } else { !named_key.is_empty() } {
+        return malformed("the reply has another key", &bytes[..end]);
+    }
+    let cas = u64::from_be_bytes(head[16..24].try_into().unwrap_or_default());
+    match outcome(operation, status, extras, value, cas) {
+        Some(outcome) => Decoded::Reply(outcome, end),
+        None => malformed("unexpected reply", &bytes[..end]),
+    }
+}
+
+fn outcome<'a>(
+    operation: &Operation,
+    status: u16,
+    extras: &[u8],
+    value: &'a [u8],
+    cas: u64,
+) -> Option<Outcome<'a>> {
+    let verb = operation.verb;
+    let flags = extras.first_chunk().map(|bytes| u32::from_be_bytes(*bytes));
+    Some(match (status, verb) {
+        (0, _) if verb.reads() => Outcome::Hit { flags: Some(flags?), cas: Some(cas), value },
+        (0, _) if operation.quiet => return None,
+        (0, Verb::Delete) => Outcome::Deleted,
+        (0, Verb::Touch) => Outcome::Touched,
+        (0, _) => Outcome::Stored(Some(cas)),
+        (1, Verb::Replace) => Outcome::NotStored,
+        (1, Verb::Set | Verb::Add) => return None,
+        (1, _) => Outcome::Miss,
+        (2, Verb::Add) => Outcome::NotStored,
+        (2, Verb::Cas) => Outcome::Exists,
+        (3 | 0x82, _) => Outcome::Refused(value),
+        _ => return None,
+    })
+}
+
+/// Returns the outcome of a quiet request without a reply.
+fn quiet_outcome(verb: Verb) -> Outcome<'static> {
+    match verb {
+        Verb::Get | Verb::Gets | Verb::Gat | Verb::Touch => Outcome::Miss,
+        Verb::Delete => Outcome::Deleted,
+        Verb::Set | Verb::Add | Verb::Replace | Verb::Cas => Outcome::Stored(None),
+    }
+}

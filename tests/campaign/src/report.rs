@@ -1,0 +1,69 @@
+//! Lines of progress, and the table at the end.
+
+use crate::counts::OUTCOMES;
+use crate::operation::Verb;
+use crate::protocol::Protocol;
+use crate::server::console;
+use crate::world::World;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// Prints a line of progress.
+pub fn progress(world: &World, resident_bytes: u64) {
+    let counts = &world.counts;
+    let (hits, misses) = counts.hits_and_misses();
+    let seconds = world.clock.nanos() as f64 / 1e9;
+    let refused: u64 = counts.refusals().values().sum();
+    println!(
+        "{seconds:6.0} s  {} requests ({:.0}/s)  {hits} hits  {misses} misses  {refused} refused  \
+         RSS {} MiB  {} versions kept",
+        counts.total(),
+        counts.total() as f64 / seconds,
+        resident_bytes >> 20,
+        world.checker.versions(),
+    );
+}
+
+/// Prints the counts of requests and faults.
+pub fn print(world: &World) {
+    let counts = &world.counts;
+    for protocol in Protocol::ALL {
+        print!("{} {}  ", protocol.name(), counts.protocol(protocol));
+    }
+    println!();
+    for verb in Verb::ALL {
+        print!("{:<8}", verb.name());
+        for (name, count) in OUTCOMES.iter().zip(counts.outcomes(verb)) {
+            if count > 0 {
+                print!("  {name} {count}");
+            }
+        }
+        println!();
+    }
+    for (text, count) in counts.refusals() {
+        println!("refused with {text:?}: {count}");
+    }
+    println!(
+        "too late to judge {}, connections closed by faults {}",
+        counts.too_late.load(Ordering::Relaxed),
+        counts.closed.load(Ordering::Relaxed)
+    );
+    for (name, count) in counts.faults() {
+        println!("fault {name}: {count}");
+    }
+}
+
+/// Prints the statistics of the server at the time of a failure.
+pub fn dump(world: &World) {
+    let Some(address) = world.endpoint().address else { return };
+    let Ok(mut console) = console(address, Duration::from_secs(5)) else {
+        return println!("the server does not accept a connection");
+    };
+    for command in ["stats", "stats memory", "stats conns"] {
+        println!("{command}:");
+        match console.ask_rows(command) {
+            Ok(rows) => rows.0.iter().for_each(|row| println!("  {} {}", row.name, row.value)),
+            Err(error) => println!("  {error}"),
+        }
+    }
+}

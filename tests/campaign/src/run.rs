@@ -1,0 +1,200 @@
+//! The course of a campaign: one server after the other, and rounds with a check at the end of each.
+
+use crate::audit::Audit;
+use crate::checker::Checker;
+use crate::client::Client;
+use crate::faults::Scene;
+use crate::keys::{Keys, Lengths};
+use crate::options::Options;
+use crate::report;
+use crate::server::{Configuration, Host, console};
+use crate::value::Values;
+use crate::world::World;
+use slabwise_base::random::mix;
+use slabwise_base::{Clock, Random};
+use std::path::Path;
+use std::sync::Mutex;
+use std::time::Duration;
+
+/// The time by which an item may outlive its expiry: the server's clock has whole seconds, and may be late by one.
+const EXPIRY_TOLERANCE: Duration = Duration::from_secs(2);
+/// The timeout until all clients have stopped at the end of a round.
+const QUIET_TIMEOUT: Duration = Duration::from_secs(60);
+/// The time between two lines of progress.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
+/// The number of keys.
+const KEYS: u32 = 40_000;
+
+/// A campaign.
+pub struct Campaign<'a> {
+    pub options: &'a Options,
+    pub program: &'a Path,
+    pub seed: u64,
+    pub is_memcached: bool,
+    pub clock: Clock,
+}
+
+impl Campaign<'_> {
+    fn scaled(&self, time: Duration) -> Duration {
+        time * self.options.slow_factor
+    }
+
+    fn has_time(&self) -> bool {
+        self.clock.nanos() < self.options.duration.as_nanos() as u64
+    }
+
+    /// Runs one server after the other. Returns true if no failure was found.
+    pub fn run(&self) -> bool {
+        let (mut rounds, mut server) = (0, self.options.first_server);
+        while self.has_time() && self.options.rounds.is_none_or(|max| rounds < max) {
+            if !self.run_server(server, &mut rounds) {
+                return false;
+            }
+            server += 1;
+        }
+        true
+    }
+
+    fn draw_memory_mib(&self, random: &mut Random) -> u64 {
+        let drawn = match random.below(20) {
+            0..10 => 16,
+            10..16 => 64,
+            16..19 => 1024,
+            _ => 4096,
+        };
+        self.options.memory.parse().unwrap_or(drawn)
+    }
+
+    /// Runs one server for some rounds.
+    fn run_server(&self, server: u64, rounds: &mut u64) -> bool {
+        let seed = mix(self.seed ^ mix(server));
+        let mut random = Random::new(seed);
+        let memory_mib = self.draw_memory_mib(&mut random);
+        let configuration =
+            Configuration::draw(self.program, memory_mib, self.is_memcached, &mut random);
+        println!("server {server}: {}", configuration.describe());
+        let item_len_max = configuration.item_size_max.min(memory_mib << 19) - 1024;
+        let large_one_in = if memory_mib > 64 { 60 } else { 300 };
+        let lengths = Lengths {
+            len_max: item_len_max as u32,
+            large_one_in,
+            huge_one_in: self.options.huge_one_in.unwrap_or(1 + item_len_max / 1000),
+        };
+        let tolerance = self.scaled(EXPIRY_TOLERANCE).as_nanos() as u64;
+        let checker = Checker::new(KEYS, Values::new(seed), tolerance);
+        let (clients, threads) = (self.options.clients, self.options.fault_threads);
+        let world = World::new(
+            checker,
+            Keys::new(KEYS, 0.9, seed),
+            lengths,
+            clients + threads + 1,
+            self.scaled(self.options.reply_timeout),
+            self.is_memcached,
+        );
+        let mut host = match Host::start(configuration) {
+            Ok(host) => host,
+            Err(error) => {
+                println!("{error}");
+                return false;
+            }
+        };
+        world.endpoint.write().expect("no thread panics with this lock").address =
+            Some(host.address());
+        let host = Mutex::new(host);
+        std::thread::scope(|scope| {
+            for slot in 0..clients {
+                let client = Client::new(&world, slot, random.next_u64());
+                scope.spawn(move || client.run());
+            }
+            for slot in clients..clients + threads {
+                let random = Random::new(random.next_u64());
+                let scene = Scene { world: &world, host: &host, slot, random, name: "" };
+                scope.spawn(move || scene.run());
+            }
+            let (mut own, mut audit) = (0, Audit::default());
+            while self.has_time()
+                && (self.options.server_rounds == 0 || own < self.options.server_rounds)
+                && self.options.rounds.is_none_or(|max| *rounds < max)
+            {
+                self.run_round(&world, &host, &mut audit, &mut random);
+                if world.has_failed() {
+                    break;
+                }
+                (own, *rounds) = (own + 1, *rounds + 1);
+            }
+            world.gate.end();
+        });
+        let host = host.into_inner().expect("no thread panics with this lock");
+        report::print(&world);
+        for failure in world.failures() {
+            println!("\nFAILED: {failure}");
+        }
+        if world.has_failed() {
+            println!("to repeat from this server on, add --first-server {server}");
+            println!("stderr of the server:\n{}", host.stderr());
+            println!("server: {}", host.configuration.describe());
+        }
+        !world.has_failed()
+    }
+
+    /// Runs clients and faults for a round, stops them, and checks the server.
+    fn run_round(&self, world: &World, host: &Mutex<Host>, audit: &mut Audit, random: &mut Random) {
+        let seconds = 20 + random.below(20);
+        let start = world.clock.nanos();
+        let end = start + seconds * 1_000_000_000;
+        let mut progress = start + PROGRESS_INTERVAL.as_nanos() as u64;
+        while world.clock.nanos() < end && self.has_time() && !world.has_failed() {
+            world.pause(Duration::from_millis(50));
+            if world.clock.nanos() >= progress {
+                progress += PROGRESS_INTERVAL.as_nanos() as u64;
+                let mut host = host.lock().expect("no thread panics with this lock");
+                report::progress(world, host.resident_bytes());
+            }
+        }
+        if world.has_failed() {
+            return report::dump(world);
+        }
+        world.gate.close();
+        let deadline = world.clock.nanos() + self.scaled(QUIET_TIMEOUT).as_nanos() as u64;
+        while !world.gate.all_wait() && !world.has_failed() {
+            if world.clock.nanos() > deadline {
+                return world.fail("the clients did not stop at the end of the round".to_owned());
+            }
+            world.pause(Duration::from_millis(2));
+        }
+        if world.has_failed() {
+            report::dump(world);
+        } else {
+            let mut host = host.lock().expect("no thread panics with this lock");
+            if let Err(problem) = self.check(world, &mut host, audit) {
+                world.fail(problem);
+            }
+        }
+        world.gate.open();
+    }
+
+    /// Checks the server while no client is connected.
+    fn check(&self, world: &World, host: &mut Host, audit: &mut Audit) -> Result<(), String> {
+        let mut console = console(host.address(), world.reply_timeout).map_err(|error| {
+            format!("the server does not accept the connection of the check: {error}")
+        })?;
+        let deadline = world.clock.nanos() + world.reply_timeout.as_nanos() as u64;
+        loop {
+            let rows = console.ask_rows("stats").map_err(|error| error.to_string())?;
+            let open =
+                rows.get("curr_connections").map(|row| row.value.clone()).unwrap_or_default();
+            // memcached also counts its listener.
+            if open == "1" || self.is_memcached && open == "2" {
+                break;
+            }
+            if world.clock.nanos() > deadline {
+                return Err(format!(
+                    "all clients have disconnected, but {open} connections are open"
+                ));
+            }
+            world.pause(Duration::from_millis(5));
+        }
+        world.checker.settle(&world.stamps);
+        audit.check(world, host, &mut console, !self.options.ignore_memory)
+    }
+}

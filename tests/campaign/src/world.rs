@@ -1,0 +1,238 @@
+//! What all threads of a campaign share.
+
+use crate::checker::Checker;
+use crate::checker::history::{Begin, End};
+use crate::counts::Counts;
+use crate::keys::{Keys, Lengths};
+use crate::stamps::{Stamp, Stamps};
+use slabwise_base::Clock;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, RwLock};
+use std::time::Duration;
+
+/// The server as clients see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// The address of the listener. `None` while the server is down.
+    pub address: Option<SocketAddr>,
+    /// The number of processes that were started before.
+    pub generation: u64,
+}
+
+/// What all threads of a campaign share.
+#[derive(Debug)]
+pub struct World {
+    pub clock: Clock,
+    pub stamps: Stamps,
+    pub checker: Checker,
+    pub keys: Keys,
+    pub lengths: Lengths,
+    pub counts: Counts,
+    pub endpoint: RwLock<Endpoint>,
+    /// Increases at the begin and at the end of each fault that may close connections of clients. While such a fault is
+    /// active, the number of active ones is in `disruptions_active`.
+    disruptions: AtomicU64,
+    disruptions_active: AtomicUsize,
+    /// The seconds by which the server's clock may have jumped, and by which it certainly has.
+    clock_jump_max: AtomicU64,
+    clock_jump_min: AtomicU64,
+    pub gate: Gate,
+    failures: Mutex<Vec<String>>,
+    has_failed: AtomicBool,
+    pub reply_timeout: Duration,
+    pub is_memcached: bool,
+}
+
+/// The number of failures that are kept.
+const FAILURES_MAX: usize = 5;
+
+impl World {
+    #[expect(clippy::too_many_arguments, reason = "each argument is a different part of the world")]
+    pub fn new(
+        checker: Checker,
+        keys: Keys,
+        lengths: Lengths,
+        slots: usize,
+        reply_timeout: Duration,
+        is_memcached: bool,
+    ) -> World {
+        World {
+            clock: Clock::real(),
+            stamps: Stamps::new(slots),
+            checker,
+            keys,
+            lengths,
+            counts: Counts::default(),
+            endpoint: RwLock::new(Endpoint { address: None, generation: 0 }),
+            disruptions: AtomicU64::new(0),
+            disruptions_active: AtomicUsize::new(0),
+            clock_jump_max: AtomicU64::new(0),
+            clock_jump_min: AtomicU64::new(0),
+            gate: Gate::default(),
+            failures: Mutex::default(),
+            has_failed: AtomicBool::new(false),
+            reply_timeout,
+            is_memcached,
+        }
+    }
+
+    /// Returns the begin of requests that are sent after this call, with a stamp that was taken before.
+    pub fn begin_at(&self, stamp: Stamp) -> Begin {
+        let jump = self.clock_jump_min.load(Ordering::SeqCst) * 1_000_000_000;
+        Begin { stamp, clock_min_nanos: self.clock.nanos() + jump }
+    }
+
+    /// Returns the end of requests whose replies were received before this call.
+    pub fn end(&self) -> End {
+        let stamp = self.stamps.take();
+        let jump = self.clock_jump_max.load(Ordering::SeqCst) * 1_000_000_000;
+        End { stamp, clock_max_nanos: self.clock.nanos() + jump }
+    }
+
+    /// Records that the server's clock may jump from now on.
+    pub fn begin_clock_jump(&self, seconds: u64) {
+        self.clock_jump_max.fetch_add(seconds, Ordering::SeqCst);
+    }
+
+    /// Records that the server's clock has jumped.
+    pub fn end_clock_jump(&self, seconds: u64) {
+        self.clock_jump_min.fetch_add(seconds, Ordering::SeqCst);
+    }
+
+    /// Records that the server was started again without its clock jumps.
+    pub fn forget_clock_jumps(&self) {
+        self.clock_jump_min.store(0, Ordering::SeqCst);
+    }
+
+    /// Records a failure. All threads end soon.
+    pub fn fail(&self, text: String) {
+        let mut failures = self.failures.lock().expect("no thread panics with this lock");
+        if failures.len() < FAILURES_MAX {
+            let seconds = self.clock.nanos() as f64 / 1e9;
+            failures.push(format!("after {seconds:.1} s: {text}"));
+        }
+        self.has_failed.store(true, Ordering::Release);
+    }
+
+    /// True if a failure was recorded.
+    pub fn has_failed(&self) -> bool {
+        self.has_failed.load(Ordering::Acquire)
+    }
+
+    /// Returns the recorded failures.
+    pub fn failures(&self) -> Vec<String> {
+        self.failures.lock().expect("no thread panics with this lock").clone()
+    }
+
+    /// Returns the server as clients see it now.
+    pub fn endpoint(&self) -> Endpoint {
+        *self.endpoint.read().expect("no thread panics with this lock")
+    }
+
+    /// Marks the time in which connections may end although their clients behave well. Dropping the guard ends it.
+    pub fn disrupt(&self) -> Disruption<'_> {
+        self.disruptions_active.fetch_add(1, Ordering::SeqCst);
+        self.disruptions.fetch_add(1, Ordering::SeqCst);
+        Disruption { world: self }
+    }
+
+    /// Returns a number that changes when a disruption begins or ends.
+    pub fn disruption_epoch(&self) -> u64 {
+        self.disruptions.load(Ordering::SeqCst)
+    }
+
+    /// True if a disruption was active at some time since `epoch` was read.
+    pub fn was_disrupted_since(&self, epoch: u64) -> bool {
+        self.disruptions_active.load(Ordering::SeqCst) > 0 || self.disruption_epoch() != epoch
+    }
+
+    /// Waits for a time.
+    pub fn pause(&self, time: Duration) {
+        sleep(time);
+    }
+}
+
+/// A time in which connections may end although their clients behave well.
+#[derive(Debug)]
+pub struct Disruption<'a> {
+    world: &'a World,
+}
+
+impl Drop for Disruption<'_> {
+    fn drop(&mut self) {
+        self.world.disruptions.fetch_add(1, Ordering::SeqCst);
+        self.world.disruptions_active.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Stops all threads at a point between two batches.
+#[derive(Debug, Default)]
+pub struct Gate {
+    closed: AtomicBool,
+    ended: AtomicBool,
+    waiting: AtomicUsize,
+    threads: AtomicUsize,
+}
+
+/// The pause between two looks at a condition.
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
+
+impl Gate {
+    /// Records that a thread uses the gate.
+    pub fn enter(&self) {
+        self.threads.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Records that a thread does not use the gate any more.
+    pub fn leave(&self) {
+        self.threads.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// True if the thread should stop its work, to wait at the gate or to end.
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::SeqCst) || self.has_ended()
+    }
+
+    /// True if the campaign ends.
+    pub fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::SeqCst)
+    }
+
+    /// Waits while the gate is closed.
+    pub fn pass(&self) {
+        if self.closed.load(Ordering::SeqCst) && !self.has_ended() {
+            self.waiting.fetch_add(1, Ordering::SeqCst);
+            while self.closed.load(Ordering::SeqCst) && !self.has_ended() {
+                sleep(POLL_INTERVAL);
+            }
+            self.waiting.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    /// Closes the gate.
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+    }
+
+    /// True if all threads wait at the gate.
+    pub fn all_wait(&self) -> bool {
+        self.waiting.load(Ordering::SeqCst) >= self.threads.load(Ordering::SeqCst)
+    }
+
+    /// Opens the gate.
+    pub fn open(&self) {
+        self.closed.store(false, Ordering::SeqCst);
+    }
+
+    /// Ends all threads.
+    pub fn end(&self) {
+        self.ended.store(true, Ordering::SeqCst);
+    }
+}
+
+/// Waits for a time.
+#[expect(clippy::disallowed_methods, reason = "a client that waits is part of the workload")]
+pub fn sleep(time: Duration) {
+    std::thread::sleep(time);
+}
