@@ -111,7 +111,7 @@ impl TlsStream {
 
     /// Returns the size of the buffers that the client makes the stream hold, in bytes. It is 0 for an idle connection
     /// of a client without a certificate.
-    #[cfg_attr(not(test), expect(dead_code, reason = "the budget of pending replies will use it"))]
+    #[cfg_attr(not(test), expect(dead_code, reason = "only tests call this function"))]
     pub fn held_bytes(&self) -> usize {
         self.tls.held_bytes() + self.backlog.bytes.capacity()
     }
@@ -197,7 +197,11 @@ impl TlsStream {
     ) -> io::Result<&'c [u8]> {
         let mut records_left = RECORDS_PER_CALL_MAX;
         while !ciphertext.is_empty() && records_left > 0 && targets.room() > 0 {
-            if let Err(fault) = self.tls.decrypt(&mut ciphertext, &mut records_left) {
+            let decrypted = self.tls.decrypt(&mut ciphertext, &mut records_left);
+            if self.is_handshaking() && !self.tls.is_handshaking() {
+                self.complete_handshake();
+            }
+            if let Err(fault) = decrypted {
                 return Err(self.fail(&fault));
             }
             self.take_plaintext(targets)?;
@@ -207,9 +211,6 @@ impl TlsStream {
             }
         }
         self.tls.free_input_buffer();
-        if self.is_handshaking() && !self.tls.is_handshaking() {
-            self.complete_handshake();
-        }
         Ok(ciphertext)
     }
 
