@@ -13,6 +13,7 @@ mod memory;
 mod moves;
 mod partial_uploads;
 mod readers;
+mod secrets;
 mod slow_readers;
 mod termination;
 mod uploads;

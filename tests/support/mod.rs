@@ -3,6 +3,7 @@
 pub mod certificates;
 mod client;
 pub mod moves;
+pub mod record_writer;
 mod server;
 pub mod stream_client;
 mod wait;

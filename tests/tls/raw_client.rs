@@ -1,12 +1,10 @@
 //! A TLS client that sends records which no correct client sends: the handshake is correct, and the test then encrypts
-//! any bytes as a record of any type.
+//! any bytes as a record of any type. Also clients that have not completed their handshake.
 
 use crate::support::certificates::SERVER_NAME;
+use crate::support::record_writer::RecordWriter;
 use rustls::client::ClientConnection;
-use rustls::crypto::cipher::{MessageEncrypter, OutboundPlainMessage};
-use rustls::{
-    ClientConfig, ConnectionTrafficSecrets, ContentType, ProtocolVersion, SupportedCipherSuite,
-};
+use rustls::{ClientConfig, ContentType};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -18,9 +16,7 @@ const REPLY_DEADLINE: Duration = Duration::from_secs(20);
 /// A connection after its handshake. The test encrypts what it sends, and does not decrypt what it receives.
 pub struct RawClient {
     pub socket: TcpStream,
-    encrypter: Box<dyn MessageEncrypter>,
-    /// The number of the next record that the client sends.
-    record_number: u64,
+    pub records: RecordWriter,
 }
 
 impl RawClient {
@@ -32,32 +28,12 @@ impl RawClient {
         while tls.is_handshaking() || tls.wants_write() {
             tls.complete_io(&mut socket).expect("the server completes the handshake");
         }
-        let suite = tls.negotiated_cipher_suite().expect("the handshake is complete");
-        let secrets = tls.dangerous_extract_secrets().expect("the extraction is enabled");
-        let (record_number, secrets) = secrets.tx;
-        let mut client =
-            RawClient { socket, encrypter: encrypter(suite, secrets), record_number: 0 };
-        // The encrypter requires that its first record has the number 0.
-        client.record(ContentType::Handshake, b"");
-        client.record_number = record_number;
-        client
-    }
-
-    /// Returns the next record of the connection, which contains these bytes.
-    pub fn record(&mut self, content_type: ContentType, bytes: &[u8]) -> Vec<u8> {
-        let message = OutboundPlainMessage {
-            typ: content_type,
-            version: ProtocolVersion::TLSv1_2,
-            payload: bytes.into(),
-        };
-        let record = self.encrypter.encrypt(message, self.record_number);
-        self.record_number += 1;
-        record.expect("the client can encrypt a record").encode()
+        RawClient { socket, records: RecordWriter::new(tls) }
     }
 
     /// Sends a record that contains these bytes.
     pub fn send(&mut self, content_type: ContentType, bytes: &[u8]) {
-        let record = self.record(content_type, bytes);
+        let record = self.records.record(content_type, bytes);
         self.socket.write_all(&record).expect("the server keeps the connection open");
     }
 
@@ -101,22 +77,4 @@ pub fn read_to_end(socket: &mut TcpStream) -> Vec<u8> {
         assert_eq!(kind, ErrorKind::ConnectionReset, "the server closes or resets the connection");
     }
     bytes
-}
-
-/// Returns the encrypter of a cipher suite with these keys.
-fn encrypter(
-    suite: SupportedCipherSuite,
-    secrets: ConnectionTrafficSecrets,
-) -> Box<dyn MessageEncrypter> {
-    let ConnectionTrafficSecrets::Aes256Gcm { key, iv } = secrets else {
-        panic!("the client prefers AES-256-GCM, but the handshake selected {:?}", suite.suite());
-    };
-    match suite {
-        SupportedCipherSuite::Tls13(suite) => suite.aead_alg.encrypter(key, iv),
-        // The nonce of TLS 1.2 has four bytes that are fixed and eight bytes that each record contains.
-        SupportedCipherSuite::Tls12(suite) => {
-            let (fixed, explicit) = iv.as_ref().split_at(4);
-            suite.aead_alg.encrypter(key, fixed, explicit)
-        }
-    }
 }

@@ -62,7 +62,7 @@ fn clients_that_renegotiate_endlessly_leave_no_memory_or_descriptors() {
         // The loop ends because the server closes the connection.
         let mut attempts = 0;
         loop {
-            let record = client.record(ContentType::Handshake, &client_hello());
+            let record = client.records.record(ContentType::Handshake, &client_hello());
             if client.socket.write_all(&record).is_err() {
                 break;
             }

@@ -93,7 +93,9 @@ impl Exchange {
 }
 
 /// A user's name and password, as a client sends them.
-#[derive(Debug, PartialEq, Eq)]
+///
+/// Only tests can print this type, so that no log contains a password.
+#[cfg_attr(test, derive(Debug, PartialEq, Eq))]
 struct Credentials<'a> {
     user: &'a [u8],
     password: &'a [u8],

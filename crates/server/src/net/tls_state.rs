@@ -10,8 +10,9 @@
 //! from it.
 //!
 //! Invariants:
-//! - COUNTED: [`TlsState::held_bytes`] is at least the size of the buffers that the client can make rustls hold, less
-//!   [`UNCOUNTED_BYTES_MAX`].
+//! - COUNTED: [`TlsState::held_bytes`] is at least the size of the buffers that the client can make rustls hold, less 8
+//!   KiB: the empty input buffer has 4 KiB, and up to 4 KiB are not counted if a handshake message begins in the same
+//!   ciphertext as a request ends.
 //! - BOUNDED: rustls refuses a message of a handshake that is longer than 64 KiB, so the input buffer has at most 64
 //!   KiB. A handshake with more than [`HANDSHAKE_BYTES_MAX`] in all messages is refused, because rustls also keeps
 //!   earlier messages until the handshake is complete.
@@ -32,10 +33,6 @@ const EMPTY_INPUT_BUFFER_BYTES: usize = 4 << 10;
 const RECORD_OVERHEAD_BYTES_MAX: usize = 5 + 8 + 16;
 /// The maximum length of the plaintext of a record, in bytes.
 const RECORD_PLAINTEXT_BYTES_MAX: usize = 16 << 10;
-/// The maximum size of the buffers of a connection that are not counted, in bytes: the empty input buffer, and the
-/// beginning of a handshake message in the same 4 KiB of ciphertext as the end of a request.
-#[cfg(test)]
-pub(super) const UNCOUNTED_BYTES_MAX: usize = 2 * EMPTY_INPUT_BUFFER_BYTES;
 
 /// The reason why a connection ends with a TLS error.
 #[derive(Debug, thiserror::Error)]
@@ -58,7 +55,7 @@ pub(super) struct TlsState {
     /// The maximum number of bytes of ciphertext that rustls has not decrypted completely. During the handshake it is
     /// the number of all received bytes.
     unfinished_bytes: usize,
-    /// The maximum size of the input buffer.
+    /// The maximum length of the input buffer.
     input_buffer_bytes: usize,
     /// The number of bytes of plaintext when there was last none before; 0 if there is none.
     plaintext_bytes: usize,
@@ -105,11 +102,12 @@ impl TlsState {
     /// client without a certificate.
     pub fn held_bytes(&self) -> usize {
         let messages = if self.is_handshaking() { self.unfinished_bytes } else { 0 };
-        self.input_buffer_bytes.saturating_sub(EMPTY_INPUT_BUFFER_BYTES)
-            + messages
-            + self.plaintext_bytes
-            + self.output_bytes
-            + self.certificate_bytes
+        // The buffer is a vector, which may have allocated twice its length to grow. It is exact when it is empty.
+        let input_buffer = match self.input_buffer_bytes {
+            ..=EMPTY_INPUT_BUFFER_BYTES => 0,
+            len => 2 * len,
+        };
+        input_buffer + messages + self.plaintext_bytes + self.output_bytes + self.certificate_bytes
     }
 
     /// Decrypts the first bytes of `ciphertext`, at most 4 KiB and at most `records_left` records. Removes these bytes,

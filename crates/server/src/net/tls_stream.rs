@@ -196,7 +196,11 @@ impl TlsStream {
     ) -> io::Result<&'c [u8]> {
         let mut records_left = RECORDS_PER_CALL_MAX;
         while !ciphertext.is_empty() && records_left > 0 && targets.room() > 0 {
-            if let Err(fault) = self.tls.decrypt(&mut ciphertext, &mut records_left) {
+            let decrypted = self.tls.decrypt(&mut ciphertext, &mut records_left);
+            if self.is_handshaking() && !self.tls.is_handshaking() {
+                self.complete_handshake();
+            }
+            if let Err(fault) = decrypted {
                 return Err(self.fail(&fault));
             }
             self.take_plaintext(targets)?;
@@ -206,9 +210,6 @@ impl TlsStream {
             }
         }
         self.tls.free_input_buffer();
-        if self.is_handshaking() && !self.tls.is_handshaking() {
-            self.complete_handshake();
-        }
         Ok(ciphertext)
     }
 

@@ -1,6 +1,6 @@
 //! Tests of the TLS stream. A server's stream and rustls's client are connected by a socket pair.
 
-use super::tls_stream::TlsStream;
+use super::tls_stream::{RECORDS_PER_CALL_MAX, TlsStream};
 use crate::os::sys::ReceiveOutcome;
 use crate::out::{Flush, Out};
 use crate::shared::WatchLog;
@@ -308,5 +308,74 @@ fn notify_close_sends_close_notify_to_the_client() {
 #[test]
 fn a_handshake_counts_one_new_session() {
     let pair = Pair::open(&TLS12);
+    assert_eq!(pair.counters.new_sessions.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn a_call_decrypts_few_records_and_the_rest_arrives_later() {
+    for version in [&TLS12, &TLS13] {
+        for sends_close_notify in [false, true] {
+            let mut pair = Pair::open(version);
+            let sent: Vec<u8> = (0..1000).map(|index| index as u8).collect();
+            for byte in &sent {
+                pair.client.writer().write_all(&[*byte]).expect("the buffer has no limit");
+            }
+            if sends_close_notify {
+                pair.client.send_close_notify();
+            }
+            pair.client_writes();
+            let (mut received, mut calls) = (Vec::new(), 0);
+            while pair.readable && received.len() < sent.len() {
+                let part = pair.server_receives(0, CIPHERTEXT_BYTES);
+                assert!(part.len() <= RECORDS_PER_CALL_MAX, "{} records", part.len());
+                received.extend(part);
+                calls += 1;
+            }
+            assert_eq!(received, sent);
+            assert!(calls <= 2 + sent.len() / RECORDS_PER_CALL_MAX, "{calls} calls");
+            let (rest, end) = pair.receive_until_closed();
+            assert_eq!(rest, b"");
+            let end = end.expect("the client did not violate the protocol");
+            assert_eq!(end == ReceiveOutcome::PeerClosed, sends_close_notify);
+            assert_eq!(pair.server.held_bytes(), 0);
+        }
+    }
+}
+
+#[test]
+fn the_received_ciphertext_that_waits_is_counted() {
+    let mut pair = Pair::open(&TLS13);
+    assert_eq!(pair.server.held_bytes(), 0);
+    for _ in 0..1000 {
+        pair.client.writer().write_all(b"x").expect("the buffer has no limit");
+    }
+    pair.client_writes();
+    pair.server_receives(0, CIPHERTEXT_BYTES);
+    // A record with one byte has 23 bytes of ciphertext.
+    let waiting = (1000 - RECORDS_PER_CALL_MAX) * 23;
+    let held = pair.server.held_bytes();
+    assert!((waiting..waiting + 1000).contains(&held), "{held} bytes are counted, not {waiting}");
+    while pair.readable {
+        pair.server_receives(0, 2000);
+    }
+    assert_eq!(pair.server.held_bytes(), 0);
+}
+
+#[test]
+fn an_error_in_the_first_record_after_the_handshake_is_a_protocol_error() {
+    let mut pair = Pair::new(&TLS13);
+    pair.client_writes();
+    pair.server_receives(0, CIPHERTEXT_BYTES);
+    pair.server_writes(&mut Out::default());
+    pair.client_reads();
+    // The socket has the end of the handshake, and a record that no key encrypts.
+    pair.client_writes();
+    pair.socket
+        .write_all(b"\x17\x03\x03\x00\x20this was never encrypted by anyone")
+        .expect("the socket accepts all bytes");
+    let (_, end) = pair.receive_until_closed();
+    assert_eq!(end.expect_err("the record is invalid").kind(), ErrorKind::InvalidData);
+    assert_eq!(pair.counters.protocol_errors.load(Ordering::Relaxed), 1);
+    assert_eq!(pair.counters.handshake_errors.load(Ordering::Relaxed), 0);
     assert_eq!(pair.counters.new_sessions.load(Ordering::Relaxed), 1);
 }

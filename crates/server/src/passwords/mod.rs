@@ -17,12 +17,16 @@
 //! | an invalid file | an error at the start; the previous entries stay valid on SIGHUP | every authentication fails |
 //!
 //! Invariants:
-//! - The time of a check does not depend on the stored users and passwords, because every entry is compared in constant
-//!   time. The time may depend on the length of the client's credentials, which the client already has.
+//! - CONSTANT-TIME: the time of a check does not depend on the stored users and passwords. The user and the password are
+//!   compared as one text, with every entry, and all bytes of the client's text are compared. So the time reveals neither
+//!   which users exist nor how much of a password is right. The time may depend on the number of entries, and on the
+//!   length of the client's credentials, which the client already has.
 //! - A check uses the entries of one complete read of the file.
 
 #[cfg(test)]
 pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
 
 use slabwise_base::sync::{Mutex, lock};
 use std::fmt;
@@ -79,11 +83,11 @@ enum FileFault {
     LineTooLong { line: usize, len: usize },
 }
 
-/// A line `user:password` of a password file.
-struct Entry {
+/// A line `user:password` of a password file. The type of a byte is `u8`; a test replaces it to count comparisons.
+struct Entry<B = u8> {
     /// The line, truncated to the maximum length or padded with zeros. The array has one byte more than the maximum, so
     /// that there is a byte after credentials of the maximum length.
-    bytes: [u8; ENTRY_LINE_LEN_MAX + 1],
+    bytes: [B; ENTRY_LINE_LEN_MAX + 1],
     /// The length of the line in bytes, before it was truncated.
     len: u64,
 }
@@ -102,15 +106,17 @@ impl Entry {
         bytes[..kept].copy_from_slice(&line[..kept]);
         Some(Entry { bytes, len: line.len() as u64 })
     }
+}
 
+impl<B: ConstantTimeEq + From<u8>> Entry<B> {
     /// True if the entry is equal to `credentials`, which have the form `user:password`. In a SASL file a colon may
     /// follow the password.
-    fn matches(&self, credentials: &[u8], kind: PasswordFileKind) -> Choice {
+    fn matches(&self, credentials: &[B], kind: PasswordFileKind) -> Choice {
         let has_prefix = self.bytes[..credentials.len()].ct_eq(credentials);
         let has_end = self.len.ct_eq(&(credentials.len() as u64));
         let has_colon = match kind {
             PasswordFileKind::Login => Choice::from(0),
-            PasswordFileKind::Sasl => self.bytes[credentials.len()].ct_eq(&b':'),
+            PasswordFileKind::Sasl => self.bytes[credentials.len()].ct_eq(&B::from(b':')),
         };
         has_prefix & (has_end | has_colon)
     }
@@ -142,7 +148,7 @@ fn parse_login((text, line): (&[u8], usize)) -> Result<Entry, FileFault> {
     Entry::new(text).ok_or(FileFault::NotAnEntry { line })
 }
 
-/// True if one of the entries has this user and this password. Compares all entries, even after a match.
+/// True if one of the entries has this user and this password.
 fn has_entry(entries: &[Entry], kind: PasswordFileKind, user: &[u8], password: &[u8]) -> bool {
     let credentials = [user, b":", password].concat();
     // A user name with a colon is rejected. Otherwise a client could move the first part of a password with a colon
@@ -150,8 +156,18 @@ fn has_entry(entries: &[Entry], kind: PasswordFileKind, user: &[u8], password: &
     if credentials.len() > ENTRY_LINE_LEN_MAX || user.contains(&b':') {
         return false;
     }
-    let matches = entries.iter().map(|entry| entry.matches(&credentials, kind));
-    matches.fold(Choice::from(0), |found, matches| found | matches).into()
+    matches_one(entries, &credentials, kind).into()
+}
+
+/// True if `credentials`, which have the form `user:password`, are equal to one of the entries. Compares all entries,
+/// even after a match.
+fn matches_one<B: ConstantTimeEq + From<u8>>(
+    entries: &[Entry<B>],
+    credentials: &[B],
+    kind: PasswordFileKind,
+) -> Choice {
+    let matches = entries.iter().map(|entry| entry.matches(credentials, kind));
+    matches.fold(Choice::from(0), |found, matches| found | matches)
 }
 
 /// A password file, and the entries of its last read.
@@ -287,201 +303,5 @@ impl fmt::Debug for PasswordFile {
     /// Writes the path of the file, but not the passwords.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PasswordFile").field("path", &self.path).finish_non_exhaustive()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::testing::TemporaryFile;
-    use super::{PASSWORD_FILE_LEN_MAX, PasswordFile, PasswordFileKind, Verdict, has_entry, parse};
-
-    fn file(text: &str, kind: PasswordFileKind) -> (TemporaryFile, PasswordFile) {
-        let file = TemporaryFile::new(text);
-        let passwords = PasswordFile::new(file.path().to_owned(), kind);
-        (file, passwords)
-    }
-
-    /// True if the password file accepts this user with this password.
-    fn knows(passwords: &PasswordFile, user: &str, password: &str) -> bool {
-        passwords.check(user.as_bytes(), password.as_bytes()) == Verdict::Known
-    }
-
-    /// Returns the text of a file that is larger than the maximum.
-    fn too_large() -> String {
-        "a:b\n".repeat(PASSWORD_FILE_LEN_MAX as usize / 4 + 1)
-    }
-
-    #[test]
-    fn a_reload_replaces_the_logins_unless_the_file_is_invalid() {
-        let (file, passwords) = file("a:1", PasswordFileKind::Login);
-        assert!(!knows(&passwords, "a", "1"), "a file that is not read yet has no entries");
-        passwords.reload().expect("the file is valid");
-        file.write("b:hidden\n");
-        assert!(knows(&passwords, "a", "1"));
-        passwords.reload().expect("the file is valid");
-        assert!(!knows(&passwords, "a", "1"));
-        assert!(knows(&passwords, "b", "hidden"));
-        for (text, fault) in
-            [("", "has no entries"), ("nonsense", "line 1 "), (&too_large(), "1048576")]
-        {
-            file.write(text);
-            let error = passwords.reload().expect_err("the file should be invalid").to_string();
-            assert!(error.starts_with("-Y /") && error.contains(fault), "the error is: {error}");
-            assert!(knows(&passwords, "b", "hidden"));
-        }
-        drop(file);
-        let error = passwords.reload().expect_err("the file does not exist").to_string();
-        assert!(error.contains("cannot be read"), "the error is: {error}");
-        assert!(knows(&passwords, "b", "hidden"));
-        assert!(!format!("{passwords:?}").contains("hidden"), "`Debug` must not print a password");
-    }
-
-    #[test]
-    fn the_next_check_uses_a_changed_sasl_file_and_fails_if_the_file_is_invalid() {
-        let (file, passwords) = file("user:old\n", PasswordFileKind::Sasl);
-        assert!(knows(&passwords, "user", "old"));
-        file.write("user:renewed\n");
-        assert!(!knows(&passwords, "user", "old"));
-        assert!(knows(&passwords, "user", "renewed"));
-        for bad in ["", "nonsense", &too_large()] {
-            file.write(bad);
-            assert!(!knows(&passwords, "user", "renewed") && !knows(&passwords, "a", "b"));
-            file.write("user:renewed\n");
-            assert!(knows(&passwords, "user", "renewed"));
-        }
-        drop(file);
-        assert!(!knows(&passwords, "user", "renewed"));
-    }
-
-    const FILE_KINDS: [PasswordFileKind; 2] = [PasswordFileKind::Login, PasswordFileKind::Sasl];
-
-    /// True if a file of this kind with this text accepts the user with the password.
-    #[track_caller]
-    fn accepts(kind: PasswordFileKind, text: &[u8], user: &[u8], password: &[u8]) -> bool {
-        has_entry(&parse(text, kind).expect("the file is valid"), kind, user, password)
-    }
-
-    /// Returns the reason why a file of this kind with this text is invalid.
-    fn fault(text: &[u8], kind: PasswordFileKind) -> String {
-        parse(text, kind).err().expect("the file should be invalid").to_string()
-    }
-
-    #[test]
-    fn accepts_only_the_user_and_password_of_an_entry() {
-        let text = b"foo:bar\nbaaaz:quux\r\nx:y\0z\n:\nempty:\nlast:four";
-        for kind in FILE_KINDS {
-            for (user, password) in [
-                ("foo", "bar"),
-                ("baaaz", "quux"),
-                ("x", "y"),
-                ("", ""),
-                ("empty", ""),
-                ("last", "four"),
-            ] {
-                assert!(
-                    accepts(kind, text, user.as_bytes(), password.as_bytes()),
-                    "the user '{user}' with the password '{password}' must be accepted"
-                );
-            }
-            for (user, password) in [
-                ("foo", "ba"),
-                ("foo", "barr"),
-                ("foo", "bar\0"),
-                ("foo", "bar:"),
-                ("foo\0", "bar"),
-                ("fo", "bar"),
-                ("oo", "bar"),
-                ("foo", "quux"),
-                ("foo", "bar\nbaaaz"),
-                ("baaaz", "bar"),
-                ("foo", ""),
-                ("", "bar"),
-                ("bar", "foo"),
-                ("baaaz", "quux\r"),
-                ("nobody", "nothing"),
-                ("FOO", "bar"),
-            ] {
-                let is_accepted = accepts(kind, text, user.as_bytes(), password.as_bytes());
-                assert!(
-                    !is_accepted,
-                    "{kind:?}: the user '{user}' with the password '{password}' must be rejected"
-                );
-            }
-        }
-    }
-
-    #[test]
-    fn a_colon_ends_a_password_only_for_sasl() {
-        for kind in FILE_KINDS {
-            let text = b"user:two:example.org\nother:x";
-            assert!(accepts(kind, text, b"user", b"two:example.org"));
-            assert_eq!(accepts(kind, text, b"user", b"two"), kind == PasswordFileKind::Sasl);
-            assert!(!accepts(kind, text, b"user", b"tw"));
-            assert!(!accepts(kind, text, b"user", b"two:example"));
-            assert!(!accepts(kind, text, b"user:two", b"example.org"));
-        }
-    }
-
-    #[test]
-    fn lines_and_credentials_of_more_than_254_bytes_are_rejected() {
-        let longest = vec![b'x'; 252];
-        for kind in FILE_KINDS {
-            let text = [b"u:", &longest[..]].concat();
-            assert!(accepts(kind, &text, b"u", &longest));
-            for len in [251, 253, 254, 255, 256, 10_000] {
-                assert!(
-                    !accepts(kind, &text, b"u", &vec![b'x'; len]),
-                    "a password of {len} bytes differs from that of 252 bytes"
-                );
-            }
-            assert!(!accepts(kind, &text, &longest, b"u"));
-        }
-        let too_long = [b"u:", &longest[..], b"x"].concat();
-        assert_eq!(
-            fault(&[b"a:b\n", &too_long[..]].concat(), PasswordFileKind::Login),
-            "line 2 has 255 bytes, more than the maximum of 254: choose a shorter password"
-        );
-        for len in [252, 253] {
-            assert!(
-                !accepts(PasswordFileKind::Sasl, &too_long, b"u", &vec![b'x'; len]),
-                "a truncated line does not accept a password of {len} bytes"
-            );
-        }
-        let commented = [b"u:p:", &longest[..]].concat();
-        assert!(accepts(PasswordFileKind::Sasl, &commented, b"u", b"p"));
-    }
-
-    #[test]
-    fn a_line_without_a_colon_is_an_error_for_logins_and_ignored_for_sasl() {
-        for (text, line) in [
-            (&b"foo:bar\nfoobar\n"[..], "line 2 is not 'user:password'"),
-            (b"foo:bar\n\nb:c\n", "line 2 "),
-            (b"foo:bar\nfo\0o:bar\n", "line 2 "),
-        ] {
-            assert!(
-                fault(text, PasswordFileKind::Login).contains(line),
-                "the error must contain: {line}"
-            );
-            assert!(accepts(PasswordFileKind::Sasl, text, b"foo", b"bar"));
-        }
-        assert!(fault(b"\n", PasswordFileKind::Login).contains("line 1 "));
-        for (text, kind) in [
-            (&b""[..], PasswordFileKind::Login),
-            (b"", PasswordFileKind::Sasl),
-            (b"\n#\n", PasswordFileKind::Sasl),
-        ] {
-            assert!(
-                fault(text, kind).contains("has no entries"),
-                "a {kind:?} file without entries is invalid"
-            );
-        }
-    }
-
-    #[test]
-    fn lines_after_the_eighth_are_used_only_for_sasl() {
-        let text = b"u1:p\nu2:p\nu3:p\nu4:p\nu5:p\nu6:p\nu7:p\nu8:p\nu9:p\nno entry\n";
-        assert!(accepts(PasswordFileKind::Login, text, b"u8", b"p"));
-        assert!(!accepts(PasswordFileKind::Login, text, b"u9", b"p"));
-        assert!(accepts(PasswordFileKind::Sasl, text, b"u9", b"p"));
     }
 }

@@ -70,7 +70,7 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
                       `openssl x509 -inform DER -in FILE -out NEW`"
                 .to_owned())
         }
-        Err(error) => Err(format!("invalid PEM: {error}; give a valid PEM file")),
+        Err(error) => Err(format!("invalid PEM: {}; give a valid PEM file", pem_fault(&error))),
     }
 }
 
@@ -102,8 +102,23 @@ fn private_key(path: &Path, settings: &TlsSettings) -> Result<PrivateKeyDer<'sta
                                    give ssl_keyformat=2"
                 .to_owned()
         }
-        error => format!("invalid PEM: {error}; give a valid PEM file"),
+        error => format!("invalid PEM: {}; give a valid PEM file", pem_fault(&error)),
     })
+}
+
+/// Returns the reason why a PEM file is invalid. The library's own text may contain lines of the file, and so the private
+/// key.
+fn pem_fault(error: &PemError) -> &'static str {
+    match error {
+        PemError::IllegalSectionStart { .. } => {
+            "a line that begins with '-----BEGIN' does not end with '-----' (a line break may be missing)"
+        }
+        PemError::MissingSectionEnd { .. } => {
+            "a line '-----END ...-----' is missing, or differs from its line '-----BEGIN ...-----'"
+        }
+        PemError::Base64Decode(_) => "the text between '-----BEGIN' and '-----END' is not base64",
+        _ => "the file has another format",
+    }
 }
 
 /// Reads a file. An error for lack of permission includes the remedy.

@@ -260,6 +260,42 @@ fn an_error_names_the_file_and_the_remedy() {
 }
 
 #[test]
+fn an_error_does_not_depend_on_the_private_key() {
+    let ours = Authority::new("ours");
+    let server = ours.server();
+    let files = CertificateFiles::new(&server, &ours);
+    // Each text is a common mistake of a script that copies a key.
+    let mistakes: [fn(&str) -> String; 6] = [
+        |key| key.replace('\n', "\\n"),
+        |key| key.replace('\n', " "),
+        |key| key.replace('\n', ""),
+        |key| key.replacen("KEY-----\n", "KEY-----", 1),
+        |key| key.replace("-----END", "----END"),
+        |key| key.replace('\n', "!\n"),
+    ];
+    for mistake in mistakes {
+        let errors = [ours.server().key, ours.server().key].map(|key| {
+            let text = mistake(&key);
+            files.put("key.pem", &text);
+            // The key may also be in the file of the chain, or in a wrong file.
+            files.put("both.pem", format!("{}{text}", server.chain));
+            let good = settings(&files);
+            let both = files.path("both.pem");
+            [
+                good.clone(),
+                TlsSettings { chain_file: both.clone(), key_file: None, ..good.clone() },
+                TlsSettings { chain_file: files.path("key.pem"), ..good.clone() },
+                TlsSettings { key_file: Some(both), ..good },
+            ]
+            .map(|settings| Tls::load(&settings, Seconds(2)).err().map(|error| error.to_string()))
+        });
+        assert_eq!(errors[0], errors[1], "the error must not contain the key");
+        let first = errors[0][0].as_ref().expect("the key is invalid");
+        assert!(first.contains("give a valid PEM file") || first.contains("no PEM"), "{first}");
+    }
+}
+
+#[test]
 fn the_key_may_be_in_the_chain_file_or_in_a_der_file() {
     use rustls::pki_types::PrivateKeyDer;
     use rustls::pki_types::pem::PemObject;
