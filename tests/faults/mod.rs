@@ -12,6 +12,7 @@ mod fixture;
 mod memory;
 mod moves;
 mod partial_uploads;
+mod pipelines;
 mod readers;
 mod slow_readers;
 mod termination;

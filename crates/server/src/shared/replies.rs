@@ -10,11 +10,12 @@
 //! ```
 //!
 //! Invariants:
-//! - The counts contain only replies that a socket has not accepted. So a reply that fits into its
-//!   socket needs no budget.
+//! - The counts contain replies that a socket has not accepted, and requests that the server has received but not
+//!   served. So a reply that fits into its socket needs no budget. While a connection waits for its next round, it is
+//!   counted only if it holds more than two minimum shares.
 //! - A share is an eighth of the unused budget, within limits. So the first slow clients get much, and later ones always
-//!   the minimum: buffers take at most the budget, plus the minimum and one value of less than 16 KiB for each
-//!   connection.
+//!   the minimum: buffers take at most the budget, plus two minimum shares (for requests and replies) and one value of
+//!   less than 16 KiB for each connection.
 //! - Pinned values exceed their budget by at most the values that the workers pin in one round each.
 //! - While a get of a large value waits for the budget, clients that hold pinned values and have made no progress
 //!   for [`SLOW_NANOS_MIN`] are disconnected.
