@@ -12,6 +12,7 @@ mod fixture;
 mod memory;
 mod moves;
 mod partial_uploads;
+mod pipelines;
 mod readers;
 mod secrets;
 mod slow_readers;

@@ -88,6 +88,11 @@ impl Server {
         self.process.status_bytes("VmRSS").expect("the server process is running")
     }
 
+    /// Returns the largest resident memory of the server process since its start, in bytes.
+    pub fn peak_resident_bytes(&self) -> u64 {
+        self.process.status_bytes("VmHWM").expect("the server process is running")
+    }
+
     /// Returns the number of open file descriptors of the server process.
     pub fn descriptor_count(&self) -> usize {
         fs::read_dir(self.proc("fd")).expect("the server process is running").count()

@@ -171,6 +171,11 @@ impl<'e> Out<'e> {
         ReplyBytes { buffered: self.bytes.capacity(), pinned }
     }
 
+    /// Returns the size of the buffer of bytes.
+    pub(crate) fn buffer_bytes(&self) -> usize {
+        self.bytes.capacity()
+    }
+
     /// True if every byte is written.
     pub fn is_empty(&self) -> bool {
         self.pending_bytes() == 0

@@ -30,7 +30,9 @@ use crate::os::sys;
 use crate::os::sys::ReceiveOutcome;
 use crate::out::{Flush, KEPT_OUTPUTS_MAX, Out};
 use crate::session::{Next, Progress, Session};
-use crate::shared::{Client, ClientState, CloseReason, ReplyBytes, SLOW_NANOS_MIN, WorkerContext};
+use crate::shared::{
+    Client, ClientState, CloseReason, ReplyBytes, SHARE_BYTES_MIN, SLOW_NANOS_MIN, WorkerContext,
+};
 use slabwise_base::Seconds;
 use std::fmt::Display;
 use std::io;
@@ -281,12 +283,26 @@ impl<'e> Connection<'e> {
     fn settle(&mut self, worker: &mut WorkerCore<'e>) {
         let mut held = self.out.as_mut().map_or(ReplyBytes::default(), |out| out.shrink());
         held.buffered += self.unread.bytes.capacity() + self.stream.held_bytes();
+        self.hold(held, worker);
+        self.may_hold_memory = !held.is_empty();
+    }
+
+    /// Counts the memory of requests that further rounds serve, and of their replies. A small amount is not counted, so
+    /// that most clients that pipeline requests cause no lock: every connection may have that amount anyway.
+    fn settle_queued(&mut self, worker: &mut WorkerCore<'e>) {
+        let out_bytes = self.out.as_ref().map_or(0, |out| out.buffer_bytes());
+        let buffered = self.unread.bytes.capacity() + out_bytes + self.stream.held_bytes();
+        let buffered = if buffered > 2 * SHARE_BYTES_MIN { buffered } else { 0 };
+        self.hold(ReplyBytes { buffered, pinned: self.held.pinned }, worker);
+    }
+
+    /// Replaces the counted memory by `held`.
+    fn hold(&mut self, held: ReplyBytes, worker: &mut WorkerCore<'e>) {
         if held != self.held {
             worker.context.shared.settle_replies(self.held, held);
             worker.set_limits();
             self.held = held;
         }
-        self.may_hold_memory = !held.is_empty();
     }
 
     /// Refuses the value that is arriving if its upload was silent for too long, and counts the pinned values again,
@@ -316,10 +332,12 @@ impl<'e> Connection<'e> {
     /// Serves one round of the connection, and returns the worker's next action for the connection.
     pub fn serve_round(&mut self, worker: &mut WorkerCore<'e>) -> AfterRound {
         let after = self.round(worker);
-        // A connection that has work left holds its memory only for a short time.
-        let may_hold_memory = self.may_hold_memory || self.stream.held_bytes() > 0;
-        if may_hold_memory && (after != AfterRound::NextRound || self.flush_is_unfinished) {
-            self.settle(worker);
+        if self.may_hold_memory || self.stream.held_bytes() > 0 {
+            if after != AfterRound::NextRound || self.flush_is_unfinished {
+                self.settle(worker);
+            } else {
+                self.settle_queued(worker);
+            }
         }
         after
     }

@@ -10,11 +10,12 @@
 //! ```
 //!
 //! Invariants:
-//! - The counts contain only replies that a socket has not accepted. So a reply that fits into its
-//!   socket needs no budget.
+//! - The counts contain replies that a socket has not accepted, and requests that the server has received but not
+//!   served. So a reply that fits into its socket needs no budget. While a connection waits for its next round, it is
+//!   counted only if it holds more than two minimum shares.
 //! - A share is an eighth of the unused budget, within limits. So the first slow clients get much, and later ones always
-//!   the minimum: buffers take at most the budget, plus the minimum and one value of less than 16 KiB for each
-//!   connection. Replies to `stats` are written whole and can be longer.
+//!   the minimum: buffers take at most the budget, plus two minimum shares (for requests and replies) and one value of
+//!   less than 16 KiB for each connection. Replies to `stats` are written whole and can be longer.
 //! - While the budget is exceeded, clients whose buffers are larger than [`BUFFERED_BYTES_MIN`] and that have made no
 //!   progress for [`SLOW_NANOS_MIN`] are disconnected.
 //! - Pinned values exceed their budget by at most the values that the workers pin in one round each.
@@ -31,8 +32,8 @@ pub(crate) const BUFFERED_BYTES_MAX: usize = 32 << 20;
 pub(crate) const SHARE_BYTES_MIN: usize = 8 << 10;
 /// The minimum and maximum of the bytes that a session may append or receive in one round.
 const SHARE_BYTES: std::ops::RangeInclusive<usize> = SHARE_BYTES_MIN..=1 << 20;
-/// The buffers that every connection may hold, in bytes: the minimum of its share, and one value of less than 16 KiB.
-pub const BUFFERED_BYTES_MIN: usize = SHARE_BYTES_MIN + (16 << 10);
+/// The buffers that every connection may hold, in bytes: two minimum shares, and one value of less than 16 KiB.
+pub const BUFFERED_BYTES_MIN: usize = 2 * SHARE_BYTES_MIN + (16 << 10);
 /// The budget for pinned values is the memory limit (`-m`) divided by this number.
 const PINNED_DIVISOR: u64 = 16;
 /// A client that holds much and has made no progress for this time is disconnected while others wait or the budget is
