@@ -17,3 +17,5 @@ mod readers;
 mod slow_readers;
 mod termination;
 mod uploads;
+mod waiting_gets;
+mod waiting_uploads;

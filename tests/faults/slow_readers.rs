@@ -30,7 +30,7 @@ fn stable_resident_bytes(fixture: &Fixture) -> u64 {
 }
 
 /// Returns a client that has sent the request 2,000 times, or as often as the server reads it, and reads no reply.
-fn never_reading(fixture: &Fixture, request: &str) -> Client {
+pub fn never_reading(fixture: &Fixture, request: &str) -> Client {
     let client = fixture.server.connect();
     let mut stream: &TcpStream = client.stream();
     stream.set_nonblocking(true).expect("a socket can be made non-blocking");

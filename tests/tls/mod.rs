@@ -8,3 +8,4 @@ mod fixture;
 mod misbehaviour;
 mod refresh;
 mod round_trips;
+mod uploads;
