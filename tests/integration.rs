@@ -10,7 +10,7 @@ mod classes;
 mod demo;
 mod faults;
 mod restart;
-mod start;
+mod startup;
 mod support;
 mod tls;
 mod transcripts;

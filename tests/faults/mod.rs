@@ -18,3 +18,5 @@ mod secrets;
 mod slow_readers;
 mod termination;
 mod uploads;
+mod waiting_gets;
+mod waiting_uploads;

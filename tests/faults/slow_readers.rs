@@ -33,7 +33,7 @@ fn stable_resident_bytes(fixture: &Fixture) -> u64 {
 /// Returns the connection of a client that has sent the request 2,000 times, or as often as the server reads it, and
 /// reads no reply. The kernel buffers little for the connection, because its segments are short, so the server must
 /// hold the replies.
-fn never_reading(fixture: &Fixture, request: impl AsRef<[u8]>) -> Socket {
+pub fn never_reading(fixture: &Fixture, request: impl AsRef<[u8]>) -> Socket {
     let mut socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket can be made");
     socket.set_tcp_mss(536).expect("a socket accepts a segment size");
     socket.set_recv_buffer_size(16 << 10).expect("a socket accepts a buffer size");

@@ -17,14 +17,14 @@ const STORE_TIME_MAX: Duration = Duration::from_secs(20);
 const KEYS_PER_GET: usize = 100;
 
 /// Clients that each announce a value and send all but the last bytes of it.
-struct StalledUploads {
+pub struct StalledUploads {
     sockets: Vec<TcpStream>,
     senders: Vec<JoinHandle<()>>,
 }
 
 impl StalledUploads {
     /// Starts the uploads. The server may leave the bytes in the sockets, so each client has a thread that sends.
-    fn start(
+    pub fn start(
         fixture: &Fixture,
         clients: usize,
         value_len: usize,
@@ -46,7 +46,8 @@ impl StalledUploads {
         StalledUploads { sockets, senders }
     }
 
-    fn end(self) {
+    /// Disconnects the clients.
+    pub fn end(self) {
         self.sockets.iter().for_each(|socket| drop(socket.shutdown(Shutdown::Both)));
         self.senders.into_iter().for_each(|sender| sender.join().expect("a sender does not panic"));
     }

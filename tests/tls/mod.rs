@@ -16,3 +16,4 @@ mod refresh;
 mod renegotiation;
 mod round_trips;
 mod server_names;
+mod uploads;
