@@ -20,8 +20,8 @@ use slabwise_profile::{MissClockCounts, MissClockOptions};
 use slabwise_protocol::{Exptime, WatchKinds};
 use slabwise_tuner::TunerStatus;
 use std::os::fd::RawFd;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 /// The state that all threads share.
 pub struct Shared<'e> {
