@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 use std::sync::Barrier;
 use std::time::Duration;
 
+use rustix::process::{Resource, Rlimit, getrlimit, prlimit};
+
 use super::fixture::Fixture;
 use crate::support::{Client, Server, is_memcached, under_test, wait_until};
 
@@ -117,6 +119,29 @@ fn clients_that_reconnect_at_the_limit_are_all_served() {
     );
     assert!(client.stat("total_connections") >= (CLIENTS * ROUNDS) as u64);
     wait_until("the server accepts connections", DEADLINE, || client.stat("accepting_conns") == 1);
+    fixture.check_recovery();
+}
+
+/// While the server waits for a free descriptor, none of its connections closes, but the limit is raised. In production,
+/// another process may have closed files of a system that had reached its limit.
+#[test]
+fn new_clients_are_served_when_the_limit_of_open_files_is_raised_while_all_others_stay() {
+    if is_memcached(&under_test()) {
+        return println!("skipped: memcached accepts no connection until one closes");
+    }
+    let fixture = Fixture::start(64, &[]);
+    let server = &fixture.server;
+    let mut observer = connect_served(server);
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    let limit = Rlimit { current: Some(server.descriptor_count() as u64), maximum };
+    let old = prlimit(Some(server.id()), Resource::Nofile, limit).expect("a limit can be lowered");
+    let mut waiting = server.connect();
+    wait_until("the server has no free descriptor", DEADLINE, || {
+        observer.stat("listen_disabled_num") > 0
+    });
+    prlimit(Some(server.id()), Resource::Nofile, old).expect("the limit can be restored");
+    assert!(waiting.ask("version").starts_with("VERSION "));
+    drop((observer, waiting));
     fixture.check_recovery();
 }
 

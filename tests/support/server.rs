@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::fs;
 use std::net::SocketAddr;
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal};
 use slabwise_client::process;
 
 use super::Client;
@@ -91,6 +91,14 @@ impl Server {
     /// Returns the largest resident memory of the server process since its start, in bytes.
     pub fn peak_resident_bytes(&self) -> u64 {
         self.process.status_bytes("VmHWM").expect("the server process is running")
+    }
+
+    /// Returns the id of the server process.
+    pub fn id(&self) -> Pid {
+        i32::try_from(self.process.id())
+            .ok()
+            .and_then(Pid::from_raw)
+            .expect("the id of a process is positive")
     }
 
     /// Returns the number of open file descriptors of the server process.

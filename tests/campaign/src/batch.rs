@@ -50,7 +50,12 @@ pub struct Batch<'a> {
     blurred: bool,
     /// The CAS values of replies.
     pub seen: Vec<SeenCas>,
+    /// The disruptions at the time of connecting.
+    epoch: u64,
 }
+
+/// What the server sends on a connection above its limit, before it closes the connection.
+const TOO_MANY_CONNECTIONS: &[u8] = b"ERROR Too many open connections\r\n";
 
 impl<'a> Batch<'a> {
     /// Returns an empty batch of a client with this slot.
@@ -67,14 +72,21 @@ impl<'a> Batch<'a> {
             done: 0,
             blurred: false,
             seen: Vec::new(),
+            epoch: 0,
         }
     }
 
     /// Replaces the requests by new ones, which begin now. `draw` returns the next request, or `None` after the last
-    /// one, which must not be quiet.
-    pub fn fill(&mut self, protocol: Protocol, mut draw: impl FnMut(usize) -> Option<Operation>) {
+    /// one, which must not be quiet. `epoch` is the number of disruptions at the time of connecting.
+    pub fn fill(
+        &mut self,
+        protocol: Protocol,
+        epoch: u64,
+        mut draw: impl FnMut(usize) -> Option<Operation>,
+    ) {
         let world = self.world;
         self.protocol = protocol;
+        self.epoch = epoch;
         self.operations.clear();
         self.bytes.clear();
         self.seen.clear();
@@ -157,6 +169,9 @@ impl<'a> Batch<'a> {
                     used += len;
                     continue;
                 }
+                Decoded::Malformed(_) if self.has_no_connection(&bytes[used..]) => {
+                    return (used, ControlFlow::Break(()));
+                }
                 Decoded::Malformed(problem) | Decoded::Skipped(problem) => {
                     let protocol = self.protocol.name();
                     let text = format!("malformed reply ({protocol}): {problem}");
@@ -172,6 +187,13 @@ impl<'a> Batch<'a> {
             self.done += 1;
         }
         self.receive_end(bytes, used)
+    }
+
+    /// True if the server has refused the connection because of a fault.
+    fn has_no_connection(&self, bytes: &[u8]) -> bool {
+        let is_refusal = bytes.starts_with(TOO_MANY_CONNECTIONS)
+            || TOO_MANY_CONNECTIONS.starts_with(bytes) && bytes.starts_with(b"ERROR Too");
+        is_refusal && self.world.was_disrupted_since(self.epoch)
     }
 
     /// Checks the bytes after the last reply.

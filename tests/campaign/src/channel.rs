@@ -37,7 +37,12 @@ pub struct Channel {
 impl Channel {
     /// Connects to the server.
     pub fn connect(address: SocketAddr) -> io::Result<Channel> {
-        let socket = TcpStream::connect_timeout(&address, CONNECT_TIMEOUT)?;
+        Channel::connect_within(address, CONNECT_TIMEOUT)
+    }
+
+    /// Connects to the server. Fails after the timeout.
+    pub fn connect_within(address: SocketAddr, timeout: Duration) -> io::Result<Channel> {
+        let socket = TcpStream::connect_timeout(&address, timeout)?;
         socket.set_nodelay(true)?;
         socket.set_nonblocking(true)?;
         Ok(Channel { socket, input: Vec::new(), used: 0, filled: 0 })

@@ -136,7 +136,7 @@ impl<'a> Client<'a> {
         let mut batch =
             self.batch.take().unwrap_or_else(|| Batch::new(self.world, self.slot, Pace::Fast));
         let (mut left, mut is_last) = (count, false);
-        batch.fill(self.protocol, |bytes| {
+        batch.fill(self.protocol, self.epoch, |bytes| {
             if is_last {
                 return None;
             }

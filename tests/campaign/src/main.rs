@@ -22,6 +22,7 @@ mod world;
 use clap::Parser;
 use options::Options;
 use run::Campaign;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use slabwise_base::Clock;
 use slabwise_base::random::mix;
 use std::path::PathBuf;
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
     let seed = options.seed.unwrap_or_else(|| {
         mix(slabwise_base::clock::unix_time().as_nanos() as u64) % 1_000_000_000
     });
+    raise_descriptor_limit();
     let program = options.server.clone().unwrap_or_else(default_server);
     let is_memcached = program.file_name().is_some_and(|name| name == "memcached");
     println!("seed {seed}");
@@ -53,4 +55,12 @@ fn main() -> ExitCode {
 fn default_server() -> PathBuf {
     let own = std::env::current_exe().unwrap_or_default();
     own.with_file_name("slabwise")
+}
+
+/// Raises the limit of open descriptors as far as it is allowed, because some faults open more connections than servers
+/// accept.
+fn raise_descriptor_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    // With a low limit, the faults that need more descriptors never happen, which the run reports.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }

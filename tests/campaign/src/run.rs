@@ -98,8 +98,7 @@ impl Campaign<'_> {
                 return false;
             }
         };
-        world.endpoint.write().expect("no thread panics with this lock").address =
-            Some(host.address());
+        world.set_address(Some(host.address()));
         let host = Mutex::new(host);
         std::thread::scope(|scope| {
             for slot in 0..clients {
@@ -108,7 +107,8 @@ impl Campaign<'_> {
             }
             for slot in clients..clients + threads {
                 let random = Random::new(random.next_u64());
-                let scene = Scene { world: &world, host: &host, slot, random, name: "" };
+                let scene =
+                    Scene { world: &world, host: &host, memory_mib, slot, random, name: "" };
                 scope.spawn(move || scene.run());
             }
             let (mut own, mut audit) = (0, Audit::default());
@@ -124,7 +124,10 @@ impl Campaign<'_> {
             }
             world.gate.end();
         });
-        let host = host.into_inner().expect("no thread panics with this lock");
+        let mut host = host.into_inner().expect("no thread panics with this lock");
+        if let Err(problem) = host.stop() {
+            world.fail(problem);
+        }
         report::print(&world);
         for failure in world.failures() {
             println!("\nFAILED: {failure}");

@@ -20,8 +20,10 @@ pub struct Configuration {
     pub memory_mib: u64,
     /// The largest item, in bytes.
     pub item_size_max: u64,
-    /// All arguments.
+    /// All arguments, except that of the memory file.
     pub arguments: Vec<String>,
+    /// True if the server has a memory file (`-e`).
+    pub has_memory_file: bool,
 }
 
 impl Configuration {
@@ -66,7 +68,15 @@ impl Configuration {
             );
             add(&["-o", options]);
         }
-        Configuration { program: program.to_owned(), memory_mib, item_size_max, arguments }
+        // The memory file occupies the whole memory from the start.
+        let has_memory_file = memory_mib <= 1024 && random.below(2) == 0;
+        Configuration {
+            program: program.to_owned(),
+            memory_mib,
+            item_size_max,
+            arguments,
+            has_memory_file,
+        }
     }
 
     fn command(&self) -> ServerCommand {
@@ -75,7 +85,8 @@ impl Configuration {
 
     /// Returns the command line, for messages.
     pub fn describe(&self) -> String {
-        self.command().describe()
+        let file = if self.has_memory_file { " -e FILE" } else { "" };
+        self.command().describe() + file
     }
 }
 
@@ -85,16 +96,25 @@ pub struct Host {
     pub configuration: Configuration,
     process: Option<Server>,
     directory: TempDir,
+    /// The directory of the memory file.
+    memory_directory: TempDir,
     starts: usize,
 }
+
+/// The directory for memory files, if it exists. It is in memory on all common systems.
+const MEMORY_DIRECTORY: &str = "/dev/shm";
 
 impl Host {
     /// Starts a server.
     pub fn start(configuration: Configuration) -> Result<Host, StartError> {
-        let directory = tempfile::tempdir().map_err(|error| {
-            StartError::Spawn(configuration.program.display().to_string(), error)
-        })?;
-        let mut host = Host { configuration, process: None, directory, starts: 0 };
+        let spawn_error =
+            |error| StartError::Spawn(configuration.program.display().to_string(), error);
+        let directory = tempfile::tempdir().map_err(spawn_error)?;
+        let memory_directory = TempDir::new_in(MEMORY_DIRECTORY)
+            .or_else(|_| tempfile::tempdir())
+            .map_err(spawn_error)?;
+        let mut host =
+            Host { configuration, process: None, directory, memory_directory, starts: 0 };
         host.start_again()?;
         Ok(host)
     }
@@ -103,9 +123,34 @@ impl Host {
     pub fn start_again(&mut self) -> Result<(), StartError> {
         self.process = None;
         self.starts += 1;
-        let command = self.configuration.command().logging_to(&self.stderr_path(self.starts));
+        let mut command = self.configuration.command();
+        if self.has_memory_file() {
+            let file = self.memory_directory.path().join("memory");
+            command = command.with(&["-e", &file.display().to_string()]);
+        }
+        let command = command.logging_to(&self.stderr_path(self.starts));
         self.process = Some(Server::start(&command)?);
         Ok(())
+    }
+
+    /// True if the server has a memory file (`-e`).
+    pub fn has_memory_file(&self) -> bool {
+        self.configuration.has_memory_file
+    }
+
+    /// Returns the number of items in the cache.
+    pub fn item_count(&mut self, timeout: Duration) -> Result<u64, ClientError> {
+        let rows = console(self.address(), timeout)?.ask_rows("stats")?;
+        let row = rows.get("curr_items");
+        Ok(row.and_then(|row| row.value.parse().ok()).unwrap_or_default())
+    }
+
+    /// Returns the report of a sanitizer or of a panic in the server's stderr.
+    pub fn sanitizer_report(&self) -> Option<String> {
+        const MARKS: [&str; 3] = ["Sanitizer", "panicked at", "runtime error"];
+        let stderr = self.stderr();
+        let is_report = MARKS.iter().any(|mark| stderr.contains(mark));
+        is_report.then(|| format!("the server has reported an error:\n{stderr}"))
     }
 
     fn stderr_path(&self, start: usize) -> PathBuf {
@@ -118,6 +163,17 @@ impl Host {
     /// Panics if the process was not started, which is an error of the campaign.
     pub fn process(&mut self) -> &mut Server {
         self.process.as_mut().expect("the server was started")
+    }
+
+    /// Stops the process by SIGTERM. Returns the problem if it does not end with success, or has reported an error.
+    pub fn stop(&mut self) -> Result<(), String> {
+        let process = self.process();
+        let status = process.signal(rustix::process::Signal::TERM).and_then(|()| process.wait());
+        match (status, self.sanitizer_report()) {
+            (_, Some(report)) => Err(report),
+            (Ok(status), None) if status.success() => Ok(()),
+            (status, None) => Err(format!("after SIGTERM the server ended with {status:?}")),
+        }
     }
 
     /// Returns the address of the first listener.

@@ -16,8 +16,6 @@ use std::time::Duration;
 pub struct Endpoint {
     /// The address of the listener. `None` while the server is down.
     pub address: Option<SocketAddr>,
-    /// The number of processes that were started before.
-    pub generation: u64,
 }
 
 /// What all threads of a campaign share.
@@ -37,6 +35,10 @@ pub struct World {
     /// The seconds by which the server's clock may have jumped, and by which it certainly has.
     clock_jump_max: AtomicU64,
     clock_jump_min: AtomicU64,
+    /// The times at which the server's clock may have stopped, one for each reason that is active, in nanoseconds.
+    stalls: Mutex<Vec<u64>>,
+    /// The lowest of these times, or `u64::MAX`.
+    stalled_since: AtomicU64,
     pub gate: Gate,
     failures: Mutex<Vec<String>>,
     has_failed: AtomicBool,
@@ -64,11 +66,13 @@ impl World {
             keys,
             lengths,
             counts: Counts::default(),
-            endpoint: RwLock::new(Endpoint { address: None, generation: 0 }),
+            endpoint: RwLock::new(Endpoint { address: None }),
             disruptions: AtomicU64::new(0),
             disruptions_active: AtomicUsize::new(0),
             clock_jump_max: AtomicU64::new(0),
             clock_jump_min: AtomicU64::new(0),
+            stalls: Mutex::default(),
+            stalled_since: AtomicU64::new(u64::MAX),
             gate: Gate::default(),
             failures: Mutex::default(),
             has_failed: AtomicBool::new(false),
@@ -80,7 +84,8 @@ impl World {
     /// Returns the begin of requests that are sent after this call, with a stamp that was taken before.
     pub fn begin_at(&self, stamp: Stamp) -> Begin {
         let jump = self.clock_jump_min.load(Ordering::SeqCst) * 1_000_000_000;
-        Begin { stamp, clock_min_nanos: self.clock.nanos() + jump }
+        let now = self.clock.nanos().min(self.stalled_since.load(Ordering::SeqCst));
+        Begin { stamp, clock_min_nanos: now + jump }
     }
 
     /// Returns the end of requests whose replies were received before this call.
@@ -103,6 +108,27 @@ impl World {
     /// Records that the server was started again without its clock jumps.
     pub fn forget_clock_jumps(&self) {
         self.clock_jump_min.store(0, Ordering::SeqCst);
+        self.clock_jump_max.store(0, Ordering::SeqCst);
+    }
+
+    /// Records that the server's clock, or a thread that has read it, may stop from now on. Dropping the guard ends it.
+    pub fn stall(&self) -> Stall<'_> {
+        let since = self.clock.nanos();
+        self.change_stalls(|stalls| stalls.push(since));
+        Stall { world: self, since }
+    }
+
+    fn change_stalls(&self, change: impl FnOnce(&mut Vec<u64>)) {
+        let mut stalls = self.stalls.lock().expect("no thread panics with this lock");
+        change(&mut stalls);
+        let since = stalls.iter().copied().min().unwrap_or(u64::MAX);
+        self.stalled_since.store(since, Ordering::SeqCst);
+    }
+
+    /// Announces the server's address, or that the server is down.
+    pub fn set_address(&self, address: Option<SocketAddr>) {
+        let mut endpoint = self.endpoint.write().expect("no thread panics with this lock");
+        endpoint.address = address;
     }
 
     /// Records a failure. All threads end soon.
@@ -163,6 +189,23 @@ impl Drop for Disruption<'_> {
     fn drop(&mut self) {
         self.world.disruptions.fetch_add(1, Ordering::SeqCst);
         self.world.disruptions_active.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// A time in which the server's clock may be behind.
+#[derive(Debug)]
+pub struct Stall<'a> {
+    world: &'a World,
+    since: u64,
+}
+
+impl Drop for Stall<'_> {
+    fn drop(&mut self) {
+        self.world.change_stalls(|stalls| {
+            if let Some(at) = stalls.iter().position(|&since| since == self.since) {
+                stalls.swap_remove(at);
+            }
+        });
     }
 }
 

@@ -2,8 +2,9 @@
 //!
 //! When `-c` connections are open, the acceptor behaves as memcached does. With `maxconns_fast` (the default) it sends
 //! an error to each new client and closes the connection. Without `maxconns_fast` the acceptor pauses: it accepts no
-//! connection until one closes. The acceptor also pauses when the process has reached its limit of open files. During a
-//! pause the acceptor checks every 10 ms whether a connection has closed.
+//! connection until one closes. The acceptor also pauses when the process has reached its limit of open files. This pause
+//! ends after one second, because descriptors may be free again although no connection has closed: the limit was raised,
+//! or another process has closed files. During a pause the acceptor checks every 10 ms whether it is over.
 
 use super::listen::Listener;
 use super::mailbox::{Mailbox, NewConnection};
@@ -23,6 +24,10 @@ use std::time::Duration;
 pub(super) const WAKE_TOKEN: Token = Token(usize::MAX);
 const SIGNALS_TOKEN: Token = Token(usize::MAX - 1);
 const PAUSE_CHECK_PERIOD: Duration = Duration::from_millis(10);
+/// The maximum duration of a pause that began because no descriptor was free.
+const DESCRIPTOR_PAUSE_NANOS: u64 = 1_000_000_000;
+/// The time between two warnings about the limit of open files.
+const WARNING_PERIOD_NANOS: u64 = 60_000_000_000;
 const TOO_MANY_CONNECTIONS_REPLY: &[u8] = b"ERROR Too many open connections\r\n";
 
 pub(super) struct Acceptor<'e> {
@@ -37,6 +42,8 @@ pub(super) struct Acceptor<'e> {
     next_worker: usize,
     /// The current pause; `None` while the acceptor accepts connections.
     pause: Option<Pause>,
+    /// The reading of the clock, in nanoseconds, from which on the acceptor warns again about the limit of open files.
+    warns_from_nanos: u64,
 }
 
 struct Pause {
@@ -45,6 +52,8 @@ struct Pause {
     /// The number of connections that were open when the pause started. The pause ends when fewer connections, or none,
     /// are open.
     open_connections: u64,
+    /// The reading of the clock, in nanoseconds, at which the pause ends in any case.
+    until_nanos: u64,
 }
 
 impl<'e> Acceptor<'e> {
@@ -66,7 +75,16 @@ impl<'e> Acceptor<'e> {
             let state = ClientState::Listening;
             shared.connection_table.add(descriptor, listener.address.clone(), None, state, now);
         }
-        Ok(Acceptor { poll, signals, listeners, mailboxes, shared, next_worker: 0, pause: None })
+        Ok(Acceptor {
+            poll,
+            signals,
+            listeners,
+            mailboxes,
+            shared,
+            next_worker: 0,
+            pause: None,
+            warns_from_nanos: 0,
+        })
     }
 
     /// Accepts connections until the server stops.
@@ -136,17 +154,13 @@ impl<'e> Acceptor<'e> {
             let open = self.open_connections();
             let is_full = open >= connections_max;
             if is_full && !rejects_when_full {
-                return self.pause(open);
+                return self.pause(open, u64::MAX);
             }
             let (socket, peer) = match sys::accept(self.listeners[index].socket.as_fd()) {
                 Ok(accepted) => accepted,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) if sys::is_out_of_descriptors(&error) => {
-                    tracing::warn!(
-                        "the limit of open files is reached: no connection is accepted until one closes; \
-                         raise the limit (ulimit -n)"
-                    );
-                    return self.pause(open);
+                    return self.pause_without_descriptors(open);
                 }
                 // The client closed the connection before the server accepted it.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
@@ -194,25 +208,40 @@ impl<'e> Acceptor<'e> {
         self.shared.counters.curr_connections.load(Ordering::Acquire)
     }
 
+    /// Starts a pause because no descriptor is free, and warns about it, but not again within a minute.
+    fn pause_without_descriptors(&mut self, open_connections: u64) {
+        let now_nanos = self.shared.clock.nanos();
+        if now_nanos >= self.warns_from_nanos {
+            self.warns_from_nanos = now_nanos + WARNING_PERIOD_NANOS;
+            tracing::warn!(
+                "the limit of open files is reached: no connection is accepted until one closes or the limit is \
+                 higher; raise the limit (ulimit -n)"
+            );
+        }
+        self.pause(open_connections, now_nanos + DESCRIPTOR_PAUSE_NANOS);
+    }
+
     /// Starts a pause, in which the acceptor accepts no connection until fewer than `open_connections` connections, or
-    /// none, are open. Sets the backlog to 0, so that the kernel refuses new clients and does not queue them.
-    fn pause(&mut self, open_connections: u64) {
+    /// none, are open, or the clock shows `until_nanos`. Sets the backlog to 0, so that the kernel refuses new clients
+    /// and does not queue them.
+    fn pause(&mut self, open_connections: u64, until_nanos: u64) {
         let since_nanos = self.shared.clock.nanos();
-        self.pause = Some(Pause { since_nanos, open_connections });
+        self.pause = Some(Pause { since_nanos, open_connections, until_nanos });
         let counters = &self.shared.counters;
         counters.accepting_conns.store(false, Ordering::Relaxed);
         counters.listen_disabled_num.fetch_add(1, Ordering::Relaxed);
         self.set_backlog(0);
     }
 
-    /// Ends the pause if a connection has closed since the pause started, and accepts the pending connections.
+    /// Ends the pause if a connection has closed since the pause started, or if the pause has lasted long enough. Then
+    /// accepts the pending connections.
     fn resume_if_pause_is_over(&mut self) {
-        let open = self.open_connections();
-        let Some(pause) = self.pause.take_if(|pause| open == 0 || open < pause.open_connections)
-        else {
-            return;
+        let (open, now_nanos) = (self.open_connections(), self.shared.clock.nanos());
+        let is_over = |pause: &mut Pause| {
+            open == 0 || open < pause.open_connections || now_nanos >= pause.until_nanos
         };
-        let paused_us = (self.shared.clock.nanos() - pause.since_nanos) / 1_000;
+        let Some(pause) = self.pause.take_if(is_over) else { return };
+        let paused_us = (now_nanos - pause.since_nanos) / 1_000;
         let counters = &self.shared.counters;
         counters.time_in_listen_disabled_us.fetch_add(paused_us, Ordering::Relaxed);
         counters.accepting_conns.store(true, Ordering::Relaxed);

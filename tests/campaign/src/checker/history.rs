@@ -113,8 +113,8 @@ pub struct History {
     versions: Vec<Version>,
     last_id: u32,
     floor: Stamp,
-    /// The numbers of the touches that are not complete.
-    open_touches: Vec<u32>,
+    /// The numbers of the touches that are not complete, and the stamps at which they began.
+    open_touches: Vec<(u32, Stamp)>,
     /// The number of events of all keys that were applied to this one.
     pub events_applied: usize,
 }
@@ -148,7 +148,12 @@ impl History {
 
     /// Records that the store of a version begins.
     pub fn begin_store(&mut self, id: u32, len: u32, flags: u32, begin: Stamp) {
-        let open = |&id: &u32| Expiry { id, end: NEVER, dead: NEVER, deadline_nanos: u64::MAX };
+        let open = |&(id, _): &(u32, Stamp)| Expiry {
+            id,
+            end: NEVER,
+            dead: NEVER,
+            deadline_nanos: u64::MAX,
+        };
         let own = Expiry { id, end: NEVER, dead: NEVER, deadline_nanos: u64::MAX };
         self.versions.push(Version {
             id,
@@ -165,8 +170,8 @@ impl History {
     }
 
     /// Records that a touch begins.
-    pub fn begin_touch(&mut self, id: u32) {
-        self.open_touches.push(id);
+    pub fn begin_touch(&mut self, id: u32, begin: Stamp) {
+        self.open_touches.push((id, begin));
         for version in &mut self.versions {
             let expiry = Expiry { id, end: NEVER, dead: NEVER, deadline_nanos: u64::MAX };
             version.expiries.push(expiry);
@@ -196,13 +201,13 @@ impl History {
 
     /// Records the end of a touch, of which it is not known whether it has changed a certain version.
     pub fn complete_touch(&mut self, id: u32, end: Stamp, deadline_nanos: u64) {
-        self.open_touches.retain(|&open| open != id);
+        self.open_touches.retain(|&(open, _)| open != id);
         self.versions.iter_mut().for_each(|it| it.set_deadline(id, end, deadline_nanos));
     }
 
     /// Records that a touch had no effect.
     pub fn refuse_touch(&mut self, id: u32) {
-        self.open_touches.retain(|&open| open != id);
+        self.open_touches.retain(|&(open, _)| open != id);
         self.versions.iter_mut().for_each(|it| it.expiries.retain(|expiry| expiry.id != id));
     }
 
@@ -227,11 +232,21 @@ impl History {
         }
     }
 
-    /// Records that each lost store and touch has taken effect at this stamp, or never will.
+    /// Records that each lost store and touch has taken effect at this stamp, or never will. No request may be open.
     pub fn settle(&mut self, end: Stamp) {
         for version in self.versions.iter_mut().filter(|version| version.lost) {
             version.take_effect_by(end);
         }
+        self.open_touches.clear();
+    }
+
+    /// Records that the server process had ended at this stamp, so that requests that began before have taken effect or
+    /// never will.
+    pub fn stop(&mut self, stamp: Stamp) {
+        for version in self.versions.iter_mut().filter(|version| version.begin < stamp) {
+            version.take_effect_by(stamp);
+        }
+        self.open_touches.retain(|&(_, begin)| begin >= stamp);
     }
 
     /// Records the CAS value of a version. Returns the version that has another one, or that has the same one although

@@ -34,13 +34,22 @@ struct KeyState {
     journal: Journal,
 }
 
+/// Something that happened to all keys.
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    /// At some moment in the span no key had an item.
+    Absent(Span),
+    /// The server process had ended.
+    Stopped(Stamp),
+}
+
 /// The checker. All clients share it.
 #[derive(Debug)]
 pub struct Checker {
     keys: Box<[Mutex<KeyState>]>,
     values: Values,
     /// Evidence about all keys, such as a flush.
-    events: RwLock<Vec<Span>>,
+    events: RwLock<Vec<Event>>,
     event_count: AtomicUsize,
     /// The time by which an expired item may still be returned, in nanoseconds.
     tolerance_nanos: AtomicU64,
@@ -72,7 +81,12 @@ impl Checker {
         if state.history.events_applied < self.event_count.load(Ordering::Acquire) {
             let events = self.events.read().expect("no thread panics while it holds the lock");
             let applied = state.history.events_applied;
-            events[applied..].iter().for_each(|&it| state.history.record(Evidence::Absent, it));
+            for event in &events[applied..] {
+                match *event {
+                    Event::Absent(span) => state.history.record(Evidence::Absent, span),
+                    Event::Stopped(stamp) => state.history.stop(stamp),
+                }
+            }
             state.history.events_applied = events.len();
         }
         state
@@ -90,7 +104,7 @@ impl Checker {
             state.history.begin_store(id, operation.len, operation.flags, begin.stamp);
         } else if operation.verb.touches() {
             operation.version = state.history.next_id();
-            state.history.begin_touch(operation.version);
+            state.history.begin_touch(operation.version, begin.stamp);
         }
     }
 
@@ -118,8 +132,17 @@ impl Checker {
 
     /// Records that at some moment in the span no key had an item: a flush, or a start with an empty cache.
     pub fn all_absent(&self, span: Span) {
+        self.add_event(Event::Absent(span));
+    }
+
+    /// Records that the server process had ended at this stamp. No request that began before has an effect later.
+    pub fn stopped(&self, stamp: Stamp) {
+        self.add_event(Event::Stopped(stamp));
+    }
+
+    fn add_event(&self, event: Event) {
         let mut events = self.events.write().expect("no thread panics while it holds the lock");
-        events.push(span);
+        events.push(event);
         self.event_count.store(events.len(), Ordering::Release);
     }
 

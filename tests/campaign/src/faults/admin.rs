@@ -1,7 +1,11 @@
-//! Commands that change the server while it works: page moves, class tables, flushes.
+//! Commands that change the server while it works: page moves, class tables, flushes, settings, the clock.
 
 use super::{FaultError, Scene};
 use crate::checker::history::Span;
+use std::time::Duration;
+
+/// The time for which a stopped clock may still have an effect after its end.
+const STALL_ECHO: Duration = Duration::from_millis(500);
 
 /// Moves a few pages between random classes.
 pub(super) fn move_page(scene: &mut Scene<'_>) -> Result<(), FaultError> {
@@ -87,4 +91,108 @@ pub(super) fn flush(scene: &mut Scene<'_>) -> Result<(), FaultError> {
         "OK" => Ok(()),
         reply => Err(FaultError::Wrong(format!("flush_all has the reply {reply:?}"))),
     }
+}
+
+/// Changes settings of the LRU queues, the crawler, statistics and the log.
+pub(super) fn change_settings(scene: &mut Scene<'_>) -> Result<(), FaultError> {
+    const COMMANDS: [&str; 17] = [
+        "lru mode flat",
+        "lru mode segmented",
+        "lru mode segmented",
+        "lru tune 10 20 0.1 1.0",
+        "lru tune 20 40 0.2 2.0",
+        "lru temp_ttl 30",
+        "lru temp_ttl -1",
+        "lru_crawler crawl all",
+        "lru_crawler tocrawl 100",
+        "lru_crawler tocrawl 0",
+        "lru_crawler sleep 0",
+        "slabs automove window 3",
+        "slabs automove ratio 0.9",
+        "stats detail on",
+        "stats detail off",
+        "stats reset",
+        "verbosity 1",
+    ];
+    let mut console = scene.console()?;
+    for _ in 0..1 + scene.random.below(4) {
+        let command = COMMANDS[scene.random.below(COMMANDS.len() as u64) as usize];
+        let reply = console.ask_line(command)?;
+        match reply.split(' ').next().unwrap_or_default() {
+            "OK" | "RESET" => scene.count(),
+            // A crawl may be in progress.
+            "BUSY" => {}
+            _ => return Err(FaultError::Wrong(format!("{command} has the reply {reply:?}"))),
+        }
+    }
+    Ok(())
+}
+
+/// Lowers the memory limit, and restores it later.
+pub(super) fn change_memory_limit(scene: &mut Scene<'_>) -> Result<(), FaultError> {
+    let mut console = scene.console()?;
+    let memory_mib = scene.memory_mib;
+    let lowered = (memory_mib * (40 + scene.random.below(60)) / 100).max(9);
+    for limit in [lowered, memory_mib] {
+        let command = format!("cache_memlimit {limit}");
+        let reply = console.ask_line(&command)?;
+        match reply.split(' ').next().unwrap_or_default() {
+            "OK" => scene.count(),
+            // memcached refuses the command with -e.
+            _ if scene.world.is_memcached => {}
+            _ => return Err(FaultError::Wrong(format!("{command} has the reply {reply:?}"))),
+        }
+        let millis = scene.random.below(2000);
+        scene.wait(Duration::from_millis(millis));
+    }
+    Ok(())
+}
+
+/// Advances the server's clock by some seconds.
+pub(super) fn jump_clock(scene: &mut Scene<'_>) -> Result<(), FaultError> {
+    let seconds = 1 + scene.random.below(30);
+    let mut console = scene.console()?;
+    scene.world.begin_clock_jump(seconds);
+    let reply = console.ask_line(&format!("debugtime {seconds}"))?;
+    if reply != "OK" {
+        return Err(FaultError::Wrong(format!("debugtime has the reply {reply:?}")));
+    }
+    scene.world.end_clock_jump(seconds);
+    scene.count();
+    Ok(())
+}
+
+/// Stops the server's clock for a short time.
+pub(super) fn pause_clock(scene: &mut Scene<'_>) -> Result<(), FaultError> {
+    let millis = 100 + scene.random.below(3000);
+    let mut console = scene.console()?;
+    let _stall = scene.world.stall();
+    let mut reply = console.ask_line("debugtime p")?;
+    if reply == "OK" {
+        scene.count();
+        scene.wait(Duration::from_millis(millis));
+        reply = console.ask_line("debugtime r")?;
+    }
+    if reply != "OK" {
+        return Err(FaultError::Wrong(format!("debugtime has the reply {reply:?}")));
+    }
+    scene.wait(STALL_ECHO);
+    Ok(())
+}
+
+/// Pins some items, so that page moves have to work around them.
+pub(super) fn pin_items(scene: &mut Scene<'_>) -> Result<(), FaultError> {
+    let mut console = scene.console()?;
+    for _ in 0..20 {
+        let key = scene.world.keys.draw(&mut scene.random);
+        let name = String::from_utf8_lossy(scene.world.keys.name(key)).into_owned();
+        match console.ask_line(&format!("debugitem ref {name}"))?.as_str() {
+            "OK" => scene.count(),
+            "MISS" => {}
+            reply => return Err(FaultError::Wrong(format!("debugitem has the reply {reply:?}"))),
+        }
+    }
+    let millis = scene.random.below(3000);
+    scene.wait(Duration::from_millis(millis));
+    Ok(())
 }

@@ -4,7 +4,10 @@
 //! happened.
 
 mod admin;
+pub mod process;
+mod readers;
 mod slow;
+mod sockets;
 
 use crate::channel::ChannelError;
 use crate::server::{Host, console};
@@ -37,14 +40,34 @@ pub enum Servers {
     Slabwise,
 }
 
+/// A fault that takes this time is reported.
+const LONG_FAULT_SECONDS: u64 = 8;
+
 /// Every fault.
 pub static FAULTS: &[Fault] = &[
     row("slow sender", 4, Servers::Both, slow::send_bytewise),
     row("stalled upload", 4, Servers::Both, slow::stall_upload),
+    row("client that reads nothing", 2, Servers::Both, readers::read_nothing),
+    row("client that reads slowly", 3, Servers::Both, readers::read_slowly),
+    row("dump or watcher without a reader", 2, Servers::Both, readers::read_no_lines),
+    row("half-closed connection", 6, Servers::Both, sockets::half_close),
+    row("reset connection", 8, Servers::Both, sockets::reset),
+    row("garbage", 8, Servers::Both, sockets::send_garbage),
+    row("stopped process", 2, Servers::Both, process::stop_for_a_while),
+    row("killed process", 1, Servers::Both, process::kill),
+    row("terminated process", 1, Servers::Both, process::terminate),
+    row("warm restart", 2, Servers::Both, process::restart_warm),
+    row("limit of connections", 1, Servers::Both, process::exhaust_connections),
+    row("limit of descriptors", 1, Servers::Both, process::exhaust_descriptors),
     row("page move", 20, Servers::Both, admin::move_page),
     row("class table", 4, Servers::Slabwise, admin::set_classes),
     row("automove level", 2, Servers::Both, admin::set_automove),
     row("flush", 1, Servers::Both, admin::flush),
+    row("changed settings", 4, Servers::Both, admin::change_settings),
+    row("memory limit", 2, Servers::Both, admin::change_memory_limit),
+    row("clock jump", 2, Servers::Slabwise, admin::jump_clock),
+    row("paused clock", 2, Servers::Slabwise, admin::pause_clock),
+    row("pinned items", 3, Servers::Slabwise, admin::pin_items),
 ];
 
 type Cause = for<'s, 'w> fn(&'s mut Scene<'w>) -> Result<(), FaultError>;
@@ -77,6 +100,7 @@ pub enum FaultError {
 pub struct Scene<'a> {
     pub world: &'a World,
     pub host: &'a Mutex<Host>,
+    pub memory_mib: u64,
     pub slot: usize,
     pub random: Random,
     pub name: &'static str,
@@ -127,7 +151,13 @@ impl Scene<'_> {
             };
             self.name = fault.name;
             let epoch = self.world.disruption_epoch();
-            match (fault.cause)(&mut self) {
+            let start = self.world.clock.nanos();
+            let result = (fault.cause)(&mut self);
+            let seconds = self.world.clock.nanos().saturating_sub(start) / 1_000_000_000;
+            if seconds >= LONG_FAULT_SECONDS {
+                println!("  the fault '{}' took {seconds} s", fault.name);
+            }
+            match result {
                 Ok(()) | Err(FaultError::Down) => {}
                 Err(FaultError::Wrong(text)) => self.world.fail(format!("{}: {text}", fault.name)),
                 Err(_) if self.world.was_disrupted_since(epoch) => {}

@@ -9,33 +9,39 @@ use std::io::Write;
 use std::time::Duration;
 
 /// A connection with a batch of requests that are sent slowly.
-struct Slow<'a> {
-    batch: Batch<'a>,
-    channel: Channel,
+pub(super) struct Slow<'a> {
+    pub batch: Batch<'a>,
+    pub channel: Channel,
     sent: usize,
 }
 
 impl<'a> Slow<'a> {
     /// Connects, and fills a batch with requests.
-    fn begin(
+    pub fn begin(
         scene: &mut Scene<'a>,
         count: u64,
         draw: impl Fn(&mut Scene<'a>) -> Operation,
     ) -> Result<Slow<'a>, FaultError> {
+        let epoch = scene.world.disruption_epoch();
         let channel = Channel::connect(scene.address()?)?;
         let protocol = Protocol::ALL[scene.random.below(3) as usize];
         let mut batch = Batch::new(scene.world, scene.slot, Pace::Slow);
         let mut left = count;
-        batch.fill(protocol, |_| {
+        batch.fill(protocol, epoch, |_| {
             left = left.checked_sub(1)?;
             Some(draw(scene))
         });
         Ok(Slow { batch, channel, sent: 0 })
     }
 
+    /// True if all requests were sent.
+    pub fn is_sent(&self) -> bool {
+        self.sent == self.batch.bytes.len()
+    }
+
     /// Sends up to this number of bytes.
-    fn send(&mut self, len: usize) -> Result<(), FaultError> {
-        let end = (self.sent + len).min(self.batch.bytes.len());
+    pub fn send(&mut self, len: usize) -> Result<(), FaultError> {
+        let end = self.sent.saturating_add(len).min(self.batch.bytes.len());
         match self.channel.socket().write(&self.batch.bytes[self.sent..end]) {
             Ok(len) => self.sent += len,
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
@@ -48,7 +54,7 @@ impl<'a> Slow<'a> {
     }
 
     /// Sends the rest, and judges the replies.
-    fn finish(mut self, scene: &Scene<'_>) -> Result<(), FaultError> {
+    pub fn finish(mut self, scene: &Scene<'_>) -> Result<(), FaultError> {
         let bytes = std::mem::take(&mut self.batch.bytes);
         let result = self.channel.exchange(
             &bytes[self.sent..],
@@ -62,7 +68,7 @@ impl<'a> Slow<'a> {
 }
 
 /// Returns a request for a random key.
-fn request(scene: &mut Scene<'_>, verb: Verb, len_max: u32) -> Operation {
+pub(super) fn request(scene: &mut Scene<'_>, verb: Verb, len_max: u32) -> Operation {
     Operation {
         verb,
         key: scene.world.keys.draw(&mut scene.random),

@@ -1,0 +1,157 @@
+//! Faults of the server process: signals, restarts, limits of descriptors and connections.
+
+use super::{FaultError, Scene};
+use crate::channel::Channel;
+use crate::checker::history::Span;
+use crate::server::Host;
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, prlimit};
+use slabwise_client::Connection;
+use std::io;
+use std::sync::MutexGuard;
+use std::time::Duration;
+
+/// The number of connections that the server accepts (`-c`).
+pub const CONNECTIONS_MAX: usize = 1024;
+/// The time for which a stalled clock may still have an effect after its end.
+const STALL_ECHO: Duration = Duration::from_millis(1000);
+
+fn lock<'s>(scene: &Scene<'s>) -> MutexGuard<'s, Host> {
+    scene.host.lock().expect("no thread panics with this lock")
+}
+
+/// Stops the process for a short time.
+pub(super) fn stop_for_a_while(scene: &mut Scene<'_>) -> Result<(), FaultError> {
+    let millis = 20 + scene.random.below(1500);
+    let mut host = lock(scene);
+    let _stall = scene.world.stall();
+    host.process().signal(Signal::STOP)?;
+    scene.wait(Duration::from_millis(millis));
+    host.process().signal(Signal::CONT)?;
+    drop(host);
+    scene.count();
+    scene.wait(STALL_ECHO);
+    Ok(())
+}
+
+/// Kills the process. The next one must start with an empty cache.
+pub(super) fn kill(scene: &mut Scene<'_>) -> Result<(), FaultError> {
+    restart(scene, Signal::KILL)
+}
+
+/// Ends the process by SIGTERM. The next one must start with an empty cache.
+pub(super) fn terminate(scene: &mut Scene<'_>) -> Result<(), FaultError> {
+    restart(scene, Signal::TERM)
+}
+
+/// Ends the process by SIGUSR1. With a memory file, the next one may have all items.
+pub(super) fn restart_warm(scene: &mut Scene<'_>) -> Result<(), FaultError> {
+    restart(scene, Signal::USR1)
+}
+
+/// Ends the process by a signal, and starts another one.
+fn restart(scene: &mut Scene<'_>, signal: Signal) -> Result<(), FaultError> {
+    let world = scene.world;
+    let mut host = lock(scene);
+    if signal == Signal::USR1 && !host.has_memory_file() {
+        return Ok(());
+    }
+    let _disruption = world.disrupt();
+    world.set_address(None);
+    host.process().signal(signal)?;
+    let status = host.process().wait()?;
+    if signal != Signal::KILL && !status.success() {
+        return Err(FaultError::Wrong(format!("after {signal:?} the server ended with {status}")));
+    }
+    if let Some(report) = host.sanitizer_report() {
+        return Err(FaultError::Wrong(report));
+    }
+    world.checker.stopped(world.stamps.take());
+    let begin = world.stamps.take();
+    host.start_again().map_err(|error| FaultError::Wrong(error.to_string()))?;
+    let items = host.item_count(world.reply_timeout)?;
+    if items > 0 && signal != Signal::USR1 {
+        return Err(FaultError::Wrong(format!(
+            "after {signal:?} the server has started with {items} items, not with an empty cache"
+        )));
+    }
+    if items == 0 {
+        world.forget_clock_jumps();
+        world.checker.all_absent(Span { begin, end: world.stamps.take() });
+    }
+    if signal != Signal::USR1 || items > 0 {
+        scene.count();
+    }
+    world.set_address(Some(host.address()));
+    Ok(())
+}
+
+/// Opens connections until the server has reached its limit, and closes them.
+pub(super) fn exhaust_connections(scene: &mut Scene<'_>) -> Result<(), FaultError> {
+    let _host = lock(scene);
+    let _disruption = scene.world.disrupt();
+    let mut console = scene.console()?;
+    let refusals = refusals(&mut console)?;
+    let address = scene.address()?;
+    let mut channels = Vec::new();
+    while channels.len() < CONNECTIONS_MAX + 20 && !scene.world.gate.has_ended() {
+        // If the server does not accept connections, connecting fails when the kernel's queue is full.
+        match Channel::connect_within(address, Duration::from_millis(100)) {
+            Ok(channel) => channels.push(channel),
+            Err(_) => break,
+        }
+    }
+    scene.wait(Duration::from_millis(200));
+    if self::refusals(&mut console)? > refusals {
+        scene.count();
+    }
+    drop(channels);
+    await_service(scene)
+}
+
+/// Returns how often the server has refused connections, or has stopped to accept them.
+fn refusals(console: &mut Connection) -> Result<u64, FaultError> {
+    let rows = console.ask_rows("stats")?;
+    let number = |name| rows.get(name).and_then(|row| row.value.parse::<u64>().ok()).unwrap_or(0);
+    Ok(number("rejected_connections") + number("listen_disabled_num"))
+}
+
+/// Lowers the limit of descriptors of the process, opens more connections than it has descriptors, and restores the
+/// limit.
+pub(super) fn exhaust_descriptors(scene: &mut Scene<'_>) -> Result<(), FaultError> {
+    let mut host = lock(scene);
+    let _disruption = scene.world.disrupt();
+    let id = i32::try_from(host.process().id()).ok().and_then(Pid::from_raw);
+    let address = scene.address()?;
+    let used = host.descriptors() as u64;
+    // Only a privileged process can raise a hard limit, so it is kept.
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    let lowered = Rlimit { current: Some(used + 2), maximum };
+    let old = prlimit(id, Resource::Nofile, lowered).map_err(io::Error::from)?;
+    let channels: Vec<_> = (0..20).filter_map(|_| Channel::connect(address).ok()).collect();
+    scene.wait(Duration::from_millis(300));
+    if host.descriptors() as u64 >= used + 2 {
+        scene.count();
+    }
+    prlimit(id, Resource::Nofile, old).map_err(io::Error::from)?;
+    drop(channels);
+    await_service(scene)
+}
+
+/// Waits until the server serves a new connection.
+fn await_service(scene: &Scene<'_>) -> Result<(), FaultError> {
+    let deadline = scene.world.clock.nanos() + scene.world.reply_timeout.as_nanos() as u64;
+    loop {
+        let reply = scene.console().and_then(|mut console| Ok(console.ask_line("version")?));
+        match reply {
+            Ok(reply) if reply.starts_with("VERSION ") => return Ok(()),
+            _ if scene.world.clock.nanos() < deadline => {
+                scene.world.pause(Duration::from_millis(5))
+            }
+            other => {
+                return Err(FaultError::Wrong(format!(
+                    "the server does not serve a new connection after the fault: {other:?}"
+                )));
+            }
+        }
+    }
+}
