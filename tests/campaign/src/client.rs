@@ -77,6 +77,8 @@ impl<'a> Client<'a> {
     fn connect(&mut self) -> bool {
         let Some(address) = self.world.endpoint().address else { return false };
         self.epoch = self.world.disruption_epoch();
+        // Another server process may use the same CAS values for other versions.
+        self.cas_values.clear();
         self.protocol = Protocol::ALL[self.random.below(Protocol::ALL.len() as u64) as usize];
         match Channel::connect(address) {
             Ok(channel) => {

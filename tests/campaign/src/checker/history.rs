@@ -115,6 +115,8 @@ pub struct History {
     floor: Stamp,
     /// The numbers of the touches that are not complete, and the stamps at which they began.
     open_touches: Vec<(u32, Stamp)>,
+    /// The stamp at which the last process had ended. CAS values of earlier versions may be used again.
+    stopped: Stamp,
     /// The number of events of all keys that were applied to this one.
     pub events_applied: usize,
 }
@@ -247,15 +249,20 @@ impl History {
             version.take_effect_by(stamp);
         }
         self.open_touches.retain(|&(_, begin)| begin >= stamp);
+        self.stopped = stamp;
     }
 
     /// Records the CAS value of a version. Returns the version that has another one, or that has the same one although
     /// it is another version.
     pub fn set_cas(&mut self, id: u32, cas: u64) -> Result<(), &Version> {
-        if let Some(at) = self.versions.iter().position(|it| it.id != id && it.cas == Some(cas)) {
-            return Err(&self.versions[at]);
-        }
         let Some(at) = self.versions.iter().position(|it| it.id == id) else { return Ok(()) };
+        let stopped = self.stopped;
+        let is_same = |it: &Version| it.id != id && it.cas == Some(cas) && it.begin >= stopped;
+        if let Some(same) = self.versions.iter().position(is_same)
+            && self.versions[at].begin >= stopped
+        {
+            return Err(&self.versions[same]);
+        }
         match self.versions[at].cas {
             Some(known) if known != cas => Err(&self.versions[at]),
             _ => {

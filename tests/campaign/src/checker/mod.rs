@@ -21,7 +21,7 @@ use crate::stamps::{Stamp, Stamps};
 use crate::value::Values;
 use history::{Begin, End, Evidence, History, Span};
 use journal::Journal;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, RwLock};
 pub use verdict::{Verdict, Violation};
 
@@ -52,9 +52,7 @@ pub struct Checker {
     events: RwLock<Vec<Event>>,
     event_count: AtomicUsize,
     /// The time by which an expired item may still be returned, in nanoseconds.
-    tolerance_nanos: AtomicU64,
-    /// True if expiries are not judged, because the server's clock is not known.
-    clock_unknown: AtomicBool,
+    tolerance_nanos: u64,
 }
 
 impl Checker {
@@ -65,8 +63,7 @@ impl Checker {
             values,
             events: RwLock::default(),
             event_count: AtomicUsize::new(0),
-            tolerance_nanos: AtomicU64::new(tolerance_nanos),
-            clock_unknown: AtomicBool::new(false),
+            tolerance_nanos,
         }
     }
 
@@ -118,11 +115,8 @@ impl Checker {
     ) -> Result<Verdict, Box<Violation>> {
         let mut state = self.key(operation.key);
         let KeyState { history, journal } = &mut *state;
-        let tolerance_nanos = match self.clock_unknown.load(Ordering::Relaxed) {
-            true => u64::MAX,
-            false => self.tolerance_nanos.load(Ordering::Relaxed),
-        };
-        let judge = verdict::Judge { values: self.values, tolerance_nanos, operation, begin, end };
+        let Checker { values, tolerance_nanos, .. } = *self;
+        let judge = verdict::Judge { values, tolerance_nanos, operation, begin, end };
         let verdict = judge.judge(history, outcome);
         journal.note(operation, outcome, begin.stamp, end.stamp);
         verdict.map_err(|problem| {
@@ -150,11 +144,6 @@ impl Checker {
     pub fn settle(&self, stamps: &Stamps) {
         let end = stamps.take();
         (0..self.keys.len()).for_each(|key| self.key(key as u32).history.settle(end));
-    }
-
-    /// Stops to judge expiries, for example because the server's clock may have stopped.
-    pub fn set_clock_unknown(&self, unknown: bool) {
-        self.clock_unknown.store(unknown, Ordering::Relaxed);
     }
 
     /// Returns the number of versions that are kept, for statistics.

@@ -164,18 +164,20 @@ pub(super) fn jump_clock(scene: &mut Scene<'_>) -> Result<(), FaultError> {
 
 /// Stops the server's clock for a short time.
 pub(super) fn pause_clock(scene: &mut Scene<'_>) -> Result<(), FaultError> {
-    let millis = 100 + scene.random.below(3000);
+    let millis = 100 + scene.random.below(2000);
     let mut console = scene.console()?;
+    // No other fault may end the process, or this connection, while the clock is paused.
+    let host = scene.host.lock().expect("no thread panics with this lock");
     let _stall = scene.world.stall();
-    let mut reply = console.ask_line("debugtime p")?;
-    if reply == "OK" {
-        scene.count();
+    for command in ["debugtime p", "debugtime r"] {
+        let reply = console.ask_line(command)?;
+        if reply != "OK" {
+            return Err(FaultError::Wrong(format!("{command} has the reply {reply:?}")));
+        }
         scene.wait(Duration::from_millis(millis));
-        reply = console.ask_line("debugtime r")?;
     }
-    if reply != "OK" {
-        return Err(FaultError::Wrong(format!("debugtime has the reply {reply:?}")));
-    }
+    scene.count();
+    drop(host);
     scene.wait(STALL_ECHO);
     Ok(())
 }

@@ -101,6 +101,8 @@ pub struct Scene<'a> {
     pub world: &'a World,
     pub host: &'a Mutex<Host>,
     pub memory_mib: u64,
+    /// Only faults whose name contains this text happen.
+    pub only: &'a str,
     pub slot: usize,
     pub random: Random,
     pub name: &'static str,
@@ -136,6 +138,7 @@ impl Scene<'_> {
         let possible: Vec<&Fault> = FAULTS
             .iter()
             .filter(|fault| fault.servers == Servers::Both || !self.world.is_memcached)
+            .filter(|fault| fault.name.contains(self.only))
             .collect();
         let total: u64 = possible.iter().map(|fault| fault.weight).sum();
         self.world.gate.enter();
@@ -159,6 +162,9 @@ impl Scene<'_> {
             }
             match result {
                 Ok(()) | Err(FaultError::Down) => {}
+                Err(FaultError::Wrong(text))
+                    if text.contains("Too many open connections")
+                        && self.world.was_disrupted_since(epoch) => {}
                 Err(FaultError::Wrong(text)) => self.world.fail(format!("{}: {text}", fault.name)),
                 Err(_) if self.world.was_disrupted_since(epoch) => {}
                 Err(error) => self.world.fail(format!("{}: {error}", fault.name)),

@@ -127,7 +127,8 @@ pub(super) fn exhaust_descriptors(scene: &mut Scene<'_>) -> Result<(), FaultErro
     let maximum = getrlimit(Resource::Nofile).maximum;
     let lowered = Rlimit { current: Some(used + 2), maximum };
     let old = prlimit(id, Resource::Nofile, lowered).map_err(io::Error::from)?;
-    let channels: Vec<_> = (0..20).filter_map(|_| Channel::connect(address).ok()).collect();
+    let connect = |_| Channel::connect_within(address, Duration::from_millis(20)).ok();
+    let channels: Vec<_> = (0..20).filter_map(connect).collect();
     scene.wait(Duration::from_millis(300));
     if host.descriptors() as u64 >= used + 2 {
         scene.count();
