@@ -7,6 +7,7 @@
 
 mod binary;
 mod classes;
+mod confine;
 mod demo;
 mod faults;
 mod restart;

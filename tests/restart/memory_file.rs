@@ -36,16 +36,20 @@ impl MemoryFile {
         self.directory.path().join("memory.meta")
     }
 
+    /// Returns the path of the log.
+    pub fn log_path(&self) -> PathBuf {
+        self.directory.path().join("log")
+    }
+
     /// Returns the log of the last server that used this file.
     pub fn log(&self) -> String {
-        std::fs::read_to_string(self.directory.path().join("log"))
-            .expect("a server has written the log")
+        std::fs::read_to_string(self.log_path()).expect("a server has written the log")
     }
 
     /// Returns the command of a server that uses this file.
     pub fn command(&self, flags: &[&str]) -> ServerCommand {
         let path = self.path();
-        let command = under_test().logging_to(&self.directory.path().join("log"));
+        let command = under_test().logging_to(&self.log_path());
         command
             .with(&["-e", path.to_str().expect("the path of a temporary file is UTF-8")])
             .with(flags)

@@ -9,5 +9,7 @@ pub mod stream_client;
 mod wait;
 
 pub use client::Client;
-pub use server::{Server, ServerCommand, is_memcached, stock_memcached, under_test};
+pub use server::{
+    Server, ServerCommand, built_slabwise, is_memcached, stock_memcached, under_test,
+};
 pub use wait::{Deadline, pause, wait_until};

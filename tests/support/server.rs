@@ -3,6 +3,8 @@
 use std::collections::HashSet;
 use std::fs;
 use std::net::SocketAddr;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
 
 use rustix::process::{Pid, Signal};
 use slabwise_client::process;
@@ -17,12 +19,17 @@ const TCP_LISTEN: &str = "0A";
 /// Returns the command of the server under test: the value of `TEST_SERVER`, or by default slabwise.
 pub fn under_test() -> ServerCommand {
     let Ok(command) = std::env::var("TEST_SERVER") else {
-        return ServerCommand::on_free_port(env!("CARGO_BIN_EXE_slabwise"));
+        return built_slabwise();
     };
     let words: Vec<&str> = command.split_whitespace().collect();
     let (program, flags) =
         words.split_first().expect("TEST_SERVER is not empty: set it to a command, or unset it");
     ServerCommand::on_free_port(program).with(flags)
+}
+
+/// Returns the command of the slabwise that Cargo built, whatever `TEST_SERVER` is.
+pub fn built_slabwise() -> ServerCommand {
+    ServerCommand::on_free_port(env!("CARGO_BIN_EXE_slabwise"))
 }
 
 /// Returns the command of the memcached that is installed on this machine.
@@ -123,6 +130,16 @@ impl Server {
 
     /// Waits until the server process ends. Returns its exit code, or `None` if a signal ended the process.
     pub fn wait_for_end(&mut self) -> Option<i32> {
-        self.process.wait().expect("the server process ends before the deadline").code()
+        self.wait_for_status().code()
+    }
+
+    /// Waits until the server process ends. Returns the number of the signal that ended the process, or `None` if the
+    /// process exited.
+    pub fn wait_for_signal(&mut self) -> Option<i32> {
+        self.wait_for_status().signal()
+    }
+
+    fn wait_for_status(&mut self) -> ExitStatus {
+        self.process.wait().expect("the server process ends before the deadline")
     }
 }

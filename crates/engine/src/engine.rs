@@ -65,7 +65,7 @@ impl Engine {
     /// Opens a cache on the memory file at `path`, and creates the file if it does not exist. If the last process
     /// closed its cache by [`Engine::close`], and no [`ColdReason`](crate::ColdReason) applies, the new cache holds the
     /// items of that process. Otherwise the new cache is empty. `unix_time` is the time of the machine's clock, since
-    /// 1970. Calls `progress` after each page whose items it has checked.
+    /// 1970. Calls `progress` after the file was mapped, and after each page whose items it has checked.
     pub fn open(
         config: EngineConfig,
         path: &Path,

@@ -71,7 +71,7 @@ impl<'a> ChunkSizes<'a> {
     }
 }
 
-/// The commands `debugtime`, `debugitem`, `debugcheck` and `misbehave`.
+/// The commands `debugtime`, `debugitem`, `debugcheck`, `debugconfine` and `misbehave`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Debug<'a> {
     /// Stops the server's clock.
@@ -88,6 +88,35 @@ pub enum Debug<'a> {
     Check,
     /// Makes the server attempt to open a socket, which must fail after the server has dropped its privileges.
     Misbehave,
+    /// Makes the server attempt an operation that its confinement may forbid. Only slabwise has this command.
+    Attempt(Attempt<'a>),
+}
+
+/// An operation that `debugconfine` makes the server attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attempt<'a> {
+    /// Replaces the server by the program `/bin/true`.
+    Execute,
+    /// Starts the program `/bin/true` in a new process.
+    Fork,
+    /// Starts a thread.
+    Thread,
+    /// Makes a TCP socket.
+    Socket,
+    /// Makes the parent process the tracer of the server.
+    Trace,
+    /// Maps memory whose bytes can be executed.
+    MapExecutable,
+    /// Determines the working directory: a harmless system call that the server does not need.
+    WorkingDirectory,
+    /// Ends the server by SIGABRT, as a violated invariant does.
+    Abort,
+    /// Opens the file at this path for reading.
+    Read(&'a [u8]),
+    /// Makes a file at this path, and opens it for writing.
+    Create(&'a [u8]),
+    /// Removes the file at this path.
+    Remove(&'a [u8]),
 }
 
 /// The mode of `shutdown`.

@@ -26,7 +26,7 @@ pub mod udp;
 mod words;
 
 pub use admin::{
-    Admin, Automove, ChunkSizes, Classes, CrawlKind, Crawler, Debug, DetailMode, LruMode,
+    Admin, Attempt, Automove, ChunkSizes, Classes, CrawlKind, Crawler, Debug, DetailMode, LruMode,
     LruRequest, ShutdownMode, StatsRequest,
 };
 pub use request::{

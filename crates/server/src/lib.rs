@@ -9,7 +9,7 @@
 //! [`main`] parses the command line and calls [`serve`], which runs the server until a signal, a command or the failure
 //! of a thread stops it. All threads are scoped: they borrow the engine, and they end before the engine is dropped. A
 //! thread that stops the server wakes the other threads, which then end.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod admin;
 mod background;
@@ -36,6 +36,7 @@ pub use shared::{ConnectionTable, Shared, WorkerContext};
 use config::{Listen, Request};
 use memory_model::MemoryModel;
 use net::{Listeners, Loops};
+use os::confine::Confinement;
 use os::process::{self, PidFile};
 use os::{memory_limits, restart, sys};
 use passwords::{PasswordFile, PasswordFileKind};
@@ -164,12 +165,18 @@ pub fn serve(settings: &Settings) -> Result<(), Box<dyn Error>> {
         );
     }
     let _pid_file = settings.process.pid_file.as_deref().and_then(PidFile::write);
-    std::thread::scope(|scope| -> Result<(), Box<dyn Error>> {
-        let started = background::start(scope, &shared, tuner);
-        let result = started.and_then(|()| loops.run(scope, listeners, signals, &wakers, &shared));
-        // If a thread could not be started, this call ends the threads that were started.
+    let confinement = Confinement::begin(settings)?;
+    std::thread::scope(|scope| {
+        let run = || -> Result<(), Box<dyn Error>> {
+            background::start(scope, &shared, tuner)?;
+            let mut acceptor = loops.start(scope, listeners, signals, &wakers, &shared)?;
+            confinement.map(Confinement::complete).transpose()?;
+            Ok(acceptor.run()?)
+        };
+        let result = run();
+        // Also ends the threads that were started before an error.
         shared.stop();
-        Ok(result?)
+        result
     })?;
     let saves_items = settings.memory_file.is_some() && shared.is_stopping_gracefully();
     drop(shared);

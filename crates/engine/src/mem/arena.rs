@@ -35,6 +35,7 @@ use slabwise_base::sync::AtomicU64;
 use slabwise_base::{PageId, Ticks};
 use std::ffi::c_void;
 use std::marker::PhantomData;
+use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 use std::sync::atomic::{
@@ -142,8 +143,8 @@ impl Arena {
     /// Locks a file and maps its first `size_bytes` bytes. Fails if the file is shorter, if another process has locked
     /// the file, or if this process has already mapped the file.
     ///
-    /// While the arena exists, no program may shorten the file, and these bytes may be written only through this
-    /// arena. This is the only precondition of `mem` for safe code that is not checked.
+    /// While the arena exists, these bytes may be written only through this arena. This is the only precondition of `mem`
+    /// for safe code that is not checked. If a program shortens the file, an access to a lost byte raises SIGBUS.
     pub fn of_file(
         file: BorrowedFd<'_>,
         size_bytes: usize,
@@ -200,6 +201,12 @@ impl Arena {
 
     pub fn size_bytes(&self) -> usize {
         self.size_bytes
+    }
+
+    /// Returns the addresses of the mapping.
+    pub fn addresses(&self) -> Range<usize> {
+        let start = self.base.addr().get();
+        start..start + self.size_bytes
     }
 
     /// Returns the header of the chunk at `address`.

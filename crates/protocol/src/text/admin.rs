@@ -2,7 +2,7 @@
 
 use super::reply;
 use crate::admin::{
-    Admin, Automove, ChunkSizes, Classes, CrawlKind, Crawler, Debug, DetailMode, LruMode,
+    Admin, Attempt, Automove, ChunkSizes, Classes, CrawlKind, Crawler, Debug, DetailMode, LruMode,
     LruRequest, ShutdownMode, StatsRequest,
 };
 use crate::request::Request;
@@ -69,6 +69,26 @@ pub(super) fn debug_item<'a>(words: &Words<'a>) -> ParseResult<'a> {
         _ => return Err(reply::ERROR.into()),
     };
     Ok(Request::Admin(Admin::Debug(debug)))
+}
+
+/// Parses `debugconfine <operation>` and `debugconfine read|create|remove <path>`.
+pub(super) fn debug_confine<'a>(words: &Words<'a>) -> ParseResult<'a> {
+    let attempt = match (words.at(0), words.at(1)) {
+        (b"execute", b"") => Attempt::Execute,
+        (b"fork", b"") => Attempt::Fork,
+        (b"thread", b"") => Attempt::Thread,
+        (b"socket", b"") => Attempt::Socket,
+        (b"trace", b"") => Attempt::Trace,
+        (b"map_executable", b"") => Attempt::MapExecutable,
+        (b"working_directory", b"") => Attempt::WorkingDirectory,
+        (b"abort", b"") => Attempt::Abort,
+        (_, b"") => return Err(reply::ERROR.into()),
+        (b"read", path) => Attempt::Read(path),
+        (b"create", path) => Attempt::Create(path),
+        (b"remove", path) => Attempt::Remove(path),
+        _ => return Err(reply::ERROR.into()),
+    };
+    Ok(Request::Admin(Admin::Debug(Debug::Attempt(attempt))))
 }
 
 /// Parses `slabs reassign <victim> <receiver>`, `slabs automove <level>`, `slabs automove ratio|freeratio|window

@@ -152,7 +152,7 @@ const fn administrative(
 }
 
 /// All commands. The search is linear, so the most frequent commands are first.
-static COMMANDS: [Command; 30] = [
+static COMMANDS: [Command; 31] = [
     retrieval("get", RetrievalForm { with_cas: false, touches: false }),
     storage("set", StoreVerb::Set),
     retrieval("gets", RetrievalForm { with_cas: true, touches: false }),
@@ -190,6 +190,7 @@ static COMMANDS: [Command; 30] = [
     administrative("debugtime", admin::debug_time),
     administrative("debugitem", admin::debug_item),
     administrative("debugcheck", |_| Ok(Request::Admin(Admin::Debug(Debug::Check)))),
+    administrative("debugconfine", admin::debug_confine),
     administrative("misbehave", |_| Ok(Request::Admin(Admin::Debug(Debug::Misbehave)))),
 ];
 

@@ -59,7 +59,9 @@ pub struct Settings {
     pub(crate) flush_enabled: bool,
     /// False with `-X`, which disables `stats cachedump`, `stats detail`, `lru_crawler metadump` and `mgdump`.
     pub(crate) dump_enabled: bool,
-    /// `-o debug_commands`: true if clients may set the clock and pin items, as memcached's own tests do.
+    /// `-o drop_privileges`: true if the process is confined after its start.
+    pub(crate) drop_privileges: bool,
+    /// `-o debug_commands`: true if clients may set the clock, pin items and check the confinement, as tests do.
     pub(crate) debug_commands: bool,
     /// False with `-W`, which disables `watch`.
     pub(crate) watch_enabled: bool,
@@ -357,6 +359,7 @@ impl Default for Draft {
             shutdown_enabled: false,
             flush_enabled: true,
             dump_enabled: true,
+            drop_privileges: false,
             debug_commands: false,
             watch_enabled: true,
             watcher_log_bytes: 256 << 10,

@@ -30,7 +30,7 @@ const DESCRIPTOR_PAUSE_NANOS: u64 = 1_000_000_000;
 const WARNING_PERIOD_NANOS: u64 = 60_000_000_000;
 const TOO_MANY_CONNECTIONS_REPLY: &[u8] = b"ERROR Too many open connections\r\n";
 
-pub(super) struct Acceptor<'e> {
+pub(crate) struct Acceptor<'e> {
     poll: Poll,
     signals: Signals,
     /// The listening sockets. The index of a listener is the token of its events.
@@ -58,7 +58,7 @@ struct Pause {
 
 impl<'e> Acceptor<'e> {
     /// Makes an acceptor for these listeners. The acceptor also handles signals that arrived before this call.
-    pub fn new(
+    pub(super) fn new(
         poll: Poll,
         mut signals: Signals,
         listeners: Vec<Listener>,

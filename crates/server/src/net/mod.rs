@@ -76,15 +76,15 @@ impl Loops {
         Ok((Loops { worker_polls, acceptor_poll }, Wakers { mailboxes, acceptor }))
     }
 
-    /// Starts the workers in `scope`, and runs the acceptor in the calling thread until the server stops.
-    pub fn run<'scope, 'e: 'scope>(
+    /// Starts the workers in `scope`. Returns the acceptor, which the caller runs.
+    pub fn start<'scope, 'e: 'scope>(
         self,
         scope: &'scope Scope<'scope, '_>,
         listeners: Listeners,
         signals: Signals,
         wakers: &'e Wakers,
         shared: &'e Shared<'e>,
-    ) -> io::Result<()> {
+    ) -> io::Result<Acceptor<'e>> {
         let mut datagram = udp::distribute(listeners.datagram, self.worker_polls.len());
         for (index, (poll, mailbox)) in
             self.worker_polls.into_iter().zip(&wakers.mailboxes).enumerate()
@@ -101,11 +101,6 @@ impl Loops {
             let name = format!("worker-{index}");
             std::thread::Builder::new().name(name).spawn_scoped(scope, run_worker)?;
         }
-        let result =
-            Acceptor::new(self.acceptor_poll, signals, listeners.stream, &wakers.mailboxes, shared)
-                .and_then(|mut acceptor| acceptor.run());
-        // The acceptor ends because the server stops, or because of an error. In both cases the workers must end.
-        shared.stop();
-        result
+        Acceptor::new(self.acceptor_poll, signals, listeners.stream, &wakers.mailboxes, shared)
     }
 }

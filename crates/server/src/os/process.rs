@@ -2,7 +2,7 @@
 //! warnings and errors. `-v` adds the level info, `-vv` the level debug, `-vvv` the level trace.
 //!
 //! The server sets up its parts in this order: limits, user, passwords, signals, listening sockets, engine, daemon,
-//! memory lock, pid file, threads. Unlike memcached, slabwise creates the sockets and the engine before the process
+//! memory lock, pid file, confinement, threads. Unlike memcached, slabwise creates the sockets and the engine before the process
 //! becomes a daemon, so that their errors appear in the terminal. The server installs its signal handlers before
 //! another process can find the sockets or the pid file, so that it handles the first signal that this process sends.
 
@@ -55,6 +55,7 @@ pub fn prepare(settings: &Settings) -> Result<(), String> {
 /// Installs the signal handlers. The returned value stores every signal that arrives, also while the process becomes a
 /// daemon, until the acceptor's event loop reads the signal.
 pub fn catch_signals() -> io::Result<Signals> {
+    sys::ignore_file_size_signal()?;
     Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1])
 }
 

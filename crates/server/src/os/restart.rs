@@ -5,6 +5,7 @@
 //! state to the `.meta` file beside the memory file. After any other stop there is no `.meta` file, so the next start
 //! is cold: the cache is empty.
 
+use super::sys;
 use crate::config::Settings;
 use slabwise_base::Clock;
 use slabwise_base::clock::unix_time;
@@ -20,20 +21,23 @@ const PROGRESS_PERIOD_NANOS: u64 = 1_000_000_000;
 pub fn open_engine(settings: &Settings) -> Result<(Engine, Clock), Box<dyn Error>> {
     match &settings.memory_file {
         None => Ok((Engine::new(settings.engine.clone())?, Clock::real())),
-        Some(path) => Ok(open(settings, path)?),
+        Some(path) => open(settings, path),
     }
 }
 
-fn open(settings: &Settings, path: &Path) -> Result<(Engine, Clock), RestartError> {
+fn open(settings: &Settings, path: &Path) -> Result<(Engine, Clock), Box<dyn Error>> {
     let (mut clock, date) = (Clock::real(), unix_time());
     let mut reported_at = 0;
-    let mut report = |progress: Progress| {
-        if clock.nanos() - reported_at >= PROGRESS_PERIOD_NANOS {
-            reported_at = clock.nanos();
-            let Progress { pages_done, pages } = progress;
-            tracing::warn!("-e {}: {pages_done} of {pages} pages are restored", path.display());
+    let mut report = |progress: Progress| match progress {
+        Progress::Mapped(addresses) => sys::set_memory_file_addresses(addresses),
+        Progress::Checked { pages_done, pages } => {
+            if clock.nanos() - reported_at >= PROGRESS_PERIOD_NANOS {
+                reported_at = clock.nanos();
+                tracing::warn!("-e {}: {pages_done} of {pages} pages are restored", path.display());
+            }
         }
     };
+    sys::explain_bus_errors(bus_error_message(path))?;
     let (engine, start) = Engine::open(settings.engine.clone(), path, date, &mut report)?;
     let path = path.display();
     match start {
@@ -45,6 +49,16 @@ fn open(settings: &Settings, path: &Path) -> Result<(Engine, Clock), RestartErro
         }
     }
     Ok((engine, clock))
+}
+
+/// Returns the message of a server that cannot access its memory file any more.
+fn bus_error_message(path: &Path) -> String {
+    format!(
+        "slabwise: -e {}: a part of the file cannot be read or written, so the server ends by SIGBUS and the items are \
+         lost: another process has truncated the file, or its file system is full or defective: let no other process \
+         write to the file, check the file system, and start the server again\n",
+        path.display()
+    )
 }
 
 /// Saves the state of the engine for the next start. No other thread may use the engine.

@@ -1,15 +1,23 @@
 //! System calls of the server, through the safe wrappers of rustix and nix. A port of the server to another operating
 //! system replaces this file.
+//!
+//! This file has the only unsafe code of the server: the actions of signals, and an operation of a debug command.
 
+use nix::libc::{self, c_int, c_void, siginfo_t};
+use nix::sys::signal::{self, SaFlags, SigAction, SigHandler, SigSet, Signal};
 use rustix::io::Errno;
+use rustix::mm::{MapFlags, ProtFlags};
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, sockopt,
 };
 use rustix::process::{Resource, Rlimit};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 /// The result of one receive call on a stream socket or a TLS stream.
@@ -116,9 +124,31 @@ pub fn acknowledge_now(socket: BorrowedFd<'_>) -> io::Result<()> {
     Ok(sockopt::set_tcp_quickack(socket, true)?)
 }
 
-/// True if the process can open another TCP socket.
-pub fn can_open_sockets() -> bool {
-    rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).is_ok()
+/// Opens and closes a TCP socket.
+pub fn open_socket() -> io::Result<()> {
+    drop(rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None)?);
+    Ok(())
+}
+
+/// Makes the parent process the tracer of this process.
+pub fn become_traced() -> io::Result<()> {
+    Ok(nix::sys::ptrace::traceme()?)
+}
+
+/// Maps a page of memory whose bytes can be executed, and unmaps it.
+pub fn map_executable_memory() -> io::Result<()> {
+    const LEN: usize = 4096;
+    // SAFETY: the address is null, so the system chooses a free range and does not replace an existing mapping.
+    let mapped = unsafe {
+        rustix::mm::mmap_anonymous(
+            std::ptr::null_mut(),
+            LEN,
+            ProtFlags::READ | ProtFlags::EXEC,
+            MapFlags::PRIVATE,
+        )
+    }?;
+    // SAFETY: the range is the new mapping, and nothing refers to it.
+    Ok(unsafe { rustix::mm::munmap(mapped, LEN) }?)
 }
 
 /// Returns the address to which a socket is bound, or `None` if it is not an internet address.
@@ -290,4 +320,132 @@ pub fn daemonize(keep_directory: bool, keep_streams: bool) -> io::Result<()> {
 pub fn process_exists(id: i32) -> bool {
     rustix::process::Pid::from_raw(id)
         .is_some_and(|pid| rustix::process::test_kill_process(pid) != Err(Errno::SRCH))
+}
+
+/// The first address at which the memory file is mapped, and the address after the last one. Both are 0 without `-e`.
+static MEMORY_FILE_START: AtomicUsize = AtomicUsize::new(0);
+static MEMORY_FILE_END: AtomicUsize = AtomicUsize::new(0);
+/// The line that the handler of SIGBUS writes. It is composed in advance, because a signal handler must not allocate.
+static BUS_ERROR_MESSAGE: OnceLock<String> = OnceLock::new();
+/// True if a thread has started to write the line.
+static BUS_ERROR_IS_REPORTED: AtomicBool = AtomicBool::new(false);
+
+/// Sets the addresses at which the memory file is mapped, for [`explain_bus_errors`].
+pub fn set_memory_file_addresses(addresses: Range<usize>) {
+    MEMORY_FILE_START.store(addresses.start, Relaxed);
+    MEMORY_FILE_END.store(addresses.end, Relaxed);
+}
+
+/// From now on, a bus error at an address of the memory file writes `message` to stderr before it ends the process. Other
+/// bus errors end the process without a message.
+pub fn explain_bus_errors(message: String) -> io::Result<()> {
+    // The cell is already set only if a process opens several memory files, as tests do. Then the first message stays.
+    let _ = BUS_ERROR_MESSAGE.set(message);
+    install_handler(Signal::SIGBUS, on_bus_error, SaFlags::empty())
+}
+
+/// From now on, a write beyond the limit of file sizes (`ulimit -f`) returns an error and does not end the process.
+pub fn ignore_file_size_signal() -> io::Result<()> {
+    let ignore = SigAction::new(SigHandler::SigIgn, SaFlags::empty(), SigSet::empty());
+    // SAFETY: the action is to ignore the signal, so no handler is installed.
+    unsafe { signal::sigaction(Signal::SIGXFSZ, &ignore) }?;
+    Ok(())
+}
+
+/// Installs a handler of a fatal signal. The handler runs on the alternate stack of its thread, and may raise the signal
+/// itself.
+fn install_handler(
+    signal: Signal,
+    handler: extern "C" fn(c_int, *mut siginfo_t, *mut c_void),
+    flags: SaFlags,
+) -> io::Result<()> {
+    let flags = flags | SaFlags::SA_SIGINFO | SaFlags::SA_ONSTACK | SaFlags::SA_NODEFER;
+    let action = SigAction::new(SigHandler::SigAction(handler), flags, SigSet::empty());
+    // SAFETY: the handlers of this file call only async-signal-safe functions.
+    unsafe { signal::sigaction(signal, &action) }?;
+    Ok(())
+}
+
+/// The handler of SIGBUS.
+extern "C" fn on_bus_error(_: c_int, info: *mut siginfo_t, _: *mut c_void) {
+    // SAFETY: the kernel passes a valid pointer to a handler with SA_SIGINFO.
+    let info = unsafe { &*info };
+    if info.si_code == libc::BUS_ADRERR {
+        // SAFETY: a SIGBUS with this code has an address: the kernel raised it, because a mapping has no memory there.
+        let address = unsafe { info.si_addr() }.addr();
+        let mapped = MEMORY_FILE_START.load(Relaxed)..MEMORY_FILE_END.load(Relaxed);
+        if let Some(message) = BUS_ERROR_MESSAGE.get()
+            && mapped.contains(&address)
+        {
+            // The process ends when the first thread has written the line, so other threads wait.
+            while BUS_ERROR_IS_REPORTED.swap(true, Relaxed) {
+                std::thread::yield_now();
+            }
+            write_to_stderr([message]);
+        }
+    }
+    let default = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
+    // SAFETY: the action is the default action, so no handler is installed.
+    let _ = unsafe { signal::sigaction(Signal::SIGBUS, &default) };
+    end_by(Signal::SIGBUS);
+}
+
+/// A system call that ends the process: its number, and its name for the message.
+pub type ForbiddenCall = (libc::c_long, &'static str);
+
+/// The system calls that [`explain_forbidden_calls`] names.
+static FORBIDDEN_CALLS: OnceLock<Vec<ForbiddenCall>> = OnceLock::new();
+
+/// From now on, a system call at which a filter raises SIGSYS ends the process with a message that names the call.
+pub fn explain_forbidden_calls(names: Vec<ForbiddenCall>) -> io::Result<()> {
+    // The cell is still empty, because a process is confined at most once.
+    let _ = FORBIDDEN_CALLS.set(names);
+    // The filter also forbids to change the handler of SIGSYS, so the kernel restores the default action.
+    install_handler(Signal::SIGSYS, on_forbidden_call, SaFlags::SA_RESETHAND)
+}
+
+/// The first fields of `siginfo_t` if the signal is SIGSYS and a filter of system calls raised it, on a 64-bit system.
+#[repr(C)]
+struct ForbiddenCallInfo {
+    signal: c_int,
+    errno: c_int,
+    code: c_int,
+    padding: c_int,
+    instruction: *mut c_void,
+    call: c_int,
+}
+
+/// The value of the field `code` if a filter of system calls raised SIGSYS.
+const SYS_SECCOMP: c_int = 1;
+
+/// The handler of SIGSYS.
+extern "C" fn on_forbidden_call(_: c_int, info: *mut siginfo_t, _: *mut c_void) {
+    // SAFETY: the kernel passes a valid pointer to a `siginfo_t`, which is larger than this type, and whose bytes are all
+    // initialised.
+    let info = unsafe { &*info.cast::<ForbiddenCallInfo>() };
+    if info.code == SYS_SECCOMP {
+        let calls = FORBIDDEN_CALLS.get().map_or(&[][..], Vec::as_slice);
+        let found = calls.iter().find(|&&(number, _)| number == libc::c_long::from(info.call));
+        write_to_stderr([
+            "slabwise: the system call ",
+            found.map_or("that was made", |&(_, name)| name),
+            " is forbidden by -o drop_privileges, so the server ends by SIGSYS: either the server was attacked, or it \
+             has a fault: report this line, or start the server with -o no_drop_privileges\n",
+        ]);
+    }
+    end_by(Signal::SIGSYS);
+}
+
+/// Writes the parts of a line to stderr, together. An error is ignored, because the process is about to end.
+fn write_to_stderr<const PARTS: usize>(parts: [&str; PARTS]) {
+    let slices = parts.map(|part| IoSlice::new(part.as_bytes()));
+    let _ = rustix::io::writev(io::stderr(), &slices);
+}
+
+/// Ends the process by a signal whose action is the default action, so that the exit status shows the signal.
+fn end_by(signal: Signal) -> ! {
+    let _ = signal::raise(signal);
+    // SAFETY: the function has no preconditions. The exit code is the one that shells show for a process that a signal
+    // has ended.
+    unsafe { libc::_exit(128 + signal as c_int) }
 }

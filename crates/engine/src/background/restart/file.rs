@@ -1,11 +1,12 @@
 //! The file operations on the memory file and its .meta file.
 
 use super::outcome::RestartError;
-use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
+use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock, fstatfs, fstatvfs};
+use rustix::io::Errno;
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// The size of the generation number, which follows the arena in the memory file. The .meta file contains the same
@@ -17,6 +18,9 @@ const NO_GENERATION: [u8; GENERATION_SIZE_BYTES as usize] = [0; GENERATION_SIZE_
 const MARK: [u8; 8] = *b"slabwise";
 /// The access mode of both files: only their owner may read them, because they hold the contents of the cache.
 const FILE_MODE: u32 = 0o600;
+
+/// The number by which Linux identifies a hugetlbfs.
+const HUGETLBFS_MAGIC: rustix::fs::FsWord = 0x9584_58f6;
 
 /// Returns the size of a memory file with an arena of this size: the generation number and the mark follow the arena.
 fn file_size_bytes(arena_size_bytes: u64) -> u64 {
@@ -41,9 +45,14 @@ impl MemoryFile {
         if !about.is_file() {
             return Err(RestartError::NotAFile(path.to_owned()));
         }
+        let file_system =
+            fstatfs(&memory_file.file).map_err(|errno| io_error("inspect", path)(errno.into()))?;
+        if file_system.f_type == HUGETLBFS_MAGIC {
+            return Err(RestartError::OnHugetlbfs(path.to_owned()));
+        }
         match flock(&memory_file.file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(memory_file),
-            Err(rustix::io::Errno::WOULDBLOCK) => Err(RestartError::InUse(path.to_owned())),
+            Err(Errno::WOULDBLOCK) => Err(RestartError::InUse(path.to_owned())),
             Err(errno) => Err(io_error("lock", path)(errno.into())),
         }
     }
@@ -145,22 +154,67 @@ impl MemoryFile {
     /// error here, and not a signal when an item is written later.
     pub fn reset(&self, arena_size_bytes: u64) -> Result<(), RestartError> {
         let size_bytes = file_size_bytes(arena_size_bytes);
-        let resize = |to| self.file.set_len(to).map_err(io_error("resize", &self.path));
-        resize(0)?;
-        let allocate = || fallocate(&self.file, FallocateFlags::empty(), 0, size_bytes);
-        match rustix::io::retry_on_intr(allocate) {
-            Ok(()) => {}
-            Err(rustix::io::Errno::NOSPC | rustix::io::Errno::FBIG) => {
-                // Frees the blocks that were allocated. If that fails too, the error of the allocation is reported.
-                let _ = resize(0);
-                return Err(RestartError::NoRoom { path: self.path.clone(), size_bytes });
-            }
-            // The file system does not support fallocate, so its blocks are allocated when they are written.
-            Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => resize(size_bytes)?,
-            Err(errno) => return Err(io_error("allocate memory for", &self.path)(errno.into())),
+        self.file.set_len(0).map_err(io_error("empty", &self.path))?;
+        let allocated = self.allocate(size_bytes).or_else(|error| match error {
+            Errno::OPNOTSUPP | Errno::NOSYS => self
+                .write_blocks(arena_size_bytes)
+                .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO)),
+            error => Err(error),
+        });
+        if let Err(error) = allocated {
+            // Frees the blocks that were allocated. If that fails too, the error of the allocation is reported.
+            let _ = self.file.set_len(0);
+            return Err(self.allocation_error(size_bytes, error));
         }
-        // The mark is written now, so that the file is recognized even if this process is killed.
+        // Now the file is recognized even if this process is killed.
         self.write_generation(arena_size_bytes, NO_GENERATION).map_err(io_error("mark", &self.path))
+    }
+
+    /// Allocates the blocks that a saved file lacks: a program that copied the file may have made holes of the zeros in
+    /// it. If the file system cannot allocate blocks without changing the file, does nothing.
+    pub fn fill_holes(&self) -> Result<(), RestartError> {
+        let about = self.file.metadata().map_err(io_error("inspect", &self.path))?;
+        // The unit of `blocks` does not depend on the file system.
+        if about.blocks() * 512 >= about.len() {
+            return Ok(());
+        }
+        match self.allocate(about.len()) {
+            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+            Err(error) => Err(self.allocation_error(about.len() - about.blocks() * 512, error)),
+        }
+    }
+
+    /// Allocates the blocks of the first `size_bytes` bytes of the file, and keeps the bytes.
+    fn allocate(&self, size_bytes: u64) -> Result<(), Errno> {
+        let allocate = || fallocate(&self.file, FallocateFlags::empty(), 0, size_bytes);
+        rustix::io::retry_on_intr(allocate)
+    }
+
+    /// Writes the mark and the zeros before it, which allocates the blocks of the file on a file system without fallocate.
+    pub(super) fn write_blocks(&self, arena_size_bytes: u64) -> io::Result<()> {
+        // The mark is written first, because the zeros may take long and this process may be killed meanwhile.
+        self.write_generation(arena_size_bytes, NO_GENERATION)?;
+        let zeros = vec![0; 1 << 20];
+        for offset in (0..arena_size_bytes).step_by(zeros.len()) {
+            let len = zeros.len().min((arena_size_bytes - offset) as usize);
+            self.file.write_all_at(&zeros[..len], offset)?;
+        }
+        // A file system on the network may report only now that it is full.
+        self.file.sync_data()
+    }
+
+    /// Returns the error of a start that could not allocate blocks for `missing_bytes` bytes.
+    fn allocation_error(&self, missing_bytes: u64, error: Errno) -> RestartError {
+        if !matches!(error, Errno::NOSPC | Errno::DQUOT | Errno::FBIG) {
+            return io_error("allocate memory for", &self.path)(error.into());
+        }
+        let free = fstatvfs(&self.file).map_or(0, |about| about.f_bavail * about.f_frsize);
+        RestartError::NoRoom {
+            path: self.path.clone(),
+            missing_bytes,
+            free_bytes: free,
+            error: error.into(),
+        }
     }
 
     /// Writes the .meta file atomically: a crash leaves the old file, the new file or no file, never a part of one.

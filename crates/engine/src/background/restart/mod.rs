@@ -82,12 +82,16 @@ pub fn open(
         file.check_origin()?;
     }
     file.restrict_access()?;
+    if saved.is_ok() {
+        // If the file system is full, the start fails before it destroys the saved state.
+        file.fill_holes()?;
+    }
     file.remove_meta()?;
     let generation = file.take_generation(size_bytes)?;
     let reason = match saved {
         Ok(saved) if generation == Some(saved.generation) => {
             let elapsed = saved.stop.elapsed + (unix_time - saved.stop.unix_time);
-            let cache = create_on(config.clone(), &file)?;
+            let cache = create_on(config.clone(), &file, progress)?;
             match restore_items(&cache, &saved, progress) {
                 Ok(items) => return Ok((cache, file, Start::Warm(Warm { items, elapsed }))),
                 Err(damage) => damage,
@@ -97,7 +101,7 @@ pub fn open(
         Err(reason) => reason,
     };
     file.reset(size_bytes)?;
-    let cache = create_on(config, &file)?;
+    let cache = create_on(config, &file, progress)?;
     Ok((cache, file, Start::Cold(reason)))
 }
 
@@ -111,9 +115,14 @@ pub fn close(cache: &Cache, file: &MemoryFile, stop: Stop) -> Result<(), Restart
 }
 
 /// Creates an empty cache whose arena is the mapped memory file.
-fn create_on(config: EngineConfig, file: &MemoryFile) -> Result<Cache, RestartError> {
+fn create_on(
+    config: EngineConfig,
+    file: &MemoryFile,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Cache, RestartError> {
     let size_bytes = config.arena_size_bytes() as usize;
     let arena = Arena::of_file(file.descriptor(), size_bytes, config.huge_pages)?;
+    progress(Progress::Mapped(arena.addresses()));
     Ok(Cache::new(config, arena))
 }
 
@@ -135,7 +144,7 @@ fn restore_items(
     let pages = || saved.owners.iter().enumerate().filter_map(owned);
     for (page, class) in pages() {
         rebuild.batch_items(page, class)?;
-        progress(Progress { pages_done: page.index() + 1, pages: saved.owners.len() });
+        progress(Progress::Checked { pages_done: page.index() + 1, pages: saved.owners.len() });
     }
     rebuild.index_batch()?;
     rebuild.restore_queues(saved)?;

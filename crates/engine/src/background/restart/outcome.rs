@@ -2,6 +2,7 @@
 
 use crate::mem::MappingError;
 use std::io;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -90,6 +91,13 @@ pub enum RestartError {
     /// The path of the memory file leads to a directory or a device.
     #[error("-e {}: this is not a regular file: name another one", .0.display())]
     NotAFile(PathBuf),
+    /// The file is on a hugetlbfs, whose files can only be mapped, not written.
+    #[error(
+        "-e {}: the file is on a hugetlbfs, where the server cannot write its state: name a file on a tmpfs, which can be \
+         mounted with huge=always",
+        .0.display()
+    )]
+    OnHugetlbfs(PathBuf),
     /// The file has contents that slabwise did not write. slabwise does not overwrite it, because it may be a user's
     /// file.
     #[error(
@@ -102,13 +110,23 @@ pub enum RestartError {
         /// The size of the file, in bytes.
         size_bytes: u64,
     },
-    /// The file system has too little free space for the memory file.
-    #[error("-e {}: the file system cannot hold {size_bytes} bytes: free space on it, or lower -m", path.display())]
+    /// The file system has too little free space for the memory file, or a quota or a limit of the system forbids a file
+    /// of this size.
+    #[error(
+        "-e {}: the file needs {missing_bytes} more bytes, and its file system has {free_bytes} bytes free ({error}): free \
+         space on it, raise your quota or the limit of file sizes (ulimit -f), name a file on another file system, or lower \
+         -m",
+        path.display()
+    )]
     NoRoom {
         /// The path of the memory file.
         path: PathBuf,
-        /// The size of the memory file, in bytes.
-        size_bytes: u64,
+        /// The number of bytes for which the memory file has no blocks yet.
+        missing_bytes: u64,
+        /// The number of free bytes on the file system.
+        free_bytes: u64,
+        /// The error that the operating system returned.
+        error: io::Error,
     },
     /// The memory file cannot be mapped into memory.
     #[error(transparent)]
@@ -125,13 +143,19 @@ pub enum RestartError {
     },
 }
 
-/// The progress of the first of the passes over a restored arena: the pass that checks the items of each page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
-    /// The number of pages whose items were checked so far.
-    pub pages_done: usize,
-    /// The number of pages to check in all.
-    pub pages: usize,
+/// A step of the start with a memory file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// The memory file is mapped at these addresses, and replaces an earlier mapping. The mapping exists as long as the
+    /// cache. An access to it raises SIGBUS if the file has become shorter, or if its file system is full.
+    Mapped(Range<usize>),
+    /// The first of the passes over a restored arena has checked the items of another page.
+    Checked {
+        /// The number of pages whose items were checked so far.
+        pages_done: usize,
+        /// The number of pages to check in all.
+        pages: usize,
+    },
 }
 
 /// The time at which a process closed its cache, on two clocks.

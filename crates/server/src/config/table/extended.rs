@@ -149,6 +149,15 @@ pub(in crate::config) static WITH_EFFECT: &[ServerOption] = &[
         "use the defaults of memcached 1.4: no_slab_reassign, no_slab_automove, no_maxconns_fast, \
          no_lru_maintainer, no_lru_crawler and no_chunked_items",
     ),
+    switch("drop_privileges", |it| it.settings.drop_privileges = true)
+        .default("no_drop_privileges")
+        .frequent_help(
+            "confine the process after the start; it can then access only its own files, and make only the \
+             system calls that it needs",
+        )
+        .stat("drop_privileges", |it| yes_no(it.settings.drop_privileges)),
+    switch("no_drop_privileges", |it| it.settings.drop_privileges = false)
+        .help("do not confine the process (the default)"),
     option("watcher_logbuf_size")
         .number(0, COUNT_MAX, "kilobytes", |it, kib| {
             it.settings.watcher_log_bytes = (kib as u64) << 10;

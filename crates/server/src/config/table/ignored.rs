@@ -44,6 +44,8 @@ pub(in crate::config) static WITHOUT_EFFECT: &[ServerOption] = &[
         .stat("worker_logbuf_size", |it| it.settings.worker_log_bytes.to_string()),
     option("inline_ascii_resp").help("no effect, as in memcached"),
     option("no_inline_ascii_resp").help("no effect, as in memcached"),
+    option("relaxed_privileges")
+        .no_effect("drop_privileges allows whatever the server needs, also in tests"),
     option("sock_cookie_id")
         .text("value", |_, _| ())
         .no_effect("slabwise does not mark its sockets for firewalls"),
@@ -79,10 +81,5 @@ pub(in crate::config) static MISSING: &[MissingFeature] = &[
         reason: "slabwise has no proxy: leave the option out",
         is_error: true,
         names: "proxy_config proxy_arg proxy_uring proxy_memprofile",
-    },
-    MissingFeature {
-        reason: "slabwise does not restrict its system calls: run the server in a sandbox if needed",
-        is_error: false,
-        names: "drop_privileges no_drop_privileges relaxed_privileges",
     },
 ];

@@ -12,8 +12,8 @@ pub(in crate::config) static OURS: &[ServerOption] = &[
         .choice(&["memcached"], |it, _| it.given.memcached_preset = true)
         .frequent_help("use memcached's defaults for pages, classes, eviction and item sizes"),
     switch("debug_commands", |it| it.settings.debug_commands = true).help(
-        "enable the commands debugtime, debugitem, debugcheck and misbehave, by which tests change the clock, \
-         pin items, check the invariants of the cache, and check the sandbox",
+        "enable the commands debugtime, debugitem, debugcheck, debugconfine and misbehave, by which tests change \
+         the clock, pin items, and check the invariants of the cache and drop_privileges",
     ),
     option("page_policy")
         .checked("name[:option=value]...", |it, text| {

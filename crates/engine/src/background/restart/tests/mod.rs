@@ -1,6 +1,7 @@
 //! Tests that fill a cache at random, close it and open its memory file again. Some tests damage the file in between. A
 //! failed test prints its seed; `SLABWISE_SEED=n` runs only that seed.
 
+mod blocks;
 mod damage;
 mod origin;
 mod warm;

@@ -1,0 +1,324 @@
+//! The system calls of a confined server, and the two filters that the kernel applies to them.
+//!
+//! A call in a table can have several rows with different conditions: one of the conditions must apply. If a call is both
+//! allowed and forbidden, it ends the process.
+
+use crate::os::sys::ForbiddenCall;
+use nix::libc;
+use seccompiler::{
+    BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition,
+    SeccompFilter, SeccompRule,
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A row of a table: a system call, and a condition on its arguments.
+struct Call {
+    number: libc::c_long,
+    /// The name of the constant for the number.
+    constant: &'static str,
+    condition: Condition,
+}
+
+/// A condition on an argument of a system call. Arguments are counted from 0 and have 32 bits.
+#[derive(Clone, Copy)]
+enum Condition {
+    /// The arguments do not matter.
+    Always,
+    /// The argument has this value.
+    Equals(u8, libc::c_int),
+    /// The argument has all of these bits.
+    HasBits(u8, libc::c_int),
+    /// The argument is the id of this process.
+    IsThisProcess(u8),
+}
+
+/// Makes a row of a table.
+macro_rules! call {
+    ($number:ident) => {
+        call!($number, Always)
+    };
+    ($number:ident, $condition:expr) => {
+        Call { number: libc::$number, constant: stringify!($number), condition: $condition }
+    };
+}
+
+use Condition::{Always, Equals, HasBits, IsThisProcess};
+
+/// The calls of every server after its start.
+static ALLOWED: &[Call] = &[
+    // Connections, datagrams, wakers, and the pipe of the signal handlers; `write` also writes the log.
+    call!(SYS_accept4),
+    call!(SYS_read),
+    call!(SYS_readv),
+    call!(SYS_recvfrom),
+    call!(SYS_recvmsg),
+    call!(SYS_write),
+    call!(SYS_writev),
+    call!(SYS_sendto),
+    call!(SYS_sendmsg),
+    call!(SYS_shutdown),
+    call!(SYS_close),
+    call!(SYS_fcntl, Equals(1, libc::F_GETFD)), // debug builds check a descriptor before they close it
+    call!(SYS_getsockname),                     // the address to which a client connected
+    call!(SYS_getpeername),
+    call!(SYS_getsockopt),
+    call!(SYS_setsockopt), // acknowledgments without delay
+    call!(SYS_listen),     // the acceptor changes the backlog when it pauses
+    // Waiting: event loops, locks, and the spinning of a lock.
+    call!(SYS_epoll_ctl),
+    #[cfg(target_arch = "x86_64")]
+    call!(SYS_epoll_wait),
+    call!(SYS_epoll_pwait),
+    #[cfg(target_arch = "x86_64")]
+    call!(SYS_poll),
+    call!(SYS_ppoll),
+    call!(SYS_futex),
+    call!(SYS_sched_yield),
+    call!(SYS_nanosleep),
+    call!(SYS_clock_nanosleep),
+    call!(SYS_restart_syscall), // the kernel continues an interrupted wait by this call
+    // Memory: the allocator, the stacks of threads, and the pages of the arena.
+    call!(SYS_brk),
+    call!(SYS_mmap),
+    call!(SYS_munmap),
+    call!(SYS_mremap),
+    call!(SYS_mprotect),
+    call!(SYS_madvise),
+    // Threads: a new thread prepares itself, and all threads end.
+    call!(SYS_set_robust_list),
+    call!(SYS_rseq),
+    call!(SYS_sched_getaffinity),
+    call!(SYS_sigaltstack),
+    call!(SYS_prctl, Equals(0, libc::PR_SET_NAME)),
+    call!(SYS_prctl, Equals(0, libc::PR_SET_VMA)), // names the stack of the signal handlers
+    call!(SYS_exit),
+    call!(SYS_exit_group),
+    // Signals: their handlers, and `abort` after a violated invariant.
+    call!(SYS_rt_sigaction),
+    call!(SYS_rt_sigprocmask),
+    call!(SYS_rt_sigreturn),
+    call!(SYS_tgkill, IsThisProcess(0)),
+    // Time, random numbers for TLS and hash maps, and numbers of `stats`.
+    call!(SYS_clock_gettime),
+    call!(SYS_gettimeofday),
+    call!(SYS_getrandom),
+    call!(SYS_getpid),
+    call!(SYS_gettid),
+    call!(SYS_getrusage),
+];
+
+/// The calls of a server that opens, writes or removes files after its start.
+static ALLOWED_WITH_FILES: &[Call] = &[
+    // Certificates and password files are read again.
+    call!(SYS_openat),
+    #[cfg(target_arch = "x86_64")]
+    call!(SYS_open), // musl
+    call!(SYS_statx),
+    call!(SYS_newfstatat),
+    call!(SYS_fstat),
+    call!(SYS_lseek),
+    // A graceful stop saves the memory file and its .meta file.
+    call!(SYS_pwrite64),
+    call!(SYS_fsync),
+    call!(SYS_fdatasync),
+    #[cfg(target_arch = "x86_64")]
+    call!(SYS_rename),
+    // glibc renames files by this call on aarch64, where the crate libc lacks its number.
+    #[cfg(target_arch = "aarch64")]
+    Call { number: 38, constant: "SYS_renameat", condition: Always },
+    call!(SYS_renameat2),
+    // A stop removes the pid file, the Unix socket, and an old .meta file.
+    #[cfg(target_arch = "x86_64")]
+    call!(SYS_unlink),
+    call!(SYS_unlinkat),
+];
+
+/// The calls that create threads and install the second filter. The second filter forbids them.
+static ALLOWED_DURING_START: &[Call] = &[
+    call!(SYS_clone),
+    call!(SYS_clone3),
+    call!(SYS_seccomp),
+    call!(SYS_prctl, Equals(0, libc::PR_SET_NO_NEW_PRIVS)),
+];
+
+/// The calls that end the process. Each would give an attacker more power than the server has, and neither the server nor
+/// its libraries make them after the start.
+static FORBIDDEN: &[Call] = &[
+    // Programs, processes and threads.
+    call!(SYS_execve),
+    call!(SYS_execveat),
+    call!(SYS_clone),
+    call!(SYS_clone3),
+    #[cfg(target_arch = "x86_64")]
+    call!(SYS_fork),
+    #[cfg(target_arch = "x86_64")]
+    call!(SYS_vfork),
+    // Code that was not part of the program.
+    call!(SYS_mmap, HasBits(2, libc::PROT_EXEC)),
+    call!(SYS_mprotect, HasBits(2, libc::PROT_EXEC)),
+    call!(SYS_pkey_mprotect, HasBits(2, libc::PROT_EXEC)),
+    call!(SYS_personality),
+    call!(SYS_memfd_create),
+    // New connections and listeners.
+    call!(SYS_socket),
+    call!(SYS_connect),
+    call!(SYS_bind),
+    // Other processes.
+    call!(SYS_ptrace),
+    call!(SYS_process_vm_readv),
+    call!(SYS_process_vm_writev),
+    call!(SYS_pidfd_open),
+    call!(SYS_pidfd_getfd),
+    call!(SYS_pidfd_send_signal),
+    call!(SYS_kill),
+    // Users, rights and namespaces.
+    call!(SYS_setuid),
+    call!(SYS_setgid),
+    call!(SYS_setreuid),
+    call!(SYS_setregid),
+    call!(SYS_setresuid),
+    call!(SYS_setresgid),
+    call!(SYS_setfsuid),
+    call!(SYS_setfsgid),
+    call!(SYS_setgroups),
+    call!(SYS_capset),
+    call!(SYS_unshare),
+    call!(SYS_setns),
+    call!(SYS_chroot),
+    call!(SYS_pivot_root),
+    call!(SYS_mount),
+    call!(SYS_umount2),
+    call!(SYS_open_tree),
+    call!(SYS_move_mount),
+    call!(SYS_fsopen),
+    call!(SYS_open_by_handle_at),
+    // Interfaces of the kernel that had many vulnerabilities.
+    call!(SYS_bpf),
+    call!(SYS_perf_event_open),
+    call!(SYS_userfaultfd),
+    call!(SYS_io_uring_setup),
+    call!(SYS_io_uring_enter),
+    call!(SYS_io_uring_register),
+    call!(SYS_add_key),
+    call!(SYS_request_key),
+    call!(SYS_keyctl),
+    call!(SYS_init_module),
+    call!(SYS_finit_module),
+    call!(SYS_delete_module),
+    call!(SYS_kexec_load),
+    // The confinement itself.
+    call!(SYS_seccomp),
+    call!(SYS_rt_sigaction, Equals(0, libc::SIGSYS)),
+];
+
+/// Returns the tables of the calls that a server makes after its start.
+fn allowed_tables(accesses_files: bool) -> Vec<&'static [Call]> {
+    let mut tables = vec![ALLOWED];
+    tables.extend(accesses_files.then_some(ALLOWED_WITH_FILES));
+    tables
+}
+
+/// The filters of the system calls, as programs of the kernel's virtual machine.
+pub struct Filters {
+    /// Allows the calls of the server and those that create threads. All others fail with ENOSYS.
+    pub allowed: BpfProgram,
+    /// Raises SIGSYS at the forbidden calls.
+    pub forbidden: BpfProgram,
+    /// The number of system calls that the server can make when both filters are set.
+    pub allowed_count: usize,
+}
+
+impl Filters {
+    /// Makes the filters. `accesses_files` is true for a server that opens or changes files after its start.
+    pub fn new(accesses_files: bool) -> Result<Filters, BackendError> {
+        let mut tables = allowed_tables(accesses_files);
+        let numbers: BTreeSet<_> =
+            tables.iter().copied().flatten().map(|call| call.number).collect();
+        tables.push(ALLOWED_DURING_START);
+        let failure = SeccompAction::Errno(libc::ENOSYS as u32);
+        Ok(Filters {
+            allowed: program(&tables, failure, SeccompAction::Allow)?,
+            forbidden: program(&[FORBIDDEN], SeccompAction::Allow, SeccompAction::Trap)?,
+            allowed_count: numbers.len(),
+        })
+    }
+}
+
+/// Returns the forbidden calls with their names.
+pub fn forbidden_names() -> Vec<ForbiddenCall> {
+    let name = |call: &Call| (call.number, call.constant.trim_start_matches("SYS_"));
+    FORBIDDEN.iter().map(name).collect()
+}
+
+/// Returns the program of a filter that takes the action `listed` for the calls in the tables, and the action `other` for
+/// all other calls.
+fn program(
+    tables: &[&[Call]],
+    other: SeccompAction,
+    listed: SeccompAction,
+) -> Result<BpfProgram, BackendError> {
+    let mut rules: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::new();
+    for call in tables.iter().copied().flatten() {
+        // A call without rules matches whatever its arguments are.
+        let chain = rules.entry(call.number).or_default();
+        if let Some(condition) = call.condition.compile()? {
+            chain.push(SeccompRule::new(vec![condition])?);
+        }
+    }
+    SeccompFilter::new(rules, other, listed, std::env::consts::ARCH.try_into()?)?.try_into()
+}
+
+impl Condition {
+    /// Returns the condition for the filter's compiler, or `None` if the arguments do not matter.
+    fn compile(self) -> Result<Option<SeccompCondition>, BackendError> {
+        let (argument, operator, value) = match self {
+            Always => return Ok(None),
+            Equals(argument, value) => (argument, SeccompCmpOp::Eq, value as u32),
+            HasBits(argument, bits) => (argument, SeccompCmpOp::MaskedEq(bits as u64), bits as u32),
+            IsThisProcess(argument) => (argument, SeccompCmpOp::Eq, std::process::id()),
+        };
+        SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value.into()).map(Some)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        ALLOWED, ALLOWED_DURING_START, ALLOWED_WITH_FILES, Always, Call, FORBIDDEN, Filters,
+    };
+    use std::collections::BTreeSet;
+
+    /// Returns the numbers of the calls in a table that have a row without a condition.
+    fn unconditional(table: &[Call]) -> BTreeSet<i64> {
+        let rows = table.iter().filter(|call| matches!(call.condition, Always));
+        rows.map(|call| call.number).collect()
+    }
+
+    #[test]
+    fn no_call_is_both_allowed_and_forbidden() {
+        let allowed: BTreeSet<i64> =
+            ALLOWED.iter().chain(ALLOWED_WITH_FILES).map(|call| call.number).collect();
+        let both: Vec<_> = unconditional(FORBIDDEN).intersection(&allowed).copied().collect();
+        assert_eq!(both, [0; 0], "the numbers of the calls in both tables");
+    }
+
+    #[test]
+    fn a_call_with_a_condition_has_no_row_without_one() {
+        // The row without a condition would have no effect.
+        for table in [ALLOWED, ALLOWED_WITH_FILES, ALLOWED_DURING_START, FORBIDDEN] {
+            let always = unconditional(table);
+            let other = table.iter().filter(|call| !matches!(call.condition, Always));
+            let names: Vec<_> = other
+                .filter(|call| always.contains(&call.number))
+                .map(|call| call.constant)
+                .collect();
+            assert_eq!(names, [""; 0]);
+        }
+    }
+
+    #[test]
+    fn a_server_without_files_can_make_fewer_calls() {
+        let count = |files| Filters::new(files).expect("the tables are valid").allowed_count;
+        assert_eq!(count(true), count(false) + ALLOWED_WITH_FILES.len());
+    }
+}
