@@ -7,8 +7,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The kinds of outcomes that are counted.
-pub const OUTCOMES: [&str; 9] = [
+pub const OUTCOMES: [&str; 10] = [
     "hit",
+    "number",
     "not found",
     "stored",
     "not stored",
@@ -23,14 +24,15 @@ pub const OUTCOMES: [&str; 9] = [
 fn outcome_index(outcome: &Outcome<'_>) -> usize {
     match outcome {
         Outcome::Hit { .. } => 0,
-        Outcome::Miss => 1,
-        Outcome::Stored(_) => 2,
-        Outcome::NotStored => 3,
-        Outcome::Exists => 4,
-        Outcome::Deleted => 5,
-        Outcome::Touched => 6,
-        Outcome::Refused(_) => 7,
-        Outcome::Silent | Outcome::Lost => 8,
+        Outcome::Number(_) => 1,
+        Outcome::Miss => 2,
+        Outcome::Stored(_) => 3,
+        Outcome::NotStored => 4,
+        Outcome::Exists => 5,
+        Outcome::Deleted => 6,
+        Outcome::Touched => 7,
+        Outcome::Refused(_) => 8,
+        Outcome::Silent | Outcome::Lost => 9,
     }
 }
 
@@ -102,6 +104,6 @@ impl Counts {
     /// Returns the number of gets that found an item, and of those that did not.
     pub fn hits_and_misses(&self) -> (u64, u64) {
         let reads = Verb::ALL.iter().filter(|verb| verb.reads()).map(|&verb| self.outcomes(verb));
-        reads.fold((0, 0), |(hits, misses), counts| (hits + counts[0], misses + counts[1]))
+        reads.fold((0, 0), |(hits, misses), counts| (hits + counts[0], misses + counts[2]))
     }
 }

@@ -9,6 +9,7 @@ mod client;
 mod counts;
 mod faults;
 mod keys;
+mod kinds;
 mod operation;
 mod options;
 mod protocol;

@@ -107,8 +107,15 @@ impl Campaign<'_> {
             }
             for slot in clients..clients + threads {
                 let random = Random::new(random.next_u64());
-                let scene =
-                    Scene { world: &world, host: &host, memory_mib, only: &self.options.faults, slot, random, name: "" };
+                let scene = Scene {
+                    world: &world,
+                    host: &host,
+                    memory_mib,
+                    only: &self.options.faults,
+                    slot,
+                    random,
+                    name: "",
+                };
                 scope.spawn(move || scene.run());
             }
             let (mut own, mut audit) = (0, Audit::default());
