@@ -5,6 +5,7 @@
 
 use crate::checker::Verdict;
 use crate::checker::history::{Begin, End};
+use crate::kinds::Kind;
 use crate::operation::{Operation, Outcome};
 use crate::protocol::{Decoded, Protocol};
 use crate::world::World;
@@ -155,6 +156,9 @@ impl<'a> Batch<'a> {
         let world = self.world;
         let mut used = 0;
         while let Some(operation) = self.operations.get(self.done) {
+            if self.is_refused(&bytes[used..]) {
+                return (used, ControlFlow::Break(()));
+            }
             let name = world.keys.name(operation.key);
             let (outcome, len) = match self.protocol.decode(operation, name, &bytes[used..]) {
                 Decoded::Incomplete(_) => return (used, ControlFlow::Continue(())),
@@ -168,9 +172,6 @@ impl<'a> Batch<'a> {
                     self.blurred = true;
                     used += len;
                     continue;
-                }
-                Decoded::Malformed(_) if self.has_no_connection(&bytes[used..]) => {
-                    return (used, ControlFlow::Break(()));
                 }
                 Decoded::Malformed(problem) | Decoded::Skipped(problem) => {
                     let protocol = self.protocol.name();
@@ -190,10 +191,8 @@ impl<'a> Batch<'a> {
     }
 
     /// True if the server has refused the connection because of a fault.
-    fn has_no_connection(&self, bytes: &[u8]) -> bool {
-        let is_refusal = bytes.starts_with(TOO_MANY_CONNECTIONS)
-            || TOO_MANY_CONNECTIONS.starts_with(bytes) && bytes.starts_with(b"ERROR Too");
-        is_refusal && self.world.was_disrupted_since(self.epoch)
+    fn is_refused(&self, bytes: &[u8]) -> bool {
+        bytes.starts_with(TOO_MANY_CONNECTIONS) && self.world.was_disrupted_since(self.epoch)
     }
 
     /// Checks the bytes after the last reply.
@@ -228,7 +227,9 @@ impl<'a> Batch<'a> {
             (
                 Verdict::Version(version),
                 Outcome::Hit { cas: Some(cas), .. } | Outcome::Stored(Some(cas)),
-            ) => self.seen.push(SeenCas { key: operation.key, cas, version }),
+            ) if Kind::of(operation.key) == Kind::Whole => {
+                self.seen.push(SeenCas { key: operation.key, cas, version });
+            }
             _ => {}
         }
         Ok(())

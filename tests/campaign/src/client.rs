@@ -2,6 +2,7 @@
 
 use crate::batch::{Batch, Pace, SeenCas};
 use crate::channel::{Channel, ChannelError};
+use crate::kinds::Kind;
 use crate::operation::{Operation, Verb};
 use crate::protocol::Protocol;
 use crate::world::{World, sleep};
@@ -10,6 +11,26 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+
+/// Draws a verb for a key of this kind.
+fn draw_verb(kind: Kind, random: &mut Random) -> Verb {
+    match (random.below(100), kind) {
+        (0..40, _) => Verb::Get,
+        (40..50, _) => Verb::Gets,
+        (50..53, _) => Verb::Gat,
+        (53..55, _) => Verb::Touch,
+        (55..59, _) => Verb::Delete,
+        (59..63, _) => Verb::Add,
+        (63..67, _) => Verb::Replace,
+        (67..74, Kind::Whole) => Verb::Cas,
+        (67..74, _) => Verb::Set,
+        (_, Kind::Whole) => Verb::Set,
+        (74..87, Kind::Parts) => Verb::Append,
+        (_, Kind::Parts) => Verb::Prepend,
+        (74..90, _) => Verb::Step,
+        _ => Verb::StepOrCreate,
+    }
+}
 
 /// The number of CAS values that a client remembers.
 const CAS_VALUES_KEPT: usize = 64;
@@ -96,18 +117,11 @@ impl<'a> Client<'a> {
     /// Draws a request. The last one of a batch is not quiet.
     fn draw(&mut self, quiet_allowed: bool) -> Operation {
         let random = &mut self.random;
-        let mut verb = match random.below(100) {
-            0..40 => Verb::Get,
-            40..50 => Verb::Gets,
-            50..53 => Verb::Gat,
-            53..55 => Verb::Touch,
-            55..80 => Verb::Set,
-            80..84 => Verb::Add,
-            84..88 => Verb::Replace,
-            88..95 => Verb::Cas,
-            _ => Verb::Delete,
-        };
         let mut key = self.world.keys.draw(random);
+        let mut verb = draw_verb(Kind::of(key), random);
+        if !self.protocol.has(verb) {
+            verb = Verb::Step;
+        }
         let mut cas = (0, 0);
         if verb == Verb::Cas {
             match self.cas_values.pop_back() {
@@ -115,7 +129,8 @@ impl<'a> Client<'a> {
                 None => verb = Verb::Gets,
             }
         }
-        let len = if verb.stores() { self.world.lengths.draw(random) } else { 0 };
+        let len =
+            if verb.stores() || verb.adds_part() { self.world.lengths.draw(random) } else { 0 };
         let expires = verb.touches() || verb.stores() && random.below(8) == 0;
         let ttl_seconds = match random.below(4) {
             0 if expires => 1 + random.below(3) as u32,

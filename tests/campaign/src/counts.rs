@@ -3,12 +3,13 @@
 use crate::operation::{Outcome, Verb};
 use crate::protocol::Protocol;
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
 
 /// The kinds of outcomes that are counted.
-pub const OUTCOMES: [&str; 9] = [
+pub const OUTCOMES: [&str; 10] = [
     "hit",
+    "number",
     "not found",
     "stored",
     "not stored",
@@ -23,14 +24,15 @@ pub const OUTCOMES: [&str; 9] = [
 fn outcome_index(outcome: &Outcome<'_>) -> usize {
     match outcome {
         Outcome::Hit { .. } => 0,
-        Outcome::Miss => 1,
-        Outcome::Stored(_) => 2,
-        Outcome::NotStored => 3,
-        Outcome::Exists => 4,
-        Outcome::Deleted => 5,
-        Outcome::Touched => 6,
-        Outcome::Refused(_) => 7,
-        Outcome::Silent | Outcome::Lost => 8,
+        Outcome::Number(_) => 1,
+        Outcome::Miss => 2,
+        Outcome::Stored(_) => 3,
+        Outcome::NotStored => 4,
+        Outcome::Exists => 5,
+        Outcome::Deleted => 6,
+        Outcome::Touched => 7,
+        Outcome::Refused(_) => 8,
+        Outcome::Silent | Outcome::Lost => 9,
     }
 }
 
@@ -48,40 +50,53 @@ pub struct Counts {
 }
 
 impl Counts {
+    /// Adds the counts of another server.
+    pub fn add(&self, other: &Counts) {
+        let add = |to: &AtomicU64, from: &AtomicU64| {
+            to.fetch_add(from.load(Ordering::Relaxed), Ordering::Relaxed);
+        };
+        let pairs = self.requests.iter().flatten().zip(other.requests.iter().flatten());
+        pairs.for_each(|(to, from)| add(to, from));
+        self.protocols.iter().zip(&other.protocols).for_each(|(to, from)| add(to, from));
+        add(&self.too_late, &other.too_late);
+        add(&self.closed, &other.closed);
+        for (name, count) in other.faults() {
+            *lock(&self.faults).entry(name).or_default() += count;
+        }
+        for (text, count) in other.refusals() {
+            *lock(&self.refusals).entry(text).or_default() += count;
+        }
+    }
+
     /// Counts a request.
     pub fn request(&self, protocol: Protocol, verb: Verb, outcome: &Outcome<'_>) {
         self.requests[verb as usize][outcome_index(outcome)].fetch_add(1, Ordering::Relaxed);
         self.protocols[protocol as usize].fetch_add(1, Ordering::Relaxed);
         if let Outcome::Refused(text) = outcome {
             let text = String::from_utf8_lossy(text).into_owned();
-            *self
-                .refusals
-                .lock()
-                .expect("no thread panics with this lock")
-                .entry(text)
-                .or_default() += 1;
+            *lock(&self.refusals).entry(text).or_default() += 1;
         }
     }
 
     /// Counts an event of a fault.
     pub fn fault(&self, name: &'static str) {
-        *self.faults.lock().expect("no thread panics with this lock").entry(name).or_default() += 1;
+        *lock(&self.faults).entry(name).or_default() += 1;
     }
 
     /// Returns the number of events of a fault.
     pub fn fault_count(&self, name: &str) -> u64 {
-        let faults = self.faults.lock().expect("no thread panics with this lock");
+        let faults = lock(&self.faults);
         faults.get(name).copied().unwrap_or_default()
     }
 
     /// Returns the number of all faults, by name.
     pub fn faults(&self) -> BTreeMap<&'static str, u64> {
-        self.faults.lock().expect("no thread panics with this lock").clone()
+        lock(&self.faults).clone()
     }
 
     /// Returns the number of refused requests, by the text of the refusal.
     pub fn refusals(&self) -> BTreeMap<String, u64> {
-        self.refusals.lock().expect("no thread panics with this lock").clone()
+        lock(&self.refusals).clone()
     }
 
     /// Returns the number of requests with a verb, by outcome.
@@ -102,6 +117,10 @@ impl Counts {
     /// Returns the number of gets that found an item, and of those that did not.
     pub fn hits_and_misses(&self) -> (u64, u64) {
         let reads = Verb::ALL.iter().filter(|verb| verb.reads()).map(|&verb| self.outcomes(verb));
-        reads.fold((0, 0), |(hits, misses), counts| (hits + counts[0], misses + counts[1]))
+        reads.fold((0, 0), |(hits, misses), counts| (hits + counts[0], misses + counts[2]))
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().expect("no thread panics with this lock")
 }

@@ -27,11 +27,6 @@ impl Keys {
         Keys { sums: sums.collect(), names: (0..count).map(|key| name(key, seed)).collect(), count }
     }
 
-    /// Returns the number of keys.
-    pub fn count(&self) -> u32 {
-        self.count
-    }
-
     /// Returns the name of a key.
     pub fn name(&self, key: u32) -> &[u8] {
         &self.names[key as usize]

@@ -9,6 +9,7 @@ mod client;
 mod counts;
 mod faults;
 mod keys;
+mod kinds;
 mod operation;
 mod options;
 mod protocol;
@@ -20,6 +21,7 @@ mod value;
 mod world;
 
 use clap::Parser;
+use counts::Counts;
 use options::Options;
 use run::Campaign;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -37,9 +39,16 @@ fn main() -> ExitCode {
     let program = options.server.clone().unwrap_or_else(default_server);
     let is_memcached = program.file_name().is_some_and(|name| name == "memcached");
     println!("seed {seed}");
-    let campaign =
-        Campaign { options: &options, program: &program, seed, is_memcached, clock: Clock::real() };
+    let campaign = Campaign {
+        options: &options,
+        program: &program,
+        seed,
+        is_memcached,
+        clock: Clock::real(),
+        counts: Counts::default(),
+    };
     let passed = campaign.run();
+    report::print(&campaign.counts);
     if passed {
         println!("passed: every reply was possible");
         return ExitCode::SUCCESS;

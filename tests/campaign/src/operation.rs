@@ -21,11 +21,19 @@ pub enum Verb {
     Cas,
     /// Removes the value.
     Delete,
+    /// Adds a part after the value.
+    Append,
+    /// Adds a part before the value.
+    Prepend,
+    /// Changes a number by one, in the direction of the key.
+    Step,
+    /// Changes a number by one, or stores the first number of a new version if there is no item.
+    StepOrCreate,
 }
 
 impl Verb {
     /// Every verb.
-    pub const ALL: [Verb; 9] = [
+    pub const ALL: [Verb; 13] = [
         Verb::Get,
         Verb::Gets,
         Verb::Gat,
@@ -35,11 +43,43 @@ impl Verb {
         Verb::Replace,
         Verb::Cas,
         Verb::Delete,
+        Verb::Append,
+        Verb::Prepend,
+        Verb::Step,
+        Verb::StepOrCreate,
     ];
 
-    /// True if the request contains a new value.
+    /// True if the request contains the value of a new version.
     pub fn stores(self) -> bool {
         matches!(self, Verb::Set | Verb::Add | Verb::Replace | Verb::Cas)
+    }
+
+    /// True if the request adds a part to a value.
+    pub fn adds_part(self) -> bool {
+        matches!(self, Verb::Append | Verb::Prepend)
+    }
+
+    /// True if the request has a reply that says that there is no item.
+    pub fn finds(self) -> bool {
+        !matches!(
+            self,
+            Verb::Set
+                | Verb::Add
+                | Verb::Replace
+                | Verb::Append
+                | Verb::Prepend
+                | Verb::StepOrCreate
+        )
+    }
+
+    /// True if the request changes a number.
+    pub fn steps(self) -> bool {
+        matches!(self, Verb::Step | Verb::StepOrCreate)
+    }
+
+    /// True if the request may create a version.
+    pub fn may_create(self) -> bool {
+        self.stores() || self == Verb::StepOrCreate
     }
 
     /// True if the request changes the expiry of an existing item.
@@ -52,7 +92,7 @@ impl Verb {
         matches!(self, Verb::Get | Verb::Gets | Verb::Gat)
     }
 
-    /// Returns the name of the text command.
+    /// Returns the name of the text command, or of the request if the text protocol does not have it.
     pub fn name(self) -> &'static str {
         match self {
             Verb::Get => "get",
@@ -64,6 +104,10 @@ impl Verb {
             Verb::Replace => "replace",
             Verb::Cas => "cas",
             Verb::Delete => "delete",
+            Verb::Append => "append",
+            Verb::Prepend => "prepend",
+            Verb::Step => "step",
+            Verb::StepOrCreate => "step or create",
         }
     }
 }
@@ -75,9 +119,9 @@ pub struct Operation {
     pub verb: Verb,
     /// The number of the key.
     pub key: u32,
-    /// The number of the new version; for a touch, the number of the touch. 0 if the request changes nothing.
+    /// The number of the new version, touch, part or step. 0 if the request changes nothing.
     pub version: u32,
-    /// The length of the new value in bytes.
+    /// The length of the new value or part in bytes.
     pub len: u32,
     /// The client flags of the new value.
     pub flags: u32,
@@ -103,6 +147,8 @@ pub enum Outcome<'a> {
         /// The value.
         value: &'a [u8],
     },
+    /// The new number after a step.
+    Number(u64),
     /// The item was not found.
     Miss,
     /// The value was stored. Contains the CAS value of the new item, if the reply has it.

@@ -1,6 +1,6 @@
 //! Lines of progress, and the table at the end.
 
-use crate::counts::OUTCOMES;
+use crate::counts::{Counts, OUTCOMES};
 use crate::operation::Verb;
 use crate::protocol::Protocol;
 use crate::server::console;
@@ -25,8 +25,7 @@ pub fn progress(world: &World, resident_bytes: u64) {
 }
 
 /// Prints the counts of requests and faults.
-pub fn print(world: &World) {
-    let counts = &world.counts;
+pub fn print(counts: &Counts) {
     for protocol in Protocol::ALL {
         print!("{} {}  ", protocol.name(), counts.protocol(protocol));
     }

@@ -3,7 +3,8 @@
 use crate::audit::Audit;
 use crate::checker::Checker;
 use crate::client::Client;
-use crate::faults::Scene;
+use crate::counts::Counts;
+use crate::faults::{self, Scene};
 use crate::keys::{Keys, Lengths};
 use crate::options::Options;
 use crate::report;
@@ -32,7 +33,14 @@ pub struct Campaign<'a> {
     pub seed: u64,
     pub is_memcached: bool,
     pub clock: Clock,
+    /// The counts of all servers.
+    pub counts: Counts,
 }
+
+/// The duration from which on a campaign must have caused every fault.
+const COMPLETE_NANOS_MIN: u64 = 170_000_000_000;
+/// The part of the gets that must find an item, in percent. If nearly everything misses, the checker checks too little.
+const HITS_PERCENT_MIN: u64 = 10;
 
 impl Campaign<'_> {
     fn scaled(&self, time: Duration) -> Duration {
@@ -52,7 +60,24 @@ impl Campaign<'_> {
             }
             server += 1;
         }
-        true
+        let problems = self.missing();
+        problems.iter().for_each(|problem| println!("FAILED: {problem}"));
+        problems.is_empty()
+    }
+
+    /// Returns what the campaign should have checked, but did not.
+    fn missing(&self) -> Vec<String> {
+        let mut problems = Vec::new();
+        let (hits, misses) = self.counts.hits_and_misses();
+        if hits * 100 < (hits + misses) * HITS_PERCENT_MIN {
+            problems.push(format!("only {hits} of {} gets have found an item", hits + misses));
+        }
+        if self.clock.nanos() >= COMPLETE_NANOS_MIN {
+            let never = faults::possible(self.is_memcached, &self.options.faults)
+                .filter(|fault| self.counts.fault_count(fault.name) == 0);
+            problems.extend(never.map(|it| format!("the fault '{}' never happened", it.name)));
+        }
+        problems
     }
 
     fn draw_memory_mib(&self, random: &mut Random) -> u64 {
@@ -71,7 +96,7 @@ impl Campaign<'_> {
         let mut random = Random::new(seed);
         let memory_mib = self.draw_memory_mib(&mut random);
         let configuration =
-            Configuration::draw(self.program, memory_mib, self.is_memcached, &mut random);
+            Configuration::draw(server, self.program, memory_mib, self.is_memcached, &mut random);
         println!("server {server}: {}", configuration.describe());
         let item_len_max = configuration.item_size_max.min(memory_mib << 19) - 1024;
         let large_one_in = if memory_mib > 64 { 60 } else { 300 };
@@ -135,7 +160,7 @@ impl Campaign<'_> {
         if let Err(problem) = host.stop() {
             world.fail(problem);
         }
-        report::print(&world);
+        self.counts.add(&world.counts);
         for failure in world.failures() {
             println!("\nFAILED: {failure}");
         }

@@ -27,8 +27,9 @@ pub struct Configuration {
 }
 
 impl Configuration {
-    /// Draws a configuration.
+    /// Draws a configuration of the server with this number. Every second server has a memory file.
     pub fn draw(
+        server: u64,
         program: &Path,
         memory_mib: u64,
         is_memcached: bool,
@@ -69,7 +70,7 @@ impl Configuration {
             add(&["-o", options]);
         }
         // The memory file occupies the whole memory from the start.
-        let has_memory_file = memory_mib <= 1024 && random.below(2) == 0;
+        let has_memory_file = memory_mib <= 1024 && server % 2 == 0;
         Configuration {
             program: program.to_owned(),
             memory_mib,

@@ -18,7 +18,10 @@
 //! - `threats` of a version is the evidence against it that began before its end, so that it has no effect unless the
 //!   end becomes lower.
 
-use crate::stamps::{NEVER, Stamp};
+use super::parts::{Part, Side};
+use super::steps::Steps;
+use super::version::Version;
+use crate::stamps::Stamp;
 
 /// The time at which a request began.
 #[derive(Clone, Copy, Debug)]
@@ -69,43 +72,24 @@ impl Evidence {
     }
 }
 
-/// An expiry that a store or a touch may have given to a version.
+/// The effect of a request that is not complete on versions whose stores begin meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// A new expiry.
+    Touch,
+    /// A step of a number.
+    Step,
+    /// A new part of the value.
+    Part(Side),
+}
+
+/// A request that is not complete and may change versions.
 #[derive(Clone, Copy, Debug)]
-struct Expiry {
-    /// The number of the store or touch.
+struct Open {
     id: u32,
-    /// The earliest stamp at which it is known to have taken effect.
-    end: Stamp,
-    dead: Stamp,
-    /// The highest time of the server's clock at which the item may still exist, in nanoseconds.
-    deadline_nanos: u64,
+    begin: Stamp,
+    change: Change,
 }
-
-/// A version of the key.
-#[derive(Clone, Debug)]
-pub struct Version {
-    /// The number of the version.
-    pub id: u32,
-    /// The length of the value in bytes.
-    pub len: u32,
-    /// The client flags.
-    pub flags: u32,
-    /// The CAS value, if a reply contained it.
-    pub cas: Option<u64>,
-    /// The stamp at which the store began.
-    pub begin: Stamp,
-    /// The earliest stamp at which the store is known to have taken effect, if it has an effect.
-    pub end: Stamp,
-    /// The earliest stamp at which the version is known to be replaced.
-    pub dead: Stamp,
-    /// True if the connection of the store ended before the reply.
-    pub lost: bool,
-    expiries: Vec<Expiry>,
-    threats: Vec<Span>,
-}
-
-/// The number of threats to a version above which old ones are removed.
-const THREATS_KEPT: usize = 16;
 
 /// The history of a key.
 #[derive(Debug, Default)]
@@ -113,8 +97,8 @@ pub struct History {
     versions: Vec<Version>,
     last_id: u32,
     floor: Stamp,
-    /// The numbers of the touches that are not complete, and the stamps at which they began.
-    open_touches: Vec<(u32, Stamp)>,
+    /// The requests that may change versions and are not complete.
+    open: Vec<Open>,
     /// The stamp at which the last process had ended. CAS values of earlier versions may be used again.
     stopped: Stamp,
     /// The number of events of all keys that were applied to this one.
@@ -144,83 +128,79 @@ impl History {
     }
 
     /// Returns the version with this number, if it is in the list.
+    pub fn version_mut(&mut self, id: u32) -> Option<&mut Version> {
+        self.versions.iter_mut().find(|version| version.id == id)
+    }
+
+    /// Returns the version with this number, if it is in the list.
     pub fn version(&self, id: u32) -> Option<&Version> {
         self.versions.iter().find(|version| version.id == id)
     }
 
     /// Records that the store of a version begins.
     pub fn begin_store(&mut self, id: u32, len: u32, flags: u32, begin: Stamp) {
-        let open = |&(id, _): &(u32, Stamp)| Expiry {
-            id,
-            end: NEVER,
-            dead: NEVER,
-            deadline_nanos: u64::MAX,
-        };
-        let own = Expiry { id, end: NEVER, dead: NEVER, deadline_nanos: u64::MAX };
-        self.versions.push(Version {
-            id,
-            len,
-            flags,
-            cas: None,
-            begin,
-            end: NEVER,
-            dead: NEVER,
-            lost: false,
-            expiries: self.open_touches.iter().map(open).chain([own]).collect(),
-            threats: Vec::new(),
-        });
+        let mut version = Version::new(id, len, flags, begin);
+        let steps = self.open.iter().filter(|open| open.change == Change::Step).count();
+        version.steps = Steps::new(steps as u64);
+        for open in &self.open {
+            match open.change {
+                Change::Touch => version.begin_expiry(open.id),
+                Change::Step => {}
+                Change::Part(side) => version.parts.push(Part::new(open.id, side, open.begin)),
+            }
+        }
+        self.versions.push(version);
     }
 
-    /// Records that a touch begins.
-    pub fn begin_touch(&mut self, id: u32, begin: Stamp) {
-        self.open_touches.push((id, begin));
+    /// Records that a request begins that may change versions.
+    pub fn begin_change(&mut self, id: u32, change: Change, begin: Stamp) {
+        self.open.push(Open { id, begin, change });
         for version in &mut self.versions {
-            let expiry = Expiry { id, end: NEVER, dead: NEVER, deadline_nanos: u64::MAX };
-            version.expiries.push(expiry);
+            match change {
+                Change::Touch => version.begin_expiry(id),
+                Change::Step => version.steps.begin(),
+                Change::Part(side) => version.parts.push(Part::new(id, side, begin)),
+            }
         }
     }
 
-    /// Records that a store has no effect.
-    pub fn refuse_store(&mut self, id: u32) {
+    /// Records that the store, touch or part with this number has no effect.
+    pub fn refuse(&mut self, id: u32) {
         self.versions.retain(|version| version.id != id);
+        self.close(id);
+        self.versions.iter_mut().for_each(|version| version.refuse(id));
+    }
+
+    /// Records that a request is complete, so that it does not change later versions.
+    pub fn close(&mut self, id: u32) {
+        self.open.retain(|open| open.id != id);
     }
 
     /// Records that the connection of a store ended before the reply.
     pub fn lose_store(&mut self, id: u32) {
-        if let Some(version) = self.versions.iter_mut().find(|version| version.id == id) {
+        if let Some(version) = self.version_mut(id) {
             version.lost = true;
         }
     }
 
     /// Records that a store has taken effect, if it has one, and that its item may exist until the deadline.
     pub fn complete_store(&mut self, id: u32, end: Stamp, deadline_nanos: u64) {
-        let Some(version) = self.versions.iter_mut().find(|version| version.id == id) else {
-            return;
-        };
+        let Some(version) = self.version_mut(id) else { return };
         version.take_effect_by(end);
         version.set_deadline(id, end, deadline_nanos);
     }
 
     /// Records the end of a touch, of which it is not known whether it has changed a certain version.
     pub fn complete_touch(&mut self, id: u32, end: Stamp, deadline_nanos: u64) {
-        self.open_touches.retain(|&(open, _)| open != id);
+        self.close(id);
         self.versions.iter_mut().for_each(|it| it.set_deadline(id, end, deadline_nanos));
     }
 
-    /// Records that a touch had no effect.
-    pub fn refuse_touch(&mut self, id: u32) {
-        self.open_touches.retain(|&(open, _)| open != id);
-        self.versions.iter_mut().for_each(|it| it.expiries.retain(|expiry| expiry.id != id));
-    }
-
-    /// Records that a completed touch has changed this version, so that earlier expiries are not valid any more.
-    pub fn touch_changed(&mut self, version: u32, touch: u32, span: Span) {
-        let Some(version) = self.versions.iter_mut().find(|it| it.id == version) else { return };
-        for expiry in &mut version.expiries {
-            if expiry.id != touch && expiry.end < span.begin {
-                expiry.dead = expiry.dead.min(span.end);
-            }
-        }
+    /// Records that an append or prepend has added its part.
+    pub fn complete_part(&mut self, id: u32, end: Stamp) {
+        self.close(id);
+        let parts = self.versions.iter_mut().flat_map(|version| &mut version.parts);
+        parts.filter(|part| part.id == id).for_each(|part| part.end = end);
     }
 
     /// Records evidence.
@@ -228,18 +208,18 @@ impl History {
         for version in &mut self.versions {
             if evidence == Evidence::Is(version.id) {
                 version.take_effect_by(span.end);
-            } else if evidence.excludes(version.id) && version.begin < span.begin {
+            } else if evidence.excludes(version.id) {
                 version.exclude(span);
             }
         }
     }
 
-    /// Records that each lost store and touch has taken effect at this stamp, or never will. No request may be open.
+    /// Records that each lost request has taken effect at this stamp, or never will. No request may be open.
     pub fn settle(&mut self, end: Stamp) {
         for version in self.versions.iter_mut().filter(|version| version.lost) {
             version.take_effect_by(end);
         }
-        self.open_touches.clear();
+        self.open.clear();
     }
 
     /// Records that the server process had ended at this stamp, so that requests that began before have taken effect or
@@ -248,7 +228,7 @@ impl History {
         for version in self.versions.iter_mut().filter(|version| version.begin < stamp) {
             version.take_effect_by(stamp);
         }
-        self.open_touches.retain(|&(_, begin)| begin >= stamp);
+        self.open.retain(|open| open.begin >= stamp);
         self.stopped = stamp;
     }
 
@@ -274,14 +254,7 @@ impl History {
 
     /// Forgets versions that no request can return, if no open request began before `oldest`.
     pub fn prune(&mut self, oldest: Stamp) {
-        for version in &mut self.versions {
-            if version.threats.len() > THREATS_KEPT {
-                version.threats.retain(|threat| threat.begin >= oldest);
-            }
-            if version.expiries.len() > 1 {
-                version.expiries.retain(|expiry| expiry.dead >= oldest);
-            }
-        }
+        self.versions.iter_mut().for_each(|version| version.prune(oldest));
         if self.versions.len() > 1 || self.versions.iter().any(|it| it.dead < oldest) {
             let floor = &mut self.floor;
             self.versions.retain(|version| {
@@ -291,49 +264,6 @@ impl History {
                 }
                 kept
             });
-        }
-    }
-}
-
-impl Version {
-    /// True if a request with these times may find the version. The tolerance is the time by which an item may outlive
-    /// its deadline.
-    pub fn is_possible(&self, begin: Begin, end: Stamp, tolerance_nanos: u64) -> bool {
-        self.begin < end && self.dead >= begin.stamp && !self.has_expired(begin, tolerance_nanos)
-    }
-
-    /// True if the version had expired when the request began.
-    pub fn has_expired(&self, begin: Begin, tolerance_nanos: u64) -> bool {
-        self.expiries
-            .iter()
-            .filter(|expiry| expiry.dead >= begin.stamp)
-            .all(|it| it.deadline_nanos.saturating_add(tolerance_nanos) < begin.clock_min_nanos)
-    }
-
-    /// Records that the version has taken effect at this stamp, or before.
-    fn take_effect_by(&mut self, end: Stamp) {
-        if end >= self.end {
-            return;
-        }
-        self.end = end;
-        for threat in self.threats.extract_if(.., |threat| threat.begin > end) {
-            self.dead = self.dead.min(threat.end);
-        }
-    }
-
-    /// Records evidence that excludes the version.
-    fn exclude(&mut self, span: Span) {
-        if self.end < span.begin {
-            self.dead = self.dead.min(span.end);
-        } else if self.dead > span.end {
-            self.threats.push(span);
-        }
-    }
-
-    fn set_deadline(&mut self, id: u32, end: Stamp, deadline_nanos: u64) {
-        for expiry in self.expiries.iter_mut().filter(|expiry| expiry.id == id) {
-            expiry.end = end;
-            expiry.deadline_nanos = deadline_nanos;
         }
     }
 }

@@ -21,6 +21,7 @@ struct Entry {
 enum Summary {
     Hit { version: Option<u32>, len: usize, cas: Option<u64> },
     Stored(Option<u64>),
+    Number(u64),
     Other(&'static str),
 }
 
@@ -50,6 +51,7 @@ impl Summary {
                 return Summary::Hit { version, len: value.len(), cas };
             }
             Outcome::Stored(cas) => return Summary::Stored(cas),
+            Outcome::Number(number) => return Summary::Number(number),
             Outcome::Miss => "not found",
             Outcome::NotStored => "not stored",
             Outcome::Exists => "exists",
@@ -86,6 +88,7 @@ impl fmt::Display for Journal {
                     write!(f, " -> stored")?;
                     cas.map_or(Ok(()), |cas| write!(f, ", CAS value {cas}"))?;
                 }
+                Summary::Number(number) => write!(f, " -> {number}")?,
                 Summary::Other(text) => write!(f, " -> {text}")?,
             }
             writeln!(f)?;

@@ -12,15 +12,19 @@
 
 pub mod history;
 mod journal;
+mod parts;
+mod steps;
 #[cfg(test)]
 mod tests;
 mod verdict;
+mod version;
 
-use crate::operation::{Operation, Outcome};
+use crate::operation::{Operation, Outcome, Verb};
 use crate::stamps::{Stamp, Stamps};
 use crate::value::Values;
-use history::{Begin, End, Evidence, History, Span};
+use history::{Begin, Change, End, Evidence, History, Span};
 use journal::Journal;
+use parts::Side;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, RwLock};
 pub use verdict::{Verdict, Violation};
@@ -94,14 +98,30 @@ impl Checker {
     pub fn begin(&self, operation: &mut Operation, begin: Begin, oldest: Stamp) {
         let mut state = self.key(operation.key);
         state.history.prune(oldest);
-        if operation.verb.stores() {
-            let id = state.history.next_id();
-            operation.version = id;
-            operation.flags = self.values.flags(operation.key, id);
+        let change = match operation.verb {
+            Verb::Gat | Verb::Touch => Some(Change::Touch),
+            Verb::Step | Verb::StepOrCreate => Some(Change::Step),
+            Verb::Append => Some(Change::Part(Side::End)),
+            Verb::Prepend => Some(Change::Part(Side::Start)),
+            _ => None,
+        };
+        let (key, creates) = (operation.key, operation.verb.may_create());
+        if change.is_none() && !creates {
+            return;
+        }
+        let id = state.history.next_id();
+        operation.version = id;
+        if let Some(change) = change {
+            state.history.begin_change(id, change, begin.stamp);
+        }
+        if operation.verb.stores() || operation.verb.adds_part() {
+            operation.len = self.values.len(key, id, operation.len);
+        }
+        if creates {
+            // A step cannot set the client flags of a new item.
+            let has_flags = operation.verb.stores();
+            operation.flags = if has_flags { self.values.flags(key, id) } else { 0 };
             state.history.begin_store(id, operation.len, operation.flags, begin.stamp);
-        } else if operation.verb.touches() {
-            operation.version = state.history.next_id();
-            state.history.begin_touch(operation.version, begin.stamp);
         }
     }
 

@@ -56,7 +56,10 @@ pub fn judge(
         let mut begin_max: Option<Part> = None;
         for &part in list {
             if let Some(earlier) = begin_max.filter(|earlier| part.end < earlier.begin) {
-                return Err(format!("part {} is after part {}, but was added before", part.id, earlier.id));
+                return Err(format!(
+                    "part {} is after part {}, but was added before",
+                    part.id, earlier.id
+                ));
             }
             if begin_max.is_none_or(|earlier| earlier.begin < part.begin) {
                 begin_max = Some(part);
@@ -66,7 +69,9 @@ pub fn judge(
     let present = |part: &Part| prepended.iter().chain(&appended).any(|it| it.id == part.id);
     let required = |part: &&Part| part.end < begin && stored < part.begin;
     match parts.iter().filter(required).find(|part| !present(part)) {
-        Some(lost) => Err(format!("part {} is missing, although its request was complete", lost.id)),
+        Some(lost) => {
+            Err(format!("part {} is missing, although its request was complete", lost.id))
+        }
         None => Ok(()),
     }
 }

@@ -3,6 +3,9 @@
 use super::NANOS_PER_SECOND;
 use super::history::{Begin, End, Evidence, History, Span};
 use super::journal::Journal;
+use super::parts;
+use super::version::Version;
+use crate::kinds::Kind;
 use crate::operation::{Operation, Outcome, Verb};
 use crate::value::{Content, Values};
 use std::fmt::Write;
@@ -93,14 +96,17 @@ impl Judge<'_> {
     /// Judges the outcome, and adds it to the history.
     pub fn judge(&self, history: &mut History, outcome: Outcome<'_>) -> Judgement {
         let verdict = self.judge_by_history(history, outcome);
-        if self.operation.verb.touches() {
+        let Operation { verb, version, .. } = *self.operation;
+        if verb.touches() {
             self.complete_touch(history, &outcome, verdict.as_ref().ok());
+        } else if !matches!(outcome, Outcome::Lost) {
+            history.close(version);
         }
         verdict
     }
 
     fn judge_by_history(&self, history: &mut History, outcome: Outcome<'_>) -> Judgement {
-        let verb = self.operation.verb;
+        let Operation { verb, version, .. } = *self.operation;
         match outcome {
             Outcome::Hit { flags, cas, value } if verb.reads() => {
                 let verdict = self.judge_value(history, flags, value)?;
@@ -110,13 +116,16 @@ impl Judge<'_> {
                 Ok(verdict)
             }
             Outcome::Stored(cas) if verb.stores() => self.judge_stored(history, cas),
-            Outcome::Miss if !matches!(verb, Verb::Set | Verb::Add | Verb::Replace) => {
-                self.absent(history)
+            Outcome::Stored(_) if verb.adds_part() => {
+                history.complete_part(version, self.end.stamp);
+                self.require_item(history, 0)
             }
-            Outcome::NotStored if verb == Verb::Replace => self.absent(history),
+            Outcome::Number(number) if verb.steps() => self.judge_step(history, number),
+            Outcome::Miss if verb.finds() => self.absent(history),
+            Outcome::NotStored if verb == Verb::Replace || verb.adds_part() => self.absent(history),
             Outcome::NotStored if verb == Verb::Add => {
-                history.refuse_store(self.operation.version);
-                self.require_item(history, self.operation.version)
+                history.refuse(version);
+                self.require_item(history, version)
             }
             Outcome::Exists if verb == Verb::Cas => self.judge_exists(history),
             Outcome::Deleted if verb == Verb::Delete => {
@@ -126,36 +135,71 @@ impl Judge<'_> {
             }
             Outcome::Touched if verb == Verb::Touch => self.require_item(history, 0),
             Outcome::Refused(_) => {
-                history.refuse_store(self.operation.version);
+                history.refuse(version);
                 Ok(Verdict::Possible)
             }
             Outcome::Silent => {
                 if verb == Verb::Delete {
                     history.record(Evidence::Absent, self.span());
-                } else if verb.stores() {
-                    let version = self.operation.version;
+                } else if verb.may_create() {
                     history.complete_store(version, self.end.stamp, self.deadline_nanos());
                 }
                 Ok(Verdict::Possible)
             }
             Outcome::Lost => {
-                history.lose_store(self.operation.version);
+                history.lose_store(version);
                 Ok(Verdict::Possible)
             }
             other => Err(format!("the outcome {other:?} does not fit a {}", verb.name())),
         }
     }
 
+    /// Judges the number after a step.
+    fn judge_step(&self, history: &mut History, number: u64) -> Judgement {
+        let Operation { key, verb, version: own, .. } = *self.operation;
+        let Some((id, steps)) = Kind::of(key).read_number(number) else {
+            return Err(format!("the number {number} is not one of key {key}"));
+        };
+        if verb == Verb::StepOrCreate && id == own && steps == 0 {
+            history.complete_store(own, self.end.stamp, u64::MAX);
+            history.record(Evidence::Is(own), self.span());
+            return Ok(Verdict::Version(own));
+        }
+        if verb == Verb::StepOrCreate {
+            history.refuse(own);
+        }
+        let verdict = self.judge_version(history, id, None)?;
+        self.judge_steps(history, id, steps, true)?;
+        Ok(verdict)
+    }
+
+    fn judge_steps(
+        &self,
+        history: &mut History,
+        id: u32,
+        steps: u64,
+        is_increment: bool,
+    ) -> Result<(), String> {
+        let Span { begin, end } = self.span();
+        match history.version_mut(id) {
+            Some(version) => version
+                .steps
+                .see(steps, is_increment, begin, end)
+                .map_err(|problem| format!("version {id} has {problem}")),
+            None => Ok(()),
+        }
+    }
+
     /// Judges an outcome that shows that there was no item.
     fn absent(&self, history: &mut History) -> Judgement {
-        history.refuse_store(self.operation.version);
+        history.refuse(self.operation.version);
         history.record(Evidence::Absent, self.span());
         Ok(Verdict::Possible)
     }
 
     /// Judges an outcome that requires that there was an item other than the version `except`.
     fn require_item(&self, history: &History, except: u32) -> Judgement {
-        let possible = |it: &&super::history::Version| {
+        let possible = |it: &&Version| {
             it.id != except && it.is_possible(self.begin, self.end.stamp, self.tolerance_nanos)
         };
         let mut found = history.versions().iter().filter(possible);
@@ -170,11 +214,29 @@ impl Judge<'_> {
     /// Judges a value. Returns its version.
     fn judge_value(&self, history: &mut History, flags: Option<u32>, value: &[u8]) -> Judgement {
         let key = self.operation.key;
-        let id = match self.values.read(key, value) {
-            Content::Version(id) => id,
-            Content::Short => return self.judge_short_value(history, flags, value),
-            content => return Err(format!("the value is not one of key {key}: {content:?}")),
-        };
+        match self.values.read(key, value) {
+            Content::Version(id) => self.judge_version(history, id, flags),
+            Content::Number { version, steps } => {
+                let verdict = self.judge_version(history, version, flags)?;
+                self.judge_steps(history, version, steps, false)?;
+                Ok(verdict)
+            }
+            Content::Parts { version, prepended, appended } => {
+                let verdict = self.judge_version(history, version, flags)?;
+                let Span { begin, end } = self.span();
+                if let Some(it) = history.version(version) {
+                    parts::judge(&it.parts, it.end, (&prepended, &appended), (begin, end))
+                        .map_err(|problem| format!("version {version}: {problem}"))?;
+                }
+                Ok(verdict)
+            }
+            Content::Short => self.judge_short_value(history, flags, value),
+            content => Err(format!("the value is not one of key {key}: {content:?}")),
+        }
+    }
+
+    /// Judges whether a reply may contain a version.
+    fn judge_version(&self, history: &mut History, id: u32, flags: Option<u32>) -> Judgement {
         let Some(version) = history.version(id) else {
             return match history.has_given(id) {
                 false => Err(format!("no request has stored version {id}")),
@@ -231,7 +293,11 @@ impl Judge<'_> {
         }
     }
 
+    /// Judges the CAS value of a version. Steps and parts change the CAS value, so only whole values are judged.
     fn judge_cas(&self, history: &mut History, id: u32, cas: u64) -> Result<(), String> {
+        if Kind::of(self.operation.key) != Kind::Whole {
+            return Ok(());
+        }
         history.set_cas(id, cas).map_err(|other| match other.id == id {
             true => format!("version {id} has the CAS value {:?}, not {cas}", other.cas),
             false => format!("versions {id} and {} have the same CAS value {cas}", other.id),
@@ -271,7 +337,7 @@ impl Judge<'_> {
     /// Judges a cas that was refused because the item has another CAS value.
     fn judge_exists(&self, history: &mut History) -> Judgement {
         let (cas, id) = self.operation.cas;
-        history.refuse_store(self.operation.version);
+        history.refuse(self.operation.version);
         self.require_item(history, id).map_err(|_| {
             format!(
                 "the cas with the CAS value {cas} was refused, but only version {id} is possible"
@@ -290,12 +356,15 @@ impl Judge<'_> {
         let touch = self.operation.version;
         match outcome {
             Outcome::Lost => {}
-            Outcome::Miss | Outcome::Refused(_) => history.refuse_touch(touch),
+            Outcome::Miss | Outcome::Refused(_) => history.refuse(touch),
             _ => {
                 history.complete_touch(touch, self.end.stamp, self.deadline_nanos());
                 let is_reply = !matches!(outcome, Outcome::Silent);
                 if let (Some(&Verdict::Version(id)), true) = (verdict, is_reply) {
-                    history.touch_changed(id, touch, self.span());
+                    let span = self.span();
+                    if let Some(version) = history.version_mut(id) {
+                        version.replace_expiries(touch, span);
+                    }
                 }
             }
         }

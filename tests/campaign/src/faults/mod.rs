@@ -40,35 +40,45 @@ pub enum Servers {
     Slabwise,
 }
 
+/// One of this number of draws selects a fault that has not happened yet.
+const MISSING_ONE_IN: u64 = 20;
 /// A fault that takes this time is reported.
 const LONG_FAULT_SECONDS: u64 = 8;
 
 /// Every fault.
-pub static FAULTS: &[Fault] = &[
-    row("slow sender", 4, Servers::Both, slow::send_bytewise),
-    row("stalled upload", 4, Servers::Both, slow::stall_upload),
-    row("client that reads nothing", 2, Servers::Both, readers::read_nothing),
-    row("client that reads slowly", 3, Servers::Both, readers::read_slowly),
-    row("dump or watcher without a reader", 2, Servers::Both, readers::read_no_lines),
-    row("half-closed connection", 6, Servers::Both, sockets::half_close),
-    row("reset connection", 8, Servers::Both, sockets::reset),
-    row("garbage", 8, Servers::Both, sockets::send_garbage),
-    row("stopped process", 2, Servers::Both, process::stop_for_a_while),
+static FAULTS: &[Fault] = &[
+    row("slow sender", 20, Servers::Both, slow::send_bytewise),
+    row("stalled upload", 16, Servers::Both, slow::stall_upload),
+    row("client that reads nothing", 8, Servers::Both, readers::read_nothing),
+    row("client that reads slowly", 12, Servers::Both, readers::read_slowly),
+    row("dump or watcher without a reader", 8, Servers::Both, readers::read_no_lines),
+    row("half-closed connection", 30, Servers::Both, sockets::half_close),
+    row("reset connection", 40, Servers::Both, sockets::reset),
+    row("garbage", 40, Servers::Both, sockets::send_garbage),
+    row("stopped process", 4, Servers::Both, process::stop_for_a_while),
     row("killed process", 1, Servers::Both, process::kill),
     row("terminated process", 1, Servers::Both, process::terminate),
     row("warm restart", 2, Servers::Both, process::restart_warm),
-    row("limit of connections", 1, Servers::Both, process::exhaust_connections),
-    row("limit of descriptors", 1, Servers::Both, process::exhaust_descriptors),
-    row("page move", 20, Servers::Both, admin::move_page),
-    row("class table", 4, Servers::Slabwise, admin::set_classes),
-    row("automove level", 2, Servers::Both, admin::set_automove),
-    row("flush", 1, Servers::Both, admin::flush),
-    row("changed settings", 4, Servers::Both, admin::change_settings),
-    row("memory limit", 2, Servers::Both, admin::change_memory_limit),
-    row("clock jump", 2, Servers::Slabwise, admin::jump_clock),
-    row("paused clock", 2, Servers::Slabwise, admin::pause_clock),
-    row("pinned items", 3, Servers::Slabwise, admin::pin_items),
+    row("limit of connections", 2, Servers::Both, process::exhaust_connections),
+    row("limit of descriptors", 2, Servers::Both, process::exhaust_descriptors),
+    row("page move", 100, Servers::Both, admin::move_page),
+    row("class table", 20, Servers::Slabwise, admin::set_classes),
+    row("automove level", 8, Servers::Both, admin::set_automove),
+    row("flush", 3, Servers::Both, admin::flush),
+    row("changed settings", 20, Servers::Both, admin::change_settings),
+    row("memory limit", 8, Servers::Both, admin::change_memory_limit),
+    row("clock jump", 8, Servers::Slabwise, admin::jump_clock),
+    row("paused clock", 3, Servers::Slabwise, admin::pause_clock),
+    row("pinned items", 15, Servers::Slabwise, admin::pin_items),
 ];
+
+/// Returns the faults that the server can have, and whose name contains a text.
+pub fn possible(is_memcached: bool, only: &str) -> impl Iterator<Item = &'static Fault> {
+    FAULTS
+        .iter()
+        .filter(move |fault| fault.servers == Servers::Both || !is_memcached)
+        .filter(move |fault| fault.name.contains(only))
+}
 
 type Cause = for<'s, 'w> fn(&'s mut Scene<'w>) -> Result<(), FaultError>;
 
@@ -133,25 +143,31 @@ impl Scene<'_> {
         }
     }
 
+    /// Draws a fault by its weight. Some draws select a fault that has not happened yet, so that none is missing.
+    fn draw(&mut self, possible: &[&'static Fault], total: u64) -> Option<&'static Fault> {
+        if self.random.below(MISSING_ONE_IN) == 0 {
+            let is_missing = |fault: &&&Fault| self.world.counts.fault_count(fault.name) == 0;
+            let missing: Vec<_> = possible.iter().filter(is_missing).collect();
+            if !missing.is_empty() {
+                return Some(missing[self.random.below(missing.len() as u64) as usize]);
+            }
+        }
+        let mut at = self.random.below(total);
+        possible.iter().copied().find(|fault| {
+            let is_found = at < fault.weight;
+            at = at.saturating_sub(fault.weight);
+            is_found
+        })
+    }
+
     /// Causes random faults until the campaign ends.
     pub fn run(mut self) {
-        let possible: Vec<&Fault> = FAULTS
-            .iter()
-            .filter(|fault| fault.servers == Servers::Both || !self.world.is_memcached)
-            .filter(|fault| fault.name.contains(self.only))
-            .collect();
+        let possible: Vec<&Fault> = possible(self.world.is_memcached, self.only).collect();
         let total: u64 = possible.iter().map(|fault| fault.weight).sum();
         self.world.gate.enter();
         while !self.world.gate.has_ended() {
             self.world.gate.pass();
-            let mut at = self.random.below(total);
-            let Some(fault) = possible.iter().find(|fault| {
-                let found = at < fault.weight;
-                at = at.saturating_sub(fault.weight);
-                found
-            }) else {
-                continue;
-            };
+            let Some(fault) = self.draw(&possible, total) else { continue };
             self.name = fault.name;
             let epoch = self.world.disruption_epoch();
             let start = self.world.clock.nanos();

@@ -1,6 +1,7 @@
 //! The binary protocol.
 
-use super::{Decoded, malformed};
+use super::{Decoded, append_value, malformed};
+use crate::kinds::Kind;
 use crate::operation::{Operation, Outcome, Verb};
 use crate::value::Values;
 use slabwise_protocol::binary::{HEAD_LEN, REPLY_MAGIC, REQUEST_MAGIC, opcode};
@@ -29,6 +30,14 @@ fn opcode_of(operation: &Operation) -> u8 {
         (Verb::Replace, true) => opcode::REPLACEQ,
         (Verb::Delete, false) => opcode::DELETE,
         (Verb::Delete, true) => opcode::DELETEQ,
+        (Verb::Append, false) => opcode::APPEND,
+        (Verb::Append, true) => opcode::APPENDQ,
+        (Verb::Prepend, false) => opcode::PREPEND,
+        (Verb::Prepend, true) => opcode::PREPENDQ,
+        (Verb::Step | Verb::StepOrCreate, _) if Kind::of(operation.key) == Kind::Down => {
+            opcode::DECREMENT
+        }
+        (Verb::Step | Verb::StepOrCreate, _) => opcode::INCREMENT,
     }
 }
 
@@ -41,10 +50,12 @@ pub(super) fn encode(operation: &Operation, key: &[u8], values: Values, out: &mu
     let Operation { verb, flags, ttl_seconds: ttl, len, .. } = *operation;
     let extras_len: u8 = match verb {
         Verb::Gat | Verb::Touch => 4,
+        Verb::Step | Verb::StepOrCreate => 20,
         _ if verb.stores() => 8,
         _ => 0,
     };
-    let value_len = if verb.stores() { len } else { 0 };
+    let has_value = verb.stores() || verb.adds_part();
+    let value_len = if has_value { len } else { 0 };
     let body_len = u32::from(extras_len) + key.len() as u32 + value_len;
     out.extend_from_slice(&[REQUEST_MAGIC, opcode_of(operation)]);
     out.extend_from_slice(&(key.len() as u16).to_be_bytes());
@@ -55,11 +66,19 @@ pub(super) fn encode(operation: &Operation, key: &[u8], values: Values, out: &mu
     if verb.stores() {
         out.extend_from_slice(&flags.to_be_bytes());
     }
-    if extras_len > 0 {
+    if verb.steps() {
+        // With a TTL of 2^32 - 1, a missing item is not created.
+        let ttl = if verb == Verb::Step { u32::MAX } else { 0 };
+        out.extend_from_slice(&1u64.to_be_bytes());
+        out.extend_from_slice(&Kind::of(operation.key).number(operation.version).to_be_bytes());
+        out.extend_from_slice(&ttl.to_be_bytes());
+    } else if extras_len > 0 {
         out.extend_from_slice(&ttl.to_be_bytes());
     }
     out.extend_from_slice(key);
-    values.append(operation.key, operation.version, value_len, out);
+    if has_value {
+        append_value(operation, values, out);
+    }
 }
 
 pub(super) fn decode<'a>(operation: &Operation, key: &[u8], bytes: &'a [u8]) -> Decoded<'a> {
@@ -113,11 +132,15 @@ fn outcome<'a>(
     Some(match (status, verb) {
         (0, _) if verb.reads() => Outcome::Hit { flags: Some(flags?), cas: Some(cas), value },
         (0, _) if operation.quiet => return None,
+        (0, _) if verb.steps() => Outcome::Number(u64::from_be_bytes(*value.first_chunk()?)),
         (0, Verb::Delete) => Outcome::Deleted,
         (0, Verb::Touch) => Outcome::Touched,
         (0, _) => Outcome::Stored(Some(cas)),
         (1, Verb::Replace) => Outcome::NotStored,
-        (1, Verb::Set | Verb::Add) => return None,
+        (5, Verb::Append | Verb::Prepend) => Outcome::NotStored,
+        (1, Verb::Set | Verb::Add | Verb::Append | Verb::Prepend | Verb::StepOrCreate) => {
+            return None;
+        }
         (1, _) => Outcome::Miss,
         (2, Verb::Add) => Outcome::NotStored,
         (2, Verb::Cas) => Outcome::Exists,
@@ -131,6 +154,6 @@ fn quiet_outcome(verb: Verb) -> Outcome<'static> {
     match verb {
         Verb::Get | Verb::Gets | Verb::Gat | Verb::Touch => Outcome::Miss,
         Verb::Delete => Outcome::Deleted,
-        Verb::Set | Verb::Add | Verb::Replace | Verb::Cas => Outcome::Stored(None),
+        _ => Outcome::Stored(None),
     }
 }

@@ -1,6 +1,7 @@
 //! The meta protocol. Every request has the flags `k` and `O`, so that every reply names its request.
 
-use super::{Decoded, describe, first_line, malformed, number};
+use super::{Decoded, append_value, describe, first_line, malformed, number};
+use crate::kinds::Kind;
 use crate::operation::{Operation, Outcome, Verb};
 use crate::value::Values;
 use std::io::Write;
@@ -15,14 +16,25 @@ pub(super) fn encode(operation: &Operation, key: &[u8], values: Values, out: &mu
     let name: &[u8] = match verb {
         Verb::Get | Verb::Gets | Verb::Gat | Verb::Touch => b"mg ",
         Verb::Delete => b"md ",
-        Verb::Set | Verb::Add | Verb::Replace | Verb::Cas => b"ms ",
+        Verb::Step | Verb::StepOrCreate => b"ma ",
+        Verb::Set | Verb::Add | Verb::Replace | Verb::Cas | Verb::Append | Verb::Prepend => b"ms ",
     };
     out.extend_from_slice(name);
     out.extend_from_slice(key);
     if verb.stores() {
         write!(out, " {len} F{flags} T{ttl} c").expect(APPEND_OK);
     }
+    let is_down = Kind::of(operation.key) == Kind::Down;
     match verb {
+        Verb::Append => write!(out, " {len} MA").expect(APPEND_OK),
+        Verb::Prepend => write!(out, " {len} MP").expect(APPEND_OK),
+        Verb::Step | Verb::StepOrCreate => {
+            out.extend_from_slice(if is_down { b" MD v" } else { b" D1 v" });
+            if verb == Verb::StepOrCreate {
+                let first = Kind::of(operation.key).number(operation.version);
+                write!(out, " N0 J{first}").expect(APPEND_OK);
+            }
+        }
         Verb::Get => out.extend_from_slice(b" v f"),
         Verb::Gets => out.extend_from_slice(b" f c v"),
         Verb::Gat => write!(out, " v T{ttl} f c").expect(APPEND_OK),
@@ -34,8 +46,8 @@ pub(super) fn encode(operation: &Operation, key: &[u8], values: Values, out: &mu
     }
     write!(out, " k O{opaque}").expect(APPEND_OK);
     out.extend_from_slice(if operation.quiet { b" q\r\n" } else { b"\r\n" });
-    if verb.stores() {
-        values.append(operation.key, operation.version, len, out);
+    if verb.stores() || verb.adds_part() {
+        append_value(operation, values, out);
         out.extend_from_slice(b"\r\n");
     }
 }
@@ -89,10 +101,10 @@ pub(super) fn decode<'a>(operation: &Operation, key: &[u8], bytes: &'a [u8]) -> 
         return decode_value(operation, &flags, value_len, len, bytes);
     }
     let outcome = match code {
-        b"HD" if verb.stores() => Outcome::Stored(flags.cas),
+        b"HD" if verb.stores() || verb.adds_part() => Outcome::Stored(flags.cas),
         b"HD" if verb == Verb::Delete => Outcome::Deleted,
         b"HD" if verb == Verb::Touch => Outcome::Touched,
-        b"NS" if verb.stores() => Outcome::NotStored,
+        b"NS" if verb.stores() || verb.adds_part() => Outcome::NotStored,
         b"EX" if verb == Verb::Cas => Outcome::Exists,
         b"EN" if is_get => Outcome::Miss,
         b"NF" if !is_get => Outcome::Miss,
@@ -109,7 +121,7 @@ fn quiet_outcome(verb: Verb) -> Outcome<'static> {
     match verb {
         Verb::Get | Verb::Gets | Verb::Gat | Verb::Touch => Outcome::Miss,
         Verb::Delete => Outcome::Deleted,
-        Verb::Set | Verb::Add | Verb::Replace | Verb::Cas => Outcome::Stored(None),
+        _ => Outcome::Stored(None),
     }
 }
 
@@ -135,7 +147,7 @@ fn decode_value<'a>(
     start: usize,
     bytes: &'a [u8],
 ) -> Decoded<'a> {
-    if !operation.verb.reads() {
+    if !operation.verb.reads() && !operation.verb.steps() {
         return malformed("a value that was not requested", &bytes[..start]);
     }
     let end = start + value_len;
@@ -145,10 +157,16 @@ fn decode_value<'a>(
     if &bytes[end..end + 2] != b"\r\n" {
         return malformed("wrong bytes follow the value", &bytes[end..end + 2]);
     }
+    let value = &bytes[start..end];
+    if operation.verb.steps() {
+        return match number(value) {
+            Some(number) => Decoded::Reply(Outcome::Number(number), end + 2),
+            None => malformed("invalid number", value),
+        };
+    }
     let has_cas = operation.verb != Verb::Get;
     if flags.client_flags.is_none() || flags.cas.is_some() != has_cas {
         return malformed("the reply does not have the requested flags", &bytes[..start]);
     }
-    let value = &bytes[start..end];
     Decoded::Reply(Outcome::Hit { flags: flags.client_flags, cas: flags.cas, value }, end + 2)
 }

@@ -71,6 +71,11 @@ impl Protocol {
         }
     }
 
+    /// True if the protocol has this verb.
+    pub fn has(self, verb: Verb) -> bool {
+        self != Protocol::Text || verb != Verb::StepOrCreate
+    }
+
     /// Appends the end of a batch, and returns the reply to it.
     pub fn encode_end(self, out: &mut Vec<u8>) -> &'static [u8] {
         match self {
@@ -85,10 +90,20 @@ impl Protocol {
     /// True if a request with this verb can be quiet.
     pub fn can_be_quiet(self, verb: Verb) -> bool {
         match self {
-            Protocol::Text => !verb.reads(),
-            Protocol::Meta => true,
-            Protocol::Binary => verb != Verb::Touch,
+            Protocol::Text => !verb.reads() && verb != Verb::StepOrCreate,
+            Protocol::Meta => !verb.steps(),
+            Protocol::Binary => verb != Verb::Touch && !verb.steps(),
         }
+    }
+}
+
+/// Appends the value of a store, or the part of an append or prepend.
+fn append_value(operation: &Operation, values: Values, out: &mut Vec<u8>) {
+    let Operation { verb, key, version, len, .. } = *operation;
+    match verb {
+        Verb::Append => values.append_part(key, version, true, len, out),
+        Verb::Prepend => values.append_part(key, version, false, len, out),
+        _ => values.append(key, version, len, out),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The classic text protocol.
 
-use super::{Decoded, first_line, malformed, number};
+use super::{Decoded, append_value, first_line, malformed, number};
+use crate::kinds::Kind;
 use crate::operation::{Operation, Outcome, Verb};
 use crate::value::Values;
 use std::io::Write;
@@ -10,7 +11,11 @@ const APPEND_OK: &str = "a buffer accepts every byte";
 pub(super) fn encode(operation: &Operation, key: &[u8], values: Values, out: &mut Vec<u8>) {
     let Operation { verb, flags, ttl_seconds: ttl, len, .. } = *operation;
     let noreply: &[u8] = if operation.quiet { b" noreply\r\n" } else { b"\r\n" };
-    out.extend_from_slice(verb.name().as_bytes());
+    out.extend_from_slice(match (verb, Kind::of(operation.key)) {
+        (Verb::Step | Verb::StepOrCreate, Kind::Down) => b"decr",
+        (Verb::Step | Verb::StepOrCreate, _) => b"incr",
+        _ => verb.name().as_bytes(),
+    });
     if verb == Verb::Gat {
         // Half of the requests also ask for the CAS value.
         out.extend_from_slice(if operation.opaque % 2 == 0 { b"" } else { b"s" });
@@ -22,13 +27,14 @@ pub(super) fn encode(operation: &Operation, key: &[u8], values: Values, out: &mu
         Verb::Get | Verb::Gets | Verb::Gat => return out.extend_from_slice(b"\r\n"),
         Verb::Touch => write!(out, " {ttl}").expect(APPEND_OK),
         Verb::Delete => {}
-        Verb::Set | Verb::Add | Verb::Replace | Verb::Cas => {
+        Verb::Step | Verb::StepOrCreate => out.extend_from_slice(b" 1"),
+        Verb::Set | Verb::Add | Verb::Replace | Verb::Cas | Verb::Append | Verb::Prepend => {
             write!(out, " {flags} {ttl} {len}").expect(APPEND_OK);
             if verb == Verb::Cas {
                 write!(out, " {}", operation.cas.0).expect(APPEND_OK);
             }
             out.extend_from_slice(noreply);
-            values.append(operation.key, operation.version, len, out);
+            append_value(operation, values, out);
             return out.extend_from_slice(b"\r\n");
         }
     }
@@ -55,6 +61,13 @@ pub(super) fn decode<'a>(operation: &Operation, key: &[u8], bytes: &'a [u8]) -> 
         b"DELETED" => Outcome::Deleted,
         b"TOUCHED" => Outcome::Touched,
         _ if line.starts_with(b"SERVER_ERROR ") => Outcome::Refused(line),
+        _ if operation.verb.steps() && line.first().is_some_and(u8::is_ascii_digit) => {
+            // A decrement that makes a number shorter keeps the length of the value, but not that of the reply.
+            match number(line) {
+                Some(number) => Outcome::Number(number),
+                None => return malformed("invalid number", line),
+            }
+        }
         _ if line.starts_with(b"VALUE ") && operation.verb.reads() => {
             return decode_value(key, line, len, bytes);
         }
