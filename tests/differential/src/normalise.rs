@@ -1,0 +1,198 @@
+//! The normalisation of replies: the only place that decides which parts of a reply may differ between two servers.
+//!
+//! | part | is compared |
+//! |---|---|
+//! | CAS values: word 5 of `VALUE` lines, the flag `c`, the field `cas` of `me`, bytes 16 to 23 of packets | two servers assign different numbers, so the n-th CAS value of one server and the n-th of the other must always appear at the same places: see `compare.rs` |
+//! | seconds: the flags `t` and `l`, the fields `exp` and `la` of `me` | may differ by two, because the clocks of the servers do not advance at the same moment |
+//! | the fields `cls` and `size` of `me` | not compared: `docs/differences.md` lists that classes and the sizes of items differ |
+//! | values of statistics | not compared; the names are |
+//! | the version | not compared |
+//!
+//! All other bytes must be equal.
+
+use crate::step::Dialect;
+use slabwise_protocol::binary::opcode;
+
+/// A reply without the parts that may differ.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Normal<'r> {
+    /// The reply, with a letter in place of each part that may differ.
+    pub bytes: Vec<u8>,
+    /// The CAS values in order, with the key if the reply names it.
+    pub cas: Vec<(Option<&'r [u8]>, u64)>,
+    /// The numbers of seconds, in order.
+    pub seconds: Vec<i64>,
+}
+
+/// Normalises a reply.
+pub fn normalise(dialect: Dialect, reply: &[u8]) -> Normal<'_> {
+    let mut normal = Normal::default();
+    match dialect {
+        Dialect::Text => normal.add_lines(reply),
+        Dialect::Binary => normal.add_packets(reply),
+    }
+    normal
+}
+
+impl<'r> Normal<'r> {
+    /// Adds lines, and the values that follow some of them.
+    fn add_lines(&mut self, mut rest: &'r [u8]) {
+        while !rest.is_empty() {
+            let end = memchr::memchr(b'\n', rest).map_or(rest.len(), |at| at + 1);
+            let (line, after) = rest.split_at(end);
+            rest = after;
+            let text = line.strip_suffix(b"\r\n").unwrap_or(line);
+            let words: Vec<&[u8]> = text.split(|&byte| byte == b' ').collect();
+            let value_len = match words[..] {
+                [b"VALUE", _, _, len] => decimal(len),
+                [b"VALUE", key, _, len, cas] => {
+                    self.add_value_line_with_cas(&words[..4], key, cas);
+                    rest = self.add_value(rest, decimal(len));
+                    continue;
+                }
+                [b"VA", len, ..] => decimal(len),
+                _ => None,
+            };
+            match words[..] {
+                [b"VA" | b"HD" | b"EN" | b"NS" | b"EX" | b"NF", ..] => self.add_flags(&words),
+                [b"ME", ..] => self.add_fields(&words),
+                [b"STAT", name, ..] => self.add_words(&[b"STAT", name, b"*"]),
+                [b"VERSION", _] => self.add_words(&[b"VERSION", b"*"]),
+                _ => self.bytes.extend_from_slice(text),
+            }
+            self.bytes.extend_from_slice(&line[text.len()..]);
+            rest = self.add_value(rest, value_len);
+        }
+    }
+
+    fn add_value_line_with_cas(&mut self, words: &[&[u8]], key: &'r [u8], cas: &[u8]) {
+        self.add_words(words);
+        match decimal(cas) {
+            Some(number) => {
+                self.cas.push((Some(key), number));
+                self.bytes.extend_from_slice(b" #\r\n");
+            }
+            None => {
+                self.bytes.push(b' ');
+                self.bytes.extend_from_slice(cas);
+                self.bytes.extend_from_slice(b"\r\n");
+            }
+        }
+    }
+
+    /// Adds a value of this length and its line end. Returns the bytes after it.
+    fn add_value(&mut self, rest: &'r [u8], value_len: Option<u64>) -> &'r [u8] {
+        let Some(value_len) = value_len.and_then(|len| usize::try_from(len).ok()) else {
+            return rest;
+        };
+        let (value, after) = rest.split_at(value_len.saturating_add(2).min(rest.len()));
+        self.bytes.extend_from_slice(value);
+        after
+    }
+
+    fn add_words(&mut self, words: &[&[u8]]) {
+        self.bytes.extend_from_slice(&words.join(&b' '));
+    }
+
+    /// Adds the words of a meta reply.
+    fn add_flags(&mut self, words: &[&[u8]]) {
+        for (index, word) in words.iter().enumerate() {
+            if index > 0 {
+                self.bytes.push(b' ');
+            }
+            match word.split_first() {
+                Some((b'c', token)) if decimal(token).is_some() => {
+                    self.cas.push((None, decimal(token).unwrap_or_default()));
+                    self.bytes.extend_from_slice(b"c#");
+                }
+                Some((&letter @ (b't' | b'l'), token)) if decimal(token).is_some() => {
+                    self.add_seconds(decimal(token));
+                    self.bytes.extend_from_slice(&[letter, b'#']);
+                }
+                _ => self.bytes.extend_from_slice(word),
+            }
+        }
+    }
+
+    /// Adds the words of a reply to `me`.
+    fn add_fields(&mut self, words: &[&[u8]]) {
+        for (index, word) in words.iter().enumerate() {
+            if index > 0 {
+                self.bytes.push(b' ');
+            }
+            let equals = word.iter().position(|&byte| byte == b'=').filter(|_| index > 1);
+            let (name, value) = equals.map_or((&b""[..], *word), |at| (&word[..at], &word[at + 1..]));
+            match (name, decimal(value)) {
+                (b"exp" | b"la", Some(number)) => self.add_seconds(Some(number)),
+                (b"cas", Some(number)) => self.cas.push((None, number)),
+                (b"cls" | b"size", Some(_)) => {}
+                _ => {
+                    self.bytes.extend_from_slice(word);
+                    continue;
+                }
+            }
+            self.bytes.extend_from_slice(name);
+            self.bytes.extend_from_slice(b"=#");
+        }
+    }
+
+    fn add_seconds(&mut self, number: Option<u64>) {
+        self.seconds.push(number.and_then(|number| number.try_into().ok()).unwrap_or(i64::MAX));
+    }
+
+    /// Adds packets.
+    fn add_packets(&mut self, mut rest: &'r [u8]) {
+        while let Some((head, after)) = rest.split_first_chunk::<24>() {
+            let key_len = usize::from(u16::from_be_bytes([head[2], head[3]]));
+            let body_len = u32::from_be_bytes([head[8], head[9], head[10], head[11]]) as usize;
+            let cas: [u8; 8] = *head[16..].first_chunk().expect("a head has 24 bytes");
+            let (body, after) = after.split_at(body_len.min(after.len()));
+            self.cas.push((None, u64::from_be_bytes(cas)));
+            let is_success = head[6..8] == [0, 0];
+            if is_success && matches!(head[1], opcode::STAT | opcode::VERSION) {
+                self.bytes.extend_from_slice(&head[..8]);
+                self.bytes.extend_from_slice(&head[12..16]);
+                self.bytes.extend_from_slice(&body[..key_len.min(body.len())]);
+            } else {
+                self.bytes.extend_from_slice(&head[..16]);
+                self.bytes.extend_from_slice(body);
+            }
+            rest = after;
+        }
+        self.bytes.extend_from_slice(rest);
+    }
+}
+
+/// Parses a decimal number. Returns `None` if it does not fit into 64 bits, or if it is negative.
+fn decimal(word: &[u8]) -> Option<u64> {
+    let is_number = word.first().is_some_and(u8::is_ascii_digit);
+    std::str::from_utf8(word).ok().filter(|_| is_number)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::normalise;
+    use crate::step::Dialect;
+
+    #[test]
+    fn only_the_variable_parts_of_lines_are_replaced() {
+        let reply = b"VALUE a 5 3 77\r\nc1 \r\nEND\r\nVA 2 t100 c78 sx\r\nl5\r\nHD t-1 h0\r\n\
+                      ME a exp=-1 la=3 cas=9 fetch=no cls=4 size=63\r\nVERSION 1.6.45\r\nERROR\r\n";
+        let normal = normalise(Dialect::Text, reply);
+        let expected = "VALUE a 5 3 #\r\nc1 \r\nEND\r\nVA 2 t# c# sx\r\nl5\r\nHD t-1 h0\r\n\
+                        ME a exp=-1 la=# cas=# fetch=no cls=# size=#\r\nVERSION *\r\nERROR\r\n";
+        assert_eq!(String::from_utf8_lossy(&normal.bytes), expected);
+        assert_eq!(normal.cas, [(Some(&b"a"[..]), 77), (None, 78), (None, 9)]);
+        assert_eq!(normal.seconds, [100, 3]);
+    }
+
+    #[test]
+    fn the_cas_value_of_a_packet_is_replaced_and_its_body_is_not() {
+        let mut reply = vec![0x81, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 6, 1, 2, 3, 4];
+        reply.extend_from_slice(&55u64.to_be_bytes());
+        reply.extend_from_slice(b"\0\0\0\x05ab");
+        let normal = normalise(Dialect::Binary, &reply);
+        assert_eq!(normal.bytes, [&reply[..16], &reply[24..]].concat());
+        assert_eq!(normal.cas, [(None, 55)]);
+    }
+}
