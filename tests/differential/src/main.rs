@@ -119,7 +119,8 @@ fn run(args: &Args) -> Result<usize, String> {
         let difference = pair.play(&steps, |step, reply| counts.add(step, reply));
         if let Some(difference) = difference.map_err(|error| error.to_string())? {
             match difference.listed {
-                Some(listed) => counts.add_listed(listed),
+                Some(listed) if difference.mismatch.is_some() => counts.add_listed(listed),
+                Some(_) => {}
                 None => {
                     unlisted += 1;
                     report_unlisted(&commands, steps, difference)?;
@@ -172,22 +173,24 @@ impl Protocol {
     }
 }
 
-/// Returns the command that starts memcached. memcached changes a number in place only if nothing else refers to its
-/// item, and the value then keeps its length. With one thread, no reply of another connection refers to an item. Without
-/// the maintainer of the LRU, no queue of items to bump refers to an item.
+/// Returns the command of memcached.
 fn memcached_command(args: &Args) -> ServerCommand {
-    server_command(&args.memcached, &["-t", "1", "-o", "no_lru_maintainer"])
+    server_command(&args.memcached, "1")
 }
 
+/// Returns the command of slabwise.
 fn slabwise_command(args: &Args) -> ServerCommand {
-    server_command(&args.slabwise, &["-t", "2"])
+    server_command(&args.slabwise, "2")
 }
 
 /// Returns the command of a server with enough memory that it evicts nothing.
-fn server_command(program: &Path, flags: &[&str]) -> ServerCommand {
+///
+/// memcached changes a number in place only if nothing else refers to its item, and the value then keeps its length.
+/// Therefore memcached runs with one thread, so that no reply of another connection refers to an item, and without the
+/// maintainer of the LRU, so that no queue of items to bump refers to an item.
+fn server_command(program: &Path, threads: &str) -> ServerCommand {
     ServerCommand::on_free_port(program)
-        .with(&["-m", "1024"])
-        .with(flags)
+        .with(&["-m", "1024", "-t", threads, "-o", "no_lru_maintainer"])
         .logging_to(Path::new("/dev/null"))
 }
 

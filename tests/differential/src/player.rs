@@ -8,7 +8,7 @@
 //! memcached has not sent holds a reference to its item, and memcached changes a number in place only if nothing refers
 //! to its item. And a retrieval with a key that is too long discards the replies that memcached has not sent.
 
-use crate::keys::{KEYS, MISSING};
+use crate::keys::{self, KEYS};
 use crate::normalise::normalise;
 use crate::step::{After, Dialect, Step};
 use memchr::memmem;
@@ -18,8 +18,11 @@ use slabwise_protocol::binary::opcode;
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// The time without a received byte after which a step has no reply.
-const SILENCE: Duration = Duration::from_secs(4);
+/// The time without a received byte after which the client shuts down its sending direction. If the server waits for
+/// more bytes, it then closes the connection. If it is only slow, it sends its replies before.
+const SILENCE: Duration = Duration::from_secs(2);
+/// The time without a received byte after which the server counts as stuck.
+const STUCK: Duration = Duration::from_secs(60);
 /// The pause between two requests for the server's time.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -33,8 +36,8 @@ pub enum End {
     HalfMarker,
     /// The server closed the connection.
     Closed,
-    /// No more bytes arrived for some seconds.
-    Silent,
+    /// The server is stuck: it has neither replied nor closed the connection.
+    Stuck,
     /// The server did not read the step, because it closed the connection at an earlier step of the same write.
     Unread,
 }
@@ -113,8 +116,8 @@ impl Player {
     pub fn clear(&mut self) -> Result<(), PlayError> {
         (self.text, self.binary, self.cas) = (None, None, [0; KEYS.len()]);
         let mut deletes = Vec::new();
-        for key in KEYS.into_iter().chain([MISSING]) {
-            deletes.extend(delete_quietly(key));
+        for key in keys::all() {
+            deletes.extend(delete_quietly(&key));
         }
         let steps = [Step::new(crate::step::Family::Binary, deletes)];
         self.send(&steps)?;
@@ -172,7 +175,8 @@ impl Player {
             self.learn(step, &reply);
             replies.push(reply);
         }
-        if replies.iter().all(|reply| reply.end.is_open()) {
+        let is_shut_down = connection.stream().read_timeout().ok().flatten() != Some(SILENCE);
+        if !is_shut_down && replies.iter().all(|reply| reply.end.is_open()) {
             *self.place(dialect) = Some(connection);
         }
         Ok(replies)
@@ -208,7 +212,7 @@ impl Player {
             let stream = TcpStream::connect(address)?;
             stream.set_nodelay(true)?;
             stream.set_read_timeout(Some(SILENCE))?;
-            stream.set_write_timeout(Some(SILENCE))?;
+            stream.set_write_timeout(Some(STUCK))?;
             Ok(Connection::over(stream, usize::MAX))
         };
         open(self.server.socket_address())
@@ -241,10 +245,22 @@ fn read_reply(
         let result = match connection.receive() {
             Ok(0) | Err(ClientError::Closed) => End::Closed,
             Ok(_) => continue,
-            Err(_) => End::Silent,
+            Err(ClientError::ReadTimeout) if shut_down(connection.stream()) => continue,
+            Err(_) => End::Stuck,
         };
         return Reply { bytes: connection.received().to_vec(), end: result };
     }
+}
+
+/// Shuts down the sending direction of a connection after [`SILENCE`]. Returns false if this was done before.
+fn shut_down(stream: &TcpStream) -> bool {
+    let is_first = stream.read_timeout().ok().flatten() == Some(SILENCE);
+    if is_first {
+        // Both calls fail only if the server has closed the connection, which the next read notices.
+        let _ = stream.shutdown(Shutdown::Write);
+        let _ = stream.set_read_timeout(Some(STUCK));
+    }
+    is_first
 }
 
 /// Removes the reply to the first half of the marker from the end of a reply.

@@ -79,10 +79,17 @@ fn kind(dialect: Dialect, reply: &Reply) -> String {
     }
 }
 
+/// The number of steps of a difference that are printed.
+const STEPS_SHOWN_MAX: usize = 30;
+
 /// Prints the steps of a difference, and both replies to the last one.
 pub fn print_difference(steps: &[Step], difference: &Difference) {
-    println!("\n--- unlisted difference ({:?}) ---", difference.mismatch);
-    for step in steps {
+    println!("\n--- unlisted difference: {:?} ---", difference.mismatch);
+    let shown = &steps[steps.len().saturating_sub(STEPS_SHOWN_MAX)..];
+    if shown.len() < steps.len() {
+        println!("  ... {} earlier steps", steps.len() - shown.len());
+    }
+    for step in shown {
         println!("  {step}");
     }
     for (name, reply) in ["first ", "second"].into_iter().zip(&difference.replies) {

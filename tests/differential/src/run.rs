@@ -1,7 +1,7 @@
 //! Plays random steps to two servers, and compares their replies.
 
 use crate::compare::{ASSIGNED_CAS_MIN, CasValues, Mismatch, compare};
-use crate::differences::{Exchange, LISTED};
+use crate::differences::{Exchange, LISTED, Listed};
 use crate::player::{End, PlayError, Player, Reply};
 use crate::step::{After, Family, Step};
 use slabwise_client::process::ServerCommand;
@@ -11,16 +11,19 @@ pub struct Pair {
     first: Player,
     second: Player,
     cas_values: CasValues,
+    /// True if both servers are the same program. Then no difference is listed.
+    is_self_test: bool,
 }
 
-/// A difference between two replies that no row of [`LISTED`] explains, or the number of one that does.
+/// A difference between the replies to a step, or a row that says that the items of the servers may differ.
 #[derive(Clone, Debug)]
 pub struct Difference {
     /// The position of the step in the steps that were played.
     pub index: usize,
-    pub mismatch: Mismatch,
+    /// The kind of the difference between the replies; `None` if they are equal.
+    pub mismatch: Option<Mismatch>,
     pub replies: [Reply; 2],
-    /// The index in [`LISTED`].
+    /// The index in [`LISTED`] of the row that explains the difference.
     pub listed: Option<usize>,
 }
 
@@ -29,7 +32,8 @@ impl Pair {
     pub fn start(commands: &[ServerCommand; 2]) -> Result<Pair, PlayError> {
         let [first, second] = commands;
         let (first, second) = (Player::start(first)?, Player::start(second)?);
-        let mut pair = Pair { first, second, cas_values: CasValues::default() };
+        let is_self_test = commands[0].program() == commands[1].program();
+        let mut pair = Pair { first, second, cas_values: CasValues::default(), is_self_test };
         let set = Step { is_joined: true, ..Step::new(Family::Text, "set a 0 0 1\r\nx\r\n") };
         let sets = vec![set; usize::try_from(ASSIGNED_CAS_MIN).expect("the number is small")];
         pair.play_batch(&sets)?;
@@ -59,8 +63,8 @@ impl Pair {
         Ok([self.first.receive(steps)?, self.second.receive(steps)?])
     }
 
-    /// Plays the steps until two replies differ, and returns the difference. `on_step` receives each step with its
-    /// reply if the replies are equal.
+    /// Plays the steps until two replies differ, or until the items of the servers may differ. `on_step` receives each
+    /// step with its reply if the replies are equal.
     pub fn play(
         &mut self,
         steps: &[Step],
@@ -69,27 +73,44 @@ impl Pair {
         let mut start = 0;
         while start < steps.len() {
             let end = batch_end(steps, start);
-            let batch = &steps[start..end];
-            let [first, second] = self.play_batch(batch)?;
-            for (offset, (first, second)) in first.into_iter().zip(second).enumerate() {
-                let (index, step) = (start + offset, &batch[offset]);
-                let dialect = step.family.dialect();
-                let Err(mismatch) = compare(&mut self.cas_values, dialect, &first, &second) else {
-                    if first.end != End::Unread {
-                        on_step(step, &first);
-                    }
-                    continue;
-                };
-                let history = &steps[..index];
-                let exchange =
-                    Exchange { step, history, memcached: &first, slabwise: &second };
-                let listed = LISTED.iter().position(|row| (row.explains)(&exchange));
-                let replies = [first, second];
-                return Ok(Some(Difference { index, mismatch, replies, listed }));
+            let [first, second] = self.play_batch(&steps[start..end])?;
+            for (index, replies) in (start..end).zip(first.into_iter().zip(second)) {
+                let (mismatch, listed) = self.judge(&steps[..=index], &replies);
+                if mismatch.is_none() && replies.0.end != End::Unread {
+                    on_step(&steps[index], &replies.0);
+                }
+                if mismatch.is_some() || listed.is_some() {
+                    let replies = [replies.0, replies.1];
+                    return Ok(Some(Difference { index, mismatch, replies, listed }));
+                }
             }
             start = end;
         }
         Ok(None)
+    }
+
+    /// Compares the replies to the last step. Returns the kind of the difference, and the row of [`LISTED`] that
+    /// explains this difference or a difference that does not show.
+    fn judge(
+        &mut self,
+        steps: &[Step],
+        (first, second): &(Reply, Reply),
+    ) -> (Option<Mismatch>, Option<usize>) {
+        let (step, history) = steps.split_last().expect("the caller passes at least one step");
+        let mismatch = compare(&mut self.cas_values, step.family.dialect(), first, second).err();
+        let exchange = Exchange {
+            step,
+            history,
+            memcached: first,
+            slabwise: second,
+            mismatch,
+            request: step.bytes(|_| 0),
+        };
+        let is_listed = |row: &Listed| match mismatch {
+            Some(_) => (row.explains)(&exchange),
+            None => (row.is_silent)(&exchange),
+        };
+        (mismatch, LISTED.iter().position(is_listed).filter(|_| !self.is_self_test))
     }
 }
 

@@ -31,7 +31,7 @@ fn attempt(commands: &[ServerCommand; 2], steps: &[Step]) -> Result<Option<Diffe
 }
 
 impl Shrunk {
-    /// Replaces the steps if the new ones show a difference, too.
+    /// Replaces the steps if the new ones show a difference of the same kind at the same command.
     fn try_steps(
         &mut self,
         commands: &[ServerCommand; 2],
@@ -39,6 +39,12 @@ impl Shrunk {
     ) -> Result<bool, PlayError> {
         let Some(difference) = attempt(commands, &steps)? else { return Ok(false) };
         steps.truncate(difference.index + 1);
+        let command = |steps: &[Step]| steps.last().map(Step::command);
+        let is_same = difference.mismatch == self.difference.mismatch
+            && command(&steps) == command(&self.steps);
+        if !is_same {
+            return Ok(false);
+        }
         *self = Shrunk { steps, difference };
         Ok(true)
     }

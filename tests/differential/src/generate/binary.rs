@@ -124,6 +124,7 @@ impl Generator {
         match self.choices.below(12) {
             0 => packet.extras = vec![0; self.choices.one_of(&[0, 4, 8, 20, 21, 255])],
             1 => packet.key.clear(),
+            2 if self.choices.one_in(4) => packet.key = vec![b'z'; 3000],
             2 => packet.key = self.long_key(),
             3 => packet.value = self.value(3),
             4 => packet.body_len = Some(self.choices.below(8) as u32),

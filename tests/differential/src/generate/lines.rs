@@ -138,13 +138,8 @@ impl Generator {
             _ => self.number_word().into_bytes(),
         });
         words.push(self.exptime_word().into_bytes());
-        let mut has_right_length = true;
-        words.push(if self.choices.one_in(30) {
-            has_right_length = false;
-            self.wrong_length(value.len()).into_bytes()
-        } else {
-            value.len().to_string().into_bytes()
-        });
+        let value_len = self.length_word(value.len());
+        words.push(value_len.clone().into_bytes());
         let mut head = [name.as_bytes(), &words.join(&b' ')].join(&b' ');
         let mut step = Step { key: Some(key), ..Step::new(Family::Text, Vec::new()) };
         step.parts.clear();
@@ -167,15 +162,16 @@ impl Generator {
         });
         self.end_line(&mut head);
         head.extend_from_slice(&value);
-        if !self.end_value(&mut head) || !has_right_length {
-            step.after = After::Finish;
-        }
+        step.after = self.end_value(&mut head, &value_len, value.len());
         step.parts.push(Part::Bytes(head));
         step
     }
 
-    /// Returns a word for a length that is not that of the value.
-    pub(super) fn wrong_length(&mut self, len: usize) -> String {
+    /// Returns a word for the length of a value, which rarely is another length.
+    pub(super) fn length_word(&mut self, len: usize) -> String {
+        if !self.choices.one_in(35) {
+            return len.to_string();
+        }
         match self.choices.below(5) {
             0 => (len + 1 + self.choices.below(4)).to_string(),
             1 => len.saturating_sub(1 + self.choices.below(4)).to_string(),
@@ -252,17 +248,27 @@ impl Generator {
         });
     }
 
-    /// Ends a value, mostly with CR LF. Returns false if the end is another one.
-    pub(super) fn end_value(&mut self, bytes: &mut Vec<u8>) -> bool {
-        let end: &[u8] = match self.choices.below(150) {
+    /// Ends a value of `len` bytes, mostly with CR LF. `len_word` is the length in its line. Returns the end of the
+    /// reply.
+    pub(super) fn end_value(&mut self, bytes: &mut Vec<u8>, len_word: &str, len: usize) -> After {
+        bytes.extend_from_slice(match self.choices.below(150) {
             0 => b"\n",
             1 => b"\r",
             2 => b"",
             3 => b"xx",
             4 => b"x\r\n",
             _ => b"\r\n",
-        };
-        bytes.extend_from_slice(end);
-        end == b"\r\n"
+        });
+        let missing = len_word.parse::<usize>().unwrap_or(0).saturating_sub(len);
+        if missing == 0 {
+            return After::Marker;
+        }
+        if missing > 100 || self.choices.one_in(10) {
+            // The server waits for the rest of the value.
+            return After::Finish;
+        }
+        // The start of these lines becomes a part of the value.
+        bytes.extend_from_slice(&b"filler\r\n".repeat(2 + missing / 8));
+        After::Marker
     }
 }

@@ -1,8 +1,8 @@
 //! Random lines of the meta protocol.
 
 use super::Generator;
-use crate::keys::{KEYS, MISSING, is_word};
-use crate::step::{After, Family, Part, Step};
+use crate::keys::{KEYS, MISSING, base64, is_word};
+use crate::step::{Family, Part, Step};
 
 impl Generator {
     /// Returns a random line, with the value if it is an `ms`.
@@ -33,26 +33,36 @@ impl Generator {
             line = name.as_bytes().to_vec();
         }
         let value = self.value(key);
-        let mut has_right_length = true;
+        let value_len = self.length_word(value.len());
         if name == "ms" {
             line.push(b' ');
-            line.extend(if self.choices.one_in(40) {
-                has_right_length = false;
-                self.wrong_length(value.len())
-            } else {
-                value.len().to_string()
-            }.into_bytes());
+            line.extend_from_slice(value_len.as_bytes());
         }
         self.flags(&mut step, &mut line, name, key, has_base64);
         self.end_line(&mut line);
         if name == "ms" {
             line.extend_from_slice(&value);
-            if !self.end_value(&mut line) || !has_right_length {
-                step.after = After::Finish;
-            }
+            step.after = self.end_value(&mut line, &value_len, value.len());
         }
         step.parts.push(Part::Bytes(line));
+        if name == "ma" {
+            self.probe_change(&step, word, has_base64);
+        }
         step
+    }
+
+    /// Makes the next step show the expiry and the CAS value of an item if this step sets one of them and changes a
+    /// number. memcached loses them if the number has more digits than before.
+    fn probe_change(&mut self, step: &Step, key_word: Vec<u8>, has_base64: bool) {
+        let bytes = step.bytes(|_| 0);
+        if bytes.windows(2).any(|pair| pair == b" T" || pair == b" E") {
+            let mut line = [b"mg ", &key_word[..], b" t c"].concat();
+            if has_base64 {
+                line.extend_from_slice(b" b");
+            }
+            line.extend_from_slice(b"\r\n");
+            self.next = Some(Step { key: step.key, ..Step::new(Family::Meta, line) });
+        }
     }
 
     /// Returns the key of a meta command, and true if it is in base64.
@@ -65,12 +75,12 @@ impl Generator {
             4 => return (b"Zm9vIGJhcg".to_vec(), true),
             5 => return (b"Zm9v====".to_vec(), true),
             6 => return (b"====".to_vec(), true),
-            7 => return (Self::base64(KEYS[key]), false),
+            7 => return (base64(KEYS[key]), false),
             8..13 => return (MISSING.to_vec(), false),
             _ => {}
         }
         if !is_word(KEYS[key]) || self.choices.one_in(8) {
-            (Self::base64(KEYS[key]), true)
+            (base64(KEYS[key]), true)
         } else {
             (KEYS[key].to_vec(), false)
         }

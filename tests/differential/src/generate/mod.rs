@@ -26,6 +26,8 @@ pub struct Generator {
     current: (Family, usize),
     /// For each key: true if it has an item, as far as the generator can know.
     present: [bool; KEYS.len()],
+    /// The step that must follow the last one.
+    next: Option<Step>,
 }
 
 impl Generator {
@@ -33,7 +35,7 @@ impl Generator {
     pub fn new(seed: u64, families: &[Family]) -> Generator {
         let current = (families[0], 0);
         let present = [false; KEYS.len()];
-        Generator { choices: Choices::new(seed), families: families.to_vec(), current, present }
+        Generator { choices: Choices::new(seed), families: families.to_vec(), current, present, next: None }
     }
 
     /// Notes that all items were removed.
@@ -43,6 +45,9 @@ impl Generator {
 
     /// Returns the next step.
     pub fn step(&mut self) -> Step {
+        if let Some(next) = self.next.take() {
+            return next;
+        }
         let (family, left) = self.current;
         if left == 0 {
             let family = self.choices.one_of(&self.families);
@@ -108,9 +113,10 @@ impl Generator {
         if self.choices.percent(75) { self.choices.below(NUMBER_KEYS) } else { self.key() }
     }
 
-    /// Returns a placeholder for the last CAS value of a key, which mostly is that of the key's item.
+    /// Returns a placeholder for the last CAS value of a key, which mostly is that of the key's item. Its other offsets
+    /// give values that no server has assigned to the item.
     fn cas_part(&mut self, key: usize) -> Part {
-        let offset = self.choices.weighted(&[(8, 0), (1, -1), (1, 1), (1, 1_000_000)]);
+        let offset = self.choices.weighted(&[(8, 0), (1, -1), (1, 1_000_000_000)]);
         let key = if self.choices.one_in(12) { self.key() } else { key };
         Part::Cas { key, offset }
     }

@@ -3,11 +3,9 @@
 use super::Generator;
 use crate::compare::SUPPLIED_CAS_MIN;
 use crate::keys::{KEYS, is_word};
-use slabwise_protocol::meta::compose::write_key_bytes;
 
 /// Words that are numbers at the limits, or almost numbers.
-const ODD_NUMBERS: [&str; 44] = [
-    "",
+const ODD_NUMBERS: [&str; 43] = [
     "-",
     "+",
     "-0",
@@ -142,8 +140,8 @@ impl Generator {
             "-1",
             "-100",
         ];
-        const ODD: [&str; 17] = [
-            "", "-", "-0", "+0", "+100000", "--1", "x", "0x", "1.5", "0\t", "0\0", "00000000000",
+        const ODD: [&str; 16] = [
+            "-", "-0", "+0", "+100000", "--1", "x", "0x", "1.5", "0\t", "0\0", "00000000000",
             "2147483648", "4294967295", "4294967296", "-2147483648", "-2147483649",
         ];
         let words = if self.choices.one_in(25) { &ODD[..] } else { &VALID[..] };
@@ -226,12 +224,5 @@ impl Generator {
     /// Returns a key that is too long.
     pub(super) fn long_key(&mut self) -> Vec<u8> {
         vec![b'z'; self.choices.one_of(&[251, 252, 255, 256, 257, 300, 1000])]
-    }
-
-    /// Returns the base64 of a key.
-    pub(super) fn base64(key: &[u8]) -> Vec<u8> {
-        let mut encoded = Vec::new();
-        write_key_bytes(&mut encoded, true, key);
-        encoded
     }
 }
