@@ -5,8 +5,9 @@ use crate::player::Reply;
 use crate::step::Dialect;
 use std::collections::HashMap;
 
-/// The largest difference between two numbers of seconds that were measured at about the same moment.
-const SECONDS_DIFFERENCE_MAX: u64 = 2;
+/// The largest difference between two numbers of seconds that were measured at about the same moment. On a machine with
+/// many other processes, a server may have to wait for some seconds.
+const SECONDS_DIFFERENCE_MAX: u64 = 60;
 
 /// CAS values below this number are never assigned by a server during a comparison, because the runner first makes the
 /// servers assign as many.
@@ -101,10 +102,10 @@ mod tests {
     }
 
     #[test]
-    fn seconds_may_differ_by_two() {
+    fn seconds_may_differ_by_a_minute() {
         let mut values = CasValues::default();
-        assert_eq!(compare_texts(&mut values, "HD t100\r\n", "HD t98\r\n"), Ok(()));
-        let difference = compare_texts(&mut values, "HD t100\r\n", "HD t97\r\n");
+        assert_eq!(compare_texts(&mut values, "HD t100\r\n", "HD t40\r\n"), Ok(()));
+        let difference = compare_texts(&mut values, "HD t100\r\n", "HD t39\r\n");
         assert_eq!(difference, Err(Mismatch::Seconds));
         assert_eq!(compare_texts(&mut values, "HD t100\r\n", "HD t-1\r\n"), Err(Mismatch::Bytes));
     }

@@ -16,7 +16,7 @@ pub const KEYS: [&[u8]; 14] = [
     b"kkk",
     // Base64 of these keys has one and two padding characters.
     b"foo bar",
-    b"line\n\0end",
+    KEY_WITH_LINE_END,
     b"tab\there",
     b"\xff\xfe\x80",
     &[b'L'; 250],
@@ -25,6 +25,9 @@ pub const KEYS: [&[u8]; 14] = [
 
 /// The number of keys at the start of [`KEYS`] whose values are mostly numbers.
 pub const NUMBER_KEYS: usize = 3;
+
+/// The key in [`KEYS`] that contains a line end.
+pub const KEY_WITH_LINE_END: &[u8] = b"line\n\0end";
 
 /// A key that rarely has an item.
 pub const MISSING: &[u8] = b"missing";

@@ -106,7 +106,13 @@ fn run(args: &Args) -> Result<usize, String> {
     let families: Vec<Family> = args.protocol.iter().map(|&protocol| protocol.family()).collect();
     let mut pair = Pair::start(&commands).map_err(|error| error.to_string())?;
     let versions = pair.versions().map_err(|error| error.to_string())?;
-    println!("{} ({}), {} ({})", commands[0].program(), versions[0], commands[1].program(), versions[1]);
+    println!(
+        "{} ({}), {} ({})",
+        commands[0].program(),
+        versions[0],
+        commands[1].program(),
+        versions[1]
+    );
     println!("--seed {seed}");
     let mut generator = Generator::new(seed, &families);
     let mut counts = Counts::default();

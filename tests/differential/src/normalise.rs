@@ -3,7 +3,7 @@
 //! | part | is compared |
 //! |---|---|
 //! | CAS values: word 5 of `VALUE` lines, the flag `c`, the field `cas` of `me`, bytes 16 to 23 of packets | two servers assign different numbers, so the n-th CAS value of one server and the n-th of the other must always appear at the same places: see `compare.rs` |
-//! | the flag `t`, the field `exp` of `me` | may differ by two seconds, because the clocks of the servers do not advance at the same moment |
+//! | the flag `t`, the field `exp` of `me` | may differ by a minute, because the clocks of the servers do not advance at the same moment, and a server may have to wait for the processor |
 //! | the flag `l`, the fields `la`, `cls` and `size` of `me` | not compared: `docs/differences.md` lists that memcached rarely updates the time of the last access, and that classes and the sizes of items differ |
 //! | values of statistics | not compared; the names are |
 //! | the version | not compared |
@@ -11,36 +11,47 @@
 //!
 //! All other bytes must be equal.
 
+use crate::keys::KEY_WITH_LINE_END;
 use crate::step::Dialect;
+use memchr::memmem;
 use slabwise_protocol::binary::opcode;
+use std::borrow::Cow;
 
 /// The start of the names of settings that memcached without TLS does not have.
 const TLS_SETTING: &[u8] = b"ssl_";
 
 /// A reply without the parts that may differ.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Normal<'r> {
+pub struct Normal {
     /// The reply, with a letter in place of each part that may differ.
     pub bytes: Vec<u8>,
     /// The CAS values in order, with the key if the reply names it.
-    pub cas: Vec<(Option<&'r [u8]>, u64)>,
+    pub cas: Vec<(Option<Vec<u8>>, u64)>,
     /// The numbers of seconds, in order.
     pub seconds: Vec<i64>,
 }
 
+/// Returns a reply with another text for the key that contains a line end. memcached sends this key as it is, so the
+/// end of its line would not be found.
+fn without_key_with_line_end(reply: &[u8]) -> Cow<'_, [u8]> {
+    let Some(at) = memmem::find(reply, KEY_WITH_LINE_END) else { return Cow::Borrowed(reply) };
+    let rest = without_key_with_line_end(&reply[at + KEY_WITH_LINE_END.len()..]);
+    Cow::Owned([&reply[..at], b"key-with-line-end", &rest].concat())
+}
+
 /// Normalises a reply.
-pub fn normalise(dialect: Dialect, reply: &[u8]) -> Normal<'_> {
+pub fn normalise(dialect: Dialect, reply: &[u8]) -> Normal {
     let mut normal = Normal::default();
     match dialect {
-        Dialect::Text => normal.add_lines(reply),
+        Dialect::Text => normal.add_lines(&without_key_with_line_end(reply)),
         Dialect::Binary => normal.add_packets(reply),
     }
     normal
 }
 
-impl<'r> Normal<'r> {
+impl Normal {
     /// Adds lines, and the values that follow some of them.
-    fn add_lines(&mut self, mut rest: &'r [u8]) {
+    fn add_lines(&mut self, mut rest: &[u8]) {
         while !rest.is_empty() {
             let end = memchr::memchr(b'\n', rest).map_or(rest.len(), |at| at + 1);
             let (line, after) = rest.split_at(end);
@@ -70,11 +81,11 @@ impl<'r> Normal<'r> {
         }
     }
 
-    fn add_value_line_with_cas(&mut self, words: &[&[u8]], key: &'r [u8], cas: &[u8]) {
+    fn add_value_line_with_cas(&mut self, words: &[&[u8]], key: &[u8], cas: &[u8]) {
         self.add_words(words);
         match decimal(cas) {
             Some(number) => {
-                self.cas.push((Some(key), number));
+                self.cas.push((Some(key.to_vec()), number));
                 self.bytes.extend_from_slice(b" #\r\n");
             }
             None => {
@@ -86,7 +97,7 @@ impl<'r> Normal<'r> {
     }
 
     /// Adds a value of this length and its line end. Returns the bytes after it.
-    fn add_value(&mut self, rest: &'r [u8], value_len: Option<u64>) -> &'r [u8] {
+    fn add_value<'r>(&mut self, rest: &'r [u8], value_len: Option<u64>) -> &'r [u8] {
         let Some(value_len) = value_len.and_then(|len| usize::try_from(len).ok()) else {
             return rest;
         };
@@ -129,9 +140,16 @@ impl<'r> Normal<'r> {
                 self.bytes.push(b' ');
             }
             let equals = word.iter().position(|&byte| byte == b'=').filter(|_| index > 1);
-            let (name, value) = equals.map_or((&b""[..], *word), |at| (&word[..at], &word[at + 1..]));
+            let (name, value) =
+                equals.map_or((&b""[..], *word), |at| (&word[..at], &word[at + 1..]));
             match (name, decimal(value)) {
                 (b"exp", Some(number)) => self.add_seconds(Some(number)),
+                // memcached shows a number of more than 31 bits as a negative number.
+                (b"exp", None) if value != b"-1" => {
+                    let number = value.strip_prefix(b"-").and_then(decimal);
+                    let number = number.and_then(|number| 0i64.checked_sub_unsigned(number));
+                    self.seconds.push(number.unwrap_or(i64::MIN));
+                }
                 (b"cas", Some(number)) => self.cas.push((None, number)),
                 (b"la" | b"cls" | b"size", Some(_)) => {}
                 _ => {
@@ -149,7 +167,7 @@ impl<'r> Normal<'r> {
     }
 
     /// Adds packets.
-    fn add_packets(&mut self, mut rest: &'r [u8]) {
+    fn add_packets(&mut self, mut rest: &[u8]) {
         while let Some((head, after)) = rest.split_first_chunk::<24>() {
             let key_len = usize::from(u16::from_be_bytes([head[2], head[3]]));
             let body_len = u32::from_be_bytes([head[8], head[9], head[10], head[11]]) as usize;
@@ -193,7 +211,7 @@ mod tests {
         let expected = "VALUE a 5 3 #\r\nc1 \r\nEND\r\nVA 2 t# c# sx\r\nl5\r\nHD t-1 h0\r\n\
                         ME a exp=-1 la=# cas=# fetch=no cls=# size=#\r\nVERSION *\r\nERROR\r\n";
         assert_eq!(String::from_utf8_lossy(&normal.bytes), expected);
-        assert_eq!(normal.cas, [(Some(&b"a"[..]), 77), (None, 78), (None, 9)]);
+        assert_eq!(normal.cas, [(Some(b"a".to_vec()), 77), (None, 78), (None, 9)]);
         assert_eq!(normal.seconds, [100]);
     }
 

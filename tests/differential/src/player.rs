@@ -185,7 +185,7 @@ impl Player {
     /// Remembers the CAS values in a reply.
     fn learn(&mut self, step: &Step, reply: &Reply) {
         for (key, cas) in normalise(step.family.dialect(), &reply.bytes).cas {
-            let named = key.and_then(|name| KEYS.iter().position(|key| *key == name));
+            let named = key.and_then(|name| KEYS.iter().position(|key| *key == &name[..]));
             if let Some(key) = named.or(step.key).filter(|_| cas != 0) {
                 self.cas[key] = cas;
             }
@@ -196,8 +196,23 @@ impl Player {
     fn take(&mut self, dialect: Dialect) -> Result<Connection<TcpStream>, PlayError> {
         match self.place(dialect).take() {
             Some(connection) => Ok(connection),
-            None => self.connect(),
+            None => self.open(dialect),
         }
+    }
+
+    /// Opens a connection. The first store of a text connection removes a CAS value that memcached may have kept from an
+    /// earlier connection: see the row of `docs/differences.md` about the flag E.
+    fn open(&self, dialect: Dialect) -> Result<Connection<TcpStream>, PlayError> {
+        let mut connection = self.connect()?;
+        if dialect == Dialect::Text {
+            let mut exchange = || {
+                connection.send(b"set opening 0 0 1\r\nx\r\ndelete opening\r\n")?;
+                connection.line()?;
+                connection.line().map(|_| ())
+            };
+            exchange().map_err(|error| self.error(error))?;
+        }
+        Ok(connection)
     }
 
     fn place(&mut self, dialect: Dialect) -> &mut Option<Connection<TcpStream>> {
@@ -215,8 +230,7 @@ impl Player {
             stream.set_write_timeout(Some(STUCK))?;
             Ok(Connection::over(stream, usize::MAX))
         };
-        open(self.server.socket_address())
-            .map_err(|error| self.error(ClientError::Connect(error)))
+        open(self.server.socket_address()).map_err(|error| self.error(ClientError::Connect(error)))
     }
 
     fn error(&self, error: ClientError) -> PlayError {

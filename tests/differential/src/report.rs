@@ -53,7 +53,12 @@ impl fmt::Display for Counts {
         for (family, total) in families {
             writeln!(f, "{family:?}: {total} equal replies")?;
         }
-        writeln!(f, "{} commands, {} listed differences", self.steps(), self.listed.values().sum::<u64>())
+        writeln!(
+            f,
+            "{} commands, {} listed differences",
+            self.steps(),
+            self.listed.values().sum::<u64>()
+        )
     }
 }
 

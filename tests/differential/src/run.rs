@@ -114,13 +114,15 @@ impl Pair {
     }
 }
 
-/// Returns the end of the steps that are sent together with the step at `start`.
+/// Returns the end of the steps that are sent together with the step at `start`. A step after which the connection ends
+/// is sent alone: if a server closes the connection before it has read all bytes, the client may lose earlier replies.
 fn batch_end(steps: &[Step], start: usize) -> usize {
     let mut end = start + 1;
     while end < steps.len() {
         let (last, next) = (&steps[end - 1], &steps[end]);
         let is_joined = last.is_joined
             && last.after == After::Marker
+            && next.after == After::Marker
             && last.family.dialect() == next.family.dialect()
             && !next.waits;
         if !is_joined {

@@ -13,7 +13,10 @@ pub struct Shrunk {
 
 /// Shrinks the steps: leaves out steps, sends the steps alone and in one write, and leaves out words of lines. Each
 /// attempt is played to new servers. Returns `None` if new servers do not show the difference.
-pub fn shrink(commands: &[ServerCommand; 2], steps: Vec<Step>) -> Result<Option<Shrunk>, PlayError> {
+pub fn shrink(
+    commands: &[ServerCommand; 2],
+    steps: Vec<Step>,
+) -> Result<Option<Shrunk>, PlayError> {
     let Some(difference) = attempt(commands, &steps)? else { return Ok(None) };
     let mut shrunk = Shrunk { steps, difference };
     shrunk.steps.truncate(shrunk.difference.index + 1);

@@ -52,7 +52,8 @@ pub enum After {
     /// The client sends a marker command, and the reply of the step ends where the reply to the marker begins.
     Marker,
     /// The client shuts down its sending direction, and the reply of the step ends with the connection. For commands
-    /// after which the server may take further bytes for a part of a value.
+    /// after which the server may take further bytes for a part of a value, or may close the connection: if it closes the
+    /// connection before it has read all bytes, the client may lose replies.
     Finish,
 }
 

@@ -160,11 +160,7 @@ fn unless_not_a_flag(error: FlagsError, words: &[u8], count_max: usize) -> Flags
 
 /// Checks the length of the key, and parses the words after the key. Fails if a word is not a flag, or if there are
 /// more than `count_max` flags.
-fn read_flags<'a>(
-    key: &[u8],
-    words: &'a [u8],
-    count_max: usize,
-) -> Result<Flags<'a>, FlagsError> {
+fn read_flags<'a>(key: &[u8], words: &'a [u8], count_max: usize) -> Result<Flags<'a>, FlagsError> {
     if key.is_empty() {
         return Err(FlagsError::NoKey);
     }
@@ -244,7 +240,8 @@ impl<'a> Flags<'a> {
             }
             // As in memcached, a mode that is a zero byte has no effect.
             b'M' => {
-                options.mode = Some(token.first().copied().unwrap_or(b' ')).filter(|&mode| mode != 0);
+                options.mode =
+                    Some(token.first().copied().unwrap_or(b' ')).filter(|&mode| mode != 0);
                 true
             }
             b'O' => {

@@ -34,11 +34,18 @@ pub fn is_longer_body(exchange: &Exchange<'_>) -> bool {
         let touches = [opcode::TOUCH, opcode::GAT, opcode::GATQ, opcode::GATK, opcode::GATKQ];
         touches.contains(&opcode) || opcode == opcode::STAT
     };
-    head(exchange).is_some_and(|head| {
-        has_row(head.opcode) && head.body_len > head.key_len + head.extras_len
-    })
+    head(exchange)
+        .is_some_and(|head| has_row(head.opcode) && head.body_len > head.key_len + head.extras_len)
 }
 
 pub fn is_very_long_key(exchange: &Exchange<'_>) -> bool {
     head(exchange).is_some_and(|head| head.key_len >= 2000)
+}
+
+/// True if bytes follow the packet that do not begin with the magic byte of a packet.
+pub fn is_followed_by_other_bytes(exchange: &Exchange<'_>) -> bool {
+    let Some(head) = head(exchange) else { return false };
+    let next = exchange.request.get(24 + head.body_len);
+    let replies = exchange.slabwise.bytes.strip_prefix(&exchange.memcached.bytes[..]);
+    next.is_some_and(|&byte| byte != 0x80) && replies.is_some_and(|lost| !lost.is_empty())
 }

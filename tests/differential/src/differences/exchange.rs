@@ -37,6 +37,14 @@ impl Exchange<'_> {
         self.step.family == Family::Meta && has_flag(&self.words(), letter)
     }
 
+    /// True if an earlier step with the same key may have stored a value that is larger than a chunk.
+    pub fn has_large_value_in_history(&self) -> bool {
+        const LEN_MIN: usize = 100_000;
+        self.history
+            .iter()
+            .any(|step| step.key == self.step.key && step.bytes(|_| 0).len() > LEN_MIN)
+    }
+
     /// True if the last word of the line is `noreply`.
     pub fn has_noreply(&self) -> bool {
         self.words().last().is_some_and(|word| *word == b"noreply")
@@ -81,10 +89,8 @@ fn is_addition_to_large_value(exchange: &Exchange<'_>) -> bool {
             matches!(*opcode, opcode::APPEND | opcode::PREPEND | opcode::APPENDQ | opcode::PREPENDQ)
         }),
     };
-    let is_large = |step: &Step| {
-        step.key == exchange.step.key && step.bytes(|_| 0).len() > LARGE_VALUE_LEN
-    };
-    is_addition && (is_large(exchange.step) || exchange.history.iter().any(is_large))
+    let is_large = exchange.request.len() > LARGE_VALUE_LEN;
+    is_addition && (is_large || exchange.has_large_value_in_history())
 }
 
 /// True if only memcached refuses an append or prepend.

@@ -96,3 +96,13 @@ pub fn is_far_expiry(exchange: &Exchange<'_>) -> bool {
         && memmem::find(&exchange.memcached.bytes, b" exp=-").is_some()
         && memmem::find(&exchange.slabwise.bytes, b" exp=-").is_none()
 }
+
+/// True if memcached gives a CAS value of an earlier `ms` to the item of another command.
+pub fn is_misplaced_cas(exchange: &Exchange<'_>) -> bool {
+    let has_refused_set = exchange.history.iter().any(|step| {
+        let bytes = step.bytes(|_| 0);
+        let words = words(&bytes);
+        words.first() == Some(&&b"ms"[..]) && has_flag(&words, b'E')
+    });
+    exchange.mismatch == Some(Mismatch::Cas) && has_refused_set
+}

@@ -44,7 +44,7 @@ const fn silent(
 }
 
 /// All listed differences.
-pub static LISTED: [Listed; 20] = [
+pub static LISTED: [Listed; 23] = [
     silent(
         REPLIES,
         "`delete` with a delay or other words after the key",
@@ -88,12 +88,7 @@ pub static LISTED: [Listed; 20] = [
         |_| false,
         meta::is_too_large_addition,
     ),
-    silent(
-        META,
-        "an opaque token that is too long",
-        meta::has_long_opaque,
-        meta::has_long_opaque,
-    ),
+    silent(META, "an opaque token that is too long", meta::has_long_opaque, meta::has_long_opaque),
     visible(
         META,
         "`exp` in the reply to `me`, if the item expires in more than 2^31 seconds",
@@ -105,6 +100,11 @@ pub static LISTED: [Listed; 20] = [
         "touch, gat, stat with a longer body than the command has",
         binary::is_longer_body,
     ),
+    visible(
+        BINARY,
+        "requests before a packet with a wrong magic byte",
+        binary::is_followed_by_other_bytes,
+    ),
     visible(BINARY, "an invalid packet with a key of 2 KB or more", binary::is_very_long_key),
     silent(
         REPLIES,
@@ -114,8 +114,19 @@ pub static LISTED: [Listed; 20] = [
     ),
     visible(
         REPLIES,
-        "a line of more than 2,048 bytes that is not a retrieval",
-        text::is_long_line,
+        "`incr` or `decr` of a number in a value that is larger than the largest chunk",
+        text::is_number_in_large_value,
+    ),
+    visible(
+        REPLIES,
+        "a fraction of `slabs automove ratio`, `slabs automove freeratio` or `lru tune` that is `nan`, `inf`, \
+         hexadecimal or contains a tab or a carriage return; `lru tune` with percentages whose sum exceeds 2^32",
+        text::is_odd_fraction,
+    ),
+    visible(
+        META,
+        "flag `E` of an `ms` whose value is not followed by CR LF",
+        meta::is_misplaced_cas,
     ),
     visible(
         "Watch",
@@ -134,9 +145,9 @@ mod tests {
         let page = include_str!("../../../../docs/differences.md");
         for listed in &LISTED {
             let heading = format!("\n## {}\n", listed.heading);
-            let (_, after) = page
-                .split_once(&heading)
-                .unwrap_or_else(|| panic!("docs/differences.md has the heading {}", listed.heading));
+            let (_, after) = page.split_once(&heading).unwrap_or_else(|| {
+                panic!("docs/differences.md has the heading {}", listed.heading)
+            });
             let section = after.split("\n## ").next().unwrap_or_default();
             let start = format!("\n| {}", listed.row);
             let has_row = section

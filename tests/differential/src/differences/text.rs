@@ -1,8 +1,6 @@
 //! Differences in the classic text protocol.
 
 use super::exchange::Exchange;
-use crate::player::{End, Reply};
-use crate::step::Dialect;
 
 const BAD_FORMAT: &[u8] = b"CLIENT_ERROR bad command line format\r\n";
 const STORAGE: [&str; 6] = ["set", "add", "replace", "append", "prepend", "cas"];
@@ -40,9 +38,11 @@ pub fn is_long_retrieval(exchange: &Exchange<'_>) -> bool {
 /// True if memcached reads the flags or the TTL only up to a white space or a zero byte, or modulo 2^64.
 fn has_odd_number(exchange: &Exchange<'_>) -> bool {
     let is_odd = |word: &[u8]| {
-        matches!(word, b"-0" | b"-9223372036854775809") || word.iter().any(|byte| b"\t\r\x0b\x0c\0".contains(byte))
+        matches!(word, b"-0" | b"-9223372036854775809")
+            || word.iter().any(|byte| b"\t\r\x0b\x0c\0".contains(byte))
     };
-    exchange.has_command(&STORAGE) && exchange.words().iter().skip(2).take(2).any(|word| is_odd(word))
+    exchange.has_command(&STORAGE)
+        && exchange.words().iter().skip(2).take(2).any(|word| is_odd(word))
 }
 
 pub fn is_refused_number(exchange: &Exchange<'_>) -> bool {
@@ -58,14 +58,17 @@ pub fn is_watch_after_reply(exchange: &Exchange<'_>) -> bool {
     exchange.has_command(&["watch"]) && exchange.slabwise.bytes == error
 }
 
-/// The maximum length of a line whose end has not arrived.
-const LINE_LEN_MAX: usize = 2048;
+/// True if the number is in a value that slabwise stores in several chunks.
+pub fn is_number_in_large_value(exchange: &Exchange<'_>) -> bool {
+    const NOT_NUMERIC: &[u8] = b"CLIENT_ERROR cannot increment or decrement non-numeric value\r\n";
+    let is_refused = exchange.slabwise.bytes == NOT_NUMERIC
+        || exchange.slabwise.bytes.get(6..8) == Some(&[0, 6]);
+    is_refused && exchange.has_large_value_in_history()
+}
 
-/// True if one server has closed the connection because of a long line, which is a part of a value. Whether the end of
-/// the line has arrived depends on how many bytes the server reads at once.
-pub fn is_long_line(exchange: &Exchange<'_>) -> bool {
-    let is_closed = |reply: &Reply| reply.end == End::Closed;
-    exchange.step.family.dialect() == Dialect::Text
-        && exchange.request.split(|&byte| byte == b'\n').any(|line| line.len() > LINE_LEN_MAX)
-        && is_closed(exchange.memcached) != is_closed(exchange.slabwise)
+/// True if a number of the line ends with a carriage return.
+pub fn is_odd_fraction(exchange: &Exchange<'_>) -> bool {
+    exchange.has_command(&["lru", "slabs"])
+        && exchange.slabwise.bytes == b"ERROR\r\n"
+        && exchange.words().last().is_some_and(|word| word.ends_with(b"\r"))
 }

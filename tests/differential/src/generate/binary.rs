@@ -134,7 +134,6 @@ impl Generator {
             8 => {
                 *packet = Packet { opcode: packet.opcode, ..Packet::default() };
                 packet.opcode = self.choices.one_of(&[opcode::QUIT, opcode::QUITQ]);
-                return After::Marker;
             }
             9 => {
                 packet.opcode = self.choices.one_of(&[0x1b, 0x1f, 0x25, 0x30, 0x80, 0xff]);

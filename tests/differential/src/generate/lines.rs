@@ -1,6 +1,6 @@
 //! Random lines of the classic text protocol.
 
-use super::Generator;
+use super::{Generator, LARGE_VALUE_LEN};
 use crate::keys::MISSING;
 use crate::step::{After, Family, Part, Step};
 
@@ -101,6 +101,10 @@ impl Generator {
         };
         let mut sole_key = None;
         for _ in 0..count {
+            // memcached closes the connection if it has received only a part of a longer line of `gat` or `gats`.
+            if name.starts_with("gat") && line.len() > LARGE_VALUE_LEN {
+                break;
+            }
             line.push(b' ');
             if self.choices.one_in(40) {
                 line.push(b' ');
@@ -131,6 +135,7 @@ impl Generator {
         };
         self.present[key] |= matches!(name, "set" | "add");
         let value = self.value(key);
+        self.set_value(&value);
         let mut words = vec![self.key_word(key)];
         words.push(match self.choices.below(10) {
             0..7 => b"0".to_vec(),
@@ -143,7 +148,7 @@ impl Generator {
         let mut head = [name.as_bytes(), &words.join(&b' ')].join(&b' ');
         let mut step = Step { key: Some(key), ..Step::new(Family::Text, Vec::new()) };
         step.parts.clear();
-        if name == "cas" && !self.choices.one_in(40) {
+        if name == "cas" && !self.odd(40) {
             head.push(b' ');
             step.parts.push(Part::Bytes(std::mem::take(&mut head)));
             if self.choices.percent(80) {
@@ -156,8 +161,8 @@ impl Generator {
             0..6 => b" noreply",
             6 => b" noreply ",
             7 => b" x",
-            8 => b" 1",
-            9 => b" 1 noreply",
+            8 if !self.has_large_value => b" 1",
+            9 if !self.has_large_value => b" 1 noreply",
             _ => b"",
         });
         self.end_line(&mut head);
@@ -169,7 +174,7 @@ impl Generator {
 
     /// Returns a word for the length of a value, which rarely is another length.
     pub(super) fn length_word(&mut self, len: usize) -> String {
-        if !self.choices.one_in(35) {
+        if !self.odd(35) {
             return len.to_string();
         }
         match self.choices.below(5) {
@@ -223,7 +228,7 @@ impl Generator {
 
     fn quit(&mut self) -> Step {
         let line = self.choices.one_of(&["quit\r\n", "quit x\r\n", "quit noreply\r\n"]);
-        Step::new(Family::Text, line)
+        Step { after: After::Finish, ..Step::new(Family::Text, line) }
     }
 
     fn other_line(&mut self) -> Step {
@@ -243,7 +248,7 @@ impl Generator {
         line.extend_from_slice(match self.choices.below(100) {
             0..3 => b"\n",
             3 => b" \r\n",
-            4 if self.choices.one_in(4) => b"\r\r\n",
+            4 if self.odd(4) => b"\r\r\n",
             _ => b"\r\n",
         });
     }
@@ -251,7 +256,8 @@ impl Generator {
     /// Ends a value of `len` bytes, mostly with CR LF. `len_word` is the length in its line. Returns the end of the
     /// reply.
     pub(super) fn end_value(&mut self, bytes: &mut Vec<u8>, len_word: &str, len: usize) -> After {
-        bytes.extend_from_slice(match self.choices.below(150) {
+        let end = if self.odd(30) { self.choices.below(5) } else { 5 };
+        bytes.extend_from_slice(match end {
             0 => b"\n",
             1 => b"\r",
             2 => b"",

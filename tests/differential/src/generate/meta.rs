@@ -27,12 +27,13 @@ impl Generator {
         }
         let mut step = Step { key: Some(key), ..Step::new(Family::Meta, Vec::new()) };
         step.parts.clear();
+        let value = if name == "ms" { self.value(key) } else { Vec::new() };
+        self.set_value(&value);
         let (word, has_base64) = self.meta_key(key);
         let mut line = [name.as_bytes(), &word].join(&b' ');
-        if self.choices.one_in(150) {
+        if self.odd(150) {
             line = name.as_bytes().to_vec();
         }
-        let value = self.value(key);
         let value_len = self.length_word(value.len());
         if name == "ms" {
             line.push(b' ');
@@ -68,6 +69,7 @@ impl Generator {
     /// Returns the key of a meta command, and true if it is in base64.
     fn meta_key(&mut self, key: usize) -> (Vec<u8>, bool) {
         match self.choices.below(200) {
+            _ if self.has_large_value => {}
             0 => return (self.long_key(), false),
             1 => return (b"not*base64".to_vec(), true),
             2 => return (b"!!".to_vec(), true),
@@ -103,23 +105,26 @@ impl Generator {
             _ => b"bkO",
         };
         let mut letters = Vec::new();
-        if has_base64 && !self.choices.one_in(40) {
+        if has_base64 && !self.odd(40) {
             letters.push(b'b');
         }
         let count = match self.choices.below(50) {
-            0 => 17 + self.choices.below(6),
-            1..4 => self.choices.below(12),
+            0 if !self.has_large_value => 17 + self.choices.below(6),
+            0..4 => self.choices.below(12),
             _ => self.choices.below(6),
         };
         for _ in 0..count {
             let letter = match self.choices.below(100) {
+                _ if self.has_large_value => self.choices.one_of(usual),
                 0 if self.choices.one_in(2) => self.choices.one_of(b"!#*-_\x7f\xff~\t\0"),
                 0 => self.choices.one_of(b"0123456789"),
-                1..3 => self.choices.one_of(b"abcdefhijklmnopqrstuvwxyzABCDEFHIJKLMNOPQRSTUVWXYZ[^`"),
+                1..3 => {
+                    self.choices.one_of(b"abcdefhijklmnopqrstuvwxyzABCDEFHIJKLMNOPQRSTUVWXYZ[^`")
+                }
                 _ => self.choices.one_of(usual),
             };
             // Most duplicates are left out, because a line with a duplicate flag is refused.
-            if !letters.contains(&letter) || self.choices.one_in(40) {
+            if !letters.contains(&letter) || self.odd(40) {
                 letters.insert(self.choices.below(letters.len() + 1), letter);
             }
         }
@@ -133,17 +138,10 @@ impl Generator {
     }
 
     /// Appends the token of a flag.
-    fn token(
-        &mut self,
-        step: &mut Step,
-        line: &mut Vec<u8>,
-        name: &str,
-        letter: u8,
-        key: usize,
-    ) {
+    fn token(&mut self, step: &mut Step, line: &mut Vec<u8>, name: &str, letter: u8, key: usize) {
         let token = match letter {
             b'T' | b'N' => self.exptime_word(),
-            b'R' if self.choices.one_in(30) => self.odd_number(),
+            b'R' if self.odd(30) => self.odd_number(),
             b'R' => self.choices.one_of(&["0", "30", "-1", "200000"]).to_owned(),
             b'C' if self.choices.percent(75) => {
                 step.parts.push(Part::Bytes(std::mem::take(line)));
@@ -175,6 +173,7 @@ impl Generator {
             _ => &["I", "D", "+", "-", "D", "-"],
         };
         match self.choices.below(25) {
+            _ if self.has_large_value => self.choices.one_of(modes).to_owned(),
             0 => self.choices.one_of(&["", "s", "i", "x", "Set", "Incr", "\0", "9"]).to_owned(),
             1 => self.choices.one_of(&["I", "E", "A", "D"]).to_owned(),
             _ => self.choices.one_of(modes).to_owned(),

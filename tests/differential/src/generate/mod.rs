@@ -18,6 +18,10 @@ use crate::step::{Family, Part, Step};
 /// The number of steps that may be sent in one write.
 const JOINED_MAX: usize = 12;
 
+/// The length from which a value or a line is large, in bytes: with another key it must be below the maximum length of a
+/// line whose end has not arrived, which is 2,048.
+const LARGE_VALUE_LEN: usize = 1000;
+
 /// A source of random steps.
 pub struct Generator {
     choices: Choices,
@@ -28,6 +32,10 @@ pub struct Generator {
     present: [bool; KEYS.len()],
     /// The step that must follow the last one.
     next: Option<Step>,
+    /// True if the current step is a store of a large value. All its words are then valid. If a server refuses a line
+    /// without a length, it interprets the value as lines. It closes the connection if the end of a long line is not in
+    /// the bytes that it has read, and the number of these bytes depends on the moment.
+    has_large_value: bool,
 }
 
 impl Generator {
@@ -35,7 +43,14 @@ impl Generator {
     pub fn new(seed: u64, families: &[Family]) -> Generator {
         let current = (families[0], 0);
         let present = [false; KEYS.len()];
-        Generator { choices: Choices::new(seed), families: families.to_vec(), current, present, next: None }
+        Generator {
+            choices: Choices::new(seed),
+            families: families.to_vec(),
+            current,
+            present,
+            next: None,
+            has_large_value: false,
+        }
     }
 
     /// Notes that all items were removed.
@@ -55,6 +70,7 @@ impl Generator {
         } else {
             self.current = (family, left - 1);
         }
+        self.has_large_value = false;
         let mut step = match self.current.0 {
             Family::Text => self.line(),
             Family::Meta => self.meta_line(),
@@ -80,6 +96,16 @@ impl Generator {
         step.waits = true;
         self.clear();
         step
+    }
+
+    /// True with a probability of 1 / `count` if the current step may have an odd word.
+    fn odd(&mut self, count: usize) -> bool {
+        self.choices.one_in(count) && !self.has_large_value
+    }
+
+    /// Notes the value of the current step.
+    fn set_value(&mut self, value: &[u8]) {
+        self.has_large_value = value.len() > LARGE_VALUE_LEN;
     }
 
     /// Returns the index of a random key.

@@ -107,15 +107,15 @@ impl Generator {
     /// Returns a word for a CAS value that no server assigns.
     pub(super) fn cas_word(&mut self) -> String {
         match self.choices.below(8) {
-            0 => self.odd_number(),
-            1..3 => self.choices.below(20).to_string(),
+            0 if !self.has_large_value => self.odd_number(),
+            0..3 => self.choices.below(20).to_string(),
             _ => (SUPPLIED_CAS_MIN + self.choices.number() % SUPPLIED_CAS_MIN).to_string(),
         }
     }
 
     /// Returns a word for a number, which rarely is none.
     pub(super) fn number_word(&mut self) -> String {
-        if self.choices.one_in(8) { self.odd_number() } else { self.plain_number().to_string() }
+        if self.odd(8) { self.odd_number() } else { self.plain_number().to_string() }
     }
 
     /// Returns a word that is a number at a limit, or almost a number.
@@ -141,10 +141,24 @@ impl Generator {
             "-100",
         ];
         const ODD: [&str; 16] = [
-            "-", "-0", "+0", "+100000", "--1", "x", "0x", "1.5", "0\t", "0\0", "00000000000",
-            "2147483648", "4294967295", "4294967296", "-2147483648", "-2147483649",
+            "-",
+            "-0",
+            "+0",
+            "+100000",
+            "--1",
+            "x",
+            "0x",
+            "1.5",
+            "0\t",
+            "0\0",
+            "00000000000",
+            "2147483648",
+            "4294967295",
+            "4294967296",
+            "-2147483648",
+            "-2147483649",
         ];
-        let words = if self.choices.one_in(25) { &ODD[..] } else { &VALID[..] };
+        let words = if self.odd(25) { &ODD[..] } else { &VALID[..] };
         self.choices.one_of(words).to_owned()
     }
 
@@ -215,7 +229,7 @@ impl Generator {
     /// Returns the key of a command in the text protocol, which rarely is too long. Keys with spaces or line ends are
     /// replaced.
     pub(super) fn key_word(&mut self, key: usize) -> Vec<u8> {
-        if self.choices.one_in(150) {
+        if self.odd(150) {
             return self.long_key();
         }
         if is_word(KEYS[key]) { KEYS[key].to_vec() } else { b"text".to_vec() }
