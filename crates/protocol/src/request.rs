@@ -56,6 +56,8 @@ pub struct Get<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Vivify {
     pub exptime: Exptime,
+    /// The exptime of the flag N. It is not `exptime` if the flag T follows, and is shown by a flag t between the two.
+    pub first_exptime: Exptime,
     /// The CAS value of the new item. `None` means the next CAS value of the server.
     pub cas: Option<u64>,
 }
@@ -152,6 +154,8 @@ pub struct Arithmetic<'a> {
 pub struct Initial {
     pub value: u64,
     pub exptime: Exptime,
+    /// The exptime of the flag N. It is not `exptime` if the flag T follows, and is shown by a flag t between the two.
+    pub first_exptime: Exptime,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,10 +1,10 @@
 //! Operations that change an existing item: delete, marking as stale, incr and decr.
 //!
-//! Numbers work as in memcached. A value is a number if it consists of optional white space, an optional plus sign, a
-//! decimal number of at most 64 bits, and either nothing else or white space followed by any bytes. An incr wraps
-//! around at 2^64, and a decr stops at 0. If the result is shorter than the old text, it is padded with spaces at the
-//! end. The number is overwritten in place if its text keeps its length, the item can store a requested expiry, and no
-//! reader pins the item.
+//! Numbers work as in memcached. A value is a number if it consists of optional white space, an optional sign, a decimal
+//! number of at most 64 bits, and either nothing else or white space or a zero byte followed by any bytes. A negative
+//! number is subtracted from 2^64, and is valid if the difference is below 2^63. An incr wraps around at 2^64, and a decr
+//! stops at 0. If the result is shorter than the old text, it is padded with spaces at the end. The number is overwritten
+//! in place if its text keeps its length, the item can store a requested expiry, and no reader pins the item.
 
 use super::handle::{Cache, Found, Handle, Lookup};
 use super::reservation::{PreparedMemory, Reservation};
@@ -107,8 +107,10 @@ pub enum ArithmeticOutcome {
     OutOfMemory,
 }
 
-/// The length of the longest value that is accepted as a number, including white space.
-const NUMBER_LEN_MAX: usize = 64;
+/// The length of the longest text of a number that is composed at once. Longer texts are padded with [`SPACES`].
+const COMPOSED_LEN_MAX: usize = 64;
+/// Spaces for the end of a long text.
+const SPACES: [u8; 1024] = [b' '; 1024];
 
 impl Delta {
     /// Returns the result of the operation on this number.
@@ -120,14 +122,23 @@ impl Delta {
     }
 }
 
-/// Parses a value as a number. Returns `None` if the value is not a number.
-fn parse(text: &[u8]) -> Option<u64> {
-    let text = text.trim_ascii_start();
-    let text = text.strip_prefix(b"+").unwrap_or(text);
+/// Parses a value as a number, as the C function `strtoull` does. Returns `None` if the value is not a number.
+fn parse(value: &[u8]) -> Option<u64> {
+    let is_space = |byte: u8| matches!(byte, b' ' | b'\t'..=b'\r');
+    let start = value.iter().position(|&byte| !is_space(byte))?;
+    let text = &value[start..];
+    let is_negative = text[0] == b'-';
+    let text = if is_negative { &text[1..] } else { text.strip_prefix(b"+").unwrap_or(text) };
     let end = text.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
-    let is_delimited = text.get(end).is_none_or(|&byte| byte.is_ascii_whitespace());
-    let digits = std::str::from_utf8(&text[..end]).ok()?;
-    if is_delimited { digits.parse().ok() } else { None }
+    if text.get(end).is_some_and(|&byte| !is_space(byte) && byte != 0) {
+        return None;
+    }
+    let number: u64 = std::str::from_utf8(&text[..end]).ok()?.parse().ok()?;
+    if !is_negative {
+        return Some(number);
+    }
+    let difference = number.wrapping_neg();
+    (difference < 1 << 63).then_some(difference)
 }
 
 impl<'e> Handle<'e> {
@@ -281,9 +292,9 @@ impl<'e> Handle<'e> {
             return Some(ArithmeticOutcome::Exists);
         }
         let old_len = item.value_len();
-        let number =
-            if old_len > NUMBER_LEN_MAX { None } else { parse(item.value_in_first_chunk()) };
-        let Some(number) = number else { return Some(ArithmeticOutcome::NotNumeric) };
+        let Some(number) = parse(item.value_in_first_chunk()) else {
+            return Some(ArithmeticOutcome::NotNumeric);
+        };
         let value = delta.apply(number);
         let text = Text::padded(value, old_len);
         let expiry_before = item.expiry();
@@ -291,7 +302,7 @@ impl<'e> Handle<'e> {
         let new_cas = conditions.new_cas;
         if text.len == old_len
             && found.can_hold(expiry)
-            && overwrite_number(&mut found, text.as_bytes(), new_cas, now)
+            && overwrite_number(&mut found, &text, new_cas, now)
         {
             if conditions.touch.is_some() {
                 found.set_expiry_in_place(expiry);
@@ -307,7 +318,7 @@ impl<'e> Handle<'e> {
             Ok(None) => None,
             Err(_) => Some(ArithmeticOutcome::OutOfMemory),
             Ok(Some((found, mut changed))) => {
-                changed.fill_all(text.as_bytes());
+                text.parts().for_each(|(_, part)| changed.fill_all(part));
                 self.count_hit(&found, delta);
                 if text.len == old_len {
                     // The text has its old length, but a pin or a missing expiry field prevented a change in place. A
@@ -356,29 +367,33 @@ fn publish_empty(
 
 /// A number as decimal text, padded with spaces at the end.
 struct Text {
-    bytes: [u8; NUMBER_LEN_MAX],
+    /// The start of the text.
+    start: [u8; COMPOSED_LEN_MAX],
     len: usize,
 }
 
 impl Text {
     /// Returns the number as text of at least `len_min` bytes.
     fn padded(value: u64, len_min: usize) -> Text {
-        let mut bytes = [b' '; NUMBER_LEN_MAX];
-        let mut rest = &mut bytes[..];
+        let mut start = [b' '; COMPOSED_LEN_MAX];
+        let mut rest = &mut start[..];
         write!(rest, "{value}").expect("the buffer is longer than the text of any u64");
-        let digits = NUMBER_LEN_MAX - rest.len();
-        Text { bytes, len: digits.max(len_min) }
+        let digits = COMPOSED_LEN_MAX - rest.len();
+        Text { start, len: digits.max(len_min) }
     }
 
-    fn as_bytes(&self) -> &[u8] {
-        &self.bytes[..self.len]
+    /// Returns the parts of the text, each with its position.
+    fn parts(&self) -> impl Iterator<Item = (usize, &[u8])> {
+        let padding = (COMPOSED_LEN_MAX..self.len).step_by(SPACES.len());
+        let padding = padding.map(|at| (at, &SPACES[..(self.len - at).min(SPACES.len())]));
+        std::iter::once((0, &self.start[..self.len.min(COMPOSED_LEN_MAX)])).chain(padding)
     }
 }
 
 /// Overwrites the number in an item by a text of the same length. Returns false if a reader pins the item.
-fn overwrite_number(found: &mut Found<'_>, text: &[u8], new_cas: Option<u64>, now: Now) -> bool {
+fn overwrite_number(found: &mut Found<'_>, text: &Text, new_cas: Option<u64>, now: Now) -> bool {
     let Some(mut value) = found.entry.value_access(None) else { return false };
-    value.overwrite(0, text);
+    text.parts().for_each(|(at, part)| value.overwrite(at, part));
     // As in memcached, the item is marked as active but not as hit.
     found.mark_active_on_use(now);
     found.space.flush.assign_cas(found.item(), new_cas, now);
@@ -395,7 +410,7 @@ fn reserve_number<'e>(
     let text = Text::padded(initial.value, 0);
     let meta = ItemMeta { expiry: initial.expiry, ..ItemMeta::default() };
     let mut first = Reservation::begin(cache, key, text.len, meta, now).ok()?;
-    first.fill_all(text.as_bytes());
+    text.parts().for_each(|(_, part)| first.fill_all(part));
     Some(first)
 }
 
@@ -410,7 +425,27 @@ mod tests {
         assert_eq!(parse(b"18446744073709551616"), None);
         assert_eq!(parse(b"9  "), Some(9));
         assert_eq!(parse(b" +9 8"), Some(9));
-        for text in [&b""[..], b" ", b"-1", b"+", b"+ 1", b"1a", b"0x1"] {
+        assert_eq!(parse(b"\x0b9\x0c8"), Some(9));
+        assert_eq!(parse(b"12\x003"), Some(12));
+        assert_eq!(parse(&[b"0".repeat(100), b"7".to_vec()].concat()), Some(7));
+        assert_eq!(parse(b"-0"), Some(0));
+        assert_eq!(parse(b"-18446744073709551615"), Some(1));
+        assert_eq!(parse(b"-9223372036854775809"), Some(i64::MAX as u64));
+        for text in [
+            &b""[..],
+            b" ",
+            b"-1",
+            b"-9223372036854775808",
+            b"-18446744073709551616",
+            b"+",
+            b"-",
+            b"+ 1",
+            b"+-1",
+            b"-+1",
+            b"1a",
+            b"0x1",
+            b"\x001",
+        ] {
             assert_eq!(parse(text), None, "{text:?}");
         }
     }
@@ -419,7 +454,19 @@ mod tests {
     fn incr_wraps_around_decr_stops_at_zero_and_short_results_are_padded() {
         assert_eq!(Delta::Increment(2).apply(u64::MAX), 1);
         assert_eq!(Delta::Decrement(2).apply(1), 0);
-        assert_eq!(Text::padded(9, 2).as_bytes(), b"9 ");
-        assert_eq!(Text::padded(100, 2).as_bytes(), b"100");
+        let text = |value, len_min| {
+            let text = Text::padded(value, len_min);
+            let mut bytes = Vec::new();
+            for (at, part) in text.parts() {
+                assert_eq!(at, bytes.len());
+                bytes.extend_from_slice(part);
+            }
+            bytes
+        };
+        assert_eq!(text(9, 2), b"9 ");
+        assert_eq!(text(100, 2), b"100");
+        for len in [64, 65, 1087, 1088, 1089, 5000] {
+            assert_eq!(text(9, len), format!("{:<len$}", 9).into_bytes());
+        }
     }
 }

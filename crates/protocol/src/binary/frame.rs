@@ -194,8 +194,10 @@ impl<'a> Frame<'a> {
 
     fn parse_arithmetic(&self, direction: Direction) -> Request<'a> {
         let exptime = self.u32_at(16);
-        let initial = (exptime != DO_NOT_CREATE)
-            .then(|| Initial { value: self.u64_at(8), exptime: Exptime::of_unsigned(exptime) });
+        let initial = (exptime != DO_NOT_CREATE).then(|| {
+            let exptime = Exptime::of_unsigned(exptime);
+            Initial { value: self.u64_at(8), exptime, first_exptime: exptime }
+        });
         Request::Arithmetic(Arithmetic {
             expected_cas: self.expected_cas(),
             initial,

@@ -101,7 +101,8 @@ fn arithmetic_creates_numbers_unless_the_expiry_forbids_it() {
         let change = Arithmetic { key: b"n", direction, delta: 3, ..Arithmetic::default() };
         Request::Arithmetic(Arithmetic { expected_cas: CAS, initial, ..change })
     };
-    let initial = Initial { value: 9, exptime: Exptime::At(60) };
+    let exptime = Exptime::At(60);
+    let initial = Initial { value: 9, exptime, first_exptime: exptime };
     assert_eq!(request(&input).0, change(Direction::Increment, Some(initial)));
     extras[16..].copy_from_slice(&[0xff; 4]);
     let input = packet(opcode::DECREMENTQ, &extras, b"n", b"");

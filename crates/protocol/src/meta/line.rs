@@ -46,10 +46,14 @@ fn parse_command(command: u8, rest: &[u8]) -> Result<ParsedLine<'_>, LineRefusal
         // commands.
         let value_len = value_len.ok_or(LineRefusal::new(reply::BAD_FORMAT))?;
         return read_flags(key, rest, FLAG_COUNT_MAX - 1)
+            .map_err(FlagsError::reply)
             .and_then(|flags| parse_set(key, value_len, flags))
             .map_err(|reply| LineRefusal::with_value(reply, value_len));
     }
-    let flags = read_flags(key, rest, FLAG_COUNT_MAX)?;
+    let flags = read_flags(key, rest, FLAG_COUNT_MAX).map_err(|error| match (command, error) {
+        (b'a', FlagsError::KeyTooLong | FlagsError::TooMany) => reply::BAD_ARITHMETIC_FLAG,
+        _ => error.reply(),
+    })?;
     Ok(match command {
         b'g' => parse_get(key, flags)?,
         b'd' => parse_delete(key, flags)?,
@@ -101,19 +105,68 @@ struct Flags<'a> {
     echo: Echo,
     /// The opaque token with its letter `O`. It is empty if the request has none.
     opaque: &'a [u8],
-    /// The reply for an invalid flag; `None` if all flags are valid.
-    fault: Option<&'static [u8]>,
+    /// The last error; `None` if all flags are valid.
+    fault: Option<FlagFault>,
+}
+
+/// An invalid flag.
+#[derive(Clone, Copy)]
+struct FlagFault {
+    /// The error to send.
+    reply: &'static [u8],
+    /// The number of flags up to this one.
+    flag_count: usize,
+}
+
+/// The reason why the key and the words after it are refused as a whole.
+#[derive(Clone, Copy)]
+enum FlagsError {
+    /// There is no key.
+    NoKey,
+    KeyTooLong,
+    /// A word does not begin with a letter or a digit.
+    NotAFlag,
+    /// There are too many flags.
+    TooMany,
+}
+
+impl FlagsError {
+    /// Returns the error to send. `ma` has other errors for some reasons.
+    fn reply(self) -> &'static [u8] {
+        match self {
+            FlagsError::NoKey | FlagsError::KeyTooLong | FlagsError::NotAFlag => reply::BAD_FORMAT,
+            FlagsError::TooMany => reply::TOO_MANY_FLAGS,
+        }
+    }
+}
+
+/// The number of words after the maximum number of flags that are still checked to be flags, as in memcached.
+const SURPLUS_COUNT_MAX: usize = 3;
+
+/// True if the first letter of a word is that of a flag, which may be unknown.
+fn is_flag_letter(letter: u8) -> bool {
+    matches!(letter, b'A'..=b'z' | b'0'..=b'9')
+}
+
+/// Returns `NotAFlag` if one of the first words is not a flag, and otherwise `error`.
+#[cold]
+fn unless_not_a_flag(error: FlagsError, words: &[u8], count_max: usize) -> FlagsError {
+    let words = words.split(|&byte| byte == b' ').filter(|word| !word.is_empty());
+    match words.take(count_max).all(|word| is_flag_letter(word[0])) {
+        true => error,
+        false => FlagsError::NotAFlag,
+    }
 }
 
 /// Checks the length of the key, and parses the words after the key. Fails if a word is not a flag, or if there are
 /// more than `count_max` flags.
-fn read_flags<'a>(
-    key: &[u8],
-    words: &'a [u8],
-    count_max: usize,
-) -> Result<Flags<'a>, &'static [u8]> {
-    if key.is_empty() || key.len() > KEY_LEN_MAX {
-        return Err(reply::BAD_FORMAT);
+fn read_flags<'a>(key: &[u8], words: &'a [u8], count_max: usize) -> Result<Flags<'a>, FlagsError> {
+    if key.is_empty() {
+        return Err(FlagsError::NoKey);
+    }
+    if key.len() > KEY_LEN_MAX {
+        let words_max = count_max + SURPLUS_COUNT_MAX;
+        return Err(unless_not_a_flag(FlagsError::KeyTooLong, words, words_max));
     }
     let (options, echo) = (Options::default(), Echo::EMPTY);
     let mut flags = Flags { options, echo, opaque: b"", fault: None };
@@ -128,14 +181,14 @@ fn read_flags<'a>(
         let end = after.iter().position(|&byte| byte == b' ').unwrap_or(after.len());
         let word = &rest[..=end];
         rest = &after[end..];
-        if !matches!(letter, b'A'..=b'z' | b'0'..=b'9') {
-            return Err(reply::BAD_FORMAT);
+        if !is_flag_letter(letter) {
+            return Err(FlagsError::NotAFlag);
         }
         if !flags.echo.push_letter(letter, count_max) {
-            return Err(reply::TOO_MANY_FLAGS);
+            return Err(unless_not_a_flag(FlagsError::TooMany, rest, SURPLUS_COUNT_MAX - 1));
         }
-        if parses_flags && let Err(fault) = flags.parse_flag(letter, word) {
-            flags.fault = Some(fault);
+        if parses_flags && let Err(reply) = flags.parse_flag(letter, word) {
+            flags.set_fault(reply);
             parses_flags = false;
         }
     }
@@ -182,20 +235,31 @@ impl<'a> Flags<'a> {
                 set_option(&mut options.delta, words::exact_u64(token))
             }
             b'F' => {
-                // As in memcached, an invalid client flag does not replace an earlier fault.
-                fault = self.fault.unwrap_or(reply::BAD_FORMAT);
+                fault = reply::BAD_FORMAT;
                 set_option(&mut options.client_flags, words::exact_u32(token))
             }
-            b'M' => set_option(&mut options.mode, Some(token.first().copied().unwrap_or(b' '))),
+            // As in memcached, a mode that is a zero byte has no effect.
+            b'M' => {
+                options.mode =
+                    Some(token.first().copied().unwrap_or(b' ')).filter(|&mode| mode != 0);
+                true
+            }
             b'O' => {
                 self.opaque = word;
                 true
             }
             _ => true,
         };
-        if !is_valid {
-            self.fault = Some(fault);
+        // As in memcached, the error of an invalid flag F does not replace an earlier error.
+        if !is_valid && (letter != b'F' || self.fault.is_none()) {
+            self.set_fault(fault);
         }
+    }
+
+    /// Stores the error of the last flag.
+    #[cold]
+    fn set_fault(&mut self, reply: &'static [u8]) {
+        self.fault = Some(FlagFault { reply, flag_count: self.echo.letters().len() });
     }
 }
 
@@ -211,15 +275,13 @@ fn set_option<T>(place: &mut Option<T>, value: Option<T>) -> bool {
 fn check_flags(key: &[u8], flags: Flags<'_>) -> Result<(Options, Echo), &'static [u8]> {
     let Flags { options, mut echo, opaque, fault } = flags;
     if echo.has(b'b') {
-        // As in memcached, the error of an invalid key replaces the error of an invalid flag F, but no other error.
-        let specific_fault = fault.filter(|&fault| fault != reply::BAD_FORMAT);
         if !is_base64(key) {
-            return Err(specific_fault.unwrap_or(reply::BAD_KEY));
+            return Err(bad_key_or(fault, &echo));
         }
         echo.key_is_base64 = true;
     }
     if let Some(fault) = fault {
-        return Err(fault);
+        return Err(fault.reply);
     }
     if !echo.set_opaque(opaque) {
         return Err(reply::OPAQUE_TOO_LONG);
@@ -228,21 +290,32 @@ fn check_flags(key: &[u8], flags: Flags<'_>) -> Result<(Options, Echo), &'static
     Ok((options, echo))
 }
 
-/// Returns the expiry of an item that is created on a miss. If the request has the flags N and T, the later flag gives
-/// the expiry. Returns `None` without the flag N.
-fn vivify_exptime(options: &Options, echo: &Echo) -> Option<Exptime> {
-    let vivify = options.vivify?;
+/// Returns the error of a key that is not valid base64, or the error of another flag. As in memcached, the key is
+/// decoded when the flag b is parsed. Its error replaces the errors of earlier flags and the error of an invalid flag F.
+#[cold]
+fn bad_key_or(fault: Option<FlagFault>, echo: &Echo) -> &'static [u8] {
+    let flags_to_b = echo.letters().iter().position(|&letter| letter == b'b').map(|at| at + 1);
+    let is_later = |fault: &FlagFault| Some(fault.flag_count) > flags_to_b;
+    let later_fault = fault.filter(|fault| fault.reply != reply::BAD_FORMAT && is_later(fault));
+    later_fault.map_or(reply::BAD_KEY, |fault| fault.reply)
+}
+
+/// Returns the expiry of an item that is created on a miss. If the flag T follows the flag N, it replaces the expiry.
+fn created_exptime(vivify: Exptime, options: &Options, echo: &Echo) -> Exptime {
     let exptime = options.exptime.filter(|_| echo.has_before(b'N', b'T'));
-    Some(exptime.unwrap_or(vivify))
+    exptime.unwrap_or(vivify)
 }
 
 fn parse_get<'a>(key: &'a [u8], flags: Flags<'a>) -> Result<ParsedLine<'a>, &'static [u8]> {
     let (options, echo) = check_flags(key, flags)?;
-    let vivify = vivify_exptime(&options, &echo);
     let get = Get {
         key,
         touch: options.exptime,
-        vivify: vivify.map(|exptime| Vivify { exptime, cas: options.new_cas }),
+        vivify: options.vivify.map(|first_exptime| Vivify {
+            first_exptime,
+            exptime: created_exptime(first_exptime, &options, &echo),
+            cas: options.new_cas,
+        }),
         recache: options.recache,
         keeps_access_time: echo.has(b'u'),
     };
@@ -321,7 +394,6 @@ fn parse_arithmetic<'a>(key: &'a [u8], flags: Flags<'a>) -> Result<ParsedLine<'a
         (_, Err(_)) => return Err(reply::BAD_ARITHMETIC_FLAG),
         (Some(direction), Ok((options, echo))) => (options, echo, direction),
     };
-    let exptime = vivify_exptime(&options, &echo);
     let change = Arithmetic {
         key,
         direction,
@@ -330,8 +402,11 @@ fn parse_arithmetic<'a>(key: &'a [u8], flags: Flags<'a>) -> Result<ParsedLine<'a
         expected_cas: options.expected_cas.filter(|&cas| cas != 0),
         new_cas: options.new_cas,
         touch: options.exptime,
-        initial: exptime
-            .map(|exptime| Initial { value: options.initial.unwrap_or_default(), exptime }),
+        initial: options.vivify.map(|first_exptime| Initial {
+            value: options.initial.unwrap_or_default(),
+            first_exptime,
+            exptime: created_exptime(first_exptime, &options, &echo),
+        }),
     };
     Ok((Request::Arithmetic(change), echo))
 }

@@ -71,7 +71,11 @@ fn the_letters_of_the_flags_are_in_the_order_of_the_request() {
     let expected = Get {
         key: b"key",
         touch: Some(Exptime::At(30)),
-        vivify: Some(Vivify { exptime: Exptime::Past, cas: Some(u64::MAX) }),
+        vivify: Some(Vivify {
+            exptime: Exptime::Past,
+            first_exptime: Exptime::Past,
+            cas: Some(u64::MAX),
+        }),
         recache: Some(Exptime::At(7)),
         keeps_access_time: false,
     };
@@ -83,7 +87,8 @@ fn the_letters_of_the_flags_are_in_the_order_of_the_request() {
         ..Arithmetic::default()
     };
     assert_eq!(request("ma k MD D9\n"), Request::Arithmetic(change));
-    let initial = Some(Initial { value: 8, exptime: Exptime::Never });
+    let exptime = Exptime::Never;
+    let initial = Some(Initial { value: 8, exptime, first_exptime: exptime });
     let expected = Request::Arithmetic(Arithmetic { initial, ..change });
     assert_eq!(request("ma k MD D9 J8 N0\n"), expected);
     let expected = Request::Arithmetic(Arithmetic {
@@ -103,7 +108,8 @@ fn the_later_of_n_and_t_gives_the_expiry_of_a_created_item() {
         ("mg k T9 N5\r\n", Exptime::At(5)),
     ] {
         let Request::Get(get) = request(line) else { panic!("{line:?} must be a get") };
-        assert_eq!(get.vivify, Some(Vivify { exptime, cas: None }), "{line}");
+        let first_exptime = Exptime::At(5);
+        assert_eq!(get.vivify, Some(Vivify { exptime, first_exptime, cas: None }), "{line}");
     }
 }
 
@@ -204,4 +210,48 @@ fn a_line_above_the_limit_closes_the_connection() {
     let long = format!("mg {}", "k".repeat(2046));
     assert_eq!(parse(long.as_bytes()), Parsed::Hangup);
     assert_eq!(request("mn anything ! at all\r\n"), Request::NoOp);
+}
+
+#[test]
+fn the_error_of_an_invalid_base64_key_replaces_the_errors_of_earlier_flags() {
+    for (line, error) in [
+        ("mg !! b\r\n", reply::BAD_KEY),
+        ("mg !! Nx b\r\n", reply::BAD_KEY),
+        ("mg !! b Nx\r\n", reply::BAD_TOKEN),
+        ("mg !! Nx b Jx\r\n", reply::BAD_INITIAL),
+        ("mg !! b Fx\r\n", reply::BAD_KEY),
+        ("mg !! Nx b Fx\r\n", reply::BAD_KEY),
+        ("mg !! b b\r\n", reply::DUPLICATE_FLAG),
+        ("mg !! S b\r\n", reply::INVALID_FLAG),
+        ("mg k Nx Fx\r\n", reply::BAD_TOKEN),
+        ("ma !! b\r\n", reply::BAD_ARITHMETIC_FLAG),
+    ] {
+        assert_eq!(refused(line).0, error, "{line}");
+    }
+}
+
+#[test]
+fn a_word_that_is_not_a_flag_replaces_the_errors_of_the_key_length_and_of_the_number_of_flags() {
+    let long_key = "k".repeat(251);
+    let flags = |count: usize| " P1".repeat(count);
+    for (line, error) in [
+        (format!("mg {long_key}"), reply::BAD_FORMAT),
+        (format!("ma {long_key}"), reply::BAD_ARITHMETIC_FLAG),
+        (format!("ma {long_key} v !"), reply::BAD_FORMAT),
+        (format!("mg k{}", flags(19)), reply::TOO_MANY_FLAGS),
+        (format!("ma k{}", flags(19)), reply::BAD_ARITHMETIC_FLAG),
+        (format!("ma k{} !", flags(20)), reply::BAD_FORMAT),
+        // Further words are not checked.
+        (format!("mg k{} !", flags(21)), reply::TOO_MANY_FLAGS),
+    ] {
+        assert_eq!(refused(&format!("{line}\r\n")).0, error, "{line}");
+    }
+}
+
+#[test]
+fn a_mode_that_is_a_zero_byte_has_no_effect() {
+    assert_eq!(store("ms k 3 M\0\r\n").verb, StoreVerb::Set);
+    let direction = Direction::Increment;
+    let expected = Arithmetic { key: b"k", direction, delta: 1, ..Arithmetic::default() };
+    assert_eq!(request("ma k M\0\r\n"), Request::Arithmetic(expected));
 }

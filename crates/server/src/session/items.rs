@@ -195,9 +195,10 @@ impl<'e> ItemContext<'_, 'e> {
             Answer::Meta(echo) => {
                 let access = &Access::of(worker, request, Rules::Meta);
                 let touch = request.touch.map(|exptime| worker.expiry(exptime));
+                let vivify = request.vivify.map(|vivify| worker.expiry(vivify.first_exptime));
                 let recache = request.recache.map(|exptime| worker.expiry(exptime));
                 let bytes = key.bytes();
-                let hit = meta::Hit { echo, key: bytes, now, cas_enabled, touch, recache };
+                let hit = meta::Hit { echo, key: bytes, now, cas_enabled, touch, vivify, recache };
                 let show = |view: &ItemView<'_, 'e>, effects| hit.write(view, effects, out);
                 match get::get(worker, key, access, Rules::Meta, show) {
                     Ok(Some(_)) => {}
@@ -255,7 +256,8 @@ impl<'e> ItemContext<'_, 'e> {
                 Err(line) => Reply::new(worker, out, answer.noreply).line(line),
             },
             Answer::Meta(echo) => {
-                let initial_expiry = conditions.initial.map(|initial| initial.expiry);
+                let first_exptime = request.initial.map(|initial| initial.first_exptime);
+                let initial_expiry = first_exptime.map(|exptime| worker.expiry(exptime));
                 let expiries = (conditions.touch, initial_expiry);
                 meta::write_arithmetic(worker, (echo, key.bytes()), outcome, expiries, out.bytes());
             }

@@ -19,6 +19,8 @@ pub(crate) struct Hit<'a> {
     pub(crate) cas_enabled: bool,
     /// The expiry that flag T set.
     pub(crate) touch: Option<Expiry>,
+    /// The expiry that flag N gives to an item that this request creates.
+    pub(crate) vivify: Option<Expiry>,
     /// The moment of flag R. One client is asked to recache an item that expires before this moment.
     pub(crate) recache: Option<Expiry>,
 }
@@ -129,7 +131,7 @@ impl Hit<'_> {
     fn shown_expiry(&self, view: &ItemView<'_, '_>, effects: GetEffects) -> ShownExpiry {
         let touches = self.touch.is_some();
         let expiry = if touches || effects.is_new { effects.expiry_before } else { view.expiry() };
-        let vivify = effects.is_new.then(|| view.expiry());
+        let vivify = self.vivify.filter(|_| effects.is_new);
         ShownExpiry { expiry, touch: self.touch, vivify }
     }
 }
