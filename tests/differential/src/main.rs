@@ -145,7 +145,7 @@ fn run(args: &Args) -> Result<usize, String> {
 /// Returns the steps of an episode.
 fn episode_steps(generator: &mut Generator, episode: u64) -> Vec<Step> {
     let mut steps: Vec<Step> = (0..EPISODE_LEN).map(|_| generator.step()).collect();
-    if episode % EPISODES_PER_FLUSH == 0 {
+    if episode.is_multiple_of(EPISODES_PER_FLUSH) {
         steps[EPISODE_LEN / 2] = generator.flush();
     }
     steps

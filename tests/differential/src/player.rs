@@ -130,9 +130,8 @@ impl Player {
     pub fn send(&mut self, steps: &[Step]) -> Result<(), PlayError> {
         let dialect = steps[0].family.dialect();
         let mut unsent = Vec::new();
-        let mut marker = self.marker;
         let mut connection = self.take(dialect)?;
-        for step in steps {
+        for (marker, step) in (self.marker..).zip(steps) {
             let bytes = step.bytes(|key| self.cas[key]);
             let cut = step.cut.unwrap_or(0).min(bytes.len());
             if cut > 0 {
@@ -145,7 +144,6 @@ impl Player {
             if step.after == After::Marker {
                 unsent.extend(marker_request(dialect, marker));
             }
-            marker += 1;
         }
         let _ = connection.send(&unsent);
         if steps.last().is_some_and(|step| step.after == After::Finish) {
