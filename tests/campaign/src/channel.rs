@@ -3,9 +3,9 @@
 //! If a client sent the whole batch before it read a reply, and both buffers of the socket became full, client and
 //! server would wait for each other. So a channel reads whenever bytes have arrived.
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use crate::transport::{TlsConfig, Transport};
 use slabwise_base::Clock;
-use std::io::{self, ErrorKind, Read, Write};
+use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -24,10 +24,16 @@ pub enum ChannelError {
     Timeout,
 }
 
+impl From<io::Error> for ChannelError {
+    fn from(error: io::Error) -> ChannelError {
+        ChannelError::Closed(error)
+    }
+}
+
 /// A connection.
 #[derive(Debug)]
 pub struct Channel {
-    socket: TcpStream,
+    transport: Transport,
     input: Vec<u8>,
     /// The number of bytes of `input` that the caller has used.
     used: usize,
@@ -42,15 +48,22 @@ impl Channel {
 
     /// Connects to the server. Fails after the timeout.
     pub fn connect_within(address: SocketAddr, timeout: Duration) -> io::Result<Channel> {
-        let socket = TcpStream::connect_timeout(&address, timeout)?;
-        socket.set_nodelay(true)?;
-        socket.set_nonblocking(true)?;
-        Ok(Channel { socket, input: Vec::new(), used: 0, filled: 0 })
+        Channel::over(TcpStream::connect_timeout(&address, timeout)?, None)
+    }
+
+    /// Connects to a listener with TLS.
+    pub fn connect_tls(address: SocketAddr, tls: &TlsConfig) -> io::Result<Channel> {
+        Channel::over(TcpStream::connect_timeout(&address, CONNECT_TIMEOUT)?, Some(tls))
+    }
+
+    fn over(socket: TcpStream, tls: Option<&TlsConfig>) -> io::Result<Channel> {
+        let transport = Transport::new(socket, tls)?;
+        Ok(Channel { transport, input: Vec::new(), used: 0, filled: 0 })
     }
 
     /// Returns the socket, for clients that misbehave.
     pub fn socket(&self) -> &TcpStream {
-        &self.socket
+        self.transport.socket()
     }
 
     /// Returns the received bytes that were not used.
@@ -69,7 +82,8 @@ impl Channel {
     ) -> Result<(), ChannelError> {
         let mut deadline = clock.nanos() + timeout.as_nanos() as u64;
         loop {
-            let sent = self.send(&mut out)?;
+            let (accepted, is_sent) = self.transport.send(out)?;
+            out = &out[accepted..];
             let received = self.receive()?;
             if received {
                 let (used, flow) = receive(&self.input[self.used..self.filled]);
@@ -78,33 +92,18 @@ impl Channel {
                     return Ok(());
                 }
             }
-            if sent || received {
+            if is_sent || received {
                 deadline = clock.nanos() + timeout.as_nanos() as u64;
             } else if clock.nanos() > deadline {
                 return Err(ChannelError::Timeout);
             } else {
-                self.wait(!out.is_empty());
+                self.transport.wait(!out.is_empty());
             }
-        }
-    }
-
-    /// Sends as much as the socket accepts. Returns true if it accepted something.
-    fn send(&mut self, out: &mut &[u8]) -> Result<bool, ChannelError> {
-        if out.is_empty() {
-            return Ok(false);
-        }
-        match self.socket.write(out) {
-            Ok(len) => {
-                *out = &out[len..];
-                Ok(len > 0)
-            }
-            Err(error) if is_temporary(&error) => Ok(false),
-            Err(error) => Err(ChannelError::Closed(error)),
         }
     }
 
     /// Receives what has arrived. Returns true if something has.
-    fn receive(&mut self) -> Result<bool, ChannelError> {
+    fn receive(&mut self) -> io::Result<bool> {
         if self.used == self.filled {
             (self.used, self.filled) = (0, 0);
         }
@@ -116,26 +115,8 @@ impl Channel {
                 self.input.resize(2 * self.filled + READ_LEN, 0);
             }
         }
-        match self.socket.read(&mut self.input[self.filled..]) {
-            Ok(0) => Err(ChannelError::Closed(ErrorKind::UnexpectedEof.into())),
-            Ok(len) => {
-                self.filled += len;
-                Ok(true)
-            }
-            Err(error) if is_temporary(&error) => Ok(false),
-            Err(error) => Err(ChannelError::Closed(error)),
-        }
+        let count = self.transport.receive(&mut self.input[self.filled..])?;
+        self.filled += count;
+        Ok(count > 0)
     }
-
-    /// Waits up to 100 ms until the socket is readable, or writable if `writes` is true.
-    fn wait(&self, writes: bool) {
-        let events = if writes { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
-        let timeout = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-        // An error, such as an interruption by a signal, only shortens the wait.
-        let _ = poll(&mut [PollFd::new(&self.socket, events)], Some(&timeout));
-    }
-}
-
-fn is_temporary(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }

@@ -32,6 +32,38 @@ fn draw_verb(kind: Kind, random: &mut Random) -> Verb {
     }
 }
 
+/// Draws a request. `seen` returns a CAS value for a cas.
+pub fn draw_operation(
+    world: &World,
+    protocol: Protocol,
+    random: &mut Random,
+    seen: impl FnOnce() -> Option<SeenCas>,
+) -> Operation {
+    let mut key = world.keys.draw(random);
+    let mut verb = draw_verb(Kind::of(key), random);
+    if !protocol.has(verb) {
+        verb = Verb::Step;
+    }
+    let mut cas = (0, 0);
+    if verb == Verb::Cas {
+        match seen() {
+            Some(seen) => (key, cas) = (seen.key, (seen.cas, seen.version)),
+            None => verb = Verb::Gets,
+        }
+    }
+    let has_value = verb.stores() || verb.adds_part();
+    let len = if has_value { world.lengths.draw(random) } else { 0 };
+    let expires = verb.touches() || verb.stores() && random.below(8) == 0;
+    let ttl_seconds = match random.below(4) {
+        0 if expires => 1 + random.below(3) as u32,
+        1 if expires => 1 + random.below(60) as u32,
+        _ => 0,
+    };
+    let quiet = protocol.can_be_quiet(verb) && random.below(4) == 0;
+    let opaque = random.next_u64() as u32;
+    Operation { verb, key, version: 0, len, flags: 0, ttl_seconds, cas, quiet, opaque }
+}
+
 /// The number of CAS values that a client remembers.
 const CAS_VALUES_KEPT: usize = 64;
 /// The number of batches after which a client may open a new connection.
@@ -96,12 +128,19 @@ impl<'a> Client<'a> {
 
     /// Connects to the server, with a new protocol. Returns false if this was not possible.
     fn connect(&mut self) -> bool {
-        let Some(address) = self.world.endpoint().address else { return false };
+        let endpoint = self.world.endpoint();
+        let Some(address) = endpoint.address else { return false };
         self.epoch = self.world.disruption_epoch();
         // Another server process may use the same CAS values for other versions.
         self.cas_values.clear();
         self.protocol = Protocol::ALL[self.random.below(Protocol::ALL.len() as u64) as usize];
-        match Channel::connect(address) {
+        let connected = match (endpoint.tls, &self.world.tls) {
+            (Some(address), Some(tls)) if self.random.below(3) == 0 => {
+                Channel::connect_tls(address, tls)
+            }
+            _ => Channel::connect(address),
+        };
+        match connected {
             Ok(channel) => {
                 self.local = channel.socket().local_addr().ok();
                 self.channel = Some(channel);
@@ -116,31 +155,13 @@ impl<'a> Client<'a> {
 
     /// Draws a request. The last one of a batch is not quiet.
     fn draw(&mut self, quiet_allowed: bool) -> Operation {
-        let random = &mut self.random;
-        let mut key = self.world.keys.draw(random);
-        let mut verb = draw_verb(Kind::of(key), random);
-        if !self.protocol.has(verb) {
-            verb = Verb::Step;
-        }
-        let mut cas = (0, 0);
-        if verb == Verb::Cas {
-            match self.cas_values.pop_back() {
-                Some(seen) => (key, cas) = (seen.key, (seen.cas, seen.version)),
-                None => verb = Verb::Gets,
-            }
-        }
-        let len =
-            if verb.stores() || verb.adds_part() { self.world.lengths.draw(random) } else { 0 };
-        let expires = verb.touches() || verb.stores() && random.below(8) == 0;
-        let ttl_seconds = match random.below(4) {
-            0 if expires => 1 + random.below(3) as u32,
-            1 if expires => 1 + random.below(60) as u32,
-            _ => 0,
-        };
-        let quiet = quiet_allowed && self.protocol.can_be_quiet(verb) && random.below(4) == 0;
+        let seen = &mut self.cas_values;
+        let mut operation =
+            draw_operation(self.world, self.protocol, &mut self.random, || seen.pop_back());
+        operation.quiet &= quiet_allowed;
         self.opaque = self.opaque.wrapping_add(1);
-        let opaque = self.opaque;
-        Operation { verb, key, version: 0, len, flags: 0, ttl_seconds, cas, quiet, opaque }
+        operation.opaque = self.opaque;
+        operation
     }
 
     /// Sends a batch of requests, and judges the replies.

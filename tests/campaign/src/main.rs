@@ -3,6 +3,7 @@
 
 mod audit;
 mod batch;
+mod certificates;
 mod channel;
 mod checker;
 mod client;
@@ -17,6 +18,8 @@ mod report;
 mod run;
 mod server;
 mod stamps;
+mod transport;
+mod udp;
 mod value;
 mod world;
 

@@ -1,6 +1,7 @@
 //! The course of a campaign: one server after the other, and rounds with a check at the end of each.
 
 use crate::audit::Audit;
+use crate::certificates::Certificates;
 use crate::checker::Checker;
 use crate::client::Client;
 use crate::counts::Counts;
@@ -9,6 +10,7 @@ use crate::keys::{Keys, Lengths};
 use crate::options::Options;
 use crate::report;
 use crate::server::{Configuration, Host, console};
+use crate::udp::UdpClient;
 use crate::value::Values;
 use crate::world::World;
 use slabwise_base::random::mix;
@@ -23,6 +25,8 @@ const EXPIRY_TOLERANCE: Duration = Duration::from_secs(2);
 const QUIET_TIMEOUT: Duration = Duration::from_secs(60);
 /// The time between two lines of progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
+/// The number of clients that use UDP.
+const UDP_CLIENTS: usize = 1;
 /// The number of keys.
 const KEYS: u32 = 40_000;
 
@@ -108,14 +112,6 @@ impl Campaign<'_> {
         let tolerance = self.scaled(EXPIRY_TOLERANCE).as_nanos() as u64;
         let checker = Checker::new(KEYS, Values::new(seed), tolerance);
         let (clients, threads) = (self.options.clients, self.options.fault_threads);
-        let world = World::new(
-            checker,
-            Keys::new(KEYS, 0.9, seed),
-            lengths,
-            clients + threads + 1,
-            self.scaled(self.options.reply_timeout),
-            self.is_memcached,
-        );
         let mut host = match Host::start(configuration) {
             Ok(host) => host,
             Err(error) => {
@@ -123,7 +119,23 @@ impl Campaign<'_> {
                 return false;
             }
         };
-        world.set_address(Some(host.address()));
+        let tls = match host.certificates.as_ref().map(Certificates::client).transpose() {
+            Ok(tls) => tls,
+            Err(error) => {
+                println!("the certificates of the campaign are not valid: {error}");
+                return false;
+            }
+        };
+        let world = World::new(
+            checker,
+            Keys::new(KEYS, 0.9, seed),
+            lengths,
+            clients + threads + UDP_CLIENTS,
+            tls,
+            self.scaled(self.options.reply_timeout),
+            self.is_memcached,
+        );
+        world.set_endpoint(host.endpoint());
         let host = Mutex::new(host);
         std::thread::scope(|scope| {
             for slot in 0..clients {
@@ -142,6 +154,10 @@ impl Campaign<'_> {
                     name: "",
                 };
                 scope.spawn(move || scene.run());
+            }
+            for slot in clients + threads..clients + threads + UDP_CLIENTS {
+                let client = UdpClient::new(&world, slot, random.next_u64());
+                scope.spawn(move || client.run());
             }
             let (mut own, mut audit) = (0, Audit::default());
             while self.has_time()

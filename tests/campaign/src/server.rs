@@ -1,7 +1,9 @@
 //! The server under test: its process, its configuration and its memory.
 
+use crate::certificates::Certificates;
+use crate::world::Endpoint;
 use slabwise_base::Random;
-use slabwise_client::process::{Server, ServerCommand, StartError};
+use slabwise_client::process::{Server, ServerCommand, StartError, user_arguments};
 use slabwise_client::{ClientError, Connection, ServerAddress, Timeouts};
 use std::fs;
 use std::net::SocketAddr;
@@ -24,10 +26,13 @@ pub struct Configuration {
     pub arguments: Vec<String>,
     /// True if the server has a memory file (`-e`).
     pub has_memory_file: bool,
+    /// True if the server has a second listener with TLS.
+    pub has_tls: bool,
 }
 
 impl Configuration {
-    /// Draws a configuration of the server with this number. Every second server has a memory file.
+    /// Draws a configuration of the server with this number. Every second server has a memory file,
+    /// and the others have TLS.
     pub fn draw(
         server: u64,
         program: &Path,
@@ -77,28 +82,35 @@ impl Configuration {
             item_size_max,
             arguments,
             has_memory_file,
+            has_tls: !is_memcached && server % 2 == 1,
         }
     }
 
     fn command(&self) -> ServerCommand {
-        ServerCommand::on_free_port(&self.program).with(&self.arguments)
+        let listeners = if self.has_tls { "notls:127.0.0.1,btls:127.0.0.1" } else { "127.0.0.1" };
+        ServerCommand::new(&self.program)
+            .with(&["-l", listeners, "-p", "-1", "-U", "-1"])
+            .with(user_arguments())
+            .with(&self.arguments)
     }
 
     /// Returns the command line, for messages.
     pub fn describe(&self) -> String {
         let file = if self.has_memory_file { " -e FILE" } else { "" };
-        self.command().describe() + file
+        let tls = if self.has_tls { " -Z -o ssl_chain_cert=FILE,ssl_key=FILE" } else { "" };
+        self.command().describe() + file + tls
     }
 }
 
 /// A server under test, which can be started several times.
-#[derive(Debug)]
 pub struct Host {
     pub configuration: Configuration,
     process: Option<Server>,
     directory: TempDir,
     /// The directory of the memory file.
     memory_directory: TempDir,
+    /// The certificates of a server with TLS.
+    pub certificates: Option<Certificates>,
     starts: usize,
 }
 
@@ -114,8 +126,16 @@ impl Host {
         let memory_directory = TempDir::new_in(MEMORY_DIRECTORY)
             .or_else(|_| tempfile::tempdir())
             .map_err(spawn_error)?;
-        let mut host =
-            Host { configuration, process: None, directory, memory_directory, starts: 0 };
+        let certificates = configuration.has_tls.then(Certificates::new);
+        let certificates = certificates.transpose().map_err(spawn_error)?;
+        let mut host = Host {
+            configuration,
+            process: None,
+            directory,
+            memory_directory,
+            certificates,
+            starts: 0,
+        };
         host.start_again()?;
         Ok(host)
     }
@@ -128,6 +148,11 @@ impl Host {
         if self.has_memory_file() {
             let file = self.memory_directory.path().join("memory");
             command = command.with(&["-e", &file.display().to_string()]);
+        }
+        if let Some(certificates) = &self.certificates {
+            let (chain, key) = (certificates.chain(), certificates.key());
+            let options = format!("ssl_chain_cert={},ssl_key={}", chain.display(), key.display());
+            command = command.with(&["-Z", "-o", &options]);
         }
         let command = command.logging_to(&self.stderr_path(self.starts));
         self.process = Some(Server::start(&command)?);
@@ -180,6 +205,15 @@ impl Host {
     /// Returns the address of the first listener.
     pub fn address(&mut self) -> SocketAddr {
         self.process().socket_address()
+    }
+
+    /// Returns all addresses of the process.
+    pub fn endpoint(&mut self) -> Endpoint {
+        let has_tls = self.configuration.has_tls;
+        let ports = self.process().ports();
+        let address = |index: usize| Some(SocketAddr::from(([127, 0, 0, 1], *ports.get(index)?)));
+        let tls = if has_tls { address(1) } else { None };
+        Endpoint { address: address(0), tls, udp: address(1 + usize::from(has_tls)) }
     }
 
     /// Returns what the processes wrote to stderr.

@@ -5,17 +5,22 @@ use crate::checker::history::{Begin, End};
 use crate::counts::Counts;
 use crate::keys::{Keys, Lengths};
 use crate::stamps::{Stamp, Stamps};
+use crate::transport::TlsConfig;
 use slabwise_base::Clock;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, RwLock};
 use std::time::Duration;
 
-/// The server as clients see it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The server as clients see it. An address is `None` while the server is down, or if it has no such listener.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Endpoint {
-    /// The address of the listener. `None` while the server is down.
+    /// The address of the TCP listener.
     pub address: Option<SocketAddr>,
+    /// The address of the TCP listener with TLS.
+    pub tls: Option<SocketAddr>,
+    /// The address of the UDP socket.
+    pub udp: Option<SocketAddr>,
 }
 
 /// What all threads of a campaign share.
@@ -27,7 +32,9 @@ pub struct World {
     pub keys: Keys,
     pub lengths: Lengths,
     pub counts: Counts,
-    pub endpoint: RwLock<Endpoint>,
+    endpoint: RwLock<Endpoint>,
+    /// The configuration of clients with TLS. `None` if the server has no certificates.
+    pub tls: Option<TlsConfig>,
     /// Increases at the begin and at the end of each fault that may close connections of clients. While such a fault is
     /// active, the number of active ones is in `disruptions_active`.
     disruptions: AtomicU64,
@@ -56,6 +63,7 @@ impl World {
         keys: Keys,
         lengths: Lengths,
         slots: usize,
+        tls: Option<TlsConfig>,
         reply_timeout: Duration,
         is_memcached: bool,
     ) -> World {
@@ -66,7 +74,8 @@ impl World {
             keys,
             lengths,
             counts: Counts::default(),
-            endpoint: RwLock::new(Endpoint { address: None }),
+            endpoint: RwLock::default(),
+            tls,
             disruptions: AtomicU64::new(0),
             disruptions_active: AtomicUsize::new(0),
             clock_jump_max: AtomicU64::new(0),
@@ -125,10 +134,9 @@ impl World {
         self.stalled_since.store(since, Ordering::SeqCst);
     }
 
-    /// Announces the server's address, or that the server is down.
-    pub fn set_address(&self, address: Option<SocketAddr>) {
-        let mut endpoint = self.endpoint.write().expect("no thread panics with this lock");
-        endpoint.address = address;
+    /// Announces the server's addresses, or that the server is down.
+    pub fn set_endpoint(&self, endpoint: Endpoint) {
+        *self.endpoint.write().expect("no thread panics with this lock") = endpoint;
     }
 
     /// Records a failure. All threads end soon.

@@ -75,6 +75,9 @@ impl fmt::Display for Journal {
                     operation.version, operation.len, operation.ttl_seconds
                 )?;
             }
+            if operation.quiet {
+                write!(f, " quiet")?;
+            }
             if operation.cas.0 != 0 {
                 write!(f, " CAS value {} of version {}", operation.cas.0, operation.cas.1)?;
             }

@@ -122,7 +122,12 @@ impl Judge<'_> {
             }
             Outcome::Number(number) if verb.steps() => self.judge_step(history, number),
             Outcome::Miss if verb.finds() => self.absent(history),
-            Outcome::NotStored if verb == Verb::Replace || verb.adds_part() => self.absent(history),
+            Outcome::NotStored if verb == Verb::Replace => self.absent(history),
+            // The server has the same reply if there is no memory for the longer value.
+            Outcome::NotStored if verb.adds_part() => {
+                history.refuse(version);
+                Ok(Verdict::Possible)
+            }
             Outcome::NotStored if verb == Verb::Add => {
                 history.refuse(version);
                 self.require_item(history, version)

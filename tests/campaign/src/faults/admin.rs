@@ -122,6 +122,8 @@ pub(super) fn change_settings(scene: &mut Scene<'_>) -> Result<(), FaultError> {
             "OK" | "RESET" => scene.count(),
             // A crawl may be in progress.
             "BUSY" => {}
+            // Some eviction kinds have fixed queues.
+            "CLIENT_ERROR" if command.starts_with("lru mode") => {}
             _ => return Err(FaultError::Wrong(format!("{command} has the reply {reply:?}"))),
         }
     }
@@ -196,5 +198,18 @@ pub(super) fn pin_items(scene: &mut Scene<'_>) -> Result<(), FaultError> {
     }
     let millis = scene.random.below(3000);
     scene.wait(Duration::from_millis(millis));
+    Ok(())
+}
+
+/// Replaces the certificate of a server with TLS.
+pub(super) fn refresh_certificates(scene: &mut Scene<'_>) -> Result<(), FaultError> {
+    let host = scene.host.lock().expect("no thread panics with this lock");
+    let Some(certificates) = &host.certificates else { return Ok(()) };
+    certificates.renew()?;
+    let reply = scene.console()?.ask_line("refresh_certs")?;
+    match reply.as_str() {
+        "OK" => scene.count(),
+        _ => return Err(FaultError::Wrong(format!("refresh_certs has the reply {reply:?}"))),
+    }
     Ok(())
 }

@@ -69,6 +69,7 @@ static FAULTS: &[Fault] = &[
     row("memory limit", 8, Servers::Both, admin::change_memory_limit),
     row("clock jump", 8, Servers::Slabwise, admin::jump_clock),
     row("paused clock", 3, Servers::Slabwise, admin::pause_clock),
+    row("new certificate", 4, Servers::Slabwise, admin::refresh_certificates),
     row("pinned items", 15, Servers::Slabwise, admin::pin_items),
 ];
 

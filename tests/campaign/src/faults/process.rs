@@ -4,6 +4,7 @@ use super::{FaultError, Scene};
 use crate::channel::Channel;
 use crate::checker::history::Span;
 use crate::server::Host;
+use crate::world::Endpoint;
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, prlimit};
 use slabwise_client::Connection;
 use std::io;
@@ -56,7 +57,7 @@ fn restart(scene: &mut Scene<'_>, signal: Signal) -> Result<(), FaultError> {
         return Ok(());
     }
     let _disruption = world.disrupt();
-    world.set_address(None);
+    world.set_endpoint(Endpoint::default());
     host.process().signal(signal)?;
     let status = host.process().wait()?;
     if signal != Signal::KILL && !status.success() {
@@ -81,7 +82,7 @@ fn restart(scene: &mut Scene<'_>, signal: Signal) -> Result<(), FaultError> {
     if signal != Signal::USR1 || items > 0 {
         scene.count();
     }
-    world.set_address(Some(host.address()));
+    world.set_endpoint(host.endpoint());
     Ok(())
 }
 
