@@ -17,6 +17,7 @@ use slabwise_base::random::mix;
 use slabwise_base::{Clock, Random};
 use std::path::Path;
 use std::sync::Mutex;
+use std::thread::Scope;
 use std::time::Duration;
 
 /// The time by which an item may outlive its expiry: the server's clock has whole seconds, and may be late by one.
@@ -102,13 +103,7 @@ impl Campaign<'_> {
         let configuration =
             Configuration::draw(server, self.program, memory_mib, self.is_memcached, &mut random);
         println!("server {server}: {}", configuration.describe());
-        let item_len_max = configuration.item_size_max.min(memory_mib << 19) - 1024;
-        let large_one_in = if memory_mib > 64 { 60 } else { 300 };
-        let lengths = Lengths {
-            len_max: item_len_max as u32,
-            large_one_in,
-            huge_one_in: self.options.huge_one_in.unwrap_or(1 + item_len_max / 1000),
-        };
+        let lengths = self.lengths(configuration.item_size_max, memory_mib);
         let tolerance = self.scaled(EXPIRY_TOLERANCE).as_nanos() as u64;
         let checker = Checker::new(KEYS, Values::new(seed), tolerance);
         let (clients, threads) = (self.options.clients, self.options.fault_threads);
@@ -138,27 +133,7 @@ impl Campaign<'_> {
         world.set_endpoint(host.endpoint());
         let host = Mutex::new(host);
         std::thread::scope(|scope| {
-            for slot in 0..clients {
-                let client = Client::new(&world, slot, random.next_u64());
-                scope.spawn(move || client.run());
-            }
-            for slot in clients..clients + threads {
-                let random = Random::new(random.next_u64());
-                let scene = Scene {
-                    world: &world,
-                    host: &host,
-                    memory_mib,
-                    only: &self.options.faults,
-                    slot,
-                    random,
-                    name: "",
-                };
-                scope.spawn(move || scene.run());
-            }
-            for slot in clients + threads..clients + threads + UDP_CLIENTS {
-                let client = UdpClient::new(&world, slot, random.next_u64());
-                scope.spawn(move || client.run());
-            }
+            self.start_threads(scope, &world, &host, memory_mib, &mut random);
             let (mut own, mut audit) = (0, Audit::default());
             while self.has_time()
                 && (self.options.server_rounds == 0 || own < self.options.server_rounds)
@@ -177,15 +152,51 @@ impl Campaign<'_> {
             world.fail(problem);
         }
         self.counts.add(&world.counts);
-        for failure in world.failures() {
-            println!("\nFAILED: {failure}");
-        }
-        if world.has_failed() {
-            println!("to repeat from this server on, add --first-server {server}");
-            println!("stderr of the server:\n{}", host.stderr());
-            println!("server: {}", host.configuration.describe());
-        }
+        print_failures(&world, &host, server);
         !world.has_failed()
+    }
+
+    /// Starts the threads of clients and faults.
+    fn start_threads<'s>(
+        &'s self,
+        scope: &'s Scope<'s, '_>,
+        world: &'s World,
+        host: &'s Mutex<Host>,
+        memory_mib: u64,
+        random: &mut Random,
+    ) {
+        let (clients, threads) = (self.options.clients, self.options.fault_threads);
+        for slot in 0..clients {
+            let client = Client::new(world, slot, random.next_u64());
+            scope.spawn(move || client.run());
+        }
+        for slot in clients..clients + threads {
+            let random = Random::new(random.next_u64());
+            let scene = Scene {
+                world,
+                host,
+                memory_mib,
+                only: &self.options.faults,
+                slot,
+                random,
+                name: "",
+            };
+            scope.spawn(move || scene.run());
+        }
+        for slot in clients + threads..clients + threads + UDP_CLIENTS {
+            let client = UdpClient::new(world, slot, random.next_u64());
+            scope.spawn(move || client.run());
+        }
+    }
+
+    /// Returns the lengths of values for a server with this maximum size of an item, in bytes.
+    fn lengths(&self, item_size_max: u64, memory_mib: u64) -> Lengths {
+        let item_len_max = item_size_max.min(memory_mib << 19) - 1024;
+        Lengths {
+            len_max: item_len_max as u32,
+            large_one_in: if memory_mib > 64 { 60 } else { 300 },
+            huge_one_in: self.options.huge_one_in.unwrap_or(1 + item_len_max / 1000),
+        }
     }
 
     /// Runs clients and faults for a round, stops them, and checks the server.
@@ -247,5 +258,17 @@ impl Campaign<'_> {
         }
         world.checker.settle(&world.stamps);
         audit.check(world, host, &mut console, !self.options.ignore_memory)
+    }
+}
+
+/// Prints the failures of a server, and how to repeat them.
+fn print_failures(world: &World, host: &Host, server: u64) {
+    for failure in world.failures() {
+        println!("\nFAILED: {failure}");
+    }
+    if world.has_failed() {
+        println!("to repeat from this server on, add --first-server {server}");
+        println!("stderr of the server:\n{}", host.stderr());
+        println!("server: {}", host.configuration.describe());
     }
 }

@@ -75,7 +75,7 @@ impl Configuration {
             add(&["-o", options]);
         }
         // The memory file occupies the whole memory from the start.
-        let has_memory_file = memory_mib <= 1024 && server % 2 == 0;
+        let has_memory_file = memory_mib <= 1024 && server.is_multiple_of(2);
         Configuration {
             program: program.to_owned(),
             memory_mib,

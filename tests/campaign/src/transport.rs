@@ -76,7 +76,9 @@ impl Transport {
             }
             match tls.read_tls(&mut self.socket) {
                 Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-                Ok(_) => drop(tls.process_new_packets().map_err(io::Error::other)?),
+                Ok(_) => {
+                    tls.process_new_packets().map_err(io::Error::other)?;
+                }
                 Err(error) => return temporary_is_zero(Err(error)),
             }
         }

@@ -57,7 +57,6 @@ pub struct World {
 const FAILURES_MAX: usize = 5;
 
 impl World {
-    #[expect(clippy::too_many_arguments, reason = "each argument is a different part of the world")]
     pub fn new(
         checker: Checker,
         keys: Keys,

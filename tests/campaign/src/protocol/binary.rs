@@ -11,7 +11,7 @@ const BODY_LEN_MAX: usize = 1 << 31;
 
 /// Returns the opcode of a request. Half of the gets ask for the key.
 fn opcode_of(operation: &Operation) -> u8 {
-    let with_key = operation.opaque % 2 == 0;
+    let with_key = operation.opaque.is_multiple_of(2);
     match (operation.verb, operation.quiet) {
         (Verb::Get | Verb::Gets, false) if with_key => opcode::GETK,
         (Verb::Get | Verb::Gets, true) if with_key => opcode::GETKQ,

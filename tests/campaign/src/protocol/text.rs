@@ -18,7 +18,7 @@ pub(super) fn encode(operation: &Operation, key: &[u8], values: Values, out: &mu
     });
     if verb == Verb::Gat {
         // Half of the requests also ask for the CAS value.
-        out.extend_from_slice(if operation.opaque % 2 == 0 { b"" } else { b"s" });
+        out.extend_from_slice(if operation.opaque.is_multiple_of(2) { b"" } else { b"s" });
         write!(out, " {ttl}").expect(APPEND_OK);
     }
     out.push(b' ');
