@@ -383,16 +383,22 @@ enum Number {
 
 impl Number {
     fn of(value: &[u8]) -> Number {
-        let lead = value.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
-        let digits = value[lead..].iter().take_while(|byte| byte.is_ascii_digit()).count();
-        let rest = &value[lead + digits..];
-        let text = std::str::from_utf8(&value[lead..lead + digits]).unwrap_or_default();
-        match (text.parse::<u64>(), rest.first()) {
-            (Ok(number), _) if lead == 0 && rest.iter().all(|&byte| byte == b' ') => {
+        let is_space = |byte: &u8| matches!(byte, b' ' | b'\t'..=b'\r');
+        let lead = value.iter().take_while(|byte| is_space(byte)).count();
+        let sign = value.get(lead).copied().filter(|byte| b"+-".contains(byte));
+        let start = lead + usize::from(sign.is_some());
+        let digits = value[start..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let rest = &value[start + digits..];
+        let text = std::str::from_utf8(&value[start..start + digits]).unwrap_or_default();
+        let is_delimited = rest.first().is_none_or(|byte| is_space(byte) || *byte == 0);
+        match text.parse::<u64>() {
+            Ok(number) if start == 0 && rest.iter().all(|&byte| byte == b' ') => {
                 if value.len() <= 20 { Number::Plain(number) } else { Number::Loose(number) }
             }
-            (Ok(number), None) => Number::Loose(number),
-            (Ok(number), Some(next)) if next.is_ascii_whitespace() => Number::Loose(number),
+            Ok(number) if sign == Some(b'-') && is_delimited => {
+                Number::Loose(number.wrapping_neg())
+            }
+            Ok(number) if is_delimited => Number::Loose(number),
             _ => Number::None,
         }
     }
