@@ -3,7 +3,7 @@
 use slabwise_protocol::KEY_LEN_MAX;
 use slabwise_protocol::meta::compose::write_key_bytes;
 
-/// The keys. Replies of different items are told apart by their keys, so no key is a part of another reply.
+/// The keys. Keys distinguish the replies of different items, so no key is a part of another reply.
 pub const KEYS: [&[u8]; 14] = [
     // The values of the first three keys are mostly numbers.
     b"num",
