@@ -167,6 +167,8 @@ impl<'a> Batch<'a> {
                     (outcome, len)
                 }
                 Decoded::Quiet(_) | Decoded::Skipped(_) if self.blurred => (Outcome::Silent, 0),
+                // memcached does not report that a quiet store had no memory for a large value.
+                Decoded::Quiet(Outcome::Stored(_)) if world.is_memcached => (Outcome::Silent, 0),
                 Decoded::Quiet(outcome) => (outcome, 0),
                 Decoded::Blurred(len) => {
                     self.blurred = true;

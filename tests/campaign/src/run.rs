@@ -243,15 +243,14 @@ impl Campaign<'_> {
         let deadline = world.clock.nanos() + world.reply_timeout.as_nanos() as u64;
         loop {
             let rows = console.ask_rows("stats").map_err(|error| error.to_string())?;
-            let open =
-                rows.get("curr_connections").map(|row| row.value.clone()).unwrap_or_default();
-            // memcached also counts its listener.
-            if open == "1" || self.is_memcached && open == "2" {
+            let open = rows.get("curr_connections").and_then(|row| row.value.parse().ok());
+            if open == Some(host.idle_connections) {
                 break;
             }
             if world.clock.nanos() > deadline {
                 return Err(format!(
-                    "all clients have disconnected, but {open} connections are open"
+                    "all clients have disconnected, but {open:?} connections are open, not {}",
+                    host.idle_connections
                 ));
             }
             world.pause(Duration::from_millis(5));

@@ -75,7 +75,9 @@ impl Configuration {
             add(&["-o", options]);
         }
         // The memory file occupies the whole memory from the start.
-        let has_memory_file = memory_mib <= 1024 && server.is_multiple_of(2);
+        // memcached needs more than 39 MiB for one.
+        let memory_mib_min = if is_memcached { 64 } else { 1 };
+        let has_memory_file = (memory_mib_min..=1024).contains(&memory_mib) && server.is_multiple_of(2);
         Configuration {
             program: program.to_owned(),
             memory_mib,
@@ -112,8 +114,12 @@ pub struct Host {
     /// The certificates of a server with TLS.
     pub certificates: Option<Certificates>,
     starts: usize,
+    /// The statistic `curr_connections` while only one client is connected. memcached also counts its listeners.
+    pub idle_connections: u64,
 }
 
+/// The timeout of the replies of a process that has just started.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// The directory for memory files, if it exists. It is in memory on all common systems.
 const MEMORY_DIRECTORY: &str = "/dev/shm";
 
@@ -135,6 +141,7 @@ impl Host {
             memory_directory,
             certificates,
             starts: 0,
+            idle_connections: 0,
         };
         host.start_again()?;
         Ok(host)
@@ -155,7 +162,12 @@ impl Host {
             command = command.with(&["-Z", "-o", &options]);
         }
         let command = command.logging_to(&self.stderr_path(self.starts));
-        self.process = Some(Server::start(&command)?);
+        let started = Server::start(&command).map_err(|error| {
+            let stderr = self.stderr();
+            StartError::NotListening(self.configuration.describe(), format!("{error}\n{stderr}"))
+        });
+        self.process = Some(started?);
+        self.idle_connections = self.statistic("curr_connections");
         Ok(())
     }
 
@@ -164,11 +176,11 @@ impl Host {
         self.configuration.has_memory_file
     }
 
-    /// Returns the number of items in the cache.
-    pub fn item_count(&mut self, timeout: Duration) -> Result<u64, ClientError> {
-        let rows = console(self.address(), timeout)?.ask_rows("stats")?;
-        let row = rows.get("curr_items");
-        Ok(row.and_then(|row| row.value.parse().ok()).unwrap_or_default())
+    /// Returns a number of `stats` of a process that has just started, or 0 if the process has ended.
+    pub fn statistic(&mut self, name: &str) -> u64 {
+        let rows = console(self.address(), START_TIMEOUT).and_then(|mut it| it.ask_rows("stats"));
+        let row = rows.ok().and_then(|rows| rows.get(name)?.value.parse().ok());
+        row.unwrap_or_default()
     }
 
     /// Returns the report of a sanitizer or of a panic in the server's stderr.

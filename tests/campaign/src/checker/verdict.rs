@@ -123,8 +123,9 @@ impl Judge<'_> {
             Outcome::Number(number) if verb.steps() => self.judge_step(history, number),
             Outcome::Miss if verb.finds() => self.absent(history),
             Outcome::NotStored if verb == Verb::Replace => self.absent(history),
-            // The server has the same reply if there is no memory for the longer value.
-            Outcome::NotStored if verb.adds_part() => {
+            // The server has the same reply if there is no memory for the longer value. memcached has it also if two
+            // requests create an item at the same time.
+            Outcome::NotStored if verb.adds_part() || verb == Verb::StepOrCreate => {
                 history.refuse(version);
                 Ok(Verdict::Possible)
             }

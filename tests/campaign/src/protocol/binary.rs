@@ -137,7 +137,7 @@ fn outcome<'a>(
         (0, Verb::Touch) => Outcome::Touched,
         (0, _) => Outcome::Stored(Some(cas)),
         (1, Verb::Replace) => Outcome::NotStored,
-        (5, Verb::Append | Verb::Prepend) => Outcome::NotStored,
+        (5, Verb::Append | Verb::Prepend | Verb::StepOrCreate) => Outcome::NotStored,
         (1, Verb::Set | Verb::Add | Verb::Append | Verb::Prepend | Verb::StepOrCreate) => {
             return None;
         }
