@@ -122,9 +122,9 @@ fn a_sparse_copy_on_a_full_file_system_is_refused_and_stays_valid() {
     let copy = file.path().with_file_name("copy").join("memory");
     // The first server on the copy must refuse to start before it removes the .meta file. For the second one there is more
     // room.
-    let preparation = "mkdir \"$0copy\" && mount -t tmpfs -o size=16m none \"$0copy\" \
-        && cp --sparse=always \"$0memory\" \"$0memory.meta\" \"$0copy\" \
-        && ! \"$@\" && mount -o remount,size=80m \"$0copy\"";
+    let preparation = "cd \"$0\" && mkdir copy && mount -t tmpfs -o size=80m none copy \
+        && cp --sparse=always memory memory.meta copy && head -c 40m /dev/zero > copy/filler \
+        && ! \"$@\" && rm copy/filler";
     let server = Server::start(&prepared(&file, preparation, namespace(), &copy));
     let log = file.log();
     assert!(log.contains("more bytes, and its file system has"), "{log}");
