@@ -33,9 +33,9 @@ pub const KEY_WITH_LINE_END: &[u8] = b"line\n\0end";
 pub const MISSING: &[u8] = b"missing";
 
 /// Returns all keys for which a generated command may store an item: also the base64 of keys that a command sends as a
-/// raw key, and the key of `Zm9=`.
+/// raw key, and the keys that `Zm9=` and `text` are in base64.
 pub fn all() -> impl Iterator<Item = Vec<u8>> {
-    let raw = KEYS.into_iter().chain([MISSING, b"fo"]).map(<[u8]>::to_vec);
+    let raw = KEYS.into_iter().chain([MISSING, b"fo", b"\xb5\xec\x6d"]).map(<[u8]>::to_vec);
     raw.chain(KEYS.map(base64)).filter(|key| key.len() <= KEY_LEN_MAX)
 }
 

@@ -30,10 +30,13 @@ impl Generator {
         let value = if name == "ms" { self.value(key) } else { Vec::new() };
         self.set_value(&value);
         let (word, has_base64) = self.meta_key(key);
-        let mut line = [name.as_bytes(), &word].join(&b' ');
         if self.odd(150) {
-            line = name.as_bytes().to_vec();
+            // With flags, the first flag would be the key.
+            let mut line = name.as_bytes().to_vec();
+            self.end_line(&mut line);
+            return Step::new(Family::Meta, line);
         }
+        let mut line = [name.as_bytes(), &word].join(&b' ');
         let value_len = self.length_word(value.len());
         if name == "ms" {
             line.push(b' ');
