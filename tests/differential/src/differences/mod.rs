@@ -71,7 +71,7 @@ pub static LISTED: [Listed; 23] = [
         meta::is_bad_base64,
     ),
     visible(META, "flag `k`, and the key in the reply to `me`", meta::is_key_flag),
-    visible(META, "`me KEY b`", meta::is_examine_of_base64),
+    silent(META, "`me KEY b`", meta::is_examine_of_base64, meta::is_examine_of_base64),
     visible(
         META,
         "`ma` with `T` or `E`, if the new number has more digits",
