@@ -88,7 +88,12 @@ pub static LISTED: [Listed; 23] = [
         |_| false,
         meta::is_too_large_addition,
     ),
-    silent(META, "an opaque token that is too long", meta::has_long_opaque, meta::has_long_opaque),
+    silent(
+        META,
+        "an opaque token that is too long",
+        meta::is_error_before_opaque,
+        meta::is_change_despite_opaque,
+    ),
     visible(
         META,
         "`exp` in the reply to `me`, if the item expires in more than 2^31 seconds",

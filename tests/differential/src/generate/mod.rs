@@ -145,7 +145,7 @@ impl Generator {
         if self.choices.one_in(12) {
             return Part::Cas { key: self.key(), offset: 0 };
         }
-        let offset = self.choices.weighted(&[(8, 0), (1, -1), (1, 1_000_000_000)]);
+        let offset = self.choices.weighted(&[(8, 0), (1, -1), (1, 500_000_000)]);
         Part::Cas { key, offset }
     }
 }
