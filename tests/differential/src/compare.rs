@@ -13,7 +13,7 @@ const SECONDS_DIFFERENCE_MAX: u64 = 60;
 /// servers assign as many.
 pub const ASSIGNED_CAS_MIN: u64 = 1000;
 /// CAS values from this number on are never assigned by a server, so that commands can supply them.
-pub const SUPPLIED_CAS_MIN: u64 = 1 << 40;
+pub const SUPPLIED_CAS_MIN: u64 = 1 << 30;
 
 /// The correspondence of the CAS values of two servers: a bijection of the values that the servers assigned.
 #[derive(Default)]

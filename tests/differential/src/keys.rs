@@ -32,10 +32,18 @@ pub const KEY_WITH_LINE_END: &[u8] = b"line\n\0end";
 /// A key that rarely has an item.
 pub const MISSING: &[u8] = b"missing";
 
-/// Returns all keys for which a generated command may store an item: also the base64 of keys that a command sends as a
-/// raw key, and the key of `Zm9=`.
+/// Keys that are invalid or unusual in base64.
+pub const ODD_BASE64: [&[u8]; 6] =
+    [b"not*base64", b"!!", b"Zm9=", b"Zm9vIGJhcg", b"Zm9v====", b"===="];
+
+/// The keys that base64 decoders read from `Zm9=` and from the key `text`.
+const DECODED: [&[u8]; 2] = [b"fo", b"\xb5\xec\x6d"];
+
+/// Returns all keys for which a generated command may store an item: also those of commands whose key is in base64
+/// without a flag that says so, and those of commands with such a flag whose key is not in base64.
 pub fn all() -> impl Iterator<Item = Vec<u8>> {
-    let raw = KEYS.into_iter().chain([MISSING, b"fo"]).map(<[u8]>::to_vec);
+    let raw =
+        KEYS.into_iter().chain([MISSING]).chain(ODD_BASE64).chain(DECODED).map(<[u8]>::to_vec);
     raw.chain(KEYS.map(base64)).filter(|key| key.len() <= KEY_LEN_MAX)
 }
 

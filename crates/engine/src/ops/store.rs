@@ -280,7 +280,8 @@ impl<'e> Handle<'e> {
         };
         let cas = found.item().cas();
         let class = self.counters().class(found.class());
-        if cas == expected {
+        // A client can give an item the CAS value 0. As in memcached, no condition matches this value.
+        if cas == expected && expected != 0 {
             class.cas_hits.bump();
             Decision::Replace
         } else if conditions.stale_allowed && expected < cas {

@@ -370,36 +370,42 @@ impl Entry {
     }
 }
 
-/// The number in a value, as incr and decr may parse it.
+/// The number in a value, as C's `strtoull` parses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Number {
-    /// The value consists of digits, perhaps followed by spaces. The engine must accept it.
+    /// The value is a number. The engine must accept it.
     Plain(u64),
-    /// C's `strtoull` accepts the value. The engine may accept or refuse it (difference 6 in `oracle.rs`).
+    /// The value is a number, but the item may be chained. The engine may accept or refuse it (difference 6 in
+    /// `oracle.rs`).
     Loose(u64),
     /// The value is not a number. The engine must refuse it.
     None,
 }
 
+/// The length up to which the item of a value is not chained, in bytes.
+const PLAIN_LEN_MAX: usize = 64;
+
 impl Number {
     fn of(value: &[u8]) -> Number {
-        let is_space = |byte: &u8| matches!(byte, b' ' | b'\t'..=b'\r');
+        let is_space = |byte: &u8| b" \t\n\x0b\x0c\r".contains(byte);
+        let is_digit = |byte: &u8| byte.is_ascii_digit();
         let lead = value.iter().take_while(|byte| is_space(byte)).count();
-        let sign = value.get(lead).copied().filter(|byte| b"+-".contains(byte));
-        let start = lead + usize::from(sign.is_some());
-        let digits = value[start..].iter().take_while(|byte| byte.is_ascii_digit()).count();
-        let rest = &value[start + digits..];
-        let text = std::str::from_utf8(&value[start..start + digits]).unwrap_or_default();
-        let is_delimited = rest.first().is_none_or(|byte| is_space(byte) || *byte == 0);
-        match text.parse::<u64>() {
-            Ok(number) if start == 0 && rest.iter().all(|&byte| byte == b' ') => {
-                if value.len() <= 20 { Number::Plain(number) } else { Number::Loose(number) }
+        let is_signed = matches!(value.get(lead), Some(b'+' | b'-'));
+        let start = lead + usize::from(is_signed);
+        let end = start + value[start..].iter().take_while(|byte| is_digit(byte)).count();
+        let is_ended = value.get(end).is_none_or(|byte| is_space(byte) || *byte == 0);
+        let digits = std::str::from_utf8(&value[start..end]).expect("digits are UTF-8");
+        let number = digits.parse().ok().filter(|_| is_ended).and_then(|number: u64| {
+            if value.get(lead) != Some(&b'-') {
+                return Some(number);
             }
-            Ok(number) if sign == Some(b'-') && is_delimited => {
-                Number::Loose(number.wrapping_neg())
-            }
-            Ok(number) if is_delimited => Number::Loose(number),
-            _ => Number::None,
+            let difference = u64::try_from((1u128 << 64) - u128::from(number)).unwrap_or(0);
+            Some(difference).filter(|&difference| i64::try_from(difference).is_ok())
+        });
+        match number {
+            Some(number) if value.len() <= PLAIN_LEN_MAX => Number::Plain(number),
+            Some(number) => Number::Loose(number),
+            None => Number::None,
         }
     }
 }

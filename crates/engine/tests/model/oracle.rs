@@ -14,8 +14,7 @@
 //! 4. A lookup may miss during the last second before a delayed flush, as in memcached.
 //! 5. The result of an incr or decr may be without padding, if a pin or a missing expiry field prevented a change in
 //!    place.
-//! 6. A value that is a number only for C's `strtoull`, such as `" 12"` and `"12 x"`, may be accepted as a number or
-//!    not.
+//! 6. A number in a value of more than 64 bytes may be accepted as a number or not, because the item may be chained.
 
 use slabwise_base::{Cost, Expiry, Now, Seconds};
 use slabwise_engine::{CrawledItem, ItemMeta, ReserveError};

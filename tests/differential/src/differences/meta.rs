@@ -84,10 +84,15 @@ pub fn is_too_large_addition(exchange: &Exchange<'_>) -> bool {
         && exchange.has_flag(b'M')
 }
 
-/// True if memcached may have changed an item before it refused the opaque token. It reports other errors first.
-pub fn has_long_opaque(exchange: &Exchange<'_>) -> bool {
-    exchange.has_command(&["mg", "ma"])
+/// True if memcached reports another error before that of the opaque token.
+pub fn is_error_before_opaque(exchange: &Exchange<'_>) -> bool {
+    exchange.has_command(&["mg", "ms", "ma"])
         && exchange.slabwise.bytes.starts_with(b"CLIENT_ERROR opaque token too long")
+}
+
+/// True if memcached may have changed an item before it refused the opaque token.
+pub fn is_change_despite_opaque(exchange: &Exchange<'_>) -> bool {
+    exchange.has_command(&["mg", "ma"]) && is_error_before_opaque(exchange)
 }
 
 /// True if memcached shows the time of an item in the far future as a negative number.

@@ -71,7 +71,7 @@ pub static LISTED: [Listed; 23] = [
         meta::is_bad_base64,
     ),
     visible(META, "flag `k`, and the key in the reply to `me`", meta::is_key_flag),
-    visible(META, "`me KEY b`", meta::is_examine_of_base64),
+    silent(META, "`me KEY b`", meta::is_examine_of_base64, meta::is_examine_of_base64),
     visible(
         META,
         "`ma` with `T` or `E`, if the new number has more digits",
@@ -88,7 +88,12 @@ pub static LISTED: [Listed; 23] = [
         |_| false,
         meta::is_too_large_addition,
     ),
-    silent(META, "an opaque token that is too long", meta::has_long_opaque, meta::has_long_opaque),
+    silent(
+        META,
+        "an opaque token that is too long",
+        meta::is_error_before_opaque,
+        meta::is_change_despite_opaque,
+    ),
     visible(
         META,
         "`exp` in the reply to `me`, if the item expires in more than 2^31 seconds",

@@ -1,7 +1,7 @@
 //! Random lines of the meta protocol.
 
 use super::Generator;
-use crate::keys::{KEYS, MISSING, base64, is_word};
+use crate::keys::{KEYS, MISSING, ODD_BASE64, base64, is_word};
 use crate::step::{Family, Part, Step};
 
 impl Generator {
@@ -30,10 +30,13 @@ impl Generator {
         let value = if name == "ms" { self.value(key) } else { Vec::new() };
         self.set_value(&value);
         let (word, has_base64) = self.meta_key(key);
-        let mut line = [name.as_bytes(), &word].join(&b' ');
         if self.odd(150) {
-            line = name.as_bytes().to_vec();
+            // With flags, the first flag would be the key.
+            let mut line = name.as_bytes().to_vec();
+            self.end_line(&mut line);
+            return Step::new(Family::Meta, line);
         }
+        let mut line = [name.as_bytes(), &word].join(&b' ');
         let value_len = self.length_word(value.len());
         if name == "ms" {
             line.push(b' ');
@@ -71,12 +74,7 @@ impl Generator {
         match self.choices.below(200) {
             _ if self.has_large_value => {}
             0 => return (self.long_key(), false),
-            1 => return (b"not*base64".to_vec(), true),
-            2 => return (b"!!".to_vec(), true),
-            3 => return (b"Zm9=".to_vec(), true),
-            4 => return (b"Zm9vIGJhcg".to_vec(), true),
-            5 => return (b"Zm9v====".to_vec(), true),
-            6 => return (b"====".to_vec(), true),
+            1..7 => return (self.choices.one_of(&ODD_BASE64).to_vec(), true),
             7 => return (base64(KEYS[key]), false),
             8..13 => return (MISSING.to_vec(), false),
             _ => {}

@@ -142,8 +142,10 @@ impl Generator {
     /// Returns a placeholder for the last CAS value of a key, which mostly is that of the key's item. Its other offsets
     /// give values that no server has assigned to the item.
     fn cas_part(&mut self, key: usize) -> Part {
-        let offset = self.choices.weighted(&[(8, 0), (1, -1), (1, 1_000_000_000)]);
-        let key = if self.choices.one_in(12) { self.key() } else { key };
+        if self.choices.one_in(12) {
+            return Part::Cas { key: self.key(), offset: 0 };
+        }
+        let offset = self.choices.weighted(&[(8, 0), (1, -1), (1, 500_000_000)]);
         Part::Cas { key, offset }
     }
 }

@@ -108,8 +108,9 @@ impl Generator {
     pub(super) fn cas_word(&mut self) -> String {
         match self.choices.below(8) {
             0 if !self.has_large_value => self.odd_number(),
+            1 => "0".to_owned(),
             0..3 => self.choices.below(20).to_string(),
-            _ => (SUPPLIED_CAS_MIN + self.choices.number() % SUPPLIED_CAS_MIN).to_string(),
+            _ => (SUPPLIED_CAS_MIN + (self.choices.number() >> 20)).to_string(),
         }
     }
 
