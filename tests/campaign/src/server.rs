@@ -77,7 +77,8 @@ impl Configuration {
         // The memory file occupies the whole memory from the start.
         // memcached needs more than 39 MiB for one.
         let memory_mib_min = if is_memcached { 64 } else { 1 };
-        let has_memory_file = (memory_mib_min..=1024).contains(&memory_mib) && server.is_multiple_of(2);
+        let has_memory_file =
+            (memory_mib_min..=1024).contains(&memory_mib) && server.is_multiple_of(2);
         Configuration {
             program: program.to_owned(),
             memory_mib,
