@@ -14,11 +14,9 @@
 
 use crate::config::Settings;
 use crate::os::memory_limits::{LimitSource, MemoryLimit};
-use crate::out::{
-    KEPT_CAPACITY_BYTES_MAX, KEPT_OUTPUTS_MAX, PENDING_BYTES_MAX, PINNED_VALUE_LEN_MIN,
-};
+use crate::out::{KEPT_CAPACITY_BYTES_MAX, KEPT_OUTPUTS_MAX, PENDING_BYTES_MAX};
 use crate::shared::{
-    BUFFERED_BYTES_MAX, PREFIX_COUNT_MAX, READ_BUFFER_BYTES, SHARE_BYTES_MIN, WATCHERS_MAX,
+    BUFFERED_BYTES_MAX, BUFFERED_BYTES_MIN, PREFIX_COUNT_MAX, READ_BUFFER_BYTES, WATCHERS_MAX,
 };
 use slabwise_engine::EngineConfig;
 
@@ -222,7 +220,7 @@ fn connections(settings: &Settings) -> Part {
 /// appends the minimum of bytes in a round, and the last reply may be a value that is not pinned.
 fn buffers(settings: &Settings) -> Part {
     let count = u64::from(settings.connections_max);
-    let each = 2 * SHARE_BYTES_MIN as u64 + PINNED_VALUE_LEN_MIN as u64 + tls_buffers(settings);
+    let each = BUFFERED_BYTES_MIN as u64 + tls_buffers(settings);
     let budget = BUFFERED_BYTES_MAX as u64;
     Part {
         name: "buffers",

@@ -15,7 +15,7 @@
 //! bytes that are not written yet. A session appends no further reply while [`Out::is_full`] is true.
 
 use crate::os::sys;
-use crate::shared::ReplyBytes;
+use crate::shared::{PINNED_VALUE_LEN_MIN, ReplyBytes};
 use slabwise_engine::{ItemView, Pinned};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -35,10 +35,6 @@ const WRITE_BYTES_MAX: usize = 1 << 20;
 pub(crate) const KEPT_OUTPUTS_MAX: usize = 4;
 /// The maximum capacity, in bytes, of a buffer that is kept for the next connection. A larger buffer is freed.
 pub(crate) const KEPT_CAPACITY_BYTES_MAX: usize = 256 << 10;
-
-/// The minimum length, in bytes, of a value that is pinned and written from the arena. A shorter value is copied: the
-/// copy of 16 KiB takes about a microsecond, which is less than the time for a pin and two more slices in the write.
-pub(crate) const PINNED_VALUE_LEN_MIN: usize = 16 << 10;
 
 /// Pins a value if it is large. Returns `Some(Some(pin))` for a large value, and `Some(None)` for a small value, which
 /// the caller copies. Returns `None` if a large value already has the maximum number of pins: copies of large values

@@ -184,7 +184,7 @@ impl<'e> Worker<'e> {
     fn check_timeout(&self) -> Duration {
         Duration::from_nanos(if self.awaits_memory {
             MEMORY_CHECK_NANOS
-        } else if self.shared.replies.has_waiting() || self.shared.replies.is_exceeded() {
+        } else if self.shared.replies.needs_memory() {
             SLOW_CHECK_NANOS
         } else {
             1_000_000_000
@@ -315,7 +315,7 @@ impl<'e> Worker<'e> {
             return;
         }
         self.checked_at_nanos = now_nanos;
-        if self.shared.replies.has_waiting() || self.shared.replies.is_exceeded() {
+        if self.shared.replies.needs_memory() {
             self.close_slow_readers(now_nanos);
         }
         if self.awaits_memory {

@@ -18,7 +18,9 @@ pub use crawls::{CrawlStep, CrawlTicket};
 pub use measured_costs::MeasuredCosts;
 pub use notifier::{BackgroundThread, WakeReason};
 pub(crate) use prefixes::PREFIX_COUNT_MAX;
-pub(crate) use replies::{BUFFERED_BYTES_MAX, SHARE_BYTES_MIN};
+pub(crate) use replies::{
+    BUFFERED_BYTES_MAX, BUFFERED_BYTES_MIN, PINNED_VALUE_LEN_MIN, SHARE_BYTES_MIN,
+};
 pub use replies::{ReplyBytes, SLOW_NANOS_MIN};
 pub(crate) use state::READ_BUFFER_BYTES;
 pub use state::{RoundCounts, Shared, Wake, WorkerContext};
