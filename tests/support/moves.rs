@@ -1,5 +1,6 @@
 //! Page moves that a client requests with `slabs reassign`, and a reader that blocks such a move.
 
+use socket2::SockRef;
 use std::time::Duration;
 
 use super::{Client, Server, wait_until};
@@ -38,6 +39,9 @@ pub fn stalled_reader(server: &Server, key: &str) -> Client {
     const COPIES: usize = 5_000;
     const READ_BYTES: usize = 10_000;
     let mut reader = server.connect();
+    // With a small buffer the output is blocked soon, so the pin is kept from then on.
+    let socket = SockRef::from(reader.stream());
+    socket.set_recv_buffer_size(16 << 10).expect("a socket accepts a buffer size");
     reader.send(format!("get {key}\r\n").repeat(COPIES).as_bytes());
     assert_eq!(reader.read_exact(READ_BYTES).len(), READ_BYTES);
     reader
