@@ -123,6 +123,11 @@ impl Arena {
         self.size_bytes
     }
 
+    /// Returns an empty range, because this arena has no mapping.
+    pub fn addresses(&self) -> std::ops::Range<usize> {
+        0..0
+    }
+
     /// Returns the chunk at `address`, which is created on the first call.
     fn chunk(&self, address: ChunkAddress) -> &'static Chunk {
         let mut chunks = self.chunks.lock().expect("no thread panics while it holds this lock");
