@@ -7,7 +7,7 @@
 //! | the flag `l`, the fields `la`, `cls` and `size` of `me` | not compared: `docs/differences.md` lists that memcached rarely updates the time of the last access, and that classes and the sizes of items differ |
 //! | values of statistics | not compared; the names are |
 //! | the version | not compared |
-//! | settings whose names begin with `ssl_` | left out, because memcached may be built without TLS |
+//! | the setting `drop_privileges`, and those whose names begin with `ssl_` | left out, because memcached may be built without libseccomp and TLS |
 //!
 //! All other bytes must be equal.
 
@@ -17,8 +17,13 @@ use memchr::memmem;
 use slabwise_protocol::binary::opcode;
 use std::borrow::Cow;
 
-/// The start of the names of settings that memcached without TLS does not have.
-const TLS_SETTING: &[u8] = b"ssl_";
+/// The names, or their starts, of settings that memcached without TLS or libseccomp does not have.
+const OPTIONAL_SETTINGS: [&[u8]; 2] = [b"ssl_", b"drop_privileges"];
+
+/// True if the row of a setting, or its packet's body, may be missing.
+fn is_optional_setting(row: &[u8]) -> bool {
+    OPTIONAL_SETTINGS.iter().any(|name| row.starts_with(name))
+}
 
 /// A reply without the parts that may differ.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -71,7 +76,7 @@ impl Normal {
             match words[..] {
                 [b"VA" | b"HD" | b"EN" | b"NS" | b"EX" | b"NF", ..] => self.add_flags(&words),
                 [b"ME", ..] => self.add_fields(&words),
-                [b"STAT", name, ..] if name.starts_with(TLS_SETTING) => continue,
+                [b"STAT", name, ..] if is_optional_setting(name) => continue,
                 [b"STAT", name, ..] => self.add_words(&[b"STAT", name, b"*"]),
                 [b"VERSION", _] => self.add_words(&[b"VERSION", b"*"]),
                 _ => self.bytes.extend_from_slice(text),
@@ -176,7 +181,7 @@ impl Normal {
             self.cas.push((None, u64::from_be_bytes(cas)));
             let is_success = head[6..8] == [0, 0];
             rest = after;
-            if is_success && head[1] == opcode::STAT && body.starts_with(TLS_SETTING) {
+            if is_success && head[1] == opcode::STAT && is_optional_setting(body) {
                 continue;
             }
             if is_success && matches!(head[1], opcode::STAT | opcode::VERSION) {

@@ -139,13 +139,13 @@ impl Generator {
         if self.choices.percent(75) { self.choices.below(NUMBER_KEYS) } else { self.key() }
     }
 
-    /// Returns a placeholder for the last CAS value of a key, which mostly is that of the key's item. Its other offsets
-    /// give values that no server has assigned to the item.
+    /// Returns a placeholder for the last CAS value of a key, which mostly is that of the key's item. The other offsets
+    /// are so large that they give a value that neither server has assigned to any item.
     fn cas_part(&mut self, key: usize) -> Part {
         if self.choices.one_in(12) {
             return Part::Cas { key: self.key(), offset: 0 };
         }
-        let offset = self.choices.weighted(&[(8, 0), (1, -1), (1, 500_000_000)]);
+        let offset = self.choices.weighted(&[(8, 0), (1, -500_000_000), (1, 500_000_000)]);
         Part::Cas { key, offset }
     }
 }
