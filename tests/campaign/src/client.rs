@@ -5,6 +5,7 @@ use crate::channel::{Channel, ChannelError};
 use crate::kinds::Kind;
 use crate::operation::{Operation, Verb};
 use crate::protocol::Protocol;
+use crate::report;
 use crate::world::{World, sleep};
 use slabwise_base::Random;
 use std::collections::VecDeque;
@@ -192,6 +193,7 @@ impl<'a> Client<'a> {
         let Some(mut channel) = self.channel.take() else { return };
         let world = self.world;
         let bytes = std::mem::take(&mut batch.bytes);
+        let jump_epoch = world.clock_jump_epoch();
         let result =
             channel.exchange(&bytes, &world.clock, world.reply_timeout, |it| batch.receive(it));
         batch.bytes = bytes;
@@ -201,7 +203,16 @@ impl<'a> Client<'a> {
             Err(_) if world.was_disrupted_since(self.epoch) => {
                 world.counts.closed.fetch_add(1, Ordering::Relaxed);
             }
-            Err(error) => self.report_missing(batch.open(), &error, channel.received()),
+            // After a jump of its clock, the server may take the client for a slow reader.
+            Err(ChannelError::Closed(_)) if world.clock_jump_epoch() != jump_epoch => {
+                world.counts.closed.fetch_add(1, Ordering::Relaxed);
+            }
+            Err(error) => {
+                if let (ChannelError::Timeout, Some(local)) = (&error, self.local) {
+                    report::print_connection(world, local);
+                }
+                self.report_missing(batch.open(), &error, channel.received());
+            }
         }
         batch.lose_rest();
         for seen in batch.seen.drain(..) {

@@ -5,6 +5,9 @@ use crate::operation::Verb;
 use crate::protocol::Protocol;
 use crate::server::console;
 use crate::world::World;
+use std::fs;
+use std::net::SocketAddr;
+use std::process::Command;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -50,6 +53,25 @@ pub fn print(counts: &Counts) {
     for (name, count) in counts.faults() {
         println!("fault {name}: {count}");
     }
+}
+
+/// Prints how server and kernel see the connection of a client that waits in vain.
+pub fn print_connection(world: &World, client: SocketAddr) {
+    if let Some(address) = world.endpoint().address {
+        let rows = console(address, Duration::from_secs(5)).and_then(|mut it| {
+            Ok([it.ask_rows("stats conns")?.0, it.ask_rows("stats memory")?.0].concat())
+        });
+        match rows {
+            Ok(rows) => rows.iter().for_each(|row| println!("  {} {}", row.name, row.value)),
+            Err(error) => println!("  the server does not answer: {error}"),
+        }
+    }
+    let filter = format!("( sport = :{0} or dport = :{0} )", client.port());
+    match Command::new("ss").args(["-tinom", &filter]).output() {
+        Ok(output) => println!("{}", String::from_utf8_lossy(&output.stdout)),
+        Err(error) => println!("  the kernel's view is not available: ss: {error}"),
+    }
+    println!("{}", fs::read_to_string("/proc/net/sockstat").unwrap_or_default());
 }
 
 /// Prints the statistics of the server at the time of a failure.

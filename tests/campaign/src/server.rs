@@ -159,7 +159,12 @@ impl Host {
         }
         if let Some(certificates) = &self.certificates {
             let (chain, key) = (certificates.chain(), certificates.key());
-            let options = format!("ssl_chain_cert={},ssl_key={}", chain.display(), key.display());
+            // A jump of the clock must not end a handshake.
+            let options = format!(
+                "ssl_chain_cert={},ssl_key={},ssl_handshake_timeout=3600",
+                chain.display(),
+                key.display()
+            );
             command = command.with(&["-Z", "-o", &options]);
         }
         let command = command.logging_to(&self.stderr_path(self.starts));

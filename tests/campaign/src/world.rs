@@ -108,6 +108,11 @@ impl World {
         self.clock_jump_max.fetch_add(seconds, Ordering::SeqCst);
     }
 
+    /// Returns a number that changes when a clock jump begins.
+    pub fn clock_jump_epoch(&self) -> u64 {
+        self.clock_jump_max.load(Ordering::SeqCst)
+    }
+
     /// Records that the server's clock has jumped.
     pub fn end_clock_jump(&self, seconds: u64) {
         self.clock_jump_min.fetch_add(seconds, Ordering::SeqCst);

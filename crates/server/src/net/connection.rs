@@ -45,7 +45,9 @@ use std::sync::atomic::Ordering;
 const EARLY_FLUSH_BYTES_MIN: usize = 32 << 10;
 
 /// A client that reads fewer bytes than this in [`SLOW_NANOS_MIN`] makes no progress.
-const READ_PROGRESS_BYTES: usize = 64 << 10;
+const READ_PROGRESS_BYTES_MIN: usize = 64 << 10;
+/// Nor does a client that reads less than this part of its pinned values in that time.
+const READ_PROGRESS_DIVISOR: usize = 8;
 
 /// The part of a worker that its connections and UDP sockets use while they are served.
 pub(super) struct WorkerCore<'e> {
@@ -149,7 +151,7 @@ pub(super) struct Connection<'e> {
     /// The memory of replies and input that the connection holds between two rounds, as it is counted.
     held: ReplyBytes,
     /// The time at which the client last made progress, in nanoseconds of the clock: the flush became unfinished, or the
-    /// socket accepted [`READ_PROGRESS_BYTES`]. Valid while a flush is unfinished.
+    /// socket accepted enough bytes. Valid while a flush is unfinished.
     written_at_nanos: u64,
     /// The number of bytes that were not written at this time.
     pending_bytes: usize,
@@ -164,8 +166,9 @@ enum Phase {
     ResumeSession,
     /// Call the session again with the unread input, but not before memory may be free for a value that is arriving.
     AwaitMemory,
-    /// Call the session again with the unread input, but not before other clients may have read their replies.
-    AwaitReplies,
+    /// Call the session again with the unread input, but not before other clients may have read their replies. The
+    /// ticket shows the order of the gets that wait.
+    AwaitReplies { ticket: u64 },
     /// Close the connection.
     CloseWhenWritten,
 }
@@ -226,9 +229,7 @@ impl<'e> Connection<'e> {
         self.session.close_reason().unwrap_or(match self.phase {
             // The client has closed its sending side.
             Phase::CloseWhenWritten => CloseReason::Normal,
-            Phase::AwaitInput | Phase::ResumeSession | Phase::AwaitMemory | Phase::AwaitReplies => {
-                CloseReason::Error
-            }
+            _ => CloseReason::Error,
         })
     }
 
@@ -258,7 +259,7 @@ impl<'e> Connection<'e> {
     /// True if a value is arriving, a get waits or a reply pins values, so that the worker must check the connection from
     /// time to time.
     pub fn must_be_checked(&self) -> bool {
-        self.session.is_uploading() || self.phase == Phase::AwaitReplies || self.held.pinned > 0
+        self.session.is_uploading() || self.waiting_ticket().is_some() || self.held.pinned > 0
     }
 
     /// True if the client holds memory that others need, and has made no progress for too long.
@@ -271,7 +272,7 @@ impl<'e> Connection<'e> {
     /// Ends the connection's part in the counts that all connections share. The caller closes the connection.
     pub fn release(&mut self, worker: &WorkerCore<'e>) {
         let shared = worker.context.shared;
-        if self.phase == Phase::AwaitReplies {
+        if self.waiting_ticket().is_some() {
             shared.replies.end_wait();
         }
         if !self.held.is_empty() {
@@ -313,7 +314,7 @@ impl<'e> Connection<'e> {
             self.settle(worker);
         }
         if !self.session.is_uploading() {
-            return self.phase == Phase::AwaitReplies;
+            return self.waiting_ticket().is_some();
         }
         let mut out = self.out.take().unwrap_or_else(|| worker.out_pool.take());
         let is_refused = self.session.refuse_silent_upload(&mut worker.context, &mut out);
@@ -326,7 +327,15 @@ impl<'e> Connection<'e> {
 
     /// True if the connection waits for memory or for other clients.
     pub fn is_waiting(&self) -> bool {
-        matches!(self.phase, Phase::AwaitMemory | Phase::AwaitReplies)
+        matches!(self.phase, Phase::AwaitMemory | Phase::AwaitReplies { .. })
+    }
+
+    /// Returns the ticket of the get that waits for other clients, if any.
+    pub fn waiting_ticket(&self) -> Option<u64> {
+        match self.phase {
+            Phase::AwaitReplies { ticket } => Some(ticket),
+            _ => None,
+        }
     }
 
     /// Serves one round of the connection, and returns the worker's next action for the connection.
@@ -366,7 +375,7 @@ impl<'e> Connection<'e> {
         let served = match self.phase {
             Phase::AwaitInput if self.readable => self.receive_and_serve(&mut out, worker),
             Phase::AwaitInput | Phase::CloseWhenWritten => Ok(()),
-            Phase::ResumeSession | Phase::AwaitMemory | Phase::AwaitReplies => {
+            Phase::ResumeSession | Phase::AwaitMemory | Phase::AwaitReplies { .. } => {
                 self.resume_session(&mut out, worker)
             }
         };
@@ -399,7 +408,7 @@ impl<'e> Connection<'e> {
         match self.phase {
             Phase::CloseWhenWritten => AfterRound::Close,
             Phase::ResumeSession => AfterRound::NextRound,
-            Phase::AwaitMemory | Phase::AwaitReplies => AfterRound::AwaitMemory,
+            Phase::AwaitMemory | Phase::AwaitReplies { .. } => AfterRound::AwaitMemory,
             Phase::AwaitInput if self.readable => AfterRound::NextRound,
             Phase::AwaitInput if self.session.is_watching() => AfterRound::AwaitLines,
             Phase::AwaitInput if self.session.is_uploading() => AfterRound::AwaitValue,
@@ -416,9 +425,15 @@ impl<'e> Connection<'e> {
     ) -> AfterRound {
         let pending_bytes = out.pending_bytes();
         let written_bytes = self.pending_bytes.saturating_sub(pending_bytes);
-        if !self.flush_is_unfinished || written_bytes >= READ_PROGRESS_BYTES {
+        let progress_bytes = READ_PROGRESS_BYTES_MIN.max(self.held.pinned / READ_PROGRESS_DIVISOR);
+        if !self.flush_is_unfinished || written_bytes >= progress_bytes {
             self.written_at_nanos = worker.context.shared.clock.nanos();
             self.pending_bytes = pending_bytes;
+        }
+        if self.waiting_ticket().is_some() {
+            // Others must not wait for a client that does not read. Its get waits again when its output is written.
+            worker.context.shared.replies.end_wait();
+            self.phase = Phase::ResumeSession;
         }
         // Even if `out` is empty, the flush is unfinished: a TLS stream may have ciphertext that the socket has not
         // accepted.
@@ -449,10 +464,17 @@ impl<'e> Connection<'e> {
 
     /// Calls the session again with the unread input.
     fn resume_session(&mut self, out: &mut Out<'e>, worker: &mut WorkerCore<'e>) -> io::Result<()> {
+        let has_waited = self.waiting_ticket().is_some();
+        if has_waited {
+            worker.context.large_values_wait = !worker.context.shared.replies.may_pin();
+        }
         let progress = self.session.consume(&mut worker.context, self.unread.bytes(), out);
         self.unread.consume(progress.consumed);
-        if self.phase == Phase::AwaitReplies && progress.next != Next::AwaitReplies {
-            worker.context.shared.replies.end_wait();
+        if has_waited {
+            if progress.next != Next::AwaitReplies {
+                worker.context.shared.replies.end_wait();
+            }
+            worker.set_limits();
         }
         self.apply_progress(progress, worker)
     }
@@ -524,10 +546,11 @@ impl<'e> Connection<'e> {
             }
             Next::Read => Phase::AwaitInput,
             Next::AwaitMemory => Phase::AwaitMemory,
-            Next::AwaitReplies => {
-                self.begin_reply_wait(worker);
-                Phase::AwaitReplies
-            }
+            Next::AwaitReplies => Phase::AwaitReplies {
+                ticket: self
+                    .waiting_ticket()
+                    .unwrap_or_else(|| worker.context.shared.begin_reply_wait()),
+            },
             Next::Close => Phase::CloseWhenWritten,
             Next::Yield => {
                 if worker.context.requests_left == 0 {
@@ -538,14 +561,6 @@ impl<'e> Connection<'e> {
         };
         self.publish_state();
         Ok(())
-    }
-
-    /// Counts the connection among those on which a get waits, if it is not counted yet.
-    #[cold]
-    fn begin_reply_wait(&self, worker: &WorkerCore<'e>) {
-        if self.phase != Phase::AwaitReplies {
-            worker.context.shared.begin_reply_wait();
-        }
     }
 
     /// Sets the state of the connection that `stats conns` shows.

@@ -327,8 +327,7 @@ impl<'e> Worker<'e> {
             connection.is_listed = connection.must_be_checked();
             connection.is_listed
         });
-        // The connections that wait since the shortest time are served first, because older ones may all be silent.
-        for slot in self.checked.clone().into_iter().rev() {
+        for slot in self.checking_order() {
             // Another round of this loop may have closed the connection.
             let Some(connection) = self.connections.get_mut(slot) else { continue };
             if connection.check(&mut self.core) && !connection.queued {
@@ -339,6 +338,14 @@ impl<'e> Worker<'e> {
         if self.awaits_memory {
             self.shared.mark_silent_uploads(now_nanos);
         }
+    }
+
+    /// Returns the slots of `checked` in the order in which they are served: first gets that wait, in the order of their
+    /// tickets. Then uploads, the newest ones first, because older ones may all be silent.
+    fn checking_order(&self) -> Vec<usize> {
+        let mut slots: Vec<usize> = self.checked.iter().rev().copied().collect();
+        slots.sort_by_key(|&slot| self.connections[slot].waiting_ticket().unwrap_or(u64::MAX));
+        slots
     }
 
     /// Serves a round of every watcher, because the watchers' log may have lines for the watcher.

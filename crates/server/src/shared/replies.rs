@@ -21,6 +21,9 @@
 //! - Pinned values exceed their budget by at most the values that the workers pin in one round each.
 //! - While a get of a large value waits for the budget, clients that hold pinned values and have made no progress
 //!   for [`SLOW_NANOS_MIN`] are disconnected.
+//! - NO-OVERTAKING: while a get of a large value waits, new ones wait too. A worker serves its waiting gets in the order
+//!   of their tickets. A get waits only while its client has no unwritten output, so that a client that does not read
+//!   delays no other.
 
 use slabwise_base::counters;
 use slabwise_base::sync::{Mutex, lock};
@@ -127,10 +130,15 @@ impl PendingReplies {
         self.share_bytes.load(Relaxed)
     }
 
-    /// True if gets of large values must wait, because clients that do not read hold too many pinned values.
+    /// True if new gets of large values must wait: clients hold too many pinned values, or other gets wait.
     #[inline]
     pub fn large_values_wait(&self) -> bool {
         self.large_values_wait.load(Relaxed)
+    }
+
+    /// True if a get that waits may be served: the budget of pinned values is not used up.
+    pub fn may_pin(&self) -> bool {
+        lock(&self.counted).pinned < self.pinned_bytes_max.load(Relaxed)
     }
 
     /// True if the buffers of all connections exceed their budget.
@@ -167,16 +175,20 @@ impl PendingReplies {
         let share_bytes = (unused / 8).clamp(*SHARE_BYTES.start(), *SHARE_BYTES.end());
         self.share_bytes.store(share_bytes, Relaxed);
         self.is_exceeded.store(counted.buffered > BUFFERED_BYTES_MAX, Relaxed);
-        let waits = counted.pinned >= self.pinned_bytes_max.load(Relaxed);
+        let waits = counted.pinned >= self.pinned_bytes_max.load(Relaxed) || self.has_waiting();
         self.large_values_wait.store(waits, Relaxed);
-        let is_scarce = waits || share_bytes < *SHARE_BYTES.end() || self.has_waiting();
+        let is_scarce = waits || share_bytes < *SHARE_BYTES.end();
         self.is_scarce.store(is_scarce, Relaxed);
     }
 
-    /// Records that a get of a large value waits. Returns true if no other get waited before.
-    pub fn begin_wait(&self) -> bool {
-        self.counters.waits.fetch_add(1, Relaxed);
-        self.counters.waiting.fetch_add(1, Relaxed) == 0
+    /// Records that a get of a large value waits. Returns its ticket, and true if no other get waited before. A later
+    /// ticket is larger.
+    pub fn begin_wait(&self) -> (u64, bool) {
+        let counted = lock(&self.counted);
+        let ticket = self.counters.waits.fetch_add(1, Relaxed);
+        let is_first = self.counters.waiting.fetch_add(1, Relaxed) == 0;
+        self.set_limits(*counted);
+        (ticket, is_first)
     }
 
     /// Records that a get of a large value no longer waits.
@@ -259,14 +271,16 @@ mod tests {
         assert!(!replies.large_values_wait(), "one byte is left");
         replies.settle(held(0), held(5_000));
         assert!(replies.large_values_wait());
-        assert!(replies.begin_wait(), "no other get waits");
-        assert!(!replies.begin_wait());
+        assert_eq!(replies.begin_wait(), (0, true), "no other get waits");
+        assert_eq!(replies.begin_wait(), (1, false));
+        assert!(!replies.may_pin());
         replies.settle(held(5_000), held(0));
+        assert!(replies.may_pin());
+        assert!(replies.large_values_wait(), "a new get must not overtake those that wait");
+        replies.end_wait();
+        assert!(replies.large_values_wait(), "one get still waits");
+        replies.end_wait();
         assert!(!replies.large_values_wait());
-        replies.end_wait();
-        assert!(replies.has_waiting());
-        replies.end_wait();
-        assert!(!replies.has_waiting());
         assert_eq!((replies.stats().pinned_bytes, replies.stats().counts.waits), (999, 2));
     }
 }

@@ -180,12 +180,14 @@ impl<'e> Shared<'e> {
         }
     }
 
-    /// Records that a get of a large value waits. Wakes all workers if no other get waited, so that they look for clients
-    /// that do not read.
-    pub(crate) fn begin_reply_wait(&self) {
-        if self.replies.begin_wait() {
+    /// Records that a get of a large value waits, and returns its ticket. Wakes all workers if no other get waited, so
+    /// that they look for clients that do not read.
+    pub(crate) fn begin_reply_wait(&self) -> u64 {
+        let (ticket, is_first) = self.replies.begin_wait();
+        if is_first {
             (self.wake)(Wake::All);
         }
+        ticket
     }
 
     /// True if a watcher has requested one of these kinds of events.

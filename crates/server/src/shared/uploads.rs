@@ -25,8 +25,8 @@
 //! - After [`WAIT_NANOS_MAX`] no smaller upload is admitted before the oldest one, except tiny ones. So a large upload does
 //!   not wait forever.
 //! - The upload that began to wait last is admitted first, except that every [`OLDEST_EVERY`]th admission is that of the
-//!   oldest one. So a new upload does not wait for all older ones, which may all be silent, and the oldest does not wait
-//!   forever.
+//!   oldest one, and every second one once that has waited for [`WAIT_NANOS_MAX`]. So a new upload does not wait for all
+//!   older ones, which may all be silent, and the oldest does not wait forever.
 //!
 //! The worker of an upload refuses it: [`Uploads::mark_silent`] only marks it and names the worker. When the worker
 //! comes to the upload, it has received what the client sent meanwhile, so the upload may no longer be silent. A pause of
@@ -263,14 +263,20 @@ impl State {
             .clamp(*SILENCE_NANOS.start(), *SILENCE_NANOS.end())
     }
 
+    /// True if the oldest upload of the queue has waited for long.
+    fn oldest_is_late(&self, now_nanos: u64) -> bool {
+        self.queue.front().is_some_and(|&oldest| {
+            now_nanos.saturating_sub(self.entries[oldest].active_at_nanos) >= WAIT_NANOS_MAX
+        })
+    }
+
     /// True if an upload of this size must not be admitted before the oldest one, because that one is larger and has
     /// waited for long. Tiny uploads may overtake it.
     fn must_not_overtake(&self, size_bytes: u64, budget_bytes: u64, now_nanos: u64) -> bool {
-        let Some(&oldest) = self.queue.front() else { return false };
-        let oldest = &self.entries[oldest];
-        let waited_nanos = now_nanos.saturating_sub(oldest.active_at_nanos);
+        let is_smaller =
+            self.queue.front().is_some_and(|&oldest| size_bytes < self.entries[oldest].size_bytes);
         let is_tiny = size_bytes <= budget_bytes / TINY_DIVISOR;
-        waited_nanos >= WAIT_NANOS_MAX && size_bytes < oldest.size_bytes && !is_tiny
+        is_smaller && !is_tiny && self.oldest_is_late(now_nanos)
     }
 
     /// Returns the next upload to admit, if any.
@@ -281,7 +287,8 @@ impl State {
     ) -> Option<usize> {
         let (oldest, newest) = (*self.queue.front()?, *self.queue.back()?);
         let newest_bytes = self.entries[newest].size_bytes;
-        let takes_oldest = (self.taken_count + 1).is_multiple_of(OLDEST_EVERY)
+        let oldest_every = if self.oldest_is_late(now_nanos) { 2 } else { OLDEST_EVERY };
+        let takes_oldest = (self.taken_count + 1).is_multiple_of(oldest_every)
             || self.must_not_overtake(newest_bytes, budget_bytes, now_nanos);
         let next = if takes_oldest { oldest } else { newest };
         let stands_still = now_nanos.saturating_sub(self.ended_at_nanos) >= STANDSTILL_NANOS_MIN;
