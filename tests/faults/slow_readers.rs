@@ -31,16 +31,22 @@ fn stable_resident_bytes(fixture: &Fixture) -> u64 {
 }
 
 /// Returns the connection of a client that has sent the request 2,000 times, or as often as the server reads it, and
-/// reads no reply. The kernel buffers little for the connection, because its segments are short, so the server must
-/// hold the replies.
+/// reads no reply.
 pub fn never_reading(fixture: &Fixture, request: impl AsRef<[u8]>) -> Socket {
-    let mut socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket can be made");
+    let mut socket = with_small_buffer(fixture);
+    // The server may read only a part.
+    let _ = socket.write(&request.as_ref().repeat(2_000));
+    socket
+}
+
+/// Returns a connection whose reads and writes do not block. The kernel buffers little for it, because its segments are
+/// short, so the server must hold the replies that the client does not read.
+pub fn with_small_buffer(fixture: &Fixture) -> Socket {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket can be made");
     socket.set_tcp_mss(536).expect("a socket accepts a segment size");
     socket.set_recv_buffer_size(16 << 10).expect("a socket accepts a buffer size");
     socket.connect(&fixture.server.address().into()).expect("the server accepts a connection");
     socket.set_nonblocking(true).expect("a socket can be made non-blocking");
-    // The server may read only a part.
-    let _ = socket.write(&request.as_ref().repeat(2_000));
     socket
 }
 

@@ -2,12 +2,12 @@
 
 use rustix::net::sockopt::set_socket_linger;
 use socket2::Socket;
-use std::io::{ErrorKind, Read};
+use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
 use super::fixture::Fixture;
-use super::slow_readers::never_reading;
+use super::slow_readers::{never_reading, with_small_buffer};
 use crate::support::{Client, Deadline, is_memcached, under_test, wait_until};
 
 /// The time for which a test waits for a condition before it fails.
@@ -62,7 +62,8 @@ fn clients_that_read_steadily_stay_connected_while_a_get_waits() {
     let Some((fixture, mut observer, readers)) = start(64, &[]) else { return };
     let mut waiting = fixture.server.connect();
     waiting.send(b"get large0\r\n");
-    // The server closes clients that read less than 64 KiB in 2 s. The time is several times as long.
+    // The server closes clients that read less than an eighth of their value in 2 s. The time is several times as
+    // long.
     let end = Deadline::after(Duration::from_secs(7));
     let mut read = [0; READERS];
     wait_until("the readers have read for 7 seconds", DEADLINE, || {
@@ -80,6 +81,71 @@ fn clients_that_read_steadily_stay_connected_while_a_get_waits() {
     assert_eq!(waiting.read_line(), format!("VALUE large0 0 {VALUE_LEN}"));
     assert_eq!(waiting.read_exact(VALUE_LEN + 2).len(), VALUE_LEN + 2);
     assert_eq!(waiting.read_line(), "END");
+    fixture.check_recovery();
+}
+
+/// Each value exceeds the budget, so one client after the other is served.
+#[test]
+fn gets_that_wait_are_served_in_their_order() {
+    const LARGE_LEN: usize = 5_000_000;
+    if is_memcached(&under_test()) {
+        return println!("skipped: in memcached no get waits");
+    }
+    let fixture = Fixture::start(64, &["-I", "8m", "-t", "1"]);
+    let mut observer = fixture.server.connect();
+    assert_eq!(observer.set("large", &vec![b'v'; LARGE_LEN]), "STORED");
+    let holder = never_reading(&fixture, "get large\r\n");
+    let memory = |observer: &mut Client, name: &str| observer.stat_of("stats memory", name);
+    wait_until("a client holds the whole budget", DEADLINE, || {
+        memory(&mut observer, "pinned_bytes") > 0
+    });
+    let mut waiting: Vec<Socket> = Vec::new();
+    for count in 1..=3 {
+        let mut client = with_small_buffer(&fixture);
+        client.write_all(b"get large\r\n").expect("the socket accepts a short request");
+        waiting.push(client);
+        wait_until("the get waits", DEADLINE, || memory(&mut observer, "gets_waiting") == count);
+    }
+    drop(holder);
+    for (index, client) in waiting.iter().enumerate() {
+        let mut received = 0;
+        wait_until("the client has received its value", DEADLINE, || {
+            received += read_available(client, LARGE_LEN);
+            received > LARGE_LEN
+        });
+        let later = &waiting[(index + 2).min(waiting.len())..];
+        for client in later {
+            assert_eq!(read_available(client, 1), 0, "a later get must not be served before");
+        }
+    }
+    fixture.check_recovery();
+}
+
+#[test]
+fn a_client_that_does_not_read_delays_no_get_of_another() {
+    const SMALL_LEN: usize = 10_000;
+    let Some((fixture, mut observer, readers)) = start(64, &["-t", "1"]) else { return };
+    let memory = |observer: &mut Client, name: &str| observer.stat_of("stats memory", name);
+    assert_eq!(observer.set("small", &[b'v'; SMALL_LEN]), "STORED");
+    // The last get waits, and the replies to the others exceed the buffers of the kernel.
+    let mut blocked = with_small_buffer(&fixture);
+    let requests = [&b"get small\r\n".repeat(90)[..], b"get large0\r\n"].concat();
+    blocked.write_all(&requests).expect("the socket accepts short requests");
+    wait_until("the client blocks", DEADLINE, || {
+        memory(&mut observer, "get_waits") > 0 && memory(&mut observer, "gets_waiting") == 0
+    });
+    drop(readers);
+    wait_until("the budget is free", DEADLINE, || {
+        memory(&mut observer, "pinned_bytes") < memory(&mut observer, "pinned_limit_bytes")
+    });
+    let waits = memory(&mut observer, "get_waits");
+    assert_eq!(observer.get("large0").map(|value| value.len()), Some(VALUE_LEN));
+    assert_eq!(memory(&mut observer, "get_waits"), waits, "the get must not wait");
+    let mut received = 0;
+    wait_until("the client has received every reply", DEADLINE, || {
+        received += read_available(&blocked, VALUE_LEN);
+        received > 90 * SMALL_LEN + VALUE_LEN
+    });
     fixture.check_recovery();
 }
 
