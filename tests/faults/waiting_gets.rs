@@ -62,8 +62,7 @@ fn clients_that_read_steadily_stay_connected_while_a_get_waits() {
     let Some((fixture, mut observer, readers)) = start(64, &[]) else { return };
     let mut waiting = fixture.server.connect();
     waiting.send(b"get large0\r\n");
-    // The server closes clients that read less than an eighth of their value in 2 s. The time is several times as
-    // long.
+    // The server closes clients that read less than 64 KiB in 2 s. The time is several times as long.
     let end = Deadline::after(Duration::from_secs(7));
     let mut read = [0; READERS];
     wait_until("the readers have read for 7 seconds", DEADLINE, || {

@@ -45,9 +45,7 @@ use std::sync::atomic::Ordering;
 const EARLY_FLUSH_BYTES_MIN: usize = 32 << 10;
 
 /// A client that reads fewer bytes than this in [`SLOW_NANOS_MIN`] makes no progress.
-const READ_PROGRESS_BYTES_MIN: usize = 64 << 10;
-/// Nor does a client that reads less than this part of its pinned values in that time.
-const READ_PROGRESS_DIVISOR: usize = 8;
+const READ_PROGRESS_BYTES: usize = 64 << 10;
 
 /// The part of a worker that its connections and UDP sockets use while they are served.
 pub(super) struct WorkerCore<'e> {
@@ -151,7 +149,7 @@ pub(super) struct Connection<'e> {
     /// The memory of replies and input that the connection holds between two rounds, as it is counted.
     held: ReplyBytes,
     /// The time at which the client last made progress, in nanoseconds of the clock: the flush became unfinished, or the
-    /// socket accepted enough bytes. Valid while a flush is unfinished.
+    /// socket accepted [`READ_PROGRESS_BYTES`]. Valid while a flush is unfinished.
     written_at_nanos: u64,
     /// The number of bytes that were not written at this time.
     pending_bytes: usize,
@@ -425,8 +423,7 @@ impl<'e> Connection<'e> {
     ) -> AfterRound {
         let pending_bytes = out.pending_bytes();
         let written_bytes = self.pending_bytes.saturating_sub(pending_bytes);
-        let progress_bytes = READ_PROGRESS_BYTES_MIN.max(self.held.pinned / READ_PROGRESS_DIVISOR);
-        if !self.flush_is_unfinished || written_bytes >= progress_bytes {
+        if !self.flush_is_unfinished || written_bytes >= READ_PROGRESS_BYTES {
             self.written_at_nanos = worker.context.shared.clock.nanos();
             self.pending_bytes = pending_bytes;
         }
