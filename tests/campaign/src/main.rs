@@ -50,16 +50,14 @@ fn main() -> ExitCode {
         clock: Clock::real(),
         counts: Counts::default(),
     };
-    let passed = campaign.run();
+    let result = campaign.run();
     report::print(&campaign.counts);
-    if passed {
+    let Err(first_server) = result else {
         println!("passed: every reply was possible");
         return ExitCode::SUCCESS;
-    }
-    let mut arguments = vec![format!("--server {}", program.display()), format!("--seed {seed}")];
-    arguments.push(format!("--duration {}s", options.duration.as_secs()));
-    arguments.push(format!("--memory {}", options.memory));
-    println!("to repeat: cargo run --release -p slabwise-campaign -- {}", arguments.join(" "));
+    };
+    let arguments = options::command_line(&options.to_repeat(&program, seed, first_server));
+    println!("to repeat: cargo run --release -p slabwise-campaign -- {arguments}");
     ExitCode::FAILURE
 }
 

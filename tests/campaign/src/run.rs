@@ -56,18 +56,19 @@ impl Campaign<'_> {
         self.clock.nanos() < self.options.duration.as_nanos() as u64
     }
 
-    /// Runs one server after the other. Returns true if no failure was found.
-    pub fn run(&self) -> bool {
+    /// Runs one server after the other. If a failure was found, returns the number of the server from which on the run
+    /// can be repeated.
+    pub fn run(&self) -> Result<(), u64> {
         let (mut rounds, mut server) = (0, self.options.first_server);
         while self.has_time() && self.options.rounds.is_none_or(|max| rounds < max) {
             if !self.run_server(server, &mut rounds) {
-                return false;
+                return Err(server);
             }
             server += 1;
         }
         let problems = self.missing();
         problems.iter().for_each(|problem| println!("FAILED: {problem}"));
-        problems.is_empty()
+        if problems.is_empty() { Ok(()) } else { Err(self.options.first_server) }
     }
 
     /// Returns what the campaign should have checked, but did not.
@@ -148,11 +149,14 @@ impl Campaign<'_> {
             world.gate.end();
         });
         let mut host = host.into_inner().expect("no thread panics with this lock");
+        if world.has_failed() {
+            println!("server process: {}", host.state());
+        }
         if let Err(problem) = host.stop() {
             world.fail(problem);
         }
         self.counts.add(&world.counts);
-        print_failures(&world, &host, server);
+        print_failures(&world, &host);
         !world.has_failed()
     }
 
@@ -260,13 +264,12 @@ impl Campaign<'_> {
     }
 }
 
-/// Prints the failures of a server, and how to repeat them.
-fn print_failures(world: &World, host: &Host, server: u64) {
+/// Prints the failures of a server.
+fn print_failures(world: &World, host: &Host) {
     for failure in world.failures() {
         println!("\nFAILED: {failure}");
     }
     if world.has_failed() {
-        println!("to repeat from this server on, add --first-server {server}");
         println!("stderr of the server:\n{}", host.stderr());
         println!("server: {}", host.configuration.describe());
     }

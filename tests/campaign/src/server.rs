@@ -148,9 +148,9 @@ impl Host {
         Ok(host)
     }
 
-    /// Starts another process with the same arguments.
+    /// Starts another process with the same arguments. The last one must have ended. It stays the process of the host
+    /// if the start fails.
     pub fn start_again(&mut self) -> Result<(), StartError> {
-        self.process = None;
         self.starts += 1;
         let mut command = self.configuration.command();
         if self.has_memory_file() {
@@ -204,9 +204,23 @@ impl Host {
         self.process.as_mut().expect("the server was started")
     }
 
-    /// Stops the process by SIGTERM. Returns the problem if it does not end with success, or has reported an error.
+    /// Describes whether the process is running, or how it has ended.
+    pub fn state(&mut self) -> String {
+        match self.process().exit_status() {
+            Ok(None) => "it is running".to_owned(),
+            Ok(Some(status)) => format!("it has ended with {status}"),
+            Err(error) => format!("its state is unknown: {error}"),
+        }
+    }
+
+    /// Stops the process by SIGTERM. Returns the problem if it has ended before, does not end with success, or has
+    /// reported an error.
     pub fn stop(&mut self) -> Result<(), String> {
+        let state = self.state();
         let process = self.process();
+        if !matches!(process.exit_status(), Ok(None)) {
+            return Err(format!("the server process does not run at the end: {state}"));
+        }
         let status = process.signal(rustix::process::Signal::TERM).and_then(|()| process.wait());
         match (status, self.sanitizer_report()) {
             (_, Some(report)) => Err(report),
