@@ -11,6 +11,8 @@ mod counts;
 mod faults;
 mod keys;
 mod kinds;
+#[cfg(test)]
+mod lying_server;
 mod operation;
 mod options;
 mod protocol;
