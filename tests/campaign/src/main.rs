@@ -13,6 +13,7 @@ mod keys;
 mod kinds;
 #[cfg(test)]
 mod lying_server;
+mod memory_directory;
 mod operation;
 mod options;
 mod protocol;
@@ -43,6 +44,9 @@ fn main() -> ExitCode {
     raise_descriptor_limit();
     let program = options.server.clone().unwrap_or_else(default_server);
     let is_memcached = program.file_name().is_some_and(|name| name == "memcached");
+    if !is_memcached {
+        memory_directory::enter_namespace();
+    }
     println!("seed {seed}");
     let campaign = Campaign {
         options: &options,

@@ -10,6 +10,7 @@ mod slow;
 mod sockets;
 
 use crate::channel::ChannelError;
+use crate::memory_directory;
 use crate::server::{Host, console};
 use crate::world::World;
 use slabwise_base::Random;
@@ -38,6 +39,8 @@ pub enum Servers {
     Both,
     /// Only slabwise.
     Slabwise,
+    /// Only slabwise, and only if the campaign can mount file systems.
+    SlabwiseWithMounts,
 }
 
 /// One of this number of draws selects a fault that has not happened yet.
@@ -59,6 +62,7 @@ static FAULTS: &[Fault] = &[
     row("killed process", 1, Servers::Both, process::kill),
     row("terminated process", 1, Servers::Both, process::terminate),
     row("warm restart", 2, Servers::Both, process::restart_warm),
+    row("full file system", 1, Servers::SlabwiseWithMounts, process::fill_file_system),
     row("limit of connections", 2, Servers::Both, process::exhaust_connections),
     row("limit of descriptors", 2, Servers::Both, process::exhaust_descriptors),
     row("page move", 100, Servers::Both, admin::move_page),
@@ -77,7 +81,11 @@ static FAULTS: &[Fault] = &[
 pub fn possible(is_memcached: bool, only: &str) -> impl Iterator<Item = &'static Fault> {
     FAULTS
         .iter()
-        .filter(move |fault| fault.servers == Servers::Both || !is_memcached)
+        .filter(move |fault| match fault.servers {
+            Servers::Both => true,
+            Servers::Slabwise => !is_memcached,
+            Servers::SlabwiseWithMounts => !is_memcached && memory_directory::can_mount(),
+        })
         .filter(move |fault| fault.name.contains(only))
 }
 
