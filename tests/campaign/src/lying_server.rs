@@ -239,7 +239,7 @@ impl Proxy {
     }
 
     fn is_chosen(&self) -> bool {
-        self.opportunities.fetch_add(1, Ordering::Relaxed) % LIE_ONE_IN == 0
+        self.opportunities.fetch_add(1, Ordering::Relaxed).is_multiple_of(LIE_ONE_IN)
     }
 }
 

@@ -1,4 +1,34 @@
 //! A campaign of random requests and faults against a server, with a checker that judges every reply.
+//!
+//! ```text
+//!   run.rs: one server (server.rs) after the other; each runs for some rounds; a round ends with a check (audit.rs)
+//!
+//!   client.rs, udp.rs                          faults/: slow clients, signals, page moves, flushes, ...
+//!        | draw Operations                         | use the server, and announce their effects in
+//!        v                                         v
+//!   batch.rs -- begin, end --> checker/        world.rs: may connections end now? which time may the server have?
+//!        |
+//!        v
+//!   protocol/: Operation --> bytes, bytes --> Outcome
+//!        |
+//!        v
+//!   channel.rs, transport.rs: a socket, with or without TLS
+//! ```
+//!
+//! - An [`Operation`](operation::Operation) is a request about one key, and an [`Outcome`](operation::Outcome) is its
+//!   result, both without the form that a protocol gives them. So the checker knows no protocol.
+//! - A [`Batch`](batch::Batch) is a pipeline of requests on one connection. All of its requests have the same begin
+//!   stamp. Requests whose replies one read has received have the same end stamp.
+//! - A value names its key, its version and its length (`value.rs`), so a reply shows to which store it belongs. The
+//!   kind of a key (`kinds.rs`) determines whether its values are whole, numbers, or sequences of parts.
+//! - A fault that may close connections holds a [`Disruption`](world::Disruption). Outside of a disruption, every
+//!   client that behaves well must receive every reply.
+//! - The [`Gate`](world::Gate) stops all threads between two rounds. While it is closed, no connection is open, so the
+//!   check can compare numbers of connections, threads and descriptors.
+//!
+//! The campaign fails at the first reply that is not possible, at the first missing reply, at a failed check, and if
+//! nearly all gets miss or a fault never happened. All random decisions have one seed. But the order of the threads is
+//! different in each run, so the seed repeats the kinds of requests and the configurations, not the exact course.
 #![forbid(unsafe_code)]
 
 mod audit;

@@ -1,5 +1,5 @@
-//! The directory of a server's memory file (`-e`). If the system allows it, the directory is a small file system, which a
-//! fault can fill.
+//! The directory of a server's memory file (`-e`). If the system allows it, the directory is a small file system, which
+//! a fault can fill.
 //!
 //! A mount needs privileges, and must not outlive the campaign. So the campaign first enters a mount namespace: it runs
 //! `unshare`, which runs the campaign again. If this is not possible, the fault is left out.

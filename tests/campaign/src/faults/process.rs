@@ -121,7 +121,8 @@ pub(super) fn fill_file_system(scene: &mut Scene<'_>) -> Result<(), FaultError> 
     let _disruption = world.disrupt();
     let status = end_process(scene, &mut host, Signal::USR1)?;
     let stderr = host.last_stderr();
-    if !status.success() && !(status.code() == Some(1) && stderr.contains("cannot write")) {
+    let is_reported = status.code() == Some(1) && stderr.contains("cannot write");
+    if !status.success() && !is_reported {
         let problem = format!("on a full file system the server ended with {status}: {stderr}");
         return Err(FaultError::Wrong(problem));
     }
