@@ -65,6 +65,7 @@ use slabwise_base::Clock;
 use slabwise_base::random::mix;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Mutex;
 
 fn main() -> ExitCode {
     let options = Options::parse();
@@ -85,6 +86,7 @@ fn main() -> ExitCode {
         is_memcached,
         clock: Clock::real(),
         counts: Counts::default(),
+        expected: Mutex::default(),
     };
     let result = campaign.run();
     report::print(&campaign.counts);

@@ -76,11 +76,6 @@ impl MemoryDirectory {
         self.directory.path().join("memory")
     }
 
-    /// True if the directory is a small file system.
-    pub fn is_mounted(&self) -> bool {
-        self.is_mounted
-    }
-
     /// Writes another file until the small file system is full.
     pub fn fill(&self) -> io::Result<()> {
         let mut filler = File::create(self.directory.path().join("filler"))?;

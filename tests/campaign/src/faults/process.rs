@@ -55,9 +55,6 @@ pub(super) fn restart_warm(scene: &mut Scene<'_>) -> Result<(), FaultError> {
 fn restart(scene: &mut Scene<'_>, signal: Signal) -> Result<(), FaultError> {
     let world = scene.world;
     let mut host = lock(scene);
-    if signal == Signal::USR1 && !host.has_memory_file() {
-        return Ok(());
-    }
     let _disruption = world.disrupt();
     let status = end_process(scene, &mut host, signal)?;
     if signal != Signal::KILL && !status.success() {
@@ -113,9 +110,6 @@ pub(super) fn fill_file_system(scene: &mut Scene<'_>) -> Result<(), FaultError> 
     let removes_file = scene.random.below(2) == 0;
     let world = scene.world;
     let mut host = lock(scene);
-    if !host.has_memory_file() || !host.memory_directory.is_mounted() {
-        return Ok(());
-    }
     host.memory_directory.fill()?;
     scene.wait(Duration::from_millis(millis));
     let _disruption = world.disrupt();
