@@ -20,7 +20,7 @@ use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 /// What the proxy does wrong.
@@ -127,13 +127,20 @@ fn kind(name: &str) -> Kind {
     Kind::of(number(digits) as u32)
 }
 
+/// The client flags and the value of an item.
+type Item = (String, Vec<u8>);
+
 /// A proxy before a server.
 struct Proxy {
     lie: Lie,
     server: SocketAddr,
     opportunities: AtomicU64,
-    /// Client flags and values of earlier replies, by key.
-    memory: Mutex<HashMap<String, (String, Vec<u8>)>>,
+    /// The first item of each key that a reply had.
+    first_items: Mutex<HashMap<String, Item>>,
+    /// The first item of all.
+    first_item: OnceLock<(String, Item)>,
+    /// The first number of each key that a reply had, with its line end.
+    first_numbers: Mutex<HashMap<String, String>>,
 }
 
 impl Proxy {
@@ -141,8 +148,14 @@ impl Proxy {
     fn start(lie: Lie, server: SocketAddr) -> io::Result<SocketAddr> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let address = listener.local_addr()?;
-        let (opportunities, memory) = Default::default();
-        let proxy = Arc::new(Proxy { lie, server, opportunities, memory });
+        let proxy = Arc::new(Proxy {
+            lie,
+            server,
+            opportunities: AtomicU64::new(0),
+            first_items: Mutex::default(),
+            first_item: OnceLock::new(),
+            first_numbers: Mutex::default(),
+        });
         std::thread::spawn(move || {
             for client in listener.incoming().flatten() {
                 let proxy = Arc::clone(&proxy);
@@ -200,10 +213,11 @@ impl Proxy {
             (Lie::OldNumber, "incr" | "decr", text)
                 if text.starts_with(|it| char::is_ascii_digit(&it)) =>
             {
-                let mut memory = self.memory.lock().expect("no thread panics with this lock");
-                let first = memory.entry(key).or_insert_with(|| (text.to_owned(), Vec::new()));
+                let mut numbers =
+                    self.first_numbers.lock().expect("no thread panics with this lock");
+                let first = numbers.entry(key).or_insert_with(|| text.to_owned()).clone();
                 if self.is_chosen() {
-                    reply.line.clone_from(&first.0);
+                    reply.line = first;
                 }
             }
             (_, "get", _) => {
@@ -220,20 +234,28 @@ impl Proxy {
         if kind(key) != Kind::Whole || value.len() < HEAD_LEN {
             return;
         }
-        let memory_key = match self.lie {
-            Lie::WrongBit if self.is_chosen() => {
-                let at = value.len() / 2;
-                value[at] ^= 1;
-                return;
+        let item = || (flags.clone(), value.clone());
+        let other = match self.lie {
+            Lie::OldValue => {
+                let mut items = self.first_items.lock().expect("no thread panics with this lock");
+                items.entry(key.clone()).or_insert_with(item).clone()
             }
-            Lie::OldValue => key.clone(),
-            Lie::ValueOfOtherKey => String::new(),
+            Lie::ValueOfOtherKey => {
+                let (other_key, other) = self.first_item.get_or_init(|| (key.clone(), item()));
+                if other_key == key {
+                    return;
+                }
+                other.clone()
+            }
+            Lie::WrongBit => {
+                let mut other = item();
+                other.1[value.len() / 2] ^= 1;
+                other
+            }
             _ => return,
         };
-        let mut memory = self.memory.lock().expect("no thread panics with this lock");
-        let remembered = memory.entry(memory_key).or_insert_with(|| (flags.clone(), value.clone()));
         if self.is_chosen() {
-            (*flags, *value) = remembered.clone();
+            (*flags, *value) = other;
             *len = value.len().to_string();
         }
     }
