@@ -230,6 +230,11 @@ impl Server {
         Ok(rustix::process::kill_process(id, signal)?)
     }
 
+    /// Returns how the server process has exited, or `None` while it runs.
+    pub fn exit_status(&mut self) -> io::Result<Option<ExitStatus>> {
+        self.child.try_wait()
+    }
+
     /// Waits until the server process exits. Fails after [`START_SECONDS_MAX`] seconds.
     pub fn wait(&mut self) -> io::Result<ExitStatus> {
         wait(&mut self.child)

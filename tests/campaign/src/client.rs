@@ -3,7 +3,7 @@
 use crate::batch::{Batch, Pace, SeenCas};
 use crate::channel::{Channel, ChannelError};
 use crate::kinds::Kind;
-use crate::operation::{Operation, Verb};
+use crate::operation::{Operation, Place, Verb};
 use crate::protocol::Protocol;
 use crate::report;
 use crate::world::{World, sleep};
@@ -62,7 +62,8 @@ pub fn draw_operation(
     };
     let quiet = protocol.can_be_quiet(verb) && random.below(4) == 0;
     let opaque = random.next_u64() as u32;
-    Operation { verb, key, version: 0, len, flags: 0, ttl_seconds, cas, quiet, opaque }
+    let place = Place::Alone;
+    Operation { verb, key, version: 0, len, flags: 0, ttl_seconds, cas, quiet, opaque, place }
 }
 
 /// The number of CAS values that a client remembers.
@@ -84,6 +85,8 @@ pub struct Client<'a> {
     /// The disruptions at the time of connecting.
     epoch: u64,
     opaque: u32,
+    /// The verb and the number of the keys that the current line of several keys still needs.
+    line: Option<(Verb, u64)>,
     /// CAS values that replies contained.
     cas_values: VecDeque<SeenCas>,
     batch: Option<Batch<'a>>,
@@ -101,6 +104,7 @@ impl<'a> Client<'a> {
             local: None,
             epoch: 0,
             opaque: 0,
+            line: None,
             cas_values: VecDeque::new(),
             batch: None,
         }
@@ -155,14 +159,39 @@ impl<'a> Client<'a> {
     }
 
     /// Draws a request. The last one of a batch is not quiet.
-    fn draw(&mut self, quiet_allowed: bool) -> Operation {
+    fn draw(&mut self, is_last: bool) -> Operation {
         let seen = &mut self.cas_values;
         let mut operation =
             draw_operation(self.world, self.protocol, &mut self.random, || seen.pop_back());
-        operation.quiet &= quiet_allowed;
+        operation.quiet &= !is_last;
+        self.place_in_line(&mut operation, is_last);
         self.opaque = self.opaque.wrapping_add(1);
         operation.opaque = self.opaque;
         operation
+    }
+
+    /// Continues a line of several keys, or begins one with some gets of the text protocol.
+    fn place_in_line(&mut self, operation: &mut Operation, is_last: bool) {
+        match self.line.take() {
+            Some((verb, left)) => {
+                let key = self.world.keys.draw(&mut self.random);
+                let ends = is_last || left == 1;
+                self.line = (!ends).then(|| (verb, left - 1));
+                let place = if ends { Place::Last } else { Place::Middle };
+                let (len, ttl_seconds, cas, quiet) = (0, 0, (0, 0), false);
+                *operation =
+                    Operation { verb, key, place, len, ttl_seconds, cas, quiet, ..*operation };
+            }
+            None if self.protocol == Protocol::Text
+                && matches!(operation.verb, Verb::Get | Verb::Gets)
+                && !is_last
+                && self.random.below(4) == 0 =>
+            {
+                operation.place = Place::First;
+                self.line = Some((operation.verb, 1 + self.random.below(20)));
+            }
+            None => {}
+        }
     }
 
     /// Sends a batch of requests, and judges the replies.
@@ -181,7 +210,7 @@ impl<'a> Client<'a> {
             }
             left -= 1;
             is_last = left == 0 || bytes > BATCH_BYTES_MAX;
-            Some(self.draw(!is_last))
+            Some(self.draw(is_last))
         });
         self.exchange(&mut batch);
         batch.close();

@@ -1,4 +1,34 @@
 //! A campaign of random requests and faults against a server, with a checker that judges every reply.
+//!
+//! ```text
+//!   run.rs: one server (server.rs) after the other; each runs for some rounds; a round ends with a check (audit.rs)
+//!
+//!   client.rs, udp.rs                          faults/: slow clients, signals, page moves, flushes, ...
+//!        | draw Operations                         | use the server, and announce their effects in
+//!        v                                         v
+//!   batch.rs -- begin, end --> checker/        world.rs: may connections end now? which time may the server have?
+//!        |
+//!        v
+//!   protocol/: Operation --> bytes, bytes --> Outcome
+//!        |
+//!        v
+//!   channel.rs, transport.rs: a socket, with or without TLS
+//! ```
+//!
+//! - An [`Operation`](operation::Operation) is a request about one key, and an [`Outcome`](operation::Outcome) is its
+//!   result, both without the form that a protocol gives them. So the checker knows no protocol.
+//! - A [`Batch`](batch::Batch) is a pipeline of requests on one connection. All of its requests have the same begin
+//!   stamp. Requests whose replies one read has received have the same end stamp.
+//! - A value names its key, its version and its length (`value.rs`), so a reply shows to which store it belongs. The
+//!   kind of a key (`kinds.rs`) determines whether its values are whole, numbers, or sequences of parts.
+//! - A fault that may close connections holds a [`Disruption`](world::Disruption). Outside of a disruption, every
+//!   client that behaves well must receive every reply.
+//! - The [`Gate`](world::Gate) stops all threads between two rounds. While it is closed, no connection is open, so the
+//!   check can compare numbers of connections, threads and descriptors.
+//!
+//! The campaign fails at the first reply that is not possible, at the first missing reply, at a failed check, and if
+//! nearly all gets miss or a fault never happened. All random decisions have one seed. But the order of the threads is
+//! different in each run, so the seed repeats the kinds of requests and the configurations, not the exact course.
 #![forbid(unsafe_code)]
 
 mod audit;
@@ -11,6 +41,9 @@ mod counts;
 mod faults;
 mod keys;
 mod kinds;
+#[cfg(test)]
+mod lying_server;
+mod memory_directory;
 mod operation;
 mod options;
 mod protocol;
@@ -32,6 +65,7 @@ use slabwise_base::Clock;
 use slabwise_base::random::mix;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Mutex;
 
 fn main() -> ExitCode {
     let options = Options::parse();
@@ -41,6 +75,9 @@ fn main() -> ExitCode {
     raise_descriptor_limit();
     let program = options.server.clone().unwrap_or_else(default_server);
     let is_memcached = program.file_name().is_some_and(|name| name == "memcached");
+    if !is_memcached {
+        memory_directory::enter_namespace();
+    }
     println!("seed {seed}");
     let campaign = Campaign {
         options: &options,
@@ -49,17 +86,16 @@ fn main() -> ExitCode {
         is_memcached,
         clock: Clock::real(),
         counts: Counts::default(),
+        expected: Mutex::default(),
     };
-    let passed = campaign.run();
+    let result = campaign.run();
     report::print(&campaign.counts);
-    if passed {
+    let Err(first_server) = result else {
         println!("passed: every reply was possible");
         return ExitCode::SUCCESS;
-    }
-    let mut arguments = vec![format!("--server {}", program.display()), format!("--seed {seed}")];
-    arguments.push(format!("--duration {}s", options.duration.as_secs()));
-    arguments.push(format!("--memory {}", options.memory));
-    println!("to repeat: cargo run --release -p slabwise-campaign -- {}", arguments.join(" "));
+    };
+    let arguments = options::command_line(&options.to_repeat(&program, seed, first_server));
+    println!("to repeat: cargo run --release -p slabwise-campaign -- {arguments}");
     ExitCode::FAILURE
 }
 

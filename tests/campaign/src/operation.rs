@@ -112,6 +112,31 @@ impl Verb {
     }
 }
 
+/// The place of a request in a line of the text protocol that reads several keys, such as `get a b c`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The line has only this key. So does every request of the other protocols.
+    Alone,
+    /// The first key.
+    First,
+    /// A key between the first and the last one.
+    Middle,
+    /// The last key.
+    Last,
+}
+
+impl Place {
+    /// True if the key is the first one of its line.
+    pub fn begins_line(self) -> bool {
+        matches!(self, Place::Alone | Place::First)
+    }
+
+    /// True if the key is the last one of its line.
+    pub fn ends_line(self) -> bool {
+        matches!(self, Place::Alone | Place::Last)
+    }
+}
+
 /// A request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operation {
@@ -133,6 +158,8 @@ pub struct Operation {
     pub quiet: bool,
     /// A number that the reply must repeat, in protocols that have one.
     pub opaque: u32,
+    /// The place in a line with several keys.
+    pub place: Place,
 }
 
 /// The result of a request.

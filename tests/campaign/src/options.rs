@@ -1,11 +1,11 @@
 //! The arguments of the program.
 
 use clap::Parser;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Send random requests to a server, inject faults, and check every reply.
-#[derive(Clone, Debug, Parser)]
+#[derive(Clone, Debug, Parser, PartialEq, Eq)]
 #[command(name = "campaign")]
 pub struct Options {
     /// Program of the server: slabwise or memcached [default: slabwise, beside this program]
@@ -52,6 +52,65 @@ pub struct Options {
     pub slow_factor: u32,
 }
 
+impl Options {
+    /// Returns the arguments that repeat a run with this program and seed from this server on. The defaults are left
+    /// out, except that of the duration.
+    pub fn to_repeat(&self, program: &Path, seed: u64, first_server: u64) -> Vec<String> {
+        let default = Options::parse_from(["campaign"]);
+        let mut arguments = vec!["--server".to_owned(), program.display().to_string()];
+        let mut add = |name: &str, value: String| arguments.extend([format!("--{name}"), value]);
+        // Without `..`, the compiler notices that a new option is missing here.
+        let Options {
+            server: _,
+            seed: _,
+            duration,
+            memory,
+            rounds,
+            server_rounds,
+            first_server: _,
+            huge_one_in,
+            reply_timeout,
+            faults,
+            clients,
+            fault_threads,
+            ignore_memory,
+            slow_factor,
+        } = self;
+        add("seed", seed.to_string());
+        add("duration", format!("{}s", duration.as_secs()));
+        let mut add_changed = |name: &str, value: String, default: String| {
+            if value != default {
+                add(name, value);
+            }
+        };
+        add_changed("memory", memory.clone(), default.memory);
+        add_changed("server-rounds", server_rounds.to_string(), default.server_rounds.to_string());
+        add_changed("first-server", first_server.to_string(), default.first_server.to_string());
+        let seconds = |time: Duration| format!("{}s", time.as_secs());
+        add_changed("reply-timeout", seconds(*reply_timeout), seconds(default.reply_timeout));
+        add_changed("faults", faults.clone(), default.faults);
+        add_changed("clients", clients.to_string(), default.clients.to_string());
+        add_changed("fault-threads", fault_threads.to_string(), default.fault_threads.to_string());
+        add_changed("slow-factor", slow_factor.to_string(), default.slow_factor.to_string());
+        rounds.iter().for_each(|rounds| add("rounds", rounds.to_string()));
+        huge_one_in.iter().for_each(|number| add("huge-one-in", number.to_string()));
+        if *ignore_memory {
+            arguments.push("--ignore-memory".to_owned());
+        }
+        arguments
+    }
+}
+
+/// Returns the arguments as a part of a command line of a shell.
+pub fn command_line(arguments: &[String]) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./".contains(&byte);
+    let quote = |argument: &String| match !argument.is_empty() && argument.bytes().all(is_plain) {
+        true => argument.clone(),
+        false => format!("'{}'", argument.replace('\'', r"'\''")),
+    };
+    arguments.iter().map(quote).collect::<Vec<_>>().join(" ")
+}
+
 /// Parses a duration such as 90s, 5m or 2h.
 fn parse_duration(text: &str) -> Result<Duration, String> {
     let error = || format!("give a number with s, m or h, such as 5m, not '{text}'");
@@ -63,4 +122,37 @@ fn parse_duration(text: &str) -> Result<Duration, String> {
     };
     let number: u64 = number.parse().map_err(|_| error())?;
     Ok(Duration::from_secs(number * seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Options, command_line};
+    use clap::Parser;
+    use std::path::Path;
+
+    /// Parses these arguments, and those that repeat the run from this server on.
+    fn parse_and_repeat(arguments: &str, first_server: u64) -> (Options, Vec<String>) {
+        let options = Options::parse_from(arguments.split('/'));
+        let repeated = options.to_repeat(Path::new("a b"), 7, first_server);
+        (options, repeated)
+    }
+
+    #[test]
+    fn a_run_is_repeated_with_every_option() {
+        let given = "campaign/--server/a b/--seed/7/--duration/2m/--memory/64/--rounds/5/--server-rounds/0\
+                     /--first-server/3/--huge-one-in/9/--reply-timeout/30s/--faults/warm restart/--clients/2\
+                     /--fault-threads/0/--ignore-memory/--slow-factor/10";
+        let (options, repeated) = parse_and_repeat(given, 3);
+        let name = "campaign".to_owned();
+        assert_eq!(Options::parse_from(std::iter::once(&name).chain(&repeated)), options);
+        let (_, repeated) = parse_and_repeat(given, 4);
+        assert_eq!(Options::parse_from(std::iter::once(&name).chain(&repeated)).first_server, 4);
+    }
+
+    #[test]
+    fn defaults_are_left_out_and_arguments_are_quoted_for_a_shell() {
+        let (_, repeated) = parse_and_repeat("campaign", 0);
+        assert_eq!(command_line(&repeated), "--server 'a b' --seed 7 --duration 60s");
+        assert_eq!(command_line(&["it's".to_owned(), String::new()]), r"'it'\''s' ''");
+    }
 }

@@ -15,6 +15,7 @@ use crate::value::Values;
 use crate::world::World;
 use slabwise_base::random::mix;
 use slabwise_base::{Clock, Random};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Mutex;
 use std::thread::Scope;
@@ -40,10 +41,14 @@ pub struct Campaign<'a> {
     pub clock: Clock,
     /// The counts of all servers.
     pub counts: Counts,
+    /// The names of the faults that must happen, because a server that can have them ran for some rounds.
+    pub expected: Mutex<BTreeSet<&'static str>>,
 }
 
-/// The duration from which on a campaign must have caused every fault.
+/// The duration from which on a campaign must have caused every expected fault.
 const COMPLETE_NANOS_MIN: u64 = 170_000_000_000;
+/// The number of rounds of a server from which on every fault that it can have is expected.
+const COMPLETE_ROUNDS_MIN: u64 = 3;
 /// The part of the gets that must find an item, in percent. If nearly everything misses, the checker checks too little.
 const HITS_PERCENT_MIN: u64 = 10;
 
@@ -56,18 +61,19 @@ impl Campaign<'_> {
         self.clock.nanos() < self.options.duration.as_nanos() as u64
     }
 
-    /// Runs one server after the other. Returns true if no failure was found.
-    pub fn run(&self) -> bool {
+    /// Runs one server after the other. If a failure was found, returns the number of the server from which on the run
+    /// can be repeated.
+    pub fn run(&self) -> Result<(), u64> {
         let (mut rounds, mut server) = (0, self.options.first_server);
         while self.has_time() && self.options.rounds.is_none_or(|max| rounds < max) {
             if !self.run_server(server, &mut rounds) {
-                return false;
+                return Err(server);
             }
             server += 1;
         }
         let problems = self.missing();
         problems.iter().for_each(|problem| println!("FAILED: {problem}"));
-        problems.is_empty()
+        if problems.is_empty() { Ok(()) } else { Err(self.options.first_server) }
     }
 
     /// Returns what the campaign should have checked, but did not.
@@ -78,9 +84,9 @@ impl Campaign<'_> {
             problems.push(format!("only {hits} of {} gets have found an item", hits + misses));
         }
         if self.clock.nanos() >= COMPLETE_NANOS_MIN {
-            let never = faults::possible(self.is_memcached, &self.options.faults)
-                .filter(|fault| self.counts.fault_count(fault.name) == 0);
-            problems.extend(never.map(|it| format!("the fault '{}' never happened", it.name)));
+            let expected = self.expected.lock().expect("no thread panics with this lock");
+            let never = expected.iter().filter(|name| self.counts.fault_count(name) == 0);
+            problems.extend(never.map(|name| format!("the fault '{name}' never happened")));
         }
         problems
     }
@@ -146,14 +152,29 @@ impl Campaign<'_> {
                 (own, *rounds) = (own + 1, *rounds + 1);
             }
             world.gate.end();
+            if own >= COMPLETE_ROUNDS_MIN && threads > 0 {
+                self.expect_faults(&host);
+            }
         });
         let mut host = host.into_inner().expect("no thread panics with this lock");
+        if world.has_failed() {
+            println!("server process: {}", host.state());
+        }
         if let Err(problem) = host.stop() {
             world.fail(problem);
         }
         self.counts.add(&world.counts);
-        print_failures(&world, &host, server);
+        print_failures(&world, &host);
         !world.has_failed()
+    }
+
+    /// Records that the faults that the server can have must happen.
+    fn expect_faults(&self, host: &Mutex<Host>) {
+        let host = host.lock().expect("no thread panics with this lock");
+        let possible =
+            faults::possible(&host.configuration, self.is_memcached, &self.options.faults);
+        let mut expected = self.expected.lock().expect("no thread panics with this lock");
+        expected.extend(possible.map(|fault| fault.name));
     }
 
     /// Starts the threads of clients and faults.
@@ -260,13 +281,12 @@ impl Campaign<'_> {
     }
 }
 
-/// Prints the failures of a server, and how to repeat them.
-fn print_failures(world: &World, host: &Host, server: u64) {
+/// Prints the failures of a server.
+fn print_failures(world: &World, host: &Host) {
     for failure in world.failures() {
         println!("\nFAILED: {failure}");
     }
     if world.has_failed() {
-        println!("to repeat from this server on, add --first-server {server}");
         println!("stderr of the server:\n{}", host.stderr());
         println!("server: {}", host.configuration.describe());
     }

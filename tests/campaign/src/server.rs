@@ -1,6 +1,7 @@
 //! The server under test: its process, its configuration and its memory.
 
 use crate::certificates::Certificates;
+use crate::memory_directory::MemoryDirectory;
 use crate::world::Endpoint;
 use slabwise_base::Random;
 use slabwise_client::process::{Server, ServerCommand, StartError, user_arguments};
@@ -111,7 +112,7 @@ pub struct Host {
     process: Option<Server>,
     directory: TempDir,
     /// The directory of the memory file.
-    memory_directory: TempDir,
+    pub memory_directory: MemoryDirectory,
     /// The certificates of a server with TLS.
     pub certificates: Option<Certificates>,
     starts: usize,
@@ -121,8 +122,6 @@ pub struct Host {
 
 /// The timeout of the replies of a process that has just started.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
-/// The directory for memory files, if it exists. It is in memory on all common systems.
-const MEMORY_DIRECTORY: &str = "/dev/shm";
 
 impl Host {
     /// Starts a server.
@@ -130,9 +129,8 @@ impl Host {
         let spawn_error =
             |error| StartError::Spawn(configuration.program.display().to_string(), error);
         let directory = tempfile::tempdir().map_err(spawn_error)?;
-        let memory_directory = TempDir::new_in(MEMORY_DIRECTORY)
-            .or_else(|_| tempfile::tempdir())
-            .map_err(spawn_error)?;
+        let memory_directory =
+            MemoryDirectory::new(configuration.memory_mib).map_err(spawn_error)?;
         let certificates = configuration.has_tls.then(Certificates::new);
         let certificates = certificates.transpose().map_err(spawn_error)?;
         let mut host = Host {
@@ -148,13 +146,13 @@ impl Host {
         Ok(host)
     }
 
-    /// Starts another process with the same arguments.
+    /// Starts another process with the same arguments. The last one must have ended. It stays the process of the host
+    /// if the start fails.
     pub fn start_again(&mut self) -> Result<(), StartError> {
-        self.process = None;
         self.starts += 1;
         let mut command = self.configuration.command();
         if self.has_memory_file() {
-            let file = self.memory_directory.path().join("memory");
+            let file = self.memory_directory.file();
             command = command.with(&["-e", &file.display().to_string()]);
         }
         if let Some(certificates) = &self.certificates {
@@ -169,7 +167,7 @@ impl Host {
         }
         let command = command.logging_to(&self.stderr_path(self.starts));
         let started = Server::start(&command).map_err(|error| {
-            let stderr = self.stderr();
+            let stderr = self.last_stderr();
             StartError::NotListening(self.configuration.describe(), format!("{error}\n{stderr}"))
         });
         self.process = Some(started?);
@@ -209,9 +207,23 @@ impl Host {
         self.process.as_mut().expect("the server was started")
     }
 
-    /// Stops the process by SIGTERM. Returns the problem if it does not end with success, or has reported an error.
+    /// Describes whether the process is running, or how it has ended.
+    pub fn state(&mut self) -> String {
+        match self.process().exit_status() {
+            Ok(None) => "it is running".to_owned(),
+            Ok(Some(status)) => format!("it has ended with {status}"),
+            Err(error) => format!("its state is unknown: {error}"),
+        }
+    }
+
+    /// Stops the process by SIGTERM. Returns the problem if it has ended before, does not end with success, or has
+    /// reported an error.
     pub fn stop(&mut self) -> Result<(), String> {
+        let state = self.state();
         let process = self.process();
+        if !matches!(process.exit_status(), Ok(None)) {
+            return Err(format!("the server process does not run at the end: {state}"));
+        }
         let status = process.signal(rustix::process::Signal::TERM).and_then(|()| process.wait());
         match (status, self.sanitizer_report()) {
             (_, Some(report)) => Err(report),
@@ -238,6 +250,11 @@ impl Host {
     pub fn stderr(&self) -> String {
         let read = |start| fs::read_to_string(self.stderr_path(start)).unwrap_or_default();
         (1..=self.starts).map(read).collect()
+    }
+
+    /// Returns what the last process wrote to stderr.
+    pub fn last_stderr(&self) -> String {
+        fs::read_to_string(self.stderr_path(self.starts)).unwrap_or_default()
     }
 
     /// Returns the resident memory in bytes, or 0 if the process has ended.

@@ -6,8 +6,9 @@
 //! ```
 //!
 //! A value of [`Kind::Parts`] is a sequence of such parts; the highest bits of the version name the side of a part. A
-//! value of [`Kind::Up`] or [`Kind::Down`] is a decimal number, which names its version. So the bytes of a reply show to which key and version they belong, and whether they are complete. A value of fewer
-//! than [`HEAD_LEN`] bytes has only the pseudo-random bytes, and is compared with the versions of its key instead.
+//! value of [`Kind::Up`] or [`Kind::Down`] is a decimal number, which names its version. So the bytes of a reply show to
+//! which key and version they belong, and whether they are complete. A value of fewer than [`HEAD_LEN`] bytes has only
+//! the pseudo-random bytes, and is compared with the versions of its key instead.
 
 use crate::kinds::Kind;
 use slabwise_base::random::mix;

@@ -7,8 +7,41 @@
 //!                                                                 yes: the reply is new evidence
 //! ```
 //!
-//! A miss is always possible, because a cache may forget. The checker counts misses, so that a run in which nearly
-//! everything misses can be noticed. [`history`] describes which versions are possible.
+//! # Which replies are possible
+//!
+//! In a correct server, each request takes effect at one moment between its two stamps (`stamps.rs`). The checker does
+//! not search for an order of all requests. It keeps, for each key, the *versions* (stores) that may still exist, and
+//! what replies have shown about each version. A version has these stamps:
+//!
+//! ```text
+//!   begin               end                                     dead
+//!   the store began     the store had taken effect by now       another state had replaced the version by now
+//! ```
+//!
+//! - A get may return a version if its store began before the get ended, if the version was not dead when the get began,
+//!   and if one of its possible expiries had not passed then. The version must be of the same key, and have all its
+//!   bytes and its client flags.
+//! - A reply that shows a state of the key is evidence: a hit, a store, a delete, a miss. If the evidence began after the
+//!   end of a version and shows another state, then the version is dead at the end of the evidence ([`history`]).
+//! - A miss is always possible, because a cache may forget. After a miss, older versions are dead. The checker counts
+//!   misses, so that a run in which nearly everything misses can be noticed.
+//! - A reply that requires an item, such as that of a delete, is possible if a version other than the request's own is.
+//! - A CAS value belongs to one version, and a version has one CAS value. A cas succeeds only if its version is possible.
+//!   It is refused only if another version is possible.
+//! - A touch adds a possible expiry to each version that may exist. When its reply shows which version it has changed,
+//!   the earlier expiries of this version end ([`version`]).
+//! - The results of steps and the parts of appends have rules of their own ([`steps`], [`parts`]).
+//! - A refused request has no effect. A request without a reply, because its connection ended, may take effect at any
+//!   later time, until no connection is open ([`Checker::settle`]) or the process has ended ([`Checker::stopped`]).
+//!
+//! The rules only exclude what certainly is wrong, so they never report a correct server. They may miss a wrong reply:
+//! evidence with overlapping stamps excludes nothing, and a version that is found to be dead later was accepted before.
+//!
+//! # Memory
+//!
+//! A version that was dead before the first stamp of all open requests is forgotten. The floor of a key is the highest
+//! stamp at which a forgotten version was dead. If a request began before the floor, it may return a forgotten version.
+//! This happens only to slow clients, which are not in the slots of `stamps.rs`; the verdict is [`Verdict::TooLate`].
 
 pub mod history;
 mod journal;

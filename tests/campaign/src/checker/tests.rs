@@ -2,7 +2,7 @@
 
 use super::history::{Begin, End, Span};
 use super::{Checker, Verdict};
-use crate::operation::{Operation, Outcome, Verb};
+use crate::operation::{Operation, Outcome, Place, Verb};
 use crate::value::Values;
 
 const SECOND: u64 = 1_000_000_000;
@@ -35,6 +35,7 @@ impl Script {
             cas: (0, 0),
             quiet: false,
             opaque: 0,
+            place: Place::Alone,
         };
         change(&mut operation);
         self.checker.begin(&mut operation, begin(stamp), 0);

@@ -1,7 +1,7 @@
 //! The faults, one row each in [`FAULTS`]. Several threads draw faults and cause them while the clients run.
 //!
 //! Every fault counts the times that it really happened, in [`Scene::count`]. A run of a campaign fails if a fault never
-//! happened.
+//! happened, although a server that can have it ran for some rounds.
 
 mod admin;
 pub mod process;
@@ -10,7 +10,8 @@ mod slow;
 mod sockets;
 
 use crate::channel::ChannelError;
-use crate::server::{Host, console};
+use crate::memory_directory;
+use crate::server::{Configuration, Host, console};
 use crate::world::World;
 use slabwise_base::Random;
 use slabwise_client::{ClientError, Connection};
@@ -38,6 +39,12 @@ pub enum Servers {
     Both,
     /// Only slabwise.
     Slabwise,
+    /// Both, with a memory file.
+    WithMemoryFile,
+    /// Only slabwise, with TLS.
+    SlabwiseWithTls,
+    /// Only slabwise, with a memory file, and only if the campaign can mount file systems.
+    SlabwiseWithMounts,
 }
 
 /// One of this number of draws selects a fault that has not happened yet.
@@ -58,7 +65,8 @@ static FAULTS: &[Fault] = &[
     row("stopped process", 4, Servers::Both, process::stop_for_a_while),
     row("killed process", 1, Servers::Both, process::kill),
     row("terminated process", 1, Servers::Both, process::terminate),
-    row("warm restart", 2, Servers::Both, process::restart_warm),
+    row("warm restart", 2, Servers::WithMemoryFile, process::restart_warm),
+    row("full file system", 1, Servers::SlabwiseWithMounts, process::fill_file_system),
     row("limit of connections", 2, Servers::Both, process::exhaust_connections),
     row("limit of descriptors", 2, Servers::Both, process::exhaust_descriptors),
     row("page move", 100, Servers::Both, admin::move_page),
@@ -69,15 +77,28 @@ static FAULTS: &[Fault] = &[
     row("memory limit", 8, Servers::Both, admin::change_memory_limit),
     row("clock jump", 8, Servers::Slabwise, admin::jump_clock),
     row("paused clock", 3, Servers::Slabwise, admin::pause_clock),
-    row("new certificate", 4, Servers::Slabwise, admin::refresh_certificates),
+    row("new certificate", 4, Servers::SlabwiseWithTls, admin::refresh_certificates),
     row("pinned items", 15, Servers::Slabwise, admin::pin_items),
 ];
 
-/// Returns the faults that the server can have, and whose name contains a text.
-pub fn possible(is_memcached: bool, only: &str) -> impl Iterator<Item = &'static Fault> {
+/// Returns the faults that a server with this configuration can have, and whose name contains a text.
+pub fn possible(
+    configuration: &Configuration,
+    is_memcached: bool,
+    only: &str,
+) -> impl Iterator<Item = &'static Fault> {
+    let Configuration { has_memory_file, has_tls, .. } = *configuration;
     FAULTS
         .iter()
-        .filter(move |fault| fault.servers == Servers::Both || !is_memcached)
+        .filter(move |fault| match fault.servers {
+            Servers::Both => true,
+            Servers::Slabwise => !is_memcached,
+            Servers::WithMemoryFile => has_memory_file,
+            Servers::SlabwiseWithTls => !is_memcached && has_tls,
+            Servers::SlabwiseWithMounts => {
+                !is_memcached && has_memory_file && memory_directory::can_mount()
+            }
+        })
         .filter(move |fault| fault.name.contains(only))
 }
 
@@ -163,7 +184,10 @@ impl Scene<'_> {
 
     /// Causes random faults until the campaign ends.
     pub fn run(mut self) {
-        let possible: Vec<&Fault> = possible(self.world.is_memcached, self.only).collect();
+        let configuration =
+            self.host.lock().expect("no thread panics with this lock").configuration.clone();
+        let possible: Vec<&Fault> =
+            possible(&configuration, self.world.is_memcached, self.only).collect();
         let total: u64 = possible.iter().map(|fault| fault.weight).sum();
         self.world.gate.enter();
         while !self.world.gate.has_ended() {

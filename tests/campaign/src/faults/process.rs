@@ -7,7 +7,9 @@ use crate::server::Host;
 use crate::world::Endpoint;
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, prlimit};
 use slabwise_client::Connection;
+use std::fs;
 use std::io;
+use std::process::ExitStatus;
 use std::sync::MutexGuard;
 use std::time::Duration;
 
@@ -53,35 +55,89 @@ pub(super) fn restart_warm(scene: &mut Scene<'_>) -> Result<(), FaultError> {
 fn restart(scene: &mut Scene<'_>, signal: Signal) -> Result<(), FaultError> {
     let world = scene.world;
     let mut host = lock(scene);
-    if signal == Signal::USR1 && !host.has_memory_file() {
-        return Ok(());
-    }
     let _disruption = world.disrupt();
-    world.set_endpoint(Endpoint::default());
-    host.process().signal(signal)?;
-    let status = host.process().wait()?;
+    let status = end_process(scene, &mut host, signal)?;
     if signal != Signal::KILL && !status.success() {
         return Err(FaultError::Wrong(format!("after {signal:?} the server ended with {status}")));
     }
-    if let Some(report) = host.sanitizer_report() {
-        return Err(FaultError::Wrong(report));
-    }
-    world.checker.stopped(world.stamps.take());
-    let begin = world.stamps.take();
-    host.start_again().map_err(|error| FaultError::Wrong(error.to_string()))?;
-    let items = host.statistic("curr_items");
+    let items = start_process(scene, &mut host)?;
     if items > 0 && signal != Signal::USR1 {
         return Err(FaultError::Wrong(format!(
             "after {signal:?} the server has started with {items} items, not with an empty cache"
         )));
     }
+    if signal != Signal::USR1 || items > 0 {
+        scene.count();
+    }
+    world.set_endpoint(host.endpoint());
+    Ok(())
+}
+
+/// Ends the process by a signal. Returns how it has ended.
+fn end_process(
+    scene: &Scene<'_>,
+    host: &mut Host,
+    signal: Signal,
+) -> Result<ExitStatus, FaultError> {
+    let world = scene.world;
+    world.set_endpoint(Endpoint::default());
+    host.process().signal(signal)?;
+    let status = host.process().wait()?;
+    if let Some(report) = host.sanitizer_report() {
+        return Err(FaultError::Wrong(report));
+    }
+    world.checker.stopped(world.stamps.take());
+    Ok(status)
+}
+
+/// Starts another process after the last one has ended. Returns the number of its items.
+fn start_process(scene: &Scene<'_>, host: &mut Host) -> Result<u64, FaultError> {
+    let world = scene.world;
+    let begin = world.stamps.take();
+    host.start_again().map_err(|error| FaultError::Wrong(error.to_string()))?;
+    let items = host.statistic("curr_items");
     if items == 0 {
         world.forget_clock_jumps();
         world.checker.all_absent(Span { begin, end: world.stamps.take() });
     }
-    if signal != Signal::USR1 || items > 0 {
-        scene.count();
+    Ok(items)
+}
+
+/// Fills the file system of the memory file, while the server works and while it restarts. A graceful stop may fail,
+/// and the next process may then start with an empty cache. Without a memory file, the start must be refused.
+pub(super) fn fill_file_system(scene: &mut Scene<'_>) -> Result<(), FaultError> {
+    let millis = scene.random.below(1000);
+    let removes_file = scene.random.below(2) == 0;
+    let world = scene.world;
+    let mut host = lock(scene);
+    host.memory_directory.fill()?;
+    scene.wait(Duration::from_millis(millis));
+    let _disruption = world.disrupt();
+    let status = end_process(scene, &mut host, Signal::USR1)?;
+    let stderr = host.last_stderr();
+    let is_reported = status.code() == Some(1) && stderr.contains("cannot write");
+    if !status.success() && !is_reported {
+        let problem = format!("on a full file system the server ended with {status}: {stderr}");
+        return Err(FaultError::Wrong(problem));
     }
+    if removes_file {
+        fs::remove_file(host.memory_directory.file())?;
+        host.memory_directory.fill()?;
+        let text = match host.start_again() {
+            Ok(()) => "it has started".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        if !text.contains("more bytes, and its file system has") {
+            let problem = format!("a start on a full file system must be refused, but {text}");
+            return Err(FaultError::Wrong(problem));
+        }
+        host.memory_directory.remove_filler()?;
+    }
+    start_process(scene, &mut host)?;
+    if !removes_file {
+        host.memory_directory.remove_filler()?;
+    }
+    scene.count();
     world.set_endpoint(host.endpoint());
     Ok(())
 }

@@ -3,7 +3,7 @@
 use super::{FaultError, Scene};
 use crate::batch::{Batch, Pace};
 use crate::channel::Channel;
-use crate::operation::{Operation, Verb};
+use crate::operation::{Operation, Place, Verb};
 use crate::protocol::Protocol;
 use std::io::Write;
 use std::time::Duration;
@@ -79,6 +79,7 @@ pub(super) fn request(scene: &mut Scene<'_>, verb: Verb, len_max: u32) -> Operat
         cas: (0, 0),
         quiet: false,
         opaque: scene.random.next_u64() as u32,
+        place: Place::Alone,
     }
 }
 

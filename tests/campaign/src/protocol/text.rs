@@ -10,6 +10,14 @@ const APPEND_OK: &str = "a buffer accepts every byte";
 
 pub(super) fn encode(operation: &Operation, key: &[u8], values: Values, out: &mut Vec<u8>) {
     let Operation { verb, flags, ttl_seconds: ttl, len, .. } = *operation;
+    if !operation.place.begins_line() {
+        out.push(b' ');
+        out.extend_from_slice(key);
+        if operation.place.ends_line() {
+            out.extend_from_slice(b"\r\n");
+        }
+        return;
+    }
     let noreply: &[u8] = if operation.quiet { b" noreply\r\n" } else { b"\r\n" };
     out.extend_from_slice(match (verb, Kind::of(operation.key)) {
         (Verb::Step | Verb::StepOrCreate, Kind::Down) => b"decr",
@@ -24,7 +32,8 @@ pub(super) fn encode(operation: &Operation, key: &[u8], values: Values, out: &mu
     out.push(b' ');
     out.extend_from_slice(key);
     match verb {
-        Verb::Get | Verb::Gets | Verb::Gat => return out.extend_from_slice(b"\r\n"),
+        Verb::Get | Verb::Gets | Verb::Gat if operation.place.ends_line() => {}
+        Verb::Get | Verb::Gets | Verb::Gat => return,
         Verb::Touch => write!(out, " {ttl}").expect(APPEND_OK),
         Verb::Delete => {}
         Verb::Step | Verb::StepOrCreate => out.extend_from_slice(b" 1"),
@@ -53,6 +62,13 @@ pub(super) fn decode<'a>(operation: &Operation, key: &[u8], bytes: &'a [u8]) -> 
         Ok(line) => line,
         Err(other) => return other,
     };
+    // The server sends nothing for a missing key before the last one of a line.
+    if !operation.place.ends_line() && !is_hit_of(key, line) {
+        return match line == b"END" || line.starts_with(b"VALUE ") {
+            true => Decoded::Quiet(Outcome::Miss),
+            false => malformed("unexpected line in the reply for several keys", line),
+        };
+    }
     let outcome = match line {
         b"STORED" => Outcome::Stored(None),
         b"NOT_STORED" => Outcome::NotStored,
@@ -69,7 +85,8 @@ pub(super) fn decode<'a>(operation: &Operation, key: &[u8], bytes: &'a [u8]) -> 
             }
         }
         _ if line.starts_with(b"VALUE ") && operation.verb.reads() => {
-            return decode_value(key, line, len, bytes);
+            let after: &[u8] = if operation.place.ends_line() { b"\r\nEND\r\n" } else { b"\r\n" };
+            return decode_value(key, line, len, after, bytes);
         }
         _ => return malformed("unexpected line", line),
     };
@@ -79,9 +96,21 @@ pub(super) fn decode<'a>(operation: &Operation, key: &[u8], bytes: &'a [u8]) -> 
     Decoded::Reply(outcome, len)
 }
 
-/// Parses a reply that starts with the line `VALUE KEY FLAGS LENGTH [CAS]`.
-fn decode_value<'a>(key: &[u8], line: &[u8], start: usize, bytes: &'a [u8]) -> Decoded<'a> {
-    const AFTER: &[u8] = b"\r\nEND\r\n";
+/// True if the line starts the reply for an item with this key.
+fn is_hit_of(key: &[u8], line: &[u8]) -> bool {
+    let rest = line.strip_prefix(b"VALUE ").and_then(|rest| rest.strip_prefix(key));
+    rest.is_some_and(|rest| rest.starts_with(b" "))
+}
+
+/// Parses a reply that starts with the line `VALUE KEY FLAGS LENGTH [CAS]`, and in which the bytes `after` follow the
+/// value.
+fn decode_value<'a>(
+    key: &[u8],
+    line: &[u8],
+    start: usize,
+    after: &[u8],
+    bytes: &'a [u8],
+) -> Decoded<'a> {
     let words: Vec<&[u8]> = line.split(|&byte| byte == b' ').collect();
     let (named_key, flags, value_len, cas) = match words[..] {
         [_, named, flags, len] => (named, number(flags), number::<usize>(len), Some(None)),
@@ -95,12 +124,60 @@ fn decode_value<'a>(key: &[u8], line: &[u8], start: usize, bytes: &'a [u8]) -> D
         return malformed("the reply has another key", line);
     }
     let end = start + value_len;
-    if bytes.len() < end + AFTER.len() {
-        return Decoded::Incomplete(end + AFTER.len());
+    if bytes.len() < end + after.len() {
+        return Decoded::Incomplete(end + after.len());
     }
-    if &bytes[end..end + AFTER.len()] != AFTER {
-        return malformed("wrong bytes follow the value", &bytes[end..end + AFTER.len()]);
+    if &bytes[end..end + after.len()] != after {
+        return malformed("wrong bytes follow the value", &bytes[end..end + after.len()]);
     }
     let value = &bytes[start..end];
-    Decoded::Reply(Outcome::Hit { flags: Some(flags), cas, value }, end + AFTER.len())
+    Decoded::Reply(Outcome::Hit { flags: Some(flags), cas, value }, end + after.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{decode, encode};
+    use crate::operation::{Operation, Outcome, Place, Verb};
+    use crate::protocol::Decoded;
+    use crate::value::Values;
+
+    fn get(place: Place) -> Operation {
+        Operation {
+            verb: Verb::Get,
+            key: 1,
+            version: 0,
+            len: 0,
+            flags: 0,
+            ttl_seconds: 0,
+            cas: (0, 0),
+            quiet: false,
+            opaque: 0,
+            place,
+        }
+    }
+
+    #[test]
+    fn the_reply_for_several_keys_leaves_out_missing_ones() {
+        let keys = [("a", Place::First), ("ab", Place::Middle), ("c", Place::Last)];
+        let mut line = Vec::new();
+        for (key, place) in keys {
+            encode(&get(place), key.as_bytes(), Values::new(1), &mut line);
+        }
+        assert_eq!(line, b"get a ab c\r\n");
+        let hit =
+            |value, len| Decoded::Reply(Outcome::Hit { flags: Some(7), cas: None, value }, len);
+        let decoded = |index: usize, bytes: &'static [u8]| {
+            let (key, place): (&str, Place) = keys[index];
+            decode(&get(place), key.as_bytes(), bytes)
+        };
+        let miss = Decoded::Quiet(Outcome::Miss);
+        assert_eq!(decoded(0, b"VALUE ab 7 1\r\nx\r\nEND\r\n"), miss);
+        assert_eq!(decoded(1, b"VALUE ab 7 1\r\nx\r\nEND\r\n"), hit(b"x", 17));
+        assert_eq!(decoded(2, b"END\r\n"), Decoded::Reply(Outcome::Miss, 5));
+        assert_eq!(decoded(1, b"END\r\n"), miss);
+        assert_eq!(decoded(2, b"VALUE c 7 1\r\nx\r\nEND\r\n"), hit(b"x", 21));
+        assert!(matches!(decoded(2, b"VALUE ab 7 1\r\nx\r\nEND\r\n"), Decoded::Malformed(_)));
+        assert!(matches!(decoded(0, b"STORED\r\n"), Decoded::Malformed(_)));
+        assert!(matches!(decoded(1, b"VALUE ab 7 1\r\nx"), Decoded::Incomplete(_)));
+    }
 }
