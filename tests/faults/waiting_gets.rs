@@ -120,6 +120,7 @@ fn gets_that_wait_are_served_in_their_order() {
     fixture.check_recovery();
 }
 
+/// The last get of a client waits while the client does not read the replies to its other gets.
 #[test]
 fn a_client_that_does_not_read_delays_no_get_of_another() {
     const SMALL_LEN: usize = 10_000;
@@ -133,6 +134,11 @@ fn a_client_that_does_not_read_delays_no_get_of_another() {
     wait_until("the client blocks", DEADLINE, || {
         memory(&mut observer, "get_waits") > 0 && memory(&mut observer, "gets_waiting") == 0
     });
+    for (request, reply) in
+        [("mg large0 s", format!("HD s{VALUE_LEN}")), ("mg none v", "EN".into())]
+    {
+        assert_eq!(observer.ask(request), reply, "a reply without a large value does not wait");
+    }
     drop(readers);
     wait_until("the budget is free", DEADLINE, || {
         memory(&mut observer, "pinned_bytes") < memory(&mut observer, "pinned_limit_bytes")

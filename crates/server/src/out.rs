@@ -162,14 +162,14 @@ impl<'e> Out<'e> {
     /// one counts as an n-th of the value, because all pins of an item hold the same memory.
     pub(crate) fn shrink(&mut self) -> ReplyBytes {
         self.bytes.shrink_to_fit();
+        self.held()
+    }
+
+    /// Returns the memory that the output holds, as [`Out::shrink`].
+    pub(crate) fn held(&self) -> ReplyBytes {
         let share = |pin: &PositionedPin<'_>| pin.value.value_len() / pin.value.pin_count();
         let pinned = self.pins.iter().map(share).sum();
         ReplyBytes { buffered: self.bytes.capacity(), pinned }
-    }
-
-    /// Returns the size of the buffer of bytes.
-    pub(crate) fn buffer_bytes(&self) -> usize {
-        self.bytes.capacity()
     }
 
     /// True if every byte is written.

@@ -90,8 +90,10 @@ impl<'e> OutPool<'e> {
 
     /// Keeps an empty output buffer for another connection. Frees the buffer if it is too large or if the pool already
     /// has the maximum number of buffers.
-    pub fn put_back(&mut self, out: Box<Out<'e>>) {
+    pub fn put_back(&mut self, mut out: Box<Out<'e>>) {
         debug_assert!(out.is_empty(), "an output in the pool must be empty");
+        // The limit of one connection does not apply to the next one, which may be a UDP client.
+        out.set_pending_bytes_max(usize::MAX);
         if self.unused.len() < KEPT_OUTPUTS_MAX && out.is_small_enough_to_keep() {
             self.unused.push(out);
         }
@@ -270,11 +272,17 @@ impl<'e> Connection<'e> {
     /// Ends the connection's part in the counts that all connections share. The caller closes the connection.
     pub fn release(&mut self, worker: &WorkerCore<'e>) {
         let shared = worker.context.shared;
-        if self.waiting_ticket().is_some() {
-            shared.replies.end_wait();
-        }
+        self.end_reply_wait(worker);
         if !self.held.is_empty() {
             shared.settle_replies(std::mem::take(&mut self.held), ReplyBytes::default());
+        }
+    }
+
+    /// Ends the wait of a get for other clients, if one waits.
+    fn end_reply_wait(&mut self, worker: &WorkerCore<'e>) {
+        if self.waiting_ticket().is_some() {
+            worker.context.shared.replies.end_wait();
+            self.phase = Phase::ResumeSession;
         }
     }
 
@@ -289,10 +297,12 @@ impl<'e> Connection<'e> {
     /// Counts the memory of requests that further rounds serve, and of their replies. A small amount is not counted, so
     /// that most clients that pipeline requests cause no lock: every connection may have that amount anyway.
     fn settle_queued(&mut self, worker: &mut WorkerCore<'e>) {
-        let out_bytes = self.out.as_ref().map_or(0, |out| out.buffer_bytes());
-        let buffered = self.unread.bytes.capacity() + out_bytes + self.stream.held_bytes();
-        let buffered = if buffered > 2 * SHARE_BYTES_MIN { buffered } else { 0 };
-        self.hold(ReplyBytes { buffered, pinned: self.held.pinned }, worker);
+        let mut held = self.out.as_ref().map_or(ReplyBytes::default(), |out| out.held());
+        held.buffered += self.unread.bytes.capacity() + self.stream.held_bytes();
+        if held.buffered <= 2 * SHARE_BYTES_MIN {
+            held.buffered = 0;
+        }
+        self.hold(held, worker);
     }
 
     /// Replaces the counted memory by `held`.
@@ -339,7 +349,7 @@ impl<'e> Connection<'e> {
     /// Serves one round of the connection, and returns the worker's next action for the connection.
     pub fn serve_round(&mut self, worker: &mut WorkerCore<'e>) -> AfterRound {
         let after = self.round(worker);
-        if self.may_hold_memory || self.stream.held_bytes() > 0 {
+        if self.may_hold_memory || !self.held.is_empty() || self.stream.held_bytes() > 0 {
             if after != AfterRound::NextRound || self.flush_is_unfinished {
                 self.settle(worker);
             } else {
@@ -427,11 +437,8 @@ impl<'e> Connection<'e> {
             self.written_at_nanos = worker.context.shared.clock.nanos();
             self.pending_bytes = pending_bytes;
         }
-        if self.waiting_ticket().is_some() {
-            // Others must not wait for a client that does not read. Its get waits again when its output is written.
-            worker.context.shared.replies.end_wait();
-            self.phase = Phase::ResumeSession;
-        }
+        // Others must not wait for a client that does not read. Its get waits again when its output is written.
+        self.end_reply_wait(worker);
         // Even if `out` is empty, the flush is unfinished: a TLS stream may have ciphertext that the socket has not
         // accepted.
         self.keep_output(out, worker);
@@ -469,7 +476,7 @@ impl<'e> Connection<'e> {
         self.unread.consume(progress.consumed);
         if has_waited {
             if progress.next != Next::AwaitReplies {
-                worker.context.shared.replies.end_wait();
+                self.end_reply_wait(worker);
             }
             worker.set_limits();
         }

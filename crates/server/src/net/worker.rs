@@ -44,7 +44,7 @@ use std::time::Duration;
 const EVENTS_MAX: usize = 256;
 /// The worker measures the duration of one round in every group of this number of rounds.
 const ROUNDS_PER_TIMED_ROUND: u64 = 64;
-/// The time between two checks whether memory is free for uploads that wait, in nanoseconds.
+/// The time between two checks whether memory is free for uploads and gets that wait, in nanoseconds.
 const MEMORY_CHECK_NANOS: u64 = 5_000_000;
 /// The time between two searches for clients that do not read while others wait, in nanoseconds.
 const SLOW_CHECK_NANOS: u64 = 100_000_000;
@@ -74,6 +74,8 @@ pub(super) struct Worker<'e> {
     awaits_memory: bool,
     /// The time at which the worker last served the connections that wait, in nanoseconds of the clock.
     checked_at_nanos: u64,
+    /// The time at which the worker last searched for slow readers, in nanoseconds of the clock.
+    readers_checked_at_nanos: u64,
     handshakes: Handshakes,
     /// The second of the clock at which the worker last searched for connections that have been idle, or in a
     /// handshake, for too long.
@@ -106,6 +108,7 @@ impl<'e> Worker<'e> {
             must_check: false,
             awaits_memory: false,
             checked_at_nanos: 0,
+            readers_checked_at_nanos: 0,
             rounds: 0,
         }
     }
@@ -136,6 +139,9 @@ impl<'e> Worker<'e> {
                 other => other?,
             }
             self.core.context.now = self.shared.clock.now();
+            if self.must_check {
+                self.set_limits();
+            }
             let ready = events.iter().filter(|event| event.token() != MAILBOX_TOKEN).count();
             let queued = self.queue.len();
             let datagrams = self.udp.iter().filter(|socket| socket.has_work()).count();
@@ -223,8 +229,9 @@ impl<'e> Worker<'e> {
         if event.is_readable() || event.is_read_closed() || event.is_error() {
             connection.note_readable(event.is_read_closed() || event.is_error());
         }
-        // The loop over the queue serves a queued connection before the next epoll_wait.
-        if !connection.queued {
+        // The loop over the queue serves a queued connection before the next epoll_wait. `check_waiting` serves one that
+        // waits, so that its events do not change the order.
+        if !connection.queued && !connection.is_waiting() {
             self.serve_connection(slot, is_only_ready);
         }
     }
@@ -305,8 +312,9 @@ impl<'e> Worker<'e> {
         }
     }
 
-    /// Serves the uploads that may go on: those that wait for memory, and those that are refused because they were
-    /// silent. Does nothing if the last check was a short time ago, unless another thread has woken this one.
+    /// Serves the gets and uploads that wait for memory and may go on, and the uploads that are refused because they were
+    /// silent. Closes slow readers. Does nothing if the last check was a short time ago, unless another thread has woken
+    /// this one.
     #[cold]
     fn check_waiting(&mut self, is_only_ready: bool) {
         self.set_limits();
@@ -315,7 +323,10 @@ impl<'e> Worker<'e> {
             return;
         }
         self.checked_at_nanos = now_nanos;
-        if self.shared.replies.needs_memory() {
+        if self.shared.replies.needs_memory()
+            && now_nanos >= self.readers_checked_at_nanos + SLOW_CHECK_NANOS
+        {
+            self.readers_checked_at_nanos = now_nanos;
             self.close_slow_readers(now_nanos);
         }
         if self.awaits_memory {
@@ -330,6 +341,10 @@ impl<'e> Worker<'e> {
         for slot in self.checking_order() {
             // Another round of this loop may have closed the connection.
             let Some(connection) = self.connections.get_mut(slot) else { continue };
+            if connection.waiting_ticket().is_some() && !self.shared.replies.may_pin() {
+                self.awaits_memory = true;
+                continue;
+            }
             if connection.check(&mut self.core) && !connection.queued {
                 self.serve_connection(slot, is_only_ready);
             }

@@ -117,8 +117,11 @@ pub(super) fn get_must_wait(
     if !matches!(request, Request::Get(_)) {
         return false;
     }
-    if !matches!(answer, Answer::Meta(echo) if echo.key_is_base64) {
-        return get::has_large_value(worker, key);
+    match answer {
+        // The reply has no value.
+        Answer::Meta(echo) if !echo.has(b'v') => return false,
+        Answer::Meta(echo) if echo.key_is_base64 => {}
+        _ => return get::has_large_value(worker, key),
     }
     let mut buffer = [0; KEY_BUFFER_LEN];
     let key = worker.handle.hashed(decode_key(key.bytes(), &mut buffer));

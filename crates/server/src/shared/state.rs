@@ -74,7 +74,8 @@ pub struct Shared<'e> {
 pub enum Wake {
     /// Every event loop, because the server stops, or clients do not read their replies.
     All,
-    /// The event loop of the worker with this number, because a watcher of this worker has new lines.
+    /// The event loop of the worker with this number, because a watcher of this worker has new lines, or an upload may go
+    /// on or is refused.
     Worker(usize),
 }
 
@@ -168,6 +169,9 @@ impl<'e> Shared<'e> {
 
     /// Marks silent uploads for refusal if others wait, and wakes their workers.
     pub(crate) fn mark_silent_uploads(&self, now_nanos: u64) {
+        if !self.uploads.has_waiting() {
+            return;
+        }
         self.uploads.mark_silent(now_nanos, |worker| (self.wake)(Wake::Worker(worker)));
     }
 

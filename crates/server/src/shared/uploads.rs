@@ -16,7 +16,7 @@
 //! Invariants:
 //! - The values of the admitted uploads fit, except one of any size, so that a value of any size can be stored. Such an
 //!   upload is admitted if no other is, or if the queue stands still: no upload has ended for
-//!   [`STANDSTILL_NANOS_MIN`].
+//!   [`STANDSTILL_NANOS_MIN`], and no admitted upload exceeds the budget.
 //! - While uploads wait, those that have been silent longest are refused, if they have been silent for
 //!   [`SILENCE_NANOS`]: for less if many wait or have waited for long, so that the queue ends soon even if all
 //!   uploads are silent. An admitted upload is *silent* since it last made progress: it was admitted, or received
@@ -167,7 +167,7 @@ impl Uploads {
             && !state.must_not_overtake(size_bytes, budget_bytes, now_nanos)
             || is_empty && state.fits(size_bytes, state.received_bytes + free_bytes());
         if fits || is_empty && state.admitted_bytes == 0 {
-            state.admit(id, now_nanos);
+            state.admit(id, fits, now_nanos);
         } else {
             state.queue.push_back(id);
             state.counts.waited += 1;
@@ -183,16 +183,18 @@ impl Uploads {
 
     /// Admits the uploads that fit now. Calls `wake` with the worker of each. `free_bytes` is the memory that uploads
     /// can take without an eviction.
-    pub fn admit_waiting(&self, now_nanos: u64, free_bytes: u64, mut wake: impl FnMut(usize)) {
+    pub fn admit_waiting(&self, now_nanos: u64, free_bytes: u64, wake: impl FnMut(usize)) {
         let mut state = lock(&self.state);
         let budget_bytes = self.budget_bytes.load(Relaxed);
         let limits = (budget_bytes, budget_bytes.max(state.received_bytes + free_bytes));
-        while let Some(id) = state.next_to_admit(limits, now_nanos) {
-            state.queue.retain(|&other| other != id);
-            state.admit(id, now_nanos);
-            wake(state.entries[id].worker);
+        let mut workers = Vec::new();
+        while let Some((id, fits)) = state.take_next(limits, now_nanos) {
+            state.admit(id, fits, now_nanos);
+            workers.push(state.entries[id].worker);
         }
         self.waiting.store(state.queue.len(), Relaxed);
+        drop(state);
+        workers.into_iter().for_each(wake);
     }
 
     /// Marks silent uploads for refusal: at most one for each upload that waits, those that were silent longest first.
@@ -241,7 +243,11 @@ impl State {
         self.admitted_bytes + size_bytes <= capacity_bytes
     }
 
-    fn admit(&mut self, id: usize, now_nanos: u64) {
+    /// Admits an upload. `fits` is false if it exceeds the budget.
+    fn admit(&mut self, id: usize, fits: bool, now_nanos: u64) {
+        if !fits {
+            self.exceeding = Some(id);
+        }
         let entry = &mut self.entries[id];
         entry.is_admitted = true;
         (entry.progress_at_nanos, entry.active_at_nanos) = (now_nanos, now_nanos);
@@ -279,12 +285,12 @@ impl State {
         is_smaller && !is_tiny && self.oldest_is_late(now_nanos)
     }
 
-    /// Returns the next upload to admit, if any.
-    fn next_to_admit(
+    /// Removes the next upload to admit from the queue, if any. Returns it, and true if it fits.
+    fn take_next(
         &mut self,
         (budget_bytes, capacity_bytes): (u64, u64),
         now_nanos: u64,
-    ) -> Option<usize> {
+    ) -> Option<(usize, bool)> {
         let (oldest, newest) = (*self.queue.front()?, *self.queue.back()?);
         let newest_bytes = self.entries[newest].size_bytes;
         let oldest_every = if self.oldest_is_late(now_nanos) { 2 } else { OLDEST_EVERY };
@@ -298,10 +304,8 @@ impl State {
             return None;
         }
         self.taken_count += 1;
-        if !fits {
-            self.exceeding = Some(next);
-        }
-        Some(next)
+        let taken = if takes_oldest { self.queue.pop_front() } else { self.queue.pop_back() };
+        Some((taken?, fits))
     }
 }
 

@@ -1,5 +1,6 @@
 use super::{
     BUDGET_DIVISOR, QUEUE_NANOS, SILENCE_NANOS, STANDSTILL_NANOS_MIN, UploadTicket, Uploads,
+    WAIT_NANOS_MAX,
 };
 use slabwise_base::Random;
 
@@ -62,9 +63,9 @@ fn a_value_larger_than_the_budget_is_admitted_if_no_other_upload_is() {
 
 #[test]
 fn if_the_queue_stands_still_one_upload_exceeds_the_budget() {
-    let uploads = uploads();
+    let uploads = Uploads::new(1_000_000 * BUDGET_DIVISOR);
     let mut slow = begin(&uploads, 1_000_000, 0);
-    let waiting = [5_000, 6_000].map(|size| begin(&uploads, size, 0));
+    let waiting = [2_000_000, 3_000_000].map(|size| begin(&uploads, size, 0));
     for step in 1..=20 {
         let now_nanos = step * STANDSTILL_NANOS_MIN / 20;
         slow.note_received(1 << 10, false, now_nanos);
@@ -73,6 +74,34 @@ fn if_the_queue_stands_still_one_upload_exceeds_the_budget() {
         let admitted = waiting.iter().filter(|ticket| ticket.is_admitted()).count();
         assert_eq!(admitted, usize::from(step == 20), "step {step}");
     }
+}
+
+#[test]
+fn only_one_upload_exceeds_the_budget() {
+    let uploads = uploads();
+    let first = begin(&uploads, 5_000, 0);
+    assert!(first.is_admitted(), "no other upload is admitted");
+    let second = begin(&uploads, 6_000, 0);
+    admit(&uploads, 2 * STANDSTILL_NANOS_MIN);
+    assert!(!second.is_admitted(), "the first one exceeds the budget");
+    drop(first);
+    admit(&uploads, 2 * STANDSTILL_NANOS_MIN);
+    assert!(second.is_admitted());
+}
+
+#[test]
+fn an_old_upload_is_admitted_although_newer_ones_begin_all_the_time() {
+    let uploads = uploads();
+    let mut tickets: Vec<_> = (0..20).map(|_| (begin(&uploads, 1_000, 0), true)).collect();
+    // One upload ends in each step, and another one begins.
+    for step in 0..40 {
+        let now_nanos = WAIT_NANOS_MAX + step;
+        tickets.push((begin(&uploads, 1_000, now_nanos), false));
+        tickets.retain(|(ticket, _)| !ticket.is_admitted());
+        admit(&uploads, now_nanos);
+    }
+    let old = tickets.iter().filter(|(ticket, is_old)| *is_old && !ticket.is_admitted()).count();
+    assert_eq!(old, 0, "every second admission is that of an old upload");
 }
 
 #[test]
@@ -171,8 +200,7 @@ fn admitted_values_fit_and_every_upload_ends() {
             let stats = uploads.stats();
             assert_eq!(stats.admitted + stats.waiting, tickets.len(), "seed {seed}");
             assert!(
-                stats.admitted_bytes
-                    <= BUDGET_BYTES + 2_000 * (1 + now_nanos / STANDSTILL_NANOS_MIN),
+                stats.admitted_bytes <= BUDGET_BYTES + SIZE_BYTES_MAX,
                 "seed {seed}: {stats:?}"
             );
             assert!(now_nanos < 100_000_000_000, "seed {seed}: an upload waits forever: {stats:?}");

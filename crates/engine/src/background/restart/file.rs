@@ -145,9 +145,14 @@ impl MemoryFile {
     }
 
     fn write_generation(&self, arena_size_bytes: u64, generation: [u8; 8]) -> io::Result<()> {
-        self.file.write_all_at(&generation, arena_size_bytes)?;
-        self.file.write_all_at(&MARK, arena_size_bytes + GENERATION_SIZE_BYTES)?;
+        // One call, so that the file never ends between the two.
+        self.file.write_all_at(&[&generation[..], &MARK].concat(), arena_size_bytes)?;
         self.file.sync_data()
+    }
+
+    /// Writes the mark at the end of the file, after an arena of this size without a generation number.
+    pub(super) fn mark(&self, arena_size_bytes: u64) -> io::Result<()> {
+        self.write_generation(arena_size_bytes, NO_GENERATION)
     }
 
     /// Empties the file and allocates all blocks for an arena of this size. So a file system that is too full causes an
@@ -155,19 +160,22 @@ impl MemoryFile {
     pub fn reset(&self, arena_size_bytes: u64) -> Result<(), RestartError> {
         let size_bytes = file_size_bytes(arena_size_bytes);
         self.file.set_len(0).map_err(io_error("empty", &self.path))?;
-        let allocated = self.allocate(size_bytes).or_else(|error| match error {
-            Errno::OPNOTSUPP | Errno::NOSYS => self
-                .write_blocks(arena_size_bytes)
-                .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO)),
-            error => Err(error),
-        });
+        let errno = |error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
+        // The mark is written first, because the allocation may take long and this process may be killed meanwhile.
+        let marked = self.mark(arena_size_bytes).map_err(errno);
+        let allocated =
+            marked.and_then(|()| self.allocate(size_bytes)).or_else(|error| match error {
+                Errno::OPNOTSUPP | Errno::NOSYS => {
+                    self.write_blocks(arena_size_bytes).map_err(errno)
+                }
+                error => Err(error),
+            });
         if let Err(error) = allocated {
             // Frees the blocks that were allocated. If that fails too, the error of the allocation is reported.
             let _ = self.file.set_len(0);
             return Err(self.allocation_error(size_bytes, error));
         }
-        // Now the file is recognized even if this process is killed.
-        self.write_generation(arena_size_bytes, NO_GENERATION).map_err(io_error("mark", &self.path))
+        Ok(())
     }
 
     /// Allocates the blocks that a saved file lacks: a program that copied the file may have made holes of the zeros in
@@ -190,10 +198,8 @@ impl MemoryFile {
         rustix::io::retry_on_intr(allocate)
     }
 
-    /// Writes the mark and the zeros before it, which allocates the blocks of the file on a file system without fallocate.
+    /// Writes zeros before the mark, which allocates the blocks of the file on a file system without fallocate.
     pub(super) fn write_blocks(&self, arena_size_bytes: u64) -> io::Result<()> {
-        // The mark is written first, because the zeros may take long and this process may be killed meanwhile.
-        self.write_generation(arena_size_bytes, NO_GENERATION)?;
         let zeros = vec![0; 1 << 20];
         for offset in (0..arena_size_bytes).step_by(zeros.len()) {
             let len = zeros.len().min((arena_size_bytes - offset) as usize);

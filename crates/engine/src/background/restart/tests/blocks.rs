@@ -21,7 +21,10 @@ fn a_reset_allocates_all_blocks_with_and_without_fallocate() {
         let mut contents = Vec::new();
         let resets: [fn(&MemoryFile, u64); 2] = [
             |file, size_bytes| file.reset(size_bytes).expect("the file system has room"),
-            |file, size_bytes| file.write_blocks(size_bytes).expect("the file system has room"),
+            |file, size_bytes| {
+                file.mark(size_bytes).expect("the file system has room");
+                file.write_blocks(size_bytes).expect("the file system has room");
+            },
         ];
         for reset in resets {
             let path = TestFile::new();
