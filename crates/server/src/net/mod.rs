@@ -13,6 +13,7 @@ mod connection;
 mod handshakes;
 mod listen;
 mod mailbox;
+mod stream;
 mod tls_records;
 mod tls_state;
 mod tls_stream;

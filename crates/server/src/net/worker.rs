@@ -17,10 +17,11 @@
 //! - The worker reads the clock once after each epoll_wait.
 //! - When the mailbox's waker ends epoll_wait, the worker takes new connections and also serves its watchers.
 
-use super::connection::{AfterRound, Connection, OutPool, Stream, WorkerCore};
+use super::connection::{AfterRound, Connection, OutPool, WorkerCore};
 use super::handshakes::Handshakes;
 use super::listen::DatagramSocket;
 use super::mailbox::{Mailbox, NewConnection};
+use super::stream::Stream;
 use super::tls_stream::TlsStream;
 use super::udp::UdpSocket;
 use crate::config::ListenSecurity;
