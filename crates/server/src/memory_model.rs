@@ -233,7 +233,8 @@ fn buffers(settings: &Settings) -> Part {
     }
 }
 
-/// Returns the maximum memory of the buffers of TLS for one connection, in bytes.
+/// Returns the maximum memory of the buffers of TLS for one connection, in bytes. Received records that are not decrypted
+/// are not included: they count in the budget and the minimum of incomplete requests.
 fn tls_buffers(settings: &Settings) -> u64 {
     let Some(tls) = &settings.tls else { return 0 };
     let established = TLS_RECORD_BYTES_MAX + u64::from(tls.write_buffer_bytes);
