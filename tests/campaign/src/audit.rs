@@ -1,13 +1,16 @@
 //! The checks of the server at the end of a round, while no client is connected.
 //!
+//! - No reply is pending, no upload is open, and no get waits.
 //! - slabwise's command `debugcheck` checks the invariants of the cache.
-//! - The process has the same number of threads as after its first round, and only a few more descriptors.
-//! - The resident memory is within the sum of the limits in `docs/memory.md`.
-//! - Over a long run, the memory beside items does not grow.
+//! - The process has the same number of threads as the first one of this server after its first round, and only a few
+//!   more descriptors.
+//! - The resident memory is within the limits in `docs/memory.md`.
+//! - If one process runs for longer than half an hour, its memory beside items does not grow. Only runs of one server
+//!   without faults that end its process have such a process.
 
-use crate::server::{Configuration, Host};
+use crate::server::Host;
 use crate::world::World;
-use slabwise_client::Connection;
+use slabwise_client::{ClientError, Connection, Rows};
 use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
@@ -19,16 +22,64 @@ const GROWTH_BYTES_MAX: u64 = 8 * MIB;
 const GROWTH_AGE_MIN: Duration = Duration::from_secs(1800);
 /// The time over which growth is judged.
 const GROWTH_WINDOW: Duration = Duration::from_secs(3600);
+/// The rows of `stats memory` that must be 0 without clients.
+const ROWS_WITHOUT_CLIENTS: [&str; 6] =
+    ["uploads", "upload_bytes", "uploads_waiting", "reply_bytes", "pinned_bytes", "gets_waiting"];
 
-/// What is known about a server process from earlier rounds.
+/// The memory of the counts of one key prefix (`docs/memory.md`: 25 MiB for 65,536 prefixes), in bytes.
+const PREFIX_BYTES_MAX: u64 = 400;
+
+/// What is known about a server from earlier rounds.
 #[derive(Debug, Default)]
 pub struct Audit {
+    /// The number of descriptors and of threads after the first round.
+    first: Option<(usize, usize)>,
     process: u32,
     started_nanos: u64,
-    descriptors: usize,
-    threads: usize,
-    /// The time of each round in nanoseconds, the resident memory, and the part of it beside items, in bytes.
-    samples: Vec<(u64, u64, u64)>,
+    /// The rounds of this process.
+    samples: Vec<Sample>,
+}
+
+/// The memory after a round.
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    /// The time, in nanoseconds.
+    nanos: u64,
+    /// The resident memory beside items, in bytes.
+    beside_bytes: u64,
+}
+
+/// Returns what still shows that clients were connected, or `None` if nothing does.
+pub fn client_trace(
+    world: &World,
+    host: &Host,
+    console: &mut Connection,
+) -> Result<Option<String>, String> {
+    let open = number(&rows(console, "stats")?, "curr_connections");
+    let idle = host.idle_connections;
+    if open != idle {
+        return Ok(Some(format!("{open} connections are open, not {idle}")));
+    }
+    if world.is_memcached {
+        return Ok(None);
+    }
+    let memory = rows(console, "stats memory")?;
+    let left = ROWS_WITHOUT_CLIENTS
+        .iter()
+        .find(|name| memory.get(name).is_none_or(|row| row.value != "0"));
+    Ok(left.map(|name| match memory.get(name) {
+        Some(row) => format!("stats memory has {name} {}, not 0", row.value),
+        None => format!("stats memory has no row {name}"),
+    }))
+}
+
+fn rows(console: &mut Connection, command: &str) -> Result<Rows, String> {
+    console.ask_rows(command).map_err(|error: ClientError| format!("{command}: {error}"))
+}
+
+/// Returns a number of the statistics, or 0 if they do not have it.
+fn number(rows: &Rows, name: &str) -> u64 {
+    rows.get(name).and_then(|row| row.value.parse().ok()).unwrap_or_default()
 }
 
 impl Audit {
@@ -40,47 +91,41 @@ impl Audit {
         console: &mut Connection,
         limits_memory: bool,
     ) -> Result<(), String> {
-        let text = |error: slabwise_client::ClientError| error.to_string();
         let resident = host.resident_bytes();
-        let slabs = console.ask_rows("stats slabs").map_err(text)?;
-        let stats = console.ask_rows("stats").map_err(text)?;
-        let number = |row: Option<&slabwise_client::Row>| -> u64 {
-            row.and_then(|row| row.value.parse().ok()).unwrap_or_default()
-        };
-        let items = number(slabs.get("total_malloced")) + number(stats.get("hash_bytes"));
+        let stats = rows(console, "stats")?;
+        let items =
+            number(&rows(console, "stats slabs")?, "total_malloced") + number(&stats, "hash_bytes");
         let (descriptors, threads) = (host.descriptors(), host.threads());
         let now = world.clock.nanos();
         if self.process != host.process().id() {
-            let process = host.process().id();
-            *self =
-                Audit { process, started_nanos: now, descriptors, threads, samples: Vec::new() };
+            let (first, process) = (self.first, host.process().id());
+            *self = Audit { first, process, started_nanos: now, samples: Vec::new() };
         }
-        self.samples.push((now, resident, resident.saturating_sub(items)));
+        let beside_bytes = resident.saturating_sub(items);
+        self.samples.push(Sample { nanos: now, beside_bytes });
         println!(
             "  round: RSS {} MiB, {} MiB beside items, {descriptors} descriptors, {threads} threads{}",
             resident / MIB,
-            resident.saturating_sub(items) / MIB,
+            beside_bytes / MIB,
             self.describe_growth(),
         );
-        if descriptors > self.descriptors + DESCRIPTORS_SPARE {
-            let before = self.descriptors;
+        let first = *self.first.get_or_insert((descriptors, threads));
+        if descriptors > first.0 + DESCRIPTORS_SPARE {
+            let before = first.0;
             return Err(format!(
                 "{descriptors} descriptors are open, after the first round {before}"
             ));
         }
-        if threads != self.threads {
+        if threads != first.1 {
+            let before = first.1;
             return Err(format!(
-                "the server has {threads} threads, after the first round {}",
-                self.threads
-            ));
-        }
-        let limit = resident_max(&host.configuration);
-        if !world.is_memcached && limits_memory && resident > limit {
-            return Err(format!(
-                "{resident} bytes are resident, but the limits of docs/memory.md allow {limit}"
+                "the server has {threads} threads, after the first round {before}"
             ));
         }
         if limits_memory {
+            if !world.is_memcached {
+                check_limits(beside_bytes, &stats, console)?;
+            }
             self.check_growth(now)?;
         }
         if !world.is_memcached {
@@ -95,23 +140,23 @@ impl Audit {
     }
 
     /// Returns the samples of the growth window.
-    fn window(&self, now: u64) -> &[(u64, u64, u64)] {
+    fn window(&self, now: u64) -> &[Sample] {
         let from = now.saturating_sub(GROWTH_WINDOW.as_nanos() as u64);
-        let first = self.samples.partition_point(|sample| sample.0 < from);
+        let first = self.samples.partition_point(|sample| sample.nanos < from);
         &self.samples[first..]
     }
 
     /// Returns the change of the memory over the growth window, for a line of output.
     fn describe_growth(&self) -> String {
-        let now = self.samples.last().map_or(0, |sample| sample.0);
+        let now = self.samples.last().map_or(0, |sample| sample.nanos);
         let (Some(first), Some(last)) = (self.window(now).first(), self.window(now).last()) else {
             return String::new();
         };
-        let hours = last.0.saturating_sub(first.0) as f64 / 3600e9;
+        let hours = last.nanos.saturating_sub(first.nanos) as f64 / 3600e9;
         if hours == 0.0 {
             return String::new();
         }
-        let slope = (last.2 as f64 - first.2 as f64) / MIB as f64 / hours;
+        let slope = (last.beside_bytes as f64 - first.beside_bytes as f64) / MIB as f64 / hours;
         format!(", {slope:+.1} MiB/h over {:.0} min", hours * 60.0)
     }
 
@@ -125,8 +170,8 @@ impl Audit {
         if third == 0 {
             return Ok(());
         }
-        let mean = |samples: &[(u64, u64, u64)]| {
-            samples.iter().map(|sample| sample.2).sum::<u64>() / samples.len() as u64
+        let mean = |samples: &[Sample]| {
+            samples.iter().map(|sample| sample.beside_bytes).sum::<u64>() / samples.len() as u64
         };
         let (first, last) = (mean(&window[..third]), mean(&window[window.len() - third..]));
         if last > first + GROWTH_BYTES_MAX {
@@ -138,13 +183,31 @@ impl Audit {
     }
 }
 
-/// Returns the sum of the limits in `docs/memory.md`, in bytes.
-fn resident_max(configuration: &Configuration) -> u64 {
-    const CONNECTIONS_MAX: u64 = 1024;
-    let items = configuration.memory_mib * MIB;
-    let profiles = items / 50 + MIB;
-    let replies = 32 * MIB + CONNECTIONS_MAX * (24 << 10);
-    let watchers = 20 * (256 << 10);
-    let program = 10 * MIB;
-    items + profiles + replies + watchers + program
+/// Checks the resident memory beside items. It may have the parts of `docs/memory.md` that do not depend on clients, the
+/// counts of the key prefixes that exist, and one open connection. Nothing is allowed for replies, because no client is
+/// connected.
+fn check_limits(beside_bytes: u64, stats: &Rows, console: &mut Connection) -> Result<(), String> {
+    let memory = rows(console, "stats memory")?;
+    let part = |name: &str| number(&memory, &format!("model_{name}_bytes"));
+    let fixed = ["tables", "workers", "program", "profiles", "costs"];
+    let connection = part("connections") / number(stats, "max_connections").max(1);
+    let prefixes =
+        count_prefixes(console).map_err(|error| format!("stats detail dump: {error}"))?;
+    let limit = fixed.into_iter().map(part).sum::<u64>() + connection + prefixes * PREFIX_BYTES_MAX;
+    if beside_bytes > limit {
+        return Err(format!(
+            "{beside_bytes} bytes are resident beside items, but the limits of docs/memory.md allow {limit}"
+        ));
+    }
+    Ok(())
+}
+
+/// Returns the number of key prefixes that the server counts.
+fn count_prefixes(console: &mut Connection) -> Result<u64, ClientError> {
+    console.send_line("stats detail dump")?;
+    let mut count = 0;
+    while console.line()?.starts_with(b"PREFIX ") {
+        count += 1;
+    }
+    Ok(count)
 }

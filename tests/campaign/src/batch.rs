@@ -6,8 +6,9 @@
 use crate::checker::Verdict;
 use crate::checker::history::{Begin, End};
 use crate::kinds::Kind;
-use crate::operation::{Operation, Outcome};
+use crate::operation::{Operation, Outcome, Verb};
 use crate::protocol::{Decoded, Protocol};
+use crate::refusals;
 use crate::world::World;
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
@@ -51,10 +52,12 @@ pub struct Batch<'a> {
     blurred: bool,
     /// The CAS values of replies.
     pub seen: Vec<SeenCas>,
-    /// The disruptions at the time of connecting.
-    epoch: u64,
+    /// The number of refusals from which on the server may refuse the connection. `None` if it has accepted it.
+    refusals_epoch: Option<u64>,
 }
 
+/// The length of a small value in bytes. A server finds memory for it by the eviction of a few items.
+const SMALL_LEN_MAX: u32 = 1000;
 /// What the server sends on a connection above its limit, before it closes the connection.
 const TOO_MANY_CONNECTIONS: &[u8] = b"ERROR Too many open connections\r\n";
 
@@ -73,21 +76,22 @@ impl<'a> Batch<'a> {
             done: 0,
             blurred: false,
             seen: Vec::new(),
-            epoch: 0,
+            refusals_epoch: None,
         }
     }
 
     /// Replaces the requests by new ones, which begin now. `draw` returns the next request, or `None` after the last
-    /// one, which must not be quiet. `epoch` is the number of disruptions at the time of connecting.
+    /// one, which must not be quiet. `refusals_epoch` is the number of refusals from which on the server may
+    /// refuse the connection, or `None` if it has accepted it.
     pub fn fill(
         &mut self,
         protocol: Protocol,
-        epoch: u64,
+        refusals_epoch: Option<u64>,
         mut draw: impl FnMut(usize) -> Option<Operation>,
     ) {
         let world = self.world;
         self.protocol = protocol;
-        self.epoch = epoch;
+        self.refusals_epoch = refusals_epoch;
         self.operations.clear();
         self.bytes.clear();
         self.seen.clear();
@@ -171,6 +175,11 @@ impl<'a> Batch<'a> {
                 Decoded::Quiet(Outcome::Stored(_)) if world.is_memcached => (Outcome::Silent, 0),
                 Decoded::Quiet(outcome) => (outcome, 0),
                 Decoded::Blurred(len) => {
+                    let line = bytes[used..used + len].trim_ascii_end();
+                    if !refusals::is_known(line, &Verb::ALL, world.is_memcached) {
+                        world.fail(format!("unknown refusal: {}", line.escape_ascii()));
+                        return (used, ControlFlow::Break(()));
+                    }
                     self.blurred = true;
                     used += len;
                     continue;
@@ -194,7 +203,10 @@ impl<'a> Batch<'a> {
 
     /// True if the server has refused the connection because of a fault.
     fn is_refused(&self, bytes: &[u8]) -> bool {
-        bytes.starts_with(TOO_MANY_CONNECTIONS) && self.world.was_disrupted_since(self.epoch)
+        let refusals = &self.world.refusals;
+        self.done == 0
+            && bytes.starts_with(TOO_MANY_CONNECTIONS)
+            && self.refusals_epoch.is_some_and(|epoch| refusals.were_active_since(epoch))
     }
 
     /// Checks the bytes after the last reply.
@@ -213,6 +225,13 @@ impl<'a> Batch<'a> {
     fn judge(&mut self, index: usize, outcome: Outcome<'_>, end: End) -> Result<(), String> {
         let (world, protocol) = (self.world, self.protocol);
         let operation = &self.operations[index];
+        if let Outcome::Refused(text) = outcome
+            && !refusals::is_known(text, &[operation.verb], world.is_memcached)
+        {
+            let text = text.escape_ascii();
+            let name = protocol.name();
+            return Err(format!("unknown refusal ({name}): {text}\nrequest: {operation:?}"));
+        }
         let verdict = world.checker.end(operation, outcome, self.begin, end);
         let verdict = verdict.map_err(|violation| {
             format!(
@@ -224,7 +243,18 @@ impl<'a> Batch<'a> {
             )
         })?;
         world.counts.request(protocol, operation.verb, &outcome);
+        let has_small_value = operation.verb.stores() || operation.verb.adds_part();
+        if has_small_value && operation.len <= SMALL_LEN_MAX && self.pace == Pace::Fast {
+            let is_refused = matches!(outcome, Outcome::Refused(_));
+            world.counts.small_values.fetch_add(1, Ordering::Relaxed);
+            world.counts.small_refused.fetch_add(is_refused.into(), Ordering::Relaxed);
+        }
         match (verdict, outcome) {
+            (Verdict::TooLate, _) if self.pace == Pace::Fast => {
+                return Err(format!(
+                    "the checker has forgotten a version too early: {operation:?}"
+                ));
+            }
             (Verdict::TooLate, _) => drop(world.counts.too_late.fetch_add(1, Ordering::Relaxed)),
             (
                 Verdict::Version(version),

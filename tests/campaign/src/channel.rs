@@ -66,7 +66,7 @@ impl Channel {
         self.transport.socket()
     }
 
-    /// Returns the received bytes that were not used.
+    /// Returns the received bytes that were not used. If there are any, the server has sent a part of a reply.
     pub fn received(&self) -> &[u8] {
         &self.input[self.used..self.filled]
     }
@@ -81,8 +81,16 @@ impl Channel {
         mut receive: impl FnMut(&[u8]) -> (usize, ControlFlow<()>),
     ) -> Result<(), ChannelError> {
         let mut deadline = clock.nanos() + timeout.as_nanos() as u64;
+        let mut broken = None;
         loop {
-            let (accepted, is_sent) = self.transport.send(out)?;
+            let (accepted, is_sent) = match broken {
+                // The socket still has the bytes that arrived before the connection broke.
+                Some(_) => (0, false),
+                None => self.transport.send(out).unwrap_or_else(|error| {
+                    broken = Some(error);
+                    (0, false)
+                }),
+            };
             out = &out[accepted..];
             let received = self.receive()?;
             if received {
@@ -91,6 +99,9 @@ impl Channel {
                 if flow.is_break() {
                     return Ok(());
                 }
+            }
+            if !received && let Some(error) = broken.take() {
+                return Err(ChannelError::Closed(error));
             }
             if is_sent || received {
                 deadline = clock.nanos() + timeout.as_nanos() as u64;

@@ -2,6 +2,7 @@
 
 use crate::batch::{Batch, Pace, SeenCas};
 use crate::channel::{Channel, ChannelError};
+use crate::excuse::{Link, Start};
 use crate::kinds::Kind;
 use crate::operation::{Operation, Place, Verb};
 use crate::protocol::Protocol;
@@ -10,7 +11,6 @@ use crate::world::{World, sleep};
 use slabwise_base::Random;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// Draws a verb for a key of this kind.
@@ -80,10 +80,9 @@ pub struct Client<'a> {
     random: Random,
     protocol: Protocol,
     channel: Option<Channel>,
+    link: Link,
     /// The address of the client in its connection, as `stats conns` shows it.
     local: Option<SocketAddr>,
-    /// The disruptions at the time of connecting.
-    epoch: u64,
     opaque: u32,
     /// The verb and the number of the keys that the current line of several keys still needs.
     line: Option<(Verb, u64)>,
@@ -102,7 +101,7 @@ impl<'a> Client<'a> {
             protocol: Protocol::ALL[slot % Protocol::ALL.len()],
             channel: None,
             local: None,
-            epoch: 0,
+            link: Link::new(world),
             opaque: 0,
             line: None,
             cas_values: VecDeque::new(),
@@ -135,7 +134,7 @@ impl<'a> Client<'a> {
     fn connect(&mut self) -> bool {
         let endpoint = self.world.endpoint();
         let Some(address) = endpoint.address else { return false };
-        self.epoch = self.world.disruption_epoch();
+        self.link = Link::new(self.world);
         // Another server process may use the same CAS values for other versions.
         self.cas_values.clear();
         self.protocol = Protocol::ALL[self.random.below(Protocol::ALL.len() as u64) as usize];
@@ -150,7 +149,7 @@ impl<'a> Client<'a> {
                 self.local = channel.socket().local_addr().ok();
                 self.channel = Some(channel);
             }
-            Err(error) if !self.world.was_disrupted_since(self.epoch) => {
+            Err(error) if !self.link.may_fail_to_open(self.world) => {
                 self.world.fail(format!("a client cannot connect to the server: {error}"));
             }
             Err(_) => {}
@@ -204,7 +203,8 @@ impl<'a> Client<'a> {
         let mut batch =
             self.batch.take().unwrap_or_else(|| Batch::new(self.world, self.slot, Pace::Fast));
         let (mut left, mut is_last) = (count, false);
-        batch.fill(self.protocol, self.epoch, |bytes| {
+        let refusals_epoch = self.link.refusals_epoch();
+        batch.fill(self.protocol, refusals_epoch, |bytes| {
             if is_last {
                 return None;
             }
@@ -222,25 +222,22 @@ impl<'a> Client<'a> {
         let Some(mut channel) = self.channel.take() else { return };
         let world = self.world;
         let bytes = std::mem::take(&mut batch.bytes);
-        let jump_epoch = world.clock_jump_epoch();
+        let start = Start::now(world);
         let result =
             channel.exchange(&bytes, &world.clock, world.reply_timeout, |it| batch.receive(it));
         batch.bytes = bytes;
         match result {
-            Ok(()) if batch.open().is_empty() => self.channel = Some(channel),
+            Ok(()) if batch.open().is_empty() => {
+                start.complete(&mut self.link);
+                self.channel = Some(channel);
+            }
             Ok(()) => {}
-            Err(_) if world.was_disrupted_since(self.epoch) => {
-                world.counts.closed.fetch_add(1, Ordering::Relaxed);
-            }
-            // After a jump of its clock, the server may take the client for a slow reader.
-            Err(ChannelError::Closed(_)) if world.clock_jump_epoch() != jump_epoch => {
-                world.counts.closed.fetch_add(1, Ordering::Relaxed);
-            }
             Err(error) => {
-                if let (ChannelError::Timeout, Some(local)) = (&error, self.local) {
-                    report::print_connection(world, local);
+                let has_part = !channel.received().is_empty();
+                match start.excuse(world, &self.link, &error, has_part) {
+                    Some(excuse) => world.counts.excuse(excuse),
+                    None => self.report_missing(batch.open(), &error, channel.received()),
                 }
-                self.report_missing(batch.open(), &error, channel.received());
             }
         }
         batch.lose_rest();
@@ -254,6 +251,9 @@ impl<'a> Client<'a> {
 
     /// Records that replies are missing although no fault explains this.
     fn report_missing(&self, missing: &[Operation], error: &ChannelError, received: &[u8]) {
+        if let (ChannelError::Timeout, Some(local)) = (error, self.local) {
+            report::print_connection(self.world, local);
+        }
         let what = match error {
             ChannelError::Closed(error) => format!("the server closed the connection ({error})"),
             ChannelError::Timeout => {

@@ -1,5 +1,6 @@
 //! Counts of requests and faults.
 
+use crate::excuse::Excuse;
 use crate::operation::{Outcome, Verb};
 use crate::protocol::Protocol;
 use std::collections::BTreeMap;
@@ -39,12 +40,17 @@ fn outcome_index(outcome: &Outcome<'_>) -> usize {
 /// Counts of requests and faults.
 #[derive(Debug, Default)]
 pub struct Counts {
-    requests: [[AtomicU64; OUTCOMES.len()]; Verb::ALL.len()],
-    protocols: [AtomicU64; Protocol::ALL.len()],
+    requests: [[[AtomicU64; OUTCOMES.len()]; Verb::ALL.len()]; Protocol::ALL.len()],
+    /// Stores, appends and prepends of small values by clients that behave well.
+    pub small_values: AtomicU64,
+    /// Those of them that were refused.
+    pub small_refused: AtomicU64,
     /// Judgements that found no version, because the request took very long.
     pub too_late: AtomicU64,
-    /// Connections that the server ended during a disruption.
+    /// Exchanges that a disruption has ended.
     pub closed: AtomicU64,
+    /// Exchanges that the server has ended because it took the client for one that does not read.
+    pub slow_readers: AtomicU64,
     faults: Mutex<BTreeMap<&'static str, u64>>,
     refusals: Mutex<BTreeMap<String, u64>>,
 }
@@ -55,11 +61,14 @@ impl Counts {
         let add = |to: &AtomicU64, from: &AtomicU64| {
             to.fetch_add(from.load(Ordering::Relaxed), Ordering::Relaxed);
         };
-        let pairs = self.requests.iter().flatten().zip(other.requests.iter().flatten());
+        let pairs = self.requests.as_flattened().as_flattened();
+        let pairs = pairs.iter().zip(other.requests.as_flattened().as_flattened());
         pairs.for_each(|(to, from)| add(to, from));
-        self.protocols.iter().zip(&other.protocols).for_each(|(to, from)| add(to, from));
+        add(&self.small_values, &other.small_values);
+        add(&self.small_refused, &other.small_refused);
         add(&self.too_late, &other.too_late);
         add(&self.closed, &other.closed);
+        add(&self.slow_readers, &other.slow_readers);
         for (name, count) in other.faults() {
             *lock(&self.faults).entry(name).or_default() += count;
         }
@@ -70,12 +79,21 @@ impl Counts {
 
     /// Counts a request.
     pub fn request(&self, protocol: Protocol, verb: Verb, outcome: &Outcome<'_>) {
-        self.requests[verb as usize][outcome_index(outcome)].fetch_add(1, Ordering::Relaxed);
-        self.protocols[protocol as usize].fetch_add(1, Ordering::Relaxed);
+        let counts = &self.requests[protocol as usize][verb as usize];
+        counts[outcome_index(outcome)].fetch_add(1, Ordering::Relaxed);
         if let Outcome::Refused(text) = outcome {
             let text = String::from_utf8_lossy(text).into_owned();
             *lock(&self.refusals).entry(text).or_default() += 1;
         }
+    }
+
+    /// Counts an exchange that ended early for this reason.
+    pub fn excuse(&self, excuse: Excuse) {
+        let count = match excuse {
+            Excuse::Disruption => &self.closed,
+            Excuse::SlowReader => &self.slow_readers,
+        };
+        count.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts an event of a fault.
@@ -101,12 +119,20 @@ impl Counts {
 
     /// Returns the number of requests with a verb, by outcome.
     pub fn outcomes(&self, verb: Verb) -> [u64; OUTCOMES.len()] {
-        std::array::from_fn(|at| self.requests[verb as usize][at].load(Ordering::Relaxed))
+        let sum = |at| Protocol::ALL.iter().map(|&it| self.outcomes_of(it, verb)[at]).sum();
+        std::array::from_fn(sum)
+    }
+
+    /// Returns the number of requests with a protocol and a verb, by outcome.
+    pub fn outcomes_of(&self, protocol: Protocol, verb: Verb) -> [u64; OUTCOMES.len()] {
+        let counts = &self.requests[protocol as usize][verb as usize];
+        std::array::from_fn(|at| counts[at].load(Ordering::Relaxed))
     }
 
     /// Returns the number of requests of a protocol.
     pub fn protocol(&self, protocol: Protocol) -> u64 {
-        self.protocols[protocol as usize].load(Ordering::Relaxed)
+        let outcomes = Verb::ALL.iter().flat_map(|&verb| self.outcomes_of(protocol, verb));
+        outcomes.sum()
     }
 
     /// Returns the number of all requests.

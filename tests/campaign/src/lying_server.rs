@@ -11,6 +11,7 @@
 
 use crate::checker::Checker;
 use crate::client::Client;
+use crate::coverage;
 use crate::keys::{Keys, Lengths};
 use crate::kinds::Kind;
 use crate::server::{Configuration, Host};
@@ -46,6 +47,10 @@ enum Lie {
     AcceptedCas,
     /// An item does not expire.
     LostTtl,
+    /// A set is refused.
+    RefusedSet,
+    /// A touch has an error that no server sends.
+    UnknownError,
 }
 
 /// The proxy lies once in this number of opportunities.
@@ -198,6 +203,10 @@ impl Proxy {
         let key = request.words[1].clone();
         match (self.lie, request.words[0].as_str()) {
             (Lie::LostSet, "set") if self.is_chosen() => return line("STORED"),
+            (Lie::RefusedSet, "set") if self.is_chosen() => {
+                return line("SERVER_ERROR out of memory storing object");
+            }
+            (Lie::UnknownError, "touch") if self.is_chosen() => return line("SERVER_ERROR busy"),
             (Lie::LostDelete, "delete") if has_item(&key, server)? && self.is_chosen() => {
                 return line("DELETED");
             }
@@ -294,14 +303,22 @@ const KEYS: u32 = 40_000;
 const MIB: u64 = 1 << 20;
 /// The number of requests without a failure that shows that the proxy causes none.
 const REQUESTS_HONEST: u64 = 50_000;
-/// The time in which a lie must be found.
-const FOUND_NANOS_MAX: u64 = 25_000_000_000;
+/// The time in which a lie must be found. A test ends as soon as it is, so only a failure takes this time.
+const FOUND_NANOS_MAX: u64 = 120_000_000_000;
 /// The time by which an item may outlive its expiry.
 const EXPIRY_TOLERANCE_NANOS: u64 = 2_000_000_000;
 
-/// Lets clients use a server behind a proxy that lies, until the first failure. Returns the failure, or `None` if there
-/// was none in the time, or in [`REQUESTS_HONEST`] requests without lies.
-fn first_failure(lie: Lie) -> Option<String> {
+/// What clients have found.
+struct Found {
+    failure: Option<String>,
+    requests: u64,
+    /// The problems of all requests together.
+    problems: Vec<String>,
+}
+
+/// Lets clients use a server behind a proxy that lies, until the first failure, or until [`REQUESTS_HONEST`] requests
+/// have no wrong reply although none is expected.
+fn run(lie: Lie) -> Found {
     let test = std::env::current_exe().expect("this program has a path");
     let program = test.with_file_name("../slabwise");
     assert!(program.exists(), "{} is missing: run cargo build --bin slabwise", program.display());
@@ -334,14 +351,19 @@ fn first_failure(lie: Lie) -> Option<String> {
         let has_ended = || {
             world.has_failed()
                 || world.clock.nanos() > FOUND_NANOS_MAX
-                || lie == Lie::None && world.counts.total() > REQUESTS_HONEST
+                || matches!(lie, Lie::None | Lie::RefusedSet)
+                    && world.counts.total() > REQUESTS_HONEST
         };
         while !has_ended() {
             world.pause(Duration::from_millis(5));
         }
         world.gate.end();
     });
-    world.failures().into_iter().next()
+    Found {
+        failure: world.failures().into_iter().next(),
+        requests: world.counts.total(),
+        problems: coverage::problems(&world.counts, false),
+    }
 }
 
 /// The problems of a reply that shows an item which should have been replaced, removed or expired.
@@ -355,15 +377,31 @@ const OUTDATED: &[&str] = &[
 
 /// Asserts that the campaign finds the lie, for a reason that contains one of the texts.
 fn assert_found(lie: Lie, expected: &[&str]) {
-    let failure = first_failure(lie).expect("the campaign must find the lie");
+    let failure = run(lie).failure.expect("the campaign must find the lie");
     let problem = failure.lines().next().unwrap_or_default();
-    assert!(problem.contains("wrong reply"), "{failure}");
+    assert!(problem.contains("wrong reply") || lie == Lie::UnknownError, "{failure}");
     assert!(expected.iter().any(|text| problem.contains(text)), "{failure}");
 }
 
 #[test]
 fn without_a_lie_there_is_no_failure() {
-    assert_eq!(first_failure(Lie::None), None);
+    let found = run(Lie::None);
+    assert_eq!(found.failure, None);
+    assert!(found.requests > REQUESTS_HONEST, "only {} requests", found.requests);
+    assert_eq!(found.problems, [] as [String; 0]);
+}
+
+#[test]
+fn refused_sets_are_found() {
+    let found = run(Lie::RefusedSet);
+    assert_eq!(found.failure, None);
+    let is_found = found.problems.iter().any(|problem| problem.contains("values were refused"));
+    assert!(is_found, "{:?}", found.problems);
+}
+
+#[test]
+fn an_unknown_error_is_found() {
+    assert_found(Lie::UnknownError, &["unknown refusal (text): SERVER_ERROR busy"]);
 }
 
 #[test]

@@ -21,8 +21,8 @@
 //!   stamp. Requests whose replies one read has received have the same end stamp.
 //! - A value names its key, its version and its length (`value.rs`), so a reply shows to which store it belongs. The
 //!   kind of a key (`kinds.rs`) determines whether its values are whole, numbers, or sequences of parts.
-//! - A fault that may close connections holds a [`Disruption`](world::Disruption). Outside of a disruption, every
-//!   client that behaves well must receive every reply.
+//! - A fault that ends the process, or because of which the server may refuse new connections, holds a
+//!   [`Disruption`](world::Disruption). [`excuse`] decides which missing replies it explains.
 //! - The [`Gate`](world::Gate) stops all threads between two rounds. While it is closed, no connection is open, so the
 //!   check can compare numbers of connections, threads and descriptors.
 //!
@@ -38,6 +38,8 @@ mod channel;
 mod checker;
 mod client;
 mod counts;
+mod coverage;
+mod excuse;
 mod faults;
 mod keys;
 mod kinds;
@@ -47,6 +49,7 @@ mod memory_directory;
 mod operation;
 mod options;
 mod protocol;
+mod refusals;
 mod report;
 mod run;
 mod server;
@@ -74,7 +77,8 @@ fn main() -> ExitCode {
     });
     raise_descriptor_limit();
     let program = options.server.clone().unwrap_or_else(default_server);
-    let is_memcached = program.file_name().is_some_and(|name| name == "memcached");
+    let is_memcached =
+        program.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"memcached"));
     if !is_memcached {
         memory_directory::enter_namespace();
     }

@@ -17,9 +17,9 @@ pub struct Options {
     /// Duration of the campaign: a number with s, m or h
     #[arg(long, value_name = "TIME", default_value = "1m", value_parser = parse_duration)]
     pub duration: Duration,
-    /// Memory limit of the server in MiB (-m), or random
-    #[arg(long, value_name = "MIB", default_value = "random")]
-    pub memory: String,
+    /// Memory limit of the server in MiB (-m) [default: random]
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(8..=1 << 20))]
+    pub memory: Option<u64>,
     /// Number of rounds after which the campaign ends, even before its duration [default: no limit]
     #[arg(long, value_name = "N")]
     pub rounds: Option<u64>,
@@ -83,7 +83,6 @@ impl Options {
                 add(name, value);
             }
         };
-        add_changed("memory", memory.clone(), default.memory);
         add_changed("server-rounds", server_rounds.to_string(), default.server_rounds.to_string());
         add_changed("first-server", first_server.to_string(), default.first_server.to_string());
         let seconds = |time: Duration| format!("{}s", time.as_secs());
@@ -92,6 +91,7 @@ impl Options {
         add_changed("clients", clients.to_string(), default.clients.to_string());
         add_changed("fault-threads", fault_threads.to_string(), default.fault_threads.to_string());
         add_changed("slow-factor", slow_factor.to_string(), default.slow_factor.to_string());
+        memory.iter().for_each(|mib| add("memory", mib.to_string()));
         rounds.iter().for_each(|rounds| add("rounds", rounds.to_string()));
         huge_one_in.iter().for_each(|number| add("huge-one-in", number.to_string()));
         if *ignore_memory {
@@ -147,6 +147,14 @@ mod tests {
         assert_eq!(Options::parse_from(std::iter::once(&name).chain(&repeated)), options);
         let (_, repeated) = parse_and_repeat(given, 4);
         assert_eq!(Options::parse_from(std::iter::once(&name).chain(&repeated)).first_server, 4);
+    }
+
+    #[test]
+    fn an_invalid_memory_limit_is_refused() {
+        for memory in ["64m", "random", "7", "-1"] {
+            let argument = format!("--memory={memory}");
+            assert!(Options::try_parse_from(["campaign", &argument]).is_err(), "{memory}");
+        }
     }
 
     #[test]

@@ -46,9 +46,15 @@ pub fn print(counts: &Counts) {
         println!("refused with {text:?}: {count}");
     }
     println!(
-        "too late to judge {}, connections closed by faults {}",
+        "too late to judge {}, connections ended by faults {}, closed as slow readers {}",
         counts.too_late.load(Ordering::Relaxed),
-        counts.closed.load(Ordering::Relaxed)
+        counts.closed.load(Ordering::Relaxed),
+        counts.slow_readers.load(Ordering::Relaxed),
+    );
+    println!(
+        "small values {}, {} of them refused",
+        counts.small_values.load(Ordering::Relaxed),
+        counts.small_refused.load(Ordering::Relaxed)
     );
     for (name, count) in counts.faults() {
         println!("fault {name}: {count}");

@@ -1,16 +1,17 @@
 //! The course of a campaign: one server after the other, and rounds with a check at the end of each.
 
-use crate::audit::Audit;
+use crate::audit::{self, Audit};
 use crate::certificates::Certificates;
 use crate::checker::Checker;
 use crate::client::Client;
 use crate::counts::Counts;
+use crate::coverage;
 use crate::faults::{self, Scene};
 use crate::keys::{Keys, Lengths};
 use crate::options::Options;
 use crate::report;
 use crate::server::{Configuration, Host, console};
-use crate::udp::UdpClient;
+use crate::udp::{self, UdpClient};
 use crate::value::Values;
 use crate::world::World;
 use slabwise_base::random::mix;
@@ -45,12 +46,11 @@ pub struct Campaign<'a> {
     pub expected: Mutex<BTreeSet<&'static str>>,
 }
 
-/// The duration from which on a campaign must have caused every expected fault.
+/// The duration from which on a campaign must have caused every expected fault, and every kind of request must have
+/// succeeded.
 const COMPLETE_NANOS_MIN: u64 = 170_000_000_000;
 /// The number of rounds of a server from which on every fault that it can have is expected.
 const COMPLETE_ROUNDS_MIN: u64 = 3;
-/// The part of the gets that must find an item, in percent. If nearly everything misses, the checker checks too little.
-const HITS_PERCENT_MIN: u64 = 10;
 
 impl Campaign<'_> {
     fn scaled(&self, time: Duration) -> Duration {
@@ -78,12 +78,9 @@ impl Campaign<'_> {
 
     /// Returns what the campaign should have checked, but did not.
     fn missing(&self) -> Vec<String> {
-        let mut problems = Vec::new();
-        let (hits, misses) = self.counts.hits_and_misses();
-        if hits * 100 < (hits + misses) * HITS_PERCENT_MIN {
-            problems.push(format!("only {hits} of {} gets have found an item", hits + misses));
-        }
-        if self.clock.nanos() >= COMPLETE_NANOS_MIN {
+        let is_complete = self.clock.nanos() >= COMPLETE_NANOS_MIN;
+        let mut problems = coverage::problems(&self.counts, is_complete);
+        if is_complete {
             let expected = self.expected.lock().expect("no thread panics with this lock");
             let never = expected.iter().filter(|name| self.counts.fault_count(name) == 0);
             problems.extend(never.map(|name| format!("the fault '{name}' never happened")));
@@ -98,7 +95,7 @@ impl Campaign<'_> {
             16..19 => 1024,
             _ => 4096,
         };
-        self.options.memory.parse().unwrap_or(drawn)
+        self.options.memory.unwrap_or(drawn)
     }
 
     /// Runs one server for some rounds.
@@ -152,8 +149,13 @@ impl Campaign<'_> {
                 (own, *rounds) = (own + 1, *rounds + 1);
             }
             world.gate.end();
-            if own >= COMPLETE_ROUNDS_MIN && threads > 0 {
-                self.expect_faults(&host);
+            if own >= COMPLETE_ROUNDS_MIN {
+                if threads > 0 {
+                    self.expect_faults(&host);
+                }
+                if let Some(problem) = self.udp_problem(&world) {
+                    world.fail(problem);
+                }
             }
         });
         let mut host = host.into_inner().expect("no thread panics with this lock");
@@ -166,6 +168,15 @@ impl Campaign<'_> {
         self.counts.add(&world.counts);
         print_failures(&world, &host);
         !world.has_failed()
+    }
+
+    /// Returns the problem if too many requests by UDP had no reply. Single ones are lost while the process does not run.
+    fn udp_problem(&self, world: &World) -> Option<String> {
+        let sent = world.counts.fault_count(udp::SENT);
+        let answered = world.counts.fault_count(udp::ANSWERED);
+        // A slow server replies later than the client waits.
+        let is_wrong = answered == 0 || answered * 2 < sent && self.options.slow_factor == 1;
+        is_wrong.then(|| format!("only {answered} of {sent} requests by UDP had a reply"))
     }
 
     /// Records that the faults that the server can have must happen.
@@ -262,21 +273,14 @@ impl Campaign<'_> {
             format!("the server does not accept the connection of the check: {error}")
         })?;
         let deadline = world.clock.nanos() + world.reply_timeout.as_nanos() as u64;
-        loop {
-            let rows = console.ask_rows("stats").map_err(|error| error.to_string())?;
-            let open = rows.get("curr_connections").and_then(|row| row.value.parse().ok());
-            if open == Some(host.idle_connections) {
-                break;
-            }
+        // The server notices that the clients have disconnected a moment later.
+        while let Some(problem) = audit::client_trace(world, host, &mut console)? {
             if world.clock.nanos() > deadline {
-                return Err(format!(
-                    "all clients have disconnected, but {open:?} connections are open, not {}",
-                    host.idle_connections
-                ));
+                return Err(format!("all clients have disconnected, but {problem}"));
             }
             world.pause(Duration::from_millis(5));
         }
-        world.checker.settle(&world.stamps);
+        world.checker.settle(world.end());
         audit.check(world, host, &mut console, !self.options.ignore_memory)
     }
 }

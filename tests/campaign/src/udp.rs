@@ -10,6 +10,9 @@ use slabwise_protocol::udp::{HEADER_LEN, Header};
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
+/// The name of the count of requests, and that of those that had a reply.
+pub const SENT: &str = "requests by UDP";
+pub const ANSWERED: &str = "replies by UDP";
 /// The time for which the client waits for a datagram.
 const TIMEOUT: Duration = Duration::from_millis(300);
 /// The length of the longest value that the client stores.
@@ -38,12 +41,11 @@ impl<'a> UdpClient<'a> {
         while !self.world.gate.has_ended() {
             self.world.gate.pass();
             let address = self.world.endpoint().udp;
-            let epoch = self.world.disruption_epoch();
             if connected.as_ref().map(|&(address, _)| address) != address {
                 connected = address.and_then(|address| Some((address, connect(address).ok()?)));
             }
             match &connected {
-                Some((_, socket)) => self.send_request(socket, epoch),
+                Some((_, socket)) => self.send_request(socket),
                 None => sleep(Duration::from_millis(20)),
             }
             sleep(PAUSE);
@@ -52,14 +54,14 @@ impl<'a> UdpClient<'a> {
     }
 
     /// Sends a request, and judges its reply.
-    fn send_request(&mut self, socket: &UdpSocket, epoch: u64) {
+    fn send_request(&mut self, socket: &UdpSocket) {
         // After a binary request, memcached may give the item of a text request an old CAS value.
         let is_text = self.world.is_memcached || self.random.below(2) == 0;
         let protocol = if is_text { Protocol::Text } else { Protocol::Binary };
         let mut batch = Batch::new(self.world, self.slot, Pace::Slow);
         let mut is_drawn = false;
         let random = &mut self.random;
-        batch.fill(protocol, epoch, |_| {
+        batch.fill(protocol, None, |_| {
             let operation = draw_operation(self.world, protocol, random, || None);
             let request = Operation { len: operation.len.min(LEN_MAX), quiet: false, ..operation };
             (!std::mem::replace(&mut is_drawn, true)).then_some(request)
@@ -68,9 +70,11 @@ impl<'a> UdpClient<'a> {
         let header = Header { request_id: self.next_id, sequence: 0, total: 1 };
         let mut datagram = header.compose().to_vec();
         datagram.extend_from_slice(&batch.bytes);
-        if socket.send(&datagram).is_ok()
-            && let Some(reply) = receive(socket, self.next_id)
-        {
+        let is_sent = socket.send(&datagram).is_ok();
+        if is_sent {
+            self.world.counts.fault(SENT);
+        }
+        if is_sent && let Some(reply) = receive(socket, self.next_id) {
             let (used, flow) = batch.receive(&reply);
             if flow.is_continue() {
                 self.world.fail(format!(
@@ -78,7 +82,7 @@ impl<'a> UdpClient<'a> {
                     reply.len()
                 ));
             }
-            self.world.counts.fault("requests by UDP");
+            self.world.counts.fault(ANSWERED);
         }
         batch.lose_rest();
     }

@@ -35,10 +35,10 @@ pub struct World {
     endpoint: RwLock<Endpoint>,
     /// The configuration of clients with TLS. `None` if the server has no certificates.
     pub tls: Option<TlsConfig>,
-    /// Increases at the begin and at the end of each fault that may close connections of clients. While such a fault is
-    /// active, the number of active ones is in `disruptions_active`.
-    disruptions: AtomicU64,
-    disruptions_active: AtomicUsize,
+    /// Faults that end the process, and with it all connections.
+    pub restarts: Disruptions,
+    /// Faults because of which the server may refuse new connections, but keeps those that it has accepted.
+    pub refusals: Disruptions,
     /// The seconds by which the server's clock may have jumped, and by which it certainly has.
     clock_jump_max: AtomicU64,
     clock_jump_min: AtomicU64,
@@ -75,8 +75,8 @@ impl World {
             counts: Counts::default(),
             endpoint: RwLock::default(),
             tls,
-            disruptions: AtomicU64::new(0),
-            disruptions_active: AtomicUsize::new(0),
+            restarts: Disruptions::default(),
+            refusals: Disruptions::default(),
             clock_jump_max: AtomicU64::new(0),
             clock_jump_min: AtomicU64::new(0),
             stalls: Mutex::default(),
@@ -168,21 +168,15 @@ impl World {
         *self.endpoint.read().expect("no thread panics with this lock")
     }
 
-    /// Marks the time in which connections may end although their clients behave well. Dropping the guard ends it.
-    pub fn disrupt(&self) -> Disruption<'_> {
-        self.disruptions_active.fetch_add(1, Ordering::SeqCst);
-        self.disruptions.fetch_add(1, Ordering::SeqCst);
-        Disruption { world: self }
+    /// Returns the disruptions until now.
+    pub fn epoch(&self) -> Epoch {
+        Epoch { restarts: self.restarts.epoch(), refusals: self.refusals.epoch() }
     }
 
-    /// Returns a number that changes when a disruption begins or ends.
-    pub fn disruption_epoch(&self) -> u64 {
-        self.disruptions.load(Ordering::SeqCst)
-    }
-
-    /// True if a disruption was active at some time since `epoch` was read.
-    pub fn was_disrupted_since(&self, epoch: u64) -> bool {
-        self.disruptions_active.load(Ordering::SeqCst) > 0 || self.disruption_epoch() != epoch
+    /// True if the server may have refused or ended a connection because of a disruption since this epoch.
+    pub fn was_disrupted_since(&self, epoch: Epoch) -> bool {
+        self.restarts.were_active_since(epoch.restarts)
+            || self.refusals.were_active_since(epoch.refusals)
     }
 
     /// Waits for a time.
@@ -191,17 +185,49 @@ impl World {
     }
 }
 
-/// A time in which connections may end although their clients behave well.
-#[derive(Debug)]
-pub struct Disruption<'a> {
-    world: &'a World,
+/// The disruptions of one kind: the times in which clients that behave well may miss replies.
+#[derive(Debug, Default)]
+pub struct Disruptions {
+    /// Increases at the begin and at the end of each disruption.
+    changes: AtomicU64,
+    active: AtomicUsize,
 }
+
+impl Disruptions {
+    /// Begins a disruption. Dropping the guard ends it.
+    pub fn begin(&self) -> Disruption<'_> {
+        self.active.fetch_add(1, Ordering::SeqCst);
+        self.changes.fetch_add(1, Ordering::SeqCst);
+        Disruption(self)
+    }
+
+    /// Returns a number that changes when a disruption begins or ends.
+    pub fn epoch(&self) -> u64 {
+        self.changes.load(Ordering::SeqCst)
+    }
+
+    /// True if a disruption was active at some time since `epoch` was read.
+    pub fn were_active_since(&self, epoch: u64) -> bool {
+        self.active.load(Ordering::SeqCst) > 0 || self.epoch() != epoch
+    }
+}
+
+/// A disruption that is active.
+#[derive(Debug)]
+pub struct Disruption<'a>(&'a Disruptions);
 
 impl Drop for Disruption<'_> {
     fn drop(&mut self) {
-        self.world.disruptions.fetch_add(1, Ordering::SeqCst);
-        self.world.disruptions_active.fetch_sub(1, Ordering::SeqCst);
+        self.0.changes.fetch_add(1, Ordering::SeqCst);
+        self.0.active.fetch_sub(1, Ordering::SeqCst);
     }
+}
+
+/// The disruptions until a moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Epoch {
+    pub restarts: u64,
+    pub refusals: u64,
 }
 
 /// A time in which the server's clock may be behind.

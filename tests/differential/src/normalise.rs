@@ -3,7 +3,7 @@
 //! | part | is compared |
 //! |---|---|
 //! | CAS values: word 5 of `VALUE` lines, the flag `c`, the field `cas` of `me`, bytes 16 to 23 of packets | two servers assign different numbers, so the n-th CAS value of one server and the n-th of the other must always appear at the same places: see `compare.rs` |
-//! | the flag `t`, the field `exp` of `me` | may differ by a minute, because the clocks of the servers do not advance at the same moment, and a server may have to wait for the processor |
+//! | the flag `t`, the field `exp` of `me` | may differ by two seconds, because the clocks of the servers do not advance at the same moment, plus the measured time between the moments at which the servers carried out the commands |
 //! | the flag `l`, the fields `la`, `cls` and `size` of `me` | not compared: `docs/differences.md` lists that memcached rarely updates the time of the last access, and that classes and the sizes of items differ |
 //! | values of statistics | not compared; the names are |
 //! | the version | not compared |

@@ -44,7 +44,7 @@ pub enum End {
 
 impl End {
     /// True if the connection can be used for the next step.
-    fn is_open(self) -> bool {
+    pub fn is_open(self) -> bool {
         matches!(self, End::Marker | End::HalfMarker)
     }
 }

@@ -4,13 +4,21 @@ use crate::compare::{ASSIGNED_CAS_MIN, CasValues, Mismatch, compare};
 use crate::differences::{Exchange, LISTED, Listed};
 use crate::player::{End, PlayError, Player, Reply};
 use crate::step::{After, Family, Step};
+use slabwise_base::Clock;
 use slabwise_client::process::ServerCommand;
+
+/// The seconds by which the clocks of two servers may differ: each one may be late by a second.
+const CLOCK_SECONDS: u64 = 2;
 
 /// Two running servers, and the correspondence of their CAS values.
 pub struct Pair {
     first: Player,
     second: Player,
     cas_values: CasValues,
+    clock: Clock,
+    /// The longest time since all items were removed in which both servers have carried out a batch, in nanoseconds. The
+    /// expiries of an item of the two servers differ by this time at most.
+    batch_nanos_max: u64,
     /// True if both servers are the same program. Then no difference is listed.
     is_self_test: bool,
 }
@@ -33,7 +41,14 @@ impl Pair {
         let [first, second] = commands;
         let (first, second) = (Player::start(first)?, Player::start(second)?);
         let is_self_test = commands[0].program() == commands[1].program();
-        let mut pair = Pair { first, second, cas_values: CasValues::default(), is_self_test };
+        let mut pair = Pair {
+            first,
+            second,
+            cas_values: CasValues::default(),
+            clock: Clock::real(),
+            batch_nanos_max: 0,
+            is_self_test,
+        };
         let set = Step { is_joined: true, ..Step::new(Family::Text, "set a 0 0 1\r\nx\r\n") };
         let sets = vec![set; usize::try_from(ASSIGNED_CAS_MIN).expect("the number is small")];
         pair.play_batch(&sets)?;
@@ -48,19 +63,27 @@ impl Pair {
 
     /// Removes all items.
     pub fn clear(&mut self) -> Result<(), PlayError> {
+        self.batch_nanos_max = 0;
         self.first.clear()?;
         self.second.clear()
     }
 
-    /// Sends joined steps to both servers, and returns the replies.
-    fn play_batch(&mut self, steps: &[Step]) -> Result<[Vec<Reply>; 2], PlayError> {
+    /// Sends joined steps to both servers. Returns the replies, and the seconds by which the numbers of seconds in them
+    /// may differ.
+    fn play_batch(&mut self, steps: &[Step]) -> Result<([Vec<Reply>; 2], u64), PlayError> {
         if steps[0].waits {
             self.first.wait_two_seconds()?;
             self.second.wait_two_seconds()?;
         }
+        let start = self.clock.nanos();
         self.first.send(steps)?;
         self.second.send(steps)?;
-        Ok([self.first.receive(steps)?, self.second.receive(steps)?])
+        let replies = [self.first.receive(steps)?, self.second.receive(steps)?];
+        let nanos = self.clock.nanos() - start;
+        self.batch_nanos_max = self.batch_nanos_max.max(nanos);
+        // An item was stored in one batch, and its time is read in another one.
+        let seconds = (self.batch_nanos_max + nanos) / 1_000_000_000;
+        Ok((replies, seconds + CLOCK_SECONDS))
     }
 
     /// Plays the steps until two replies differ, or until the items of the servers may differ. `on_step` receives each
@@ -73,9 +96,9 @@ impl Pair {
         let mut start = 0;
         while start < steps.len() {
             let end = batch_end(steps, start);
-            let [first, second] = self.play_batch(&steps[start..end])?;
+            let ([first, second], seconds_max) = self.play_batch(&steps[start..end])?;
             for (index, replies) in (start..end).zip(first.into_iter().zip(second)) {
-                let (mismatch, listed) = self.judge(&steps[..=index], &replies);
+                let (mismatch, listed) = self.judge(&steps[..=index], &replies, seconds_max);
                 if mismatch.is_none() && replies.0.end != End::Unread {
                     on_step(&steps[index], &replies.0);
                 }
@@ -95,9 +118,11 @@ impl Pair {
         &mut self,
         steps: &[Step],
         (first, second): &(Reply, Reply),
+        seconds_max: u64,
     ) -> (Option<Mismatch>, Option<usize>) {
         let (step, history) = steps.split_last().expect("the caller passes at least one step");
-        let mismatch = compare(&mut self.cas_values, step.family.dialect(), first, second).err();
+        let dialect = step.family.dialect();
+        let mismatch = compare(&mut self.cas_values, dialect, first, second, seconds_max).err();
         let exchange = Exchange {
             step,
             history,
@@ -107,6 +132,12 @@ impl Pair {
             request: step.bytes(|_| 0),
         };
         let is_listed = |row: &Listed| match mismatch {
+            Some(Mismatch::End) => {
+                row.reads_other_commands
+                    && first.end.is_open()
+                    && second.end.is_open()
+                    && (row.explains)(&exchange)
+            }
             Some(_) => (row.explains)(&exchange),
             None => (row.is_silent)(&exchange),
         };

@@ -91,6 +91,15 @@ struct Open {
     change: Change,
 }
 
+/// A store or touch whose connection ended before the reply.
+#[derive(Clone, Copy, Debug)]
+struct Lost {
+    id: u32,
+    begin: Stamp,
+    /// The TTL that it gives to an item, in nanoseconds. `u64::MAX` if the item then does not expire.
+    ttl_nanos: u64,
+}
+
 /// The history of a key.
 #[derive(Debug, Default)]
 pub struct History {
@@ -99,6 +108,8 @@ pub struct History {
     floor: Stamp,
     /// The requests that may change versions and are not complete.
     open: Vec<Open>,
+    /// The lost stores and touches that may still take effect.
+    lost: Vec<Lost>,
     /// The stamp at which the last process had ended. CAS values of earlier versions may be used again.
     stopped: Stamp,
     /// The number of events of all keys that were applied to this one.
@@ -176,10 +187,21 @@ impl History {
         self.open.retain(|open| open.id != id);
     }
 
-    /// Records that the connection of a store ended before the reply.
-    pub fn lose_store(&mut self, id: u32) {
+    /// Records that the connection of a store or touch ended before the reply.
+    pub fn lose(&mut self, id: u32, begin: Stamp, ttl_nanos: u64) {
+        self.lost.push(Lost { id, begin, ttl_nanos });
         if let Some(version) = self.version_mut(id) {
             version.lost = true;
+        }
+    }
+
+    /// Records that the lost stores and touches that began before a stamp have taken effect by now, or never will.
+    fn end_lost(&mut self, before: Stamp, now: End) {
+        for lost in self.lost.extract_if(.., |lost| lost.begin < before) {
+            let deadline_nanos = now.clock_max_nanos.saturating_add(lost.ttl_nanos);
+            for version in &mut self.versions {
+                version.set_deadline(lost.id, now.stamp, deadline_nanos);
+            }
         }
     }
 
@@ -214,17 +236,19 @@ impl History {
         }
     }
 
-    /// Records that each lost request has taken effect at this stamp, or never will. No request may be open.
-    pub fn settle(&mut self, end: Stamp) {
+    /// Records that each lost request has taken effect by now, or never will. No request may be open.
+    pub fn settle(&mut self, now: End) {
+        self.end_lost(Stamp::MAX, now);
         for version in self.versions.iter_mut().filter(|version| version.lost) {
-            version.take_effect_by(end);
+            version.take_effect_by(now.stamp);
         }
         self.open.clear();
     }
 
-    /// Records that the server process had ended at this stamp, so that requests that began before have taken effect or
-    /// never will.
-    pub fn stop(&mut self, stamp: Stamp) {
+    /// Records that the server process has ended, so that requests that began before have taken effect or never will.
+    pub fn stop(&mut self, now: End) {
+        let stamp = now.stamp;
+        self.end_lost(stamp, now);
         for version in self.versions.iter_mut().filter(|version| version.begin < stamp) {
             version.take_effect_by(stamp);
         }

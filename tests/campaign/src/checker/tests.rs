@@ -273,6 +273,23 @@ fn while_a_touch_is_open_both_expiries_are_possible() {
 }
 
 #[test]
+fn a_lost_touch_has_taken_effect_when_no_connection_is_open_or_the_process_has_ended() {
+    let ends: [fn(&Checker, End); 2] = [Checker::settle, Checker::stopped];
+    for end_all in ends {
+        let script = Script::new();
+        let short = script.begin_with(Verb::Set, 1, |operation| operation.ttl_seconds = 3);
+        script.end(&short, Outcome::Stored(None), 1, 2).expect("a set may succeed");
+        let touch = script.begin_with(Verb::Touch, 3, |operation| operation.ttl_seconds = 10);
+        script.end(&touch, Outcome::Lost, 3, 4).expect("a connection may end");
+        assert_eq!(script.read(&short, 40, 41), Ok(Verdict::Version(short.version)));
+        end_all(&script.checker, End { stamp: 50, clock_max_nanos: 50 * SECOND });
+        // The item expires at second 60, and the tolerance is 2 seconds.
+        assert_eq!(script.read(&short, 62, 63), Ok(Verdict::Version(short.version)));
+        assert_wrong(script.read(&short, 63, 64), "had expired");
+    }
+}
+
+#[test]
 fn a_cas_with_an_old_cas_value_must_fail() {
     let cas = |script: &Script, stamp: u64, version: u32, outcome| {
         let cas = script.begin_with(Verb::Cas, stamp, |it| it.cas = (9, version));

@@ -85,12 +85,17 @@ impl Judge<'_> {
         Span { begin: self.begin.stamp, end: self.end.stamp }
     }
 
-    /// Returns the time of the server's clock until which an item with the request's TTL may exist.
-    fn deadline_nanos(&self) -> u64 {
+    /// Returns the TTL that the request gives to an item, in nanoseconds. `u64::MAX` if the item then does not expire.
+    fn ttl_nanos(&self) -> u64 {
         match self.operation.ttl_seconds {
             0 => u64::MAX,
-            ttl => self.end.clock_max_nanos + u64::from(ttl) * NANOS_PER_SECOND,
+            ttl => u64::from(ttl) * NANOS_PER_SECOND,
         }
+    }
+
+    /// Returns the time of the server's clock until which an item with the request's TTL may exist.
+    fn deadline_nanos(&self) -> u64 {
+        self.end.clock_max_nanos.saturating_add(self.ttl_nanos())
     }
 
     /// Judges the outcome, and adds it to the history.
@@ -153,7 +158,9 @@ impl Judge<'_> {
                 Ok(Verdict::Possible)
             }
             Outcome::Lost => {
-                history.lose_store(version);
+                if verb.may_create() || verb.touches() {
+                    history.lose(version, self.begin.stamp, self.ttl_nanos());
+                }
                 Ok(Verdict::Possible)
             }
             other => Err(format!("the outcome {other:?} does not fit a {}", verb.name())),

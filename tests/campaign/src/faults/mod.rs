@@ -9,10 +9,9 @@ mod readers;
 mod slow;
 mod sockets;
 
-use crate::channel::ChannelError;
 use crate::memory_directory;
 use crate::server::{Configuration, Host, console};
-use crate::world::World;
+use crate::world::{Epoch, World};
 use slabwise_base::Random;
 use slabwise_client::{ClientError, Connection};
 use std::io;
@@ -117,15 +116,30 @@ pub enum FaultError {
     /// The connection failed, which is possible while another fault disrupts the server.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// The connection failed, which is possible while another fault disrupts the server.
-    #[error("{0:?}")]
-    Channel(ChannelError),
     /// The server is down.
     #[error("the server is down")]
     Down,
     /// The server did something wrong.
     #[error("{0}")]
     Wrong(String),
+}
+
+impl FaultError {
+    /// True if a disruption since this epoch explains the error. Only the end of the process explains a timeout.
+    fn is_possible(&self, world: &World, epoch: Epoch) -> bool {
+        use ClientError::{ReadTimeout, ReplyTimeout};
+        match self {
+            FaultError::Down => true,
+            FaultError::Wrong(text) => {
+                text.contains("Too many open connections")
+                    && world.refusals.were_active_since(epoch.refusals)
+            }
+            FaultError::Client(ReadTimeout | ReplyTimeout) => {
+                world.restarts.were_active_since(epoch.restarts)
+            }
+            FaultError::Client(_) | FaultError::Io(_) => world.was_disrupted_since(epoch),
+        }
+    }
 }
 
 /// What a fault needs.
@@ -194,21 +208,17 @@ impl Scene<'_> {
             self.world.gate.pass();
             let Some(fault) = self.draw(&possible, total) else { continue };
             self.name = fault.name;
-            let epoch = self.world.disruption_epoch();
+            let epoch = self.world.epoch();
             let start = self.world.clock.nanos();
             let result = (fault.cause)(&mut self);
             let seconds = self.world.clock.nanos().saturating_sub(start) / 1_000_000_000;
             if seconds >= LONG_FAULT_SECONDS {
                 println!("  the fault '{}' took {seconds} s", fault.name);
             }
-            match result {
-                Ok(()) | Err(FaultError::Down) => {}
-                Err(FaultError::Wrong(text))
-                    if text.contains("Too many open connections")
-                        && self.world.was_disrupted_since(epoch) => {}
-                Err(FaultError::Wrong(text)) => self.world.fail(format!("{}: {text}", fault.name)),
-                Err(_) if self.world.was_disrupted_since(epoch) => {}
-                Err(error) => self.world.fail(format!("{}: {error}", fault.name)),
+            if let Err(error) = result
+                && !error.is_possible(self.world, epoch)
+            {
+                self.world.fail(format!("{}: {error}", fault.name));
             }
             let pause = self.random.below(100);
             self.wait(Duration::from_millis(pause));

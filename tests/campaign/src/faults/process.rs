@@ -55,7 +55,7 @@ pub(super) fn restart_warm(scene: &mut Scene<'_>) -> Result<(), FaultError> {
 fn restart(scene: &mut Scene<'_>, signal: Signal) -> Result<(), FaultError> {
     let world = scene.world;
     let mut host = lock(scene);
-    let _disruption = world.disrupt();
+    let _restart = world.restarts.begin();
     let status = end_process(scene, &mut host, signal)?;
     if signal != Signal::KILL && !status.success() {
         return Err(FaultError::Wrong(format!("after {signal:?} the server ended with {status}")));
@@ -86,7 +86,7 @@ fn end_process(
     if let Some(report) = host.sanitizer_report() {
         return Err(FaultError::Wrong(report));
     }
-    world.checker.stopped(world.stamps.take());
+    world.checker.stopped(world.end());
     Ok(status)
 }
 
@@ -112,7 +112,7 @@ pub(super) fn fill_file_system(scene: &mut Scene<'_>) -> Result<(), FaultError> 
     let mut host = lock(scene);
     host.memory_directory.fill()?;
     scene.wait(Duration::from_millis(millis));
-    let _disruption = world.disrupt();
+    let _restart = world.restarts.begin();
     let status = end_process(scene, &mut host, Signal::USR1)?;
     let stderr = host.last_stderr();
     let is_reported = status.code() == Some(1) && stderr.contains("cannot write");
@@ -145,7 +145,7 @@ pub(super) fn fill_file_system(scene: &mut Scene<'_>) -> Result<(), FaultError> 
 /// Opens connections until the server has reached its limit, and closes them.
 pub(super) fn exhaust_connections(scene: &mut Scene<'_>) -> Result<(), FaultError> {
     let _host = lock(scene);
-    let _disruption = scene.world.disrupt();
+    let _refusals = scene.world.refusals.begin();
     let mut console = scene.console()?;
     let refusals = refusals(&mut console)?;
     let address = scene.address()?;
@@ -176,7 +176,7 @@ fn refusals(console: &mut Connection) -> Result<u64, FaultError> {
 /// limit.
 pub(super) fn exhaust_descriptors(scene: &mut Scene<'_>) -> Result<(), FaultError> {
     let mut host = lock(scene);
-    let _disruption = scene.world.disrupt();
+    let _refusals = scene.world.refusals.begin();
     let id = i32::try_from(host.process().id()).ok().and_then(Pid::from_raw);
     let address = scene.address()?;
     let used = host.descriptors() as u64;

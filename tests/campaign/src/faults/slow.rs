@@ -3,6 +3,7 @@
 use super::{FaultError, Scene};
 use crate::batch::{Batch, Pace};
 use crate::channel::Channel;
+use crate::excuse::{Link, Start};
 use crate::operation::{Operation, Place, Verb};
 use crate::protocol::Protocol;
 use std::io::Write;
@@ -12,6 +13,7 @@ use std::time::Duration;
 pub(super) struct Slow<'a> {
     pub batch: Batch<'a>,
     pub channel: Channel,
+    link: Link,
     sent: usize,
 }
 
@@ -22,16 +24,16 @@ impl<'a> Slow<'a> {
         count: u64,
         draw: impl Fn(&mut Scene<'a>) -> Operation,
     ) -> Result<Slow<'a>, FaultError> {
-        let epoch = scene.world.disruption_epoch();
+        let link = Link::new(scene.world);
         let channel = Channel::connect(scene.address()?)?;
         let protocol = Protocol::ALL[scene.random.below(3) as usize];
         let mut batch = Batch::new(scene.world, scene.slot, Pace::Slow);
         let mut left = count;
-        batch.fill(protocol, epoch, |_| {
+        batch.fill(protocol, link.refusals_epoch(), |_| {
             left = left.checked_sub(1)?;
             Some(draw(scene))
         });
-        Ok(Slow { batch, channel, sent: 0 })
+        Ok(Slow { batch, channel, link, sent: 0 })
     }
 
     /// True if all requests were sent.
@@ -55,15 +57,23 @@ impl<'a> Slow<'a> {
 
     /// Sends the rest, and judges the replies.
     pub fn finish(mut self, scene: &Scene<'_>) -> Result<(), FaultError> {
+        let world = scene.world;
         let bytes = std::mem::take(&mut self.batch.bytes);
+        let start = Start::now(world);
         let result = self.channel.exchange(
             &bytes[self.sent..],
-            &scene.world.clock,
-            scene.world.reply_timeout,
+            &world.clock,
+            world.reply_timeout,
             |bytes| self.batch.receive(bytes),
         );
         self.batch.lose_rest();
-        result.map_err(FaultError::Channel)
+        let Err(error) = result else { return Ok(()) };
+        let has_part = !self.channel.received().is_empty();
+        match start.excuse(world, &self.link, &error, has_part) {
+            Some(excuse) => world.counts.excuse(excuse),
+            None => return Err(FaultError::Wrong(format!("replies are missing: {error:?}"))),
+        }
+        Ok(())
     }
 }
 

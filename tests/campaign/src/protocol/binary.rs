@@ -128,6 +128,9 @@ fn outcome<'a>(
     cas: u64,
 ) -> Option<Outcome<'a>> {
     let verb = operation.verb;
+    if !has_valid_lengths(verb, status, extras.len(), value.len()) {
+        return None;
+    }
     let flags = extras.first_chunk().map(|bytes| u32::from_be_bytes(*bytes));
     Some(match (status, verb) {
         (0, _) if verb.reads() => Outcome::Hit { flags: Some(flags?), cas: Some(cas), value },
@@ -141,12 +144,24 @@ fn outcome<'a>(
         (1, Verb::Set | Verb::Add | Verb::Append | Verb::Prepend | Verb::StepOrCreate) => {
             return None;
         }
+        (1, _) if verb.reads() && operation.quiet => return None,
         (1, _) => Outcome::Miss,
         (2, Verb::Add) => Outcome::NotStored,
         (2, Verb::Cas) => Outcome::Exists,
         (3 | 0x82, _) => Outcome::Refused(value),
         _ => return None,
     })
+}
+
+/// True if the extras and the value of a reply can have these lengths, in bytes. The value of an error is its text.
+fn has_valid_lengths(verb: Verb, status: u16, extras_len: usize, value_len: usize) -> bool {
+    match (status, verb) {
+        (0, _) if verb.reads() => extras_len == 4,
+        (0, Verb::Touch) => extras_len == 4 && value_len == 0,
+        (0, _) if verb.steps() => extras_len == 0 && value_len == 8,
+        (0, _) => extras_len == 0 && value_len == 0,
+        _ => extras_len == 0,
+    }
 }
 
 /// Returns the outcome of a quiet request without a reply.

@@ -25,8 +25,7 @@ pub(super) fn encode(operation: &Operation, key: &[u8], values: Values, out: &mu
         _ => verb.name().as_bytes(),
     });
     if verb == Verb::Gat {
-        // Half of the requests also ask for the CAS value.
-        out.extend_from_slice(if operation.opaque.is_multiple_of(2) { b"" } else { b"s" });
+        out.extend_from_slice(if asks_for_cas(operation) { b"s" } else { b"" });
         write!(out, " {ttl}").expect(APPEND_OK);
     }
     out.push(b' ');
@@ -86,7 +85,7 @@ pub(super) fn decode<'a>(operation: &Operation, key: &[u8], bytes: &'a [u8]) -> 
         }
         _ if line.starts_with(b"VALUE ") && operation.verb.reads() => {
             let after: &[u8] = if operation.place.ends_line() { b"\r\nEND\r\n" } else { b"\r\n" };
-            return decode_value(key, line, len, after, bytes);
+            return decode_value(key, asks_for_cas(operation), line, len, after, bytes);
         }
         _ => return malformed("unexpected line", line),
     };
@@ -102,10 +101,19 @@ fn is_hit_of(key: &[u8], line: &[u8]) -> bool {
     rest.is_some_and(|rest| rest.starts_with(b" "))
 }
 
+/// True if the command is gets or gats. Half of the requests that change the expiry are gats.
+fn asks_for_cas(operation: &Operation) -> bool {
+    match operation.verb {
+        Verb::Gat => !operation.opaque.is_multiple_of(2),
+        verb => verb == Verb::Gets,
+    }
+}
+
 /// Parses a reply that starts with the line `VALUE KEY FLAGS LENGTH [CAS]`, and in which the bytes `after` follow the
 /// value.
 fn decode_value<'a>(
     key: &[u8],
+    has_cas: bool,
     line: &[u8],
     start: usize,
     after: &[u8],
@@ -122,6 +130,9 @@ fn decode_value<'a>(
     };
     if named_key != key {
         return malformed("the reply has another key", line);
+    }
+    if cas.is_some() != has_cas {
+        return malformed("only the replies to gets and gats have a CAS value", line);
     }
     let end = start + value_len;
     if bytes.len() < end + after.len() {
@@ -153,6 +164,25 @@ mod tests {
             quiet: false,
             opaque: 0,
             place,
+        }
+    }
+
+    #[test]
+    fn only_gets_and_gats_have_a_cas_value() {
+        let alone = get(Place::Alone);
+        let gat = Operation { verb: Verb::Gat, ..alone };
+        let cases = [
+            (alone, false),
+            (Operation { verb: Verb::Gets, ..alone }, true),
+            (gat, false),
+            (Operation { opaque: 1, ..gat }, true),
+        ];
+        for (operation, has_cas) in cases {
+            let decoded = |bytes| decode(&operation, b"a", bytes);
+            let with = decoded(b"VALUE a 7 1 9\r\nx\r\nEND\r\n");
+            let without = decoded(b"VALUE a 7 1\r\nx\r\nEND\r\n");
+            assert_eq!(matches!(with, Decoded::Reply(..)), has_cas, "{operation:?}");
+            assert_eq!(matches!(without, Decoded::Reply(..)), !has_cas, "{operation:?}");
         }
     }
 

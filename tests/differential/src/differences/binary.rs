@@ -2,7 +2,7 @@
 
 use super::exchange::Exchange;
 use crate::step::Dialect;
-use slabwise_protocol::binary::opcode;
+use slabwise_protocol::binary::{Status, opcode};
 
 /// The head of a packet.
 struct Head {
@@ -24,9 +24,15 @@ fn head(exchange: &Exchange<'_>) -> Option<Head> {
     })
 }
 
+/// True if slabwise's first reply is an error with this status.
+fn has_error(exchange: &Exchange<'_>, status: Status) -> bool {
+    exchange.slabwise.bytes.get(6..8) == Some(&(status as u16).to_be_bytes())
+}
+
 pub fn is_unknown_opcode(exchange: &Exchange<'_>) -> bool {
     let is_known = |opcode| matches!(opcode, 0..=0x1a | 0x1c..=0x1e | 0x20..=0x24);
     head(exchange).is_some_and(|head| !is_known(head.opcode) && head.key_len + head.extras_len > 0)
+        && has_error(exchange, Status::UnknownCommand)
 }
 
 pub fn is_longer_body(exchange: &Exchange<'_>) -> bool {
@@ -36,10 +42,13 @@ pub fn is_longer_body(exchange: &Exchange<'_>) -> bool {
     };
     head(exchange)
         .is_some_and(|head| has_row(head.opcode) && head.body_len > head.key_len + head.extras_len)
+        && has_error(exchange, Status::InvalidArguments)
 }
 
 pub fn is_very_long_key(exchange: &Exchange<'_>) -> bool {
     head(exchange).is_some_and(|head| head.key_len >= 2000)
+        && has_error(exchange, Status::InvalidArguments)
+        && exchange.memcached.bytes.is_empty()
 }
 
 /// True if bytes follow the packet that do not begin with the magic byte of a packet.

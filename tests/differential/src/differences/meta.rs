@@ -4,6 +4,7 @@ use super::exchange::{Exchange, has_flag, words};
 use crate::compare::Mismatch;
 use crate::keys::{KEYS, base64};
 use crate::normalise::normalise;
+use crate::player::Reply;
 use crate::step::{Dialect, Family};
 use memchr::memmem;
 
@@ -21,7 +22,9 @@ pub fn is_value_of_refused_set(exchange: &Exchange<'_>) -> bool {
 /// True if the key of the line is in base64, and has other characters.
 pub fn is_bad_base64(exchange: &Exchange<'_>) -> bool {
     let is_base64 = |byte: &u8| byte.is_ascii_alphanumeric() || b"+/=".contains(byte);
-    exchange.has_flag(b'b') && exchange.words().get(1).is_some_and(|key| !key.iter().all(is_base64))
+    exchange.has_flag(b'b')
+        && exchange.words().get(1).is_some_and(|key| !key.iter().all(is_base64))
+        && exchange.slabwise.bytes.starts_with(b"CLIENT_ERROR ")
 }
 
 /// True if only the form of the key differs.
@@ -60,7 +63,36 @@ pub fn is_examine_of_base64(exchange: &Exchange<'_>) -> bool {
     exchange.has_command(&["me"]) && exchange.has_flag(b'b')
 }
 
+/// True if slabwise has decoded the key: it refuses the text, finds no item, or finds the item of the decoded key.
+pub fn is_examined_as_base64(exchange: &Exchange<'_>) -> bool {
+    let (words, reply) = (exchange.words(), &exchange.slabwise.bytes);
+    let is_of_key = words.get(1).is_some_and(|key| words_of_hit(reply).get(1) == Some(key));
+    let is_refused = reply == b"CLIENT_ERROR bad command line format\r\n";
+    is_examine_of_base64(exchange) && (is_refused || reply == b"EN\r\n" || is_of_key)
+}
+
+/// Returns the words of a reply that is a line with `ME`.
+fn words_of_hit(reply: &[u8]) -> Vec<&[u8]> {
+    let mut words = words(reply);
+    if words.first() != Some(&&b"ME"[..]) {
+        words.clear();
+    }
+    words
+}
+
+/// True if memcached has lost the new TTL and CAS value: only these differ, or the item has expired.
 pub fn is_expiry_of_longer_number(exchange: &Exchange<'_>) -> bool {
+    let others = |reply: &Reply| -> Vec<Vec<u8>> {
+        let is_other = |word: &&[u8]| !matches!(word[0], b't' | b'c');
+        words(&reply.bytes).into_iter().filter(is_other).map(<[u8]>::to_vec).collect()
+    };
+    let has_other_words = others(exchange.memcached) != others(exchange.slabwise);
+    if !exchange.has_command(&["mg"])
+        || exchange.has_flag(b'v')
+        || has_other_words && exchange.slabwise.bytes != b"EN\r\n"
+    {
+        return false;
+    }
     let Some(last) = exchange.history.last().filter(|step| step.family == Family::Meta) else {
         return false;
     };

@@ -18,6 +18,16 @@ pub struct Listed {
     pub explains: fn(&Exchange<'_>) -> bool,
     /// True if, because of this row, the items of the servers may differ after an exchange with equal replies.
     pub is_silent: fn(&Exchange<'_>) -> bool,
+    /// True if, because of this row, the servers may take other bytes for commands, so that only one of them takes the
+    /// first half of the marker for a part of the step. No row explains another difference between the states of the
+    /// connections, such as a server that is stuck or closes the connection.
+    pub reads_other_commands: bool,
+}
+
+impl Listed {
+    const fn reading_other_commands(self) -> Listed {
+        Listed { reads_other_commands: true, ..self }
+    }
 }
 
 const REPLIES: &str = "Replies";
@@ -30,7 +40,7 @@ const fn visible(
     row: &'static str,
     explains: fn(&Exchange<'_>) -> bool,
 ) -> Listed {
-    Listed { heading, row, explains, is_silent: |_| false }
+    silent(heading, row, explains, |_| false)
 }
 
 /// Returns a row whose difference may not show in the replies.
@@ -40,7 +50,7 @@ const fn silent(
     explains: fn(&Exchange<'_>) -> bool,
     is_silent: fn(&Exchange<'_>) -> bool,
 ) -> Listed {
-    Listed { heading, row, explains, is_silent }
+    Listed { heading, row, explains, is_silent, reads_other_commands: false }
 }
 
 /// All listed differences.
@@ -56,22 +66,25 @@ pub static LISTED: [Listed; 23] = [
         "`set`, `add`, `replace` with one number too many",
         text::is_refused_cost,
         text::is_silent_cost,
-    ),
+    )
+    .reading_other_commands(),
     visible(REPLIES, "a retrieval with a key that is too long", text::is_long_retrieval),
     silent(
         REPLIES,
         "flags or TTL of a storage command that are `-0` or below -2^63, or contain a tab or a zero byte",
         text::is_refused_number,
         text::is_silent_number,
-    ),
-    visible(META, "the value of a refused `ms`", meta::is_value_of_refused_set),
+    )
+    .reading_other_commands(),
+    visible(META, "the value of a refused `ms`", meta::is_value_of_refused_set)
+        .reading_other_commands(),
     visible(
         META,
         "flag `b`, and a key with characters that are not in the base64 alphabet",
         meta::is_bad_base64,
     ),
     visible(META, "flag `k`, and the key in the reply to `me`", meta::is_key_flag),
-    silent(META, "`me KEY b`", meta::is_examine_of_base64, meta::is_examine_of_base64),
+    silent(META, "`me KEY b`", meta::is_examined_as_base64, meta::is_examine_of_base64),
     visible(
         META,
         "`ma` with `T` or `E`, if the new number has more digits",
