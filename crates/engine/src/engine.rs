@@ -103,7 +103,15 @@ impl Engine {
     /// Invalidates every item in the cache: at once, or at second `at` if that is in the future. A later call replaces
     /// a flush that is pending.
     pub fn flush_all(&self, at: Option<Seconds>, now: Now) {
-        self.space().flush.flush_all(at, now);
+        let space = self.space();
+        space.apply_due_flush(now);
+        match at {
+            Some(second) if second > now.seconds => space.flush.set_due(Some(second)),
+            _ => {
+                space.flush.set_due(None);
+                space.flush_all(now);
+            }
+        }
     }
 
     /// Changes the memory limit. After the limit was lowered, calls of [`Engine::mover_step`] empty pages until the

@@ -113,6 +113,11 @@ impl Index {
         }
     }
 
+    /// Waits for the operations that hold the lock of a stripe at the time of the call.
+    pub fn await_operations(&self) {
+        self.for_each_stripe(|stripe| drop(stripe));
+    }
+
     /// Inserts a new item into a locked stripe. `hash_of` must return the hash of any item of this stripe. Returns the
     /// entry, and true if the index has allocated memory.
     #[inline]

@@ -3,7 +3,7 @@
 //! The models run with `RUSTFLAGS="--cfg loom" cargo test -p slabwise-engine --release --lib loom`.
 
 use crate::{
-    ArithmeticConditions, ClassTable, Delta, Engine, EngineConfig, EvictionKind, ItemMeta,
+    ArithmeticConditions, ClassTable, Delta, Engine, EngineConfig, EvictionKind, Handle, ItemMeta,
     MoverKind, MoverStep, StoreConditions, StoreMode, StoreOutcome,
 };
 use loom::sync::Arc;
@@ -342,4 +342,43 @@ fn loom_an_item_with_a_new_client_supplied_cas_value_is_not_removed_as_flushed()
 #[test]
 fn loom_an_item_with_a_new_assigned_cas_value_is_not_removed_as_flushed() {
     explore_cas_change_after_flush(Some(1), None);
+}
+
+/// Changes an item by `change` while a flush invalidates it. Panics if the item survives: the change may happen before
+/// the flush, or find no item after it.
+fn explore_change_during_flush(change: fn(&mut Handle<'_>)) {
+    explore(move || {
+        let engine = engine(1, EvictionKind::Segmented);
+        engine.handle().set(b"k", b"1", META, StoreMode::Set, now());
+        let flush = {
+            let engine = Arc::clone(&engine);
+            thread::spawn(move || engine.flush_all(None, now()))
+        };
+        change(&mut engine.handle());
+        flush.join().expect("the flush does not panic");
+        assert_eq!(read(&engine, b"k"), None, "the item must not survive the flush");
+        engine.check();
+    });
+}
+
+#[test]
+fn loom_an_incremented_item_does_not_survive_a_flush() {
+    explore_change_during_flush(|handle| {
+        handle.arithmetic(b"k", Delta::Increment(1), &ArithmeticConditions::default(), now());
+    });
+}
+
+#[test]
+fn loom_an_appended_item_does_not_survive_a_flush() {
+    explore_change_during_flush(|handle| {
+        handle.set(b"k", b"2", META, StoreMode::Append, now());
+    });
+}
+
+#[test]
+fn loom_an_item_with_a_chosen_cas_value_does_not_survive_a_flush() {
+    explore_change_during_flush(|handle| {
+        let conditions = ArithmeticConditions { new_cas: Some(7), ..Default::default() };
+        handle.arithmetic(b"k", Delta::Increment(1), &conditions, now());
+    });
 }

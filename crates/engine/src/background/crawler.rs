@@ -75,7 +75,7 @@ impl Crawler {
         now: Now,
         visit: &mut dyn FnMut(CrawledItem<'_>),
     ) -> CrawlStep {
-        space.flush.apply_due_flush(now);
+        space.apply_due_flush(now);
         let frontier = lock(&space.pool).frontier;
         let mut budget = budget_chunks;
         while self.page.0 < frontier {

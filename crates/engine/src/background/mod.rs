@@ -19,7 +19,7 @@ use slabwise_base::Now;
 /// Runs one step of the LRU maintainer: at most `budget` rounds for each class. A round removes one item, or moves at
 /// most one item from each queue. Returns the number of rounds that removed or moved an item, summed over all classes.
 pub fn maintain_step(space: &Space, budget: usize, now: Now) -> usize {
-    space.flush.apply_due_flush(now);
+    space.apply_due_flush(now);
     space.queueing_classes().map(|class| maintain_class(space, class, budget, now)).sum()
 }
 

@@ -242,7 +242,7 @@ impl Handle<'_> {
     /// item. Marks, counts and removes nothing.
     pub fn inspect<'k>(&self, key: impl LookupKey<'k>, now: Now) -> Option<ItemInfo> {
         let space = self.space();
-        space.flush.apply_due_flush(now);
+        space.apply_due_flush(now);
         let key = key.hashed_by(&space.hasher);
         let stripe = space.index.lock(key.hash());
         let item = stripe.get(key.hash(), key.bytes())?;

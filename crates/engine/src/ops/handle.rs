@@ -210,7 +210,7 @@ impl<'e> Lookup<'e> {
         now: Now,
         counters: &HandleCounters,
     ) -> Lookup<'e> {
-        space.flush.apply_due_flush(now);
+        space.apply_due_flush(now);
         let stripe = space.index.lock(key.hash());
         let entry = match Entry::find(stripe, key.hash(), key.bytes()) {
             Ok(entry) => entry,

@@ -15,13 +15,30 @@
 //! ```
 //!
 //! Workers read the clock at slightly different times, so the mark is later than the flush by a margin of one second.
-//! Invariants: an item that gets a CAS value chosen by a client also gets an access time after the mark. While the item
-//! has this CAS value, its access time never decreases.
+//!
+//! An operation such as incr finds a valid item, and then gives it, or the item in its place, a new CAS value. If a flush
+//! happened in between, the item would survive the flush. So a flush invalidates twice. Between the two, it locks each
+//! stripe once, and so waits for the operations that found their items before:
+//!
+//! ```text
+//!   flush:  invalidate ----- lock and unlock each stripe ----- invalidate
+//!   incr:     '-- finds a valid item only before               '-- the new CAS value is within the bound
+//! ```
+//!
+//! Invariants:
+//! - No item that was in the cache before a flush, and no item made from it, is valid after the flush. An item that is
+//!   stored during the flush may be invalid, too.
+//! - An item that gets a CAS value chosen by a client also gets an access time after the mark. While the item has this
+//!   CAS value, its access time never decreases.
 
 use crate::mem::{Item, ReadAccess};
+#[cfg(loom)]
+use loom::sync::atomic::AtomicU64;
 use slabwise_base::{Now, Seconds, Ticks};
+#[cfg(not(loom))]
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::{
-    AtomicU32, AtomicU64,
+    AtomicU32,
     Ordering::{AcqRel, Acquire, Relaxed},
 };
 
@@ -49,18 +66,22 @@ pub struct FlushSaved {
 }
 
 impl Flush {
-    /// Invalidates every item that is in the cache: at once, or at second `at` if that is in the future. Replaces
-    /// a pending flush.
-    pub fn flush_all(&self, at: Option<Seconds>, now: Now) {
-        self.apply_due_flush(now);
-        match at {
-            Some(second) if second > now.seconds => self.due_second.store(second.0, Relaxed),
-            _ => {
-                self.due_second.store(0, Relaxed);
-                self.mark.set(now);
-                self.cas_bound.fetch_max(self.last_cas.load(Relaxed), Relaxed);
-            }
-        }
+    /// Requests a delayed flush at this second, in place of an earlier request. `None` withdraws the request.
+    pub fn set_due(&self, second: Option<Seconds>) {
+        self.due_second.store(second.map_or(0, |second| second.0), Relaxed);
+    }
+
+    /// Invalidates every item that is in the cache. `await_operations` must wait for all operations that hold the lock
+    /// of a stripe.
+    pub fn invalidate_all(&self, now: Now, await_operations: impl FnOnce()) {
+        self.invalidate(now);
+        await_operations();
+        self.invalidate(now);
+    }
+
+    fn invalidate(&self, now: Now) {
+        self.mark.set(now);
+        self.cas_bound.fetch_max(self.last_cas.load(Relaxed), Relaxed);
     }
 
     /// Assigns a CAS value to an item: the value that a client chose, or the engine's next value. The caller owns the
@@ -81,21 +102,17 @@ impl Flush {
         }
     }
 
-    /// Carries out a delayed flush if it is due. Every lookup calls this first. So the flush happens before the first
-    /// store after the due time, and does not invalidate the item of this store.
+    /// Returns the second of a delayed flush that is due.
     #[inline]
-    pub fn apply_due_flush(&self, now: Now) {
+    pub fn due(&self, now: Now) -> Option<Seconds> {
         let due = self.due_second.load(Acquire);
-        if due == 0 || due > now.seconds.0 {
-            return;
-        }
-        // The bound must be read before this thread claims the flush by the exchange below. After the claim, other
-        // threads may store items, which this flush must not invalidate.
-        let bound = self.last_cas.load(Relaxed);
-        if self.due_second.compare_exchange(due, 0, AcqRel, Acquire).is_ok() {
-            self.mark.set(now);
-            self.cas_bound.fetch_max(bound, Relaxed);
-        }
+        (due != 0 && due <= now.seconds.0).then_some(Seconds(due))
+    }
+
+    /// Withdraws the request of a delayed flush, which the caller carries out. Returns false if another thread has done
+    /// so.
+    pub fn claim(&self, due: Seconds) -> bool {
+        self.due_second.compare_exchange(due.0, 0, AcqRel, Acquire).is_ok()
     }
 
     /// True if a flush has invalidated the item. A caller may hold the lock of the item's class without the lock of its

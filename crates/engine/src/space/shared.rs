@@ -15,7 +15,7 @@ use crate::mem::{Arena, Item, Memory, ReadAccess, ReadsMeta};
 use crate::stats::{ClassStats, HandleCounters, PageStats};
 pub use slabwise_base::AccessKind;
 use slabwise_base::sync::{Mutex, lock};
-use slabwise_base::{ClassId, Expiry, KeyHasher, Now};
+use slabwise_base::{ClassId, Expiry, KeyHasher, Now, Seconds};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
@@ -214,6 +214,26 @@ impl Space {
         let ttl_max = self.temporary_ttl.load(Relaxed);
         let ttl = expiry.second().map(|end| end.0.saturating_sub(now.seconds.0));
         ttl_max != NO_TEMPORARY_TTL && ttl.is_some_and(|ttl| ttl <= ttl_max)
+    }
+
+    /// Invalidates every item in the cache. The caller holds no lock of a stripe.
+    pub fn flush_all(&self, now: Now) {
+        self.flush.invalidate_all(now, || self.index.await_operations());
+    }
+
+    /// Carries out a delayed flush if it is due. Every lookup calls this function before it locks a stripe.
+    #[inline]
+    pub fn apply_due_flush(&self, now: Now) {
+        if let Some(due) = self.flush.due(now) {
+            self.carry_out_flush(due, now);
+        }
+    }
+
+    #[cold]
+    fn carry_out_flush(&self, due: Seconds, now: Now) {
+        if self.flush.claim(due) {
+            self.flush_all(now);
+        }
     }
 
     /// Returns the reason why an item in the index is no longer valid. `None`: the item is valid.
