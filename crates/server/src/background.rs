@@ -16,7 +16,7 @@ use std::io;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::thread::{Builder, Scope};
+use std::thread::{Builder, Scope, ScopedJoinHandle};
 use std::time::Duration;
 
 /// Makes the tuner with the page policy, the profiling and the learning of class tables that the options select. The
@@ -51,23 +51,24 @@ fn requested_policy(shared: &Shared<'_>) -> RequestedPolicy {
     RequestedPolicy::new(settings.reassign_enabled.then(|| settings.page_policy.clone()))
 }
 
-/// Starts the background threads in `scope`. The threads end when the server stops.
+/// Starts the background threads in `scope`, and returns their handles. The threads end when the server stops.
 pub fn start<'scope, 'e: 'scope>(
     scope: &'scope Scope<'scope, '_>,
     shared: &'e Shared<'e>,
     tuner: Tuner,
-) -> io::Result<()> {
+) -> io::Result<Vec<ScopedJoinHandle<'scope, ()>>> {
     let settings = shared.settings;
     let named = |name: &str| Builder::new().name(name.to_owned());
+    let mut threads = Vec::new();
     if settings.lru_maintainer {
-        named("lru-maintainer").spawn_scoped(scope, || run_maintainer(shared))?;
+        threads.push(named("lru-maintainer").spawn_scoped(scope, || run_maintainer(shared))?);
     }
     if settings.reassign_enabled || settings.profiling.is_some() {
-        named("tuner").spawn_scoped(scope, || run_tuner(shared, tuner))?;
+        threads.push(named("tuner").spawn_scoped(scope, || run_tuner(shared, tuner))?);
     }
     // The thread runs even if the crawler is disabled, because the command `lru_crawler enable` can enable it later.
-    named("lru-crawler").spawn_scoped(scope, || run_crawler(shared))?;
-    Ok(())
+    threads.push(named("lru-crawler").spawn_scoped(scope, || run_crawler(shared))?);
+    Ok(threads)
 }
 
 /// Runs the LRU maintainer: moves items between the queues of their classes until the server stops.

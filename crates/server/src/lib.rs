@@ -44,6 +44,7 @@ use slabwise_base::Seconds;
 use slabwise_engine::EvictionObserver;
 use std::error::Error;
 use std::ffi::OsString;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -167,15 +168,23 @@ pub fn serve(settings: &Settings) -> Result<(), Box<dyn Error>> {
     let _pid_file = settings.process.pid_file.as_deref().and_then(PidFile::write);
     let confinement = Confinement::begin(settings)?;
     std::thread::scope(|scope| {
+        let mut threads = Vec::new();
         let run = || -> Result<(), Box<dyn Error>> {
-            background::start(scope, &shared, tuner)?;
-            let mut acceptor = loops.start(scope, listeners, signals, &wakers, &shared)?;
+            threads.extend(background::start(scope, &shared, tuner)?);
+            let (mut acceptor, workers) =
+                loops.start(scope, listeners, signals, &wakers, &shared)?;
+            threads.extend(workers);
             confinement.map(Confinement::complete).transpose()?;
             Ok(acceptor.run()?)
         };
         let result = run();
         // Also ends the threads that were started before an error.
         shared.stop();
+        // The scope waits for the functions of the threads. This also waits for the end of the threads, which
+        // ThreadSanitizer recognizes.
+        for thread in threads {
+            thread.join().unwrap_or_else(|panic| resume_unwind(panic));
+        }
         result
     })?;
     let saves_items = settings.memory_file.is_some() && shared.is_stopping_gracefully();

@@ -30,7 +30,7 @@ use mailbox::Mailbox;
 use mio::{Poll, Waker};
 use signal_hook_mio::v1_0::Signals;
 use std::io;
-use std::thread::Scope;
+use std::thread::{Scope, ScopedJoinHandle};
 use worker::Worker;
 
 /// The event loops of the acceptor and the workers. They are made before the threads that run them, so that any thread
@@ -77,7 +77,7 @@ impl Loops {
         Ok((Loops { worker_polls, acceptor_poll }, Wakers { mailboxes, acceptor }))
     }
 
-    /// Starts the workers in `scope`. Returns the acceptor, which the caller runs.
+    /// Starts the workers in `scope`. Returns the acceptor, which the caller runs, and the handles of the workers.
     pub fn start<'scope, 'e: 'scope>(
         self,
         scope: &'scope Scope<'scope, '_>,
@@ -85,7 +85,8 @@ impl Loops {
         signals: Signals,
         wakers: &'e Wakers,
         shared: &'e Shared<'e>,
-    ) -> io::Result<Acceptor<'e>> {
+    ) -> io::Result<(Acceptor<'e>, Vec<ScopedJoinHandle<'scope, ()>>)> {
+        let mut workers = Vec::new();
         let mut datagram = udp::distribute(listeners.datagram, self.worker_polls.len());
         for (index, (poll, mailbox)) in
             self.worker_polls.into_iter().zip(&wakers.mailboxes).enumerate()
@@ -100,8 +101,10 @@ impl Loops {
                 }
             };
             let name = format!("worker-{index}");
-            std::thread::Builder::new().name(name).spawn_scoped(scope, run_worker)?;
+            workers.push(std::thread::Builder::new().name(name).spawn_scoped(scope, run_worker)?);
         }
-        Acceptor::new(self.acceptor_poll, signals, listeners.stream, &wakers.mailboxes, shared)
+        let poll = self.acceptor_poll;
+        let acceptor = Acceptor::new(poll, signals, listeners.stream, &wakers.mailboxes, shared)?;
+        Ok((acceptor, workers))
     }
 }
