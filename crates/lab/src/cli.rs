@@ -17,6 +17,7 @@ use crate::experiment::{Job, Progress};
 use crate::registry::{self, Entry};
 use crate::report::{self, RESULT_FILE};
 use crate::result::{COMMIT, Outcome};
+use crate::trial::visits::{VisitTime, VisitTimes};
 use clap::{Parser, Subcommand};
 use slabwise_base::Clock;
 use slabwise_text::command;
@@ -96,12 +97,22 @@ struct RunArgs {
     /// Skip experiments whose folder has a result of the same program, seed and scale
     #[arg(long)]
     resume: bool,
+    /// Virtual time in which a mover visits a chunk, in nanoseconds, for example base=185,fast=484. The rows
+    /// `visit_cost` of another result have its times [default: measured before the runs]
+    #[arg(long, value_name = "MOVER=N", value_delimiter = ',')]
+    visit_ns: Vec<VisitTime>,
     /// Only frontier: also run the traces in this folder (formats: see slabwise replay --help)
     #[arg(long, value_name = "DIR")]
     traces: Option<PathBuf>,
     /// Number of threads; each has one cache in memory at a time [default: one per core]
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
+}
+
+impl RunArgs {
+    fn visits(&self) -> VisitTimes {
+        self.visit_ns.iter().copied().collect()
+    }
 }
 
 type LabError = Box<dyn std::error::Error>;
@@ -216,9 +227,11 @@ impl PlannedRun<'_> {
             return Err(text.into());
         }
         let progress = Progress::default();
-        let job = Job { spec, scale: self.scale, seed: args.seed, live: args.live, progress };
+        let (scale, seed, live, visits) = (self.scale, args.seed, args.live, args.visits());
+        let job = Job { spec, scale, seed, live, visits, progress };
         let mut outcome = setup.run(&job)?;
         outcome.traces.clone_from(&args.traces);
+        outcome.visit_ns = job.visits.given();
         let usage = usage(clock.moment().nanos - began_nanos);
         print(&format!("{}\n{}", spec.title, outcome.text()))?;
         write(&outcome, &path)?;
@@ -232,7 +245,9 @@ impl PlannedRun<'_> {
         let found = fs::read(path).ok().and_then(|json| serde_json::from_slice(&json).ok());
         found.is_some_and(|found: Outcome| {
             let has_size = found.seed == args.seed && found.scale == self.scale;
-            let has_options = found.live == args.live && found.traces == args.traces;
+            let has_options = found.live == args.live
+                && found.traces == args.traces
+                && found.visit_ns == args.visits().given();
             found.commit == COMMIT && has_size && has_options
         })
     }

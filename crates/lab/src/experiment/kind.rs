@@ -2,6 +2,7 @@
 
 use crate::result::{Figure, Outcome, Spec};
 use crate::trial::error::ExperimentError;
+use crate::trial::visits::VisitTimes;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use std::path::Path;
 use std::time::Duration;
@@ -13,6 +14,8 @@ pub struct Job<'s> {
     pub seed: u64,
     /// True if requests are sent to real servers (`--live`).
     pub live: bool,
+    /// The times of visits to chunks that the command line gives (`--visit-ns`).
+    pub visits: VisitTimes,
     pub progress: Progress,
 }
 
@@ -26,7 +29,8 @@ impl Job<'_> {
 #[cfg(test)]
 impl<'s> Job<'s> {
     pub fn of(spec: &'s Spec, scale: f64, seed: u64) -> Job<'s> {
-        Job { spec, scale, seed, live: false, progress: Progress::default() }
+        let (visits, progress) = Default::default();
+        Job { spec, scale, seed, live: false, visits, progress }
     }
 }
 

@@ -9,10 +9,11 @@ use super::kind::{Experiment, Job};
 use crate::result::{Outcome, format_number, measures};
 use crate::trial::curves::Partition;
 use crate::trial::error::ExperimentError;
-use crate::trial::execute::{Controller, OracleAllocation, execute, measured};
+use crate::trial::execute::{Controller, OracleAllocation, execute};
 use crate::trial::run::{AtTarget, Run};
 use crate::trial::run_record::RunRecord;
 use crate::trial::setup::{CacheSetup, TimeSetup, WorkloadSetup, scaled};
+use crate::trial::visits::VISIT;
 use crate::vtime::{MoverName, SleepCost, SleepLength};
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use serde::Deserialize;
@@ -26,7 +27,6 @@ measures! {
     SLEEPS: "sleeps_per_page", "sleeps per page", "sleeps", Fixed;
     REALLOCATED: "reallocated_per_page", "chunks re-allocated before the next visit, per page", "chunks", Fixed;
     GETS: "gets_per_page", "GETs per page, mean", "requests", Fixed;
-    VISIT: "visit_cost", "a visit to a chunk, measured", "ns", Fixed;
     SLEEP: "sleep_cost", "processor time of a sleep, measured", "ns", Fixed;
 }
 
@@ -88,8 +88,8 @@ fn variants<'s>(
     let mut variants = Vec::new();
     for &mover in &setup.movers {
         let run = Run::new(&setup.workload, &setup.cache, &setup.time, mover, job.size());
-        let run = Run { at_target: AtTarget::Stop, ..run };
-        let run = measured(run)?;
+        let mut run = Run { at_target: AtTarget::Stop, ..run };
+        job.visits.apply(&mut run)?;
         // `base` sleeps at nearly every chunk, so it has one run per length. The other movers rarely sleep.
         let sleeps = match mover {
             MoverName::Base => setup.sleeps_us.as_slice(),

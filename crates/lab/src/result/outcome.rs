@@ -8,6 +8,7 @@ use super::spec::{Figure, Published, Spec};
 use serde::{Deserialize, Serialize};
 use slabwise_text::{Column, grouped};
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -187,6 +188,9 @@ pub struct Outcome {
     /// Folder of the additional traces (`--traces`). `None` without the option.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traces: Option<PathBuf>,
+    /// The times of visits to chunks that were given (`--visit-ns`): pairs of a mover and nanoseconds.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub visit_ns: BTreeMap<String, f64>,
     /// One figure per additional trace. The report draws them after the figures of the experiment's file.
     #[serde(default)]
     pub figures: Vec<Figure>,
@@ -214,6 +218,7 @@ impl Outcome {
             paper: Paper { source: spec.source.clone(), published: spec.published.clone() },
             series: Vec::new(),
             traces: None,
+            visit_ns: BTreeMap::new(),
             figures: spec.figures_added.clone(),
         }
     }

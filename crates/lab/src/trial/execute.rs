@@ -18,7 +18,7 @@ use super::run::{AtTarget, Requests, Run, preloaded};
 use super::run_record::RunRecord;
 use super::setup::{EarlierSetup, scaled};
 use crate::vtime::{
-    Access, Cache, Maintainer, Mover, MoverTime, Rate, RunningTuner, VisitCost, thread_cpu_nanos,
+    Access, Cache, Maintainer, Mover, MoverTime, Rate, RunningTuner, thread_cpu_nanos,
 };
 use indicatif::ProgressBar;
 use slabwise_base::{Clock, Now};
@@ -134,9 +134,11 @@ impl<'e, 't> RunningController<'e, 't> {
         if at.first().is_none_or(|&at| at > record.requests) {
             return;
         }
+        let nanos = rate.nanos_at(record.operations);
+        // The mover was idle since it reached the last target.
+        mover.mover.idle_until(nanos);
         if mover.decisions == 0 {
-            mover.start_nanos = rate.nanos_at(record.operations);
-            mover.mover.idle_until(mover.start_nanos);
+            mover.start_nanos = nanos;
         }
         mover.decisions += 1;
         mover.target = None;
@@ -246,28 +248,6 @@ impl OracleMover<'_, '_> {
 /// keys of this part.
 const EARLIER_PART: usize = 255;
 
-/// Fills an engine with the requests of the run's first phase, measures the cost of a visit to a chunk of this engine,
-/// and returns the run with this cost. The run then uses another engine.
-pub fn measured(mut run: Run<'_>) -> Result<Run<'_>, ExperimentError> {
-    let engine = Engine::new(run.engine_config())?;
-    let first_phase = scaled(run.workload.first_phase_requests, run.scale);
-    let mut requests = run.requests(engine.config())?;
-    let mut cache = Cache::new(&engine);
-    let mut done = 0;
-    while done < first_phase {
-        let now = run.rate.now_at(done);
-        let batch = requests.next(first_phase - done)?;
-        cache.prefetch(batch);
-        for request in batch {
-            cache.request(request, now);
-        }
-        done += batch.len() as u64;
-    }
-    let at = run.rate.moment_at(done);
-    run.cost = VisitCost::measure(&engine, at)?;
-    Ok(run)
-}
-
 /// Executes a run on a new engine.
 pub fn execute(
     run: &Run<'_>,
@@ -286,7 +266,7 @@ pub fn execute(
     let mut cache = Cache::new(&engine);
     let response_clock = Arc::new(Clock::manual());
     let mut controller = RunningController::new(&engine, run, controller, &response_clock);
-    preload(run, &engine, &requests, &mut cache, &mut controller);
+    preload(run, &engine, &requests, &mut cache, || controller.observe());
     let mut maintainer = Maintainer::new(&engine);
     let (mut misses, mut response_us) = (0, 0.0);
     progress.set_length(total);
@@ -332,17 +312,17 @@ pub fn execute(
     Ok(record)
 }
 
-/// Stores the preloaded keys and the earlier contents of the run, and profiles these stores.
-fn preload(
+/// Stores the preloaded keys and the earlier contents of the run. Calls `after_store` after each store.
+pub fn preload(
     run: &Run<'_>,
     engine: &Engine,
     requests: &Requests,
     cache: &mut Cache<'_>,
-    controller: &mut RunningController<'_, '_>,
+    mut after_store: impl FnMut(),
 ) {
     let mut store = |key, value_len| {
         cache.request(&Request { key, value_len, op: Op::Set, cost: None }, run.rate.now_at(0));
-        controller.observe();
+        after_store();
     };
     for key in preloaded(run.preload, run.scale) {
         store(key, requests.value_len(key));
@@ -382,7 +362,7 @@ mod tests {
             let response_clock = Arc::new(Clock::manual());
             let controller = Controller::Policy(Box::new(policy));
             let mut controller = RunningController::new(&engine, &run, controller, &response_clock);
-            preload(&run, &engine, &requests, &mut Cache::new(&engine), &mut controller);
+            preload(&run, &engine, &requests, &mut Cache::new(&engine), || controller.observe());
             let profiling = controller
                 .tuner()
                 .and_then(|tuner| tuner.profiling())

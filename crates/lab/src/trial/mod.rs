@@ -14,3 +14,4 @@ pub mod run;
 pub mod run_record;
 pub mod served;
 pub mod setup;
+pub mod visits;

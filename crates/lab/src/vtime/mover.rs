@@ -7,7 +7,7 @@ use slabwise_engine::{Engine, MoverKind, MoverStep};
 use std::fmt;
 
 /// Name of a mover in the file of an experiment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MoverName {
     /// No page moves. This is the control of an experiment.
@@ -24,6 +24,9 @@ pub enum MoverName {
 }
 
 impl MoverName {
+    pub const ALL: [MoverName; 5] =
+        [MoverName::None, MoverName::Base, MoverName::Fast, MoverName::Stock, MoverName::Warm];
+
     /// Returns the engine's mover with this name. Every engine has a mover. With the name `None` the experiment never
     /// uses it.
     pub fn kind(self) -> MoverKind {

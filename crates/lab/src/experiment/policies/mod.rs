@@ -31,7 +31,8 @@ use crate::trial::execute::{Controller, OracleAllocation, execute};
 use crate::trial::run::Run;
 use crate::trial::run_record::RunRecord;
 use crate::trial::setup::scaled;
-use crate::vtime::VisitCost;
+use crate::trial::visits::add_visit;
+use crate::vtime::{MoverName, VisitCost};
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use report::{Finding, Findings};
 use setup::{OracleCurves, Variant};
@@ -47,7 +48,11 @@ struct Trial<'s> {
 impl Experiment for PoliciesSetup {
     fn fill(&self, job: &Job<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError> {
         let (setup, progress) = (self, &job.progress);
-        let trials = trials(setup, job.size())?;
+        let costs = visit_costs(setup, job)?;
+        if setup.visit_ns.is_none() {
+            costs.iter().for_each(|(&mover, &cost)| add_visit(outcome, mover, cost));
+        }
+        let trials = trials(setup, job.size(), &costs);
         let all: Vec<&Run<'_>> = trials.iter().map(|trial| &trial.run).collect();
         report::describe(outcome, setup, &all);
         let (oracles, policies): (Vec<_>, Vec<_>) =
@@ -81,10 +86,14 @@ impl Experiment for PoliciesSetup {
 }
 
 /// Returns a trial for each memory limit and each variant.
-fn trials(setup: &PoliciesSetup, size: (f64, u64)) -> Result<Vec<Trial<'_>>, ExperimentError> {
-    let cost = VisitCost::new(setup.visit_ns)?;
-    let trial = |variant: &'_ Variant, memory_mib| {
+fn trials<'s>(
+    setup: &'s PoliciesSetup,
+    size: (f64, u64),
+    costs: &BTreeMap<MoverName, VisitCost>,
+) -> Vec<Trial<'s>> {
+    let trial = |variant: &'s Variant, memory_mib| {
         let run = Run::new(&setup.workload, &setup.cache, &setup.time, variant.mover, size);
+        let cost = costs[&variant.mover];
         let (preload, earlier): (&[u64], _) =
             if variant.from_empty { (&[], None) } else { (&setup.preload, setup.earlier) };
         let (windows, response) = (setup.windows, setup.response);
@@ -96,7 +105,30 @@ fn trials(setup: &PoliciesSetup, size: (f64, u64)) -> Result<Vec<Trial<'_>>, Exp
         let variants = setup.variants.iter();
         variants.map(move |variant| Trial { variant, run: trial(variant, memory_mib) })
     });
-    Ok(trials.collect())
+    trials.collect()
+}
+
+/// Returns the time of a visit to a chunk for every mover of the variants.
+fn visit_costs(
+    setup: &PoliciesSetup,
+    job: &Job<'_>,
+) -> Result<BTreeMap<MoverName, VisitCost>, ExperimentError> {
+    let spinner = job.progress.spinner("measuring the time of a visit to a chunk");
+    let mut costs = BTreeMap::new();
+    for mover in setup.variants.iter().map(|variant| variant.mover) {
+        if costs.contains_key(&mover) {
+            continue;
+        }
+        let run = Run::new(&setup.workload, &setup.cache, &setup.time, mover, job.size());
+        let mut run = Run { preload: &setup.preload, earlier: setup.earlier, ..run };
+        match setup.visit_ns {
+            Some(visit_ns) => run.cost = VisitCost::new(visit_ns)?,
+            None => job.visits.apply(&mut run)?,
+        }
+        costs.insert(mover, run.cost);
+    }
+    spinner.finish_and_clear();
+    Ok(costs)
 }
 
 /// Computes the exact curves for the oracle allocations, once for each page size, because runs with less memory may

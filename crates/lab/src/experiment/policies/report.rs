@@ -139,7 +139,8 @@ pub fn describe(outcome: &mut Outcome, setup: &PoliciesSetup, runs: &[&Run<'_>])
     outcome
         .add_setup("longest value", format!("cut to {}", bytes(value_len_max(&config) as usize)));
     outcome.add_setup("rate", setup.time.rate_text());
-    outcome.add_setup("time of a visit to a chunk", format!("{} ns", setup.visit_ns));
+    let visit = setup.visit_ns.map_or_else(|| "in the rows".to_owned(), |ns| format!("{ns} ns"));
+    outcome.add_setup("time of a visit to a chunk", visit);
     let (from, to) = setup.steady.at(scale);
     let stretch =
         format!("requests {} to {}", format_number(from as f64), format_number(to as f64));

@@ -54,9 +54,9 @@ pub struct PoliciesSetup {
     pub earlier: Option<EarlierSetup>,
     #[serde(default)]
     pub response: ResponseSetup,
-    /// Virtual time of a visit of the mover to a chunk. The time is fixed and not measured, so that the seed determines
-    /// the result.
-    pub visit_ns: f64,
+    /// Virtual time of a visit of the mover to a chunk, for experiments whose results hardly depend on it. `None`: the
+    /// time is measured before the runs, or given by `--visit-ns`.
+    pub visit_ns: Option<f64>,
     pub workload: WorkloadSetup,
     pub cache: CacheSetup,
     pub time: TimeSetup,

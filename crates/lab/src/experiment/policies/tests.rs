@@ -5,6 +5,7 @@ use super::setup::Variant;
 use crate::experiment::{Experiment, Job};
 use crate::registry;
 use crate::result::{Outcome, Row, Spec};
+use crate::trial::visits::VisitTime;
 use slabwise_policy::PagePolicy;
 
 const SEED: u64 = 7;
@@ -23,8 +24,12 @@ fn setup(name: &str) -> (Spec, PoliciesSetup) {
     registry::parsed(name)
 }
 
+/// Runs an experiment with given times of visits, so that the seed determines the result.
 fn outcome(spec: &Spec, setup: &PoliciesSetup, scale: f64) -> Outcome {
-    let outcome = setup.run(&Job::of(spec, scale, SEED));
+    let visits = ["base=200", "fast=400", "warm=300"];
+    let visits = visits.map(|time| time.parse::<VisitTime>().expect("the time is valid"));
+    let job = Job { visits: visits.into_iter().collect(), ..Job::of(spec, scale, SEED) };
+    let outcome = setup.run(&job);
     let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
     assert!(outcome.rows_without_value_and_reason().is_empty(), "{}", outcome.text());
     outcome
@@ -138,6 +143,13 @@ fn in_time_varying_the_oracle_allocation_is_computed_repeatedly() {
         "{text}"
     );
     assert_eq!(found(&outcome, "case_3", "fast"), 0.0, "{text}");
+    let gets = |measure: &str, mover| found(&outcome, measure, mover);
+    for mover in ["base", "fast", "warm"] {
+        assert!(gets("gets_per_page_mean", mover) > 0.0, "{mover}: {text}");
+    }
+    let [base, fast] = ["base", "fast"].map(|mover| gets("gets_per_page_mean", mover));
+    assert!(base > fast, "{text}");
+    assert_eq!(found(&outcome, "visit_cost", "fast"), 400.0, "{text}");
 }
 
 #[test]

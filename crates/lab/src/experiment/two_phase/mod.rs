@@ -16,20 +16,20 @@ pub use decision::TwoPhaseSetup;
 use super::kind::{Experiment, Job};
 use crate::result::{Outcome, format_number, measures};
 use crate::trial::error::ExperimentError;
-use crate::trial::execute::{Controller, OracleAllocation, execute, measured};
+use crate::trial::execute::{Controller, OracleAllocation, execute};
 use crate::trial::run::Run;
 use crate::trial::run_record::{
     MEAN, PAGES, RunRecord, STEADY, add_at_target, add_gets, add_mover_counts, add_series,
     add_steady, steady,
 };
 use crate::trial::setup::scaled;
+use crate::trial::visits::add_visit;
 use crate::vtime::MoverName;
 use decision::{Decision, decide};
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 
 measures! {
     PREDICTED: "predicted_miss_ratio", "miss ratio that the curves predict", "%", Fixed;
-    VISIT: "visit_cost", "a visit to a chunk, measured", "ns", Fixed;
     CPU: "mover_cpu_percent", "processor use of the mover while moving", "%", Fixed;
 }
 
@@ -71,7 +71,7 @@ fn run(setup: &TwoPhaseSetup, job: &Job<'_>, outcome: &mut Outcome) -> Result<()
     Ok(())
 }
 
-/// Returns one run per mover, with the cost of a visit that was measured for the mover. The measurements run one after
+/// Returns one run per mover, with the time of a visit by this mover. The measurements run one after
 /// the other, because parallel measurements would affect each other.
 fn measured_runs<'s>(
     setup: &'s TwoPhaseSetup,
@@ -80,9 +80,9 @@ fn measured_runs<'s>(
     let spinner = job.progress.spinner("measuring the cost of a visit to a chunk");
     let runs = setup.movers.iter().map(|&mover| {
         let run = Run::new(&setup.workload, &setup.cache, &setup.time, mover, job.size());
-        let run = Run { windows: setup.windows, ..run };
-        // The control moves no page, so it needs no cost of a visit.
-        if mover == MoverName::None { Ok(run) } else { measured(run) }
+        let mut run = Run { windows: setup.windows, ..run };
+        job.visits.apply(&mut run)?;
+        Ok(run)
     });
     let runs = runs.collect();
     spinner.finish_and_clear();
@@ -130,7 +130,7 @@ fn add_record(outcome: &mut Outcome, setup: &TwoPhaseSetup, run: &Run<'_>, recor
     }
     add_gets(outcome, &name, record);
     add_mover_counts(outcome, &name, &record.counts);
-    outcome.add(VISIT, &name, Ok(run.cost.nanos()));
+    add_visit(outcome, run.mover, run.cost);
     let moving_nanos = record.moving_nanos.max(1.0);
     outcome.add(CPU, &name, Ok(record.time.work_nanos / moving_nanos * 100.0));
 }
