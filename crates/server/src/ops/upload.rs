@@ -102,6 +102,11 @@ impl<'e> Upload<'e> {
         }
     }
 
+    /// True if the whole value is in its memory.
+    pub(crate) fn is_complete(&self) -> bool {
+        matches!(&self.memory, Memory::Reserved(reservation) if reservation.remaining() == 0)
+    }
+
     /// Copies more bytes of the value from `input`. Returns the number of copied bytes, and whether there is memory for
     /// the bytes after them.
     pub(crate) fn fill(&mut self, worker: &mut WorkerContext<'e>, input: &[u8]) -> (usize, Room) {

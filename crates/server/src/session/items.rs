@@ -447,8 +447,8 @@ impl<'e> UnfinishedStore<'e> {
     }
 
     /// Ends the store and writes its reply. `rest` is the input after the copied bytes of the value. If `is_refused` is
-    /// true, the value is not stored, even if it is complete. Returns the number
-    /// of bytes that the session must ignore: the missing bytes of the value, and the line end.
+    /// true, the value is not stored, even if it is complete. Returns the number of bytes that the session must ignore:
+    /// the missing bytes of the value, and the line end.
     pub(super) fn end(
         self,
         worker: &mut WorkerContext<'e>,
@@ -462,7 +462,7 @@ impl<'e> UnfinishedStore<'e> {
         key[..key_len].copy_from_slice(upload.key());
         let (key, value_len) = (&key[..key_len], upload.value_len());
         let (remaining, value_end) = (upload.remaining(), answer.value_end());
-        let is_complete = remaining == 0 && !is_refused;
+        let is_complete = upload.is_complete() && !is_refused;
         if is_complete && !rest.starts_with(value_end) {
             write_bad_data(worker, &answer, out);
         } else {
