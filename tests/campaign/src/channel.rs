@@ -72,7 +72,8 @@ impl Channel {
     }
 
     /// Sends the bytes, and calls `receive` with the unused received bytes after each read. `receive` returns how many
-    /// it has used, and breaks when the last reply has arrived.
+    /// it has used, and breaks when the last reply has arrived. Nevertheless all bytes are sent: the server may refuse a
+    /// value before it has received the value, and then ignores its bytes.
     pub fn exchange(
         &mut self,
         mut out: &[u8],
@@ -81,7 +82,7 @@ impl Channel {
         mut receive: impl FnMut(&[u8]) -> (usize, ControlFlow<()>),
     ) -> Result<(), ChannelError> {
         let mut deadline = clock.nanos() + timeout.as_nanos() as u64;
-        let mut broken = None;
+        let (mut broken, mut is_answered) = (None, false);
         loop {
             let (accepted, is_sent) = match broken {
                 // The socket still has the bytes that arrived before the connection broke.
@@ -92,13 +93,14 @@ impl Channel {
                 }),
             };
             out = &out[accepted..];
-            let received = self.receive()?;
+            let received = !is_answered && self.receive()?;
             if received {
                 let (used, flow) = receive(&self.input[self.used..self.filled]);
                 self.used += used;
-                if flow.is_break() {
-                    return Ok(());
-                }
+                is_answered = flow.is_break();
+            }
+            if is_answered && out.is_empty() {
+                return Ok(());
             }
             if !received && let Some(error) = broken.take() {
                 return Err(ChannelError::Closed(error));
