@@ -35,7 +35,7 @@ pub struct Options {
     /// Time without a byte of a reply after which the reply is missing
     #[arg(long, value_name = "TIME", default_value = "20s", value_parser = parse_duration)]
     pub reply_timeout: Duration,
-    /// Only faults whose name contains this text [default: all]
+    /// Only faults whose name contains this text; with !TEXT, only faults whose name does not contain it [default: all]
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub faults: String,
     /// Number of clients that behave well

@@ -80,7 +80,15 @@ static FAULTS: &[Fault] = &[
     row("pinned items", 15, Servers::Slabwise, admin::pin_items),
 ];
 
-/// Returns the faults that a server with this configuration can have, and whose name contains a text.
+/// True if the option `--faults` selects the fault: its name contains the text, or not the text after `!`.
+fn is_selected(name: &str, option: &str) -> bool {
+    match option.strip_prefix('!') {
+        Some(text) => !name.contains(text),
+        None => name.contains(option),
+    }
+}
+
+/// Returns the faults that a server with this configuration can have, and that `--faults` selects.
 pub fn possible(
     configuration: &Configuration,
     is_memcached: bool,
@@ -98,7 +106,7 @@ pub fn possible(
                 !is_memcached && has_memory_file && memory_directory::can_mount()
             }
         })
-        .filter(move |fault| fault.name.contains(only))
+        .filter(move |fault| is_selected(fault.name, only))
 }
 
 type Cause = for<'s, 'w> fn(&'s mut Scene<'w>) -> Result<(), FaultError>;
