@@ -47,7 +47,7 @@ enum Lie {
     AcceptedCas,
     /// An item does not expire.
     LostTtl,
-    /// A set is refused.
+    /// Every set that has a reply is refused.
     RefusedSet,
     /// A touch has an error that no server sends.
     UnknownError,
@@ -203,7 +203,9 @@ impl Proxy {
         let key = request.words[1].clone();
         match (self.lie, request.words[0].as_str()) {
             (Lie::LostSet, "set") if self.is_chosen() => return line("STORED"),
-            (Lie::RefusedSet, "set") if self.is_chosen() => {
+            (Lie::RefusedSet, "set") => {
+                // After this request, the server has carried out all quiet requests before.
+                has_item(&key, server)?;
                 return line("SERVER_ERROR out of memory storing object");
             }
             (Lie::UnknownError, "touch") if self.is_chosen() => return line("SERVER_ERROR busy"),
