@@ -5,7 +5,7 @@ use crate::compare::Mismatch;
 use crate::keys::{KEYS, base64};
 use crate::normalise::normalise;
 use crate::player::Reply;
-use crate::step::{Dialect, Family};
+use crate::step::{Dialect, Family, Step};
 use memchr::memmem;
 
 /// True if both servers refuse an `ms` with the same error, and interpret the bytes after the line differently.
@@ -134,12 +134,21 @@ pub fn is_far_expiry(exchange: &Exchange<'_>) -> bool {
         && memmem::find(&exchange.slabwise.bytes, b" exp=-").is_none()
 }
 
-/// True if memcached gives a CAS value of an earlier `ms` to the item of another command.
+/// True if memcached has given the CAS value of an earlier `ms` to the item of another command. The CAS value itself
+/// differs, or it decides whether an `ms` with the flag `I` has an outdated CAS value.
 pub fn is_misplaced_cas(exchange: &Exchange<'_>) -> bool {
-    let has_refused_set = exchange.history.iter().any(|step| {
+    let is_refused_set = |step: &Step| {
         let bytes = step.bytes(|_| 0);
         let words = words(&bytes);
-        words.first() == Some(&&b"ms"[..]) && has_flag(&words, b'E')
-    });
-    exchange.mismatch == Some(Mismatch::Cas) && has_refused_set
+        let value_len = words.get(2).and_then(|word| std::str::from_utf8(word).ok()?.parse().ok());
+        let value = memchr::memchr(b'\n', &bytes).map(|at| &bytes[at + 1..]);
+        let end = value.zip(value_len).and_then(|(value, len): (_, usize)| value.get(len..));
+        words.first() == Some(&&b"ms"[..]) && end.is_none_or(|end| !end.starts_with(b"\r\n"))
+    };
+    let replies = [&exchange.memcached.bytes, &exchange.slabwise.bytes];
+    let decides = exchange.has_command(&["ms"])
+        && exchange.has_flag(b'I')
+        && replies.iter().all(|reply| reply.starts_with(b"EX") || reply.starts_with(b"HD"));
+    (decides || exchange.mismatch == Some(Mismatch::Cas))
+        && exchange.history.iter().any(is_refused_set)
 }

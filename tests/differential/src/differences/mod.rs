@@ -143,7 +143,7 @@ pub static LISTED: [Listed; 23] = [
     ),
     visible(
         META,
-        "flag `E` of an `ms` whose value is not followed by CR LF",
+        "an `ms` whose value is not followed by CR LF",
         meta::is_misplaced_cas,
     ),
     visible(
