@@ -138,7 +138,11 @@ impl PendingReplies {
 
     /// True if a get that waits may be served: the budget of pinned values is not used up.
     pub fn may_pin(&self) -> bool {
-        lock(&self.counted).pinned < self.pinned_bytes_max.load(Relaxed)
+        self.has_room_for_pins(*lock(&self.counted))
+    }
+
+    fn has_room_for_pins(&self, counted: ReplyBytes) -> bool {
+        counted.pinned < self.pinned_bytes_max.load(Relaxed)
     }
 
     /// True if the buffers of all connections exceed their budget.
@@ -175,7 +179,7 @@ impl PendingReplies {
         let share_bytes = (unused / 8).clamp(*SHARE_BYTES.start(), *SHARE_BYTES.end());
         self.share_bytes.store(share_bytes, Relaxed);
         self.is_exceeded.store(counted.buffered > BUFFERED_BYTES_MAX, Relaxed);
-        let waits = counted.pinned >= self.pinned_bytes_max.load(Relaxed) || self.has_waiting();
+        let waits = !self.has_room_for_pins(counted) || self.has_waiting();
         self.large_values_wait.store(waits, Relaxed);
         let is_scarce = waits || share_bytes < *SHARE_BYTES.end();
         self.is_scarce.store(is_scarce, Relaxed);

@@ -108,7 +108,7 @@ fn trials<'s>(
     trials.collect()
 }
 
-/// Returns the time of a visit to a chunk for every mover of the variants.
+/// Returns the time that each mover of the variants needs to visit a chunk.
 fn visit_costs(
     setup: &PoliciesSetup,
     job: &Job<'_>,
