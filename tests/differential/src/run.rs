@@ -145,8 +145,11 @@ impl Pair {
     }
 }
 
-/// Returns the end of the steps that are sent together with the step at `start`. A step after which the connection ends
-/// is sent alone: if a server closes the connection before it has read all bytes, the client may lose earlier replies.
+/// Returns the end of the steps that are sent together with the step at `start`.
+///
+/// A step after which the connection ends is sent alone: if a server closes the connection before it has read all bytes,
+/// the client may lose earlier replies. `watch` begins a batch, because its reply depends on whether earlier replies have
+/// been sent.
 fn batch_end(steps: &[Step], start: usize) -> usize {
     let mut end = start + 1;
     while end < steps.len() {
@@ -155,7 +158,8 @@ fn batch_end(steps: &[Step], start: usize) -> usize {
             && last.after == After::Marker
             && next.after == After::Marker
             && last.family.dialect() == next.family.dialect()
-            && !next.waits;
+            && !next.waits
+            && !next.is_watch();
         if !is_joined {
             break;
         }

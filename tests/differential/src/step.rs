@@ -105,6 +105,11 @@ impl Step {
         bytes
     }
 
+    /// True if this is the command `watch`.
+    pub fn is_watch(&self) -> bool {
+        self.family == Family::Text && self.bytes(|_| 0).starts_with(b"watch")
+    }
+
     /// Returns a name for the command in counts: its first word, or its opcode.
     pub fn command(&self) -> String {
         let bytes = self.bytes(|_| 0);

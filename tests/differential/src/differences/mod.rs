@@ -54,7 +54,7 @@ const fn silent(
 }
 
 /// All listed differences.
-pub static LISTED: [Listed; 23] = [
+pub static LISTED: [Listed; 22] = [
     silent(
         REPLIES,
         "`delete` with a delay or other words after the key",
@@ -145,11 +145,6 @@ pub static LISTED: [Listed; 23] = [
         META,
         "an `ms` whose value is not followed by CR LF",
         meta::is_misplaced_cas,
-    ),
-    visible(
-        "Watch",
-        "`watch` after a `get` whose reply has not been sent yet",
-        text::is_watch_after_reply,
     ),
     visible(REPLIES, "the error for a value that is refused", exchange::is_early_error),
 ];

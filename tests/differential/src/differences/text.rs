@@ -53,11 +53,6 @@ pub fn is_silent_number(exchange: &Exchange<'_>) -> bool {
     exchange.has_noreply() && has_odd_number(exchange)
 }
 
-pub fn is_watch_after_reply(exchange: &Exchange<'_>) -> bool {
-    let error = b"ERROR cannot pipeline other commands before watch\r\n";
-    exchange.has_command(&["watch"]) && exchange.slabwise.bytes == error
-}
-
 /// True if the number is in a value that slabwise stores in several chunks.
 pub fn is_number_in_large_value(exchange: &Exchange<'_>) -> bool {
     const NOT_NUMERIC: &[u8] = b"CLIENT_ERROR cannot increment or decrement non-numeric value\r\n";
