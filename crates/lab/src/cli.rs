@@ -2,29 +2,20 @@
 //! values.
 //!
 //! ```text
-//!   NAME or all --> for each experiment: scale and folder --> with --resume: has the folder a result? --yes--> skipped
-//!                                                               '--no--> run --> table, result.json, report.html
+//!   NAME or all --> for each experiment: scale, seeds and folder --> PlannedRun --> table, result.json, report.html
 //! ```
 //!
 //! Experiments run one after the other, because some of them measure processor time. The runs of one experiment use
 //! several threads.
 //!
-//! Invariants:
-//! - If one of several experiments fails, the others still run.
-//! - A result file is complete, or does not exist.
+//! If one of several experiments fails, the others still run.
 
-use crate::experiment::{Job, Progress};
+use crate::planned_run::{DIRECTORY, LabError, PlannedRun, RunArgs, print};
 use crate::registry::{self, Entry};
-use crate::report::{self, RESULT_FILE};
-use crate::result::{COMMIT, Outcome};
-use crate::trial::visits::{VisitTime, VisitTimes};
+use crate::report;
 use clap::{Parser, Subcommand};
-use slabwise_base::Clock;
 use slabwise_text::command;
 use std::ffi::OsString;
-use std::fs;
-use std::io::Write;
-use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -51,6 +42,9 @@ struct ReportArgs {
     /// Folder of the results
     #[arg(value_name = "DIR", default_value = DIRECTORY)]
     directory: PathBuf,
+    /// Also write the reports as Markdown with pictures to this folder
+    #[arg(long, value_name = "DIR")]
+    markdown: Option<PathBuf>,
 }
 
 pub fn main(args: Vec<OsString>) -> ExitCode {
@@ -61,7 +55,7 @@ pub fn main(args: Vec<OsString>) -> ExitCode {
     let result = match args.command {
         Command::List => print(&list()),
         Command::Run(args) => run(&args),
-        Command::Report(args) => report(&args.directory),
+        Command::Report(args) => report(&args.directory, args.markdown.as_deref()),
     };
     command::finish("slabwise lab", result)
 }
@@ -72,57 +66,6 @@ fn list() -> String {
     let width = specs.iter().map(|spec| spec.name.len()).max().unwrap_or(0);
     let lines = specs.iter().map(|spec| format!("{:width$}  {}\n", spec.name, spec.title));
     lines.collect()
-}
-
-/// The default folder of results. Each experiment has a subfolder.
-const DIRECTORY: &str = "slabwise-lab";
-
-#[derive(Debug, clap::Args)]
-struct RunArgs {
-    /// Name of the experiment, or all
-    name: String,
-    /// Multiply requests, keys and memory by F; 1 is the published size. With all, an experiment that does not allow F
-    /// runs at the nearest scale that it allows [default: set by the experiment]
-    #[arg(long, value_name = "F")]
-    scale: Option<f64>,
-    /// Seed of all random numbers
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
-    /// Folder for result.json; with all, each experiment has a subfolder [default: slabwise-lab/NAME]
-    #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
-    /// Send the requests to real servers: slabwise, and memcached if it is installed
-    #[arg(long)]
-    live: bool,
-    /// Skip experiments whose folder has a result of the same program, seed and scale
-    #[arg(long)]
-    resume: bool,
-    /// Virtual time in which a mover visits a chunk, in nanoseconds, for example base=185,fast=484. The rows
-    /// `visit_cost` of another result have its times [default: measured before the runs]
-    #[arg(long, value_name = "MOVER=N", value_delimiter = ',')]
-    visit_ns: Vec<VisitTime>,
-    /// Only frontier: also run the traces in this folder (formats: see slabwise replay --help)
-    #[arg(long, value_name = "DIR")]
-    traces: Option<PathBuf>,
-    /// Number of threads; each has one cache in memory at a time [default: one per core]
-    #[arg(long, value_name = "N")]
-    jobs: Option<NonZeroUsize>,
-}
-
-impl RunArgs {
-    fn visits(&self) -> VisitTimes {
-        self.visit_ns.iter().copied().collect()
-    }
-}
-
-type LabError = Box<dyn std::error::Error>;
-
-/// An experiment that is going to run.
-struct PlannedRun<'s> {
-    entry: &'s Entry,
-    scale: f64,
-    /// Folder for the result.
-    directory: PathBuf,
 }
 
 fn run(args: &RunArgs) -> Result<(), LabError> {
@@ -162,7 +105,7 @@ fn run(args: &RunArgs) -> Result<(), LabError> {
         }
     }
     if !is_alone {
-        report(args.out.as_deref().unwrap_or(Path::new(DIRECTORY)))?;
+        report(args.out.as_deref().unwrap_or(Path::new(DIRECTORY)), None)?;
     }
     if failed.is_empty() {
         return Ok(());
@@ -182,108 +125,11 @@ fn add_traces(entries: &mut [Entry], directory: &Path) -> Result<(), LabError> {
     Err("--traces is valid only for the experiment frontier; run `frontier` or `all`".into())
 }
 
-/// Writes the reports of all results in a folder again.
-fn report(directory: &Path) -> Result<(), LabError> {
-    let index = report::redraw(&registry::specs(), directory)?;
+/// Writes the reports of all results in a folder again, and to the folder `markdown` as Markdown.
+fn report(directory: &Path, markdown: Option<&Path>) -> Result<(), LabError> {
+    let index = report::redraw(&registry::specs(), directory, markdown)?;
     for error in &index.skipped {
         eprintln!("slabwise lab: skipped: {error}");
     }
-    print(&format!("index of all reports: {}\n", index.path.display()))
-}
-
-impl PlannedRun<'_> {
-    /// Plans a run of the experiment `entry`. If no other experiment runs (`is_alone`), a scale that the experiment
-    /// does not allow is an error. Otherwise the experiment runs at the nearest scale that it allows.
-    fn new<'s>(
-        entry: &'s Entry,
-        args: &RunArgs,
-        is_alone: bool,
-    ) -> Result<PlannedRun<'s>, LabError> {
-        let spec = &entry.spec;
-        let live_scale = entry.setup.live_scale().filter(|_| args.live);
-        let requested = args.scale.or(live_scale).unwrap_or(spec.scale);
-        let scale = if is_alone { requested } else { spec.nearest_scale(requested) };
-        spec.check_scale(scale)?;
-        let directory = match &args.out {
-            Some(out) if is_alone => out.clone(),
-            Some(out) => out.join(&spec.name),
-            None => Path::new(DIRECTORY).join(&spec.name),
-        };
-        Ok(PlannedRun { entry, scale, directory })
-    }
-
-    fn run(&self, args: &RunArgs) -> Result<(), LabError> {
-        let Entry { spec, setup } = self.entry;
-        let path = self.directory.join(RESULT_FILE);
-        if args.resume && self.has_result(args, &path) {
-            return print(&format!("skipped: {} exists\n", path.display()));
-        }
-        let clock = Clock::real();
-        let began_nanos = clock.moment().nanos;
-        if args.live && !setup.has_live() {
-            let name = &spec.name;
-            let text =
-                format!("{name} does not use real servers, so --live is not possible; omit --live");
-            return Err(text.into());
-        }
-        let progress = Progress::default();
-        let (scale, seed, live, visits) = (self.scale, args.seed, args.live, args.visits());
-        let job = Job { spec, scale, seed, live, visits, progress };
-        let mut outcome = setup.run(&job)?;
-        outcome.traces.clone_from(&args.traces);
-        outcome.visit_ns = job.visits.given();
-        let usage = usage(clock.moment().nanos - began_nanos);
-        print(&format!("{}\n{}", spec.title, outcome.text()))?;
-        write(&outcome, &path)?;
-        let report = report::write(spec, &outcome, &self.directory, None)?;
-        print(&format!("\nwritten to {} and {}, {usage}\n", path.display(), report.display()))
-    }
-
-    /// Returns true if the file has a result of the same program and arguments. Then only measured times, results that
-    /// depend on measured times, and results of real servers would differ in another run.
-    fn has_result(&self, args: &RunArgs, path: &Path) -> bool {
-        let found = fs::read(path).ok().and_then(|json| serde_json::from_slice(&json).ok());
-        found.is_some_and(|found: Outcome| {
-            let has_size = found.seed == args.seed && found.scale == self.scale;
-            let has_options = found.live == args.live
-                && found.traces == args.traces
-                && found.visit_ns == args.visits().given();
-            found.commit == COMMIT && has_size && has_options
-        })
-    }
-}
-
-/// Describes the duration of a run and the peak memory of the process.
-fn usage(nanos: u64) -> String {
-    let seconds = nanos as f64 / 1e9;
-    match resident_mib_max() {
-        Some(mib) => format!("after {seconds:.0} s; peak resident memory {mib} MiB"),
-        None => format!("after {seconds:.0} s"),
-    }
-}
-
-/// Returns the peak resident memory of the process in MiB.
-fn resident_mib_max() -> Option<u64> {
-    let status = fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kib >> 10)
-}
-
-/// Writes the result to another file first, and renames that file. So `path` never contains a part of a result.
-fn write(outcome: &Outcome, path: &Path) -> Result<(), LabError> {
-    let failed = |error| unwritable(path, &error);
-    let json = serde_json::to_string_pretty(outcome).expect("an outcome can be serialized");
-    let partial = path.with_extension("json.partial");
-    path.parent().map_or(Ok(()), fs::create_dir_all).map_err(failed)?;
-    fs::write(&partial, json + "\n").and_then(|()| fs::rename(&partial, path)).map_err(failed)
-}
-
-fn print(text: &str) -> Result<(), LabError> {
-    let printed = std::io::stdout().write_all(text.as_bytes());
-    printed.map_err(|error| unwritable(Path::new("stdout"), &error))
-}
-
-fn unwritable(path: &Path, error: &std::io::Error) -> LabError {
-    format!("cannot write {}: {error}; choose another folder with --out", path.display()).into()
+    print(&format!("{}\nindex of all reports: {}\n", index.counts, index.path.display()))
 }

@@ -3,6 +3,7 @@
 //! | module | content |
 //! |---|---|
 //! | `cli` | the command `slabwise lab`, which runs experiments one after the other |
+//! | `planned_run` | one experiment with one or several seeds, and its stored results |
 //! | `demo` | the command `slabwise demo`, which compares a server with a simulated memcached |
 //! | `registry` | the list of all experiments: the file and the type of each |
 //! | `experiment` | the types of experiments |
@@ -24,6 +25,7 @@ mod demo;
 mod exact_lru;
 mod experiment;
 mod footprint;
+mod planned_run;
 mod registry;
 mod report;
 mod result;

@@ -2,6 +2,10 @@
 
 use crate::result::{Figure, Outcome, Spec};
 use crate::trial::error::ExperimentError;
+use crate::trial::execute::{Controller, execute};
+use crate::trial::run::Run;
+use crate::trial::run_record::RunRecord;
+use crate::trial::units::Units;
 use crate::trial::visits::VisitTimes;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use std::path::Path;
@@ -16,10 +20,27 @@ pub struct Job<'s> {
     pub live: bool,
     /// The times of visits to chunks that the command line gives (`--visit-ns`).
     pub visits: VisitTimes,
+    /// The stored results of parts of the experiment.
+    pub units: Units,
     pub progress: Progress,
 }
 
 impl Job<'_> {
+    /// Sets the time of a visit in a run.
+    pub fn set_visit_cost(&self, run: &mut Run<'_>) -> Result<(), ExperimentError> {
+        self.visits.apply(run, &self.units)
+    }
+
+    /// Executes a run, which is a unit of this name. The name identifies the run within the experiment.
+    pub fn execute(
+        &self,
+        name: &str,
+        run: &Run<'_>,
+        controller: Controller<'_>,
+    ) -> Result<RunRecord, ExperimentError> {
+        self.units.run(name, || execute(run, controller, &self.progress.bar(name)))
+    }
+
     /// Returns the scale and the seed.
     pub fn size(&self) -> (f64, u64) {
         (self.scale, self.seed)
@@ -29,8 +50,8 @@ impl Job<'_> {
 #[cfg(test)]
 impl<'s> Job<'s> {
     pub fn of(spec: &'s Spec, scale: f64, seed: u64) -> Job<'s> {
-        let (visits, progress) = Default::default();
-        Job { spec, scale, seed, live: false, visits, progress }
+        let (visits, units, progress) = Default::default();
+        Job { spec, scale, seed, live: false, visits, units, progress }
     }
 }
 
@@ -60,15 +81,23 @@ pub trait Experiment {
     /// Runs the experiment, and adds its conditions, rows and series to the outcome.
     fn fill(&self, job: &Job<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError>;
 
-    /// Runs the experiment and returns its outcome. Adds rows for the published values that were not measured, except
-    /// in a run with `--live`.
+    /// Runs the experiment with one seed and returns its outcome, or returns the stored outcome. Adds rows for the
+    /// published values that were not measured, except in a run with `--live`.
     fn run(&self, job: &Job<'_>) -> Result<Outcome, ExperimentError> {
+        const OUTCOME: &str = "outcome";
+        let stored = job.units.load(OUTCOME);
+        if let Some(mut outcome) =
+            stored.filter(|outcome: &Outcome| outcome.has_values_of(job.spec))
+        {
+            outcome.reclassify(job.spec);
+            return Ok(outcome);
+        }
         let mut outcome = Outcome::new(job.spec, job.seed, job.scale, job.live);
         self.fill(job, &mut outcome)?;
         if !job.live {
             outcome.add_unmeasured_rows();
         }
-        Ok(outcome)
+        job.units.save(OUTCOME, outcome)
     }
 }
 

@@ -9,7 +9,7 @@ use super::kind::{Experiment, Job};
 use crate::result::{Outcome, format_number, measures};
 use crate::trial::curves::Partition;
 use crate::trial::error::ExperimentError;
-use crate::trial::execute::{Controller, OracleAllocation, execute};
+use crate::trial::execute::{Controller, OracleAllocation};
 use crate::trial::run::{AtTarget, Run};
 use crate::trial::run_record::RunRecord;
 use crate::trial::setup::{CacheSetup, TimeSetup, WorkloadSetup, scaled};
@@ -62,7 +62,7 @@ impl Experiment for MoverSpeedSetup {
         let oracle = Controller::Oracle(OracleAllocation { at: &at, partition: &partition });
         let records: Result<Vec<RunRecord>, ExperimentError> = variants
             .par_iter()
-            .map(|variant| execute(&variant.run, oracle.clone(), &job.progress.bar(&variant.name)))
+            .map(|variant| job.execute(&variant.name, &variant.run, oracle.clone()))
             .collect();
         let config = setup.cache.engine_config(scale, seed);
         outcome.add_setup("pages moved in each run", setup.pages);
@@ -89,7 +89,7 @@ fn variants<'s>(
     for &mover in &setup.movers {
         let run = Run::new(&setup.workload, &setup.cache, &setup.time, mover, job.size());
         let mut run = Run { at_target: AtTarget::Stop, ..run };
-        job.visits.apply(&mut run)?;
+        job.set_visit_cost(&mut run)?;
         // `base` sleeps at nearly every chunk, so it has one run per length. The other movers rarely sleep.
         let sleeps = match mover {
             MoverName::Base => setup.sleeps_us.as_slice(),

@@ -3,7 +3,7 @@
 //! Drawings use fixed colours. The style sheet of the page replaces each of these colours in its dark mode. The page
 //! draws the legend, because HTML text wraps on a narrow screen and SVG text does not.
 
-use crate::result::{Draw, Figure, Outcome, Row, Series, format_number};
+use crate::result::{Draw, Figure, Outcome, Row, Series, Verdict, format_number};
 use plotters::coord::ranged1d::{AsRangedCoord, Ranged, ValueFormatter};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -19,7 +19,7 @@ pub enum Drawing<'o> {
     /// Horizontal bars; `label` is the text below the axis of the values.
     Bars {
         label: String,
-        bars: Vec<Bar<'o>>,
+        bars: Vec<Bar>,
     },
 }
 
@@ -31,8 +31,9 @@ pub struct Curve<'o> {
 
 /// Our value of a variant, and the published value at the scale of the run, if any.
 #[derive(Debug)]
-pub struct Bar<'o> {
-    pub label: &'o str,
+pub struct Bar {
+    /// The name of the variant. For a value that is no evidence, also the reason.
+    pub label: String,
     pub ours: f64,
     pub published: Option<f64>,
 }
@@ -78,9 +79,15 @@ fn bars<'o>(figure: &Figure, measure: &str, rows: &'o [Row]) -> Option<Drawing<'
     rows.sort_by_key(|row| figure.position_of(&row.variant));
     let bars = rows.iter().filter_map(|row| {
         let (label, ours) = (figure.label(&row.variant)?, row.ours?);
+        let label = match row.verdict() {
+            Some(verdict @ (Verdict::Forced | Verdict::Fitted)) => {
+                format!("{label} ({})", verdict.label())
+            }
+            _ => label.to_owned(),
+        };
         Some(Bar { label, ours, published: row.published_at_scale })
     });
-    let bars: Vec<Bar<'_>> = bars.collect();
+    let bars: Vec<Bar> = bars.collect();
     (!bars.is_empty()).then_some(Drawing::Bars { label, bars })
 }
 
@@ -92,7 +99,7 @@ fn with_unit(quantity: &str, unit: &str) -> String {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Absent<'o> {
     /// Label and reason of each variant that the run could not measure.
-    pub unmeasured: Vec<(&'o str, &'o str)>,
+    pub unmeasured: Vec<(&'o str, String)>,
     /// Labels of variants that the outcome does not contain. If the outcome contains nothing for the figure, also the
     /// title of the figure.
     pub unknown: Vec<&'o str>,
@@ -102,23 +109,24 @@ impl<'o> Absent<'o> {
     /// Compares the variants that a figure lists with the rows or series of the outcome.
     pub fn of(figure: &'o Figure, outcome: &'o Outcome) -> Absent<'o> {
         let mut absent = Absent::default();
-        let known: Vec<(&str, Option<&str>)> = match &figure.draw {
+        let known: Vec<(&str, Option<String>)> = match &figure.draw {
             Draw::Curves(name) => {
                 let series = outcome.series.iter().filter(|series| series.name.starts_with(name));
-                let reason = |series: &Series| series.x.is_empty().then_some("no data points");
+                let reason =
+                    |series: &Series| series.x.is_empty().then(|| "no data points".to_owned());
                 series.map(|series| (&*series.variant, reason(series))).collect()
             }
             Draw::Bars(measure) => {
                 let rows = outcome.rows.iter().filter(|row| row.measure == *measure);
-                let reason = |row: &'o Row| row.remark().unwrap_or("no reason given");
-                rows.map(|row| (&*row.variant, row.ours.is_none().then(|| reason(row)))).collect()
+                rows.map(|row| (&*row.variant, row.ours.is_none().then(|| row.remarks()))).collect()
             }
         };
-        let labelled =
-            known.iter().filter_map(|&(variant, reason)| Some((figure.label(variant)?, reason?)));
+        let labelled = known
+            .iter()
+            .filter_map(|(variant, reason)| Some((figure.label(variant)?, reason.clone()?)));
         absent.unmeasured.extend(labelled);
         let is_known =
-            |name: &str| known.iter().any(|&(variant, _)| figure.label(variant) == Some(name));
+            |name: &str| known.iter().any(|(variant, _)| figure.label(variant) == Some(name));
         let listed = figure.variants.iter().map(String::as_str);
         absent.unknown.extend(listed.filter(|name| !is_known(name)));
         if known.is_empty() {
@@ -230,7 +238,7 @@ fn draw_curves(area: &Area<'_>, x_unit: &str, y_label: &str, curves: &[Curve<'_>
 
 /// Draws one bar per variant for our value, and above this bar one bar for the published value, if any. Bars start at
 /// `origin` on the axis `x`.
-fn draw_bars<X>(area: &Area<'_>, x: X, origin: f64, label: &str, bars: &[Bar<'_>]) -> DrawResult
+fn draw_bars<X>(area: &Area<'_>, x: X, origin: f64, label: &str, bars: &[Bar]) -> DrawResult
 where
     X: AsRangedCoord<Value = f64>,
     X::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
@@ -259,7 +267,7 @@ where
         let top = row as f64;
         let middle = MARGIN + row as u32 * BAR_HEIGHT + BAR_HEIGHT / 2;
         let place = ((NAMES_WIDTH - MARGIN) as i32, middle as i32);
-        names.draw_text(&shortened(bar.label), &left, place)?;
+        names.draw_text(&shortened(&bar.label), &left, place)?;
         // Value, upper edge, lower edge and colour of each bar.
         let bars_of_variant: &[(Option<f64>, f64, f64, RGBColor)] = &match bar.published {
             Some(_) => [
@@ -283,7 +291,7 @@ where
     area.present()
 }
 
-fn values<'b>(bars: &'b [Bar<'_>]) -> impl Iterator<Item = f64> + 'b {
+fn values<'b>(bars: &'b [Bar]) -> impl Iterator<Item = f64> + 'b {
     bars.iter().flat_map(|bar| [Some(bar.ours), bar.published]).flatten()
 }
 
@@ -296,7 +304,7 @@ fn range(values: impl Iterator<Item = f64>) -> std::ops::Range<f64> {
 
 /// Returns the range of a logarithmic axis, rounded to powers of ten, with space for the number next to the longest
 /// bar.
-fn log_range(bars: &[Bar<'_>]) -> (f64, f64) {
+fn log_range(bars: &[Bar]) -> (f64, f64) {
     let positive = values(bars).filter(|&value| value > 0.0).map(f64::log10);
     let (minimum, maximum) = ends(positive);
     (10f64.powf(minimum.floor()), 10f64.powf((maximum + NUMBER_SHARE * (maximum - minimum)).ceil()))

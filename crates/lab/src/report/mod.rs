@@ -1,10 +1,11 @@
-//! Writes the report of an outcome as a single HTML page.
+//! Writes the report of an outcome as a single HTML page, or the reports of all outcomes as Markdown.
 //!
 //! ```text
 //!   experiments/NAME.toml --> figures --\
 //!   result.json --> Outcome -------------+--> drawing --> chart (SVG) --> page --> report.html
 //!                                      |                                  index --> index.html
-//!                                      '--> picture --> figure-N.svg
+//!                                      |--> picture --> figure-N.svg
+//!                                      '--> markdown --> README.md, NAME.md
 //! ```
 //!
 //! A figure refers to series or rows of the outcome by name. So a report can be drawn again from its `result.json`.
@@ -16,6 +17,10 @@
 //! - A page loads nothing from the network.
 
 mod chart;
+mod counts;
+mod entry;
+mod file;
+mod markdown;
 mod page;
 
 #[cfg(test)]
@@ -23,13 +28,11 @@ mod tests;
 
 use crate::result::{Outcome, Spec};
 use chart::Drawing;
-use page::Entry;
+use counts::CountsTable;
+use entry::Entry;
+use file::{ReportError, write_page};
 use std::fs;
 use std::path::{Path, PathBuf};
-
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct ReportError(String);
 
 /// Name of the file that stores an outcome.
 pub const RESULT_FILE: &str = "result.json";
@@ -64,14 +67,21 @@ pub fn write(
 pub struct Index {
     /// Path of the index page.
     pub path: PathBuf,
+    /// The counts of published values by verdict, as a table of text.
+    pub counts: String,
     /// One error per result that could not be read, for example because another version of the program wrote the
     /// result.
     pub skipped: Vec<ReportError>,
 }
 
 /// Writes the reports of all results in a folder and its direct subfolders again. Also writes an index of the reports,
-/// which lists the experiments in the order of `specs`.
-pub fn redraw(specs: &[Spec], directory: &Path) -> Result<Index, ReportError> {
+/// which lists the experiments in the order of `specs`. If `markdown` is given, also writes the reports as Markdown to
+/// this folder.
+pub fn redraw(
+    specs: &[Spec],
+    directory: &Path,
+    markdown: Option<&Path>,
+) -> Result<Index, ReportError> {
     let (mut entries, mut skipped) = (Vec::new(), Vec::new());
     for folder in folders(directory)? {
         let path = folder.join(RESULT_FILE);
@@ -100,13 +110,17 @@ pub fn redraw(specs: &[Spec], directory: &Path) -> Result<Index, ReportError> {
     }
     entries.sort_by_key(|entry| specs.iter().position(|spec| spec.name == entry.spec.name));
     let page = page::index(&entries, &skipped).into_string();
-    Ok(Index { path: write_page(directory.join(INDEX_FILE), &page)?, skipped })
+    if let Some(markdown) = markdown {
+        markdown::write(&entries, markdown)?;
+    }
+    let counts = CountsTable::of(&entries).text();
+    Ok(Index { path: write_page(directory.join(INDEX_FILE), &page)?, counts, skipped })
 }
 
 fn read(specs: &[Spec], path: PathBuf) -> Result<(&Spec, Outcome), ReportError> {
     let bytes = fs::read(&path).map_err(|error| unreadable(&path, &error))?;
     let shown = path.display();
-    let outcome: Outcome = serde_json::from_slice(&bytes).map_err(|error| {
+    let mut outcome: Outcome = serde_json::from_slice(&bytes).map_err(|error| {
         let text = format!(
             "{shown} is not a result of this version of slabwise: {error}; run the experiment again"
         );
@@ -118,7 +132,9 @@ fn read(specs: &[Spec], path: PathBuf) -> Result<(&Spec, Outcome), ReportError> 
         let remedy = "`slabwise lab list` lists the experiments";
         ReportError(format!("{shown} is a result of the unknown experiment '{name}'; {remedy}"))
     };
-    Ok((spec.ok_or_else(unknown)?, outcome))
+    let spec = spec.ok_or_else(unknown)?;
+    outcome.reclassify(spec);
+    Ok((spec, outcome))
 }
 
 fn unreadable(path: &Path, error: &std::io::Error) -> ReportError {
@@ -136,11 +152,4 @@ fn folders(directory: &Path) -> Result<Vec<PathBuf>, ReportError> {
     inner.sort();
     inner.insert(0, directory.to_owned());
     Ok(inner)
-}
-
-fn write_page(path: PathBuf, text: &str) -> Result<PathBuf, ReportError> {
-    match fs::write(&path, text) {
-        Ok(()) => Ok(path),
-        Err(error) => Err(ReportError(format!("cannot write {}: {error}", path.display()))),
-    }
 }

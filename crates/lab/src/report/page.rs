@@ -3,9 +3,10 @@
 use super::chart::{
     Absent, COLOURS, Drawing, OURS_COLOUR, PUBLISHED_COLOUR, STYLE, WIDTH, height, svg,
 };
-use crate::result::{Figure, Outcome, Row, Spec, format_number_or_dash};
+use super::counts::CountsTable;
+use super::entry::Entry;
+use crate::result::{Figure, Outcome, Row, SeedText, Spec, Verdict, format_number_or_dash};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use std::path::PathBuf;
 
 /// Renders the report of one run. The page links to the address `index`, if given.
 pub fn page(spec: &Spec, outcome: &Outcome, index: Option<&str>) -> Markup {
@@ -15,11 +16,10 @@ pub fn page(spec: &Spec, outcome: &Outcome, index: Option<&str>) -> Markup {
     let body = html! {
         @if let Some(index) = index { p.quiet { a href=(index) { "All experiments" } } }
         h1 { (spec.title) }
+        p { (size_text(outcome)) }
         p { (outcome.paper.source) }
         p.quiet {
-            (spec.name) ", scale " (outcome.scale) ", seed " (outcome.seed)
-            @if outcome.live { ", real servers" }
-            ", commit " (outcome.commit)
+            (spec.name) ", " (SeedText(outcome)) ", commit " (outcome.commit) ", sources " (outcome.sources)
         }
         @if !figures.is_empty() {
             h2 { "Figures" }
@@ -40,6 +40,15 @@ pub fn page(spec: &Spec, outcome: &Outcome, index: Option<&str>) -> Markup {
         }
     };
     document(&format!("{}: {}", spec.name, spec.title), &body)
+}
+
+/// Returns a sentence on the size of the runs.
+pub fn size_text(outcome: &Outcome) -> String {
+    let servers = if outcome.live { " on real servers" } else { "" };
+    match outcome.scale {
+        1.0 => format!("Run at the published size{servers}."),
+        scale => format!("Run at {scale} of the published size{servers}."),
+    }
 }
 
 /// Returns the figures of the experiment's file and then the figures of the additional traces.
@@ -127,8 +136,8 @@ fn comparison(rows: &[&Row], scale: f64) -> Markup {
             tr {
                 th { "measure" } th { "variant" } th.number { "published" }
                 @if is_scaled { th.number { "at this scale" } }
-                th.number { "ours" } th { "unit" } th.number { "difference" } th { "remark" }
-                th { "place in the source" }
+                th.number { "ours" } th { "unit" } th.number { "difference" } th { "verdict" }
+                th { "remark" } th { "place in the source" }
             }
             @for row in rows {
                 tr {
@@ -138,7 +147,8 @@ fn comparison(rows: &[&Row], scale: f64) -> Markup {
                     td.number { (format_number_or_dash(row.ours)) }
                     td { (row.unit) }
                     td.number { (difference(row)) }
-                    td.note { (remarks(row)) }
+                    td { (row.verdict().map_or("", Verdict::label)) }
+                    td.note { (row.remarks()) }
                     td.note { (row.place.as_deref().unwrap_or_default()) }
                 }
             }
@@ -153,15 +163,11 @@ fn findings(rows: &[&Row]) -> Markup {
             @for row in rows {
                 tr {
                     td { (row.text) } td { (row.variant) } td.number { (format_number_or_dash(row.ours)) }
-                    td { (row.unit) } td.note { (remarks(row)) }
+                    td { (row.unit) } td.note { (row.remarks()) }
                 }
             }
         } }
     }
-}
-
-fn remarks(row: &Row) -> String {
-    [&row.note, &row.explained].into_iter().flatten().cloned().collect::<Vec<_>>().join("; ")
 }
 
 /// Formats the difference between our value and the published value: in percentage points if the unit is percent, else
@@ -242,20 +248,9 @@ fn placed<'l>(entries: &[(usize, &'l str)]) -> Vec<PlacedEntry<'l>> {
     entries.iter().map(place).collect()
 }
 
-/// A result that the index lists.
-pub struct Entry<'s> {
-    pub spec: &'s Spec,
-    pub outcome: Outcome,
-    /// Path of the report, relative to the folder of the index.
-    pub page: PathBuf,
-}
-
 /// Renders the index page. `skipped` are the errors of results that could not be read.
 pub fn index(entries: &[Entry<'_>], skipped: &[impl std::fmt::Display]) -> Markup {
-    let published_count = |entry: &Entry<'_>, only_measured: bool| {
-        let rows = entry.outcome.rows.iter().filter(|row| row.published.is_some());
-        rows.filter(|row| !only_measured || row.ours.is_some()).count()
-    };
+    let counts = CountsTable::of(entries);
     let body = html! {
         h1 { "Experiments" }
         p.quiet {
@@ -263,20 +258,27 @@ pub fn index(entries: &[Entry<'_>], skipped: &[impl std::fmt::Display]) -> Marku
              with the reason."
         }
         div.table { table {
-            tr {
-                th { "experiment" } th { "title" } th.number { "scale" } th.number { "seed" }
-                th.number { "published values" } th.number { "measured" } th { "source" }
-            }
+            tr { th { "experiment" } th { "title" } th.number { "scale" } th.number { "seeds" } th { "source" } }
             @for entry in entries {
                 tr {
                     td { a href=(entry.page.display()) { (entry.spec.name) } }
                     td.note { (entry.spec.title) }
-                    td.number { (entry.outcome.scale) } td.number { (entry.outcome.seed) }
-                    td.number { (published_count(entry, false)) } td.number { (published_count(entry, true)) }
+                    td.number { (entry.outcome.scale) } td.number { (entry.outcome.seeds) }
                     td.note.quiet { (entry.outcome.paper.source) }
                 }
             }
         } }
+        h2 { "Published values by verdict" }
+        div.table { table {
+            @for (at, line) in counts.cells().iter().enumerate() {
+                tr {
+                    @for cell in line {
+                        @if at == 0 { th.number { (cell) } } @else { td.number { (cell) } }
+                    }
+                }
+            }
+        } }
+        p { (counts.sentence()) }
         @for error in skipped {
             p.unknown { "Skipped: " (error) "." }
         }

@@ -77,7 +77,7 @@ fn a_figure_lists_the_variants_that_it_cannot_draw() {
     let is_match = |series: &Series| series.variant == format!("{}{name}", figure.within);
     outcome.series.iter_mut().filter(|series| is_match(series)).for_each(|series| series.x.clear());
     let absent = Absent::of(figure, &outcome);
-    assert_eq!(absent.unmeasured[0], (name.as_str(), "no data points"));
+    assert_eq!(absent.unmeasured[0], (name.as_str(), "no data points".to_owned()));
     assert!(absent.unknown.is_empty(), "{absent:?}");
     outcome.series.retain(|series| !is_match(series));
     assert_eq!(Absent::of(figure, &outcome).unknown, [name.as_str()]);
@@ -146,7 +146,7 @@ fn a_picture_has_its_style_legend_and_escaped_text() {
 fn redrawing_writes_the_reports_again_and_an_index() {
     let folder = tempfile::tempdir().expect("a temporary folder can be created");
     let folder = folder.path();
-    let error = redraw(&registry::specs(), folder).expect_err("an empty folder is an error");
+    let error = redraw(&registry::specs(), folder, None).expect_err("an empty folder is an error");
     assert!(error.to_string().contains("contain no result.json"), "{error}");
     let spec = spec("toy");
     let outcome = outcome_of(&spec);
@@ -154,7 +154,7 @@ fn redrawing_writes_the_reports_again_and_an_index() {
     std::fs::create_dir(&inner).expect("the subfolder can be created");
     let json = serde_json::to_string(&outcome).expect("an outcome can be serialized");
     std::fs::write(inner.join(super::RESULT_FILE), json).expect("the result can be written");
-    let index = redraw(&registry::specs(), folder).expect("the folder has a valid result");
+    let index = redraw(&registry::specs(), folder, None).expect("the folder has a valid result");
     assert!(index.skipped.is_empty(), "no result is skipped: {:?}", index.skipped);
     let text = std::fs::read_to_string(index.path).expect("the index can be read");
     assert!(text.contains("href=\"toy/report.html\""), "{text}");
@@ -180,11 +180,11 @@ fn redrawing_skips_unreadable_results() {
         std::fs::create_dir(&inner).expect("the subfolder can be created");
         std::fs::write(inner.join(super::RESULT_FILE), text).expect("the result can be written");
     }
-    let error = redraw(&registry::specs(), folder).expect_err("no result is valid");
+    let error = redraw(&registry::specs(), folder, None).expect_err("no result is valid");
     assert!(error.to_string().contains("is not a result of this version"), "{error}");
     let path = folder.join(super::RESULT_FILE);
     std::fs::write(path, json(&outcome)).expect("the result can be written");
-    let index = redraw(&registry::specs(), folder).expect("the folder has a valid result");
+    let index = redraw(&registry::specs(), folder, None).expect("the folder has a valid result");
     let page = std::fs::read_to_string(index.path).expect("the index can be read");
     assert!(page.contains("href=\"report.html\""), "{page}");
     let reasons: Vec<String> = index.skipped.iter().map(ToString::to_string).collect();

@@ -2,17 +2,22 @@
 //!
 //! ```text
 //!   experiments/NAME.toml --> Spec: published values, figures of the report
-//!                              '--> Outcome: rows and series --> table, result.json
+//!                              '--> Outcome: rows and series --> one per seed --> merged --> table, result.json
+//!                                             '--> Verdict of each row with a published value
 //! ```
 //!
 //! This module uses no code of the experiments and of the reports.
 
 pub mod outcome;
+mod seeds;
 mod spec;
+mod verdict;
 
 pub(crate) use outcome::measures;
 pub use outcome::{
-    COMMIT, Measure, Outcome, Row, Series, format_number, format_number_or_dash, maximum, mean,
-    minimum,
+    Measure, Outcome, Row, SOURCES, SeedText, Series, format_number, format_number_or_dash,
+    maximum, mean, minimum,
 };
+pub use seeds::merged;
 pub use spec::{Draw, Figure, Spec};
+pub use verdict::{Verdict, VerdictCounts};

@@ -1,14 +1,18 @@
 //! The outcome of an experiment: rows that compare our values with the published values, and series for curves.
 //!
 //! Invariants:
-//! - A row without our value gives the reason.
+//! - A row without our value gives the reason: the run never reached the measured event, or the experiment's file says
+//!   why no run measures the value. [`Outcome::unaccounted`] finds violations.
 //! - Every published value has a row, except in a run with `--live`.
 
 use super::spec::{Figure, Published, Spec};
+use super::verdict::{Cause, Origin, Verdict};
 use serde::{Deserialize, Serialize};
 use slabwise_text::{Column, grouped};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,17 +71,42 @@ pub struct Row {
     pub published_at_scale: Option<f64>,
     /// The part of the source that contains the published value, for example "table 3".
     pub place: Option<String>,
-    /// The reason why our value differs from the published value. `None` if the reason is not known.
-    pub explained: Option<String>,
+    /// How our value was obtained.
+    #[serde(default, skip_serializing_if = "Origin::is_measured")]
+    pub origin: Origin,
+    /// The cause of a difference between the values. `None` if no experiment shows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<Cause>,
+    /// The smallest and the largest value of several runs whose mean is [`Row::ours`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spread: Option<[f64; 2]>,
     /// A remark on our value, or the reason why there is no such value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
 
 impl Row {
-    /// Returns [`Row::note`]. If there is no note and our value is missing, returns [`Row::explained`].
-    pub fn remark(&self) -> Option<&str> {
-        let why_missing = self.explained.as_deref().filter(|_| self.ours.is_none());
-        self.note.as_deref().or(why_missing)
+    /// Returns true if both rows have the same measure and variant.
+    pub fn is_like(&self, other: &Row) -> bool {
+        (&self.measure, &self.variant) == (&other.measure, &other.variant)
+    }
+
+    /// Returns the result of the comparison with the published value. `None` if no value was published.
+    pub fn verdict(&self) -> Option<Verdict> {
+        let published = self.published_at_scale.or(self.published)?;
+        Some(Verdict::of(&self.origin, self.ours, published, self.cause.is_some()))
+    }
+
+    /// Returns all remarks on the row, separated by semicolons: the spread, the note, the origin and the cause of a
+    /// difference.
+    pub fn remarks(&self) -> String {
+        let spread = self.spread.map(|[minimum, maximum]| {
+            format!("{} to {}", format_number(minimum), format_number(maximum))
+        });
+        let is_different = self.verdict() == Some(Verdict::CauseShown);
+        let cause = self.cause.as_ref().filter(|_| is_different).map(Cause::to_string);
+        let remarks = [spread, self.note.clone(), self.origin.text(), cause];
+        remarks.into_iter().flatten().collect::<Vec<_>>().join("; ")
     }
 }
 
@@ -99,15 +128,15 @@ pub fn maximum(values: &[f64]) -> f64 {
 /// Formats the rows as a table of text. At another scale than 1 the table also has the published values at that scale.
 pub fn table(rows: &[Row], scale: f64) -> String {
     let is_scaled = scale != 1.0;
-    let line = |[text, variant, paper, at_scale, ours, unit, note]: [String; 7]| {
+    let line = |[text, variant, paper, at_scale, ours, unit, verdict, note]: [String; 8]| {
         let at_scale = is_scaled.then_some(at_scale);
         let papers = [text, variant, paper].into_iter().chain(at_scale);
-        papers.chain([ours, unit, note]).collect::<Vec<String>>()
+        papers.chain([ours, unit, verdict, note]).collect::<Vec<String>>()
     };
-    let head = ["", "", "paper", &format!("paper, at {scale}"), "ours", "", ""];
+    let head = ["", "", "paper", &format!("paper, at {scale}"), "ours", "", "", ""];
     let cells = rows.iter().map(|row| {
         let place = row.place.as_deref().map_or_else(String::new, |place| format!("[{place}]"));
-        let note = [row.remark().unwrap_or_default(), &place].join(" ");
+        let note = [row.remarks(), place].join(" ");
         line([
             row.text.clone(),
             row.variant.clone(),
@@ -115,12 +144,13 @@ pub fn table(rows: &[Row], scale: f64) -> String {
             format_number_or_dash(row.published_at_scale),
             format_number_or_dash(row.ours),
             row.unit.clone(),
+            row.verdict().map_or("", Verdict::label).to_owned(),
             note.trim().to_owned(),
         ])
     });
     let (left, right) = (Column::left(0), Column::right(0));
     let numbers = vec![right; if is_scaled { 3 } else { 2 }];
-    let columns = [vec![left; 2], numbers, vec![left; 2]].concat();
+    let columns = [vec![left; 2], numbers, vec![left; 3]].concat();
     slabwise_text::table(&columns, std::iter::once(line(head.map(str::to_owned))).chain(cells))
 }
 
@@ -137,15 +167,6 @@ pub fn format_number(value: f64) -> String {
         size if size >= 1000.0 => format!("{sign}{}", grouped(size.round_ties_even() as u64)),
         size if value.fract() == 0.0 => format!("{sign}{size:.0}"),
         _ => format!("{value:.2}"),
-    }
-}
-
-#[cfg(test)]
-impl Outcome {
-    /// Returns the rows that have neither our value nor a reason why the value is missing.
-    pub fn rows_without_value_and_reason(&self) -> Vec<&Row> {
-        let is_unexplained = |row: &&Row| row.ours.is_none() && row.remark().is_none();
-        self.rows.iter().filter(is_unexplained).collect()
     }
 }
 
@@ -167,6 +188,11 @@ pub struct Series {
 /// The git commit of the sources, or "unknown" if the program was not built in a git repository.
 pub const COMMIT: &str = env!("SLABWISE_COMMIT");
 
+/// The last commit that changed the sources of runs: all that can change a value, but not the reports. It ends with
+/// `-modified` if the sources had changes without a commit, and is "unknown" if the program was not built in a git
+/// repository.
+pub const SOURCES: &str = env!("SLABWISE_LAB_SOURCES");
+
 /// The result of an experiment, as stored in `result.json`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Outcome {
@@ -174,8 +200,14 @@ pub struct Outcome {
     pub experiment: String,
     /// [`COMMIT`] of the program that wrote the result.
     pub commit: Cow<'static, str>,
+    /// The last commit that changed the sources of runs.
+    #[serde(default)]
+    pub sources: Cow<'static, str>,
     /// Seed of all random numbers of the run.
     pub seed: u64,
+    /// Number of seeds over which rows are means: [`Outcome::seed`] and the following ones.
+    #[serde(default = "one")]
+    pub seeds: NonZeroU32,
     /// Factor on the published numbers of requests and keys and on the memory. Scale 1 is the published size.
     pub scale: f64,
     /// True if the requests were sent to real servers (`--live`).
@@ -196,6 +228,23 @@ pub struct Outcome {
     pub figures: Vec<Figure>,
 }
 
+/// Shows the seeds of an outcome.
+pub struct SeedText<'o>(pub &'o Outcome);
+
+impl fmt::Display for SeedText<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Outcome { seed, seeds, .. } = self.0;
+        match seeds.get() {
+            1 => write!(f, "seed {seed}"),
+            count => write!(f, "seeds {seed} to {}", seed + u64::from(count) - 1),
+        }
+    }
+}
+
+fn one() -> NonZeroU32 {
+    NonZeroU32::MIN
+}
+
 /// The publication that the experiment repeats, with all published values.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Paper {
@@ -210,7 +259,9 @@ impl Outcome {
         Outcome {
             experiment: spec.name.clone(),
             commit: COMMIT.into(),
+            sources: SOURCES.into(),
             seed,
+            seeds: NonZeroU32::MIN,
             scale,
             live,
             setup: Vec::new(),
@@ -246,7 +297,9 @@ impl Outcome {
             published: published.map(|published| published.value),
             published_at_scale: published.map(|published| published.value * factor),
             place: published.map(|published| published.place.clone()),
-            explained: published.and_then(|published| published.explained.clone()),
+            origin: published.map(|published| published.origin.clone()).unwrap_or_default(),
+            cause: published.and_then(|published| published.cause.clone()),
+            spread: None,
             note,
         });
     }
@@ -256,16 +309,11 @@ impl Outcome {
         found.into_iter().for_each(|(measure, value)| self.add(measure, variant, Ok(value)));
     }
 
-    /// Adds a row with the mean over the values of several runs. If there are several values, the note of the row gives
-    /// their minimum and maximum.
+    /// Adds a row with the mean over the values of several runs, and with their spread if there are several.
     pub fn add_mean(&mut self, measure: Measure, variant: &str, runs: &[f64]) {
         self.add(measure, variant, Ok(mean(runs)));
-        if runs.len() > 1 {
-            self.note_last_row(format!(
-                "{} to {}",
-                format_number(minimum(runs)),
-                format_number(maximum(runs))
-            ));
+        if let Some(row) = self.rows.last_mut().filter(|_| runs.len() > 1) {
+            row.spread = Some([minimum(runs), maximum(runs)]);
         }
     }
 
@@ -302,12 +350,46 @@ impl Outcome {
             variant: value.variant.clone(),
             published: Some(value.value),
             place: Some(value.place.clone()),
-            explained: value.explained.clone(),
-            note: value.explained.is_none().then(|| "not measured by this version".to_owned()),
+            origin: value.origin.clone(),
+            cause: value.cause.clone(),
             ..Row::default()
         });
         let rows: Vec<Row> = rows.collect();
         self.rows.extend(rows);
+    }
+
+    /// Returns the rows that have neither our value nor a reason why it is missing.
+    pub fn unaccounted(&self) -> impl Iterator<Item = &Row> {
+        let is_unaccounted = |row: &&Row| {
+            let has_reason = row.note.is_some() || matches!(row.origin, Origin::NotMeasured(_));
+            row.ours.is_none() && !has_reason
+        };
+        self.rows.iter().filter(is_unaccounted)
+    }
+
+    /// Returns true if the rows are compared with the published values of the file.
+    pub fn has_values_of(&self, spec: &Spec) -> bool {
+        let key = |value: &Published| {
+            (
+                value.measure.clone(),
+                value.variant.clone(),
+                value.value.to_bits(),
+                value.place.clone(),
+            )
+        };
+        self.paper.published.iter().map(key).eq(spec.published.iter().map(key))
+    }
+
+    /// Replaces the origins of the rows and the causes of differences by those of the experiment's file.
+    pub fn reclassify(&mut self, spec: &Spec) {
+        self.paper = Paper { source: spec.source.clone(), published: spec.published.clone() };
+        for row in &mut self.rows {
+            let is_match =
+                |value: &&Published| value.measure == row.measure && value.variant == row.variant;
+            let value = self.paper.published.iter().find(is_match);
+            row.origin = value.map(|value| value.origin.clone()).unwrap_or_default();
+            row.cause = value.and_then(|value| value.cause.clone());
+        }
     }
 
     /// Formats the source, the conditions of the run and the rows for the terminal.
@@ -338,7 +420,7 @@ mod tests {
     };
 
     #[test]
-    fn every_published_value_has_a_row_with_our_value_or_a_reason() {
+    fn every_published_value_has_a_row_and_rows_without_value_and_reason_are_unaccounted() {
         let (spec, _) = registry::parsed::<TwoPhaseSetup>("two-phase");
         let mut outcome = Outcome::new(&spec, 1, 0.1, false);
         outcome.add(AT_TARGET, "base", Err("not reached in this run".to_owned()));
@@ -346,8 +428,8 @@ mod tests {
         outcome.add_unmeasured_rows();
         assert_eq!(outcome.rows[1].published_at_scale, Some(1_650_000.0));
         assert_eq!(outcome.rows.len(), spec.published.len());
-        let unexplained = outcome.rows_without_value_and_reason();
-        assert!(unexplained.is_empty(), "rows without a value have a reason: {unexplained:?}");
+        let unaccounted = outcome.unaccounted().count();
+        assert_eq!(unaccounted, spec.published.len() - 2, "the other rows have no reason");
         let text = outcome.text();
         let line = text.lines().find(|line| line.contains("1,700,000"));
         let line = line.expect("the table has a line with our value of `fast`");

@@ -3,8 +3,10 @@
 //!
 //! The files are part of the program. Each experiment's code parses its own set-up.
 
+use super::verdict::{Cause, Origin, ShownBy};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use std::num::NonZeroU32;
 
 /// The largest scale at which the number of keys of every workload is valid.
 const SCALE_MAX: f64 = 1000.0;
@@ -15,6 +17,10 @@ fn scale_max() -> f64 {
 
 fn default_scale() -> f64 {
     1.0
+}
+
+fn one() -> NonZeroU32 {
+    NonZeroU32::MIN
 }
 
 /// The parsed file of an experiment, except that the set-up is not yet parsed into the experiment's type.
@@ -36,11 +42,23 @@ pub struct Spec {
     /// The largest scale that `--scale` accepts.
     #[serde(default = "scale_max")]
     scale_max: f64,
+    /// The number of seeds of a run without `--seeds`.
+    #[serde(default = "one")]
+    pub seeds: NonZeroU32,
     setup: toml::Table,
     /// The published values. Empty if the experiment compares only our own variants.
     #[serde(default)]
     pub published: Vec<Published>,
-    /// Reasons for differences, each of which applies to several published values.
+    /// Published values that our values equal because the set-up allows no other value.
+    #[serde(default)]
+    forced: Vec<Remark>,
+    /// Published values for which the experiment chooses an input.
+    #[serde(default)]
+    fitted: Vec<Remark>,
+    /// Published values that no run measures.
+    #[serde(default)]
+    not_measured: Vec<Remark>,
+    /// Causes of differences.
     #[serde(default)]
     explained: Vec<Explained>,
     /// The figures of the report.
@@ -59,12 +77,34 @@ impl Spec {
     pub fn parse(name: &str, text: &str) -> Spec {
         let mut spec: Spec =
             toml::from_str(text).unwrap_or_else(|error| panic!("experiments/{name}.toml: {error}"));
-        explain(&mut spec.published, &spec.explained);
+        spec.classify();
         assert_eq!(
             spec.name, name,
             "experiments/{name}.toml: the key `name` equals the file name without .toml"
         );
         spec
+    }
+
+    /// Gives each published value its origin and its cause: those of the first remark that applies to the value.
+    ///
+    /// # Panics
+    /// If a remark applies to no published value.
+    fn classify(&mut self) {
+        let published = &mut self.published;
+        for remark in &self.forced {
+            remark.apply(published, |value, why| value.set_origin(Origin::Forced(why)));
+        }
+        for remark in &self.fitted {
+            remark.apply(published, |value, why| value.set_origin(Origin::Fitted(why)));
+        }
+        for remark in &self.not_measured {
+            remark.apply(published, |value, why| value.set_origin(Origin::NotMeasured(why)));
+        }
+        for Explained { remark, shown_by } in &self.explained {
+            remark.apply(published, |value, why| {
+                value.cause.get_or_insert_with(|| Cause { why, shown_by: shown_by.clone() });
+            });
+        }
     }
 
     /// Parses the set-up into the experiment's type.
@@ -74,6 +114,11 @@ impl Spec {
     pub fn setup<S: DeserializeOwned>(&self) -> S {
         let setup = self.setup.clone().try_into();
         setup.unwrap_or_else(|error| panic!("experiments/{}.toml: {error}", self.name))
+    }
+
+    /// Returns the set-up as JSON.
+    pub fn setup_json(&self) -> String {
+        serde_json::to_string(&self.setup).expect("a set-up can be serialized")
     }
 
     /// Returns the scale between the smallest and the largest accepted scale that is nearest to `scale`.
@@ -108,45 +153,63 @@ pub struct Published {
     pub value: f64,
     /// The part of the source that contains the value, for example "table 3".
     pub place: String,
-    /// The reason why our value differs. `None` if the reason is not known.
-    #[serde(default)]
-    pub explained: Option<String>,
+    /// How the lab obtains its value.
+    #[serde(skip)]
+    pub origin: Origin,
+    /// The cause of a difference, if an experiment shows one.
+    #[serde(skip)]
+    pub cause: Option<Cause>,
 }
 
-/// A reason for differences between our values and several published values.
+impl Published {
+    /// Sets the origin, unless a remark has set it before.
+    fn set_origin(&mut self, origin: Origin) {
+        if self.origin.is_measured() {
+            self.origin = origin;
+        }
+    }
+}
+
+/// A remark on several published values.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Explained {
-    /// Names of the measures to which the reason applies. Empty means all measures.
+struct Remark {
+    /// Names of the measures to which the remark applies. Empty means all measures.
     #[serde(default)]
     measures: Vec<String>,
-    /// The reason applies to variants whose names contain this text. Empty means all variants.
+    /// The remark applies to variants whose names contain one of these texts. Empty means all variants.
     #[serde(default)]
-    variant: String,
-    /// The text of the reason, which the table and the report show.
+    variants: Vec<String>,
+    /// The reason, without a full stop at the end.
     why: String,
 }
 
-impl Explained {
+impl Remark {
     fn applies_to(&self, published: &Published) -> bool {
         let has_measure = self.measures.is_empty() || self.measures.contains(&published.measure);
-        has_measure && published.variant.contains(&self.variant)
+        let is_part = |part: &String| published.variant.contains(part);
+        has_measure && (self.variants.is_empty() || self.variants.iter().any(is_part))
+    }
+
+    /// Calls `set` with the reason for each published value to which the remark applies.
+    ///
+    /// # Panics
+    /// If there is no such value, which is a mistake in the experiment's file.
+    fn apply(&self, published: &mut [Published], set: impl Fn(&mut Published, String)) {
+        let mut is_used = false;
+        for value in published.iter_mut().filter(|value| self.applies_to(value)) {
+            set(value, self.why.clone());
+            is_used = true;
+        }
+        assert!(is_used, "the remark '{}' applies to at least one published value", self.why);
     }
 }
 
-/// Gives each published value without a reason the first reason that applies to the value.
-///
-/// # Panics
-/// If a reason applies to no published value, which is a mistake in the experiment's file.
-pub fn explain(published: &mut [Published], reasons: &[Explained]) {
-    for reason in reasons {
-        let is_used = published.iter().any(|value| reason.applies_to(value));
-        assert!(is_used, "[[explained]] '{}' applies to at least one published value", reason.why);
-    }
-    for value in published.iter_mut().filter(|value| value.explained.is_none()) {
-        let reason = reasons.iter().find(|reason| reason.applies_to(value));
-        value.explained = reason.map(|reason| reason.why.clone());
-    }
+/// A cause of differences, with the row that shows it.
+#[derive(Clone, Debug, Deserialize)]
+struct Explained {
+    #[serde(flatten)]
+    remark: Remark,
+    shown_by: ShownBy,
 }
 
 /// A figure of the report.

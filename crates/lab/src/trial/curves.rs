@@ -3,6 +3,7 @@
 
 use super::error::ExperimentError;
 use super::setup::ResponseSetup;
+use serde::{Deserialize, Serialize};
 use slabwise_base::{ClassId, Now, memcached};
 use slabwise_engine::{Engine, EngineConfig};
 use slabwise_policy::partition::{ClassCurve, best_partition};
@@ -105,7 +106,7 @@ fn class_of(request: &Request, config: &EngineConfig) -> ClassId {
 }
 
 /// The number of pages of each class.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Partition {
     /// One element per class.
     pub pages: Vec<u64>,

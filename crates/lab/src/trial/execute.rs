@@ -303,7 +303,7 @@ pub fn execute(
             break;
         }
     }
-    record.counts = engine.mover_counters();
+    record.counts = engine.mover_counters().into();
     record.time = controller.time();
     record.classes = engine.class_stats(run.rate.now_at(record.operations));
     record.memory = engine.page_stats();

@@ -4,12 +4,13 @@
 use super::curves::Partition;
 use crate::result::{Outcome, format_number, measures};
 use crate::vtime::{MoverTime, PageMove};
+use serde::{Deserialize, Serialize};
 use slabwise_engine::{ClassStats, MoverCounters, PageStats};
 use std::ops::Range;
 
 /// The measurements of a run. A window is one of the equal parts of the run. Vectors with values of windows have one
 /// element per window, in the order of time.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct RunRecord {
     /// Number of requests.
     pub requests: u64,
@@ -35,18 +36,50 @@ pub struct RunRecord {
     /// Number of the request before which the pages had the last target partition. `None` if they never had it.
     pub at_target: Option<u64>,
     /// Counters of the engine's mover at the end of the run.
-    pub counts: MoverCounters,
+    pub counts: MoverCounts,
     /// Visits and sleeps of the mover.
     pub time: MoverTime,
     /// Virtual time from the request `changed_at` to the end of the last page move of an oracle allocation, or to the
     /// end of the run if the pages never had the last target partition. 0 under a policy.
     pub moving_nanos: f64,
-    /// Statistics of each class at the end of the run.
+    /// Statistics of each class at the end of the run. A stored record does not contain them.
+    #[serde(skip)]
     pub classes: Vec<ClassStats>,
-    /// Statistics of the pages at the end of the run.
+    /// Statistics of the pages at the end of the run. A stored record does not contain them.
+    #[serde(skip)]
     pub memory: PageStats,
     /// Processor time of the thread for the whole run.
     pub processor_nanos: f64,
+}
+
+/// The counters of the engine's mover that are rows: see [`MoverCounters`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MoverCounts {
+    pub moved: u64,
+    pub visits: u64,
+    pub locked: u64,
+    pub pinned: u64,
+    pub unlinked: u64,
+    pub reallocated: u64,
+    pub rescued: u64,
+    pub evicted: u64,
+}
+
+impl From<MoverCounters> for MoverCounts {
+    fn from(counters: MoverCounters) -> MoverCounts {
+        let MoverCounters {
+            moved,
+            visits,
+            locked,
+            pinned,
+            unlinked,
+            reallocated,
+            rescued,
+            evicted,
+            ..
+        } = counters;
+        MoverCounts { moved, visits, locked, pinned, unlinked, reallocated, rescued, evicted }
+    }
 }
 
 impl RunRecord {
@@ -153,7 +186,7 @@ pub fn add_at_target(outcome: &mut Outcome, name: &str, record: &RunRecord) {
 }
 
 /// Adds one row per counter of the mover.
-pub fn add_mover_counts(outcome: &mut Outcome, name: &str, counts: &MoverCounters) {
+pub fn add_mover_counts(outcome: &mut Outcome, name: &str, counts: &MoverCounts) {
     for (measure, count) in [
         (CASE_1, counts.locked),
         (CASE_2, counts.pinned),

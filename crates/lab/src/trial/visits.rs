@@ -7,6 +7,7 @@ use super::error::ExperimentError;
 use super::execute::preload;
 use super::run::Run;
 use super::setup::scaled;
+use super::units::Units;
 use crate::result::{Outcome, measures};
 use crate::vtime::{Cache, MoverName, VisitCost};
 use slabwise_engine::Engine;
@@ -56,13 +57,16 @@ impl FromStr for VisitTime {
 }
 
 impl VisitTimes {
-    /// Sets the time of a visit in a run: the given time, or the time that a measurement finds.
-    pub fn apply(&self, run: &mut Run<'_>) -> Result<(), ExperimentError> {
+    /// Sets the time of a visit in a run: the given time, or the time that a measurement finds. The measurement is a unit.
+    pub fn apply(&self, run: &mut Run<'_>, units: &Units) -> Result<(), ExperimentError> {
         run.cost = match self.0.get(&run.mover) {
             Some(&cost) => cost,
             // The control of an experiment moves no page.
             None if run.mover == MoverName::None => run.cost,
-            None => measured(run)?,
+            None => {
+                let name = format!("visit cost of {}", run.mover);
+                VisitCost::new(units.run(&name, || Ok(measured(run)?.nanos()))?)?
+            }
         };
         Ok(())
     }

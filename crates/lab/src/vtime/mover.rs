@@ -1,7 +1,7 @@
 //! The names of page movers in experiment files, and a mover in virtual time.
 
 use super::costs::{VisitCost, step};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use slabwise_base::{ClassId, Moment, Now};
 use slabwise_engine::{Engine, MoverKind, MoverStep};
 use std::fmt;
@@ -77,7 +77,7 @@ pub enum SleepLength {
 }
 
 /// Totals of a mover since the start of the run.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MoverTime {
     /// Number of visits to chunks.
     pub visits: u64,
@@ -90,7 +90,7 @@ pub struct MoverTime {
 }
 
 /// A page move that has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PageMove {
     /// Number of requests of the run before the move began.
     pub began: u64,

@@ -174,7 +174,6 @@ fn cost_bands_have_a_lower_recomputation_cost_than_an_lru() {
     let outcome = setup.run(&Job::of(&spec, SCALE, SEED));
     let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
     let text = outcome.text();
-    assert!(outcome.rows_without_value_and_reason().is_empty(), "{text}");
     // At this scale the profiler has few keys, so the reductions are smaller than at scale 1.
     for (mix, minimum) in [("BASELINE", 25.0), ("RUBIS", 15.0), ("TPCW", 40.0)] {
         let reduction = found(&outcome, "less_cost", &format!("small, {mix}, ours"));

@@ -27,7 +27,7 @@ use crate::experiment::kind::Progress;
 use crate::result::Outcome;
 use crate::trial::curves::Bound;
 use crate::trial::error::ExperimentError;
-use crate::trial::execute::{Controller, OracleAllocation, execute};
+use crate::trial::execute::{Controller, OracleAllocation};
 use crate::trial::run::Run;
 use crate::trial::run_record::RunRecord;
 use crate::trial::setup::scaled;
@@ -47,7 +47,7 @@ struct Trial<'s> {
 
 impl Experiment for PoliciesSetup {
     fn fill(&self, job: &Job<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError> {
-        let (setup, progress) = (self, &job.progress);
+        let setup = self;
         let costs = visit_costs(setup, job)?;
         if setup.visit_ns.is_none() {
             costs.iter().for_each(|(&mover, &cost)| add_visit(outcome, mover, cost));
@@ -62,7 +62,7 @@ impl Experiment for PoliciesSetup {
         let (decisions, found) = rayon::join(
             || {
                 if needs_curves {
-                    curves_by_page_size(setup, &runs, progress)
+                    curves_by_page_size(setup, &runs, &job.progress)
                 } else {
                     Ok(BTreeMap::new())
                 }
@@ -70,13 +70,13 @@ impl Experiment for PoliciesSetup {
             || {
                 policies
                     .par_iter()
-                    .map(|trial| trial.run_policy(progress))
+                    .map(|trial| trial.run_policy(job))
                     .collect::<Result<Vec<_>, _>>()
             },
         );
         let (decisions, found) = (decisions?, found?);
         let oracles: Result<Vec<_>, ExperimentError> =
-            oracles.par_iter().map(|trial| trial.run_oracle(&decisions, progress)).collect();
+            oracles.par_iter().map(|trial| trial.run_oracle(&decisions, job)).collect();
         let trials: Vec<Finding<'_>> = found.into_iter().chain(oracles?).collect();
         let bounds = if setup.bound { bounds(&trials, &runs, &decisions) } else { BTreeMap::new() };
         let findings = Findings { setup, scale: job.scale, trials, bounds };
@@ -123,7 +123,7 @@ fn visit_costs(
         let mut run = Run { preload: &setup.preload, earlier: setup.earlier, ..run };
         match setup.visit_ns {
             Some(visit_ns) => run.cost = VisitCost::new(visit_ns)?,
-            None => job.visits.apply(&mut run)?,
+            None => job.set_visit_cost(&mut run)?,
         }
         costs.insert(mover, run.cost);
     }
@@ -177,16 +177,17 @@ impl<'s> Trial<'s> {
     fn run(
         &self,
         controller: Controller<'_>,
-        progress: &Progress,
+        job: &Job<'_>,
     ) -> Result<Finding<'s>, ExperimentError> {
-        let record = execute(&self.run, controller, &progress.bar(&self.variant.name))?;
+        let name = format!("{}, {} MiB", self.variant.name, self.run.memory_mib);
+        let record = job.execute(&name, &self.run, controller)?;
         Ok(self.finding(Ok(record)))
     }
 
     /// Runs the trial with the page policy of the variant.
-    fn run_policy(&self, progress: &Progress) -> Result<Finding<'s>, ExperimentError> {
+    fn run_policy(&self, job: &Job<'_>) -> Result<Finding<'s>, ExperimentError> {
         match policy(self.variant, self.run.scale) {
-            Ok(policy) => self.run(Controller::Policy(Box::new(policy)), progress),
+            Ok(policy) => self.run(Controller::Policy(Box::new(policy)), job),
             Err(reason) => Ok(self.finding(Err(reason))),
         }
     }
@@ -195,7 +196,7 @@ impl<'s> Trial<'s> {
     fn run_oracle(
         &self,
         decisions: &BTreeMap<usize, OracleCurves>,
-        progress: &Progress,
+        job: &Job<'_>,
     ) -> Result<Finding<'s>, ExperimentError> {
         let config = self.run.engine_config();
         let limit_pages = config.memory_limit_bytes / config.page_size_bytes as u64;
@@ -204,7 +205,7 @@ impl<'s> Trial<'s> {
             curves[decision].fewest_misses(owned.iter().sum::<u64>().max(limit_pages))
         };
         let oracle = OracleAllocation { at, partition: &partition };
-        self.run(Controller::Oracle(oracle), progress)
+        self.run(Controller::Oracle(oracle), job)
     }
 }
 

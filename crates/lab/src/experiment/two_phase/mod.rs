@@ -16,7 +16,7 @@ pub use decision::TwoPhaseSetup;
 use super::kind::{Experiment, Job};
 use crate::result::{Outcome, format_number, measures};
 use crate::trial::error::ExperimentError;
-use crate::trial::execute::{Controller, OracleAllocation, execute};
+use crate::trial::execute::{Controller, OracleAllocation};
 use crate::trial::run::Run;
 use crate::trial::run_record::{
     MEAN, PAGES, RunRecord, STEADY, add_at_target, add_gets, add_mover_counts, add_series,
@@ -55,7 +55,7 @@ fn run(setup: &TwoPhaseSetup, job: &Job<'_>, outcome: &mut Outcome) -> Result<()
     let oracle = Controller::Oracle(OracleAllocation { at: &at, partition: &partition });
     let records: Result<Vec<_>, ExperimentError> = runs
         .par_iter()
-        .map(|run| execute(run, oracle.clone(), &job.progress.bar(&run.mover.to_string())))
+        .map(|run| job.execute(&run.mover.to_string(), run, oracle.clone()))
         .collect();
     let records = records?;
     describe(outcome, setup, job, &decision);
@@ -81,7 +81,7 @@ fn measured_runs<'s>(
     let runs = setup.movers.iter().map(|&mover| {
         let run = Run::new(&setup.workload, &setup.cache, &setup.time, mover, job.size());
         let mut run = Run { windows: setup.windows, ..run };
-        job.visits.apply(&mut run)?;
+        job.set_visit_cost(&mut run)?;
         Ok(run)
     });
     let runs = runs.collect();

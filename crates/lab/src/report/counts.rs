@@ -1,0 +1,57 @@
+//! The table that counts the published values of all experiments by verdict.
+
+use super::entry::Entry;
+use crate::result::{Row, Verdict, VerdictCounts};
+use slabwise_text::Column;
+
+/// The rows of the table: one per experiment with published values, and one for their sum.
+pub struct CountsTable {
+    rows: Vec<(String, VerdictCounts)>,
+    total: VerdictCounts,
+}
+
+impl CountsTable {
+    pub fn of(entries: &[Entry<'_>]) -> CountsTable {
+        let counts = |entry: &Entry<'_>| {
+            (
+                entry.spec.name.clone(),
+                VerdictCounts::of(entry.outcome.rows.iter().filter_map(Row::verdict)),
+            )
+        };
+        let rows = entries.iter().map(counts).filter(|(_, counts)| counts.total() > 0);
+        let rows: Vec<_> = rows.collect();
+        let mut total = VerdictCounts::default();
+        rows.iter().for_each(|(_, counts)| total.add(counts));
+        CountsTable { rows, total }
+    }
+
+    /// Returns the head and the rows as texts. Columns: the name, the number of each verdict, and the sum.
+    pub fn cells(&self) -> Vec<Vec<String>> {
+        let labels = Verdict::ALL.map(|verdict| verdict.label().to_owned());
+        let head =
+            [vec!["experiment".to_owned()], labels.to_vec(), vec!["all".to_owned()]].concat();
+        let total = (format!("all {}", self.rows.len()), self.total);
+        let lines = self.rows.iter().chain([&total]).map(|(name, counts)| {
+            let numbers = Verdict::ALL.map(|verdict| counts.count(verdict).to_string());
+            [vec![name.clone()], numbers.to_vec(), vec![counts.total().to_string()]].concat()
+        });
+        std::iter::once(head).chain(lines).collect()
+    }
+
+    /// Returns the sentence below the table.
+    pub fn sentence(&self) -> String {
+        format!(
+            "Of {} published values, {:.0} % were measured and either agree (the difference is at most 10 %) or differ with \
+             a cause that an experiment shows.",
+            self.total.total(),
+            self.total.settled_percent()
+        )
+    }
+
+    /// Formats the table for the terminal.
+    pub fn text(&self) -> String {
+        let numbers = vec![Column::right(0); Verdict::ALL.len() + 1];
+        let columns = [vec![Column::left(0)], numbers].concat();
+        format!("{}{}\n", slabwise_text::table(&columns, self.cells()), self.sentence())
+    }
+}

@@ -1,0 +1,195 @@
+//! Classifies each published value: how the lab obtains its own value, and whether the two values agree.
+//!
+//! ```text
+//!   experiments/NAME.toml: [[forced]], [[fitted]], [[not_measured]] --> Origin --.
+//!                          [[explained]]                            --> Cause ---+--> Verdict --> VerdictCounts
+//!                                   our value, published value at the scale -----'
+//! ```
+//!
+//! Invariants:
+//! - A value that is forced or fitted never counts as agreement.
+//! - A difference without a cause that an experiment shows is unexplained.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// How the lab obtains its value of a published figure. The texts are reasons, without a full stop at the end.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Origin {
+    /// A run measures the value, and any value would be possible.
+    #[default]
+    Measured,
+    /// The set-up of the experiment allows no other value.
+    Forced(String),
+    /// The experiment chooses an input so that this value, or one that determines it, equals the published value.
+    Fitted(String),
+    /// No run measures the value.
+    NotMeasured(String),
+}
+
+impl Origin {
+    /// Returns true for the origin of values that are evidence for or against the published value.
+    pub fn is_measured(&self) -> bool {
+        *self == Origin::Measured
+    }
+
+    /// Returns the origin with its reason, or `None` for a measured value.
+    pub fn text(&self) -> Option<String> {
+        match self {
+            Origin::Measured => None,
+            Origin::Forced(why) => Some(format!("forced: {why}")),
+            Origin::Fitted(why) => Some(format!("fitted: {why}")),
+            Origin::NotMeasured(why) => Some(format!("not measured: {why}")),
+        }
+    }
+}
+
+/// The cause of a difference between our value and the published value.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cause {
+    /// The cause, without a full stop at the end.
+    pub why: String,
+    pub shown_by: ShownBy,
+}
+
+/// The row that shows the cause of a difference.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ShownBy {
+    pub experiment: String,
+    /// [`Measure::name`](super::Measure) of the row.
+    pub measure: String,
+    pub variant: String,
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ShownBy { experiment, measure, variant } = &self.shown_by;
+        write!(f, "{} (shown by {experiment}: {measure} of {variant})", self.why)
+    }
+}
+
+/// The largest difference between two values that agree, as a fraction of the published value.
+const AGREEMENT_MAX: f64 = 0.1;
+
+/// The result of the comparison of our value with the published value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The values differ by at most 10 % of the published value.
+    Agrees,
+    /// The values differ, and an experiment shows the cause.
+    CauseShown,
+    /// The values differ, or the run never reached the measured event, and no experiment shows the cause.
+    Unexplained,
+    Forced,
+    Fitted,
+    NotMeasured,
+}
+
+impl Verdict {
+    pub const ALL: [Verdict; 6] = [
+        Verdict::Agrees,
+        Verdict::CauseShown,
+        Verdict::Unexplained,
+        Verdict::Forced,
+        Verdict::Fitted,
+        Verdict::NotMeasured,
+    ];
+
+    /// Compares our value with the published value. `ours` is `None` if the run never reached the measured event, and
+    /// `has_cause` is true if an experiment shows the cause of a difference.
+    pub fn of(origin: &Origin, ours: Option<f64>, published: f64, has_cause: bool) -> Verdict {
+        let agrees = |ours: f64| (ours - published).abs() <= AGREEMENT_MAX * published.abs();
+        match origin {
+            Origin::Forced(_) => Verdict::Forced,
+            Origin::Fitted(_) => Verdict::Fitted,
+            Origin::NotMeasured(_) => Verdict::NotMeasured,
+            Origin::Measured if ours.is_some_and(agrees) => Verdict::Agrees,
+            Origin::Measured if has_cause => Verdict::CauseShown,
+            Origin::Measured => Verdict::Unexplained,
+        }
+    }
+
+    /// Returns the label of the verdict in tables.
+    pub fn label(self) -> &'static str {
+        match self {
+            Verdict::Agrees => "agrees",
+            Verdict::CauseShown => "differs, cause shown",
+            Verdict::Unexplained => "differs, unexplained",
+            Verdict::Forced => "forced",
+            Verdict::Fitted => "fitted",
+            Verdict::NotMeasured => "not measured",
+        }
+    }
+}
+
+/// The number of published values by verdict.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct VerdictCounts([usize; Verdict::ALL.len()]);
+
+impl VerdictCounts {
+    pub fn of(verdicts: impl IntoIterator<Item = Verdict>) -> VerdictCounts {
+        let mut counts = VerdictCounts::default();
+        verdicts.into_iter().for_each(|verdict| counts.0[verdict as usize] += 1);
+        counts
+    }
+
+    pub fn count(&self, verdict: Verdict) -> usize {
+        self.0[verdict as usize]
+    }
+
+    /// Returns the number of published values.
+    pub fn total(&self) -> usize {
+        self.0.iter().sum()
+    }
+
+    /// Returns the percentage of all published values that were measured, and agree or differ with a shown cause. 100
+    /// if there are no published values.
+    pub fn settled_percent(&self) -> f64 {
+        let settled = self.count(Verdict::Agrees) + self.count(Verdict::CauseShown);
+        if self.total() == 0 { 100.0 } else { settled as f64 / self.total() as f64 * 100.0 }
+    }
+
+    pub fn add(&mut self, other: &VerdictCounts) {
+        self.0.iter_mut().zip(other.0).for_each(|(count, other)| *count += other);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Origin, Verdict, VerdictCounts};
+
+    #[test]
+    fn values_within_ten_percent_of_the_published_value_agree() {
+        let verdict = |ours, published| Verdict::of(&Origin::Measured, ours, published, false);
+        for (ours, expected) in [
+            (110.0, Verdict::Agrees),
+            (90.0, Verdict::Agrees),
+            (110.1, Verdict::Unexplained),
+            (89.9, Verdict::Unexplained),
+            (-100.0, Verdict::Unexplained),
+        ] {
+            assert_eq!(verdict(Some(ours), 100.0), expected, "{ours}");
+        }
+        assert_eq!(verdict(Some(-6.0), -6.2), Verdict::Agrees);
+        assert_eq!(verdict(Some(0.1), 0.0), Verdict::Unexplained);
+        assert_eq!(verdict(None, 5.0), Verdict::Unexplained);
+    }
+
+    #[test]
+    fn a_shown_cause_settles_a_difference_and_nothing_settles_a_forced_or_fitted_value() {
+        let why = || "chosen".to_owned();
+        let verdicts = [
+            Verdict::of(&Origin::Measured, Some(2.0), 2.0, true),
+            Verdict::of(&Origin::Measured, Some(1.0), 2.0, true),
+            Verdict::of(&Origin::Measured, None, 2.0, true),
+            Verdict::of(&Origin::Forced(why()), Some(2.0), 2.0, true),
+            Verdict::of(&Origin::Fitted(why()), Some(1.0), 2.0, true),
+            Verdict::of(&Origin::NotMeasured(why()), None, 2.0, true),
+        ];
+        let counts = VerdictCounts::of(verdicts);
+        assert_eq!(Verdict::ALL.map(|verdict| counts.count(verdict)), [1, 2, 0, 1, 1, 1]);
+        assert_eq!((counts.total(), counts.settled_percent()), (6, 50.0));
+    }
+}
