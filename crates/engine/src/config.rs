@@ -51,6 +51,9 @@ impl MoverKind {
     /// The mover that a paper describes for memcached 1.5.12 (MEMSYS 2019, algorithm 1). If no chunk is free on another
     /// page, the mover unlinks the item and visits the chunk again after a pause.
     pub const BASE: MoverKind = MoverKind::new("base");
+    /// Like [`MoverKind::BASE`], but after a busy chunk the mover visits the next chunk of the page, and the busy chunks
+    /// again after the last chunk. This is the order of memcached 1.5.12.
+    pub const BASE_NEXT: MoverKind = MoverKind::new("base_next");
     /// The fast mover of the same paper (MEMSYS 2019, algorithm 2). If no chunk is free on another page, the mover
     /// unlinks the item and withdraws the item's chunk from use at once.
     pub const FAST: MoverKind = MoverKind::new("fast");

@@ -167,7 +167,9 @@ fn full_cache(pages: u64, mover: MoverKind) -> (Engine, Clock, u32) {
 
 #[test]
 fn a_table_change_in_a_full_cache_evicts_the_coldest_items() {
-    for mover in [MoverKind::WARM, MoverKind::STOCK, MoverKind::BASE, MoverKind::FAST] {
+    let kinds =
+        [MoverKind::WARM, MoverKind::STOCK, MoverKind::BASE, MoverKind::BASE_NEXT, MoverKind::FAST];
+    for mover in kinds {
         let pages = 16;
         let (engine, clock, count) = full_cache(pages, mover);
         let now = clock.now();

@@ -11,7 +11,8 @@ const META: ItemMeta = ItemMeta { client_flags: 0, expiry: Expiry::NEVER, cost: 
 const PAGE_SIZE_BYTES: usize = 16 << 10;
 /// The number of chunks of 128 bytes on a page.
 const PER_PAGE: u32 = (PAGE_SIZE_BYTES / 128) as u32;
-const KINDS: [MoverKind; 4] = [MoverKind::WARM, MoverKind::BASE, MoverKind::FAST, MoverKind::STOCK];
+const KINDS: [MoverKind; 5] =
+    [MoverKind::WARM, MoverKind::BASE, MoverKind::BASE_NEXT, MoverKind::FAST, MoverKind::STOCK];
 
 fn engine(pages: u64, chunk_sizes: &[usize], mover: MoverKind) -> Engine {
     let mut config = EngineConfig::new(pages * PAGE_SIZE_BYTES as u64);

@@ -204,7 +204,9 @@ fn items_after_a_move(mover: MoverKind, free: u32) -> u64 {
 #[test]
 fn every_mover_evicts_only_the_items_that_do_not_fit() {
     let page = (PAGE_SIZE_BYTES / 128) as u64;
-    for mover in [MoverKind::WARM, MoverKind::STOCK, MoverKind::BASE, MoverKind::FAST] {
+    let kinds =
+        [MoverKind::WARM, MoverKind::STOCK, MoverKind::BASE, MoverKind::BASE_NEXT, MoverKind::FAST];
+    for mover in kinds {
         assert_eq!(items_after_a_move(mover, 0), page, "{mover:?}: a page of items is left");
         assert_eq!(items_after_a_move(mover, page as u32), page, "{mover:?}: no item is lost");
     }

@@ -20,6 +20,7 @@ use crate::mem::{
 use crate::space::Space;
 use crate::stats::{Busy, MoverCounters};
 use slabwise_base::{ClassId, Now, PageId, Ticks};
+use std::collections::HashSet;
 
 /// The time without progress ([`Job::progress_at`]) after which a move is given up, unless the rules of the kind
 /// specify another time.
@@ -75,6 +76,12 @@ pub trait MoverRules: Sync {
         GIVE_UP_AFTER_TICKS
     }
 
+    /// True if no free chunk of the moving page is allocated, so that the page is empty as soon as no chunk is in use.
+    /// Otherwise each free chunk must be withdrawn first.
+    fn drains(&self) -> bool {
+        true
+    }
+
     /// True if the mover carries an item in this state even if it is pinned.
     fn carries_pinned(&self, _state: State) -> bool {
         false
@@ -106,17 +113,18 @@ pub struct Job {
     /// The end of the first pass: the number of slots that the victim has used so far. Higher slots hold stale bytes of
     /// an earlier owner of the page.
     pub slot_end: u32,
-    /// The chunks that this pass has yet to visit, if it is not the first pass. They were busy in the previous pass.
+    /// The chunks that this pass has yet to visit, if it is not the first pass, the first one last. They were busy in the
+    /// previous pass.
     pub to_revisit: Vec<ChunkAddress>,
     /// The chunks that were busy in this pass. The next pass visits them.
     pub busy: Vec<ChunkAddress>,
     /// Free chunks outside the page that the mover has reserved for contents of the page.
     pub reserved: Vec<OwnedChunk>,
     /// The chunks of the page that the mover has withdrawn: it has allocated them itself, so that workers cannot. Only
-    /// the kinds `base` and `fast` withdraw chunks.
+    /// the kinds in `published.rs` withdraw chunks.
     pub withdrawn: Vec<OwnedChunk>,
-    /// The chunk that this move has freed and not withdrawn yet. Only for the kinds `base` and `fast`.
-    pub freed: Option<ChunkAddress>,
+    /// The chunks that this move has freed, and has not visited again. Only for the kinds in `published.rs`.
+    pub freed: HashSet<ChunkAddress>,
     /// The time of the last progress: a chunk was emptied, or an item was evicted or carried.
     pub progress_at: Ticks,
     pub start: MoveStart,

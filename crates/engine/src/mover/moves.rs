@@ -12,7 +12,7 @@ use crate::space::Space;
 use crate::stats::MoverCounters;
 use slabwise_base::sync::lock;
 use slabwise_base::{ClassId, Moment, Now, PageId, Ticks};
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::Ordering::{AcqRel, Release};
 use std::time::Duration;
 
@@ -247,7 +247,7 @@ impl Mover {
                     busy: Vec::new(),
                     reserved: Vec::new(),
                     withdrawn: Vec::new(),
-                    freed: None,
+                    freed: HashSet::new(),
                     progress_at: now.ticks,
                     start,
                 });
@@ -291,11 +291,13 @@ impl Mover {
     /// Completes the move if the page is empty. Otherwise begins another pass over the busy chunks.
     fn end_of_pass(&mut self, space: &Space, mut job: Job, at: Moment) -> MoverStep {
         let in_use = space.memory.page(job.page).used() as usize;
-        if in_use == job.withdrawn.len() {
+        let may_complete = job.busy.is_empty() || job.request.rules.drains();
+        if in_use == job.withdrawn.len() && may_complete {
             self.complete(space, job, at);
             return MoverStep::Done;
         }
         job.to_revisit = std::mem::take(&mut job.busy);
+        job.to_revisit.reverse();
         self.pause(space, job, PAUSE_WHILE_BUSY, at)
     }
 

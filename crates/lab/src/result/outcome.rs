@@ -423,8 +423,8 @@ mod tests {
     fn every_published_value_has_a_row_and_rows_without_value_and_reason_are_unaccounted() {
         let (spec, _) = registry::parsed::<TwoPhaseSetup>("two-phase");
         let mut outcome = Outcome::new(&spec, 1, 0.1, false);
-        outcome.add(AT_TARGET, "base", Err("not reached in this run".to_owned()));
-        outcome.add(AT_TARGET, "fast", Ok(1_700_000.0));
+        outcome.add(AT_TARGET, "lama, base", Err("not reached in this run".to_owned()));
+        outcome.add(AT_TARGET, "lama, fast", Ok(1_700_000.0));
         outcome.add_unmeasured_rows();
         assert_eq!(outcome.rows[1].published_at_scale, Some(1_650_000.0));
         assert_eq!(outcome.rows.len(), spec.published.len());
@@ -434,6 +434,6 @@ mod tests {
         let line = text.lines().find(|line| line.contains("1,700,000"));
         let line = line.expect("the table has a line with our value of `fast`");
         let words: Vec<&str> = line.split_whitespace().collect();
-        assert_eq!(words[7..11], ["fast", "16,500,000", "1,650,000", "1,700,000"], "{text}");
+        assert_eq!(words[8..12], ["fast", "16,500,000", "1,650,000", "1,700,000"], "{text}");
     }
 }

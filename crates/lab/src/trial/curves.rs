@@ -204,6 +204,24 @@ impl ClassCurves {
         }
     }
 
+    /// Returns the working-set size of each class: the smallest number of items whose hit ratio is at most
+    /// `tolerance`, a fraction of the references, below that of an unlimited cache.
+    pub fn working_sets(&self, tolerance: f64) -> Vec<u64> {
+        let size = |mrc: &Mrc| {
+            let allowed = mrc.misses(u64::MAX) + tolerance * mrc.references();
+            let (mut too_small, mut enough) = (0, 1);
+            while mrc.misses(enough) > allowed {
+                (too_small, enough) = (enough, enough * 2);
+            }
+            while enough - too_small > 1 {
+                let middle = u64::midpoint(too_small, enough);
+                if mrc.misses(middle) > allowed { too_small = middle } else { enough = middle }
+            }
+            enough
+        };
+        self.mrcs.iter().map(size).collect()
+    }
+
     /// Returns the partition of `pages` pages with the fewest misses.
     pub fn fewest_misses(&self, pages: u64) -> Partition {
         Partition::best(&self.mrcs, &self.chunks_per_page, &vec![1.0; self.mrcs.len()], pages)
@@ -232,7 +250,7 @@ impl ClassCurves {
 
 #[cfg(test)]
 mod tests {
-    use super::Partition;
+    use super::{ClassCurves, Partition};
     use slabwise_profile::{Distances, Mrc};
 
     /// Returns the curve of a loop over `keys` keys: with at least `keys` chunks all references hit, with fewer chunks
@@ -241,6 +259,17 @@ mod tests {
         let mut distances = Distances::default();
         (0..references).for_each(|_| distances.record(Some(keys - 1)));
         distances.mrc(1)
+    }
+
+    #[test]
+    fn the_working_set_of_a_loop_is_its_number_of_keys() {
+        let class = ClassCurves {
+            mrcs: vec![cliff(60, 100), cliff(70_000, 150)],
+            miss_costs_us: vec![1.0; 2],
+            chunks_per_page: vec![10; 2],
+            hit_us: 1.0,
+        };
+        assert_eq!(class.working_sets(0.001), [60, 70_000]);
     }
 
     #[test]

@@ -91,8 +91,12 @@ impl<'e, 't> RunningController<'e, 't> {
                     None => profiling_options(engine.config().memory_limit_bytes),
                     Some(gets) => full_profiling_options(gets),
                 };
-                let tuner =
-                    tuner(engine, *policy, profiling, response_clock, Some(run.response.hit_us));
+                let hit_us = Some(run.response.hit_us);
+                let mut budget = MoveBudget::for_pages_of(engine.config().page_size_bytes);
+                if run.has_no_move_budget {
+                    budget.pages_per_second = u32::MAX;
+                }
+                let tuner = tuner_with(budget, engine, *policy, profiling, response_clock, hit_us);
                 RunningController::Tuner(Box::new(RunningTuner::new(engine, tuner, run.cost)))
             }
             Controller::Oracle(oracle) => {
@@ -176,6 +180,18 @@ pub fn tuner(
     hit_us: Option<f64>,
 ) -> Tuner {
     let budget = MoveBudget::for_pages_of(engine.config().page_size_bytes);
+    tuner_with(budget, engine, policy, options, response_clock, hit_us)
+}
+
+/// Returns a [`tuner`] with this move budget.
+fn tuner_with(
+    budget: MoveBudget,
+    engine: &Engine,
+    policy: PagePolicy,
+    options: ProfilingOptions,
+    response_clock: &Arc<Clock>,
+    hit_us: Option<f64>,
+) -> Tuner {
     let needs_profiles = policy.inputs().needs_profiles();
     let tuner = Tuner::new(policy, budget, engine.config().hash_seed);
     if !needs_profiles {
@@ -305,6 +321,9 @@ pub fn execute(
     }
     record.counts = engine.mover_counters().into();
     record.time = controller.time();
+    if let RunningController::Tuner(tuner) = controller {
+        record.page_moves = tuner.page_moves;
+    }
     record.classes = engine.class_stats(run.rate.now_at(record.operations));
     record.memory = engine.page_stats();
     record.processor_nanos = thread_cpu_nanos() - began_nanos;

@@ -116,6 +116,8 @@ pub struct Run<'s> {
     /// If given, the tuner profiles every key, with this half-life in gets. If `None`, the tuner samples keys as in a
     /// server.
     pub full_profile_gets: Option<u64>,
+    /// True if no move budget limits the tuner, as in the published systems, so that only the cost of visits does.
+    pub has_no_move_budget: bool,
     pub scale: f64,
     pub seed: u64,
     /// Number of windows, which are equal parts of the run. The record has one element per window.
@@ -153,6 +155,7 @@ impl<'s> Run<'s> {
             rate: Rate::new(time.operations_per_second),
             response: ResponseSetup::default(),
             full_profile_gets: None,
+            has_no_move_budget: false,
             scale,
             seed,
             windows: 200,

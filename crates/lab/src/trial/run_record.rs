@@ -31,7 +31,7 @@ pub struct RunRecord {
     pub moved: Vec<u64>,
     /// The last target partition of an oracle allocation. `None` if no partition was computed.
     pub partition: Option<Partition>,
-    /// The page moves of an oracle allocation. Empty under a policy.
+    /// The page moves of the oracle allocation or of the policy.
     pub page_moves: Vec<PageMove>,
     /// Number of the request before which the pages had the last target partition. `None` if they never had it.
     pub at_target: Option<u64>,
@@ -183,6 +183,24 @@ pub fn add_at_target(outcome: &mut Outcome, name: &str, record: &RunRecord) {
     let never = "not reached in this run".to_owned();
     let at_target = record.at_target.map(|requests| requests as f64);
     outcome.add(AT_TARGET, name, at_target.ok_or(never));
+}
+
+/// The allocation is steady if the pages of every class differ from their final number by at most this fraction of all
+/// pages.
+const ALLOCATION_TOLERANCE: f64 = 0.01;
+
+/// Adds the row with the request from which the allocation was steady, for a run in which a policy decides several times.
+pub fn add_allocation_steady(outcome: &mut Outcome, name: &str, record: &RunRecord) {
+    let last = record.pages.last().map_or(&[][..], Vec::as_slice);
+    let tolerance = ALLOCATION_TOLERANCE * last.iter().sum::<u64>() as f64;
+    let is_far = |pages: &Vec<u64>| {
+        pages.iter().zip(last).any(|(pages, last)| pages.abs_diff(*last) as f64 > tolerance)
+    };
+    let steady = record.pages.iter().rposition(is_far).map_or(0, |window| window + 1);
+    outcome.add(AT_TARGET, name, Ok(steady as f64 * record.window_requests as f64));
+    outcome.note_last_row(
+        "from then on, the pages of every class differ from their number at the end by at most 1 % of all pages",
+    );
 }
 
 /// Adds one row per counter of the mover.

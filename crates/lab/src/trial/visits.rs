@@ -51,7 +51,8 @@ impl FromStr for VisitTime {
             let mover = MoverName::ALL.into_iter().find(|name| name.to_string() == mover)?;
             Some(VisitTime { mover, cost: VisitCost::new(nanos.parse().ok()?).ok()? })
         };
-        let expected = "expected a mover (base, fast, stock or warm), = and a number above 0";
+        let expected =
+            "expected a mover (base, base_next, fast, stock or warm), = and a number above 0";
         parse().ok_or_else(|| expected.to_owned())
     }
 }

@@ -8,13 +8,15 @@ use std::fmt;
 
 /// Name of a mover in the file of an experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "snake_case")]
 pub enum MoverName {
     /// No page moves. This is the control of an experiment.
     None,
     /// The mover of memcached 1.5.12, as published. Clients may allocate the chunk of an unlinked item again before the
     /// mover's next visit.
     Base,
+    /// `base` with the order of memcached 1.5.12: after a busy chunk it visits the next chunk of the page.
+    BaseNext,
     /// The published improvement of `base`: the mover withdraws the chunk of an unlinked item at once.
     Fast,
     /// The mover of memcached 1.6.
@@ -24,8 +26,14 @@ pub enum MoverName {
 }
 
 impl MoverName {
-    pub const ALL: [MoverName; 5] =
-        [MoverName::None, MoverName::Base, MoverName::Fast, MoverName::Stock, MoverName::Warm];
+    pub const ALL: [MoverName; 6] = [
+        MoverName::None,
+        MoverName::Base,
+        MoverName::BaseNext,
+        MoverName::Fast,
+        MoverName::Stock,
+        MoverName::Warm,
+    ];
 
     /// Returns the engine's mover with this name. Every engine has a mover. With the name `None` the experiment never
     /// uses it.
@@ -33,6 +41,7 @@ impl MoverName {
         match self {
             MoverName::None | MoverName::Warm => MoverKind::WARM,
             MoverName::Base => MoverKind::BASE,
+            MoverName::BaseNext => MoverKind::BASE_NEXT,
             MoverName::Fast => MoverKind::FAST,
             MoverName::Stock => MoverKind::STOCK,
         }

@@ -7,7 +7,7 @@
 //! core of a server.
 
 use super::costs::VisitCost;
-use super::mover::MoverTime;
+use super::mover::{MoverTime, PageMove};
 use slabwise_base::{Moment, Now, Ticks};
 use slabwise_engine::Engine;
 use slabwise_tuner::{Backoff, Load, MAINTAINER_ROUNDS_PER_STEP, Profiling, Tuner, TunerStep};
@@ -51,12 +51,18 @@ pub struct RunningTuner<'e> {
     cost: VisitCost,
     /// Virtual time of the next step, in nanoseconds since the start.
     free_at_nanos: f64,
+    /// Number of gets before the current move began. `None` if no move is in progress that the tuner has requested.
+    began: Option<u64>,
+    /// The moves of the policy that have ended. Their requests are gets.
+    pub page_moves: Vec<PageMove>,
     pub time: MoverTime,
 }
 
 impl<'e> RunningTuner<'e> {
     pub fn new(engine: &'e Engine, tuner: Tuner, cost: VisitCost) -> RunningTuner<'e> {
-        RunningTuner { engine, tuner, cost, free_at_nanos: 0.0, time: MoverTime::default() }
+        let time = MoverTime::default();
+        let page_moves = Vec::new();
+        RunningTuner { engine, tuner, cost, free_at_nanos: 0.0, began: None, page_moves, time }
     }
 
     #[cfg(test)]
@@ -81,10 +87,11 @@ impl<'e> RunningTuner<'e> {
     }
 
     fn step(&mut self) {
-        let before = self.engine.mover_counters().visits;
+        let before = self.engine.mover_counters();
         let at = Moment::from_nanos(self.free_at_nanos as u64);
         let step = self.tuner.step(self.engine, Load::Serving, at);
-        let visits = self.engine.mover_counters().visits - before;
+        let after = self.engine.mover_counters();
+        let visits = after.visits - before.visits;
         self.time.visits += visits;
         self.work(visits as f64);
         match step {
@@ -101,6 +108,16 @@ impl<'e> RunningTuner<'e> {
                 self.free_at_nanos += f64::from(ticks.max(1)) * TICK_NANOS;
             }
             TunerStep::Idle { ticks: None } => self.free_at_nanos = f64::INFINITY,
+        }
+        let gets = self.engine.gets_ever();
+        if matches!(step, TunerStep::Requested { outcome: Ok(()), .. }) {
+            self.began = Some(gets);
+        }
+        let arrived = after.moved > before.moved;
+        if (arrived || after.aborted > before.aborted)
+            && let Some(began) = self.began.take()
+        {
+            self.page_moves.push(PageMove { began, ended: gets, arrived });
         }
     }
 

@@ -3,7 +3,7 @@
 //! | kind | treatment of the items on the page |
 //! |---|---|
 //! | `warm` | carried to free chunks of the class; if chunks and free pages are short, its coldest items are evicted |
-//! | `base`, `fast` | carried to free chunks of the class; dropped if none is free, as in the paper (`published.rs`) |
+//! | `base`, `base_next`, `fast` | carried to free chunks of the class; dropped if none is free, as in the paper (`published.rs`) |
 //! | `stock` | carried to free chunks of the class; dropped if there are none, as in memcached 1.6 |
 //!
 //! A page of a retired class is always emptied by the kind `warm`, which carries the items to the successor classes
@@ -21,6 +21,7 @@ use crate::config::MoverKind;
 const KINDS: &[(MoverKind, &dyn MoverRules)] = &[
     (MoverKind::WARM, &warm::Warm),
     (MoverKind::BASE, &published::BASE),
+    (MoverKind::BASE_NEXT, &published::BASE_NEXT),
     (MoverKind::FAST, &published::FAST),
     (MoverKind::STOCK, &stock::Stock),
 ];

@@ -1,4 +1,4 @@
-//! `page_mover=base` and `page_mover=fast`: the movers of the paper on fast page moves (Byrne, Onder and Wang, MEMSYS
+//! `page_mover=base`, `base_next` and `fast`: the movers of the paper on fast page moves (Byrne, Onder and Wang, MEMSYS
 //! 2019, algorithms 1 and 2). As in the paper, they visit the chunks of the page in order, and workers may allocate
 //! free chunks of the page while it moves.
 //!
@@ -11,7 +11,10 @@
 //!     case 3: no other page has a free chunk   -> the mover unlinks the item, which drops it
 //!                                                   base: the chunk is added to the free list, and is busy
 //!                                                   fast: the mover withdraws the chunk at once
-//!   after a busy chunk, the mover pauses, and then visits the same chunk again
+//!   after a busy chunk, the mover pauses. Then it visits
+//!     base, fast: the same chunk again (the text of the paper, section 2.2)
+//!     base_next:  the next chunk; after the last chunk, the busy chunks again in order (slide 13 of the authors' talk,
+//!                 and the code of memcached 1.5.12)
 //! ```
 //!
 //! A withdrawn chunk belongs to the mover, in the same way as an allocated chunk belongs to its caller. When the mover
@@ -26,16 +29,28 @@ use crate::mover::job::{Candidate, Job, MoverRules, Pass, PassStep};
 use crate::stats::Busy;
 use slabwise_base::PageId;
 
-/// The rules of the kinds `base` and `fast`. They differ only in the treatment of a chunk whose item was unlinked.
+/// The rules of the kinds `base`, `base_next` and `fast`.
 pub struct Published {
     /// True if the mover withdraws the chunk of an unlinked item at once (`fast`).
     withdraws_unlinked_at_once: bool,
+    /// The chunk that follows a busy one.
+    order: Order,
+}
+
+/// The chunk that the mover visits after the pause for a busy chunk.
+enum Order {
+    SameChunk,
+    NextChunk,
 }
 
 /// The rules of the kind `base` (algorithm 1).
-pub const BASE: Published = Published { withdraws_unlinked_at_once: false };
+pub const BASE: Published =
+    Published { withdraws_unlinked_at_once: false, order: Order::SameChunk };
+/// The rules of the kind `base_next`.
+pub const BASE_NEXT: Published =
+    Published { withdraws_unlinked_at_once: false, order: Order::NextChunk };
 /// The rules of the kind `fast` (algorithm 2).
-pub const FAST: Published = Published { withdraws_unlinked_at_once: true };
+pub const FAST: Published = Published { withdraws_unlinked_at_once: true, order: Order::SameChunk };
 
 /// The result of one visit of a chunk.
 enum Visit {
@@ -58,7 +73,10 @@ impl MoverRules for Published {
             match self.visit(pass, address) {
                 Visit::Withdrawn => pass.record_progress(),
                 Visit::Busy => {
-                    pass.job.slot -= 1;
+                    match self.order {
+                        Order::SameChunk => pass.job.slot -= 1,
+                        Order::NextChunk => pass.job.busy.push(address),
+                    }
                     return PassStep::Pause;
                 }
             }
@@ -68,6 +86,10 @@ impl MoverRules for Published {
 
     fn begin(&self, class: &mut ClassState, page: PageId) {
         class.pages.token.list_in_order(page);
+    }
+
+    fn drains(&self) -> bool {
+        false
     }
 
     fn finish(&self, class: &mut ClassState, job: &mut Job) -> UnusedPage {
@@ -85,7 +107,7 @@ impl Published {
         if withdraw_if_free(pass, address) {
             return Visit::Withdrawn;
         }
-        if pass.job.freed.take_if(|&mut freed| freed == address).is_some() {
+        if pass.job.freed.remove(&address) {
             pass.counters.reallocated += 1;
         }
         let PinOutcome::Pinned(pin) = pass.pin_item_of(address) else {
@@ -128,7 +150,7 @@ impl Published {
         }
         pass.counters.unlinked += 1;
         pass.counters.note_busy(Busy::NoRoom);
-        pass.job.freed = Some(address);
+        pass.job.freed.insert(address);
         Visit::Busy
     }
 }

@@ -79,6 +79,10 @@ impl Experiment for PoliciesSetup {
             oracles.par_iter().map(|trial| trial.run_oracle(&decisions, job)).collect();
         let trials: Vec<Finding<'_>> = found.into_iter().chain(oracles?).collect();
         let bounds = if setup.bound { bounds(&trials, &runs, &decisions) } else { BTreeMap::new() };
+        if let Some(curves) = decisions.values().next().and_then(|decision| decision.curves.first())
+        {
+            report::add_working_sets(outcome, setup, curves);
+        }
         let findings = Findings { setup, scale: job.scale, trials, bounds };
         report::add(outcome, setup, &findings);
         Ok(())
@@ -98,7 +102,10 @@ fn trials<'s>(
             if variant.from_empty { (&[], None) } else { (&setup.preload, setup.earlier) };
         let (windows, response) = (setup.windows, setup.response);
         let full_profile_gets = variant.full_profile_gets.map(|gets| scaled(gets, size.0));
-        Run { memory_mib, preload, earlier, windows, response, cost, full_profile_gets, ..run }
+        let has_no_move_budget = variant.has_no_move_budget;
+        let run =
+            Run { memory_mib, preload, earlier, windows, response, cost, full_profile_gets, ..run };
+        Run { has_no_move_budget, ..run }
     };
     let limits = setup.limits_mib();
     let trials = limits.iter().flat_map(|&memory_mib| {

@@ -3,7 +3,7 @@
 
 use super::setup::{PoliciesSetup, Report, Variant};
 use crate::result::{Outcome, format_number, maximum, mean, measures, minimum};
-use crate::trial::curves::Bound;
+use crate::trial::curves::{Bound, ClassCurves};
 use crate::trial::run::{Run, value_len_max};
 use crate::trial::run_record::{
     MEAN, PAGES, PAGES_STEADY, RunRecord, STEADY, add_at_target, add_gets, add_mover_counts,
@@ -75,6 +75,7 @@ impl Findings<'_> {
 }
 
 measures! {
+    WORKING_SET: "working_set_items", "working-set size", "items", WithRun;
     HITS: "hits", "requests that hit", "requests", WithRun;
     MEAN_TIME: "mean_response_time", "mean response time", "us", Fixed;
     STEADY_TIME: "steady_response_time", "steady mean response time", "us", Fixed;
@@ -197,6 +198,17 @@ pub fn add(outcome: &mut Outcome, setup: &PoliciesSetup, findings: &Findings<'_>
     }
 }
 
+/// A working set has a hit ratio of at most this fraction of the references below that of an unlimited cache.
+const WORKING_SET_TOLERANCE: f64 = 0.001;
+
+/// Adds the rows with the working-set sizes of the classes, by the exact curves of the first decision.
+pub fn add_working_sets(outcome: &mut Outcome, setup: &PoliciesSetup, curves: &ClassCurves) {
+    let sizes = curves.working_sets(WORKING_SET_TOLERANCE);
+    for (name, size) in setup.class_names.iter().zip(sizes) {
+        outcome.add(WORKING_SET, name, Ok(size as f64));
+    }
+}
+
 /// Returns the text that identifies a row: the variant, and the memory limit if `limit_mib` is given.
 fn row_name(variant: &str, limit_mib: Option<u64>) -> String {
     limit_mib.map_or_else(|| variant.to_owned(), |limit| format!("{variant}, {limit} MiB"))
@@ -235,6 +247,12 @@ fn add_record(outcome: &mut Outcome, setup: &PoliciesSetup, name: &str, record: 
                     let moving = record.at_target.map(|at| (at - record.changed_at) as f64);
                     let why_missing = || "not all pages arrived in this run".to_owned();
                     outcome.add(MOVING, name, moving.ok_or_else(why_missing));
+                    add_gets(outcome, name, record);
+                } else if let [first, .., last] = record.page_moves.as_slice() {
+                    outcome.add(MOVING, name, Ok((last.ended - first.began) as f64));
+                    outcome.note_last_row(
+                        "from the first move of the policy to the end of the last one",
+                    );
                     add_gets(outcome, name, record);
                 }
                 add_mover_counts(outcome, name, &record.counts);

@@ -50,6 +50,10 @@ pub struct PoliciesSetup {
     /// One element per part of the workload's keys: the number of keys that are stored before the first request.
     #[serde(default)]
     pub preload: Vec<u64>,
+    /// Names of the classes, in the order of their chunk sizes, for the rows with their working-set sizes. Empty: no such
+    /// rows.
+    #[serde(default)]
+    pub class_names: Vec<String>,
     /// If given, keys that are never requested fill the memory before the first request.
     pub earlier: Option<EarlierSetup>,
     #[serde(default)]
@@ -78,6 +82,9 @@ pub struct Variant {
     /// If given, the tuner profiles every key, with this half-life in gets at scale 1. If `None`, the tuner samples
     /// keys as in a server.
     pub full_profile_gets: Option<u64>,
+    /// True if no move budget limits the tuner, as in the published systems.
+    #[serde(default)]
+    pub has_no_move_budget: bool,
     /// True if the variant starts with an empty cache, without `preload` and `earlier`.
     #[serde(default)]
     pub from_empty: bool,

@@ -11,8 +11,9 @@ use slabwise_profile::Mrc;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TwoPhaseSetup {
-    /// The movers. There is one run per mover.
+    /// The movers. There is one run per mover, with an oracle allocation.
     pub movers: Vec<MoverName>,
+    pub lama: LamaSetup,
     /// Number of equal parts of a run, each of which has a point in the curves.
     pub windows: u64,
     /// Largest difference between the miss ratio of a steady window and the final miss ratio, in percentage points.
@@ -23,6 +24,16 @@ pub struct TwoPhaseSetup {
     pub cache: CacheSetup,
     pub time: TimeSetup,
     pub live: LiveSetup,
+}
+
+/// The runs in which the page policy `lama` decides while clients are served.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LamaSetup {
+    /// The movers. There is one run per mover.
+    pub movers: Vec<MoverName>,
+    /// Number of gets, at scale 1, between two decisions. Footprints cover the last one to two times as many gets.
+    pub period_gets: u64,
 }
 
 /// The set-up of a run on real servers (`--live`).

@@ -77,7 +77,7 @@ pub(in crate::config) static OURS: &[ServerOption] = &[
         .help(
             "how a page is emptied; warm: the items on the page are copied, and the coldest items of the \
              class are evicted; stock: as in memcached 1.6, items for which no chunk is free are evicted; \
-             base and fast: the two movers of the publication on fast page moves, for comparison",
+             base, base_next and fast: the movers of the publication on fast page moves, for comparison",
         ),
     option("page_move_chunks")
         .number(1, 1 << 20, "chunks", |it, n| it.given.page_move_chunks = Some(n as u32))
