@@ -27,6 +27,21 @@ pub struct Server {
 /// The memory of each class: the keys are chunk sizes in bytes, and the values are the bytes of all pages of the class.
 pub type Allocation = BTreeMap<u64, u64>;
 
+/// The counters of slabwise's mover since the start of the server.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Moves {
+    /// Pages that arrived.
+    pub moved: u64,
+    /// Visits to chunks.
+    pub visited: u64,
+    /// Visits to items that a request had locked (case 1).
+    pub locked: u64,
+    /// Visits to items that were pinned (case 2).
+    pub pinned: u64,
+    /// Visits that unlinked an item whose chunk had to be visited again (case 3).
+    pub unlinked: u64,
+}
+
 impl Server {
     /// Starts a server with this memory limit. `command` is the program and its arguments. If the program is
     /// `slabwise`, the server runs the same executable as this process.
@@ -64,6 +79,22 @@ impl Server {
     /// Reads `stats slabs`.
     pub fn classes(&mut self) -> Result<Vec<SlabClass>, ServerError> {
         Ok(self.admin.ask_rows("stats slabs")?.slab_classes())
+    }
+
+    /// Reads `stats moves`. Returns `None` if the server does not have this command.
+    pub fn moves(&mut self) -> Result<Option<Moves>, ServerError> {
+        let Ok(rows) = self.admin.ask_rows("stats moves") else { return Ok(None) };
+        let count = |name: &str| rows.get(name).and_then(|row| row.value.parse().ok());
+        let found = || {
+            Some(Moves {
+                moved: count("moved")?,
+                visited: count("chunks_visited")?,
+                locked: count("items_locked")?,
+                pinned: count("items_pinned")?,
+                unlinked: count("items_unlinked")?,
+            })
+        };
+        Ok(found())
     }
 
     /// Sends a command and returns the reply, which is a single line.

@@ -7,6 +7,7 @@ use crate::trial::setup::{CacheSetup, TimeSetup, WorkloadSetup, scaled};
 use crate::vtime::MoverName;
 use serde::Deserialize;
 use slabwise_profile::Mrc;
+use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -48,7 +49,9 @@ pub struct LiveSetup {
     pub settled_percent: f64,
     /// Rate of the requests to each server. The set after a miss is part of the request that missed.
     pub requests_per_second: f64,
-    /// Number of connections to each server.
+    /// Number of client threads for each server. Each sends an equal part of the requests.
+    pub client_threads: u32,
+    /// Number of connections of each client thread.
     pub connections: usize,
     /// Number of requests that are pipelined on each connection.
     pub batch: usize,
@@ -63,9 +66,26 @@ pub struct ServerSetup {
     pub name: String,
     /// The program and its flags. The program `slabwise` is the program that runs the lab.
     pub command: Vec<String>,
+    /// Options `NAME=N` in which N is a number of gets. A run multiplies N by its scale, and appends them to the last
+    /// argument of the command, with a colon before each.
+    #[serde(default)]
+    scaled_options: BTreeMap<String, u64>,
     /// True if the lab switches off the page policy of the server and moves the pages itself.
     #[serde(default)]
     pub oracle_allocation: bool,
+}
+
+impl ServerSetup {
+    /// Returns the command at this scale.
+    pub fn command_at(&self, scale: f64) -> Vec<String> {
+        let mut command = self.command.clone();
+        if let Some(last) = command.last_mut() {
+            for (name, &count) in &self.scaled_options {
+                last.push_str(&format!(":{name}={}", scaled(count, scale)));
+            }
+        }
+        command
+    }
 }
 
 /// The exact curves of phase 2, which determine the target partition.

@@ -5,6 +5,9 @@
 //!   server 2 <--replay-- the same requests          ...
 //! ```
 //!
+//! Each server has several client threads, so the mover meets items that a request has locked or pinned. The rows of a
+//! server are those of its first client thread; the others send other requests with the same distribution.
+//!
 //! The servers run at the same time, so that other load on the machine affects all of them. Each server uses its own
 //! page policy, except for servers with an oracle allocation. On these servers the lab switches the policy off. From
 //! the change of phase on, the lab moves one page after the other with `slabs reassign`, as fast as the server can,
@@ -15,8 +18,8 @@ use super::decision::{ServerSetup, TwoPhaseSetup, second_share};
 use crate::experiment::kind::Job;
 use crate::result::{Outcome, format_number, measures};
 use crate::trial::error::ExperimentError;
-use crate::trial::setup::scaled;
-use crate::wire::{Allocation, Server, ServerError};
+use crate::trial::setup::{WorkloadSetup, scaled};
+use crate::wire::{Allocation, Moves, Server, ServerError};
 use slabwise_base::Clock;
 use slabwise_replay::{Pace, Report, drive};
 use std::collections::BTreeSet;
@@ -30,6 +33,10 @@ measures! {
     MOVED: "live_memory_moved", "memory that changed its class", "%", Fixed;
     P99: "live_p99", "p99 of a request", "us", Fixed;
     RATE: "live_rate", "requests per second", "requests/s", Fixed;
+    LOCKED: "live_case_1", "case 1: chunks found locked", "chunks", Fixed;
+    PINNED: "live_case_2", "case 2: chunks found in use", "chunks", Fixed;
+    UNLINKED: "live_case_3", "case 3: chunks unlinked, visited again", "chunks", Fixed;
+    PAGES: "live_pages_moved", "pages moved", "pages", Fixed;
 }
 
 /// The last tenth of the windows or of the readings is the final state of a run.
@@ -40,6 +47,8 @@ struct Observed {
     report: Report,
     /// The allocations that were read, each with the number of requests before the reading.
     allocations: Vec<(u64, Allocation)>,
+    /// The counters of the mover. `None` if the server is not slabwise.
+    moves: Option<Moves>,
 }
 
 /// Runs all servers, and adds the conditions, rows and series to the outcome.
@@ -95,19 +104,22 @@ fn observe(
     second_share: f64,
 ) -> Result<Observed, ExperimentError> {
     let (scale, seed) = job.size();
+    let live = &setup.live;
     let memory_mib = scaled(setup.cache.memory_mib, scale);
     let changed_at = scaled(setup.workload.first_phase_requests, scale);
-    let mut process = Server::start(&server.command, memory_mib)?;
+    let mut process = Server::start(&server.command_at(scale), memory_mib)?;
     let requests = scaled(setup.workload.requests, scale);
-    let workload = setup.workload.open(scale, seed)?;
+    let threads = u64::from(live.client_threads);
+    let workload =
+        WorkloadSetup { requests: setup.workload.requests / threads, ..setup.workload.clone() };
     let pace = Pace {
-        connections: setup.live.connections,
-        batch: setup.live.batch,
-        rate: Some(setup.live.requests_per_second),
-        window: Some(requests.div_ceil(setup.windows)),
+        connections: live.connections,
+        batch: live.batch,
+        rate: Some(live.requests_per_second / threads as f64),
+        window: Some((requests / threads).div_ceil(setup.windows)),
         ..Pace::default()
     };
-    let poll_requests = scaled(setup.live.poll_requests, scale);
+    let poll_requests = scaled(live.poll_requests, scale);
     let mut allocations = Vec::new();
     let mut needs_moves = server.oracle_allocation;
     if needs_moves {
@@ -116,19 +128,36 @@ fn observe(
     let bar = job.progress.bar(&server.name);
     bar.set_length(requests);
     let (address, clock) = (process.address(), Clock::real());
-    let report = drive(&address, workload, &pace, &clock, |so_far| {
-        let done = so_far.requests;
-        if needs_moves && done >= changed_at {
-            needs_moves = move_page(&mut process, second_share)?;
+    let report = std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads)
+            .map(|thread| {
+                let (address, pace, clock, workload) = (&address, &pace, &clock, &workload);
+                scope.spawn(move || {
+                    let workload = workload.open(scale, seed + (thread << 32))?;
+                    drive(address, workload, pace, clock, |_| Ok::<(), ExperimentError>(()))
+                })
+            })
+            .collect();
+        let first = workload.open(scale, seed)?;
+        let report = drive(&address, first, &pace, &clock, |so_far| {
+            let done = so_far.requests * threads;
+            if needs_moves && done >= changed_at {
+                needs_moves = move_page(&mut process, second_share)?;
+            }
+            if done >= (allocations.len() as u64 + 1) * poll_requests {
+                bar.set_position(done);
+                allocations.push((done, process.allocation()?));
+            }
+            Ok::<(), ExperimentError>(())
+        })?;
+        for other in others {
+            other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
         }
-        if done >= (allocations.len() as u64 + 1) * poll_requests {
-            bar.set_position(done);
-            allocations.push((done, process.allocation()?));
-        }
-        Ok::<(), ExperimentError>(())
+        Ok::<_, ExperimentError>(report)
     })?;
     bar.finish_and_clear();
-    Ok(Observed { report, allocations })
+    let moves = process.moves()?;
+    Ok(Observed { report, allocations, moves })
 }
 
 /// Orders the server to move a page from the first class to the second class. Returns false, without an order, if the
@@ -176,8 +205,22 @@ fn add(
         }
     }
     outcome.add(P99, name, Ok(report.p99_us));
-    outcome.add(RATE, name, Ok(report.requests as f64 / report.seconds));
-    add_series(outcome, name, observed);
+    let threads = f64::from(setup.live.client_threads);
+    outcome.add(RATE, name, Ok(report.requests as f64 * threads / report.seconds));
+    if let Some(moves) = &observed.moves {
+        add_moves(outcome, name, moves);
+    }
+    add_series(outcome, name, observed, threads);
+}
+
+/// Adds the rows with the counters of the mover.
+fn add_moves(outcome: &mut Outcome, name: &str, moves: &Moves) {
+    outcome.add(PAGES, name, Ok(moves.moved as f64));
+    let counts = [(LOCKED, moves.locked), (PINNED, moves.pinned), (UNLINKED, moves.unlinked)];
+    for (measure, count) in counts {
+        outcome.add(measure, name, Ok(count as f64));
+        outcome.note_last_row(format!("of {} visits", format_number(moves.visited as f64)));
+    }
 }
 
 /// Adds the rows on the allocation of a server.
@@ -199,11 +242,11 @@ fn add_settling(
     outcome.add(STAYS, name, stays.ok_or_else(why_missing));
 }
 
-fn add_series(outcome: &mut Outcome, name: &str, observed: &Observed) {
+fn add_series(outcome: &mut Outcome, name: &str, observed: &Observed, threads: f64) {
     let windows = observed.report.windows.as_deref().unwrap_or_default();
     let ratios = windows.iter().scan(0, |end, window| {
         *end += window.requests;
-        Some((*end as f64, window.miss_ratio * 100.0))
+        Some((*end as f64 * threads, window.miss_ratio * 100.0))
     });
     outcome.add_series("miss ratio", name, ["requests", "%"], ratios);
     let readings = &observed.allocations;
