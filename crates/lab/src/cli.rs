@@ -117,7 +117,7 @@ fn run(args: &RunArgs) -> Result<(), LabError> {
 
 /// Adds the traces in a folder to the experiment that can use traces.
 fn add_traces(entries: &mut [Entry], directory: &Path) -> Result<(), LabError> {
-    for Entry { spec, setup } in entries {
+    for Entry { spec, setup, .. } in entries {
         if setup.add_traces(&mut spec.figures_added, directory)? {
             return Ok(());
         }

@@ -12,7 +12,7 @@
 use crate::experiment::{Job, Progress};
 use crate::registry::Entry;
 use crate::report::{self, RESULT_FILE};
-use crate::result::{Outcome, Row, SOURCES, merged};
+use crate::result::{Outcome, Row, merged};
 use crate::trial::units::{RunIdentity, Units};
 use crate::trial::visits::{VisitTime, VisitTimes};
 use slabwise_base::Clock;
@@ -31,7 +31,8 @@ pub struct RunArgs {
     /// Name of the experiment, or all
     pub name: String,
     /// Multiply requests, keys and memory by F; 1 is the published size. With all, an experiment that does not allow F
-    /// runs at the nearest scale that it allows [default: set by the experiment]
+    /// runs at the nearest scale that it allows, and some experiments that take long run at a part of F [default: set by
+    /// the experiment]
     #[arg(long, value_name = "F")]
     pub scale: Option<f64>,
     /// Seed of all random numbers; the first one if there are several
@@ -87,7 +88,9 @@ impl PlannedRun<'_> {
     ) -> Result<PlannedRun<'s>, LabError> {
         let spec = &entry.spec;
         let live_scale = entry.setup.live_scale().filter(|_| args.live);
-        let requested = args.scale.or(live_scale).unwrap_or(spec.scale);
+        let factor = if is_alone { 1.0 } else { spec.scale_factor_in_all };
+        let given = args.scale.map(|scale| scale * factor);
+        let requested = given.or(live_scale).unwrap_or(spec.scale);
         let scale = if is_alone { requested } else { spec.nearest_scale(requested) };
         spec.check_scale(scale)?;
         let seeds = if args.live { NonZeroU32::MIN } else { spec.seeds };
@@ -101,7 +104,7 @@ impl PlannedRun<'_> {
     }
 
     pub fn run(&self, args: &RunArgs) -> Result<(), LabError> {
-        let Entry { spec, setup } = self.entry;
+        let Entry { spec, setup, sources } = self.entry;
         let clock = Clock::real();
         let began_nanos = clock.moment().nanos;
         if args.live && !setup.has_live() {
@@ -125,6 +128,7 @@ impl PlannedRun<'_> {
         });
         let outcomes = outcomes.collect::<Result<Vec<Outcome>, _>>()?;
         let mut outcome = merged(outcomes).expect("there is at least one seed");
+        outcome.sources.clone_from(sources);
         outcome.traces.clone_from(&args.traces);
         outcome.visit_ns = args.visits().given();
         let usage = usage(clock.moment().nanos - began_nanos);
@@ -148,7 +152,7 @@ impl PlannedRun<'_> {
     /// Returns the stored results of the parts of the run with this seed.
     fn units(&self, args: &RunArgs, seed: u64) -> Units {
         let identity = RunIdentity {
-            sources: SOURCES.to_owned(),
+            sources: self.entry.sources.clone(),
             setup: self.entry.spec.setup_json(),
             seed,
             scale: self.scale,

@@ -11,6 +11,10 @@ pub struct Entry {
     pub spec: Spec,
     /// The set-up of the file, parsed into the experiment's type.
     pub setup: Box<dyn Experiment>,
+    /// The last commits that changed the engine and the runs on it, and the code of this type of experiment. A commit
+    /// ends with `-modified` if there are changes without a commit, and is "unknown" if the program was not built in a
+    /// git repository.
+    pub sources: String,
 }
 
 /// Parses an experiment from the name and the text of its file.
@@ -19,7 +23,18 @@ type Parse = fn(&str, &str) -> Entry;
 fn parse<S: Experiment + DeserializeOwned + 'static>(name: &str, text: &str) -> Entry {
     let spec = Spec::parse(name, text);
     let setup: S = spec.setup();
-    Entry { spec, setup: Box::new(setup) }
+    Entry { spec, setup: Box::new(setup), sources: sources_of::<S>() }
+}
+
+/// Returns [`Entry::sources`] of a type of experiment.
+fn sources_of<S>() -> String {
+    const SHARED: &str = env!("SLABWISE_LAB_SHARED");
+    const EXPERIMENTS: &str = env!("SLABWISE_LAB_EXPERIMENTS");
+    let path = std::any::type_name::<S>();
+    let is_part = |(module, _): &(&str, &str)| path.split("::").any(|part| part == *module);
+    let mut commits = EXPERIMENTS.split(',').filter_map(|commit| commit.split_once('='));
+    let (_, own) = commits.find(is_part).unwrap_or(("", "unknown"));
+    format!("{SHARED}, {own}")
 }
 
 /// Defines the list of experiments. A line `"NAME": TYPE;` is the experiment in `experiments/NAME.toml`.
@@ -74,6 +89,15 @@ pub fn parsed<S: DeserializeOwned>(name: &str) -> (Spec, S) {
 #[cfg(test)]
 mod tests {
     use super::specs;
+
+    #[test]
+    fn every_experiment_has_the_commit_of_its_code() {
+        for entry in super::all() {
+            let is_built_with_git = !env!("SLABWISE_LAB_SHARED").contains("unknown");
+            let is_known = !entry.sources.contains("unknown");
+            assert_eq!(is_known, is_built_with_git, "{}: {}", entry.spec.name, entry.sources);
+        }
+    }
 
     /// Experiments without published values, which compare our own variants.
     const OURS: [&str; 5] =

@@ -188,11 +188,6 @@ pub struct Series {
 /// The git commit of the sources, or "unknown" if the program was not built in a git repository.
 pub const COMMIT: &str = env!("SLABWISE_COMMIT");
 
-/// The last commit that changed the sources of runs: all that can change a value, but not the reports. It ends with
-/// `-modified` if the sources had changes without a commit, and is "unknown" if the program was not built in a git
-/// repository.
-pub const SOURCES: &str = env!("SLABWISE_LAB_SOURCES");
-
 /// The result of an experiment, as stored in `result.json`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Outcome {
@@ -200,9 +195,9 @@ pub struct Outcome {
     pub experiment: String,
     /// [`COMMIT`] of the program that wrote the result.
     pub commit: Cow<'static, str>,
-    /// The last commit that changed the sources of runs.
+    /// The [`sources`](crate::registry::Entry::sources) of the run.
     #[serde(default)]
-    pub sources: Cow<'static, str>,
+    pub sources: String,
     /// Seed of all random numbers of the run.
     pub seed: u64,
     /// Number of seeds over which rows are means: [`Outcome::seed`] and the following ones.
@@ -259,7 +254,7 @@ impl Outcome {
         Outcome {
             experiment: spec.name.clone(),
             commit: COMMIT.into(),
-            sources: SOURCES.into(),
+            sources: String::new(),
             seed,
             seeds: NonZeroU32::MIN,
             scale,

@@ -42,6 +42,9 @@ pub struct Spec {
     /// The largest scale that `--scale` accepts.
     #[serde(default = "scale_max")]
     scale_max: f64,
+    /// Factor on the scale that `--scale` gives for all experiments, for an experiment that takes long.
+    #[serde(default = "default_scale")]
+    pub scale_factor_in_all: f64,
     /// The number of seeds of a run without `--seeds`.
     #[serde(default = "one")]
     pub seeds: NonZeroU32,

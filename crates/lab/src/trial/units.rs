@@ -18,7 +18,7 @@ use std::path::PathBuf;
 /// All that determines the result of a run, except for measured times.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunIdentity {
-    /// [`SOURCES`](crate::result::SOURCES) of the program.
+    /// The [`sources`](crate::registry::Entry::sources) of the experiment.
     pub sources: String,
     /// The table `setup` of the experiment's file, as JSON.
     pub setup: String,
@@ -35,7 +35,7 @@ impl RunIdentity {
     /// Returns true if a result with this identity can replace a run with the identity `other`. Results of a program
     /// whose sources are unknown or modified cannot.
     pub fn is_reusable_for(&self, other: &RunIdentity) -> bool {
-        let is_committed = self.sources != "unknown" && !self.sources.ends_with("-modified");
+        let is_committed = !["unknown", "-modified"].iter().any(|word| self.sources.contains(word));
         is_committed && self == other
     }
 }
