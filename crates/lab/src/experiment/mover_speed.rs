@@ -14,7 +14,7 @@ use crate::trial::run::{AtTarget, Run};
 use crate::trial::run_record::RunRecord;
 use crate::trial::setup::{CacheSetup, TimeSetup, WorkloadSetup, scaled};
 use crate::trial::visits::VISIT;
-use crate::vtime::{MoverName, SleepCost, SleepLength};
+use crate::vtime::{MoverName, Rate, SleepCost, SleepLength};
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use serde::Deserialize;
 use slabwise_base::Clock;
@@ -36,6 +36,9 @@ pub struct MoverSpeedSetup {
     pub movers: Vec<MoverName>,
     /// Lengths of the sleep of `base` after a busy chunk, in microseconds. There is one run per length.
     pub sleeps_us: Vec<u64>,
+    /// Rates of gets and sets per second, in addition to that of `time`. There is one run of `base` per rate, with the sleep
+    /// of `time`.
+    pub rates: Vec<f64>,
     /// Number of pages that move in each run.
     pub pages: u64,
     pub workload: WorkloadSetup,
@@ -90,20 +93,28 @@ fn variants<'s>(
         let run = Run::new(&setup.workload, &setup.cache, &setup.time, mover, job.size());
         let mut run = Run { at_target: AtTarget::Stop, ..run };
         job.set_visit_cost(&mut run)?;
-        // `base` sleeps at nearly every chunk, so it has one run per length. The other movers rarely sleep.
-        let sleeps = match mover {
-            MoverName::Base => setup.sleeps_us.as_slice(),
-            _ => &[setup.time.sleep_us],
+        // `base` sleeps at nearly every chunk, so it has one run per length and rate. The other movers rarely sleep.
+        let default = (setup.time.sleep_us, None);
+        let conditions: Vec<(u64, Option<f64>)> = match mover {
+            MoverName::Base => {
+                let rates = setup.rates.iter().map(|&rate| (setup.time.sleep_us, Some(rate)));
+                setup.sleeps_us.iter().map(|&sleep_us| (sleep_us, None)).chain(rates).collect()
+            }
+            _ => vec![default],
         };
-        for &sleep_us in sleeps {
-            let name = match mover {
-                MoverName::Base => format!("{mover}, {sleep_us} us"),
-                _ => mover.to_string(),
-            };
+        for (sleep_us, rate) in conditions {
             let length = Duration::from_micros(sleep_us);
             let cost = SleepCost::measure(length, &Clock::real());
             let sleep = SleepLength::Measured(cost.wall_nanos);
-            let run = Run { mover_pause: length, sleep, ..run.clone() };
+            let mut run = Run { mover_pause: length, sleep, ..run.clone() };
+            let mut name = match mover {
+                MoverName::Base => format!("{mover}, {sleep_us} us"),
+                _ => mover.to_string(),
+            };
+            if let Some(rate) = rate {
+                run.rate = Rate::new(rate);
+                name = format!("{name}, {rate} per second");
+            }
             variants.push(Variant { name, run, sleep: cost });
         }
     }
