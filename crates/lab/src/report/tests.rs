@@ -4,7 +4,7 @@ use super::chart::{Absent, Drawing};
 use super::page::{self, picture};
 use super::{redraw, write};
 use crate::registry;
-use crate::result::{Figure, Outcome, Row, Series, Spec};
+use crate::result::{CHUNK_SIZES, Figure, Outcome, Row, Series, Spec};
 
 /// Returns an outcome with a row or a series for every variant that the figures of the experiment list.
 fn outcome_of(spec: &Spec) -> Outcome {
@@ -12,19 +12,21 @@ fn outcome_of(spec: &Spec) -> Outcome {
     outcome.add_unmeasured_rows();
     let published: Vec<Row> = outcome.rows.clone();
     let Some(pattern) = published.first().cloned() else { return outcome };
+    let series = |name: &str, variant: &str| Series {
+        name: name.to_owned(),
+        variant: variant.to_owned(),
+        x_unit: "requests".into(),
+        y_unit: "%".into(),
+        x: vec![0.0, 1.0, 2.0],
+        y: vec![30.0, 20.0, 10.0],
+    };
     for figure in &spec.figures {
+        outcome.series.extend(figure.lines.as_deref().map(|lines| series(CHUNK_SIZES, lines)));
         let variants = figure.variants.iter().map(String::as_str);
         for variant in variants.chain(figure.variants.is_empty().then_some("variant")) {
             let variant = format!("{}{variant}", figure.within);
             match &figure.draw {
-                crate::result::Draw::Curves(name) => outcome.series.push(Series {
-                    name: name.clone(),
-                    variant,
-                    x_unit: "requests".into(),
-                    y_unit: "%".into(),
-                    x: vec![0.0, 1.0, 2.0],
-                    y: vec![30.0, 20.0, 10.0],
-                }),
+                crate::result::Draw::Curves(name) => outcome.series.push(series(name, &variant)),
                 crate::result::Draw::Bars(measure) => outcome.rows.push(Row {
                     measure: measure.clone(),
                     variant,
