@@ -23,8 +23,8 @@ use crate::result::{CHUNK_SIZES, Outcome, format_number};
 use crate::trial::error::ExperimentError;
 use crate::trial::setup::scaled;
 use case::{
-    BEST_ENDS, CLIMB, CLIMB_BEST, Case, ENDS, EXACT, EXCESS, FEWER, MOVES, OLD, PAGES, PRINTED,
-    RECOVERED, SAME_ENDS, SD, SD_MAX, SD_MIN, WASTE, cases, demands_of,
+    BEST_ENDS, CHUNK_SIZE, CLIMB, CLIMB_BEST, Case, ENDS, EXACT, EXCESS, FEWER, MOVES, OLD, PAGES,
+    PRINTED, RECOVERED, SAME_ENDS, SD, SD_MAX, SD_MIN, WASTE, cases, demands_of,
 };
 use pages::{Climbs, Stored, Taken, climbs};
 use slabwise_base::Random;
@@ -125,7 +125,10 @@ fn add_wastes(
     let (best_sizes, best) = tables.exact(&demands)?;
     outcome.add_setup(&case.variant(EXACT), list(&best_sizes));
     add_histogram(outcome, &case.setup.name, sizes);
-    for (variant, table) in [(OLD, tables.old()), (EXACT, best_sizes)] {
+    for (number, &size) in (1..).zip(&best_sizes) {
+        outcome.add(CHUNK_SIZE, &case.variant(&format!("{EXACT}, {number}")), Ok(size as f64));
+    }
+    for (variant, table) in [(OLD, &case.setup.old_sizes), (EXACT, &best_sizes)] {
         let lines = table.iter().map(|&size| (size as f64, 0.0));
         outcome.add_series(CHUNK_SIZES, case.variant(variant), ["bytes", ""], lines);
     }
