@@ -91,6 +91,16 @@ mod tests {
     use super::specs;
 
     #[test]
+    fn the_experiments_that_show_causes_exist() {
+        let specs = specs();
+        for value in specs.iter().flat_map(|spec| &spec.published) {
+            let Some(cause) = &value.cause else { continue };
+            let is_known = specs.iter().any(|spec| spec.name == cause.shown_by.experiment);
+            assert!(is_known, "{cause}");
+        }
+    }
+
+    #[test]
     fn every_experiment_has_the_commit_of_its_code() {
         for entry in super::all() {
             let is_built_with_git = !env!("SLABWISE_LAB_SHARED").contains("unknown");

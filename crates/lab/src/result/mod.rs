@@ -20,4 +20,6 @@ pub use outcome::{
 };
 pub use seeds::merged;
 pub use spec::{Draw, Figure, Spec};
+#[cfg(test)]
+pub use verdict::{Cause, ShownBy};
 pub use verdict::{Verdict, VerdictCounts};
