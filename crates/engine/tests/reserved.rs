@@ -3,8 +3,8 @@
 
 use slabwise_base::{Clock, Cost};
 use slabwise_engine::{
-    ClassTable, Engine, EngineConfig, EvictionKind, Handle, ItemMeta, LruConfig, StoreMode,
-    StoreOutcome,
+    ClassTable, Engine, EngineConfig, EvictionKind, Handle, ItemMeta, LruConfig, RankedHits,
+    StoreMode, StoreOutcome,
 };
 
 const PAGE_SIZE_BYTES: usize = 4096;
@@ -31,6 +31,15 @@ struct Fixture<'e> {
 /// Returns an engine with one page. The percentages are the size of RESERVED in percent of the chunks, and the shares of
 /// HOT and WARM in the bytes of HOT, WARM and COLD together.
 fn engine(reserved_percent: u32, hot_percent: u32, warm_percent: u32) -> Engine {
+    engine_with(reserved_percent, hot_percent, warm_percent, RankedHits::All)
+}
+
+fn engine_with(
+    reserved_percent: u32,
+    hot_percent: u32,
+    warm_percent: u32,
+    ranked_hits: RankedHits,
+) -> Engine {
     let mut config = EngineConfig::new(PAGE_SIZE_BYTES as u64);
     config.page_size_bytes = PAGE_SIZE_BYTES;
     config.classes = ClassTable::explicit(&[CHUNK_SIZE_BYTES], PAGE_SIZE_BYTES)
@@ -39,6 +48,7 @@ fn engine(reserved_percent: u32, hot_percent: u32, warm_percent: u32) -> Engine 
     config.index_within_limit = false;
     config.eviction = EvictionKind::Reserved;
     config.eviction_options.reserved.percent = reserved_percent;
+    config.eviction_options.reserved.ranked_hits = ranked_hits;
     config.eviction_options.lru = LruConfig { hot_percent, warm_percent, ..LruConfig::default() };
     Engine::new(config).expect("the arena can be reserved")
 }
@@ -201,5 +211,23 @@ fn victims_are_in_cold_then_warm_then_hot_then_reserved() {
             None,
             "the tail of queue {queue} is the victim: {before:?}"
         );
+    }
+}
+
+/// Lines 6 and 19 to 21: a hit that leaves an item in its queue raises the item's rank, and so L at its eviction, unless
+/// only hits of RESERVED give ranks.
+#[test]
+fn a_hit_just_before_an_eviction_raises_the_inflation_only_if_all_hits_give_ranks() {
+    for (ranked_hits, inflation) in [(RankedHits::All, 2 * LOW), (RankedHits::InReserved, LOW)] {
+        let engine = engine_with(25, 0, 0, ranked_hits);
+        let mut cache = Fixture::new(&engine);
+        cache.fill_and_raise_threshold();
+        let class = engine.config().classes.ids().next().expect("the engine has a class");
+        // The first victim gives L its rank. The second victim is hit after that.
+        cache.set(100, LOW);
+        assert_eq!(engine.inflation(class), LOW);
+        assert!(cache.get(RESERVED_MAX + 1));
+        cache.set(101, LOW);
+        assert_eq!(engine.inflation(class), inflation, "{ranked_hits:?}");
     }
 }

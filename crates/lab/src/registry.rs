@@ -53,6 +53,7 @@ experiments! {
     "cost-multi": experiment::cost::CostSetup;
     "cost-single-published": experiment::cost::CostSetup;
     "cost-multi-published": experiment::cost::CostSetup;
+    "cost-reserved": experiment::cost::CostSetup;
     "frontier": experiment::frontier::FrontierSetup;
 }
 
@@ -78,13 +79,14 @@ mod tests {
     use super::specs;
 
     /// Experiments without published values, which compare our own variants.
-    const OURS: [&str; 7] = [
+    const OURS: [&str; 8] = [
         "etc-settled",
         "curves",
         "eviction-curves",
         "classes-vs-misses",
         "cost-single",
         "cost-multi",
+        "cost-reserved",
         "frontier",
     ];
 

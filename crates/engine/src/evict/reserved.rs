@@ -19,7 +19,8 @@
 //!   an item is evicted --> L rises to the rank of this item                                             19-21
 //! ```
 //!
-//! An item of cost c gets the rank H = L + c when it is stored, and again at each hit (lines 6, 22, 34). L is the
+//! An item of cost c gets the rank H = L + c when it is stored, and again at each hit (lines 6, 22, 34), unless
+//! [`RankedHits`] limits these hits. L is the
 //! inflation and M the entry threshold of the class. Both are 0 at first (line 2) and never fall. M rises only if the
 //! rank of the tail is above M (lines 10 and 26).
 //!
@@ -55,6 +56,18 @@ pub struct ReservedConfig {
     pub percent: u32,
     /// The formula that computes the rank of an item.
     pub rank: ReservedRank,
+    /// The hits that give an item a new rank.
+    pub ranked_hits: RankedHits,
+}
+
+/// The hits that give an item a new rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RankedHits {
+    /// All hits, as in the thesis (line 6).
+    All,
+    /// Hits of items that are in the reserved queue or enter it. Other hits leave the rank as it is, so L rises more
+    /// slowly: L rises to the rank of each victim, and a victim may have been hit just before its eviction.
+    InReserved,
 }
 
 /// The formula for the rank of an item of cost `c`, if the inflation is `l`. The thesis has two formulas.
@@ -71,7 +84,8 @@ pub enum ReservedRank {
 
 impl Default for ReservedConfig {
     fn default() -> ReservedConfig {
-        ReservedConfig { percent: 10, rank: ReservedRank::Sum }
+        let (rank, ranked_hits) = (ReservedRank::Sum, RankedHits::All);
+        ReservedConfig { percent: 10, rank, ranked_hits }
     }
 }
 
@@ -166,7 +180,8 @@ impl Order for Reserved {
         if self.is_full(view) && is_above(rank, self.entry_threshold) {
             return Hit::Enter(self.entry_for_tail(view, rank), true);
         }
-        if rank == item.rank() { Hit::Stay } else { Hit::Rank(rank) }
+        let keeps_rank = rank == item.rank() || self.config.ranked_hits == RankedHits::InReserved;
+        if keeps_rank { Hit::Stay } else { Hit::Rank(rank) }
     }
 
     fn coldest(&self, view: &View<'_>, _now: Ticks) -> Option<Place> {
@@ -183,6 +198,10 @@ impl Order for Reserved {
 
     fn note_evicted(&mut self, _view: &View<'_>, item: Queued<'_>, _now: Ticks) {
         self.inflation.note_evicted(item.rank());
+    }
+
+    fn inflation(&self) -> u32 {
+        self.inflation.level
     }
 
     fn forget(&mut self) {

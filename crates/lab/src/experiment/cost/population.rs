@@ -100,6 +100,13 @@ pub struct Variant {
     /// For the eviction kind `reserved`, the highest cost in its formula of the rank `ReservedRank::Weighted`. If
     /// `None`, the formula is `ReservedRank::Sum`.
     pub cost_max: Option<u32>,
+    /// For the eviction kind `reserved`, the size of the reserved queue in percent of the chunks. If `None`, the size is
+    /// the engine's default.
+    pub reserved_percent: Option<u32>,
+    /// For the eviction kind `reserved`, true if only hits of items in the reserved queue give ranks
+    /// (`RankedHits::InReserved`).
+    #[serde(default)]
+    pub ranks_in_reserved: bool,
     /// Name of the page policy.
     pub policy: String,
     /// Options of the page policy.

@@ -97,6 +97,7 @@ measures! {
     SET: "set_latency", "latency of a set; in the lab, its processor time", "us", Fixed;
     MORE_GET: "more_get_latency", "more latency of a get", "%", Fixed;
     MORE_SET: "more_set_latency", "more latency of a set", "%", Fixed;
+    INFLATION: "inflation", "inflation while all items are replaced once", "units", Fixed;
     MOVED: "pages_moved", "pages moved", "pages", WithRun;
     LESS_COST_MIN: "less_cost_min", "less recomputation cost, minimum of all runs", "%", Fixed;
     MISSES: "misses", "misses", "requests", WithRun;
@@ -114,23 +115,21 @@ const TAIL_PERCENT: f64 = 99.0;
 /// A value of a result.
 type Value<'v> = &'v dyn Fn(&Tally) -> f64;
 
-/// The reductions that have rows, each with the value that is reduced. The settings of a sweep have only the first.
-fn reduced(setup: &CostSetup) -> [(Measure, Box<dyn Fn(&Tally) -> f64>); 3] {
+/// A reduction that has rows, with the value that is reduced.
+type Reduced = (Measure, Box<dyn Fn(&Tally) -> f64>);
+
+/// Returns the reductions that have rows in a setting. A setting of a sweep has only the first.
+fn reduced_in(setup: &CostSetup, setting: &Setting) -> Vec<Reduced> {
     let response = setup.response;
-    [
+    let all: [Reduced; 3] = [
         (LESS_COST, Box::new(Tally::units_per_request)),
         (LESS_LATENCY, Box::new(move |tally| tally.response_us(&response))),
         (
             LESS_LATENCY_P99,
             Box::new(move |tally| tally.response_percentile_us(&response, TAIL_PERCENT)),
         ),
-    ]
-}
-
-/// Returns the reductions that have rows in a setting.
-fn reduced_in(setup: &CostSetup, setting: &Setting) -> Vec<(Measure, Box<dyn Fn(&Tally) -> f64>)> {
-    let count = if setting.in_sweep { 1 } else { usize::MAX };
-    reduced(setup).into_iter().take(count).collect()
+    ];
+    all.into_iter().take(if setting.in_sweep { 1 } else { usize::MAX }).collect()
 }
 
 /// Adds the conditions of all runs to the outcome.
@@ -237,6 +236,9 @@ fn add_finding(outcome: &mut Outcome, setup: &CostSetup, finding: &Finding<'_>) 
             add(LATENCY, &|tally| tally.response_us(&setup.response));
             add(LATENCY_P99, &|tally| tally.response_percentile_us(&setup.response, TAIL_PERCENT));
             add(RECOMPUTED, &|tally| tally.recomputed_percent());
+        }
+        if tallies.iter().any(|tally| tally.inflation_per_replacement > 0.0) {
+            add(INFLATION, &|tally| tally.inflation_per_replacement);
         }
         if tallies.iter().any(|tally| tally.pages_moved > 0) && !setting.in_sweep {
             add(MOVED, &|tally| tally.pages_moved as f64);

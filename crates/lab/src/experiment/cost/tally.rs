@@ -21,6 +21,9 @@ pub struct Tally {
     pub pages_moved: u64,
     /// True if the memory was full at the end of the run.
     pub is_full: bool,
+    /// Growth of the inflation of the first class, in units, while evictions replaced all of its items once. 0 if the
+    /// eviction kind has no inflation, or if nothing was evicted.
+    pub inflation_per_replacement: f64,
     /// The measured processor times of operations. `None` if the setting measures none.
     pub times: Option<OperationTimes>,
 }

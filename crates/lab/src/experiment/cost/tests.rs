@@ -9,8 +9,8 @@ use crate::registry;
 use crate::result::{Draw, Outcome, Row, Spec};
 use slabwise_replay::workload::CostMix;
 
-const FILES: [&str; 4] =
-    ["cost-single", "cost-multi", "cost-single-published", "cost-multi-published"];
+const FILES: [&str; 5] =
+    ["cost-single", "cost-multi", "cost-single-published", "cost-multi-published", "cost-reserved"];
 const SEED: u64 = 7;
 const SCALE: f64 = 0.02;
 /// The largest number of bytes that an eviction kind adds to an item.
@@ -229,4 +229,19 @@ fn processor_times_of_gets_and_sets_are_measured_after_the_run() {
     assert!(times.get_nanos > 0.0 && times.set_nanos > 0.0, "{times:?}");
     setup.settings.iter_mut().for_each(|setting| setting.timed_operations = 0);
     assert_eq!(timed(&setup), Tally { times: None, ..with_times }, "the other results are equal");
+}
+
+/// If every hit gives its item a new rank, the inflation outgrows the costs, and the reserved queue saves less.
+#[test]
+fn the_reserved_queue_saves_more_if_only_its_own_hits_give_ranks() {
+    let (_, setup) = setup("cost-reserved");
+    let keys = calibrated_keys(&setup, setting(&setup, "256 MiB"), CostMix::Tpcw, SCALE, SEED);
+    let keys = keys.expect("the calibration succeeds");
+    let of = |name| run(&setup, "256 MiB", name, CostMix::Tpcw, keys, Pricing::Mixed);
+    let [lru, all, own] = ["lru", "reserved", "reserved, ranks in reserved"].map(of);
+    assert_eq!(lru.inflation_per_replacement, 0.0);
+    let [all_inflation, own_inflation] = [&all, &own].map(|tally| tally.inflation_per_replacement);
+    assert!(own_inflation > 0.0 && all_inflation > 2.0 * own_inflation, "{all:?}\n{own:?}");
+    let [lru, all, own] = [lru, all, own].map(|tally| tally.units_per_request());
+    assert!(own < all && own < lru, "cost per request: lru {lru}, all hits {all}, own hits {own}");
 }

@@ -20,8 +20,8 @@ use crate::trial::setup::scaled;
 use crate::vtime::{
     Access, Cache, Maintainer, Rate, RunningTuner, VisitCost, median, thread_cpu_nanos,
 };
-use slabwise_base::{Clock, Cost};
-use slabwise_engine::{Engine, EngineConfig, ReservedRank};
+use slabwise_base::{Clock, Cost, Now};
+use slabwise_engine::{Engine, EngineConfig, RankedHits, ReservedRank};
 use slabwise_policy::PagePolicy;
 use slabwise_replay::workload::Request;
 use std::sync::Arc;
@@ -86,9 +86,13 @@ impl Trial<'_> {
         let seed = self.population.seed;
         let config = engine_config(self.setup, self.setting, self.scale, seed);
         let mut config = EngineConfig { eviction: self.variant.eviction, ..config };
+        let reserved = &mut config.eviction_options.reserved;
+        reserved.percent = self.variant.reserved_percent.unwrap_or(reserved.percent);
+        if self.variant.ranks_in_reserved {
+            reserved.ranked_hits = RankedHits::InReserved;
+        }
         let weighted = |cost_max| ReservedRank::Weighted { cost_max };
-        config.eviction_options.reserved.rank =
-            self.variant.cost_max.map_or(ReservedRank::Sum, weighted);
+        reserved.rank = self.variant.cost_max.map_or(ReservedRank::Sum, weighted);
         let engine = Engine::new(config)?;
         let response_clock = Arc::new(Clock::manual());
         let profiling = profiling_options(engine.config().memory_limit_bytes);
@@ -139,7 +143,10 @@ impl TrialRun<'_, '_> {
         let mut next = key_indices(setup, setting, population.keys(), population.seed);
         self.request_all((0..scaled(setting.warm_up_requests, scale)).map(|_| next()));
         self.tally = Tally::default();
+        let before = inflation_and_evictions(engine);
         self.request_all((0..scaled(setting.requests, scale)).map(|_| next()));
+        self.tally.inflation_per_replacement =
+            inflation_per_replacement(before, inflation_and_evictions(engine), engine);
         self.tally.pages_moved = engine.mover_counters().moved;
         self.tally.is_full = engine.page_stats().memory_full();
         if setting.timed_operations > 0 {
@@ -224,6 +231,24 @@ impl TrialRun<'_, '_> {
         self.tally.count(access, cost);
         self.operations += access.operations();
     }
+}
+
+/// Returns the inflation of the first class, and the number of its evictions.
+fn inflation_and_evictions(engine: &Engine) -> [u64; 2] {
+    let stats = engine.class_stats(Now::from_nanos(0));
+    let Some(class) = stats.first().and_then(|stats| stats.class) else { return [0, 0] };
+    [u64::from(engine.inflation(class)), stats[0].counters.evicted]
+}
+
+/// Returns the growth of the inflation of the first class between two moments, divided by the number of times that all
+/// items of the class were replaced in this time. 0 if nothing was evicted.
+fn inflation_per_replacement(before: [u64; 2], after: [u64; 2], engine: &Engine) -> f64 {
+    let stats = engine.class_stats(Now::from_nanos(0));
+    let chunks = stats.first().map_or(0, |stats| stats.used_chunks + stats.free_chunks);
+    let evictions = (after[1] - before[1]) as f64;
+    // The inflation wraps around at 2^32.
+    let growth = f64::from((after[0] as u32).wrapping_sub(before[0] as u32));
+    if evictions > 0.0 { growth * chunks as f64 / evictions } else { 0.0 }
 }
 
 /// If ranks are hashed, the bound computes only the keys of the most popular ranks: this number of ranks per key. It
