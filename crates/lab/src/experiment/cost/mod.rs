@@ -1,5 +1,5 @@
-//! `cost-single`, `cost-multi`: compares the recomputation cost of misses under several eviction kinds and page
-//! policies.
+//! The cost experiments, such as `cost-single`: compares the recomputation cost of misses under several eviction kinds
+//! and page policies.
 //!
 //! ```text
 //!   setting, mix --> calibration of the number of keys --> for each seed: population --> a trial per variant --> rows

@@ -1,4 +1,4 @@
-//! The set-up of `cost-single` and `cost-multi`, and the keys of a run with their costs, value lengths and requests.
+//! The set-up of the cost experiments, and the keys of a run with their costs, value lengths and requests.
 //!
 //! Invariants:
 //! - The cost of a key is independent of the popularity of the key.
