@@ -212,6 +212,11 @@ impl ClassState {
         QueueKind::ALL.map(|kind| self.lanes.bytes(kind)).iter().sum()
     }
 
+    /// Returns the inflation of the order, or 0 if the order has none.
+    pub fn inflation(&self) -> u32 {
+        dispatch!(&self.order, inflation())
+    }
+
     /// Returns the part of the order's state that a stop saves for the next start.
     pub fn saved_order(&self) -> [u32; 3] {
         dispatch!(&self.order, saved())

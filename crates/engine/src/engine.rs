@@ -307,6 +307,12 @@ impl Engine {
         self.space().page_stats()
     }
 
+    /// Returns the inflation of a class: the rank from which new items start, modulo 2^32. Always 0 if the eviction kind
+    /// has no inflation.
+    pub fn inflation(&self, class: ClassId) -> u32 {
+        self.space().class(class).lock().inflation()
+    }
+
     /// Returns an upper bound of the memory that an item with a value of this length takes, in bytes. A chained item may
     /// need a page of its own for its head, and one for its last body, if no other item has chunks of these sizes.
     pub fn item_bytes_max(&self, value_len: usize) -> u64 {

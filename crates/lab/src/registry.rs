@@ -66,6 +66,9 @@ experiments! {
     "classes-vs-misses": experiment::class_counts::ClassCountsSetup;
     "cost-single": experiment::cost::CostSetup;
     "cost-multi": experiment::cost::CostSetup;
+    "cost-single-published": experiment::cost::CostSetup;
+    "cost-multi-published": experiment::cost::CostSetup;
+    "cost-reserved": experiment::cost::CostSetup;
     "frontier": experiment::frontier::FrontierSetup;
 }
 
@@ -110,8 +113,16 @@ mod tests {
     }
 
     /// Experiments without published values, which compare our own variants.
-    const OURS: [&str; 5] =
-        ["etc-settled", "curves", "eviction-curves", "classes-vs-misses", "frontier"];
+    const OURS: [&str; 8] = [
+        "etc-settled",
+        "curves",
+        "eviction-curves",
+        "classes-vs-misses",
+        "cost-single",
+        "cost-multi",
+        "cost-reserved",
+        "frontier",
+    ];
 
     #[test]
     fn every_experiment_has_published_values_or_is_our_own() {

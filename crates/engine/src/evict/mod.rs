@@ -34,4 +34,4 @@ pub use lanes::{ItemCosts, ItemSizes, Lane, Lanes, Place};
 pub use order::{COLDEST_FIRST, Entry, Hit, LruConfig, Move, Order, Segments, Victim, View};
 pub(crate) use registry::dispatch;
 pub use registry::{ClassOrder, EvictionKind, EvictionOptions};
-pub use reserved::{ReservedConfig, ReservedRank};
+pub use reserved::{RankedHits, ReservedConfig, ReservedRank};

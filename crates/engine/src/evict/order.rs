@@ -163,6 +163,11 @@ pub trait Order {
         false
     }
 
+    /// Returns the rank from which new items start, or 0 if the kind has no such rank.
+    fn inflation(&self) -> u32 {
+        0
+    }
+
     /// Resets the order's state, because the number of the class is assigned to a new class.
     fn forget(&mut self) {}
 

@@ -2,7 +2,7 @@
 
 use crate::config::option::{COUNT_MAX, ServerOption, option, switch};
 use crate::config::settings::Draft;
-use slabwise_engine::{EvictionKind, MOVER_NAMES, ReservedRank};
+use slabwise_engine::{EvictionKind, MOVER_NAMES, RankedHits, ReservedRank};
 use slabwise_policy::PagePolicy;
 use slabwise_protocol::text::CostWire;
 
@@ -58,6 +58,16 @@ pub(in crate::config) static OURS: &[ServerOption] = &[
         "with eviction=reserved: rank of an item; sum: inflation + cost; weighted: inflation + cost + \
          inflation x cost / COST_MAX, where COST_MAX is the highest cost of an item",
     ),
+    option("reserved_hits")
+        .choice(&["all", "in_reserved"], |it, name| {
+            it.settings.engine.eviction_options.reserved.ranked_hits =
+                if name == "all" { RankedHits::All } else { RankedHits::InReserved }
+        })
+        .default("all")
+        .help(
+            "with eviction=reserved: hits that give an item a new rank; all: as published; in_reserved: only those of \
+             items that are protected from eviction or become so",
+        ),
     option("gd_wheels").checked("N0[xN1[xN2]]", wheel_sizes).default("256x256").help(
         "with eviction=gd_wheel: number of queues in each wheel, each a power of two. A cost above the \
          product N0 x N1 x N2 counts as this product",
