@@ -1,6 +1,7 @@
 //! The data of one class in a [`Profiler`](crate::Profiler): its sampled keys in order of use, and its counts.
 
 use crate::class_profile::{ClassProfile, Sample};
+use crate::cliff::{CliffSearch, Reference};
 use crate::decay::DecayingMean;
 use crate::histogram::Histogram;
 use crate::mrc::{Mrc, Point};
@@ -54,7 +55,11 @@ pub struct ClassKeys {
     /// See [`ClassProfile::misses_by_eviction`].
     misses_by_eviction: f64,
     /// See [`ClassProfile::shadow_hits`].
-    pub shadow_hits: f64,
+    shadow_hits: f64,
+    /// The pointers to the ends of a cliff, and the hits in the shadow queues of the two partitions.
+    cliff: CliffSearch,
+    /// The number of gets since the start that hit the shadow queue of the class or of a partition.
+    pub shadow_hits_any: f64,
 }
 
 impl ClassKeys {
@@ -63,21 +68,38 @@ impl ClassKeys {
         ClassKeys { keys_max: usize::MAX, ..ClassKeys::default() }
     }
 
-    /// Counts a get that hit a key at this distance.
-    pub fn hit(&mut self, distance: u64, weights: Weights) {
+    /// Counts a get that hit a key at this distance. `position` is a number in [0, 1) that depends only on the key.
+    pub fn hit(&mut self, distance: u64, position: f64, weights: Weights) {
         self.record(Some(distance), weights);
+        self.note_shadows(distance, position, weights, false);
     }
 
-    /// Counts a get that missed. With `None` as its distance, the get misses at every size.
-    pub fn miss(&mut self, distance: Option<u64>, weights: Weights) {
-        self.record(distance, weights);
+    /// Counts a get that missed a key at this distance. `position` is a number in [0, 1) that depends only on the key.
+    pub fn miss_at(&mut self, distance: u64, position: f64, weights: Weights) {
+        self.record(Some(distance), weights);
         self.misses += weights.total;
-        let Some(distance) = distance else { return };
         self.misses_by_eviction += weights.total;
-        let is_shadow =
-            |size: ClassSize| (size.chunks..size.chunks + size.chunks_per_page).contains(&distance);
-        if self.size.is_some_and(is_shadow) {
+        self.note_shadows(distance, position, weights, true);
+    }
+
+    /// Counts a get that misses at every size.
+    pub fn miss_always(&mut self, weights: Weights) {
+        self.record(None, weights);
+        self.misses += weights.total;
+    }
+
+    /// Counts a get that hit a shadow queue: that of the class, if the get missed, or that of a partition.
+    fn note_shadows(&mut self, distance: u64, position: f64, weights: Weights, has_missed: bool) {
+        let Some(size) = self.size else { return };
+        let shadow = size.chunks..size.chunks + size.chunks_per_page;
+        let of_class = has_missed && shadow.contains(&distance);
+        if of_class {
             self.shadow_hits += weights.total;
+        }
+        let get = Reference { distance, position, weight: weights.total };
+        let of_partition = self.cliff.note(get, size);
+        if of_class || of_partition {
+            self.shadow_hits_any += weights.total;
         }
     }
 
@@ -134,6 +156,8 @@ impl ClassKeys {
             misses: self.misses,
             misses_by_eviction: self.misses_by_eviction,
             shadow_hits: self.shadow_hits,
+            pointers: self.size.map(|size| self.cliff.pointers(size)).unwrap_or_default(),
+            partition_shadow_hits: self.cliff.shadow_hits,
             miss_time_us: self.miss_time_us.mean(),
             ..ClassProfile::default()
         }
@@ -162,10 +186,10 @@ mod tests {
     fn only_decaying_counts_are_scaled() {
         let mut keys = ClassKeys::default();
         let weights = Weights { total: 10.0, decaying: 8.0 };
-        keys.hit(39, weights);
-        keys.hit(40, weights);
-        keys.miss(Some(100), weights);
-        keys.miss(None, weights);
+        keys.hit(39, 0.0, weights);
+        keys.hit(40, 0.0, weights);
+        keys.miss_at(100, 0.0, weights);
+        keys.miss_always(weights);
         keys.miss_time_us.record(5.0, 8.0);
         let before = keys.profile(1.0, 10.0);
         keys.scale(0.25);

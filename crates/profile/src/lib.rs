@@ -15,6 +15,7 @@
 
 mod class_keys;
 mod class_profile;
+mod cliff;
 mod decay;
 mod histogram;
 mod key_map;
@@ -29,6 +30,7 @@ pub mod steps;
 
 pub use class_keys::ClassSize;
 pub use class_profile::{Access, ClassProfile, Sample};
+pub use cliff::Pointers;
 pub use key_map::KeyMap;
 pub use miss_clock::{MissClock, MissClockCounts, MissClockOptions};
 pub use mrc::{Hits, Mrc, Point, lower_hull};

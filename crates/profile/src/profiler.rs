@@ -55,7 +55,7 @@ use crate::decay::Decay;
 use crate::key_table::{Place, Record};
 use crate::mrc::Mrc;
 use crate::reuse_windows::{ReuseWindows, UsedAt};
-use slabwise_base::random::unit;
+use slabwise_base::random::{mix, unit};
 use slabwise_base::sampling::{is_sampled, rate_of, threshold_of};
 use slabwise_base::{AccessKind, ClassId};
 use stacks::Stacks;
@@ -352,7 +352,7 @@ impl Profiler {
                 let used_at = self.stacks.keys.get(number).used_at;
                 let (old, distance) = self.distance(number);
                 let weights = self.count_get();
-                self.stacks.class_mut(old).hit(distance, weights);
+                self.stacks.class_mut(old).hit(distance, position_of(access.hash), weights);
                 self.count_reuse(old, Some(used_at));
                 self.put(number, Place::Stacked(class.unwrap_or(old)));
             }
@@ -376,7 +376,11 @@ impl Profiler {
         let weights = self.count_get();
         match place {
             Place::Stacked(class) | Place::Deleted(class) => {
-                self.stacks.class_mut(class).miss(distance, weights);
+                let keys = self.stacks.class_mut(class);
+                match distance {
+                    Some(distance) => keys.miss_at(distance, position_of(access.hash), weights),
+                    None => keys.miss_always(weights),
+                }
                 self.count_reuse(class, distance.map(|_| used_at));
             }
             Place::NeverStored => self.unstored_gets += weights.decaying,
@@ -417,7 +421,7 @@ impl Profiler {
             let counted = f64::from(misses) * weights.decaying;
             self.unstored_gets = (self.unstored_gets - counted).max(0.0);
             let keys = self.stacks.class_mut(class);
-            (0..misses).for_each(|_| keys.miss(None, weights));
+            (0..misses).for_each(|_| keys.miss_always(weights));
             (0..misses).for_each(|_| self.count_reuse(class, None));
         }
         self.put(number, Place::Stacked(class));
@@ -452,9 +456,10 @@ impl Profiler {
         }
     }
 
-    /// Returns the number of shadow hits of all classes since the start; see [`ClassProfile::shadow_hits`].
+    /// Returns the number of gets since the start that hit the shadow queue of a class ([`ClassProfile::shadow_hits`])
+    /// or of a partition ([`ClassProfile::partition_shadow_hits`]).
     pub fn shadow_hits(&self) -> f64 {
-        self.stacks.classes().map(|(_, class)| class.shadow_hits).sum()
+        self.stacks.classes().map(|(_, class)| class.shadow_hits_any).sum()
     }
 
     /// Returns true if the key is in the stack of a class and has not missed since its last store.
@@ -478,6 +483,11 @@ impl Profiler {
     fn weights(&self) -> Weights {
         Weights { total: self.scale, decaying: self.scale * self.decay.weight() }
     }
+}
+
+/// Returns a number in [0, 1) that depends only on the key, and not on whether the key is in the sample.
+fn position_of(hash: u64) -> f64 {
+    unit(mix(hash))
 }
 
 /// Converts a time to microseconds. The result wraps around after 71 minutes.

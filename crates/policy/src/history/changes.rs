@@ -25,6 +25,7 @@ pub(crate) struct Profiled {
     pub misses: f64,
     pub misses_by_eviction: f64,
     pub shadow_hits: f64,
+    pub partition_shadow_hits: f64,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -63,6 +64,7 @@ impl Counts {
                 misses: profile.misses,
                 misses_by_eviction: profile.misses_by_eviction,
                 shadow_hits: profile.shadow_hits,
+                partition_shadow_hits: profile.partition_shadow_hits,
             }),
         }
     }
@@ -78,6 +80,10 @@ impl Counts {
                 misses: rise(before.misses, after.misses),
                 misses_by_eviction: rise(before.misses_by_eviction, after.misses_by_eviction),
                 shadow_hits: rise(before.shadow_hits, after.shadow_hits),
+                partition_shadow_hits: rise(
+                    before.partition_shadow_hits,
+                    after.partition_shadow_hits,
+                ),
             }),
         }
     }

@@ -105,6 +105,7 @@ fn random_profile(class: &ClassSnapshot, profile: &mut ClassProfile, random: &mu
     profile.misses += some(1_000.0);
     profile.misses_by_eviction += some(500.0);
     profile.shadow_hits += some(500.0);
+    profile.partition_shadow_hits += some(500.0);
     profile.hit_time_us = some(100.0);
     profile.miss_time_us = some(10_000.0);
     let references = [some(1e6), some(1e6)];
