@@ -7,7 +7,7 @@ use crate::background::{
 };
 use crate::class::{CHAINED, Class, ClassStatus};
 use crate::config::EngineConfig;
-use crate::evict::LruConfig;
+use crate::evict::{LruConfig, QueueSplit};
 use crate::layout::{ClassTable, HEADER_SIZE_BYTES, ItemMeta};
 use crate::mem::{Arena, MappingError, QueueKind};
 use crate::mover::{MoveRecord, MoverStep, ReassignError};
@@ -145,6 +145,11 @@ impl Engine {
             self.config().eviction.name()
         );
         self.space().set_segments(|rules| rules.is_exact = !segmented);
+    }
+
+    /// Divides the queue of a class in two parts, if the eviction kind is `split_lru`. Other kinds ignore the call.
+    pub fn divide_queue(&self, class: ClassId, split: QueueSplit) {
+        self.space().class(class).lock().divide_queue(split);
     }
 
     /// Returns the current class table.

@@ -48,7 +48,8 @@ pub use background::{
 pub use config::{EngineConfig, MoverKind, page_size_default};
 pub use engine::{Engine, EngineError};
 pub use evict::{
-    EvictionKind, EvictionOptions, GdWheelConfig, LruConfig, ReservedConfig, ReservedRank,
+    EvictionKind, EvictionOptions, GdWheelConfig, LruConfig, QueueSplit, ReservedConfig,
+    ReservedRank,
 };
 pub use layout::{
     CHAIN_SIZE_BYTES as CHAIN_LINK_SIZE_BYTES, CHUNK_ALIGN_BYTES, CHUNK_SIZE_BYTES_MIN, ClassTable,

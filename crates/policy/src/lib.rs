@@ -38,7 +38,7 @@ mod testing;
 mod tests;
 
 pub use options::{OptionInfo, PolicyOptionError};
-pub use plan::{PageMove, Plan, Prediction};
+pub use plan::{PageMove, Plan, Prediction, QueueSplit};
 pub use policy::{Inputs, Trigger};
 pub use registry::PagePolicy;
 pub use slabwise_profile::ClassProfile;

@@ -8,8 +8,22 @@ use slabwise_base::ClassId;
 pub struct Plan {
     /// The moves; empty if no page should move.
     pub moves: Vec<PageMove>,
+    /// The division of the queues of classes, for an eviction kind that can divide them. A class that is not in this
+    /// list keeps its present division. If the list is empty, the policy divides no queues.
+    pub splits: Vec<QueueSplit>,
     /// The predicted effect of the partition that the moves lead to; `None` if the policy makes no prediction.
     pub predicted: Option<Prediction>,
+}
+
+/// The division of the queue of a class in a left and a right queue. Both shares are in [0, 1].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct QueueSplit {
+    /// The class.
+    pub class: ClassId,
+    /// The share of the keys whose items enter the left queue.
+    pub left_key_share: f64,
+    /// The share of the class's items that the left queue may have.
+    pub left_item_share: f64,
 }
 
 /// The effect of a partition of pages, predicted from miss-ratio curves. If a plan has only some of the moves towards a
@@ -48,6 +62,6 @@ impl PageMove {
 
 impl FromIterator<PageMove> for Plan {
     fn from_iter<I: IntoIterator<Item = PageMove>>(moves: I) -> Plan {
-        Plan { moves: moves.into_iter().collect(), predicted: None }
+        Plan { moves: moves.into_iter().collect(), ..Plan::default() }
     }
 }

@@ -29,8 +29,6 @@ use crate::class_keys::ClassSize;
 
 /// The number of keys in each window of a pointer, in its own partition: the published value.
 const WINDOW_KEYS: f64 = 128.0;
-/// Cliffs are searched only in classes with more chunks: the published value.
-const CHUNKS_MIN: u64 = 1_000;
 /// A hit moves a pointer by the chunks of a page divided by this number. With pages of 1 MiB, a hit moves it by the
 /// published 4 KiB.
 const CREDITS_PER_PAGE: f64 = 256.0;
@@ -47,6 +45,9 @@ pub struct Pointers {
 }
 
 impl Pointers {
+    /// Cliffs are searched only in classes with more chunks than this: the published value.
+    pub const CHUNKS_MIN: u64 = 1_000;
+
     /// Returns the share of the keys that belong to the left partition of a class of this size. If a pointer is at the
     /// size, the class is not on a cliff, and both partitions have half of the keys.
     pub fn left_share(&self, size_chunks: u64) -> f64 {
@@ -84,7 +85,7 @@ impl CliffSearch {
     /// Returns the pointers for a class of this size.
     pub fn pointers(&self, size: ClassSize) -> Pointers {
         let chunks = size.chunks as f64;
-        if size.chunks <= CHUNKS_MIN {
+        if size.chunks <= Pointers::CHUNKS_MIN {
             return Pointers { left_chunks: chunks, right_chunks: chunks };
         }
         // A pointer that has not moved yet is 0, and a pointer that the size has passed follows the size.
@@ -111,7 +112,7 @@ impl CliffSearch {
             self.shadow_hits += get.weight;
         }
         self.pointers = pointers;
-        if size.chunks <= CHUNKS_MIN {
+        if size.chunks <= Pointers::CHUNKS_MIN {
             return is_shadow;
         }
         let chunks = size.chunks as f64;

@@ -51,7 +51,7 @@ pub use view::snapshot;
 use due::{Due, count};
 use record::Records;
 use slabwise_base::{Moment, Now, Random};
-use slabwise_engine::{Engine, MoverStep, ReassignError};
+use slabwise_engine::{Engine, MoverStep, QueueSplit, ReassignError};
 use slabwise_policy::sizes::LearnerOptions;
 use slabwise_policy::{Inputs, PageMove, PagePolicy, Snapshot};
 use status::ProfileReporter;
@@ -73,6 +73,10 @@ pub struct Tuner {
     due: Due,
     /// The moves of the current plan that have not been requested from the engine.
     pending: VecDeque<PageMove>,
+    /// True if the policy has divided queues of classes.
+    has_splits: bool,
+    /// True if the queues that an earlier policy has divided must be joined.
+    joins_queues: bool,
     /// The time until which the tuner pauses.
     pause_until_nanos: u64,
     /// The number of moves that policies have planned since the start.
@@ -94,6 +98,8 @@ impl Tuner {
             learning: None,
             due: Due::default(),
             pending: VecDeque::new(),
+            has_splits: false,
+            joins_queues: false,
             pause_until_nanos: 0,
             moves_planned: 0,
             records: Records::default(),
@@ -145,6 +151,7 @@ impl Tuner {
         self.policy = policy;
         self.pending.clear();
         self.due = Due::default();
+        self.joins_queues = self.has_splits;
         self.keep_footprints();
         self.publish_plan();
     }
@@ -244,6 +251,9 @@ impl Tuner {
             self.records.note_request(outcome.is_ok());
             return TunerStep::Requested { page_move: next, outcome };
         }
+        if std::mem::take(&mut self.joins_queues) {
+            self.divide_queues(engine, &[]);
+        }
         self.learn(engine, now);
         let counts = Effect { gets: engine.gets_ever(), misses: engine.misses_ever() };
         self.records.note_counts(counts);
@@ -258,6 +268,7 @@ impl Tuner {
         let plan = self.policy.step(&snapshot, &mut self.random);
         self.records.note_plan(&plan, counts, now.ticks);
         self.moves_planned += plan.moves.len() as u64;
+        self.divide_queues(engine, &plan.splits);
         self.pending.extend(plan.moves);
         if !self.pending.is_empty() {
             return TunerStep::Working;
@@ -265,6 +276,19 @@ impl Tuner {
         let ticks = self.due.ticks_until_due(trigger, count, now);
         // The policy may be due at once again, but it has planned no move. So the tuner waits at least a tick.
         self.idle(ticks.map(|ticks| ticks.max(1)), now)
+    }
+
+    /// Divides the queues of classes as the policy requests. If it requests none, joins the queues that an earlier policy
+    /// has divided: from now on all items enter one queue.
+    fn divide_queues(&mut self, engine: &Engine, splits: &[slabwise_policy::QueueSplit]) {
+        if splits.is_empty() && self.has_splits {
+            let classes = engine.class_ids();
+            classes.into_iter().for_each(|it| engine.divide_queue(it, QueueSplit::default()));
+        }
+        for &slabwise_policy::QueueSplit { class, left_key_share, left_item_share } in splits {
+            engine.divide_queue(class, QueueSplit { left_key_share, left_item_share });
+        }
+        self.has_splits = !splits.is_empty();
     }
 
     /// Evaluates the sizes of items if the class table is learned and an evaluation is due.

@@ -216,7 +216,7 @@ mod tests {
             let page_move = PageMove { victim: ClassId(0), receiver: None, reason };
             let [misses_before, misses_after] = predicted;
             let predicted = Some(Prediction { misses_before, misses_after });
-            let plan = Plan { moves: vec![page_move; 8], predicted };
+            let plan = Plan { moves: vec![page_move; 8], predicted, ..Plan::default() };
             self.records.note_plan(&plan, self.counts, Ticks(at));
             (0..8).for_each(|_| self.records.note_request(true));
         }

@@ -29,10 +29,13 @@
 //! - A shadow queue is not a list of evicted keys of its own, but the part of the profile's stack after the class's
 //!   chunks. If the class is an exact LRU, both have the same keys. The profile is of a sample of the keys, so a sampled
 //!   hit counts for several gets. The shadow queue has a page instead of the published 1 MB.
-//! - The class's queue is not divided. The two queues exist only in the profile, so the class has the misses of its
-//!   curve instead of those of the line. But it earns the credits that the two queues would earn. If the line is
-//!   steeper than the curves of the other classes, the class grows to r; otherwise it shrinks to l. Between l and r the
-//!   class gains nothing by its new pages.
+//! - Only the eviction kind `split_lru` divides the queue of a class. With every other kind the two queues exist only in
+//!   the profile, and the class has the misses of its curve instead of those of the line. But it earns the credits that
+//!   the two queues would earn. If the line is steeper than the curves of the other classes, the class grows to r;
+//!   otherwise it shrinks to l. Between l and r the class gains nothing by its new pages.
+//! - The windows beside the pointers are in the stack of all keys of the class, scaled by the shares of the two queues.
+//!   So a division changes the misses, but not the climb of the pointers.
+//! - The shares of the two queues change at the steps of the policy, not at each miss.
 //! - Credits become memory only in whole pages. The class with the lowest credit gives the page. For each class that
 //!   earned credits, a step draws at most [`DRAWS_MAX`] classes that pay.
 //!
@@ -46,9 +49,9 @@ use crate::history::changes::{Changes, Counts};
 use crate::history::per_class::PerClass;
 use crate::options::{Choice, options};
 use crate::policy::Policy;
-use crate::{ClassProfile, ClassSnapshot, Inputs, PageMove, Plan, Snapshot, Trigger};
+use crate::{ClassProfile, ClassSnapshot, Inputs, PageMove, Plan, QueueSplit, Snapshot, Trigger};
 use slabwise_base::Random;
-use slabwise_profile::{Mrc, Point};
+use slabwise_profile::{Mrc, Point, Pointers};
 
 /// The maximum number of classes drawn to pay for the credits of one class in one step.
 const DRAWS_MAX: u64 = 256;
@@ -114,7 +117,11 @@ impl Policy for Cliffhanger {
         for (index, &shadow_hits) in earned.iter().enumerate() {
             self.pay(snapshot, &mut credits, index, shadow_hits, random);
         }
-        let plan = moves(snapshot, &mut credits, self.options.moves_max);
+        let mut plan = moves(snapshot, &mut credits, self.options.moves_max);
+        if self.options.cliffs == Cliffs::Pointers {
+            let each = snapshot.classes.iter().zip(&snapshot.profiles);
+            plan.splits = each.map(|(class, profile)| split(class, profile)).collect();
+        }
         self.credits.iter_mut().zip(credits).for_each(|(kept, credit)| *kept = credit);
         plan
     }
@@ -184,6 +191,22 @@ fn moves(snapshot: &Snapshot, credits: &mut [f64], moves_max: usize) -> Plan {
         plan.moves.push(PageMove::between(snapshot, victim, receiver, reason));
     }
     plan
+}
+
+/// Returns the division of a class's queue by the pointers of its profile: the algorithm that updates the physical
+/// queues. The left queue has the left share of the size at the left pointer. A class that is on no cliff has two equal
+/// queues. A class with few chunks has one queue.
+fn split(class: &ClassSnapshot, profile: &ClassProfile) -> QueueSplit {
+    let (pointers, chunks) = (profile.pointers, class.pages * class.chunks_per_page as u64);
+    let [left_key_share, left_item_share] = if chunks <= Pointers::CHUNKS_MIN {
+        [0.0, 0.0]
+    } else if pointers.are_apart(chunks) {
+        let left_share = pointers.left_share(chunks);
+        [left_share, left_share * pointers.left_chunks / chunks as f64]
+    } else {
+        [0.5, 0.5]
+    };
+    QueueSplit { class: class.class, left_key_share, left_item_share }
 }
 
 /// Returns the share of the class's gets that one more page would make hits if the curve were the line across its

@@ -2,9 +2,9 @@
 
 use super::{Cliffhanger, CliffhangerOptions, Cliffs, pointers};
 use crate::policy::Policy;
-use crate::{ClassProfile, ClassSnapshot, PageMove, Snapshot, Trigger};
+use crate::{ClassProfile, ClassSnapshot, PageMove, QueueSplit, Snapshot, Trigger};
 use slabwise_base::{ClassId, Random};
-use slabwise_profile::{Mrc, Point};
+use slabwise_profile::{Mrc, Point, Pointers};
 
 const CHUNKS_PER_PAGE: u64 = 16;
 /// The chunks of a page have 64 KiB, so sixteen shadow hits of 4 KiB earn the credit of a page.
@@ -222,4 +222,29 @@ fn with_pointers_the_hits_of_the_partitions_earn_credits() {
     };
     assert_eq!(earner(Cliffs::Pointers), Some(ClassId(1)));
     assert_eq!(earner(Cliffs::Ignored), Some(ClassId(0)));
+}
+
+#[test]
+fn the_queues_have_the_sizes_of_the_pointers_and_the_shares_between_them() {
+    let snapshot = |pages, left_chunks, right_chunks| {
+        let mut scenario = Scenario::new(Cliffs::Pointers, 8, &[(pages, convex(80.0, 8.0))]);
+        scenario.snapshot.profiles[0].pointers = Pointers { left_chunks, right_chunks };
+        scenario.policy.step(&scenario.snapshot, &mut scenario.random).splits
+    };
+    let split = |left_key_share, left_item_share| {
+        vec![QueueSplit { class: ClassId(0), left_key_share, left_item_share }]
+    };
+    // 100 pages are 1,600 chunks. The pointers are 400 chunks below and 1,200 chunks above.
+    assert_eq!(snapshot(100, 1_200.0, 2_800.0), split(0.75, 0.75 * 1_200.0 / 1_600.0));
+    assert_eq!(snapshot(100, 1_600.0, 2_800.0), split(0.5, 0.5), "there is no cliff");
+    assert_eq!(snapshot(50, 200.0, 2_800.0), split(0.0, 0.0), "800 chunks are few");
+}
+
+#[test]
+fn only_pointers_divide_queues() {
+    for cliffs in [Cliffs::Curve, Cliffs::Ignored] {
+        let mut scenario = Scenario::new(cliffs, 9, &[(100, convex(80.0, 8.0))]);
+        let plan = scenario.policy.step(&scenario.snapshot, &mut scenario.random);
+        assert!(plan.splits.is_empty(), "{cliffs:?}");
+    }
 }

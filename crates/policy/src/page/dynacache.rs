@@ -68,7 +68,7 @@ impl Policy for Dynacache {
         };
         let moves = moves.of(snapshot, |place, pages| moves.slope(place, pages));
         let predicted = predict(snapshot, &classes, &current, &greedy.partition);
-        Plan { predicted: (!moves.is_empty()).then_some(predicted), moves }
+        Plan { predicted: (!moves.is_empty()).then_some(predicted), moves, ..Plan::default() }
     }
 }
 

@@ -98,7 +98,9 @@ fn trials<'s>(
             if variant.from_empty { (&[], None) } else { (&setup.preload, setup.earlier) };
         let (windows, response) = (setup.windows, setup.response);
         let full_profile_gets = variant.full_profile_gets.map(|gets| scaled(gets, size.0));
-        Run { memory_mib, preload, earlier, windows, response, cost, full_profile_gets, ..run }
+        let eviction = variant.eviction.unwrap_or(setup.cache.eviction);
+        let run = Run { memory_mib, eviction, preload, earlier, ..run };
+        Run { windows, response, cost, full_profile_gets, ..run }
     };
     let limits = setup.limits_mib();
     let trials = limits.iter().flat_map(|&memory_mib| {
