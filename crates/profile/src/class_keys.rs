@@ -21,6 +21,8 @@ pub struct ClassSize {
     pub chunks: u64,
     /// The number of chunks on a page; at least 1.
     pub chunks_per_page: u64,
+    /// The size of a chunk, in bytes; at least 1.
+    pub chunk_size_bytes: u64,
 }
 
 /// The weights with which a reference of a sampled key is counted.

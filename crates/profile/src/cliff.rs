@@ -29,9 +29,8 @@ use crate::class_keys::ClassSize;
 
 /// The number of keys in each window of a pointer, in its own partition: the published value.
 const WINDOW_KEYS: f64 = 128.0;
-/// A hit moves a pointer by the chunks of a page divided by this number. With pages of 1 MiB, a hit moves it by the
-/// published 4 KiB.
-const CREDITS_PER_PAGE: f64 = 256.0;
+/// The bytes by which a hit moves a pointer: the published value.
+const CREDIT_BYTES: f64 = 4096.0;
 /// The minimum share of a partition for the width of its windows. It limits the windows to 2,560 keys.
 const SHARE_MIN: f64 = 0.05;
 
@@ -99,7 +98,8 @@ impl CliffSearch {
 
     /// Counts a get: moves the pointers, and counts a hit in the shadow queue of the key's partition. Returns true if
     /// the get hit the shadow queue. The shadow queue has a page, which both partitions share in proportion to their
-    /// keys.
+    /// keys. It begins where the partition ends: at the size that the pointer simulates, or, if the class is on no cliff,
+    /// at the size of the class.
     pub fn note(&mut self, get: Reference, size: ClassSize) -> bool {
         let pointers = self.pointers(size);
         let Pointers { left_chunks, right_chunks } = pointers;
@@ -107,7 +107,9 @@ impl CliffSearch {
         let distance = get.distance as f64;
         let is_left = get.position < left_share;
         let pointer = if is_left { left_chunks } else { right_chunks };
-        let is_shadow = distance >= pointer && distance < pointer + size.chunks_per_page as f64;
+        let simulated = if pointers.are_apart(size.chunks) { pointer } else { size.chunks as f64 };
+        let shadow_end = simulated + size.chunks_per_page as f64;
+        let is_shadow = distance >= simulated && distance < shadow_end;
         if is_shadow {
             self.shadow_hits += get.weight;
         }
@@ -116,7 +118,7 @@ impl CliffSearch {
             return is_shadow;
         }
         let chunks = size.chunks as f64;
-        let credit = size.chunks_per_page as f64 / CREDITS_PER_PAGE * get.weight;
+        let credit = CREDIT_BYTES / size.chunk_size_bytes as f64 * get.weight;
         let share = if is_left { left_share } else { 1.0 - left_share };
         let window = WINDOW_KEYS / share.max(SHARE_MIN);
         let is_right_of = distance >= pointer && distance < pointer + window;
@@ -141,7 +143,12 @@ mod tests {
     use slabwise_base::{ClassId, Random};
 
     /// A hit moves a pointer by one chunk.
-    const SIZE: ClassSize = ClassSize { class: ClassId(0), chunks: 8_192, chunks_per_page: 256 };
+    const SIZE: ClassSize = ClassSize {
+        class: ClassId(0),
+        chunks: 8_192,
+        chunks_per_page: 256,
+        chunk_size_bytes: 4_096,
+    };
 
     fn at(left_chunks: f64, right_chunks: f64) -> CliffSearch {
         CliffSearch { pointers: Pointers { left_chunks, right_chunks }, shadow_hits: 0.0 }
@@ -238,6 +245,14 @@ mod tests {
         assert!(note(9_300, 0.99), "the key is in the right shadow queue");
         assert!(!note(8_192, 0.0) && !note(8_300, 0.99) && !note(9_500, 0.99));
         assert_eq!(search.shadow_hits, 4.0);
+        // One pointer is at the size, so the class is on no cliff.
+        for (distance, position, expected) in
+            [(8_193, 0.0, true), (8_193, 0.99, true), (7_192, 0.0, false)]
+        {
+            let mut search = at(7_192.0, 8_192.0);
+            let found = search.note(Reference { distance, position, weight: 1.0 }, SIZE);
+            assert_eq!(found, expected, "distance {distance}, position {position}");
+        }
     }
 
     #[test]

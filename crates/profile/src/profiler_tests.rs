@@ -16,7 +16,7 @@ pub(in crate::profiler) fn access(key: u64, kind: AccessKind, class: Option<u8>)
 }
 
 pub(in crate::profiler) fn size(class: u8, chunks: u64, chunks_per_page: u64) -> ClassSize {
-    ClassSize { class: ClassId(class), chunks, chunks_per_page }
+    ClassSize { class: ClassId(class), chunks, chunks_per_page, chunk_size_bytes: 100 }
 }
 
 /// Counts the accesses of a client that gets a key and stores it after a miss. `is_known` is true if the get hits.
