@@ -66,7 +66,9 @@ pub use ops::{
 pub use space::{
     AccessKind, AccessObserver, ClassChangeError, Eviction, EvictionObserver, KeyAccess, Observers,
 };
-pub use stats::{Busy, ClassCounters, ClassStats, EngineStats, MoverCounters, PageStats};
+pub use stats::{
+    Busy, ClassCounters, ClassStats, EngineStats, MoverCounters, OwnedPage, PageStats,
+};
 
 /// Returns the number of bytes that a chained item needs in its first chunk, for a key of this length and an item
 /// without optional fields.

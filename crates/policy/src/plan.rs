@@ -1,7 +1,7 @@
 //! The plan that a policy's step returns.
 
 use crate::Snapshot;
-use slabwise_base::ClassId;
+use slabwise_base::{ClassId, PageId};
 
 /// The page moves that a policy plans in one step. The caller carries them out in order.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -41,6 +41,9 @@ pub struct Prediction {
 pub struct PageMove {
     /// The class that gives the page.
     pub victim: ClassId,
+    /// The page that moves. All its items are evicted, and the receiver may be the victim. `None`: the mover chooses a
+    /// page of the victim, and treats its items by the rules of the kind of mover.
+    pub page: Option<PageId>,
     /// The class that receives the page; `None` if the page pool receives it.
     pub receiver: Option<ClassId>,
     /// The reason for the move in words, for the log of moves.
@@ -56,7 +59,7 @@ impl PageMove {
         reason: &'static str,
     ) -> PageMove {
         let [victim, receiver] = [victim, receiver].map(|index| snapshot.classes[index].class);
-        PageMove { victim, receiver: Some(receiver), reason }
+        PageMove { victim, page: None, receiver: Some(receiver), reason }
     }
 }
 

@@ -33,6 +33,8 @@ pub enum Trigger {
 pub enum Inputs {
     /// The policy needs only the counts. Keys need not be sampled.
     Counts,
+    /// The policy needs [`Snapshot::pages`], with the time of the last access of each page. Keys need not be sampled.
+    Pages,
     /// The policy uses [`Snapshot::profiles`] if profiling is on, and also works without them. The profiles may have
     /// been computed for an earlier step.
     OptionalProfiles,

@@ -77,6 +77,8 @@ pub struct Tuner {
     has_splits: bool,
     /// True if the queues that an earlier policy has divided must be joined.
     joins_queues: bool,
+    /// True if the engine records the last access of each page.
+    notes_pages: bool,
     /// The time until which the tuner pauses.
     pause_until_nanos: u64,
     /// The number of moves that policies have planned since the start.
@@ -100,6 +102,7 @@ impl Tuner {
             pending: VecDeque::new(),
             has_splits: false,
             joins_queues: false,
+            notes_pages: false,
             pause_until_nanos: 0,
             moves_planned: 0,
             records: Records::default(),
@@ -241,7 +244,7 @@ impl Tuner {
 
     fn plan(&mut self, engine: &Engine, now: Now) -> TunerStep {
         if let Some(next) = self.pending.pop_front() {
-            let outcome = engine.reassign(Some(next.victim), next.receiver, next.reason, now);
+            let outcome = request(engine, &next, now);
             if outcome == Err(ReassignError::Running) {
                 self.pending.push_front(next);
                 return TunerStep::Working;
@@ -253,6 +256,11 @@ impl Tuner {
         }
         if std::mem::take(&mut self.joins_queues) {
             self.divide_queues(engine, &[]);
+        }
+        let notes_pages = self.policy.inputs() == Inputs::Pages;
+        if notes_pages != self.notes_pages {
+            engine.note_page_accesses(notes_pages, now);
+            self.notes_pages = notes_pages;
         }
         self.learn(engine, now);
         let counts = Effect { gets: engine.gets_ever(), misses: engine.misses_ever() };
@@ -314,10 +322,13 @@ impl Tuner {
     /// Takes a snapshot with the profiles that the policy needs.
     fn snapshot(&mut self, engine: &Engine, now: Now) -> Snapshot {
         let mut snapshot = snapshot(engine, now);
+        if self.policy.inputs() == Inputs::Pages {
+            snapshot.pages = view::pages(engine);
+        }
         if let Some(profiling) = &mut self.profiling {
             snapshot.unstored_gets = profiling.profiler.unstored_gets();
             snapshot.profiles = match self.policy.inputs() {
-                Inputs::Counts => Vec::new(),
+                Inputs::Counts | Inputs::Pages => Vec::new(),
                 Inputs::FreshProfiles => profiling.new_profiles(&snapshot),
                 Inputs::OptionalProfiles | Inputs::RecentProfiles => {
                     profiling.recent_profiles(&snapshot)
@@ -325,5 +336,14 @@ impl Tuner {
             };
         }
         snapshot
+    }
+}
+
+/// Requests a planned move from the engine.
+fn request(engine: &Engine, planned: &PageMove, now: Now) -> Result<(), ReassignError> {
+    let &PageMove { victim, page, receiver, reason } = planned;
+    match page.zip(receiver) {
+        Some((page, receiver)) => engine.evict_page(page, receiver, reason, now),
+        None => engine.reassign(Some(victim), receiver, reason, now),
     }
 }

@@ -238,6 +238,7 @@ impl TestCache {
             classes: self.classes.clone(),
             gets: self.gets,
             misses: self.misses,
+            pages: Vec::new(),
             profiles: self.classes.iter().map(|it| self.profiler.profile(it.class)).collect(),
             unstored_gets: self.profiler.unstored_gets(),
         }
