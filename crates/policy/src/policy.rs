@@ -65,6 +65,11 @@ pub(crate) trait Policy: Adjustable + ClonePolicy + Debug + Send + Sync {
         None
     }
 
+    /// Returns true if the profiles must count stores of keys that were stored before.
+    fn detects_stored_before(&self) -> bool {
+        false
+    }
+
     /// Receives the current state of the cache and returns the planned page moves. `random` is the policy's only
     /// source of randomness.
     fn step(&mut self, snapshot: &Snapshot, random: &mut Random) -> Plan;

@@ -56,6 +56,8 @@ pub struct ClassKeys {
     misses: f64,
     /// See [`ClassProfile::misses_by_eviction`].
     misses_by_eviction: f64,
+    /// See [`ClassProfile::stored_before`].
+    pub stored_before: f64,
     /// See [`ClassProfile::shadow_hits`].
     shadow_hits: f64,
     /// The pointers to the ends of a cliff, and the hits in the shadow queues of the two partitions.
@@ -157,6 +159,7 @@ impl ClassKeys {
             sample: Sample { rate: 1.0 / scale, keys: self.stack.count() as u64 },
             misses: self.misses,
             misses_by_eviction: self.misses_by_eviction,
+            stored_before: self.stored_before,
             shadow_hits: self.shadow_hits,
             pointers: self.size.map(|size| self.cliff.pointers(size)).unwrap_or_default(),
             partition_shadow_hits: self.cliff.shadow_hits,

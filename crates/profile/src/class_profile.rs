@@ -33,6 +33,9 @@ pub struct ClassProfile {
     /// The number of gets since the start that missed a key of the class whose item had been evicted. They are also
     /// counted in `misses`.
     pub misses_by_eviction: f64,
+    /// The number of stores of keys that were stored before, counted by two Bloom filters while
+    /// [`Profiler::detect_stored_before`](crate::Profiler::detect_stored_before) is on.
+    pub stored_before: f64,
     /// The number of gets since the start that missed, but would have been hits if the class had one page more.
     pub shadow_hits: f64,
     /// The pointers of cliff scaling; both are at the size of the class if the class is on no cliff.
@@ -62,6 +65,7 @@ impl Default for ClassProfile {
             footprint_curve: Mrc::empty(),
             misses: 0.0,
             misses_by_eviction: 0.0,
+            stored_before: 0.0,
             shadow_hits: 0.0,
             pointers: Pointers::default(),
             partition_shadow_hits: 0.0,

@@ -27,6 +27,7 @@ mod reuse_windows;
 mod stack;
 mod stack_distances;
 pub mod steps;
+mod stored_before;
 
 pub use class_keys::ClassSize;
 pub use class_profile::{Access, ClassProfile, Sample};

@@ -47,14 +47,15 @@
 //!
 //! The profiler has no clock and no locks: the caller passes the accesses in order of time.
 
+mod detection;
 mod stacks;
 
 use crate::class_keys::{ClassSize, Weights};
 use crate::class_profile::{Access, ClassProfile};
 use crate::decay::Decay;
 use crate::key_table::{Place, Record};
-use crate::mrc::Mrc;
 use crate::reuse_windows::{ReuseWindows, UsedAt};
+use crate::stored_before::StoredBefore;
 use slabwise_base::random::{mix, unit};
 use slabwise_base::sampling::{is_sampled, rate_of, threshold_of};
 use slabwise_base::{AccessKind, ClassId};
@@ -114,6 +115,8 @@ pub struct Profiler {
     unstored_gets: f64,
     /// The reuse times of all classes; `None` if footprints are not kept.
     reuses: Option<ReuseWindows>,
+    /// The keys that were stored recently; `None` if they are not detected.
+    stored: Option<StoredBefore>,
     decay: Decay,
     /// A number that changes with each scaled distance and takes values spread evenly over all numbers. It selects one
     /// of the distances that a sampled distance represents.
@@ -138,6 +141,7 @@ impl Profiler {
             stacks: Stacks::new(options.keys_max),
             unstored_gets: 0.0,
             reuses: None,
+            stored: None,
             decay: Decay::new(options.half_life_references),
             spread: 0,
         }
@@ -161,7 +165,8 @@ impl Profiler {
 
     /// Returns the memory of the profiler, in bytes.
     pub fn size_bytes(&self) -> usize {
-        size_of::<Profiler>() + self.stacks.size_bytes() + self.reuses_size_bytes()
+        let filters_bytes = self.filters_size_bytes();
+        size_of::<Profiler>() + self.stacks.size_bytes() + self.reuses_size_bytes() + filters_bytes
     }
 
     /// Reports the number of hits of all keys of a class since the start. If the sample has no hot key, or too many,
@@ -198,7 +203,10 @@ impl Profiler {
             AccessKind::Hit => self.hit(access, known),
             AccessKind::Miss => self.miss(access, known),
             // A touch puts the key on top of its stack like a store. Neither is a reference.
-            AccessKind::Store | AccessKind::Touch => self.store(access, known),
+            AccessKind::Store | AccessKind::Touch => {
+                self.note_stored(access);
+                self.store(access, known);
+            }
             AccessKind::Delete => self.delete(known),
         }
         while self.stacks.keys.count() > self.keys_max {
@@ -276,23 +284,6 @@ impl Profiler {
         self.limit_histories();
     }
 
-    /// Keeps the reuse times of at least the last `window_gets` gets from now on, for
-    /// [`footprint_curve`](crate::ClassProfile::footprint_curve). With `None` no reuse times are kept.
-    ///
-    /// # Panics
-    /// Panics if `window_gets` is 0.
-    pub fn keep_footprints(&mut self, window_gets: Option<u64>) {
-        if window_gets == self.reuses.as_ref().map(ReuseWindows::window_gets) {
-            return;
-        }
-        self.reuses = window_gets.map(ReuseWindows::new);
-        // The clocks, which count the references of each class, start at 0 now.
-        for number in self.stacks.keys.numbers_where(|record| record.used_at > 0) {
-            self.stacks.keys.get_mut(number).used_at = 0;
-        }
-        self.limit_keys();
-    }
-
     /// Sets the maximum number of keys: the memory for reuse times and their curves is subtracted, but at least half of
     /// the keys remain.
     fn limit_keys(&mut self) {
@@ -302,7 +293,8 @@ impl Profiler {
             None => 0,
         };
         let reuses_bytes = self.reuses_size_bytes().max(usual_bytes);
-        let keys = (reuses_bytes + reuses_bytes / 2).div_ceil(KEY_SIZE_BYTES);
+        let bytes = reuses_bytes + reuses_bytes / 2 + self.filters_size_bytes();
+        let keys = bytes.div_ceil(KEY_SIZE_BYTES);
         self.keys_max = keys_max - keys.min(keys_max / 2);
     }
 
@@ -316,19 +308,6 @@ impl Profiler {
         if let Some(reuses) = &mut self.reuses {
             reuses.reference(class, used_at, self.scale, unit(self.spread));
         }
-    }
-
-    /// Returns a class's curve computed from footprints; an empty curve if footprints are not kept. `curve` is the
-    /// curve computed from distances. Its number of references was corrected by the reported hits; the same correction
-    /// applies to the curve computed from footprints.
-    fn footprint_curve(&self, class: ClassId, curve: &Mrc) -> Mrc {
-        let curves = self.reuses.as_ref().zip(self.stacks.class(class));
-        let Some((reuses, keys)) = curves else { return Mrc::empty() };
-        let by_sample = reuses.mrc(class);
-        let sampled = keys.references() / self.decay.weight();
-        let corrected = if sampled > 0.0 { curve.references() / sampled } else { 1.0 };
-        let references = by_sample.references() * corrected;
-        by_sample.with_references(references)
     }
 
     /// Limits the number of keys of each class according to the current sizes, history factor and sampling rate.

@@ -121,7 +121,7 @@ impl Tuner {
     /// Adds profiling. Without profiling, snapshots have no profiles.
     pub fn with_profiling(mut self, profiling: Profiling) -> Tuner {
         self.profiling = Some(profiling);
-        self.keep_footprints();
+        self.adjust_profiler();
         self
     }
 
@@ -155,7 +155,7 @@ impl Tuner {
         self.pending.clear();
         self.due = Due::default();
         self.joins_queues = self.has_splits;
-        self.keep_footprints();
+        self.adjust_profiler();
         self.publish_plan();
     }
 
@@ -236,9 +236,11 @@ impl Tuner {
         }
     }
 
-    fn keep_footprints(&mut self) {
+    /// Makes the profiler keep the data that the policy needs.
+    fn adjust_profiler(&mut self) {
         if let Some(profiling) = &mut self.profiling {
             profiling.profiler.keep_footprints(self.policy.footprint_gets());
+            profiling.profiler.detect_stored_before(self.policy.detects_stored_before());
         }
     }
 

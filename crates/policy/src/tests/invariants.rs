@@ -121,6 +121,7 @@ fn random_profile(class: &ClassSnapshot, profile: &mut ClassProfile, random: &mu
     let mut some = |most: f64| random.below(2) as f64 * most * random.unit();
     profile.misses += some(1_000.0);
     profile.misses_by_eviction += some(500.0);
+    profile.stored_before += some(500.0);
     profile.shadow_hits += some(500.0);
     profile.partition_shadow_hits += some(500.0);
     profile.hit_time_us = some(100.0);

@@ -50,6 +50,7 @@ impl Lru {
         self.profile.misses += 1.0;
         if let Some(distance) = distance {
             self.profile.misses_by_eviction += 1.0;
+            self.profile.stored_before += 1.0;
             let near = distance < self.chunks() + CHUNKS_PER_PAGE;
             self.profile.shadow_hits += f64::from(u8::from(near));
             // The class is so small that its pointers are always at its size.
