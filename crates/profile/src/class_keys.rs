@@ -1,29 +1,16 @@
 //! The data of one class in a [`Profiler`](crate::Profiler): its sampled keys in order of use, and its counts.
 
 use crate::class_profile::{ClassProfile, Sample};
+use crate::class_size::ClassSize;
 use crate::cliff::{CliffSearch, Reference};
 use crate::decay::DecayingMean;
 use crate::histogram::Histogram;
 use crate::mrc::{Mrc, Point};
 use crate::stack::Stack;
-use slabwise_base::ClassId;
 
 /// A distance is small if it is below this number of sampled keys. Hits that the sample lacks or has in excess are
 /// corrected at small distances. At larger distances, the errors of hot keys in the sample and outside it cancel out.
 const NEAR_SAMPLED_KEYS: f64 = 4.0;
-
-/// The current size of a class.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ClassSize {
-    /// The number of the class.
-    pub class: ClassId,
-    /// The number of chunks on the class's pages.
-    pub chunks: u64,
-    /// The number of chunks on a page; at least 1.
-    pub chunks_per_page: u64,
-    /// The size of a chunk, in bytes; at least 1.
-    pub chunk_size_bytes: u64,
-}
 
 /// The weights with which a reference of a sampled key is counted.
 #[derive(Clone, Copy, Debug)]

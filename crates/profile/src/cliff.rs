@@ -25,7 +25,7 @@
 //!
 //! Invariant: 0 <= left <= size <= right, in chunks of the class's current size.
 
-use crate::class_keys::ClassSize;
+use crate::class_size::ClassSize;
 
 /// The number of keys in each window of a pointer, in its own partition: the published value.
 const WINDOW_KEYS: f64 = 128.0;
@@ -139,7 +139,7 @@ impl CliffSearch {
 #[cfg(test)]
 mod tests {
     use super::{CliffSearch, Pointers, Reference};
-    use crate::class_keys::ClassSize;
+    use crate::class_size::ClassSize;
     use slabwise_base::{ClassId, Random};
 
     /// A hit moves a pointer by one chunk.

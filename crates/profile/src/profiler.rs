@@ -50,8 +50,9 @@
 mod detection;
 mod stacks;
 
-use crate::class_keys::{ClassSize, Weights};
+use crate::class_keys::Weights;
 use crate::class_profile::{Access, ClassProfile};
+use crate::class_size::ClassSize;
 use crate::decay::Decay;
 use crate::key_table::{Place, Record};
 use crate::reuse_windows::{ReuseWindows, UsedAt};

@@ -131,11 +131,11 @@ impl Tuner {
         self.publish_sizes();
     }
 
-    /// Starts learning the class table if `learns` is true, or stops it. Does nothing if learning is already on or off
-    /// as requested.
-    pub fn set_learns_classes(&mut self, learns: bool) {
-        if learns != self.learning.is_some() {
-            self.set_learning(learns.then(|| Learning::new(LearnerOptions::default())));
+    /// Starts learning the class table with these options, or stops it if `options` is `None`. Does nothing if learning
+    /// is already on or off as requested.
+    pub fn set_learns_classes(&mut self, options: Option<LearnerOptions>) {
+        if options.is_some() != self.learning.is_some() {
+            self.set_learning(options.map(Learning::new));
         }
     }
 

@@ -63,12 +63,21 @@ pub(in crate::config) static OURS: &[ServerOption] = &[
          product N0 x N1 x N2 counts as this product",
     ),
     option("classes")
-        .choice(&["learned", "geometric"], |it, name| it.given.classes = Some(name))
+        .choice(
+            &[
+                "learned",
+                "learned:method=exact",
+                "learned:method=hill-climb",
+                "geometric",
+            ],
+            |it, value| it.given.classes = Some(value),
+        )
         .default(
             "learned; geometric with -f, -n, slab_sizes, -M, no_slab_reassign or preset=memcached",
         )
         .frequent_help(
-            "source of chunk sizes; learned: the server adjusts them to the sizes of items while it runs; \
+            "source of chunk sizes; learned: the server adjusts them to the sizes of items while it runs, \
+             by method=exact, which wastes least (the default), or by method=hill-climb, as published; \
              geometric: -f (default 1.25) and -n, or slab_sizes, set them as in memcached",
         ),
     option("page_mover")
