@@ -5,7 +5,7 @@
 //! misses of the cache (M is the option `misses`):
 //!
 //! ```text
-//!   m_i   gets of keys that had been evicted, times the mean miss cost
+//!   m_i   stores of keys that had been stored before, times the mean miss cost
 //!   r_i   requests
 //!   s_i   pages
 //!   risk  m_i / (r_i s_i)        0 for a class without requests
@@ -13,13 +13,11 @@
 //!
 //! Every M misses one page moves to the class with the greatest m, from the class with the least risk among the others.
 //! A miss of an evicted key is detected at the store that follows it: the key is in one of two Bloom filters, which have
-//! the keys that were stored recently ([`ClassProfile::stored_before`](crate::ClassProfile::stored_before)). With
-//! `detect=profile`, a variant of slabwise, the misses of keys are counted that the profile knows as evicted
-//! ([`ClassProfile::misses_by_eviction`](crate::ClassProfile::misses_by_eviction)). Without profiles no page moves. If
-//! no client supplies costs, every miss costs 1.
+//! the keys that were stored recently ([`ClassProfile::stored_before`](crate::ClassProfile::stored_before)). So a store
+//! that replaces an item counts, too. Without profiles no page moves. If no client supplies costs, every miss costs 1.
 //!
-//! Differences here: the filters have the sampled keys only, and each counts for several keys. A store adds the mean miss
-//! cost of its class instead of its own cost. As in the paper, a store that replaces an item counts like a miss, too.
+//! Differences here: the filters have only the sampled keys, and each of them counts for several keys. A store adds the
+//! mean miss cost of its class instead of its own cost.
 //!
 //! Weaknesses: m also counts misses that another page would not save, so a loop that is larger than all memory receives
 //! all pages. A large class has few misses per request and many pages, and both lower its risk, so the largest class
@@ -30,31 +28,15 @@
 use super::psa::least_risk_to_most_misses;
 use crate::history::changes::Changes;
 use crate::history::costs::MissCosts;
-use crate::options::{Choice, options};
+use crate::options::options;
 use crate::policy::Policy;
 use crate::{Inputs, Plan, Snapshot, Trigger};
 use slabwise_base::Random;
-
-/// The detection of misses of evicted keys.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Detect {
-    /// Two Bloom filters have the keys that were stored recently, as published.
-    Filters,
-    /// The profile knows the class of an evicted key.
-    Profile,
-}
-
-impl Choice for Detect {
-    const WORDS: &'static [(&'static str, Detect)] =
-        &[("filters", Detect::Filters), ("profile", Detect::Profile)];
-}
 
 options! {
     /// The paper gives no value for M (the option `misses`). The default is that of `psa`.
     pub struct CostPartitionOptions of CostPartition {
         misses: u64 = 10_000, events, "number of get misses between two steps";
-        detect: Detect = Detect::Filters, choice,
-            "how misses of evicted keys are detected; filters: by two Bloom filters of stored keys";
     }
 }
 
@@ -75,7 +57,7 @@ impl Policy for CostPartition {
     }
 
     fn detects_stored_before(&self) -> bool {
-        self.options.detect == Detect::Filters
+        true
     }
 
     fn step(&mut self, snapshot: &Snapshot, _random: &mut Random) -> Plan {
@@ -84,11 +66,7 @@ impl Policy for CostPartition {
         // Without a profile, no misses of evicted keys are known.
         let cost_of_misses = |index: usize| {
             let profiled = changes[index].profiled.unwrap_or_default();
-            let misses = match self.options.detect {
-                Detect::Filters => profiled.stored_before,
-                Detect::Profile => profiled.misses_by_eviction,
-            };
-            misses * costs[index]
+            profiled.stored_before * costs[index]
         };
         least_risk_to_most_misses(
             snapshot,
@@ -107,7 +85,7 @@ impl Policy for CostPartition {
 
 #[cfg(test)]
 mod tests {
-    use super::{CostPartition, CostPartitionOptions, Detect};
+    use super::{CostPartition, CostPartitionOptions};
     use crate::policy::Policy;
     use crate::testing;
     use crate::{ClassProfile, ClassSnapshot, Snapshot, Trigger};
@@ -226,32 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn misses_are_detected_by_filters_or_by_the_profile() {
-        let snapshot = |times: f64| {
-            let class = |index| ClassSnapshot {
-                pages: 9,
-                hits: (100.0 * times) as u64,
-                ..ClassSnapshot::empty(ClassId(index), 96, 10)
-            };
-            let profile = |stored_before, misses_by_eviction| ClassProfile {
-                stored_before: times * stored_before,
-                misses_by_eviction: times * misses_by_eviction,
-                ..ClassProfile::default()
-            };
-            Snapshot {
-                memory_full: true,
-                classes: vec![class(0), class(1)],
-                profiles: vec![profile(50.0, 10.0), profile(10.0, 50.0)],
-                ..Snapshot::default()
-            }
-        };
-        for (detect, receiver) in [(Detect::Filters, 0), (Detect::Profile, 1)] {
-            let options = CostPartitionOptions { detect, ..Default::default() };
-            let mut policy = CostPartition { options, ..Default::default() };
-            assert_eq!(policy.detects_stored_before(), detect == Detect::Filters);
-            testing::step(&mut policy, &snapshot(1.0));
-            let moves = testing::step(&mut policy, &snapshot(2.0)).moves;
-            assert_eq!(moves[0].receiver, Some(ClassId(receiver)), "{detect:?}");
-        }
+    fn the_profile_counts_stores_of_keys_that_were_stored_before() {
+        assert!(CostPartition::default().detects_stored_before());
     }
 }

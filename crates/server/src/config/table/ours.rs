@@ -64,21 +64,15 @@ pub(in crate::config) static OURS: &[ServerOption] = &[
     ),
     option("classes")
         .choice(
-            &[
-                "learned",
-                "learned:method=exact",
-                "learned:method=hill-climb",
-                "geometric",
-            ],
+            &["learned", "geometric", "learned:method=exact", "learned:method=hill-climb"],
             |it, value| it.given.classes = Some(value),
         )
         .default(
             "learned; geometric with -f, -n, slab_sizes, -M, no_slab_reassign or preset=memcached",
         )
         .frequent_help(
-            "source of chunk sizes; learned: the server adjusts them to the sizes of items while it runs, \
-             by method=exact, which wastes least (the default), or by method=hill-climb, as published; \
-             geometric: -f (default 1.25) and -n, or slab_sizes, set them as in memcached",
+            "chunk sizes; learned: fitted to the items, exactly or by hill climbing; geometric: set by -f \
+             (default 1.25) and -n, or slab_sizes, as in memcached",
         ),
     option("page_mover")
         .choice(&MOVER_NAMES, |it, name| it.given.page_mover = Some(name))
