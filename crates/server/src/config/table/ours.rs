@@ -63,16 +63,14 @@ pub(in crate::config) static OURS: &[ServerOption] = &[
          product N0 x N1 x N2 counts as this product",
     ),
     option("classes")
-        .choice(
-            &["learned", "geometric", "learned:method=exact", "learned:method=hill-climb"],
-            |it, value| it.given.classes = Some(value),
-        )
+        .checked("source[:method=M]", classes)
         .default(
             "learned; geometric with -f, -n, slab_sizes, -M, no_slab_reassign or preset=memcached",
         )
         .frequent_help(
-            "chunk sizes; learned: fitted to the items, exactly or by hill climbing; geometric: set by -f \
-             (default 1.25) and -n, or slab_sizes, as in memcached",
+            "chunk sizes: learned or geometric; learned: the server adjusts them to the sizes of items while \
+             it runs, by M=exact, which wastes least (the default), or by M=hill-climb, as published; \
+             geometric: -f (default 1.25) and -n, or slab_sizes, set them as in memcached",
         ),
     option("page_mover")
         .choice(&MOVER_NAMES, |it, name| it.given.page_mover = Some(name))
@@ -158,6 +156,16 @@ fn reserved_rank(draft: &mut Draft, text: &str) -> Result<(), String> {
             ));
         }
     };
+    Ok(())
+}
+
+/// Parses the value of `-o classes`.
+fn classes(draft: &mut Draft, text: &str) -> Result<(), String> {
+    const SOURCES: [&str; 4] =
+        ["learned", "geometric", "learned:method=exact", "learned:method=hill-climb"];
+    let known = SOURCES.into_iter().find(|&source| source == text);
+    let error = || format!("takes {}, not '{text}'", SOURCES.join(" or "));
+    draft.given.classes = Some(known.ok_or_else(error)?);
     Ok(())
 }
 
