@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn no_page_moves_without_profiles() {
-        let options = CostPartitionOptions { misses: 9, ..Default::default() };
+        let options = CostPartitionOptions { misses: 9 };
         let mut policy = CostPartition { options, ..Default::default() };
         assert_eq!(policy.trigger(), Trigger::EveryMisses(9));
         let class = |index, sets| ClassSnapshot {
