@@ -265,7 +265,12 @@ impl Profiling {
     fn note_classes(&mut self, engine: &Engine, has_dropped: bool, now: Now) {
         let size = |class: &slabwise_policy::ClassSnapshot| {
             let chunks_per_page = class.chunks_per_page as u64;
-            ClassSize { class: class.class, chunks: class.pages * chunks_per_page, chunks_per_page }
+            ClassSize {
+                class: class.class,
+                chunks: class.pages * chunks_per_page,
+                chunks_per_page,
+                chunk_size_bytes: class.chunk_size_bytes as u64,
+            }
         };
         let classes = crate::view::snapshot(engine, now).classes;
         self.profiler.set_sizes(&classes.iter().map(size).collect::<Vec<_>>());

@@ -28,6 +28,7 @@ mod ranking;
 mod registry;
 mod reserved;
 mod segmented;
+mod split_lru;
 
 pub use gd_wheel::GdWheelConfig;
 pub use lanes::{ItemCosts, ItemSizes, Lane, Lanes, Place};
@@ -35,3 +36,4 @@ pub use order::{COLDEST_FIRST, Entry, Hit, LruConfig, Move, Order, Segments, Vic
 pub(crate) use registry::dispatch;
 pub use registry::{ClassOrder, EvictionKind, EvictionOptions};
 pub use reserved::{RankedHits, ReservedConfig, ReservedRank};
+pub use split_lru::QueueSplit;

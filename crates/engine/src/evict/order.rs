@@ -32,6 +32,7 @@
 //! segmented to exact order, items in other queues move to COLD when they reach the tail of their queue or are hit.
 
 use super::lanes::{ItemCosts, Lane, Lanes, Place};
+use super::split_lru::QueueSplit;
 use crate::heap::Pages;
 use crate::mem::{QueueKind, Queued};
 use slabwise_base::{Seconds, Ticks};
@@ -167,6 +168,9 @@ pub trait Order {
     fn inflation(&self) -> u32 {
         0
     }
+
+    /// Divides the queue of the class in two. Kinds that cannot divide it ignore the call.
+    fn divide(&mut self, _split: QueueSplit) {}
 
     /// Resets the order's state, because the number of the class is assigned to a new class.
     fn forget(&mut self) {}

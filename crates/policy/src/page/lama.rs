@@ -115,6 +115,7 @@ impl Policy for Lama {
         Plan {
             moves: moves.of(snapshot, risk),
             predicted: Some(predict(snapshot, &classes, &current, &target)),
+            ..Plan::default()
         }
     }
 }

@@ -103,9 +103,9 @@ fn trials<'s>(
         let (windows, response) = (setup.windows, setup.response);
         let full_profile_gets = variant.full_profile_gets.map(|gets| scaled(gets, size.0));
         let has_no_move_budget = variant.has_no_move_budget;
-        let run =
-            Run { memory_mib, preload, earlier, windows, response, cost, full_profile_gets, ..run };
-        Run { has_no_move_budget, ..run }
+        let eviction = variant.eviction.unwrap_or(setup.cache.eviction);
+        let run = Run { memory_mib, eviction, preload, earlier, ..run };
+        Run { windows, response, cost, full_profile_gets, has_no_move_budget, ..run }
     };
     let limits = setup.limits_mib();
     let trials = limits.iter().flat_map(|&memory_mib| {

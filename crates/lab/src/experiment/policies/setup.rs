@@ -5,11 +5,13 @@ use crate::trial::curves::{ClassCurves, ExactCurves, Phase};
 use crate::trial::error::ExperimentError;
 use crate::trial::run::{Run, preloaded};
 use crate::trial::setup::{
-    CacheSetup, EarlierSetup, ResponseSetup, Stretch, TimeSetup, WorkloadSetup, request_at, scaled,
+    CacheSetup, EarlierSetup, ResponseSetup, Stretch, TimeSetup, WorkloadSetup, eviction,
+    request_at, scaled,
 };
 use crate::vtime::MoverName;
 use indicatif::ProgressBar;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
+use slabwise_engine::EvictionKind;
 use slabwise_replay::workload::{Op, Request};
 use std::collections::BTreeMap;
 
@@ -73,6 +75,9 @@ pub struct Variant {
     /// Name of the page policy. `None` means an oracle allocation.
     pub policy: Option<String>,
     pub mover: MoverName,
+    /// Eviction kind; `None` means that of the cache.
+    #[serde(default, deserialize_with = "some_eviction")]
+    pub eviction: Option<EvictionKind>,
     /// Options of the page policy.
     #[serde(default)]
     pub options: BTreeMap<String, String>,
@@ -88,6 +93,11 @@ pub struct Variant {
     /// True if the variant starts with an empty cache, without `preload` and `earlier`.
     #[serde(default)]
     pub from_empty: bool,
+}
+
+/// Parses the name of an eviction kind that replaces that of the cache.
+fn some_eviction<'de, D: Deserializer<'de>>(name: D) -> Result<Option<EvictionKind>, D::Error> {
+    eviction(name).map(Some)
 }
 
 /// The times at which oracle allocations are computed, in requests at scale 1.

@@ -73,12 +73,13 @@ pub(in crate::config) static OURS: &[ServerOption] = &[
          product N0 x N1 x N2 counts as this product",
     ),
     option("classes")
-        .choice(&["learned", "geometric"], |it, name| it.given.classes = Some(name))
+        .checked("source[:method=M]", classes)
         .default(
             "learned; geometric with -f, -n, slab_sizes, -M, no_slab_reassign or preset=memcached",
         )
         .frequent_help(
-            "source of chunk sizes; learned: the server adjusts them to the sizes of items while it runs; \
+            "chunk sizes: learned or geometric; learned: the server adjusts them to the sizes of items while \
+             it runs, by M=exact, which wastes least (the default), or by M=hill-climb, as published; \
              geometric: -f (default 1.25) and -n, or slab_sizes, set them as in memcached",
         ),
     option("page_mover")
@@ -165,6 +166,16 @@ fn reserved_rank(draft: &mut Draft, text: &str) -> Result<(), String> {
             ));
         }
     };
+    Ok(())
+}
+
+/// Parses the value of `-o classes`.
+fn classes(draft: &mut Draft, text: &str) -> Result<(), String> {
+    const SOURCES: [&str; 4] =
+        ["learned", "geometric", "learned:method=exact", "learned:method=hill-climb"];
+    let known = SOURCES.into_iter().find(|&source| source == text);
+    let error = || format!("takes {}, not '{text}'", SOURCES.join(" or "));
+    draft.given.classes = Some(known.ok_or_else(error)?);
     Ok(())
 }
 
