@@ -40,6 +40,7 @@ experiments! {
     "toy": experiment::policies::PoliciesSetup;
     "etc-steady": experiment::policies::PoliciesSetup;
     "etc-settled": experiment::policies::PoliciesSetup;
+    "etc-sweeps": experiment::policies::PoliciesSetup;
     "etc-memory-sweep": experiment::policies::PoliciesSetup;
     "three-phase": experiment::policies::PoliciesSetup;
     "time-varying": experiment::policies::PoliciesSetup;
@@ -76,8 +77,8 @@ mod tests {
     use super::specs;
 
     /// Experiments without published values, which compare our own variants.
-    const OURS: [&str; 5] =
-        ["etc-settled", "curves", "eviction-curves", "classes-vs-misses", "frontier"];
+    const OURS: [&str; 6] =
+        ["etc-settled", "etc-sweeps", "curves", "eviction-curves", "classes-vs-misses", "frontier"];
 
     #[test]
     fn every_experiment_has_published_values_or_is_our_own() {

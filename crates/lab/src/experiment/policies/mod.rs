@@ -14,8 +14,10 @@
 //!
 //! Invariant: every variant and every comparison has its rows. A variant that cannot be run has a row with the reason.
 
+mod memory;
 mod report;
 mod setup;
+mod sweep;
 
 #[cfg(test)]
 mod tests;
@@ -47,14 +49,30 @@ struct Trial<'s> {
 
 impl Experiment for PoliciesSetup {
     fn fill(&self, job: &Job<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError> {
-        let (setup, progress) = (self, &job.progress);
-        let costs = visit_costs(setup, job)?;
-        if setup.visit_ns.is_none() {
+        let costs = visit_costs(self, job)?;
+        if self.visit_ns.is_none() {
             costs.iter().for_each(|(&mover, &cost)| add_visit(outcome, mover, cost));
         }
-        let trials = trials(setup, job.size(), &costs);
+        let trials = trials(self, job.size(), &costs);
         let all: Vec<&Run<'_>> = trials.iter().map(|trial| &trial.run).collect();
-        report::describe(outcome, setup, &all);
+        report::describe(outcome, self, &all);
+        if !self.sweeps.is_empty() {
+            return sweep::run(self, job, &costs, outcome);
+        }
+        report::add(outcome, self, &self.findings(job, &costs)?);
+        Ok(())
+    }
+}
+
+impl PoliciesSetup {
+    /// Runs all variants with all memory limits.
+    fn findings(
+        &self,
+        job: &Job<'_>,
+        costs: &BTreeMap<MoverName, VisitCost>,
+    ) -> Result<Findings<'_>, ExperimentError> {
+        let (setup, progress) = (self, &job.progress);
+        let trials = trials(setup, job.size(), costs);
         let (oracles, policies): (Vec<_>, Vec<_>) =
             trials.into_iter().partition(|trial| trial.variant.policy.is_none());
         let needs_curves = setup.bound || !oracles.is_empty();
@@ -79,9 +97,7 @@ impl Experiment for PoliciesSetup {
             oracles.par_iter().map(|trial| trial.run_oracle(&decisions, progress)).collect();
         let trials: Vec<Finding<'_>> = found.into_iter().chain(oracles?).collect();
         let bounds = if setup.bound { bounds(&trials, &runs, &decisions) } else { BTreeMap::new() };
-        let findings = Findings { setup, scale: job.scale, trials, bounds };
-        report::add(outcome, setup, &findings);
-        Ok(())
+        Ok(Findings { setup, scale: job.scale, trials, bounds })
     }
 }
 

@@ -1,15 +1,16 @@
 //! Adds the rows of all trials: the values of each variant, the comparisons of variants over all memory limits, and the
 //! ranks of the variants.
 
+use super::memory;
 use super::setup::{PoliciesSetup, Report, Variant};
-use crate::result::{Outcome, format_number, maximum, mean, measures, minimum};
+use crate::result::{Measure, Outcome, format_number, maximum, mean, measures, minimum};
 use crate::trial::curves::Bound;
 use crate::trial::run::{Run, value_len_max};
 use crate::trial::run_record::{
     MEAN, PAGES, PAGES_STEADY, RunRecord, STEADY, add_at_target, add_gets, add_mover_counts,
-    add_series, add_steady, steady,
+    add_response_series, add_series, add_steady, steady,
 };
-use crate::trial::setup::scaled;
+use crate::trial::setup::{EarlierSetup, scaled};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The result of a trial.
@@ -48,7 +49,7 @@ impl Findings<'_> {
 
     /// Returns the miss ratio and the mean response time of a variant or of the bound, in the steady stretch and with
     /// one memory limit.
-    fn steady_of(&self, variant: &str, limit_mib: u64) -> Result<[f64; 2], String> {
+    pub fn steady_of(&self, variant: &str, limit_mib: u64) -> Result<[f64; 2], String> {
         if variant == BOUND {
             let bound = self.bounds.get(&limit_mib);
             let bound = bound.ok_or_else(|| "the bound was not computed".to_owned())?;
@@ -80,6 +81,7 @@ measures! {
     STEADY_TIME: "steady_response_time", "steady mean response time", "us", Fixed;
     STRETCH: "stretch_miss_ratio", "miss ratio of a stretch", "%", Fixed;
     RANK: "rank", "rank by misses, 1 for the fewest", "", Fixed;
+    RANK_STEADY_AT: "rank_steady_since", "rank by requests until the miss ratio is steady, 1 for the fewest", "", Fixed;
     MOVING: "requests_moving", "requests from the decision to the last page", "requests", WithRun;
     REACHED: "potential_reached", "reduction of misses, relative to the reduction of the bound", "%", Fixed;
     FEWER: "fewer_misses", "fewer misses, steady", "%", Fixed;
@@ -90,8 +92,8 @@ measures! {
     LESS_TIME_MAX: "less_time_max", "less response time, maximum over memory sizes", "%", Fixed;
 }
 
-/// Name of the policy that moves no page, and of the variant with that policy. The steady ranks order the variants by
-/// their misses relative to this variant.
+/// Name of the policy that moves no page. The steady ranks order the variants by their misses relative to the ranked
+/// variant with this policy.
 const CONTROL: &str = "none";
 
 /// Adds the conditions of all runs to the outcome.
@@ -112,10 +114,11 @@ pub fn describe(outcome: &mut Outcome, setup: &PoliciesSetup, runs: &[&Run<'_>])
     for (name, value) in &setup.chosen {
         outcome.add_setup(name, value);
     }
-    if let Some(earlier) = setup.earlier {
-        let times = earlier.value_factor;
+    if let Some(EarlierSetup { value_factor, memory_share }) = setup.earlier {
+        let percent = memory_share * 100.0;
         let text = format!(
-            "the memory is full of other keys, whose values are {times} times as long and which are never requested"
+            "other keys, whose values are {value_factor} times as long and which are never requested, fill {percent} % \
+             of the memory; the variants `from empty` start with an empty cache"
         );
         outcome.add_setup("start", text);
     }
@@ -178,22 +181,38 @@ pub fn add(outcome: &mut Outcome, setup: &PoliciesSetup, findings: &Findings<'_>
     }
     for pair in &setup.against {
         add_against(outcome, findings, pair);
+        if several {
+            memory::add_less_memory(outcome, findings, pair);
+        }
     }
-    let controls =
-        setup.variants.iter().filter(|variant| variant.policy.as_deref() == Some(CONTROL));
+    if several {
+        memory::add_series(outcome, findings);
+    }
+    let has_control_policy = |variant: &&Variant| variant.policy.as_deref() == Some(CONTROL);
+    let controls = setup.variants.iter().filter(has_control_policy);
     let controls: Vec<&str> = controls.map(|variant| variant.name.as_str()).collect();
     for [variant, other] in &setup.against {
         if setup.bound && variant != BOUND && controls.contains(&other.as_str()) {
             add_reached(outcome, findings, [variant, other]);
         }
     }
-    let additional_misses = |name: &str| Ok(-mean(&findings.reduction([name, CONTROL], 0)?));
-    add_ranks(outcome, setup, "steady", additional_misses);
+    let is_ranked = |name: &&str| setup.rank_among.iter().any(|ranked| ranked == name);
+    let control = controls.iter().copied().find(is_ranked).unwrap_or(CONTROL);
+    let additional_misses = |name: &str| Ok(-mean(&findings.reduction([name, control], 0)?));
+    add_ranks(outcome, setup, RANK, "steady", additional_misses);
+    if setup.report.contains(&Report::SteadySince) {
+        let tolerance = setup.steady_tolerance_points / 100.0;
+        let record = |name: &str| findings.record_of(name, limits[0]);
+        let since = |record: &RunRecord| steady(record, tolerance).since;
+        // A variant whose miss ratio never becomes steady has the last rank.
+        let since = |name: &str| Ok(record(name).map(since)?.map_or(f64::MAX, |at| at as f64));
+        add_ranks(outcome, setup, RANK_STEADY_AT, "steady", since);
+    }
     for stretch in &setup.stretches {
         let (from, to) = stretch.at(outcome.scale);
         let record = |name: &str| findings.record_of(name, limits[0]);
         let ratio = |name: &str| Ok(record(name)?.miss_ratio_between(from, to));
-        add_ranks(outcome, setup, &stretch.name, ratio);
+        add_ranks(outcome, setup, RANK, &stretch.name, ratio);
     }
 }
 
@@ -247,6 +266,9 @@ fn add_record(outcome: &mut Outcome, setup: &PoliciesSetup, name: &str, record: 
         outcome.add(STRETCH, &format!("{name}, {}", stretch.name), Ok(ratio));
     }
     add_series(outcome, name, record);
+    if setup.report.contains(&Report::ResponseTime) {
+        add_response_series(outcome, name, record);
+    }
 }
 
 /// Adds the rows with the reduction of misses, and of the response time if requested, of one variant compared with
@@ -283,6 +305,7 @@ fn add_reached(outcome: &mut Outcome, findings: &Findings<'_>, [variant, other]:
 fn add_ranks(
     outcome: &mut Outcome,
     setup: &PoliciesSetup,
+    measure: Measure,
     stretch: &str,
     value: impl Fn(&str) -> Result<f64, String>,
 ) {
@@ -292,6 +315,6 @@ fn add_ranks(
         let rank = values.clone().map(|values| {
             1.0 + values.iter().filter(|&&other| other < values[index]).count() as f64
         });
-        outcome.add(RANK, &format!("{name}, {stretch}"), rank);
+        outcome.add(measure, &format!("{name}, {stretch}"), rank);
     }
 }

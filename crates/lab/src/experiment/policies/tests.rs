@@ -10,10 +10,11 @@ use slabwise_policy::PagePolicy;
 
 const SEED: u64 = 7;
 /// The experiments whose set-up is a [`PoliciesSetup`].
-const FILES: [&str; 7] = [
+const FILES: [&str; 8] = [
     "toy",
     "etc-steady",
     "etc-settled",
+    "etc-sweeps",
     "etc-memory-sweep",
     "three-phase",
     "time-varying",

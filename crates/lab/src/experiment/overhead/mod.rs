@@ -1,19 +1,24 @@
 //! `overhead`: measures the throughput that a server loses while it profiles.
 //!
 //! ```text
-//!   round            1          2          3
-//!   profiling    off | on   on | off   off | on  ...
+//!   round 1                       round 2                       round 3
+//!   off | profiling | full        profiling | full | off        full | off | profiling    ...
 //! ```
 //!
-//! Two engines have the same contents, and only one of the engines is profiled. In each round both engines serve the
-//! same requests, one engine after the other, so other load on the machine affects both engines. The result is the
-//! median over the rounds of the throughput loss. All times are processor times of the thread. A single thread serves
-//! and profiles, so the loss includes the work that a server does in a second thread.
+//! Three engines have the same contents. One of them has no profile, one profiles a sample of the keys as a server
+//! does, and one profiles every key as published. In each round all engines serve the same requests, one engine after
+//! the other, so other load on the machine affects all engines. The result is the median over the rounds of the
+//! throughput loss. All times are processor times of the thread. A single thread serves and profiles, so the loss
+//! includes the work that a server does in a second thread.
+//!
+//! With `--live`, servers and clients with several threads are measured instead ([`live`]).
+
+mod live;
 
 use super::kind::{Experiment, Job};
 use crate::result::{Outcome, format_number, measures};
 use crate::trial::error::ExperimentError;
-use crate::trial::execute::profiling_options;
+use crate::trial::execute::{full_profiling_options, profiling_options};
 use crate::trial::run::Requests;
 use crate::trial::setup::{CacheSetup, WorkloadSetup, scaled};
 use crate::vtime::{Cache, median, thread_cpu_nanos};
@@ -43,71 +48,97 @@ pub struct OverheadSetup {
     /// The requests. The requests of the first phase fill the cache.
     pub workload: WorkloadSetup,
     pub cache: CacheSetup,
+    pub live: live::LiveSetup,
 }
 
 impl Experiment for OverheadSetup {
+    fn has_live(&self) -> bool {
+        true
+    }
+
     fn fill(&self, job: &Job<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError> {
+        if job.live {
+            return live::run(self, job, outcome);
+        }
         let (scale, seed) = job.size();
         let clock = Arc::new(Clock::real());
         let config = self.cache.engine_config(scale, seed);
-        let engines = [Engine::new(config.clone())?, Engine::new(config.clone())?];
+        let engines = [
+            Engine::new(config.clone())?,
+            Engine::new(config.clone())?,
+            Engine::new(config.clone())?,
+        ];
+        let budget = || MoveBudget::for_pages_of(config.page_size_bytes);
         let instance = |engine| -> Result<Instance<'_>, ExperimentError> {
-            let (cache, budget) =
-                (Cache::new(engine), MoveBudget::for_pages_of(config.page_size_bytes));
+            let cache = Cache::new(engine);
             let requests = Requests::new(&self.workload, job.size(), &config)?;
-            let tuner = Tuner::new(PagePolicy::none(), budget, seed);
+            let tuner = Tuner::new(PagePolicy::none(), budget(), seed);
             Ok(Instance { engine, cache, requests, tuner, clock: &clock })
         };
-        let (mut off, mut on) = (instance(&engines[0])?, instance(&engines[1])?);
-        let options = profiling_options(config.memory_limit_bytes);
-        let profiling = Profiling::start(on.engine, options, Arc::clone(&clock), clock.now());
-        on.tuner = on.tuner.with_profiling(profiling).with_status(Arc::new(TunerStatus::default()));
+        let mut instances: Vec<Instance<'_>> =
+            engines.iter().map(instance).collect::<Result<_, _>>()?;
+        let sampled = profiling_options(config.memory_limit_bytes);
+        let full = full_profiling_options(sampled.profiler.half_life_references);
+        for (instance, options) in instances[1..].iter_mut().zip([sampled, full]) {
+            let now = clock.now();
+            let profiling = Profiling::start(instance.engine, options, Arc::clone(&clock), now);
+            let tuner = std::mem::replace(
+                &mut instance.tuner,
+                Tuner::new(PagePolicy::none(), budget(), seed),
+            );
+            let status = Arc::new(TunerStatus::default());
+            instance.tuner = tuner.with_profiling(profiling).with_status(status);
+        }
         let fill = scaled(self.workload.first_phase_requests, scale);
         let round = scaled(self.requests_per_round, scale);
         let bar = job.progress.bar("rounds");
         bar.set_length(fill + self.rounds as u64 * round);
-        off.serve(fill)?;
-        on.serve(fill)?;
-        let recorded_before = on.accesses();
-        // Processor time of each round, without profiling and with profiling.
-        let mut nanos: Vec<[f64; 2]> = Vec::with_capacity(self.rounds);
+        for instance in &mut instances {
+            instance.serve(fill)?;
+        }
+        let recorded_before: Vec<u64> = instances.iter().map(Instance::accesses).collect();
+        // The processor times of each engine, one element per round.
+        let mut nanos: [Vec<f64>; 3] = Default::default();
         for number in 0..self.rounds {
             bar.set_position(fill + number as u64 * round);
-            nanos.push(if number % 2 == 0 {
-                let first = off.serve(round)?;
-                [first, on.serve(round)?]
-            } else {
-                let first = on.serve(round)?;
-                [off.serve(round)?, first]
-            });
+            for place in 0..instances.len() {
+                let index = (number + place) % instances.len();
+                nanos[index].push(instances[index].serve(round)?);
+            }
         }
         bar.finish_and_clear();
         let served = self.rounds as f64 * round as f64;
+        let rounds = format!("{} of {} requests each", self.rounds, format_number(round as f64));
         outcome.add_setup("workload", &self.workload.name);
-        outcome.add_setup(
-            "rounds",
-            format!("{} of {} requests each", self.rounds, format_number(round as f64)),
-        );
-        outcome.add_setup(
-            "warm-up",
-            format!("{} requests that fill the cache", format_number(fill as f64)),
-        );
-        let throughput = |engine: usize| {
-            round as f64 / median(nanos.iter().map(|round| round[engine]).collect()) * 1e9
-        };
-        outcome.add(THROUGHPUT, "without profiling", Ok(throughput(0)));
-        outcome.add(THROUGHPUT, "profiling", Ok(throughput(1)));
-        let loss = median(nanos.iter().map(|[off, on]| (1.0 - off / on) * 100.0).collect());
-        outcome.add(LOSS, "profiling", Ok(loss));
-        if let Some(stats) = on.tuner.profiling().map(Profiling::stats) {
-            outcome.add(RATE, "profiling", Ok(stats.rate * 100.0));
-            let recorded = (on.accesses() - recorded_before) as f64;
-            outcome.add(RECORDED, "profiling", Ok(recorded / served * 1e3));
-            outcome.add(DROPPED, "profiling", Ok(stats.accesses_dropped as f64));
+        outcome.add_setup("rounds", rounds);
+        let fill = format!("{} requests that fill the cache", format_number(fill as f64));
+        outcome.add_setup("warm-up", fill);
+        for (index, name) in VARIANTS.into_iter().enumerate() {
+            let throughput = round as f64 / median(nanos[index].clone()) * 1e9;
+            outcome.add(THROUGHPUT, name, Ok(throughput));
+            let Some(stats) = instances[index].tuner.profiling().map(Profiling::stats) else {
+                continue;
+            };
+            let rounds = nanos[0].iter().zip(&nanos[index]);
+            let losses = rounds.map(|(off, on)| (1.0 - off / on) * 100.0);
+            let recorded = (instances[index].accesses() - recorded_before[index]) as f64;
+            outcome.add_all(
+                name,
+                [
+                    (LOSS, median(losses.collect())),
+                    (RATE, stats.rate * 100.0),
+                    (RECORDED, recorded / served * 1e3),
+                    (DROPPED, stats.accesses_dropped as f64),
+                ],
+            );
         }
+        live::add_unmeasured(outcome);
         Ok(())
     }
 }
+
+/// The names of the engines in rows, in the order of the engines.
+const VARIANTS: [&str; 3] = ["without profiling", "profiling", "full profile"];
 
 /// An engine with its client and its tuner. The tuner has a profiler only in the engine that is profiled.
 struct Instance<'e> {
