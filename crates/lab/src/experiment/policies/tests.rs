@@ -132,8 +132,7 @@ fn published_values_of_etc_are_compared_with_variants_that_start_from_an_empty_c
 #[test]
 fn from_an_empty_cache_lama_has_about_the_published_reductions() {
     let (spec, mut setup) = setup("etc-steady");
-    let names = ["none", "psa", "lama"].map(|name| format!("{name}, from empty"));
-    let names = names.each_ref().map(String::as_str);
+    let names = ["none, from empty", "psa, from empty", "lama, from empty"];
     setup.bound = false;
     retain_variants(&mut setup, &names);
     let outcome = outcome(&spec, &setup, 0.02);
@@ -166,7 +165,7 @@ fn a_sweep_has_a_row_and_a_point_for_each_value() {
     retain_variants(&mut setup, &names);
     let outcome = outcome(&spec, &setup, 0.002);
     let text = outcome.text();
-    let fewer = |pair| found(&outcome, "fewer_misses", pair);
+    let fewer = |pair: &str| found(&outcome, "fewer_misses", pair);
     assert!(fewer("lama, from empty against none, from empty, exponent 0") > 10.0, "{text}");
     for (parameter, values, pairs) in [
         ("exponent", ["0", "0.2"], 2),
