@@ -107,34 +107,40 @@ impl Experiment for OverheadSetup {
             }
         }
         bar.finish_and_clear();
-        let served = self.rounds as f64 * round as f64;
         let rounds = format!("{} of {} requests each", self.rounds, format_number(round as f64));
         outcome.add_setup("workload", &self.workload.name);
         outcome.add_setup("rounds", rounds);
         let fill = format!("{} requests that fill the cache", format_number(fill as f64));
         outcome.add_setup("warm-up", fill);
-        for (index, name) in VARIANTS.into_iter().enumerate() {
-            let throughput = round as f64 / median(nanos[index].clone()) * 1e9;
-            outcome.add(THROUGHPUT, name, Ok(throughput));
-            let Some(stats) = instances[index].tuner.profiling().map(Profiling::stats) else {
-                continue;
-            };
-            let rounds = nanos[0].iter().zip(&nanos[index]);
-            let losses = rounds.map(|(off, on)| (1.0 - off / on) * 100.0);
-            let recorded = (instances[index].accesses() - recorded_before[index]) as f64;
-            outcome.add_all(
-                name,
-                [
-                    (LOSS, median(losses.collect())),
-                    (RATE, stats.rate * 100.0),
-                    (RECORDED, recorded / served * 1e3),
-                    (DROPPED, stats.accesses_dropped as f64),
-                ],
-            );
+        for (index, instance) in instances.iter().enumerate() {
+            let recorded = instance.accesses() - recorded_before[index];
+            let per_request = recorded as f64 / (self.rounds as f64 * round as f64);
+            add(outcome, round, index, &nanos, instance.tuner.profiling(), per_request);
         }
         live::add_unmeasured(outcome);
         Ok(())
     }
+}
+
+/// Adds the rows of the engine with this index in [`VARIANTS`]. `nanos` has the processor times of each engine, one
+/// element per round of `requests` requests.
+fn add(
+    outcome: &mut Outcome,
+    requests: u64,
+    index: usize,
+    nanos: &[Vec<f64>; 3],
+    profiling: Option<&Profiling>,
+    recorded_per_request: f64,
+) {
+    let name = VARIANTS[index];
+    let throughput = requests as f64 / median(nanos[index].clone()) * 1e9;
+    outcome.add(THROUGHPUT, name, Ok(throughput));
+    let Some(stats) = profiling.map(Profiling::stats) else { return };
+    let rounds = nanos[0].iter().zip(&nanos[index]);
+    let loss = median(rounds.map(|(off, on)| (1.0 - off / on) * 100.0).collect());
+    let dropped = stats.accesses_dropped as f64;
+    outcome.add_all(name, [(LOSS, loss), (RATE, stats.rate * 100.0), (DROPPED, dropped)]);
+    outcome.add(RECORDED, name, Ok(recorded_per_request * 1e3));
 }
 
 /// The names of the engines in rows, in the order of the engines.

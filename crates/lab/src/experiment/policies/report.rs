@@ -202,10 +202,14 @@ pub fn add(outcome: &mut Outcome, setup: &PoliciesSetup, findings: &Findings<'_>
     add_ranks(outcome, setup, RANK, "steady", additional_misses);
     if setup.report.contains(&Report::SteadySince) {
         let tolerance = setup.steady_tolerance_points / 100.0;
-        let record = |name: &str| findings.record_of(name, limits[0]);
-        let since = |record: &RunRecord| steady(record, tolerance).since;
-        // A variant whose miss ratio never becomes steady has the last rank.
-        let since = |name: &str| Ok(record(name).map(since)?.map_or(f64::MAX, |at| at as f64));
+        let limit = limits[0];
+        // Variants whose miss ratio never becomes steady, or that hardly reduce the misses, have the last rank.
+        let since = |name: &str| {
+            let [of_control, of_variant] = [control, name].map(|it| findings.steady_of(it, limit));
+            let reduces = of_control?[0] - of_variant?[0] > tolerance;
+            let since = steady(findings.record_of(name, limit)?, tolerance).since;
+            Ok(since.filter(|_| reduces).map_or(f64::MAX, |at| at as f64))
+        };
         add_ranks(outcome, setup, RANK_STEADY_AT, "steady", since);
     }
     for stretch in &setup.stretches {
