@@ -12,7 +12,6 @@
 //! loss. Clients and servers share the machine, so the loss includes the processor time that the profile takes from
 //! the clients.
 
-use super::OverheadSetup;
 use crate::experiment::kind::Job;
 use crate::result::{Outcome, format_number, mean, measures};
 use crate::trial::error::ExperimentError;
@@ -58,13 +57,13 @@ pub fn add_unmeasured(outcome: &mut Outcome) {
     outcome.add(LOSS, ALL_THREADS, Err("measured only with --live".to_owned()));
 }
 
-/// Measures all numbers of threads, and adds the conditions and rows to the outcome.
+/// Measures all numbers of threads, with servers of this memory limit, and adds the conditions and rows to the outcome.
 pub fn run(
-    setup: &OverheadSetup,
+    live: &LiveSetup,
+    memory_mib: u64,
     job: &Job<'_>,
     outcome: &mut Outcome,
 ) -> Result<(), ExperimentError> {
-    let live = &setup.live;
     let requests = format_number(scaled(live.requests_per_round, job.scale) as f64);
     outcome.add_setup("server without profile", live.without.join(" "));
     outcome.add_setup("server with lama", live.with.join(" "));
@@ -78,7 +77,7 @@ pub fn run(
     let mut losses = Vec::new();
     for &threads in &live.server_threads {
         let name = format!("{threads} server threads");
-        let Pair { per_second, recorded_percent } = measure(setup, job, threads)?;
+        let Pair { per_second, recorded_percent } = measure(live, memory_mib, job, threads)?;
         let [without, with] = &per_second;
         let rounds = without.iter().zip(with);
         let loss = median(rounds.map(|(without, with)| (1.0 - with / without) * 100.0).collect());
@@ -100,9 +99,12 @@ struct Pair {
     recorded_percent: f64,
 }
 
-fn measure(setup: &OverheadSetup, job: &Job<'_>, threads: usize) -> Result<Pair, ExperimentError> {
-    let live = &setup.live;
-    let memory_mib = setup.cache.memory_mib;
+fn measure(
+    live: &LiveSetup,
+    memory_mib: u64,
+    job: &Job<'_>,
+    threads: usize,
+) -> Result<Pair, ExperimentError> {
     let start = |command: &[String]| {
         let threads = ["-t".to_owned(), threads.to_string()];
         Server::start(&[command, &threads].concat(), memory_mib)

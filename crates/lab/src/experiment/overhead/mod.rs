@@ -58,7 +58,7 @@ impl Experiment for OverheadSetup {
 
     fn fill(&self, job: &Job<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError> {
         if job.live {
-            return live::run(self, job, outcome);
+            return live::run(&self.live, self.cache.memory_mib, job, outcome);
         }
         let (scale, seed) = job.size();
         let clock = Arc::new(Clock::real());

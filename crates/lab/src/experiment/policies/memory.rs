@@ -1,7 +1,7 @@
 //! Compares variants over several memory limits: the memory with which a variant has the same miss ratio as another
 //! variant, and the curves of the miss ratio and of the response time over the memory.
 
-use super::report::{BOUND, Findings};
+use super::findings::{BOUND, Findings};
 use crate::result::{Outcome, format_number, maximum, mean, measures, minimum};
 use crate::trial::setup::scaled;
 

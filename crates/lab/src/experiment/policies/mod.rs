@@ -14,6 +14,7 @@
 //!
 //! Invariant: every variant and every comparison has its rows. A variant that cannot be run has a row with the reason.
 
+mod findings;
 mod memory;
 mod report;
 mod setup;
@@ -35,8 +36,8 @@ use crate::trial::run_record::RunRecord;
 use crate::trial::setup::scaled;
 use crate::trial::visits::add_visit;
 use crate::vtime::{MoverName, VisitCost};
+use findings::{Finding, Findings};
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
-use report::{Finding, Findings};
 use setup::{OracleCurves, Variant};
 use slabwise_policy::PagePolicy;
 use std::collections::BTreeMap;

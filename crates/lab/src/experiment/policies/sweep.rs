@@ -5,7 +5,8 @@
 //!                                                                  '--> a point of the curve "A against B"
 //! ```
 
-use super::report::{FEWER, Findings};
+use super::findings::Findings;
+use super::report::FEWER;
 use super::setup::{PoliciesSetup, Sweep};
 use crate::experiment::kind::Job;
 use crate::result::{Outcome, maximum, mean, measures, minimum};
