@@ -67,11 +67,14 @@ fn unit_log2(octave: usize) -> usize {
 }
 
 impl ReuseTimes {
-    /// Adds a reference with this time and weight.
+    /// Adds references with this time: `weight` references. If the weight is above 1, the time is that of a sample, and
+    /// the references are spread over all times of its step. So the curves of samples have fewer points.
     pub fn record(&mut self, time: u64, weight: f64) {
         let (octave, step) = place::<STEPS>(time);
-        let offset = ((time - edges::<STEPS>(octave, step).0) >> unit_log2(octave)) as u16;
-        self.add_step(octave, step, weight, (offset, offset));
+        let (from, to) = edges::<STEPS>(octave, step);
+        let offset = |time| ((time - from) >> unit_log2(octave)) as u16;
+        let ends = if weight > 1.0 { (0, offset(to - 1)) } else { (offset(time), offset(time)) };
+        self.add_step(octave, step, weight, ends);
     }
 
     /// Adds all references of `other`.
@@ -199,10 +202,12 @@ impl Positions<'_> {
         }
         // The references with at least j references before them, for the position j.
         let possible = |index: f64| clock.end - first - index;
-        if count <= POSITIONS_ADDED_MAX || possible(length) <= 1.0 {
+        // No reference can be at a later position.
+        let count = count.min(possible(0.0).max(0.0) as u64);
+        let length = count as f64;
+        if count <= POSITIONS_ADDED_MAX {
             let indexes = (0..count).map(|index| index as f64);
-            let shares = indexes.take_while(|&index| possible(index) >= 1.0);
-            return shares.map(|index| longer_at(index) / possible(index)).sum();
+            return indexes.map(|index| longer_at(index) / possible(index)).sum();
         }
         // The integral of (a - per_time x) / (b - x), from x = 0 to the number of positions. Each position is the
         // middle of an interval of length 1.
@@ -268,12 +273,14 @@ mod tests {
             for _ in 0..1_000 {
                 let bound = 2 << random.below(40);
                 let time = 1 + random.below(bound);
-                if random.below(2) == 0 { &mut one } else { &mut other }.record(time, 2.0);
-                all.record(time, 2.0);
+                // A weight above 1 is that of a sample.
+                let weight = [0.5, 2.0][random.below(2) as usize];
+                if random.below(2) == 0 { &mut one } else { &mut other }.record(time, weight);
+                all.record(time, weight);
             }
             one.add(&other);
             assert!(one.steps().eq(all.steps()), "seed {seed}: {one:?}, not {all:?}");
-            assert_eq!(one.weight(), 2_000.0, "seed {seed}");
+            assert_eq!(one.weight(), all.weight(), "seed {seed}");
             let is_ordered = |step: super::Step| step.smallest <= step.largest;
             assert!(one.steps().all(is_ordered), "seed {seed}: {one:?}");
         }
