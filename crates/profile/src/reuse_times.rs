@@ -41,8 +41,9 @@ pub struct ReuseTimes {
 struct Octave {
     weights: [f64; STEPS],
     /// The smallest and the largest time of each step. They are stored as offsets from the first time of the step, in
-    /// units of 1 / 65,536 of its width, or of 1 if the width is smaller.
-    ends: [(u16, u16); STEPS],
+    /// units of 1 / 65,536 of its width, or of 1 if the width is smaller. `None` if all times of every step may occur, as
+    /// in a sample.
+    ends: Option<Box<[(u16, u16); STEPS]>>,
 }
 
 /// The times of one step.
@@ -66,14 +67,19 @@ fn unit_log2(octave: usize) -> usize {
     octave.saturating_sub(17)
 }
 
+/// Returns the largest offset in a step of this octave.
+fn offset_max(octave: usize) -> u16 {
+    let (from, to) = edges::<STEPS>(octave, 0);
+    ((to - from - 1) >> unit_log2(octave)) as u16
+}
+
 impl ReuseTimes {
     /// Adds references with this time: `weight` references. If the weight is above 1, the time is that of a sample, and
     /// the references are spread over all times of its step. So the curves of samples have fewer points.
     pub fn record(&mut self, time: u64, weight: f64) {
         let (octave, step) = place::<STEPS>(time);
-        let (from, to) = edges::<STEPS>(octave, step);
-        let offset = |time| ((time - from) >> unit_log2(octave)) as u16;
-        let ends = if weight > 1.0 { (0, offset(to - 1)) } else { (offset(time), offset(time)) };
+        let offset = ((time - edges::<STEPS>(octave, step).0) >> unit_log2(octave)) as u16;
+        let ends = if weight > 1.0 { (0, offset_max(octave)) } else { (offset, offset) };
         self.add_step(octave, step, weight, ends);
     }
 
@@ -81,22 +87,27 @@ impl ReuseTimes {
     pub fn add(&mut self, other: &ReuseTimes) {
         for (octave, more) in other.octaves.iter().enumerate() {
             let Some(more) = more else { continue };
-            for (step, (&weight, &ends)) in more.weights.iter().zip(&more.ends).enumerate() {
+            for (step, &weight) in more.weights.iter().enumerate() {
                 if weight > 0.0 {
-                    self.add_step(octave, step, weight, ends);
+                    self.add_step(octave, step, weight, more.ends_of(octave, step));
                 }
             }
         }
     }
 
-    fn add_step(&mut self, octave: usize, step: usize, weight: f64, (from, to): (u16, u16)) {
-        if octave >= self.octaves.len() {
-            self.octaves.resize_with(octave + 1, || None);
+    fn add_step(&mut self, number: usize, step: usize, weight: f64, (from, to): (u16, u16)) {
+        if number >= self.octaves.len() {
+            self.octaves.reserve_exact(number + 1 - self.octaves.len());
+            self.octaves.resize_with(number + 1, || None);
         }
-        let octave = self.octaves[octave].get_or_insert_default();
-        let ends = &mut octave.ends[step];
-        let is_first = octave.weights[step] == 0.0;
-        *ends = if is_first { (from, to) } else { (ends.0.min(from), ends.1.max(to)) };
+        let octave = self.octaves[number].get_or_insert_default();
+        let all = (0, offset_max(number));
+        if octave.ends.is_some() || (from, to) != all {
+            let ends = octave.ends.get_or_insert_with(|| Box::new([all; STEPS]));
+            let ends = &mut ends[step];
+            let is_first = octave.weights[step] == 0.0;
+            *ends = if is_first { (from, to) } else { (ends.0.min(from), ends.1.max(to)) };
+        }
         octave.weights[step] += weight;
     }
 
@@ -110,19 +121,31 @@ impl ReuseTimes {
         let octaves = self.octaves.iter().enumerate();
         let octaves = octaves.filter_map(|(number, octave)| Some((number, octave.as_ref()?)));
         let steps = octaves.flat_map(|(number, octave)| {
-            let steps = octave.weights.iter().zip(&octave.ends).enumerate();
-            steps.map(move |(index, (&weight, &(from, to)))| {
+            octave.weights.iter().enumerate().map(move |(index, &weight)| {
+                let (from, to) = octave.ends_of(number, index);
                 let first = edges::<STEPS>(number, index).0;
-                let time = |offset| first + (u64::from(offset) << unit_log2(number));
-                Step { smallest: time(from), largest: time(to), weight }
+                let time = |offset| first + (offset << unit_log2(number));
+                // The unit of the largest time is included, so that there is no gap between full steps.
+                let (smallest, largest) = (time(u64::from(from)), time(u64::from(to) + 1) - 1);
+                Step { smallest, largest, weight }
             })
         });
         steps.filter(|step| step.weight > 0.0)
     }
 
     pub fn size_bytes(&self) -> usize {
-        self.octaves.capacity() * size_of::<Option<Box<Octave>>>()
-            + self.octaves.iter().flatten().count() * size_of::<Octave>()
+        let of_octave = |octave: &Octave| {
+            size_of::<Octave>() + octave.ends.as_ref().map_or(0, |ends| size_of_val(&**ends))
+        };
+        let octaves: usize = self.octaves.iter().flatten().map(|octave| of_octave(octave)).sum();
+        self.octaves.capacity() * size_of::<Option<Box<Octave>>>() + octaves
+    }
+}
+
+impl Octave {
+    /// Returns the ends of a step. `number` is the number of the octave.
+    fn ends_of(&self, number: usize, step: usize) -> (u16, u16) {
+        self.ends.as_ref().map_or((0, offset_max(number)), |ends| ends[step])
     }
 }
 
