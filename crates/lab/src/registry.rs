@@ -55,6 +55,7 @@ experiments! {
     "toy": experiment::policies::PoliciesSetup;
     "etc-steady": experiment::policies::PoliciesSetup;
     "etc-settled": experiment::policies::PoliciesSetup;
+    "etc-sweeps": experiment::policies::PoliciesSetup;
     "etc-memory-sweep": experiment::policies::PoliciesSetup;
     "three-phase": experiment::policies::PoliciesSetup;
     "time-varying": experiment::policies::PoliciesSetup;
@@ -113,8 +114,9 @@ mod tests {
     }
 
     /// Experiments without published values, which compare our own variants.
-    const OURS: [&str; 8] = [
+    const OURS: [&str; 9] = [
         "etc-settled",
+        "etc-sweeps",
         "curves",
         "eviction-curves",
         "classes-vs-misses",

@@ -24,6 +24,7 @@ mod key_table;
 mod miss_clock;
 mod mrc;
 mod profiler;
+mod reuse_times;
 mod reuse_windows;
 mod stack;
 mod stack_distances;

@@ -72,7 +72,7 @@ pub const HISTORY_FACTOR_MIN: u64 = 2;
 /// The number of sampled keys that a class may keep even if its history allows fewer.
 const CLASS_KEYS_MIN: usize = 64;
 /// The usual memory of a class's reuse times. Their curves take up to half of this memory in addition.
-const CLASS_REUSES_SIZE_BYTES: usize = 6 << 10;
+const CLASS_REUSES_SIZE_BYTES: usize = 8 << 10;
 /// The maximum time from a miss to its store. A store that follows later is not timed.
 const MISS_TIME_US_MAX: u32 = 10_000_000;
 

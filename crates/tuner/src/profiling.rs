@@ -92,6 +92,13 @@ impl ProfilingOptions {
         })
     }
 
+    /// Returns these options without the limit of the time: profiling begins with all keys, and samples keys only if
+    /// there are more keys than the memory allows.
+    pub fn of_every_access(self) -> ProfilingOptions {
+        let profiler = ProfilerOptions { rate_max: 1.0, ..self.profiler };
+        ProfilingOptions { profiler, accesses_per_second_max: u64::MAX, ..self }
+    }
+
     /// Returns the maximum memory for profiling, in bytes, if [`ProfilingOptions::within`] made these options.
     pub fn memory_bytes_max(&self) -> u64 {
         let keys = self.profiler.keys_max - Self::KEYS_MAX_MIN;

@@ -295,6 +295,8 @@ pub(super) struct Given {
     pub page_policy: Option<String>,
     pub objective: Option<&'static str>,
     pub profile: Option<bool>,
+    /// True if every access is profiled.
+    pub profile_is_full: bool,
     pub profile_memory_bytes: Option<u64>,
     pub page_mover: Option<&'static str>,
     pub page_move_chunks: Option<u32>,

@@ -40,6 +40,10 @@ pub struct PoliciesSetup {
     pub windows: u64,
     /// The part of a run whose misses count as steady.
     pub steady: Stretch,
+    /// If given, every variant runs with each value of each of these parameters, and the rows compare the steady miss
+    /// ratios of `against`. The other rows are left out.
+    #[serde(default)]
+    pub sweeps: Vec<Sweep>,
     /// Parts of a run that have rows of their own.
     #[serde(default)]
     pub stretches: Vec<Stretch>,
@@ -100,6 +104,42 @@ fn some_eviction<'de, D: Deserializer<'de>>(name: D) -> Result<Option<EvictionKi
     eviction(name).map(Some)
 }
 
+/// A parameter with several values. The other parameters have the values of the file.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sweep {
+    pub parameter: Parameter,
+    pub values: Vec<f64>,
+}
+
+/// A parameter of the requests or of the contents of the cache at the start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Parameter {
+    /// The exponent of the popularity: `skew` of the workload.
+    Exponent,
+    /// The length of the earlier values: `value_factor` of `earlier`.
+    EarlierLength,
+    /// The number of the earlier values: `memory_share` of `earlier`.
+    EarlierShare,
+}
+
+impl Parameter {
+    /// Returns the name for rows and figures.
+    pub fn name(self) -> &'static str {
+        match self {
+            Parameter::Exponent => "exponent",
+            Parameter::EarlierLength => "length of earlier values",
+            Parameter::EarlierShare => "share of earlier values",
+        }
+    }
+
+    /// Returns true if the parameter changes the result of a variant.
+    pub fn concerns(self, variant: &Variant) -> bool {
+        self == Parameter::Exponent || !variant.from_empty
+    }
+}
+
 /// The times at which oracle allocations are computed, in requests at scale 1.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -139,6 +179,23 @@ impl PoliciesSetup {
         } else {
             self.memory_mib.clone()
         }
+    }
+
+    /// Returns the set-up with another value of a parameter, without the variants that the parameter does not concern.
+    pub fn with(&self, parameter: Parameter, value: f64) -> PoliciesSetup {
+        let mut setup = self.clone();
+        match (parameter, &mut setup.earlier) {
+            (Parameter::Exponent, _) => setup.workload.skew = Some(value),
+            (Parameter::EarlierLength, Some(earlier)) => earlier.value_factor = value,
+            (Parameter::EarlierShare, Some(earlier)) => earlier.memory_share = value,
+            (Parameter::EarlierLength | Parameter::EarlierShare, None) => {
+                panic!("a sweep of earlier values needs the table `earlier`")
+            }
+        }
+        setup.variants.retain(|variant| parameter.concerns(variant));
+        let names: Vec<String> = setup.variants.iter().map(|it| it.name.clone()).collect();
+        setup.against.retain(|pair| pair.iter().all(|name| names.contains(name)));
+        setup
     }
 }
 

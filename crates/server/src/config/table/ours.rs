@@ -34,11 +34,15 @@ pub(in crate::config) static OURS: &[ServerOption] = &[
              of a get, or the total cost of misses (the number of misses if items have no costs)",
         ),
     option("profile")
-        .choice(&["on", "off"], |it, word| it.given.profile = Some(word == "on"))
+        .choice(&["on", "off", "full"], |it, word| {
+            it.given.profile = Some(word != "off");
+            it.given.profile_is_full = word == "full";
+        })
         .default("on")
         .help(
             "measure the accesses to a sample of the keys (SHARDS) and compute miss-ratio curves, for \
-             `stats profile` and for page policies that use such curves",
+             `stats profile` and for page policies that use such curves; full: measure every access, which \
+             costs throughput, as long as all keys fit into profile_memory",
         ),
     option("profile_memory")
         .size(|it, bytes| it.given.profile_memory_bytes = Some(bytes as u64))

@@ -205,6 +205,12 @@ fn profile_memory_sets_the_number_of_keys_that_profiling_watches() {
     assert_eq!(keys_max(&["-o", "profile=off"]), None);
     assert_eq!(keys_max(&["-o", "preset=memcached"]), None);
     assert!(keys_max(&["-o", "preset=memcached,profile=on"]).is_some());
+    let rate = |options| {
+        let profiling = settings(&["-o", options]).profiling.expect("profiling is on");
+        (profiling.profiler.rate_max, profiling.accesses_per_second_max == u64::MAX)
+    };
+    assert_eq!(rate("profile=full"), (1.0, true));
+    assert!(!rate("profile=on").1 && rate("profile=on").0 < 1.0);
     for options in ["profile=off,profile_memory=8m", "profile_memory=8m,preset=memcached"] {
         let (_, warnings) = serve(&["-o", options]);
         assert!(
