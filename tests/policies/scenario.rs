@@ -24,6 +24,11 @@ pub struct Scene {
     pub seconds_per_round: u32,
 }
 
+/// Returns a scene without jumps of the clock.
+pub const fn scene(parts: &'static [Part], rounds: usize) -> Scene {
+    Scene { parts, rounds, gets_per_round: 1_000, seconds_per_round: 0 }
+}
+
 /// A sequence of scenes. The score is measured in the last scene.
 #[derive(Clone, Copy, Debug)]
 pub struct Scenario {
@@ -77,7 +82,11 @@ impl Scenario {
 
     /// Runs the scenario for the number of rounds of its last scene.
     pub fn run_whole(&self, options: &str, seed: u64) -> Outcome {
-        let rounds = self.scenes.last().expect("a scenario has a scene").rounds;
-        self.run(options, seed, rounds, |_| false)
+        self.run(options, seed, self.rounds(), |_| false)
+    }
+
+    /// Returns the number of rounds of the last scene.
+    pub fn rounds(&self) -> usize {
+        self.scenes.last().expect("a scenario has a scene").rounds
     }
 }

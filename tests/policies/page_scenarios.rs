@@ -1,7 +1,7 @@
-//! The scenarios of page policies.
+//! The scenarios. The names of their constants are the names that a failed test prints.
 
 use super::cache::{LARGE_ITEMS, SMALL_ITEMS};
-use super::scenario::{Scenario, Scene};
+use super::scenario::{Scenario, Scene, scene};
 use super::traffic::Order::{Loop, Once, Uniform};
 use super::traffic::{LARGE, Part, SMALL, part, part_with_cost};
 
@@ -9,10 +9,6 @@ use super::traffic::{LARGE, Part, SMALL, part, part_with_cost};
 const A: u64 = 1;
 const B: u64 = 2;
 const C: u64 = 3;
-
-const fn scene(parts: &'static [Part], rounds: usize) -> Scene {
-    Scene { parts, rounds, gets_per_round: 1_000, seconds_per_round: 0 }
-}
 
 /// Small items fill all memory.
 const FILL: Scene = scene(&[part(A, Loop(SMALL_ITEMS + 1_000), SMALL, 100)], 10);
@@ -24,10 +20,7 @@ pub const SHIFT: Scenario = Scenario {
     name: "shift",
     scenes: &[
         FILL,
-        Scene {
-            seconds_per_round: 1,
-            ..scene(&[part(B, Uniform(1_500), LARGE, 100)], 100)
-        },
+        Scene { seconds_per_round: 1, ..scene(&[part(B, Uniform(1_500), LARGE, 100)], 40) },
     ],
 };
 
@@ -36,10 +29,7 @@ pub const DROP: Scenario = Scenario {
     name: "drop",
     scenes: &[
         Scene { seconds_per_round: 1, ..FILL_AND_HIT },
-        Scene {
-            seconds_per_round: 1,
-            ..scene(&[part(B, Uniform(1_500), LARGE, 100)], 200)
-        },
+        Scene { seconds_per_round: 1, ..scene(&[part(B, Uniform(1_500), LARGE, 100)], 200) },
     ],
 };
 
@@ -88,10 +78,7 @@ pub const SCAN: Scenario = Scenario {
 /// Large items gain by more pages while small items are stored that no get uses again.
 pub const SCAN_AND_NEED: Scenario = Scenario {
     name: "scan and need",
-    scenes: &[
-        FILL,
-        scene(&[part(B, Uniform(1_500), LARGE, 50), part(C, Once, SMALL, 50)], 60),
-    ],
+    scenes: &[FILL, scene(&[part(B, Uniform(1_500), LARGE, 50), part(C, Once, SMALL, 50)], 60)],
 };
 
 /// A loop over large items that do not fit into the memory, and small items that are hit.
@@ -127,5 +114,21 @@ pub const COSTS: Scenario = Scenario {
             ],
             60,
         ),
+    ],
+};
+
+/// The numbers of references stay equal, but the large items need fewer pages than before, and the small items more.
+pub const CHANGE: Scenario = Scenario {
+    name: "change",
+    scenes: &[
+        FILL,
+        Scene {
+            seconds_per_round: 1,
+            ..scene(&[part(B, Uniform(1_500), LARGE, 50), part(A, Uniform(1_000), SMALL, 50)], 150)
+        },
+        Scene {
+            seconds_per_round: 1,
+            ..scene(&[part(B, Uniform(60), LARGE, 50), part(A, Uniform(8_000), SMALL, 50)], 20)
+        },
     ],
 };

@@ -1,0 +1,47 @@
+//! Eviction kinds: what each is known for, and its known weakness. The reference is `eviction=lru`.
+
+use slabwise_engine::EvictionKind;
+
+use super::eviction_scenarios::{EXPENSIVE, FREQUENT, MOVED, RARE, STALE};
+use super::rows::Expected::{Falls, Rises, Stays};
+use super::rows::{Row, check, check_names, row};
+
+const STRENGTHS: [Row; 6] = [
+    row("segmented", "", &FREQUENT, Falls(0.5)),
+    row("cost_bands", "", &EXPENSIVE, Falls(0.4)),
+    row("cost_bands", "", &RARE, Falls(0.2)),
+    // Half of the items are expensive, so the reserved queue has room for all of them.
+    row("reserved", ",reserved_pct=50", &EXPENSIVE, Falls(0.9)),
+    row("greedydual_size", "", &EXPENSIVE, Falls(0.4)),
+    row("gd_wheel", "", &EXPENSIVE, Falls(0.4)),
+];
+
+const WEAKNESSES: [Row; 5] = [
+    // Items that were used often before take the place of new items, whose next use comes late.
+    row("segmented", "", &MOVED, Rises(1.2)),
+    // Expensive items that are used no more stay in the cache.
+    row("cost_bands", "", &STALE, Stays(1.5)),
+    row("greedydual_size", "", &STALE, Stays(1.5)),
+    row("gd_wheel", "", &STALE, Stays(1.5)),
+    // The inflation rises to the ranks of evicted expensive items. So cheap items enter the reserved queue, too.
+    row("reserved", "", &RARE, Stays(0.5)),
+];
+
+fn server_options(row: &Row) -> String {
+    format!("page_policy=none,eviction={}{}", row.name, row.options)
+}
+
+#[test]
+fn each_kind_saves_misses_where_it_should() {
+    check(&STRENGTHS, server_options);
+}
+
+#[test]
+fn each_kind_has_its_known_weakness() {
+    check(&WEAKNESSES, server_options);
+}
+
+#[test]
+fn every_kind_has_rows() {
+    check_names(&[&STRENGTHS, &WEAKNESSES], &EvictionKind::NAMES, &["lru"]);
+}

@@ -1,0 +1,81 @@
+//! Page policies: what each is known for, and its known weakness. The reference is `page_policy=none`.
+
+use slabwise_policy::PagePolicy;
+
+use super::page_scenarios::{
+    CHANGE, CLIFF, CONCAVE, COSTS, DROP, LATE, LOOP, SCAN, SCAN_AND_NEED, SHIFT, TRICKLE,
+};
+use super::rows::Expected::{Falls, Rises, Stays};
+use super::rows::{Row, check, check_names, row};
+
+const STRENGTHS: [Row; 15] = [
+    row("automove_classic", ":window_ticks=64", &SHIFT, Falls(0.8)),
+    row("automove", "", &SHIFT, Falls(0.3)),
+    row("eager", "", &SHIFT, Falls(0.1)),
+    row("twemcache_random", "", &SHIFT, Falls(0.1)),
+    row("twemcache_lra", "", &SHIFT, Falls(0.1)),
+    row("psa", ":misses=20", &SHIFT, Falls(0.1)),
+    // Its predecessor `psa` gives the pages to the items that are used once.
+    row("cost_partition", ":misses=20", &SCAN_AND_NEED, Falls(0.6)),
+    row("tail_age", "", &SHIFT, Falls(0.1)),
+    row("space_time", "", &SHIFT, Falls(0.1)),
+    row("cost_per_byte", "", &COSTS, Falls(0.1)),
+    row("reserved_cost", ":samples=1", &DROP, Falls(0.7)),
+    row("cliffhanger", "", &CONCAVE, Falls(0.6)),
+    row("dynacache", ":period_gets=5000", &CONCAVE, Falls(0.1)),
+    row("lama", ":period_gets=5000", &CLIFF, Falls(0.1)),
+    row("marginal", ":evaluate_gets=2000:window_gets=5000", &CLIFF, Falls(0.1)),
+];
+
+const WEAKNESSES: [Row; 17] = [
+    // A class that evicts one item in each window gives no page. `automove` saves most misses here.
+    row("automove_classic", ":window_ticks=64", &TRICKLE, Stays(0.95)),
+    row("automove", "", &TRICKLE, Falls(0.3)),
+    // At most a page a second moves.
+    row("automove", "", &SHIFT, Stays(0.5)),
+    // Pages move to every class that evicts, whatever its items are worth.
+    row("eager", "", &LATE, Rises(1.4)),
+    row("twemcache_random", "", &LATE, Rises(1.4)),
+    row("twemcache_lra", "", &LATE, Rises(1.4)),
+    // Items that are used once have the most misses.
+    row("psa", ":misses=20", &SCAN, Rises(1.2)),
+    // A loop that is larger than all memory has the most misses of evicted keys.
+    row("cost_partition", ":misses=20", &LOOP, Rises(1.25)),
+    // Like one LRU, the classes evict what is used again late.
+    row("tail_age", "", &LATE, Rises(1.4)),
+    row("space_time", "", &LATE, Rises(1.4)),
+    // Costs are unknown, so the smallest chunks take all pages.
+    row("cost_per_byte", "", &SCAN, Rises(1.2)),
+    // The hit ratio was low from the start.
+    row("reserved_cost", ":samples=1", &CONCAVE, Stays(0.95)),
+    // No class has shadow hits, so no page moves.
+    row("cliffhanger", ":cliffs=off", &CLIFF, Stays(0.95)),
+    // The last pages of the loop save no miss.
+    row("dynacache", ":period_gets=5000", &LOOP, Rises(1.25)),
+    // The footprints cover too few gets to see that the small items are used again.
+    row("lama", ":period_gets=2000:footprint_gets=500", &LATE, Rises(1.4)),
+    // The curves of the old pattern have not decayed. `tail_age` moves pages at once.
+    row("marginal", ":evaluate_gets=2000:window_gets=5000", &CHANGE, Stays(0.8)),
+    row("tail_age", "", &CHANGE, Falls(0.75)),
+];
+
+/// Returns the options of a server with the page policy of a row. Exact LRU keeps the decisions of the eviction out of
+/// the comparison.
+fn server_options(row: &Row) -> String {
+    format!("page_policy={}{},eviction=lru", row.name, row.options)
+}
+
+#[test]
+fn each_policy_saves_misses_where_it_should() {
+    check(&STRENGTHS, server_options);
+}
+
+#[test]
+fn each_policy_has_its_known_weakness() {
+    check(&WEAKNESSES, server_options);
+}
+
+#[test]
+fn every_policy_has_rows() {
+    check_names(&[&STRENGTHS, &WEAKNESSES], &PagePolicy::NAMES, &["none"]);
+}
