@@ -26,7 +26,7 @@ pub const MOVED: Scenario = Scenario {
     name: "moved",
     scenes: &[
         scene(&[part(A, Uniform(SMALL_ITEMS), SMALL, 100)], 60),
-        scene(&[part(B, Loop(7_500), SMALL, 100)], 15),
+        scene(&[part(B, Loop(7_000), SMALL, 95), part(C, Once, SMALL, 5)], 15),
     ],
 };
 

@@ -3,7 +3,7 @@
 use super::cache::{LARGE_ITEMS, SMALL_ITEMS};
 use super::scenario::{Scenario, Scene, scene};
 use super::traffic::Order::{Loop, Once, Uniform};
-use super::traffic::{LARGE, Part, SMALL, part, part_with_cost};
+use super::traffic::{LARGE, SMALL, part, part_with_cost};
 
 /// Names of groups of keys.
 const A: u64 = 1;

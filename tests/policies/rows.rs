@@ -1,26 +1,29 @@
-//! Rows: an option of the server, a scenario, and the expected relation to a reference. Each row is a test.
+//! Rows: an option of the server, a scenario, and the expected relation to a reference server. Each row is a test.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use super::scenario::Scenario;
+use super::scenario::{End, Outcome, Scenario};
 
-/// The environment variable with the number of seeds; 1 by default. Margins are set from the figures of five seeds:
-/// `POLICY_SEEDS=5 cargo test --test integration policies:: -- --nocapture`.
+/// If this environment variable is a number of seeds, the tests do not stop a run when it has the expected score, and
+/// print the figures of all seeds. `Row::measured` is from `POLICY_SEEDS=5 cargo test --test integration policies:: --
+/// --nocapture`.
 const SEEDS_VARIABLE: &str = "POLICY_SEEDS";
-/// A run that waits for a score has at most this multiple of the rounds of its scenario.
-const ROUNDS_FACTOR: usize = 20;
-/// The options of the server whose score is the reference of all rows.
+/// While figures are measured, a run has this multiple of the rounds of its scenario.
+const MEASURED_ROUNDS_FACTOR: usize = 5;
+/// The options of the reference server.
 const REFERENCE: &str = "page_policy=none,eviction=lru";
+/// A bound is at least this far from the measured quotients.
+const MARGIN: f64 = 0.05;
 
-/// A relation of a score to the score of the reference. A number is the quotient of the two scores.
+/// A relation to the reference. A bound is the quotient of the score and the reference's score.
 #[derive(Clone, Copy, Debug)]
 pub enum Expected {
-    /// The score falls to this part of the reference.
+    /// The quotient falls to this bound.
     Falls(f64),
-    /// The score rises to this multiple of the reference.
+    /// The quotient rises to this bound.
     Rises(f64),
-    /// At the end of the scenario, the score is still above this part of the reference.
+    /// At the end of the scenario, the quotient is still above this bound.
     Stays(f64),
 }
 
@@ -33,6 +36,8 @@ pub struct Row {
     pub options: &'static str,
     pub scenario: &'static Scenario,
     pub expected: Expected,
+    /// The lowest and the highest quotient at the end of the runs of five seeds.
+    pub measured: (f64, f64),
 }
 
 /// Returns a row.
@@ -41,68 +46,96 @@ pub const fn row(
     options: &'static str,
     scenario: &'static Scenario,
     expected: Expected,
+    measured: (f64, f64),
 ) -> Row {
-    Row { name, options, scenario, expected }
+    Row { name, options, scenario, expected, measured }
 }
 
-/// Checks rows. `server_options` returns the options of `-o` for a name with its options.
+impl Row {
+    /// Runs the row with a seed. Returns the quotient of the scores, or all figures if the row does not hold.
+    fn run(&self, options: &str, seed: u64, is_measurement: bool) -> Result<f64, String> {
+        let reference = reference(self.scenario, seed);
+        let end = match self.expected {
+            Expected::Stays(_) => End::Whole,
+            _ if is_measurement => End::Multiple(MEASURED_ROUNDS_FACTOR),
+            Expected::Falls(bound) => End::AtMost(bound * reference.score),
+            Expected::Rises(bound) => End::AtLeast(bound * reference.score),
+        };
+        let outcome = self.scenario.run(options, seed, end);
+        let holds = |score: f64| match self.expected {
+            Expected::Falls(bound) => score <= bound * reference.score,
+            Expected::Rises(bound) | Expected::Stays(bound) => score >= bound * reference.score,
+        };
+        let quotient = outcome.score / reference.score;
+        let figures = format!(
+            "{options}, {}, seed {seed}: {:?}, quotient {quotient:.3}: {outcome:.1?}; reference {reference:.1?}",
+            self.scenario.name, self.expected
+        );
+        println!("{figures}");
+        // A row that the reference fulfils, too, would never fail.
+        let is_trivial = match self.expected {
+            Expected::Falls(_) => holds(reference.lowest),
+            Expected::Rises(_) => holds(reference.highest),
+            Expected::Stays(_) => false,
+        };
+        let is_right = holds(outcome.score) && !is_trivial;
+        is_right.then_some(quotient).ok_or(figures)
+    }
+
+    /// True if the bound is outside of the measured quotients by the margin.
+    fn has_margin(&self) -> bool {
+        let (low, high) = self.measured;
+        match self.expected {
+            Expected::Falls(bound) => bound >= high + MARGIN,
+            Expected::Rises(bound) | Expected::Stays(bound) => bound <= low - MARGIN,
+        }
+    }
+}
+
+/// Runs rows. `server_options` returns the options of `-o` for a row.
 pub fn check(rows: &[Row], server_options: impl Fn(&Row) -> String) {
-    let seeds = std::env::var(SEEDS_VARIABLE).map_or(1, |seeds| {
+    let seeds = std::env::var(SEEDS_VARIABLE).ok().map(|seeds| {
         seeds.parse().unwrap_or_else(|_| panic!("{SEEDS_VARIABLE} is a number, not {seeds}"))
     });
     let mut failures = Vec::new();
     for row in rows {
-        for seed in 1..=seeds {
-            let options = server_options(row);
-            let line = run(row, &options, seed);
-            println!("{line}");
-            failures.extend(line.starts_with("fails").then_some(line));
+        let options = server_options(row);
+        let run = |seed| row.run(&options, seed, seeds.is_some());
+        let (mut low, mut high) = (f64::MAX, f64::MIN);
+        for result in (1..=seeds.unwrap_or(1)).map(run) {
+            match result {
+                Ok(quotient) => (low, high) = (low.min(quotient), high.max(quotient)),
+                Err(figures) => failures.push(figures),
+            }
         }
+        println!("{} {}: {low:.2} to {high:.2}", row.name, row.scenario.name);
     }
-    assert!(failures.is_empty(), "{}", failures.join("\n"));
+    assert!(failures.is_empty(), "these rows do not hold:\n{}", failures.join("\n"));
 }
 
-/// Runs a row, and returns a line of text that starts with "fails" or "holds".
-fn run(row: &Row, options: &str, seed: u64) -> String {
-    let Row { scenario, expected, .. } = *row;
-    let reference = reference_score(scenario, seed);
-    let is_met = |score: f64| match expected {
-        Expected::Falls(part) => score <= part * reference,
-        Expected::Rises(part) | Expected::Stays(part) => score >= part * reference,
+/// Returns the outcome of the reference server in a scenario. Tests share the runs.
+fn reference(scenario: &Scenario, seed: u64) -> Outcome {
+    type Outcomes = HashMap<(&'static str, u64), Arc<OnceLock<Outcome>>>;
+    static OUTCOMES: Mutex<Option<Outcomes>> = Mutex::new(None);
+    let outcome = {
+        let mut outcomes = OUTCOMES.lock().expect("no test panics while it holds the lock");
+        let outcomes = outcomes.get_or_insert_default();
+        Arc::clone(outcomes.entry((scenario.name, seed)).or_default())
     };
-    let outcome = match expected {
-        Expected::Stays(_) => scenario.run_whole(options, seed),
-        _ => scenario.run(options, seed, scenario.rounds() * ROUNDS_FACTOR, is_met),
-    };
-    let verdict = if is_met(outcome.score) { "holds" } else { "fails" };
-    format!(
-        "{verdict}: {options}, scenario {}, seed {seed}: {expected:?}, score {:.1} %, reference {reference:.1} %, \
-         {} pages moved in {} rounds",
-        scenario.name, outcome.score, outcome.pages_moved, outcome.rounds
-    )
+    *outcome.get_or_init(|| scenario.run(REFERENCE, seed, End::Whole))
 }
 
-/// Returns the score of the reference at the end of a scenario. Tests share the runs.
-fn reference_score(scenario: &Scenario, seed: u64) -> f64 {
-    type Scores = HashMap<(&'static str, u64), Arc<OnceLock<f64>>>;
-    static SCORES: Mutex<Option<Scores>> = Mutex::new(None);
-    let score = {
-        let mut scores = SCORES.lock().expect("no test panics while it holds the lock");
-        let scores = scores.get_or_insert_default();
-        Arc::clone(scores.entry((scenario.name, seed)).or_default())
-    };
-    *score.get_or_init(|| scenario.run_whole(REFERENCE, seed).score)
-}
-
-/// Checks that the names with rows are these names without the exceptions.
-pub fn check_names(rows: &[&[Row]], names: &[&str], exceptions: &[&str]) {
-    for rows in rows {
+/// Checks that each table has a row for each of these names, except for the exceptions, and that the bounds of the rows
+/// have a margin.
+pub fn check_tables(tables: &[&[Row]], names: &[&str], exceptions: &[&str]) {
+    for table in tables {
         for name in names.iter().filter(|name| !exceptions.contains(name)) {
-            let has_row = rows.iter().any(|row| row.name == *name);
-            assert!(has_row, "{name} has no row in a table of tests/policies: add one to each");
+            let has_row = table.iter().any(|row| row.name == *name);
+            assert!(has_row, "{name} needs a row for its strength and a row for its weakness");
         }
-        for row in *rows {
+        for row in *table {
             assert!(names.contains(&row.name), "the registry has no name {}", row.name);
+            assert!(row.has_margin(), "the bound of a row is too near to its figures: {row:?}");
         }
     }
 }

@@ -4,15 +4,22 @@
 //!   scene 1: fills the cache     last scene: rounds of gets ... | window |     score: the mean of the window
 //! ```
 //!
-//! A policy that steps by events takes its steps at times that depend on the speed of the machine. So a run has no fixed
-//! length: it ends when the window has the expected score, and fails after a number of rounds that is far above the
-//! number that is needed on a fast machine.
+//! A policy that steps by events takes its steps at times that depend on the speed of the machine. So a run that waits
+//! for a score has no fixed length. It gives up only after many rounds and some seconds: on a fast machine the rounds are
+//! too short for the steps of a policy, and on a slow machine the seconds are too short for the rounds.
+
+use std::time::Duration;
 
 use super::cache::Cache;
 use super::traffic::{Part, Traffic};
+use crate::support::Deadline;
 
 /// The number of rounds whose mean is the score.
 const WINDOW_ROUNDS: usize = 5;
+/// A run that waits for a score has at least this multiple of the rounds of its scenario before it gives up.
+const WAIT_ROUNDS_FACTOR: usize = 5;
+/// A run that waits for a score waits at least this time before it gives up.
+const WAIT: Duration = Duration::from_secs(15);
 
 /// Some traffic and its duration.
 #[derive(Clone, Copy, Debug)]
@@ -36,11 +43,28 @@ pub struct Scenario {
     pub scenes: &'static [Scene],
 }
 
+/// The time at which the last scene ends.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum End {
+    /// After the rounds of the scene.
+    Whole,
+    /// After this multiple of the rounds of the scene.
+    Multiple(usize),
+    /// When the score is at most this number.
+    AtMost(f64),
+    /// When the score is at least this number.
+    AtLeast(f64),
+}
+
 /// The result of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Outcome {
-    /// The cost of the misses in the window, in percent of the cost of all gets.
+    /// The cost of the misses in the last window, in percent of the cost of all gets.
     pub score: f64,
+    /// The lowest score of any window in the last scene.
+    pub lowest: f64,
+    /// The highest score of any window in the last scene.
+    pub highest: f64,
     /// The number of pages that moved in the last scene.
     pub pages_moved: u64,
     /// The number of rounds of the last scene.
@@ -48,15 +72,8 @@ pub struct Outcome {
 }
 
 impl Scenario {
-    /// Runs the scenario on a server with these options. The last scene ends when `is_end` accepts the score of the
-    /// window, at the latest after `rounds_max` rounds.
-    pub fn run(
-        &self,
-        options: &str,
-        seed: u64,
-        rounds_max: usize,
-        mut is_end: impl FnMut(f64) -> bool,
-    ) -> Outcome {
+    /// Runs the scenario on a server with these options.
+    pub fn run(&self, options: &str, seed: u64, end: End) -> Outcome {
         let mut cache = Cache::start(options);
         let (last, before) = self.scenes.split_last().expect("a scenario has a scene");
         for (scene, seed) in before.iter().zip(seed << 8..) {
@@ -66,27 +83,26 @@ impl Scenario {
             }
         }
         let moved_before = cache.pages_moved();
+        let deadline = Deadline::after(WAIT);
+        let gives_up = |rounds| rounds >= last.rounds * WAIT_ROUNDS_FACTOR && deadline.is_over();
         let mut traffic = Traffic::new(last.parts, seed << 8 | 255);
-        let mut scores = Vec::new();
-        let score = loop {
+        let (mut scores, mut lowest, mut highest) = (Vec::new(), f64::MAX, f64::MIN);
+        loop {
             scores.push(cache.round(&mut traffic, last.gets_per_round, last.seconds_per_round));
             let Some(window) = scores.last_chunk::<WINDOW_ROUNDS>() else { continue };
             let score = window.iter().sum::<f64>() / window.len() as f64;
-            if is_end(score) || scores.len() >= rounds_max {
-                break score;
+            (lowest, highest) = (lowest.min(score), highest.max(score));
+            let rounds = scores.len();
+            let is_end = match end {
+                End::Whole => rounds >= last.rounds,
+                End::Multiple(factor) => rounds >= last.rounds * factor,
+                End::AtMost(bound) => score <= bound || gives_up(rounds),
+                End::AtLeast(bound) => score >= bound || gives_up(rounds),
+            };
+            if is_end {
+                let pages_moved = cache.pages_moved() - moved_before;
+                return Outcome { score, lowest, highest, pages_moved, rounds };
             }
-        };
-        let pages_moved = cache.pages_moved() - moved_before;
-        Outcome { score, pages_moved, rounds: scores.len() }
-    }
-
-    /// Runs the scenario for the number of rounds of its last scene.
-    pub fn run_whole(&self, options: &str, seed: u64) -> Outcome {
-        self.run(options, seed, self.rounds(), |_| false)
-    }
-
-    /// Returns the number of rounds of the last scene.
-    pub fn rounds(&self) -> usize {
-        self.scenes.last().expect("a scenario has a scene").rounds
+        }
     }
 }
