@@ -3,7 +3,7 @@
 use slabwise_engine::EvictionKind;
 
 use super::eviction_scenarios::{EXPENSIVE, FREQUENT, MOVED, RARE, STALE};
-use super::rows::Expected::{Falls, Rises, Stays};
+use super::rows::Expected::{Falls, Stays};
 use super::rows::{Row, check, check_tables, row};
 
 const STRENGTHS: [Row; 6] = [

@@ -9,8 +9,8 @@ use super::scenario::{End, Outcome, Scenario};
 /// print the figures of all seeds. `Row::measured` is from `POLICY_SEEDS=5 cargo test --test integration policies:: --
 /// --nocapture`.
 const SEEDS_VARIABLE: &str = "POLICY_SEEDS";
-/// While figures are measured, a run has this multiple of the rounds of its scenario.
-const MEASURED_ROUNDS_FACTOR: usize = 5;
+/// While figures are measured, a run that waits for a score has this number of rounds.
+const MEASURED_ROUNDS: usize = 600;
 /// The options of the reference server.
 const REFERENCE: &str = "page_policy=none,eviction=lru";
 /// A bound is at least this far from the measured quotients.
@@ -52,12 +52,12 @@ pub const fn row(
 }
 
 impl Row {
-    /// Runs the row with a seed. Returns the quotient of the scores, or all figures if the row does not hold.
-    fn run(&self, options: &str, seed: u64, is_measurement: bool) -> Result<f64, String> {
+    /// Runs the row with a seed. Returns the quotient of the scores, and all figures if the row does not hold.
+    fn run(&self, options: &str, seed: u64, is_measurement: bool) -> (f64, Option<String>) {
         let reference = reference(self.scenario, seed);
         let end = match self.expected {
             Expected::Stays(_) => End::Whole,
-            _ if is_measurement => End::Multiple(MEASURED_ROUNDS_FACTOR),
+            _ if is_measurement => End::Rounds(MEASURED_ROUNDS),
             Expected::Falls(bound) => End::AtMost(bound * reference.score),
             Expected::Rises(bound) => End::AtLeast(bound * reference.score),
         };
@@ -78,8 +78,8 @@ impl Row {
             Expected::Rises(_) => holds(reference.highest),
             Expected::Stays(_) => false,
         };
-        let is_right = holds(outcome.score) && !is_trivial;
-        is_right.then_some(quotient).ok_or(figures)
+        let fails = !holds(outcome.score) || is_trivial;
+        (quotient, fails.then_some(figures))
     }
 
     /// True if the bound is outside of the measured quotients by the margin.
@@ -102,11 +102,9 @@ pub fn check(rows: &[Row], server_options: impl Fn(&Row) -> String) {
         let options = server_options(row);
         let run = |seed| row.run(&options, seed, seeds.is_some());
         let (mut low, mut high) = (f64::MAX, f64::MIN);
-        for result in (1..=seeds.unwrap_or(1)).map(run) {
-            match result {
-                Ok(quotient) => (low, high) = (low.min(quotient), high.max(quotient)),
-                Err(figures) => failures.push(figures),
-            }
+        for (quotient, failure) in (1..=seeds.unwrap_or(1)).map(run) {
+            (low, high) = (low.min(quotient), high.max(quotient));
+            failures.extend(failure);
         }
         println!("{} {}: {low:.2} to {high:.2}", row.name, row.scenario.name);
     }

@@ -48,8 +48,8 @@ pub struct Scenario {
 pub enum End {
     /// After the rounds of the scene.
     Whole,
-    /// After this multiple of the rounds of the scene.
-    Multiple(usize),
+    /// After this number of rounds.
+    Rounds(usize),
     /// When the score is at most this number.
     AtMost(f64),
     /// When the score is at least this number.
@@ -95,7 +95,7 @@ impl Scenario {
             let rounds = scores.len();
             let is_end = match end {
                 End::Whole => rounds >= last.rounds,
-                End::Multiple(factor) => rounds >= last.rounds * factor,
+                End::Rounds(end) => rounds >= end,
                 End::AtMost(bound) => score <= bound || gives_up(rounds),
                 End::AtLeast(bound) => score >= bound || gives_up(rounds),
             };
