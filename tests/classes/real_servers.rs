@@ -1,10 +1,11 @@
 //! Predicted numbers of pages compared with the pages of real servers: of memcached, whose item sizes come from
 //! `lru_crawler metadump` or `stats sizes`, and of slabwise.
 
-use super::advice::Advice;
+use super::advice::{Advice, run};
 use super::items::{mixed_value_lens, pages, store};
-use crate::support::{Server, is_memcached, stock_memcached, under_test};
+use crate::support::{Server, is_memcached, stock_memcached, under_test, wait_until};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 /// The number of items that each test stores.
 const ITEM_COUNT: usize = 60_000;
@@ -116,4 +117,46 @@ fn slabwise_uses_the_predicted_number_of_pages() {
     let line = advice.text().lines().find_map(|line| line.strip_prefix("while it runs: "));
     let command = line.expect("the report contains the command that changes the class table");
     assert_eq!(before.connect().ask(command), "OK");
+}
+
+#[test]
+fn hill_climbing_starts_from_the_table_of_the_server_and_keeps_its_number_of_sizes() {
+    let lines: String = (500..540).map(|size| format!("{size} 10000\n")).collect();
+    let file = tempfile::NamedTempFile::new().expect("a temporary file can be created");
+    std::fs::write(file.path(), lines).expect("the temporary file is writable");
+    let path = file.path().to_str().expect("the path of a temporary file is UTF-8");
+    let of = |more: &[&str]| Advice::of(&[&["--from-histogram", path], more].concat());
+    let exact = of(&[]).total("bytes lost in chunks");
+    assert_eq!(of(&["--method", "exact"]).total("bytes lost in chunks"), exact);
+    let climbed = of(&["--method", "hill-climb", "--seed", "3"]);
+    let lost = climbed.total("bytes lost in chunks");
+    assert_eq!(lost.0, exact.0, "both compare with the current table");
+    assert!(exact.1 <= lost.1 && lost.1 < lost.0 / 2, "{}", climbed.text());
+    // memcached has 39 sizes by default, and adds the largest itself.
+    assert_eq!(climbed.sizes().len(), 38, "{}", climbed.text());
+    let refused = run(&["--from-histogram", path, "--method", "hill-climb", "--classes", "9"]);
+    let errors = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success() && errors.contains("leave out --classes"), "{errors}");
+}
+
+#[test]
+fn a_server_that_learns_by_hill_climbing_reports_a_plan_with_as_many_sizes() {
+    if is_memcached(&under_test()) {
+        return;
+    }
+    let option = "classes=learned:method=hill-climb";
+    let server = Server::start(&under_test().with(&["-m", "64", "-o", option]));
+    store(&server, mixed_value_lens(ITEM_COUNT));
+    let mut client = server.connect();
+    let mut row = |name: &str| -> Option<String> {
+        client.send(b"stats sizes_plan\r\n");
+        let lines = std::iter::from_fn(|| Some(client.read_line()).filter(|line| line != "END"));
+        let rows: Vec<String> = lines.collect();
+        rows.iter().find_map(|row| Some(row.strip_prefix("STAT ")?.strip_prefix(name)?.to_owned()))
+    };
+    wait_until("the server evaluates the sizes", Duration::from_secs(30), || {
+        row("evaluation:best").is_some()
+    });
+    let count = |list: Option<String>| list.map(|list| list.split('-').count());
+    assert_eq!(count(row("evaluation:best")), count(row("current")));
 }

@@ -11,8 +11,10 @@ use crate::cache::{Cache, LISTED_COUNT_MAX, Listed, Program, list};
 use crate::error::AdvisorError;
 use crate::sizes_seen::{SizesSeen, Source};
 use serde::Serialize;
-use slabwise_base::ClassId;
-use slabwise_policy::sizes::{Chaining, ChunkLayout, Demand, exact, fill_gaps, loss};
+use slabwise_base::{ClassId, Random};
+use slabwise_policy::sizes::{
+    Chaining, ChunkLayout, Demand, HillClimbOptions, exact, fill_gaps, hill_climb, loss,
+};
 
 /// The advice. The names of the fields are the names in the JSON output, which scripts use. Sizes and losses are in
 /// bytes.
@@ -92,20 +94,32 @@ impl MemoryUse {
     }
 }
 
-/// Returns the advice for the items of `source`. `listed_count_max` is the maximum number of chunk sizes in the
-/// recommended table, not counting the largest; the table has at most 63 sizes in total.
-///
-/// If `listed_count_max` is `None`, the advice has the number of classes with the lowest loss. In this comparison, each
-/// class also loses half a page, because on average half of the last page of a class is unused. The sizes that remain
-/// up to the maximum become spare sizes without items.
-pub fn advise(
-    source: Source,
-    cache: &Cache,
-    listed_count_max: Option<usize>,
-) -> Result<Advice, AdvisorError> {
-    let Source { text, version, seen, current } = source;
-    let current = MemoryUse::of(&current, &seen, cache)?;
-    let listed = best_table(&seen, cache, listed_count_max)?;
+/// The selection of the recommended class table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// The table with the lowest loss.
+    Exact {
+        /// The maximum number of chunk sizes in the table, not counting the largest; the table has at most 63 sizes in
+        /// total. If `None`, the table has the number of classes with the lowest loss. In this comparison, each class
+        /// also loses half a page, because on average half of the last page of a class is unused. The sizes that remain
+        /// up to the maximum become spare sizes without items.
+        listed_count_max: Option<usize>,
+    },
+    /// The end of a climb from the current table, which has as many chunk sizes.
+    HillClimb {
+        /// The seed of the random steps.
+        seed: u64,
+    },
+}
+
+/// Returns the advice for the items of `source`.
+pub fn advise(source: Source, cache: &Cache, choice: Choice) -> Result<Advice, AdvisorError> {
+    let Source { text, version, seen, current: table } = source;
+    let current = MemoryUse::of(&table, &seen, cache)?;
+    let listed = match choice {
+        Choice::Exact { listed_count_max } => best_table(&seen, cache, listed_count_max)?,
+        Choice::HillClimb { seed } => climbed_table(&seen, cache, &table, seed)?,
+    };
     let recommended = MemoryUse::of(&listed.table, &seen, cache)?;
     let saved_bytes = current.lost as i64 - recommended.lost as i64;
     Ok(Advice {
@@ -147,6 +161,18 @@ fn best_table(
     };
     let listed = list(&tables.of(class_count).sizes, cache.listed_min);
     add_spare_sizes(listed, seen, cache, class_count_max)
+}
+
+/// Returns the table at the end of a climb from the current table, as a list for `slab_sizes`.
+fn climbed_table(
+    seen: &SizesSeen,
+    cache: &Cache,
+    current: &[usize],
+    seed: u64,
+) -> Result<Listed, AdvisorError> {
+    let (options, mut random) = (HillClimbOptions::default(), Random::new(seed));
+    let climb = hill_climb(&demands(seen), current, &cache.layout, &options, &mut random)?;
+    Ok(list(&climb.table, cache.listed_min))
 }
 
 /// Adds spare sizes without items to a table, so that future items of other sizes find a chunk that is not much larger

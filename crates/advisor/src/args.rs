@@ -1,8 +1,11 @@
 //! The arguments of `slabwise classes` that belong to the advisor.
 
+use crate::advice::Choice;
+use crate::error::AdvisorError;
 use clap::{CommandFactory, Parser};
 use slabwise_base::ClassId;
 use slabwise_client::ServerAddress;
+use slabwise_policy::sizes::Method;
 use slabwise_text::command;
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -37,6 +40,7 @@ use std::time::Duration;
     after_long_help = "Examples:\n  \
         slabwise classes --from-server localhost:11211\n  \
         slabwise classes --from-histogram sizes.txt --classes 20 --json\n  \
+        slabwise classes --from-histogram sizes.txt --method hill-climb --seed 7\n  \
         echo 'stats sizes' | nc -q1 localhost 11211 | slabwise classes --from-histogram -"
 )]
 pub struct Args {
@@ -50,6 +54,13 @@ pub struct Args {
     /// there are at most 63 [default: the number with the lowest loss, counting half a page per class as lost]
     #[arg(long, value_name = "K", allow_negative_numbers = true, value_parser = parse_class_count)]
     pub classes: Option<usize>,
+    /// Method: exact computes the sizes that lose the fewest bytes; hill-climb changes one size at a time at random, as
+    /// published (Jai and Das, 2020), and keeps the current number of chunk sizes
+    #[arg(long, value_name = "METHOD", default_value = "exact", value_parser = parse_method)]
+    pub method: Method,
+    /// With --method hill-climb: seed of the random steps
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
     /// Print the advice as one line of JSON
     #[arg(long)]
     pub json: bool,
@@ -76,6 +87,17 @@ pub struct Args {
     pub chunk_size: u32,
 }
 
+impl Args {
+    /// Returns how the advice selects its class table.
+    pub fn choice(&self) -> Result<Choice, AdvisorError> {
+        match (self.method, self.classes) {
+            (Method::Exact, listed_count_max) => Ok(Choice::Exact { listed_count_max }),
+            (Method::HillClimb, None) => Ok(Choice::HillClimb { seed: self.seed }),
+            (Method::HillClimb, Some(count)) => Err(AdvisorError::CountOfClimb { count }),
+        }
+    }
+}
+
 /// True if an argument is an option of the advisor. Other arguments are options of the server.
 pub fn is_ours(argument: &OsStr) -> bool {
     let Some(text) = argument.to_str() else { return false };
@@ -85,6 +107,11 @@ pub fn is_ours(argument: &OsStr) -> bool {
     let Some(name) = text.strip_prefix("--") else { return false };
     let name = name.split_once('=').map_or(name, |(name, _)| name);
     Args::command().get_arguments().any(|argument| argument.get_long() == Some(name))
+}
+
+/// Parses the name of a method.
+fn parse_method(name: &str) -> Result<Method, String> {
+    name.parse()
 }
 
 /// Parses a number of classes.
@@ -150,7 +177,9 @@ mod tests {
             let args = parse(&["--from-histogram", "f", "--classes", count]);
             assert_eq!(args.ok().and_then(|args| args.classes), count.parse().ok());
         }
-        let cases: [(&[&str], &str); 10] = [
+        let cases: [(&[&str], &str); 12] = [
+            (&["--method", "fast"], "give exact or hill-climb"),
+            (&["--seed", "x"], "invalid digit"),
             (&["--classes", "0"], "give 1 to 63"),
             (&["--classes", "64"], "give 1 to 63"),
             (&["--classes", "-1"], "give 1 to 63"),

@@ -14,6 +14,11 @@ pub enum AdvisorError {
     /// A server cannot be reached, or has an invalid reply. `what` is the predicate of a sentence about the server.
     #[error("{server} {what}")]
     Server { server: String, what: String },
+    #[error(
+        "--classes {count} is not possible with --method hill-climb, which keeps the number of chunk \
+         sizes: leave out --classes, or give --method exact"
+    )]
+    CountOfClimb { count: usize },
     #[error(transparent)]
     Sizes(#[from] SizesError),
     #[error("cannot write the advice as JSON: {0}")]

@@ -68,7 +68,7 @@ fn from_server(server: &ServerAddress, args: &Args) -> Result<Advice, AdvisorErr
         reply: args.reply_timeout,
     };
     let (source, state) = server::observe(server, timeouts, args.items_max)?;
-    advice::advise(source, &state.cache, args.classes)
+    advice::advise(source, &state.cache, args.choice()?)
 }
 
 /// Returns the advice for the item sizes in a text file.
@@ -88,5 +88,5 @@ fn from_histogram(file: &Path, args: &Args) -> Result<Advice, AdvisorError> {
         seen: histogram::read(file, item_size_max)?,
         current: cache.geometric_table(args.growth_factor),
     };
-    advice::advise(source, &cache, args.classes)
+    advice::advise(source, &cache, args.choice()?)
 }

@@ -1,6 +1,6 @@
 //! Tests of the advice for given sizes.
 
-use crate::advice::{Advice, advise};
+use crate::advice::{Advice, Choice, advise};
 use crate::cache::{Cache, Program};
 use crate::report;
 use crate::sizes_seen::{SizesSeen, Source};
@@ -12,13 +12,17 @@ fn memcached(item_size_max: usize) -> Cache {
 }
 
 fn advice_for(bins: &[(usize, u64)], count: Option<usize>, cache: &Cache) -> Advice {
+    advice_by(Choice::Exact { listed_count_max: count }, bins, cache)
+}
+
+fn advice_by(choice: Choice, bins: &[(usize, u64)], cache: &Cache) -> Advice {
     let mut seen = SizesSeen::default();
     for &(size, items) in bins {
         seen.add(size, items).expect("the sizes are below the limits");
     }
     let current = cache.geometric_table(1.25);
     let source = Source { text: "a test".to_owned(), version: None, seen, current };
-    advise(source, cache, count).unwrap_or_else(|error| panic!("{bins:?}: {error}"))
+    advise(source, cache, choice).unwrap_or_else(|error| panic!("{bins:?}: {error}"))
 }
 
 /// Returns the recommended chunk sizes that items use.
@@ -150,4 +154,22 @@ fn the_report_ends_with_the_option() {
     let worse =
         advice_for(&[(96, 10_000), (120, 10_000), (152, 9_000)], Some(1), &memcached(1 << 20));
     assert!(report::text(&worse).contains("keep the current table"), "{}", report::text(&worse));
+}
+
+#[test]
+fn hill_climbing_keeps_the_number_of_sizes_and_loses_less_than_the_current_table() {
+    let bins: Vec<(usize, u64)> = (500..540).map(|size| (size, 10_000)).collect();
+    let cache = memcached(1 << 20);
+    let exact = advice_for(&bins, None, &cache);
+    for seed in 1..=3 {
+        let climbed = advice_by(Choice::HillClimb { seed }, &bins, &cache);
+        let again = advice_by(Choice::HillClimb { seed }, &bins, &cache);
+        assert_eq!(climbed, again, "seed {seed}: a climb depends only on its seed");
+        let [current, recommended] =
+            [&climbed.current, &climbed.recommended].map(|memory| memory.classes.len());
+        assert_eq!(recommended, current, "seed {seed}: the number of sizes stays");
+        let (before, after) = (climbed.current.lost, climbed.recommended.lost);
+        assert!(after < before / 2, "seed {seed}: {after} bytes are lost, before {before}");
+        assert!(after >= exact.recommended.lost, "seed {seed}: exact loses least");
+    }
 }

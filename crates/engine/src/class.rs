@@ -19,7 +19,9 @@
 
 mod queues;
 
-use crate::evict::{ClassOrder, ItemCosts, ItemSizes, Lanes, Order, Place, Segments, dispatch};
+use crate::evict::{
+    ClassOrder, ItemCosts, ItemSizes, Lanes, Order, Place, QueueSplit, Segments, dispatch,
+};
 use crate::heap::ClassChoice;
 use crate::heap::Pages;
 pub use crate::layout::{CHAINED, CLASS_NUMBERS};
@@ -210,6 +212,16 @@ impl ClassState {
     /// Returns the sum of the sizes of the items in the class's queues, in bytes.
     pub fn item_bytes(&self) -> u64 {
         QueueKind::ALL.map(|kind| self.lanes.bytes(kind)).iter().sum()
+    }
+
+    /// Returns the inflation of the order, or 0 if the order has none.
+    pub fn inflation(&self) -> u32 {
+        dispatch!(&self.order, inflation())
+    }
+
+    /// Divides the queue of the class in two, if the eviction kind can divide it.
+    pub fn divide_queue(&mut self, split: QueueSplit) {
+        dispatch!(&mut self.order, divide(split));
     }
 
     /// Returns the part of the order's state that a stop saves for the next start.

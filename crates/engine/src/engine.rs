@@ -7,18 +7,19 @@ use crate::background::{
 };
 use crate::class::{CHAINED, Class, ClassStatus};
 use crate::config::EngineConfig;
-use crate::evict::LruConfig;
+use crate::evict::{LruConfig, QueueSplit};
 use crate::layout::{ClassTable, HEADER_SIZE_BYTES, ItemMeta};
 use crate::mem::{Arena, MappingError, QueueKind};
 use crate::mover::{MoveRecord, MoverStep, ReassignError};
 use crate::ops::{Cache, Handle, class_of_size};
 use crate::space::{ClassChangeError, Observers, Space};
 use crate::stats::MoverCounters;
-use crate::stats::{ClassStats, EngineStats, HandleCounters, PageStats};
+use crate::stats::{ClassStats, EngineStats, HandleCounters, OwnedPage, PageStats};
 use slabwise_base::sync::lock;
-use slabwise_base::{ClassId, KEY_SIZE_BYTES_MAX, Moment, Now, Seconds, SizeHistogram};
+use slabwise_base::{ClassId, KEY_SIZE_BYTES_MAX, Moment, Now, PageId, Seconds, SizeHistogram};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 /// An upper bound of the size of an item's key and optional fields, in bytes.
@@ -147,6 +148,11 @@ impl Engine {
         self.space().set_segments(|rules| rules.is_exact = !segmented);
     }
 
+    /// Divides the queue of a class in two parts, if the eviction kind is `split_lru`. Other kinds ignore the call.
+    pub fn divide_queue(&self, class: ClassId, split: QueueSplit) {
+        self.space().class(class).lock().divide_queue(split);
+    }
+
     /// Returns the current class table.
     pub fn class_table(&self) -> ClassTable {
         self.space().class_table()
@@ -199,6 +205,36 @@ impl Engine {
         now: Now,
     ) -> Result<(), ReassignError> {
         lock(&self.cache.mover).reassign(self.space(), victim, receiver, reason, now)
+    }
+
+    /// Begins to evict all items of a page, and then gives the page to `receiver`, which may be its present owner. Calls
+    /// of [`Engine::mover_step`] carry this out. The record of the move contains `reason`.
+    pub fn evict_page(
+        &self,
+        page: PageId,
+        receiver: ClassId,
+        reason: &'static str,
+        now: Now,
+    ) -> Result<(), ReassignError> {
+        lock(&self.cache.mover).evict_page(self.space(), page, receiver, reason, now)
+    }
+
+    /// Starts or stops to record the last access of each page. At the start, every page counts as accessed now.
+    pub fn note_page_accesses(&self, notes: bool, now: Now) {
+        let space = self.space();
+        if notes {
+            space.owned_pages().for_each(|(_, page)| page.note_access(now.ticks));
+        }
+        space.notes_page_accesses.store(notes, Relaxed);
+    }
+
+    /// Returns all pages that classes own, except a page that is moving. The times of the last accesses are valid only
+    /// while they are recorded ([`Engine::note_page_accesses`]).
+    pub fn owned_pages(&self) -> Vec<OwnedPage> {
+        let owned = self.space().owned_pages().filter_map(|(id, page)| {
+            Some(OwnedPage { id, class: page.owner()?, accessed_at: page.accessed_at() })
+        });
+        owned.collect()
     }
 
     /// Runs one step of the mover, which visits up to `budget_chunks` chunks of the page that is moving. If no page is
@@ -305,6 +341,12 @@ impl Engine {
     /// [`Engine::stats`].
     pub fn page_stats(&self) -> PageStats {
         self.space().page_stats()
+    }
+
+    /// Returns the inflation of a class: the rank from which new items start, modulo 2^32. Always 0 if the eviction kind
+    /// has no inflation.
+    pub fn inflation(&self, class: ClassId) -> u32 {
+        self.space().class(class).lock().inflation()
     }
 
     /// Returns an upper bound of the memory that an item with a value of this length takes, in bytes. A chained item may

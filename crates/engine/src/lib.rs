@@ -48,7 +48,8 @@ pub use background::{
 pub use config::{EngineConfig, MoverKind, page_size_default};
 pub use engine::{Engine, EngineError};
 pub use evict::{
-    EvictionKind, EvictionOptions, GdWheelConfig, LruConfig, ReservedConfig, ReservedRank,
+    EvictionKind, EvictionOptions, GdWheelConfig, LruConfig, QueueSplit, RankedHits,
+    ReservedConfig, ReservedRank,
 };
 pub use layout::{
     CHAIN_SIZE_BYTES as CHAIN_LINK_SIZE_BYTES, CHUNK_ALIGN_BYTES, CHUNK_SIZE_BYTES_MIN, ClassTable,
@@ -65,7 +66,9 @@ pub use ops::{
 pub use space::{
     AccessKind, AccessObserver, ClassChangeError, Eviction, EvictionObserver, KeyAccess, Observers,
 };
-pub use stats::{Busy, ClassCounters, ClassStats, EngineStats, MoverCounters, PageStats};
+pub use stats::{
+    Busy, ClassCounters, ClassStats, EngineStats, MoverCounters, OwnedPage, PageStats,
+};
 
 /// Returns the number of bytes that a chained item needs in its first chunk, for a key of this length and an item
 /// without optional fields.

@@ -3,7 +3,7 @@
 //! contain their sums over all handles.
 
 use crate::layout::CLASS_NUMBERS;
-use slabwise_base::{ClassId, counts};
+use slabwise_base::{ClassId, PageId, Ticks, counts};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -220,6 +220,18 @@ tallies! {
         items_total,
     }
     by class { classes: ClassOperations }
+}
+
+/// A page that a class owns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OwnedPage {
+    /// The number of the page.
+    pub id: PageId,
+    /// The class that owns the page.
+    pub class: ClassId,
+    /// The time of the last access to an item of the page; `None` if there was none since the page was given to its
+    /// class.
+    pub accessed_at: Option<Ticks>,
 }
 
 /// The numbers of pages of a cache.

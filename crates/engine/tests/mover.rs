@@ -1,6 +1,6 @@
 //! Tests of the page mover: the choice of the page, the counters, pinned items, and the last page of a class.
 
-use slabwise_base::{ClassId, Clock, Expiry, Now};
+use slabwise_base::{ClassId, Clock, Expiry, Now, PageId};
 use slabwise_engine::{
     Busy, ClassTable, Engine, EngineConfig, ItemMeta, MoveOutcome, MoverKind, MoverStep, Pinned,
     ReassignError, StoreMode, StoreOutcome,
@@ -326,5 +326,45 @@ fn a_record_counts_one_move_and_a_difference_of_readings_the_moves_between_them(
             "at most a page of items is carried: {moved:?}"
         );
     }
+    engine.check();
+}
+
+#[test]
+fn evict_page_drops_all_items_of_a_named_page_and_no_other() {
+    // The first class has two pages, and free chunks on neither. The other class owns one page.
+    let engine = engine(3, &[128, 1024], MoverKind::WARM);
+    let clock = Clock::manual();
+    for number in 0..2 * PER_PAGE {
+        store(&engine, number, clock.now());
+    }
+    engine.note_page_accesses(true, clock.now());
+    clock.advance(Duration::from_secs(1));
+    let hit = engine.handle().get(&key(2 * PER_PAGE - 1), clock.now(), |_| ());
+    assert_eq!(hit, Some(()), "this get is an access of page 1");
+    let owned = engine.owned_pages();
+    let accessed = |id| {
+        let page = owned.iter().find(|it| it.id == PageId(id)).and_then(|it| it.accessed_at);
+        page.map(|at| at.0)
+    };
+    assert!(accessed(1) > accessed(0), "only page 1 was accessed later: {owned:?}");
+    let (first, now) = (ClassId(0), clock.now());
+    engine.evict_page(PageId(0), ClassId(1), "test", now).expect("the class owns the page");
+    let again = engine.evict_page(PageId(1), ClassId(1), "test", now);
+    assert_eq!(again, Err(ReassignError::Running));
+    assert_eq!(run_move(&engine, &clock), MoverStep::Done);
+    let kept = (0..2 * PER_PAGE).filter(|&it| holds(&engine, it, clock.now()));
+    assert!(kept.eq(PER_PAGE..2 * PER_PAGE), "the items of page 1 are stored, and no others");
+    assert_eq!(pages(&engine, clock.now())[..2], [1, 1]);
+    let stats = engine.stats(clock.now());
+    assert_eq!((stats.mover.evicted, stats.mover.rescued), (u64::from(PER_PAGE), 0));
+    let moved = engine.owned_pages().into_iter().find(|it| it.id == PageId(0));
+    assert_eq!(moved.map(|it| (it.class, it.accessed_at)), Some((ClassId(1), None)));
+    // The receiver may be the owner: the page is emptied and stays.
+    engine.evict_page(PageId(1), first, "test", clock.now()).expect("the class owns the page");
+    assert_eq!(run_move(&engine, &clock), MoverStep::Done);
+    assert_eq!(pages(&engine, clock.now())[..2], [1, 1]);
+    assert!((0..2 * PER_PAGE).all(|number| !holds(&engine, number, clock.now())));
+    let unowned = engine.evict_page(PageId(2), first, "test", clock.now());
+    assert_eq!(unowned, Err(ReassignError::NoMovablePage));
     engine.check();
 }

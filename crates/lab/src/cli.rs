@@ -131,5 +131,10 @@ fn report(directory: &Path, markdown: Option<&Path>) -> Result<(), LabError> {
     for error in &index.skipped {
         eprintln!("slabwise lab: skipped: {error}");
     }
-    print(&format!("{}\nindex of all reports: {}\n", index.counts, index.path.display()))
+    print(&format!("{}\nindex of all reports: {}\n", index.counts, index.path.display()))?;
+    if index.causes_without_row.is_empty() {
+        return Ok(());
+    }
+    let causes = index.causes_without_row.join("; ");
+    Err(format!("no row in the results shows these causes: {causes}; correct [[explained]] in the experiment's file").into())
 }

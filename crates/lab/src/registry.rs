@@ -55,6 +55,7 @@ experiments! {
     "toy": experiment::policies::PoliciesSetup;
     "etc-steady": experiment::policies::PoliciesSetup;
     "etc-settled": experiment::policies::PoliciesSetup;
+    "etc-sweeps": experiment::policies::PoliciesSetup;
     "etc-memory-sweep": experiment::policies::PoliciesSetup;
     "three-phase": experiment::policies::PoliciesSetup;
     "time-varying": experiment::policies::PoliciesSetup;
@@ -66,6 +67,9 @@ experiments! {
     "classes-vs-misses": experiment::class_counts::ClassCountsSetup;
     "cost-single": experiment::cost::CostSetup;
     "cost-multi": experiment::cost::CostSetup;
+    "cost-single-published": experiment::cost::CostSetup;
+    "cost-multi-published": experiment::cost::CostSetup;
+    "cost-reserved": experiment::cost::CostSetup;
     "frontier": experiment::frontier::FrontierSetup;
 }
 
@@ -91,6 +95,16 @@ mod tests {
     use super::specs;
 
     #[test]
+    fn the_experiments_that_show_causes_exist() {
+        let specs = specs();
+        for value in specs.iter().flat_map(|spec| &spec.published) {
+            let Some(cause) = &value.cause else { continue };
+            let is_known = specs.iter().any(|spec| spec.name == cause.shown_by.experiment);
+            assert!(is_known, "{cause}");
+        }
+    }
+
+    #[test]
     fn every_experiment_has_the_commit_of_its_code() {
         for entry in super::all() {
             let is_built_with_git = !env!("SLABWISE_LAB_SHARED").contains("unknown");
@@ -100,8 +114,17 @@ mod tests {
     }
 
     /// Experiments without published values, which compare our own variants.
-    const OURS: [&str; 5] =
-        ["etc-settled", "curves", "eviction-curves", "classes-vs-misses", "frontier"];
+    const OURS: [&str; 9] = [
+        "etc-settled",
+        "etc-sweeps",
+        "curves",
+        "eviction-curves",
+        "classes-vs-misses",
+        "cost-single",
+        "cost-multi",
+        "cost-reserved",
+        "frontier",
+    ];
 
     #[test]
     fn every_experiment_has_published_values_or_is_our_own() {

@@ -97,6 +97,13 @@ impl Server {
         Ok(found())
     }
 
+    /// Reads the row `name` of the reply to a `stats` command. Returns 0 if there is no such row, or if its value is not
+    /// a number.
+    pub fn statistic(&mut self, command: &str, name: &str) -> Result<f64, ServerError> {
+        let rows = self.admin.ask_rows(command)?;
+        Ok(rows.get(name).and_then(|row| row.value.parse().ok()).unwrap_or(0.0))
+    }
+
     /// Sends a command and returns the reply, which is a single line.
     pub fn ask_line(&mut self, command: &str) -> Result<String, ServerError> {
         Ok(self.admin.ask_line(command)?)

@@ -14,7 +14,8 @@
 //!
 //! - a single caller steps the policy each time its [`Trigger`] fires, and the times of the snapshots never decrease;
 //! - the caller carries out or drops the moves of a plan before the next step;
-//! - the victim and the receiver of a move differ, and a plan takes no more pages from a class than the class owns;
+//! - the victim and the receiver of a move differ, unless the plan names the page, and a plan takes no more pages from a
+//!   class than the class owns;
 //! - a class that holds items keeps its last page, except under Twemcache's policies;
 //! - a snapshot may have other classes than the previous snapshot, and class numbers can be in any order. A snapshot
 //!   has no retired classes: the engine drains their pages without a policy.
@@ -38,8 +39,8 @@ mod testing;
 mod tests;
 
 pub use options::{OptionInfo, PolicyOptionError};
-pub use plan::{PageMove, Plan, Prediction};
+pub use plan::{PageMove, Plan, Prediction, QueueSplit};
 pub use policy::{Inputs, Trigger};
 pub use registry::PagePolicy;
 pub use slabwise_profile::ClassProfile;
-pub use snapshot::{ClassSnapshot, Snapshot};
+pub use snapshot::{ClassSnapshot, PageSnapshot, Snapshot};

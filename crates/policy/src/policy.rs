@@ -33,6 +33,8 @@ pub enum Trigger {
 pub enum Inputs {
     /// The policy needs only the counts. Keys need not be sampled.
     Counts,
+    /// The policy needs [`Snapshot::pages`], with the time of the last access of each page. Keys need not be sampled.
+    Pages,
     /// The policy uses [`Snapshot::profiles`] if profiling is on, and also works without them. The profiles may have
     /// been computed for an earlier step.
     OptionalProfiles,
@@ -61,6 +63,11 @@ pub(crate) trait Policy: Adjustable + ClonePolicy + Debug + Send + Sync {
     /// Returns the number of gets that the policy's footprints must cover; `None` if it uses no footprints.
     fn footprint_gets(&self) -> Option<u64> {
         None
+    }
+
+    /// Returns true if the profiles must count stores of keys that were stored before.
+    fn detects_stored_before(&self) -> bool {
+        false
     }
 
     /// Receives the current state of the cache and returns the planned page moves. `random` is the policy's only

@@ -162,6 +162,12 @@ impl PagePolicy {
         self.policy.footprint_gets()
     }
 
+    /// Returns true if the profiles must count stores of keys that were stored before
+    /// ([`ClassProfile::stored_before`](crate::ClassProfile::stored_before)).
+    pub fn detects_stored_before(&self) -> bool {
+        self.policy.detects_stored_before()
+    }
+
     /// Receives the current state of the cache and returns the planned page moves. `random` is the policy's only
     /// source of randomness.
     pub fn step(&mut self, snapshot: &Snapshot, random: &mut Random) -> Plan {

@@ -1,6 +1,6 @@
 //! The snapshot that a policy receives: the counts and curves of all classes at one point in time.
 
-use slabwise_base::{ClassId, Ticks};
+use slabwise_base::{ClassId, PageId, Ticks};
 use slabwise_profile::ClassProfile;
 
 /// The state of a cache at one point in time.
@@ -18,6 +18,9 @@ pub struct Snapshot {
     pub gets: u64,
     /// The number of gets of all keys that missed since the start.
     pub misses: u64,
+    /// All pages that the classes own, except a page that is moving; empty unless the policy's inputs are
+    /// [`Inputs::Pages`](crate::Inputs::Pages).
+    pub pages: Vec<PageSnapshot>,
     /// The profile of each class, in the order of `classes`; empty if the policy uses no profiles or profiling is off.
     pub profiles: Vec<ClassProfile>,
     /// The number of recent gets of keys that were never stored. Such keys belong to no class and miss with any memory
@@ -37,6 +40,18 @@ impl Snapshot {
     pub(crate) fn is_divided(&self) -> bool {
         self.memory_full && self.pages_free == 0
     }
+}
+
+/// A page that a class owns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageSnapshot {
+    /// The number of the page.
+    pub page: PageId,
+    /// The class that owns the page.
+    pub class: ClassId,
+    /// The time of the last access to an item of the page; `None` if there was none since the page was given to its
+    /// class.
+    pub accessed_at: Option<Ticks>,
 }
 
 /// The counts of one class. The counts since the start of the cache never decrease.

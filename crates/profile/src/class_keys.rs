@@ -1,26 +1,16 @@
 //! The data of one class in a [`Profiler`](crate::Profiler): its sampled keys in order of use, and its counts.
 
 use crate::class_profile::{ClassProfile, Sample};
+use crate::class_size::ClassSize;
+use crate::cliff::{CliffSearch, Reference};
 use crate::decay::DecayingMean;
 use crate::histogram::Histogram;
 use crate::mrc::{Mrc, Point};
 use crate::stack::Stack;
-use slabwise_base::ClassId;
 
 /// A distance is small if it is below this number of sampled keys. Hits that the sample lacks or has in excess are
 /// corrected at small distances. At larger distances, the errors of hot keys in the sample and outside it cancel out.
 const NEAR_SAMPLED_KEYS: f64 = 4.0;
-
-/// The current size of a class.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ClassSize {
-    /// The number of the class.
-    pub class: ClassId,
-    /// The number of chunks on the class's pages.
-    pub chunks: u64,
-    /// The number of chunks on a page; at least 1.
-    pub chunks_per_page: u64,
-}
 
 /// The weights with which a reference of a sampled key is counted.
 #[derive(Clone, Copy, Debug)]
@@ -53,8 +43,14 @@ pub struct ClassKeys {
     misses: f64,
     /// See [`ClassProfile::misses_by_eviction`].
     misses_by_eviction: f64,
+    /// See [`ClassProfile::stored_before`].
+    pub stored_before: f64,
     /// See [`ClassProfile::shadow_hits`].
-    pub shadow_hits: f64,
+    shadow_hits: f64,
+    /// The pointers to the ends of a cliff, and the hits in the shadow queues of the two partitions.
+    cliff: CliffSearch,
+    /// The number of gets since the start that hit the shadow queue of the class or of a partition.
+    pub shadow_hits_any: f64,
 }
 
 impl ClassKeys {
@@ -63,21 +59,38 @@ impl ClassKeys {
         ClassKeys { keys_max: usize::MAX, ..ClassKeys::default() }
     }
 
-    /// Counts a get that hit a key at this distance.
-    pub fn hit(&mut self, distance: u64, weights: Weights) {
+    /// Counts a get that hit a key at this distance. `position` is a number in [0, 1) that depends only on the key.
+    pub fn hit(&mut self, distance: u64, position: f64, weights: Weights) {
         self.record(Some(distance), weights);
+        self.note_shadows(distance, position, weights, false);
     }
 
-    /// Counts a get that missed. With `None` as its distance, the get misses at every size.
-    pub fn miss(&mut self, distance: Option<u64>, weights: Weights) {
-        self.record(distance, weights);
+    /// Counts a get that missed a key at this distance. `position` is a number in [0, 1) that depends only on the key.
+    pub fn miss_at(&mut self, distance: u64, position: f64, weights: Weights) {
+        self.record(Some(distance), weights);
         self.misses += weights.total;
-        let Some(distance) = distance else { return };
         self.misses_by_eviction += weights.total;
-        let is_shadow =
-            |size: ClassSize| (size.chunks..size.chunks + size.chunks_per_page).contains(&distance);
-        if self.size.is_some_and(is_shadow) {
+        self.note_shadows(distance, position, weights, true);
+    }
+
+    /// Counts a get that misses at every size.
+    pub fn miss_always(&mut self, weights: Weights) {
+        self.record(None, weights);
+        self.misses += weights.total;
+    }
+
+    /// Counts a get that hit a shadow queue: that of the class, if the get missed, or that of a partition.
+    fn note_shadows(&mut self, distance: u64, position: f64, weights: Weights, has_missed: bool) {
+        let Some(size) = self.size else { return };
+        let shadow = size.chunks..size.chunks + size.chunks_per_page;
+        let of_class = has_missed && shadow.contains(&distance);
+        if of_class {
             self.shadow_hits += weights.total;
+        }
+        let get = Reference { distance, position, weight: weights.total };
+        let of_partition = self.cliff.note(get, size);
+        if of_class || of_partition {
+            self.shadow_hits_any += weights.total;
         }
     }
 
@@ -133,7 +146,10 @@ impl ClassKeys {
             sample: Sample { rate: 1.0 / scale, keys: self.stack.count() as u64 },
             misses: self.misses,
             misses_by_eviction: self.misses_by_eviction,
+            stored_before: self.stored_before,
             shadow_hits: self.shadow_hits,
+            pointers: self.size.map(|size| self.cliff.pointers(size)).unwrap_or_default(),
+            partition_shadow_hits: self.cliff.shadow_hits,
             miss_time_us: self.miss_time_us.mean(),
             ..ClassProfile::default()
         }
@@ -162,10 +178,10 @@ mod tests {
     fn only_decaying_counts_are_scaled() {
         let mut keys = ClassKeys::default();
         let weights = Weights { total: 10.0, decaying: 8.0 };
-        keys.hit(39, weights);
-        keys.hit(40, weights);
-        keys.miss(Some(100), weights);
-        keys.miss(None, weights);
+        keys.hit(39, 0.0, weights);
+        keys.hit(40, 0.0, weights);
+        keys.miss_at(100, 0.0, weights);
+        keys.miss_always(weights);
         keys.miss_time_us.record(5.0, 8.0);
         let before = keys.profile(1.0, 10.0);
         keys.scale(0.25);

@@ -1,5 +1,6 @@
 //! The accesses that a profiler counts, and the profile that it computes for each class.
 
+use crate::cliff::Pointers;
 use crate::mrc::Mrc;
 use slabwise_base::{AccessKind, ClassId};
 
@@ -32,8 +33,17 @@ pub struct ClassProfile {
     /// The number of gets since the start that missed a key of the class whose item had been evicted. They are also
     /// counted in `misses`.
     pub misses_by_eviction: f64,
+    /// The number of stores of keys that were stored before, counted by two Bloom filters while
+    /// [`Profiler::detect_stored_before`](crate::Profiler::detect_stored_before) is on.
+    pub stored_before: f64,
     /// The number of gets since the start that missed, but would have been hits if the class had one page more.
     pub shadow_hits: f64,
+    /// The pointers of cliff scaling; both are at the size of the class if the class is on no cliff.
+    pub pointers: Pointers,
+    /// The number of gets since the start that would have been hits if the class had one page more and were divided
+    /// into the two partitions of its pointers. If both pointers are at the size of the class, such gets are about those
+    /// of `shadow_hits`.
+    pub partition_shadow_hits: f64,
     /// The mean time in which the server answers a hit, in microseconds; 0 if the server has not measured it.
     pub hit_time_us: f64,
     /// The mean time from a miss to the end of the store that follows it, in microseconds; 0 if no time was measured.
@@ -55,7 +65,10 @@ impl Default for ClassProfile {
             footprint_curve: Mrc::empty(),
             misses: 0.0,
             misses_by_eviction: 0.0,
+            stored_before: 0.0,
             shadow_hits: 0.0,
+            pointers: Pointers::default(),
+            partition_shadow_hits: 0.0,
             hit_time_us: 0.0,
             miss_time_us: 0.0,
         }

@@ -1,5 +1,5 @@
 //! A histogram of weights by distance, in bounded memory. The width of a [step](crate::steps) is a small share of the
-//! distance (less than 1 % with the default number of steps), but at least the *grain*.
+//! distance (less than 1 %), but at least the *grain*.
 //!
 //! The error of a sampled distance is about the number of keys that a sampled key represents. The grain is the largest
 //! power of two that does not exceed this number, so memory depends only on the number of sampled keys. The grain never
@@ -8,9 +8,9 @@
 use crate::mrc::{Mrc, Point};
 use crate::steps::{OCTAVE_STEPS, edges, place};
 
-/// The weights of references by distance. An octave, from a distance to twice that distance, has `STEPS` steps.
+/// The weights of references by distance. An octave, from a distance to twice that distance, has [`OCTAVE_STEPS`] steps.
 #[derive(Clone, Debug, Default)]
-pub struct Histogram<const STEPS: usize = OCTAVE_STEPS> {
+pub struct Histogram {
     /// For each octave, the weight of each step; empty if no reference was recorded in the octave.
     octaves: Vec<Vec<f64>>,
     /// The weight of references with an infinite distance.
@@ -20,7 +20,7 @@ pub struct Histogram<const STEPS: usize = OCTAVE_STEPS> {
     grain_log2: u32,
 }
 
-impl<const STEPS: usize> Histogram<STEPS> {
+impl Histogram {
     /// Adds a reference with this distance and weight. `None` is an infinite distance: the reference misses at every
     /// size.
     pub fn record(&mut self, distance: Option<u64>, weight: f64) {
@@ -28,13 +28,13 @@ impl<const STEPS: usize> Histogram<STEPS> {
             self.infinite += weight;
             return;
         };
-        let (octave, step) = place::<STEPS>(distance >> self.grain_log2);
+        let (octave, step) = place::<OCTAVE_STEPS>(distance >> self.grain_log2);
         if octave >= self.octaves.len() {
             self.octaves.resize(octave + 1, Vec::new());
         }
         let steps = &mut self.octaves[octave];
         if steps.is_empty() {
-            *steps = vec![0.0; STEPS];
+            *steps = vec![0.0; OCTAVE_STEPS];
         }
         steps[step] += weight;
     }
@@ -57,22 +57,6 @@ impl<const STEPS: usize> Histogram<STEPS> {
         self.infinite *= factor;
     }
 
-    /// Adds the weights of another histogram, each times `factor`. Panics if the two grains differ.
-    pub fn add(&mut self, other: &Histogram<STEPS>, factor: f64) {
-        assert!(
-            self.grain_log2 == other.grain_log2,
-            "histograms must have the same grain to be added"
-        );
-        if other.octaves.len() > self.octaves.len() {
-            self.octaves.resize(other.octaves.len(), Vec::new());
-        }
-        for (octave, more) in self.octaves.iter_mut().zip(&other.octaves) {
-            octave.resize(more.len().max(octave.len()), 0.0);
-            octave.iter_mut().zip(more).for_each(|(weight, more)| *weight += factor * more);
-        }
-        self.infinite += factor * other.infinite;
-    }
-
     /// Returns all steps with a weight in ascending order: the first distance of the step, the first distance of the
     /// next step, and the weight.
     pub fn steps(&self) -> impl DoubleEndedIterator<Item = (u64, u64, f64)> {
@@ -81,7 +65,7 @@ impl<const STEPS: usize> Histogram<STEPS> {
             steps.iter().enumerate().map(move |(step, &weight)| (octave, step, weight))
         });
         all.filter(|&(.., weight)| weight > 0.0).map(move |(octave, step, weight)| {
-            let (from, to) = edges::<STEPS>(octave, step);
+            let (from, to) = edges::<OCTAVE_STEPS>(octave, step);
             (from << self.grain_log2, to << self.grain_log2, weight)
         })
     }
@@ -139,7 +123,7 @@ mod tests {
     fn the_curve_is_exact_at_its_points() {
         for seed in 0..10 {
             let mut random = Random::new(seed);
-            let (mut histogram, mut exact) = (<Histogram>::default(), Distances::default());
+            let (mut histogram, mut exact) = (Histogram::default(), Distances::default());
             for _ in 0..3_000 {
                 let bound = 1 << random.below(14);
                 let distance = (random.below(20) > 0).then(|| random.below(bound));
@@ -164,7 +148,7 @@ mod tests {
     fn a_growing_grain_keeps_the_curve_exact_at_its_multiples() {
         for seed in 0..10 {
             let mut random = Random::new(seed);
-            let (mut coarse, mut exact) = (<Histogram>::default(), <Histogram>::default());
+            let (mut coarse, mut exact) = (Histogram::default(), Histogram::default());
             for reference in 0..3_000u64 {
                 coarse.set_grain(1 + reference / 50);
                 let bound = 1 << random.below(14);
@@ -198,33 +182,8 @@ mod tests {
     }
 
     #[test]
-    fn an_added_histogram_is_multiplied_by_its_factor() {
-        for seed in 0..10 {
-            let mut random = Random::new(seed);
-            let (mut one, mut other) = (Histogram::<16>::default(), Histogram::<16>::default());
-            let mut both = Histogram::<16>::default();
-            for _ in 0..500 {
-                let bound = 1 << random.below(14);
-                let distance = (random.below(20) > 0).then(|| random.below(bound));
-                let (half, factor) =
-                    if random.below(2) == 0 { (&mut one, 1.0) } else { (&mut other, 0.5) };
-                half.record(distance, 2.0);
-                both.record(distance, 2.0 * factor);
-            }
-            one.add(&other, 0.5);
-            assert_eq!(one.weight(), both.weight(), "seed {seed}: the weights are equal");
-            let steps: Vec<_> = both.steps().collect();
-            assert_eq!(one.steps().collect::<Vec<_>>(), steps, "seed {seed}: the steps are equal");
-            assert!(
-                steps.is_sorted_by(|a, b| a.1 <= b.0),
-                "seed {seed}: steps ascend and do not overlap"
-            );
-        }
-    }
-
-    #[test]
     fn hits_are_scaled_and_removed_from_the_smallest_distances() {
-        let mut histogram = <Histogram>::default();
+        let mut histogram = Histogram::default();
         for (distance, weight) in [(Some(0), 1.0), (Some(3), 4.0), (None, 5.0)] {
             histogram.record(distance, weight);
         }

@@ -15,6 +15,8 @@
 
 mod class_keys;
 mod class_profile;
+mod class_size;
+mod cliff;
 mod decay;
 mod histogram;
 mod key_map;
@@ -22,13 +24,16 @@ mod key_table;
 mod miss_clock;
 mod mrc;
 mod profiler;
+mod reuse_times;
 mod reuse_windows;
 mod stack;
 mod stack_distances;
 pub mod steps;
+mod stored_before;
 
-pub use class_keys::ClassSize;
 pub use class_profile::{Access, ClassProfile, Sample};
+pub use class_size::ClassSize;
+pub use cliff::Pointers;
 pub use key_map::KeyMap;
 pub use miss_clock::{MissClock, MissClockCounts, MissClockOptions};
 pub use mrc::{Hits, Mrc, Point, lower_hull};

@@ -47,15 +47,17 @@
 //!
 //! The profiler has no clock and no locks: the caller passes the accesses in order of time.
 
+mod detection;
 mod stacks;
 
-use crate::class_keys::{ClassSize, Weights};
+use crate::class_keys::Weights;
 use crate::class_profile::{Access, ClassProfile};
+use crate::class_size::ClassSize;
 use crate::decay::Decay;
 use crate::key_table::{Place, Record};
-use crate::mrc::Mrc;
 use crate::reuse_windows::{ReuseWindows, UsedAt};
-use slabwise_base::random::unit;
+use crate::stored_before::StoredBefore;
+use slabwise_base::random::{mix, unit};
 use slabwise_base::sampling::{is_sampled, rate_of, threshold_of};
 use slabwise_base::{AccessKind, ClassId};
 use stacks::Stacks;
@@ -70,7 +72,7 @@ pub const HISTORY_FACTOR_MIN: u64 = 2;
 /// The number of sampled keys that a class may keep even if its history allows fewer.
 const CLASS_KEYS_MIN: usize = 64;
 /// The usual memory of a class's reuse times. Their curves take up to half of this memory in addition.
-const CLASS_REUSES_SIZE_BYTES: usize = 6 << 10;
+const CLASS_REUSES_SIZE_BYTES: usize = 8 << 10;
 /// The maximum time from a miss to its store. A store that follows later is not timed.
 const MISS_TIME_US_MAX: u32 = 10_000_000;
 
@@ -114,6 +116,8 @@ pub struct Profiler {
     unstored_gets: f64,
     /// The reuse times of all classes; `None` if footprints are not kept.
     reuses: Option<ReuseWindows>,
+    /// The keys that were stored recently; `None` if they are not detected.
+    stored: Option<StoredBefore>,
     decay: Decay,
     /// A number that changes with each scaled distance and takes values spread evenly over all numbers. It selects one
     /// of the distances that a sampled distance represents.
@@ -138,6 +142,7 @@ impl Profiler {
             stacks: Stacks::new(options.keys_max),
             unstored_gets: 0.0,
             reuses: None,
+            stored: None,
             decay: Decay::new(options.half_life_references),
             spread: 0,
         }
@@ -161,7 +166,8 @@ impl Profiler {
 
     /// Returns the memory of the profiler, in bytes.
     pub fn size_bytes(&self) -> usize {
-        size_of::<Profiler>() + self.stacks.size_bytes() + self.reuses_size_bytes()
+        let filters_bytes = self.filters_size_bytes();
+        size_of::<Profiler>() + self.stacks.size_bytes() + self.reuses_size_bytes() + filters_bytes
     }
 
     /// Reports the number of hits of all keys of a class since the start. If the sample has no hot key, or too many,
@@ -198,7 +204,10 @@ impl Profiler {
             AccessKind::Hit => self.hit(access, known),
             AccessKind::Miss => self.miss(access, known),
             // A touch puts the key on top of its stack like a store. Neither is a reference.
-            AccessKind::Store | AccessKind::Touch => self.store(access, known),
+            AccessKind::Store | AccessKind::Touch => {
+                self.note_stored(access);
+                self.store(access, known);
+            }
             AccessKind::Delete => self.delete(known),
         }
         while self.stacks.keys.count() > self.keys_max {
@@ -276,23 +285,6 @@ impl Profiler {
         self.limit_histories();
     }
 
-    /// Keeps the reuse times of at least the last `window_gets` gets from now on, for
-    /// [`footprint_curve`](crate::ClassProfile::footprint_curve). With `None` no reuse times are kept.
-    ///
-    /// # Panics
-    /// Panics if `window_gets` is 0.
-    pub fn keep_footprints(&mut self, window_gets: Option<u64>) {
-        if window_gets == self.reuses.as_ref().map(ReuseWindows::window_gets) {
-            return;
-        }
-        self.reuses = window_gets.map(ReuseWindows::new);
-        // The clocks, which count the references of each class, start at 0 now.
-        for number in self.stacks.keys.numbers_where(|record| record.used_at > 0) {
-            self.stacks.keys.get_mut(number).used_at = 0;
-        }
-        self.limit_keys();
-    }
-
     /// Sets the maximum number of keys: the memory for reuse times and their curves is subtracted, but at least half of
     /// the keys remain.
     fn limit_keys(&mut self) {
@@ -302,7 +294,8 @@ impl Profiler {
             None => 0,
         };
         let reuses_bytes = self.reuses_size_bytes().max(usual_bytes);
-        let keys = (reuses_bytes + reuses_bytes / 2).div_ceil(KEY_SIZE_BYTES);
+        let bytes = reuses_bytes + reuses_bytes / 2 + self.filters_size_bytes();
+        let keys = bytes.div_ceil(KEY_SIZE_BYTES);
         self.keys_max = keys_max - keys.min(keys_max / 2);
     }
 
@@ -316,19 +309,6 @@ impl Profiler {
         if let Some(reuses) = &mut self.reuses {
             reuses.reference(class, used_at, self.scale, unit(self.spread));
         }
-    }
-
-    /// Returns a class's curve computed from footprints; an empty curve if footprints are not kept. `curve` is the
-    /// curve computed from distances. Its number of references was corrected by the reported hits; the same correction
-    /// applies to the curve computed from footprints.
-    fn footprint_curve(&self, class: ClassId, curve: &Mrc) -> Mrc {
-        let curves = self.reuses.as_ref().zip(self.stacks.class(class));
-        let Some((reuses, keys)) = curves else { return Mrc::empty() };
-        let by_sample = reuses.mrc(class);
-        let sampled = keys.references() / self.decay.weight();
-        let corrected = if sampled > 0.0 { curve.references() / sampled } else { 1.0 };
-        let references = by_sample.references() * corrected;
-        by_sample.with_references(references)
     }
 
     /// Limits the number of keys of each class according to the current sizes, history factor and sampling rate.
@@ -352,7 +332,7 @@ impl Profiler {
                 let used_at = self.stacks.keys.get(number).used_at;
                 let (old, distance) = self.distance(number);
                 let weights = self.count_get();
-                self.stacks.class_mut(old).hit(distance, weights);
+                self.stacks.class_mut(old).hit(distance, position_of(access.hash), weights);
                 self.count_reuse(old, Some(used_at));
                 self.put(number, Place::Stacked(class.unwrap_or(old)));
             }
@@ -376,7 +356,11 @@ impl Profiler {
         let weights = self.count_get();
         match place {
             Place::Stacked(class) | Place::Deleted(class) => {
-                self.stacks.class_mut(class).miss(distance, weights);
+                let keys = self.stacks.class_mut(class);
+                match distance {
+                    Some(distance) => keys.miss_at(distance, position_of(access.hash), weights),
+                    None => keys.miss_always(weights),
+                }
                 self.count_reuse(class, distance.map(|_| used_at));
             }
             Place::NeverStored => self.unstored_gets += weights.decaying,
@@ -417,7 +401,7 @@ impl Profiler {
             let counted = f64::from(misses) * weights.decaying;
             self.unstored_gets = (self.unstored_gets - counted).max(0.0);
             let keys = self.stacks.class_mut(class);
-            (0..misses).for_each(|_| keys.miss(None, weights));
+            (0..misses).for_each(|_| keys.miss_always(weights));
             (0..misses).for_each(|_| self.count_reuse(class, None));
         }
         self.put(number, Place::Stacked(class));
@@ -452,9 +436,10 @@ impl Profiler {
         }
     }
 
-    /// Returns the number of shadow hits of all classes since the start; see [`ClassProfile::shadow_hits`].
+    /// Returns the number of gets since the start that hit the shadow queue of a class ([`ClassProfile::shadow_hits`])
+    /// or of a partition ([`ClassProfile::partition_shadow_hits`]).
     pub fn shadow_hits(&self) -> f64 {
-        self.stacks.classes().map(|(_, class)| class.shadow_hits).sum()
+        self.stacks.classes().map(|(_, class)| class.shadow_hits_any).sum()
     }
 
     /// Returns true if the key is in the stack of a class and has not missed since its last store.
@@ -478,6 +463,11 @@ impl Profiler {
     fn weights(&self) -> Weights {
         Weights { total: self.scale, decaying: self.scale * self.decay.weight() }
     }
+}
+
+/// Returns a number in [0, 1) that depends only on the key, and not on whether the key is in the sample.
+fn position_of(hash: u64) -> f64 {
+    unit(mix(hash))
 }
 
 /// Converts a time to microseconds. The result wraps around after 71 minutes.

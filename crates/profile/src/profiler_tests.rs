@@ -1,7 +1,9 @@
 //! Tests of the profiler: it is compared with lists of keys and with exact stack distances.
 
 use super::{KEY_SIZE_BYTES, Profiler, ProfilerOptions};
-use crate::{Access, AccessKind, ClassProfile, ClassSize, Distances, Mrc, StackDistances};
+use crate::{
+    Access, AccessKind, ClassProfile, ClassSize, Distances, Mrc, Pointers, StackDistances,
+};
 use slabwise_base::random::mix;
 use slabwise_base::{ClassId, Random};
 use std::collections::{HashMap, HashSet};
@@ -14,7 +16,7 @@ pub(in crate::profiler) fn access(key: u64, kind: AccessKind, class: Option<u8>)
 }
 
 pub(in crate::profiler) fn size(class: u8, chunks: u64, chunks_per_page: u64) -> ClassSize {
-    ClassSize { class: ClassId(class), chunks, chunks_per_page }
+    ClassSize { class: ClassId(class), chunks, chunks_per_page, chunk_size_bytes: 100 }
 }
 
 /// Counts the accesses of a client that gets a key and stores it after a miss. `is_known` is true if the get hits.
@@ -72,6 +74,7 @@ impl Lists {
             profile.misses += 1.0;
             profile.misses_by_eviction += 1.0;
             profile.shadow_hits += f64::from(distance >= chunks && distance < chunks + page);
+            self.note_partitions(class, distance);
             self.missed.insert(key);
         } else if let Some(&class) = self.deleted.get(&key) {
             self.distances[class].record(None);
@@ -81,10 +84,19 @@ impl Lists {
         }
     }
 
+    /// Counts a get in the shadow queues of the partitions. The classes are so small that both pointers are at the size.
+    fn note_partitions(&mut self, class: usize, distance: u64) {
+        let ((chunks, page), profile) = (SIZES[class], &mut self.profiles[class]);
+        let is_shadow = distance >= chunks && distance < chunks + page;
+        profile.partition_shadow_hits += f64::from(is_shadow);
+        profile.pointers = Pointers { left_chunks: chunks as f64, right_chunks: chunks as f64 };
+    }
+
     fn hit(&mut self, key: u64) {
         let (class, distance) = self.take(key).expect("a key that hits is in a list");
         if !self.missed.remove(&key) {
             self.distances[class].record(Some(distance));
+            self.note_partitions(class, distance);
         }
         self.lists[class].insert(0, key);
     }

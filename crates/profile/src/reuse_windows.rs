@@ -12,27 +12,18 @@
 //! the same gets: between M and 2 M of the latest gets. With sampling, a window is full only when it also has M sampled
 //! gets, or [`SAMPLED_GETS_ENOUGH`] of them.
 //!
-//! The footprint fp(w) is the mean number of different keys in windows of w references. It follows from reuse times:
-//! `fp(w + 1) - fp(w) = share of references with reuse times > w`, where first references have an infinite reuse time.
-//! A reference with the reuse time t misses in a cache of fewer than fp(t) chunks. Sources: P. J. Denning, S. C.
-//! Schwartz, "Properties of the working-set model", CACM 1972, for the relation; X. Xiang, C. Ding, H. Luo, B. Bao,
-//! "HOTL", ASPLOS 2013, for the misses; X. Hu and others, "LAMA", ATC 2015, for footprints of the last M references of
-//! each class.
+//! The curves follow from the footprints of [`reuse_times`](crate::reuse_times), as in X. Hu and others, "LAMA", ATC
+//! 2015, which uses the references of each class in the last M requests.
 //!
 //! The clock of a class counts its references. A sampled reference advances the clock by `scale`, the number of
-//! references that it represents. So the clock counts sampled and unsampled references at any sampling rate. Reuse
-//! times are grouped in steps of 6 %.
+//! references that it represents. So the clock counts sampled and unsampled references at any sampling rate.
 
-use crate::histogram::Histogram;
-use crate::mrc::{Hits, Mrc};
+use crate::mrc::Mrc;
+use crate::reuse_times::{ReuseTimes, curve};
 use slabwise_base::ClassId;
 
-/// The number of steps in an octave of reuse times. The error of sampled reuse times is about the width of such a step.
-const STEPS: usize = 16;
 /// The number of sampled gets that suffices for a window. It is some thousand for each class.
 const SAMPLED_GETS_ENOUGH: f64 = 100_000.0;
-/// The maximum rounding error of a footprint, which is a sum of shares.
-const ROUNDING: f64 = 1e-6;
 
 /// The time of a key's last use: the value of the class's clock, which counts the references of the class. It wraps
 /// around after 2^32 references, so the reuse time of a key that is reused after more references is too small.
@@ -55,10 +46,18 @@ pub struct ReuseWindows {
 struct ClassReuses {
     /// The clock of the class: the number of its references since the start.
     time: f64,
-    /// The reuse times in the filling window.
-    filling: Histogram<STEPS>,
-    /// The reuse times in the last window.
-    last: Histogram<STEPS>,
+    filling: Window,
+    last: Window,
+}
+
+/// The references of a class in one window.
+#[derive(Debug, Default)]
+struct Window {
+    /// The clock of the class at the start of the window.
+    began: f64,
+    reuses: ReuseTimes,
+    /// The first intervals of references that miss at every size.
+    firsts: ReuseTimes,
 }
 
 impl ReuseWindows {
@@ -86,7 +85,8 @@ impl ReuseWindows {
         if is_enough && self.filled_gets >= self.window_gets {
             (self.filled_gets, self.sampled_gets) = (0.0, 0.0);
             for class in self.classes.iter_mut().flatten() {
-                class.last = std::mem::take(&mut class.filling);
+                let filling = Window { began: class.time, ..Window::default() };
+                class.last = std::mem::replace(&mut class.filling, filling);
             }
         }
         self.filled_gets += scale;
@@ -98,12 +98,15 @@ impl ReuseWindows {
     /// time counts.
     pub fn reference(&mut self, class: ClassId, used_at: Option<UsedAt>, scale: f64, part: f64) {
         let class = self.class_mut(class);
-        let reuse_time = used_at.map(|used_at| {
-            let since = (class.time as u64 as UsedAt).wrapping_sub(used_at);
-            u64::from(since) + (part * scale) as u64 + 1
-        });
+        let represented = (part * scale) as u64 + 1;
+        match used_at {
+            Some(used_at) => {
+                let since = (class.time as u64 as UsedAt).wrapping_sub(used_at);
+                class.filling.reuses.record(u64::from(since) + represented, scale);
+            }
+            None => class.filling.firsts.record(class.time as u64 + represented, scale),
+        }
         class.time += scale;
-        class.filling.record(reuse_time, scale);
     }
 
     /// Returns the current value of the class's clock.
@@ -121,14 +124,16 @@ impl ReuseWindows {
     /// Returns the curve of a class, computed from the last window and the filling window.
     pub fn mrc(&self, class: ClassId) -> Mrc {
         let Some(Some(class)) = self.classes.get(class.index()) else { return Mrc::empty() };
-        let mut reuses = class.filling.clone();
-        reuses.add(&class.last, 1.0);
-        curve(&reuses)
+        let (mut reuses, mut firsts) = (class.last.reuses.clone(), class.last.firsts.clone());
+        reuses.add(&class.filling.reuses);
+        firsts.add(&class.filling.firsts);
+        curve(&reuses, &firsts, class.last.began..class.time)
     }
 
     pub fn size_bytes(&self) -> usize {
+        let of_window = |window: &Window| window.reuses.size_bytes() + window.firsts.size_bytes();
         let size_bytes = |class: &ClassReuses| {
-            size_of::<ClassReuses>() + class.filling.size_bytes() + class.last.size_bytes()
+            size_of::<ClassReuses>() + of_window(&class.filling) + of_window(&class.last)
         };
         let classes: usize = self.classes.iter().flatten().map(|class| size_bytes(class)).sum();
         self.classes.capacity() * size_of::<Option<Box<ClassReuses>>>() + classes
@@ -140,27 +145,6 @@ impl ReuseWindows {
         }
         self.classes[class.index()].get_or_insert_default()
     }
-}
-
-/// Returns the curve that follows from these reuse times.
-fn curve(reuses: &Histogram<STEPS>) -> Mrc {
-    let references = reuses.weight();
-    // `keys` is the footprint of `window` references. `longer` is the number of references whose reuse time is at least
-    // `window`.
-    let (mut keys, mut window, mut longer) = (0.0, 0, references);
-    let chunks_for = |keys: f64| ((keys - ROUNDING).ceil() as u64).max(1);
-    let hits = reuses.steps().map(|(from, to, count)| {
-        keys += (from - window) as f64 * longer / references;
-        let (chunks_first, length) = (chunks_for(keys), (to - from) as f64);
-        // `rise` is the sum of `longer` over the first reuse times of the step. Within the step, reuse times are
-        // assumed to be spread evenly.
-        let rise = |times: f64| times * (longer - count * (times + 1.0) / (2.0 * length));
-        let chunks_last = chunks_for(keys + rise(length - 1.0) / references);
-        keys += rise(length) / references;
-        (window, longer) = (to, longer - count);
-        Hits { count, chunks_first, chunks_last }
-    });
-    Mrc::of_hits(references, hits)
 }
 
 #[cfg(test)]
@@ -218,8 +202,7 @@ mod tests {
 
     #[test]
     fn the_curve_of_a_loop_has_its_cliff_even_if_the_loop_exceeds_the_window() {
-        // Reuse times up to 32 are exact. Above 32 the width of a step is at most a sixteenth of the time.
-        for (keys, off) in [(1, 0), (3, 0), (31, 0), (100, 7), (5_000, 313)] {
+        for keys in [1, 3, 31, 100, 5_000] {
             let mut class = Sampled::new(1_000, 1.0);
             (0..4 * keys + 3_000).for_each(|at| class.get(at % keys));
             let curve = class.windows.mrc(CLASS);
@@ -228,11 +211,10 @@ mod tests {
                 (1_000.0..=2_000.0).contains(&references),
                 "{keys} keys: 1,000 to 2,000 gets count, not {references}"
             );
-            let below = curve.miss_ratio((keys - 1).saturating_sub(off));
             assert_eq!(
-                (below, curve.miss_ratio(keys + off)),
+                (curve.miss_ratio(keys - 1), curve.miss_ratio(keys)),
                 (1.0, 0.0),
-                "{keys} keys: the cliff is near {keys} chunks: {curve:?}"
+                "{keys} keys: the cliff is at {keys} chunks: {curve:?}"
             );
         }
     }

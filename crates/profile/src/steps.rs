@@ -7,7 +7,7 @@
 //!   0 .. 128    128 .. 256   256 .. 512   512 .. 1024      128 steps each, of 1, 1, 2, 4, ...
 //! ```
 
-/// The default number of steps in an octave.
+/// The number of steps in an octave of most histograms.
 pub const OCTAVE_STEPS: usize = 128;
 
 /// Returns the index of a number's octave, and the index of the number's step within the octave. `STEPS`, the number of

@@ -8,6 +8,7 @@
 use crate::os::sys;
 use crate::shared::{BackgroundThread, CrawlStep, Shared, WakeReason, WatchEvent};
 use slabwise_base::{Clock, Moment};
+use slabwise_policy::sizes::LearnerOptions;
 use slabwise_tuner::{
     Backoff, CRAWLER_CHUNKS_PER_STEP, CrawlCounts, CrawlPeriod, HitTime, Load, LoadClassifier,
     MAINTAINER_ROUNDS_PER_STEP, Profiling, RequestedPolicy, Tuner, TunerPace, TunerStep,
@@ -42,7 +43,9 @@ pub fn tuner(shared: &Shared<'_>, clock: &Arc<Clock>) -> Tuner {
 /// Turns the learning of the class table on or off in the tuner, according to the tunable `set_learns_classes`. The option
 /// `-o classes` and the command `slabs classes` set this tunable.
 pub fn follow_learning(shared: &Shared<'_>, tuner: &mut Tuner) {
-    tuner.set_learns_classes(shared.tunables().set_learns_classes);
+    let method = shared.settings.classes_method;
+    let options = || LearnerOptions { method, ..LearnerOptions::default() };
+    tuner.set_learns_classes(shared.tunables().set_learns_classes.then(options));
 }
 
 /// Returns the page policy of the options, or no policy if page moves are disabled.

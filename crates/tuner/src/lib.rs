@@ -51,7 +51,7 @@ pub use view::snapshot;
 use due::{Due, count};
 use record::Records;
 use slabwise_base::{Moment, Now, Random};
-use slabwise_engine::{Engine, MoverStep, ReassignError};
+use slabwise_engine::{Engine, MoverStep, QueueSplit, ReassignError};
 use slabwise_policy::sizes::LearnerOptions;
 use slabwise_policy::{Inputs, PageMove, PagePolicy, Snapshot};
 use status::ProfileReporter;
@@ -73,6 +73,12 @@ pub struct Tuner {
     due: Due,
     /// The moves of the current plan that have not been requested from the engine.
     pending: VecDeque<PageMove>,
+    /// True if the policy has divided queues of classes.
+    has_splits: bool,
+    /// True if the queues that an earlier policy has divided must be joined.
+    joins_queues: bool,
+    /// True if the engine records the last access of each page.
+    notes_pages: bool,
     /// The time until which the tuner pauses.
     pause_until_nanos: u64,
     /// The number of moves that policies have planned since the start.
@@ -94,6 +100,9 @@ impl Tuner {
             learning: None,
             due: Due::default(),
             pending: VecDeque::new(),
+            has_splits: false,
+            joins_queues: false,
+            notes_pages: false,
             pause_until_nanos: 0,
             moves_planned: 0,
             records: Records::default(),
@@ -112,7 +121,7 @@ impl Tuner {
     /// Adds profiling. Without profiling, snapshots have no profiles.
     pub fn with_profiling(mut self, profiling: Profiling) -> Tuner {
         self.profiling = Some(profiling);
-        self.keep_footprints();
+        self.adjust_profiler();
         self
     }
 
@@ -122,11 +131,11 @@ impl Tuner {
         self.publish_sizes();
     }
 
-    /// Starts learning the class table if `learns` is true, or stops it. Does nothing if learning is already on or off
-    /// as requested.
-    pub fn set_learns_classes(&mut self, learns: bool) {
-        if learns != self.learning.is_some() {
-            self.set_learning(learns.then(|| Learning::new(LearnerOptions::default())));
+    /// Starts learning the class table with these options, or stops it if `options` is `None`. Does nothing if learning
+    /// is already on or off as requested.
+    pub fn set_learns_classes(&mut self, options: Option<LearnerOptions>) {
+        if options.is_some() != self.learning.is_some() {
+            self.set_learning(options.map(Learning::new));
         }
     }
 
@@ -145,7 +154,8 @@ impl Tuner {
         self.policy = policy;
         self.pending.clear();
         self.due = Due::default();
-        self.keep_footprints();
+        self.joins_queues = self.has_splits;
+        self.adjust_profiler();
         self.publish_plan();
     }
 
@@ -226,15 +236,17 @@ impl Tuner {
         }
     }
 
-    fn keep_footprints(&mut self) {
+    /// Makes the profiler keep the data that the policy needs.
+    fn adjust_profiler(&mut self) {
         if let Some(profiling) = &mut self.profiling {
             profiling.profiler.keep_footprints(self.policy.footprint_gets());
+            profiling.profiler.detect_stored_before(self.policy.detects_stored_before());
         }
     }
 
     fn plan(&mut self, engine: &Engine, now: Now) -> TunerStep {
         if let Some(next) = self.pending.pop_front() {
-            let outcome = engine.reassign(Some(next.victim), next.receiver, next.reason, now);
+            let outcome = request(engine, &next, now);
             if outcome == Err(ReassignError::Running) {
                 self.pending.push_front(next);
                 return TunerStep::Working;
@@ -243,6 +255,14 @@ impl Tuner {
             // dropped.
             self.records.note_request(outcome.is_ok());
             return TunerStep::Requested { page_move: next, outcome };
+        }
+        if std::mem::take(&mut self.joins_queues) {
+            self.divide_queues(engine, &[]);
+        }
+        let notes_pages = self.policy.inputs() == Inputs::Pages;
+        if notes_pages != self.notes_pages {
+            engine.note_page_accesses(notes_pages, now);
+            self.notes_pages = notes_pages;
         }
         self.learn(engine, now);
         let counts = Effect { gets: engine.gets_ever(), misses: engine.misses_ever() };
@@ -258,6 +278,7 @@ impl Tuner {
         let plan = self.policy.step(&snapshot, &mut self.random);
         self.records.note_plan(&plan, counts, now.ticks);
         self.moves_planned += plan.moves.len() as u64;
+        self.divide_queues(engine, &plan.splits);
         self.pending.extend(plan.moves);
         if !self.pending.is_empty() {
             return TunerStep::Working;
@@ -265,6 +286,19 @@ impl Tuner {
         let ticks = self.due.ticks_until_due(trigger, count, now);
         // The policy may be due at once again, but it has planned no move. So the tuner waits at least a tick.
         self.idle(ticks.map(|ticks| ticks.max(1)), now)
+    }
+
+    /// Divides the queues of classes as the policy requests. If it requests none, joins the queues that an earlier policy
+    /// has divided: from now on all items enter one queue.
+    fn divide_queues(&mut self, engine: &Engine, splits: &[slabwise_policy::QueueSplit]) {
+        if splits.is_empty() && self.has_splits {
+            let classes = engine.class_ids();
+            classes.into_iter().for_each(|it| engine.divide_queue(it, QueueSplit::default()));
+        }
+        for &slabwise_policy::QueueSplit { class, left_key_share, left_item_share } in splits {
+            engine.divide_queue(class, QueueSplit { left_key_share, left_item_share });
+        }
+        self.has_splits = !splits.is_empty();
     }
 
     /// Evaluates the sizes of items if the class table is learned and an evaluation is due.
@@ -290,10 +324,13 @@ impl Tuner {
     /// Takes a snapshot with the profiles that the policy needs.
     fn snapshot(&mut self, engine: &Engine, now: Now) -> Snapshot {
         let mut snapshot = snapshot(engine, now);
+        if self.policy.inputs() == Inputs::Pages {
+            snapshot.pages = view::pages(engine);
+        }
         if let Some(profiling) = &mut self.profiling {
             snapshot.unstored_gets = profiling.profiler.unstored_gets();
             snapshot.profiles = match self.policy.inputs() {
-                Inputs::Counts => Vec::new(),
+                Inputs::Counts | Inputs::Pages => Vec::new(),
                 Inputs::FreshProfiles => profiling.new_profiles(&snapshot),
                 Inputs::OptionalProfiles | Inputs::RecentProfiles => {
                     profiling.recent_profiles(&snapshot)
@@ -301,5 +338,14 @@ impl Tuner {
             };
         }
         snapshot
+    }
+}
+
+/// Requests a planned move from the engine.
+fn request(engine: &Engine, planned: &PageMove, now: Now) -> Result<(), ReassignError> {
+    let &PageMove { victim, page, receiver, reason } = planned;
+    match page.zip(receiver) {
+        Some((page, receiver)) => engine.evict_page(page, receiver, reason, now),
+        None => engine.reassign(Some(victim), receiver, reason, now),
     }
 }

@@ -92,6 +92,13 @@ impl ProfilingOptions {
         })
     }
 
+    /// Returns these options without the limit of the time: profiling begins with all keys, and samples keys only if
+    /// there are more keys than the memory allows.
+    pub fn of_every_access(self) -> ProfilingOptions {
+        let profiler = ProfilerOptions { rate_max: 1.0, ..self.profiler };
+        ProfilingOptions { profiler, accesses_per_second_max: u64::MAX, ..self }
+    }
+
     /// Returns the maximum memory for profiling, in bytes, if [`ProfilingOptions::within`] made these options.
     pub fn memory_bytes_max(&self) -> u64 {
         let keys = self.profiler.keys_max - Self::KEYS_MAX_MIN;
@@ -265,7 +272,12 @@ impl Profiling {
     fn note_classes(&mut self, engine: &Engine, has_dropped: bool, now: Now) {
         let size = |class: &slabwise_policy::ClassSnapshot| {
             let chunks_per_page = class.chunks_per_page as u64;
-            ClassSize { class: class.class, chunks: class.pages * chunks_per_page, chunks_per_page }
+            ClassSize {
+                class: class.class,
+                chunks: class.pages * chunks_per_page,
+                chunks_per_page,
+                chunk_size_bytes: class.chunk_size_bytes as u64,
+            }
         };
         let classes = crate::view::snapshot(engine, now).classes;
         self.profiler.set_sizes(&classes.iter().map(size).collect::<Vec<_>>());

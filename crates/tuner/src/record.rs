@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn gets_before_a_plan_and_after_its_moves_are_counted() {
         let mut records = Records::default();
-        let page_move = PageMove { victim: ClassId(0), receiver: None, reason: "test" };
+        let page_move = PageMove { victim: ClassId(0), page: None, receiver: None, reason: "test" };
         let plan = Plan { moves: vec![page_move; 2], ..Plan::default() };
         let mut counts = Effect::default();
         let mut serve = |records: &mut Records, gets: u64, one_in: u64, is_settled: bool| {
@@ -213,10 +213,10 @@ mod tests {
 
         /// Records a plan of eight moves, which all start.
         fn plan(&mut self, reason: &'static str, predicted: [f64; 2], at: u32) {
-            let page_move = PageMove { victim: ClassId(0), receiver: None, reason };
+            let page_move = PageMove { victim: ClassId(0), page: None, receiver: None, reason };
             let [misses_before, misses_after] = predicted;
             let predicted = Some(Prediction { misses_before, misses_after });
-            let plan = Plan { moves: vec![page_move; 8], predicted };
+            let plan = Plan { moves: vec![page_move; 8], predicted, ..Plan::default() };
             self.records.note_plan(&plan, self.counts, Ticks(at));
             (0..8).for_each(|_| self.records.note_request(true));
         }

@@ -1,8 +1,8 @@
 //! The conversion of the engine's statistics to a snapshot for policies.
 
 use slabwise_base::Now;
-use slabwise_engine::{ClassStats, Engine};
-use slabwise_policy::{ClassSnapshot, Snapshot};
+use slabwise_engine::{ClassStats, Engine, OwnedPage};
+use slabwise_policy::{ClassSnapshot, PageSnapshot, Snapshot};
 
 /// Takes a snapshot of the engine for policies. The snapshot has no profiles.
 pub fn snapshot(engine: &Engine, now: Now) -> Snapshot {
@@ -36,9 +36,20 @@ pub fn snapshot(engine: &Engine, now: Now) -> Snapshot {
         classes: classes.collect(),
         gets: engine.gets_ever(),
         misses: engine.misses_ever(),
+        pages: Vec::new(),
         profiles: Vec::new(),
         unstored_gets: 0.0,
     }
+}
+
+/// Returns all pages that classes own, except a page that is moving.
+pub(crate) fn pages(engine: &Engine) -> Vec<PageSnapshot> {
+    let page = |owned: OwnedPage| PageSnapshot {
+        page: owned.id,
+        class: owned.class,
+        accessed_at: owned.accessed_at,
+    };
+    engine.owned_pages().into_iter().map(page).collect()
 }
 
 /// Returns the tail age of the class in ticks: the tail age of the cold queue, from which the class evicts first. If

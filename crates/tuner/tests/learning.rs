@@ -4,7 +4,7 @@
 use slabwise_base::{Clock, Expiry, Moment, Random};
 use slabwise_engine::{ClassTable, Engine, EngineConfig, Handle, ItemMeta, StoreMode};
 use slabwise_policy::PagePolicy;
-use slabwise_policy::sizes::{LearnerOptions, Waiting};
+use slabwise_policy::sizes::{LearnerOptions, Method, Waiting};
 use slabwise_tuner::{Learning, Load, MoveBudget, Profiling, ProfilingOptions, SizesReport, Tuner};
 use std::sync::Arc;
 use std::time::Duration;
@@ -190,4 +190,22 @@ fn the_table_does_not_change_while_learning_is_off() {
     client.serve(&mut tuner, 100_000, 30_000, 800);
     assert_ne!(engine.class_table(), before, "the table changes after learning was turned on");
     assert!(report(&tuner).changed_at.is_some());
+}
+
+#[test]
+fn a_table_learned_by_hill_climbing_has_as_many_classes_and_holds_more_items() {
+    let (learned, fixed) = (engine(), engine());
+    let (mut client, mut other) = (Client::new(&learned), Client::new(&fixed));
+    let options = LearnerOptions { method: Method::HillClimb, ..LearnerOptions::default() };
+    let mut learner = tuner(space_time(), Some(Learning::new(options)));
+    let mut control = tuner(space_time(), None);
+    for (client, tuner) in [(&mut client, &mut learner), (&mut other, &mut control)] {
+        client.serve(tuner, 150_000, 30_000, 800);
+        client.engine.check();
+    }
+    assert!(report(&learner).changes > 0, "the table has changed: {:?}", report(&learner));
+    let [count, before] = [&learned, &fixed].map(|it| it.class_table().sizes().len());
+    assert_eq!(count, before, "the number of classes stays");
+    let (items, fewer) = (client.items(), other.items());
+    assert!(items as f64 > 1.02 * fewer as f64, "{items} items, and {fewer} with fixed sizes");
 }

@@ -366,6 +366,7 @@ fn profiler_of_all_classes(
         class: ClassId(number as u8),
         chunks: (options.keys_max as f64 / options.rate_max) as u64,
         chunks_per_page: 10,
+        chunk_size_bytes: 100,
     };
     let sizes: Vec<ClassSize> = (0..CLASSES).map(size).collect();
     let (threshold, seed) = (profiler.threshold(), 3);

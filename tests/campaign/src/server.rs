@@ -69,6 +69,7 @@ impl Configuration {
                     "eviction=lru",
                     "eviction=segmented",
                     "eviction=greedydual_size",
+                    "eviction=split_lru",
                     "classes=geometric",
                     "profile=off",
                 ],

@@ -6,6 +6,7 @@
 //! | `segmented`, `lru`, `reserved` | one lane |
 //! | `cost_bands` | one lane for each band of costs (`cost_bands.rs`) |
 //! | `greedydual_size` | one lane for each rounded ratio of cost to size (`greedydual_size.rs`) |
+//! | `split_lru` | one lane for each part of a divided queue (`split_lru.rs`) |
 //! | `gd_wheel` | one lane for each slot number; the queue within the lane selects the wheel (`gd_wheel.rs`) |
 //!
 //! Invariants: the lane of an item depends only on data that the item stores. For each of the four queues, the set

@@ -28,10 +28,12 @@ mod ranking;
 mod registry;
 mod reserved;
 mod segmented;
+mod split_lru;
 
 pub use gd_wheel::GdWheelConfig;
 pub use lanes::{ItemCosts, ItemSizes, Lane, Lanes, Place};
 pub use order::{COLDEST_FIRST, Entry, Hit, LruConfig, Move, Order, Segments, Victim, View};
 pub(crate) use registry::dispatch;
 pub use registry::{ClassOrder, EvictionKind, EvictionOptions};
-pub use reserved::{ReservedConfig, ReservedRank};
+pub use reserved::{RankedHits, ReservedConfig, ReservedRank};
+pub use split_lru::QueueSplit;

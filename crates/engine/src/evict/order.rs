@@ -32,6 +32,7 @@
 //! segmented to exact order, items in other queues move to COLD when they reach the tail of their queue or are hit.
 
 use super::lanes::{ItemCosts, Lane, Lanes, Place};
+use super::split_lru::QueueSplit;
 use crate::heap::Pages;
 use crate::mem::{QueueKind, Queued};
 use slabwise_base::{Seconds, Ticks};
@@ -162,6 +163,14 @@ pub trait Order {
     fn costs_differ_widely(&self, _view: &View<'_>) -> bool {
         false
     }
+
+    /// Returns the rank from which new items start, or 0 if the kind has no such rank.
+    fn inflation(&self) -> u32 {
+        0
+    }
+
+    /// Divides the queue of the class in two. Kinds that cannot divide it ignore the call.
+    fn divide(&mut self, _split: QueueSplit) {}
 
     /// Resets the order's state, because the number of the class is assigned to a new class.
     fn forget(&mut self) {}

@@ -85,6 +85,7 @@ kinds! {
     Reserved: reserved(reserved);
     GreedyDualSize: greedydual_size();
     GdWheel: gd_wheel(gd_wheel);
+    SplitLru: split_lru();
 }
 
 impl EvictionKind {

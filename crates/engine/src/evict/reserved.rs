@@ -2,28 +2,42 @@
 //! class.
 //!
 //! Source: V. Coelho, "Study and optimization of the memory management in Memcached" (thesis, NOVA Lisbon, 2018),
-//! sections 3.2 and 4.3, algorithm 1.
+//! sections 3.2 and 4.3, algorithm 1. The numbers are the lines of the algorithm.
 //!
 //! ```text
-//!   an item is new or hit, and
-//!     the reserved queue has room, and the item is new, in HOT, or its rank is above M
-//!         --> the item enters RESERVED
-//!     the reserved queue is full, the class has evicted, and the item's rank is above M
-//!         --> the item enters RESERVED; the tail of RESERVED moves to HOT, and M rises to the rank of this tail
-//!     none of these conditions holds
-//!         --> a new item enters HOT, and any other item stays in its queue
-//!   an item in RESERVED is hit
-//!         --> the item moves to the head of RESERVED
+//!   an item that is not in RESERVED is hit                                                                5, 6
+//!     RESERVED is full and the item's rank is above M                                                        7
+//!         --> the tail of RESERVED enters HOT, M rises to the rank of this tail, the item enters RESERVED 8-13
+//!     otherwise --> the item stays in its queue
+//!   a new item is stored in the chunk of an evicted item                                              16-18, 22
+//!     the item's rank is above M                                                                            23
+//!         --> the tail of RESERVED enters HOT, M rises to the rank of this tail, the item enters RESERVED 24-29
+//!     otherwise --> the item enters HOT                                                                     31
+//!   a new item is stored in a free chunk                                                                33, 34
+//!     RESERVED has room, and the item's rank is above M or RESERVED is empty --> the item enters RESERVED 35, 36
+//!     otherwise --> the item enters HOT                                                                     38
+//!   an item is evicted --> L rises to the rank of this item                                             19-21
 //! ```
 //!
-//! By default, an item of cost c gets the rank L + c when it is stored, and again at each hit. A hit that does not
-//! change the rank moves nothing. The inflation L rises to the rank of each victim. M is the entry threshold of the
-//! reserved queue. M rises to the rank of each item that moves from the full queue to HOT, so an item that takes its
-//! place later must have a higher rank. The reserved queue takes the place of memcached's temp queue, as in the thesis.
-//! All other moves are those of the segmented LRU (`order.rs`).
+//! An item of cost c gets the rank H = L + c when it is stored, and again at each hit (lines 6, 22, 34), unless
+//! [`RankedHits`] limits these hits. L is the
+//! inflation and M the entry threshold of the class. Both are 0 at first (line 2) and never fall. M rises only if the
+//! rank of the tail is above M (lines 10 and 26).
+//!
+//! The algorithm leaves some points open. The rules of this file are:
+//!
+//! - *RESERVED has room.* Line 36 names no limit. The text of section 3.2 does: new items enter HOT if RESERVED is full.
+//! - *A hit on an item in RESERVED* moves the item to the head of RESERVED, because all queues of the thesis are LRUs.
+//! - *The victim* is the tail of COLD (line 18). If COLD is empty, it is the tail of the first queue in the order WARM,
+//!   HOT, RESERVED that has an item (section 4.3.3).
+//! - *The size of RESERVED* is a percentage of the class's chunks, so it changes with the number of pages. In the thesis
+//!   it is a fixed number of items.
+//!
+//! RESERVED takes the place of memcached's temp queue, as in the thesis. All other moves are those of the segmented LRU
+//! (`order.rs`).
 
 use super::lanes::{Lane, Place};
-use super::order::{Entry, Hit, Info, Move, Order, View};
+use super::order::{Entry, Hit, Info, Move, Order, Victim, View};
 use super::ranking::{Inflation, cost_units, is_above};
 use crate::mem::{QueueKind, Queued};
 use slabwise_base::{Cost, Ticks};
@@ -32,6 +46,9 @@ use slabwise_base::{Cost, Ticks};
 const RESERVED: QueueKind = QueueKind::Temp;
 const RESERVED_PLACE: Place = Place { lane: Lane::FIRST, queue: RESERVED };
 
+/// The queues in the order in which a search for a victim checks them.
+const VICTIMS_FIRST: [QueueKind; 4] = [QueueKind::Cold, QueueKind::Warm, QueueKind::Hot, RESERVED];
+
 /// The options of the eviction kind `reserved`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReservedConfig {
@@ -39,6 +56,18 @@ pub struct ReservedConfig {
     pub percent: u32,
     /// The formula that computes the rank of an item.
     pub rank: ReservedRank,
+    /// The hits that give an item a new rank.
+    pub ranked_hits: RankedHits,
+}
+
+/// The hits that give an item a new rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RankedHits {
+    /// All hits, as in the thesis (line 6).
+    All,
+    /// Hits of items that are in the reserved queue or enter it. Other hits leave the rank as it is, so L rises more
+    /// slowly: L rises to the rank of each victim, and a victim may have been hit just before its eviction.
+    InReserved,
 }
 
 /// The formula for the rank of an item of cost `c`, if the inflation is `l`. The thesis has two formulas.
@@ -55,7 +84,8 @@ pub enum ReservedRank {
 
 impl Default for ReservedConfig {
     fn default() -> ReservedConfig {
-        ReservedConfig { percent: 10, rank: ReservedRank::Sum }
+        let (rank, ranked_hits) = (ReservedRank::Sum, RankedHits::All);
+        ReservedConfig { percent: 10, rank, ranked_hits }
     }
 }
 
@@ -64,8 +94,8 @@ impl Default for ReservedConfig {
 pub struct Reserved {
     config: ReservedConfig,
     inflation: Inflation,
-    /// The rank above which an item enters the reserved queue if this queue is full, or if the item is in WARM or COLD
-    /// (M). 0 until the first item moves from the full queue to HOT.
+    /// The rank above which an item may enter the reserved queue (M). 0 until the first item moves from the reserved
+    /// queue to HOT.
     entry_threshold: u32,
 }
 
@@ -92,27 +122,32 @@ impl Reserved {
         count * 100 >= view.chunk_count() * u64::from(self.config.percent)
     }
 
-    /// Decides whether an item of this rank enters the reserved queue, and which item it displaces from there. `queue`
-    /// is the item's queue otherwise.
-    fn entry(&mut self, view: &View<'_>, rank: u32, queue: QueueKind) -> Entry {
-        let entry = |queue, displaced| {
-            let place = Place { lane: Lane::FIRST, queue };
-            Entry { place, rank: Some(rank), displaced }
-        };
-        let is_above_threshold = is_above(rank, self.entry_threshold);
-        if !self.is_full(view) {
-            let may_enter = queue == QueueKind::Hot || is_above_threshold;
-            return entry(if may_enter { RESERVED } else { queue }, None);
+    /// Returns the entry of an item with this rank into the reserved queue. The tail of the queue makes room for it.
+    fn entry_for_tail(&mut self, view: &View<'_>, rank: u32) -> Entry {
+        let tail = view.tail(RESERVED_PLACE);
+        if let Some(tail) = tail
+            && is_above(tail.rank(), self.entry_threshold)
+        {
+            self.entry_threshold = tail.rank();
         }
-        if !(self.inflation.has_evicted && is_above_threshold) {
-            return entry(queue, None);
-        }
-        let Some(displaced) = view.tail(RESERVED_PLACE) else { return entry(queue, None) };
-        if is_above(displaced.rank(), self.entry_threshold) {
-            self.entry_threshold = displaced.rank();
-        }
-        entry(RESERVED, Some(Move::within(Lane::FIRST, RESERVED, QueueKind::Hot)))
+        let displaced = tail.map(|_| Move::within(Lane::FIRST, RESERVED, QueueKind::Hot));
+        Entry { displaced, ..entry(RESERVED, rank) }
     }
+
+    /// True if a new item has taken the chunk of a victim: the class has been full, and no chunk is free.
+    fn has_taken_chunk_of_victim(&self, view: &View<'_>) -> bool {
+        self.inflation.has_evicted && view.pages.partial().is_none()
+    }
+}
+
+/// Returns the entry of an item with this rank into a queue that has room for it.
+fn entry(queue: QueueKind, rank: u32) -> Entry {
+    Entry { place: Place { lane: Lane::FIRST, queue }, rank: Some(rank), displaced: None }
+}
+
+/// True if the reserved queue has no item.
+fn is_empty(view: &View<'_>) -> bool {
+    view.lanes.queue(RESERVED_PLACE).count() == 0
 }
 
 impl Order for Reserved {
@@ -126,23 +161,47 @@ impl Order for Reserved {
 
     fn enter(&mut self, view: &View<'_>, item: Queued<'_>, _queue: QueueKind) -> Entry {
         let rank = self.rank_of(item.cost());
-        self.entry(view, rank, QueueKind::Hot)
+        let is_above_threshold = is_above(rank, self.entry_threshold);
+        if self.has_taken_chunk_of_victim(view) {
+            if is_above_threshold {
+                return self.entry_for_tail(view, rank);
+            }
+        } else if !self.is_full(view) && (is_above_threshold || is_empty(view)) {
+            return entry(RESERVED, rank);
+        }
+        entry(QueueKind::Hot, rank)
     }
 
     fn hit(&mut self, view: &View<'_>, item: Queued<'_>) -> Hit {
         let rank = self.rank_of(item.cost());
-        if rank == item.rank() {
-            return Hit::Stay;
+        if item.state().queue() == RESERVED {
+            return Hit::Enter(entry(RESERVED, rank), true);
         }
-        let entry = match item.state().queue() {
-            RESERVED => Entry { place: RESERVED_PLACE, rank: Some(rank), displaced: None },
-            queue => self.entry(view, rank, queue),
-        };
-        if entry.place == RESERVED_PLACE { Hit::Enter(entry, true) } else { Hit::Rank(rank) }
+        if self.is_full(view) && is_above(rank, self.entry_threshold) {
+            return Hit::Enter(self.entry_for_tail(view, rank), true);
+        }
+        let keeps_rank = rank == item.rank() || self.config.ranked_hits == RankedHits::InReserved;
+        if keeps_rank { Hit::Stay } else { Hit::Rank(rank) }
+    }
+
+    fn coldest(&self, view: &View<'_>, _now: Ticks) -> Option<Place> {
+        let places = VICTIMS_FIRST.map(|queue| Place { lane: Lane::FIRST, queue });
+        places.into_iter().find(|&place| view.lanes.queue(place).count() > 0)
+    }
+
+    fn victim(&mut self, view: &View<'_>, moves: usize, now: Ticks) -> Victim {
+        match self.coldest(view, now) {
+            Some(place) if place.queue != QueueKind::Cold => Victim::Evict(place),
+            _ => view.segments.victim(view, Lane::FIRST, moves),
+        }
     }
 
     fn note_evicted(&mut self, _view: &View<'_>, item: Queued<'_>, _now: Ticks) {
         self.inflation.note_evicted(item.rank());
+    }
+
+    fn inflation(&self) -> u32 {
+        self.inflation.level
     }
 
     fn forget(&mut self) {

@@ -24,7 +24,7 @@
 
 use super::arena::Arena;
 use crate::layout::{CHAINED, CLASS_NUMBERS, ChunkAddress, ItemFields, SizeModel};
-use slabwise_base::{ClassId, PageId};
+use slabwise_base::{ClassId, PageId, Ticks};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -59,6 +59,9 @@ pub struct Page {
     chunk_size_bytes: AtomicU32,
     /// The number of pages that the class had taken before this one.
     taken_as: AtomicU64,
+    /// The time of the last access to an item of the page, in ticks plus one; 0 if there was no access since the page
+    /// was given to its class. Only recorded while [`Engine::note_page_accesses`](crate::Engine) is on.
+    accessed_at: AtomicU32,
     /// The previous page in the class's list of partial pages, plus one.
     prev: AtomicU32,
     /// The next page in the class's list of partial pages, plus one.
@@ -91,6 +94,22 @@ impl Page {
         self.state.store(u8::from(owner.is_some()), Relaxed);
         self.free_head.store(0, Relaxed);
         self.fresh.store(0, Relaxed);
+        self.accessed_at.store(0, Relaxed);
+    }
+
+    /// Records an access to an item of the page.
+    #[inline]
+    pub fn note_access(&self, now: Ticks) {
+        let stamp = now.0.wrapping_add(1);
+        // Most accesses find the stamp of the present tick, and need not write.
+        if self.accessed_at.load(Relaxed) != stamp {
+            self.accessed_at.store(stamp, Relaxed);
+        }
+    }
+
+    /// Returns the time of the last access; `None` if there was none since the page was given to its class.
+    pub fn accessed_at(&self) -> Option<Ticks> {
+        self.accessed_at.load(Relaxed).checked_sub(1).map(Ticks)
     }
 
     pub(super) fn chunk_size_bytes(&self) -> usize {

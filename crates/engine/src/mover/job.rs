@@ -95,6 +95,8 @@ pub struct MoveRequest {
     pub victim: ClassId,
     /// The class that gets the page; `None`: the page pool.
     pub receiver: Option<ClassId>,
+    /// The page that moves; `None`: the rules choose a page of the victim.
+    pub page: Option<PageId>,
     /// The reason of the move, for its record.
     pub reason: &'static str,
     /// The rules by which the page is emptied.

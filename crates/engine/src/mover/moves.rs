@@ -136,6 +136,29 @@ impl Mover {
         self.begin(space, victim, receiver, (reason, rules), now)
     }
 
+    /// Begins to evict all items of a page, and then gives the page to `receiver`, which may be its present owner.
+    pub fn evict_page(
+        &mut self,
+        space: &Space,
+        page: PageId,
+        receiver: ClassId,
+        reason: &'static str,
+        now: Now,
+    ) -> Result<(), ReassignError> {
+        if space.class(receiver).lock().status() != ClassStatus::Present {
+            return Err(ReassignError::BadClass);
+        }
+        if self.job.is_some() {
+            return Err(ReassignError::Running);
+        }
+        let owner = space.memory.page(page).owner();
+        let victim = owner.ok_or(ReassignError::NoMovablePage)?;
+        let (receiver, rules) = (Some(receiver), kinds::WHOLE_PAGE);
+        let request = MoveRequest { victim, receiver, page: Some(page), reason, rules };
+        self.begin_job(space, request, now);
+        if self.job.is_some() { Ok(()) } else { Err(ReassignError::NoMovablePage) }
+    }
+
     /// Moves a page at once to a class that can get no chunk in another way. If a page is moving already, completes
     /// that move instead. If the move is blocked by a busy chunk, gives it up. Returns true if the caller may try
     /// again, after a move or after giving one up, and false if no page can be moved.
@@ -188,7 +211,7 @@ impl Mover {
         }
         let victim = victim.or_else(|| choose_victim_class(space, receiver, now));
         let victim = victim.ok_or(ReassignError::NoMovablePage)?;
-        self.begin_job(space, MoveRequest { victim, receiver, reason, rules }, now);
+        self.begin_job(space, MoveRequest { victim, receiver, page: None, reason, rules }, now);
         if self.job.is_some() { Ok(()) } else { Err(ReassignError::NoMovablePage) }
     }
 
@@ -221,7 +244,8 @@ impl Mover {
             request.rules = kinds::rules_of(MoverKind::WARM);
         }
         for _ in 0..BEGIN_TRIES {
-            let Some(page) = page_to_empty(space, &request, self.page_cursor) else { return };
+            let page = request.page.or_else(|| page_to_empty(space, &request, self.page_cursor));
+            let Some(page) = page else { return };
             self.page_cursor = page.0 + 1;
             let gets = space.gets_ever();
             let mut state = space.class(victim).lock();
@@ -273,7 +297,8 @@ impl Mover {
         let (receiver, warm) = (None, kinds::rules_of(MoverKind::WARM));
         if let Some(victim) = retired_class(space, self.stalled_victim, now) {
             let reason = "the victim is a retired class";
-            self.begin_job(space, MoveRequest { victim, receiver, reason, rules: warm }, now);
+            let request = MoveRequest { victim, receiver, page: None, reason, rules: warm };
+            self.begin_job(space, request, now);
         }
         let is_over_limit =
             lock(&space.pool).headroom() < 0 && !space.config.first_page_beyond_limit;
@@ -283,7 +308,7 @@ impl Mover {
         {
             let reason = "more memory is held than the limit allows";
             let rules = kinds::rules_of(space.config.mover);
-            self.begin_job(space, MoveRequest { victim, receiver, reason, rules }, now);
+            self.begin_job(space, MoveRequest { victim, receiver, page: None, reason, rules }, now);
         }
         if self.job.is_some() { MoverStep::Working } else { MoverStep::Idle }
     }

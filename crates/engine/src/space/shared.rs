@@ -10,12 +10,12 @@ use crate::evict::{ClassOrder, LruConfig, Segments};
 use crate::heap::Pool;
 use crate::heap::SizeMap;
 use crate::index::Index;
-use crate::layout::ClassTable;
-use crate::mem::{Arena, Item, Memory, ReadAccess, ReadsMeta};
+use crate::layout::{ChunkAddress, ClassTable};
+use crate::mem::{Arena, Item, Memory, Page, PageState, ReadAccess, ReadsMeta};
 use crate::stats::{ClassStats, HandleCounters, PageStats};
 pub use slabwise_base::AccessKind;
 use slabwise_base::sync::{Mutex, lock};
-use slabwise_base::{ClassId, Expiry, KeyHasher, Now, Seconds};
+use slabwise_base::{ClassId, Expiry, KeyHasher, Now, PageId, Seconds};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
@@ -62,6 +62,8 @@ pub struct Space {
     pub ranks_items: bool,
     /// True if a hit may move its item. A hit then takes the lock of the item's class.
     pub acts_on_hits: AtomicBool,
+    /// True if the last access of each page is recorded.
+    pub notes_page_accesses: AtomicBool,
     /// The observers of evictions and accesses.
     pub observers: Observers,
 }
@@ -125,6 +127,7 @@ impl Space {
             exact_order: AtomicBool::new(kind.info().is_exact),
             ranks_items: kind.info().stores_rank,
             acts_on_hits: AtomicBool::new(kind.info().is_exact || kind.info().acts_on_hits),
+            notes_page_accesses: AtomicBool::new(false),
             observers: Observers::default(),
             memory,
             config,
@@ -166,6 +169,21 @@ impl Space {
             free: u64::from(pool.free_count()),
             limit: u64::from(pool.limit),
             limit_for_items: u64::from(pool.limit_for_items()),
+        }
+    }
+
+    /// Returns all pages that classes own, except pages that drain.
+    pub fn owned_pages(&self) -> impl Iterator<Item = (PageId, &Page)> {
+        let frontier = lock(&self.pool).frontier;
+        let pages = (0..frontier).map(PageId).map(|id| (id, self.memory.page(id)));
+        pages.filter(|(_, page)| page.state() == PageState::Owned)
+    }
+
+    /// Records an access to the page of a chunk, if accesses of pages are recorded.
+    #[inline(always)]
+    pub fn note_page_access(&self, chunk: ChunkAddress, now: Now) {
+        if self.notes_page_accesses.load(Relaxed) {
+            self.memory.page(self.memory.page_of(chunk)).note_access(now.ticks);
         }
     }
 

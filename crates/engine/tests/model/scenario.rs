@@ -6,7 +6,8 @@ use crate::oracle::Rules;
 use slabwise_base::{ClassId, KEY_SIZE_BYTES_MAX, Random, Seconds};
 use slabwise_engine::{
     CHUNK_ALIGN_BYTES, CHUNK_SIZE_BYTES_MIN, ClassTable, EngineConfig, EvictionKind,
-    EvictionOptions, GdWheelConfig, LruConfig, MoverKind, ReservedConfig, ReservedRank, SizeModel,
+    EvictionOptions, GdWheelConfig, LruConfig, MoverKind, RankedHits, ReservedConfig, ReservedRank,
+    SizeModel,
 };
 use std::time::Duration;
 
@@ -123,6 +124,7 @@ fn eviction_options(random: &mut Random) -> EvictionOptions {
     let reserved = ReservedConfig {
         percent: [0, 10, 50, 100][random.below(4) as usize],
         rank: if sum { ReservedRank::Sum } else { ReservedRank::Weighted { cost_max: 450 } },
+        ranked_hits: [RankedHits::All, RankedHits::InReserved][random.below(2) as usize],
     };
     let wheel_sizes = wheels[random.below(wheels.len() as u64) as usize];
     EvictionOptions { lru, reserved, gd_wheel: GdWheelConfig { wheel_sizes } }

@@ -229,4 +229,20 @@ fn the_experiment_overhead_runs_at_a_small_scale() {
     assert!(found(&outcome, "throughput", "without profiling") > 0.0, "{text}");
     assert!(found(&outcome, "throughput", "profiling") > 0.0, "{text}");
     assert!(found(&outcome, "accesses", "profiling") > 0.0, "{text}");
+    // A full profile records at least every request.
+    assert!(found(&outcome, "accesses", "full profile") >= 1_000.0, "{text}");
+    assert_eq!(found(&outcome, "sample_rate", "full profile"), 100.0, "{text}");
+    let live = outcome.rows.iter().find(|row| row.measure == "live_throughput_loss");
+    let live = live.expect("the published value of servers has a row");
+    assert!(live.ours.is_none() && live.published.is_some(), "{text}");
+}
+
+#[test]
+fn a_live_run_of_overhead_names_a_server_that_does_not_start() {
+    let (spec, mut setup) = registry::parsed::<OverheadSetup>("overhead");
+    setup.live.with[0] = "/nowhere/slabwise".to_owned();
+    setup.live.without[0] = "/nowhere/slabwise".to_owned();
+    let found = setup.run(&Job { live: true, ..Job::of(&spec, 0.001, SEED) });
+    let error = found.err().map(|error| error.to_string()).unwrap_or_default();
+    assert!(error.contains("/nowhere/slabwise cannot be started"), "{error}");
 }

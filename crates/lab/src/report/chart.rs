@@ -3,7 +3,7 @@
 //! Drawings use fixed colours. The style sheet of the page replaces each of these colours in its dark mode. The page
 //! draws the legend, because HTML text wraps on a narrow screen and SVG text does not.
 
-use crate::result::{Draw, Figure, Outcome, Row, Series, Verdict, format_number};
+use crate::result::{CHUNK_SIZES, Draw, Figure, Outcome, Row, Series, Verdict, format_number};
 use plotters::coord::ranged1d::{AsRangedCoord, Ranged, ValueFormatter};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -15,12 +15,11 @@ pub enum Drawing<'o> {
         x_unit: &'o str,
         y_label: String,
         curves: Vec<Curve<'o>>,
+        /// The positions of vertical lines on the horizontal axis.
+        lines: &'o [f64],
     },
     /// Horizontal bars; `label` is the text below the axis of the values.
-    Bars {
-        label: String,
-        bars: Vec<Bar>,
-    },
+    Bars { label: String, bars: Vec<Bar> },
 }
 
 #[derive(Debug)]
@@ -69,7 +68,14 @@ fn curves<'o>(figure: &Figure, name: &str, series: &'o [Series]) -> Option<Drawi
     let curves = curves.collect();
     let quantity = if is_one_name { &first.name } else { name };
     let y_label = with_unit(quantity, &first.y_unit);
-    Some(Drawing::Curves { x_unit: &first.x_unit, y_label, curves })
+    let lines = figure.lines.as_deref().and_then(|variant| line_series(variant, series));
+    let lines = lines.map_or(&[][..], |series| &series.x);
+    Some(Drawing::Curves { x_unit: &first.x_unit, y_label, curves, lines })
+}
+
+/// Returns the series with the positions of the vertical lines of this variant.
+fn line_series<'o>(variant: &str, series: &'o [Series]) -> Option<&'o Series> {
+    series.iter().find(|series| series.name == CHUNK_SIZES && series.variant == variant)
 }
 
 fn bars<'o>(figure: &Figure, measure: &str, rows: &'o [Row]) -> Option<Drawing<'o>> {
@@ -129,6 +135,10 @@ impl<'o> Absent<'o> {
             |name: &str| known.iter().any(|(variant, _)| figure.label(variant) == Some(name));
         let listed = figure.variants.iter().map(String::as_str);
         absent.unknown.extend(listed.filter(|name| !is_known(name)));
+        let lines = figure.lines.as_deref();
+        absent
+            .unknown
+            .extend(lines.filter(|variant| line_series(variant, &outcome.series).is_none()));
         if known.is_empty() {
             absent.unknown.push(&figure.title);
         }
@@ -191,7 +201,9 @@ pub fn svg(drawing: &Drawing<'_>, logarithmic: bool) -> String {
     let mut text = String::new();
     let area = SVGBackend::with_string(&mut text, (WIDTH, height(drawing))).into_drawing_area();
     let drawn = match drawing {
-        Drawing::Curves { x_unit, y_label, curves } => draw_curves(&area, x_unit, y_label, curves),
+        Drawing::Curves { x_unit, y_label, curves, lines } => {
+            draw_curves(&area, [x_unit, y_label], curves, lines)
+        }
         Drawing::Bars { label, bars } if logarithmic => {
             let (low, high) = log_range(bars);
             draw_bars(&area, (low..high).log_scale(), low, label, bars)
@@ -205,9 +217,14 @@ pub fn svg(drawing: &Drawing<'_>, logarithmic: bool) -> String {
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
 
-fn draw_curves(area: &Area<'_>, x_unit: &str, y_label: &str, curves: &[Curve<'_>]) -> DrawResult {
+fn draw_curves(
+    area: &Area<'_>,
+    [x_unit, y_label]: [&str; 2],
+    curves: &[Curve<'_>],
+    lines: &[f64],
+) -> DrawResult {
     let x = curves.iter().flat_map(|curve| curve.series.x.iter().copied());
-    let (first, last) = ends(x);
+    let (first, last) = ends(x.chain(lines.iter().copied()));
     let y = ends(curves.iter().flat_map(|curve| curve.series.y.iter().copied()).chain([0.0]));
     let mut chart = ChartBuilder::on(area)
         .margin(MARGIN)
@@ -228,6 +245,8 @@ fn draw_curves(area: &Area<'_>, x_unit: &str, y_label: &str, curves: &[Curve<'_>
         .x_label_formatter(&|x| short(*x))
         .y_label_formatter(&|y| short(*y))
         .draw()?;
+    let line = |&x: &f64| PathElement::new([(x, y.0), (x, y.1)], TEXT_COLOUR);
+    chart.draw_series(lines.iter().map(line))?;
     for (index, curve) in curves.iter().enumerate() {
         let points = curve.series.x.iter().copied().zip(curve.series.y.iter().copied());
         let colour = COLOURS[index % COLOURS.len()];

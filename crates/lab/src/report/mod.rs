@@ -26,7 +26,7 @@ mod page;
 #[cfg(test)]
 mod tests;
 
-use crate::result::{Outcome, Spec};
+use crate::result::{Outcome, Row, Spec};
 use chart::Drawing;
 use counts::CountsTable;
 use entry::Entry;
@@ -72,6 +72,29 @@ pub struct Index {
     /// One error per result that could not be read, for example because another version of the program wrote the
     /// result.
     pub skipped: Vec<ReportError>,
+    /// The causes of differences that refer to a row which the results do not have, although they have its experiment.
+    pub causes_without_row: Vec<String>,
+}
+
+/// Returns the causes that refer to a row which the results do not have, although they have its experiment.
+fn causes_without_row(entries: &[Entry<'_>]) -> Vec<String> {
+    let causes = entries.iter().flat_map(|entry| &entry.outcome.rows);
+    let mut missing: Vec<String> = causes
+        .filter_map(|row| row.cause.as_ref())
+        .filter(|cause| {
+            let shown_by = &cause.shown_by;
+            let is_shown = |row: &Row| {
+                (&row.measure, &row.variant) == (&shown_by.measure, &shown_by.variant)
+                    && row.ours.is_some()
+            };
+            let found = entries.iter().find(|entry| entry.spec.name == shown_by.experiment);
+            found.is_some_and(|entry| !entry.outcome.rows.iter().any(is_shown))
+        })
+        .map(ToString::to_string)
+        .collect();
+    missing.sort();
+    missing.dedup();
+    missing
 }
 
 /// Writes the reports of all results in a folder and its direct subfolders again. Also writes an index of the reports,
@@ -114,7 +137,9 @@ pub fn redraw(
         markdown::write(&entries, markdown)?;
     }
     let counts = CountsTable::of(&entries).text();
-    Ok(Index { path: write_page(directory.join(INDEX_FILE), &page)?, counts, skipped })
+    let causes_without_row = causes_without_row(&entries);
+    let path = write_page(directory.join(INDEX_FILE), &page)?;
+    Ok(Index { path, counts, skipped, causes_without_row })
 }
 
 fn read(specs: &[Spec], path: PathBuf) -> Result<(&Spec, Outcome), ReportError> {

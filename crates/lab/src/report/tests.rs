@@ -1,10 +1,11 @@
 //! Tests of report pages, pictures and the index.
 
 use super::chart::{Absent, Drawing};
+use super::entry::Entry;
 use super::page::{self, picture};
-use super::{redraw, write};
+use super::{causes_without_row, redraw, write};
 use crate::registry;
-use crate::result::{Figure, Outcome, Row, Series, Spec};
+use crate::result::{CHUNK_SIZES, Cause, Figure, Outcome, Row, Series, ShownBy, Spec};
 
 /// Returns an outcome with a row or a series for every variant that the figures of the experiment list.
 fn outcome_of(spec: &Spec) -> Outcome {
@@ -12,19 +13,21 @@ fn outcome_of(spec: &Spec) -> Outcome {
     outcome.add_unmeasured_rows();
     let published: Vec<Row> = outcome.rows.clone();
     let Some(pattern) = published.first().cloned() else { return outcome };
+    let series = |name: &str, variant: &str| Series {
+        name: name.to_owned(),
+        variant: variant.to_owned(),
+        x_unit: "requests".into(),
+        y_unit: "%".into(),
+        x: vec![0.0, 1.0, 2.0],
+        y: vec![30.0, 20.0, 10.0],
+    };
     for figure in &spec.figures {
+        outcome.series.extend(figure.lines.as_deref().map(|lines| series(CHUNK_SIZES, lines)));
         let variants = figure.variants.iter().map(String::as_str);
         for variant in variants.chain(figure.variants.is_empty().then_some("variant")) {
             let variant = format!("{}{variant}", figure.within);
             match &figure.draw {
-                crate::result::Draw::Curves(name) => outcome.series.push(Series {
-                    name: name.clone(),
-                    variant,
-                    x_unit: "requests".into(),
-                    y_unit: "%".into(),
-                    x: vec![0.0, 1.0, 2.0],
-                    y: vec![30.0, 20.0, 10.0],
-                }),
+                crate::result::Draw::Curves(name) => outcome.series.push(series(name, &variant)),
                 crate::result::Draw::Bars(measure) => outcome.rows.push(Row {
                     measure: measure.clone(),
                     variant,
@@ -165,6 +168,23 @@ fn redrawing_writes_the_reports_again_and_an_index() {
     let written = written.expect("the report can be written");
     let written = std::fs::read_to_string(written).expect("the report can be read");
     assert_eq!(report, written, "redrawing writes the same report");
+}
+
+#[test]
+fn a_cause_without_its_row_is_found() {
+    let spec = spec("toy");
+    let [experiment, measure, variant] = ["toy", "hits", "best"].map(str::to_owned);
+    let shown_by = ShownBy { experiment, measure: measure.clone(), variant: variant.clone() };
+    let cause = Some(Cause { why: "the reason".to_owned(), shown_by });
+    let explained = Row { measure: "misses".to_owned(), cause, ..Row::default() };
+    let shown = Row { measure, variant, ours: Some(6.0), ..Row::default() };
+    let entry = |rows: Vec<Row>| {
+        let outcome = Outcome { rows, ..Outcome::new(&spec, 1, 1.0, false) };
+        [Entry { spec: &spec, outcome, page: "toy/report.html".into() }]
+    };
+    assert_eq!(causes_without_row(&entry(vec![explained.clone(), shown])), [""; 0]);
+    let missing = causes_without_row(&entry(vec![explained]));
+    assert_eq!(missing, ["the reason (shown by toy: hits of best)"]);
 }
 
 #[test]

@@ -15,9 +15,11 @@ mod verdict;
 
 pub(crate) use outcome::measures;
 pub use outcome::{
-    Measure, Outcome, Row, SeedText, Series, format_number, format_number_or_dash, maximum, mean,
-    minimum,
+    CHUNK_SIZES, Measure, Outcome, Row, SeedText, Series, format_number, format_number_or_dash,
+    maximum, mean, minimum,
 };
 pub use seeds::merged;
 pub use spec::{Draw, Figure, Spec};
+#[cfg(test)]
+pub use verdict::{Cause, ShownBy};
 pub use verdict::{Verdict, VerdictCounts};

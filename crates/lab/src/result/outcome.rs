@@ -170,6 +170,9 @@ pub fn format_number(value: f64) -> String {
     }
 }
 
+/// Name of the series whose horizontal coordinates are the chunk sizes of a variant.
+pub const CHUNK_SIZES: &str = "chunk sizes";
+
 /// The points of one curve in a figure.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Series {

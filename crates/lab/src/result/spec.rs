@@ -230,6 +230,9 @@ pub struct Figure {
     /// The figure draws only variants whose names begin with this prefix. Labels omit the prefix.
     #[serde(default)]
     pub within: String,
+    /// The variant of the series `chunk sizes` that a figure with curves shows as vertical lines. `None`: no lines.
+    #[serde(default)]
+    pub lines: Option<String>,
     /// True if the axis of the values is logarithmic. A figure with curves ignores this field.
     #[serde(default)]
     pub logarithmic: bool,
@@ -244,6 +247,7 @@ impl Figure {
             draw: Draw::Curves(series.to_owned()),
             variants: variants.to_vec(),
             within: within.to_owned(),
+            lines: None,
             logarithmic: false,
         }
     }

@@ -204,11 +204,12 @@ impl ClassCurves {
         }
     }
 
-    /// Returns the working-set size of each class: the smallest number of items whose hit ratio is at most
-    /// `tolerance`, a fraction of the references, below that of an unlimited cache.
-    pub fn working_sets(&self, tolerance: f64) -> Vec<u64> {
+    /// Returns the working-set size of each class: the smallest number of items whose hit ratio is at most 0.1
+    /// percentage points below that of an unlimited cache.
+    pub fn working_sets(&self) -> Vec<u64> {
+        const TOLERANCE: f64 = 0.001;
         let size = |mrc: &Mrc| {
-            let allowed = mrc.misses(u64::MAX) + tolerance * mrc.references();
+            let allowed = mrc.misses(u64::MAX) + TOLERANCE * mrc.references();
             let (mut too_small, mut enough) = (0, 1);
             while mrc.misses(enough) > allowed {
                 (too_small, enough) = (enough, enough * 2);
@@ -269,7 +270,7 @@ mod tests {
             chunks_per_page: vec![10; 2],
             hit_us: 1.0,
         };
-        assert_eq!(class.working_sets(0.001), [60, 70_000]);
+        assert_eq!(class.working_sets(), [60, 70_000]);
     }
 
     #[test]

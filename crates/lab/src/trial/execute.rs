@@ -215,7 +215,7 @@ pub fn profiling_options(memory_limit_bytes: u64) -> ProfilingOptions {
 
 /// Returns options that profile every key and every access, as published policies do. The counts decay with the given
 /// half-life.
-fn full_profiling_options(half_life_gets: u64) -> ProfilingOptions {
+pub fn full_profiling_options(half_life_gets: u64) -> ProfilingOptions {
     /// No experiment has more keys than this number.
     const KEYS_MAX: usize = 1 << 26;
     const QUEUE_LEN_MAX: usize = 1 << 16;
@@ -346,9 +346,10 @@ pub fn preload(
     for key in preloaded(run.preload, run.scale) {
         store(key, requests.value_len(key));
     }
-    let Some(EarlierSetup { value_factor }) = run.earlier else { return };
+    let Some(EarlierSetup { value_factor, memory_share }) = run.earlier else { return };
     let mut ranks = 0..;
-    while !engine.page_stats().memory_full() {
+    let pages_max = engine.page_stats().limit_for_items as f64 * memory_share;
+    while (engine.page_stats().held as f64) < pages_max {
         let rank = ranks.next().expect("the memory is full before all ranks are used");
         let value_len = requests.scaled_value_len(rank, value_factor);
         store(key_of(EARLIER_PART, rank), value_len);
@@ -389,7 +390,9 @@ mod tests {
             (profiling.stats().accesses, engine.page_stats().memory_full())
         };
         assert_eq!(stored(None), (3_000, false));
-        let (stores, is_full) = stored(Some(EarlierSetup { value_factor: 2.0 }));
+        let (stores, is_full) = stored(Some(EarlierSetup { value_factor: 2.0, memory_share: 1.0 }));
         assert!(stores > 3_000 && is_full, "the memory is full after {stores} stores: {is_full}");
+        let (fewer, is_full) = stored(Some(EarlierSetup { value_factor: 2.0, memory_share: 0.5 }));
+        assert!(!is_full && fewer < stores, "{fewer} stores do not fill the memory");
     }
 }

@@ -5,7 +5,7 @@ use super::error::ExperimentError;
 use super::setup::{CacheSetup, EarlierSetup, ResponseSetup, TimeSetup, WorkloadSetup, scaled};
 use crate::vtime::{Cache, MoverName, Rate, SleepLength, VisitCost};
 use indicatif::ProgressBar;
-use slabwise_engine::EngineConfig;
+use slabwise_engine::{EngineConfig, EvictionKind};
 use slabwise_replay::workload::{Request, Workload, key_of};
 use std::time::Duration;
 
@@ -99,6 +99,8 @@ pub struct Run<'s> {
     pub cache: &'s CacheSetup,
     /// Memory limit at scale 1, which replaces the limit in `cache`.
     pub memory_mib: u64,
+    /// Eviction kind, which replaces that in `cache`.
+    pub eviction: EvictionKind,
     /// One element per part of the workload's keys: the number of keys, at scale 1, that are stored before the first
     /// request.
     pub preload: &'s [u64],
@@ -146,6 +148,7 @@ impl<'s> Run<'s> {
             workload,
             cache,
             memory_mib: cache.memory_mib,
+            eviction: cache.eviction,
             preload: &[],
             earlier: None,
             mover,
@@ -165,6 +168,7 @@ impl<'s> Run<'s> {
 
     pub fn engine_config(&self) -> EngineConfig {
         let mut config = self.cache.engine_config_of(self.memory_mib, self.scale, self.seed);
+        config.eviction = self.eviction;
         config.mover = self.mover.kind();
         config.mover_pause = self.mover_pause;
         config

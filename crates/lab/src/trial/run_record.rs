@@ -108,6 +108,21 @@ impl RunRecord {
         moved_before(windows.end) - moved_before(windows.start)
     }
 
+    /// Returns the number of requests from the start of the run to the end of each window.
+    fn window_ends(&self) -> Vec<f64> {
+        let ends = (1..=self.misses.len() as u64).map(|window| window * self.window_requests);
+        ends.map(|end| end.min(self.requests) as f64).collect()
+    }
+
+    /// Divides the sum of each window by the window's number of requests. Returns each quotient with the number of
+    /// requests to the end of its window.
+    fn per_request(&self, sums: impl Iterator<Item = f64>) -> Vec<(f64, f64)> {
+        let ends = self.window_ends();
+        let begins = std::iter::once(0.0).chain(ends.iter().copied());
+        let windows = begins.zip(ends.iter().copied());
+        windows.zip(sums).map(|((begin, end), sum)| (end, sum / (end - begin))).collect()
+    }
+
     /// Returns the windows that contain a request from `from` to before `to`, at least one window, and their number of
     /// requests.
     fn windows_between(&self, from: u64, to: u64) -> (Range<usize>, f64) {
@@ -252,12 +267,9 @@ pub fn add_gets(outcome: &mut Outcome, name: &str, record: &RunRecord) {
 /// Adds the series of the miss ratio and, for few classes, of the pages of each class. Series have one point per
 /// window.
 pub fn add_series(outcome: &mut Outcome, name: &str, record: &RunRecord) {
-    let ends = (1..=record.misses.len() as u64).map(|window| window * record.window_requests);
-    let x: Vec<f64> = ends.map(|end| end.min(record.requests) as f64).collect();
-    let width = |at: usize| if at == 0 { x[0] } else { x[at] - x[at - 1] };
-    let ratios = record.misses.iter().enumerate();
-    let ratios = ratios.map(|(at, &misses)| (x[at], misses as f64 / width(at) * 100.0));
-    outcome.add_series("miss ratio", name, ["requests", "%"], ratios);
+    let x = record.window_ends();
+    let percent = record.misses.iter().map(|&misses| misses as f64 * 100.0);
+    outcome.add_series("miss ratio", name, ["requests", "%"], record.per_request(percent));
     let classes = record.pages.first().map_or(0, Vec::len);
     for class in (0..classes).filter(|_| classes <= SHOWN_CLASSES_MAX) {
         let pages = record.pages.iter().map(|pages| pages[class] as f64);
@@ -269,6 +281,12 @@ pub fn add_series(outcome: &mut Outcome, name: &str, record: &RunRecord) {
             points,
         );
     }
+}
+
+/// Adds the series of the mean response time, with one point per window.
+pub fn add_response_series(outcome: &mut Outcome, name: &str, record: &RunRecord) {
+    let points = record.per_request(record.response_us.iter().copied());
+    outcome.add_series("response time", name, ["requests", "us"], points);
 }
 
 #[cfg(test)]

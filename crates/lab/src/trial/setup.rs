@@ -35,6 +35,10 @@ pub struct WorkloadSetup {
     /// True for a recorded workload: the scale of the run reduces its number of requests, but does not change its keys.
     #[serde(default)]
     pub is_recorded: bool,
+    /// Exponent of the Zipf popularity, for the workloads `zipf`, `etc` and `etc-mutilate`. `None`: the workload's own.
+    pub skew: Option<f64>,
+    /// Length of all values in bytes. `None`: the workload's own lengths.
+    pub value_len: Option<u32>,
     /// Factor on value lengths that are from a size table.
     #[serde(default = "default_factor")]
     pub size_factor: f64,
@@ -47,6 +51,9 @@ pub struct WorkloadSetup {
 pub struct EarlierSetup {
     /// Length of the earlier values, divided by the length of the workload's values.
     pub value_factor: f64,
+    /// The part of the memory that the earlier values fill, from 0 to 1. The rest is free.
+    #[serde(default = "default_factor")]
+    pub memory_share: f64,
 }
 
 /// The configuration of an engine.
@@ -147,6 +154,8 @@ impl WorkloadSetup {
             first_phase_requests: 0,
             scale: 1.0,
             is_recorded: true,
+            skew: None,
+            value_len: None,
             size_factor: 1.0,
         }
     }
@@ -157,6 +166,8 @@ impl WorkloadSetup {
             requests: Some(scaled(self.requests, scale)),
             scale: (!self.is_recorded).then_some(scale * self.scale),
             seed,
+            skew: self.skew,
+            value_len: self.value_len,
             size_factor: self.size_factor,
             ..workload::Options::default()
         };

@@ -24,7 +24,9 @@ pub(crate) struct Counts {
 pub(crate) struct Profiled {
     pub misses: f64,
     pub misses_by_eviction: f64,
+    pub stored_before: f64,
     pub shadow_hits: f64,
+    pub partition_shadow_hits: f64,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -62,7 +64,9 @@ impl Counts {
             profiled: profile.map(|profile| Profiled {
                 misses: profile.misses,
                 misses_by_eviction: profile.misses_by_eviction,
+                stored_before: profile.stored_before,
                 shadow_hits: profile.shadow_hits,
+                partition_shadow_hits: profile.partition_shadow_hits,
             }),
         }
     }
@@ -77,7 +81,12 @@ impl Counts {
             profiled: self.profiled.zip(after.profiled).map(|(before, after)| Profiled {
                 misses: rise(before.misses, after.misses),
                 misses_by_eviction: rise(before.misses_by_eviction, after.misses_by_eviction),
+                stored_before: rise(before.stored_before, after.stored_before),
                 shadow_hits: rise(before.shadow_hits, after.shadow_hits),
+                partition_shadow_hits: rise(
+                    before.partition_shadow_hits,
+                    after.partition_shadow_hits,
+                ),
             }),
         }
     }

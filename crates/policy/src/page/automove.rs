@@ -128,6 +128,7 @@ impl Automove {
         let (class, _) = snapshot.classes.iter().zip(self.states.iter()).find(can_give)?;
         snapshot.memory_full.then_some(PageMove {
             victim: class.class,
+            page: None,
             receiver: None,
             reason: "the victim did not need its free chunks, more than two and a half pages",
         })
@@ -152,6 +153,7 @@ impl Automove {
         let far_apart = (age_youngest as f64) < age_oldest as f64 * self.options.age_ratio;
         (evicts_now && far_apart).then_some(PageMove {
             victim: oldest.class,
+            page: None,
             receiver: Some(youngest.class),
             reason: "from the class with the oldest tail to the youngest that keeps evicting",
         })

@@ -82,8 +82,13 @@ impl Policy for AutomoveClassic {
         let reason =
             "the victim evicted nothing and the receiver evicted most in several windows in a row";
         let both = victim.zip(receiver).into_iter();
-        both.map(|(victim, receiver)| PageMove { victim, receiver: Some(receiver), reason })
-            .collect()
+        both.map(|(victim, receiver)| PageMove {
+            victim,
+            page: None,
+            receiver: Some(receiver),
+            reason,
+        })
+        .collect()
     }
 }
 

@@ -12,20 +12,30 @@
 //! ```text
 //!   misses |----__ . c                   c: the current size; the curve is flat
 //!          |   l   ' - . -----.
-//!          |               ' - .|        l, r: pointers where the lower hull touches the curve,
-//!          |                     ' r____ one at each side of the cliff
+//!          |               ' - .|        l, r: pointers to the two ends of the cliff
+//!          |                     ' r____
 //!          +-------------------------- chunks
 //! ```
 //!
-//! The paper searches for the ends of a cliff with two pointers and divides the queue in two by the hash of the key.
-//! The sizes of the two queues are such that the class has the misses of the line from l to r (Talus). Differences
-//! here:
+//! Section 4.2 searches for the ends of a cliff with two pointers, and divides the queue in two by the hash of the key.
+//! The sizes of the two queues are such that the class has the misses of the line from l to r (Talus). With
+//! `cliffs=on` the profile has these pointers ([`Pointers`](slabwise_profile::Pointers)), and hill climbing uses the
+//! shadow queues of the two queues, as in the published combination of both algorithms (section 4.3). With
+//! `cliffs=curve`, a variant of slabwise, the pointers are set at once where the lower hull of the class's curve touches
+//! it, and a class below a cliff earns credits by the slope of the line between them.
 //!
-//! - The pointers are set at once, where the hull touches the class's curve. Without a curve, cliffs are not detected.
-//! - The engine cannot divide its queues. So the class has the misses of its curve, but it earns credits by the slope
-//!   of the line: the shadow hits that its gets would have if the curve were the line. If the line is steeper than the
-//!   curves of the other classes, the class grows to r; otherwise it shrinks to l. Between l and r the class gains
-//!   nothing by its new pages.
+//! Differences here:
+//!
+//! - A shadow queue is not a list of evicted keys of its own, but the part of the profile's stack after the class's
+//!   chunks. If the class is an exact LRU, both have the same keys. The profile is of a sample of the keys, so a sampled
+//!   hit counts for several gets. The shadow queue has a page instead of the published 1 MB.
+//! - Only the eviction kind `split_lru` divides the queue of a class. With every other kind the two queues exist only in
+//!   the profile, and the class has the misses of its curve instead of those of the line. But it earns the credits that
+//!   the two queues would earn. If the line is steeper than the curves of the other classes, the class grows to r;
+//!   otherwise it shrinks to l. Between l and r the class gains nothing by its new pages.
+//! - The windows beside the pointers are in the stack of all keys of the class, scaled by the shares of the two queues.
+//!   So a division changes the misses, but not the climb of the pointers.
+//! - The shares of the two queues change at the steps of the policy, not at each miss.
 //! - Credits become memory only in whole pages. The class with the lowest credit gives the page. For each class that
 //!   earned credits, a step draws at most [`DRAWS_MAX`] classes that pay.
 //!
@@ -37,17 +47,33 @@
 
 use crate::history::changes::{Changes, Counts};
 use crate::history::per_class::PerClass;
-use crate::options::options;
+use crate::options::{Choice, options};
 use crate::policy::Policy;
-use crate::{ClassProfile, ClassSnapshot, Inputs, PageMove, Plan, Snapshot, Trigger};
+use crate::{ClassProfile, ClassSnapshot, Inputs, PageMove, Plan, QueueSplit, Snapshot, Trigger};
 use slabwise_base::Random;
-use slabwise_profile::{Mrc, Point};
+use slabwise_profile::{Mrc, Point, Pointers};
 
 /// The maximum number of classes drawn to pay for the credits of one class in one step.
 const DRAWS_MAX: u64 = 256;
-/// A class is below a cliff if its curve is above the hull by more than this share of its references. Smaller
+/// With `cliffs=curve`, a class is below a cliff if its curve is above the hull by more than this share of its references. Smaller
 /// differences are noise.
 const CLIFF_SHARE_MIN: f64 = 0.01;
+
+/// The search for the ends of cliffs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cliffs {
+    /// Two pointers climb to the ends, as published.
+    Pointers,
+    /// The ends are where the lower hull touches the curve.
+    Curve,
+    /// There is no search: hill climbing alone.
+    Ignored,
+}
+
+impl Choice for Cliffs {
+    const WORDS: &'static [(&'static str, Cliffs)] =
+        &[("on", Cliffs::Pointers), ("curve", Cliffs::Curve), ("off", Cliffs::Ignored)];
+}
 
 options! {
     /// The credit of 4 KiB per shadow hit is the published value. The paper takes a step at every shadow hit. A page is
@@ -57,8 +83,8 @@ options! {
         moves_max: usize = 32, moves_max;
         credit_bytes: u64 = 4 << 10, whole(1..=1 << 30), "bytes credited to a class per shadow hit";
         shadow_hits: u64 = 16, events, "shadow hits between two steps";
-        cliffs: bool = true, choice,
-            "a class below a cliff of its curve earns credits by the mean slope of the whole cliff";
+        cliffs: Cliffs = Cliffs::Pointers, choice,
+            "how cliffs are found; on: two pointers climb to the ends; curve: by the hull of the curve";
     }
 }
 
@@ -91,21 +117,31 @@ impl Policy for Cliffhanger {
         for (index, &shadow_hits) in earned.iter().enumerate() {
             self.pay(snapshot, &mut credits, index, shadow_hits, random);
         }
-        let plan = moves(snapshot, &mut credits, self.options.moves_max);
+        let mut plan = moves(snapshot, &mut credits, self.options.moves_max);
+        if self.options.cliffs == Cliffs::Pointers {
+            let each = snapshot.classes.iter().zip(&snapshot.profiles);
+            plan.splits = each.map(|(class, profile)| split(class, profile)).collect();
+        }
         self.credits.iter_mut().zip(credits).for_each(|(kept, credit)| *kept = credit);
         plan
     }
 }
 
 impl Cliffhanger {
-    /// Returns the shadow hits for which each class earns credits. For a class below a cliff these are the shadow hits
-    /// that it would have if its curve were the line across the cliff.
+    /// Returns the shadow hits for which each class earns credits.
     fn earned(&self, snapshot: &Snapshot, changes: &[Counts]) -> Vec<f64> {
         let each = snapshot.classes.iter().zip(&snapshot.profiles).zip(changes);
         each.map(|((class, profile), change)| {
-            let shadow_hits = change.profiled.map_or(0.0, |profiled| profiled.shadow_hits);
-            let cliff = self.options.cliffs.then(|| hit_share_by_hull(class, profile)).flatten();
-            cliff.map_or(shadow_hits, |share| share * change.gets())
+            let profiled = change.profiled.unwrap_or_default();
+            match self.options.cliffs {
+                Cliffs::Pointers => profiled.partition_shadow_hits,
+                Cliffs::Ignored => profiled.shadow_hits,
+                // The shadow hits that the class would have if its curve were the line across the cliff.
+                Cliffs::Curve => match hit_share_by_hull(class, profile) {
+                    Some(share) => share * change.gets(),
+                    None => profiled.shadow_hits,
+                },
+            }
         })
         .collect()
     }
@@ -155,6 +191,22 @@ fn moves(snapshot: &Snapshot, credits: &mut [f64], moves_max: usize) -> Plan {
         plan.moves.push(PageMove::between(snapshot, victim, receiver, reason));
     }
     plan
+}
+
+/// Returns the division of a class's queue by the pointers of its profile: the algorithm that updates the physical
+/// queues. The left queue has the left share of the size at the left pointer. A class that is on no cliff has two equal
+/// queues. A class with few chunks has one queue.
+fn split(class: &ClassSnapshot, profile: &ClassProfile) -> QueueSplit {
+    let (pointers, chunks) = (profile.pointers, class.pages * class.chunks_per_page as u64);
+    let [left_key_share, left_item_share] = if chunks <= Pointers::CHUNKS_MIN {
+        [0.0, 0.0]
+    } else if pointers.are_apart(chunks) {
+        let left_share = pointers.left_share(chunks);
+        [left_share, left_share * pointers.left_chunks / chunks as f64]
+    } else {
+        [0.5, 0.5]
+    };
+    QueueSplit { class: class.class, left_key_share, left_item_share }
 }
 
 /// Returns the share of the class's gets that one more page would make hits if the curve were the line across its

@@ -1,10 +1,10 @@
 //! Tests of `cliffhanger` on caches whose classes have known curves.
 
-use super::{Cliffhanger, CliffhangerOptions, pointers};
+use super::{Cliffhanger, CliffhangerOptions, Cliffs, pointers};
 use crate::policy::Policy;
-use crate::{ClassProfile, ClassSnapshot, PageMove, Snapshot, Trigger};
+use crate::{ClassProfile, ClassSnapshot, PageMove, QueueSplit, Snapshot, Trigger};
 use slabwise_base::{ClassId, Random};
-use slabwise_profile::{Mrc, Point};
+use slabwise_profile::{Mrc, Point, Pointers};
 
 const CHUNKS_PER_PAGE: u64 = 16;
 /// The chunks of a page have 64 KiB, so sixteen shadow hits of 4 KiB earn the credit of a page.
@@ -41,7 +41,7 @@ struct Scenario {
 }
 
 impl Scenario {
-    fn new(cliffs: bool, seed: u64, classes: &[(u64, Mrc)]) -> Scenario {
+    fn new(cliffs: Cliffs, seed: u64, classes: &[(u64, Mrc)]) -> Scenario {
         let class = |(index, (pages, _)): (usize, &(u64, Mrc))| ClassSnapshot {
             pages: *pages,
             ..ClassSnapshot::empty(ClassId(index as u8), CHUNK_SIZE_BYTES, CHUNKS_PER_PAGE as usize)
@@ -99,7 +99,7 @@ fn classes_with_convex_curves_end_at_equal_slopes() {
     for seed in 1..=5 {
         // The slopes are proportional to 80/8 * 2^(-pages/8) and 40/4 * 2^(-pages/4): equal at 24 and 12 pages.
         let classes = [(4, convex(80.0, 8.0)), (32, convex(40.0, 4.0))];
-        for cliffs in [false, true] {
+        for cliffs in [Cliffs::Ignored, Cliffs::Curve] {
             let mut scenario = Scenario::new(cliffs, seed, &classes);
             let mut pages = 0;
             for round in 0..60 {
@@ -109,7 +109,7 @@ fn classes_with_convex_curves_end_at_equal_slopes() {
             let mean = pages as f64 / 40.0;
             assert!(
                 (22.0..26.0).contains(&mean),
-                "seed {seed}, cliffs {cliffs}: class 0 has about 24 pages, not {mean}"
+                "seed {seed}, {cliffs:?}: class 0 has about 24 pages, not {mean}"
             );
         }
     }
@@ -119,7 +119,7 @@ fn classes_with_convex_curves_end_at_equal_slopes() {
 fn a_class_with_the_credit_of_a_page_takes_a_page_of_a_class_that_paid() {
     let flat = || curve(&[100.0, 50.0, 50.0]);
     let classes = [(1, curve(&[100.0, 90.0, 80.0, 70.0])), (9, flat()), (9, flat()), (1, flat())];
-    let mut scenario = Scenario::new(false, 3, &classes);
+    let mut scenario = Scenario::new(Cliffs::Ignored, 3, &classes);
     // A tenth of the gets of class 0 are shadow hits.
     assert_eq!(scenario.step(150.0), [], "fifteen shadow hits do not earn a page");
     let credits: Vec<f64> = scenario.policy.credits.iter().copied().collect();
@@ -141,7 +141,7 @@ fn a_class_with_the_credit_of_a_page_takes_a_page_of_a_class_that_paid() {
 #[test]
 fn weakness_with_cliffs_off_a_class_below_a_cliff_loses_its_pages() {
     let classes = [(10, cliff(90.0, 20)), (30, convex(20.0, 8.0))];
-    assert_eq!(Scenario::new(false, 4, &classes).run(2_000), [1, 39]);
+    assert_eq!(Scenario::new(Cliffs::Ignored, 4, &classes).run(2_000), [1, 39]);
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn a_class_below_a_cliff_receives_the_pages_of_the_whole_cliff() {
     for seed in 1..=5 {
         // With 20 pages, 90 of 100 gets of class 0 hit. Beyond 20 pages, class 1 gains fewer than 4 hits of 100 gets.
         let classes = [(10, cliff(90.0, 20)), (30, convex(20.0, 8.0))];
-        let pages = Scenario::new(true, seed, &classes).run(2_000);
+        let pages = Scenario::new(Cliffs::Curve, seed, &classes).run(2_000);
         assert!(pages[0] >= 19, "seed {seed}: class 0 has the cliff's pages: {pages:?}");
     }
 }
@@ -160,7 +160,7 @@ fn a_class_whose_cliff_saves_little_per_page_does_not_grow() {
         // The hull of class 0 has a slope of a fifth of a miss per page. The curve of class 1 is steeper up to 30
         // pages.
         let classes = [(10, cliff(4.0, 20)), (20, convex(90.0, 6.0))];
-        let pages = Scenario::new(true, seed, &classes).run(2_000);
+        let pages = Scenario::new(Cliffs::Curve, seed, &classes).run(2_000);
         assert!(pages[0] <= 4, "seed {seed}: class 0 has at most 4 pages: {pages:?}");
     }
 }
@@ -195,14 +195,56 @@ fn a_curve_slightly_above_its_hull_has_no_cliff() {
 
 #[test]
 fn no_page_moves_without_profiles() {
-    let mut scenario = Scenario::new(true, 5, &[(9, convex(80.0, 8.0)), (9, convex(40.0, 8.0))]);
+    let mut scenario =
+        Scenario::new(Cliffs::Curve, 5, &[(9, convex(80.0, 8.0)), (9, convex(40.0, 8.0))]);
     scenario.snapshot.profiles.clear();
     assert_eq!(scenario.run(100), [9, 9]);
 }
 
 #[test]
 fn no_page_moves_while_the_pool_has_pages() {
-    let mut scenario = Scenario::new(true, 6, &[(9, convex(80.0, 8.0)), (9, convex(40.0, 4.0))]);
+    let mut scenario =
+        Scenario::new(Cliffs::Curve, 6, &[(9, convex(80.0, 8.0)), (9, convex(40.0, 4.0))]);
     scenario.snapshot.pages_free = 1;
     assert_eq!(scenario.run(100), [9, 9]);
+}
+
+#[test]
+fn with_pointers_the_hits_of_the_partitions_earn_credits() {
+    let flat = || curve(&[100.0, 50.0, 50.0]);
+    let earner = |cliffs| {
+        let mut scenario = Scenario::new(cliffs, 7, &[(9, flat()), (9, flat()), (9, flat())]);
+        scenario.snapshot.profiles[0].shadow_hits += 20.0;
+        scenario.snapshot.profiles[1].partition_shadow_hits += 20.0;
+        let moves = scenario.step(0.0);
+        assert_eq!(moves.len(), 1, "twenty hits earn a page");
+        moves[0].receiver
+    };
+    assert_eq!(earner(Cliffs::Pointers), Some(ClassId(1)));
+    assert_eq!(earner(Cliffs::Ignored), Some(ClassId(0)));
+}
+
+#[test]
+fn the_queues_have_the_sizes_of_the_pointers_and_the_shares_between_them() {
+    let snapshot = |pages, left_chunks, right_chunks| {
+        let mut scenario = Scenario::new(Cliffs::Pointers, 8, &[(pages, convex(80.0, 8.0))]);
+        scenario.snapshot.profiles[0].pointers = Pointers { left_chunks, right_chunks };
+        scenario.policy.step(&scenario.snapshot, &mut scenario.random).splits
+    };
+    let split = |left_key_share, left_item_share| {
+        vec![QueueSplit { class: ClassId(0), left_key_share, left_item_share }]
+    };
+    // 100 pages are 1,600 chunks. The pointers are 400 chunks below and 1,200 chunks above.
+    assert_eq!(snapshot(100, 1_200.0, 2_800.0), split(0.75, 0.75 * 1_200.0 / 1_600.0));
+    assert_eq!(snapshot(100, 1_600.0, 2_800.0), split(0.5, 0.5), "there is no cliff");
+    assert_eq!(snapshot(50, 200.0, 2_800.0), split(0.0, 0.0), "800 chunks are few");
+}
+
+#[test]
+fn only_pointers_divide_queues() {
+    for cliffs in [Cliffs::Curve, Cliffs::Ignored] {
+        let mut scenario = Scenario::new(cliffs, 9, &[(100, convex(80.0, 8.0))]);
+        let plan = scenario.policy.step(&scenario.snapshot, &mut scenario.random);
+        assert!(plan.splits.is_empty(), "{cliffs:?}");
+    }
 }

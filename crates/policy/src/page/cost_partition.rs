@@ -5,16 +5,19 @@
 //! misses of the cache (M is the option `misses`):
 //!
 //! ```text
-//!   m_i   gets of keys that had been evicted, times the mean miss cost
+//!   m_i   stores of keys that had been stored before, times the mean miss cost
 //!   r_i   requests
 //!   s_i   pages
 //!   risk  m_i / (r_i s_i)        0 for a class without requests
 //! ```
 //!
 //! Every M misses one page moves to the class with the greatest m, from the class with the least risk among the others.
-//! The authors detect misses of evicted keys with two Bloom filters; here the profile counts them
-//! ([`ClassProfile::misses_by_eviction`](crate::ClassProfile::misses_by_eviction)). Without profiles no page moves. If
-//! no client supplies costs, every miss costs 1.
+//! A miss of an evicted key is detected at the store that follows it: the key is in one of two Bloom filters, which have
+//! the keys that were stored recently ([`ClassProfile::stored_before`](crate::ClassProfile::stored_before)). So a store
+//! that replaces an item counts, too. Without profiles no page moves. If no client supplies costs, every miss costs 1.
+//!
+//! Differences here: the filters have only the sampled keys, and each of them counts for several keys. A store adds the
+//! mean miss cost of its class instead of its own cost.
 //!
 //! Weaknesses: m also counts misses that another page would not save, so a loop that is larger than all memory receives
 //! all pages. A large class has few misses per request and many pages, and both lower its risk, so the largest class
@@ -22,25 +25,26 @@
 //!
 //! Invariants: at most one move a step, even if the step is late; a class keeps one page.
 
-use super::psa::{PsaOptions, least_risk_to_most_misses};
+use super::psa::least_risk_to_most_misses;
 use crate::history::changes::Changes;
 use crate::history::costs::MissCosts;
-use crate::options::{Adjustable, PolicyOption};
+use crate::options::options;
 use crate::policy::Policy;
 use crate::{Inputs, Plan, Snapshot, Trigger};
 use slabwise_base::Random;
 
-#[derive(Clone, Debug, Default)]
-pub struct CostPartition {
-    options: PsaOptions,
-    changes: Changes,
-    costs: MissCosts,
+options! {
+    /// The paper gives no value for M (the option `misses`). The default is that of `psa`.
+    pub struct CostPartitionOptions of CostPartition {
+        misses: u64 = 10_000, events, "number of get misses between two steps";
+    }
 }
 
-impl Adjustable for CostPartition {
-    fn options(&mut self) -> Vec<PolicyOption<'_>> {
-        self.options.rows()
-    }
+#[derive(Clone, Debug, Default)]
+pub struct CostPartition {
+    options: CostPartitionOptions,
+    changes: Changes,
+    costs: MissCosts,
 }
 
 impl Policy for CostPartition {
@@ -52,13 +56,17 @@ impl Policy for CostPartition {
         Inputs::FreshProfiles
     }
 
+    fn detects_stored_before(&self) -> bool {
+        true
+    }
+
     fn step(&mut self, snapshot: &Snapshot, _random: &mut Random) -> Plan {
         self.costs.update(snapshot);
         let (changes, costs) = (self.changes.since_last(snapshot), self.costs.relative(snapshot));
         // Without a profile, no misses of evicted keys are known.
         let cost_of_misses = |index: usize| {
-            let misses = changes[index].profiled.map_or(0.0, |it| it.misses_by_eviction);
-            misses * costs[index]
+            let profiled = changes[index].profiled.unwrap_or_default();
+            profiled.stored_before * costs[index]
         };
         least_risk_to_most_misses(
             snapshot,
@@ -77,7 +85,7 @@ impl Policy for CostPartition {
 
 #[cfg(test)]
 mod tests {
-    use super::{CostPartition, PsaOptions};
+    use super::{CostPartition, CostPartitionOptions};
     use crate::policy::Policy;
     use crate::testing;
     use crate::{ClassProfile, ClassSnapshot, Snapshot, Trigger};
@@ -106,7 +114,7 @@ mod tests {
             };
             let profile = |class: &Class| ClassProfile {
                 misses: times * class.misses,
-                misses_by_eviction: times * class.misses_by_eviction,
+                stored_before: times * class.misses_by_eviction,
                 ..ClassProfile::default()
             };
             Snapshot {
@@ -180,7 +188,8 @@ mod tests {
 
     #[test]
     fn no_page_moves_without_profiles() {
-        let mut policy = CostPartition { options: PsaOptions { misses: 9 }, ..Default::default() };
+        let options = CostPartitionOptions { misses: 9 };
+        let mut policy = CostPartition { options, ..Default::default() };
         assert_eq!(policy.trigger(), Trigger::EveryMisses(9));
         let class = |index, sets| ClassSnapshot {
             pages: 9,
@@ -192,5 +201,10 @@ mod tests {
             let snapshot = Snapshot { memory_full: true, classes, ..Snapshot::default() };
             assert!(testing::step(&mut policy, &snapshot).moves.is_empty());
         }
+    }
+
+    #[test]
+    fn the_profile_counts_stores_of_keys_that_were_stored_before() {
+        assert!(CostPartition::default().detects_stored_before());
     }
 }

@@ -7,10 +7,21 @@
 //!                              --> maximise sum f_i h_i(m_i) subject to sum m_i <= M
 //! ```
 //!
+//! *Miss entropy.* The shares of the classes in all misses are a probability distribution. If one class has most misses,
+//! its entropy is near 0, and a better partition can save many of them. If the misses are spread evenly, the entropy is
+//! at its maximum, and there is little to gain. The paper computes the entropy for each application of a cache service,
+//! and optimizes those with a low entropy. Here a server is one application: a step plans no moves if the entropy of the
+//! misses since the last step is above `entropy_max`. The entropy is divided by its maximum, the logarithm of the number
+//! of classes with gets.
+//!
 //! For class i, f_i is the share of gets, h_i the hit ratio and m_i the memory; M is all memory. The fit is the concave
 //! hull of the hit-ratio curve at the ends of the bins. The maximum is found without a solver: memory goes to the
 //! segments of the hulls in descending order of slopes. As in the paper there is no minimum gain, and one step
 //! partitions all memory, with up to `moves_max` page moves.
+//!
+//! Differences here: the authors estimate stack distances with a queue of buckets of keys (Mimir; Saemundsson and others,
+//! SoCC 2014). Here the distances are those of the profile, which are exact for the sampled keys, and are divided into as
+//! many bins. The paper gives no threshold of the entropy that could be a default, so by default every step partitions.
 //!
 //! Strength: a step takes little time for any number of pages. Weakness: the fits hide cliffs. If the last pages fill
 //! only a part of a segment that spans a cliff, these pages save no miss.
@@ -18,6 +29,7 @@
 //! Invariants: at most `moves_max` moves a step; a class that holds items keeps a page; while the pool has pages no
 //! page moves.
 
+use crate::history::changes::{Changes, Counts};
 use crate::options::options;
 use crate::partition::{ClassCurve, Moves, Size, class_curves, hull, hull_partition, predict};
 use crate::policy::Policy;
@@ -31,12 +43,15 @@ options! {
         period_gets: u64 = 1_000_000, events, "gets between two steps";
         buckets: u64 = 100, whole(1..=1_000_000),
             "bins of a class's stack-distance histogram";
+        entropy_max: f64 = 1.0, real(0.0..=1.0),
+            "maximum miss entropy, as a share of its maximum, at which pages move";
     }
 }
 
 #[derive(Clone, Debug, Default)]
 pub struct Dynacache {
     options: DynacacheOptions,
+    changes: Changes,
 }
 
 impl Policy for Dynacache {
@@ -49,8 +64,10 @@ impl Policy for Dynacache {
     }
 
     fn step(&mut self, snapshot: &Snapshot, _random: &mut Random) -> Plan {
+        let changes = self.changes.since_last(snapshot);
         let classes = class_curves(snapshot);
-        if !snapshot.is_divided() || classes.is_empty() {
+        let is_even = miss_entropy(&changes) > self.options.entropy_max;
+        if !snapshot.is_divided() || classes.is_empty() || is_even {
             return Plan::default();
         }
         let current: Vec<u64> = classes.iter().map(|class| class.pages).collect();
@@ -68,7 +85,7 @@ impl Policy for Dynacache {
         };
         let moves = moves.of(snapshot, |place, pages| moves.slope(place, pages));
         let predicted = predict(snapshot, &classes, &current, &greedy.partition);
-        Plan { predicted: (!moves.is_empty()).then_some(predicted), moves }
+        Plan { predicted: (!moves.is_empty()).then_some(predicted), moves, ..Plan::default() }
     }
 }
 
@@ -83,9 +100,24 @@ impl Dynacache {
     }
 }
 
+/// Returns the entropy of the shares of the classes in all misses, divided by its maximum; 0 if no class has misses, or if
+/// only one class has gets.
+fn miss_entropy(changes: &[Counts]) -> f64 {
+    let misses: f64 = changes.iter().map(Counts::misses).sum();
+    let classes = changes.iter().filter(|it| it.gets() > 0.0).count();
+    if misses <= 0.0 || classes < 2 {
+        return 0.0;
+    }
+    let term = |share: f64| if share > 0.0 { -share * share.ln() } else { 0.0 };
+    let entropy: f64 = changes.iter().map(|it| term(it.misses() / misses)).sum();
+    // A sum of equal shares may exceed the maximum by a rounding error.
+    (entropy / (classes as f64).ln()).min(1.0)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Dynacache, DynacacheOptions};
+    use super::{Dynacache, DynacacheOptions, miss_entropy};
+    use crate::history::changes::{Counts, Profiled};
     use crate::testing;
     use crate::testing::curves::{cliff, scan, snapshot, zipf};
     use crate::{Plan, Snapshot};
@@ -110,7 +142,7 @@ mod tests {
         let of = |references| (5_000, zipf(20_000, references, 2_000));
         let options = DynacacheOptions { moves_max: usize::MAX, ..DynacacheOptions::default() };
         let cache = snapshot(1, vec![of(3_000.0), of(1_000.0)]);
-        let plan = testing::step(&mut Dynacache { options }, &cache);
+        let plan = testing::step(&mut Dynacache { options, ..Dynacache::default() }, &cache);
         let pages = pages_after(&plan, vec![5_000, 5_000]);
         assert!((7_300..=7_700).contains(&pages[0]), "class 0 has about 7,500 pages: {pages:?}");
         let predicted = plan.predicted.expect("a plan has a prediction");
@@ -146,5 +178,43 @@ mod tests {
             testing::step(&mut dynacache, &Snapshot { pages_free: 1, ..cache }),
             Plan::default()
         );
+    }
+
+    #[test]
+    fn the_miss_entropy_is_low_if_one_class_has_most_misses() {
+        let entropy = |misses: &[f64]| {
+            let counts = misses.iter().map(|&misses| Counts {
+                hits: 100,
+                profiled: Some(Profiled { misses, ..Profiled::default() }),
+                ..Counts::default()
+            });
+            miss_entropy(&counts.collect::<Vec<_>>())
+        };
+        assert_eq!(entropy(&[10.0, 0.0, 0.0]), 0.0);
+        assert_eq!(entropy(&[5.0, 5.0, 5.0, 5.0]), 1.0);
+        assert!((entropy(&[9.0, 9.0, 0.0, 0.0]) - 0.5).abs() < 1e-12);
+        assert_eq!(entropy(&[]), 0.0);
+        assert_eq!(entropy(&[7.0]), 0.0, "there is nothing to partition");
+        assert!(entropy(&[90.0, 5.0, 5.0]) < entropy(&[50.0, 25.0, 25.0]));
+    }
+
+    #[test]
+    fn no_page_moves_if_the_misses_are_spread_more_evenly_than_allowed() {
+        let moves = |entropy_max, misses: [f64; 2]| {
+            let options = DynacacheOptions { entropy_max, ..DynacacheOptions::default() };
+            let mut dynacache = Dynacache { options, ..Dynacache::default() };
+            let mut cache = snapshot(1, vec![(5, scan(10.0)), (5, cliff(8, 20.0))]);
+            testing::step(&mut dynacache, &cache);
+            for ((class, profile), misses) in
+                cache.classes.iter_mut().zip(&mut cache.profiles).zip(misses)
+            {
+                class.hits += 10;
+                profile.misses += misses;
+            }
+            testing::step(&mut dynacache, &cache).moves.len()
+        };
+        assert_eq!(moves(0.5, [100.0, 100.0]), 0);
+        assert_eq!(moves(0.5, [100.0, 1.0]), 3);
+        assert_eq!(moves(1.0, [100.0, 100.0]), 3);
     }
 }

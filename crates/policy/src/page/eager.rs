@@ -45,7 +45,7 @@ impl Policy for Eager {
             let victim = victim.class;
             pages[index] -= 1;
             let reason = "the receiver evicts";
-            plan.moves.push(PageMove { victim, receiver: Some(class.class), reason });
+            plan.moves.push(PageMove { victim, page: None, receiver: Some(class.class), reason });
         }
         plan
     }

@@ -9,7 +9,12 @@
 //! ```
 //!
 //! M is the option `period_gets`, and N is the option `moves_max`. By default, and as published, the curves come from
-//! footprints over the last M gets. With `curve=distance` they come from decaying stack distances. If keys are sampled,
+//! footprints over the last M gets. The published formula counts the windows without a key by the intervals between
+//! the uses of each key (X. Xiang and others, PACT 2011). Here the same footprint is a sum over reuse times (P. J.
+//! Denning, S. C. Schwartz, CACM 1972), which needs no pass over all keys. For whole streams, the experiment `curves`
+//! of the lab compares the two: the miss ratios differ by at most 0.1 percentage points for all generated workloads and
+//! by at most 0.3 for recorded traces. A reuse time may begin before the last M gets; the slides do not say whether
+//! such a reference is a first reference instead. With `curve=distance` they come from decaying stack distances. If keys are sampled,
 //! footprints cover more gets until the sample is large enough. The risk of a page is its class's references per page,
 //! as in PSA (D. Carra, P. Michiardi, ICC 2014). The paper does not give the order of receivers; here the class that
 //! gains most per page is first. The objective is the number of misses or the time of gets, as published, or the cost
@@ -115,6 +120,7 @@ impl Policy for Lama {
         Plan {
             moves: moves.of(snapshot, risk),
             predicted: Some(predict(snapshot, &classes, &current, &target)),
+            ..Plan::default()
         }
     }
 }

@@ -204,6 +204,7 @@ impl TailAge {
             let receiver = receiver.filter(|receiver| receiver.class.class != victim.class.class);
             return Some(PageMove {
                 victim: victim.class.class,
+                page: None,
                 receiver: receiver.map(|receiver| receiver.class.class),
                 reason: "the victim has a page of free chunks that it does not need",
             });
@@ -212,6 +213,7 @@ impl TailAge {
         let victim = self.oldest_except(projections, receiver)?;
         Some(PageMove {
             victim: victim.class.class,
+            page: None,
             receiver: Some(receiver.class.class),
             reason: "from the class with the oldest tail to a class that evicts much younger items",
         })

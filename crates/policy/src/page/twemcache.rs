@@ -1,51 +1,57 @@
-//! The page policies of Twemcache, Twitter's fork of memcached (M. Rajashekhar and Y. Yue, 2012): after a store that
-//! finds no free chunk, its class receives a page from any class.
+//! The page policies of Twemcache, Twitter's fork of memcached: after a store that finds no free chunk, a whole page of
+//! any class is evicted and given to the class of the store.
+//!
+//! Source: M. Rajashekhar and Y. Yue, "Caching with Twemcache" (Twitter's engineering blog, 2012), and Twemcache 2.6:
+//! the eviction strategies "random slab" (`-M 2`) and "least recently accessed slab" (`-M 4`), in `src/mc_slabs.c`.
 //!
 //! ```text
 //!   store, no free chunk in class 2
-//!        random:  any page, all equally likely              [0][0][0][1][1][2]
-//!        lra:     the least recently accessed page                    ^
-//!                 its items are dropped and the page moves to class 2
+//!        random:  any page, all equally likely                      [0][0][0][1][1][2]
+//!        lra:     the page whose last access is the oldest                 ^
+//!                 all its items are evicted, and the page moves to class 2
 //! ```
 //!
-//! Weaknesses: both policies ignore the value of a page's items, and both take the last page of a class like any other.
-//! Pages keep moving as long as a class evicts. A class whose keys are used once takes nearly all pages.
+//! A page of the class of the store is taken like any other. A page counts as accessed when it is given to a class, and
+//! when an item on it is stored or hit.
 //!
-//! Differences here: when Twemcache would take a page, the engine has already evicted an item instead. So the policy
-//! plans as many pages as the stores without a free chunk have filled, and the pages arrive after these stores. If the
-//! drawn page belongs to the receiver, no page moves. The engine has no order of pages by access, so *lra* (least
-//! recently accessed) estimates this order: a class with `a` accesses and `p` pages has `a/p` accesses per page. The
-//! class with the fewest accesses per page gives; if several have the same number, the class with the oldest tail
-//! gives. The weight of an access halves after [`TwemcacheOptions::half_life`] later accesses.
+//! Weaknesses: both policies evict hot items together with cold ones, because they ignore the value of a page's items,
+//! and both take the last page of a class like any other. Pages keep moving as long as a class evicts. With *lra*, one
+//! hit protects a page for as long as many hits do, so in a busy cache all pages have almost the same age.
+//!
+//! Differences here:
+//!
+//! - In Twemcache, the store itself evicts the page. Here the policy takes a step after the store, so the store has
+//!   already evicted the coldest item of its class. The step plans as many pages as the stores without a free chunk
+//!   have filled since the last step, at most `moves_max`.
+//! - Twemcache orders pages by their last access with a precision of a second, here by ticks of 1/64 s. Pages with the
+//!   same time are taken in random order; Twemcache takes the one that was accessed first.
+//! - A page with a pinned item waits for the reader. Twemcache takes another page.
 //!
 //! Invariants: a plan takes no page twice. If the classes need more pages than a step may move, the step draws the
-//! pages that it moves at random, all equally likely, and forgets the others.
+//! receivers at random, in proportion to the pages that they need, and forgets the others.
 
 use super::draw::draw;
-use crate::history::changes::{Changes, Counts, pages_needed};
-use crate::history::per_class::PerClass;
+use crate::history::changes::{Changes, pages_needed};
 use crate::options::{Adjustable, PolicyOption, options};
 use crate::policy::Policy;
-use crate::{ClassSnapshot, PageMove, Plan, Snapshot, Trigger};
+use crate::{Inputs, PageMove, PageSnapshot, Plan, Snapshot, Trigger};
 use slabwise_base::Random;
 
-/// The rule that selects the page to move.
+/// The rule that selects the page to evict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pick {
     /// Any page, all equally likely: Twemcache's default.
     #[default]
     Random,
-    /// A page of the class with the fewest recent accesses per page.
+    /// The page whose last access is the oldest.
     LeastRecentlyAccessed,
 }
 
 options! {
-    /// As in Twemcache, a step follows every store that finds no free chunk. The options `half_life` and `moves_max`
-    /// are additions of slabwise.
+    /// As in Twemcache, a step follows every store that finds no free chunk. The option `moves_max` is an addition of
+    /// slabwise.
     pub struct TwemcacheOptions {
         evictions: u64 = 1, events, "allocations that find no free chunk between two steps";
-        half_life: u64 = 100_000, events,
-            "later accesses after which an access counts half in the accesses per page of its class";
         moves_max: usize = 32, moves_max;
     }
 }
@@ -55,16 +61,11 @@ pub struct Twemcache {
     options: TwemcacheOptions,
     pick: Pick,
     changes: Changes,
-    /// The decaying number of accesses to each class.
-    accesses: PerClass<f64>,
 }
 
 impl Adjustable for Twemcache {
     fn options(&mut self) -> Vec<PolicyOption<'_>> {
-        let mut rows = self.options.rows();
-        // Accesses do not matter for random pages.
-        rows.retain(|row| self.pick != Pick::Random || row.info.name != "half_life");
-        rows
+        self.options.rows()
     }
 }
 
@@ -73,29 +74,28 @@ impl Policy for Twemcache {
         Trigger::EveryEvictions(self.options.evictions)
     }
 
+    fn inputs(&self) -> Inputs {
+        Inputs::Pages
+    }
+
     fn step(&mut self, snapshot: &Snapshot, random: &mut Random) -> Plan {
         let changes = self.changes.since_last(snapshot);
-        self.decay(snapshot, &changes);
-        let mut plan = Plan::default();
         if !snapshot.is_divided() {
-            return plan;
+            return Plan::default();
         }
-        let mut pages: Vec<u64> = snapshot.classes.iter().map(|class| class.pages).collect();
         let mut needed = pages_needed(snapshot, &changes);
-        for _ in 0..self.options.moves_max {
-            let Some(receiver) = draw(&mut needed, random) else { break };
-            let victim = match self.pick {
-                Pick::Random => draw(&mut pages, random),
-                Pick::LeastRecentlyAccessed => {
-                    self.take_least_accessed(&snapshot.classes, &mut pages)
-                }
-            };
-            let Some(victim) = victim else { break };
-            if victim != receiver {
-                plan.moves.push(PageMove::between(snapshot, victim, receiver, self.reason()));
-            }
-        }
-        plan
+        let wanted = needed.iter().sum::<u64>().min(self.options.moves_max as u64);
+        let victims = self.victims(snapshot, wanted as usize, random);
+        let move_of = |page: PageSnapshot| {
+            let receiver = draw(&mut needed, random)?;
+            Some(PageMove {
+                victim: page.class,
+                page: Some(page.page),
+                receiver: Some(snapshot.classes[receiver].class),
+                reason: self.reason(),
+            })
+        };
+        victims.into_iter().map_while(move_of).collect()
     }
 }
 
@@ -107,35 +107,35 @@ impl Twemcache {
     fn reason(&self) -> &'static str {
         match self.pick {
             Pick::Random => "a store found no free chunk: random page",
-            Pick::LeastRecentlyAccessed => "a store found no free chunk: least accessed page",
+            Pick::LeastRecentlyAccessed => {
+                "a store found no free chunk: least recently accessed page"
+            }
         }
     }
 
-    /// Decays the accesses of all classes and adds the accesses since the last step.
-    fn decay(&mut self, snapshot: &Snapshot, changes: &[Counts]) {
-        let accesses = |change: &Counts| (change.hits + change.sets) as f64;
-        let all: f64 = changes.iter().map(accesses).sum();
-        let kept = 0.5f64.powf(all / self.options.half_life as f64);
-        self.accesses.follow(snapshot, |_| 0.0);
-        for (count, change) in self.accesses.iter_mut().zip(changes) {
-            *count = *count * kept + accesses(change);
+    /// Returns the first `count` pages to evict. Pages of classes that are not in the snapshot are retired, and the
+    /// engine drains them without a policy.
+    fn victims(&self, snapshot: &Snapshot, count: usize, random: &mut Random) -> Vec<PageSnapshot> {
+        let is_current =
+            |page: &&PageSnapshot| snapshot.classes.iter().any(|class| class.class == page.class);
+        let mut pages: Vec<PageSnapshot> =
+            snapshot.pages.iter().filter(is_current).copied().collect();
+        let count = count.min(pages.len());
+        // A shuffle of the first pages: each page is equally likely.
+        let sorts = self.pick == Pick::LeastRecentlyAccessed;
+        for index in 0..if sorts { pages.len() } else { count } {
+            let other = index + random.below((pages.len() - index) as u64) as usize;
+            pages.swap(index, other);
         }
-    }
-
-    /// Takes a page of the class with the fewest accesses per page: decrements the class's number in `pages` and
-    /// returns its index. Returns `None` if no class has pages left.
-    fn take_least_accessed(&self, classes: &[ClassSnapshot], pages: &mut [u64]) -> Option<usize> {
-        // Accesses are divided by the pages of the snapshot, not by the pages left: if a page is taken, the number of
-        // accesses to each of the other pages stays the same.
-        let per_page = |&(index, accesses): &(usize, &f64)| *accesses / classes[index].pages as f64;
-        let with_pages = self.accesses.iter().enumerate().filter(|&(index, _)| pages[index] > 0);
-        let least = with_pages.min_by(|a, b| {
-            let older = |index: usize| std::cmp::Reverse(classes[index].tail_age_ticks);
-            per_page(a).total_cmp(&per_page(b)).then(older(a.0).cmp(&older(b.0)))
-        });
-        let (index, _) = least?;
-        pages[index] -= 1;
-        Some(index)
+        if sorts {
+            // A page without accesses has just been given to its class.
+            let age = |page: &PageSnapshot| {
+                page.accessed_at.map_or(0, |at| at.age_at(snapshot.now).saturating_add(1))
+            };
+            pages.sort_by_key(|page| std::cmp::Reverse(age(page)));
+        }
+        pages.truncate(count);
+        pages
     }
 }
 

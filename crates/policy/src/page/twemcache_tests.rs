@@ -2,20 +2,16 @@
 
 use super::{Pick, Twemcache};
 use crate::policy::Policy;
-use crate::{ClassSnapshot, Plan, Snapshot, Trigger};
-use slabwise_base::{ClassId, Random};
+use crate::{ClassSnapshot, Inputs, PageSnapshot, Plan, Snapshot, Trigger};
+use slabwise_base::{ClassId, PageId, Random, Ticks};
 
 const CHUNKS_PER_PAGE: usize = 10;
 
-fn class(index: u8, pages: u64) -> ClassSnapshot {
-    ClassSnapshot {
-        pages,
-        used_chunks: pages * CHUNKS_PER_PAGE as u64,
-        ..ClassSnapshot::empty(ClassId(index), 96, CHUNKS_PER_PAGE)
-    }
+fn class(index: u8) -> ClassSnapshot {
+    ClassSnapshot::empty(ClassId(index), 96, CHUNKS_PER_PAGE)
 }
 
-/// A policy and the last snapshot that it has received.
+/// A policy, and a cache whose pages have numbers.
 struct Scenario {
     policy: Twemcache,
     snapshot: Snapshot,
@@ -23,10 +19,22 @@ struct Scenario {
 }
 
 impl Scenario {
-    fn new(pick: Pick, seed: u64, classes: &[ClassSnapshot]) -> Scenario {
+    /// Creates a cache whose classes have these numbers of pages. All pages were accessed at tick 0.
+    fn new(pick: Pick, seed: u64, pages: &[u64]) -> Scenario {
+        let owners = pages.iter().enumerate();
+        let owners = owners.flat_map(|(class, &pages)| (0..pages).map(move |_| class as u8));
+        let page = |(number, class): (usize, u8)| PageSnapshot {
+            page: PageId(number as u32),
+            class: ClassId(class),
+            accessed_at: Some(Ticks(0)),
+        };
+        let snapshot = Snapshot {
+            memory_full: true,
+            classes: (0..pages.len() as u8).map(class).collect(),
+            pages: owners.enumerate().map(page).collect(),
+            ..Snapshot::default()
+        };
         let policy = Twemcache::with_pick(pick);
-        let snapshot =
-            Snapshot { memory_full: true, classes: classes.to_vec(), ..Snapshot::default() };
         let mut scenario = Scenario { policy, snapshot, random: Random::new(seed) };
         assert!(scenario.step(0, 0).moves.is_empty(), "no page moves without new evictions");
         scenario
@@ -34,6 +42,11 @@ impl Scenario {
 
     /// Steps the policy after this many evictions of a class.
     fn step(&mut self, class: usize, evicted: u64) -> Plan {
+        for class in &mut self.snapshot.classes {
+            let pages = self.snapshot.pages.iter();
+            class.pages = pages.filter(|page| page.class == class.class).count() as u64;
+            class.used_chunks = class.pages * CHUNKS_PER_PAGE as u64;
+        }
         self.snapshot.classes[class].evicted += evicted;
         self.policy.step(&self.snapshot, &mut self.random)
     }
@@ -41,43 +54,53 @@ impl Scenario {
     /// Steps the policy after this many evictions of a class and carries out its moves.
     fn step_and_move(&mut self, class: usize, evicted: u64) {
         for page_move in self.step(class, evicted).moves {
-            let receiver = page_move.receiver.expect("a class receives the page");
-            self.snapshot.classes[page_move.victim.index()].pages -= 1;
-            self.snapshot.classes[receiver.index()].pages += 1;
+            let mut pages = self.snapshot.pages.iter_mut();
+            let page = pages.find(|page| Some(page.page) == page_move.page);
+            let page = page.expect("the plan names a page of the snapshot");
+            assert_eq!(page.class, page_move.victim, "the page is of the victim");
+            page.class = page_move.receiver.expect("a class receives the page");
+            page.accessed_at = None;
         }
+    }
+
+    /// Returns the number of pages of a class.
+    fn pages(&self, class: u8) -> usize {
+        self.snapshot.pages.iter().filter(|page| page.class == ClassId(class)).count()
     }
 }
 
-fn victims(plan: &Plan) -> Vec<u8> {
-    plan.moves.iter().map(|m| m.victim.0).collect()
+/// Returns the numbers of the pages that a plan takes.
+fn taken(plan: &Plan) -> Vec<u32> {
+    plan.moves.iter().map(|it| it.page.expect("the plan names the page").0).collect()
 }
 
 #[test]
 fn all_pages_are_equally_likely_to_be_taken() {
     let seed = 11;
-    let mut scenario =
-        Scenario::new(Pick::Random, seed, &[class(0, 60), class(1, 30), class(2, 10)]);
-    let mut taken = [0; 3];
-    for _ in 0..1_000 {
-        for victim in victims(&scenario.step(2, 1)) {
-            taken[usize::from(victim)] += 1;
-        }
+    let mut scenario = Scenario::new(Pick::Random, seed, &[60, 30, 10]);
+    let mut counts = [0; 100];
+    for _ in 0..10_000 {
+        let plan = scenario.step(2, 1);
+        let page = taken(&plan)[0] as usize;
+        counts[page] += 1;
+        assert_eq!(plan.moves[0].receiver, Some(ClassId(2)));
     }
-    // If a page of the receiver itself is drawn, no page moves.
-    assert!((540..660).contains(&taken[0]), "seed {seed}: about 600 from class 0: {taken:?}");
-    assert!((250..350).contains(&taken[1]), "seed {seed}: about 300 from class 1: {taken:?}");
-    assert_eq!(taken[2], 0);
+    // Pages of the receiver are taken, too. The standard deviation of each count is 10.
+    assert!(
+        counts.iter().all(|count| (50..150).contains(count)),
+        "seed {seed}: each page about 100 times: {counts:?}"
+    );
 }
 
 #[test]
 fn classes_end_with_equal_eviction_rates_per_page() {
     let seed = 12;
-    let mut scenario = Scenario::new(Pick::Random, seed, &[class(0, 100), class(1, 100)]);
+    let mut scenario = Scenario::new(Pick::Random, seed, &[100, 100]);
     let mut pages = 0;
     for round in 0..4_000 {
         // Class 0 has three evictions for each eviction of class 1.
         scenario.step_and_move(usize::from(round % 4 == 0), 1);
-        pages += if round < 2_000 { 0 } else { scenario.snapshot.classes[0].pages };
+        pages += if round < 2_000 { 0 } else { scenario.pages(0) };
     }
     let mean = pages as f64 / 2_000.0;
     assert!(
@@ -89,31 +112,27 @@ fn classes_end_with_equal_eviction_rates_per_page() {
 #[test]
 fn weakness_a_scan_takes_the_pages_of_a_class_that_only_hits() {
     let seed = 13;
-    let mut scenario = Scenario::new(Pick::Random, seed, &[class(0, 10), class(1, 10)]);
+    let mut scenario = Scenario::new(Pick::Random, seed, &[10, 10]);
     for _ in 0..400 {
         scenario.snapshot.classes[0].hits += 1_000;
         scenario.step_and_move(1, 1);
     }
-    assert_eq!(
-        scenario.snapshot.classes[0].pages, 0,
-        "seed {seed}: the scan takes even the last page"
-    );
+    assert_eq!(scenario.pages(0), 0, "seed {seed}: the scan takes even the last page");
 }
 
 #[test]
 fn a_step_moves_the_pages_that_the_evictions_since_the_last_step_fill() {
     for pick in [Pick::Random, Pick::LeastRecentlyAccessed] {
-        let mut scenario = Scenario::new(pick, 14, &[class(0, 3), class(1, 0)]);
+        let mut scenario = Scenario::new(pick, 14, &[3, 0]);
         assert_eq!(scenario.policy.trigger(), Trigger::EveryEvictions(1));
-        assert_eq!(victims(&scenario.step(1, 20)), [0, 0], "{pick:?}: 20 evictions fill two pages");
-        assert_eq!(
-            victims(&scenario.step(1, 1_000)),
-            [0, 0, 0],
-            "{pick:?}: a plan takes no more pages than the class has"
-        );
+        assert_eq!(scenario.policy.inputs(), Inputs::Pages);
+        assert_eq!(taken(&scenario.step(1, 20)).len(), 2, "{pick:?}: 20 evictions fill two pages");
+        let mut all = taken(&scenario.step(1, 1_000));
+        all.sort_unstable();
+        assert_eq!(all, [0, 1, 2], "{pick:?}: a plan takes each page once");
         scenario.snapshot.classes[1].free_chunks = CHUNKS_PER_PAGE as u64;
         assert_eq!(
-            victims(&scenario.step(1, 20)),
+            taken(&scenario.step(1, 20)),
             [],
             "{pick:?}: a class with a page of free chunks receives no page"
         );
@@ -121,40 +140,48 @@ fn a_step_moves_the_pages_that_the_evictions_since_the_last_step_fill() {
 }
 
 #[test]
-fn lra_takes_a_page_of_the_class_with_the_fewest_accesses_per_page() {
-    let classes = [class(0, 10), class(1, 10), class(2, 1)];
-    let mut scenario = Scenario::new(Pick::LeastRecentlyAccessed, 15, &classes);
-    scenario.snapshot.classes[0].hits += 5_000;
-    scenario.snapshot.classes[1].hits += 4_000;
-    scenario.snapshot.classes[2].sets += 5_000;
-    assert_eq!(victims(&scenario.step(2, 1)), [1]);
-    // After a million later accesses, the weight of the accesses above is almost 0.
-    scenario.snapshot.classes[0].sets += 50;
-    scenario.snapshot.classes[1].sets += 100;
-    scenario.snapshot.classes[2].sets += 1_000_000;
-    assert_eq!(victims(&scenario.step(2, 1)), [0]);
-}
-
-#[test]
-fn lra_takes_a_page_of_the_oldest_tail_among_classes_without_accesses() {
-    let aged = |index, tail_age_ticks| ClassSnapshot { tail_age_ticks, ..class(index, 5) };
-    let classes = [aged(0, 10), aged(1, 30), aged(2, 20), class(3, 5)];
-    let mut scenario = Scenario::new(Pick::LeastRecentlyAccessed, 16, &classes);
-    scenario.snapshot.classes[3].sets += 1;
-    assert_eq!(victims(&scenario.step(3, 1)), [1]);
-}
-
-#[test]
-fn weakness_lra_takes_pages_of_large_items_because_a_page_holds_few() {
-    let large = ClassSnapshot { chunks_per_page: 1, ..class(1, 50) };
-    let classes = [class(0, 5), large];
-    let mut scenario = Scenario::new(Pick::LeastRecentlyAccessed, 17, &classes);
-    for _ in 0..100 {
-        // All items are hit equally often: fifty small items on five pages, and fifty large items on fifty pages.
-        scenario.snapshot.classes[0].hits += 50;
-        scenario.snapshot.classes[1].hits += 50;
-        scenario.step_and_move(0, 1);
+fn lra_takes_the_page_with_the_oldest_access_of_any_class() {
+    let mut scenario = Scenario::new(Pick::LeastRecentlyAccessed, 15, &[2, 2, 1]);
+    scenario.snapshot.now = Ticks(100);
+    let accessed = [90, 20, 10, 80, 30];
+    for (page, at) in scenario.snapshot.pages.iter_mut().zip(accessed) {
+        page.accessed_at = Some(Ticks(at));
     }
-    let pages = scenario.snapshot.classes[1].pages;
-    assert!(pages < 30, "large items lose at least 20 of 50 pages; they still have {pages}");
+    assert_eq!(taken(&scenario.step(2, 1)), [2], "the page of class 1 has the oldest access");
+    assert_eq!(taken(&scenario.step(2, 40)), [2, 1, 4, 3], "page 4 is the receiver's own");
+    scenario.snapshot.pages[2].accessed_at = None;
+    assert_eq!(taken(&scenario.step(2, 1)), [1], "page 2 has just been given to its class");
+}
+
+#[test]
+fn lra_takes_pages_with_equal_times_in_random_order() {
+    let seed = 16;
+    let mut scenario = Scenario::new(Pick::LeastRecentlyAccessed, seed, &[50, 50]);
+    let mut counts = [0; 2];
+    for _ in 0..1_000 {
+        counts[usize::from(taken(&scenario.step(1, 1))[0] >= 50)] += 1;
+    }
+    assert!(counts.iter().all(|it| (430..570).contains(it)), "seed {seed}: {counts:?}");
+}
+
+#[test]
+fn weakness_lra_protects_a_page_with_one_hot_item_like_a_page_of_hot_items() {
+    let mut scenario = Scenario::new(Pick::LeastRecentlyAccessed, 17, &[1, 1, 1]);
+    scenario.snapshot.now = Ticks(100);
+    // Page 0 was hit a thousand times, page 1 once and later.
+    scenario.snapshot.classes[0].hits += 1_000;
+    scenario.snapshot.classes[1].hits += 1;
+    for (page, at) in scenario.snapshot.pages.iter_mut().zip([98, 99, 100]) {
+        page.accessed_at = Some(Ticks(at));
+    }
+    assert_eq!(taken(&scenario.step(2, 1)), [0]);
+}
+
+#[test]
+fn pages_of_retired_classes_are_not_taken() {
+    for pick in [Pick::Random, Pick::LeastRecentlyAccessed] {
+        let mut scenario = Scenario::new(pick, 18, &[1, 3]);
+        scenario.snapshot.classes.remove(1);
+        assert_eq!(taken(&scenario.step(0, 100)), [0], "{pick:?}");
+    }
 }

@@ -25,9 +25,11 @@
 //! increase, so the computation takes O(k n) for k classes and n candidates.
 
 use super::error::{BadArgument, SizesError};
+use super::hill_climb::{HillClimbOptions, hill_climb};
 use super::layers::{Candidates, Layers, Lines};
 use super::layout::{ChunkLayout, check_class_count};
 use super::parts::{Demand, Loss, Parts};
+use slabwise_base::Random;
 
 /// The prices that decide whether a change of the table pays. A price is a number of lost bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -91,21 +93,49 @@ pub fn exact_change(
     let class_count = (0..layers.costs.len()).min_by(by_cost).unwrap_or(0);
     let mut table = layers.table(&candidates, class_count);
     raise_new_sizes(&mut table, current, &parts, layout);
+    Ok(change_to(table, current, &parts, layout, prices))
+}
+
+/// Finds a table by hill climbing from the current table, as published by Jai and Das (2020). The number of classes
+/// stays. The result has the current chunk sizes if the climb does not save more than the change costs. The random steps
+/// depend only on `seed`.
+pub fn climbed_change(
+    demands: &[Demand],
+    layout: &ChunkLayout,
+    current: &[usize],
+    prices: &ChangePrices,
+    seed: u64,
+) -> Result<Change, SizesError> {
+    let parts = Parts::of(demands, layout)?;
+    let (options, mut random) = (HillClimbOptions::default(), Random::new(seed));
+    let climb = hill_climb(demands, current, layout, &options, &mut random)?;
+    Ok(change_to(climb.table, current, &parts, layout, prices))
+}
+
+/// Compares a table with the current table. The result has the current chunk sizes if the table does not save more than
+/// the change costs.
+fn change_to(
+    table: Vec<usize>,
+    current: &[usize],
+    parts: &Parts,
+    layout: &ChunkLayout,
+    prices: &ChangePrices,
+) -> Change {
     let cost_of = |table: &[usize]| {
-        let moved = sum_over_moved(&parts, &parts.valued_bytes_before, table, current);
+        let moved = sum_over_moved(parts, &parts.valued_bytes_before, table, current);
         let loss = parts.loss(table, layout).total_bytes();
         loss + prices.class_price_bytes * table.len() as f64 + prices.moved_byte_price * moved
     };
     let is_gain = cost_of(&table) < cost_of(current) - GAIN_MIN * parts.valued_bytes();
     let table = if is_gain { table } else { current.to_vec() };
-    Ok(Change {
+    Change {
         current_loss: parts.loss(current, layout),
         new_loss: parts.loss(&table, layout),
-        moved_bytes: sum_over_moved(&parts, &parts.bytes_before, &table, current),
-        current_classes: classes_used(&parts, current, layout),
-        new_classes: classes_used(&parts, &table, layout),
+        moved_bytes: sum_over_moved(parts, &parts.bytes_before, &table, current),
+        current_classes: classes_used(parts, current, layout),
+        new_classes: classes_used(parts, &table, layout),
         table,
-    })
+    }
 }
 
 /// Returns the number of classes of a table that hold parts of items.

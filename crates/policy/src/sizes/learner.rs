@@ -21,16 +21,19 @@
 //!   so a cache whose sizes keep changing changes its table less and less often; a certain gain resets this. While
 //!   classes of an earlier table drain, or before one turnover under the new table, the items in the cache are no
 //!   evidence.
+//! - *Method.* With [`Method::HillClimb`] the best table is the end of a climb from the current table, and has as many
+//!   classes.
 //! - *Reserve classes.* Class numbers that the best table does not use become sizes in its widest gaps, because an
-//!   empty class costs no memory.
+//!   empty class costs no memory. Hill climbing adds no classes.
 //!
 //! Invariants: if the item sizes do not change, the table stops changing, because random gains are below the price of
 //! moved bytes. Results depend only on the snapshots and on the calls of [`SizeLearner::note_change`].
 
-use super::change::{Change, ChangePrices, exact_change};
+use super::change::{Change, ChangePrices, climbed_change, exact_change};
 use super::error::SizesError;
 use super::gaps::fill_gaps;
 use super::layout::ChunkLayout;
+use super::method::Method;
 use super::parts::{Demand, loss};
 use slabwise_base::ClassId;
 use thiserror::Error;
@@ -41,6 +44,8 @@ const GAP_FACTOR: f64 = 1.25;
 /// The limits and prices that decide when the table changes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LearnerOptions {
+    /// The method that computes the best table.
+    pub method: Method,
     /// The minimum number of items in the cache.
     pub items_min: u64,
     /// The minimum share of the memory that is in use, from 0 to 1.
@@ -64,6 +69,7 @@ impl Default for LearnerOptions {
     /// (`slabwise lab run classes-vs-misses`).
     fn default() -> LearnerOptions {
         LearnerOptions {
+            method: Method::Exact,
             items_min: 1_000,
             filled_min: 0.125,
             gain_min: 0.01,
@@ -169,21 +175,40 @@ impl SizeLearner {
         if let Some(waiting) = self.missing_evidence(snapshot) {
             return Ok(SizeEvaluation { best: None, waiting: Some(waiting) });
         }
-        let mut best = exact_change(
-            snapshot.demands,
-            &snapshot.layout,
-            ClassId::COUNT_MAX,
-            snapshot.current_table,
-            &self.prices(snapshot),
-        )?;
+        let mut best = self.best_change(snapshot)?;
         let waiting = match self.incomplete_change(snapshot) {
             Some(waiting) => Some(waiting),
             None => self.missing_validation(snapshot, &best)?,
         };
         if waiting.is_none() {
-            best.table = with_reserve_classes(&best.table, &snapshot.layout)?;
+            best.table = self.with_reserve_classes(&best.table, &snapshot.layout)?;
         }
         Ok(SizeEvaluation { best: Some(best), waiting })
+    }
+
+    /// Computes the best table by the learner's method.
+    fn best_change(&self, snapshot: &SizeSnapshot<'_>) -> Result<Change, SizesError> {
+        let SizeSnapshot { demands, current_table, layout, stores, .. } = *snapshot;
+        let prices = self.prices(snapshot);
+        match self.options.method {
+            Method::Exact => {
+                exact_change(demands, &layout, ClassId::COUNT_MAX, current_table, &prices)
+            }
+            // The steps of each climb differ, so that a later climb may find what an earlier one did not.
+            Method::HillClimb => climbed_change(demands, &layout, current_table, &prices, stores),
+        }
+    }
+
+    /// Adds reserve classes to a table, unless the number of classes stays.
+    fn with_reserve_classes(
+        &self,
+        table: &[usize],
+        layout: &ChunkLayout,
+    ) -> Result<Vec<usize>, SizesError> {
+        match self.options.method {
+            Method::Exact => fill_gaps(table, layout, GAP_FACTOR, ClassId::COUNT_MAX),
+            Method::HillClimb => Ok(table.to_vec()),
+        }
     }
 
     fn prices(&self, snapshot: &SizeSnapshot<'_>) -> ChangePrices {
@@ -259,16 +284,11 @@ impl SizeLearner {
         best: &Change,
         gain: f64,
     ) -> Result<Option<Waiting>, SizesError> {
-        let table = with_reserve_classes(&best.table, &snapshot.layout)?;
+        let table = self.with_reserve_classes(&best.table, &snapshot.layout)?;
         self.proposal = Some(Proposal { table, at_stores: snapshot.stores });
         let stores_min = self.turnovers * items(snapshot);
         Ok(Some(Waiting::Validation { stores: 0, stores_min, gain }))
     }
-}
-
-/// Adds reserve classes to a table.
-fn with_reserve_classes(table: &[usize], layout: &ChunkLayout) -> Result<Vec<usize>, SizesError> {
-    fill_gaps(table, layout, GAP_FACTOR, ClassId::COUNT_MAX)
 }
 
 /// Returns the number of items in the cache.

@@ -1,7 +1,7 @@
 //! Tests of the learner on small caches.
 
 use super::{LearnerOptions, SizeEvaluation, SizeLearner, SizeSnapshot, Waiting};
-use crate::sizes::{ChunkLayout, Demand, loss};
+use crate::sizes::{ChunkLayout, Demand, Method, loss};
 
 const LAYOUT: ChunkLayout = ChunkLayout {
     page_size_bytes: Some(64 << 10),
@@ -136,4 +136,23 @@ fn a_class_is_added_only_if_the_bytes_that_it_saves_have_value() {
     };
     assert!(is_split(1.0), "a class for the small items saves half of the memory");
     assert!(!is_split(0.01), "the saved bytes have almost no value");
+}
+
+#[test]
+fn hill_climbing_keeps_the_number_of_classes_and_ends_near_the_exact_loss() {
+    let items = demands((900..1_000).step_by(8), 5_000);
+    let start = vec![512, 960, 1_504, 2_048, 32 << 10];
+    let lost =
+        |table: &[usize]| loss(&items, table, &LAYOUT).expect("the table is valid").total_bytes();
+    let learn = |method| {
+        let options = LearnerOptions { method, ..LearnerOptions::default() };
+        let (mut learner, mut current) = (SizeLearner::new(options), start.clone());
+        assert!(run(&mut learner, &items, &mut current) >= 1, "{method:?}: the table changes");
+        current
+    };
+    let (exact, climbed) = (learn(Method::Exact), learn(Method::HillClimb));
+    assert_eq!(climbed.len(), start.len());
+    assert!(lost(&climbed) < 0.6 * lost(&start), "{climbed:?}");
+    assert!(lost(&climbed) >= lost(&exact), "no table has a lower loss than the exact one");
+    assert_eq!(learn(Method::HillClimb), climbed, "a climb depends only on its seed");
 }

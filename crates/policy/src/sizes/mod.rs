@@ -10,7 +10,7 @@
 //!                                           '-----> fill_gaps  sizes for items that are not yet known
 //! ```
 //!
-//! [`SizeLearner`] decides when a running cache should change its table, and to which table.
+//! [`Method`] selects between the exact tables and hill climbing. [`SizeLearner`] decides when a running cache should change its table, and to which table.
 //!
 //! A chunk of c bytes on pages of P bytes takes P / floor(P / c) bytes: its own bytes and its share of the unused end
 //! of the page. A part of an item is stored in the smallest chunk that holds it. The *loss* of a table is the bytes
@@ -33,12 +33,13 @@ mod hill_climb;
 mod layers;
 mod layout;
 mod learner;
+mod method;
 mod parts;
 #[cfg(test)]
 mod testing;
 mod values;
 
-pub use change::{Change, ChangePrices, exact_change};
+pub use change::{Change, ChangePrices, climbed_change, exact_change};
 pub use error::SizesError;
 pub use exact::{BestTable, ExactTables, exact};
 pub use gaps::fill_gaps;
@@ -46,5 +47,6 @@ pub use geometric::geometric;
 pub use hill_climb::{HillClimb, HillClimbOptions, hill_climb};
 pub use layout::{Chaining, ChunkLayout};
 pub use learner::{LearnerOptions, SizeEvaluation, SizeLearner, SizeSnapshot, Waiting};
+pub use method::Method;
 pub use parts::{Demand, Loss, loss};
 pub use values::valued;

@@ -227,6 +227,7 @@ impl TestCache {
             class: class.class,
             chunks: class.pages * class.chunks_per_page as u64,
             chunks_per_page: class.chunks_per_page as u64,
+            chunk_size_bytes: class.chunk_size_bytes as u64,
         };
         self.profiler.set_sizes(&self.classes.iter().map(size).collect::<Vec<_>>());
         self.classes.iter().for_each(|it| self.profiler.note_hits(it.class, it.hits));
@@ -237,6 +238,7 @@ impl TestCache {
             classes: self.classes.clone(),
             gets: self.gets,
             misses: self.misses,
+            pages: Vec::new(),
             profiles: self.classes.iter().map(|it| self.profiler.profile(it.class)).collect(),
             unstored_gets: self.profiler.unstored_gets(),
         }

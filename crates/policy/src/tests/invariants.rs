@@ -1,8 +1,8 @@
 //! Tests of the invariants that hold for every policy, on caches with random counts.
 
 use crate::page::marginal;
-use crate::{ClassProfile, ClassSnapshot, Inputs, PagePolicy, Plan, Snapshot};
-use slabwise_base::{ClassId, Random, Ticks};
+use crate::{ClassProfile, ClassSnapshot, Inputs, PagePolicy, PageSnapshot, Plan, Snapshot};
+use slabwise_base::{ClassId, PageId, Random, Ticks};
 use slabwise_profile::{Mrc, Point};
 
 const STEPS: u32 = 1_000;
@@ -45,7 +45,7 @@ impl Cache {
         };
         self.snapshot.classes = (0..count).map(&mut class).collect();
         self.snapshot.profiles.clear();
-        if self.inputs != Inputs::Counts {
+        if !matches!(self.inputs, Inputs::Counts | Inputs::Pages) {
             self.snapshot.profiles.resize(count, ClassProfile::default());
         }
     }
@@ -81,6 +81,23 @@ impl Cache {
         for (class, profile) in snapshot.classes.iter().zip(&mut snapshot.profiles) {
             random_profile(class, profile, random);
         }
+        if self.inputs == Inputs::Pages {
+            self.list_pages();
+        }
+    }
+
+    /// Lists the pages of all classes, with random times of their last accesses.
+    fn list_pages(&mut self) {
+        let Cache { snapshot, random, .. } = self;
+        let now = snapshot.now.0;
+        let owners = snapshot.classes.iter().flat_map(|it| (0..it.pages).map(|_| it.class));
+        let page = |(number, class): (usize, ClassId)| PageSnapshot {
+            page: PageId(number as u32),
+            class,
+            accessed_at: (random.below(4) > 0)
+                .then(|| Ticks(random.below(u64::from(now) + 1) as u32)),
+        };
+        snapshot.pages = owners.enumerate().map(page).collect();
     }
 
     /// Carries out the first moves of the plan: a random number of them, from none to all.
@@ -104,7 +121,9 @@ fn random_profile(class: &ClassSnapshot, profile: &mut ClassProfile, random: &mu
     let mut some = |most: f64| random.below(2) as f64 * most * random.unit();
     profile.misses += some(1_000.0);
     profile.misses_by_eviction += some(500.0);
+    profile.stored_before += some(500.0);
     profile.shadow_hits += some(500.0);
+    profile.partition_shadow_hits += some(500.0);
     profile.hit_time_us = some(100.0);
     profile.miss_time_us = some(10_000.0);
     let references = [some(1e6), some(1e6)];
@@ -156,12 +175,21 @@ fn check(policy: &PagePolicy, snapshot: &Snapshot, plan: &Plan, at: &str) {
             "{at}: class {index} has items and keeps its last page"
         );
     }
+    let mut named: Vec<_> = plan.moves.iter().filter_map(|it| it.page).collect();
+    named.sort_unstable();
+    assert!(named.is_sorted_by(|a, b| a < b), "{at}: no page is taken twice: {named:?}");
     let known = |id: ClassId| snapshot.classes.iter().any(|class| class.class == id);
     for page_move in &plan.moves {
         assert!(known(page_move.victim), "{at}: the victim is in the snapshot: {page_move:?}");
         let receiver = page_move.receiver;
         assert!(receiver.is_none_or(known), "{at}: the receiver is in the snapshot: {page_move:?}");
-        assert_ne!(receiver, Some(page_move.victim), "{at}: victim and receiver differ");
+        let differ = receiver != Some(page_move.victim);
+        assert!(differ || page_move.page.is_some(), "{at}: victim and receiver differ");
+        let is_of_victim = |page| {
+            let named = snapshot.pages.iter().find(|known| known.page == page);
+            named.is_some_and(|known| known.class == page_move.victim)
+        };
+        assert!(page_move.page.is_none_or(is_of_victim), "{at}: the victim owns the page");
         assert!(!page_move.reason.is_empty(), "{at}: a move has a reason");
     }
 }

@@ -110,7 +110,7 @@ fn errors_name_the_value_and_the_remedy() {
     );
     assert_eq!(
         error("cliffhanger:cliffs=yes"),
-        "page policy 'cliffhanger': cliffs=yes is not valid: give on or off"
+        "page policy 'cliffhanger': cliffs=yes is not valid: give on or curve or off"
     );
     let random = PagePolicy::parse("twemcache_random:half_life=1");
     let expected = BadOption::UnknownOption {

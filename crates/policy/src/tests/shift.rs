@@ -1,8 +1,10 @@
 //! Tests of policies under a workload whose item sizes change. The cache has two classes with LRU queues and exact
 //! profiles. It steps the policy at the policy's trigger and carries out the moves at once.
 
-use crate::{ClassProfile, ClassSnapshot, Inputs, PageMove, PagePolicy, Snapshot, Trigger};
-use slabwise_base::{ClassId, Random, Ticks};
+use crate::{
+    ClassProfile, ClassSnapshot, Inputs, PageMove, PagePolicy, PageSnapshot, Snapshot, Trigger,
+};
+use slabwise_base::{ClassId, PageId, Random, Ticks};
 use slabwise_profile::{Distances, StackDistances};
 use std::collections::{BTreeMap, HashMap};
 
@@ -48,8 +50,11 @@ impl Lru {
         self.profile.misses += 1.0;
         if let Some(distance) = distance {
             self.profile.misses_by_eviction += 1.0;
+            self.profile.stored_before += 1.0;
             let near = distance < self.chunks() + CHUNKS_PER_PAGE;
             self.profile.shadow_hits += f64::from(u8::from(near));
+            // The class is so small that its pointers are always at its size.
+            self.profile.partition_shadow_hits = self.profile.shadow_hits;
         }
         self.sets += 1;
         if self.items.len() as u64 > self.chunks() {
@@ -153,6 +158,25 @@ impl Cache {
         is_due
     }
 
+    /// Returns the pages of both classes, as if each page had items with adjacent positions in the LRU order.
+    fn pages(&self) -> Vec<PageSnapshot> {
+        let mut pages = Vec::new();
+        for (index, class) in self.classes.iter().enumerate() {
+            let ticks = class.by_use.values().map(|key| Ticks(class.items[key].1));
+            let ticks: Vec<Ticks> = ticks.collect();
+            let last = |page: u64| {
+                let end = ((page + 1) * CHUNKS_PER_PAGE).min(ticks.len() as u64);
+                (page * CHUNKS_PER_PAGE < end).then(|| ticks[end as usize - 1])
+            };
+            pages.extend((0..class.pages).map(|page| PageSnapshot {
+                page: PageId((index as u64 * PAGES + page) as u32),
+                class: ClassId(index as u8),
+                accessed_at: last(page),
+            }));
+        }
+        pages
+    }
+
     fn step(&mut self) {
         let now = self.now();
         let classes = self.classes.iter().enumerate();
@@ -165,6 +189,7 @@ impl Cache {
             classes: classes.map(|(index, class)| class.snapshot(index, now)).collect(),
             gets: self.gets,
             misses: self.misses,
+            pages: self.pages(),
             profiles: if has_profiles { profiles.collect() } else { Vec::new() },
             unstored_gets: 0.0,
         };
@@ -255,7 +280,7 @@ fn after_a_shift_of_load_each_policy_moves_no_page_few_pages_or_many() {
                 "{policy}, seed {seed}: miss ratio {misses} %, without moves {calcified} %; {moves} moves"
             );
             assert!(
-                misses < 0.7 * calcified && moves > 300,
+                misses < 0.7 * calcified && moves > 200,
                 "misses fall and moves go on: {found}"
             );
         }
@@ -263,7 +288,7 @@ fn after_a_shift_of_load_each_policy_moves_no_page_few_pages_or_many() {
 }
 
 #[test]
-fn cliffhanger_with_cliffs_misses_less_under_a_loop_than_without() {
+fn cliffhanger_with_curves_misses_less_under_a_loop_than_without_cliffs() {
     for seed in 1..=2 {
         let misses = |policy| {
             let mut cache = Cache::new(policy, seed);
@@ -271,7 +296,7 @@ fn cliffhanger_with_cliffs_misses_less_under_a_loop_than_without() {
             cache.run(32_000, 50, Order::Loop(400));
             cache.run(8_000, 50, Order::Loop(400))
         };
-        let with = misses("cliffhanger:credit_bytes=1024");
+        let with = misses("cliffhanger:credit_bytes=1024:cliffs=curve");
         let without = misses("cliffhanger:credit_bytes=1024:cliffs=off");
         assert!(
             with < 0.8 * without,

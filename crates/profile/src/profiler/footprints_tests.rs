@@ -141,7 +141,7 @@ fn memory_stays_within_its_bound() {
         let options = ProfilerOptions { keys_max, ..ProfilerOptions::default() };
         let mut profiler = Profiler::new(options);
         profiler.keep_footprints(Some(100_000));
-        let size = |class| ClassSize { class: ClassId(class), chunks: keys, chunks_per_page: 100 };
+        let size = |class| super::tests::size(class, keys, 100);
         let sizes: Vec<ClassSize> = (0..classes as u8).map(size).collect();
         let (mut random, mut most) = (Random::new(size_bytes as u64), 0);
         for at in 0..600_000 {

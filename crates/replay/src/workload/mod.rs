@@ -32,9 +32,7 @@ pub(crate) mod tests;
 
 pub use costs::CostMix;
 pub use mixture::{Zipf, key_of};
-#[cfg(test)]
-pub(crate) use named::NAMES;
-pub use named::{Options, open};
+pub use named::{NAMES, Options, open};
 pub use request::{Op, Request, WorkloadError};
 pub use stream::Workload;
 pub use trace::{TraceFormat, TraceReader};

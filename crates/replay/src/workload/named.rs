@@ -106,7 +106,7 @@ pub struct Options {
     /// Number of keys of the workload zipf [default: 1000000]
     #[arg(long, value_name = "N", display_order = 92)]
     pub keys: Option<u64>,
-    /// Exponent of the distribution of the workload zipf; 0 is uniform [default: 1]
+    /// Exponent of the distribution of the workloads zipf, etc and etc-mutilate; 0 is uniform [default: 1]
     #[arg(long, value_name = "F", display_order = 93)]
     pub skew: Option<f64>,
     /// Format of the workload trace:FILE [default: detected from the file]
@@ -148,8 +148,13 @@ impl Options {
         if self.value_len == Some(0) {
             return invalid("--value-len 0: give at least 1".to_owned());
         }
-        if name != "zipf" && (self.keys.is_some() || self.skew.is_some()) {
-            return invalid(format!("--keys and --skew need the workload zipf, not {name}"));
+        if name != "zipf" && self.keys.is_some() {
+            return invalid(format!("--keys needs the workload zipf, not {name}"));
+        }
+        const WITH_SKEW: [&str; 3] = ["zipf", "etc", "etc-mutilate"];
+        if !WITH_SKEW.contains(&name) && self.skew.is_some() {
+            let known = WITH_SKEW.join(", ");
+            return invalid(format!("--skew needs one of the workloads {known}, not {name}"));
         }
         if self.keys == Some(0) {
             return invalid("--keys 0: give at least 1".to_owned());
@@ -207,7 +212,8 @@ pub fn open(name: &str, options: &Options) -> Result<Workload, WorkloadError> {
             Ok(Workload::from_keys(move || keys.next_key(), lengths, requests(ZIPF_REQUESTS)))
         }
         "etc" | "etc-mutilate" => {
-            let mut keys = Zipf::new(options.scaled(ETC_KEYS), ETC_SKEW, random);
+            let skew = options.skew.unwrap_or(ETC_SKEW);
+            let mut keys = Zipf::new(options.scaled(ETC_KEYS), skew, random);
             let lengths = match name {
                 "etc" => Lengths::etc(options.seed, 0),
                 _ => Lengths::mutilate(options.seed),

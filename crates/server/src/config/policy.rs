@@ -141,5 +141,6 @@ fn profiling(
              profile_memory, or give profile=off"
         )
     })?;
-    Ok(Some(options))
+    let is_full = draft.given.profile_is_full;
+    Ok(Some(if is_full { options.of_every_access() } else { options }))
 }

@@ -6,6 +6,7 @@ use super::listen::parse_list;
 use super::policy;
 use super::settings::{Draft, Given, Listen, ListenAddress, ListenSecurity, Protocol, Settings};
 use crate::tls::{ClientCertificates, TlsSettings};
+use slabwise_policy::sizes::Method;
 use slabwise_tuner::MoveBudget;
 use std::path::{Path, PathBuf};
 
@@ -29,6 +30,7 @@ pub(super) fn resolve(mut draft: Draft) -> Result<(Settings, Vec<String>), Strin
     policy::resolve(&mut draft)?;
     draft.settings.sasl_password_file = sasl_password_file(&mut draft)?;
     draft.settings.tunables.set_learns_classes = set_learns_classes(&draft)?;
+    draft.settings.classes_method = classes_method(&draft);
     let Draft { mut settings, given, warnings } = draft;
     settings.growth_factor = growth_factor(&given);
     settings.chunk_size_bytes = given.chunk_size_bytes.unwrap_or(settings.chunk_size_bytes);
@@ -119,6 +121,13 @@ fn warn_of_useless_options(draft: &mut Draft) {
     }
 }
 
+/// Returns the method by which the server learns the class table.
+fn classes_method(draft: &Draft) -> Method {
+    let given = draft.given.classes.and_then(|value| value.split_once(":method="));
+    // `-o classes` accepts only the names of methods.
+    given.and_then(|(_, name)| name.parse().ok()).unwrap_or_default()
+}
+
 /// Returns true if the server adjusts the class table to the sizes of items (`-o classes`). By default the server does
 /// so unless `-f`, `-n` or `slab_sizes` set the chunk sizes, `preset=memcached` is given, or `-M` or `no_slab_reassign`
 /// makes a change of the class table impossible.
@@ -126,7 +135,8 @@ fn set_learns_classes(draft: &Draft) -> Result<bool, String> {
     let Draft { settings, given, .. } = draft;
     let moves_pages = settings.reassign_enabled;
     let evicts = settings.engine.eviction_enabled;
-    match given.classes {
+    let source = given.classes.map(|value| value.split_once(':').map_or(value, |(name, _)| name));
+    match source {
         // A change of the table copies items to other chunks. With a full cache and without evictions there is no
         // memory for the copies.
         Some("learned") if !evicts => {

@@ -4,6 +4,7 @@
 use crate::tls::{ClientCertificates, TlsSettings};
 use slabwise_engine::{EngineConfig, LruConfig};
 use slabwise_policy::PagePolicy;
+use slabwise_policy::sizes::Method;
 use slabwise_protocol::text::CostWire;
 use slabwise_tuner::{AutomoveSettings, MoveBudget, ProfilingOptions};
 use std::fmt;
@@ -85,6 +86,8 @@ pub struct Settings {
     pub(crate) detail_enabled: bool,
     /// True if the LRU maintainer runs; false with `-o no_lru_maintainer`.
     pub(crate) lru_maintainer: bool,
+    /// The method by which the server learns the class table (`-o classes=learned:method=...`).
+    pub classes_method: Method,
     /// True if pages can move between classes; false with `-o no_slab_reassign`.
     pub(crate) reassign_enabled: bool,
     /// `-f`: the ratio of a class's chunk size to that of the next smaller class.
@@ -292,6 +295,8 @@ pub(super) struct Given {
     pub page_policy: Option<String>,
     pub objective: Option<&'static str>,
     pub profile: Option<bool>,
+    /// True if every access is profiled.
+    pub profile_is_full: bool,
     pub profile_memory_bytes: Option<u64>,
     pub page_mover: Option<&'static str>,
     pub page_move_chunks: Option<u32>,
@@ -372,6 +377,7 @@ impl Default for Draft {
             prefix_delimiter: ':',
             detail_enabled: false,
             lru_maintainer: true,
+            classes_method: Method::Exact,
             reassign_enabled: true,
             growth_factor: 0.0,
             chunk_size_bytes: 48,

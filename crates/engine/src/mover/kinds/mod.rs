@@ -6,6 +6,8 @@
 //! | `base`, `base_next`, `fast` | carried to free chunks of the class; dropped if none is free, as in the paper (`published.rs`) |
 //! | `stock` | carried to free chunks of the class; dropped if there are none, as in memcached 1.6 |
 //!
+//! A page that a policy has chosen, as Twemcache's policies do, is emptied without carrying any item (`whole.rs`).
+//!
 //! A page of a retired class is always emptied by the kind `warm`, which carries the items to the successor classes
 //! (`retired.rs`).
 
@@ -13,6 +15,7 @@ mod published;
 mod retired;
 mod stock;
 mod warm;
+mod whole;
 
 use super::job::MoverRules;
 use crate::config::MoverKind;
@@ -36,6 +39,10 @@ pub const MOVER_NAMES: [&str; KINDS.len()] = {
     }
     names
 };
+
+/// The rules by which a page is emptied whose items are all evicted. They are no kind of mover that an option can
+/// select, because a policy requests them for a single page.
+pub const WHOLE_PAGE: &dyn MoverRules = &whole::Whole;
 
 /// Returns the kind of mover with this name.
 pub fn mover_kind(name: &str) -> Option<MoverKind> {

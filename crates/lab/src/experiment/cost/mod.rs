@@ -1,5 +1,5 @@
-//! `cost-single`, `cost-multi`: compares the recomputation cost of misses under several eviction kinds and page
-//! policies.
+//! The cost experiments, such as `cost-single`: compares the recomputation cost of misses under several eviction kinds
+//! and page policies.
 //!
 //! ```text
 //!   setting, mix --> calibration of the number of keys --> for each seed: population --> a trial per variant --> rows
@@ -11,8 +11,10 @@
 //!   contents, and hold the same number of items.
 //! - A variant that cannot be run has a row with the reason.
 
+mod calibration;
 mod population;
 mod report;
+mod tally;
 mod trial;
 
 #[cfg(test)]
@@ -23,10 +25,11 @@ pub use population::CostSetup;
 use super::kind::{Experiment, Job};
 use crate::result::Outcome;
 use crate::trial::error::ExperimentError;
-use population::{Population, Pricing, Setting, Variant};
+use calibration::calibrated_keys;
+use population::{EqualSetup, Population, Pricing, Setting, Variant};
 use rayon::iter::{IntoParallelIterator, IntoParallelRefIterator, ParallelIterator};
 use report::{Case, Finding, Row};
-use trial::{Trial, bound_units_per_request, calibrated_keys};
+use trial::{Trial, bound_units_per_request};
 
 impl Experiment for CostSetup {
     fn fill(&self, job: &Job<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError> {
@@ -38,7 +41,8 @@ impl Experiment for CostSetup {
         let conditions = Conditions { setup, scale, seeds: &seeds };
         let bar = job.progress.bar(&job.spec.name);
         bar.set_length(cases.iter().map(|case| conditions.requests(case)).sum());
-        let equal = conditions.equal(&cases)?;
+        let equal = setup.equal.as_ref().map(|equal| conditions.equal(&cases, equal));
+        let equal = equal.transpose()?.unwrap_or_default();
         let found = cases.into_par_iter().map(|case| {
             let finding = conditions.finding(case)?;
             bar.inc(conditions.requests(&finding.case));
@@ -47,7 +51,7 @@ impl Experiment for CostSetup {
         let found: Vec<Finding<'_>> = found.collect::<Result<_, ExperimentError>>()?;
         bar.finish_and_clear();
         report::describe(outcome, setup, scale, &seeds);
-        report::add(outcome, setup, &found, &equal);
+        report::add(outcome, setup, scale, &found, &equal);
         Ok(())
     }
 }
@@ -84,13 +88,16 @@ struct Conditions<'s> {
 
 impl<'s> Conditions<'s> {
     /// Returns the variants that run in a setting.
-    fn variants(&self, setting: &Setting) -> impl Iterator<Item = &'s Variant> {
-        let in_sweep = setting.in_sweep;
-        self.setup.variants.iter().filter(move |variant| !in_sweep || variant.in_sweep)
+    fn variants(&self, setting: &'s Setting) -> impl Iterator<Item = &'s Variant> + use<'s> {
+        let runs = |variant: &&Variant| {
+            let is_named = setting.variants.is_empty() || setting.variants.contains(&variant.name);
+            is_named && (!setting.in_sweep || variant.in_sweep)
+        };
+        self.setup.variants.iter().filter(runs)
     }
 
     /// Returns the number of requests of all runs of a case, for the progress bar.
-    fn requests(&self, case: &Case<'_>) -> u64 {
+    fn requests(&self, case: &Case<'s>) -> u64 {
         let requests = (case.setting.warm_up_requests + case.setting.requests) as f64 * self.scale;
         let runs = self.variants(case.setting).count() * self.seeds.len();
         requests as u64 * runs as u64
@@ -136,8 +143,11 @@ impl<'s> Conditions<'s> {
 
     /// Runs three configurations that should have the same misses: a variant with the same client-supplied cost for all
     /// keys, the same variant without costs, and a variant that ignores costs.
-    fn equal(&self, cases: &[Case<'s>]) -> Result<Vec<Row<'s>>, ExperimentError> {
-        let equal = &self.setup.equal;
+    fn equal(
+        &self,
+        cases: &[Case<'s>],
+        equal: &'s EqualSetup,
+    ) -> Result<Vec<Row<'s>>, ExperimentError> {
         let is_match =
             |case: &&Case<'_>| case.setting.name == equal.setting && case.mix == equal.mix;
         let known = cases.iter().find(is_match).zip(self.setup.variant(&equal.variant));

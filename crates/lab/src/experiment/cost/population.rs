@@ -1,4 +1,4 @@
-//! The set-up of `cost-single` and `cost-multi`, and the keys of a run with their costs, value lengths and requests.
+//! The set-up of the cost experiments, and the keys of a run with their costs, value lengths and requests.
 //!
 //! Invariants:
 //! - The cost of a key is independent of the popularity of the key.
@@ -29,13 +29,25 @@ pub struct CostSetup {
     pub settings: Vec<Setting>,
     /// The variants. All variants are compared with the first.
     pub variants: Vec<Variant>,
-    /// The runs in which all keys have the same cost.
-    pub equal: EqualSetup,
+    /// The runs in which all keys have the same cost. `None`: there are no such runs.
+    pub equal: Option<EqualSetup>,
+    /// The horizontal axis of the curves of the settings in the sweep.
+    #[serde(default)]
+    pub sweep_by: SweepBy,
     /// Virtual time of a visit of the mover to a chunk.
     pub visit_ns: f64,
     pub cache: CacheSetup,
     /// The virtual time at scale 1. A run multiplies the rate by its scale.
     pub time: TimeSetup,
+}
+
+/// The quantity by which the settings of a sweep differ.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SweepBy {
+    #[default]
+    HitRatio,
+    Memory,
 }
 
 /// Response times (section 5.5.1 of the thesis).
@@ -67,9 +79,15 @@ pub struct Setting {
     /// If given, requests draw from this number of ranks, which are hashed to the keys, as in YCSB. If `None`, each key
     /// has one rank.
     pub ranks: Option<u64>,
-    /// True if the setting is part of the sweep over hit ratios. Only variants of the sweep run in such a setting.
+    /// True if the setting is part of the sweep. Only variants of the sweep run in such a setting.
     #[serde(default)]
     pub in_sweep: bool,
+    /// Names of the variants that run in the setting. Empty: all variants run.
+    #[serde(default)]
+    pub variants: Vec<String>,
+    /// Number of gets, and of sets, whose processor time is measured after the measured requests.
+    #[serde(default)]
+    pub timed_operations: u64,
 }
 
 /// An eviction kind with a page policy.
@@ -82,6 +100,13 @@ pub struct Variant {
     /// For the eviction kind `reserved`, the highest cost in its formula of the rank `ReservedRank::Weighted`. If
     /// `None`, the formula is `ReservedRank::Sum`.
     pub cost_max: Option<u32>,
+    /// For the eviction kind `reserved`, the size of the reserved queue in percent of the chunks. If `None`, the size is
+    /// the engine's default.
+    pub reserved_percent: Option<u32>,
+    /// For the eviction kind `reserved`, true if only hits of items in the reserved queue give ranks
+    /// (`RankedHits::InReserved`).
+    #[serde(default)]
+    pub ranks_in_reserved: bool,
     /// Name of the page policy.
     pub policy: String,
     /// Options of the page policy.
@@ -89,7 +114,7 @@ pub struct Variant {
     pub options: BTreeMap<String, String>,
     /// Name of a variant with which this variant is compared, in addition to the first variant.
     pub against: Option<String>,
-    /// True if the variant also runs in the settings of the sweep over hit ratios.
+    /// True if the variant also runs in the settings of the sweep.
     #[serde(default)]
     pub in_sweep: bool,
 }
@@ -161,6 +186,13 @@ impl Population {
         let cost = self.cost(index);
         let value_len = self.value_lens[CostMix::group(cost)];
         Request { key: key(index, self.seed), value_len, op: Op::Get, cost: Some(cost) }
+    }
+
+    /// Returns a set of the key with this index among the keys that no request of [`Population::request`] uses. The key
+    /// has the cost and the value length of the key with this index in the population.
+    pub fn set_of_other_key(&self, index: u64) -> Request {
+        let request = self.request(index % self.keys());
+        Request { key: key(self.keys() + index, self.seed), op: Op::Set, ..request }
     }
 }
 

@@ -1,9 +1,9 @@
 //! Adds the rows of all trials. The value of a row is the mean over the seeds, and its note has the minimum and the
 //! maximum.
 
-use super::population::{CostSetup, Pricing, Setting, Variant};
-use super::trial::Tally;
-use crate::result::{Outcome, format_number, mean, measures};
+use super::population::{CostSetup, Pricing, Setting, SweepBy, Variant};
+use super::tally::Tally;
+use crate::result::{Measure, Outcome, format_number, mean, measures};
 use slabwise_replay::workload::CostMix;
 
 /// A setting with a cost mix.
@@ -88,9 +88,16 @@ measures! {
     KEYS: "keys", "keys", "keys", WithRun;
     HIT: "hit_ratio", "hit ratio", "%", Fixed;
     LATENCY: "access_latency", "mean access latency", "us", Fixed;
+    LATENCY_P99: "access_latency_p99", "99th percentile of the access latency", "us", Fixed;
     RECOMPUTED: "cost_ratio", "recomputed part of the cost of all gets", "%", Fixed;
     LESS_COST: "less_cost", "less recomputation cost", "%", Fixed;
     LESS_LATENCY: "less_latency", "less access latency", "%", Fixed;
+    LESS_LATENCY_P99: "less_latency_p99", "less access latency, 99th percentile", "%", Fixed;
+    GET: "get_latency", "latency of a get; in the lab, its processor time", "us", Fixed;
+    SET: "set_latency", "latency of a set; in the lab, its processor time", "us", Fixed;
+    MORE_GET: "more_get_latency", "more latency of a get", "%", Fixed;
+    MORE_SET: "more_set_latency", "more latency of a set", "%", Fixed;
+    INFLATION: "inflation", "inflation while all items are replaced once", "units", Fixed;
     MOVED: "pages_moved", "pages moved", "pages", WithRun;
     LESS_COST_MIN: "less_cost_min", "less recomputation cost, minimum of all runs", "%", Fixed;
     MISSES: "misses", "misses", "requests", WithRun;
@@ -100,6 +107,30 @@ measures! {
 // Labels in the variants of rows.
 const BOUND: &str = "bound";
 const ALL_MIXES: &str = "mean of mixes";
+const HIGHEST_MIX: &str = "highest of the mixes";
+
+/// The percentile of the rows about tail latency.
+const TAIL_PERCENT: f64 = 99.0;
+
+/// A value of a result.
+type Value<'v> = &'v dyn Fn(&Tally) -> f64;
+
+/// A reduction that has rows, with the value that is reduced.
+type Reduced = (Measure, Box<dyn Fn(&Tally) -> f64>);
+
+/// Returns the reductions that have rows in a setting. A setting of a sweep has only the first.
+fn reduced_in(setup: &CostSetup, setting: &Setting) -> Vec<Reduced> {
+    let response = setup.response;
+    let all: [Reduced; 3] = [
+        (LESS_COST, Box::new(Tally::units_per_request)),
+        (LESS_LATENCY, Box::new(move |tally| tally.response_us(&response))),
+        (
+            LESS_LATENCY_P99,
+            Box::new(move |tally| tally.response_percentile_us(&response, TAIL_PERCENT)),
+        ),
+    ];
+    all.into_iter().take(if setting.in_sweep { 1 } else { usize::MAX }).collect()
+}
 
 /// Adds the conditions of all runs to the outcome.
 pub fn describe(outcome: &mut Outcome, setup: &CostSetup, scale: f64, seeds: &[u64]) {
@@ -141,15 +172,21 @@ pub fn describe(outcome: &mut Outcome, setup: &CostSetup, scale: f64, seeds: &[u
 }
 
 /// Adds the rows and series of all cases, and of the runs with equal costs.
-pub fn add(outcome: &mut Outcome, setup: &CostSetup, found: &[Finding<'_>], equal: &[Row<'_>]) {
+pub fn add(
+    outcome: &mut Outcome,
+    setup: &CostSetup,
+    scale: f64,
+    found: &[Finding<'_>],
+    equal: &[Row<'_>],
+) {
     for finding in found {
         add_finding(outcome, setup, finding);
     }
     for setting in &setup.settings {
         let of_setting: Vec<&Finding<'_>> =
             found.iter().filter(|finding| finding.case.setting.name == setting.name).collect();
-        for variant in &setup.variants {
-            add_mean_of_mixes(outcome, setup, &setting.name, &of_setting, variant);
+        for variant in &setup.variants[1..] {
+            add_all_mixes(outcome, setup, setting, &of_setting, variant);
         }
     }
     for variant in &setup.variants[1..] {
@@ -165,7 +202,7 @@ pub fn add(outcome: &mut Outcome, setup: &CostSetup, found: &[Finding<'_>], equa
         }
     }
     add_equal(outcome, equal);
-    add_sweep(outcome, setup, found);
+    add_sweep(outcome, setup, scale, found);
 }
 
 /// Returns the reason why a variant has no results.
@@ -196,8 +233,12 @@ fn add_finding(outcome: &mut Outcome, setup: &CostSetup, finding: &Finding<'_>) 
         };
         add(HIT, &Tally::hit_percent);
         if !setting.in_sweep {
-            add(LATENCY, &|tally| tally.response_us(setup));
+            add(LATENCY, &|tally| tally.response_us(&setup.response));
+            add(LATENCY_P99, &|tally| tally.response_percentile_us(&setup.response, TAIL_PERCENT));
             add(RECOMPUTED, &|tally| tally.recomputed_percent());
+        }
+        if tallies.iter().any(|tally| tally.inflation_per_replacement > 0.0) {
+            add(INFLATION, &|tally| tally.inflation_per_replacement);
         }
         if tallies.iter().any(|tally| tally.pages_moved > 0) && !setting.in_sweep {
             add(MOVED, &|tally| tally.pages_moved as f64);
@@ -211,6 +252,7 @@ fn add_finding(outcome: &mut Outcome, setup: &CostSetup, finding: &Finding<'_>) 
             };
             outcome.note_last_row(text);
         }
+        add_times(outcome, finding, variant, first);
         let others = [Some(first), variant.against.as_ref().and_then(|name| setup.variant(name))];
         for other in others.into_iter().flatten().filter(|other| other.name != variant.name) {
             add_reductions(outcome, setup, finding, [variant, other]);
@@ -234,14 +276,35 @@ fn add_reductions(
         true => variant.name.clone(),
         false => format!("{} against {}", variant.name, other.name),
     });
-    if let Some(reductions) = finding.cost_reduction(variant, other) {
-        outcome.add_mean(LESS_COST, &name, &reductions);
+    for (measure, value) in reduced_in(setup, finding.case.setting) {
+        if let Some(reductions) = finding.reduction(pair, value) {
+            outcome.add_mean(measure, &name, &reductions);
+        }
     }
-    if finding.case.setting.in_sweep {
-        return;
-    }
-    if let Some(reductions) = finding.reduction(pair, |tally| tally.response_us(setup)) {
-        outcome.add_mean(LESS_LATENCY, &name, &reductions);
+}
+
+/// Adds the rows with the processor times of a get and a set, if they were measured.
+fn add_times(outcome: &mut Outcome, finding: &Finding<'_>, variant: &Variant, first: &Variant) {
+    let nanos_of = |variant, value: Value<'_>| finding.values(variant, value);
+    let values: [(Measure, Measure, Value<'_>); 2] = [
+        (GET, MORE_GET, &|tally| tally.times.map_or(0.0, |times| times.get_nanos)),
+        (SET, MORE_SET, &|tally| tally.times.map_or(0.0, |times| times.set_nanos)),
+    ];
+    for (measure, more_measure, value) in values {
+        let (Some(nanos), Some(others)) = (nanos_of(variant, value), nanos_of(first, value)) else {
+            continue;
+        };
+        if finding.case.setting.timed_operations == 0 {
+            continue;
+        }
+        let name = finding.name(&variant.name);
+        let micros: Vec<f64> = nanos.iter().map(|nanos| nanos / 1e3).collect();
+        outcome.add_mean(measure, &name, &micros);
+        if variant.name != first.name {
+            let more = nanos.iter().zip(&others);
+            let more = more.map(|(nanos, other)| -reduction_percent(*nanos, *other));
+            outcome.add_mean(more_measure, &name, &more.collect::<Vec<_>>());
+        }
     }
 }
 
@@ -254,25 +317,33 @@ fn bound_reduction(setup: &CostSetup, finding: &Finding<'_>) -> Option<Vec<f64>>
     Some(pairs.map(|(bound, first)| reduction_percent(bound, first)).collect())
 }
 
-/// Adds the row with the reduction of the recomputation cost of a variant in a setting, as the mean over all mixes.
-fn add_mean_of_mixes(
+/// Adds the rows with the reductions of a variant in a setting, over all mixes: the mean, and the highest reduction of a
+/// mix.
+fn add_all_mixes(
     outcome: &mut Outcome,
     setup: &CostSetup,
-    setting: &str,
+    setting: &Setting,
     found: &[&Finding<'_>],
     variant: &Variant,
 ) {
-    if variant.name == setup.first().name {
-        return;
-    }
-    let reductions = found.iter().map(|finding| finding.cost_reduction(variant, setup.first()));
-    if let Some(reductions) = reductions.collect::<Option<Vec<_>>>() {
+    for (measure, value) in reduced_in(setup, setting) {
+        let pair = [variant, setup.first()];
+        let reductions = found.iter().map(|finding| finding.reduction(pair, &value));
+        let Some(reductions) = reductions.collect::<Option<Vec<Vec<f64>>>>() else { continue };
         let seeds = reductions.iter().map(Vec::len).min().unwrap_or(0);
         let mean_of_seed =
             |seed: usize| mean(&reductions.iter().map(|of_mix| of_mix[seed]).collect::<Vec<_>>());
-        let by_seed = (0..seeds).map(mean_of_seed);
-        let name = format!("{setting}, {ALL_MIXES}, {}", variant.name);
-        outcome.add_mean(LESS_COST, &name, &by_seed.collect::<Vec<_>>());
+        let by_seed: Vec<f64> = (0..seeds).map(mean_of_seed).collect();
+        outcome.add_mean(
+            measure,
+            &format!("{}, {ALL_MIXES}, {}", setting.name, variant.name),
+            &by_seed,
+        );
+        let highest = reductions.iter().map(|of_mix| mean(of_mix)).max_by(f64::total_cmp);
+        if let Some(highest) = highest {
+            let name = format!("{}, {HIGHEST_MIX}, {}", setting.name, variant.name);
+            outcome.add(measure, &name, Ok(highest));
+        }
     }
 }
 
@@ -301,9 +372,13 @@ fn add_equal(outcome: &mut Outcome, equal: &[Row<'_>]) {
     }
 }
 
-/// Adds a series for each mix and each variant of the sweep: the reduction of the recomputation cost over the hit ratio
-/// of the first variant.
-fn add_sweep(outcome: &mut Outcome, setup: &CostSetup, found: &[Finding<'_>]) {
+/// Adds a series for each mix and each variant of the sweep: the reduction of the recomputation cost, over the hit ratio
+/// of the first variant or over the memory.
+fn add_sweep(outcome: &mut Outcome, setup: &CostSetup, scale: f64, found: &[Finding<'_>]) {
+    let x_unit = match setup.sweep_by {
+        SweepBy::HitRatio => "hit ratio of the first variant, %",
+        SweepBy::Memory => "memory, MiB",
+    };
     type Reduction<'r> = dyn Fn(&Finding<'_>) -> Option<Vec<f64>> + 'r;
     let mut add = |mix: CostMix, name: &str, reduction: &Reduction<'_>| {
         let points = found.iter().filter(|finding| {
@@ -311,14 +386,16 @@ fn add_sweep(outcome: &mut Outcome, setup: &CostSetup, found: &[Finding<'_>]) {
             setting.in_sweep && setting.ranks.is_none() && finding.case.mix == mix
         });
         let points = points.filter_map(|finding| {
-            let hits = finding.values(setup.first(), Tally::hit_percent)?;
-            Some((mean(&hits), mean(&reduction(finding)?)))
+            let x = match setup.sweep_by {
+                SweepBy::HitRatio => mean(&finding.values(setup.first(), Tally::hit_percent)?),
+                SweepBy::Memory => finding.case.setting.memory_mib as f64 * scale,
+            };
+            Some((x, mean(&reduction(finding)?)))
         });
         let points: Vec<(f64, f64)> = points.collect();
         if !points.is_empty() {
             let variant = format!("{}, {name}", mix_name(mix));
-            let units = ["hit ratio of the first variant, %", "%"];
-            outcome.add_series("less recomputation cost", variant, units, points);
+            outcome.add_series("less recomputation cost", variant, [x_unit, "%"], points);
         }
     };
     for &mix in &setup.mixes {

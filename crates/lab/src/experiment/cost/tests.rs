@@ -1,14 +1,16 @@
 //! Runs `cost-single` and `cost-multi` at a small scale.
 
+use super::calibration::calibrated_keys;
 use super::population::{CostSetup, Population, Pricing, Setting, Variant};
-use super::trial::{
-    Tally, Trial, bound_units_per_request, bytes_taken, calibrated_keys, engine_config, policy,
-};
+use super::tally::Tally;
+use super::trial::{Trial, bound_units_per_request, bytes_taken, engine_config, policy};
 use crate::experiment::{Experiment, Job};
 use crate::registry;
-use crate::result::{Outcome, Row, Spec};
+use crate::result::{Draw, Outcome, Row, Spec};
 use slabwise_replay::workload::CostMix;
 
+const FILES: [&str; 5] =
+    ["cost-single", "cost-multi", "cost-single-published", "cost-multi-published", "cost-reserved"];
 const SEED: u64 = 7;
 const SCALE: f64 = 0.02;
 /// The largest number of bytes that an eviction kind adds to an item.
@@ -60,21 +62,29 @@ fn run(
 
 #[test]
 fn files_contain_only_known_variants_and_policies() {
-    for name in ["cost-single", "cost-multi"] {
+    for name in FILES {
         let (_, setup) = setup(name);
-        for variant in setup.variants.iter().chain([&setup.equal.without]) {
+        let without = setup.equal.iter().map(|equal| &equal.without);
+        for variant in setup.variants.iter().chain(without) {
             let name = &variant.name;
             assert!(policy(variant).is_ok(), "{name}: {:?}", policy(variant));
             assert!(variant.against.as_ref().is_none_or(|other| setup.variant(other).is_some()));
         }
-        assert!(setup.variant(&setup.equal.variant).is_some());
-        setting(&setup, &setup.equal.setting);
+        if let Some(equal) = &setup.equal {
+            assert!(setup.variant(&equal.variant).is_some());
+            setting(&setup, &equal.setting);
+        }
+        for (of, name) in
+            setup.settings.iter().flat_map(|of| of.variants.iter().map(move |it| (of, it)))
+        {
+            assert!(setup.variant(name).is_some(), "setting {}: unknown variant {name}", of.name);
+        }
     }
 }
 
 #[test]
 fn every_eviction_kind_holds_the_same_number_of_items() {
-    for name in ["cost-single", "cost-multi"] {
+    for name in FILES {
         let (_, setup) = setup(name);
         for setting in &setup.settings {
             let config = engine_config(&setup, setting, 1.0, SEED);
@@ -104,7 +114,8 @@ fn the_calibrated_number_of_keys_leads_to_the_hit_ratio_of_the_setting() {
 
 #[test]
 fn in_a_cache_that_never_fills_all_variants_have_the_same_misses() {
-    let (_, setup) = setup("cost-single");
+    let (_, mut setup) = setup("cost-single-published");
+    setup.settings.iter_mut().for_each(|setting| setting.timed_operations = 0);
     let large = setting(&setup, "large");
     let keys = calibrated_keys(&setup, large, CostMix::Rubis, SCALE, SEED);
     let keys = keys.expect("the calibration succeeds");
@@ -121,21 +132,10 @@ fn two_runs_with_the_same_seed_are_equal_and_the_totals_are_consistent() {
     let run = || run(&setup, "95 %", "ours", CostMix::Baseline, 1_500, Pricing::Mixed);
     let (tally, second) = (run(), run());
     assert_eq!(tally, second);
-    assert_eq!(tally.misses_by_group.iter().sum::<u64>(), tally.misses);
+    assert_eq!(tally.misses_by_units.iter().sum::<u64>(), tally.misses);
     let (hits, misses) = ((tally.requests - tally.misses) as f64, tally.units_missed as f64);
     let us = (hits * 222.0 + misses * 44.4) / tally.requests as f64;
-    assert!((tally.response_us(&setup) - us).abs() < 1e-9);
-}
-
-/// In the thesis (section 5.5.1), a miss of a key with the lowest cost, 10 units, takes twice as long as a hit.
-#[test]
-fn response_times_are_those_of_the_thesis() {
-    let (_, setup) = setup("cost-single");
-    let response_us = |misses, units_missed| {
-        Tally { requests: 1, misses, units_missed, ..Tally::default() }.response_us(&setup)
-    };
-    let (hit, miss) = (response_us(0, 0), response_us(1, 10));
-    assert_eq!([hit, miss], [222.0, 444.0]);
+    assert!((tally.response_us(&setup.response) - us).abs() < 1e-9);
 }
 
 #[test]
@@ -196,4 +196,51 @@ fn the_sweep_has_a_curve_for_each_mix_and_variant() {
     let curves: Vec<_> = curves.collect();
     assert_eq!(curves.len(), 3 * 2, "{curves:?}");
     assert!(curves.contains(&("TPCW, ours", 2)) && curves.contains(&("RUBIS, bound", 2)));
+}
+
+#[test]
+fn the_published_experiments_have_a_value_for_every_published_value_and_bar() {
+    for name in ["cost-single-published", "cost-multi-published"] {
+        let (spec, mut setup) = setup(name);
+        setup.seeds = 1;
+        for setting in &mut setup.settings {
+            setting.timed_operations /= 100;
+        }
+        let outcome = setup.run(&Job::of(&spec, 0.0005, SEED));
+        let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
+        assert!(outcome.rows.iter().all(|row| row.ours.is_some()), "{name}: {}", outcome.text());
+        for figure in &spec.figures {
+            let Draw::Bars(measure) = &figure.draw else { panic!("{name} has only bars") };
+            for variant in &figure.variants {
+                found(&outcome, measure, &format!("{}{variant}", figure.within));
+            }
+        }
+    }
+}
+
+#[test]
+fn processor_times_of_gets_and_sets_are_measured_after_the_run() {
+    let (_, mut setup) = setup("cost-single-published");
+    let timed =
+        |setup: &CostSetup| run(setup, "large", "lru", CostMix::Baseline, 5_000, Pricing::Mixed);
+    let with_times = timed(&setup);
+    let times = with_times.times.expect("the setting measures times");
+    assert!(times.get_nanos > 0.0 && times.set_nanos > 0.0, "{times:?}");
+    setup.settings.iter_mut().for_each(|setting| setting.timed_operations = 0);
+    assert_eq!(timed(&setup), Tally { times: None, ..with_times }, "the other results are equal");
+}
+
+/// If every hit gives its item a new rank, the inflation outgrows the costs, and the reserved queue saves less.
+#[test]
+fn the_reserved_queue_saves_more_if_only_its_own_hits_give_ranks() {
+    let (_, setup) = setup("cost-reserved");
+    let keys = calibrated_keys(&setup, setting(&setup, "256 MiB"), CostMix::Tpcw, SCALE, SEED);
+    let keys = keys.expect("the calibration succeeds");
+    let of = |name| run(&setup, "256 MiB", name, CostMix::Tpcw, keys, Pricing::Mixed);
+    let [lru, all, own] = ["lru", "reserved", "reserved, ranks in reserved"].map(of);
+    assert_eq!(lru.inflation_per_replacement, 0.0);
+    let [all_inflation, own_inflation] = [&all, &own].map(|tally| tally.inflation_per_replacement);
+    assert!(own_inflation > 0.0 && all_inflation > 2.0 * own_inflation, "{all:?}\n{own:?}");
+    let [lru, all, own] = [lru, all, own].map(|tally| tally.units_per_request());
+    assert!(own < all && own < lru, "cost per request: lru {lru}, all hits {all}, own hits {own}");
 }

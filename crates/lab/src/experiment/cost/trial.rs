@@ -1,17 +1,9 @@
-//! Runs a variant on a population in virtual time, calibrates the number of keys, and computes the bound.
+//! Runs a variant on a population in virtual time, and computes the bound.
 //!
 //! ```text
 //!   stores of the most popular keys --> warm-up --> measured requests: hits, misses and their cost
 //!   (none if the memory never fills)
 //! ```
-//!
-//! *Calibration.* The number of keys is chosen so that the first variant has the hit ratio of the setting. If items are
-//! evicted, the first estimate uses Che's approximation of an LRU: a key is cached if it was requested within the
-//! characteristic time, which is the time in which the number of different requested keys reaches the capacity. Then
-//! the first variant runs with this number of keys, and the next estimate corrects the error of the hit ratio. If no
-//! item is evicted, a key is cached if it was requested before.
-//! Source: Che, Tung, Wang: Hierarchical Web Caching Systems: Modeling, Design and Experimental Results, IEEE JSAC
-//! 20(7), 2002, section III.
 //!
 //! *Bound.* The bound is the cost of the misses of an oracle that knows the popularity of every key. The oracle caches
 //! the keys with the highest product of request probability and cost, divided by their bytes. Requests are independent
@@ -20,21 +12,27 @@
 use super::population::{
     CostSetup, Population, Pricing, Setting, Variant, key_index_of, key_indices,
 };
+use super::tally::{OperationTimes, Tally};
 use crate::trial::curves::BESIDE_VALUE_BYTES;
 use crate::trial::error::ExperimentError;
 use crate::trial::execute::{profiling_options, tuner};
 use crate::trial::setup::scaled;
-use crate::vtime::{Access, Cache, Maintainer, Rate, RunningTuner, VisitCost};
-use slabwise_base::{Clock, Cost};
-use slabwise_engine::{Engine, EngineConfig, ReservedRank};
+use crate::vtime::{
+    Access, Cache, Maintainer, Rate, RunningTuner, VisitCost, median, thread_cpu_nanos,
+};
+use slabwise_base::{Clock, Cost, Now};
+use slabwise_engine::{Engine, EngineConfig, RankedHits, ReservedRank};
 use slabwise_policy::PagePolicy;
-use slabwise_replay::workload::{CostMix, Request};
+use slabwise_replay::workload::Request;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Number of keys that are stored before the warm-up, divided by the number of the smallest items that fit into the
 /// memory.
 const PRELOADED: f64 = 1.2;
+
+/// Number of operations in a batch whose processor time is measured.
+const TIMED_BATCH: usize = 1_024;
 
 /// The conditions of a run.
 #[derive(Clone, Copy)]
@@ -47,60 +45,6 @@ pub struct Trial<'s> {
     pub scale: f64,
 }
 
-/// The result of a run: totals of the measured requests. Costs are in units.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Tally {
-    /// Number of gets.
-    pub requests: u64,
-    /// Number of gets that missed.
-    pub misses: u64,
-    /// Sum of the costs of the keys of all gets.
-    pub units_requested: u64,
-    /// Sum of the costs of the keys of all misses.
-    pub units_missed: u64,
-    /// Number of misses of each group of costs: low, middle and high.
-    pub misses_by_group: [u64; CostMix::GROUP_COUNT],
-    /// Number of pages that moved since the start of the run.
-    pub pages_moved: u64,
-    /// True if the memory was full at the end of the run.
-    pub is_full: bool,
-}
-
-impl Tally {
-    pub fn hit_percent(&self) -> f64 {
-        (1.0 - self.misses as f64 / self.requests.max(1) as f64) * 100.0
-    }
-
-    /// Returns the cost of all misses divided by the number of requests.
-    pub fn units_per_request(&self) -> f64 {
-        self.units_missed as f64 / self.requests.max(1) as f64
-    }
-
-    /// Returns the cost of all misses, in percent of the cost of all requests.
-    pub fn recomputed_percent(&self) -> f64 {
-        self.units_missed as f64 / self.units_requested.max(1) as f64 * 100.0
-    }
-
-    /// Returns the mean response time of a request in microseconds.
-    pub fn response_us(&self, setup: &CostSetup) -> f64 {
-        let hits = (self.requests - self.misses) as f64;
-        let us = hits * setup.response.hit_us
-            + self.units_missed as f64 * setup.response.miss_us_per_unit;
-        us / self.requests.max(1) as f64
-    }
-
-    fn count(&mut self, access: Access, cost: Cost) {
-        let units = u64::from(cost.units());
-        self.requests += 1;
-        self.units_requested += units;
-        if access == Access::Miss {
-            self.misses += 1;
-            self.units_missed += units;
-            self.misses_by_group[CostMix::group(cost)] += 1;
-        }
-    }
-}
-
 /// Creates the page policy of a variant, or returns an error text.
 pub fn policy(variant: &Variant) -> Result<PagePolicy, String> {
     let options = variant.options.iter();
@@ -110,7 +54,10 @@ pub fn policy(variant: &Variant) -> Result<PagePolicy, String> {
 
 /// Returns the engine's configuration in a setting, except for the eviction kind.
 pub fn engine_config(setup: &CostSetup, setting: &Setting, scale: f64, seed: u64) -> EngineConfig {
-    setup.cache.engine_config_of(setting.memory_mib, scale, seed)
+    let config = setup.cache.engine_config_of(setting.memory_mib, scale, seed);
+    // In a large cache, most lookups read memory that is in no cache of the processor. With huge pages they take less
+    // time.
+    EngineConfig { huge_pages: true, ..config }
 }
 
 /// Returns the bytes of memory that an item with a value of this length takes: the size of a page divided by the number
@@ -139,9 +86,13 @@ impl Trial<'_> {
         let seed = self.population.seed;
         let config = engine_config(self.setup, self.setting, self.scale, seed);
         let mut config = EngineConfig { eviction: self.variant.eviction, ..config };
+        let reserved = &mut config.eviction_options.reserved;
+        reserved.percent = self.variant.reserved_percent.unwrap_or(reserved.percent);
+        if self.variant.ranks_in_reserved {
+            reserved.ranked_hits = RankedHits::InReserved;
+        }
         let weighted = |cost_max| ReservedRank::Weighted { cost_max };
-        config.eviction_options.reserved.rank =
-            self.variant.cost_max.map_or(ReservedRank::Sum, weighted);
+        reserved.rank = self.variant.cost_max.map_or(ReservedRank::Sum, weighted);
         let engine = Engine::new(config)?;
         let response_clock = Arc::new(Clock::manual());
         let profiling = profiling_options(engine.config().memory_limit_bytes);
@@ -192,17 +143,63 @@ impl TrialRun<'_, '_> {
         let mut next = key_indices(setup, setting, population.keys(), population.seed);
         self.request_all((0..scaled(setting.warm_up_requests, scale)).map(|_| next()));
         self.tally = Tally::default();
+        let before = inflation_and_evictions(engine);
         self.request_all((0..scaled(setting.requests, scale)).map(|_| next()));
+        self.tally.inflation_per_replacement =
+            inflation_per_replacement(before, inflation_and_evictions(engine), engine);
         self.tally.pages_moved = engine.mover_counters().moved;
         self.tally.is_full = engine.page_stats().memory_full();
+        if setting.timed_operations > 0 {
+            self.tally.times = Some(self.times(setting.timed_operations, &mut next));
+        }
         self.tally
+    }
+
+    /// Measures gets of the next keys, and then sets of keys that have no item.
+    fn times(&mut self, operations: u64, next: &mut impl FnMut() -> u64) -> OperationTimes {
+        let now = self.rate.now_at(self.operations);
+        let population = self.trial.population;
+        let gets = (0..operations).map(|_| population.request(next()));
+        let get_nanos = self.time_each(gets, |cache, get| {
+            cache.look_up(get, now);
+        });
+        let sets = (0..operations).map(|index| population.set_of_other_key(index));
+        let set_nanos = self.time_each(sets, |cache, set| cache.store(set, set.cost, now));
+        OperationTimes { get_nanos, set_nanos }
+    }
+
+    /// Executes the requests, and returns the processor time of a request: the median over batches of requests.
+    fn time_each(
+        &mut self,
+        mut requests: impl Iterator<Item = Request>,
+        execute: impl Fn(&mut Cache<'_>, &Request),
+    ) -> f64 {
+        let mut nanos = Vec::new();
+        loop {
+            // The requests are generated in advance, because the time to generate them does not count.
+            let batch: Vec<Request> = requests.by_ref().take(TIMED_BATCH).collect();
+            if batch.is_empty() {
+                return median(nanos);
+            }
+            let started = thread_cpu_nanos();
+            for requests in batch.chunks(Cache::BATCH_MAX) {
+                self.cache.prefetch(requests);
+                requests.iter().for_each(|request| execute(&mut self.cache, request));
+            }
+            nanos.push((thread_cpu_nanos() - started) / batch.len() as f64);
+        }
     }
 
     /// Requests the keys with these indices.
     fn request_all(&mut self, key_indices: impl Iterator<Item = u64>) {
-        let mut requests = key_indices.map(|index| self.trial.population.request(index));
+        let mut key_indices = key_indices.fuse();
+        let (mut indices, mut batch) = (Vec::new(), Vec::new());
         loop {
-            let batch: Vec<Request> = requests.by_ref().take(Cache::BATCH_MAX).collect();
+            // First draws all keys and then reads their costs, so that the processor reads several costs at a time.
+            indices.clear();
+            indices.extend(key_indices.by_ref().take(Cache::BATCH_MAX));
+            batch.clear();
+            batch.extend(indices.iter().map(|&index| self.trial.population.request(index)));
             if batch.is_empty() {
                 return;
             }
@@ -234,6 +231,24 @@ impl TrialRun<'_, '_> {
         self.tally.count(access, cost);
         self.operations += access.operations();
     }
+}
+
+/// Returns the inflation of the first class, and the number of its evictions.
+fn inflation_and_evictions(engine: &Engine) -> [u64; 2] {
+    let stats = engine.class_stats(Now::from_nanos(0));
+    let Some(class) = stats.first().and_then(|stats| stats.class) else { return [0, 0] };
+    [u64::from(engine.inflation(class)), stats[0].counters.evicted]
+}
+
+/// Returns the growth of the inflation of the first class between two moments, divided by the number of times that all
+/// items of the class were replaced in this time. 0 if nothing was evicted.
+fn inflation_per_replacement(before: [u64; 2], after: [u64; 2], engine: &Engine) -> f64 {
+    let stats = engine.class_stats(Now::from_nanos(0));
+    let chunks = stats.first().map_or(0, |stats| stats.used_chunks + stats.free_chunks);
+    let evictions = (after[1] - before[1]) as f64;
+    // The inflation wraps around at 2^32.
+    let growth = f64::from((after[0] as u32).wrapping_sub(before[0] as u32));
+    if evictions > 0.0 { growth * chunks as f64 / evictions } else { 0.0 }
 }
 
 /// If ranks are hashed, the bound computes only the keys of the most popular ranks: this number of ranks per key. It
@@ -284,206 +299,4 @@ fn probabilities(setup: &CostSetup, setting: &Setting, keys: u64) -> Vec<f64> {
     let normalize = |probability: &mut f64| *probability = (*probability + rest_per_key) / sum;
     probabilities.iter_mut().for_each(normalize);
     probabilities
-}
-
-/// Each of the first ranks is a group of its own. Later groups have several ranks.
-const SINGLE_RANKS: u64 = 1_000;
-/// The first rank of a later group, divided by the first rank of the group before it.
-const GROUP_GROWTH: f64 = 1.02;
-/// Upper limit of the search for a number of keys.
-const KEYS_MAX: f64 = 1e9;
-/// Upper limit of the search for the characteristic time, in requests.
-const TIME_MAX: f64 = 1e12;
-/// Number of bisections of a search. In a search for a number of keys, the last interval is smaller than one key.
-const BISECTIONS: usize = 40;
-
-/// Keys with about the same popularity.
-#[derive(Clone, Copy, Debug)]
-struct Group {
-    /// Number of keys.
-    keys: f64,
-    /// Probability that a request is for a certain key of the group.
-    probability: f64,
-}
-
-/// The popularity of all keys.
-#[derive(Clone, Debug)]
-pub struct Popularity {
-    groups: Vec<Group>,
-}
-
-impl Popularity {
-    /// Returns a Zipf distribution with the exponent `skew` over `keys` keys. If `ranks` is given, the distribution is
-    /// over this number of ranks, which are hashed to the keys.
-    pub fn new(keys: u64, skew: f64, ranks: Option<u64>) -> Popularity {
-        let groups = groups(ranks.map_or(keys, |ranks| ranks.max(keys)), skew);
-        // The first ranks have a key each. The probability of the other ranks is distributed evenly over all keys.
-        let (mut of_keys, mut rest_per_key, mut ranks_before) = (Vec::new(), 0.0, 0.0);
-        for group in groups {
-            let with_key = (keys as f64 - ranks_before).clamp(0.0, group.keys);
-            ranks_before += group.keys;
-            rest_per_key += (group.keys - with_key) * group.probability / keys as f64;
-            if with_key > 0.0 {
-                of_keys.push(Group { keys: with_key, ..group });
-            }
-        }
-        of_keys.iter_mut().for_each(|group| group.probability += rest_per_key);
-        Popularity { groups: of_keys }
-    }
-
-    /// Returns the sum of `of_key(probability)` over all keys.
-    fn sum(&self, of_key: impl Fn(f64) -> f64) -> f64 {
-        self.groups.iter().map(|group| group.keys * of_key(group.probability)).sum()
-    }
-
-    /// Returns the hit ratio of an LRU with a capacity of `capacity` keys, by Che's approximation.
-    pub fn lru_hit_ratio(&self, capacity: f64) -> f64 {
-        let keys_within = |time: f64| self.sum(|probability| -(-probability * time).exp_m1());
-        let time = largest(TIME_MAX, |time| keys_within(time) < capacity);
-        1.0 - self.sum(|probability| probability * (-probability * time).exp())
-    }
-
-    /// Returns the hit ratio of `requests` requests that follow `earlier` other requests, if no item is evicted.
-    pub fn hit_ratio_without_eviction(&self, earlier: u64, requests: u64) -> f64 {
-        let (earlier, requests) = (earlier as f64, requests as f64);
-        let first_references =
-            |probability: f64| (-probability * earlier).exp() * -(-probability * requests).exp_m1();
-        1.0 - self.sum(first_references) / requests.max(1.0)
-    }
-}
-
-/// Divides the ranks `1..=ranks` into groups. The probabilities of all ranks add up to 1.
-fn groups(ranks: u64, skew: f64) -> Vec<Group> {
-    let mut groups = Vec::new();
-    let mut from = 1;
-    while from <= ranks {
-        let next = if from < SINGLE_RANKS { from + 1 } else { (from as f64 * GROUP_GROWTH) as u64 };
-        let next = next.min(ranks + 1);
-        let middle = f64::midpoint(from as f64, (next - 1) as f64);
-        groups.push(Group { keys: (next - from) as f64, probability: middle.powf(-skew) });
-        from = next;
-    }
-    let sum: f64 = groups.iter().map(|group| group.keys * group.probability).sum();
-    groups.iter_mut().for_each(|group| group.probability /= sum);
-    groups
-}
-
-/// Returns the largest number of keys for which `hit_ratio` returns at least `target`. The hit ratio must fall with the
-/// number of keys.
-pub fn keys_for(target: f64, hit_ratio: impl Fn(u64) -> f64) -> u64 {
-    largest(KEYS_MAX, |keys| hit_ratio(keys as u64) >= target) as u64
-}
-
-/// Returns the largest number from 1 to `limit` for which `is_small` returns true. If `is_small` returns true for a
-/// number, it must return true for all smaller numbers.
-fn largest(limit: f64, is_small: impl Fn(f64) -> bool) -> f64 {
-    let (mut low, mut high) = (1.0f64, limit);
-    for _ in 0..BISECTIONS {
-        let middle = (low * high).sqrt();
-        if is_small(middle) { low = middle } else { high = middle }
-    }
-    low
-}
-
-/// Largest number of runs of a calibration.
-const RUNS_MAX: usize = 4;
-/// A calibration ends if the hit ratio differs by less than this number of percentage points from the hit ratio of the
-/// setting.
-const TOLERANCE_POINTS: f64 = 0.02;
-/// Largest hit ratio for which a number of keys is computed. A hit ratio of 1 is impossible with any number of keys.
-const PREDICTED_MAX: f64 = 0.999;
-
-/// Returns the number of keys with which the first variant has the hit ratio of the setting.
-pub fn calibrated_keys(
-    setup: &CostSetup,
-    setting: &Setting,
-    mix: CostMix,
-    scale: f64,
-    seed: u64,
-) -> Result<u64, ExperimentError> {
-    let target = setting.hit_ratio / 100.0;
-    let popularity = |keys| Popularity::new(keys, setup.skew, setting.ranks);
-    if setting.never_fills {
-        let [earlier, requests] =
-            [setting.warm_up_requests, setting.requests].map(|count| scaled(count, scale));
-        let hit_ratio = |keys| popularity(keys).hit_ratio_without_eviction(earlier, requests);
-        return Ok(keys_for(target, hit_ratio));
-    }
-    let capacity = capacity(setup, setting, mix, scale, seed);
-    let (mut correction, mut keys) = (0.0, 0);
-    for _ in 0..RUNS_MAX {
-        let predicted = (target + correction).min(PREDICTED_MAX);
-        keys = keys_for(predicted, |keys| popularity(keys).lru_hit_ratio(capacity));
-        let population = Population::new(setup, mix, keys, seed);
-        let (variant, pricing) = (setup.first(), Pricing::NotSupplied);
-        let trial = Trial { setup, setting, variant, population: &population, pricing, scale };
-        let tally = trial.run()?.map_err(ExperimentError::Option)?;
-        let error = target - tally.hit_percent() / 100.0;
-        if error.abs() * 100.0 < TOLERANCE_POINTS {
-            break;
-        }
-        correction += error;
-    }
-    Ok(keys)
-}
-
-/// Returns the number of items that the memory holds, if the items have the sizes of the mix in the proportions of the
-/// mix.
-fn capacity(setup: &CostSetup, setting: &Setting, mix: CostMix, scale: f64, seed: u64) -> f64 {
-    let config = engine_config(setup, setting, scale, seed);
-    let groups = setup.value_lens.into_iter().zip(mix.shares_percent());
-    let bytes = groups.map(|(len, percent)| bytes_taken(&config, len) * f64::from(percent) / 100.0);
-    bytes_of_pages(&config) / bytes.sum::<f64>()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{Popularity, keys_for};
-    use crate::exact_lru::ExactLru;
-    use slabwise_base::Random;
-    use slabwise_replay::workload::Zipf;
-    use std::collections::HashSet;
-
-    #[test]
-    fn an_lru_has_the_predicted_hit_ratio() {
-        const CAPACITY: u64 = 2_000;
-        let keys =
-            keys_for(0.9, |keys| Popularity::new(keys, 0.99, None).lru_hit_ratio(CAPACITY as f64));
-        let mut zipf = Zipf::new(keys, 0.99, Random::new(5));
-        let mut lru = ExactLru::new(CAPACITY);
-        let mut misses =
-            |requests| (0..requests).filter(|_| lru.access(zipf.next_key(), 1).is_miss()).count();
-        misses(100_000);
-        let ratio = 1.0 - misses(200_000) as f64 / 200_000.0;
-        assert!(
-            (ratio - 0.9).abs() < 0.004,
-            "seed 5, {keys} keys: hit ratio {ratio}, predicted 0.9"
-        );
-    }
-
-    #[test]
-    fn without_eviction_a_cache_has_the_predicted_hit_ratio() {
-        let hit_ratio =
-            |keys| Popularity::new(keys, 0.99, None).hit_ratio_without_eviction(20_000, 100_000);
-        let keys = keys_for(0.95, hit_ratio);
-        let mut zipf = Zipf::new(keys, 0.99, Random::new(6));
-        let mut cached: HashSet<u64> = HashSet::new();
-        cached.extend((0..20_000).map(|_| zipf.next_key()));
-        let misses = (0..100_000).filter(|_| cached.insert(zipf.next_key())).count();
-        let ratio = 1.0 - misses as f64 / 100_000.0;
-        let context = format!("seed 6, {keys} keys: hit ratio {ratio}, predicted 0.95");
-        assert!((ratio - 0.95).abs() < 0.003, "{context}");
-    }
-
-    #[test]
-    fn with_hashed_ranks_the_probabilities_add_up_to_1_and_an_lru_has_fewer_hits() {
-        let direct = Popularity::new(5_000, 0.99, None);
-        let hashed = Popularity::new(5_000, 0.99, Some(10_000_000_000));
-        for popularity in [&direct, &hashed] {
-            let (keys, sum) = (popularity.sum(|_| 1.0), popularity.sum(|probability| probability));
-            let context = format!("{keys} keys with a sum of probabilities of {sum}");
-            assert!((keys - 5_000.0).abs() < 1e-6 && (sum - 1.0).abs() < 1e-9, "{context}");
-        }
-        assert!(hashed.lru_hit_ratio(2_000.0) < direct.lru_hit_ratio(2_000.0));
-    }
 }

@@ -31,6 +31,8 @@ measures! {
     SD_MAX: "sd_bytes_max", "largest standard deviation that the old waste allows", "bytes", Fixed;
     WASTE: "wasted_bytes", "bytes wasted in chunks", "bytes", WithRun;
     RECOVERED: "recovered_percent", "recovered part of the old waste", "%", Fixed;
+    CHUNK_SIZE: "chunk_size", "chunk size", "bytes", Fixed;
+    SAME_ENDS: "same_ends_percent", "climbs that end in the most frequent waste", "%", Fixed;
     BEST_ENDS: "best_ends_percent", "climbs that end in the exact best waste", "%", Fixed;
     ENDS: "ends", "different wastes at the ends of climbs", "wastes", Fixed;
     EXCESS: "excess_percent", "more waste than the exact best, maximum", "%", Fixed;

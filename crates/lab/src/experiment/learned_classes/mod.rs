@@ -19,12 +19,12 @@ mod tests;
 pub use case::LearnedClassesSetup;
 
 use super::kind::{Experiment, Job};
-use crate::result::{Outcome, format_number};
+use crate::result::{CHUNK_SIZES, Outcome, format_number};
 use crate::trial::error::ExperimentError;
 use crate::trial::setup::scaled;
 use case::{
-    BEST_ENDS, CLIMB, CLIMB_BEST, Case, ENDS, EXACT, EXCESS, FEWER, MOVES, OLD, PAGES, PRINTED,
-    RECOVERED, SD, SD_MAX, SD_MIN, WASTE, cases, demands_of,
+    BEST_ENDS, CHUNK_SIZE, CLIMB, CLIMB_BEST, Case, ENDS, EXACT, EXCESS, FEWER, MOVES, OLD, PAGES,
+    PRINTED, RECOVERED, SAME_ENDS, SD, SD_MAX, SD_MIN, WASTE, cases, demands_of,
 };
 use pages::{Climbs, Stored, Taken, climbs};
 use slabwise_base::Random;
@@ -124,6 +124,14 @@ fn add_wastes(
     let before = waste(&tables.old())?;
     let (best_sizes, best) = tables.exact(&demands)?;
     outcome.add_setup(&case.variant(EXACT), list(&best_sizes));
+    add_histogram(outcome, &case.setup.name, sizes);
+    for (number, &size) in (1..).zip(&best_sizes) {
+        outcome.add(CHUNK_SIZE, &case.variant(&format!("{EXACT}, {number}")), Ok(size as f64));
+    }
+    for (variant, table) in [(OLD, &case.setup.old_sizes), (EXACT, &best_sizes)] {
+        let lines = table.iter().map(|&size| (size as f64, 0.0));
+        outcome.add_series(CHUNK_SIZES, case.variant(variant), ["bytes", ""], lines);
+    }
     let from = |start: &(dyn Fn(&mut Random) -> Vec<usize> + Sync)| {
         climbs(&demands, layout, start, (restarts, seed))
     };
@@ -148,10 +156,26 @@ fn add_wastes(
     Ok(())
 }
 
+/// Number of bins of a histogram of sizes.
+const BINS: usize = 120;
+
+/// Adds the series with the number of items by size, in bins of equal width.
+fn add_histogram(outcome: &mut Outcome, name: &str, sizes: &[usize]) {
+    let smallest = sizes.iter().copied().min().unwrap_or(0);
+    let largest = sizes.iter().copied().max().unwrap_or(0);
+    let width = ((largest - smallest) / BINS).max(1);
+    let mut counts = vec![0_u64; (largest - smallest) / width + 1];
+    sizes.iter().for_each(|size| counts[(size - smallest) / width] += 1);
+    let middle = |bin: usize| (smallest + bin * width) as f64 + width as f64 / 2.0;
+    let points = counts.iter().enumerate().map(|(bin, &count)| (middle(bin), count as f64));
+    outcome.add_series("items by size", name, ["bytes", "items"], points);
+}
+
 /// Adds the rows of the climbs from one kind of start. `best` is the waste of the best table.
 fn add_climbs(outcome: &mut Outcome, variant: &str, climbs: &Climbs, best: f64) {
     let count = climbs.wastes.len() as f64;
     let found = [
+        (SAME_ENDS, percent(climbs.most_frequent() as f64, count)),
         (BEST_ENDS, percent(climbs.count_up_to(best) as f64, count)),
         (ENDS, climbs.different_wastes() as f64),
         (EXCESS, percent(climbs.worst() - best, best)),

@@ -174,6 +174,12 @@ impl Climbs {
         self.wastes.partition_point(|&found| found <= waste)
     }
 
+    /// Returns the number of climbs that end with the most frequent waste.
+    pub fn most_frequent(&self) -> usize {
+        let runs = self.wastes.chunk_by(|waste, next| waste == next);
+        runs.map(<[f64]>::len).max().unwrap_or(0)
+    }
+
     /// Returns the number of different wastes at the ends of the climbs.
     pub fn different_wastes(&self) -> usize {
         let mut wastes = self.wastes.clone();

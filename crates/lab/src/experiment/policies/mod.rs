@@ -14,8 +14,11 @@
 //!
 //! Invariant: every variant and every comparison has its rows. A variant that cannot be run has a row with the reason.
 
+mod findings;
+mod memory;
 mod report;
 mod setup;
+mod sweep;
 
 #[cfg(test)]
 mod tests;
@@ -25,7 +28,7 @@ pub use setup::PoliciesSetup;
 use super::kind::{Experiment, Job};
 use crate::experiment::kind::Progress;
 use crate::result::Outcome;
-use crate::trial::curves::Bound;
+use crate::trial::curves::{Bound, ClassCurves};
 use crate::trial::error::ExperimentError;
 use crate::trial::execute::{Controller, OracleAllocation};
 use crate::trial::run::Run;
@@ -33,8 +36,8 @@ use crate::trial::run_record::RunRecord;
 use crate::trial::setup::scaled;
 use crate::trial::visits::add_visit;
 use crate::vtime::{MoverName, VisitCost};
+use findings::{Finding, Findings};
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
-use report::{Finding, Findings};
 use setup::{OracleCurves, Variant};
 use slabwise_policy::PagePolicy;
 use std::collections::BTreeMap;
@@ -43,18 +46,37 @@ use std::collections::BTreeMap;
 struct Trial<'s> {
     variant: &'s Variant,
     run: Run<'s>,
+    /// Name of the run, which is unique in the experiment.
+    name: String,
 }
 
 impl Experiment for PoliciesSetup {
     fn fill(&self, job: &Job<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError> {
-        let setup = self;
-        let costs = visit_costs(setup, job)?;
-        if setup.visit_ns.is_none() {
+        let costs = visit_costs(self, job)?;
+        if self.visit_ns.is_none() {
             costs.iter().for_each(|(&mover, &cost)| add_visit(outcome, mover, cost));
         }
-        let trials = trials(setup, job.size(), &costs);
+        let trials = trials(self, job.size(), &costs, "");
         let all: Vec<&Run<'_>> = trials.iter().map(|trial| &trial.run).collect();
-        report::describe(outcome, setup, &all);
+        report::describe(outcome, self, &all);
+        if !self.sweeps.is_empty() {
+            return sweep::run(self, job, &costs, outcome);
+        }
+        report::add(outcome, self, &self.findings(job, &costs, "")?);
+        Ok(())
+    }
+}
+
+impl PoliciesSetup {
+    /// Runs all variants with all memory limits. `suffix` is the end of the names of the runs.
+    fn findings(
+        &self,
+        job: &Job<'_>,
+        costs: &BTreeMap<MoverName, VisitCost>,
+        suffix: &str,
+    ) -> Result<Findings<'_>, ExperimentError> {
+        let setup = self;
+        let trials = trials(setup, job.size(), costs, suffix);
         let (oracles, policies): (Vec<_>, Vec<_>) =
             trials.into_iter().partition(|trial| trial.variant.policy.is_none());
         let needs_curves = setup.bound || !oracles.is_empty();
@@ -79,21 +101,18 @@ impl Experiment for PoliciesSetup {
             oracles.par_iter().map(|trial| trial.run_oracle(&decisions, job)).collect();
         let trials: Vec<Finding<'_>> = found.into_iter().chain(oracles?).collect();
         let bounds = if setup.bound { bounds(&trials, &runs, &decisions) } else { BTreeMap::new() };
-        if let Some(curves) = decisions.values().next().and_then(|decision| decision.curves.first())
-        {
-            report::add_working_sets(outcome, setup, curves);
-        }
-        let findings = Findings { setup, scale: job.scale, trials, bounds };
-        report::add(outcome, setup, &findings);
-        Ok(())
+        let curves = decisions.values().next().and_then(|decision| decision.curves.first());
+        let working_sets = curves.map(ClassCurves::working_sets).unwrap_or_default();
+        Ok(Findings { setup, scale: job.scale, trials, bounds, working_sets })
     }
 }
 
-/// Returns a trial for each memory limit and each variant.
+/// Returns a trial for each memory limit and each variant. `suffix` is the end of the names of the runs.
 fn trials<'s>(
     setup: &'s PoliciesSetup,
     size: (f64, u64),
     costs: &BTreeMap<MoverName, VisitCost>,
+    suffix: &str,
 ) -> Vec<Trial<'s>> {
     let trial = |variant: &'s Variant, memory_mib| {
         let run = Run::new(&setup.workload, &setup.cache, &setup.time, variant.mover, size);
@@ -103,14 +122,18 @@ fn trials<'s>(
         let (windows, response) = (setup.windows, setup.response);
         let full_profile_gets = variant.full_profile_gets.map(|gets| scaled(gets, size.0));
         let has_no_move_budget = variant.has_no_move_budget;
-        let run =
-            Run { memory_mib, preload, earlier, windows, response, cost, full_profile_gets, ..run };
-        Run { has_no_move_budget, ..run }
+        let eviction = variant.eviction.unwrap_or(setup.cache.eviction);
+        let run = Run { memory_mib, eviction, preload, earlier, ..run };
+        Run { windows, response, cost, full_profile_gets, has_no_move_budget, ..run }
     };
     let limits = setup.limits_mib();
     let trials = limits.iter().flat_map(|&memory_mib| {
         let variants = setup.variants.iter();
-        variants.map(move |variant| Trial { variant, run: trial(variant, memory_mib) })
+        variants.map(move |variant| Trial {
+            variant,
+            run: trial(variant, memory_mib),
+            name: format!("{}, {memory_mib} MiB{suffix}", variant.name),
+        })
     });
     trials.collect()
 }
@@ -186,8 +209,7 @@ impl<'s> Trial<'s> {
         controller: Controller<'_>,
         job: &Job<'_>,
     ) -> Result<Finding<'s>, ExperimentError> {
-        let name = format!("{}, {} MiB", self.variant.name, self.run.memory_mib);
-        let record = job.execute(&name, &self.run, controller)?;
+        let record = job.execute(&self.name, &self.run, controller)?;
         Ok(self.finding(Ok(record)))
     }
 

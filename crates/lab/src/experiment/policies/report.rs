@@ -1,78 +1,17 @@
 //! Adds the rows of all trials: the values of each variant, the comparisons of variants over all memory limits, and the
 //! ranks of the variants.
 
+use super::findings::{BOUND, Findings};
+use super::memory;
 use super::setup::{PoliciesSetup, Report, Variant};
-use crate::result::{Outcome, format_number, maximum, mean, measures, minimum};
-use crate::trial::curves::{Bound, ClassCurves};
+use crate::result::{Measure, Outcome, format_number, maximum, mean, measures, minimum};
 use crate::trial::run::{Run, value_len_max};
 use crate::trial::run_record::{
     MEAN, PAGES, PAGES_STEADY, RunRecord, STEADY, add_at_target, add_gets, add_mover_counts,
-    add_series, add_steady, steady,
+    add_response_series, add_series, add_steady, steady,
 };
-use crate::trial::setup::scaled;
-use std::collections::{BTreeMap, BTreeSet};
-
-/// The result of a trial.
-pub struct Finding<'s> {
-    pub variant: &'s Variant,
-    /// Memory limit at scale 1.
-    pub memory_mib: u64,
-    /// The record of the run, or the reason why the variant could not be run.
-    pub record: Result<RunRecord, String>,
-}
-
-/// Name of the theoretical upper bound in rows and comparisons.
-pub const BOUND: &str = "bound";
-
-/// The results of all trials.
-pub struct Findings<'s> {
-    pub setup: &'s PoliciesSetup,
-    pub scale: f64,
-    pub trials: Vec<Finding<'s>>,
-    /// The bound for each memory limit in MiB. Empty if the set-up requests no bound.
-    pub bounds: BTreeMap<u64, Bound>,
-}
-
-impl Findings<'_> {
-    pub fn trial(&self, variant: &str, limit_mib: u64) -> Option<&Finding<'_>> {
-        let is_match =
-            |found: &&Finding<'_>| found.variant.name == variant && found.memory_mib == limit_mib;
-        self.trials.iter().find(is_match)
-    }
-
-    pub fn record_of(&self, variant: &str, limit_mib: u64) -> Result<&RunRecord, String> {
-        let found = self.trial(variant, limit_mib);
-        let found = found.ok_or_else(|| format!("unknown variant {variant}"))?;
-        found.record.as_ref().map_err(String::clone)
-    }
-
-    /// Returns the miss ratio and the mean response time of a variant or of the bound, in the steady stretch and with
-    /// one memory limit.
-    fn steady_of(&self, variant: &str, limit_mib: u64) -> Result<[f64; 2], String> {
-        if variant == BOUND {
-            let bound = self.bounds.get(&limit_mib);
-            let bound = bound.ok_or_else(|| "the bound was not computed".to_owned())?;
-            return Ok([bound.miss_ratio, bound.response_us]);
-        }
-        let record = self.record_of(variant, limit_mib)?;
-        let (from, to) = self.setup.steady.at(self.scale);
-        Ok([record.miss_ratio_between(from, to), record.response_us_between(from, to)])
-    }
-
-    /// Returns the reduction of a variant compared with another variant, in percent and in the steady stretch, for
-    /// every memory limit. If `index` is 0, the reduction is that of the misses; if `index` is 1, that of the response
-    /// time.
-    pub fn reduction(&self, [variant, other]: [&str; 2], index: usize) -> Result<Vec<f64>, String> {
-        let reductions = self.setup.limits_mib().into_iter().map(|limit| {
-            let of_variant = self.steady_of(variant, limit)?[index];
-            match self.steady_of(other, limit)?[index] {
-                of_other if of_other > 0.0 => Ok((1.0 - of_variant / of_other) * 100.0),
-                _ => Err(format!("{other} has no misses")),
-            }
-        });
-        reductions.collect()
-    }
-}
+use crate::trial::setup::{EarlierSetup, scaled};
+use std::collections::BTreeSet;
 
 measures! {
     WORKING_SET: "working_set_items", "working-set size", "items", WithRun;
@@ -81,6 +20,7 @@ measures! {
     STEADY_TIME: "steady_response_time", "steady mean response time", "us", Fixed;
     STRETCH: "stretch_miss_ratio", "miss ratio of a stretch", "%", Fixed;
     RANK: "rank", "rank by misses, 1 for the fewest", "", Fixed;
+    RANK_STEADY_AT: "rank_steady_since", "rank by requests until the miss ratio is steady, 1 for the fewest", "", Fixed;
     MOVING: "requests_moving", "requests from the decision to the last page", "requests", WithRun;
     REACHED: "potential_reached", "reduction of misses, relative to the reduction of the bound", "%", Fixed;
     FEWER: "fewer_misses", "fewer misses, steady", "%", Fixed;
@@ -91,8 +31,8 @@ measures! {
     LESS_TIME_MAX: "less_time_max", "less response time, maximum over memory sizes", "%", Fixed;
 }
 
-/// Name of the policy that moves no page, and of the variant with that policy. The steady ranks order the variants by
-/// their misses relative to this variant.
+/// Name of the policy that moves no page. The steady ranks order the variants by their misses relative to the ranked
+/// variant with this policy.
 const CONTROL: &str = "none";
 
 /// Adds the conditions of all runs to the outcome.
@@ -113,10 +53,11 @@ pub fn describe(outcome: &mut Outcome, setup: &PoliciesSetup, runs: &[&Run<'_>])
     for (name, value) in &setup.chosen {
         outcome.add_setup(name, value);
     }
-    if let Some(earlier) = setup.earlier {
-        let times = earlier.value_factor;
+    if let Some(EarlierSetup { value_factor, memory_share }) = setup.earlier {
+        let percent = memory_share * 100.0;
         let text = format!(
-            "the memory is full of other keys, whose values are {times} times as long and which are never requested"
+            "other keys, whose values are {value_factor} times as long and which are never requested, fill {percent} % \
+             of the memory; the variants `from empty` start with an empty cache"
         );
         outcome.add_setup("start", text);
     }
@@ -158,6 +99,9 @@ pub fn describe(outcome: &mut Outcome, setup: &PoliciesSetup, runs: &[&Run<'_>])
 
 /// Adds the rows and series of all trials, comparisons and ranks.
 pub fn add(outcome: &mut Outcome, setup: &PoliciesSetup, findings: &Findings<'_>) {
+    for (name, &size) in setup.class_names.iter().zip(&findings.working_sets) {
+        outcome.add(WORKING_SET, name, Ok(size as f64));
+    }
     let limits = setup.limits_mib();
     let several = limits.len() > 1;
     for &limit in &limits {
@@ -179,33 +123,42 @@ pub fn add(outcome: &mut Outcome, setup: &PoliciesSetup, findings: &Findings<'_>
     }
     for pair in &setup.against {
         add_against(outcome, findings, pair);
+        if several {
+            memory::add_less_memory(outcome, findings, pair);
+        }
     }
-    let controls =
-        setup.variants.iter().filter(|variant| variant.policy.as_deref() == Some(CONTROL));
+    if several {
+        memory::add_series(outcome, findings);
+    }
+    let has_control_policy = |variant: &&Variant| variant.policy.as_deref() == Some(CONTROL);
+    let controls = setup.variants.iter().filter(has_control_policy);
     let controls: Vec<&str> = controls.map(|variant| variant.name.as_str()).collect();
     for [variant, other] in &setup.against {
         if setup.bound && variant != BOUND && controls.contains(&other.as_str()) {
             add_reached(outcome, findings, [variant, other]);
         }
     }
-    let additional_misses = |name: &str| Ok(-mean(&findings.reduction([name, CONTROL], 0)?));
-    add_ranks(outcome, setup, "steady", additional_misses);
+    let is_ranked = |name: &&str| setup.rank_among.iter().any(|ranked| ranked == name);
+    let control = controls.iter().copied().find(is_ranked).unwrap_or(CONTROL);
+    let additional_misses = |name: &str| Ok(-mean(&findings.reduction([name, control], 0)?));
+    add_ranks(outcome, setup, RANK, "steady", additional_misses);
+    if setup.report.contains(&Report::SteadySince) {
+        let tolerance = setup.steady_tolerance_points / 100.0;
+        let limit = limits[0];
+        // Variants whose miss ratio never becomes steady, or that hardly reduce the misses, have the last rank.
+        let since = |name: &str| {
+            let [of_control, of_variant] = [control, name].map(|it| findings.steady_of(it, limit));
+            let reduces = of_control?[0] - of_variant?[0] > tolerance;
+            let since = steady(findings.record_of(name, limit)?, tolerance).since;
+            Ok(since.filter(|_| reduces).map_or(f64::MAX, |at| at as f64))
+        };
+        add_ranks(outcome, setup, RANK_STEADY_AT, "steady", since);
+    }
     for stretch in &setup.stretches {
         let (from, to) = stretch.at(outcome.scale);
         let record = |name: &str| findings.record_of(name, limits[0]);
         let ratio = |name: &str| Ok(record(name)?.miss_ratio_between(from, to));
-        add_ranks(outcome, setup, &stretch.name, ratio);
-    }
-}
-
-/// A working set has a hit ratio of at most this fraction of the references below that of an unlimited cache.
-const WORKING_SET_TOLERANCE: f64 = 0.001;
-
-/// Adds the rows with the working-set sizes of the classes, by the exact curves of the first decision.
-pub fn add_working_sets(outcome: &mut Outcome, setup: &PoliciesSetup, curves: &ClassCurves) {
-    let sizes = curves.working_sets(WORKING_SET_TOLERANCE);
-    for (name, size) in setup.class_names.iter().zip(sizes) {
-        outcome.add(WORKING_SET, name, Ok(size as f64));
+        add_ranks(outcome, setup, RANK, &stretch.name, ratio);
     }
 }
 
@@ -265,6 +218,9 @@ fn add_record(outcome: &mut Outcome, setup: &PoliciesSetup, name: &str, record: 
         outcome.add(STRETCH, &format!("{name}, {}", stretch.name), Ok(ratio));
     }
     add_series(outcome, name, record);
+    if setup.report.contains(&Report::ResponseTime) {
+        add_response_series(outcome, name, record);
+    }
 }
 
 /// Adds the rows with the reduction of misses, and of the response time if requested, of one variant compared with
@@ -301,6 +257,7 @@ fn add_reached(outcome: &mut Outcome, findings: &Findings<'_>, [variant, other]:
 fn add_ranks(
     outcome: &mut Outcome,
     setup: &PoliciesSetup,
+    measure: Measure,
     stretch: &str,
     value: impl Fn(&str) -> Result<f64, String>,
 ) {
@@ -310,6 +267,6 @@ fn add_ranks(
         let rank = values.clone().map(|values| {
             1.0 + values.iter().filter(|&&other| other < values[index]).count() as f64
         });
-        outcome.add(RANK, &format!("{name}, {stretch}"), rank);
+        outcome.add(measure, &format!("{name}, {stretch}"), rank);
     }
 }

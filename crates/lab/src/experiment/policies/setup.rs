@@ -5,11 +5,13 @@ use crate::trial::curves::{ClassCurves, ExactCurves, Phase};
 use crate::trial::error::ExperimentError;
 use crate::trial::run::{Run, preloaded};
 use crate::trial::setup::{
-    CacheSetup, EarlierSetup, ResponseSetup, Stretch, TimeSetup, WorkloadSetup, request_at, scaled,
+    CacheSetup, EarlierSetup, ResponseSetup, Stretch, TimeSetup, WorkloadSetup, eviction,
+    request_at, scaled,
 };
 use crate::vtime::MoverName;
 use indicatif::ProgressBar;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
+use slabwise_engine::EvictionKind;
 use slabwise_replay::workload::{Op, Request};
 use std::collections::BTreeMap;
 
@@ -38,6 +40,10 @@ pub struct PoliciesSetup {
     pub windows: u64,
     /// The part of a run whose misses count as steady.
     pub steady: Stretch,
+    /// If given, every variant runs with each value of each of these parameters, and the rows compare the steady miss
+    /// ratios of `against`. The other rows are left out.
+    #[serde(default)]
+    pub sweeps: Vec<Sweep>,
     /// Parts of a run that have rows of their own.
     #[serde(default)]
     pub stretches: Vec<Stretch>,
@@ -73,6 +79,9 @@ pub struct Variant {
     /// Name of the page policy. `None` means an oracle allocation.
     pub policy: Option<String>,
     pub mover: MoverName,
+    /// Eviction kind; `None` means that of the cache.
+    #[serde(default, deserialize_with = "some_eviction")]
+    pub eviction: Option<EvictionKind>,
     /// Options of the page policy.
     #[serde(default)]
     pub options: BTreeMap<String, String>,
@@ -88,6 +97,47 @@ pub struct Variant {
     /// True if the variant starts with an empty cache, without `preload` and `earlier`.
     #[serde(default)]
     pub from_empty: bool,
+}
+
+/// Parses the name of an eviction kind that replaces that of the cache.
+fn some_eviction<'de, D: Deserializer<'de>>(name: D) -> Result<Option<EvictionKind>, D::Error> {
+    eviction(name).map(Some)
+}
+
+/// A parameter with several values. The other parameters have the values of the file.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sweep {
+    pub parameter: Parameter,
+    pub values: Vec<f64>,
+}
+
+/// A parameter of the requests or of the contents of the cache at the start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Parameter {
+    /// The exponent of the popularity: `skew` of the workload.
+    Exponent,
+    /// The length of the earlier values: `value_factor` of `earlier`.
+    EarlierLength,
+    /// The number of the earlier values: `memory_share` of `earlier`.
+    EarlierShare,
+}
+
+impl Parameter {
+    /// Returns the name for rows and figures.
+    pub fn name(self) -> &'static str {
+        match self {
+            Parameter::Exponent => "exponent",
+            Parameter::EarlierLength => "length of earlier values",
+            Parameter::EarlierShare => "share of earlier values",
+        }
+    }
+
+    /// Returns true if the parameter changes the result of a variant.
+    pub fn concerns(self, variant: &Variant) -> bool {
+        self == Parameter::Exponent || !variant.from_empty
+    }
 }
 
 /// The times at which oracle allocations are computed, in requests at scale 1.
@@ -129,6 +179,23 @@ impl PoliciesSetup {
         } else {
             self.memory_mib.clone()
         }
+    }
+
+    /// Returns the set-up with another value of a parameter, without the variants that the parameter does not concern.
+    pub fn with(&self, parameter: Parameter, value: f64) -> PoliciesSetup {
+        let mut setup = self.clone();
+        match (parameter, &mut setup.earlier) {
+            (Parameter::Exponent, _) => setup.workload.skew = Some(value),
+            (Parameter::EarlierLength, Some(earlier)) => earlier.value_factor = value,
+            (Parameter::EarlierShare, Some(earlier)) => earlier.memory_share = value,
+            (Parameter::EarlierLength | Parameter::EarlierShare, None) => {
+                panic!("a sweep of earlier values needs the table `earlier`")
+            }
+        }
+        setup.variants.retain(|variant| parameter.concerns(variant));
+        let names: Vec<String> = setup.variants.iter().map(|it| it.name.clone()).collect();
+        setup.against.retain(|pair| pair.iter().all(|name| names.contains(name)));
+        setup
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::config::option::{COUNT_MAX, ServerOption, option, switch};
 use crate::config::settings::Draft;
-use slabwise_engine::{EvictionKind, MOVER_NAMES, ReservedRank};
+use slabwise_engine::{EvictionKind, MOVER_NAMES, RankedHits, ReservedRank};
 use slabwise_policy::PagePolicy;
 use slabwise_protocol::text::CostWire;
 
@@ -34,11 +34,15 @@ pub(in crate::config) static OURS: &[ServerOption] = &[
              of a get, or the total cost of misses (the number of misses if items have no costs)",
         ),
     option("profile")
-        .choice(&["on", "off"], |it, word| it.given.profile = Some(word == "on"))
+        .choice(&["on", "off", "full"], |it, word| {
+            it.given.profile = Some(word != "off");
+            it.given.profile_is_full = word == "full";
+        })
         .default("on")
         .help(
             "measure the accesses to a sample of the keys (SHARDS) and compute miss-ratio curves, for \
-             `stats profile` and for page policies that use such curves",
+             `stats profile` and for page policies that use such curves; full: measure every access, which \
+             costs throughput, as long as all keys fit into profile_memory",
         ),
     option("profile_memory")
         .size(|it, bytes| it.given.profile_memory_bytes = Some(bytes as u64))
@@ -58,17 +62,28 @@ pub(in crate::config) static OURS: &[ServerOption] = &[
         "with eviction=reserved: rank of an item; sum: inflation + cost; weighted: inflation + cost + \
          inflation x cost / COST_MAX, where COST_MAX is the highest cost of an item",
     ),
+    option("reserved_hits")
+        .choice(&["all", "in_reserved"], |it, name| {
+            it.settings.engine.eviction_options.reserved.ranked_hits =
+                if name == "all" { RankedHits::All } else { RankedHits::InReserved }
+        })
+        .default("all")
+        .help(
+            "with eviction=reserved: hits that give an item a new rank; all: as published; in_reserved: only those of \
+             items that are protected from eviction or become so",
+        ),
     option("gd_wheels").checked("N0[xN1[xN2]]", wheel_sizes).default("256x256").help(
         "with eviction=gd_wheel: number of queues in each wheel, each a power of two. A cost above the \
          product N0 x N1 x N2 counts as this product",
     ),
     option("classes")
-        .choice(&["learned", "geometric"], |it, name| it.given.classes = Some(name))
+        .checked("source[:method=M]", classes)
         .default(
             "learned; geometric with -f, -n, slab_sizes, -M, no_slab_reassign or preset=memcached",
         )
         .frequent_help(
-            "source of chunk sizes; learned: the server adjusts them to the sizes of items while it runs; \
+            "chunk sizes: learned or geometric; learned: the server adjusts them to the sizes of items while \
+             it runs, by M=exact, which wastes least (the default), or by M=hill-climb, as published; \
              geometric: -f (default 1.25) and -n, or slab_sizes, set them as in memcached",
         ),
     option("page_mover")
@@ -155,6 +170,16 @@ fn reserved_rank(draft: &mut Draft, text: &str) -> Result<(), String> {
             ));
         }
     };
+    Ok(())
+}
+
+/// Parses the value of `-o classes`.
+fn classes(draft: &mut Draft, text: &str) -> Result<(), String> {
+    const SOURCES: [&str; 4] =
+        ["learned", "geometric", "learned:method=exact", "learned:method=hill-climb"];
+    let known = SOURCES.into_iter().find(|&source| source == text);
+    let error = || format!("takes {}, not '{text}'", SOURCES.join(" or "));
+    draft.given.classes = Some(known.ok_or_else(error)?);
     Ok(())
 }
 

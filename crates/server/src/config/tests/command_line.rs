@@ -21,6 +21,7 @@ fn sample_value(takes: &ValueKind, default: &str) -> Option<String> {
             "name[:option=value]..." | "sum|weighted:COST_MAX" | "N0[xN1[xN2]]",
             _,
         ) => Some(default.to_owned()),
+        ValueKind::Checked("source[:method=M]", _) => Some("learned".to_owned()),
         ValueKind::Checked("1|2", _) => Some("2".to_owned()),
         ValueKind::Checked("size-size-...", _) => Some("100-200".to_owned()),
         ValueKind::Text(..) | ValueKind::Checked(..) => Some("x".to_owned()),

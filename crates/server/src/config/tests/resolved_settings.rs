@@ -4,6 +4,7 @@ use super::{refusal, serve, settings, stats_at_start};
 use crate::config::{Listen, ListenAddress, ListenSecurity, Protocol};
 use crate::tls::{ClientCertificates, KeyFormat, TlsVersion};
 use slabwise_engine::{ClassTable, EngineConfig, EvictionKind, MoverKind, SizeModel};
+use slabwise_policy::sizes::Method;
 use slabwise_policy::{PagePolicy, Trigger};
 
 #[test]
@@ -204,6 +205,12 @@ fn profile_memory_sets_the_number_of_keys_that_profiling_watches() {
     assert_eq!(keys_max(&["-o", "profile=off"]), None);
     assert_eq!(keys_max(&["-o", "preset=memcached"]), None);
     assert!(keys_max(&["-o", "preset=memcached,profile=on"]).is_some());
+    let rate = |options| {
+        let profiling = settings(&["-o", options]).profiling.expect("profiling is on");
+        (profiling.profiler.rate_max, profiling.accesses_per_second_max == u64::MAX)
+    };
+    assert_eq!(rate("profile=full"), (1.0, true));
+    assert!(!rate("profile=on").1 && rate("profile=on").0 < 1.0);
     for options in ["profile=off,profile_memory=8m", "profile_memory=8m,preset=memcached"] {
         let (_, warnings) = serve(&["-o", options]);
         assert!(
@@ -315,4 +322,21 @@ fn with_sasl_the_protocol_is_binary() {
         warnings.iter().any(|warning| warning.contains("MEMCACHED_SASL_PWDB")),
         "the warnings are {warnings:?}"
     );
+}
+
+#[test]
+fn classes_are_learned_by_the_given_method() {
+    let method = |value: &str| {
+        let settings = settings(&["-o", &format!("classes={value}")]);
+        assert!(settings.tunables.set_learns_classes, "{value}");
+        settings.classes_method
+    };
+    assert_eq!(settings(&[]).classes_method, Method::Exact);
+    assert_eq!(method("learned"), Method::Exact);
+    assert_eq!(method("learned:method=exact"), Method::Exact);
+    assert_eq!(method("learned:method=hill-climb"), Method::HillClimb);
+    let unknown = refusal(&["-o", "classes=learned:method=fast"]);
+    assert!(unknown.contains("learned:method=hill-climb"), "the error is: {unknown}");
+    let without_evictions = refusal(&["-M", "-o", "classes=learned:method=hill-climb"]);
+    assert!(without_evictions.contains("leave out -M"), "the error is: {without_evictions}");
 }

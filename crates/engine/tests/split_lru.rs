@@ -1,0 +1,95 @@
+//! Tests of the eviction kind `split_lru`, whose queues can be divided in two.
+
+use slabwise_base::{ClassId, Clock};
+use slabwise_engine::{
+    ClassTable, Engine, EngineConfig, EvictionKind, Handle, ItemMeta, QueueSplit, StoreMode,
+    StoreOutcome,
+};
+
+const PAGE_SIZE_BYTES: usize = 4096;
+const CHUNK_SIZE_BYTES: usize = 128;
+const PAGES: usize = 32;
+const CHUNKS: u64 = (PAGES * PAGE_SIZE_BYTES / CHUNK_SIZE_BYTES) as u64;
+const CLASS: ClassId = ClassId(0);
+
+fn engine(eviction: EvictionKind) -> Engine {
+    let mut config = EngineConfig::new((PAGES * PAGE_SIZE_BYTES) as u64);
+    config.page_size_bytes = PAGE_SIZE_BYTES;
+    config.classes = ClassTable::explicit(&[CHUNK_SIZE_BYTES], PAGE_SIZE_BYTES)
+        .expect("the class table is valid");
+    config.item_size_bytes_max = CHUNK_SIZE_BYTES as u64;
+    config.index_within_limit = false;
+    config.eviction = eviction;
+    Engine::new(config).expect("the arena can be reserved")
+}
+
+/// Gets a key and stores it after a miss. Returns true if the get hit.
+fn request(handle: &mut Handle<'_>, clock: &Clock, key: u64) -> bool {
+    let (key, now) = (key.to_le_bytes(), clock.now());
+    if handle.get(&key, now, |_| ()).is_some() {
+        return true;
+    }
+    let stored = handle.set(&key, b"value", ItemMeta::default(), StoreMode::Set, now);
+    assert!(matches!(stored, StoreOutcome::Stored { .. }), "the item is stored: {stored:?}");
+    false
+}
+
+/// Requests the keys below `keys` in a loop. Returns the hit ratio of the last rounds.
+fn loop_over(engine: &Engine, keys: u64) -> f64 {
+    let (mut handle, clock) = (engine.handle(), Clock::manual());
+    let (mut hits, rounds) = (0, 12);
+    for round in 0..rounds {
+        for key in 0..keys {
+            let is_hit = request(&mut handle, &clock, key);
+            hits += u64::from(is_hit && round >= rounds / 2);
+        }
+    }
+    hits as f64 / (keys * rounds / 2) as f64
+}
+
+#[test]
+fn an_undivided_queue_evicts_like_an_exact_lru() {
+    let [lru, split] = [EvictionKind::Lru, EvictionKind::SplitLru].map(engine);
+    let clock = Clock::manual();
+    let (mut first, mut second) = (lru.handle(), split.handle());
+    let mut random = slabwise_base::Random::new(5);
+    for step in 0..40_000 {
+        let key = random.below(3 * CHUNKS).min(random.below(3 * CHUNKS));
+        let expected = request(&mut first, &clock, key);
+        assert_eq!(request(&mut second, &clock, key), expected, "step {step}, key {key}");
+    }
+    split.check();
+}
+
+#[test]
+fn a_divided_queue_has_the_misses_of_the_line_across_a_cliff() {
+    let keys = 2 * CHUNKS;
+    let undivided = engine(EvictionKind::SplitLru);
+    assert_eq!(loop_over(&undivided, keys), 0.0, "a loop over more keys than chunks never hits");
+    // The right queue has all chunks, for less than half of the keys: its part of the loop fits.
+    let divided = engine(EvictionKind::SplitLru);
+    divided.divide_queue(CLASS, QueueSplit { left_key_share: 0.54, left_item_share: 0.01 });
+    let hits = loop_over(&divided, keys);
+    assert!((0.44..0.48).contains(&hits), "46 % of the keys are in the right queue: {hits}");
+    divided.check();
+}
+
+#[test]
+fn the_items_of_joined_queues_are_evicted_by_their_age() {
+    let engine = engine(EvictionKind::SplitLru);
+    let (mut handle, clock) = (engine.handle(), Clock::manual());
+    engine.divide_queue(CLASS, QueueSplit { left_key_share: 0.5, left_item_share: 0.5 });
+    for key in 0..CHUNKS {
+        request(&mut handle, &clock, key);
+        clock.advance(std::time::Duration::from_millis(20));
+    }
+    engine.divide_queue(CLASS, QueueSplit::default());
+    for key in CHUNKS..CHUNKS + CHUNKS / 2 {
+        request(&mut handle, &clock, key);
+        clock.advance(std::time::Duration::from_millis(20));
+    }
+    let now = clock.now();
+    let mut kept = |key: &u64| handle.get(&key.to_le_bytes(), now, |_| ()).is_some();
+    let older = (0..CHUNKS / 4).filter(|key| kept(key)).count();
+    assert_eq!(older, 0, "the oldest quarter of the items is evicted, from both queues");
+}
