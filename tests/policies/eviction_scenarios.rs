@@ -62,3 +62,9 @@ pub const RARE: Scenario = Scenario {
         80,
     )],
 };
+
+/// A loop over more items than the memory holds. An LRU has no hits.
+pub const LARGE_LOOP: Scenario = Scenario {
+    name: "large loop",
+    scenes: &[scene(&[part(A, Loop(SMALL_ITEMS + 1_500), SMALL, 100)], 80)],
+};

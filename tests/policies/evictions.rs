@@ -2,27 +2,31 @@
 
 use slabwise_engine::EvictionKind;
 
-use super::eviction_scenarios::{EXPENSIVE, FREQUENT, MOVED, RARE, STALE};
+use super::eviction_scenarios::{EXPENSIVE, FREQUENT, LARGE_LOOP, MOVED, RARE, STALE};
 use super::rows::Expected::{Falls, Stays};
 use super::rows::{Row, check, check_tables, row};
 
-const STRENGTHS: [Row; 6] = [
+const STRENGTHS: [Row; 7] = [
     row("segmented", "", &FREQUENT, Falls(0.5), (0.0, 0.0)),
     row("cost_bands", "", &EXPENSIVE, Falls(0.4), (0.0, 0.0)),
     row("cost_bands", "", &RARE, Falls(0.2), (0.0, 0.0)),
     // Half of the items are expensive, so the reserved queue has room for all of them.
     row("reserved", ",reserved_pct=50", &EXPENSIVE, Falls(0.9), (0.0, 0.0)),
+    // The page policy `cliffhanger` divides the queue, so that a part of the loop stays in the cache.
+    row("split_lru", ",page_policy=cliffhanger", &LARGE_LOOP, Falls(0.9), (0.0, 0.0)),
     row("greedydual_size", "", &EXPENSIVE, Falls(0.4), (0.0, 0.0)),
     row("gd_wheel", "", &EXPENSIVE, Falls(0.4), (0.0, 0.0)),
 ];
 
-const WEAKNESSES: [Row; 5] = [
+const WEAKNESSES: [Row; 6] = [
     // Items that were used often before take the place of new items, whose next use comes late.
     row("segmented", "", &MOVED, Stays(1.5), (9.0, 9.0)),
     // Expensive items that are used no more stay in the cache.
     row("cost_bands", "", &STALE, Stays(1.5), (9.0, 9.0)),
     row("greedydual_size", "", &STALE, Stays(1.5), (9.0, 9.0)),
     row("gd_wheel", "", &STALE, Stays(1.5), (9.0, 9.0)),
+    // Without the page policy `cliffhanger`, no queue is divided, and the kind is an exact LRU.
+    row("split_lru", "", &FREQUENT, Stays(0.9), (9.0, 9.0)),
     // The inflation rises to the ranks of evicted expensive items. So cheap items enter the reserved queue, too.
     row("reserved", "", &RARE, Stays(0.5), (9.0, 9.0)),
 ];

@@ -67,9 +67,11 @@ impl Row {
             Expected::Rises(bound) | Expected::Stays(bound) => score >= bound * reference.score,
         };
         let quotient = outcome.score / reference.score;
+        let Outcome { score, pages_moved, rounds, .. } = outcome;
         let figures = format!(
-            "{options}, {}, seed {seed}: {:?}, quotient {quotient:.3}: {outcome:.1?}; reference {reference:.1?}",
-            self.scenario.name, self.expected
+            "{options}, scenario {}, seed {seed}: {:?}, quotient {quotient:.3}: {score:.1} %, reference {:.1} %, \
+             {pages_moved} pages moved, {rounds} rounds",
+            self.scenario.name, self.expected, reference.score
         );
         println!("{figures}");
         // A row that the reference fulfils, too, would never fail.
