@@ -2,7 +2,7 @@
 
 use super::cache::SMALL_ITEMS;
 use super::scenario::{Scenario, scene};
-use super::traffic::Order::{Loop, Once, Uniform};
+use super::traffic::Order::{Distances, Loop, Once, Uniform};
 use super::traffic::{SMALL, part, part_with_cost};
 
 const A: u64 = 1;
@@ -63,8 +63,8 @@ pub const RARE: Scenario = Scenario {
     )],
 };
 
-/// A loop over more items than the memory holds. An LRU has no hits.
-pub const LARGE_LOOP: Scenario = Scenario {
-    name: "large loop",
-    scenes: &[scene(&[part(A, Loop(SMALL_ITEMS + 1_500), SMALL, 100)], 80)],
+/// The hit curve rises slowly at first and steeply later, and the memory ends before the steep part.
+pub const LATE_CURVE: Scenario = Scenario {
+    name: "late curve",
+    scenes: &[scene(&[part(A, Distances(SMALL_ITEMS / 2, 14_000), SMALL, 100)], 80)],
 };

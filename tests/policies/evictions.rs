@@ -2,7 +2,7 @@
 
 use slabwise_engine::EvictionKind;
 
-use super::eviction_scenarios::{EXPENSIVE, FREQUENT, LARGE_LOOP, MOVED, RARE, STALE};
+use super::eviction_scenarios::{EXPENSIVE, FREQUENT, LATE_CURVE, MOVED, RARE, STALE};
 use super::rows::Expected::{Falls, Stays};
 use super::rows::{Row, check, check_tables, row};
 
@@ -12,8 +12,8 @@ const STRENGTHS: [Row; 7] = [
     row("cost_bands", "", &RARE, Falls(0.2), (0.0, 0.0)),
     // Half of the items are expensive, so the reserved queue has room for all of them.
     row("reserved", ",reserved_pct=50", &EXPENSIVE, Falls(0.9), (0.0, 0.0)),
-    // The page policy `cliffhanger` divides the queue, so that a part of the loop stays in the cache.
-    row("split_lru", ",page_policy=cliffhanger", &LARGE_LOOP, Falls(0.9), (0.0, 0.0)),
+    // The page policy `cliffhanger` divides the queue, so that the misses are on a line below the curve.
+    row("split_lru", ",page_policy=cliffhanger", &LATE_CURVE, Falls(0.9), (0.0, 0.0)),
     row("greedydual_size", "", &EXPENSIVE, Falls(0.4), (0.0, 0.0)),
     row("gd_wheel", "", &EXPENSIVE, Falls(0.4), (0.0, 0.0)),
 ];

@@ -8,7 +8,7 @@ use super::page_scenarios::{
 use super::rows::Expected::{Falls, Rises, Stays};
 use super::rows::{Row, check, check_tables, row};
 
-const STRENGTHS: [Row; 16] = [
+const STRENGTHS: [Row; 15] = [
     row("automove_classic", ":window_ticks=64", &SHIFT, Falls(0.8), (0.0, 0.0)),
     row("automove", "", &SHIFT, Falls(0.3), (0.0, 0.0)),
     row("eager", "", &SHIFT, Falls(0.5), (0.0, 0.0)),
@@ -23,9 +23,7 @@ const STRENGTHS: [Row; 16] = [
     row("reserved_cost", ":samples=1", &DROP, Falls(0.7), (0.0, 0.0)),
     row("cliffhanger", "", &CONCAVE, Falls(0.6), (0.0, 0.0)),
     row("dynacache", ":period_gets=5000", &CONCAVE, Falls(0.1), (0.0, 0.0)),
-    row("lama", ":period_gets=5000", &CONCAVE, Falls(0.2), (0.0, 0.0)),
-    // Footprints can show a cliff a few pages too early, and then the pages of a loop do not suffice.
-    row("lama", ":period_gets=5000:curve=distance", &CLIFF, Falls(0.1), (0.0, 0.0)),
+    row("lama", ":period_gets=5000", &CLIFF, Falls(0.5), (0.0, 0.0)),
     row("marginal", ":evaluate_gets=2000:window_gets=5000", &CLIFF, Falls(0.1), (0.0, 0.0)),
 ];
 
@@ -54,8 +52,8 @@ const WEAKNESSES: [Row; 17] = [
     row("cliffhanger", ":cliffs=off", &CLIFF, Stays(0.95), (9.0, 9.0)),
     // The last pages of the loop save no miss.
     row("dynacache", ":period_gets=5000", &LOOP, Rises(1.25), (9.0, 9.0)),
-    // The footprints cover too few gets to see that the small items are used again.
-    row("lama", ":period_gets=2000:footprint_gets=500", &LATE, Rises(1.4), (9.0, 9.0)),
+    // After the moves of a step, the next move must wait for the next step.
+    row("lama", ":period_gets=10000:moves_max=1", &CONCAVE, Stays(0.85), (9.0, 9.0)),
     // The curves of the old pattern have not decayed. `tail_age` moves pages at once.
     row("marginal", ":evaluate_gets=2000:window_gets=5000", &CHANGE, Stays(0.8), (9.0, 9.0)),
     row("tail_age", "", &CHANGE, Falls(0.75), (0.0, 0.0)),

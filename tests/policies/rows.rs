@@ -10,7 +10,7 @@ use super::scenario::{End, Outcome, Scenario};
 /// --nocapture`.
 const SEEDS_VARIABLE: &str = "POLICY_SEEDS";
 /// While figures are measured, a run that waits for a score has this number of rounds.
-const MEASURED_ROUNDS: usize = 600;
+const MEASURED_ROUNDS: usize = 500;
 /// The options of the reference server.
 const REFERENCE: &str = "page_policy=none,eviction=lru";
 /// A bound is at least this far from the measured quotients.

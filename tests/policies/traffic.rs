@@ -1,5 +1,7 @@
 //! Traffic: an endless stream of gets over a few parts. Each part has keys of its own, with one value length.
 
+use std::collections::VecDeque;
+
 use slabwise_base::{Cost, Random};
 use slabwise_replay::workload::{Op, Request, Workload};
 
@@ -12,6 +14,9 @@ pub enum Order {
     Loop(u64),
     /// Each get uses a new key.
     Once,
+    /// The stack distances of the gets are from the first to the second of these numbers. Their density rises linearly
+    /// from 0, so the hit ratio of an LRU of n items rises with the square of n minus the first number.
+    Distances(u64, u64),
 }
 
 /// A part of the traffic.
@@ -41,16 +46,54 @@ pub const fn part_with_cost(part: Part, cost: u32) -> Part {
     Part { cost: Some(cost), ..part }
 }
 
+/// A part and its state.
+struct Source {
+    part: Part,
+    /// The number of gets so far.
+    gets: u64,
+    /// The keys of a part with given stack distances, the last used first.
+    recent: VecDeque<u64>,
+}
+
+impl Source {
+    fn new(part: Part) -> Source {
+        let recent = match part.order {
+            Order::Distances(_, end) => (0..=end).collect(),
+            _ => VecDeque::new(),
+        };
+        Source { part, gets: 0, recent }
+    }
+
+    /// Returns the number of the next key.
+    fn next(&mut self, random: &mut Random) -> u64 {
+        let gets = self.gets;
+        self.gets += 1;
+        match self.part.order {
+            Order::Uniform(keys) => random.below(keys),
+            Order::Loop(keys) => gets % keys,
+            Order::Once => gets,
+            Order::Distances(start, end) => {
+                let distance = start as f64 + (end - start) as f64 * random.unit().sqrt();
+                let key = self.recent.remove(distance as usize);
+                let key = key.expect("there are more keys than distances");
+                self.recent.push_front(key);
+                key
+            }
+        }
+    }
+}
+
 /// A stream of gets over parts.
 pub struct Traffic {
-    parts: Vec<(Part, u64)>,
+    sources: Vec<Source>,
     random: Random,
 }
 
 impl Traffic {
     pub fn new(parts: &[Part], seed: u64) -> Traffic {
         assert_eq!(parts.iter().map(|part| part.percent).sum::<u64>(), 100, "{parts:?}");
-        Traffic { parts: parts.iter().map(|&part| (part, 0)).collect(), random: Random::new(seed) }
+        let sources = parts.iter().map(|&part| Source::new(part)).collect();
+        Traffic { sources, random: Random::new(seed) }
     }
 
     /// Returns the next gets as a workload of `slabwise replay`.
@@ -60,20 +103,15 @@ impl Traffic {
 
     fn request(&mut self) -> Request {
         let mut percent = self.random.below(100);
-        let at = self.parts.iter().position(|(part, _)| {
-            let is_drawn = percent < part.percent;
-            percent = percent.saturating_sub(part.percent);
+        let source = self.sources.iter_mut().find(|source| {
+            let is_drawn = percent < source.part.percent;
+            percent = percent.saturating_sub(source.part.percent);
             is_drawn
         });
-        let (part, used) = &mut self.parts[at.expect("the shares add up to 100")];
-        let number = match part.order {
-            Order::Uniform(keys) => self.random.below(keys),
-            Order::Loop(keys) => *used % keys,
-            Order::Once => *used,
-        };
-        *used += 1;
-        let cost = part.cost.map(Cost::from_units);
-        let key = part.keys << 32 | number;
-        Request { key, value_len: part.value_len, op: Op::Get, cost }
+        let source = source.expect("the shares add up to 100");
+        let number = source.next(&mut self.random);
+        let Part { keys, value_len, cost, .. } = source.part;
+        let cost = cost.map(Cost::from_units);
+        Request { key: keys << 32 | number, value_len, op: Op::Get, cost }
     }
 }
