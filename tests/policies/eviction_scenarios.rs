@@ -1,9 +1,9 @@
 //! The scenarios of eviction kinds. All items have the same size.
 
-use super::cache::SMALL_ITEMS;
+use super::cache::{LARGE_ITEMS, SMALL_ITEMS};
 use super::scenario::{Scenario, scene};
 use super::traffic::Order::{Distances, Loop, Once, Uniform};
-use super::traffic::{SMALL, part, part_with_cost};
+use super::traffic::{LARGE, SMALL, part, part_with_cost};
 
 const A: u64 = 1;
 const B: u64 = 2;
@@ -66,5 +66,5 @@ pub const RARE: Scenario = Scenario {
 /// The hit curve rises slowly at first and steeply later, and the memory ends before the steep part.
 pub const LATE_CURVE: Scenario = Scenario {
     name: "late curve",
-    scenes: &[scene(&[part(A, Distances(SMALL_ITEMS / 2, 14_000), SMALL, 100)], 80)],
+    scenes: &[scene(&[part(A, Distances(LARGE_ITEMS / 2, 3_500), LARGE, 100)], 80)],
 };
