@@ -32,8 +32,9 @@ mod split_lru;
 
 pub use gd_wheel::GdWheelConfig;
 pub use lanes::{ItemCosts, ItemSizes, Lane, Lanes, Place};
-pub use order::{COLDEST_FIRST, Entry, Hit, LruConfig, Move, Order, Segments, Victim, View};
+pub use order::{
+    COLDEST_FIRST, Entry, Hit, LruConfig, Move, Order, QueueSplit, Segments, Victim, View,
+};
 pub(crate) use registry::dispatch;
 pub use registry::{ClassOrder, EvictionKind, EvictionOptions};
 pub use reserved::{RankedHits, ReservedConfig, ReservedRank};
-pub use split_lru::QueueSplit;

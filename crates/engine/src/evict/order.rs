@@ -32,7 +32,6 @@
 //! segmented to exact order, items in other queues move to COLD when they reach the tail of their queue or are hit.
 
 use super::lanes::{ItemCosts, Lane, Lanes, Place};
-use super::split_lru::QueueSplit;
 use crate::heap::Pages;
 use crate::mem::{QueueKind, Queued};
 use slabwise_base::{Seconds, Ticks};
@@ -89,6 +88,15 @@ pub fn coldest_in(view: &View<'_>, lane: Lane) -> Option<Place> {
 #[inline]
 pub fn first_lane(view: &View<'_>) -> Lane {
     view.lanes.next_from(Lane::FIRST).unwrap_or_default()
+}
+
+/// The division of a class's queue in a left and a right queue. Both shares are in [0, 1].
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct QueueSplit {
+    /// The share of the keys whose items enter the left queue. With 0 the queue is undivided.
+    pub left_key_share: f64,
+    /// The share of the class's items that the left queue may have.
+    pub left_item_share: f64,
 }
 
 /// The order in which one class evicts its items. The class calls these methods while its lock is held.

@@ -16,7 +16,7 @@
 //! Invariant: an item is in the queue that it stores.
 
 use super::lanes::{Lane, Place};
-use super::order::{Entry, Hit, Info, Order, View};
+use super::order::{Entry, Hit, Info, Order, QueueSplit, View};
 use crate::mem::{QueueKind, Queued};
 use slabwise_base::random::unit;
 use slabwise_base::{KeyHasher, Ticks};
@@ -27,15 +27,6 @@ const LEFT: Lane = Lane(1);
 const RIGHT: Lane = Lane::FIRST;
 /// The only queue that this kind uses in a lane.
 const QUEUE: QueueKind = QueueKind::Cold;
-
-/// The division of a class's queue in a left and a right queue. Both shares are in [0, 1].
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct QueueSplit {
-    /// The share of the keys whose items enter the left queue. With 0 the queue is undivided.
-    pub left_key_share: f64,
-    /// The share of the class's items that the left queue may have.
-    pub left_item_share: f64,
-}
 
 /// The eviction order of one class.
 #[derive(Debug)]

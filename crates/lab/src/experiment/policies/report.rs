@@ -201,11 +201,11 @@ fn add_record(outcome: &mut Outcome, setup: &PoliciesSetup, name: &str, record: 
                     let why_missing = || "not all pages arrived in this run".to_owned();
                     outcome.add(MOVING, name, moving.ok_or_else(why_missing));
                     add_gets(outcome, name, record);
-                } else if let [first, .., last] = record.page_moves.as_slice() {
-                    outcome.add(MOVING, name, Ok((last.ended - first.began) as f64));
-                    outcome.note_last_row(
-                        "from the first move of the policy to the end of the last one",
-                    );
+                } else {
+                    let moves = record.page_moves.first().zip(record.page_moves.last());
+                    let moving = moves.map(|(first, last)| (last.ended - first.began) as f64);
+                    let why_missing = || "no page arrived".to_owned();
+                    outcome.add(MOVING, name, moving.ok_or_else(why_missing));
                     add_gets(outcome, name, record);
                 }
                 add_mover_counts(outcome, name, &record.counts);
