@@ -9,6 +9,8 @@ use slabwise_base::Cost;
 /// The source of the keys.
 enum Keys {
     Trace(Box<TraceReader>),
+    /// Complete requests, with lengths and costs.
+    Given(std::vec::IntoIter<Request>),
     /// Returns the next key of an infinite random stream.
     Drawn(Box<dyn FnMut() -> u64>),
 }
@@ -41,6 +43,13 @@ impl Workload {
         requests: u64,
     ) -> Workload {
         Workload::new(Keys::Drawn(Box::new(keys)), lengths, Some(requests))
+    }
+
+    /// Returns a stream of these requests. Requests for the same key may have different value lengths.
+    pub fn of_requests(requests: Vec<Request>) -> Workload {
+        let lengths = Lengths::Fixed(1);
+        let count = requests.len() as u64;
+        Workload::new(Keys::Given(requests.into_iter()), lengths, Some(count))
     }
 
     /// Returns a stream of the requests of a trace. `requests` limits their number.
@@ -79,6 +88,7 @@ impl Workload {
             Keys::Trace(trace) => {
                 !trace.may_record_lengths() || self.lengths.replaces_recorded_lengths()
             }
+            Keys::Given(_) => false,
             Keys::Drawn(_) => true,
         }
     }
@@ -111,6 +121,7 @@ impl Iterator for Workload {
         }
         let key = match &mut self.keys {
             Keys::Drawn(next) => next(),
+            Keys::Given(requests) => return requests.next().map(Ok),
             Keys::Trace(trace) => {
                 let record = match trace.next_record()? {
                     Ok(record) => record,

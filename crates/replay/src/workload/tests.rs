@@ -2,8 +2,9 @@
 //! exact LRU cache.
 
 use super::lengths::Lengths;
-use super::{Options, Request, Workload, open};
+use super::{Op, Options, Request, Workload, open};
 use crate::exact_lru::ExactLru;
+use slabwise_base::Cost;
 
 pub(crate) fn options() -> Options {
     Options::default()
@@ -238,4 +239,18 @@ fn drawn_workloads_have_their_reference_miss_ratios() {
     assert_near(ratio("kvcache_reg", None, 64), 0.2069, 0.003);
     assert_near(ratio("etc", None, 256), 0.2029, 0.003);
     assert_near(ratio("two-phase", Some(0.2), 77), 0.1647, 0.003);
+}
+
+#[test]
+fn given_requests_are_returned_unchanged() {
+    let cost = Some(Cost::from_units(7));
+    let requests = vec![
+        Request { key: 1, value_len: 10, op: Op::Get, cost },
+        Request { key: 1, value_len: 20, op: Op::Set, cost: None },
+    ];
+    let workload = Workload::of_requests(requests.clone());
+    assert_eq!(workload.requests_expected(), Some(2));
+    assert!(!workload.one_length_per_key());
+    let returned: Vec<Request> = workload.map(|request| request.expect("no error")).collect();
+    assert_eq!(returned, requests);
 }
