@@ -1,4 +1,4 @@
-//! The scenarios. The names of their constants are the names that a failed test prints.
+//! The scenarios of page policies. Small and large items have classes of their own.
 
 use super::cache::{LARGE_ITEMS, SMALL_ITEMS};
 use super::scenario::{Scenario, Scene, scene};
