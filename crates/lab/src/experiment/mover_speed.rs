@@ -26,7 +26,7 @@ measures! {
     VISITS: "visits_per_page", "visits per page", "visits", Fixed;
     SLEEPS: "sleeps_per_page", "sleeps per page", "sleeps", Fixed;
     REALLOCATED: "reallocated_per_page", "chunks re-allocated before the next visit, per page", "chunks", Fixed;
-    GETS: "gets_per_page", "GETs per page, mean", "requests", Fixed;
+    GETS: "gets_per_page", "GETs per page, mean", "requests", WithPageSize;
     SLEEP: "sleep_cost", "processor time of a sleep, measured", "ns", Fixed;
 }
 
@@ -57,6 +57,7 @@ struct Variant<'s> {
 impl Experiment for MoverSpeedSetup {
     fn fill(&self, job: &Job<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError> {
         let (setup, (scale, seed)) = (self, job.size());
+        outcome.page_share = setup.cache.page_share(job.scale);
         let variants = variants(setup, job)?;
         let partition = |_: usize, pages: &[u64]| Partition {
             pages: vec![pages[0].saturating_sub(setup.pages), setup.pages + 1],

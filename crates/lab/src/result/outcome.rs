@@ -21,6 +21,10 @@ pub enum Scaling {
     Fixed,
     /// The value grows with the length of a run. The published value is multiplied by the scale before the comparison.
     WithRun,
+    /// The value grows with the size of a page. The published value is multiplied by [`Outcome::page_share`].
+    WithPageSize,
+    /// A number of pages, which grows with the memory and falls with the size of a page.
+    WithPages,
 }
 
 /// A quantity that an experiment measures.
@@ -208,6 +212,9 @@ pub struct Outcome {
     pub seeds: NonZeroU32,
     /// Factor on the published numbers of requests and keys and on the memory. Scale 1 is the published size.
     pub scale: f64,
+    /// The size of a page divided by the published size. Below 1 if the memory is too small for pages of that size.
+    #[serde(default = "whole")]
+    pub page_share: f64,
     /// True if the requests were sent to real servers (`--live`).
     pub live: bool,
     /// Conditions of the run that a reader needs: pairs of a name and a text.
@@ -239,6 +246,10 @@ impl fmt::Display for SeedText<'_> {
     }
 }
 
+fn whole() -> f64 {
+    1.0
+}
+
 fn one() -> NonZeroU32 {
     NonZeroU32::MIN
 }
@@ -261,6 +272,7 @@ impl Outcome {
             seed,
             seeds: NonZeroU32::MIN,
             scale,
+            page_share: 1.0,
             live,
             setup: Vec::new(),
             rows: Vec::new(),
@@ -284,7 +296,12 @@ impl Outcome {
         let published = &self.paper.published;
         let published =
             published.iter().find(|value| value.measure == name && value.variant == variant);
-        let factor = if scaling == Scaling::WithRun { self.scale } else { 1.0 };
+        let factor = match scaling {
+            Scaling::Fixed => 1.0,
+            Scaling::WithRun => self.scale,
+            Scaling::WithPageSize => self.page_share,
+            Scaling::WithPages => self.scale / self.page_share,
+        };
         let note = found.as_ref().err().cloned();
         self.rows.push(Row {
             measure: name.to_owned(),

@@ -179,7 +179,8 @@ struct Remark {
     /// Names of the measures to which the remark applies. Empty means all measures.
     #[serde(default)]
     measures: Vec<String>,
-    /// The remark applies to variants whose names contain one of these texts. Empty means all variants.
+    /// The remark applies to variants with one of these names. A name may begin or end with `*`, which stands for any
+    /// text. Empty means all variants.
     #[serde(default)]
     variants: Vec<String>,
     /// The reason, without a full stop at the end.
@@ -189,8 +190,8 @@ struct Remark {
 impl Remark {
     fn applies_to(&self, published: &Published) -> bool {
         let has_measure = self.measures.is_empty() || self.measures.contains(&published.measure);
-        let is_part = |part: &String| published.variant.contains(part);
-        has_measure && (self.variants.is_empty() || self.variants.iter().any(is_part))
+        let matches = |name: &String| is_match(name, &published.variant);
+        has_measure && (self.variants.is_empty() || self.variants.iter().any(matches))
     }
 
     /// Calls `set` with the reason for each published value to which the remark applies.
@@ -204,6 +205,16 @@ impl Remark {
             is_used = true;
         }
         assert!(is_used, "the remark '{}' applies to at least one published value", self.why);
+    }
+}
+
+/// True if `name` is the name of the variant. A `*` at the start or at the end stands for any text.
+fn is_match(name: &str, variant: &str) -> bool {
+    match (name.strip_prefix('*'), name.strip_suffix('*')) {
+        (Some(end), None) => variant.ends_with(end),
+        (None, Some(start)) => variant.starts_with(start),
+        (Some(_), Some(_)) => variant.contains(name.trim_matches('*')),
+        (None, None) => variant == name,
     }
 }
 
@@ -274,4 +285,18 @@ pub enum Draw {
     Curves(String),
     /// Draws our values of the measure with this name as bars, next to the published values.
     Bars(String),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_match;
+
+    #[test]
+    fn a_star_stands_for_any_text() {
+        assert!(is_match("lama, fast", "lama, fast"));
+        assert!(!is_match("fast", "lama, fast") && !is_match("lama, fast", "lama, fast, 2"));
+        assert!(is_match("*, lru", "small, lru") && !is_match("*, lru", "small, lru + automove"));
+        assert!(is_match("large, *", "large, lru") && !is_match("large, *", "small, large, lru"));
+        assert!(is_match("*large*", "small, large, lru"));
+    }
 }

@@ -208,6 +208,12 @@ impl ResponseSetup {
 }
 
 impl CacheSetup {
+    /// Returns the page size at this scale divided by the published page size.
+    pub fn page_share(&self, scale: f64) -> f64 {
+        let page_size_bytes = self.engine_config(scale, 0).page_size_bytes;
+        page_size_bytes as f64 / (self.page_size_kib << 10) as f64
+    }
+
     pub fn engine_config(&self, scale: f64, seed: u64) -> EngineConfig {
         self.engine_config_of(self.memory_mib, scale, seed)
     }

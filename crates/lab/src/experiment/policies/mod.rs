@@ -58,6 +58,7 @@ impl Experiment for PoliciesSetup {
         }
         let trials = trials(self, job.size(), &costs, "");
         let all: Vec<&Run<'_>> = trials.iter().map(|trial| &trial.run).collect();
+        outcome.page_share = self.cache.page_share(job.scale);
         report::describe(outcome, self, &all);
         if !self.sweeps.is_empty() {
             return sweep::run(self, job, &costs, outcome);

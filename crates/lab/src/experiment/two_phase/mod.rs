@@ -62,6 +62,7 @@ struct Variant<'s> {
 }
 
 fn run(setup: &TwoPhaseSetup, job: &Job<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError> {
+    outcome.page_share = setup.cache.page_share(job.scale);
     let variants = variants(setup, job)?;
     let decision = decide(setup, job)?;
     let partition = |_: usize, pages: &[u64]| decision.partition(pages.iter().sum());
