@@ -179,7 +179,7 @@ struct Remark {
     /// Names of the measures to which the remark applies. Empty means all measures.
     #[serde(default)]
     measures: Vec<String>,
-    /// The remark applies to variants with one of these names. A name may begin or end with `*`, which stands for any
+    /// The remark applies to variants with one of these names. A name may begin or end with `*`, which matches any
     /// text. Empty means all variants.
     #[serde(default)]
     variants: Vec<String>,
@@ -208,7 +208,7 @@ impl Remark {
     }
 }
 
-/// True if `name` is the name of the variant. A `*` at the start or at the end stands for any text.
+/// True if `name` is the name of the variant. A `*` at the start or at the end matches any text.
 fn is_match(name: &str, variant: &str) -> bool {
     match (name.strip_prefix('*'), name.strip_suffix('*')) {
         (Some(end), None) => variant.ends_with(end),
@@ -292,7 +292,7 @@ mod tests {
     use super::is_match;
 
     #[test]
-    fn a_star_stands_for_any_text() {
+    fn a_star_matches_any_text() {
         assert!(is_match("lama, fast", "lama, fast"));
         assert!(!is_match("fast", "lama, fast") && !is_match("lama, fast", "lama, fast, 2"));
         assert!(is_match("*, lru", "small, lru") && !is_match("*, lru", "small, lru + automove"));
