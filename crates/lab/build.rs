@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// The sources that determine the results of all experiments, relative to the folder of this crate.
-const SHARED: [&str; 11] = [
+const SHARED: [&str; 12] = [
     "../base/src",
     "../engine/src",
     "../policy/src",
@@ -13,6 +13,7 @@ const SHARED: [&str; 11] = [
     "../replay/src",
     "../tuner/src",
     "../../Cargo.lock",
+    "src/experiment/kind.rs",
     "src/footprint",
     "src/simulation",
     "src/trial",

@@ -401,12 +401,13 @@ impl Engine {
         lock(&self.space().registry).iter().map(|handle| handle.items_total.get()).sum()
     }
 
-    /// Returns the number of evictions since the start, plus the number of allocations that found no memory in their
-    /// class.
+    /// Returns the number of evictions since the start, except of items that the mover dropped with their page, plus the
+    /// number of allocations that found no memory in their class.
     pub fn evictions_ever(&self) -> u64 {
         let evictions = |class: &Class| {
             let counters = class.lock().counters;
-            counters.evicted + counters.out_of_memory + counters.allocated_in_larger_class
+            let evicted = counters.evicted - counters.dropped_with_page;
+            evicted + counters.out_of_memory + counters.allocated_in_larger_class
         };
         self.space().queueing_classes().map(evictions).sum()
     }

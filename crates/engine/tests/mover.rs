@@ -73,6 +73,29 @@ fn stock_moves_the_page_that_the_victim_has_owned_longest() {
 }
 
 #[test]
+fn base_visits_a_busy_chunk_again_at_once_and_base_next_after_the_other_chunks() {
+    for (kind, visits_before_the_last) in [
+        (MoverKind::BASE, 2 * u64::from(PER_PAGE) - 1),
+        (MoverKind::BASE_NEXT, u64::from(PER_PAGE)),
+    ] {
+        let engine = engine(2, &[128], kind);
+        let now = Clock::manual().now();
+        for number in 0..2 * PER_PAGE {
+            store(&engine, number, now);
+        }
+        engine.reassign(None, None, "test", now).expect("the class has a page to move");
+        // No chunk is free on the other page, so the mover unlinks every item of the page.
+        while engine.mover_counters().unlinked < u64::from(PER_PAGE) {
+            assert_ne!(engine.mover_step(1, now), MoverStep::Done, "{kind:?}");
+        }
+        assert_eq!(engine.mover_counters().visits, visits_before_the_last, "{kind:?}");
+        while engine.mover_step(1, now) != MoverStep::Done {}
+        assert_eq!(engine.mover_counters().visits, 2 * u64::from(PER_PAGE), "{kind:?}");
+        engine.check();
+    }
+}
+
+#[test]
 fn stock_counts_dropped_items_as_evictions_and_as_busy_chunks() {
     let engine = engine(2, &[128], MoverKind::STOCK);
     let now = Clock::manual().now();

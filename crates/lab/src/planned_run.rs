@@ -48,7 +48,7 @@ pub struct RunArgs {
     #[arg(long)]
     pub live: bool,
     /// Use the results of an earlier run in the same folder: each variant with each seed whose sources, set-up and scale
-    /// are the same
+    /// are the same; not with --live
     #[arg(long)]
     pub resume: bool,
     /// Virtual time in which a mover visits a chunk, in nanoseconds, for example base=185,fast=484. The rows
@@ -162,7 +162,8 @@ impl PlannedRun<'_> {
         };
         let kind = if args.live { "live-seed" } else { "seed" };
         let directory = self.directory.join("units").join(format!("{kind}-{seed}"));
-        Units::new(directory, identity, args.resume)
+        // The identity does not contain the servers, so their results are not used again.
+        Units::new(directory, identity, args.resume && !args.live)
     }
 }
 

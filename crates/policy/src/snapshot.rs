@@ -69,7 +69,8 @@ pub struct ClassSnapshot {
     pub used_chunks: u64,
     /// The number of free chunks on the class's pages.
     pub free_chunks: u64,
-    /// The number of items that the class has evicted since the start.
+    /// The number of items that the class has evicted since the start, except those that the mover dropped with their
+    /// page.
     pub evicted: u64,
     /// The number of stores that the class refused for lack of memory since the start.
     pub out_of_memory: u64,

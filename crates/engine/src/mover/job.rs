@@ -457,6 +457,7 @@ impl Pass<'_> {
             };
             let info = space.victim_info(item, now);
             info.count(&mut class);
+            class.counters.dropped_with_page += 1;
             info.into_victim(class.detach_pinned(pin), now)
         };
         let chunk = space.finish_eviction(victim, hash, queue_class);

@@ -323,6 +323,11 @@ impl Mover {
         }
         job.to_revisit = std::mem::take(&mut job.busy);
         job.to_revisit.reverse();
+        if !job.request.rules.drains() {
+            // The mover has paused after each busy chunk.
+            self.job = Some(job);
+            return MoverStep::Working;
+        }
         self.pause(space, job, PAUSE_WHILE_BUSY, at)
     }
 

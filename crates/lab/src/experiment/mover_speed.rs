@@ -105,7 +105,8 @@ fn variants<'s>(
         };
         for (sleep_us, rate) in conditions {
             let length = Duration::from_micros(sleep_us);
-            let cost = SleepCost::measure(length, &Clock::real());
+            let measure = || Ok(SleepCost::measure(length, &Clock::real()));
+            let cost = job.units.run(&format!("sleep cost of {sleep_us} us"), measure)?;
             let sleep = SleepLength::Measured(cost.wall_nanos);
             let mut run = Run { mover_pause: length, sleep, ..run.clone() };
             let mut name = match mover {

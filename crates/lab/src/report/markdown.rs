@@ -17,8 +17,12 @@ use std::path::Path;
 
 /// Writes the reports of all entries, and an overview.
 pub fn write(entries: &[Entry<'_>], directory: &Path) -> Result<(), ReportError> {
-    std::fs::create_dir_all(directory)
-        .map_err(|error| ReportError(format!("cannot create {}: {error}", directory.display())))?;
+    std::fs::create_dir_all(directory).map_err(|error| {
+        ReportError(format!(
+            "cannot create {}: {error}; choose another folder with --markdown",
+            directory.display()
+        ))
+    })?;
     for entry in entries {
         let name = &entry.spec.name;
         write_page(directory.join(format!("{name}.md")), &experiment(entry, directory)?)?;

@@ -1,6 +1,7 @@
 //! Measures the processor time of a visit to a chunk and of a sleep on this machine.
 
 use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
 use slabwise_base::{ClassId, Clock, Moment};
 use slabwise_engine::{Engine, MoverStep};
 use std::time::Duration;
@@ -29,7 +30,7 @@ pub fn median(mut values: Vec<f64>) -> f64 {
 const SLEEPS: u32 = 200;
 
 /// The measured cost of a sleep of a certain length on this machine.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SleepCost {
     /// Mean processor time of a sleep: the time to fall asleep and to wake up.
     pub cpu_nanos: f64,

@@ -202,7 +202,9 @@ fn add_record(outcome: &mut Outcome, setup: &PoliciesSetup, name: &str, record: 
                     outcome.add(MOVING, name, moving.ok_or_else(why_missing));
                     add_gets(outcome, name, record);
                 } else {
-                    let moves = record.page_moves.first().zip(record.page_moves.last());
+                    let mut arrived = record.page_moves.iter().filter(|found| found.arrived);
+                    let moves =
+                        arrived.next().map(|first| (first, arrived.last().unwrap_or(first)));
                     let moving = moves.map(|(first, last)| (last.ended - first.began) as f64);
                     let why_missing = || "no page arrived".to_owned();
                     outcome.add(MOVING, name, moving.ok_or_else(why_missing));
