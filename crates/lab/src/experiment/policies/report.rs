@@ -204,7 +204,7 @@ fn add_record(outcome: &mut Outcome, setup: &PoliciesSetup, name: &str, record: 
                 } else {
                     let mut arrived = record.page_moves.iter().filter(|found| found.arrived);
                     let moves =
-                        arrived.next().map(|first| (first, arrived.last().unwrap_or(first)));
+                        arrived.next().map(|first| (first, arrived.next_back().unwrap_or(first)));
                     let moving = moves.map(|(first, last)| (last.ended - first.began) as f64);
                     let why_missing = || "no page arrived".to_owned();
                     outcome.add(MOVING, name, moving.ok_or_else(why_missing));
