@@ -97,11 +97,14 @@ impl Server {
         Ok(found())
     }
 
-    /// Reads the row `name` of the reply to a `stats` command. Returns 0 if there is no such row, or if its value is not
-    /// a number.
+    /// Reads the row `name` of the reply to a `stats` command. A missing row, or one whose value is not a number, is an
+    /// error.
     pub fn statistic(&mut self, command: &str, name: &str) -> Result<f64, ServerError> {
         let rows = self.admin.ask_rows(command)?;
-        Ok(rows.get(name).and_then(|row| row.value.parse().ok()).unwrap_or(0.0))
+        let value = rows.get(name).and_then(|row| row.value.parse().ok());
+        let missing =
+            || ClientError::Unexpected(format!("{command}: no number {name}").into_bytes());
+        Ok(value.ok_or_else(missing)?)
     }
 
     /// Sends a command and returns the reply, which is a single line.
