@@ -51,9 +51,11 @@ pub fn size_text(outcome: &Outcome) -> String {
     }
 }
 
-/// Returns the figures of the experiment's file and then the figures of the additional traces.
+/// Returns the figures of the experiment's file and then the figures of the additional traces, without those that only
+/// runs with `--live` have if this is no such run.
 pub fn figures<'f>(spec: &'f Spec, outcome: &'f Outcome) -> Vec<&'f Figure> {
-    spec.figures.iter().chain(&outcome.figures).collect()
+    let figures = spec.figures.iter().chain(&outcome.figures);
+    figures.filter(|figure| outcome.live || !figure.is_live).collect()
 }
 
 /// Renders an HTML document with the style sheet of reports.

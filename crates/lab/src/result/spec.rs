@@ -244,6 +244,9 @@ pub struct Figure {
     /// The variant of the series `chunk sizes` that a figure with curves shows as vertical lines. `None`: no lines.
     #[serde(default)]
     pub lines: Option<String>,
+    /// True if only runs with `--live` have this figure.
+    #[serde(default)]
+    pub is_live: bool,
     /// True if the axis of the values is logarithmic. A figure with curves ignores this field.
     #[serde(default)]
     pub logarithmic: bool,
@@ -259,6 +262,7 @@ impl Figure {
             variants: variants.to_vec(),
             within: within.to_owned(),
             lines: None,
+            is_live: false,
             logarithmic: false,
         }
     }
