@@ -13,7 +13,7 @@ use crate::experiment::{Job, Progress};
 use crate::registry::Entry;
 use crate::report::{self, RESULT_FILE};
 use crate::result::{Outcome, Row, merged};
-use crate::trial::units::{RunIdentity, Units};
+use crate::trial::units::{RunIdentity, Units, write_whole};
 use crate::trial::visits::{VisitTime, VisitTimes};
 use slabwise_base::Clock;
 use std::fs;
@@ -188,17 +188,12 @@ fn resident_mib_max() -> Option<u64> {
     Some(kib >> 10)
 }
 
-/// Writes the result to another file first, and renames that file. So `path` never contains a part of a result.
+/// Writes the result.
 fn write(outcome: &Outcome, path: &Path) -> Result<(), LabError> {
-    let failed = |error| {
-        format!("cannot write {}: {error}; choose another folder with --out", path.display())
-    };
-    let json = serde_json::to_string_pretty(outcome).expect("an outcome can be serialized");
-    let partial = path.with_extension("json.partial");
-    path.parent().map_or(Ok(()), fs::create_dir_all).map_err(failed)?;
-    Ok(fs::write(&partial, json + "\n")
-        .and_then(|()| fs::rename(&partial, path))
-        .map_err(failed)?)
+    let json = serde_json::to_string_pretty(outcome).expect("an outcome can be serialized") + "\n";
+    let remedy = "choose another folder with --out";
+    let written = write_whole(path, json.as_bytes());
+    written.map_err(|error| format!("cannot write {}: {error}; {remedy}", path.display()).into())
 }
 
 /// Prints a text to stdout.

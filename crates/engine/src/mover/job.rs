@@ -233,6 +233,21 @@ impl Pass<'_> {
         });
     }
 
+    /// Visits up to `budget_chunks` chunks, at least one, and records the outcome of each visit.
+    pub fn visit_chunks(
+        &mut self,
+        budget_chunks: usize,
+        visit: impl Fn(&mut Self, ChunkAddress) -> Result<(), Busy>,
+    ) -> PassStep {
+        for _ in 0..budget_chunks.max(1) {
+            let Some(address) = self.next_chunk() else { return PassStep::Ended };
+            self.counters.visits += 1;
+            let visited = visit(self, address);
+            self.record_visit(visited, address);
+        }
+        PassStep::Continue
+    }
+
     /// Records the outcome of a visit. A busy chunk is visited again in the next pass.
     pub fn record_visit(&mut self, outcome: Result<(), Busy>, address: ChunkAddress) {
         match outcome {

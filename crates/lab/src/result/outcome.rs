@@ -262,6 +262,13 @@ pub struct Paper {
     pub published: Vec<Published>,
 }
 
+impl Paper {
+    /// Returns the published value of a measure and a variant.
+    fn value(&self, measure: &str, variant: &str) -> Option<&Published> {
+        self.published.iter().find(|value| value.measure == measure && value.variant == variant)
+    }
+}
+
 impl Outcome {
     /// Creates an outcome without rows and series.
     pub fn new(spec: &Spec, seed: u64, scale: f64, live: bool) -> Outcome {
@@ -293,9 +300,7 @@ impl Outcome {
     /// the same measure and variant.
     pub fn add(&mut self, measure: Measure, variant: &str, found: Result<f64, String>) {
         let Measure { name, text, unit, scaling } = measure;
-        let published = &self.paper.published;
-        let published =
-            published.iter().find(|value| value.measure == name && value.variant == variant);
+        let published = self.paper.value(name, variant);
         let factor = match scaling {
             Scaling::Fixed => 1.0,
             Scaling::WithRun => self.scale,
@@ -399,9 +404,7 @@ impl Outcome {
     pub fn reclassify(&mut self, spec: &Spec) {
         self.paper = Paper { source: spec.source.clone(), published: spec.published.clone() };
         for row in &mut self.rows {
-            let is_match =
-                |value: &&Published| value.measure == row.measure && value.variant == row.variant;
-            let value = self.paper.published.iter().find(is_match);
+            let value = self.paper.value(&row.measure, &row.variant);
             row.origin = value.map(|value| value.origin.clone()).unwrap_or_default();
             row.cause = value.and_then(|value| value.cause.clone());
         }

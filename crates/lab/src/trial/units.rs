@@ -12,8 +12,8 @@ use super::error::ExperimentError;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 /// All that determines the result of a run, except for measured times.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -91,13 +91,17 @@ impl Units {
         let stored = Stored { identity: self.identity.clone(), result };
         let json = serde_json::to_vec(&stored).expect("a result can be serialized");
         let path = directory.join(file_name(name));
-        let partial = path.with_extension("partial");
-        let written = fs::create_dir_all(directory)
-            .and_then(|()| fs::write(&partial, json))
-            .and_then(|()| fs::rename(&partial, &path));
-        written.map_err(|error| ExperimentError::Unit(path, error))?;
+        write_whole(&path, &json).map_err(|error| ExperimentError::Unit(path, error))?;
         Ok(stored.result)
     }
+}
+
+/// Creates the folder of a file, writes another file there, and renames it. So `path` never contains a part of the bytes.
+pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let partial = path.with_extension("json.partial");
+    path.parent().map_or(Ok(()), fs::create_dir_all)?;
+    fs::write(&partial, bytes)?;
+    fs::rename(&partial, path)
 }
 
 /// Returns the name of the file of a unit: its name, with the code of each character that is neither a letter nor a digit.

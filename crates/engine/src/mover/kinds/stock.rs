@@ -19,13 +19,7 @@ impl MoverRules for Stock {
     }
 
     fn pass(&self, pass: &mut Pass<'_>, budget_chunks: usize) -> PassStep {
-        for _ in 0..budget_chunks.max(1) {
-            let Some(address) = pass.next_chunk() else { return PassStep::Ended };
-            pass.counters.visits += 1;
-            let visited = visit(pass, address);
-            pass.record_visit(visited, address);
-        }
-        PassStep::Continue
+        pass.visit_chunks(budget_chunks, visit)
     }
 
     // This time is longer than that of other kinds, because memcached's mover waits without limit.
