@@ -13,7 +13,7 @@ use crate::experiment::{Job, Progress};
 use crate::registry::Entry;
 use crate::report::{self, RESULT_FILE};
 use crate::result::{Outcome, Row, merged};
-use crate::trial::units::{RunIdentity, Units, write_whole};
+use crate::trial::units::{RunIdentity, TraceIdentity, Units, write_whole};
 use crate::trial::visits::{VisitTime, VisitTimes};
 use slabwise_base::Clock;
 use std::fs;
@@ -67,6 +67,13 @@ impl RunArgs {
     fn visits(&self) -> VisitTimes {
         self.visit_ns.iter().copied().collect()
     }
+
+    /// Returns the identities of the additional traces.
+    fn trace_identities(&self) -> Result<Vec<TraceIdentity>, LabError> {
+        let Some(folder) = &self.traces else { return Ok(Vec::new()) };
+        TraceIdentity::of_folder(folder)
+            .map_err(|error| format!("--traces {}: {error}", folder.display()).into())
+    }
 }
 
 /// An experiment that is going to run.
@@ -113,9 +120,10 @@ impl PlannedRun<'_> {
                 format!("{name} does not use real servers, so --live is not possible; omit --live");
             return Err(text.into());
         }
+        let traces = args.trace_identities()?;
         let outcomes = (args.seed..).take(self.seeds.get() as usize).map(|seed| {
             let (scale, live, visits) = (self.scale, args.live, args.visits());
-            let units = self.units(args, seed);
+            let units = self.units(args, seed, &traces);
             setup.run(&Job {
                 spec,
                 scale,
@@ -150,14 +158,14 @@ impl PlannedRun<'_> {
     }
 
     /// Returns the stored results of the parts of the run with this seed.
-    fn units(&self, args: &RunArgs, seed: u64) -> Units {
+    fn units(&self, args: &RunArgs, seed: u64, traces: &[TraceIdentity]) -> Units {
         let identity = RunIdentity {
             sources: self.entry.sources.clone(),
             setup: self.entry.spec.setup_json(),
             seed,
             scale: self.scale,
             live: args.live,
-            traces: args.traces.clone(),
+            traces: traces.to_vec(),
             visit_ns: args.visits().given(),
         };
         let kind = if args.live { "live-seed" } else { "seed" };

@@ -15,7 +15,7 @@
 use super::curves::{Partition, pages_by_class};
 use super::error::ExperimentError;
 use super::run::{AtTarget, Requests, Run, preloaded};
-use super::run_record::RunRecord;
+use super::run_record::{RunRecord, tail_age_difference};
 use super::setup::{EarlierSetup, scaled};
 use crate::vtime::{
     Access, Cache, Maintainer, Mover, MoverTime, Rate, RunningTuner, thread_cpu_nanos,
@@ -325,6 +325,7 @@ pub fn execute(
         record.page_moves = tuner.page_moves;
     }
     record.classes = engine.class_stats(run.rate.now_at(record.operations));
+    record.tail_age_difference = tail_age_difference(&record.classes);
     record.memory = engine.page_stats();
     record.processor_nanos = thread_cpu_nanos() - began_nanos;
     progress.finish_and_clear();

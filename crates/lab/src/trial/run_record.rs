@@ -48,8 +48,26 @@ pub struct RunRecord {
     /// Statistics of the pages at the end of the run. A stored record does not contain them.
     #[serde(skip)]
     pub memory: PageStats,
+    /// The mean difference of the classes' tail ages from their mean, as a fraction of the mean, at the end of the run:
+    /// see [`tail_age_difference`].
+    #[serde(default)]
+    pub tail_age_difference: f64,
     /// Processor time of the thread for the whole run.
     pub processor_nanos: f64,
+}
+
+/// Returns the mean difference of the classes' tail ages from the mean tail age, as a fraction of the mean tail age. In
+/// both means, each class counts by its pages. 0 if no class has items.
+pub fn tail_age_difference(classes: &[ClassStats]) -> f64 {
+    let tail_age = |class: &ClassStats| class.tail_age_ticks.into_iter().flatten().max();
+    let ages = classes.iter().filter_map(|class| Some((tail_age(class)?, class.pages)));
+    let ages: Vec<(f64, f64)> = ages.map(|(age, pages)| (f64::from(age), pages as f64)).collect();
+    let mean_of = |value: &dyn Fn(f64) -> f64| {
+        let pages: f64 = ages.iter().map(|(_, pages)| pages).sum();
+        ages.iter().map(|&(age, pages)| value(age) * pages).sum::<f64>() / pages.max(1.0)
+    };
+    let mean = mean_of(&|age| age);
+    if mean > 0.0 { mean_of(&|age| (age - mean).abs()) / mean } else { 0.0 }
 }
 
 /// The counters of the engine's mover that are rows: see [`MoverCounters`].

@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 use std::{fs, io};
 
 /// All that determines the result of a run, except for measured times.
@@ -25,10 +26,39 @@ pub struct RunIdentity {
     pub seed: u64,
     pub scale: f64,
     pub live: bool,
-    /// Folder of the additional traces (`--traces`).
-    pub traces: Option<PathBuf>,
+    /// The additional traces (`--traces`).
+    pub traces: Vec<TraceIdentity>,
     /// The times of visits to chunks that were given (`--visit-ns`): pairs of a mover and nanoseconds.
     pub visit_ns: BTreeMap<String, f64>,
+}
+
+/// A file of the folder of `--traces`. A file that was written again has another identity.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TraceIdentity {
+    path: PathBuf,
+    size_bytes: u64,
+    /// Time of the last change, in nanoseconds since 1970.
+    changed_nanos: Option<u128>,
+}
+
+impl TraceIdentity {
+    /// Returns the identities of all files in a folder, in the order of their paths.
+    pub fn of_folder(folder: &Path) -> io::Result<Vec<TraceIdentity>> {
+        let mut traces = Vec::new();
+        for entry in fs::read_dir(folder)? {
+            let path = entry?.path();
+            let metadata = fs::metadata(&path)?;
+            let changed = metadata.modified().ok();
+            let since_1970 = changed.and_then(|changed| changed.duration_since(UNIX_EPOCH).ok());
+            traces.push(TraceIdentity {
+                path,
+                size_bytes: metadata.len(),
+                changed_nanos: since_1970.map(|duration| duration.as_nanos()),
+            });
+        }
+        traces.sort_by(|left, right| left.path.cmp(&right.path));
+        Ok(traces)
+    }
 }
 
 impl RunIdentity {
@@ -118,7 +148,7 @@ fn file_name(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{RunIdentity, Units, file_name};
+    use super::{RunIdentity, TraceIdentity, Units, file_name};
     use crate::trial::error::ExperimentError;
     use std::cell::Cell;
 
@@ -160,5 +190,23 @@ mod tests {
         std::fs::write(folder.path().join(file_name("base")), "{")
             .expect("the file can be written");
         assert_eq!(units.run("base", || Ok(8)).expect("the unit runs again"), 8);
+    }
+
+    #[test]
+    fn a_trace_that_was_written_again_has_another_identity() {
+        let folder = tempfile::tempdir().expect("a temporary folder can be created");
+        let identities =
+            || TraceIdentity::of_folder(folder.path()).expect("the folder can be read");
+        let write = |name: &str, text: &str| {
+            std::fs::write(folder.path().join(name), text).expect("the file can be written");
+        };
+        write("b.csv", "1,2");
+        write("a.csv", "1");
+        let first = identities();
+        assert_eq!(first, identities());
+        write("b.csv", "1,2,3");
+        let second = identities();
+        assert_eq!(first[0], second[0], "a.csv is unchanged");
+        assert_ne!(first[1], second[1], "b.csv has changed");
     }
 }

@@ -119,6 +119,13 @@ pub struct Variant {
     pub in_sweep: bool,
 }
 
+impl Variant {
+    /// True if the page policy moves pages.
+    pub fn moves_pages(&self) -> bool {
+        self.policy != "none"
+    }
+}
+
 /// The runs that check that equal costs do not change the misses.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

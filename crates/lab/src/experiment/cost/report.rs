@@ -240,7 +240,7 @@ fn add_finding(outcome: &mut Outcome, setup: &CostSetup, finding: &Finding<'_>) 
         if tallies.iter().any(|tally| tally.inflation_per_replacement > 0.0) {
             add(INFLATION, &|tally| tally.inflation_per_replacement);
         }
-        if tallies.iter().any(|tally| tally.pages_moved > 0) && !setting.in_sweep {
+        if variant.moves_pages() && !setting.in_sweep {
             add(MOVED, &|tally| tally.pages_moved as f64);
         }
         let is_unexpected = |tally: &Tally| tally.is_full == setting.never_fills;

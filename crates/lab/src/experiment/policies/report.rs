@@ -15,6 +15,7 @@ use std::collections::BTreeSet;
 
 measures! {
     WORKING_SET: "working_set_items", "working-set size", "items", WithRun;
+    TAIL_AGES: "tail_age_difference", "difference of the classes' tail ages from their mean, at the end", "%", Fixed;
     HITS: "hits", "requests that hit", "requests", WithRun;
     MEAN_TIME: "mean_response_time", "mean response time", "us", Fixed;
     STEADY_TIME: "steady_response_time", "steady mean response time", "us", Fixed;
@@ -192,7 +193,9 @@ fn add_record(outcome: &mut Outcome, setup: &PoliciesSetup, name: &str, record: 
             Report::Pages => {
                 let steady = record.pages_moved_between(from, to) as f64;
                 let moved = record.counts.moved as f64;
-                outcome.add_all(name, [(PAGES, moved), (PAGES_STEADY, steady)]);
+                let difference = record.tail_age_difference * 100.0;
+                let rows = [(PAGES, moved), (PAGES_STEADY, steady), (TAIL_AGES, difference)];
+                outcome.add_all(name, rows);
             }
             Report::Moves => {
                 if record.partition.is_some() {
