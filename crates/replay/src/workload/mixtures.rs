@@ -57,7 +57,7 @@ fn three_phase(seed: u64) -> Published {
 }
 
 /// Returns the value lengths of `parts` parts: each part has objects of one size. The first two object sizes are
-/// published (MEMSYS 2019, table 6). Chosen: each further object size is larger in the same proportion.
+/// published (MEMSYS 2019, section 4.3). Chosen: each further object size is larger in the same proportion.
 fn object_lengths(parts: usize) -> Vec<Lengths> {
     const OBJECT_SIZES_BYTES: [u32; 6] = [192, 296, 456, 704, 1088, 1672];
     const BESIDE_VALUE_BYTES: u32 = memcached::beside_value_bytes(KEY_SIZE_BYTES) as u32;
