@@ -22,6 +22,7 @@ use std::time::Duration;
 
 measures! {
     SPEED: "pages_per_second", "pages per second of mover processor time", "pages/s", Fixed;
+    SPEED_WITHOUT_SLEEPS: "pages_per_second_without_sleeps", "pages per second of mover processor time, if sleeps take none", "pages/s", Fixed;
     CPU: "cpu_percent", "processor use of the mover while moving", "%", Fixed;
     VISITS: "visits_per_page", "visits per page", "visits", Fixed;
     SLEEPS: "sleeps_per_page", "sleeps per page", "sleeps", Fixed;
@@ -137,6 +138,7 @@ fn add(outcome: &mut Outcome, variant: &Variant<'_>, record: &RunRecord) {
     let cpu_nanos = time.work_nanos + time.sleeps as f64 * variant.sleep.cpu_nanos;
     let gets = record.page_moves.iter().map(|page_move| page_move.requests()).sum::<u64>() as f64;
     outcome.add(SPEED, name, Ok(pages / (cpu_nanos / 1e9)));
+    outcome.add(SPEED_WITHOUT_SLEEPS, name, Ok(pages / (time.work_nanos / 1e9)));
     // The measured length of a sleep includes the processor time to fall asleep and to wake up.
     outcome.add(CPU, name, Ok(cpu_nanos / (time.work_nanos + time.sleep_nanos) * 100.0));
     if time.sleeps > 0 {

@@ -28,6 +28,21 @@ pub struct Findings<'s> {
     pub working_sets: Vec<u64>,
 }
 
+/// The results of a variant or of the bound in the steady stretch, with one memory limit.
+#[derive(Clone, Copy, Debug)]
+pub struct SteadyValues {
+    pub miss_ratio: f64,
+    /// Mean response time.
+    pub response_us: f64,
+}
+
+impl SteadyValues {
+    /// Returns the mean response time if each hit takes `added_us` longer.
+    pub fn response_us_with(self, added_us: f64) -> f64 {
+        self.response_us + (1.0 - self.miss_ratio) * added_us
+    }
+}
+
 impl Findings<'_> {
     pub fn trial(&self, variant: &str, limit_mib: u64) -> Option<&Finding<'_>> {
         let is_match =
@@ -41,30 +56,39 @@ impl Findings<'_> {
         found.record.as_ref().map_err(String::clone)
     }
 
-    /// Returns the miss ratio and the mean response time of a variant or of the bound, in the steady stretch and with
-    /// one memory limit.
-    pub fn steady_of(&self, variant: &str, limit_mib: u64) -> Result<[f64; 2], String> {
+    /// Returns the results of a variant or of the bound with one memory limit.
+    pub fn steady_of(&self, variant: &str, limit_mib: u64) -> Result<SteadyValues, String> {
         if variant == BOUND {
             let bound = self.bounds.get(&limit_mib);
             let bound = bound.ok_or_else(|| "the bound was not computed".to_owned())?;
-            return Ok([bound.miss_ratio, bound.response_us]);
+            let &Bound { miss_ratio, response_us } = bound;
+            return Ok(SteadyValues { miss_ratio, response_us });
         }
         let record = self.record_of(variant, limit_mib)?;
         let (from, to) = self.setup.steady.at(self.scale);
-        Ok([record.miss_ratio_between(from, to), record.response_us_between(from, to)])
+        let miss_ratio = record.miss_ratio_between(from, to);
+        Ok(SteadyValues { miss_ratio, response_us: record.response_us_between(from, to) })
     }
 
-    /// Returns the reduction of a variant compared with another variant, in percent and in the steady stretch, for
-    /// every memory limit. If `index` is 0, the reduction is that of the misses; if `index` is 1, that of the response
-    /// time.
-    pub fn reduction(&self, [variant, other]: [&str; 2], index: usize) -> Result<Vec<f64>, String> {
+    /// Returns the reduction of `value` of a variant compared with another variant, in percent and for every memory
+    /// limit.
+    pub fn reduction(
+        &self,
+        [variant, other]: [&str; 2],
+        value: impl Fn(SteadyValues) -> f64,
+    ) -> Result<Vec<f64>, String> {
         let reductions = self.setup.limits_mib().into_iter().map(|limit| {
-            let of_variant = self.steady_of(variant, limit)?[index];
-            match self.steady_of(other, limit)?[index] {
+            let of_variant = value(self.steady_of(variant, limit)?);
+            match value(self.steady_of(other, limit)?) {
                 of_other if of_other > 0.0 => Ok((1.0 - of_variant / of_other) * 100.0),
                 _ => Err(format!("{other} has no misses")),
             }
         });
         reductions.collect()
+    }
+
+    /// Returns the reduction of the misses.
+    pub fn fewer_misses(&self, pair: [&str; 2]) -> Result<Vec<f64>, String> {
+        self.reduction(pair, |steady| steady.miss_ratio)
     }
 }

@@ -1,7 +1,7 @@
 //! Compares variants over several memory limits: the memory with which a variant has the same miss ratio as another
 //! variant, and the curves of the miss ratio and of the response time over the memory.
 
-use super::findings::{BOUND, Findings};
+use super::findings::{BOUND, Findings, SteadyValues};
 use crate::result::{Outcome, format_number, maximum, mean, measures, minimum};
 use crate::trial::setup::scaled;
 
@@ -43,16 +43,15 @@ pub fn add_series(outcome: &mut Outcome, findings: &Findings<'_>) {
     let names = setup.variants.iter().map(|variant| variant.name.as_str());
     let names = names.chain(setup.bound.then_some(BOUND));
     for name in names {
-        for (index, quantity, unit) in
-            [(0, "steady miss ratio by memory", "%"), (1, "steady response time by memory", "us")]
-        {
-            let points = setup.limits_mib().into_iter().filter_map(|limit| {
-                let memory_mib = scaled(limit << 20, findings.scale) as f64 / f64::from(1 << 20);
-                let value = findings.steady_of(name, limit).ok()?[index];
-                Some((memory_mib, if index == 0 { value * 100.0 } else { value }))
-            });
-            outcome.add_series(quantity, name, ["MiB", unit], points);
-        }
+        let points = setup.limits_mib().into_iter().filter_map(|limit| {
+            let memory_mib = scaled(limit << 20, findings.scale) as f64 / f64::from(1 << 20);
+            Some((memory_mib, findings.steady_of(name, limit).ok()?))
+        });
+        let points: Vec<(f64, SteadyValues)> = points.collect();
+        let ratios = points.iter().map(|(memory, steady)| (*memory, steady.miss_ratio * 100.0));
+        outcome.add_series("steady miss ratio by memory", name, ["MiB", "%"], ratios);
+        let times = points.iter().map(|(memory, steady)| (*memory, steady.response_us));
+        outcome.add_series("steady response time by memory", name, ["MiB", "us"], times);
     }
 }
 
@@ -60,7 +59,7 @@ pub fn add_series(outcome: &mut Outcome, findings: &Findings<'_>) {
 fn curve(findings: &Findings<'_>, variant: &str) -> Result<Vec<(f64, f64)>, String> {
     let limits = findings.setup.limits_mib().into_iter();
     let mut points: Vec<(f64, f64)> = limits
-        .map(|limit| Ok((limit as f64, findings.steady_of(variant, limit)?[0])))
+        .map(|limit| Ok((limit as f64, findings.steady_of(variant, limit)?.miss_ratio)))
         .collect::<Result<_, String>>()?;
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
     Ok(points)

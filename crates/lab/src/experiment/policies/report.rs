@@ -27,6 +27,8 @@ measures! {
     FEWER: "fewer_misses", "fewer misses, steady", "%", Fixed;
     FEWER_MIN: "fewer_misses_min", "fewer misses, minimum over memory sizes", "%", Fixed;
     FEWER_MAX: "fewer_misses_max", "fewer misses, maximum over memory sizes", "%", Fixed;
+    FEWER_AT: "fewer_misses_at", "fewer misses, steady, at one memory size", "%", Fixed;
+    LESS_TIME_AT: "less_time_at", "less response time, steady, at one memory size", "%", Fixed;
     LESS_TIME: "less_time", "less response time, steady", "%", Fixed;
     LESS_TIME_MIN: "less_time_min", "less response time, minimum over memory sizes", "%", Fixed;
     LESS_TIME_MAX: "less_time_max", "less response time, maximum over memory sizes", "%", Fixed;
@@ -141,7 +143,7 @@ pub fn add(outcome: &mut Outcome, setup: &PoliciesSetup, findings: &Findings<'_>
     }
     let is_ranked = |name: &&str| setup.rank_among.iter().any(|ranked| ranked == name);
     let control = controls.iter().copied().find(is_ranked).unwrap_or(CONTROL);
-    let additional_misses = |name: &str| Ok(-mean(&findings.reduction([name, control], 0)?));
+    let additional_misses = |name: &str| Ok(-mean(&findings.fewer_misses([name, control])?));
     add_ranks(outcome, setup, RANK, "steady", additional_misses);
     if setup.report.contains(&Report::SteadySince) {
         let tolerance = setup.steady_tolerance_points / 100.0;
@@ -149,7 +151,7 @@ pub fn add(outcome: &mut Outcome, setup: &PoliciesSetup, findings: &Findings<'_>
         // Variants whose miss ratio never becomes steady, or that hardly reduce the misses, have the last rank.
         let since = |name: &str| {
             let [of_control, of_variant] = [control, name].map(|it| findings.steady_of(it, limit));
-            let reduces = of_control?[0] - of_variant?[0] > tolerance;
+            let reduces = of_control?.miss_ratio - of_variant?.miss_ratio > tolerance;
             let since = steady(findings.record_of(name, limit)?, tolerance).since;
             Ok(since.filter(|_| reduces).map_or(f64::MAX, |at| at as f64))
         };
@@ -229,27 +231,49 @@ fn add_record(outcome: &mut Outcome, setup: &PoliciesSetup, name: &str, record: 
 }
 
 /// Adds the rows with the reduction of misses, and of the response time if requested, of one variant compared with
-/// another variant: the mean over the memory limits, and if there are several limits the minimum and the maximum.
+/// another variant.
 fn add_against(outcome: &mut Outcome, findings: &Findings<'_>, [variant, other]: &[String; 2]) {
-    let name = format!("{variant} against {other}");
+    let (name, pair) = (format!("{variant} against {other}"), [variant.as_str(), other.as_str()]);
     let setup = findings.setup;
-    let has_times = setup.report.contains(&Report::ResponseTime);
-    let measures = [[FEWER, FEWER_MIN, FEWER_MAX], [LESS_TIME, LESS_TIME_MIN, LESS_TIME_MAX]];
-    for (index, [of_mean, of_minimum, of_maximum]) in
-        measures.into_iter().take(1 + usize::from(has_times)).enumerate()
-    {
-        let found = findings.reduction([variant, other], index);
-        outcome.add(of_mean, &name, found.clone().map(|found| mean(&found)));
-        if setup.limits_mib().len() > 1 {
-            outcome.add(of_minimum, &name, found.clone().map(|found| minimum(&found)));
-            outcome.add(of_maximum, &name, found.map(|found| maximum(&found)));
+    let limits = setup.limits_mib();
+    let fewer = [FEWER, FEWER_MIN, FEWER_MAX, FEWER_AT];
+    add_reductions(outcome, fewer, &name, &limits, findings.fewer_misses(pair));
+    if !setup.report.contains(&Report::ResponseTime) {
+        return;
+    }
+    let less_time = [LESS_TIME, LESS_TIME_MIN, LESS_TIME_MAX, LESS_TIME_AT];
+    let found = findings.reduction(pair, |steady| steady.response_us);
+    add_reductions(outcome, less_time, &name, &limits, found);
+    for hit_us in &setup.other_hit_us {
+        let added_us = hit_us - setup.response.hit_us;
+        let found = findings.reduction(pair, |steady| steady.response_us_with(added_us));
+        let name = format!("{name}, hit of {hit_us} us");
+        add_reductions(outcome, less_time, &name, &limits, found);
+    }
+}
+
+/// Adds the rows of a reduction: the mean over the memory limits, and if there are several limits the minimum, the
+/// maximum and the reduction at each limit. `found` has the reduction at each of the limits.
+fn add_reductions(
+    outcome: &mut Outcome,
+    [of_mean, of_minimum, of_maximum, at_limit]: [Measure; 4],
+    name: &str,
+    limits: &[u64],
+    found: Result<Vec<f64>, String>,
+) {
+    outcome.add(of_mean, name, found.clone().map(|found| mean(&found)));
+    if limits.len() > 1 {
+        outcome.add(of_minimum, name, found.clone().map(|found| minimum(&found)));
+        outcome.add(of_maximum, name, found.clone().map(|found| maximum(&found)));
+        for (&limit, reduction) in limits.iter().zip(found.into_iter().flatten()) {
+            outcome.add(at_limit, &row_name(name, Some(limit)), Ok(reduction));
         }
     }
 }
 
 /// Adds the row with the reduction of misses of a variant, in percent of the reduction of misses of the bound.
 fn add_reached(outcome: &mut Outcome, findings: &Findings<'_>, [variant, other]: [&str; 2]) {
-    let reduction = |variant| findings.reduction([variant, other], 0);
+    let reduction = |variant| findings.fewer_misses([variant, other]);
     let reached = reduction(variant).and_then(|of_variant| match mean(&reduction(BOUND)?) {
         bound if bound > 0.0 => Ok(mean(&of_variant) / bound * 100.0),
         _ => Err(format!("the bound does not have fewer misses than {other}")),

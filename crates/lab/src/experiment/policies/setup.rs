@@ -64,6 +64,10 @@ pub struct PoliciesSetup {
     pub earlier: Option<EarlierSetup>,
     #[serde(default)]
     pub response: ResponseSetup,
+    /// Other response times of a hit, in microseconds, for which the reduction of the response time is also computed,
+    /// from the misses of the same runs.
+    #[serde(default)]
+    pub other_hit_us: Vec<f64>,
     /// Virtual time of a visit of the mover to a chunk, for experiments whose results hardly depend on it. `None`: the
     /// time is measured before the runs, or given by `--visit-ns`.
     pub visit_ns: Option<f64>,

@@ -58,14 +58,14 @@ fn add_point(
     let at = format!("{} {value}", sweep.parameter.name());
     for variant in &setup.variants {
         let ratios = setup.limits_mib().into_iter().map(|limit| {
-            findings.steady_of(&variant.name, limit).map(|[miss_ratio, _]| miss_ratio * 100.0)
+            findings.steady_of(&variant.name, limit).map(|steady| steady.miss_ratio * 100.0)
         });
         let ratios: Result<Vec<f64>, String> = ratios.collect();
         outcome.add(STEADY, &format!("{}, {at}", variant.name), ratios.map(|ratios| mean(&ratios)));
     }
     for [variant, other] in &setup.against {
         let name = format!("{variant} against {other}");
-        let found = findings.reduction([variant, other], 0).map(|found| mean(&found));
+        let found = findings.fewer_misses([variant, other]).map(|found| mean(&found));
         if let Ok(found) = found {
             curves.entry(name.clone()).or_default().push((value, found));
         }
