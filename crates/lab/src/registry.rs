@@ -98,7 +98,7 @@ mod tests {
     fn the_experiments_that_show_causes_exist() {
         let specs = specs();
         for value in specs.iter().flat_map(|spec| &spec.published) {
-            let Some(cause) = &value.cause else { continue };
+            let Some(cause) = &value.classification.cause else { continue };
             let is_known = specs.iter().any(|spec| spec.name == cause.shown_by.experiment);
             assert!(is_known, "{cause}");
         }

@@ -15,7 +15,9 @@
 //! - A figure without data has a text that says so.
 //! - All text is escaped.
 //! - A page loads nothing from the network.
+//! - In the reports of a folder, a difference has a cause only if a result in the folder has the row that shows it.
 
+mod causes;
 mod chart;
 mod counts;
 mod entry;
@@ -26,7 +28,7 @@ mod page;
 #[cfg(test)]
 mod tests;
 
-use crate::result::{Outcome, Row, Spec};
+use crate::result::{Outcome, Spec};
 use chart::Drawing;
 use counts::CountsTable;
 use entry::Entry;
@@ -76,27 +78,6 @@ pub struct Index {
     pub causes_without_row: Vec<String>,
 }
 
-/// Returns the causes that refer to a row which the results do not have, although they have its experiment.
-fn causes_without_row(entries: &[Entry<'_>]) -> Vec<String> {
-    let causes = entries.iter().flat_map(|entry| &entry.outcome.rows);
-    let mut missing: Vec<String> = causes
-        .filter_map(|row| row.cause.as_ref())
-        .filter(|cause| {
-            let shown_by = &cause.shown_by;
-            let is_shown = |row: &Row| {
-                (&row.measure, &row.variant) == (&shown_by.measure, &shown_by.variant)
-                    && row.ours.is_some()
-            };
-            let found = entries.iter().find(|entry| entry.spec.name == shown_by.experiment);
-            found.is_some_and(|entry| !entry.outcome.rows.iter().any(is_shown))
-        })
-        .map(ToString::to_string)
-        .collect();
-    missing.sort();
-    missing.dedup();
-    missing
-}
-
 /// Writes the reports of all results in a folder and its direct subfolders again. Also writes an index of the reports,
 /// which lists the experiments in the order of `specs`. If `markdown` is given, also writes the reports as Markdown to
 /// this folder.
@@ -118,11 +99,15 @@ pub fn redraw(
                 continue;
             }
         };
-        let up = if folder == directory { "" } else { "../" };
-        let index = format!("{up}{INDEX_FILE}");
-        let page = write(spec, &outcome, &folder, Some(&index))?;
-        let page = page.strip_prefix(directory).unwrap_or(&page).to_owned();
+        let page = folder.strip_prefix(directory).unwrap_or(&folder).join(REPORT_FILE);
         entries.push(Entry { spec, outcome, page });
+    }
+    let causes_without_row = causes::remove_causes_without_row(&mut entries);
+    for Entry { spec, outcome, page } in &entries {
+        let folder = page.parent().unwrap_or(Path::new(""));
+        let up = if folder == Path::new("") { "" } else { "../" };
+        let index = format!("{up}{INDEX_FILE}");
+        write(spec, outcome, &directory.join(folder), Some(&index))?;
     }
     if entries.is_empty() {
         let shown = directory.display();
@@ -137,7 +122,6 @@ pub fn redraw(
         markdown::write(&entries, markdown)?;
     }
     let counts = CountsTable::of(&entries).text();
-    let causes_without_row = causes_without_row(&entries);
     let path = write_page(directory.join(INDEX_FILE), &page)?;
     Ok(Index { path, counts, skipped, causes_without_row })
 }

@@ -1,11 +1,14 @@
 //! Tests of report pages, pictures and the index.
 
+use super::causes::remove_causes_without_row;
 use super::chart::{Absent, Drawing};
 use super::entry::Entry;
 use super::page::{self, picture};
-use super::{causes_without_row, redraw, write};
+use super::{redraw, write};
 use crate::registry;
-use crate::result::{CHUNK_SIZES, Cause, Figure, Outcome, Row, Series, ShownBy, Spec};
+use crate::result::{
+    CHUNK_SIZES, Cause, Classification, Figure, Outcome, Row, Series, ShownBy, Spec,
+};
 
 /// Returns an outcome with a row or a series for every variant that the figures of the experiment list.
 fn outcome_of(spec: &Spec) -> Outcome {
@@ -172,20 +175,33 @@ fn redrawing_writes_the_reports_again_and_an_index() {
 }
 
 #[test]
-fn a_cause_without_its_row_is_found() {
+fn a_cause_without_its_row_is_removed() {
     let spec = spec("toy");
-    let [experiment, measure, variant] = ["toy", "hits", "best"].map(str::to_owned);
-    let shown_by = ShownBy { experiment, measure: measure.clone(), variant: variant.clone() };
-    let cause = Some(Cause { why: "the reason".to_owned(), shown_by });
-    let explained = Row { measure: "misses".to_owned(), cause, ..Row::default() };
-    let shown = Row { measure, variant, ours: Some(6.0), ..Row::default() };
-    let entry = |rows: Vec<Row>| {
-        let outcome = Outcome { rows, ..Outcome::new(&spec, 1, 1.0, false) };
-        [Entry { spec: &spec, outcome, page: "toy/report.html".into() }]
+    let [measure, variant] = ["hits", "best"].map(str::to_owned);
+    let explained = |experiment: &str| {
+        let experiment = experiment.to_owned();
+        let shown_by = ShownBy { experiment, measure: measure.clone(), variant: variant.clone() };
+        let cause = Some(Cause { why: "the reason".to_owned(), shown_by });
+        let classification = Classification { cause, ..Classification::default() };
+        Row { measure: "misses".to_owned(), classification, ..Row::default() }
     };
-    assert_eq!(causes_without_row(&entry(vec![explained.clone(), shown])), [""; 0]);
-    let missing = causes_without_row(&entry(vec![explained]));
-    assert_eq!(missing, ["the reason (shown by toy: hits of best)"]);
+    let shown = Row {
+        measure: measure.clone(),
+        variant: variant.clone(),
+        ours: Some(6.0),
+        ..Row::default()
+    };
+    // Returns the causes without a row, and if the first row keeps its cause.
+    let found = |rows: Vec<Row>| {
+        let outcome = Outcome { rows, ..Outcome::new(&spec, 1, 1.0, false) };
+        let mut entries = [Entry { spec: &spec, outcome, page: "toy/report.html".into() }];
+        let without_row = remove_causes_without_row(&mut entries);
+        (without_row, entries[0].outcome.rows[0].classification.cause.is_some())
+    };
+    assert_eq!(found(vec![explained("toy"), shown]), (vec![], true));
+    let missing = "the reason (shown by toy: hits of best)".to_owned();
+    assert_eq!(found(vec![explained("toy")]), (vec![missing], false));
+    assert_eq!(found(vec![explained("two-phase")]), (vec![], false), "two-phase has no result");
 }
 
 #[test]

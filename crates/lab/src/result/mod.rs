@@ -20,6 +20,6 @@ pub use outcome::{
 };
 pub use seeds::merged;
 pub use spec::{Draw, Figure, Spec};
+pub use verdict::{Cause, Verdict, VerdictCounts};
 #[cfg(test)]
-pub use verdict::{Cause, ShownBy};
-pub use verdict::{Verdict, VerdictCounts};
+pub use verdict::{Classification, ShownBy};

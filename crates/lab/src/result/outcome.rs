@@ -6,7 +6,7 @@
 //! - Every published value has a row, except in a run with `--live`.
 
 use super::spec::{Figure, Published, Spec};
-use super::verdict::{Cause, Origin, Verdict};
+use super::verdict::{Cause, Classification, Origin, Verdict};
 use serde::{Deserialize, Serialize};
 use slabwise_text::{Column, grouped};
 use std::borrow::Cow;
@@ -75,12 +75,9 @@ pub struct Row {
     pub published_at_scale: Option<f64>,
     /// The part of the source that contains the published value, for example "table 3".
     pub place: Option<String>,
-    /// How our value was obtained.
-    #[serde(default, skip_serializing_if = "Origin::is_measured")]
-    pub origin: Origin,
-    /// The cause of a difference between the values. `None` if no experiment shows it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cause: Option<Cause>,
+    /// What is known about the published value.
+    #[serde(flatten)]
+    pub classification: Classification,
     /// The smallest and the largest value of several runs whose mean is [`Row::ours`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spread: Option<[f64; 2]>,
@@ -98,7 +95,7 @@ impl Row {
     /// Returns the result of the comparison with the published value. `None` if no value was published.
     pub fn verdict(&self) -> Option<Verdict> {
         let published = self.published_at_scale.or(self.published)?;
-        Some(Verdict::of(&self.origin, self.ours, published, self.cause.is_some()))
+        Some(Verdict::of(&self.classification, self.ours, published))
     }
 
     /// Returns all remarks on the row, separated by semicolons: the spread, the note, the origin and the cause of a
@@ -108,8 +105,9 @@ impl Row {
             format!("{} to {}", format_number(minimum), format_number(maximum))
         });
         let is_different = self.verdict() == Some(Verdict::CauseShown);
-        let cause = self.cause.as_ref().filter(|_| is_different).map(Cause::to_string);
-        let remarks = [spread, self.note.clone(), self.origin.text(), cause];
+        let Classification { origin, cause, .. } = &self.classification;
+        let cause = cause.as_ref().filter(|_| is_different).map(Cause::to_string);
+        let remarks = [spread, self.note.clone(), origin.text(), cause];
         remarks.into_iter().flatten().collect::<Vec<_>>().join("; ")
     }
 }
@@ -317,8 +315,7 @@ impl Outcome {
             published: published.map(|published| published.value),
             published_at_scale: published.map(|published| published.value * factor),
             place: published.map(|published| published.place.clone()),
-            origin: published.map(|published| published.origin.clone()).unwrap_or_default(),
-            cause: published.and_then(|published| published.cause.clone()),
+            classification: published.map(|it| it.classification.clone()).unwrap_or_default(),
             spread: None,
             note,
         });
@@ -370,8 +367,7 @@ impl Outcome {
             variant: value.variant.clone(),
             published: Some(value.value),
             place: Some(value.place.clone()),
-            origin: value.origin.clone(),
-            cause: value.cause.clone(),
+            classification: value.classification.clone(),
             ..Row::default()
         });
         let rows: Vec<Row> = rows.collect();
@@ -381,7 +377,8 @@ impl Outcome {
     /// Returns the rows that have neither our value nor a reason why it is missing.
     pub fn unaccounted(&self) -> impl Iterator<Item = &Row> {
         let is_unaccounted = |row: &&Row| {
-            let has_reason = row.note.is_some() || matches!(row.origin, Origin::NotMeasured(_));
+            let has_reason =
+                row.note.is_some() || matches!(row.classification.origin, Origin::NotMeasured(_));
             row.ours.is_none() && !has_reason
         };
         self.rows.iter().filter(is_unaccounted)
@@ -400,13 +397,13 @@ impl Outcome {
         self.paper.published.iter().map(key).eq(spec.published.iter().map(key))
     }
 
-    /// Replaces the origins of the rows and the causes of differences by those of the experiment's file.
+    /// Replaces what is known about the published values by the remarks of the experiment's file.
     pub fn reclassify(&mut self, spec: &Spec) {
         self.paper = Paper { source: spec.source.clone(), published: spec.published.clone() };
         for row in &mut self.rows {
             let value = self.paper.value(&row.measure, &row.variant);
-            row.origin = value.map(|value| value.origin.clone()).unwrap_or_default();
-            row.cause = value.and_then(|value| value.cause.clone());
+            row.classification =
+                value.map(|value| value.classification.clone()).unwrap_or_default();
         }
     }
 

@@ -29,9 +29,11 @@ pub fn merged(outcomes: Vec<Outcome>) -> Option<Outcome> {
 /// Sets the mean and the spread of a row over all outcomes.
 fn merge_row<'o>(row: &mut Row, outcomes: impl Iterator<Item = &'o Outcome>) {
     let (mut values, mut spread, mut count) = (Vec::new(), Vec::new(), 0);
+    let (note, mut differs) = (row.note.clone(), false);
     for outcome in outcomes {
         count += 1;
         let Some(found) = outcome.rows.iter().find(|found| found.is_like(row)) else { continue };
+        differs |= found.note != note;
         values.extend(found.ours);
         spread.extend(found.spread.into_iter().flatten().chain(found.ours));
     }
@@ -43,6 +45,8 @@ fn merge_row<'o>(row: &mut Row, outcomes: impl Iterator<Item = &'o Outcome>) {
     if values.len() < count {
         let note = format!("mean of {} of {count} seeds; the others have no value", values.len());
         row.note = Some(note);
+    } else if differs {
+        row.note = note.map(|note| format!("with the first seed, {note}"));
     }
 }
 
@@ -78,6 +82,23 @@ mod tests {
             Some("mean of 1 of 2 seeds; the others have no value")
         );
         assert_eq!(found.rows[2].note.as_deref(), Some("not reached"));
+    }
+
+    #[test]
+    fn a_note_that_differs_is_that_of_the_first_seed() {
+        let with_note = |seed: u64, note: &str| {
+            let mut found = outcome(seed, &[("base", Some(1.0))]);
+            found.note_last_row(note);
+            found
+        };
+        let note_of = |notes: [&str; 2]| {
+            let outcomes = vec![with_note(1, notes[0]), with_note(2, notes[1])];
+            let found = merged(outcomes).expect("there are two outcomes");
+            found.rows[0].note.clone().expect("the row has a note")
+        };
+        assert_eq!(note_of(["in windows of 10", "in windows of 10"]), "in windows of 10");
+        let differing = note_of(["a sleep takes 75 us", "a sleep takes 80 us"]);
+        assert_eq!(differing, "with the first seed, a sleep takes 75 us");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //!
 //! The files are part of the program. Each experiment's code parses its own set-up.
 
-use super::verdict::{Cause, Origin, ShownBy};
+use super::verdict::{Cause, Classification, Origin, ShownBy, Tolerance};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::num::NonZeroU32;
@@ -64,6 +64,9 @@ pub struct Spec {
     /// Causes of differences.
     #[serde(default)]
     explained: Vec<Explained>,
+    /// Tolerances of values that the default does not suit.
+    #[serde(default)]
+    tolerance: Vec<ToleranceRemark>,
     /// The figures of the report.
     #[serde(default, rename = "figure")]
     pub figures: Vec<Figure>,
@@ -88,7 +91,8 @@ impl Spec {
         spec
     }
 
-    /// Gives each published value its origin and its cause: those of the first remark that applies to the value.
+    /// Gives each published value its origin, its cause and its tolerance: those of the first remark that applies to the
+    /// value.
     ///
     /// # Panics
     /// If a remark applies to no published value.
@@ -105,8 +109,13 @@ impl Spec {
         }
         for Explained { remark, shown_by } in &self.explained {
             remark.apply(published, |value, why| {
-                value.cause.get_or_insert_with(|| Cause { why, shown_by: shown_by.clone() });
+                let cause = || Cause { why, shown_by: shown_by.clone() };
+                value.classification.cause.get_or_insert_with(cause);
             });
+        }
+        // The first remark is applied last, and replaces the others.
+        for ToleranceRemark { remark, tolerance } in self.tolerance.iter().rev() {
+            remark.apply(published, |value, _| value.classification.tolerance = *tolerance);
         }
     }
 
@@ -156,19 +165,15 @@ pub struct Published {
     pub value: f64,
     /// The part of the source that contains the value, for example "table 3".
     pub place: String,
-    /// How the lab obtains its value.
     #[serde(skip)]
-    pub origin: Origin,
-    /// The cause of a difference, if an experiment shows one.
-    #[serde(skip)]
-    pub cause: Option<Cause>,
+    pub classification: Classification,
 }
 
 impl Published {
     /// Sets the origin, unless a remark has set it before.
     fn set_origin(&mut self, origin: Origin) {
-        if self.origin.is_measured() {
-            self.origin = origin;
+        if self.classification.origin.is_measured() {
+            self.classification.origin = origin;
         }
     }
 }
@@ -224,6 +229,14 @@ struct Explained {
     #[serde(flatten)]
     remark: Remark,
     shown_by: ShownBy,
+}
+
+/// A tolerance of published values, with the reason for it.
+#[derive(Clone, Debug, Deserialize)]
+struct ToleranceRemark {
+    #[serde(flatten)]
+    remark: Remark,
+    tolerance: Tolerance,
 }
 
 /// A figure of the report.

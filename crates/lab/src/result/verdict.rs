@@ -70,13 +70,49 @@ impl fmt::Display for Cause {
     }
 }
 
-/// The largest difference between two values that agree, as a fraction of the published value.
-const AGREEMENT_MAX: f64 = 0.1;
+/// The largest difference between two values that agree.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Tolerance {
+    /// In percent of the published value.
+    Percent(f64),
+    /// In the unit of the measure.
+    Absolute(f64),
+}
+
+impl Default for Tolerance {
+    fn default() -> Tolerance {
+        Tolerance::Percent(10.0)
+    }
+}
+
+impl Tolerance {
+    fn includes(self, ours: f64, published: f64) -> bool {
+        let maximum = match self {
+            Tolerance::Percent(percent) => published.abs() * percent / 100.0,
+            Tolerance::Absolute(difference) => difference,
+        };
+        (ours - published).abs() <= maximum
+    }
+}
+
+/// What is known about a published value, apart from the value itself.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Classification {
+    /// How the lab obtains its value.
+    #[serde(default, skip_serializing_if = "Origin::is_measured")]
+    pub origin: Origin,
+    /// The cause of a difference between the values. `None` if no experiment shows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<Cause>,
+    #[serde(default)]
+    pub tolerance: Tolerance,
+}
 
 /// The result of the comparison of our value with the published value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The values differ by at most 10 % of the published value.
+    /// The difference is within the tolerance.
     Agrees,
     /// The values differ, and an experiment shows the cause.
     CauseShown,
@@ -97,16 +133,15 @@ impl Verdict {
         Verdict::NotMeasured,
     ];
 
-    /// Compares our value with the published value. `ours` is `None` if the run never reached the measured event, and
-    /// `has_cause` is true if an experiment shows the cause of a difference.
-    pub fn of(origin: &Origin, ours: Option<f64>, published: f64, has_cause: bool) -> Verdict {
-        let agrees = |ours: f64| (ours - published).abs() <= AGREEMENT_MAX * published.abs();
-        match origin {
+    /// Compares our value with the published value. `ours` is `None` if the run never reached the measured event.
+    pub fn of(of_value: &Classification, ours: Option<f64>, published: f64) -> Verdict {
+        let agrees = |ours: f64| of_value.tolerance.includes(ours, published);
+        match &of_value.origin {
             Origin::Forced(_) => Verdict::Forced,
             Origin::Fitted(_) => Verdict::Fitted,
             Origin::NotMeasured(_) => Verdict::NotMeasured,
             Origin::Measured if ours.is_some_and(agrees) => Verdict::Agrees,
-            Origin::Measured if has_cause => Verdict::CauseShown,
+            Origin::Measured if of_value.cause.is_some() => Verdict::CauseShown,
             Origin::Measured => Verdict::Unexplained,
         }
     }
@@ -158,11 +193,11 @@ impl VerdictCounts {
 
 #[cfg(test)]
 mod tests {
-    use super::{Origin, Verdict, VerdictCounts};
+    use super::{Cause, Classification, Origin, ShownBy, Tolerance, Verdict, VerdictCounts};
 
     #[test]
-    fn values_within_ten_percent_of_the_published_value_agree() {
-        let verdict = |ours, published| Verdict::of(&Origin::Measured, ours, published, false);
+    fn values_within_the_tolerance_agree() {
+        let verdict = |ours, published| Verdict::of(&Classification::default(), ours, published);
         for (ours, expected) in [
             (110.0, Verdict::Agrees),
             (90.0, Verdict::Agrees),
@@ -175,18 +210,36 @@ mod tests {
         assert_eq!(verdict(Some(-6.0), -6.2), Verdict::Agrees);
         assert_eq!(verdict(Some(0.1), 0.0), Verdict::Unexplained);
         assert_eq!(verdict(None, 5.0), Verdict::Unexplained);
+        for (tolerance, ours, expected) in [
+            (Tolerance::Percent(1.0), 101.0, Verdict::Agrees),
+            (Tolerance::Percent(1.0), 101.1, Verdict::Unexplained),
+            (Tolerance::Absolute(0.5), 99.5, Verdict::Agrees),
+            (Tolerance::Absolute(0.5), 99.4, Verdict::Unexplained),
+        ] {
+            let of_value = Classification { tolerance, ..Classification::default() };
+            assert_eq!(Verdict::of(&of_value, Some(ours), 100.0), expected, "{ours}");
+        }
     }
 
     #[test]
     fn a_shown_cause_settles_a_difference_and_nothing_settles_a_forced_or_fitted_value() {
         let why = || "chosen".to_owned();
+        let shown_by = ShownBy {
+            experiment: "two-phase".to_owned(),
+            measure: "rank".to_owned(),
+            variant: "base".to_owned(),
+        };
+        let of_origin = |origin| {
+            let cause = Some(Cause { why: why(), shown_by: shown_by.clone() });
+            Classification { origin, cause, tolerance: Tolerance::default() }
+        };
         let verdicts = [
-            Verdict::of(&Origin::Measured, Some(2.0), 2.0, true),
-            Verdict::of(&Origin::Measured, Some(1.0), 2.0, true),
-            Verdict::of(&Origin::Measured, None, 2.0, true),
-            Verdict::of(&Origin::Forced(why()), Some(2.0), 2.0, true),
-            Verdict::of(&Origin::Fitted(why()), Some(1.0), 2.0, true),
-            Verdict::of(&Origin::NotMeasured(why()), None, 2.0, true),
+            Verdict::of(&of_origin(Origin::Measured), Some(2.0), 2.0),
+            Verdict::of(&of_origin(Origin::Measured), Some(1.0), 2.0),
+            Verdict::of(&of_origin(Origin::Measured), None, 2.0),
+            Verdict::of(&of_origin(Origin::Forced(why())), Some(2.0), 2.0),
+            Verdict::of(&of_origin(Origin::Fitted(why())), Some(1.0), 2.0),
+            Verdict::of(&of_origin(Origin::NotMeasured(why())), None, 2.0),
         ];
         let counts = VerdictCounts::of(verdicts);
         assert_eq!(Verdict::ALL.map(|verdict| counts.count(verdict)), [1, 2, 0, 1, 1, 1]);
