@@ -2,7 +2,7 @@
 //! the run.
 
 use super::curves::Partition;
-use crate::result::{Outcome, format_number, measures};
+use crate::result::{Outcome, format_number, maximum, mean, measures, minimum};
 use crate::vtime::{MoverTime, PageMove};
 use serde::{Deserialize, Serialize};
 use slabwise_engine::{ClassStats, MoverCounters, PageStats};
@@ -196,10 +196,12 @@ measures! {
     AT_TARGET: "allocation_at_target", "requests until the target partition is reached", "requests", WithRun;
     STEADY_AT: "miss_ratio_steady", "requests until the miss ratio is steady", "requests", WithRun;
     PAGES: "pages_moved", "pages moved", "pages", WithPages;
-    PAGES_STEADY: "pages_moved_steady", "pages moved, steady", "pages", WithRun;
+    PAGES_STEADY: "pages_moved_steady", "pages moved, steady", "pages", WithPages;
     GETS_MEAN: "gets_per_page_mean", "GETs per page, mean", "requests", WithPageSize;
     GETS_MIN: "gets_per_page_min", "GETs per page, minimum", "requests", WithPageSize;
     GETS_MAX: "gets_per_page_max", "GETs per page, maximum", "requests", WithPageSize;
+    FEWER_GETS: "fewer_gets_per_page", "fewer GETs per page, mean", "%", Fixed;
+    FEWER_MEAN: "fewer_misses_mean", "fewer misses in the whole run", "%", Fixed;
     CASE_1: "case_1", "case 1: chunks found locked", "chunks", WithRun;
     CASE_2: "case_2", "case 2: chunks found in use", "chunks", WithRun;
     CASE_3: "case_3", "case 3: chunks unlinked, visited again", "chunks", WithRun;
@@ -274,15 +276,28 @@ pub fn add_steady(outcome: &mut Outcome, name: &str, record: &RunRecord, steady:
     }
 }
 
-/// Adds the rows with the mean, the minimum and the maximum of the requests during a page move.
-pub fn add_gets(outcome: &mut Outcome, name: &str, record: &RunRecord) {
+/// Returns the number of requests during each page move that arrived. If there is none, returns the reason for missing
+/// rows.
+fn gets_by_page(record: &RunRecord) -> Result<Vec<f64>, String> {
     let arrived = record.page_moves.iter().filter(|page_move| page_move.arrived);
     let gets: Vec<f64> = arrived.map(|page_move| page_move.requests() as f64).collect();
-    let why_missing = || "no page arrived".to_owned();
-    let mean = (!gets.is_empty()).then(|| gets.iter().sum::<f64>() / gets.len() as f64);
-    outcome.add(GETS_MEAN, name, mean.ok_or_else(why_missing));
-    outcome.add(GETS_MIN, name, gets.iter().copied().reduce(f64::min).ok_or_else(why_missing));
-    outcome.add(GETS_MAX, name, gets.iter().copied().reduce(f64::max).ok_or_else(why_missing));
+    if gets.is_empty() { Err("no page arrived".to_owned()) } else { Ok(gets) }
+}
+
+/// Adds the rows with the mean, the minimum and the maximum of the requests during a page move.
+pub fn add_gets(outcome: &mut Outcome, name: &str, record: &RunRecord) {
+    let gets = gets_by_page(record);
+    outcome.add(GETS_MEAN, name, gets.clone().map(|gets| mean(&gets)));
+    outcome.add(GETS_MIN, name, gets.clone().map(|gets| minimum(&gets)));
+    outcome.add(GETS_MAX, name, gets.map(|gets| maximum(&gets)));
+}
+
+/// Adds the row with the reduction of the mean number of requests during a page move, of one run compared with another.
+pub fn add_fewer_gets(outcome: &mut Outcome, name: &str, [run, other]: [&RunRecord; 2]) {
+    let mean_of = |record| gets_by_page(record).map(|gets| mean(&gets));
+    let reduction =
+        mean_of(run).and_then(|gets| Ok((1.0 - gets / mean_of(other)?.max(1.0)) * 100.0));
+    outcome.add(FEWER_GETS, name, reduction);
 }
 
 /// Adds the series of the miss ratio and, for few classes, of the pages of each class. Series have one point per

@@ -150,6 +150,13 @@ impl CostSetup {
     pub fn variant(&self, name: &str) -> Option<&Variant> {
         self.variants.iter().find(|variant| variant.name == name)
     }
+
+    /// Returns the variants with which a variant is compared: the first one, and that of [`Variant::against`].
+    pub fn compared_with(&self, variant: &Variant) -> Vec<&Variant> {
+        let against = variant.against.as_ref().and_then(|name| self.variant(name));
+        let others = [Some(self.first()), against].into_iter().flatten();
+        others.filter(|other| other.name != variant.name).collect()
+    }
 }
 
 /// The costs of keys, and whether the client supplies them.

@@ -186,7 +186,9 @@ pub fn add(
         let of_setting: Vec<&Finding<'_>> =
             found.iter().filter(|finding| finding.case.setting.name == setting.name).collect();
         for variant in &setup.variants[1..] {
-            add_all_mixes(outcome, setup, setting, &of_setting, variant);
+            for other in setup.compared_with(variant) {
+                add_all_mixes(outcome, setup, setting, &of_setting, [variant, other]);
+            }
         }
     }
     for variant in &setup.variants[1..] {
@@ -253,8 +255,7 @@ fn add_finding(outcome: &mut Outcome, setup: &CostSetup, finding: &Finding<'_>) 
             outcome.note_last_row(text);
         }
         add_times(outcome, finding, variant, first);
-        let others = [Some(first), variant.against.as_ref().and_then(|name| setup.variant(name))];
-        for other in others.into_iter().flatten().filter(|other| other.name != variant.name) {
+        for other in setup.compared_with(variant) {
             add_reductions(outcome, setup, finding, [variant, other]);
         }
     }
@@ -271,15 +272,19 @@ fn add_reductions(
     finding: &Finding<'_>,
     pair: [&Variant; 2],
 ) {
-    let [variant, other] = pair;
-    let name = finding.name(&match other.name == setup.first().name {
-        true => variant.name.clone(),
-        false => format!("{} against {}", variant.name, other.name),
-    });
+    let name = finding.name(&pair_name(setup, pair));
     for (measure, value) in reduced_in(setup, finding.case.setting) {
         if let Some(reductions) = finding.reduction(pair, value) {
             outcome.add_mean(measure, &name, &reductions);
         }
+    }
+}
+
+/// Returns the name of a comparison in rows. The first variant, with which all are compared, is not named.
+fn pair_name(setup: &CostSetup, [variant, other]: [&Variant; 2]) -> String {
+    match other.name == setup.first().name {
+        true => variant.name.clone(),
+        false => format!("{} against {}", variant.name, other.name),
     }
 }
 
@@ -317,31 +322,28 @@ fn bound_reduction(setup: &CostSetup, finding: &Finding<'_>) -> Option<Vec<f64>>
     Some(pairs.map(|(bound, first)| reduction_percent(bound, first)).collect())
 }
 
-/// Adds the rows with the reductions of a variant in a setting, over all mixes: the mean, and the highest reduction of a
-/// mix.
+/// Adds the rows with the reductions of a variant compared with another in a setting, over all mixes: the mean, and the
+/// highest reduction of a mix.
 fn add_all_mixes(
     outcome: &mut Outcome,
     setup: &CostSetup,
     setting: &Setting,
     found: &[&Finding<'_>],
-    variant: &Variant,
+    pair: [&Variant; 2],
 ) {
+    let pair_name = pair_name(setup, pair);
     for (measure, value) in reduced_in(setup, setting) {
-        let pair = [variant, setup.first()];
         let reductions = found.iter().map(|finding| finding.reduction(pair, &value));
         let Some(reductions) = reductions.collect::<Option<Vec<Vec<f64>>>>() else { continue };
         let seeds = reductions.iter().map(Vec::len).min().unwrap_or(0);
         let mean_of_seed =
             |seed: usize| mean(&reductions.iter().map(|of_mix| of_mix[seed]).collect::<Vec<_>>());
         let by_seed: Vec<f64> = (0..seeds).map(mean_of_seed).collect();
-        outcome.add_mean(
-            measure,
-            &format!("{}, {ALL_MIXES}, {}", setting.name, variant.name),
-            &by_seed,
-        );
+        let name = format!("{}, {ALL_MIXES}, {pair_name}", setting.name);
+        outcome.add_mean(measure, &name, &by_seed);
         let highest = reductions.iter().map(|of_mix| mean(of_mix)).max_by(f64::total_cmp);
         if let Some(highest) = highest {
-            let name = format!("{}, {HIGHEST_MIX}, {}", setting.name, variant.name);
+            let name = format!("{}, {HIGHEST_MIX}, {pair_name}", setting.name);
             outcome.add(measure, &name, Ok(highest));
         }
     }

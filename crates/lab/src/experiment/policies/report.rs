@@ -7,8 +7,8 @@ use super::setup::{PoliciesSetup, Report, Variant};
 use crate::result::{Measure, Outcome, format_number, maximum, mean, measures, minimum};
 use crate::trial::run::{Run, value_len_max};
 use crate::trial::run_record::{
-    MEAN, PAGES, PAGES_STEADY, RunRecord, STEADY, add_at_target, add_gets, add_mover_counts,
-    add_response_series, add_series, add_steady, steady,
+    MEAN, PAGES, PAGES_STEADY, RunRecord, STEADY, add_at_target, add_fewer_gets, add_gets,
+    add_mover_counts, add_response_series, add_series, add_steady, steady,
 };
 use crate::trial::setup::{EarlierSetup, scaled};
 use std::collections::BTreeSet;
@@ -20,6 +20,7 @@ measures! {
     MEAN_TIME: "mean_response_time", "mean response time", "us", Fixed;
     STEADY_TIME: "steady_response_time", "steady mean response time", "us", Fixed;
     STRETCH: "stretch_miss_ratio", "miss ratio of a stretch", "%", Fixed;
+    FEWER_IN_STRETCH: "fewer_misses_stretch", "fewer misses in a stretch", "%", Fixed;
     RANK: "rank", "rank by misses, 1 for the fewest", "", Fixed;
     RANK_STEADY_AT: "rank_steady_since", "rank by requests until the miss ratio is steady, 1 for the fewest", "", Fixed;
     MOVING: "requests_moving", "requests from the decision to the last page", "requests", WithRun;
@@ -238,6 +239,19 @@ fn add_against(outcome: &mut Outcome, findings: &Findings<'_>, [variant, other]:
     let limits = setup.limits_mib();
     let fewer = [FEWER, FEWER_MIN, FEWER_MAX, FEWER_AT];
     add_reductions(outcome, fewer, &name, &limits, findings.fewer_misses(pair));
+    for &limit in &limits {
+        let records = pair.map(|name| findings.record_of(name, limit));
+        let [Ok(record), Ok(other)] = records else { continue };
+        if setup.report.contains(&Report::Moves) {
+            add_fewer_gets(outcome, &name, [record, other]);
+        }
+        for stretch in &setup.stretches {
+            let (from, to) = stretch.at(outcome.scale);
+            let [of_run, of_other] = [record, other].map(|it| it.miss_ratio_between(from, to));
+            let reduction = (1.0 - of_run / of_other.max(f64::MIN_POSITIVE)) * 100.0;
+            outcome.add(FEWER_IN_STRETCH, &format!("{name}, {}", stretch.name), Ok(reduction));
+        }
+    }
     if !setup.report.contains(&Report::ResponseTime) {
         return;
     }

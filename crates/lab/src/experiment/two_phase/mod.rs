@@ -24,8 +24,8 @@ use crate::trial::error::ExperimentError;
 use crate::trial::execute::{Controller, OracleAllocation};
 use crate::trial::run::Run;
 use crate::trial::run_record::{
-    MEAN, PAGES, RunRecord, STEADY, add_allocation_steady, add_at_target, add_gets,
-    add_mover_counts, add_series, add_steady, steady,
+    FEWER_MEAN, MEAN, PAGES, RunRecord, STEADY, add_allocation_steady, add_at_target,
+    add_fewer_gets, add_gets, add_mover_counts, add_series, add_steady, steady,
 };
 use crate::trial::setup::scaled;
 use crate::trial::visits::add_visit;
@@ -79,6 +79,9 @@ fn run(setup: &TwoPhaseSetup, job: &Job<'_>, outcome: &mut Outcome) -> Result<()
     describe(outcome, setup, job, &decision);
     for (variant, record) in variants.iter().zip(&records) {
         add_record(outcome, setup, variant, record);
+    }
+    for name in ["fast", "lama, fast"] {
+        add_against_base(outcome, name, &variants, &records);
     }
     for Variant { run, .. } in variants.iter().filter(|variant| !variant.is_lama) {
         add_visit(outcome, run.mover, run.cost);
@@ -149,6 +152,25 @@ fn describe(outcome: &mut Outcome, setup: &TwoPhaseSetup, job: &Job<'_>, decisio
     let text =
         format!("exact curves of {half} requests of phase 2, after {half} requests to warm up");
     outcome.add_setup("curves", text);
+}
+
+/// Adds the rows that compare a variant of `fast` with the variant of `base` that has the same decider.
+fn add_against_base(
+    outcome: &mut Outcome,
+    name: &str,
+    variants: &[Variant<'_>],
+    records: &[RunRecord],
+) {
+    let record = |name: &str| {
+        let place = variants.iter().position(|variant| variant.name == name);
+        place.map(|place| &records[place])
+    };
+    let base = name.replace("fast", "base");
+    let (Some(fast), Some(of_base)) = (record(name), record(&base)) else { return };
+    let name = format!("{name} against {base}");
+    let fewer = (1.0 - fast.miss_ratio() / of_base.miss_ratio()) * 100.0;
+    outcome.add(FEWER_MEAN, &name, Ok(fewer));
+    add_fewer_gets(outcome, &name, [fast, of_base]);
 }
 
 /// Adds the rows and series of a variant.
