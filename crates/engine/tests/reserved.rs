@@ -1,15 +1,17 @@
 //! Tests that the eviction kind `reserved` is Algorithm 1 of Coelho's thesis: which items enter the reserved queue, and
 //! which item is evicted.
 
+#[path = "support/one_class.rs"]
+mod one_class;
+
+use one_class::{CHUNK_SIZE_BYTES, PAGE_SIZE_BYTES};
 use slabwise_base::{Clock, Cost};
 use slabwise_engine::{
-    ClassTable, Engine, EngineConfig, EvictionKind, Handle, ItemMeta, LruConfig, MoverStep,
-    RankedHits, StoreMode, StoreOutcome,
+    Engine, EngineConfig, EvictionKind, Handle, ItemMeta, LruConfig, MoverStep, RankedHits,
+    StoreMode, StoreOutcome,
 };
 use std::time::Duration;
 
-const PAGE_SIZE_BYTES: usize = 4096;
-const CHUNK_SIZE_BYTES: usize = 128;
 /// The number of items that fit into the engine.
 const CHUNKS: u64 = (PAGE_SIZE_BYTES / CHUNK_SIZE_BYTES) as u64;
 /// The largest number of items in the reserved queue: a quarter of the chunks.
@@ -47,13 +49,7 @@ fn engine_with(
 }
 
 fn config(reserved_percent: u32, hot_percent: u32, warm_percent: u32) -> EngineConfig {
-    let mut config = EngineConfig::new(PAGE_SIZE_BYTES as u64);
-    config.page_size_bytes = PAGE_SIZE_BYTES;
-    config.classes = ClassTable::explicit(&[CHUNK_SIZE_BYTES], PAGE_SIZE_BYTES)
-        .expect("the class table is valid");
-    config.item_size_bytes_max = CHUNK_SIZE_BYTES as u64;
-    config.index_within_limit = false;
-    config.eviction = EvictionKind::Reserved;
+    let mut config = one_class::config(1, EvictionKind::Reserved);
     config.eviction_options.reserved.percent = reserved_percent;
     config.eviction_options.lru = LruConfig { hot_percent, warm_percent, ..LruConfig::default() };
     config

@@ -1,32 +1,22 @@
 //! Tests of the eviction kind `split_lru`, whose queues can be divided in two.
 
+#[path = "support/one_class.rs"]
+mod one_class;
+
+use one_class::{CHUNK_SIZE_BYTES, PAGE_SIZE_BYTES};
 use slabwise_base::{ClassId, Clock};
 use slabwise_engine::{
-    ClassTable, Engine, EngineConfig, EvictionKind, Handle, ItemMeta, QueueSplit, Start, Stop,
-    StoreMode, StoreOutcome,
+    Engine, EvictionKind, Handle, ItemMeta, QueueSplit, Start, Stop, StoreMode, StoreOutcome,
 };
 use std::ops::Range;
 use std::time::Duration;
 
-const PAGE_SIZE_BYTES: usize = 4096;
-const CHUNK_SIZE_BYTES: usize = 128;
-const PAGES: usize = 32;
-const CHUNKS: u64 = (PAGES * PAGE_SIZE_BYTES / CHUNK_SIZE_BYTES) as u64;
+const PAGES: u64 = 32;
+const CHUNKS: u64 = PAGES * (PAGE_SIZE_BYTES / CHUNK_SIZE_BYTES) as u64;
 const CLASS: ClassId = ClassId(0);
 
 fn engine(eviction: EvictionKind) -> Engine {
-    Engine::new(config(eviction)).expect("the arena can be reserved")
-}
-
-fn config(eviction: EvictionKind) -> EngineConfig {
-    let mut config = EngineConfig::new((PAGES * PAGE_SIZE_BYTES) as u64);
-    config.page_size_bytes = PAGE_SIZE_BYTES;
-    config.classes = ClassTable::explicit(&[CHUNK_SIZE_BYTES], PAGE_SIZE_BYTES)
-        .expect("the class table is valid");
-    config.item_size_bytes_max = CHUNK_SIZE_BYTES as u64;
-    config.index_within_limit = false;
-    config.eviction = eviction;
-    config
+    Engine::new(one_class::config(PAGES, eviction)).expect("the arena can be reserved")
 }
 
 /// Gets a key and stores it after a miss. Returns true if the get hit.
@@ -113,8 +103,8 @@ fn a_restart_keeps_the_items_of_both_queues_until_they_are_evicted_by_their_age(
     let path = directory.path().join("memory");
     let started = Duration::from_secs(1_800_000_000);
     let open = |unix_time| {
-        Engine::open(config(EvictionKind::SplitLru), &path, unix_time, &mut |_| {})
-            .expect("the memory file can be opened")
+        let config = one_class::config(PAGES, EvictionKind::SplitLru);
+        Engine::open(config, &path, unix_time, &mut |_| {}).expect("the memory file can be opened")
     };
     let clock = Clock::manual();
     let (engine, _) = open(started);

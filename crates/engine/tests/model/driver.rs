@@ -241,7 +241,7 @@ impl<'e> Driver<'e> {
             }
             Operation::ChangeClasses => self.change_classes(),
             Operation::EvictPage => self.evict_page(now),
-            Operation::DivideQueue => self.divide_queue(),
+            Operation::DivideQueues => self.divide_queues(),
             Operation::NotePages => self.note_pages(now),
             other => unreachable!("{other:?} has a key, so `perform` handles it"),
         }
@@ -519,7 +519,7 @@ impl<'e> Driver<'e> {
     }
 
     /// Draws a set of classes.
-    fn some_classes(&mut self) -> Vec<ClassId> {
+    pub(crate) fn some_classes(&mut self) -> Vec<ClassId> {
         let all = self.engine.class_ids().into_iter();
         all.filter(|_| self.random.below(4) > 0).collect()
     }

@@ -34,14 +34,13 @@ impl Driver<'_> {
         assert!(expected, "invariant OUTCOME: evict_page answered {outcome:?}");
     }
 
-    /// Divides the queue of a class, or joins its two queues.
-    pub(crate) fn divide_queue(&mut self) {
-        let classes = self.engine.class_ids();
-        let class = classes[self.random.below(classes.len() as u64) as usize];
+    /// Divides the queues of some classes, or joins the two queues of each of them.
+    pub(crate) fn divide_queues(&mut self) {
+        let classes = self.some_classes();
         let mut share = || [0.0, 0.1, 0.5, 1.0][self.random.below(4) as usize];
         let split = QueueSplit { left_key_share: share(), left_item_share: share() };
-        self.engine.divide_queue(class, split);
-        self.log_line(format!("divide_queue({class:?}, {split:?})"));
+        classes.iter().for_each(|&class| self.engine.divide_queue(class, split));
+        self.log_line(format!("divide_queue({classes:?}, {split:?})"));
     }
 
     /// Starts or stops to record the accesses to pages. Checks that all pages count as accessed at the start.

@@ -37,7 +37,7 @@ operations! {
     Reserve, FillReservation, StoreReservation, DropReservation, Pin, Unpin, FlushNow, FlushLater,
     StoreIf, GetWith, DeleteIf, ArithmeticIf,
     Advance, Maintain, CrawlStep, CrawlAll, Reassign, MoverStep, MoverDrain, MemoryLimit, TuneLru,
-    ChangeClasses, EvictPage, DivideQueue, NotePages,
+    ChangeClasses, EvictPage, DivideQueues, NotePages,
 }
 
 /// All parameters of a run, drawn from the seed.
@@ -130,8 +130,11 @@ fn eviction_options(random: &mut Random) -> EvictionOptions {
     EvictionOptions { lru, reserved, gd_wheel: GdWheelConfig { wheel_sizes } }
 }
 
-/// Draws an eviction kind.
-pub fn eviction(random: &mut Random) -> EvictionKind {
+/// Draws an eviction kind. The kind with queues that can be divided is drawn more often than each other kind.
+fn eviction(random: &mut Random) -> EvictionKind {
+    if random.below(6) == 0 {
+        return EvictionKind::SplitLru;
+    }
     EvictionKind::ALL[random.below(EvictionKind::ALL.len() as u64) as usize]
 }
 
