@@ -272,3 +272,31 @@ fn a_get_of_an_expired_chained_item_frees_its_chunks() {
     assert_eq!((stats.get_expired, stats.get_misses, stats.total.used_chunks), (1, 1, 0));
     engine.check();
 }
+
+#[test]
+fn a_store_and_a_hit_are_accesses_to_the_pages_of_all_bodies() {
+    let (engine, clock) = (engine(4), Clock::manual());
+    engine.note_page_accesses(true, clock.now());
+    // Returns the times of the last accesses of all pages, if they are the same.
+    let accessed_at = || {
+        let pages = engine.owned_pages();
+        assert!(pages.len() > 2, "head and bodies have several pages: {pages:?}");
+        let first = pages[0].accessed_at;
+        pages.iter().all(|page| page.accessed_at == first).then_some(first).flatten()
+    };
+    let bodies_per_page = PAGE_SIZE_BYTES / LARGEST_CHUNK_BYTES;
+    store(&engine, "chained", 2 * bodies_per_page * LARGEST_CHUNK_BYTES - 2048, clock.now());
+    assert_eq!(accessed_at(), Some(clock.now().ticks), "a store");
+    let stored_at = clock.now().ticks;
+    clock.advance(Duration::from_secs(1));
+    assert!(holds(&engine, "chained", clock.now()));
+    assert_eq!(accessed_at(), Some(stored_at), "a lookup that does not count as a use");
+    assert!(engine.handle().get(b"chained", clock.now(), |_| ()).is_some());
+    assert_eq!(accessed_at(), Some(clock.now().ticks), "a hit");
+    // Without records, a hit changes no time.
+    let hit_at = clock.now();
+    engine.note_page_accesses(false, hit_at);
+    clock.advance(Duration::from_secs(1));
+    assert!(engine.handle().get(b"chained", clock.now(), |_| ()).is_some());
+    assert_eq!(accessed_at(), Some(hit_at.ticks));
+}

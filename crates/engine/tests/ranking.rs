@@ -1,26 +1,22 @@
 //! Compares the eviction kinds that rank items with a model of the published algorithms, and tests all kinds that know
 //! costs.
 
+#[path = "support/one_class.rs"]
+mod one_class;
+
+use one_class::{CHUNK_SIZE_BYTES, PAGE_SIZE_BYTES};
 use slabwise_base::{Clock, Cost, Random};
 use slabwise_engine::{
-    ClassTable, Engine, EngineConfig, EvictionKind, GdWheelConfig, Handle, ItemMeta, StoreMode,
-    StoreOutcome,
+    Engine, EvictionKind, GdWheelConfig, Handle, ItemMeta, StoreMode, StoreOutcome,
 };
 use std::collections::{BTreeSet, HashMap};
 
-const PAGE_SIZE_BYTES: usize = 4096;
-const CHUNK_SIZE_BYTES: usize = 128;
+const PAGES: u64 = 4;
 const KEYS: u64 = 400;
 const OPERATIONS: usize = 12_000;
 
 fn engine(eviction: EvictionKind, wheel_sizes: [u16; 3]) -> Engine {
-    let mut config = EngineConfig::new(4 * PAGE_SIZE_BYTES as u64);
-    config.page_size_bytes = PAGE_SIZE_BYTES;
-    config.classes = ClassTable::explicit(&[CHUNK_SIZE_BYTES], PAGE_SIZE_BYTES)
-        .expect("the class table is valid");
-    config.item_size_bytes_max = CHUNK_SIZE_BYTES as u64;
-    config.index_within_limit = false;
-    config.eviction = eviction;
+    let mut config = one_class::config(PAGES, eviction);
     config.eviction_options.gd_wheel = GdWheelConfig { wheel_sizes };
     Engine::new(config).expect("the arena can be reserved")
 }
@@ -113,7 +109,7 @@ fn check_against_model(wheel_sizes: Option<[u16; 3]>, seed: u64, worth: impl Fn(
     let mut random = Random::new(seed);
     let costs: Vec<u32> = (0..KEYS).map(|_| draw_cost(&mut random)).collect();
     let mut model = GreedyDual::default();
-    let chunks = 4 * PAGE_SIZE_BYTES / CHUNK_SIZE_BYTES;
+    let chunks = PAGES as usize * PAGE_SIZE_BYTES / CHUNK_SIZE_BYTES;
     for _ in 0..OPERATIONS {
         let key = draw_key(&mut random);
         let cost = costs[key as usize];

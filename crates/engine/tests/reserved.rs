@@ -1,14 +1,17 @@
 //! Tests that the eviction kind `reserved` is Algorithm 1 of Coelho's thesis: which items enter the reserved queue, and
 //! which item is evicted.
 
+#[path = "support/one_class.rs"]
+mod one_class;
+
+use one_class::{CHUNK_SIZE_BYTES, PAGE_SIZE_BYTES};
 use slabwise_base::{Clock, Cost};
 use slabwise_engine::{
-    ClassTable, Engine, EngineConfig, EvictionKind, Handle, ItemMeta, LruConfig, RankedHits,
+    Engine, EngineConfig, EvictionKind, Handle, ItemMeta, LruConfig, MoverStep, RankedHits,
     StoreMode, StoreOutcome,
 };
+use std::time::Duration;
 
-const PAGE_SIZE_BYTES: usize = 4096;
-const CHUNK_SIZE_BYTES: usize = 128;
 /// The number of items that fit into the engine.
 const CHUNKS: u64 = (PAGE_SIZE_BYTES / CHUNK_SIZE_BYTES) as u64;
 /// The largest number of items in the reserved queue: a quarter of the chunks.
@@ -40,17 +43,16 @@ fn engine_with(
     warm_percent: u32,
     ranked_hits: RankedHits,
 ) -> Engine {
-    let mut config = EngineConfig::new(PAGE_SIZE_BYTES as u64);
-    config.page_size_bytes = PAGE_SIZE_BYTES;
-    config.classes = ClassTable::explicit(&[CHUNK_SIZE_BYTES], PAGE_SIZE_BYTES)
-        .expect("the class table is valid");
-    config.item_size_bytes_max = CHUNK_SIZE_BYTES as u64;
-    config.index_within_limit = false;
-    config.eviction = EvictionKind::Reserved;
-    config.eviction_options.reserved.percent = reserved_percent;
+    let mut config = config(reserved_percent, hot_percent, warm_percent);
     config.eviction_options.reserved.ranked_hits = ranked_hits;
-    config.eviction_options.lru = LruConfig { hot_percent, warm_percent, ..LruConfig::default() };
     Engine::new(config).expect("the arena can be reserved")
+}
+
+fn config(reserved_percent: u32, hot_percent: u32, warm_percent: u32) -> EngineConfig {
+    let mut config = one_class::config(1, EvictionKind::Reserved);
+    config.eviction_options.reserved.percent = reserved_percent;
+    config.eviction_options.lru = LruConfig { hot_percent, warm_percent, ..LruConfig::default() };
+    config
 }
 
 /// Returns an engine in which a quarter of the items are in RESERVED, and all other items stay in HOT.
@@ -64,8 +66,12 @@ impl<'e> Fixture<'e> {
     }
 
     fn set(&mut self, key: u64, cost: u32) {
+        self.set_value(key, cost, &[7; 40]);
+    }
+
+    fn set_value(&mut self, key: u64, cost: u32, value: &[u8]) {
         let meta = ItemMeta { cost: Some(Cost::from_units(cost)), ..ItemMeta::default() };
-        let (value, now) = (&[7; 40], self.clock.now());
+        let now = self.clock.now();
         let outcome = self.handle.set(&key.to_le_bytes(), value, meta, StoreMode::Set, now);
         assert!(matches!(outcome, StoreOutcome::Stored { .. }), "key {key}: {outcome:?}");
     }
@@ -230,4 +236,56 @@ fn a_hit_just_before_an_eviction_raises_the_inflation_only_if_all_hits_give_rank
         cache.set(101, LOW);
         assert_eq!(engine.inflation(class), inflation, "{ranked_hits:?}");
     }
+}
+
+/// The class has lost pages, so RESERVED is above its size. Its oldest items enter HOT, one for each victim.
+#[test]
+fn reserved_shrinks_with_its_class() {
+    let (pages, percent) = (4, 50);
+    let mut config = config(percent, 100, 0);
+    config.memory_limit_bytes = pages * PAGE_SIZE_BYTES as u64;
+    let engine = Engine::new(config).expect("the arena can be reserved");
+    let mut cache = Fixture::new(&engine);
+    cache.set_all(0..pages * CHUNKS, HIGH);
+    assert_eq!(cache.queues()[RESERVED], pages * CHUNKS / 2);
+    engine.set_memory_limit(2 * PAGE_SIZE_BYTES as u64).expect("the limit is within the arena");
+    while engine.mover_step(64, cache.clock.now()) != MoverStep::Idle {
+        cache.clock.advance(Duration::from_millis(1));
+    }
+    let reserved_max = CHUNKS;
+    let [hot, _, _, reserved] = cache.queues();
+    assert!(hot > 0 && reserved > reserved_max, "{:?}", cache.queues());
+    // A new item below the threshold needs a chunk. The victim is in HOT, as long as HOT has an item.
+    cache.set(1_000, LOW);
+    assert_eq!(cache.queues(), [hot + 1, 0, 0, reserved - 1], "the tail is in HOT");
+    cache.set_all(1_001..1_000 + 2 * CHUNKS, LOW);
+    assert_eq!(cache.queues()[RESERVED], reserved_max);
+}
+
+#[test]
+fn with_a_size_of_no_items_no_item_enters_reserved() {
+    let engine = engine(0, 100, 0);
+    let mut cache = Fixture::new(&engine);
+    for key in 0..3 * CHUNKS {
+        cache.set(key, HIGH + key as u32);
+        assert!(cache.get(key));
+    }
+    assert_eq!(cache.queues(), [CHUNKS, 0, 0, 0]);
+}
+
+/// The class of chained items has no chunks.
+#[test]
+fn no_chained_item_enters_reserved() {
+    let mut config = config(25, 100, 0);
+    config.memory_limit_bytes = 4 * PAGE_SIZE_BYTES as u64;
+    config.item_size_bytes_max = PAGE_SIZE_BYTES as u64;
+    let engine = Engine::new(config).expect("the arena can be reserved");
+    let mut cache = Fixture::new(&engine);
+    for key in 0..4 * CHUNKS {
+        cache.set_value(key, HIGH + key as u32, &[7; 2 * CHUNK_SIZE_BYTES]);
+        assert!(cache.get(key));
+    }
+    let [hot, _, _, reserved] = cache.queues();
+    assert!(hot > 1 && reserved == 0, "{:?}", cache.queues());
+    assert!(engine.stats(cache.clock.now()).total.counters.evicted > 0);
 }

@@ -1,26 +1,22 @@
 //! Tests of the eviction kind `split_lru`, whose queues can be divided in two.
 
+#[path = "support/one_class.rs"]
+mod one_class;
+
+use one_class::{CHUNK_SIZE_BYTES, PAGE_SIZE_BYTES};
 use slabwise_base::{ClassId, Clock};
 use slabwise_engine::{
-    ClassTable, Engine, EngineConfig, EvictionKind, Handle, ItemMeta, QueueSplit, StoreMode,
-    StoreOutcome,
+    Engine, EvictionKind, Handle, ItemMeta, QueueSplit, Start, Stop, StoreMode, StoreOutcome,
 };
+use std::ops::Range;
+use std::time::Duration;
 
-const PAGE_SIZE_BYTES: usize = 4096;
-const CHUNK_SIZE_BYTES: usize = 128;
-const PAGES: usize = 32;
-const CHUNKS: u64 = (PAGES * PAGE_SIZE_BYTES / CHUNK_SIZE_BYTES) as u64;
+const PAGES: u64 = 32;
+const CHUNKS: u64 = PAGES * (PAGE_SIZE_BYTES / CHUNK_SIZE_BYTES) as u64;
 const CLASS: ClassId = ClassId(0);
 
 fn engine(eviction: EvictionKind) -> Engine {
-    let mut config = EngineConfig::new((PAGES * PAGE_SIZE_BYTES) as u64);
-    config.page_size_bytes = PAGE_SIZE_BYTES;
-    config.classes = ClassTable::explicit(&[CHUNK_SIZE_BYTES], PAGE_SIZE_BYTES)
-        .expect("the class table is valid");
-    config.item_size_bytes_max = CHUNK_SIZE_BYTES as u64;
-    config.index_within_limit = false;
-    config.eviction = eviction;
-    Engine::new(config).expect("the arena can be reserved")
+    Engine::new(one_class::config(PAGES, eviction)).expect("the arena can be reserved")
 }
 
 /// Gets a key and stores it after a miss. Returns true if the get hit.
@@ -74,22 +70,61 @@ fn a_divided_queue_has_the_misses_of_the_line_across_a_cliff() {
     divided.check();
 }
 
+/// Requests these keys, one in 20 ms.
+fn request_all(engine: &Engine, clock: &Clock, keys: Range<u64>) {
+    let mut handle = engine.handle();
+    for key in keys {
+        request(&mut handle, clock, key);
+        clock.advance(Duration::from_millis(20));
+    }
+}
+
+/// Returns the number of these keys that have an item.
+fn count_kept(engine: &Engine, clock: &Clock, keys: Range<u64>) -> usize {
+    let (mut handle, now) = (engine.handle(), clock.now());
+    keys.filter(|key| handle.peek(&key.to_le_bytes(), now, |_| ()).is_some()).count()
+}
+
 #[test]
 fn the_items_of_joined_queues_are_evicted_by_their_age() {
     let engine = engine(EvictionKind::SplitLru);
-    let (mut handle, clock) = (engine.handle(), Clock::manual());
+    let clock = Clock::manual();
     engine.divide_queue(CLASS, QueueSplit { left_key_share: 0.5, left_item_share: 0.5 });
-    for key in 0..CHUNKS {
-        request(&mut handle, &clock, key);
-        clock.advance(std::time::Duration::from_millis(20));
-    }
+    request_all(&engine, &clock, 0..CHUNKS);
     engine.divide_queue(CLASS, QueueSplit::default());
-    for key in CHUNKS..CHUNKS + CHUNKS / 2 {
-        request(&mut handle, &clock, key);
-        clock.advance(std::time::Duration::from_millis(20));
-    }
-    let now = clock.now();
-    let mut kept = |key: &u64| handle.get(&key.to_le_bytes(), now, |_| ()).is_some();
-    let older = (0..CHUNKS / 4).filter(|key| kept(key)).count();
+    request_all(&engine, &clock, CHUNKS..CHUNKS + CHUNKS / 2);
+    let older = count_kept(&engine, &clock, 0..CHUNKS / 4);
     assert_eq!(older, 0, "the oldest quarter of the items is evicted, from both queues");
+}
+
+#[test]
+fn a_restart_keeps_the_items_of_both_queues_until_they_are_evicted_by_their_age() {
+    let directory = tempfile::tempdir().expect("the directory can be created");
+    let path = directory.path().join("memory");
+    let started = Duration::from_secs(1_800_000_000);
+    let open = |unix_time| {
+        let config = one_class::config(PAGES, EvictionKind::SplitLru);
+        Engine::open(config, &path, unix_time, &mut |_| {}).expect("the memory file can be opened")
+    };
+    let clock = Clock::manual();
+    let (engine, _) = open(started);
+    engine.divide_queue(CLASS, QueueSplit { left_key_share: 0.5, left_item_share: 0.5 });
+    request_all(&engine, &clock, 0..CHUNKS);
+    let elapsed = Duration::from_nanos(clock.nanos());
+    engine.close(Stop { unix_time: started + elapsed, elapsed }).expect("the cache is saved");
+    let (engine, start) = open(started + elapsed);
+    let Start::Warm(warm) = start else { panic!("the items are restored: {start:?}") };
+    assert_eq!(warm.items, CHUNKS);
+    engine.check();
+    assert_eq!(count_kept(&engine, &clock, 0..CHUNKS), CHUNKS as usize);
+    // The queues are joined until the policy divides them again.
+    request_all(&engine, &clock, CHUNKS..CHUNKS + CHUNKS / 2);
+    assert_eq!(count_kept(&engine, &clock, 0..CHUNKS / 4), 0, "both queues lose old items");
+    // If the left queue may have no items, its items are the next victims.
+    engine.divide_queue(CLASS, QueueSplit { left_key_share: 0.5, left_item_share: 0.0 });
+    let before = count_kept(&engine, &clock, CHUNKS / 2..CHUNKS);
+    request_all(&engine, &clock, 2 * CHUNKS..2 * CHUNKS + CHUNKS / 8);
+    let after = count_kept(&engine, &clock, CHUNKS / 2..CHUNKS);
+    assert!(after < before, "the left queue has items after the restart: {before}, {after}");
+    engine.check();
 }

@@ -9,7 +9,7 @@ pub struct Plan {
     /// The moves; empty if no page should move.
     pub moves: Vec<PageMove>,
     /// The division of the queues of classes, for an eviction kind that can divide them. A class that is not in this
-    /// list keeps its present division. If the list is empty, the policy divides no queues.
+    /// list keeps its present division.
     pub splits: Vec<QueueSplit>,
     /// The predicted effect of the partition that the moves lead to; `None` if the policy makes no prediction.
     pub predicted: Option<Prediction>,

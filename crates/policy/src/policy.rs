@@ -23,9 +23,12 @@ pub enum Trigger {
     /// The policy is stepped after this many allocations that found no free chunk; at least 1. Such an allocation
     /// evicts an item, is refused, or takes a chunk of another class.
     EveryEvictions(u64),
-    /// The policy is stepped after this many shadow hits; at least 1. See
+    /// The policy is stepped after this many shadow hits of classes; at least 1. See
     /// [`ClassProfile::shadow_hits`](crate::ClassProfile::shadow_hits).
     EveryShadowHits(u64),
+    /// The policy is stepped after this many gets that hit the shadow queue of a class or of a partition; at least 1.
+    /// See [`ClassProfile::partition_shadow_hits`](crate::ClassProfile::partition_shadow_hits).
+    EveryShadowHitsWithPartitions(u64),
 }
 
 /// The data that a policy needs in a snapshot, in addition to the counts of the classes.

@@ -46,11 +46,11 @@ pub struct ClassKeys {
     /// See [`ClassProfile::stored_before`].
     pub stored_before: f64,
     /// See [`ClassProfile::shadow_hits`].
-    shadow_hits: f64,
+    pub shadow_hits: f64,
     /// The pointers to the ends of a cliff, and the hits in the shadow queues of the two partitions.
     cliff: CliffSearch,
     /// The number of gets since the start that hit the shadow queue of the class or of a partition.
-    pub shadow_hits_any: f64,
+    pub shadow_hits_with_partitions: f64,
 }
 
 impl ClassKeys {
@@ -90,7 +90,7 @@ impl ClassKeys {
         let get = Reference { distance, position, weight: weights.total };
         let of_partition = self.cliff.note(get, size);
         if of_class || of_partition {
-            self.shadow_hits_any += weights.total;
+            self.shadow_hits_with_partitions += weights.total;
         }
     }
 
@@ -173,6 +173,21 @@ fn unsampled_hits(hits: f64, reach: f64) -> Mrc {
 #[cfg(test)]
 mod tests {
     use super::{ClassKeys, Weights};
+    use crate::class_size::ClassSize;
+    use slabwise_base::ClassId;
+
+    #[test]
+    fn a_hit_in_the_shadow_queue_of_a_partition_is_no_shadow_hit_of_the_class() {
+        let class = ClassId(0);
+        let size = ClassSize { class, chunks: 50, chunks_per_page: 10, chunk_size_bytes: 64 };
+        let mut keys = ClassKeys { size: Some(size), ..ClassKeys::default() };
+        let weights = Weights { total: 10.0, decaying: 8.0 };
+        // The key is in the shadow queue of its partition, but the class still has its item.
+        keys.hit(55, 0.0, weights);
+        assert_eq!([keys.shadow_hits, keys.shadow_hits_with_partitions], [0.0, 10.0]);
+        keys.miss_at(55, 0.0, weights);
+        assert_eq!([keys.shadow_hits, keys.shadow_hits_with_partitions], [10.0, 20.0]);
+    }
 
     #[test]
     fn only_decaying_counts_are_scaled() {

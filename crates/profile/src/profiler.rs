@@ -436,10 +436,15 @@ impl Profiler {
         }
     }
 
-    /// Returns the number of gets since the start that hit the shadow queue of a class ([`ClassProfile::shadow_hits`])
-    /// or of a partition ([`ClassProfile::partition_shadow_hits`]).
+    /// Returns the number of gets since the start that hit the shadow queue of a class ([`ClassProfile::shadow_hits`]).
     pub fn shadow_hits(&self) -> f64 {
-        self.stacks.classes().map(|(_, class)| class.shadow_hits_any).sum()
+        self.stacks.classes().map(|(_, class)| class.shadow_hits).sum()
+    }
+
+    /// Returns the number of gets since the start that hit the shadow queue of a class or of a partition
+    /// ([`ClassProfile::partition_shadow_hits`]).
+    pub fn shadow_hits_with_partitions(&self) -> f64 {
+        self.stacks.classes().map(|(_, class)| class.shadow_hits_with_partitions).sum()
     }
 
     /// Returns true if the key is in the stack of a class and has not missed since its last store.

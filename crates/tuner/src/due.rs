@@ -39,7 +39,8 @@ impl Due {
             Trigger::EveryGets(period)
             | Trigger::EveryMisses(period)
             | Trigger::EveryEvictions(period)
-            | Trigger::EveryShadowHits(period) => period as f64,
+            | Trigger::EveryShadowHits(period)
+            | Trigger::EveryShadowHitsWithPartitions(period) => period as f64,
         };
         let count = count?;
         let count_at_step = self.count_at_step.get_or_insert(count);
@@ -67,5 +68,8 @@ pub(crate) fn count(
         Trigger::EveryMisses(_) => Some(engine.misses_ever() as f64),
         Trigger::EveryEvictions(_) => Some(engine.evictions_ever() as f64),
         Trigger::EveryShadowHits(_) => profiling.map(|it| it.profiler.shadow_hits()),
+        Trigger::EveryShadowHitsWithPartitions(_) => {
+            profiling.map(|it| it.profiler.shadow_hits_with_partitions())
+        }
     }
 }

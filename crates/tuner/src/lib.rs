@@ -73,7 +73,7 @@ pub struct Tuner {
     due: Due,
     /// The moves of the current plan that have not been requested from the engine.
     pending: VecDeque<PageMove>,
-    /// True if the policy has divided queues of classes.
+    /// True if a policy has divided queues of classes, and they have not been joined since.
     has_splits: bool,
     /// True if the queues that an earlier policy has divided must be joined.
     joins_queues: bool,
@@ -257,7 +257,9 @@ impl Tuner {
             return TunerStep::Requested { page_move: next, outcome };
         }
         if std::mem::take(&mut self.joins_queues) {
-            self.divide_queues(engine, &[]);
+            self.has_splits = false;
+            let classes = engine.class_ids();
+            classes.into_iter().for_each(|it| engine.divide_queue(it, QueueSplit::default()));
         }
         let notes_pages = self.policy.inputs() == Inputs::Pages;
         if notes_pages != self.notes_pages {
@@ -288,17 +290,12 @@ impl Tuner {
         self.idle(ticks.map(|ticks| ticks.max(1)), now)
     }
 
-    /// Divides the queues of classes as the policy requests. If it requests none, joins the queues that an earlier policy
-    /// has divided: from now on all items enter one queue.
+    /// Divides the queues of classes as the policy requests. All other classes keep the division of their queues.
     fn divide_queues(&mut self, engine: &Engine, splits: &[slabwise_policy::QueueSplit]) {
-        if splits.is_empty() && self.has_splits {
-            let classes = engine.class_ids();
-            classes.into_iter().for_each(|it| engine.divide_queue(it, QueueSplit::default()));
-        }
         for &slabwise_policy::QueueSplit { class, left_key_share, left_item_share } in splits {
             engine.divide_queue(class, QueueSplit { left_key_share, left_item_share });
         }
-        self.has_splits = !splits.is_empty();
+        self.has_splits |= !splits.is_empty();
     }
 
     /// Evaluates the sizes of items if the class table is learned and an evaluation is due.
@@ -349,3 +346,7 @@ fn request(engine: &Engine, planned: &PageMove, now: Now) -> Result<(), Reassign
         None => engine.reassign(Some(victim), receiver, reason, now),
     }
 }
+
+#[cfg(test)]
+#[path = "queue_tests.rs"]
+mod queue_tests;

@@ -31,7 +31,9 @@
 //! - *The victim* is the tail of COLD (line 18). If COLD is empty, it is the tail of the first queue in the order WARM,
 //!   HOT, RESERVED that has an item (section 4.3.3).
 //! - *The size of RESERVED* is a percentage of the class's chunks, so it changes with the number of pages. In the thesis
-//!   it is a fixed number of items.
+//!   it is a fixed number of items. While RESERVED is above its size, each search for a victim first moves its tail to
+//!   HOT, with the change of M of line 10. If the size is 0, as for chained items, whose class has no chunks, no item
+//!   enters RESERVED.
 //!
 //! RESERVED takes the place of memcached's temp queue, as in the thesis. All other moves are those of the segmented LRU
 //! (`order.rs`).
@@ -116,22 +118,34 @@ impl Reserved {
         }
     }
 
-    /// True if the reserved queue holds its largest number of items.
+    /// Returns the largest number of items in the reserved queue.
+    fn count_max(&self, view: &View<'_>) -> u64 {
+        (view.chunk_count() * u64::from(self.config.percent)).div_ceil(100)
+    }
+
+    /// True if the reserved queue holds its largest number of items or more.
     fn is_full(&self, view: &View<'_>) -> bool {
-        let count = view.lanes.queue(RESERVED_PLACE).count();
-        count * 100 >= view.chunk_count() * u64::from(self.config.percent)
+        count(view) >= self.count_max(view)
+    }
+
+    /// True if an item with this rank may enter the reserved queue in place of the queue's tail.
+    fn may_displace(&self, view: &View<'_>, rank: u32) -> bool {
+        is_above(rank, self.entry_threshold) && self.count_max(view) > 0
+    }
+
+    /// Returns the move of the tail of the reserved queue to HOT, and raises the entry threshold to the rank of this
+    /// tail. `None`: the queue is empty.
+    fn displace_tail(&mut self, view: &View<'_>) -> Option<Move> {
+        let tail = view.tail(RESERVED_PLACE)?;
+        if is_above(tail.rank(), self.entry_threshold) {
+            self.entry_threshold = tail.rank();
+        }
+        Some(Move::within(Lane::FIRST, RESERVED, QueueKind::Hot))
     }
 
     /// Returns the entry of an item with this rank into the reserved queue. The tail of the queue makes room for it.
     fn entry_for_tail(&mut self, view: &View<'_>, rank: u32) -> Entry {
-        let tail = view.tail(RESERVED_PLACE);
-        if let Some(tail) = tail
-            && is_above(tail.rank(), self.entry_threshold)
-        {
-            self.entry_threshold = tail.rank();
-        }
-        let displaced = tail.map(|_| Move::within(Lane::FIRST, RESERVED, QueueKind::Hot));
-        Entry { displaced, ..entry(RESERVED, rank) }
+        Entry { displaced: self.displace_tail(view), ..entry(RESERVED, rank) }
     }
 
     /// True if a new item has taken the chunk of a victim: the class has been full, and no chunk is free.
@@ -145,9 +159,9 @@ fn entry(queue: QueueKind, rank: u32) -> Entry {
     Entry { place: Place { lane: Lane::FIRST, queue }, rank: Some(rank), displaced: None }
 }
 
-/// True if the reserved queue has no item.
-fn is_empty(view: &View<'_>) -> bool {
-    view.lanes.queue(RESERVED_PLACE).count() == 0
+/// Returns the number of items in the reserved queue.
+fn count(view: &View<'_>) -> u64 {
+    view.lanes.queue(RESERVED_PLACE).count()
 }
 
 impl Order for Reserved {
@@ -161,12 +175,12 @@ impl Order for Reserved {
 
     fn enter(&mut self, view: &View<'_>, item: Queued<'_>, _queue: QueueKind) -> Entry {
         let rank = self.rank_of(item.cost());
-        let is_above_threshold = is_above(rank, self.entry_threshold);
         if self.has_taken_chunk_of_victim(view) {
-            if is_above_threshold {
+            if self.may_displace(view, rank) {
                 return self.entry_for_tail(view, rank);
             }
-        } else if !self.is_full(view) && (is_above_threshold || is_empty(view)) {
+        } else if !self.is_full(view) && (is_above(rank, self.entry_threshold) || count(view) == 0)
+        {
             return entry(RESERVED, rank);
         }
         entry(QueueKind::Hot, rank)
@@ -177,7 +191,7 @@ impl Order for Reserved {
         if item.state().queue() == RESERVED {
             return Hit::Enter(entry(RESERVED, rank), true);
         }
-        if self.is_full(view) && is_above(rank, self.entry_threshold) {
+        if self.is_full(view) && self.may_displace(view, rank) {
             return Hit::Enter(self.entry_for_tail(view, rank), true);
         }
         let keeps_rank = rank == item.rank() || self.config.ranked_hits == RankedHits::InReserved;
@@ -190,6 +204,12 @@ impl Order for Reserved {
     }
 
     fn victim(&mut self, view: &View<'_>, moves: usize, now: Ticks) -> Victim {
+        if moves == 0
+            && count(view) > self.count_max(view)
+            && let Some(displaced) = self.displace_tail(view)
+        {
+            return Victim::Move(displaced);
+        }
         match self.coldest(view, now) {
             Some(place) if place.queue != QueueKind::Cold => Victim::Evict(place),
             _ => view.segments.victim(view, Lane::FIRST, moves),

@@ -310,6 +310,11 @@ impl NewItem {
         }
     }
 
+    /// Returns the addresses of the item's chunks: the first chunk, then the bodies that were added until now.
+    pub fn chunks(&self) -> impl Iterator<Item = ChunkAddress> {
+        std::iter::once(&self.head).chain(&self.bodies).map(OwnedChunk::address)
+    }
+
     /// Returns the chunks of the item. The caller must free them.
     pub fn into_chunks(self) -> impl Iterator<Item = OwnedChunk> {
         self.bodies.into_iter().chain([self.head])

@@ -339,6 +339,11 @@ impl<'t, R: ReadsValue> Item<'t, R> {
         std::iter::successors(self.first_body(), next)
     }
 
+    /// Returns the addresses of the item's chunks: the first chunk, then the bodies.
+    pub fn chunks(self) -> impl Iterator<Item = ChunkAddress> + use<'t, R> {
+        std::iter::once(self.address).chain(self.bodies())
+    }
+
     /// Returns the part of the value in the first chunk: the whole value, or no byte if the item is chained.
     #[inline]
     pub fn value_in_first_chunk(self) -> &'t [u8] {

@@ -288,7 +288,7 @@ impl<'e> Found<'e> {
         if !state.has_given_cas() || now.ticks.is_after(item.time()) {
             item.set_time(now.ticks);
         }
-        self.space.note_page_access(item.address(), now);
+        self.space.note_page_access(|| item.chunks(), now);
         if self.space.acts_on_hits.load(Relaxed) {
             self.reorder();
         }

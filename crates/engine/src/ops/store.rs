@@ -391,7 +391,7 @@ fn complete(
     let short_lived = reservation.short_lived;
     let new = reservation.into_item();
     new.item(&space.memory).set_time(now.ticks);
-    space.note_page_access(new.item(&space.memory).address(), now);
+    space.note_page_access(|| new.chunks(), now);
     space.flush.assign_cas(new.item(&space.memory), cas, now);
     (new, short_lived)
 }

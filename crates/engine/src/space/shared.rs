@@ -179,11 +179,16 @@ impl Space {
         pages.filter(|(_, page)| page.state() == PageState::Owned)
     }
 
-    /// Records an access to the page of a chunk, if accesses of pages are recorded.
+    /// Records an access to the pages of an item's chunks, which `chunks` returns, if accesses of pages are recorded.
     #[inline(always)]
-    pub fn note_page_access(&self, chunk: ChunkAddress, now: Now) {
+    pub fn note_page_access<I: Iterator<Item = ChunkAddress>>(
+        &self,
+        chunks: impl FnOnce() -> I,
+        now: Now,
+    ) {
         if self.notes_page_accesses.load(Relaxed) {
-            self.memory.page(self.memory.page_of(chunk)).note_access(now.ticks);
+            let pages = chunks().map(|chunk| self.memory.page(self.memory.page_of(chunk)));
+            pages.for_each(|page| page.note_access(now.ticks));
         }
     }
 

@@ -31,6 +31,8 @@ pub struct Driver<'e> {
     reservations: Vec<HeldReservation<'e>>,
     /// The crawl in progress; `None`: no crawl is in progress.
     crawler: Option<Crawler>,
+    /// True if the engine records the accesses to pages.
+    pub(crate) notes_pages: bool,
     /// The number of operations so far.
     steps: usize,
     /// The last operations and their outcomes, oldest first.
@@ -89,6 +91,7 @@ impl<'e> Driver<'e> {
             pins: Vec::new(),
             reservations: Vec::new(),
             crawler: None,
+            notes_pages: false,
             steps: 0,
             log: VecDeque::new(),
         }
@@ -237,12 +240,18 @@ impl<'e> Driver<'e> {
                 }
             }
             Operation::ChangeClasses => self.change_classes(),
+            Operation::EvictPage => self.evict_page(now),
+            Operation::DivideQueues => self.divide_queues(),
+            Operation::NotePages => self.note_pages(now),
             other => unreachable!("{other:?} has a key, so `perform` handles it"),
         }
     }
 
     fn get(&mut self, key: &[u8], now: Now) {
         let seen = self.handle().get(key, now, read_view);
+        if seen.is_some() {
+            self.check_page_access(now);
+        }
         self.check_answer(key, "get", seen, true);
     }
 
@@ -510,7 +519,7 @@ impl<'e> Driver<'e> {
     }
 
     /// Draws a set of classes.
-    fn some_classes(&mut self) -> Vec<ClassId> {
+    pub(crate) fn some_classes(&mut self) -> Vec<ClassId> {
         let all = self.engine.class_ids().into_iter();
         all.filter(|_| self.random.below(4) > 0).collect()
     }

@@ -16,6 +16,7 @@ mod conditional;
 mod driver;
 mod held;
 mod oracle;
+mod pages;
 mod restart;
 mod scenario;
 mod tables;

@@ -37,7 +37,7 @@ operations! {
     Reserve, FillReservation, StoreReservation, DropReservation, Pin, Unpin, FlushNow, FlushLater,
     StoreIf, GetWith, DeleteIf, ArithmeticIf,
     Advance, Maintain, CrawlStep, CrawlAll, Reassign, MoverStep, MoverDrain, MemoryLimit, TuneLru,
-    ChangeClasses,
+    ChangeClasses, EvictPage, DivideQueues, NotePages,
 }
 
 /// All parameters of a run, drawn from the seed.
@@ -130,8 +130,11 @@ fn eviction_options(random: &mut Random) -> EvictionOptions {
     EvictionOptions { lru, reserved, gd_wheel: GdWheelConfig { wheel_sizes } }
 }
 
-/// Draws an eviction kind.
-pub fn eviction(random: &mut Random) -> EvictionKind {
+/// Draws an eviction kind. The kind with queues that can be divided is drawn more often than each other kind.
+fn eviction(random: &mut Random) -> EvictionKind {
+    if random.below(6) == 0 {
+        return EvictionKind::SplitLru;
+    }
     EvictionKind::ALL[random.below(EvictionKind::ALL.len() as u64) as usize]
 }
 
@@ -141,6 +144,7 @@ fn mover(memory: Memory, random: &mut Random) -> MoverKind {
         0 if memory != Memory::Ample => MoverKind::BASE,
         1 if memory != Memory::Ample => MoverKind::FAST,
         2 if memory != Memory::Ample => MoverKind::STOCK,
+        3 if memory != Memory::Ample => MoverKind::BASE_NEXT,
         _ => MoverKind::WARM,
     }
 }
@@ -163,7 +167,7 @@ pub fn lru(random: &mut Random) -> LruConfig {
 /// Draws the weight of each operation that this amount of memory permits.
 fn weights(memory: Memory, random: &mut Random) -> Vec<(Operation, u64)> {
     let forbidden = |operation| match memory {
-        Memory::Ample => operation == Operation::MemoryLimit,
+        Memory::Ample => matches!(operation, Operation::MemoryLimit | Operation::EvictPage),
         Memory::Short => false,
         Memory::Refusing => matches!(
             operation,
@@ -171,6 +175,7 @@ fn weights(memory: Memory, random: &mut Random) -> Vec<(Operation, u64)> {
                 | Operation::Reassign
                 | Operation::MoverStep
                 | Operation::MoverDrain
+                | Operation::EvictPage
         ),
     };
     let draw = |operation| {

@@ -128,6 +128,11 @@ fn shuttle_base_moves_keep_the_invariants() {
 }
 
 #[test]
+fn shuttle_base_next_moves_keep_the_invariants() {
+    run_scenarios(MoverKind::BASE_NEXT, Memory::Short, Table::Stays);
+}
+
+#[test]
 fn shuttle_fast_moves_keep_the_invariants() {
     run_scenarios(MoverKind::FAST, Memory::Short, Table::Stays);
 }

@@ -5,10 +5,10 @@ use crate::world::World;
 use crate::{META, THREADS};
 use shuttle::rand::{RngCore, thread_rng};
 use shuttle::thread::{self, ScopedJoinHandle};
-use slabwise_base::{ClassId, Random};
+use slabwise_base::{ClassId, PageId, Random};
 use slabwise_engine::{
     ClassChangeError, ClassTable, Engine, EngineConfig, EvictionKind, MoverKind, MoverStep, Pinned,
-    StoreMode,
+    QueueSplit, StoreMode,
 };
 use std::time::Duration;
 
@@ -164,8 +164,10 @@ impl Scenario {
         }
     }
 
-    /// Fills a short memory with items that no client reads.
+    /// Divides the queues, if the eviction kind can. Then fills a short memory with items that no client reads.
     fn fill(&self, world: &World<'_>) {
+        let split = QueueSplit { left_key_share: 0.5, left_item_share: 0.5 };
+        self.engine.class_ids().into_iter().for_each(|it| self.engine.divide_queue(it, split));
         if self.memory == Memory::Short {
             let mut handle = self.engine.handle();
             for number in 0..FILLERS {
@@ -193,8 +195,15 @@ impl Scenario {
         };
         let requests = [(); MOVES_MAX as usize].map(|()| (class(), class()));
         for (victim, receiver) in requests.into_iter().take(1 + random.below(MOVES_MAX) as usize) {
+            let now = world.clock.now();
             // The engine refuses the move if no class has one of these numbers, or if the victim has no page to move.
-            let _outcome = self.engine.reassign(victim, receiver, "test", world.clock.now());
+            let _outcome = match receiver.filter(|_| self.evicts_pages(&mut random)) {
+                Some(receiver) => {
+                    let page = PageId(random.below(PAGES_SHORT) as u32);
+                    self.engine.evict_page(page, receiver, "test", now)
+                }
+                None => self.engine.reassign(victim, receiver, "test", now),
+            };
             for _ in 0..STEPS_MAX {
                 let budget_chunks = 1 + random.below(24) as usize;
                 match self.engine.mover_step(budget_chunks, world.clock.now()) {
@@ -204,6 +213,11 @@ impl Scenario {
                 }
             }
         }
+    }
+
+    /// Draws whether the next move evicts all items of a page. With ample memory no move does.
+    fn evicts_pages(&self, random: &mut Random) -> bool {
+        self.memory == Memory::Short && random.below(3) == 0
     }
 
     /// Advances the clock and lets other threads run. Sometimes advances the clock so far that the mover gives the move

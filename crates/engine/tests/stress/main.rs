@@ -10,8 +10,8 @@
 //!   The results of all increments during one life are 1, 2, 3, ..., each of them once.
 //!
 //! With ample memory, a lookup may miss only if an operation has removed the item. CAS values are unique over all
-//! threads. The threads also move pages, change the class table, run the LRU maintainer and the crawler, and advance
-//! the clock. At the end, `Engine::check` checks all invariants.
+//! threads. The threads also move and evict pages, divide queues, record the accesses to pages, change the class table,
+//! run the LRU maintainer and the crawler, and advance the clock. At the end, `Engine::check` checks all invariants.
 //!
 //! `SLABWISE_STRESS_OPS` sets the number of operations per thread. `SLABWISE_SEED` sets the seed.
 
@@ -22,7 +22,7 @@ mod world;
 
 use history::{History, Stamps};
 use slabwise_base::Random;
-use slabwise_engine::{ClassTable, Engine, EngineConfig, MoverKind};
+use slabwise_engine::{ClassTable, Engine, EngineConfig, EvictionKind, MoverKind};
 use worker::{Findings, Worker};
 use world::World;
 
@@ -86,6 +86,11 @@ fn four_threads_with_little_memory_keep_the_invariants() {
 #[test]
 fn four_threads_with_page_moves_that_drop_items_keep_the_invariants() {
     stress(EngineConfig { mover: MoverKind::STOCK, ..little_memory() }, true);
+}
+
+#[test]
+fn four_threads_with_divided_queues_keep_the_invariants() {
+    stress(EngineConfig { eviction: EvictionKind::SplitLru, ..little_memory() }, true);
 }
 
 /// A test of the checks: they must detect a get that returns a value that a later write has replaced.

@@ -5,7 +5,7 @@ use crate::{COUNTERS, LOGS, REGISTERS, THREADS, World};
 use slabwise_base::{Cost, Expiry, Now, Random, Seconds};
 use slabwise_engine::{
     ArithmeticOutcome, ClassChangeError, CrawlStep, Crawler, Delta, Handle, ItemMeta, Pinned,
-    StoreMode, StoreOutcome,
+    QueueSplit, StoreMode, StoreOutcome,
 };
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::SeqCst;
@@ -304,11 +304,11 @@ impl<'w, 'e> Worker<'w, 'e> {
         }
     }
 
-    /// Does one step of background work: the LRU maintainer, the mover, the crawler, a change of the class table, or an
-    /// advance of the clock.
+    /// Does one step of background work: the LRU maintainer, the mover, the crawler, a change of the class table, an
+    /// advance of the clock, or a request of a page policy.
     fn background(&mut self, now: Now) {
         let engine = self.world.engine;
-        match self.random.below(12) {
+        match self.random.below(15) {
             0..2 => {
                 engine.maintain_step(64, now);
             }
@@ -326,8 +326,32 @@ impl<'w, 'e> Worker<'w, 'e> {
             }
             10 if self.random.below(TABLE_CHANGE_EVERY) == 0 => self.change_classes(),
             10 => self.crawl(now),
+            11 if self.world.short => self.evict_page(now),
+            12 => self.divide_queue(),
+            13 => engine.note_page_accesses(self.random.below(2) == 0, now),
             _ => self.world.clock.advance(Duration::from_millis(5)),
         }
+    }
+
+    /// Requests the eviction of a page, which the class of another page receives.
+    fn evict_page(&mut self, now: Now) {
+        let engine = self.world.engine;
+        let pages = engine.owned_pages();
+        let mut page = || pages.get(self.random.below(pages.len().max(1) as u64) as usize);
+        if let (Some(page), Some(receiver)) = (page(), page()) {
+            // The engine refuses the request if another page is moving, or if the cache has changed meanwhile.
+            let _outcome = engine.evict_page(page.id, receiver.class, "test", now);
+        }
+    }
+
+    /// Divides the queue of a class in two, or joins its two queues.
+    fn divide_queue(&mut self) {
+        let engine = self.world.engine;
+        let classes = engine.class_ids();
+        let class = classes[self.random.below(classes.len() as u64) as usize];
+        let mut share = || self.random.below(3) as f64 / 4.0;
+        let split = QueueSplit { left_key_share: share(), left_item_share: share() };
+        engine.divide_queue(class, split);
     }
 
     /// Changes the class table: keeps about half of the configured sizes, and makes most of these 8 or 16 bytes larger.

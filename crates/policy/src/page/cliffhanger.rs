@@ -98,7 +98,11 @@ pub struct Cliffhanger {
 
 impl Policy for Cliffhanger {
     fn trigger(&self) -> Trigger {
-        Trigger::EveryShadowHits(self.options.shadow_hits)
+        let shadow_hits = self.options.shadow_hits;
+        match self.options.cliffs {
+            Cliffs::Pointers => Trigger::EveryShadowHitsWithPartitions(shadow_hits),
+            Cliffs::Curve | Cliffs::Ignored => Trigger::EveryShadowHits(shadow_hits),
+        }
     }
 
     fn inputs(&self) -> Inputs {
@@ -108,26 +112,32 @@ impl Policy for Cliffhanger {
     fn step(&mut self, snapshot: &Snapshot, random: &mut Random) -> Plan {
         let changes = self.changes.since_last(snapshot);
         self.credits.follow(snapshot, |_| 0.0);
+        let splits = self.splits(snapshot);
         // While the pool has pages, classes do not compete for memory.
         if !snapshot.is_divided() {
-            return Plan::default();
+            return Plan { splits, ..Plan::default() };
         }
         let earned = self.earned(snapshot, &changes);
         let mut credits: Vec<f64> = self.credits.iter().copied().collect();
         for (index, &shadow_hits) in earned.iter().enumerate() {
             self.pay(snapshot, &mut credits, index, shadow_hits, random);
         }
-        let mut plan = moves(snapshot, &mut credits, self.options.moves_max);
-        if self.options.cliffs == Cliffs::Pointers {
-            let each = snapshot.classes.iter().zip(&snapshot.profiles);
-            plan.splits = each.map(|(class, profile)| split(class, profile)).collect();
-        }
+        let moves = moves(snapshot, &mut credits, self.options.moves_max);
         self.credits.iter_mut().zip(credits).for_each(|(kept, credit)| *kept = credit);
-        plan
+        Plan { moves, splits, ..Plan::default() }
     }
 }
 
 impl Cliffhanger {
+    /// Returns the division of the queue of each class; empty if the policy divides no queues.
+    fn splits(&self, snapshot: &Snapshot) -> Vec<QueueSplit> {
+        if self.options.cliffs != Cliffs::Pointers {
+            return Vec::new();
+        }
+        let each = snapshot.classes.iter().zip(&snapshot.profiles);
+        each.map(|(class, profile)| split(class, profile)).collect()
+    }
+
     /// Returns the shadow hits for which each class earns credits.
     fn earned(&self, snapshot: &Snapshot, changes: &[Counts]) -> Vec<f64> {
         let each = snapshot.classes.iter().zip(&snapshot.profiles).zip(changes);
@@ -172,13 +182,13 @@ impl Cliffhanger {
 
 /// Plans pages for the classes whose credit is at least a page, as long as there are such classes. The class with the
 /// lowest credit gives. Each move takes the credit of a page from the receiver and adds it to the victim.
-fn moves(snapshot: &Snapshot, credits: &mut [f64], moves_max: usize) -> Plan {
-    let mut plan = Plan::default();
+fn moves(snapshot: &Snapshot, credits: &mut [f64], moves_max: usize) -> Vec<PageMove> {
+    let mut moves = Vec::new();
     let mut pages: Vec<u64> = snapshot.classes.iter().map(|class| class.pages).collect();
     // The bytes of a page are estimated from the class that leaves the fewest bytes at the end of the page unused.
     let bytes = |class: &ClassSnapshot| class.chunk_size_bytes * class.chunks_per_page;
     let page_bytes = snapshot.classes.iter().map(bytes).max().unwrap_or(0) as f64;
-    while plan.moves.len() < moves_max {
+    while moves.len() < moves_max {
         let by_credit = |a: &usize, b: &usize| credits[*a].total_cmp(&credits[*b]);
         let richest = (0..credits.len()).max_by(by_credit);
         let Some(receiver) = richest.filter(|&index| credits[index] >= page_bytes) else { break };
@@ -188,9 +198,9 @@ fn moves(snapshot: &Snapshot, credits: &mut [f64], moves_max: usize) -> Plan {
         credits[victim] += page_bytes;
         credits[receiver] -= page_bytes;
         let reason = "the receiver has earned a page by shadow hits";
-        plan.moves.push(PageMove::between(snapshot, victim, receiver, reason));
+        moves.push(PageMove::between(snapshot, victim, receiver, reason));
     }
-    plan
+    moves
 }
 
 /// Returns the division of a class's queue by the pointers of its profile: the algorithm that updates the physical

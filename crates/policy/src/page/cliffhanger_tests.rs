@@ -241,6 +241,18 @@ fn the_queues_have_the_sizes_of_the_pointers_and_the_shares_between_them() {
 }
 
 #[test]
+fn queues_are_divided_while_the_pool_has_pages() {
+    let mut scenario = Scenario::new(Cliffs::Pointers, 10, &[(100, convex(80.0, 8.0))]);
+    let (left_chunks, right_chunks) = (1_200.0, 2_800.0);
+    scenario.snapshot.profiles[0].pointers = Pointers { left_chunks, right_chunks };
+    scenario.snapshot.pages_free = 1;
+    let plan = scenario.policy.step(&scenario.snapshot, &mut scenario.random);
+    assert_eq!(plan.moves, []);
+    assert_eq!(plan.splits.len(), 1);
+    assert_eq!(plan.splits[0].left_key_share, 0.75);
+}
+
+#[test]
 fn only_pointers_divide_queues() {
     for cliffs in [Cliffs::Curve, Cliffs::Ignored] {
         let mut scenario = Scenario::new(cliffs, 9, &[(100, convex(80.0, 8.0))]);

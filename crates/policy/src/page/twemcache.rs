@@ -12,7 +12,7 @@
 //! ```
 //!
 //! A page of the class of the store is taken like any other. A page counts as accessed when it is given to a class, and
-//! when an item on it is stored or hit.
+//! when an item on it is stored or hit. A chained item is on the pages of all its chunks.
 //!
 //! Weaknesses: both policies evict hot items together with cold ones, because they ignore the value of a page's items,
 //! and both take the last page of a class like any other. Pages keep moving as long as a class evicts. With *lra*, one

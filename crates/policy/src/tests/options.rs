@@ -88,7 +88,11 @@ fn options_take_effect_in_the_policy() {
     assert_eq!(trigger("cost_partition:misses=7"), Trigger::EveryMisses(7));
     assert_eq!(trigger("space_time:moves_max=1:period_ticks=9"), Trigger::EveryTicks(9));
     assert_eq!(trigger("twemcache_lra:evictions=5"), Trigger::EveryEvictions(5));
+    // Partitions earn credits only if the pointers divide the queues.
+    let with_partitions = Trigger::EveryShadowHitsWithPartitions(3);
+    assert_eq!(trigger("cliffhanger:shadow_hits=3"), with_partitions);
     assert_eq!(trigger("cliffhanger:cliffs=off:shadow_hits=3"), Trigger::EveryShadowHits(3));
+    assert_eq!(trigger("cliffhanger:cliffs=curve:shadow_hits=3"), Trigger::EveryShadowHits(3));
     assert_eq!(trigger("psa:misses=2:misses=3"), Trigger::EveryMisses(3), "the last value is used");
 }
 

@@ -147,7 +147,8 @@ impl Cache {
             Trigger::EveryEvictions(evictions) => {
                 (each().map(|class| class.evicted + class.out_of_memory).sum(), evictions)
             }
-            Trigger::EveryShadowHits(hits) => {
+            // Both numbers of shadow hits are the same here.
+            Trigger::EveryShadowHits(hits) | Trigger::EveryShadowHitsWithPartitions(hits) => {
                 (each().map(|class| class.profile.shadow_hits as u64).sum(), hits)
             }
         };
