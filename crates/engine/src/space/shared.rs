@@ -187,9 +187,15 @@ impl Space {
         now: Now,
     ) {
         if self.notes_page_accesses.load(Relaxed) {
-            let pages = chunks().map(|chunk| self.memory.page(self.memory.page_of(chunk)));
-            pages.for_each(|page| page.note_access(now.ticks));
+            self.note_access_to(chunks(), now);
         }
+    }
+
+    /// Records an access to the pages of these chunks. Not inlined, because few page policies need the records.
+    #[cold]
+    fn note_access_to(&self, chunks: impl Iterator<Item = ChunkAddress>, now: Now) {
+        let pages = chunks.map(|chunk| self.memory.page(self.memory.page_of(chunk)));
+        pages.for_each(|page| page.note_access(now.ticks));
     }
 
     /// Returns the class with this number.

@@ -77,7 +77,8 @@ impl Choice for Cliffs {
 
 options! {
     /// The credit of 4 KiB per shadow hit is the published value. The paper takes a step at every shadow hit. A page is
-    /// larger than one credit, so here a step follows only every sixteenth shadow hit.
+    /// larger than one credit, so here a step follows only every sixteenth shadow hit. With `cliffs=on`, hits in the shadow
+    /// queues of the two partitions count, too.
     pub struct CliffhangerOptions of Cliffhanger {
         /// The maximum number of moves in a step. Classes keep the credits for further pages until the next step.
         moves_max: usize = 32, moves_max;
