@@ -208,7 +208,7 @@ impl<'e> Handle<'e> {
                             if !stale {
                                 self.count_delete(&found);
                             }
-                            self.counters().items_total.bump();
+                            self.counters().count_stored(empty.item().counted_size_bytes());
                             publish_empty((empty, new_cas), found, stale, now);
                             return DeleteOutcome::Done;
                         }
@@ -247,7 +247,7 @@ impl<'e> Handle<'e> {
                         return ArithmeticOutcome::NotFound;
                     };
                     if let Some(first) = reserved.take() {
-                        self.counters().items_total.bump();
+                        self.counters().count_stored(first.item().counted_size_bytes());
                         let (new, class) =
                             publish_new(space, stripe, first, conditions.new_cas, now);
                         return ArithmeticOutcome::Value {

@@ -184,7 +184,7 @@ impl<'e> Handle<'e> {
         f: impl FnOnce(ItemView<'_, 'e>, GetEffects) -> R,
     ) -> R {
         let space = self.space();
-        self.counters().items_total.bump();
+        self.counters().count_stored(reservation.item().counted_size_bytes());
         let (mut found, _) = publish_new(space, stripe, reservation, cas, now);
         self.count_get(found.item(), options, false);
         let effects = GetEffects { is_new: true, expiry_before: Expiry::NEVER };

@@ -199,7 +199,7 @@ impl<'e> Handle<'e> {
                     if let Err(refused) = self.check_missing(conditions) {
                         return refused;
                     }
-                    self.counters().items_total.bump();
+                    self.counters().count_stored(reservation.item().counted_size_bytes());
                     self.count_insertion(&reservation);
                     let (hash, value_len) = (reservation.key_hash, reservation.value_len());
                     let (new, class) =
@@ -211,7 +211,7 @@ impl<'e> Handle<'e> {
             match self.decide(&found, conditions) {
                 Decision::Refuse(outcome) => return outcome,
                 Decision::Replace => {
-                    self.counters().items_total.bump();
+                    self.counters().count_stored(reservation.item().counted_size_bytes());
                     let value_len = reservation.value_len();
                     let cas = publish_over(reservation, found, conditions.new_cas, now);
                     return StoreOutcome::Stored { cas, value_len };
@@ -222,7 +222,7 @@ impl<'e> Handle<'e> {
                         Ok(None) => {}
                         Ok(Some((found, mut joined))) => {
                             join.fill(&mut joined, &found, &mut reservation);
-                            self.counters().items_total.bump();
+                            self.counters().count_stored(joined.item().counted_size_bytes());
                             join.mark(&joined, &found);
                             let cas = publish_over(joined, found, conditions.new_cas, now);
                             return StoreOutcome::Stored { cas, value_len };

@@ -23,6 +23,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 /// The value of [`Space::temporary_ttl`] if no item enters the temp queue.
 const NO_TEMPORARY_TTL: u32 = u32::MAX;
 
+/// The default of [`Space::help_chunks`]. The page that a class receives has about as many chunks as the page that the
+/// victim gives, so pages arrive at twice the rate at which the class evicts pages of items.
+const HELP_CHUNKS_DEFAULT: u32 = 2;
+
 /// The memory of a cache, and all data structures over this memory.
 pub struct Space {
     /// The configuration with which the engine was created. The class table and the memory limit may have changed
@@ -64,6 +68,11 @@ pub struct Space {
     pub acts_on_hits: AtomicBool,
     /// True if the last access of each page is recorded.
     pub notes_page_accesses: AtomicBool,
+    /// The number of the class that receives the moving page and whose stores help the mover, plus one; 0 if there is
+    /// no such class.
+    receiver: AtomicU32,
+    /// The number of chunks of the moving page that a store in the receiver pays for, if it finds no free chunk.
+    pub help_chunks: AtomicU32,
     /// The observers of evictions and accesses.
     pub observers: Observers,
 }
@@ -128,6 +137,8 @@ impl Space {
             ranks_items: kind.info().stores_rank,
             acts_on_hits: AtomicBool::new(kind.info().is_exact || kind.info().acts_on_hits),
             notes_page_accesses: AtomicBool::new(false),
+            receiver: AtomicU32::new(0),
+            help_chunks: AtomicU32::new(HELP_CHUNKS_DEFAULT),
             observers: Observers::default(),
             memory,
             config,
@@ -196,6 +207,20 @@ impl Space {
     fn note_access_to(&self, chunks: impl Iterator<Item = ChunkAddress>, now: Now) {
         let pages = chunks.map(|chunk| self.memory.page(self.memory.page_of(chunk)));
         pages.for_each(|page| page.note_access(now.ticks));
+    }
+
+    /// Sets the class whose stores help the mover.
+    pub fn set_receiver(&self, receiver: Option<ClassId>) {
+        let word = receiver.map_or(0, |class| u32::from(class.0) + 1);
+        if self.receiver.load(Relaxed) != word {
+            self.receiver.store(word, Relaxed);
+        }
+    }
+
+    /// True if stores in this class help the mover.
+    #[inline]
+    pub fn is_receiver(&self, class: ClassId) -> bool {
+        self.receiver.load(Relaxed) == u32::from(class.0) + 1
     }
 
     /// Returns the class with this number.

@@ -1,0 +1,85 @@
+//! The plan of page moves: the moves that a caller has requested in advance, and the part of them that stores carry
+//! out.
+//!
+//! ```text
+//!   Engine::plan_moves --> queue --> current move --- Engine::mover_step (a background thread) ---> next move
+//!                                        '---------- stores in the receiver that find no free chunk
+//! ```
+//!
+//! A class receives a page because its stores find no free chunk. So each of these stores also visits some chunks of the
+//! page that moves to the class, before it evicts an item. Pages then arrive at the rate at which the class needs them,
+//! at any rate of requests, and each store pays a bounded part of the move.
+//!
+//! Invariant: a store helps only if its class is the receiver of the current move, and never waits for the mover's lock.
+
+use super::moves::{Mover, MoverStep, ReassignError};
+use crate::space::Space;
+use slabwise_base::{ClassId, Now, PageId};
+
+/// The number of chunks that a store visits at once. Fewer visits would take the locks of the mover and of the class too
+/// often, and could not be prefetched together.
+const CHUNKS_PER_HELP: usize = 16;
+
+/// A page move that a caller plans.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlannedMove {
+    /// The class that gives the page.
+    pub victim: ClassId,
+    /// The page whose items are all evicted; `None`: the mover chooses a page of the victim, and keeps its items.
+    pub page: Option<PageId>,
+    /// The class that gets the page; `None`: the page pool. A move of a certain page needs a receiver.
+    pub receiver: Option<ClassId>,
+    /// The reason of the move, for its record.
+    pub reason: &'static str,
+}
+
+/// A planned move, and if it has begun. A move does not begin if the cache has changed since the plan.
+pub type BegunMove = (PlannedMove, Result<(), ReassignError>);
+
+/// The help of stores with the current move.
+#[derive(Debug, Default)]
+pub struct Help {
+    /// The number of chunks that stores owe to the mover, less than [`CHUNKS_PER_HELP`].
+    due: usize,
+    /// The time at which all remaining chunks of the page were busy; `None`: there are others.
+    busy_at: Option<slabwise_base::Ticks>,
+}
+
+impl Mover {
+    /// Replaces the planned moves that have not begun.
+    pub fn plan(&mut self, moves: Vec<PlannedMove>) {
+        self.planned = moves.into();
+    }
+
+    /// Begins the next planned move that the cache permits.
+    pub fn begin_planned(&mut self, space: &Space, now: Now) {
+        while self.job.is_none()
+            && let Some(next) = self.planned.pop_front()
+        {
+            let PlannedMove { victim, page, receiver, reason } = next;
+            let outcome = match page.zip(receiver) {
+                Some((page, receiver)) => self.evict_page(space, page, receiver, reason, now),
+                None => self.reassign(space, Some(victim), receiver, reason, now),
+            };
+            self.begun.push((next, outcome));
+        }
+    }
+
+    /// Carries out the part of the current move that a store in `receiver` pays for. `chunks` is the number of chunks
+    /// per store. Returns true if a page has arrived, so that the store may find a free chunk.
+    pub fn help(&mut self, space: &Space, receiver: ClassId, chunks: usize, now: Now) -> bool {
+        let is_receiver =
+            self.job.as_ref().is_some_and(|job| job.request.receiver == Some(receiver));
+        if !is_receiver || self.help.busy_at == Some(now.ticks) {
+            return false;
+        }
+        self.help.due += chunks;
+        if self.help.due < CHUNKS_PER_HELP {
+            return false;
+        }
+        let budget = std::mem::take(&mut self.help.due);
+        let step = self.step(space, budget, now.into());
+        self.help.busy_at = matches!(step, MoverStep::Pause(_)).then_some(now.ticks);
+        step == MoverStep::Done
+    }
+}
