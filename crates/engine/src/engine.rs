@@ -227,6 +227,12 @@ impl Engine {
         lock(&self.cache.mover).plan(moves);
     }
 
+    /// True if a page is moving, or a planned move has not begun.
+    pub fn has_planned_moves(&self) -> bool {
+        let mover = lock(&self.cache.mover);
+        mover.job.is_some() || !mover.planned.is_empty()
+    }
+
     /// Returns the planned moves that have begun or were dropped since the last call, oldest first.
     pub fn take_begun_moves(&self) -> Vec<BegunMove> {
         std::mem::take(&mut lock(&self.cache.mover).begun)

@@ -1,6 +1,5 @@
 //! Planned page moves, and the help of stores with them.
 
-
 use slabwise_base::{ClassId, Clock};
 use slabwise_engine::{
     ClassTable, Engine, EngineConfig, Handle, ItemMeta, MoverKind, PlannedMove, ReassignError,

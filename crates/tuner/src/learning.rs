@@ -11,6 +11,7 @@
 //! evaluation in [`EVALUATION_TICKS`], and only while no planned move waits; a change that the engine refuses is tried
 //! again at the next evaluation.
 
+use crate::pacing::TICK;
 use crate::view::snapshot;
 use slabwise_base::size_histogram::bucket_of;
 use slabwise_base::{Now, SizeBin, Ticks};
@@ -23,6 +24,7 @@ use slabwise_policy::sizes::{
     Chaining, Change, ChunkLayout, LearnerOptions, SizeLearner, SizeSnapshot, Waiting, valued,
 };
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The minimum time between two evaluations. It is a second, because an evaluation takes up to some milliseconds.
 const EVALUATION_TICKS: u32 = Ticks::PER_SECOND;
@@ -148,11 +150,11 @@ impl Learning {
         true
     }
 
-    /// Returns the ticks until the next evaluation, at least 1.
-    pub(crate) fn due_ticks(&self, now: Now) -> u32 {
+    /// Returns the time until the next evaluation, at least one tick.
+    pub(crate) fn wait(&self, now: Now) -> Duration {
         let waited =
             self.report.as_ref().map_or(EVALUATION_TICKS, |_| self.evaluated_at.age_at(now.ticks));
-        EVALUATION_TICKS.saturating_sub(waited).max(1)
+        TICK * EVALUATION_TICKS.saturating_sub(waited).max(1)
     }
 }
 

@@ -5,7 +5,9 @@ use slabwise_base::{Clock, Expiry, Moment, Random};
 use slabwise_engine::{ClassTable, Engine, EngineConfig, Handle, ItemMeta, StoreMode};
 use slabwise_policy::PagePolicy;
 use slabwise_policy::sizes::{LearnerOptions, Method, Waiting};
-use slabwise_tuner::{Learning, Load, MoveBudget, Profiling, ProfilingOptions, SizesReport, Tuner};
+use slabwise_tuner::{
+    Learning, MoveBudget, Profiling, ProfilingOptions, SizesReport, Tuner, WorkerTime,
+};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -56,7 +58,11 @@ impl<'e> Client<'e> {
                 self.handle.set(key.as_bytes(), &value, META, StoreMode::Set, now);
             }
             if number % REQUESTS_PER_STEP == 0 {
-                tuner.step(self.engine, Load::Serving, Moment { nanos: self.clock.nanos(), now });
+                tuner.step(
+                    self.engine,
+                    WorkerTime::default(),
+                    Moment { nanos: self.clock.nanos(), now },
+                );
             }
         }
     }
@@ -67,7 +73,7 @@ impl<'e> Client<'e> {
 }
 
 fn tuner(policy: PagePolicy, learning: Option<Learning>) -> Tuner {
-    let mut tuner = Tuner::new(policy, MoveBudget::for_pages_of(PAGE_SIZE_BYTES), SEED);
+    let mut tuner = Tuner::new(policy, MoveBudget::default(), SEED);
     tuner.set_learning(learning);
     tuner
 }
@@ -145,7 +151,7 @@ fn the_default_policy_keeps_the_table_of_a_steady_cache() {
             }
             if number % REQUESTS_PER_STEP == 0 {
                 let at = Moment { nanos: client.clock.nanos(), now };
-                tuner.step(&engine, Load::Serving, at);
+                tuner.step(&engine, WorkerTime::default(), at);
             }
         }
     };

@@ -57,10 +57,10 @@ use slabwise_base::Random;
 use usage::{Evaluation, Usage};
 
 options! {
-    /// By default a step follows every 62 ms (4 ticks) and an evaluation every 25,000 gets. A gain must exceed 0.05
-    /// misses per 100 gets.
+    /// By default a step follows when a 256th of the memory was stored, and an evaluation every 25,000 gets. A gain must
+    /// exceed 0.05 misses per 100 gets.
     pub struct MarginalOptions of Marginal {
-        period_ticks: u32 = 4, period_ticks;
+        period_divisor: u64 = 256, memory_divisor;
         gain_min: f64 = 0.0005, gain_min;
         objective: Objective = Objective::Cost, choice, "quantity that a new partition minimizes";
         evaluate_gets: u64 = 25_000, events, "gets between two evaluations of the curves";
@@ -91,7 +91,8 @@ pub struct Marginal {
 
 impl Policy for Marginal {
     fn trigger(&self) -> Trigger {
-        Trigger::EveryTicks(self.options.period_ticks)
+        let MarginalOptions { evaluate_gets, period_divisor, .. } = self.options;
+        Trigger::EveryWork { gets: evaluate_gets, memory_divisor: period_divisor }
     }
 
     fn inputs(&self) -> Inputs {
