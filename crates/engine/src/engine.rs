@@ -12,7 +12,7 @@ use crate::layout::{ClassTable, HEADER_SIZE_BYTES, ItemMeta};
 use crate::mem::{Arena, MappingError, QueueKind};
 use crate::mover::{BegunMove, MoveRecord, MoverStep, PlannedMove, ReassignError};
 use crate::ops::{Cache, Handle, class_of_size};
-use crate::space::{ClassChangeError, Observers, Space};
+use crate::space::{ClassChangeError, HELP_UNITS, Observers, Space};
 use crate::stats::MoverCounters;
 use crate::stats::{ClassStats, EngineStats, HandleCounters, OwnedPage, PageStats};
 use slabwise_base::sync::lock;
@@ -238,10 +238,10 @@ impl Engine {
         std::mem::take(&mut lock(&self.cache.mover).begun)
     }
 
-    /// Sets the number of chunks of the moving page that a store in the receiver visits if it finds no free chunk. With
-    /// 0, stores do not help the mover.
-    pub fn set_help_chunks(&self, chunks: u32) {
-        self.space().help_chunks.store(chunks, Relaxed);
+    /// Sets the mean number of chunks of the moving page that a store in the receiver visits if it finds no free chunk,
+    /// with a precision of a sixteenth. With 0, stores do not help the mover.
+    pub fn set_help_chunks(&self, chunks: f64) {
+        self.space().help_units.store((chunks * f64::from(HELP_UNITS)) as u32, Relaxed);
     }
 
     /// Starts or stops to record the last access of each page. At the start, every page counts as accessed now.

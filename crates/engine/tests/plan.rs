@@ -70,7 +70,7 @@ fn stores_in_the_receiver_carry_out_the_plan() {
 
 #[test]
 fn stores_do_not_help_published_movers_and_not_if_help_is_off() {
-    for (mover, help) in [(MoverKind::BASE, 2), (MoverKind::WARM, 0)] {
+    for (mover, help) in [(MoverKind::BASE, 2.0), (MoverKind::WARM, 0.0)] {
         let (engine, clock) = (engine(mover), Clock::manual());
         let mut handle = engine.handle();
         engine.set_help_chunks(help);

@@ -48,7 +48,7 @@ pub use status::{ProfileReport, TunerReport, TunerStatus};
 pub use view::snapshot;
 
 use due::{Due, count};
-use load::MovePacer;
+use load::{MovePacer, MoveState};
 use pacing::TICK;
 use record::Records;
 use slabwise_base::{Moment, Now, Random};
@@ -83,8 +83,6 @@ pub struct Tuner {
     notes_pages: bool,
     /// The number of moves that policies have planned since the start.
     moves_planned: u64,
-    /// The number of evictions since the start, when the rate of moves was last measured.
-    evictions: u64,
     records: Records,
     /// The place where the tuner publishes its status; `None` if it does not.
     status: Option<Arc<TunerStatus>>,
@@ -107,7 +105,6 @@ impl Tuner {
             joins_queues: false,
             notes_pages: false,
             moves_planned: 0,
-            evictions: 0,
             records: Records::default(),
             status: None,
             reporter: ProfileReporter::default(),
@@ -204,16 +201,17 @@ impl Tuner {
         if std::mem::take(&mut self.drops_plan) {
             engine.plan_moves(Vec::new());
         }
-        let evictions = &mut self.evictions;
-        let is_pressed = || {
-            let before = std::mem::replace(evictions, engine.evictions_ever());
-            engine.has_planned_moves() && *evictions > before
-        };
-        self.pacer.advance(workers, is_pressed, at);
-        let step = match self.pacer.pause().filter(|_| engine.has_planned_moves()) {
+        let visits = engine.mover_counters().visits;
+        let state = MoveState { visits, is_planned: engine.has_planned_moves() };
+        let evictions = || engine.evictions_ever();
+        if let Some(chunks) = self.pacer.advance(workers, state, at, evictions) {
+            engine.set_help_chunks(chunks);
+        }
+        let step = match self.pacer.pause().filter(|_| state.is_planned) {
             Some(pause) => TunerStep::Pause(pause),
             None => self.move_or_plan(engine, at),
         };
+        self.pacer.note_step(engine.mover_counters().visits);
         for (planned, outcome) in engine.take_begun_moves() {
             self.records.note_request(outcome.is_ok());
             self.begun.push((planned, outcome));

@@ -75,7 +75,19 @@ impl MoveBudget {
     }
 }
 
+/// The state of the page moves.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct MoveState {
+    /// The visits of chunks since the start, by the tuner and by stores.
+    pub visits: u64,
+    /// True if a page is moving or a move is planned.
+    pub is_planned: bool,
+}
+
 /// Limits the time of page moves to a share of the workers' time.
+///
+/// Moves are the work of the tuner, and of stores that help the mover. The time of the stores is estimated from the time
+/// that the tuner takes for a visit.
 #[derive(Clone, Debug)]
 pub(crate) struct MovePacer {
     budget: MoveBudget,
@@ -85,8 +97,21 @@ pub(crate) struct MovePacer {
     debt_nanos: f64,
     /// The time at which the debt was last reduced.
     reduced_at_nanos: u64,
-    /// The time of the last measurement of the rate, and the workers' processor time at that time.
-    measured: Option<(u64, Duration)>,
+    /// The state at the last measurement of the rate.
+    measured: Option<Measured>,
+    /// The visits since the start after the tuner's last step.
+    visits_seen: u64,
+    /// The visits of the tuner's last step.
+    visits_of_step: u64,
+    /// The moving average of the time of a visit, in nanoseconds.
+    visit_nanos: f64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Measured {
+    at_nanos: u64,
+    busy: Duration,
+    evictions: u64,
 }
 
 impl MovePacer {
@@ -98,28 +123,56 @@ impl MovePacer {
     const PAUSE_MAX: Duration = Duration::from_millis(100);
     /// Above this rate the workers count as mostly idle.
     const RATE_IDLE: f64 = 0.5;
+    /// The time of a visit before the first measurement.
+    const VISIT_NANOS_FIRST: f64 = 400.0;
+    /// The weight of the last step in the moving average of the time of a visit.
+    const WEIGHT_NEW: f64 = 0.1;
+    /// The maximum number of chunks that a store visits for each chunk that it needs.
+    const HELP_CHUNKS_MAX: f64 = 4.0;
 
     /// Returns a pacer that allows moves without pauses until the first measurement.
     pub fn new(budget: MoveBudget) -> MovePacer {
-        let (debt_nanos, reduced_at_nanos, measured) = (0.0, 0, None);
-        MovePacer { budget, rate: 1.0, debt_nanos, reduced_at_nanos, measured }
+        MovePacer {
+            budget,
+            rate: 1.0,
+            debt_nanos: 0.0,
+            reduced_at_nanos: 0,
+            measured: None,
+            visits_seen: 0,
+            visits_of_step: 0,
+            visit_nanos: MovePacer::VISIT_NANOS_FIRST,
+        }
     }
 
-    /// Reduces the debt by the allowed time, and measures the rate if this is due. `is_pressed` is true if classes evict
-    /// items although a better division is planned; the pacer calls it only if a measurement is due.
-    pub fn advance(&mut self, workers: WorkerTime, is_pressed: impl FnOnce() -> bool, at: Moment) {
+    /// Reduces the debt by the allowed time, and adds the time of stores that have helped. If a measurement is due,
+    /// measures the rate, and returns the mean number of chunks that a store should visit from now on. `evictions`
+    /// returns the number of allocations since the start that found no free chunk.
+    pub fn advance(
+        &mut self,
+        workers: WorkerTime,
+        state: MoveState,
+        at: Moment,
+        evictions: impl FnOnce() -> u64,
+    ) -> Option<f64> {
         let elapsed_nanos = at.nanos.saturating_sub(self.reduced_at_nanos) as f64;
-        self.debt_nanos = (self.debt_nanos - self.rate * elapsed_nanos).max(0.0);
+        let helped = state.visits.saturating_sub(self.visits_seen) as f64;
+        self.visits_seen = state.visits;
+        let debt_nanos = self.debt_nanos + helped * self.visit_nanos - self.rate * elapsed_nanos;
+        self.debt_nanos = debt_nanos.max(0.0);
         self.reduced_at_nanos = at.nanos;
-        let (measured_at_nanos, busy_before) =
-            *self.measured.get_or_insert((at.nanos, workers.busy));
-        let elapsed_nanos = at.nanos.saturating_sub(measured_at_nanos);
-        if elapsed_nanos >= MovePacer::MEASURE_NANOS {
-            let busy =
-                workers.busy.saturating_sub(busy_before).as_nanos() as f64 / elapsed_nanos as f64;
-            self.rate = self.rate_at(busy, workers.workers, is_pressed());
-            self.measured = Some((at.nanos, workers.busy));
+        let elapsed_nanos =
+            self.measured.map_or(u64::MAX, |it| at.nanos.saturating_sub(it.at_nanos));
+        if elapsed_nanos < MovePacer::MEASURE_NANOS {
+            return None;
         }
+        let (at_nanos, busy, evictions) = (at.nanos, workers.busy, evictions());
+        let before = self.measured.replace(Measured { at_nanos, busy, evictions })?;
+        let busy_nanos = busy.saturating_sub(before.busy).as_nanos() as f64;
+        let evictions = evictions.saturating_sub(before.evictions);
+        let is_pressed = state.is_planned && evictions > 0;
+        self.rate = self.rate_at(busy_nanos / elapsed_nanos as f64, workers.workers, is_pressed);
+        let nanos_per_store = self.budget.shares.pressed * busy_nanos / evictions.max(1) as f64;
+        Some((nanos_per_store / self.visit_nanos).min(MovePacer::HELP_CHUNKS_MAX))
     }
 
     /// Returns the rate if the workers together are busy for `busy` nanoseconds in each nanosecond.
@@ -132,9 +185,20 @@ impl MovePacer {
         (share * busy + idle).max(1e-4)
     }
 
-    /// Adds the time of a step of the mover.
+    /// Records the visits since the start after a step of the tuner.
+    pub fn note_step(&mut self, visits: u64) {
+        self.visits_of_step = visits.saturating_sub(self.visits_seen);
+        self.visits_seen = visits;
+    }
+
+    /// Adds the time of the tuner's last step.
     pub fn charge(&mut self, time: Duration) {
-        self.debt_nanos += time.as_nanos() as f64;
+        let nanos = time.as_nanos() as f64;
+        self.debt_nanos += nanos;
+        if self.visits_of_step > 0 {
+            let of_visit = nanos / self.visits_of_step as f64;
+            self.visit_nanos += (of_visit - self.visit_nanos) * MovePacer::WEIGHT_NEW;
+        }
     }
 
     /// Returns the pause before the next step of the mover; `None` if the mover may work at once.
@@ -186,49 +250,61 @@ impl HitTime {
 
 #[cfg(test)]
 mod tests {
-    use super::{HitTime, MoveBudget, MovePacer, WorkerTime};
+    use super::{HitTime, MoveBudget, MovePacer, MoveState, WorkerTime};
     use slabwise_base::Moment;
     use std::time::Duration;
 
-    /// Lets a mover work for a second beside `workers` workers that are busy for `busy` of the time. Each step takes 10
-    /// us. Returns the share of the workers' busy time that the mover took, and the share of the elapsed time.
-    fn shares_of_mover(busy: f64, workers: u32, is_pressed: bool) -> [f64; 2] {
+    /// The time of a visit.
+    const VISIT: Duration = Duration::from_nanos(500);
+
+    /// Lets a mover work for a second beside `workers` workers that are busy for `busy` of the time. Each step has 20
+    /// visits. In each microsecond of a worker's time, `evictions` stores find no free chunk and help the mover. Returns
+    /// the share of the workers' busy time that moves took, and the share of the elapsed time.
+    fn shares_of_moves(busy: f64, workers: u32, evictions: f64) -> [f64; 2] {
         let mut pacer = MovePacer::new(MoveBudget::default());
-        let (mut nanos, mut worked) = (0u64, 0u64);
-        let step = Duration::from_micros(10);
+        let (mut nanos, mut worked, mut visits, mut help) = (0u64, 0.0, 0.0, 0.0);
+        let mut helped_at_nanos = 0;
         while nanos < 1_000_000_000 {
-            let busy = Duration::from_nanos((nanos as f64 * busy * f64::from(workers)) as u64);
-            let time = WorkerTime { busy, workers };
-            pacer.advance(time, || is_pressed, Moment::from_nanos(nanos));
+            let busy_nanos = |nanos: u64| nanos as f64 * busy * f64::from(workers);
+            let evicted = |nanos: u64| busy_nanos(nanos) / 1e3 * evictions;
+            let helped = (evicted(nanos) - evicted(helped_at_nanos)) * help;
+            (visits, worked) = (visits + helped, worked + helped * VISIT.as_nanos() as f64);
+            helped_at_nanos = nanos;
+            let state = MoveState { visits: visits as u64, is_planned: true };
+            let busy = Duration::from_nanos(busy_nanos(nanos) as u64);
+            let (time, at) = (WorkerTime { busy, workers }, Moment::from_nanos(nanos));
+            let found = pacer.advance(time, state, at, || evicted(nanos) as u64);
+            help = found.unwrap_or(help);
             match pacer.pause() {
                 Some(pause) => nanos += pause.as_nanos() as u64,
                 None => {
-                    pacer.charge(step);
-                    (nanos, worked) = (nanos + 10_000, worked + 10_000);
+                    visits += 20.0;
+                    pacer.note_step(visits as u64);
+                    pacer.charge(VISIT * 20);
+                    (nanos, worked) = (nanos + 10_000, worked + 10_000.0);
                 }
             }
         }
-        let elapsed = nanos as f64;
-        [worked as f64 / (elapsed * busy * f64::from(workers)), worked as f64 / elapsed]
+        [worked / (nanos as f64 * busy * f64::from(workers)), worked / nanos as f64]
     }
 
     #[test]
-    fn busy_workers_give_the_mover_a_share_of_their_time() {
-        for (workers, is_pressed, expected) in
-            [(1, false, 0.05), (4, false, 0.05), (1, true, 0.25), (2, true, 0.25)]
+    fn busy_workers_give_moves_a_share_of_their_time() {
+        for (workers, evictions, expected) in
+            [(1, 0.0, 0.05), (4, 0.0, 0.05), (1, 0.1, 0.25), (2, 0.5, 0.25), (4, 0.01, 0.25)]
         {
-            let [of_busy, _] = shares_of_mover(1.0, workers, is_pressed);
+            let [of_busy, _] = shares_of_moves(1.0, workers, evictions);
             let error = (of_busy / expected - 1.0).abs();
-            assert!(error < 0.1, "{workers} workers: {of_busy} instead of {expected}");
+            assert!(error < 0.15, "{workers} workers: {of_busy} instead of {expected}");
         }
     }
 
     #[test]
     fn idle_workers_let_the_mover_work_all_the_time() {
-        let [_, of_elapsed] = shares_of_mover(0.001, 4, false);
+        let [_, of_elapsed] = shares_of_moves(0.001, 4, 0.0);
         assert!(of_elapsed > 0.95, "{of_elapsed}");
-        let [_, of_elapsed] = shares_of_mover(0.25, 4, false);
-        assert!((0.4..0.7).contains(&of_elapsed), "{of_elapsed}");
+        let [_, of_elapsed] = shares_of_moves(0.25, 4, 0.0);
+        assert!((0.4..0.8).contains(&of_elapsed), "{of_elapsed}");
     }
 
     #[test]

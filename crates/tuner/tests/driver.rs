@@ -119,7 +119,7 @@ impl<'e> Server<'e> {
 fn moves_take_a_share_of_the_workers_time_and_are_immediate_without_load() {
     let engine = engine();
     // Stores do not help, so that the mover does all the work.
-    engine.set_help_chunks(0);
+    engine.set_help_chunks(0.0);
     let mut server = Server::new(&engine);
     server.serve(20_000, 20_000, 1_200, ON);
     let (moved, busy, mover) = (server.moved(), server.busy, server.mover);

@@ -13,12 +13,12 @@
 //! Invariant: a store helps only if its class is the receiver of the current move, and never waits for the mover's lock.
 
 use super::moves::{Mover, MoverStep, ReassignError};
-use crate::space::Space;
+use crate::space::{HELP_UNITS, Space};
 use slabwise_base::{ClassId, Now, PageId};
 
-/// The number of chunks that a store visits at once. Fewer visits would take the locks of the mover and of the class too
+/// The number of chunks that a store visits at once, at least. Fewer visits would take the locks of the mover and of the class too
 /// often, and could not be prefetched together.
-const CHUNKS_PER_HELP: usize = 16;
+const CHUNKS_PER_HELP: u32 = 16;
 
 /// A page move that a caller plans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,8 +39,9 @@ pub type BegunMove = (PlannedMove, Result<(), ReassignError>);
 /// The help of stores with the current move.
 #[derive(Debug, Default)]
 pub struct Help {
-    /// The number of chunks that stores owe to the mover, less than [`CHUNKS_PER_HELP`].
-    due: usize,
+    /// The number of chunks that stores owe to the mover, in units of 1/[`HELP_UNITS`]. Less than [`CHUNKS_PER_HELP`]
+    /// chunks.
+    due_units: u32,
     /// The time at which all remaining chunks of the page were busy; `None`: there are others.
     busy_at: Option<slabwise_base::Ticks>,
 }
@@ -65,20 +66,20 @@ impl Mover {
         }
     }
 
-    /// Carries out the part of the current move that a store in `receiver` pays for. `chunks` is the number of chunks
-    /// per store. Returns true if a page has arrived, so that the store may find a free chunk.
-    pub fn help(&mut self, space: &Space, receiver: ClassId, chunks: usize, now: Now) -> bool {
+    /// Carries out the part of the current move that a store in `receiver` pays for: `units` of 1/[`HELP_UNITS`] of a
+    /// chunk. Returns true if a page has arrived, so that the store may find a free chunk.
+    pub fn help(&mut self, space: &Space, receiver: ClassId, units: u32, now: Now) -> bool {
         let is_receiver =
             self.job.as_ref().is_some_and(|job| job.request.receiver == Some(receiver));
         if !is_receiver || self.help.busy_at == Some(now.ticks) {
             return false;
         }
-        self.help.due += chunks;
-        if self.help.due < CHUNKS_PER_HELP {
+        self.help.due_units += units;
+        if self.help.due_units < CHUNKS_PER_HELP * HELP_UNITS {
             return false;
         }
-        let budget = std::mem::take(&mut self.help.due);
-        let step = self.step(space, budget, now.into());
+        let chunks = std::mem::take(&mut self.help.due_units) / HELP_UNITS;
+        let step = self.step(space, chunks as usize, now.into());
         self.help.busy_at = matches!(step, MoverStep::Pause(_)).then_some(now.ticks);
         step == MoverStep::Done
     }

@@ -160,9 +160,12 @@ impl Cache {
     /// nothing if another thread works as the mover.
     #[cold]
     fn help_mover(&self, class: ClassId, now: Now) -> bool {
-        let chunks = self.space.help_chunks.load(Relaxed) as usize;
+        let units = self.space.help_units.load(Relaxed);
+        if units == 0 {
+            return false;
+        }
         let mover = try_lock(&self.mover);
-        mover.is_some_and(|mut mover| mover.help(&self.space, class, chunks, now))
+        mover.is_some_and(|mut mover| mover.help(&self.space, class, units, now))
     }
 }
 

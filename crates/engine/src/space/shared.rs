@@ -23,7 +23,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 /// The value of [`Space::temporary_ttl`] if no item enters the temp queue.
 const NO_TEMPORARY_TTL: u32 = u32::MAX;
 
-/// The default of [`Space::help_chunks`]. The page that a class receives has about as many chunks as the page that the
+/// The number of units of [`Space::help_units`] in a chunk.
+pub const HELP_UNITS: u32 = 16;
+
+/// The default number of chunks that a store pays for. The page that a class receives has about as many chunks as the page that the
 /// victim gives, so pages arrive at twice the rate at which the class evicts pages of items.
 const HELP_CHUNKS_DEFAULT: u32 = 2;
 
@@ -71,8 +74,9 @@ pub struct Space {
     /// The number of the class that receives the moving page and whose stores help the mover, plus one; 0 if there is
     /// no such class.
     receiver: AtomicU32,
-    /// The number of chunks of the moving page that a store in the receiver pays for, if it finds no free chunk.
-    pub help_chunks: AtomicU32,
+    /// The number of chunks of the moving page that a store in the receiver pays for, if it finds no free chunk, in units
+    /// of 1/[`HELP_UNITS`].
+    pub help_units: AtomicU32,
     /// The observers of evictions and accesses.
     pub observers: Observers,
 }
@@ -138,7 +142,7 @@ impl Space {
             acts_on_hits: AtomicBool::new(kind.info().is_exact || kind.info().acts_on_hits),
             notes_page_accesses: AtomicBool::new(false),
             receiver: AtomicU32::new(0),
-            help_chunks: AtomicU32::new(HELP_CHUNKS_DEFAULT),
+            help_units: AtomicU32::new(HELP_CHUNKS_DEFAULT * HELP_UNITS),
             observers: Observers::default(),
             memory,
             config,

@@ -48,7 +48,7 @@ impl Driver<'_> {
         if let Some(last) = moves.last_mut().filter(|_| self.random.below(4) == 0) {
             last.receiver = None;
         }
-        let help_chunks = [0, 1, 2, 40][self.random.below(4) as usize];
+        let help_chunks = [0.0, 0.5, 2.0, 40.0][self.random.below(4) as usize];
         self.engine.set_help_chunks(help_chunks);
         self.log_line(format!("plan_moves({moves:?}), {help_chunks} chunks per store"));
         self.engine.plan_moves(moves);
