@@ -37,8 +37,8 @@ impl Default for MoveShares {
 }
 
 impl MoveShares {
-    /// Moves take as much time as they need.
-    pub const UNLIMITED: MoveShares = MoveShares { steady: f64::INFINITY, pressed: f64::INFINITY };
+    /// Moves take as much time as they need, even if workers are busy for only a millionth of the time.
+    pub const UNLIMITED: MoveShares = MoveShares { steady: 1e6, pressed: 1e6 };
 }
 
 /// Limits of the work of page moves.
