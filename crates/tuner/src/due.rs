@@ -6,6 +6,7 @@
 
 use crate::pacing::TICK;
 use crate::profiling::Profiling;
+use crate::work::turnovers;
 use slabwise_base::{Moment, Ticks};
 use slabwise_engine::Engine;
 use slabwise_policy::Trigger;
@@ -97,10 +98,4 @@ pub(crate) fn count(
             profiling.map(|it| it.profiler.shadow_hits_with_partitions())
         }
     }
-}
-
-/// Returns the number of turnovers since the start: the bytes that were stored, divided by the memory for items.
-pub(crate) fn turnovers(engine: &Engine) -> f64 {
-    let memory = engine.page_stats().limit_for_items * engine.config().page_size_bytes as u64;
-    engine.bytes_stored_ever() as f64 / memory.max(1) as f64
 }

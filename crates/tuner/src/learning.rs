@@ -13,9 +13,9 @@
 //! evaluation in [`EVALUATION_TICKS_MIN`], and only while no planned move waits; a change that the engine refuses is
 //! tried again at the next evaluation.
 
-use crate::due::turnovers;
 use crate::pacing::TICK;
 use crate::view::snapshot;
+use crate::work::turnovers;
 use slabwise_base::size_histogram::bucket_of;
 use slabwise_base::{Now, SizeBin, Ticks};
 use slabwise_engine::{

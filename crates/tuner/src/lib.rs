@@ -33,6 +33,7 @@ mod requested_policy;
 mod sampler;
 mod status;
 mod view;
+mod work;
 
 pub use learning::{Learning, SizesReport};
 pub use load::{HitTime, MoveBudget, MoveShares, WorkerTime};

@@ -1,6 +1,6 @@
 //! The conversion of the engine's statistics to a snapshot for policies.
 
-use crate::due::turnovers;
+use crate::work::turnovers;
 use slabwise_base::Now;
 use slabwise_engine::{ClassStats, Engine, OwnedPage};
 use slabwise_policy::{ClassSnapshot, PageSnapshot, Snapshot};

@@ -8,7 +8,7 @@
 //!          --step--> the page is empty, and is given to the receiver or to the page pool
 //! ```
 //!
-//! A step runs in a background thread, or in a store that needs the page (`plan.rs`).
+//! A step runs in a background thread, or in a store that needs the page (`help.rs`).
 //!
 //! Invariants:
 //!
@@ -20,6 +20,7 @@
 //!   evicts from the page. The kinds `base` and `fast` are exceptions: under them, stores may allocate free chunks of
 //!   the page, too.
 
+mod help;
 mod job;
 mod kinds;
 mod moves;
@@ -28,5 +29,5 @@ mod plan;
 mod tests;
 
 pub use kinds::{MOVER_NAMES, mover_kind};
-pub use moves::{MOVE_RECORDS_MAX, MoveOutcome, MoveRecord, Mover, MoverStep, ReassignError};
-pub use plan::{BegunMove, PlannedMove};
+pub use moves::{MOVE_RECORDS_MAX, MoveOutcome, MoveRecord, Mover, MoverStep};
+pub use plan::{BegunMove, PlannedMove, ReassignError};

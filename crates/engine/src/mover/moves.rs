@@ -4,7 +4,7 @@ use super::job::{
     Candidate, GIVE_UP_AFTER_TICKS, Job, MoveRequest, MoveStart, MoverRules, Pass, PassStep,
 };
 use super::kinds;
-use super::plan::{BegunMove, Help, PlannedMove};
+use super::plan::{BegunMove, Help, PlannedMove, ReassignError};
 use crate::class::{CHAINED, Class, ClassStatus};
 use crate::config::MoverKind;
 use crate::layout::CHUNK_SIZE_BYTES_MIN;
@@ -26,23 +26,6 @@ const BEGIN_TRIES: usize = 3;
 
 /// The time between two passes over busy chunks: one tick.
 const PAUSE_WHILE_BUSY: Duration = Duration::from_nanos(1_000_000_000 / Ticks::PER_SECOND as u64);
-
-/// The reason why a requested move of a page is refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ReassignError {
-    /// Another page is being moved. The mover moves one page at a time.
-    #[error("a page is being moved: try again when the move has finished")]
-    Running,
-    /// The victim owns no page that can be moved.
-    #[error("the victim owns no page that can be moved: choose another class")]
-    NoMovablePage,
-    /// Victim and receiver are the same class.
-    #[error("victim and receiver are the same class")]
-    SameClass,
-    /// The victim is neither in the class table nor retired, or the receiver is not in the class table.
-    #[error("there is no such class: stats slabs lists all classes")]
-    BadClass,
-}
 
 /// The result of one step of the mover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,24 +1,23 @@
-//! The plan of page moves: the moves that a caller has requested in advance, and the part of them that stores carry
-//! out.
-//!
-//! ```text
-//!   Engine::plan_moves --> queue --> current move --- Engine::mover_step (a background thread) ---> next move
-//!                                        '---------- stores in the receiver that find no free chunk
-//! ```
-//!
-//! A class receives a page because its stores find no free chunk. So each of these stores also visits some chunks of the
-//! page that moves to the class, before it evicts an item. Pages then arrive at the rate at which the class needs them,
-//! at any rate of requests, and each store pays a bounded part of the move.
-//!
-//! Invariant: a store helps only if its class is the receiver of the current move, and never waits for the mover's lock.
+//! The plan of page moves: the moves that a caller has requested in advance.
 
-use super::moves::{Mover, MoverStep, ReassignError};
-use crate::space::{HELP_UNITS, Space};
-use slabwise_base::{ClassId, Now, PageId};
+use slabwise_base::{ClassId, PageId, Ticks};
 
-/// The number of chunks that a store visits at once, at least. Fewer visits would take the locks of the mover and of the class too
-/// often, and could not be prefetched together.
-const CHUNKS_PER_HELP: u32 = 16;
+/// The reason why a requested move of a page is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReassignError {
+    /// Another page is being moved. The mover moves one page at a time.
+    #[error("a page is being moved: try again when the move has finished")]
+    Running,
+    /// The victim owns no page that can be moved.
+    #[error("the victim owns no page that can be moved: choose another class")]
+    NoMovablePage,
+    /// Victim and receiver are the same class.
+    #[error("victim and receiver are the same class")]
+    SameClass,
+    /// The victim is neither in the class table nor retired, or the receiver is not in the class table.
+    #[error("there is no such class: stats slabs lists all classes")]
+    BadClass,
+}
 
 /// A page move that a caller plans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,48 +38,8 @@ pub type BegunMove = (PlannedMove, Result<(), ReassignError>);
 /// The help of stores with the current move.
 #[derive(Debug, Default)]
 pub struct Help {
-    /// The number of chunks that stores owe to the mover, in units of 1/[`HELP_UNITS`]. Less than [`CHUNKS_PER_HELP`]
-    /// chunks.
-    due_units: u32,
+    /// The number of chunks that stores have paid for but not visited, in units of 1/16.
+    pub due_units: u32,
     /// The time at which all remaining chunks of the page were busy; `None`: there are others.
-    busy_at: Option<slabwise_base::Ticks>,
-}
-
-impl Mover {
-    /// Replaces the planned moves that have not begun.
-    pub fn plan(&mut self, moves: Vec<PlannedMove>) {
-        self.planned = moves.into();
-    }
-
-    /// Begins the next planned move that the cache permits.
-    pub fn begin_planned(&mut self, space: &Space, now: Now) {
-        while self.job.is_none()
-            && let Some(next) = self.planned.pop_front()
-        {
-            let PlannedMove { victim, page, receiver, reason } = next;
-            let outcome = match page.zip(receiver) {
-                Some((page, receiver)) => self.evict_page(space, page, receiver, reason, now),
-                None => self.reassign(space, Some(victim), receiver, reason, now),
-            };
-            self.begun.push((next, outcome));
-        }
-    }
-
-    /// Carries out the part of the current move that a store in `receiver` pays for: `units` of 1/[`HELP_UNITS`] of a
-    /// chunk. Returns true if a page has arrived, so that the store may find a free chunk.
-    pub fn help(&mut self, space: &Space, receiver: ClassId, units: u32, now: Now) -> bool {
-        let is_receiver =
-            self.job.as_ref().is_some_and(|job| job.request.receiver == Some(receiver));
-        if !is_receiver || self.help.busy_at == Some(now.ticks) {
-            return false;
-        }
-        self.help.due_units += units;
-        if self.help.due_units < CHUNKS_PER_HELP * HELP_UNITS {
-            return false;
-        }
-        let chunks = std::mem::take(&mut self.help.due_units) / HELP_UNITS;
-        let step = self.step(space, chunks as usize, now.into());
-        self.help.busy_at = matches!(step, MoverStep::Pause(_)).then_some(now.ticks);
-        step == MoverStep::Done
-    }
+    pub busy_at: Option<Ticks>,
 }
