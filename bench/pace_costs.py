@@ -3,7 +3,7 @@
 import statistics
 import time
 
-from moves import Reassigner, class_with_chunk_size, move_pages
+from moves import MoveRequests, class_with_chunk_size, move_pages
 from pace_replays import BATCH, KINDS
 from pace_table import Figure, Table, progress
 from servers import SocketServer
@@ -22,6 +22,8 @@ IDLE_MOVES_MIB = 1024
 FILLED_SHARE = 0.9
 IDLE_MOVES_COUNT = 400
 IDLE_MOVES_RUNS = 3
+# The pause between two commands. A longer pause would be a large part of the time of a move.
+IDLE_MOVES_PAUSE_SECONDS = 0.00002
 
 # The page moves under load: the option page_move_share in percent, and the lowest valid number of MB per second.
 LOADED_MOVES = [(15, 200), (5, 90)]
@@ -95,7 +97,7 @@ def idle_moves_row(chunk_bytes, limit, settings):
             with SocketServer(kind, memory_mib, *class_options(kind, chunk_bytes)) as server:
                 keys = int(memory_mib * MIB * FILLED_SHARE / chunk_bytes)
                 victim, receiver = prepare_classes(server, chunk_bytes, keys)
-                moved, seconds = move_pages(server, victim, receiver, count)
+                moved, seconds = move_pages(server, victim, receiver, count, IDLE_MOVES_PAUSE_SECONDS)
                 rates.append(moved / seconds)
         row[kind] = Figure(
             statistics.median(rates), "{:,.0f}", at_least=limit if kind == "slabwise" else None
@@ -124,7 +126,7 @@ class LoadedServer:
             self.victim, self.receiver = prepare_classes(self.server, chunk_bytes, self.keys)
             self.server.load("fill", keys=self.hot_keys, **self.options)
             # The first run only determines the number of requests in a second.
-            self.top_rate = self._load(200_000, 0)["rate"]
+            self.top_rate = self._load(settings.choose(3_000_000, 200_000), 0)["rate"]
         except BaseException:
             self.server.__exit__()
             raise
@@ -157,7 +159,7 @@ class LoadedServer:
 
     def _run(self, requests, rate, moving):
         first = self._moved()
-        with Reassigner(self.server, self.victim, self.receiver, self.pages_max, moving):
+        with MoveRequests(self.server, self.victim, self.receiver, self.pages_max, moving):
             found = self._load(requests, rate)
             found["pages"] = self._moved() - first
         moved = self._moved() - first
@@ -255,8 +257,9 @@ def wake_ups_row(kind, seconds):
         "server": kind,
         "wake-ups": Figure(sum(after.values()) - sum(before.values()), "{:,.0f}"),
         "seconds": f"{passed:.0f}",
+        # A thread that wakes up once a second can wake up 61 times in 60 seconds, so further digits are meaningless.
         "per second": Figure(
-            (sum(after.values()) - sum(before.values())) / passed, "{:.2f}",
+            round((sum(after.values()) - sum(before.values())) / passed, 1), "{:.1f}",
             at_most=WAKE_UPS_PER_SECOND_MAX if kind == "slabwise" else None,
         ),
         "threads": ", ".join(

@@ -32,6 +32,10 @@ GENERATORS = [
     ("cache2k-web12", ["--size-factor", "16"]),
 ]
 RATES_REQUESTS_MAX = 2_000_000
+# The ends of the names of traces. A folder with traces can contain other files.
+TRACE_SUFFIXES = (".zst", ".bin", ".csv", ".txt")
+# The options for traces. In a trace without lengths, the items are large enough that few keys fill MEMORY_MIB_MIN.
+TRACE_FLAGS = ["--size-factor", "16"]
 # The rates in requests per second, each with the number of replays that run at the same time. None is full speed.
 RATES = {20_000: 6, 100_000: 1, None: 1}
 RATES_RUNS = 3
@@ -73,8 +77,9 @@ def simulate(task, workload, *flags):
 def measure_rates(settings):
     workloads = settings.choose(GENERATORS, GENERATORS[:3])
     if settings.traces:
-        paths = sorted(path for path in settings.traces.iterdir() if path.is_file())
-        workloads = [*workloads, *((f"trace:{path}", []) for path in settings.choose(paths, paths[:1]))]
+        paths = sorted(path for path in settings.traces.iterdir() if path.suffix in TRACE_SUFFIXES)
+        assert paths, f"{settings.traces} contains no traces; their names end with one of {', '.join(TRACE_SUFFIXES)}"
+        workloads = [*workloads, *((f"trace:{path}", TRACE_FLAGS) for path in settings.choose(paths, paths[:1]))]
     requests = ["--requests", str(settings.choose(RATES_REQUESTS_MAX, 20_000))]
     rows, details = [], []
     for workload, flags in workloads:

@@ -1,6 +1,7 @@
 """The section shift of bench/pace: the misses after a change of the sizes of the requested items."""
 
 import dataclasses
+import statistics
 
 from pace_replays import BATCH, KINDS, simulate
 from pace_table import Figure, Table, progress
@@ -18,7 +19,7 @@ EXCESS_MAX, EXCESS_FROM = 0.05, 0.3
 # The limits: the number of turnovers after which the miss ratio has settled, the distance from its final value at which
 # it has settled, and the number of windows of which it is computed.
 SETTLED_MAX, SETTLED_WITHIN, SETTLED_WINDOWS = 1.25, 0.02, 5
-# The final miss ratio is that of this share of the windows, the last ones.
+# The last share of the run, in which the final miss ratio and the bytes of items in the cache are measured.
 FINAL_SHARE = 0.2
 
 
@@ -45,8 +46,8 @@ class Shift:
 
 SHIFTS = [Shift(memory_mib=77, scale=0.2, requests=20_000_000, step=1_000)]
 # The first phase must fill the cache with few requests, so there are more keys for each request than in two-phase.
-SHIFTS_LARGE = [Shift(memory_mib=4096, scale=60, requests=700_000_000, step=100_000)]
-SHIFTS_QUICK = [Shift(memory_mib=10, scale=0.025, requests=1_000_000, step=1_000)]
+SHIFTS_LARGE = [Shift(memory_mib=4096, scale=80, requests=800_000_000, step=100_000)]
+SHIFTS_QUICK = [Shift(memory_mib=8, scale=0.05, requests=1_500_000, step=1_000)]
 
 
 def measure_shift(settings):
@@ -67,7 +68,8 @@ def measure_one(shift, settings):
                 result = server.replay("two-phase", *BATCH, *shift.flags, "--window", str(shift.step))
         misses[kind] = [window["misses"] for window in result["windows"][shift.change // shift.step:]]
         if kind == "slabwise":
-            capacity = round(at_change(sampler, shift.change, item_bytes - own_bytes))
+            last_gets = int(shift.requests * (1 - FINAL_SHARE))
+            capacity = capacity_bytes(sampler.samples, last_gets, item_bytes - own_bytes)
         progress(f"two-phase, {shift.memory_mib} MiB, {kind}: miss ratio {result['miss_ratio']:.4f}")
     simulated = simulate(
         "windows", "two-phase", *shift.flags, "--item-bytes", str(item_bytes), "--capacity-bytes", str(capacity),
@@ -92,14 +94,11 @@ def bytes_beside_key_and_value():
         return int(server.stats()["bytes"]) - len(key) - len(value)
 
 
-def at_change(sampler, gets, added_bytes):
-    """Returns the sum of the sizes of the items in the cache after this number of gets, interpolated between two samples.
-    Each item has `added_bytes` more bytes than in the server's statistics."""
-    after = next(number for number, sample in enumerate(sampler.samples) if sample.gets >= gets)
-    first, second = sampler.samples[max(0, after - 1)], sampler.samples[after]
-    share = (gets - first.gets) / max(1, second.gets - first.gets)
-    sizes = [sample.item_bytes + added_bytes * sample.items for sample in (first, second)]
-    return sizes[0] + share * (sizes[1] - sizes[0])
+def capacity_bytes(samples, gets, added_bytes):
+    """Returns the capacity of the simulated cache: the mean sum of the sizes of the items in the cache after this number
+    of gets. Each item has `added_bytes` more bytes than in the server's statistics."""
+    sizes = [sample.item_bytes + added_bytes * sample.items for sample in samples if sample.gets >= gets]
+    return round(statistics.mean(sizes))
 
 
 def windows_of_turnovers(simulated, misses, capacity):

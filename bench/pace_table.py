@@ -1,6 +1,7 @@
 """The settings of bench/pace, and the tables of its results: figures with limits."""
 
 import dataclasses
+import math
 import pathlib
 import sys
 
@@ -55,9 +56,11 @@ class Figure:
     def as_json(self):
         limits = {"at_most": self.at_most, "at_least": self.at_least}
         limits = {name: limit for name, limit in limits.items() if limit is not None}
+        # JSON has no infinity.
+        value = self.value if math.isfinite(self.value) else None
         if not limits:
-            return self.value
-        return {"value": self.value, **limits, "valid": self.violation() is None}
+            return value
+        return {"value": value, **limits, "valid": self.violation() is None}
 
 
 @dataclasses.dataclass
