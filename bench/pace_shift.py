@@ -1,7 +1,6 @@
 """The section shift of bench/pace: the misses after a change of the sizes of the requested items."""
 
 import dataclasses
-import statistics
 
 from pace_replays import BATCH, KINDS, simulate
 from pace_table import Figure, Table, progress
@@ -19,7 +18,7 @@ EXCESS_MAX, EXCESS_FROM = 0.05, 0.3
 # The limits: the number of turnovers after which the miss ratio has settled, the distance from its final value at which
 # it has settled, and the number of windows of which it is computed.
 SETTLED_MAX, SETTLED_WITHIN, SETTLED_WINDOWS = 1.25, 0.02, 5
-# The last share of the run, in which the final miss ratio and the bytes of items in the cache are measured.
+# The final miss ratio is that of this share of the windows, the last ones.
 FINAL_SHARE = 0.2
 
 
@@ -68,8 +67,7 @@ def measure_one(shift, settings):
                 result = server.replay("two-phase", *BATCH, *shift.flags, "--window", str(shift.step))
         misses[kind] = [window["misses"] for window in result["windows"][shift.change // shift.step:]]
         if kind == "slabwise":
-            last_gets = int(shift.requests * (1 - FINAL_SHARE))
-            capacity = capacity_bytes(sampler.samples, last_gets, item_bytes - own_bytes)
+            capacity = capacity_bytes(sampler.samples, item_bytes - own_bytes)
         progress(f"two-phase, {shift.memory_mib} MiB, {kind}: miss ratio {result['miss_ratio']:.4f}")
     simulated = simulate(
         "windows", "two-phase", *shift.flags, "--item-bytes", str(item_bytes), "--capacity-bytes", str(capacity),
@@ -94,11 +92,10 @@ def bytes_beside_key_and_value():
         return int(server.stats()["bytes"]) - len(key) - len(value)
 
 
-def capacity_bytes(samples, gets, added_bytes):
-    """Returns the capacity of the simulated cache: the mean sum of the sizes of the items in the cache after this number
-    of gets. Each item has `added_bytes` more bytes than in the server's statistics."""
-    sizes = [sample.item_bytes + added_bytes * sample.items for sample in samples if sample.gets >= gets]
-    return round(statistics.mean(sizes))
+def capacity_bytes(samples, added_bytes):
+    """Returns the capacity of the simulated cache: the largest sum of the sizes of the items in the cache. Each item has
+    `added_bytes` more bytes than in the server's statistics."""
+    return max(sample.item_bytes + added_bytes * sample.items for sample in samples)
 
 
 def windows_of_turnovers(simulated, misses, capacity):
