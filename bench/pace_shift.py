@@ -149,7 +149,7 @@ def summary(rows, shift):
     for name in ("slabwise", "LRU", "memcached"):
         summary[f"{name}, final"] = Figure(miss_ratio(final(rows), name))
         limit = SETTLED_MAX if name == "slabwise" else None
-        summary[f"{name}, settled after"] = Figure(settled_after(rows, name), "{:.1f}", at_most=limit)
+        summary[f"{name}, settled after"] = Figure(settled_after(rows, name), "{:.2f}", at_most=limit)
     return summary
 
 
