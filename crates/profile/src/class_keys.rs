@@ -117,6 +117,49 @@ impl ClassKeys {
         self.miss_time_us.scale(factor);
     }
 
+    /// Returns the class without its keys and its decaying weights. Its counts since the start remain.
+    pub fn without_references(&self) -> ClassKeys {
+        ClassKeys {
+            stack: Stack::default(),
+            size: self.size,
+            keys_max: usize::MAX,
+            miss_time_us: DecayingMean::default(),
+            hits_sampled: self.hits_sampled,
+            hits_reported: self.hits_reported,
+            hits_missing: 0.0,
+            histogram: Histogram::default(),
+            misses: self.misses,
+            misses_by_eviction: self.misses_by_eviction,
+            stored_before: self.stored_before,
+            shadow_hits: self.shadow_hits,
+            cliff: self.cliff,
+            shadow_hits_with_partitions: self.shadow_hits_with_partitions,
+        }
+    }
+
+    /// Returns the references by distance: the first distance of a step, the first distance of the next step, and the
+    /// decaying weight.
+    pub fn reference_steps(&self) -> impl Iterator<Item = (u64, u64, f64)> {
+        self.histogram.steps()
+    }
+
+    /// Returns the decaying weight of references with an infinite distance.
+    pub fn infinite_weight(&self) -> f64 {
+        self.histogram.weight() - self.histogram.finite_weight()
+    }
+
+    /// Adds references of another class with this decaying weight. A sampled key represents `scale` keys.
+    pub fn add_references(&mut self, distance: Option<u64>, weight: f64, scale: f64) {
+        self.histogram.set_grain(scale as u64);
+        self.histogram.record(distance, weight);
+    }
+
+    /// Adds a share of another class's missing hits and of its times from misses to stores.
+    pub fn add_share(&mut self, other: &ClassKeys, share: f64) {
+        self.hits_missing += other.hits_missing * share;
+        self.miss_time_us.add(&other.miss_time_us, share);
+    }
+
     fn record(&mut self, distance: Option<u64>, weights: Weights) {
         // The error of a sampled distance is about the number of keys that a sampled key represents.
         self.histogram.set_grain(weights.total as u64);

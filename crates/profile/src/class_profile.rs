@@ -13,6 +13,9 @@ pub struct Access {
     pub kind: AccessKind,
     /// The class of the key's item; `None` if there is no item.
     pub class: Option<ClassId>,
+    /// The size of the key's item in bytes, as the choice of its class counts it; 0 if it is unknown. If the size is
+    /// known and sizes of classes were reported, it determines the class of the key, and `class` is not used.
+    pub size_bytes: u32,
     /// The time of the access in nanoseconds. All accesses use the same clock.
     pub at_nanos: u64,
 }

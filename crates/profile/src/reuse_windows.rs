@@ -42,8 +42,9 @@ pub struct ReuseWindows {
     classes: Vec<Option<Box<ClassReuses>>>,
 }
 
+/// The reuse times of one class.
 #[derive(Debug, Default)]
-struct ClassReuses {
+pub struct ClassReuses {
     /// The clock of the class: the number of its references since the start.
     time: f64,
     filling: Window,
@@ -114,11 +115,14 @@ impl ReuseWindows {
         self.class_mut(class).time as u64 as UsedAt
     }
 
-    /// Forgets all reuse times of a class.
-    pub fn forget(&mut self, class: ClassId) {
-        if let Some(reuses) = self.classes.get_mut(class.index()) {
-            *reuses = None;
-        }
+    /// Removes the reuse times of a class and returns them; `None` if there are none.
+    pub fn take(&mut self, class: ClassId) -> Option<Box<ClassReuses>> {
+        self.classes.get_mut(class.index())?.take()
+    }
+
+    /// Gives these reuse times to a class, which has none.
+    pub fn give(&mut self, class: ClassId, reuses: Box<ClassReuses>) {
+        *self.class_mut(class) = *reuses;
     }
 
     /// Returns the curve of a class, computed from the last window and the filling window.
@@ -293,13 +297,16 @@ mod tests {
     }
 
     #[test]
-    fn a_forgotten_class_starts_without_reuse_times() {
+    fn reuse_times_move_to_another_class() {
         let mut class = Sampled::new(1_000, 1.0);
         (0..50).for_each(|at| class.get(at % 5));
         assert_ne!(class.windows.mrc(CLASS), Mrc::empty());
-        class.windows.forget(CLASS);
-        class.windows.forget(ClassId(99));
+        let taken = class.windows.take(CLASS);
+        assert!(class.windows.take(ClassId(99)).is_none());
         assert_eq!(class.windows.mrc(CLASS), Mrc::empty());
         assert_eq!(class.windows.now(CLASS), 0);
+        let other = ClassId(4);
+        class.windows.give(other, taken.expect("the class had reuse times"));
+        assert_eq!((class.windows.now(other), class.windows.mrc(other).misses(5)), (50, 5.0));
     }
 }
