@@ -65,8 +65,8 @@ use slabwise_base::sampling::{is_sampled, rate_of, threshold_of};
 use slabwise_base::{AccessKind, ClassId};
 use stacks::Stacks;
 
-/// The maximum memory of a key: 24 bytes of record, 5 to 11 bytes of index, 8 to 17 bytes of stack and 1 byte of recent
-/// references, and its part of the old tables while the tables grow. Histograms of distances are not included.
+/// The maximum memory of a key: 24 bytes of record, 5 to 11 bytes of index, 8 to 17 bytes of stack and 1.5 bytes of
+/// recent references, and its part of the old tables while the tables grow. Histograms of distances are not included.
 pub const KEY_SIZE_BYTES: usize = 60;
 /// The initial history of a class: it keeps the keys that it could hold in the pages of all classes times this factor.
 pub const HISTORY_FACTOR: u64 = 4;
@@ -292,11 +292,11 @@ impl Profiler {
         match (known, access.class) {
             (Some(number), class) if self.is_stored(number) => {
                 self.number_of(access, known);
-                let Record { used_at, .. } = *self.stacks.keys.get(number);
+                let Record { used_at, at, .. } = *self.stacks.keys.get(number);
                 let (old, distance) = self.distance(number);
                 let weights = self.count_get();
                 self.stacks.class_mut(old).hit(distance, position_of(access.hash), weights);
-                self.note_recent(number, Some(distance));
+                self.note_recent(number, Some((distance, self.accesses.wrapping_sub(at))));
                 self.count_reuse(old, Some(used_at));
                 self.put(number, Place::Stacked(class.unwrap_or(old)));
             }
@@ -311,6 +311,7 @@ impl Profiler {
     fn miss(&mut self, access: &Access, known: Option<u32>) {
         let number = known.unwrap_or_else(|| self.stacks.keys.insert(access.hash));
         let record = self.stacks.keys.get_mut(number);
+        let reuse_time = (record.misses == 0).then(|| self.accesses.wrapping_sub(record.at));
         if record.misses == 0 {
             record.at = micros(access.at_nanos);
         }
@@ -326,7 +327,10 @@ impl Profiler {
                     None => keys.miss_always(weights),
                 }
                 self.count_reuse(class, distance.map(|_| used_at));
-                self.note_recent(number, distance);
+                // The last use is known only at the first miss.
+                if let Some(time) = reuse_time {
+                    self.note_recent(number, distance.map(|distance| (distance, time)));
+                }
             }
             Place::NeverStored => self.unstored_gets += weights.decaying,
         }
@@ -424,8 +428,8 @@ impl Profiler {
         number
     }
 
-    /// Adds a reference of a key to the recent references.
-    fn note_recent(&mut self, number: u32, distance: Option<u64>) {
+    /// Adds a reference of a key, with its distance and reuse time, to the recent references.
+    fn note_recent(&mut self, number: u32, distance: Option<(u64, u32)>) {
         self.recent.add(self.stacks.keys.get(number).bucket(), distance);
     }
 

@@ -1,15 +1,15 @@
-//! The sizes and distances of the most recent references of a sample. They say how the references of a class are
-//! distributed among the sizes of its items.
+//! The sizes, distances and reuse times of the most recent references of a sample. They say how the references of a class
+//! are distributed among the sizes of its items, and how long ago the keys at a distance were used.
 
 use crate::size_buckets::SizeBucket;
 use crate::steps::{OCTAVE_STEPS, edges, place};
 
-/// A distance in two bytes, rounded down by less than 1 %. The order of codes is the order of distances.
+/// A distance or a reuse time in two bytes, rounded down by less than 1 %. The order of codes is the order of distances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DistanceCode(u16);
 
 impl DistanceCode {
-    const INFINITE: DistanceCode = DistanceCode(u16::MAX);
+    pub const INFINITE: DistanceCode = DistanceCode(u16::MAX);
 
     /// Encodes a distance; `None` is an infinite distance.
     pub fn new(distance: Option<u64>) -> DistanceCode {
@@ -19,11 +19,10 @@ impl DistanceCode {
         })
     }
 
-    /// Returns the distance; `None` if it is infinite.
-    pub fn distance(self) -> Option<u64> {
+    /// Returns the distance or reuse time, which is finite.
+    pub fn value(self) -> f64 {
         let number = usize::from(self.0);
-        let finite = self != DistanceCode::INFINITE;
-        finite.then(|| edges::<OCTAVE_STEPS>(number / OCTAVE_STEPS, number % OCTAVE_STEPS).0)
+        edges::<OCTAVE_STEPS>(number / OCTAVE_STEPS, number % OCTAVE_STEPS).0 as f64
     }
 }
 
@@ -34,6 +33,8 @@ pub struct RecentReference {
     pub bucket: SizeBucket,
     /// The distance of the key in the stack of its class.
     pub distance: DistanceCode,
+    /// The time since the last use of the key, in sampled accesses; infinite if the distance is infinite.
+    pub reuse_time: DistanceCode,
 }
 
 /// The most recent references, in any order.
@@ -51,13 +52,16 @@ impl RecentReferences {
         RecentReferences { references: Vec::new(), next: 0, count_max }
     }
 
-    /// Adds a reference, unless the size is unknown. Forgets the oldest reference if there are too many.
+    /// Adds a reference with its distance and reuse time, unless the size is unknown. `None`: both are infinite. Forgets
+    /// the oldest reference if there are too many.
     #[inline]
-    pub fn add(&mut self, bucket: SizeBucket, distance: Option<u64>) {
+    pub fn add(&mut self, bucket: SizeBucket, distance_and_time: Option<(u64, u32)>) {
         if bucket == SizeBucket::UNKNOWN {
             return;
         }
-        let reference = RecentReference { bucket, distance: DistanceCode::new(distance) };
+        let distance = DistanceCode::new(distance_and_time.map(|(distance, _)| distance));
+        let reuse_time = DistanceCode::new(distance_and_time.map(|(_, time)| time.into()));
+        let reference = RecentReference { bucket, distance, reuse_time };
         if self.references.len() < self.count_max {
             if self.references.is_empty() {
                 self.references.reserve_exact(self.count_max);
@@ -90,7 +94,7 @@ mod tests {
     #[test]
     fn the_most_recent_references_are_kept() {
         let mut recent = RecentReferences::new(3);
-        recent.add(SizeBucket::UNKNOWN, Some(1));
+        recent.add(SizeBucket::UNKNOWN, Some((1, 1)));
         (1..=8).for_each(|number| recent.add(SizeBucket(number), None));
         let mut kept: Vec<u16> = recent.iter().map(|it| it.bucket.0).collect();
         kept.sort_unstable();
@@ -103,12 +107,14 @@ mod tests {
         let mut last = None;
         for distance in distances {
             let code = DistanceCode::new(Some(distance));
-            let decoded = code.distance().expect("the distance is finite");
-            assert!(decoded <= distance && distance - decoded <= distance / 100, "{distance}");
+            let off = distance as f64 - code.value();
+            assert!(
+                off >= 0.0 && off <= distance as f64 / 100.0,
+                "{distance} has a code off by {off}"
+            );
             assert!(last.is_none_or(|last| last <= code), "{distance}");
             last = Some(code);
         }
-        assert!(last < Some(DistanceCode::new(None)));
-        assert_eq!(DistanceCode::new(None).distance(), None);
+        assert!(last < Some(DistanceCode::INFINITE));
     }
 }

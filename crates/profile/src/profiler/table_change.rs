@@ -15,11 +15,10 @@
 //! Each sampled key has the size of its item and the time of its last use. So the new stacks are those that a profiler
 //! with the new table would have. A recorded reference has a distance but no size, and changes in two ways:
 //!
-//! - *Distance.* The key at the reference's distance in the old stack was last used at some time. The new distance is
-//!   the number of keys of the new class that were used since. It is exact for keys that are referenced now, and an
-//!   estimate for earlier references.
-//! - *Class.* If the keys of an old class move to several classes, the reference is divided among them, as the recent
-//!   references at the nearest distances are ([`RecentReferences`](crate::recent_references)), whose sizes are known.
+//! - *Class.* If the keys of an old class move to several classes, the reference is divided among them as the recent
+//!   references at the nearest distances are ([`recent_references`](crate::recent_references)), whose sizes are known.
+//! - *Distance.* The keys at smaller distances in the old stack that move to the new class count, as they are now. Keys
+//!   from other old classes count if they were used in the reuse time of the recent references at this distance.
 //!
 //! Counts of a removed class since the start are dropped, and pointers of cliffs in a new class start at its size.
 //! Reuse times move only if all keys of the old class, and no others, are those of the new class. A key whose size is
@@ -34,8 +33,7 @@ use crate::key_table::{Place, Record};
 use crate::recent_references::DistanceCode;
 use slabwise_base::ClassId;
 
-/// References at a distance are divided as this number of recent references are, half of them at the next smaller
-/// distances.
+/// A reference is divided as this number of recent references are, half of them at smaller distances.
 const RECENT_COMPARED: usize = 64;
 /// The references of a step of the histogram are placed at this number of distances within the step.
 const PARTS_OF_STEP: u64 = 4;
@@ -47,10 +45,24 @@ struct Source {
     /// The numbers of the keys in the stack, the most recently used first, and the time since each was used, in sampled
     /// accesses.
     by_age: Vec<(u32, u32)>,
-    /// The new classes of the keys, and the number of keys that move to each.
-    targets: Vec<(ClassId, usize)>,
-    /// The distances of recent references and the indexes of their targets, in ascending order.
-    recent: Vec<(DistanceCode, usize)>,
+    routes: Vec<Route>,
+    /// The recent references in ascending order of distances.
+    recent: Vec<Recent>,
+}
+
+/// The keys that move from one class to another.
+struct Route {
+    to: ClassId,
+    /// The distance of each key in the source, in ascending order, and the time since it was used.
+    keys: Vec<(u32, u32)>,
+}
+
+/// A recent reference of a source.
+struct Recent {
+    distance: DistanceCode,
+    reuse_time: DistanceCode,
+    /// The index of the reference's route.
+    route: usize,
 }
 
 /// A class of the new table that receives keys.
@@ -136,25 +148,26 @@ impl Profiler {
         for class in changed {
             let Some(keys) = self.stacks.take_class(class) else { continue };
             let by_age = self.by_age(&keys);
-            let mut targets: Vec<(ClassId, usize)> = Vec::new();
-            for &(_, number) in &by_age {
+            let mut routes: Vec<Route> = Vec::new();
+            for (rank, &(age, number)) in by_age.iter().enumerate() {
                 let to = class_for(self.stacks.keys.get(number), class);
                 let to = to.expect("keys without a class were forgotten");
-                match targets.iter_mut().find(|(target, _)| *target == to) {
-                    Some((_, count)) => *count += 1,
-                    None => targets.push((to, 1)),
+                let key = (rank as u32, age);
+                match routes.iter_mut().find(|route| route.to == to) {
+                    Some(route) => route.keys.push(key),
+                    None => routes.push(Route { to, keys: vec![key] }),
                 }
             }
             let of_class =
                 self.recent.iter().filter(|it| self.classes.class_for(it.bucket) == Some(class));
             let recent = of_class.filter_map(|it| {
                 let to = classes.class_for(it.bucket);
-                let index = targets.iter().position(|&(target, _)| Some(target) == to)?;
-                Some((it.distance, index))
+                let route = routes.iter().position(|route| Some(route.to) == to)?;
+                Some(Recent { distance: it.distance, reuse_time: it.reuse_time, route })
             });
-            let mut recent: Vec<_> = recent.collect();
-            recent.sort_unstable();
-            sources.push(Source { class, keys, by_age, targets, recent });
+            let mut recent: Vec<Recent> = recent.collect();
+            recent.sort_unstable_by_key(|it| it.distance);
+            sources.push(Source { class, keys, by_age, routes, recent });
         }
         sources
     }
@@ -207,17 +220,17 @@ impl Profiler {
     /// Changes the distances of recent references to those in the new classes.
     fn move_recent(&mut self, sources: &[Source], targets: &[Target], classes: &SizeClasses) {
         let (before, scale) = (&self.classes, self.scale);
-        for reference in self.recent.iter_mut() {
-            let (from, to) =
-                (before.class_for(reference.bucket), classes.class_for(reference.bucket));
+        for it in self.recent.iter_mut().filter(|it| it.distance < DistanceCode::INFINITE) {
+            let (from, to) = (before.class_for(it.bucket), classes.class_for(it.bucket));
             let source = sources.iter().find(|source| Some(source.class) == from);
             let target = targets.iter().find(|target| Some(target.class) == to);
-            if let (Some(source), Some(target), Some(distance)) =
-                (source, target, reference.distance.distance())
-            {
-                let moved = source.distance_in(target, distance as f64 / scale) * scale;
-                reference.distance = DistanceCode::new(Some(moved as u64));
-            }
+            let (Some(source), Some(target)) = (source, target) else { continue };
+            let route = source.routes.iter().position(|route| route.to == target.class);
+            let Some(route) = route else { continue };
+            let distance = it.distance.value() / scale;
+            let own = source.own_before(&source.routes[route], distance);
+            let others = source.others_since(target, route, it.reuse_time.value());
+            it.distance = DistanceCode::new(Some(((own + others) * scale) as u64));
         }
     }
 
@@ -228,11 +241,11 @@ impl Profiler {
         let mut taken: Vec<_> = sources.iter().map(|source| reuses.take(source.class)).collect();
         for target in targets {
             let moves_here =
-                |source: &Source| source.targets.iter().any(|&(to, _)| to == target.class);
+                |source: &Source| source.routes.iter().any(|route| route.to == target.class);
             let from: Vec<usize> =
                 (0..sources.len()).filter(|&index| moves_here(&sources[index])).collect();
             match from[..] {
-                [index] if sources[index].targets.len() == 1 => {
+                [index] if sources[index].routes.len() == 1 => {
                     if let Some(moved) = taken[index].take() {
                         reuses.give(target.class, moved);
                     }
@@ -250,73 +263,109 @@ impl Profiler {
 impl Source {
     /// Divides the references among the targets. A sampled key represents `scale` keys.
     fn divide(&self, targets: &mut [Target], scale: f64) {
-        let mut moved = vec![0.0; self.targets.len()];
-        let indexes = self.targets.iter().map(|&(class, _)| {
-            let index = targets.iter().position(|target| target.class == class);
+        let indexes = self.routes.iter().map(|route| {
+            let index = targets.iter().position(|target| target.class == route.to);
             index.expect("a class that receives keys is a target")
         });
         let indexes: Vec<usize> = indexes.collect();
-        let infinite = [(None, self.keys.infinite_weight())];
-        let finite = self.keys.reference_steps().flat_map(|(from, to, weight)| {
-            let parts = PARTS_OF_STEP.min(to - from);
-            let distance = move |part| from + (to - from) * (2 * part + 1) / (2 * parts);
-            (0..parts).map(move |part| (Some(distance(part)), weight / parts as f64))
-        });
-        for (distance, weight) in infinite.into_iter().chain(finite) {
-            for (at, share) in self.shares(distance).into_iter().enumerate() {
-                let target = &mut targets[indexes[at]];
-                let keys = distance.map(|distance| distance as f64 / scale);
-                let moved_to = keys.map(|keys| (self.distance_in(target, keys) * scale) as u64);
-                if share > 0.0 {
-                    target.keys.add_references(moved_to, weight * share, scale);
-                    moved[at] += weight * share;
-                }
+        let mut parts = Vec::new();
+        for (from, to, weight) in self.keys.reference_steps() {
+            let count = PARTS_OF_STEP.min(to - from);
+            for part in 0..count {
+                let middle = from + (to - from) * (2 * part + 1) / (2 * count);
+                let divided = self.parts(middle as f64 / scale, scale, |route, time| {
+                    self.others_since(&targets[indexes[route]], route, time)
+                });
+                let scaled = divided.into_iter().map(|(route, keys, share)| {
+                    (route, Some((keys * scale) as u64), weight / count as f64 * share)
+                });
+                parts.extend(scaled);
             }
         }
+        let infinite = self.keys.infinite_weight();
+        let divided = self.shares(&self.recent[self.first_infinite()..]).into_iter().enumerate();
+        parts.extend(divided.map(|(route, share)| (route, None, infinite * share)));
+        let mut moved = vec![0.0; indexes.len()];
+        for (route, distance, weight) in parts.into_iter().filter(|part| part.2 > 0.0) {
+            moved[route] += weight;
+            targets[indexes[route]].keys.add_references(distance, weight, scale);
+        }
         let all: f64 = moved.iter().sum();
-        for (&index, weight) in indexes.iter().zip(moved) {
-            if all > 0.0 {
-                targets[index].keys.add_share(&self.keys, weight / all);
-            }
+        for (index, weight) in indexes.into_iter().zip(moved).filter(|part| part.1 > 0.0) {
+            targets[index].keys.add_share(&self.keys, weight / all);
         }
     }
 
-    /// Returns the share of each target in the references at this distance; `None` is an infinite distance.
-    fn shares(&self, distance: Option<u64>) -> Vec<f64> {
-        let first_infinite = self.recent.partition_point(|&(it, _)| it.distance().is_some());
-        let compared = match distance {
-            None => &self.recent[first_infinite..],
-            Some(_) => {
-                let code = DistanceCode::new(distance);
-                let at = self.recent.partition_point(|&(it, _)| it < code);
-                let from = at.saturating_sub(RECENT_COMPARED / 2);
-                &self.recent[from..first_infinite.min(at + RECENT_COMPARED / 2)]
-            }
+    /// Divides a reference at this distance, in sampled keys: returns routes, distances in the targets (in sampled
+    /// keys), and shares. `others_since` returns the number of keys that a route's target has from other sources, and
+    /// that were used in a time.
+    fn parts(
+        &self,
+        distance: f64,
+        scale: f64,
+        others_since: impl Fn(usize, f64) -> f64,
+    ) -> Vec<(usize, f64, f64)> {
+        let moved = |route: usize, time| {
+            let own = self.own_before(&self.routes[route], distance);
+            own + others_since(route, time)
         };
-        let mut shares = vec![0.0; self.targets.len()];
-        compared.iter().for_each(|&(_, target)| shares[target] += 1.0);
+        let code = DistanceCode::new(Some((distance * scale) as u64));
+        let at = self.recent.partition_point(|it| it.distance < code);
+        let from = at.saturating_sub(RECENT_COMPARED / 2);
+        let compared = &self.recent[from..self.first_infinite().min(at + RECENT_COMPARED / 2)];
         if compared.is_empty() {
-            shares = self.targets.iter().map(|&(_, keys)| keys as f64).collect();
+            let oldest = self.by_age.len().saturating_sub(1);
+            let time = self.by_age.get(oldest.min(distance as usize)).map_or(0, |&(age, _)| age);
+            let shares = self.shares(compared).into_iter().enumerate();
+            return shares
+                .map(|(route, share)| (route, moved(route, time.into()), share))
+                .collect();
+        }
+        let part = |it: &Recent| {
+            // The recent reference has nearly this distance. A longer distance takes more time.
+            let longer = (distance + 0.5) / (it.distance.value() / scale + 0.5);
+            (it.route, moved(it.route, it.reuse_time.value() * longer), 1.0 / compared.len() as f64)
+        };
+        compared.iter().map(part).collect()
+    }
+
+    /// Returns the index of the first recent reference with an infinite distance.
+    fn first_infinite(&self) -> usize {
+        self.recent.partition_point(|it| it.distance < DistanceCode::INFINITE)
+    }
+
+    /// Returns the share of each route in these recent references. Without references, it is the share of the keys.
+    fn shares(&self, references: &[Recent]) -> Vec<f64> {
+        let mut shares = vec![0.0; self.routes.len()];
+        references.iter().for_each(|it| shares[it.route] += 1.0);
+        if references.is_empty() {
+            shares = self.routes.iter().map(|route| route.keys.len() as f64).collect();
         }
         let all: f64 = shares.iter().sum();
         shares.iter().map(|share| share / all).collect()
     }
 
-    /// Returns the distance in the target of a reference that has this distance here. Both are numbers of sampled keys.
-    fn distance_in(&self, target: &Target, distance: f64) -> f64 {
-        let used_since = |index: usize| {
-            let age = self.by_age[index].0;
-            target.by_age.partition_point(|&(other, _)| other < age) as f64
-        };
-        let (index, keys) = (distance as usize, self.by_age.len());
-        if index + 1 < keys {
-            let (here, next) = (used_since(index), used_since(index + 1));
-            return here + (next - here) * distance.fract();
+    /// Returns the number of keys of a route at smaller distances than this distance, in sampled keys.
+    fn own_before(&self, route: &Route, distance: f64) -> f64 {
+        let all = self.by_age.len();
+        if distance >= all as f64 {
+            // Few references are beyond the oldest key. Their distances grow in proportion.
+            return route.keys.len() as f64 * distance / all as f64;
         }
-        // Few references are beyond the oldest key. Their distances grow like those of the oldest key.
-        match keys {
-            0 => distance,
-            _ => (used_since(keys - 1) + 1.0) * distance / keys as f64,
+        let whole = distance as u32;
+        let before = route.keys.partition_point(|&(rank, _)| rank < whole);
+        let is_own = route.keys.get(before).is_some_and(|&(rank, _)| rank == whole);
+        before as f64 + if is_own { distance.fract() } else { 0.0 }
+    }
+
+    /// Returns the number of keys that the target has from other sources, and that were used between two accesses which
+    /// are this number of sampled accesses apart.
+    fn others_since(&self, target: &Target, route: usize, time: f64) -> f64 {
+        let own = &self.routes[route].keys;
+        if own.len() == target.by_age.len() {
+            return 0.0;
         }
+        let all = target.by_age.partition_point(|&(age, _)| f64::from(age) + 1.0 < time);
+        all as f64 - own.partition_point(|&(_, age)| f64::from(age) + 1.0 < time) as f64
     }
 }
