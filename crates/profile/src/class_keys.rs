@@ -33,6 +33,8 @@ pub struct ClassKeys {
     pub miss_time_us: DecayingMean,
     /// The hits of sampled keys since the last report of hits, times 1 / sampling rate.
     pub hits_sampled: f64,
+    /// See [`ClassProfile::hits_in_retired`].
+    pub hits_in_retired: f64,
     /// The hits of all keys since the start, at the last report; `None` before the first report.
     hits_reported: Option<u64>,
     /// The hits of all keys minus the scaled hits of sampled keys, as a decaying weight.
@@ -125,6 +127,7 @@ impl ClassKeys {
             keys_max: usize::MAX,
             miss_time_us: DecayingMean::default(),
             hits_sampled: self.hits_sampled,
+            hits_in_retired: self.hits_in_retired,
             hits_reported: self.hits_reported,
             hits_missing: 0.0,
             histogram: Histogram::default(),
@@ -187,6 +190,7 @@ impl ClassKeys {
         ClassProfile {
             curve,
             sample: Sample { rate: 1.0 / scale, keys: self.stack.count() as u64 },
+            hits_in_retired: self.hits_in_retired,
             misses: self.misses,
             misses_by_eviction: self.misses_by_eviction,
             stored_before: self.stored_before,

@@ -31,6 +31,8 @@ pub struct ClassProfile {
     /// The misses as a function of the number of chunks, computed from the footprints of at least as many recent gets
     /// as [`Profiler::keep_footprints`](crate::Profiler::keep_footprints) requested; empty if it requested none.
     pub footprint_curve: Mrc,
+    /// The number of gets since the start that hit an item of a retired class that the engine will carry to this class.
+    pub hits_in_retired: f64,
     /// The number of gets since the start that missed a key of the class.
     pub misses: f64,
     /// The number of gets since the start that missed a key of the class whose item had been evicted. They are also
@@ -66,6 +68,7 @@ impl Default for ClassProfile {
             curve: Mrc::empty(),
             sample: Sample { rate: 1.0, keys: 0 },
             footprint_curve: Mrc::empty(),
+            hits_in_retired: 0.0,
             misses: 0.0,
             misses_by_eviction: 0.0,
             stored_before: 0.0,

@@ -210,13 +210,11 @@ impl Profiler {
         if !is_sampled(access.hash, self.threshold) {
             return;
         }
-        if let (AccessKind::Hit, Some(class)) = (access.kind, access.class)
-            && self.accepts(class)
-        {
-            let scale = self.scale;
-            self.stacks.class_mut(class).hits_sampled += scale;
+        let class = self.class_of(access);
+        if access.kind == AccessKind::Hit {
+            self.count_hit(access.class, class);
         }
-        let access = &Access { class: self.class_of(access), ..*access };
+        let access = &Access { class, ..*access };
         let is_of_item = !matches!(access.kind, AccessKind::Miss | AccessKind::Delete);
         if is_of_item && access.class.is_some_and(|class| !self.accepts(class)) {
             return;

@@ -42,6 +42,20 @@ impl Profiler {
         self.classes.class_for(SizeBucket::of(access.size_bytes.into())).or(access.class)
     }
 
+    /// Counts a hit in the class that the engine reported, or, if that class is retired, in the class of the item's size.
+    pub(super) fn count_hit(&mut self, reported: Option<ClassId>, of_size: Option<ClassId>) {
+        let scale = self.scale;
+        match (reported, of_size) {
+            (Some(reported), _) if self.accepts(reported) => {
+                self.stacks.class_mut(reported).hits_sampled += scale;
+            }
+            (Some(_), Some(class)) if self.accepts(class) => {
+                self.stacks.class_mut(class).hits_in_retired += scale;
+            }
+            _ => {}
+        }
+    }
+
     /// Returns true if accesses to items of this class are counted.
     pub(super) fn accepts(&self, class: ClassId) -> bool {
         !self.has_sizes || self.stacks.class(class).is_some_and(|keys| keys.size.is_some())

@@ -3,7 +3,7 @@
 
 use crate::profiler::tests::EXACT;
 use crate::profiler::{KEY_SIZE_BYTES, Profiler, ProfilerOptions};
-use crate::{Access, AccessKind, ClassProfile, ClassSize, Mrc};
+use crate::{Access, AccessKind, ClassProfile, ClassSize};
 use slabwise_base::random::mix;
 use slabwise_base::{ClassId, Random};
 use std::collections::HashSet;
