@@ -116,13 +116,13 @@ impl ReuseWindows {
     }
 
     /// Removes the reuse times of a class and returns them; `None` if there are none.
-    pub fn take(&mut self, class: ClassId) -> Option<Box<ClassReuses>> {
-        self.classes.get_mut(class.index())?.take()
+    pub fn take(&mut self, class: ClassId) -> Option<ClassReuses> {
+        self.classes.get_mut(class.index())?.take().map(|reuses| *reuses)
     }
 
     /// Gives these reuse times to a class, which has none.
-    pub fn give(&mut self, class: ClassId, reuses: Box<ClassReuses>) {
-        *self.class_mut(class) = *reuses;
+    pub fn give(&mut self, class: ClassId, reuses: ClassReuses) {
+        *self.class_mut(class) = reuses;
     }
 
     /// Returns the curve of a class, computed from the last window and the filling window.

@@ -239,11 +239,6 @@ fn after_a_change_of_the_table_the_policy_knows_the_new_classes() {
         // Two hundred and fifty pages have to move, about eight after each step of the policy.
         assert!(since < 95_000, "seed {SEED}: the pages are divided as before after {since} gets");
     }
-    println!(
-        "divided after {} gets, {} of them after the drain",
-        gets.gets - 650_000,
-        gets.gets - drained
-    );
     let after = gets.hits_of(&mut tuner, 50_000);
     assert!(after >= before, "seed {SEED}: {after} hits after the change, {before} before");
     engine.check();

@@ -3,7 +3,6 @@
 use super::{CLASS_KEYS_MIN, CLASS_REUSES_SIZE_BYTES, KEY_SIZE_BYTES, Profiler};
 use crate::class_profile::Access;
 use crate::class_size::ClassSize;
-use crate::size_buckets::SizeBucket;
 use slabwise_base::ClassId;
 
 impl Profiler {
@@ -39,7 +38,7 @@ impl Profiler {
     /// Returns the class of an access: the class for the size of the item, if this size and the sizes of classes are
     /// known. The engine may report another class while it carries items to the classes of a new table.
     pub(super) fn class_of(&self, access: &Access) -> Option<ClassId> {
-        self.classes.class_for(SizeBucket::of(access.size_bytes.into())).or(access.class)
+        self.classes.class_for(access.size_bytes.into()).or(access.class)
     }
 
     /// Counts a hit in the class that the engine reported, or, if that class is retired, in the class of the item's size.

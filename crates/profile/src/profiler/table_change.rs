@@ -88,8 +88,11 @@ impl Profiler {
         let remaining: Vec<ClassId> =
             known.filter(|(class, keys)| remains(*class, keys)).map(|(class, _)| class).collect();
         let class_for = |record: &Record, class: ClassId| {
-            let same = remaining.contains(&class).then_some(class);
-            classes.class_for(record.bucket()).or(same)
+            let remains = remaining.contains(&class);
+            if remains && classes.may_hold(class, record.bucket()) {
+                return Some(class);
+            }
+            classes.class_for_bucket(record.bucket()).or(remains.then_some(class))
         };
         self.forget_keys_without_class(class_for);
         let sources = self.take_sources(&remaining, class_for, &classes);
@@ -158,10 +161,12 @@ impl Profiler {
                     None => routes.push(Route { to, keys: vec![key] }),
                 }
             }
-            let of_class =
-                self.recent.iter().filter(|it| self.classes.class_for(it.bucket) == Some(class));
+            let of_class = self
+                .recent
+                .iter()
+                .filter(|it| self.classes.class_for_bucket(it.bucket) == Some(class));
             let recent = of_class.filter_map(|it| {
-                let to = classes.class_for(it.bucket);
+                let to = classes.class_for_bucket(it.bucket);
                 let route = routes.iter().position(|route| Some(route.to) == to)?;
                 Some(Recent { distance: it.distance, reuse_time: it.reuse_time, route })
             });
@@ -221,7 +226,8 @@ impl Profiler {
     fn move_recent(&mut self, sources: &[Source], targets: &[Target], classes: &SizeClasses) {
         let (before, scale) = (&self.classes, self.scale);
         for it in self.recent.iter_mut().filter(|it| it.distance < DistanceCode::INFINITE) {
-            let (from, to) = (before.class_for(it.bucket), classes.class_for(it.bucket));
+            let (from, to) =
+                (before.class_for_bucket(it.bucket), classes.class_for_bucket(it.bucket));
             let source = sources.iter().find(|source| Some(source.class) == from);
             let target = targets.iter().find(|target| Some(target.class) == to);
             let (Some(source), Some(target)) = (source, target) else { continue };

@@ -50,10 +50,10 @@ impl Client {
         self.gets += 1;
         match self.random.below(10) {
             // A loop over items of 900 bytes, and a scan of items of 1,000 bytes without reuse.
-            0 | 1 => (1 << 40 | self.gets % 1_500, 900),
-            2 => (2 << 40 | self.gets, 1_000),
+            0 | 1 => ((1 << 40) + self.gets % 1_500, 900),
+            2 => ((2 << 40) + self.gets, 1_000),
             // Few items of 160 bytes.
-            3 => (3 << 40 | self.random.below(200), 160),
+            3 => ((3 << 40) + self.random.below(200), 160),
             // Keys with small numbers are used more often. Each key has its own size, from 50 to 2,000 bytes.
             _ => {
                 let key = 8_000f64.powf(self.random.unit()) as u64;
@@ -142,7 +142,7 @@ fn differences(seed: u64, rate_max: f64, table: &[u64]) -> [f64; 2] {
 #[test]
 fn after_a_change_curves_are_nearly_those_of_a_profiler_with_the_new_table() {
     for table in OTHER_TABLES {
-        for seed in 0..4 {
+        for seed in 0..2 {
             let [first, later] = differences(seed, 1.0, table);
             println!("seed {seed}, table {table:?}: mean {first:.4}, later {later:.4}");
             assert!(first < 0.06, "seed {seed}, table {table:?}: curves differ by {first}");
@@ -154,7 +154,7 @@ fn after_a_change_curves_are_nearly_those_of_a_profiler_with_the_new_table() {
 #[test]
 fn after_a_change_curves_of_a_sample_are_nearly_those_with_the_new_table() {
     for table in OTHER_TABLES {
-        for seed in 0..4 {
+        for seed in 0..2 {
             let [first, later] = differences(seed, 0.2, table);
             println!("seed {seed}, rate 0.2, table {table:?}: mean {first:.4}, later {later:.4}");
             assert!(first < 0.06, "seed {seed}, table {table:?}: curves differ by {first}");
@@ -164,14 +164,14 @@ fn after_a_change_curves_of_a_sample_are_nearly_those_with_the_new_table() {
 
 #[test]
 fn many_changes_keep_the_invariants_and_the_bound_of_memory() {
-    for seed in 0..6 {
+    for seed in 0..4 {
         let size_bytes_max = 1 << 20;
         let keys_max = size_bytes_max / 4 * 3 / KEY_SIZE_BYTES;
         let options = ProfilerOptions { keys_max, ..ProfilerOptions::default() };
         let mut profiler = Profiler::new(options);
         profiler.keep_footprints((seed % 2 == 0).then_some(10_000));
         let (mut random, mut client) = (Random::new(seed), Client::new(seed));
-        for _ in 0..60 {
+        for _ in 0..40 {
             let mut table: Vec<u64> =
                 (0..random.below(12)).map(|_| 48 + 8 * random.below(250)).collect();
             table.push(2_048);
@@ -219,4 +219,26 @@ fn a_class_that_remains_keeps_its_counts() {
     let misses = [0, 1, 7].map(|number| of(number).misses);
     assert_eq!(misses, [100.0, 200.0, 0.0], "counts since the start do not move");
     assert_eq!([0, 1, 7].map(|number| of(number).sample.keys), [100; 3]);
+}
+
+#[test]
+fn hits_of_retired_classes_count_in_the_class_for_the_size() {
+    let mut profiler = Profiler::new(EXACT);
+    let [before, after] = [sizes(&[100, 400], 0), sizes(&[200, 400], 5)];
+    let access = |kind, class, size_bytes| Access {
+        hash: mix(1),
+        kind,
+        class: Some(ClassId(class)),
+        size_bytes,
+        at_nanos: 0,
+    };
+    profiler.set_sizes(&before, 0);
+    profiler.access(&access(AccessKind::Store, 1, 150));
+    profiler.set_sizes(&after, 0);
+    // The engine still has the item in the retired class, and then in its new class.
+    (0..3).for_each(|_| profiler.access(&access(AccessKind::Hit, 1, 150)));
+    (0..4).for_each(|_| profiler.access(&access(AccessKind::Hit, 5, 150)));
+    let profile = profiler.profile(ClassId(5));
+    assert_eq!((profile.hits_in_retired, profile.curve.references()), (3.0, 7.0));
+    assert_eq!(profiler.profile(ClassId(1)), ClassProfile::default());
 }

@@ -325,6 +325,31 @@ mod tests {
     }
 
     #[test]
+    fn a_class_is_not_new_if_its_curve_counts_enough_references() {
+        let class = |references| {
+            let cache = snapshot(10, vec![(10, scan(references))]);
+            let (class, profile) = (cache.classes[0], &cache.profiles[0]);
+            Usage::of_known(&class, profile, references).is_new(&class)
+        };
+        // The class has 100 chunks.
+        assert_eq!([0.0, 199.0, 200.0, 1e6].map(class), [true, true, false, false]);
+    }
+
+    #[test]
+    fn a_class_whose_items_are_still_in_a_retired_class_is_not_silent() {
+        let cache = snapshot(10, vec![(10, scan(1_000.0))]);
+        let (class, mut profile) = (cache.classes[0], cache.profiles[0].clone());
+        let mut usage = Usage::of_known(&class, &profile, 1e6);
+        let evaluation =
+            Evaluation { gets: 25_000.0, half_gets: 50_000.0, gets_of_curves: 1e6, miss_cost: 1.0 };
+        profile.hits_in_retired += 1_000.0;
+        usage.evaluate(&class, &profile, evaluation);
+        assert!(!usage.is_silent && !usage.is_new(&class), "{usage:?}");
+        usage.evaluate(&class, &profile, Evaluation { gets: 1e6, ..evaluation });
+        assert!(usage.is_silent && usage.is_new(&class), "{usage:?}");
+    }
+
+    #[test]
     fn a_class_that_is_only_written_to_is_not_new_until_after_a_silence() {
         let cache = snapshot(10, vec![(10, scan(1_000.0))]);
         let (mut class, profile) = (cache.classes[0], cache.profiles[0].clone());
