@@ -48,6 +48,7 @@
 //! The profiler has no clock and no locks: the caller passes the accesses in order of time.
 
 mod detection;
+mod reuse_change;
 mod sizes;
 mod stacks;
 mod table_change;

@@ -51,6 +51,39 @@ pub struct ClassReuses {
     last: Window,
 }
 
+impl ClassReuses {
+    /// Adds a share of the references of another class. `share_of` returns the share of the references with a reuse time,
+    /// or of the references that miss at every size. For each reference of the other class, this class has `stretch`
+    /// references in the same time.
+    pub fn add_share(
+        &mut self,
+        other: &ClassReuses,
+        share: f64,
+        share_of: impl Fn(Option<f64>) -> f64,
+        stretch: f64,
+    ) {
+        self.time += other.time * share;
+        let windows = [(&mut self.filling, &other.filling), (&mut self.last, &other.last)];
+        for (window, more) in windows {
+            window.began += more.began * share;
+            window.reuses.add_stretched(&more.reuses, |time| share_of(Some(time)), stretch);
+            window.firsts.add_stretched(&more.firsts, |_| share_of(None), stretch);
+        }
+    }
+
+    /// Returns the ranks of reuse times, as [`ReuseTimes::ranks`] does.
+    pub fn ranks(&self) -> Vec<(u64, f64)> {
+        let mut all = self.last.reuses.clone();
+        all.add(&self.filling.reuses);
+        all.ranks()
+    }
+
+    /// Returns the current value of the clock.
+    pub fn now(&self) -> UsedAt {
+        self.time as u64 as UsedAt
+    }
+}
+
 /// The references of a class in one window.
 #[derive(Debug, Default)]
 struct Window {
@@ -112,7 +145,7 @@ impl ReuseWindows {
 
     /// Returns the current value of the class's clock.
     pub fn now(&mut self, class: ClassId) -> UsedAt {
-        self.class_mut(class).time as u64 as UsedAt
+        self.class_mut(class).now()
     }
 
     /// Removes the reuse times of a class and returns them; `None` if there are none.

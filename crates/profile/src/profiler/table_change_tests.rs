@@ -3,7 +3,7 @@
 
 use crate::profiler::tests::EXACT;
 use crate::profiler::{KEY_SIZE_BYTES, Profiler, ProfilerOptions};
-use crate::{Access, AccessKind, ClassProfile, ClassSize};
+use crate::{Access, AccessKind, ClassProfile, ClassSize, Mrc};
 use slabwise_base::random::mix;
 use slabwise_base::{ClassId, Random};
 use std::collections::HashSet;
@@ -86,30 +86,37 @@ impl Client {
 
 /// Returns the largest difference of two curves, as a share of the references. Compares them at sizes from a quarter of
 /// a page, but at least 16 sampled keys, to 64 pages. Smaller sizes depend on the few keys that were used last.
-fn difference(found: &ClassProfile, expected: &ClassProfile, size: &ClassSize) -> f64 {
-    let smallest = (size.chunks_per_page as f64 / 4.0).max(16.0 / found.sample.rate);
+fn difference(found: &Mrc, expected: &Mrc, rate: f64, size: &ClassSize) -> f64 {
+    let smallest = (size.chunks_per_page as f64 / 4.0).max(16.0 / rate);
     let chunks = (0..80).map(|step| (smallest * 1.072f64.powi(step)) as u64);
-    let miss_ratio = |profile: &ClassProfile, chunks| profile.curve.miss_ratio(chunks);
-    let off = chunks.map(|chunks| miss_ratio(found, chunks) - miss_ratio(expected, chunks));
+    let off = chunks.map(|chunks| found.miss_ratio(chunks) - expected.miss_ratio(chunks));
     off.map(f64::abs).fold(0.0, f64::max)
 }
 
 /// Checks that the curves of the two profilers are nearly equal. Returns the sum of the differences of all classes, each
 /// weighted by its share of the references.
-fn check_curves(found: &Profiler, expected: &Profiler, classes: &[ClassSize], at: &str) -> f64 {
+///
+/// `curve` returns one of the two curves of a profile.
+fn check_curves(
+    [found, expected]: [&Profiler; 2],
+    classes: &[ClassSize],
+    curve: fn(ClassProfile) -> Mrc,
+    at: &str,
+) -> f64 {
     found.check();
     let references = |profiler: &Profiler| -> f64 {
-        classes.iter().map(|size| profiler.profile(size.class).curve.references()).sum()
+        classes.iter().map(|size| curve(profiler.profile(size.class)).references()).sum()
     };
     let all = references(expected);
     let lost = references(found) / all - 1.0;
-    assert!(lost.abs() < 0.01, "{at}: the number of references changes by {lost}");
+    assert!(lost.abs() < 0.02, "{at}: the number of references changes by {lost}");
+    let rate = found.rate();
     let mut mean = 0.0;
     for size in classes {
-        let [found, expected] = [found, expected].map(|it| it.profile(size.class));
-        let share = expected.curve.references() / all;
-        let off = difference(&found, &expected, size);
-        let more = found.curve.references() / all - share;
+        let [found, expected] = [found, expected].map(|it| curve(it.profile(size.class)));
+        let share = expected.references() / all;
+        let off = difference(&found, &expected, rate, size);
+        let more = found.references() / all - share;
         let bytes = size.chunk_size_bytes;
         assert!(
             more.abs() < 0.02,
@@ -122,9 +129,16 @@ fn check_curves(found: &Profiler, expected: &Profiler, classes: &[ClassSize], at
 
 /// Changes [`TABLE`] to `table` after [`GETS`] gets. Returns the mean difference from the curves of a profiler that had
 /// the new table from the start: at once, and after as many gets again.
-fn differences(seed: u64, rate_max: f64, table: &[u64]) -> [f64; 2] {
+fn differences(
+    seed: u64,
+    rate_max: f64,
+    table: &[u64],
+    curve: fn(ClassProfile) -> Mrc,
+) -> [f64; 2] {
     let options = ProfilerOptions { keys_max: 50_000, rate_max, half_life_references: 100_000 };
     let [mut changed, mut new] = [Profiler::new(options), Profiler::new(options)];
+    changed.keep_footprints(Some(GETS / 4));
+    new.keep_footprints(Some(GETS / 4));
     // The new classes have other numbers, or partly the same.
     let [before, after] = [sizes(&TABLE, 0), sizes(table, (seed % 3) as u8)];
     changed.set_sizes(&before, PAGES % before.len() as u64);
@@ -134,17 +148,18 @@ fn differences(seed: u64, rate_max: f64, table: &[u64]) -> [f64; 2] {
     changed.set_sizes(&after, PAGES % after.len() as u64);
     assert_eq!(changed.keys(), new.keys(), "seed {seed}, table {table:?}: no key is forgotten");
     let at = format!("seed {seed}, rate {rate_max}, table {table:?}");
-    let first = check_curves(&changed, &new, &after, &at);
+    let first = check_curves([&changed, &new], &after, curve, &at);
     client.send(&mut [&mut changed, &mut new], GETS);
-    [first, check_curves(&changed, &new, &after, &at)]
+    let later = check_curves([&changed, &new], &after, curve, &at);
+    println!("{at}: mean difference {first:.4}, later {later:.4}");
+    [first, later]
 }
 
 #[test]
 fn after_a_change_curves_are_nearly_those_of_a_profiler_with_the_new_table() {
     for table in OTHER_TABLES {
         for seed in 0..2 {
-            let [first, later] = differences(seed, 1.0, table);
-            println!("seed {seed}, table {table:?}: mean {first:.4}, later {later:.4}");
+            let [first, later] = differences(seed, 1.0, table, |profile| profile.curve);
             assert!(first < 0.06, "seed {seed}, table {table:?}: curves differ by {first}");
             assert!(later < 0.015, "seed {seed}, table {table:?}: curves differ by {later} later");
         }
@@ -155,10 +170,19 @@ fn after_a_change_curves_are_nearly_those_of_a_profiler_with_the_new_table() {
 fn after_a_change_curves_of_a_sample_are_nearly_those_with_the_new_table() {
     for table in OTHER_TABLES {
         for seed in 0..2 {
-            let [first, later] = differences(seed, 0.2, table);
-            println!("seed {seed}, rate 0.2, table {table:?}: mean {first:.4}, later {later:.4}");
+            let [first, _] = differences(seed, 0.2, table, |profile| profile.curve);
             assert!(first < 0.06, "seed {seed}, table {table:?}: curves differ by {first}");
         }
+    }
+}
+
+#[test]
+fn after_a_change_footprint_curves_are_nearly_those_with_the_new_table() {
+    for table in OTHER_TABLES {
+        let seed = 7;
+        let [first, later] = differences(seed, 1.0, table, |profile| profile.footprint_curve);
+        assert!(first < 0.06, "seed {seed}, table {table:?}: curves differ by {first}");
+        assert!(later < 0.015, "seed {seed}, table {table:?}: curves differ by {later} later");
     }
 }
 
