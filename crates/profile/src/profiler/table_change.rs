@@ -4,9 +4,9 @@
 //!   old classes     | 64 |      100      | 128 |           sizes of items in bytes, and old chunk sizes
 //!   new classes     | 64 |   80   |     128    |           each key moves to the class for the size of its item
 //!
-//!   stack of 100:   used last   a b c d e f g             a, c, d, f: items of up to 80 bytes
-//!   stack of 128:                x   y    z
-//!   new stack of 128:            b x y e g z              in the order of the keys' last use
+//!   stack of 100:   used last   a  b  c  d  e  f  g       a, c, d, f: items of up to 80 bytes
+//!   stack of 128:                    x  y        z        x was used just before b, and z just before f
+//!   new stack of 128:              b  x  y  e  z  g       in the order of the keys' last use
 //!
 //!   a reference of class 100 at distance 4 (that of key e) --a share--> class 80, at distance 3 (keys a, c and d)
 //!                                                          --a share--> class 128, at distance 3 (keys b, x and y)
@@ -20,12 +20,11 @@
 //! - *Distance.* The keys at smaller distances in the old stack that move to the new class count, as they are now. Keys
 //!   from other old classes count if they were used in the reuse time of the recent references at this distance.
 //!
-//! Counts of a removed class since the start are dropped, and pointers of cliffs in a new class start at its size.
-//! Reuse times change in a similar way (`reuse_change.rs`).
-//! A key whose size is unknown is forgotten with its class.
+//! Reuse times change in a similar way (`reuse_change.rs`). Counts of a removed class since the start are dropped, and
+//! pointers of cliffs in a new class start at its size. A key whose size is unknown is forgotten with its class.
 //!
-//! A change visits all keys and sorts the keys of the classes that change. With 25,000 keys it takes about 10 ms,
-//! and with 250,000 keys about 80 ms.
+//! A change visits all keys and sorts the keys of the classes that change. With 25,000 keys it takes about 10 ms, and with
+//! 250,000 keys about 80 ms.
 
 use super::{Profiler, SizeClasses};
 use crate::class_keys::ClassKeys;
