@@ -272,12 +272,20 @@ impl Space {
         kind: AccessKind,
         item: Item<'_, R>,
     ) -> Option<KeyAccess> {
-        self.observers.observes_access(hash).then(|| KeyAccess {
-            hash,
-            kind,
-            class: Some(self.stats_class(item.queue_class())),
-            size_bytes: u32::try_from(item.counted_size_bytes()).unwrap_or(u32::MAX),
-        })
+        self.observers.observes_access(hash).then(|| self.describe_access(hash, kind, item))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn describe_access<R: ReadAccess>(
+        &self,
+        hash: u64,
+        kind: AccessKind,
+        item: Item<'_, R>,
+    ) -> KeyAccess {
+        let class = Some(self.stats_class(item.queue_class()));
+        let size_bytes = u32::try_from(item.counted_size_bytes()).unwrap_or(u32::MAX);
+        KeyAccess { hash, kind, class, size_bytes }
     }
 
     /// Reports an access. The caller must hold no class lock and no pool lock, and should hold no stripe lock.
