@@ -312,7 +312,10 @@ impl Tuner {
     fn learn(&mut self, engine: &Engine, now: Now) {
         let Tuner { learning: Some(learning), profiling, .. } = self else { return };
         let profiles = |snapshot: &Snapshot| match profiling {
-            Some(profiling) => profiling.recent_profiles(snapshot),
+            Some(profiling) => {
+                profiling.follow_table(engine, now);
+                profiling.recent_profiles(snapshot)
+            }
             None => Vec::new(),
         };
         if learning.step(engine, profiles, now) {
@@ -335,6 +338,7 @@ impl Tuner {
             snapshot.pages = view::pages(engine);
         }
         if let Some(profiling) = &mut self.profiling {
+            profiling.follow_table(engine, now);
             snapshot.unstored_gets = profiling.profiler.unstored_gets();
             snapshot.profiles = match self.policy.inputs() {
                 Inputs::Counts | Inputs::Pages => Vec::new(),

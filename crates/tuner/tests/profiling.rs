@@ -384,12 +384,12 @@ fn profiler_of_all_classes(
     let mut random = Random::new(seed);
     for number in 0..accesses_per_key * keys {
         if number % (keys / 4) == 0 {
-            profiler.set_sizes(&sizes);
+            profiler.set_sizes(&sizes, 0);
         }
         let place = if number < keys { number } else { random.below(keys) };
         let hash = sampled_hash(place, keys, threshold);
         let class = Some(ClassId(class_of(number, place) as u8));
-        let access = |kind| Access { hash, kind, class, at_nanos: number };
+        let access = |kind| Access { hash, kind, class, size_bytes: 0, at_nanos: number };
         profiler.access(&access(AccessKind::Miss));
         profiler.access(&access(AccessKind::Store));
     }

@@ -263,7 +263,40 @@ impl Space {
     pub fn report_access(&self, hash: u64, kind: AccessKind, class: Option<ClassId>) {
         if self.observers.observes_access(hash) {
             let class = class.map(|class| self.stats_class(class));
-            self.observers.report_access(&KeyAccess { hash, kind, class });
+            self.observers.report_access(&KeyAccess { hash, kind, class, size_bytes: 0 });
+        }
+    }
+
+    /// Returns an access to this item, if its key is in the sample. The caller reports the access with
+    /// [`Space::report`] after it has unlocked the stripe of the item.
+    #[inline(always)]
+    pub fn access_to<R: ReadAccess>(
+        &self,
+        hash: u64,
+        kind: AccessKind,
+        item: Item<'_, R>,
+    ) -> Option<KeyAccess> {
+        self.observers.observes_access(hash).then(|| self.describe_access(hash, kind, item))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn describe_access<R: ReadAccess>(
+        &self,
+        hash: u64,
+        kind: AccessKind,
+        item: Item<'_, R>,
+    ) -> KeyAccess {
+        let class = Some(self.stats_class(item.queue_class()));
+        let size_bytes = u32::try_from(item.counted_size_bytes()).unwrap_or(u32::MAX);
+        KeyAccess { hash, kind, class, size_bytes }
+    }
+
+    /// Reports an access. The caller must hold no class lock and no pool lock, and should hold no stripe lock.
+    #[inline(always)]
+    pub fn report(&self, access: Option<KeyAccess>) {
+        if let Some(access) = access {
+            self.observers.report_access(&access);
         }
     }
 

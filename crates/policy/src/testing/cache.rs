@@ -170,7 +170,8 @@ impl TestCache {
     fn get(&mut self, class: usize, key: u64) {
         self.gets += 1;
         let (lru, counts) = (&mut self.lrus[class], &mut self.classes[class]);
-        let access = |kind, class| Access { hash: mix(key), kind, class, at_nanos: 0 };
+        let access =
+            |kind, class| Access { hash: mix(key), kind, class, size_bytes: 0, at_nanos: 0 };
         let id = Some(counts.class);
         if lru.hit(key, self.now) {
             counts.hits += 1;
@@ -241,7 +242,7 @@ impl TestCache {
             chunks_per_page: class.chunks_per_page as u64,
             chunk_size_bytes: class.chunk_size_bytes as u64,
         };
-        self.profiler.set_sizes(&self.classes.iter().map(size).collect::<Vec<_>>());
+        self.profiler.set_sizes(&self.classes.iter().map(size).collect::<Vec<_>>(), 0);
         self.classes.iter().for_each(|it| self.profiler.note_hits(it.class, it.hits));
         Snapshot {
             now: Ticks(self.now),

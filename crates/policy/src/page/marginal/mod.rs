@@ -28,7 +28,8 @@
 //!   but agree with a curve whose sizes are multiplied by a factor near 1, the policy uses this factor (the *stretch*).
 //! - *New classes.* A class that is new, or used again after a silence, has no reliable curve. Until its requests reach
 //!   twice the number of its chunks (at least 64 and at most 250,000 requests), it gives and receives pages only as
-//!   under `space_time` ([`TailAge`]). A class with almost no references is *silent* and receives no pages.
+//!   under `space_time` ([`TailAge`]). A class of a new class table is not new if its curve counts enough references,
+//!   because the keys follow their items into the new classes. A class with almost no references is *silent* and receives no pages.
 //! - *Idle chunks.* Chunks that were free for a whole window (`window_gets`) while the class did not grow are *idle*.
 //!   The policy assumes that they save no misses, even if the curve shows a gain.
 //!
@@ -106,7 +107,7 @@ impl Policy for Marginal {
             let index = snapshot.classes.iter().position(|other| other.class == class.class);
             let known = index.and_then(|index| snapshot.profiles.get(index));
             match known {
-                Some(profile) => Usage::new(class).with_profile(profile, gets_of_curves),
+                Some(profile) => Usage::of_known(class, profile, gets_of_curves),
                 None => Usage::new(class),
             }
         });
