@@ -41,8 +41,8 @@ impl CountsTable {
     /// Returns the sentence below the table.
     pub fn sentence(&self) -> String {
         format!(
-            "Of {} published values, {:.0} % were measured and either agree (the difference is at most 10 %) or differ with \
-             a cause that an experiment shows.",
+            "Of {} published values, {:.0} % were measured and either agree (within the tolerance, usually 10 %) or differ with a \
+             cause that an experiment shows.",
             self.total.total(),
             self.total.settled_percent()
         )

@@ -87,6 +87,15 @@ impl Default for Tolerance {
 }
 
 impl Tolerance {
+    /// Returns a text that names the tolerance, or `None` for the default.
+    pub fn text(self, unit: &str) -> Option<String> {
+        match self {
+            _ if self == Tolerance::default() => None,
+            Tolerance::Percent(percent) => Some(format!("tolerance {percent} %")),
+            Tolerance::Absolute(difference) => Some(format!("tolerance {difference} {unit}")),
+        }
+    }
+
     fn includes(self, ours: f64, published: f64) -> bool {
         let maximum = match self {
             Tolerance::Percent(percent) => published.abs() * percent / 100.0,
