@@ -40,11 +40,12 @@ impl CountsTable {
 
     /// Returns the sentence below the table.
     pub fn sentence(&self) -> String {
+        let (all, counts) = (self.total.total(), &self.total);
+        let percent = |verdict| counts.count(verdict) as f64 / all.max(1) as f64 * 100.0;
         format!(
-            "Of {} published values, {:.0} % were measured and either agree (the difference is at most 10 %) or differ with \
-             a cause that an experiment shows.",
-            self.total.total(),
-            self.total.settled_percent()
+            "Of {all} published values, {:.0} % agree, and {:.0} % differ with a cause that an experiment shows.",
+            percent(Verdict::Agrees),
+            percent(Verdict::CauseShown)
         )
     }
 

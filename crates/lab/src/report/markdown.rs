@@ -35,13 +35,18 @@ pub fn write(entries: &[Entry<'_>], directory: &Path) -> Result<(), ReportError>
 fn overview(entries: &[Entry<'_>]) -> String {
     let mut text = "# Reproduction of the published results\n\n".to_owned();
     text += "`slabwise lab run all` ran these experiments, and `slabwise lab report --markdown` wrote these pages. \
-             [docs/lab.md](../lab.md) explains the experiments.\n\n";
+             [docs/lab.md](../lab.md) explains the experiments. A scale below 1 means that an experiment ran with this part of \
+             the published requests, keys and memory. The sources are the last commits that changed the engine and the \
+             experiment. Processor times, and so the GETs per page, depend on the machine. Some published values have \
+             several rows.\n\n";
     text += "Each published value has one of these verdicts:\n\n\
-             - *agrees*: a run measured the value, and differs from the published value by at most 10 % of it.\n\
+             - *agrees*: a run measured the value, and differs from the published value by at most 10 % of it, or by at \
+             most the tolerance that the row names.\n\
              - *differs, cause shown*: a run measured another value, and a row of an experiment shows why.\n\
              - *differs, unexplained*: a run measured another value, or never reached the measured event.\n\
              - *forced*: the set-up allows no other value. This is no evidence.\n\
-             - *fitted*: the experiment chooses an input from published values. This is no evidence.\n\
+             - *fitted*: the experiment chooses an input from published values, and the value agrees. This is no \
+             evidence.\n\
              - *not measured*: no run measures the value, for the given reason.\n\n";
     let counts = CountsTable::of(entries);
     text += &table(&counts.cells(), 1);
@@ -54,7 +59,7 @@ fn overview(entries: &[Entry<'_>]) -> String {
             spec.title.clone(),
             outcome.scale.to_string(),
             SeedText(outcome).to_string(),
-            outcome.sources.chars().take(12).collect(),
+            outcome.sources.clone(),
         ]
     });
     text += &table(&std::iter::once(head).chain(lines).collect::<Vec<_>>(), 5);

@@ -98,16 +98,17 @@ impl Row {
         Some(Verdict::of(&self.classification, self.ours, published))
     }
 
-    /// Returns all remarks on the row, separated by semicolons: the spread, the note, the origin and the cause of a
-    /// difference.
+    /// Returns all remarks on the row, separated by semicolons: the spread, the note, a tolerance other than the default,
+    /// the origin and the cause of a difference.
     pub fn remarks(&self) -> String {
         let spread = self.spread.map(|[minimum, maximum]| {
             format!("{} to {}", format_number(minimum), format_number(maximum))
         });
         let is_different = self.verdict() == Some(Verdict::CauseShown);
-        let Classification { origin, cause, .. } = &self.classification;
+        let Classification { origin, cause, tolerance } = &self.classification;
+        let tolerance = tolerance.text(&self.unit).filter(|_| self.published.is_some());
         let cause = cause.as_ref().filter(|_| is_different).map(Cause::to_string);
-        let remarks = [spread, self.note.clone(), origin.text(), cause];
+        let remarks = [spread, self.note.clone(), tolerance, origin.text(), cause];
         remarks.into_iter().flatten().collect::<Vec<_>>().join("; ")
     }
 }

@@ -1,6 +1,6 @@
-//! Merges the outcomes of several seeds into one.
+//! Merges the outcomes of several seeds into one. A value that one seed does not have has no mean.
 
-use super::outcome::{Outcome, Row, maximum, mean, minimum};
+use super::outcome::{Outcome, Row, format_number, maximum, mean, minimum};
 use std::num::NonZeroU32;
 
 /// Merges the outcomes of runs that differ only in their seeds. A row of the result has the mean of our values, and their
@@ -28,7 +28,7 @@ pub fn merged(outcomes: Vec<Outcome>) -> Option<Outcome> {
 
 /// Sets the mean and the spread of a row over all outcomes.
 fn merge_row<'o>(row: &mut Row, outcomes: impl Iterator<Item = &'o Outcome>) {
-    let (mut values, mut spread, mut count) = (Vec::new(), Vec::new(), 0);
+    let (mut values, mut spread, mut count) = (Vec::new(), Vec::new(), 0usize);
     let (note, mut differs) = (row.note.clone(), false);
     for outcome in outcomes {
         count += 1;
@@ -40,11 +40,12 @@ fn merge_row<'o>(row: &mut Row, outcomes: impl Iterator<Item = &'o Outcome>) {
     if values.is_empty() {
         return;
     }
-    row.ours = Some(mean(&values));
     row.spread = Some([minimum(&spread), maximum(&spread)]);
+    row.ours = (values.len() == count).then(|| mean(&values));
     if values.len() < count {
-        let note = format!("mean of {} of {count} seeds; the others have no value", values.len());
-        row.note = Some(note);
+        let (found, mean) = (values.len(), format_number(mean(&values)));
+        row.note =
+            Some(format!("no value with {} of {count} seeds; {mean} with {found}", count - found));
     } else if differs {
         row.note = note.map(|note| format!("with the first seed, {note}"));
     }
@@ -75,12 +76,9 @@ mod tests {
         let found = merged(vec![first, second]).expect("there are two outcomes");
         assert_eq!((found.seed, found.seeds.get()), (1, 2));
         let values: Vec<_> = found.rows.iter().map(|row| (row.ours, row.spread)).collect();
-        let expected = [(Some(2.5), Some([1.0, 4.0])), (Some(8.0), Some([8.0, 8.0])), (None, None)];
+        let expected = [(Some(2.5), Some([1.0, 4.0])), (None, Some([8.0, 8.0])), (None, None)];
         assert_eq!(values, expected);
-        assert_eq!(
-            found.rows[1].note.as_deref(),
-            Some("mean of 1 of 2 seeds; the others have no value")
-        );
+        assert_eq!(found.rows[1].note.as_deref(), Some("no value with 1 of 2 seeds; 8 with 1"));
         assert_eq!(found.rows[2].note.as_deref(), Some("not reached"));
     }
 

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Invariants:
-//! - A value that is forced or fitted never counts as agreement.
+//! - A value that is forced or fitted never counts as agreement. A fitted value that differs counts as a difference.
 //! - A difference without a cause that an experiment shows is unexplained.
 
 use serde::{Deserialize, Serialize};
@@ -87,6 +87,18 @@ impl Default for Tolerance {
 }
 
 impl Tolerance {
+    /// Returns a text that names the tolerance, or `None` for the default.
+    pub fn text(self, unit: &str) -> Option<String> {
+        match self {
+            _ if self == Tolerance::default() => None,
+            Tolerance::Percent(percent) => Some(format!("tolerance {percent} %")),
+            Tolerance::Absolute(points) if unit == "%" => {
+                Some(format!("tolerance {points} percentage points"))
+            }
+            Tolerance::Absolute(difference) => Some(format!("tolerance {difference} {unit}")),
+        }
+    }
+
     fn includes(self, ours: f64, published: f64) -> bool {
         let maximum = match self {
             Tolerance::Percent(percent) => published.abs() * percent / 100.0,
@@ -138,11 +150,11 @@ impl Verdict {
         let agrees = |ours: f64| of_value.tolerance.includes(ours, published);
         match &of_value.origin {
             Origin::Forced(_) => Verdict::Forced,
-            Origin::Fitted(_) => Verdict::Fitted,
             Origin::NotMeasured(_) => Verdict::NotMeasured,
+            Origin::Fitted(_) if ours.is_some_and(agrees) => Verdict::Fitted,
             Origin::Measured if ours.is_some_and(agrees) => Verdict::Agrees,
-            Origin::Measured if of_value.cause.is_some() => Verdict::CauseShown,
-            Origin::Measured => Verdict::Unexplained,
+            Origin::Fitted(_) | Origin::Measured if of_value.cause.is_some() => Verdict::CauseShown,
+            Origin::Fitted(_) | Origin::Measured => Verdict::Unexplained,
         }
     }
 
@@ -177,13 +189,6 @@ impl VerdictCounts {
     /// Returns the number of published values.
     pub fn total(&self) -> usize {
         self.0.iter().sum()
-    }
-
-    /// Returns the percentage of all published values that were measured, and agree or differ with a shown cause. 100
-    /// if there are no published values.
-    pub fn settled_percent(&self) -> f64 {
-        let settled = self.count(Verdict::Agrees) + self.count(Verdict::CauseShown);
-        if self.total() == 0 { 100.0 } else { settled as f64 / self.total() as f64 * 100.0 }
     }
 
     pub fn add(&mut self, other: &VerdictCounts) {
@@ -222,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shown_cause_settles_a_difference_and_nothing_settles_a_forced_or_fitted_value() {
+    fn a_shown_cause_settles_a_difference_and_nothing_settles_a_forced_value() {
         let why = || "chosen".to_owned();
         let shown_by = ShownBy {
             experiment: "two-phase".to_owned(),
@@ -238,11 +243,12 @@ mod tests {
             Verdict::of(&of_origin(Origin::Measured), Some(1.0), 2.0),
             Verdict::of(&of_origin(Origin::Measured), None, 2.0),
             Verdict::of(&of_origin(Origin::Forced(why())), Some(2.0), 2.0),
+            Verdict::of(&of_origin(Origin::Fitted(why())), Some(2.0), 2.0),
             Verdict::of(&of_origin(Origin::Fitted(why())), Some(1.0), 2.0),
             Verdict::of(&of_origin(Origin::NotMeasured(why())), None, 2.0),
         ];
         let counts = VerdictCounts::of(verdicts);
-        assert_eq!(Verdict::ALL.map(|verdict| counts.count(verdict)), [1, 2, 0, 1, 1, 1]);
-        assert_eq!((counts.total(), counts.settled_percent()), (6, 50.0));
+        assert_eq!(Verdict::ALL.map(|verdict| counts.count(verdict)), [1, 3, 0, 1, 1, 1]);
+        assert_eq!(counts.total(), 7);
     }
 }

@@ -25,6 +25,7 @@ pub use population::CostSetup;
 use super::kind::{Experiment, Job};
 use crate::result::Outcome;
 use crate::trial::error::ExperimentError;
+use crate::trial::units::Units;
 use calibration::calibrated_keys;
 use population::{EqualSetup, Population, Pricing, Setting, Variant};
 use rayon::iter::{IntoParallelIterator, IntoParallelRefIterator, ParallelIterator};
@@ -35,10 +36,9 @@ impl Experiment for CostSetup {
     fn fill(&self, job: &Job<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError> {
         let (setup, (scale, seed)) = (self, job.size());
         let spinner = job.progress.spinner("calibrating the number of keys");
-        let cases = cases(setup, scale, seed)?;
+        let cases = cases(setup, (scale, seed), &job.units)?;
         spinner.finish_and_clear();
-        let seeds: Vec<u64> = (seed..).take(setup.seeds as usize).collect();
-        let conditions = Conditions { setup, scale, seeds: &seeds };
+        let conditions = Conditions { setup, scale, seeds: &[seed], units: &job.units };
         let bar = job.progress.bar(&job.spec.name);
         bar.set_length(cases.iter().map(|case| conditions.requests(case)).sum());
         let equal = setup.equal.as_ref().map(|equal| conditions.equal(&cases, equal));
@@ -50,14 +50,18 @@ impl Experiment for CostSetup {
         });
         let found: Vec<Finding<'_>> = found.collect::<Result<_, ExperimentError>>()?;
         bar.finish_and_clear();
-        report::describe(outcome, setup, scale, &seeds);
+        report::describe(outcome, setup, scale);
         report::add(outcome, setup, scale, &found, &equal);
         Ok(())
     }
 }
 
-/// Returns a case for each setting and each mix, with the calibrated number of keys.
-fn cases(setup: &CostSetup, scale: f64, seed: u64) -> Result<Vec<Case<'_>>, ExperimentError> {
+/// Returns a case for each setting and each mix, with the calibrated number of keys. Each calibration is a unit.
+fn cases<'s>(
+    setup: &'s CostSetup,
+    (scale, seed): (f64, u64),
+    units: &Units,
+) -> Result<Vec<Case<'s>>, ExperimentError> {
     // If all values have the same length, the hit ratio of the first variant does not depend on the mix. Then all mixes
     // use the number of keys of the first mix.
     let [first, others @ ..] = setup.value_lens;
@@ -67,8 +71,10 @@ fn cases(setup: &CostSetup, scale: f64, seed: u64) -> Result<Vec<Case<'_>>, Expe
     let pairs =
         pairs.flat_map(|setting| setup.mixes[..calibrated].iter().map(move |mix| (setting, mix)));
     let pairs: Vec<_> = pairs.collect();
-    let keys =
-        pairs.par_iter().map(|(setting, mix)| calibrated_keys(setup, setting, **mix, scale, seed));
+    let keys = pairs.par_iter().map(|(setting, mix)| {
+        let name = format!("keys of {}, {}", setting.name, mix.name());
+        units.run(&name, || calibrated_keys(setup, setting, **mix, scale, seed))
+    });
     let keys: Vec<u64> = keys.collect::<Result<_, ExperimentError>>()?;
     let cases = setup.settings.iter().enumerate().flat_map(|(number, setting)| {
         let keys = &keys[number * calibrated..][..calibrated];
@@ -84,6 +90,8 @@ struct Conditions<'s> {
     scale: f64,
     /// The seeds. Each variant runs once per seed.
     seeds: &'s [u64],
+    /// The stored results. Each run of a variant is a unit.
+    units: &'s Units,
 }
 
 impl<'s> Conditions<'s> {
@@ -117,9 +125,12 @@ impl<'s> Conditions<'s> {
         runs: impl IntoIterator<Item = (&'s Variant, Pricing)>,
     ) -> Result<Vec<Row<'s>>, ExperimentError> {
         let (setup, setting, scale) = (self.setup, case.setting, self.scale);
-        let row = |(variant, pricing)| {
+        let row = |(variant, pricing): (&'s Variant, Pricing)| {
+            let name =
+                format!("{}, {}, {}, {pricing:?}", setting.name, case.mix.name(), variant.name);
             let tallies = populations.par_iter().map(|population| {
-                Trial { setup, setting, variant, population, pricing, scale }.run()
+                let trial = Trial { setup, setting, variant, population, pricing, scale };
+                self.units.run(&name, || trial.run())
             });
             let tallies: Vec<_> = tallies.collect::<Result<_, ExperimentError>>()?;
             Ok(Row { variant, pricing, tallies: tallies.into_iter().collect() })
@@ -133,11 +144,15 @@ impl<'s> Conditions<'s> {
         let runs = self.variants(case.setting).map(|variant| (variant, Pricing::Mixed));
         let rows = self.rows(&case, &populations, runs)?;
         let bound = |population| {
-            let units =
+            if case.setting.never_fills {
+                return Ok(None);
+            }
+            let name = format!("bound of {}, {}", case.setting.name, case.mix.name());
+            let units_per_request =
                 || bound_units_per_request(self.setup, case.setting, population, self.scale);
-            (!case.setting.never_fills).then(units)
+            self.units.run(&name, || Ok(Some(units_per_request())))
         };
-        let bounds = populations.par_iter().map(bound).collect();
+        let bounds = populations.par_iter().map(bound).collect::<Result<_, ExperimentError>>()?;
         Ok(Finding { case, rows, bounds })
     }
 

@@ -15,8 +15,6 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CostSetup {
-    /// Number of runs of each variant. They use the seed of the experiment and the seeds that follow it.
-    pub seeds: u64,
     /// Choices that the source leaves open: pairs of a name and a text for the reader of the results.
     #[serde(default)]
     pub chosen: BTreeMap<String, String>,

@@ -133,12 +133,11 @@ fn reduced_in(setup: &CostSetup, setting: &Setting) -> Vec<Reduced> {
 }
 
 /// Adds the conditions of all runs to the outcome.
-pub fn describe(outcome: &mut Outcome, setup: &CostSetup, scale: f64, seeds: &[u64]) {
+pub fn describe(outcome: &mut Outcome, setup: &CostSetup, scale: f64) {
     if scale != 1.0 {
         let text = format!("{scale} times the requests, keys and memory of the file");
         outcome.add_setup("scale", text);
     }
-    outcome.add_setup("seeds", format!("{seeds:?}: means, with minimum and maximum"));
     for setting in &setup.settings {
         let mib = format_number(setting.memory_mib as f64 * scale);
         let [warm_up, requests] = [setting.warm_up_requests, setting.requests]
@@ -199,7 +198,7 @@ pub fn add(
         outcome.add(LESS_COST_MIN, &variant.name, minimum.ok_or_else(missing));
         if minimum.is_some() {
             outcome.note_last_row(
-                "minimum over all settings, mixes and seeds; a negative value is a higher cost",
+                "minimum over all settings and mixes; a negative value is a higher cost",
             );
         }
     }

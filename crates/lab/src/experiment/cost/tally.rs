@@ -2,10 +2,11 @@
 
 use super::population::CostResponseSetup;
 use crate::vtime::Access;
+use serde::{Deserialize, Serialize};
 use slabwise_base::Cost;
 
 /// Totals of the measured requests. Costs are in units.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tally {
     /// Number of gets.
     pub requests: u64,
@@ -29,7 +30,7 @@ pub struct Tally {
 }
 
 /// Mean processor times of operations, in nanoseconds.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OperationTimes {
     /// Time of a get of a requested key, hit or miss.
     pub get_nanos: f64,

@@ -170,7 +170,6 @@ fn cost_bands_have_a_lower_recomputation_cost_than_an_lru() {
     let (spec, mut setup) = setup("cost-multi");
     setup.variants.retain(|variant| ["lru", "ours"].contains(&variant.name.as_str()));
     setup.settings.truncate(1);
-    setup.seeds = 2;
     let outcome = setup.run(&Job::of(&spec, SCALE, SEED));
     let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
     let text = outcome.text();
@@ -189,7 +188,6 @@ fn the_sweep_has_a_curve_for_each_mix_and_variant() {
     let (spec, mut setup) = setup("cost-single");
     setup.variants.retain(|variant| ["lru", "ours"].contains(&variant.name.as_str()));
     setup.settings.retain(|setting| ["small", "80 %", "95 %"].contains(&setting.name.as_str()));
-    setup.seeds = 1;
     let outcome = setup.run(&Job::of(&spec, SCALE, SEED));
     let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
     let curves = outcome.series.iter().map(|series| (series.variant.as_str(), series.x.len()));
@@ -202,7 +200,6 @@ fn the_sweep_has_a_curve_for_each_mix_and_variant() {
 fn the_published_experiments_have_a_value_for_every_published_value_and_bar() {
     for name in ["cost-single-published", "cost-multi-published"] {
         let (spec, mut setup) = setup(name);
-        setup.seeds = 1;
         for setting in &mut setup.settings {
             setting.timed_operations /= 100;
         }
