@@ -212,17 +212,16 @@ impl Mover {
         if self.job.is_some() { Ok(()) } else { Err(ReassignError::NoMovablePage) }
     }
 
-    /// Visits up to `budget_chunks` chunks of the page that is moving, and begins the next planned move at the end of a
-    /// move. If no page is moving, begins a planned move. If no move is planned, releases a free page beyond the memory
-    /// limit, or begins to empty a page of a retired class or of any class while more memory is held than the limit
-    /// allows.
+    /// Visits up to `budget_chunks` chunks of the page that is moving. If no page is moving, begins the next planned move
+    /// first. If no move is planned or possible, releases a free page beyond the memory limit, or begins to empty a page
+    /// of a retired class or of any class while more memory is held than the limit allows.
     pub fn step(&mut self, space: &Space, budget_chunks: usize, at: Moment) -> MoverStep {
+        self.begin_planned(space, at.now);
         let step = self.visit_chunks(space, budget_chunks, at);
-        if self.job.is_none() {
-            self.begin_planned(space, at.now);
-        }
+        // Stores in the receiver of the next move can help at once.
+        self.begin_planned(space, at.now);
         self.publish_receiver(space);
-        if step == MoverStep::Idle && self.job.is_some() { MoverStep::Working } else { step }
+        step
     }
 
     /// Tells stores which class receives the moving page. They help only if the page drains: the kinds of mover that do
@@ -233,9 +232,6 @@ impl Mover {
     }
 
     fn visit_chunks(&mut self, space: &Space, budget_chunks: usize, at: Moment) -> MoverStep {
-        if self.job.is_none() && !self.planned.is_empty() {
-            return MoverStep::Idle;
-        }
         let Some(mut job) = self.job.take() else {
             return self.begin_unrequested(space, at.now);
         };
