@@ -28,12 +28,45 @@ def start(command, folder, start_seconds_max, **options):
     return process, int(port_file.read_text().split("TCP INET: ")[1].split()[0])
 
 
+def start_on_socket(command, path, start_seconds_max, **options):
+    """Starts a server that listens on the Unix socket `path`. Returns the process. Passes `options` to
+    `subprocess.Popen`. Raises RuntimeError if the server exits, or does not listen within `start_seconds_max`."""
+    user = ["-u", "root"] if os.getuid() == 0 else []
+    command = [*command, *user, "-s", str(path)]
+    process = subprocess.Popen(command, **options)
+    deadline = time.monotonic() + start_seconds_max
+    while not accepts_connections(path):
+        if process.poll() is not None:
+            raise RuntimeError(f"{command} exited with status {process.returncode} before it listened")
+        if time.monotonic() > deadline:
+            process.kill()
+            raise RuntimeError(f"{command} did not listen within {start_seconds_max} s")
+        time.sleep(0.02)
+    return process
+
+
+def accepts_connections(path):
+    """True if a server listens on this Unix socket."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        return connection.connect_ex(str(path)) == 0
+
+
 class Client:
     """A connection to a server."""
 
     def connect(self, port):
         self.connection = socket.create_connection(("127.0.0.1", port))
         self.replies = self.connection.makefile("rb")
+
+    def connect_to_socket(self, path):
+        """Connects to the server that listens on this Unix socket."""
+        self.connection = socket.socket(socket.AF_UNIX)
+        self.connection.connect(str(path))
+        self.replies = self.connection.makefile("rb")
+
+    def disconnect(self):
+        self.replies.close()
+        self.connection.close()
 
     def send(self, request):
         self.connection.sendall(request)

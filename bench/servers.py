@@ -12,6 +12,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 SLABWISE = TARGET / "release" / "slabwise"
 LOAD = TARGET / "release" / "slabwise-bench-load"
+LRU = TARGET / "release" / "slabwise-bench-pace-lru"
 START_SECONDS_MAX = 10
 
 # The default parameters of the load generator: its connections, the keys that it draws from, and the bytes of a value.
@@ -33,10 +34,20 @@ def use_memcached(path):
     KINDS["memcached"] = [path]
 
 
-def build():
-    """Builds slabwise and the load generator."""
-    packages = ["--package", "slabwise", "--package", "slabwise-bench-load"]
-    subprocess.run(["cargo", "build", "--release", *packages], cwd=ROOT, check=True)
+def use_slabwise(path):
+    """Makes the benchmarks use the slabwise at this path, as server and for replays, instead of the one that `build`
+    builds."""
+    global SLABWISE
+    SLABWISE = pathlib.Path(path)
+    for kind in ("slabwise, preset=memcached", "slabwise"):
+        KINDS[kind][0] = str(path)
+
+
+def build(*packages):
+    """Builds these packages; without arguments, slabwise and the load generator."""
+    packages = packages or ("slabwise", "slabwise-bench-load")
+    arguments = [argument for package in packages for argument in ("--package", package)]
+    subprocess.run(["cargo", "build", "--release", *arguments], cwd=ROOT, check=True)
 
 
 def run_on(cores):
@@ -70,10 +81,17 @@ class Server(process.Client):
     def version(self):
         return self.ask("version").removeprefix("VERSION ")
 
-    def cpu_seconds(self):
-        """Returns the processor time, in seconds, that all threads of the server have used since its start."""
-        threads = pathlib.Path(f"/proc/{self.process.pid}/task").glob("*/schedstat")
-        return sum(int(thread.read_text().split()[0]) for thread in threads) / 1e9
+    def threads(self):
+        """Returns the folder in /proc of each thread of the server."""
+        return list(pathlib.Path(f"/proc/{self.process.pid}/task").iterdir())
+
+    def cpu_seconds(self, names=None):
+        """Returns the processor time, in seconds, that the threads of the server have used since its start: all threads,
+        or the threads with one of these names."""
+        return sum(
+            int((thread / "schedstat").read_text().split()[0]) for thread in self.threads()
+            if names is None or (thread / "comm").read_text().rstrip() in names
+        ) / 1e9
 
     def resident_bytes(self):
         """Returns the resident memory of the server."""
@@ -108,3 +126,26 @@ class Server(process.Client):
         command = [str(SLABWISE), "replay", "--server", self.address, "--workload", workload]
         finished = subprocess.run([*command, *flags, "--json"], check=True, stdout=subprocess.PIPE)
         return json.loads(finished.stdout.splitlines()[-1])
+
+
+class SocketServer(Server):
+    """A running server that listens on a Unix socket. The end of the `with` block stops it."""
+
+    def __init__(self, kind, memory_limit_mib, *flags, cores=None):
+        """Starts a server of this kind. `cores` are the processors that it may run on; None means all processors."""
+        self.folder = tempfile.TemporaryDirectory()
+        self.path = pathlib.Path(self.folder.name, "socket")
+        command = [*KINDS[kind], "-m", str(memory_limit_mib), *flags]
+        self.process = process.start_on_socket(command, self.path, START_SECONDS_MAX, preexec_fn=run_on(cores))
+        self.address = f"unix:{self.path}"
+        self.connect_to_socket(self.path)
+
+    def __exit__(self, *details):
+        super().__exit__(*details)
+        self.folder.cleanup()
+
+    def client(self):
+        """Returns another connection to the server, for use by another thread."""
+        client = process.Client()
+        client.connect_to_socket(self.path)
+        return client

@@ -5,12 +5,12 @@
 //!   thread N -- connection N: the same, with other random keys
 //! ```
 //!
-//! A connection sends its next batch when it has received all replies to the last batch. Every reply is compared with
-//! the expected reply. A miss, an error or a wrong value ends the run with an error. Keys are `k` and 14 digits.
+//! A connection sends its next batch when it has received all replies to the last batch and, with a rate, not before the
+//! scheduled time of the batch. Every reply is compared with the expected reply. A miss, an error or a wrong value ends the run with an error. Keys are `k` and 14 digits.
 //!
 //! At the end, the program prints one line of JSON: the number of requests, the duration of the run in seconds, and
-//! percentiles of the round-trip time in microseconds. The round-trip time of a batch is the time from its write to its
-//! last reply.
+//! percentiles of the round-trip time in microseconds. The round-trip time of a batch is the time from its write or, with
+//! a rate, from its scheduled time to its last reply.
 
 #![forbid(unsafe_code)]
 
@@ -49,6 +49,8 @@ struct Plan {
     value_len: u32,
     /// The number of requests over all connections. Not used by [`Kind::Fill`].
     requests: u64,
+    /// The number of requests per second over all connections; 0 is the maximum rate.
+    rate: u64,
 }
 
 /// Round-trip times of batches, in nanoseconds.
@@ -93,7 +95,7 @@ impl Plan {
     /// Parses the command line.
     fn from_arguments(mut arguments: impl Iterator<Item = String>) -> Result<Plan, String> {
         const USAGE: &str = "usage: slabwise-bench-load ADDRESS get|mg|set|fill [connections=16] [pipeline=32] \
-                             [keys=1000000] [value_len=100] [requests=1000000]";
+                             [keys=1000000] [value_len=100] [requests=1000000] [rate=0]";
         let address = arguments.next().ok_or(USAGE)?.parse()?;
         let kind = match arguments.next().as_deref() {
             Some("get") => Kind::Get,
@@ -110,6 +112,7 @@ impl Plan {
             keys: 1_000_000,
             value_len: 100,
             requests: 1_000_000,
+            rate: 0,
         };
         for argument in arguments {
             let (name, value) = argument.split_once('=').ok_or(USAGE)?;
@@ -122,6 +125,7 @@ impl Plan {
                 "keys" => plan.keys = value.max(1),
                 "value_len" => plan.value_len = u32::try_from(value).map_err(|_| USAGE)?,
                 "requests" => plan.requests = value,
+                "rate" => plan.rate = value,
                 _ => return Err(USAGE.to_owned()),
             }
         }
@@ -137,6 +141,14 @@ impl Plan {
     /// connections differ by at most one.
     fn share(&self, total: u64, index: u64) -> std::ops::Range<u64> {
         total * index / self.connections..total * (index + 1) / self.connections
+    }
+
+    /// Returns the scheduled time of a connection's batch in nanoseconds after the start of the connection, or `None` if
+    /// the plan has no rate. The batches of different connections are at different times.
+    fn scheduled_nanos(&self, connection: u64, batch: u64) -> Option<u64> {
+        let number = batch * self.connections + connection;
+        let nanos = u128::from(number * self.pipeline) * 1_000_000_000;
+        nanos.checked_div(u128::from(self.rate)).map(|nanos| nanos as u64)
     }
 
     /// Appends the request for a key to `out`, and the expected reply to `reply`.
@@ -179,6 +191,7 @@ fn run_connection(plan: &Plan, clock: &Clock, index: u64) -> Result<Times, Strin
     let mut replies = Vec::new();
     let mut buffer = vec![0; 256 * 1024];
     let mut times = empty_times();
+    let (run_start, mut batch) = (clock.nanos(), 0);
     while !remaining.is_empty() {
         let count = plan.pipeline.min(remaining.end - remaining.start);
         requests.clear();
@@ -188,13 +201,27 @@ fn run_connection(plan: &Plan, clock: &Clock, index: u64) -> Result<Times, Strin
                 if plan.kind == Kind::Fill { position } else { random.next_u64() % plan.keys };
             plan.compose(key, &value, &mut requests, &mut replies);
         }
-        let start = clock.nanos();
+        let start = match plan.scheduled_nanos(index, batch) {
+            Some(nanos) => wait_until(clock, run_start + nanos),
+            None => clock.nanos(),
+        };
+        batch += 1;
         stream.write_all(&requests).map_err(describe)?;
         read_replies(&mut stream, &replies, &mut buffer).map_err(describe)?;
         times.saturating_record(clock.nanos() - start);
         remaining.start += count;
     }
     Ok(times)
+}
+
+/// Waits until a time of the clock, and returns this time.
+#[expect(clippy::disallowed_methods, reason = "the thread waits for the scheduled time")]
+fn wait_until(clock: &Clock, nanos: u64) -> u64 {
+    let early_nanos = nanos.saturating_sub(clock.nanos());
+    if early_nanos > 0 {
+        std::thread::sleep(Duration::from_nanos(early_nanos));
+    }
+    nanos
 }
 
 /// Reads replies until all expected bytes have arrived. Fails as soon as a byte differs.

@@ -10,9 +10,9 @@ use crate::config::EngineConfig;
 use crate::evict::{LruConfig, QueueSplit};
 use crate::layout::{ClassTable, HEADER_SIZE_BYTES, ItemMeta};
 use crate::mem::{Arena, MappingError, QueueKind};
-use crate::mover::{MoveRecord, MoverStep, ReassignError};
+use crate::mover::{BegunMove, MoveRecord, MoverStep, PlannedMove, ReassignError};
 use crate::ops::{Cache, Handle, class_of_size};
-use crate::space::{ClassChangeError, Observers, Space};
+use crate::space::{ClassChangeError, HELP_UNITS, Observers, Space};
 use crate::stats::MoverCounters;
 use crate::stats::{ClassStats, EngineStats, HandleCounters, OwnedPage, PageStats};
 use slabwise_base::sync::lock;
@@ -219,6 +219,31 @@ impl Engine {
         lock(&self.cache.mover).evict_page(self.space(), page, receiver, reason, now)
     }
 
+    /// Plans page moves, in this order, instead of the planned moves that have not begun. Calls of
+    /// [`Engine::mover_step`] carry them out, and so do stores in the class that receives the page that is moving: each
+    /// store that finds no free chunk visits some chunks of that page. A move that is no longer possible when its turn
+    /// comes is dropped.
+    pub fn plan_moves(&self, moves: Vec<PlannedMove>) {
+        lock(&self.cache.mover).plan(moves);
+    }
+
+    /// True if a page is moving, or a planned move has not begun.
+    pub fn has_planned_moves(&self) -> bool {
+        let mover = lock(&self.cache.mover);
+        mover.job.is_some() || !mover.planned.is_empty()
+    }
+
+    /// Returns the planned moves that have begun or were dropped since the last call, oldest first.
+    pub fn take_begun_moves(&self) -> Vec<BegunMove> {
+        std::mem::take(&mut lock(&self.cache.mover).begun)
+    }
+
+    /// Sets the mean number of chunks of the moving page that a store in the receiver visits if it finds no free chunk,
+    /// with a precision of a sixteenth. With 0, stores do not help the mover.
+    pub fn set_help_chunks(&self, chunks: f64) {
+        self.space().help_units.store((chunks * f64::from(HELP_UNITS)) as u32, Relaxed);
+    }
+
     /// Starts or stops to record the last access of each page. At the start, every page counts as accessed now.
     pub fn note_page_accesses(&self, notes: bool, now: Now) {
         let space = self.space();
@@ -399,6 +424,11 @@ impl Engine {
     /// Returns the number of items that all handles have stored since the start.
     pub fn stores_ever(&self) -> u64 {
         lock(&self.space().registry).iter().map(|handle| handle.items_total.get()).sum()
+    }
+
+    /// Returns the sum of the sizes of the items that all handles have stored since the start, in bytes.
+    pub fn bytes_stored_ever(&self) -> u64 {
+        lock(&self.space().registry).iter().map(|handle| handle.bytes_stored.get()).sum()
     }
 
     /// Returns the number of evictions since the start, except of items that the mover dropped with their page, plus the

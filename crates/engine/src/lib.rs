@@ -56,7 +56,8 @@ pub use layout::{
     ClassTableError, HEADER_SIZE_BYTES as BODY_HEADER_SIZE_BYTES, ItemMeta, SizeModel,
 };
 pub use mover::{
-    MOVE_RECORDS_MAX, MOVER_NAMES, MoveOutcome, MoveRecord, MoverStep, ReassignError, mover_kind,
+    BegunMove, MOVE_RECORDS_MAX, MOVER_NAMES, MoveOutcome, MoveRecord, MoverStep, PlannedMove,
+    ReassignError, mover_kind,
 };
 pub use ops::{
     ArithmeticConditions, ArithmeticOutcome, DeleteOutcome, Delta, GetEffects, GetOptions, Handle,

@@ -221,6 +221,8 @@ tallies! {
         store_no_memory,
         /// The number of items that were stored.
         items_total,
+        /// The sum of the sizes of the items that were stored: header, key and value.
+        bytes_stored,
     }
     by class { classes: ClassOperations }
 }
@@ -410,6 +412,12 @@ impl HandleCounters {
     pub fn new() -> HandleCounters {
         let classes = (0..CLASS_NUMBERS).map(|_| ClassOperations::default()).collect();
         HandleCounters { classes, ..HandleCounters::default() }
+    }
+
+    /// Counts an item of this size that was stored.
+    pub fn count_stored(&self, size_bytes: u64) {
+        self.items_total.bump();
+        self.bytes_stored.add(size_bytes);
     }
 
     /// Returns the number of gets, including gets that touch.

@@ -39,6 +39,8 @@ impl Recorder {
         let hash = KeyHasher::new(engine.config().hash_seed).hash(key);
         let observed = |access: KeyAccess| {
             assert_eq!(access.hash, hash, "all accesses are to the same key: {access:?}");
+            let is_of_item = matches!(access.kind, Hit | Store | Touch);
+            assert_eq!(access.size_bytes > 0, is_of_item, "the size of an item: {access:?}");
             (access.kind, access.class)
         };
         self.take().into_iter().map(observed).collect()
@@ -94,6 +96,11 @@ fn every_get_that_marks_its_item_is_reported_as_a_hit_or_miss() {
     assert!(handle.inspect(b"k", now).is_some());
     assert_eq!(observed(), []);
 
+    handle.get(b"k", now, |_| ()).expect("the key has an item");
+    let sizes: Vec<u32> = recorder.take().iter().map(|access| access.size_bytes).collect();
+    let known = engine.item_sizes().bins().map(|bin| bin.size_bytes as u32).collect::<Vec<_>>();
+    assert_eq!(sizes, known, "the reported size is that of the only item");
+
     let vivify = Some(Vivify { expiry: later, cas: None });
     let options = GetOptions { vivify, ..GetOptions::default() };
     assert_eq!(handle.get_with(b"v", &options, now, |_, effects| effects.is_new), Ok(Some(true)));
@@ -101,7 +108,7 @@ fn every_get_that_marks_its_item_is_reported_as_a_hit_or_miss() {
     assert_eq!(handle.get_with(b"v", &options, now, |_, effects| effects.is_new), Ok(Some(false)));
     assert_eq!(recorder.of(&engine, b"v"), [(Hit, SMALL)]);
     // The gets that create an item or mark nothing are also counted as gets.
-    assert_eq!((engine.gets_ever(), engine.misses_ever()), (12, 5));
+    assert_eq!((engine.gets_ever(), engine.misses_ever()), (13, 5));
 }
 
 #[test]

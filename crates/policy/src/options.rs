@@ -150,6 +150,11 @@ impl<'p> PolicyOption<'p> {
         PolicyOption::whole(name, place, 1..=TICKS_MAX, "ticks (1/64 s) between two steps")
     }
 
+    pub fn memory_divisor(name: &'static str, place: &'p mut u64) -> PolicyOption<'p> {
+        let help = "the bytes stored between two steps are the memory divided by this number";
+        PolicyOption::whole(name, place, 1..=COUNT_MAX, help)
+    }
+
     pub fn events(name: &'static str, place: &'p mut u64, help: &'static str) -> PolicyOption<'p> {
         PolicyOption::whole(name, place, 1..=COUNT_MAX, help)
     }

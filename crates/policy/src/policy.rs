@@ -16,6 +16,14 @@ pub enum Trigger {
     Never,
     /// The policy is stepped when this many ticks (1/64 s) of the cache's time have passed; 0 means at once.
     EveryTicks(u32),
+    /// The policy is stepped after this much work of the cache. Gets and stores add up: half of `gets` and half of the
+    /// stored bytes together are enough. With little work, the policy is stepped once in some minutes.
+    EveryWork {
+        /// The number of gets of all classes; at least 1.
+        gets: u64,
+        /// The stored bytes, as the memory for items divided by this number; at least 1.
+        memory_divisor: u64,
+    },
     /// The policy is stepped after this many gets of all classes; at least 1.
     EveryGets(u64),
     /// The policy is stepped after this many gets that missed; at least 1.

@@ -8,6 +8,8 @@ use slabwise_profile::ClassProfile;
 pub struct Snapshot {
     /// The time of the snapshot.
     pub now: Ticks,
+    /// The bytes that were stored since the start, divided by the memory for items.
+    pub turnovers: f64,
     /// The number of pages in the page pool. A class that needs a page takes it from the pool first.
     pub pages_free: u64,
     /// True if pages have been created for all memory up to the limit. Some of them may be in the page pool.

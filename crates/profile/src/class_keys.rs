@@ -33,6 +33,8 @@ pub struct ClassKeys {
     pub miss_time_us: DecayingMean,
     /// The hits of sampled keys since the last report of hits, times 1 / sampling rate.
     pub hits_sampled: f64,
+    /// See [`ClassProfile::hits_in_retired`].
+    pub hits_in_retired: f64,
     /// The hits of all keys since the start, at the last report; `None` before the first report.
     hits_reported: Option<u64>,
     /// The hits of all keys minus the scaled hits of sampled keys, as a decaying weight.
@@ -117,6 +119,50 @@ impl ClassKeys {
         self.miss_time_us.scale(factor);
     }
 
+    /// Returns the class without its keys and its decaying weights. Its counts since the start remain.
+    pub fn without_references(&self) -> ClassKeys {
+        ClassKeys {
+            stack: Stack::default(),
+            size: self.size,
+            keys_max: usize::MAX,
+            miss_time_us: DecayingMean::default(),
+            hits_sampled: self.hits_sampled,
+            hits_in_retired: self.hits_in_retired,
+            hits_reported: self.hits_reported,
+            hits_missing: 0.0,
+            histogram: Histogram::default(),
+            misses: self.misses,
+            misses_by_eviction: self.misses_by_eviction,
+            stored_before: self.stored_before,
+            shadow_hits: self.shadow_hits,
+            cliff: self.cliff,
+            shadow_hits_with_partitions: self.shadow_hits_with_partitions,
+        }
+    }
+
+    /// Returns the references by distance: the first distance of a step, the first distance of the next step, and the
+    /// decaying weight.
+    pub fn reference_steps(&self) -> impl Iterator<Item = (u64, u64, f64)> {
+        self.histogram.steps()
+    }
+
+    /// Returns the decaying weight of references with an infinite distance.
+    pub fn infinite_weight(&self) -> f64 {
+        self.histogram.weight() - self.histogram.finite_weight()
+    }
+
+    /// Adds references of another class with this decaying weight. A sampled key represents `scale` keys.
+    pub fn add_references(&mut self, distance: Option<u64>, weight: f64, scale: f64) {
+        self.histogram.set_grain(scale as u64);
+        self.histogram.record(distance, weight);
+    }
+
+    /// Adds a share of another class's missing hits and of its times from misses to stores.
+    pub fn add_share(&mut self, other: &ClassKeys, share: f64) {
+        self.hits_missing += other.hits_missing * share;
+        self.miss_time_us.add(&other.miss_time_us, share);
+    }
+
     fn record(&mut self, distance: Option<u64>, weights: Weights) {
         // The error of a sampled distance is about the number of keys that a sampled key represents.
         self.histogram.set_grain(weights.total as u64);
@@ -144,6 +190,7 @@ impl ClassKeys {
         ClassProfile {
             curve,
             sample: Sample { rate: 1.0 / scale, keys: self.stack.count() as u64 },
+            hits_in_retired: self.hits_in_retired,
             misses: self.misses,
             misses_by_eviction: self.misses_by_eviction,
             stored_before: self.stored_before,

@@ -13,6 +13,9 @@ pub struct Access {
     pub kind: AccessKind,
     /// The class of the key's item; `None` if there is no item.
     pub class: Option<ClassId>,
+    /// The size of the key's item in bytes, as the choice of its class counts it; 0 if it is unknown. If the size is
+    /// known and sizes of classes were reported, it determines the class of the key, and `class` is not used.
+    pub size_bytes: u32,
     /// The time of the access in nanoseconds. All accesses use the same clock.
     pub at_nanos: u64,
 }
@@ -28,6 +31,8 @@ pub struct ClassProfile {
     /// The misses as a function of the number of chunks, computed from the footprints of at least as many recent gets
     /// as [`Profiler::keep_footprints`](crate::Profiler::keep_footprints) requested; empty if it requested none.
     pub footprint_curve: Mrc,
+    /// The number of gets since the start that hit an item of a retired class that the engine will carry to this class.
+    pub hits_in_retired: f64,
     /// The number of gets since the start that missed a key of the class.
     pub misses: f64,
     /// The number of gets since the start that missed a key of the class whose item had been evicted. They are also
@@ -63,6 +68,7 @@ impl Default for ClassProfile {
             curve: Mrc::empty(),
             sample: Sample { rate: 1.0, keys: 0 },
             footprint_curve: Mrc::empty(),
+            hits_in_retired: 0.0,
             misses: 0.0,
             misses_by_eviction: 0.0,
             stored_before: 0.0,

@@ -14,3 +14,11 @@ pub struct ClassSize {
     /// The size of a chunk, in bytes; at least 1.
     pub chunk_size_bytes: u64,
 }
+
+impl ClassSize {
+    /// Returns true if both are sizes of the same class. Another class may have the same number at another time.
+    pub fn is_of_same_class(&self, other: &ClassSize) -> bool {
+        let identity = |it: &ClassSize| (it.class, it.chunk_size_bytes, it.chunks_per_page);
+        identity(self) == identity(other)
+    }
+}

@@ -74,6 +74,12 @@ impl DecayingMean {
         self.weight += weight;
     }
 
+    /// Adds the values of another mean. Their weights are multiplied by this share.
+    pub fn add(&mut self, other: &DecayingMean, share: f64) {
+        self.sum += other.sum * share;
+        self.weight += other.weight * share;
+    }
+
     /// Multiplies all weights by this factor.
     pub fn scale(&mut self, factor: f64) {
         self.sum *= factor;

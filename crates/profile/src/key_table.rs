@@ -8,6 +8,7 @@
 //! removed keys are reused.
 
 use crate::reuse_windows::UsedAt;
+use crate::size_buckets::SizeBucket;
 use slabwise_base::ClassId;
 use slabwise_base::random::mix;
 
@@ -27,16 +28,64 @@ pub enum Place {
 pub struct Record {
     /// The hash of the key.
     pub hash: u64,
-    /// The time of the first miss that is counted in `misses`, in microseconds; wraps around after 71 minutes.
-    pub miss_at_us: u32,
+    /// If `misses` is 0, the time of the key's last use, in sampled accesses of all classes. Otherwise the time of the
+    /// first miss that is counted in `misses`, in microseconds, which wraps around after 71 minutes.
+    pub at: u32,
     /// The time of the key's last use, in references of its class.
     pub used_at: UsedAt,
     /// The key's slot in its stack, or [`NO_SLOT`].
     pub slot: u32,
-    /// The number of get misses since the key was last stored; at most 65,535 are counted.
-    pub misses: u16,
-    /// The class of the key, and the stack that the key is in.
-    pub place: Place,
+    /// The number of get misses since the key was last stored; at most 255 are counted.
+    pub misses: u8,
+    /// The number of the key's class; 0 if the key has no class.
+    class: u8,
+    /// The kind of place in the two highest bits, and the bucket of the item's size in the other bits.
+    kind_and_bucket: u16,
+}
+
+/// The bits of [`Record::kind_and_bucket`] that have the bucket of the item's size.
+const BUCKET_BITS: u16 = 0x3fff;
+const NEVER_STORED: u16 = 0;
+const STACKED: u16 = 0x4000;
+const DELETED: u16 = 0x8000;
+
+impl Record {
+    fn new(hash: u64) -> Record {
+        let (at, used_at, misses, class) = (0, 0, 0, 0);
+        Record { hash, at, used_at, slot: NO_SLOT, misses, class, kind_and_bucket: NEVER_STORED }
+    }
+
+    /// Returns the class of the key, and the stack that the key is in.
+    #[inline]
+    pub fn place(&self) -> Place {
+        match self.kind_and_bucket & !BUCKET_BITS {
+            STACKED => Place::Stacked(ClassId(self.class)),
+            DELETED => Place::Deleted(ClassId(self.class)),
+            _ => Place::NeverStored,
+        }
+    }
+
+    #[inline]
+    pub fn set_place(&mut self, place: Place) {
+        let (kind, class) = match place {
+            Place::NeverStored => (NEVER_STORED, 0),
+            Place::Stacked(class) => (STACKED, class.0),
+            Place::Deleted(class) => (DELETED, class.0),
+        };
+        (self.class, self.kind_and_bucket) = (class, kind | self.bucket().0);
+    }
+
+    /// Returns the bucket of the size of the key's item.
+    #[inline]
+    pub fn bucket(&self) -> SizeBucket {
+        SizeBucket(self.kind_and_bucket & BUCKET_BITS)
+    }
+
+    #[inline]
+    pub fn set_bucket(&mut self, bucket: SizeBucket) {
+        let kind = self.kind_and_bucket & !BUCKET_BITS;
+        self.kind_and_bucket = kind | bucket.0.min(BUCKET_BITS);
+    }
 }
 
 /// The slot of a key that is in no stack.
@@ -115,8 +164,7 @@ impl KeyTable {
         if (self.count() + 1) * 4 > self.index.len() * 3 {
             self.grow();
         }
-        let place = Place::NeverStored;
-        let record = Record { hash, miss_at_us: 0, used_at: 0, slot: NO_SLOT, misses: 0, place };
+        let record = Record::new(hash);
         let number = match self.free.pop() {
             Some(number) => {
                 self.records[number as usize] = record;

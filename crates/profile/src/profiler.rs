@@ -48,22 +48,26 @@
 //! The profiler has no clock and no locks: the caller passes the accesses in order of time.
 
 mod detection;
+mod reuse_change;
+mod sizes;
 mod stacks;
+mod table_change;
 
 use crate::class_keys::Weights;
 use crate::class_profile::{Access, ClassProfile};
-use crate::class_size::ClassSize;
 use crate::decay::Decay;
 use crate::key_table::{Place, Record};
+use crate::recent_references::RecentReferences;
 use crate::reuse_windows::{ReuseWindows, UsedAt};
+use crate::size_buckets::{SizeBucket, SizeClasses};
 use crate::stored_before::StoredBefore;
 use slabwise_base::random::{mix, unit};
 use slabwise_base::sampling::{is_sampled, rate_of, threshold_of};
 use slabwise_base::{AccessKind, ClassId};
 use stacks::Stacks;
 
-/// The maximum memory of a key: 24 bytes of record, 5 to 11 bytes of index and 8 to 17 bytes of stack, and its part of
-/// the old tables while the tables grow. Histograms of distances are not included.
+/// The maximum memory of a key: 24 bytes of record, 5 to 11 bytes of index, 8 to 17 bytes of stack and 1.5 bytes of
+/// recent references, and its part of the old tables while the tables grow. Histograms of distances are not included.
 pub const KEY_SIZE_BYTES: usize = 60;
 /// The initial history of a class: it keeps the keys that it could hold in the pages of all classes times this factor.
 pub const HISTORY_FACTOR: u64 = 4;
@@ -71,6 +75,8 @@ pub const HISTORY_FACTOR: u64 = 4;
 pub const HISTORY_FACTOR_MIN: u64 = 2;
 /// The number of sampled keys that a class may keep even if its history allows fewer.
 const CLASS_KEYS_MIN: usize = 64;
+/// The maximum number of recent references is the maximum number of keys divided by this number.
+const KEYS_PER_RECENT_REFERENCE: usize = 4;
 /// The usual memory of a class's reuse times. Their curves take up to half of this memory in addition.
 const CLASS_REUSES_SIZE_BYTES: usize = 8 << 10;
 /// The maximum time from a miss to its store. A store that follows later is not timed.
@@ -109,9 +115,16 @@ pub struct Profiler {
     /// True if sizes of classes were reported. Accesses to a class without a size, which is retired or new, are then
     /// ignored.
     has_sizes: bool,
+    /// The classes whose sizes were reported.
+    classes: SizeClasses,
+    /// The number of pages that belong to none of these classes.
+    other_pages: u64,
     /// The maximum number of keys, which leaves memory for reuse times.
     keys_max: usize,
     stacks: Stacks,
+    /// The number of sampled accesses since the start. It wraps around.
+    accesses: u32,
+    recent: RecentReferences,
     /// The decaying weight of the gets of keys that were never stored.
     unstored_gets: f64,
     /// The reuse times of all classes; `None` if footprints are not kept.
@@ -138,8 +151,12 @@ impl Profiler {
             scale: 1.0 / rate_of(threshold),
             history_factor: HISTORY_FACTOR,
             has_sizes: false,
+            classes: SizeClasses::default(),
+            other_pages: 0,
             keys_max: options.keys_max,
             stacks: Stacks::new(options.keys_max),
+            accesses: 0,
+            recent: RecentReferences::new(options.keys_max.div_ceil(KEYS_PER_RECENT_REFERENCE)),
             unstored_gets: 0.0,
             reuses: None,
             stored: None,
@@ -167,7 +184,9 @@ impl Profiler {
     /// Returns the memory of the profiler, in bytes.
     pub fn size_bytes(&self) -> usize {
         let filters_bytes = self.filters_size_bytes();
-        size_of::<Profiler>() + self.stacks.size_bytes() + self.reuses_size_bytes() + filters_bytes
+        let sizes_bytes = self.classes.size_bytes() + self.recent.size_bytes();
+        let keys_bytes = self.stacks.size_bytes() + self.reuses_size_bytes();
+        size_of::<Profiler>() + keys_bytes + sizes_bytes + filters_bytes
     }
 
     /// Reports the number of hits of all keys of a class since the start. If the sample has no hot key, or too many,
@@ -185,21 +204,24 @@ impl Profiler {
         self.stacks.class_mut(class).note_hits(hits, 0.0);
     }
 
-    /// Counts an access. Accesses to keys outside the sample are ignored. After sizes were reported, hits and stores in
-    /// a class without a size are ignored, too, because the next report would remove that class again.
+    /// Counts an access. Accesses to keys outside the sample are ignored. After sizes of classes were reported, the size
+    /// of an item determines its class. If this size is unknown, hits and stores in a class without a size are ignored,
+    /// too, because the next report would remove that class again.
     pub fn access(&mut self, access: &Access) {
         if !is_sampled(access.hash, self.threshold) {
             return;
         }
+        let class = self.class_of(access);
+        if access.kind == AccessKind::Hit {
+            self.count_hit(access.class, class);
+        }
+        let access = &Access { class, ..*access };
         let is_of_item = !matches!(access.kind, AccessKind::Miss | AccessKind::Delete);
         if is_of_item && access.class.is_some_and(|class| !self.accepts(class)) {
             return;
         }
         let known = self.stacks.keys.find(access.hash);
-        if let (AccessKind::Hit, Some(class)) = (access.kind, access.class) {
-            let scale = self.scale;
-            self.stacks.class_mut(class).hits_sampled += scale;
-        }
+        self.accesses = self.accesses.wrapping_add(1);
         match access.kind {
             AccessKind::Hit => self.hit(access, known),
             AccessKind::Miss => self.miss(access, known),
@@ -218,11 +240,6 @@ impl Profiler {
                 self.lower_threshold();
             }
         }
-    }
-
-    /// Returns true if accesses to items of this class are counted.
-    fn accepts(&self, class: ClassId) -> bool {
-        !self.has_sizes || self.stacks.class(class).is_some_and(|keys| keys.size.is_some())
     }
 
     /// Returns the number of recent gets of keys that were never stored. Such gets miss with any memory. They decay
@@ -248,33 +265,6 @@ impl Profiler {
         self.stacks.check(self.threshold);
     }
 
-    /// Reports the current sizes of all classes. The profiler forgets all other classes. It also forgets a class whose
-    /// number of chunks per page changed, because the class of this number is now another class. Before the first call,
-    /// accesses to all classes are counted.
-    pub fn set_sizes(&mut self, sizes: &[ClassSize]) {
-        let removed = self.stacks.classes().filter(|(class, keys)| {
-            let chunks_per_page = keys.size.map(|known| known.chunks_per_page);
-            !sizes.iter().any(|size| {
-                size.class == *class
-                    && chunks_per_page.is_none_or(|known| known == size.chunks_per_page)
-            })
-        });
-        let removed: Vec<ClassId> = removed.map(|(class, _)| class).collect();
-        for class in removed {
-            self.stacks.forget_class(class);
-            if let Some(reuses) = &mut self.reuses {
-                reuses.forget(class);
-            }
-        }
-        for &size in sizes {
-            self.stacks.class_mut(size.class).size = Some(size);
-        }
-        self.has_sizes = true;
-        self.limit_keys();
-        self.limit_histories();
-        self.stacks.shrink();
-    }
-
     /// Reduces the sampling rate by an eighth and forgets the keys that are no longer sampled. The profiler calls this
     /// function if there are too many keys. The owner of the profiler calls it if there are too many accesses.
     pub fn lower_threshold(&mut self) {
@@ -283,20 +273,6 @@ impl Profiler {
         let threshold = self.threshold;
         self.stacks.forget_where(|record| !is_sampled(record.hash, threshold));
         self.limit_histories();
-    }
-
-    /// Sets the maximum number of keys: the memory for reuse times and their curves is subtracted, but at least half of
-    /// the keys remain.
-    fn limit_keys(&mut self) {
-        let keys_max = self.options.keys_max;
-        let usual_bytes = match self.reuses {
-            Some(_) => self.stacks.classes().count() * CLASS_REUSES_SIZE_BYTES,
-            None => 0,
-        };
-        let reuses_bytes = self.reuses_size_bytes().max(usual_bytes);
-        let bytes = reuses_bytes + reuses_bytes / 2 + self.filters_size_bytes();
-        let keys = bytes.div_ceil(KEY_SIZE_BYTES);
-        self.keys_max = keys_max - keys.min(keys_max / 2);
     }
 
     fn reuses_size_bytes(&self) -> usize {
@@ -311,33 +287,20 @@ impl Profiler {
         }
     }
 
-    /// Limits the number of keys of each class according to the current sizes, history factor and sampling rate.
-    fn limit_histories(&mut self) {
-        let rate = self.rate();
-        let pages = |size: ClassSize| size.chunks.div_ceil(size.chunks_per_page);
-        let sizes = self.stacks.classes().filter_map(|(_, keys)| keys.size);
-        let pages_all: u64 = sizes.map(pages).sum();
-        for keys in self.stacks.classes_mut() {
-            if let Some(size) = keys.size {
-                let chunks = self.history_factor * pages_all * size.chunks_per_page;
-                keys.keys_max = ((chunks as f64 * rate).ceil() as usize).max(CLASS_KEYS_MIN);
-            }
-        }
-        self.stacks.limit_all();
-    }
-
     fn hit(&mut self, access: &Access, known: Option<u32>) {
         match (known, access.class) {
             (Some(number), class) if self.is_stored(number) => {
-                let used_at = self.stacks.keys.get(number).used_at;
+                self.number_of(access, known);
+                let Record { used_at, at, .. } = *self.stacks.keys.get(number);
                 let (old, distance) = self.distance(number);
                 let weights = self.count_get();
                 self.stacks.class_mut(old).hit(distance, position_of(access.hash), weights);
+                self.note_recent(number, Some((distance, self.accesses.wrapping_sub(at))));
                 self.count_reuse(old, Some(used_at));
                 self.put(number, Place::Stacked(class.unwrap_or(old)));
             }
             (_, Some(class)) => {
-                let number = known.unwrap_or_else(|| self.stacks.keys.insert(access.hash));
+                let number = self.number_of(access, known);
                 self.enter_class(number, class);
             }
             (_, None) => {}
@@ -347,11 +310,12 @@ impl Profiler {
     fn miss(&mut self, access: &Access, known: Option<u32>) {
         let number = known.unwrap_or_else(|| self.stacks.keys.insert(access.hash));
         let record = self.stacks.keys.get_mut(number);
+        let reuse_time = (record.misses == 0).then(|| self.accesses.wrapping_sub(record.at));
         if record.misses == 0 {
-            record.miss_at_us = micros(access.at_nanos);
+            record.at = micros(access.at_nanos);
         }
         record.misses = record.misses.saturating_add(1);
-        let Record { place, used_at, .. } = *record;
+        let (place, used_at) = (record.place(), record.used_at);
         let distance = self.stacks.class_of(number).map(|_| self.distance(number).1);
         let weights = self.count_get();
         match place {
@@ -362,6 +326,10 @@ impl Profiler {
                     None => keys.miss_always(weights),
                 }
                 self.count_reuse(class, distance.map(|_| used_at));
+                // The last use is known only at the first miss.
+                if let Some(time) = reuse_time {
+                    self.note_recent(number, distance.map(|distance| (distance, time)));
+                }
             }
             Place::NeverStored => self.unstored_gets += weights.decaying,
         }
@@ -373,9 +341,9 @@ impl Profiler {
 
     fn store(&mut self, access: &Access, known: Option<u32>) {
         let Some(class) = access.class else { return };
-        let number = known.unwrap_or_else(|| self.stacks.keys.insert(access.hash));
+        let number = self.number_of(access, known);
         let record = *self.stacks.keys.get(number);
-        let waited_us = micros(access.at_nanos).wrapping_sub(record.miss_at_us);
+        let waited_us = micros(access.at_nanos).wrapping_sub(record.at);
         if record.misses > 0 && waited_us <= MISS_TIME_US_MAX {
             let weight = self.weights().decaying;
             self.stacks.class_mut(class).miss_time_us.record(f64::from(waited_us), weight);
@@ -396,24 +364,25 @@ impl Profiler {
         let weights = self.weights();
         let record = self.stacks.keys.get_mut(number);
         let misses = std::mem::take(&mut record.misses);
-        if record.place == Place::NeverStored {
+        if record.place() == Place::NeverStored {
             // The misses count with the current weight in the class. Their weight in `unstored_gets` may have decayed.
             let counted = f64::from(misses) * weights.decaying;
             self.unstored_gets = (self.unstored_gets - counted).max(0.0);
             let keys = self.stacks.class_mut(class);
             (0..misses).for_each(|_| keys.miss_always(weights));
             (0..misses).for_each(|_| self.count_reuse(class, None));
+            (0..misses).for_each(|_| self.note_recent(number, None));
         }
         self.put(number, Place::Stacked(class));
     }
 
     /// Returns the class in whose stack a key is, and the key's distance among all keys of the class, sampled or not.
     fn distance(&mut self, number: u32) -> (ClassId, u64) {
-        let Record { place: Place::Stacked(class), slot, .. } = *self.stacks.keys.get(number)
-        else {
+        let record = *self.stacks.keys.get(number);
+        let Place::Stacked(class) = record.place() else {
             unreachable!("the caller passes a key in the stack of a class; key {number} is not");
         };
-        let distance = self.stacks.class_mut(class).stack.distance(slot);
+        let distance = self.stacks.class_mut(class).stack.distance(record.slot);
         // A distance of n sampled keys represents n / rate to (n + 1) / rate keys. The results are spread evenly over
         // this range.
         self.spread = self.spread.wrapping_add(SPREAD_STEP);
@@ -424,6 +393,7 @@ impl Profiler {
     fn put(&mut self, number: u32, place: Place) {
         self.stacks.put(number, place);
         if let Place::Stacked(class) = place {
+            self.stacks.keys.get_mut(number).at = self.accesses;
             self.note_use(number, class);
         }
         self.stacks.limit(place);
@@ -445,6 +415,21 @@ impl Profiler {
     /// ([`ClassProfile::partition_shadow_hits`]).
     pub fn shadow_hits_with_partitions(&self) -> f64 {
         self.stacks.classes().map(|(_, class)| class.shadow_hits_with_partitions).sum()
+    }
+
+    /// Returns the number of an item's key, and adds the key if it is unknown. Records the size of the item.
+    fn number_of(&mut self, access: &Access, known: Option<u32>) -> u32 {
+        let number = known.unwrap_or_else(|| self.stacks.keys.insert(access.hash));
+        let bucket = SizeBucket::of(access.size_bytes.into());
+        if bucket != SizeBucket::UNKNOWN {
+            self.stacks.keys.get_mut(number).set_bucket(bucket);
+        }
+        number
+    }
+
+    /// Adds a reference of a key, with its distance and reuse time, to the recent references.
+    fn note_recent(&mut self, number: u32, distance: Option<(u64, u32)>) {
+        self.recent.add(self.stacks.keys.get(number).bucket(), distance);
     }
 
     /// Returns true if the key is in the stack of a class and has not missed since its last store.
@@ -484,6 +469,8 @@ fn micros(nanos: u64) -> u32 {
 mod bounds_tests;
 #[cfg(test)]
 mod footprints_tests;
+#[cfg(test)]
+mod table_change_tests;
 #[cfg(test)]
 #[path = "profiler_tests.rs"]
 mod tests;

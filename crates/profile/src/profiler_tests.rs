@@ -12,7 +12,7 @@ pub(in crate::profiler) const EXACT: ProfilerOptions =
     ProfilerOptions { keys_max: 1 << 20, rate_max: 1.0, half_life_references: u64::MAX };
 
 pub(in crate::profiler) fn access(key: u64, kind: AccessKind, class: Option<u8>) -> Access {
-    Access { hash: mix(key), kind, class: class.map(ClassId), at_nanos: 0 }
+    Access { hash: mix(key), kind, class: class.map(ClassId), size_bytes: 0, at_nanos: 0 }
 }
 
 pub(in crate::profiler) fn size(class: u8, chunks: u64, chunks_per_page: u64) -> ClassSize {
@@ -132,7 +132,7 @@ fn at_sampling_rate_1_counts_equal_those_of_lists() {
         let sizes = SIZES.map(|(chunks, page)| (chunks, page));
         let sizes =
             [0, 1, 2].map(|class| size(class, sizes[class as usize].0, sizes[class as usize].1));
-        profiler.set_sizes(&sizes);
+        profiler.set_sizes(&sizes, 0);
         for _ in 0..6_000 {
             let key = random.below(60).min(random.below(60));
             let class = lists.class_of(key);
@@ -297,7 +297,7 @@ fn invariants_hold_for_random_accesses() {
                         .map(|class| size(class, random.below(50), 1 + random.below(2)))
                         .collect();
                     sizes.truncate(random.below(7) as usize);
-                    profiler.set_sizes(&sizes);
+                    profiler.set_sizes(&sizes, 0);
                 }
                 2 => profiler.check(),
                 3 => {

@@ -25,6 +25,8 @@ use std::ops::Range;
 /// The number of steps in an octave of times. Their width is at most 6 % of the time; the error of the reuse times of
 /// a sample is about as large. Each step has its smallest and its largest time, so a step with a single time is exact.
 const STEPS: usize = 16;
+/// The times of a step are stretched at this number of places within the step.
+const PARTS_OF_STEP: f64 = 4.0;
 /// The maximum rounding error of a footprint, which is a sum of shares.
 const ROUNDING: f64 = 1e-4;
 /// Up to this number of positions, shares are added one by one. The integral that replaces longer sums has an error.
@@ -95,6 +97,27 @@ impl ReuseTimes {
         }
     }
 
+    /// Adds a share of the references of `other`, with their times multiplied by `stretch`. `share` returns the share of
+    /// the references with a time.
+    pub fn add_stretched(&mut self, other: &ReuseTimes, share: impl Fn(f64) -> f64, stretch: f64) {
+        if stretch == 1.0 && other.steps().all(|step| share(step.smallest as f64) == 1.0) {
+            return self.add(other);
+        }
+        for step in other.steps() {
+            let width = (step.largest - step.smallest + 1) as f64;
+            let parts = PARTS_OF_STEP.min(width);
+            for part in 0..parts as u64 {
+                let within = width * (part as f64 + 0.5) / parts;
+                let time = step.smallest as f64 + within;
+                let (stretched, weight) =
+                    ((time * stretch) as u64, step.weight * share(time) / parts);
+                if weight > 0.0 {
+                    self.record(stretched.max(1), weight);
+                }
+            }
+        }
+    }
+
     fn add_step(&mut self, number: usize, step: usize, weight: f64, (from, to): (u16, u16)) {
         if number >= self.octaves.len() {
             self.octaves.reserve_exact(number + 1 - self.octaves.len());
@@ -109,6 +132,17 @@ impl ReuseTimes {
             *ends = if is_first { (from, to) } else { (ends.0.min(from), ends.1.max(to)) };
         }
         octave.weights[step] += weight;
+    }
+
+    /// Returns the first time of each step in ascending order, and the share of all references that have a smaller time
+    /// or a time in the first half of the step.
+    pub fn ranks(&self) -> Vec<(u64, f64)> {
+        let (all, mut before) = (self.weight(), 0.0);
+        let rank = |step: Step| {
+            before += step.weight;
+            (step.smallest, (before - step.weight / 2.0) / all)
+        };
+        self.steps().map(rank).collect()
     }
 
     /// Returns the weight of all references.

@@ -42,12 +42,46 @@ pub struct ReuseWindows {
     classes: Vec<Option<Box<ClassReuses>>>,
 }
 
+/// The reuse times of one class.
 #[derive(Debug, Default)]
-struct ClassReuses {
+pub struct ClassReuses {
     /// The clock of the class: the number of its references since the start.
     time: f64,
     filling: Window,
     last: Window,
+}
+
+impl ClassReuses {
+    /// Adds a share of the references of another class. `share_of` returns the share of the references with a reuse time,
+    /// or of the references that miss at every size. For each reference of the other class, this class has `stretch`
+    /// references in the same time.
+    pub fn add_share(
+        &mut self,
+        other: &ClassReuses,
+        share: f64,
+        share_of: impl Fn(Option<f64>) -> f64,
+        stretch: f64,
+    ) {
+        self.time += other.time * share;
+        let windows = [(&mut self.filling, &other.filling), (&mut self.last, &other.last)];
+        for (window, more) in windows {
+            window.began += more.began * share;
+            window.reuses.add_stretched(&more.reuses, |time| share_of(Some(time)), stretch);
+            window.firsts.add_stretched(&more.firsts, |_| share_of(None), stretch);
+        }
+    }
+
+    /// Returns the ranks of reuse times, as [`ReuseTimes::ranks`] does.
+    pub fn ranks(&self) -> Vec<(u64, f64)> {
+        let mut all = self.last.reuses.clone();
+        all.add(&self.filling.reuses);
+        all.ranks()
+    }
+
+    /// Returns the current value of the clock.
+    pub fn now(&self) -> UsedAt {
+        self.time as u64 as UsedAt
+    }
 }
 
 /// The references of a class in one window.
@@ -111,14 +145,17 @@ impl ReuseWindows {
 
     /// Returns the current value of the class's clock.
     pub fn now(&mut self, class: ClassId) -> UsedAt {
-        self.class_mut(class).time as u64 as UsedAt
+        self.class_mut(class).now()
     }
 
-    /// Forgets all reuse times of a class.
-    pub fn forget(&mut self, class: ClassId) {
-        if let Some(reuses) = self.classes.get_mut(class.index()) {
-            *reuses = None;
-        }
+    /// Removes the reuse times of a class and returns them; `None` if there are none.
+    pub fn take(&mut self, class: ClassId) -> Option<ClassReuses> {
+        self.classes.get_mut(class.index())?.take().map(|reuses| *reuses)
+    }
+
+    /// Gives these reuse times to a class, which has none.
+    pub fn give(&mut self, class: ClassId, reuses: ClassReuses) {
+        *self.class_mut(class) = reuses;
     }
 
     /// Returns the curve of a class, computed from the last window and the filling window.
@@ -293,13 +330,16 @@ mod tests {
     }
 
     #[test]
-    fn a_forgotten_class_starts_without_reuse_times() {
+    fn reuse_times_move_to_another_class() {
         let mut class = Sampled::new(1_000, 1.0);
         (0..50).for_each(|at| class.get(at % 5));
         assert_ne!(class.windows.mrc(CLASS), Mrc::empty());
-        class.windows.forget(CLASS);
-        class.windows.forget(ClassId(99));
+        let taken = class.windows.take(CLASS);
+        assert!(class.windows.take(ClassId(99)).is_none());
         assert_eq!(class.windows.mrc(CLASS), Mrc::empty());
         assert_eq!(class.windows.now(CLASS), 0);
+        let other = ClassId(4);
+        class.windows.give(other, taken.expect("the class had reuse times"));
+        assert_eq!((class.windows.now(other), class.windows.mrc(other).misses(5)), (50, 5.0));
     }
 }

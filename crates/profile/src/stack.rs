@@ -87,6 +87,12 @@ impl<K: Copy + Default> Stack<K> {
         (self.oldest < self.next).then(|| self.keys[self.oldest])
     }
 
+    /// Returns the keys, the most recently used first.
+    pub fn keys(&self) -> impl Iterator<Item = K> {
+        let slots = (self.oldest..self.next).rev().filter(|&slot| self.marks.is_marked(slot));
+        slots.map(|slot| self.keys[slot])
+    }
+
     pub fn size_bytes(&self) -> usize {
         self.marks.size_bytes() + self.keys.capacity() * size_of::<K>()
     }
@@ -294,6 +300,7 @@ mod tests {
                     "seed {seed}: oldest key"
                 );
                 assert_eq!(pair.stack.count(), pair.list.len(), "seed {seed}: number of keys");
+                assert!(pair.stack.keys().eq(pair.list.iter().rev().copied()), "seed {seed}: keys");
             }
         }
     }

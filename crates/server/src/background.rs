@@ -10,7 +10,7 @@ use crate::shared::{BackgroundThread, CrawlStep, Shared, WakeReason, WatchEvent}
 use slabwise_base::{Clock, Moment};
 use slabwise_policy::sizes::LearnerOptions;
 use slabwise_tuner::{
-    Backoff, CRAWLER_CHUNKS_PER_STEP, CrawlCounts, CrawlPeriod, HitTime, Load, LoadClassifier,
+    Backoff, CRAWLER_CHUNKS_PER_STEP, CrawlCounts, CrawlPeriod, HitTime,
     MAINTAINER_ROUNDS_PER_STEP, Profiling, RequestedPolicy, Tuner, TunerPace, TunerStep,
 };
 use std::io;
@@ -91,7 +91,6 @@ fn run_maintainer(shared: &Shared<'_>) {
 fn run_tuner(shared: &Shared<'_>, mut tuner: Tuner) {
     let mut requested = requested_policy(shared);
     let mut pace = TunerPace::default();
-    let mut classifier = LoadClassifier::default();
     let mut hit_time = HitTime::default();
     while shared.notifier.wait(BackgroundThread::Tuner, pace.wait()) != WakeReason::Shutdown {
         // A command may have changed the automover's settings.
@@ -100,15 +99,14 @@ fn run_tuner(shared: &Shared<'_>, mut tuner: Tuner) {
         }
         follow_learning(shared, &mut tuner);
         let at = shared.clock.moment();
-        let load = classifier.load(shared.traffic_counts().bytes_read, at);
         let step = {
             let _step = shared.background_step();
-            tuner_step(shared, &mut tuner, load, at, &mut hit_time)
+            tuner_step(shared, &mut tuner, at, &mut hit_time)
         };
-        if let TunerStep::Requested { page_move, outcome } = &step {
+        for (planned, outcome) in tuner.take_begun_moves() {
             shared.watch.write(&WatchEvent::PageMove {
-                victim: page_move.victim,
-                receiver: page_move.receiver,
+                victim: planned.victim,
+                receiver: planned.receiver,
                 is_begun: outcome.is_ok(),
             });
         }
@@ -123,7 +121,6 @@ fn run_tuner(shared: &Shared<'_>, mut tuner: Tuner) {
 fn tuner_step(
     shared: &Shared<'_>,
     tuner: &mut Tuner,
-    load: Load,
     at: Moment,
     hit_time: &mut HitTime,
 ) -> TunerStep {
@@ -136,7 +133,7 @@ fn tuner_step(
     }
     tuner.observe(shared.engine, at.now);
     let observed = sys::thread_processor_time();
-    let step = tuner.act(shared.engine, load, at);
+    let step = tuner.act(shared.engine, shared.worker_time(), at);
     let add = |counter: &AtomicU64, time: Duration| {
         counter.fetch_add(time.as_nanos() as u64, Relaxed);
     };
@@ -145,7 +142,10 @@ fn tuner_step(
     match &step {
         // The mover did nothing, so the policy used the time, mostly to compute miss-ratio curves.
         TunerStep::Idle { .. } => add(&shared.counters.profile_cpu_nanos, action_time),
-        _ => add(&shared.counters.mover_cpu_nanos, action_time),
+        _ => {
+            tuner.charge(action_time);
+            add(&shared.counters.mover_cpu_nanos, action_time);
+        }
     }
     step
 }

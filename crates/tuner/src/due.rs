@@ -1,16 +1,22 @@
 //! Decides when the policy must take its next step.
 //!
 //! A policy with a trigger by time is due at once when it becomes the current policy, and then after each period. A
-//! policy with a trigger by events is due after the trigger's number of events since its last step, or since it became
-//! the current policy. The tuner checks the number of events every tick.
+//! policy with a trigger by events or by work is due after the trigger's number of events since its last step, or since
+//! it became the current policy.
 
+use crate::pacing::TICK;
 use crate::profiling::Profiling;
-use slabwise_base::{Now, Ticks};
+use crate::work::turnovers;
+use slabwise_base::{Moment, Ticks};
 use slabwise_engine::Engine;
 use slabwise_policy::Trigger;
+use std::time::Duration;
 
-/// The time between two checks of the number of events.
-const CHECK_TICKS: u32 = 1;
+/// The shortest wait before the number of events is counted again.
+const WAIT_MIN: Duration = Duration::from_millis(1);
+/// A policy with a trigger by work is due after this time if there was any work. So a server with little traffic decides
+/// once in some minutes.
+const WORK_TICKS_MAX: u32 = 120 * Ticks::PER_SECOND;
 
 /// The state of the last step, from which the next step is scheduled.
 #[derive(Clone, Copy, Debug, Default)]
@@ -19,23 +25,21 @@ pub(crate) struct Due {
     stepped_at: Option<Ticks>,
     /// The number of the trigger's events at the last step; `None` before the first check.
     count_at_step: Option<f64>,
+    /// The time of the last check in nanoseconds, and the number of events then.
+    checked: Option<(u64, f64)>,
 }
 
 impl Due {
-    /// Returns the ticks until the policy is due, or until the next check; `None` if the policy is never due. `count`
-    /// is the current result of [`count`] for the trigger.
-    pub fn ticks_until_due(
-        &mut self,
-        trigger: Trigger,
-        count: Option<f64>,
-        now: Now,
-    ) -> Option<u32> {
+    /// Returns the time until the policy is due, or until the next check; 0 if it is due, and `None` if it is never due.
+    /// `count` is the current result of [`count`] for the trigger.
+    pub fn wait(&mut self, trigger: Trigger, count: Option<f64>, at: Moment) -> Option<Duration> {
         let period = match trigger {
             Trigger::Never => return None,
             Trigger::EveryTicks(period) => {
-                let waited = self.stepped_at.map_or(period, |at| at.age_at(now.ticks));
-                return Some(period.saturating_sub(waited));
+                let waited = self.stepped_at.map_or(period, |step| step.age_at(at.now.ticks));
+                return Some(TICK * period.saturating_sub(waited));
             }
+            Trigger::EveryWork { .. } => 1.0,
             Trigger::EveryGets(period)
             | Trigger::EveryMisses(period)
             | Trigger::EveryEvictions(period)
@@ -46,17 +50,35 @@ impl Due {
         let count_at_step = self.count_at_step.get_or_insert(count);
         // The number of shadow hits decreases when a class is removed.
         *count_at_step = count_at_step.min(count);
-        Some(if count - *count_at_step >= period { 0 } else { CHECK_TICKS })
+        let done = count - *count_at_step;
+        let stepped_at = *self.stepped_at.get_or_insert(at.now.ticks);
+        let is_by_work = matches!(trigger, Trigger::EveryWork { .. });
+        let is_late = is_by_work && stepped_at.age_at(at.now.ticks) >= WORK_TICKS_MAX;
+        if done >= period || (is_late && done > 0.0) {
+            return Some(Duration::ZERO);
+        }
+        Some(self.estimate(period - done, count, at))
+    }
+
+    /// Estimates the time until `left` more events, from the rate since the last check.
+    fn estimate(&mut self, left: f64, count: f64, at: Moment) -> Duration {
+        let (before_nanos, before) = *self.checked.get_or_insert((at.nanos, count));
+        self.checked = Some((at.nanos, count));
+        let (nanos, events) = ((at.nanos.saturating_sub(before_nanos)) as f64, count - before);
+        if events <= 0.0 {
+            return TICK;
+        }
+        Duration::from_nanos((left / events * nanos) as u64).clamp(WAIT_MIN, TICK)
     }
 
     /// Records that the policy takes a step now.
-    pub fn step(&mut self, count: Option<f64>, now: Now) {
-        (self.stepped_at, self.count_at_step) = (Some(now.ticks), count);
+    pub fn step(&mut self, count: Option<f64>, at: Moment) {
+        (self.stepped_at, self.count_at_step) = (Some(at.now.ticks), count);
     }
 }
 
-/// Returns the number of a trigger's events since the start. Returns `None` for a trigger by time, and for shadow hits
-/// if profiling is off.
+/// Returns the number of a trigger's events since the start; for a trigger by work, the number of its periods. Returns
+/// `None` for a trigger by time, and for shadow hits if profiling is off.
 pub(crate) fn count(
     trigger: Trigger,
     engine: &Engine,
@@ -64,6 +86,10 @@ pub(crate) fn count(
 ) -> Option<f64> {
     match trigger {
         Trigger::Never | Trigger::EveryTicks(_) => None,
+        Trigger::EveryWork { gets, memory_divisor } => {
+            let stored = turnovers(engine) * memory_divisor as f64;
+            Some(engine.gets_ever() as f64 / gets as f64 + stored)
+        }
         Trigger::EveryGets(_) => Some(engine.gets_ever() as f64),
         Trigger::EveryMisses(_) => Some(engine.misses_ever() as f64),
         Trigger::EveryEvictions(_) => Some(engine.evictions_ever() as f64),

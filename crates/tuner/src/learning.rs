@@ -7,11 +7,15 @@
 //!                                              '--> SizesReport, in the TunerStatus
 //! ```
 //!
+//! An evaluation is due when an eighth of the memory was stored since the last one, and after a second.
+//!
 //! Invariants: a table that another caller has set during an evaluation is not overwritten; there is at most one
-//! evaluation in [`EVALUATION_TICKS`], and only while no planned move waits; a change that the engine refuses is tried
-//! again at the next evaluation.
+//! evaluation in [`EVALUATION_TICKS_MIN`], and only while no planned move waits; a change that the engine refuses is
+//! tried again at the next evaluation.
 
+use crate::pacing::TICK;
 use crate::view::snapshot;
+use crate::work::turnovers;
 use slabwise_base::size_histogram::bucket_of;
 use slabwise_base::{Now, SizeBin, Ticks};
 use slabwise_engine::{
@@ -23,9 +27,14 @@ use slabwise_policy::sizes::{
     Chaining, Change, ChunkLayout, LearnerOptions, SizeLearner, SizeSnapshot, Waiting, valued,
 };
 use std::sync::Arc;
+use std::time::Duration;
 
-/// The minimum time between two evaluations. It is a second, because an evaluation takes up to some milliseconds.
+/// The time after which an evaluation is due if little was stored.
 const EVALUATION_TICKS: u32 = Ticks::PER_SECOND;
+/// The minimum time between two evaluations, because an evaluation takes up to some milliseconds.
+const EVALUATION_TICKS_MIN: u32 = Ticks::PER_SECOND / 8;
+/// The part of the memory that is stored between two evaluations if much is stored.
+const EVALUATION_TURNOVERS: f64 = 1.0 / 8.0;
 /// An estimate of the usual length of a key, in bytes.
 const KEY_LEN_USUAL: usize = 32;
 
@@ -65,6 +74,8 @@ pub struct Learning {
     report: Option<Arc<SizesReport>>,
     /// The number of stores since the start, at the last evaluation.
     stores: u64,
+    /// The turnovers since the start, at the last evaluation.
+    turnovers: f64,
     /// The time of the last evaluation, or of the last step that skipped an evaluation because no item had been stored
     /// since.
     evaluated_at: Ticks,
@@ -74,7 +85,7 @@ impl Learning {
     /// Creates a learner without any evaluation.
     pub fn new(options: LearnerOptions) -> Learning {
         let learner = SizeLearner::new(options);
-        Learning { learner, report: None, stores: 0, evaluated_at: Ticks(0) }
+        Learning { learner, report: None, stores: 0, turnovers: 0.0, evaluated_at: Ticks(0) }
     }
 
     /// Returns the result of the last evaluation; `None` before the first evaluation.
@@ -91,7 +102,7 @@ impl Learning {
         profiles: impl FnOnce(&slabwise_policy::Snapshot) -> Vec<ClassProfile>,
         now: Now,
     ) -> bool {
-        if self.report.is_some() && self.evaluated_at.age_at(now.ticks) < EVALUATION_TICKS {
+        if self.report.is_some() && !self.is_due(engine, now) {
             return false;
         }
         let stores = engine.stores_ever();
@@ -100,6 +111,7 @@ impl Learning {
             return false;
         }
         (self.stores, self.evaluated_at) = (stores, now.ticks);
+        self.turnovers = turnovers(engine);
         let mut snapshot = snapshot(engine, now);
         snapshot.profiles = profiles(&snapshot);
         let sizes = engine.item_sizes();
@@ -148,11 +160,19 @@ impl Learning {
         true
     }
 
-    /// Returns the ticks until the next evaluation, at least 1.
-    pub(crate) fn due_ticks(&self, now: Now) -> u32 {
+    /// True if an evaluation is due after an earlier one.
+    fn is_due(&self, engine: &Engine, now: Now) -> bool {
+        let waited = self.evaluated_at.age_at(now.ticks);
+        waited >= EVALUATION_TICKS
+            || waited >= EVALUATION_TICKS_MIN
+                && turnovers(engine) - self.turnovers >= EVALUATION_TURNOVERS
+    }
+
+    /// Returns the time until the next evaluation may be due, at least one tick.
+    pub(crate) fn wait(&self, now: Now) -> Duration {
         let waited =
             self.report.as_ref().map_or(EVALUATION_TICKS, |_| self.evaluated_at.age_at(now.ticks));
-        EVALUATION_TICKS.saturating_sub(waited).max(1)
+        TICK * EVALUATION_TICKS_MIN.saturating_sub(waited).max(1)
     }
 }
 

@@ -4,23 +4,22 @@
 //! ```text
 //!   engine's access observer --> queue --> profiler (if profiling is on)
 //!                                             | profiles
-//!            due?                             v               one at a time
-//!   step --> snapshot of the engine --> policy --> plan --> engine.reassign --> engine.mover_step
-//!     ^                                                                             |
-//!     '-------------------------- again, while there is work <----------------------'
+//!            due?                             v
+//!   step --> snapshot of the engine --> policy --> plan --> engine.plan_moves --> engine.mover_step
+//!     ^                                                                              |
+//!     '-------------------------- again, while there is work <-----------------------'
 //! ```
 //!
 //! A *driver* calls [`Tuner::step`] repeatedly. It is a thread of the server, or the lab on virtual time. The tuner
 //! never waits. It reads no clock, except that profiling reads the times of accesses. The crate also has the other
-//! decisions of a driver, which take the time as an argument: the load ([`LoadClassifier`]), the requested policy
-//! ([`RequestedPolicy`]), the time of a hit ([`HitTime`]), and the wait between steps ([`TunerPace`], [`Backoff`],
-//! [`CrawlPeriod`]).
+//! decisions of a driver, which take the time as an argument: the requested policy ([`RequestedPolicy`]), the time of a
+//! hit ([`HitTime`]), and the wait between steps ([`TunerPace`], [`Backoff`], [`CrawlPeriod`]).
 //!
 //! Invariants:
 //!
 //! - the plan of a step of the policy is carried out or dropped before the next step of the policy;
-//! - while clients are served, a step visits at most [`MoveBudget::chunks_per_step`] chunks, and the tuner pauses
-//!   between steps, so that at most [`MoveBudget::pages_per_second`] pages move in a second;
+//! - while the workers are busy, a step visits at most [`MoveBudget::chunks_per_step`] chunks, and the tuner pauses
+//!   between steps, so that the moves take at most a share of the workers' time ([`MoveShares`]);
 //! - a move that a command requests is carried out like a planned move.
 #![forbid(unsafe_code)]
 
@@ -34,9 +33,10 @@ mod requested_policy;
 mod sampler;
 mod status;
 mod view;
+mod work;
 
 pub use learning::{Learning, SizesReport};
-pub use load::{HitTime, Load, LoadClassifier, MoveBudget};
+pub use load::{HitTime, MoveBudget, MoveShares, WorkerTime};
 pub use pacing::{
     Backoff, CRAWLER_CHUNKS_PER_STEP, CrawlCounts, CrawlPeriod, MAINTAINER_ROUNDS_PER_STEP,
     TunerPace, TunerStep,
@@ -49,13 +49,14 @@ pub use status::{ProfileReport, TunerReport, TunerStatus};
 pub use view::snapshot;
 
 use due::{Due, count};
+use load::{MovePacer, MoveState};
+use pacing::TICK;
 use record::Records;
 use slabwise_base::{Moment, Now, Random};
-use slabwise_engine::{Engine, MoverStep, QueueSplit, ReassignError};
+use slabwise_engine::{BegunMove, Engine, MoverStep, PlannedMove, QueueSplit};
 use slabwise_policy::sizes::LearnerOptions;
-use slabwise_policy::{Inputs, PageMove, PagePolicy, Snapshot};
+use slabwise_policy::{Inputs, PagePolicy, Snapshot};
 use status::ProfileReporter;
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -63,7 +64,7 @@ use std::time::Duration;
 #[derive(Debug)]
 pub struct Tuner {
     policy: PagePolicy,
-    budget: MoveBudget,
+    pacer: MovePacer,
     /// The source of randomness of policies.
     random: Random,
     /// `None` if keys are not profiled.
@@ -71,16 +72,16 @@ pub struct Tuner {
     /// `None` if the class table is not learned.
     learning: Option<Learning>,
     due: Due,
-    /// The moves of the current plan that have not been requested from the engine.
-    pending: VecDeque<PageMove>,
+    /// The planned moves that have begun or were dropped, and that the driver has not taken yet.
+    begun: Vec<BegunMove>,
+    /// True if moves of an earlier policy must be dropped.
+    drops_plan: bool,
     /// True if a policy has divided queues of classes, and they have not been joined since.
     has_splits: bool,
     /// True if the queues that an earlier policy has divided must be joined.
     joins_queues: bool,
     /// True if the engine records the last access of each page.
     notes_pages: bool,
-    /// The time until which the tuner pauses.
-    pause_until_nanos: u64,
     /// The number of moves that policies have planned since the start.
     moves_planned: u64,
     records: Records,
@@ -94,16 +95,16 @@ impl Tuner {
     pub fn new(policy: PagePolicy, budget: MoveBudget, seed: u64) -> Tuner {
         Tuner {
             policy,
-            budget,
+            pacer: MovePacer::new(budget),
             random: Random::new(seed),
             profiling: None,
             learning: None,
             due: Due::default(),
-            pending: VecDeque::new(),
+            begun: Vec::new(),
+            drops_plan: false,
             has_splits: false,
             joins_queues: false,
             notes_pages: false,
-            pause_until_nanos: 0,
             moves_planned: 0,
             records: Records::default(),
             status: None,
@@ -152,7 +153,7 @@ impl Tuner {
     /// Sets another policy and drops the moves that the old policy planned but that have not started.
     pub fn set_policy(&mut self, policy: PagePolicy) {
         self.policy = policy;
-        self.pending.clear();
+        self.drops_plan = true;
         self.due = Due::default();
         self.joins_queues = self.has_splits;
         self.adjust_profiler();
@@ -175,10 +176,15 @@ impl Tuner {
     }
 
     /// Takes one step, which takes a bounded time: calls [`Tuner::observe`], then [`Tuner::act`].
-    pub fn step(&mut self, engine: &Engine, load: Load, at: impl Into<Moment>) -> TunerStep {
+    pub fn step(
+        &mut self,
+        engine: &Engine,
+        workers: WorkerTime,
+        at: impl Into<Moment>,
+    ) -> TunerStep {
         let at = at.into();
         self.observe(engine, at.now);
-        self.act(engine, load, at)
+        self.act(engine, workers, at)
     }
 
     /// Counts the sampled accesses since the last call, and publishes profiles if that is due.
@@ -190,19 +196,40 @@ impl Tuner {
         }
     }
 
-    /// Moves chunks, requests a planned move, or steps the policy if it is due. During a pause, the function only
-    /// returns the remaining pause.
-    pub fn act(&mut self, engine: &Engine, load: Load, at: Moment) -> TunerStep {
-        let pause_nanos = self.pause_until_nanos.saturating_sub(at.nanos);
-        if pause_nanos > 0 {
-            return TunerStep::Pause(Duration::from_nanos(pause_nanos));
+    /// Visits chunks of the moving page, or steps the policy if it is due. While the mover pauses, the function only
+    /// returns the remaining pause. The driver passes the time that the step took to [`Tuner::charge`].
+    pub fn act(&mut self, engine: &Engine, workers: WorkerTime, at: Moment) -> TunerStep {
+        if std::mem::take(&mut self.drops_plan) {
+            engine.plan_moves(Vec::new());
         }
-        let step = self.move_or_plan(engine, load, at);
-        if let TunerStep::Pause(pause) = step {
-            self.pause_until_nanos = at.nanos + pause.as_nanos() as u64;
+        let visits = engine.mover_counters().visits;
+        let state = MoveState { visits, is_planned: engine.has_planned_moves() };
+        let evictions = || engine.evictions_ever();
+        if let Some(chunks) = self.pacer.advance(workers, state, at, evictions) {
+            engine.set_help_chunks(chunks);
+        }
+        let step = match self.pacer.pause().filter(|_| state.is_planned) {
+            Some(pause) => TunerStep::Pause(pause),
+            None => self.move_or_plan(engine, at),
+        };
+        self.pacer.note_step(engine.mover_counters().visits);
+        for (planned, outcome) in engine.take_begun_moves() {
+            self.records.note_request(outcome.is_ok());
+            self.begun.push((planned, outcome));
         }
         self.publish_plan();
         step
+    }
+
+    /// Adds the time of a step that visited chunks to the time that moves have taken.
+    pub fn charge(&mut self, time: Duration) {
+        self.pacer.charge(time);
+    }
+
+    /// Returns the planned moves that have begun since the last call, and those that the engine refused because the
+    /// cache had changed since the plan.
+    pub fn take_begun_moves(&mut self) -> Vec<BegunMove> {
+        std::mem::take(&mut self.begun)
     }
 
     fn publish_plan(&self) {
@@ -218,21 +245,14 @@ impl Tuner {
         }
     }
 
-    fn move_or_plan(&mut self, engine: &Engine, load: Load, at: Moment) -> TunerStep {
-        let chunks_per_page = engine.chunks_of_moving_page();
+    fn move_or_plan(&mut self, engine: &Engine, at: Moment) -> TunerStep {
         let page_size_bytes = engine.config().page_size_bytes;
-        let chunks = chunks_per_page.map(|all| self.budget.chunks(load, all, page_size_bytes));
-        match engine.mover_step(chunks.unwrap_or(1), at) {
-            MoverStep::Idle => self.plan(engine, at.now),
+        let chunks_per_page = engine.chunks_of_moving_page();
+        let chunks = chunks_per_page.map_or(1, |all| self.pacer.chunks(page_size_bytes / all));
+        match engine.mover_step(chunks, at) {
+            MoverStep::Idle => self.plan(engine, at),
             MoverStep::Pause(pause) => TunerStep::Pause(pause),
-            MoverStep::Working | MoverStep::Done | MoverStep::GivenUp => {
-                match chunks.zip(chunks_per_page) {
-                    Some((chunks, all)) if load == Load::Serving => {
-                        TunerStep::Pause(self.budget.pause(chunks, all))
-                    }
-                    _ => TunerStep::Working,
-                }
-            }
+            MoverStep::Working | MoverStep::Done | MoverStep::GivenUp => TunerStep::Working,
         }
     }
 
@@ -244,18 +264,8 @@ impl Tuner {
         }
     }
 
-    fn plan(&mut self, engine: &Engine, now: Now) -> TunerStep {
-        if let Some(next) = self.pending.pop_front() {
-            let outcome = request(engine, &next, now);
-            if outcome == Err(ReassignError::Running) {
-                self.pending.push_front(next);
-                return TunerStep::Working;
-            }
-            // If the engine refuses the move for another reason, the cache has changed since the plan. The move is
-            // dropped.
-            self.records.note_request(outcome.is_ok());
-            return TunerStep::Requested { page_move: next, outcome };
-        }
+    fn plan(&mut self, engine: &Engine, at: Moment) -> TunerStep {
+        let now = at.now;
         if std::mem::take(&mut self.joins_queues) {
             self.has_splits = false;
             let classes = engine.class_ids();
@@ -271,23 +281,23 @@ impl Tuner {
         self.records.note_counts(counts);
         let trigger = self.policy.trigger();
         let count = count(trigger, engine, self.profiling.as_ref());
-        let ticks = self.due.ticks_until_due(trigger, count, now);
-        if ticks != Some(0) {
-            return self.idle(ticks, now);
+        let wait = self.due.wait(trigger, count, at);
+        if wait != Some(Duration::ZERO) {
+            return self.idle(wait, now);
         }
-        self.due.step(count, now);
+        self.due.step(count, at);
         let snapshot = self.snapshot(engine, now);
         let plan = self.policy.step(&snapshot, &mut self.random);
         self.records.note_plan(&plan, counts, now.ticks);
         self.moves_planned += plan.moves.len() as u64;
         self.divide_queues(engine, &plan.splits);
-        self.pending.extend(plan.moves);
-        if !self.pending.is_empty() {
+        if !plan.moves.is_empty() {
+            engine.plan_moves(plan.moves.iter().map(planned).collect());
             return TunerStep::Working;
         }
-        let ticks = self.due.ticks_until_due(trigger, count, now);
+        let wait = self.due.wait(trigger, count, at);
         // The policy may be due at once again, but it has planned no move. So the tuner waits at least a tick.
-        self.idle(ticks.map(|ticks| ticks.max(1)), now)
+        self.idle(wait.map(|wait| wait.max(TICK)), now)
     }
 
     /// Divides the queues of classes as the policy requests. All other classes keep the division of their queues.
@@ -302,7 +312,10 @@ impl Tuner {
     fn learn(&mut self, engine: &Engine, now: Now) {
         let Tuner { learning: Some(learning), profiling, .. } = self else { return };
         let profiles = |snapshot: &Snapshot| match profiling {
-            Some(profiling) => profiling.recent_profiles(snapshot),
+            Some(profiling) => {
+                profiling.follow_table(engine, now);
+                profiling.recent_profiles(snapshot)
+            }
             None => Vec::new(),
         };
         if learning.step(engine, profiles, now) {
@@ -310,12 +323,12 @@ impl Tuner {
         }
     }
 
-    /// Returns the result of a step that found nothing to do. The next step is in `ticks`, but earlier if an evaluation
+    /// Returns the result of a step that found nothing to do. The next step is after `wait`, but earlier if an evaluation
     /// of sizes is due, and after one tick if keys are profiled.
-    fn idle(&self, ticks: Option<u32>, now: Now) -> TunerStep {
-        let profiled = self.profiling.as_ref().map(|_| 1);
-        let learned = self.learning.as_ref().map(|learning| learning.due_ticks(now));
-        TunerStep::Idle { ticks: [ticks, profiled, learned].into_iter().flatten().min() }
+    fn idle(&self, wait: Option<Duration>, now: Now) -> TunerStep {
+        let profiled = self.profiling.as_ref().map(|_| TICK);
+        let learned = self.learning.as_ref().map(|learning| learning.wait(now));
+        TunerStep::Idle { wait: [wait, profiled, learned].into_iter().flatten().min() }
     }
 
     /// Takes a snapshot with the profiles that the policy needs.
@@ -325,6 +338,7 @@ impl Tuner {
             snapshot.pages = view::pages(engine);
         }
         if let Some(profiling) = &mut self.profiling {
+            profiling.follow_table(engine, now);
             snapshot.unstored_gets = profiling.profiler.unstored_gets();
             snapshot.profiles = match self.policy.inputs() {
                 Inputs::Counts | Inputs::Pages => Vec::new(),
@@ -338,13 +352,10 @@ impl Tuner {
     }
 }
 
-/// Requests a planned move from the engine.
-fn request(engine: &Engine, planned: &PageMove, now: Now) -> Result<(), ReassignError> {
-    let &PageMove { victim, page, receiver, reason } = planned;
-    match page.zip(receiver) {
-        Some((page, receiver)) => engine.evict_page(page, receiver, reason, now),
-        None => engine.reassign(Some(victim), receiver, reason, now),
-    }
+/// Returns a move of a policy's plan as a move of the engine's plan.
+fn planned(page_move: &slabwise_policy::PageMove) -> PlannedMove {
+    let &slabwise_policy::PageMove { victim, page, receiver, reason } = page_move;
+    PlannedMove { victim, page, receiver, reason }
 }
 
 #[cfg(test)]

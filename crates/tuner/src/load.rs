@@ -1,44 +1,217 @@
-//! Measurements of the clients' load, and the limits of the work of page moves.
+//! The time that page moves may take, compared with the time of the workers.
+//!
+//! ```text
+//!   rate      = share x busy time of the workers / elapsed time   (moves take time from clients)
+//!             + idle part of the workers' time                    (moves take time that nobody needs)
+//!   each step of the mover adds its time to a debt, and the debt falls at this rate; the mover pauses while it has debt
+//! ```
+//!
+//! So the pace of moves follows the traffic: the busier the workers are, the more time moves may take, and the cost for
+//! clients is bounded at any rate of requests.
 
 use slabwise_base::Moment;
 use std::time::Duration;
 
-/// The clients' load, which decides how fast pages may move.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Load {
-    /// Clients send few or no requests. Pages move without pauses.
-    Idle,
-    /// Clients send many requests, which may need every core. Page moves are limited.
-    Serving,
+/// The processor time of the workers since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WorkerTime {
+    /// The sum over all workers.
+    pub busy: Duration,
+    /// The number of workers, at least 1.
+    pub workers: u32,
 }
 
-/// Classifies the load by the rate at which clients send bytes.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct LoadClassifier {
-    /// The time of the last measurement.
-    measured_nanos: u64,
-    /// The bytes that clients had sent since the start, at the last measurement.
-    bytes_read: u64,
-    is_serving: bool,
+/// The shares of the workers' processor time that page moves may take.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MoveShares {
+    /// The share under a steady load.
+    pub steady: f64,
+    /// The share while classes evict items although a better division of the memory is planned.
+    pub pressed: f64,
 }
 
-impl LoadClassifier {
-    /// The minimum time between two measurements. It is long compared with the time of a request.
-    const MEASURE_NANOS: u64 = 10_000_000;
-    /// The minimum rate of [`Load::Serving`]. It corresponds to some ten thousand requests a second.
-    const BYTES_PER_SECOND_MIN: u64 = 1 << 20;
+impl Default for MoveShares {
+    fn default() -> MoveShares {
+        MoveShares { steady: 0.05, pressed: 0.25 }
+    }
+}
 
-    /// Returns the current load. `bytes_read` is the number of bytes that clients have sent since the start. Before the
-    /// first measurement the load is [`Load::Idle`].
-    pub fn load(&mut self, bytes_read: u64, at: Moment) -> Load {
-        let nanos = at.nanos.saturating_sub(self.measured_nanos);
-        if nanos >= LoadClassifier::MEASURE_NANOS {
-            let bytes = u128::from(bytes_read.saturating_sub(self.bytes_read));
-            let bytes_per_second = bytes * 1_000_000_000 / u128::from(nanos);
-            self.is_serving = bytes_per_second >= u128::from(Self::BYTES_PER_SECOND_MIN);
-            (self.measured_nanos, self.bytes_read) = (at.nanos, bytes_read);
+impl MoveShares {
+    /// Moves take as much time as they need, even if workers are busy for only a millionth of the time.
+    pub const UNLIMITED: MoveShares = MoveShares { steady: 1e6, pressed: 1e6 };
+}
+
+/// Limits of the work of page moves.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MoveBudget {
+    /// The maximum number of chunks that the mover visits in one step while the workers are busy; at least 1.
+    pub chunks_per_step: usize,
+    /// The shares of the workers' time.
+    pub shares: MoveShares,
+}
+
+impl Default for MoveBudget {
+    /// A step with the default number of chunks takes some ten microseconds, which is short compared with the time of a
+    /// slow request.
+    fn default() -> MoveBudget {
+        MoveBudget { chunks_per_step: 32, shares: MoveShares::default() }
+    }
+}
+
+impl MoveBudget {
+    /// The number of chunks that the mover visits in one step while the workers are mostly idle.
+    const CHUNKS_PER_STEP_IDLE: usize = 256;
+    /// The maximum number of bytes that a step copies while the workers are busy. If chunks are large, a step visits
+    /// fewer of them.
+    const STEP_SIZE_BYTES_MAX: usize = 32 << 10;
+
+    /// Returns the number of chunks of this size that the mover may visit in the next step.
+    fn chunks(&self, is_idle: bool, chunk_size_bytes: usize) -> usize {
+        if is_idle {
+            return MoveBudget::CHUNKS_PER_STEP_IDLE.max(self.chunks_per_step);
         }
-        if self.is_serving { Load::Serving } else { Load::Idle }
+        let chunks_max = (MoveBudget::STEP_SIZE_BYTES_MAX / chunk_size_bytes).max(1);
+        self.chunks_per_step.min(chunks_max)
+    }
+}
+
+/// The state of the page moves.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct MoveState {
+    /// The visits of chunks since the start, by the tuner and by stores.
+    pub visits: u64,
+    /// True if a page is moving or a move is planned.
+    pub is_planned: bool,
+}
+
+/// Limits the time of page moves to a share of the workers' time.
+///
+/// Moves are the work of the tuner, and of stores that help the mover. The time of the stores is estimated from the time
+/// that the tuner takes for a visit.
+#[derive(Clone, Debug)]
+pub(crate) struct MovePacer {
+    budget: MoveBudget,
+    /// The time that moves may take in each nanosecond, in nanoseconds.
+    rate: f64,
+    /// The time that moves have taken beyond the allowed time, in nanoseconds.
+    debt_nanos: f64,
+    /// The time at which the debt was last reduced.
+    reduced_at_nanos: u64,
+    /// The state at the last measurement of the rate.
+    measured: Option<Measured>,
+    /// The visits since the start after the tuner's last step.
+    visits_seen: u64,
+    /// The visits of the tuner's last step.
+    visits_of_step: u64,
+    /// The moving average of the time of a visit, in nanoseconds.
+    visit_nanos: f64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Measured {
+    at_nanos: u64,
+    busy: Duration,
+    evictions: u64,
+}
+
+impl MovePacer {
+    /// The minimum time between two measurements of the rate.
+    const MEASURE_NANOS: u64 = 2_000_000;
+    /// The mover works without a pause until its debt is above this value, so that it does not pause after each step.
+    const DEBT_MAX_NANOS: f64 = 200_000.0;
+    /// The longest pause.
+    const PAUSE_MAX: Duration = Duration::from_millis(100);
+    /// Above this rate the workers count as mostly idle.
+    const RATE_IDLE: f64 = 0.5;
+    /// The time of a visit before the first measurement.
+    const VISIT_NANOS_FIRST: f64 = 400.0;
+    /// The weight of the last step in the moving average of the time of a visit.
+    const WEIGHT_NEW: f64 = 0.1;
+    /// The maximum number of chunks that a store visits for each chunk that it needs.
+    const HELP_CHUNKS_MAX: f64 = 4.0;
+
+    /// Returns a pacer that allows moves without pauses until the first measurement.
+    pub fn new(budget: MoveBudget) -> MovePacer {
+        MovePacer {
+            budget,
+            rate: 1.0,
+            debt_nanos: 0.0,
+            reduced_at_nanos: 0,
+            measured: None,
+            visits_seen: 0,
+            visits_of_step: 0,
+            visit_nanos: MovePacer::VISIT_NANOS_FIRST,
+        }
+    }
+
+    /// Reduces the debt by the allowed time, and adds the time of stores that have helped. If a measurement is due,
+    /// measures the rate, and returns the mean number of chunks that a store should visit from now on. `evictions`
+    /// returns the number of allocations since the start that found no free chunk.
+    pub fn advance(
+        &mut self,
+        workers: WorkerTime,
+        state: MoveState,
+        at: Moment,
+        evictions: impl FnOnce() -> u64,
+    ) -> Option<f64> {
+        let elapsed_nanos = at.nanos.saturating_sub(self.reduced_at_nanos) as f64;
+        let helped = state.visits.saturating_sub(self.visits_seen) as f64;
+        self.visits_seen = state.visits;
+        let debt_nanos = self.debt_nanos + helped * self.visit_nanos - self.rate * elapsed_nanos;
+        self.debt_nanos = debt_nanos.max(0.0);
+        self.reduced_at_nanos = at.nanos;
+        let elapsed_nanos =
+            self.measured.map_or(u64::MAX, |it| at.nanos.saturating_sub(it.at_nanos));
+        if elapsed_nanos < MovePacer::MEASURE_NANOS {
+            return None;
+        }
+        let (at_nanos, busy, evictions) = (at.nanos, workers.busy, evictions());
+        let before = self.measured.replace(Measured { at_nanos, busy, evictions })?;
+        let busy_nanos = busy.saturating_sub(before.busy).as_nanos() as f64;
+        let evictions = evictions.saturating_sub(before.evictions);
+        let is_pressed = state.is_planned && evictions > 0;
+        self.rate = self.rate_at(busy_nanos / elapsed_nanos as f64, workers.workers, is_pressed);
+        let nanos_per_store = self.budget.shares.pressed * busy_nanos / evictions.max(1) as f64;
+        Some((nanos_per_store / self.visit_nanos).min(MovePacer::HELP_CHUNKS_MAX))
+    }
+
+    /// Returns the rate if the workers together are busy for `busy` nanoseconds in each nanosecond.
+    fn rate_at(&self, busy: f64, workers: u32, is_pressed: bool) -> f64 {
+        let MoveShares { steady, pressed } = self.budget.shares;
+        let share = if is_pressed { pressed.max(steady) } else { steady };
+        // If the workers are busy for half of the time, there may be no idle core.
+        let idle = (1.0 - 2.0 * busy / f64::from(workers.max(1))).max(0.0);
+        // A rate above 0 keeps every pause finite.
+        (share * busy + idle).max(1e-4)
+    }
+
+    /// Records the visits since the start after a step of the tuner.
+    pub fn note_step(&mut self, visits: u64) {
+        self.visits_of_step = visits.saturating_sub(self.visits_seen);
+        self.visits_seen = visits;
+    }
+
+    /// Adds the time of the tuner's last step.
+    pub fn charge(&mut self, time: Duration) {
+        let nanos = time.as_nanos() as f64;
+        self.debt_nanos += nanos;
+        if self.visits_of_step > 0 {
+            let of_visit = nanos / self.visits_of_step as f64;
+            self.visit_nanos += (of_visit - self.visit_nanos) * MovePacer::WEIGHT_NEW;
+        }
+    }
+
+    /// Returns the pause before the next step of the mover; `None` if the mover may work at once.
+    pub fn pause(&self) -> Option<Duration> {
+        (self.debt_nanos > MovePacer::DEBT_MAX_NANOS && self.rate < 1.0).then(|| {
+            let nanos = self.debt_nanos / self.rate;
+            Duration::from_nanos(nanos as u64).min(MovePacer::PAUSE_MAX)
+        })
+    }
+
+    /// Returns the number of chunks of this size that the mover may visit in the next step.
+    pub fn chunks(&self, chunk_size_bytes: usize) -> usize {
+        self.budget.chunks(self.rate > MovePacer::RATE_IDLE, chunk_size_bytes)
     }
 }
 
@@ -75,81 +248,63 @@ impl HitTime {
     }
 }
 
-/// Limits of the work of page moves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MoveBudget {
-    /// The maximum number of chunks that the mover visits in one step while clients are served; at least 1.
-    pub chunks_per_step: usize,
-    /// The maximum number of pages that move in a second while clients are served; at least 1. Without load, the number
-    /// is not limited.
-    pub pages_per_second: u32,
-}
+#[cfg(test)]
+mod tests {
+    use super::{HitTime, MoveBudget, MovePacer, MoveState, WorkerTime};
+    use slabwise_base::Moment;
+    use std::time::Duration;
 
-impl MoveBudget {
-    /// The default of [`MoveBudget::chunks_per_step`]. A step with this number of chunks takes some ten microseconds,
-    /// which is short compared with the time of a slow request.
-    pub const CHUNKS_PER_STEP_DEFAULT: usize = 32;
+    /// The time of a visit.
+    const VISIT: Duration = Duration::from_nanos(500);
 
-    /// The number of chunks that the mover visits in one step without load.
-    const CHUNKS_PER_STEP_IDLE: usize = 256;
-
-    /// The bytes of the pages that move in a second by default. The move of a mebibyte takes a millisecond, or two with
-    /// small chunks. So the mover works at most 3 % of the time, and only few requests wait for a step.
-    const BYTES_PER_SECOND_DEFAULT: usize = 16 << 20;
-
-    /// Returns the default budget for pages of this size.
-    pub fn for_pages_of(page_size_bytes: usize) -> MoveBudget {
-        let pages_per_second = (Self::BYTES_PER_SECOND_DEFAULT / page_size_bytes).max(1) as u32;
-        MoveBudget { chunks_per_step: Self::CHUNKS_PER_STEP_DEFAULT, pages_per_second }
+    /// Lets a mover work for a second beside `workers` workers that are busy for `busy` of the time. Each step has 20
+    /// visits. In each microsecond of a worker's time, `evictions` stores find no free chunk and help the mover. Returns
+    /// the share of the workers' busy time that moves took, and the share of the elapsed time.
+    fn shares_of_moves(busy: f64, workers: u32, evictions: f64) -> [f64; 2] {
+        let mut pacer = MovePacer::new(MoveBudget::default());
+        let (mut nanos, mut worked, mut visits, mut help) = (0u64, 0.0, 0.0, 0.0);
+        let mut helped_at_nanos = 0;
+        while nanos < 1_000_000_000 {
+            let busy_nanos = |nanos: u64| nanos as f64 * busy * f64::from(workers);
+            let evicted = |nanos: u64| busy_nanos(nanos) / 1e3 * evictions;
+            let helped = (evicted(nanos) - evicted(helped_at_nanos)) * help;
+            (visits, worked) = (visits + helped, worked + helped * VISIT.as_nanos() as f64);
+            helped_at_nanos = nanos;
+            let state = MoveState { visits: visits as u64, is_planned: true };
+            let busy = Duration::from_nanos(busy_nanos(nanos) as u64);
+            let (time, at) = (WorkerTime { busy, workers }, Moment::from_nanos(nanos));
+            let found = pacer.advance(time, state, at, || evicted(nanos) as u64);
+            help = found.unwrap_or(help);
+            match pacer.pause() {
+                Some(pause) => nanos += pause.as_nanos() as u64,
+                None => {
+                    visits += 20.0;
+                    pacer.note_step(visits as u64);
+                    pacer.charge(VISIT * 20);
+                    (nanos, worked) = (nanos + 10_000, worked + 10_000.0);
+                }
+            }
+        }
+        [worked / (nanos as f64 * busy * f64::from(workers)), worked / nanos as f64]
     }
 
-    /// The maximum number of bytes that a step copies while clients are served. If chunks are large, a step visits
-    /// fewer of them.
-    const STEP_SIZE_BYTES_MAX: usize = 32 << 10;
-
-    /// Returns the number of chunks that the mover may visit in the next step.
-    pub(crate) fn chunks(
-        &self,
-        load: Load,
-        chunks_per_page: usize,
-        page_size_bytes: usize,
-    ) -> usize {
-        let chunk_size_bytes = page_size_bytes / chunks_per_page;
-        let chunks_max = (MoveBudget::STEP_SIZE_BYTES_MAX / chunk_size_bytes).max(1);
-        match load {
-            Load::Idle => MoveBudget::CHUNKS_PER_STEP_IDLE.max(self.chunks_per_step),
-            Load::Serving => self.chunks_per_step.min(chunks_max),
+    #[test]
+    fn busy_workers_give_moves_a_share_of_their_time() {
+        for (workers, evictions, expected) in
+            [(1, 0.0, 0.05), (4, 0.0, 0.05), (1, 0.1, 0.25), (2, 0.5, 0.25), (4, 0.01, 0.25)]
+        {
+            let [of_busy, _] = shares_of_moves(1.0, workers, evictions);
+            let error = (of_busy / expected - 1.0).abs();
+            assert!(error < 0.15, "{workers} workers: {of_busy} instead of {expected}");
         }
     }
 
-    /// Returns the pause after a step that visited this many chunks of a page.
-    pub(crate) fn pause(&self, chunks: usize, chunks_per_page: usize) -> Duration {
-        let share = chunks as f64 / chunks_per_page as f64;
-        Duration::from_secs_f64(share.min(1.0) / f64::from(self.pages_per_second))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{HitTime, Load, LoadClassifier};
-    use slabwise_base::Moment;
-
     #[test]
-    fn a_mebibyte_per_second_is_classified_as_serving() {
-        let mut classifier = LoadClassifier::default();
-        let mut load =
-            |bytes, millis: u64| classifier.load(bytes, Moment::from_nanos(millis * 1_000_000));
-        assert_eq!(load(1 << 20, 9), Load::Idle, "the load is idle before the first measurement");
-        assert_eq!(load(1 << 20, 10), Load::Serving);
-        assert_eq!(load(1 << 20, 19), Load::Serving, "measurements are 10 ms apart");
-        assert_eq!(
-            load((1 << 20) + 10_485, 20),
-            Load::Idle,
-            "10,485 bytes in 10 ms are less than 1 MiB/s"
-        );
-        assert_eq!(load((1 << 20) + 10_485 + 1_048_576, 1_020), Load::Serving);
-        assert_eq!(load((1 << 20) + 10_485 + 1_048_576, 1_021), Load::Serving);
-        assert_eq!(load((1 << 20) + 10_485 + 1_048_576, 1_030), Load::Idle);
+    fn idle_workers_let_the_mover_work_all_the_time() {
+        let [_, of_elapsed] = shares_of_moves(0.001, 4, 0.0);
+        assert!(of_elapsed > 0.95, "{of_elapsed}");
+        let [_, of_elapsed] = shares_of_moves(0.25, 4, 0.0);
+        assert!((0.4..0.8).contains(&of_elapsed), "{of_elapsed}");
     }
 
     #[test]

@@ -6,8 +6,6 @@
 //! second.
 
 use slabwise_base::{Ticks, counts};
-use slabwise_engine::ReassignError;
-use slabwise_policy::PageMove;
 use std::time::Duration;
 
 /// The result of a step of the tuner.
@@ -15,24 +13,17 @@ use std::time::Duration;
 pub enum TunerStep {
     /// The step did work, and there is more to do. The driver should take the next step at once.
     Working,
-    /// The step requested a planned move from the engine. The driver should take the next step at once.
-    Requested {
-        /// The move.
-        page_move: PageMove,
-        /// The answer of the engine: `Ok` if the move started, an error if the cache has changed since the plan.
-        outcome: Result<(), ReassignError>,
-    },
     /// The step did work. The driver should take the next step after this time, so that clients are served in between.
     Pause(Duration),
     /// The step found nothing to do.
     Idle {
-        /// The ticks until the next task is due; `None` if no task is due, unless a command requests a move.
-        ticks: Option<u32>,
+        /// The time until the next task may be due; `None` if no task is due, unless a command requests a move.
+        wait: Option<Duration>,
     },
 }
 
 /// The length of a tick.
-const TICK: Duration = Duration::from_nanos(1_000_000_000 / Ticks::PER_SECOND as u64);
+pub(crate) const TICK: Duration = Duration::from_nanos(1_000_000_000 / Ticks::PER_SECOND as u64);
 
 /// The maximum number of rounds of one step of the LRU maintainer, for each class. A round removes one item, or moves
 /// at most one item from each queue.
@@ -93,7 +84,7 @@ impl TunerPace {
     /// Updates the wait with the result of a step. `traffic` is a number that increases when clients send requests.
     pub fn step(&mut self, step: &TunerStep, traffic: u64) {
         self.backoff.wait = match *step {
-            TunerStep::Working | TunerStep::Requested { .. } => {
+            TunerStep::Working => {
                 self.has_worked = true;
                 Duration::ZERO
             }
@@ -101,8 +92,8 @@ impl TunerPace {
                 self.has_worked = true;
                 pause
             }
-            TunerStep::Idle { ticks } => {
-                let due = ticks.map_or(Backoff::WAIT_MAX, |ticks| TICK * ticks);
+            TunerStep::Idle { wait } => {
+                let due = wait.unwrap_or(Backoff::WAIT_MAX);
                 let before = std::mem::replace(&mut self.traffic, traffic);
                 // If clients sent nothing since the last step, and no page has just moved, a policy plans no other
                 // moves than before. The wait stays bounded, because a store that needs a page may start a move and
@@ -197,7 +188,7 @@ mod tests {
         let pause = Duration::from_micros(70);
         assert_eq!(wait(TunerStep::Working, 0), Duration::ZERO);
         assert_eq!(wait(TunerStep::Pause(pause), 0), pause);
-        let idle = |ticks| TunerStep::Idle { ticks };
+        let idle = |ticks: Option<u32>| TunerStep::Idle { wait: ticks.map(|ticks| TICK * ticks) };
         assert_eq!(wait(idle(Some(2)), 0), 2 * TICK, "after work the wait does not double");
         assert_eq!(wait(idle(Some(2)), 0), 4 * TICK);
         assert_eq!(wait(idle(Some(2)), 0), 8 * TICK);

@@ -18,7 +18,7 @@
 
 use crate::sampler::{Sampler, Samples, Waker};
 use slabwise_base::{ClassId, Clock, Now, Ticks};
-use slabwise_engine::{AccessObserver, Engine};
+use slabwise_engine::{AccessObserver, ClassTable, Engine};
 use slabwise_policy::Snapshot;
 use slabwise_profile::{ClassProfile, ClassSize, KEY_SIZE_BYTES, Profiler, ProfilerOptions};
 use std::sync::Arc;
@@ -121,6 +121,8 @@ pub struct Profiling {
     hit_time_us: f64,
     /// The counts at the last check.
     checked: Check,
+    /// The class table that was last reported to the profiler.
+    table: ClassTable,
     /// The last computed profiles; `None` if none were computed since the last check.
     computed: Option<Arc<Generation>>,
     /// The last reported profiles; `None` before the first report.
@@ -198,6 +200,7 @@ impl Profiling {
             accesses: 0,
             hit_time_us: 0.0,
             checked,
+            table: engine.class_table(),
             computed: None,
             reported: None,
         }
@@ -218,6 +221,7 @@ impl Profiling {
     /// Counts the accesses in the queue, and checks the limits if a check is due. A call takes a bounded time.
     pub fn step(&mut self, engine: &Engine, now: Now) {
         self.drain();
+        self.follow_table(engine, now);
         let waited = self.checked.at.age_at(now.ticks);
         if waited >= CHECK_TICKS {
             self.check(engine, waited, now);
@@ -267,6 +271,15 @@ impl Profiling {
         }
     }
 
+    /// Reports the classes to the profiler at once if the class table has changed, so that the keys follow their items
+    /// into the new classes.
+    pub(crate) fn follow_table(&mut self, engine: &Engine, now: Now) {
+        if engine.class_table() != self.table {
+            self.note_classes(engine, self.samples.dropped() > self.checked.dropped, now);
+            self.computed = None;
+        }
+    }
+
     /// Reports the size and the hits of each class to the profiler. `has_dropped` is true if accesses were dropped
     /// since the last report.
     fn note_classes(&mut self, engine: &Engine, has_dropped: bool, now: Now) {
@@ -279,8 +292,12 @@ impl Profiling {
                 chunk_size_bytes: class.chunk_size_bytes as u64,
             }
         };
+        self.table = engine.class_table();
         let classes = crate::view::snapshot(engine, now).classes;
-        self.profiler.set_sizes(&classes.iter().map(size).collect::<Vec<_>>());
+        let pages: u64 = classes.iter().map(|class| class.pages).sum();
+        // Retired classes and the page pool have these pages. Classes of the table will receive them.
+        let other_pages = engine.page_stats().held.saturating_sub(pages);
+        self.profiler.set_sizes(&classes.iter().map(size).collect::<Vec<_>>(), other_pages);
         for class in &classes {
             match has_dropped {
                 true => self.profiler.skip_hits(class.class, class.hits),

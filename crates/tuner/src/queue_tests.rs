@@ -35,7 +35,7 @@ fn a_plan_without_splits_leaves_the_queues_divided() {
     config.index_within_limit = false;
     config.eviction = EvictionKind::SplitLru;
     let engine = Engine::new(config).expect("the arena can be reserved");
-    let budget = MoveBudget::for_pages_of(PAGE_SIZE_BYTES);
+    let budget = MoveBudget::default();
     let mut tuner = Tuner::new(PagePolicy::none(), budget, 1);
     // The right queue has almost all chunks, for less than half of the keys.
     let split = QueueSplit { class: ClassId(0), left_key_share: 0.54, left_item_share: 0.01 };

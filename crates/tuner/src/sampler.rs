@@ -74,6 +74,7 @@ impl AccessObserver for Sampler {
             hash: access.hash,
             kind: access.kind,
             class: access.class,
+            size_bytes: access.size_bytes,
             at_nanos: self.clock.nanos(),
         };
         if self.queue.try_send(access).is_err() {
@@ -134,7 +135,12 @@ mod tests {
         let (sampler, samples) = Sampler::new(Arc::clone(&clock), 4);
         let push = |hash| {
             clock.advance(Duration::from_nanos(7));
-            sampler.accessed(&KeyAccess { hash, kind: AccessKind::Hit, class: CLASS });
+            sampler.accessed(&KeyAccess {
+                hash,
+                kind: AccessKind::Hit,
+                class: CLASS,
+                size_bytes: 0,
+            });
         };
         let popped = || std::iter::from_fn(|| samples.pop()).map(|access| access.hash);
         (0..6).for_each(push);
@@ -156,7 +162,12 @@ mod tests {
         }));
         let push = |count| {
             for hash in 0..count {
-                sampler.accessed(&KeyAccess { hash, kind: AccessKind::Hit, class: CLASS });
+                sampler.accessed(&KeyAccess {
+                    hash,
+                    kind: AccessKind::Hit,
+                    class: CLASS,
+                    size_bytes: 0,
+                });
             }
         };
         let seen = || (wakes.load(Relaxed), samples.is_half_full());
@@ -180,7 +191,12 @@ mod tests {
         let push = |thread: u64| {
             for number in 0..PUSHED {
                 let hash = thread << 32 | number;
-                sampler.accessed(&KeyAccess { hash, kind: AccessKind::Hit, class: CLASS });
+                sampler.accessed(&KeyAccess {
+                    hash,
+                    kind: AccessKind::Hit,
+                    class: CLASS,
+                    size_bytes: 0,
+                });
             }
         };
         let mut popped = [Vec::new(), Vec::new()];

@@ -1,5 +1,6 @@
 //! The conversion of the engine's statistics to a snapshot for policies.
 
+use crate::work::turnovers;
 use slabwise_base::Now;
 use slabwise_engine::{ClassStats, Engine, OwnedPage};
 use slabwise_policy::{ClassSnapshot, PageSnapshot, Snapshot};
@@ -31,6 +32,7 @@ pub fn snapshot(engine: &Engine, now: Now) -> Snapshot {
     });
     Snapshot {
         now: now.ticks,
+        turnovers: turnovers(engine),
         pages_free: pages.free,
         memory_full: pages.memory_full(),
         classes: classes.collect(),

@@ -5,7 +5,7 @@ use slabwise_base::{Clock, Expiry, Moment, Random};
 use slabwise_engine::{ClassTable, Engine, EngineConfig, EvictionKind, ItemMeta, StoreMode};
 use slabwise_policy::PagePolicy;
 use slabwise_profile::ProfilerOptions;
-use slabwise_tuner::{Load, MoveBudget, Profiling, ProfilingOptions, Tuner, TunerStep};
+use slabwise_tuner::{MoveBudget, Profiling, ProfilingOptions, Tuner, TunerStep, WorkerTime};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -67,7 +67,7 @@ impl<'e> Cache<'e> {
         };
         let profiling = Profiling::start(engine, options, Arc::clone(&clock), clock.now());
         let policy = PagePolicy::parse(policy).expect("the policy is valid");
-        let budget = MoveBudget::for_pages_of(PAGE_SIZE_BYTES);
+        let budget = MoveBudget::default();
         let tuner = Tuner::new(policy, budget, 1).with_profiling(profiling);
         let requests = Requests { keys: (0..4_000).collect(), random: Random::new(seed) };
         Cache { engine, tuner, clock, requests }
@@ -86,7 +86,7 @@ impl<'e> Cache<'e> {
             }
             if number.is_multiple_of(200) {
                 let at: Moment = self.clock.moment();
-                let step = self.tuner.step(self.engine, Load::Idle, at);
+                let step = self.tuner.step(self.engine, WorkerTime::default(), at);
                 assert!(matches!(step, TunerStep::Idle { .. }), "no page moves: {step:?}");
             }
         }

@@ -6,7 +6,7 @@ use slabwise_engine::{
     ClassTable, Engine, EngineConfig, EvictionKind, Handle, ItemMeta, StoreMode,
 };
 use slabwise_policy::PagePolicy;
-use slabwise_tuner::{Load, MoveBudget, Profiling, ProfilingOptions, Tuner, snapshot};
+use slabwise_tuner::{MoveBudget, Profiling, ProfilingOptions, Tuner, WorkerTime, snapshot};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -63,7 +63,7 @@ fn run(eviction: EvictionKind, policy: &str, costs: Costs, seed: u64) -> Outcome
     let options = ProfilingOptions::within(1 << 20).expect("the memory is enough");
     let profiling = Profiling::start(&engine, options, Arc::clone(&clock), clock.now());
     let policy = PagePolicy::parse(policy).expect("the policy is valid");
-    let budget = MoveBudget::for_pages_of(PAGE_SIZE_BYTES);
+    let budget = MoveBudget::default();
     let mut tuner = Tuner::new(policy, budget, seed).with_profiling(profiling);
     let (mut handle, mut random) = (engine.handle(), Random::new(seed));
     let mut misses = [0; 2];
@@ -78,7 +78,7 @@ fn run(eviction: EvictionKind, policy: &str, costs: Costs, seed: u64) -> Outcome
         clock.advance(REQUEST);
         if number % REQUESTS_PER_STEP == 0 {
             engine.maintain_step(1_000, clock.now());
-            tuner.step(&engine, Load::Serving, clock.moment());
+            tuner.step(&engine, WorkerTime::default(), clock.moment());
         }
     }
     let pages = engine.class_stats(clock.now()).iter().map(|class| class.pages).collect();

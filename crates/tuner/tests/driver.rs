@@ -1,18 +1,19 @@
-//! Tests of a tuner that is driven as by a server's thread, on virtual time. The driver classifies the load by the
-//! bytes that clients sent, sets the policy that commands requested, and waits between steps for the time that the pace
-//! returns.
+//! Tests of a tuner that is driven as by a server's thread, on virtual time. The driver reports the workers' processor
+//! time and the time of each step, sets the policy that commands requested, and waits between steps for the time that
+//! the pace returns.
 
 use slabwise_base::{Clock, Expiry, Random};
 use slabwise_engine::{ClassTable, Engine, EngineConfig, Handle, ItemMeta, StoreMode};
 use slabwise_policy::PagePolicy;
 use slabwise_tuner::{
-    AutomoveSettings, Backoff, Load, LoadClassifier, MoveBudget, RequestedPolicy, Tuner, TunerPace,
+    AutomoveSettings, Backoff, MoveBudget, RequestedPolicy, Tuner, TunerPace, WorkerTime,
 };
 use std::time::Duration;
 
 const PAGE_SIZE_BYTES: usize = 16 << 10;
 const PAGES: u64 = 256;
-const PAGES_PER_SECOND: u32 = 8;
+/// The time in which the mover visits a chunk.
+const VISIT: Duration = Duration::from_micros(200);
 const META: ItemMeta = ItemMeta { client_flags: 0, expiry: Expiry::NEVER, cost: None };
 /// The time between two requests.
 const REQUEST: Duration = Duration::from_micros(100);
@@ -40,17 +41,16 @@ struct Server<'e> {
     tuner: Tuner,
     requested: RequestedPolicy,
     pace: TunerPace,
-    classifier: LoadClassifier,
+    /// The time for which the worker was busy.
+    busy: Duration,
+    /// The time that the mover has worked.
+    mover: Duration,
     /// The time of the last step.
     woken_at: Duration,
-    /// The load at the last step.
-    load: Load,
 }
 
 impl<'e> Server<'e> {
     fn new(engine: &'e Engine) -> Server<'e> {
-        let budget =
-            MoveBudget { pages_per_second: PAGES_PER_SECOND, ..MoveBudget::for_pages_of(1) };
         let configured = PagePolicy::parse("space_time").expect("the policy is valid");
         Server {
             engine,
@@ -58,12 +58,12 @@ impl<'e> Server<'e> {
             clock: Clock::manual(),
             random: Random::new(SEED),
             bytes_read: 0,
-            tuner: Tuner::new(PagePolicy::none(), budget, SEED),
+            tuner: Tuner::new(PagePolicy::none(), MoveBudget::default(), SEED),
             requested: RequestedPolicy::new(Some(configured)),
             pace: TunerPace::default(),
-            classifier: LoadClassifier::default(),
+            busy: Duration::ZERO,
+            mover: Duration::ZERO,
             woken_at: Duration::ZERO,
-            load: Load::Idle,
         }
     }
 
@@ -78,18 +78,23 @@ impl<'e> Server<'e> {
             if let Some(policy) = self.requested.change(automove) {
                 self.tuner.set_policy(policy);
             }
-            self.load = self.classifier.load(self.bytes_read, at);
-            let step = self.tuner.step(self.engine, self.load, at);
+            let visits = self.engine.mover_counters().visits;
+            let workers = WorkerTime { busy: self.busy, workers: 1 };
+            let step = self.tuner.step(self.engine, workers, at);
+            let visits = self.engine.mover_counters().visits - visits;
+            self.tuner.charge(VISIT * visits as u32);
+            self.mover += VISIT * visits as u32;
             self.pace.step(&step, self.bytes_read);
         }
         panic!("seed {SEED}: the tuner has work for more than 100,000 steps");
     }
 
-    /// Stores random keys at the rate of a server under load.
+    /// Stores random keys. The worker is always busy.
     fn serve(&mut self, requests: u64, keys: u64, value_len: usize, automove: AutomoveSettings) {
         let value = vec![b'v'; value_len];
         for _ in 0..requests {
             self.clock.advance(REQUEST);
+            self.busy += REQUEST;
             let key = format!("{value_len}-{}", self.random.below(keys));
             self.handle.set(key.as_bytes(), &value, META, StoreMode::Set, self.clock.now());
             self.bytes_read += (key.len() + value_len) as u64;
@@ -111,23 +116,21 @@ impl<'e> Server<'e> {
 }
 
 #[test]
-fn moves_are_limited_under_load_and_immediate_without_load() {
+fn moves_take_a_share_of_the_workers_time_and_are_immediate_without_load() {
     let engine = engine();
+    // Stores do not help, so that the mover does all the work.
+    engine.set_help_chunks(0.0);
     let mut server = Server::new(&engine);
     server.serve(20_000, 20_000, 1_200, ON);
-    assert_eq!(server.load, Load::Serving);
-    let before = server.moved();
+    let (moved, busy, mover) = (server.moved(), server.busy, server.mover);
     // The class of the smaller items needs pages of the class of the larger items.
     server.serve(20_000, 40_000, 300, ON);
-    let moved = server.moved() - before;
-    let most = 2 * u64::from(PAGES_PER_SECOND);
-    assert!(
-        (most / 2..=most + 1).contains(&moved),
-        "seed {SEED}: about {most} pages move in 2 s, not {moved}"
-    );
+    let share = (server.mover - mover).as_secs_f64() / (server.busy - busy).as_secs_f64();
+    assert!((0.02..0.26).contains(&share), "seed {SEED}: a share of {share}");
+    assert!(server.moved() > moved + 8, "seed {SEED}: {} pages move", server.moved() - moved);
     // When clients send nothing, the planned moves run at once, and then the tuner has nothing to do.
     server.idle(Duration::from_secs(10));
-    assert_eq!((server.load, server.pace.wait()), (Load::Idle, Backoff::WAIT_MAX));
+    assert_eq!(server.pace.wait(), Backoff::WAIT_MAX);
     engine.check();
 }
 

@@ -2,10 +2,12 @@
 //! and then keeps it.
 
 use slabwise_base::{Clock, Expiry, Moment, Random};
-use slabwise_engine::{ClassTable, Engine, EngineConfig, Handle, ItemMeta, StoreMode};
+use slabwise_engine::{ClassStats, ClassTable, Engine, EngineConfig, Handle, ItemMeta, StoreMode};
 use slabwise_policy::PagePolicy;
 use slabwise_policy::sizes::{LearnerOptions, Method, Waiting};
-use slabwise_tuner::{Learning, Load, MoveBudget, Profiling, ProfilingOptions, SizesReport, Tuner};
+use slabwise_tuner::{
+    Learning, MoveBudget, Profiling, ProfilingOptions, SizesReport, Tuner, WorkerTime,
+};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -56,7 +58,11 @@ impl<'e> Client<'e> {
                 self.handle.set(key.as_bytes(), &value, META, StoreMode::Set, now);
             }
             if number % REQUESTS_PER_STEP == 0 {
-                tuner.step(self.engine, Load::Serving, Moment { nanos: self.clock.nanos(), now });
+                tuner.step(
+                    self.engine,
+                    WorkerTime::default(),
+                    Moment { nanos: self.clock.nanos(), now },
+                );
             }
         }
     }
@@ -67,7 +73,7 @@ impl<'e> Client<'e> {
 }
 
 fn tuner(policy: PagePolicy, learning: Option<Learning>) -> Tuner {
-    let mut tuner = Tuner::new(policy, MoveBudget::for_pages_of(PAGE_SIZE_BYTES), SEED);
+    let mut tuner = Tuner::new(policy, MoveBudget::default(), SEED);
     tuner.set_learning(learning);
     tuner
 }
@@ -145,7 +151,7 @@ fn the_default_policy_keeps_the_table_of_a_steady_cache() {
             }
             if number % REQUESTS_PER_STEP == 0 {
                 let at = Moment { nanos: client.clock.nanos(), now };
-                tuner.step(&engine, Load::Serving, at);
+                tuner.step(&engine, WorkerTime::default(), at);
             }
         }
     };
@@ -156,6 +162,85 @@ fn the_default_policy_keeps_the_table_of_a_steady_cache() {
     let after = report(&tuner);
     let changes = after.changes - before.changes;
     assert!(changes <= 2, "seed {seed}: at most 2 changes in an hour, not {changes}: {after:?}");
+    engine.check();
+}
+
+/// Gets of two kinds of items: items of about 330 bytes that are reused, and a scan of items of about 1,530 bytes, which
+/// fills the cache but is never reused.
+struct Scanned<'e> {
+    client: Client<'e>,
+    gets: u64,
+}
+
+impl Scanned<'_> {
+    fn get(&mut self, tuner: &mut Tuner) {
+        let Client { engine, handle, clock, random, hits } = &mut self.client;
+        clock.advance(Duration::from_micros(100));
+        let now = clock.now();
+        let drawn = (30_000.0 * random.unit().powi(2)) as u64;
+        let (key, value_len) = match self.gets % 2 {
+            0 => (format!("reused-{drawn}"), 280 + drawn % 41),
+            _ => (format!("scanned-{}", self.gets), 1_460 + drawn % 81),
+        };
+        self.gets += 1;
+        if handle.get(key.as_bytes(), now, |_| ()).is_some() {
+            *hits += 1;
+        } else {
+            let value = vec![b'v'; value_len as usize];
+            handle.set(key.as_bytes(), &value, META, StoreMode::Set, now);
+        }
+        if self.gets.is_multiple_of(REQUESTS_PER_STEP) {
+            tuner.step(engine, WorkerTime::default(), Moment { nanos: clock.nanos(), now });
+        }
+    }
+
+    /// Returns the number of hits in this number of gets.
+    fn hits_of(&mut self, tuner: &mut Tuner, gets: u64) -> u64 {
+        let before = self.client.hits;
+        (0..gets).for_each(|_| self.get(tuner));
+        self.client.hits - before
+    }
+}
+
+#[test]
+fn after_a_change_of_the_table_the_policy_knows_the_new_classes() {
+    let engine = engine();
+    let client = Client::new(&engine);
+    let policy = PagePolicy::parse("marginal").expect("the policy is valid");
+    let options = ProfilingOptions::within(ProfilingOptions::MEMORY_BYTES_MIN + (1 << 20));
+    let options = options.expect("the memory is enough");
+    let clock = Arc::clone(&client.clock);
+    let profiling = Profiling::start(&engine, options, clock, client.clock.now());
+    let mut tuner = tuner(policy, None).with_profiling(profiling);
+    let mut gets = Scanned { client, gets: 0 };
+    gets.hits_of(&mut tuner, 600_000);
+    let before = gets.hits_of(&mut tuner, 50_000);
+    let now = gets.client.clock.now();
+    let references = |tuner: &Tuner| -> f64 {
+        let profiling = tuner.profiling().expect("profiling is on");
+        let profiles = profiling.profiles(&slabwise_tuner::snapshot(&engine, now));
+        profiles.iter().map(|profile| profile.curve.references()).sum()
+    };
+    let known = references(&tuner);
+    // No old class has one of these sizes, and each kind of items has its own class.
+    engine.change_classes(&[72, 200, 368, 600, 1_000, 1_576, 3_000]).expect("the table is valid");
+    tuner.observe(&engine, now);
+    let lost = 1.0 - references(&tuner) / known;
+    assert!(lost.abs() < 0.01, "seed {SEED}: the curves lose {lost} of their references");
+    let is_retired = |it: &ClassStats| it.retired;
+    while engine.class_stats(gets.client.clock.now()).iter().any(is_retired) {
+        gets.get(&mut tuner);
+    }
+    let drained = gets.gets;
+    let has_most_pages = |it: &ClassStats| it.chunk_size_bytes == 368 && it.pages > PAGES * 19 / 20;
+    while !engine.class_stats(gets.client.clock.now()).iter().any(has_most_pages) {
+        gets.get(&mut tuner);
+        let since = gets.gets - drained;
+        // Two hundred and fifty pages have to move, about eight after each step of the policy.
+        assert!(since < 95_000, "seed {SEED}: the pages are divided as before after {since} gets");
+    }
+    let after = gets.hits_of(&mut tuner, 50_000);
+    assert!(after >= before, "seed {SEED}: {after} hits after the change, {before} before");
     engine.check();
 }
 

@@ -6,8 +6,8 @@ use slabwise_engine::{ClassTable, Engine, EngineConfig, Handle, ItemMeta, StoreM
 use slabwise_policy::PagePolicy;
 use slabwise_profile::{Access, AccessKind, ClassSize, Profiler, ProfilerOptions, is_sampled};
 use slabwise_tuner::{
-    Load, MoveBudget, Profiling, ProfilingOptions, ProfilingStats, Sampler, Tuner, TunerStatus,
-    TunerStep, snapshot,
+    MoveBudget, MoveShares, Profiling, ProfilingOptions, ProfilingStats, Sampler, Tuner,
+    TunerStatus, TunerStep, WorkerTime, snapshot,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,7 +58,7 @@ impl<'e> Client<'e> {
     }
 
     fn tuner(&self, policy: PagePolicy, options: ProfilingOptions) -> Tuner {
-        let budget = MoveBudget::for_pages_of(PAGE_SIZE_BYTES);
+        let budget = MoveBudget::default();
         Tuner::new(policy, budget, 1).with_profiling(self.profiling(options))
     }
 
@@ -96,8 +96,8 @@ impl<'e> Client<'e> {
 fn step(tuner: &mut Tuner, engine: &Engine, clock: &Clock) {
     let mut at: Moment = clock.moment();
     loop {
-        match tuner.step(engine, Load::Idle, at) {
-            TunerStep::Working | TunerStep::Requested { .. } => {}
+        match tuner.step(engine, WorkerTime::default(), at) {
+            TunerStep::Working => {}
             TunerStep::Pause(pause) => at = Moment::from_nanos(at.nanos + pause.as_nanos() as u64),
             TunerStep::Idle { .. } => return,
         }
@@ -227,14 +227,14 @@ fn a_policy_stepped_by_time_waits_for_its_period() {
     let engine = engine(4, 1);
     let client = Client::new(&engine);
     let automove = PagePolicy::named("automove").expect("the policy exists");
-    let mut tuner = Tuner::new(automove, MoveBudget::for_pages_of(PAGE_SIZE_BYTES), 1);
-    let mut step = || tuner.step(client.engine, Load::Idle, client.clock.moment());
-    assert_eq!(step(), TunerStep::Idle { ticks: Some(64) });
+    let mut tuner = Tuner::new(automove, MoveBudget::default(), 1);
+    let mut step = || tuner.step(client.engine, WorkerTime::default(), client.clock.moment());
+    assert_eq!(step(), TunerStep::Idle { wait: Some(Duration::from_secs(1)) });
     client.clock.advance(Duration::from_millis(500));
-    assert_eq!(step(), TunerStep::Idle { ticks: Some(32) });
-    let mut none = Tuner::new(PagePolicy::none(), MoveBudget::for_pages_of(PAGE_SIZE_BYTES), 1);
-    let idle = none.step(client.engine, Load::Idle, client.clock.moment());
-    assert_eq!(idle, TunerStep::Idle { ticks: None });
+    assert_eq!(step(), TunerStep::Idle { wait: Some(Duration::from_millis(500)) });
+    let mut none = Tuner::new(PagePolicy::none(), MoveBudget::default(), 1);
+    let idle = none.step(client.engine, WorkerTime::default(), client.clock.moment());
+    assert_eq!(idle, TunerStep::Idle { wait: None });
 }
 
 #[test]
@@ -243,35 +243,46 @@ fn during_a_pause_a_tuner_moves_no_chunk_but_counts_accesses() {
     let engine = engine(8, seed);
     let mut client = Client::new(&engine);
     let options = ProfilingOptions { queue_len_max: 64, ..EVERYTHING };
-    let budget = MoveBudget { chunks_per_step: 8, pages_per_second: 1 };
+    let shares = MoveShares { steady: 0.05, pressed: 0.05 };
+    let budget = MoveBudget { chunks_per_step: 8, shares };
     let profiling = client.profiling(options);
     let mut tuner = Tuner::new(PagePolicy::none(), budget, 1).with_profiling(profiling);
     while client.engine.evictions_ever() == 0 {
         client.request(10_000, 50);
         step(&mut tuner, client.engine, &client.clock);
     }
+    // The worker is busy all the time.
+    let busy_step = |tuner: &mut Tuner, clock: &Clock| {
+        let workers = WorkerTime { busy: Duration::from_nanos(clock.nanos()), workers: 1 };
+        tuner.step(&engine, workers, clock.moment())
+    };
+    for _ in 0..2 {
+        busy_step(&mut tuner, &client.clock);
+        client.clock.advance(Duration::from_millis(5));
+    }
     let [small, large] = [0, 1].map(ClassId);
     engine
         .reassign(Some(small), Some(large), "test", client.clock.now())
         .expect("the class has pages");
-    let TunerStep::Pause(pause) = tuner.step(&engine, Load::Serving, client.clock.moment()) else {
-        panic!("seed {seed}: the tuner pauses after a step under load, but it did not");
+    busy_step(&mut tuner, &client.clock);
+    tuner.charge(Duration::from_millis(4));
+    let TunerStep::Pause(pause) = busy_step(&mut tuner, &client.clock) else {
+        panic!("seed {seed}: the tuner pauses after a step that took longer than its share");
     };
+    assert!(pause > Duration::from_millis(50), "seed {seed}: {pause:?}");
     let visits = || engine.mover_counters().visits;
     let (visited, started_at) = (visits(), client.clock.nanos());
-    let pause_nanos = pause.as_nanos() as u64;
-    for _ in 0..1_000 {
+    while client.clock.nanos() - started_at < pause.as_nanos() as u64 / 2 {
         client.request(1, 50);
-        let passed = client.clock.nanos() - started_at;
-        let expected = TunerStep::Pause(Duration::from_nanos(pause_nanos - passed));
-        assert_eq!(tuner.step(&engine, Load::Serving, client.clock.moment()), expected);
+        let step = busy_step(&mut tuner, &client.clock);
+        assert!(matches!(step, TunerStep::Pause(_)), "seed {seed}: {step:?}");
     }
     assert_eq!(visits(), visited, "seed {seed}: no chunk is visited during the pause");
     let stats = tuner.profiling().expect("profiling is on").stats();
     assert_eq!(stats.accesses_dropped, 0, "seed {seed}: no access is dropped");
     for _ in 0..10 {
         client.clock.advance(pause);
-        tuner.step(&engine, Load::Serving, client.clock.moment());
+        busy_step(&mut tuner, &client.clock);
     }
     assert!(visits() > visited, "seed {seed}: chunks are visited after the pause");
 }
@@ -373,12 +384,12 @@ fn profiler_of_all_classes(
     let mut random = Random::new(seed);
     for number in 0..accesses_per_key * keys {
         if number % (keys / 4) == 0 {
-            profiler.set_sizes(&sizes);
+            profiler.set_sizes(&sizes, 0);
         }
         let place = if number < keys { number } else { random.below(keys) };
         let hash = sampled_hash(place, keys, threshold);
         let class = Some(ClassId(class_of(number, place) as u8));
-        let access = |kind| Access { hash, kind, class, at_nanos: number };
+        let access = |kind| Access { hash, kind, class, size_bytes: 0, at_nanos: number };
         profiler.access(&access(AccessKind::Miss));
         profiler.access(&access(AccessKind::Store));
     }

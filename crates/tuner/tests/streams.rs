@@ -7,7 +7,9 @@ use slabwise_engine::{
 };
 use slabwise_policy::{ClassProfile, PagePolicy};
 use slabwise_profile::ProfilerOptions;
-use slabwise_tuner::{Load, MoveBudget, Profiling, ProfilingOptions, Tuner, TunerStep, snapshot};
+use slabwise_tuner::{
+    MoveBudget, Profiling, ProfilingOptions, Tuner, TunerStep, WorkerTime, snapshot,
+};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -79,11 +81,11 @@ fn profile(command: Command, requests_per_step: u64, seed: u64) -> (ClassProfile
     let engine = Engine::new(config).expect("the arena can be reserved");
     let clock = Arc::new(Clock::manual());
     let profiling = Profiling::start(&engine, EVERYTHING, Arc::clone(&clock), clock.now());
-    let budget = MoveBudget::for_pages_of(PAGE_SIZE_BYTES);
+    let budget = MoveBudget::default();
     let mut tuner = Tuner::new(PagePolicy::none(), budget, 1).with_profiling(profiling);
     let mut step = || {
         let at: Moment = clock.moment();
-        let step = tuner.step(&engine, Load::Idle, at);
+        let step = tuner.step(&engine, WorkerTime::default(), at);
         assert!(matches!(step, TunerStep::Idle { .. }), "no page moves: {step:?}");
     };
     let (mut handle, mut random) = (engine.handle(), Random::new(seed));
@@ -188,7 +190,7 @@ fn psa_counts_misses_with_profiling_and_stores_without() {
         let engine = Engine::new(config).expect("the arena can be reserved");
         let clock = Arc::new(Clock::manual());
         let policy = PagePolicy::parse("psa:misses=500").expect("the policy is valid");
-        let mut tuner = Tuner::new(policy, MoveBudget::for_pages_of(PAGE_SIZE_BYTES), 1);
+        let mut tuner = Tuner::new(policy, MoveBudget::default(), 1);
         if is_profiled {
             let start = Profiling::start(&engine, EVERYTHING, Arc::clone(&clock), clock.now());
             tuner = tuner.with_profiling(start);
@@ -205,9 +207,8 @@ fn psa_counts_misses_with_profiling_and_stores_without() {
                 handle.set(large.as_bytes(), &[b'v'; 900], META, StoreMode::Set, now);
             }
             clock.advance(REQUEST * 50);
-            if let TunerStep::Requested { page_move, .. } =
-                tuner.step(&engine, Load::Idle, clock.moment())
-            {
+            tuner.step(&engine, WorkerTime::default(), clock.moment());
+            if let Some((page_move, _)) = tuner.take_begun_moves().first() {
                 return page_move.receiver;
             }
         }

@@ -8,6 +8,8 @@
 //!          --step--> the page is empty, and is given to the receiver or to the page pool
 //! ```
 //!
+//! A step runs in a background thread, or in a store that needs the page (`help.rs`).
+//!
 //! Invariants:
 //!
 //! - Between two steps, the mover holds no lock on the cache's data.
@@ -18,11 +20,14 @@
 //!   evicts from the page. The kinds `base` and `fast` are exceptions: under them, stores may allocate free chunks of
 //!   the page, too.
 
+mod help;
 mod job;
 mod kinds;
 mod moves;
+mod plan;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
 pub use kinds::{MOVER_NAMES, mover_kind};
-pub use moves::{MOVE_RECORDS_MAX, MoveOutcome, MoveRecord, Mover, MoverStep, ReassignError};
+pub use moves::{MOVE_RECORDS_MAX, MoveOutcome, MoveRecord, Mover, MoverStep};
+pub use plan::{BegunMove, PlannedMove, ReassignError};

@@ -4,6 +4,7 @@ use super::job::{
     Candidate, GIVE_UP_AFTER_TICKS, Job, MoveRequest, MoveStart, MoverRules, Pass, PassStep,
 };
 use super::kinds;
+use super::plan::{BegunMove, Help, PlannedMove, ReassignError};
 use crate::class::{CHAINED, Class, ClassStatus};
 use crate::config::MoverKind;
 use crate::layout::CHUNK_SIZE_BYTES_MIN;
@@ -25,23 +26,6 @@ const BEGIN_TRIES: usize = 3;
 
 /// The time between two passes over busy chunks: one tick.
 const PAUSE_WHILE_BUSY: Duration = Duration::from_nanos(1_000_000_000 / Ticks::PER_SECOND as u64);
-
-/// The reason why a requested move of a page is refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ReassignError {
-    /// Another page is being moved. The mover moves one page at a time.
-    #[error("a page is being moved: try again when the move has finished")]
-    Running,
-    /// The victim owns no page that can be moved.
-    #[error("the victim owns no page that can be moved: choose another class")]
-    NoMovablePage,
-    /// Victim and receiver are the same class.
-    #[error("victim and receiver are the same class")]
-    SameClass,
-    /// The victim is neither in the class table nor retired, or the receiver is not in the class table.
-    #[error("there is no such class: stats slabs lists all classes")]
-    BadClass,
-}
 
 /// The result of one step of the mover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,6 +80,12 @@ pub struct Mover {
     token: MoverToken,
     /// The page that is moving; `None`: no page is moving.
     pub job: Option<Job>,
+    /// The moves that follow the current one, the next one first.
+    pub planned: VecDeque<PlannedMove>,
+    /// The planned moves that have begun, or could not begin, since a caller last asked for them.
+    pub begun: Vec<BegunMove>,
+    /// The help of stores with the current move.
+    pub help: Help,
     /// The time at which a move was last given up because it made no progress; `None`: never.
     stalled_at: Option<Ticks>,
     /// The victim of the move that was given up at `stalled_at`; `None`: there was none.
@@ -115,6 +105,9 @@ impl Mover {
         Mover {
             token: memory.mover_token(),
             job: None,
+            planned: VecDeque::new(),
+            begun: Vec::new(),
+            help: Help::default(),
             stalled_at: None,
             stalled_victim: None,
             page_cursor: 0,
@@ -133,7 +126,9 @@ impl Mover {
         now: Now,
     ) -> Result<(), ReassignError> {
         let rules = kinds::rules_of(space.config.mover);
-        self.begin(space, victim, receiver, (reason, rules), now)
+        let begun = self.begin(space, victim, receiver, (reason, rules), now);
+        self.publish_receiver(space);
+        begun
     }
 
     /// Begins to evict all items of a page, and then gives the page to `receiver`, which may be its present owner.
@@ -156,6 +151,7 @@ impl Mover {
         let (receiver, rules) = (Some(receiver), kinds::WHOLE_PAGE);
         let request = MoveRequest { victim, receiver, page: Some(page), reason, rules };
         self.begin_job(space, request, now);
+        self.publish_receiver(space);
         if self.job.is_some() { Ok(()) } else { Err(ReassignError::NoMovablePage) }
     }
 
@@ -177,6 +173,7 @@ impl Mover {
             MoverStep::Pause(_) => {
                 if let Some(job) = self.job.take() {
                     self.give_up(space, job, now.into());
+                    self.publish_receiver(space);
                 }
                 true
             }
@@ -215,10 +212,26 @@ impl Mover {
         if self.job.is_some() { Ok(()) } else { Err(ReassignError::NoMovablePage) }
     }
 
-    /// Visits up to `budget_chunks` chunks of the page that is moving. If no page is moving, releases a free page
-    /// beyond the memory limit, or begins to empty a page of a retired class or of any class while more memory is held
-    /// than the limit allows.
+    /// Visits up to `budget_chunks` chunks of the page that is moving. If no page is moving, begins the next planned move
+    /// first. If no move is planned or possible, releases a free page beyond the memory limit, or begins to empty a page
+    /// of a retired class or of any class while more memory is held than the limit allows.
     pub fn step(&mut self, space: &Space, budget_chunks: usize, at: Moment) -> MoverStep {
+        self.begin_planned(space, at.now);
+        let step = self.visit_chunks(space, budget_chunks, at);
+        // Stores in the receiver of the next move can help at once.
+        self.begin_planned(space, at.now);
+        self.publish_receiver(space);
+        step
+    }
+
+    /// Tells stores which class receives the moving page. They help only if the page drains: the kinds of mover that do
+    /// not drain pages are published ones, in which one thread moves pages.
+    fn publish_receiver(&self, space: &Space) {
+        let helped = self.job.as_ref().filter(|job| job.request.rules.drains());
+        space.set_receiver(helped.and_then(|job| job.request.receiver));
+    }
+
+    fn visit_chunks(&mut self, space: &Space, budget_chunks: usize, at: Moment) -> MoverStep {
         let Some(mut job) = self.job.take() else {
             return self.begin_unrequested(space, at.now);
         };

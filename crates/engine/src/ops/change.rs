@@ -208,7 +208,7 @@ impl<'e> Handle<'e> {
                             if !stale {
                                 self.count_delete(&found);
                             }
-                            self.counters().items_total.bump();
+                            self.counters().count_stored(empty.item().counted_size_bytes());
                             publish_empty((empty, new_cas), found, stale, now);
                             return DeleteOutcome::Done;
                         }
@@ -247,12 +247,11 @@ impl<'e> Handle<'e> {
                         return ArithmeticOutcome::NotFound;
                     };
                     if let Some(first) = reserved.take() {
-                        self.counters().items_total.bump();
-                        let (new, class) =
-                            publish_new(space, stripe, first, conditions.new_cas, now);
+                        self.counters().count_stored(first.item().counted_size_bytes());
+                        let new = publish_new(space, stripe, first, conditions.new_cas, now);
                         return ArithmeticOutcome::Value {
                             value: initial.value,
-                            cas: unlock_and_report(new, class, key.hash()),
+                            cas: unlock_and_report(new, key.hash()),
                             is_new: true,
                             expiry_before: Expiry::NEVER,
                         };
@@ -308,9 +307,10 @@ impl<'e> Handle<'e> {
                 found.set_expiry_in_place(expiry);
             }
             self.count_hit(&found, delta);
-            let (space, cas, class) = (found.space, found.item().cas(), found.class());
+            let (space, cas) = (found.space, found.item().cas());
+            let access = space.access_to(key.hash(), AccessKind::Touch, found.item());
             drop(found);
-            space.report_access(key.hash(), AccessKind::Touch, Some(class));
+            space.report(access);
             return Some(ArithmeticOutcome::Value { value, cas, is_new: false, expiry_before });
         }
         let meta = ItemMeta { expiry, ..found.item().meta() };

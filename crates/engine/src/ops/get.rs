@@ -66,7 +66,7 @@ impl<'e> Handle<'e> {
                 Lookup::Missing(stripe) => {
                     if let (Some(empty), Some(vivify)) = (reserved.take(), options.vivify) {
                         let result = self.vivify(stripe, (empty, vivify.cas), options, now, f);
-                        self.report_get(key.hash(), None, options);
+                        self.report_miss(key.hash(), options);
                         return Ok(Some(result));
                     }
                     drop(stripe);
@@ -78,7 +78,7 @@ impl<'e> Handle<'e> {
                         continue;
                     }
                     self.counters().get_misses.bump();
-                    self.report_get(key.hash(), None, options);
+                    self.report_miss(key.hash(), options);
                     return Ok(None);
                 }
             };
@@ -97,8 +97,13 @@ impl<'e> Handle<'e> {
             let effects = GetEffects { is_new: false, expiry_before };
             let result =
                 self.call_with_view(&mut found, options.marks, now, |view| f(view, effects));
+            // A get that does not mark its item is not reported, because it does not count as a use of the key.
+            let access = match options.marks {
+                true => self.space().access_to(key.hash(), AccessKind::Hit, found.item()),
+                false => None,
+            };
             drop(found);
-            self.report_get(key.hash(), Some(class), options);
+            self.space().report(access);
             return Ok(Some(result));
         }
     }
@@ -122,8 +127,9 @@ impl<'e> Handle<'e> {
         self.counters().class(class).gat_hits.bump();
         self.count_saved(&found, self.counters().class(class));
         let result = self.call_with_view(&mut found, true, now, f);
+        let access = self.space().access_to(key.hash(), AccessKind::Hit, found.item());
         drop(found);
-        self.space().report_access(key.hash(), AccessKind::Hit, Some(class));
+        self.space().report(access);
         Ok(Some(result))
     }
 
@@ -137,10 +143,10 @@ impl<'e> Handle<'e> {
     ) -> Result<bool, ReserveError> {
         let key = key.hashed_by(&self.space().hasher);
         let Some(mut found) = self.set_expiry(key, expiry, now)? else { return Ok(false) };
-        let class = found.class();
         found.mark_hit(now);
+        let access = self.space().access_to(key.hash(), AccessKind::Touch, found.item());
         drop(found);
-        self.space().report_access(key.hash(), AccessKind::Touch, Some(class));
+        self.space().report(access);
         Ok(true)
     }
 
@@ -165,12 +171,11 @@ impl<'e> Handle<'e> {
         }
     }
 
-    /// Reports a get to the observer of accesses: a hit in `class`, or a miss if `class` is `None`. A get that does not
-    /// mark its item is not reported, because it does not count as a use of the key.
-    fn report_get(&self, hash: u64, class: Option<ClassId>, options: &GetOptions) {
+    /// Reports a get that missed to the observer of accesses. A get that would not mark its item is not reported,
+    /// because it does not count as a use of the key.
+    fn report_miss(&self, hash: u64, options: &GetOptions) {
         if options.marks {
-            let kind = if class.is_some() { AccessKind::Hit } else { AccessKind::Miss };
-            self.space().report_access(hash, kind, class);
+            self.space().report_access(hash, AccessKind::Miss, None);
         }
     }
 
@@ -184,8 +189,8 @@ impl<'e> Handle<'e> {
         f: impl FnOnce(ItemView<'_, 'e>, GetEffects) -> R,
     ) -> R {
         let space = self.space();
-        self.counters().items_total.bump();
-        let (mut found, _) = publish_new(space, stripe, reservation, cas, now);
+        self.counters().count_stored(reservation.item().counted_size_bytes());
+        let mut found = publish_new(space, stripe, reservation, cas, now);
         self.count_get(found.item(), options, false);
         let effects = GetEffects { is_new: true, expiry_before: Expiry::NEVER };
         self.call_with_view(&mut found, options.marks, now, |view| f(view, effects))

@@ -122,8 +122,9 @@ impl<'e> Handle<'e> {
                     self.count_saved(&found, counters);
                 }
                 let result = self.call_with_view(&mut found, true, now, f);
+                let access = self.space().access_to(key.hash(), AccessKind::Hit, found.item());
                 drop(found);
-                self.space().report_access(key.hash(), AccessKind::Hit, Some(class));
+                self.space().report(access);
                 Some(result)
             }
             Lookup::Missing(stripe) => {

@@ -23,7 +23,7 @@ use crate::heap::ClassChoice;
 use crate::layout::{HEADER_SIZE_BYTES, ItemFields, ItemMeta, chain_head_size_bytes};
 use crate::mem::{Exclusive, Item, NewItem, OwnedChunk, ValueShape};
 use crate::space::{Evicted, Space};
-use slabwise_base::sync::lock;
+use slabwise_base::sync::{lock, try_lock};
 use slabwise_base::{ClassId, Expiry, HashedKey, KEY_SIZE_BYTES_MAX, Now};
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -140,6 +140,9 @@ impl Cache {
             if !self.space.config.eviction_enabled {
                 break;
             }
+            if self.space.is_receiver(class) && self.help_mover(class, now) {
+                continue;
+            }
             match self.space.evict_for(class, now) {
                 Evicted::Chunk(chunk) if chunk.size_bytes() == choice.chunk_size_bytes => {
                     return Ok(chunk);
@@ -151,6 +154,18 @@ impl Cache {
             }
         }
         Err(Refusal::OutOfMemory)
+    }
+
+    /// Carries out a part of the current page move, whose receiver is `class`. Returns true if a page has arrived. Does
+    /// nothing if another thread works as the mover.
+    #[cold]
+    fn help_mover(&self, class: ClassId, now: Now) -> bool {
+        let units = self.space.help_units.load(Relaxed);
+        if units == 0 {
+            return false;
+        }
+        let mover = try_lock(&self.mover);
+        mover.is_some_and(|mut mover| mover.help(&self.space, class, units, now))
     }
 }
 

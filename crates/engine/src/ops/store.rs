@@ -10,7 +10,7 @@ use super::reservation::{PreparedMemory, Reservation, ReserveError};
 use crate::layout::ItemMeta;
 use crate::mem::{Entry, NewItem, StripeGuard};
 use crate::space::{AccessKind, Space};
-use slabwise_base::{ClassId, LookupKey, Now};
+use slabwise_base::{LookupKey, Now};
 
 /// The kind of a store: memcached's command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -199,19 +199,18 @@ impl<'e> Handle<'e> {
                     if let Err(refused) = self.check_missing(conditions) {
                         return refused;
                     }
-                    self.counters().items_total.bump();
+                    self.counters().count_stored(reservation.item().counted_size_bytes());
                     self.count_insertion(&reservation);
                     let (hash, value_len) = (reservation.key_hash, reservation.value_len());
-                    let (new, class) =
-                        publish_new(space, stripe, reservation, conditions.new_cas, now);
-                    let cas = unlock_and_report(new, class, hash);
+                    let new = publish_new(space, stripe, reservation, conditions.new_cas, now);
+                    let cas = unlock_and_report(new, hash);
                     return StoreOutcome::Stored { cas, value_len };
                 }
             };
             match self.decide(&found, conditions) {
                 Decision::Refuse(outcome) => return outcome,
                 Decision::Replace => {
-                    self.counters().items_total.bump();
+                    self.counters().count_stored(reservation.item().counted_size_bytes());
                     let value_len = reservation.value_len();
                     let cas = publish_over(reservation, found, conditions.new_cas, now);
                     return StoreOutcome::Stored { cas, value_len };
@@ -222,7 +221,7 @@ impl<'e> Handle<'e> {
                         Ok(None) => {}
                         Ok(Some((found, mut joined))) => {
                             join.fill(&mut joined, &found, &mut reservation);
-                            self.counters().items_total.bump();
+                            self.counters().count_stored(joined.item().counted_size_bytes());
                             join.mark(&joined, &found);
                             let cas = publish_over(joined, found, conditions.new_cas, now);
                             return StoreOutcome::Stored { cas, value_len };
@@ -332,14 +331,14 @@ impl<'e> Handle<'e> {
     }
 }
 
-/// Publishes a filled reservation whose key has no item. Returns the item, and the class that queues the item.
+/// Publishes a filled reservation whose key has no item. Returns the item.
 pub fn publish_new<'e>(
     space: &'e Space,
     stripe: StripeGuard<'e>,
     reservation: Reservation<'_>,
     cas: Option<u64>,
     now: Now,
-) -> (Found<'e>, ClassId) {
+) -> Found<'e> {
     let hash = reservation.key_hash;
     let (item, short_lived) = complete(space, reservation, cas, now);
     let (mut entry, has_grown) =
@@ -347,8 +346,8 @@ pub fn publish_new<'e>(
     if has_grown {
         space.charge_index();
     }
-    let class = enqueue_new(space, &mut entry, short_lived);
-    (Found { space, entry }, class)
+    enqueue_new(space, &mut entry, short_lived);
+    Found { space, entry }
 }
 
 /// Publishes a filled reservation in place of the item of its key, and frees the old item. Returns the new CAS value.
@@ -363,8 +362,8 @@ pub fn publish_over(
     let (item, short_lived) = complete(space, reservation, cas, now);
     let removed = found.entry.replace(item);
     let remains = space.unlink_without_freeing(removed);
-    let class = enqueue_new(space, &mut found.entry, short_lived);
-    let cas = unlock_and_report(found, class, hash);
+    enqueue_new(space, &mut found.entry, short_lived);
+    let cas = unlock_and_report(found, hash);
     space.free_unlinked(remains);
     cas
 }
@@ -372,10 +371,11 @@ pub fn publish_over(
 /// Unlocks the stripe of a published item, and reports the store to the observer of accesses. Returns the item's CAS
 /// value.
 #[inline(always)]
-pub fn unlock_and_report(found: Found<'_>, class: ClassId, hash: u64) -> u64 {
+pub fn unlock_and_report(found: Found<'_>, hash: u64) -> u64 {
     let (space, cas) = (found.space, found.item().cas());
+    let access = space.access_to(hash, AccessKind::Store, found.item());
     drop(found);
-    space.report_access(hash, AccessKind::Store, Some(class));
+    space.report(access);
     cas
 }
 
@@ -396,12 +396,10 @@ fn complete(
     (new, short_lived)
 }
 
-/// Adds a new item to a queue. Returns the class of this queue.
-fn enqueue_new(space: &Space, entry: &mut Entry<'_>, short_lived: bool) -> ClassId {
+/// Adds a new item to a queue.
+fn enqueue_new(space: &Space, entry: &mut Entry<'_>, short_lived: bool) {
     let item = entry.entered();
-    let id = item.queue_class();
-    let mut class = space.class(id).lock();
+    let mut class = space.class(item.queue_class()).lock();
     let queue = class.queue_for_new(short_lived);
     class.enqueue(item, queue);
-    id
 }

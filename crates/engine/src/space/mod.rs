@@ -21,4 +21,4 @@ pub use change::ClassChangeError;
 pub use evict::Evicted;
 pub use flush::FlushSaved;
 pub use observers::{AccessObserver, Eviction, EvictionObserver, KeyAccess, Observers};
-pub use shared::{AccessKind, InvalidReason, Space};
+pub use shared::{AccessKind, HELP_UNITS, InvalidReason, Space};

@@ -59,6 +59,8 @@ pub struct KeyAccess {
     pub kind: AccessKind,
     /// The class in which statistics show the key's item, or the item that was deleted. `None`: the key had no item.
     pub class: Option<ClassId>,
+    /// The size of the item in bytes, as the choice of its class counts it; 0 if the access is a miss or a delete.
+    pub size_bytes: u32,
 }
 
 /// An observer of accesses. It must not wait or call an operation of the engine.

@@ -23,6 +23,13 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 /// The value of [`Space::temporary_ttl`] if no item enters the temp queue.
 const NO_TEMPORARY_TTL: u32 = u32::MAX;
 
+/// The number of units of [`Space::help_units`] in a chunk.
+pub const HELP_UNITS: u32 = 16;
+
+/// The default number of chunks that a store pays for. The page that a class receives has about as many chunks as the page that the
+/// victim gives, so pages arrive at twice the rate at which the class evicts pages of items.
+const HELP_CHUNKS_DEFAULT: u32 = 2;
+
 /// The memory of a cache, and all data structures over this memory.
 pub struct Space {
     /// The configuration with which the engine was created. The class table and the memory limit may have changed
@@ -64,6 +71,12 @@ pub struct Space {
     pub acts_on_hits: AtomicBool,
     /// True if the last access of each page is recorded.
     pub notes_page_accesses: AtomicBool,
+    /// The number of the class that receives the moving page and whose stores help the mover, plus one; 0 if there is
+    /// no such class.
+    receiver: AtomicU32,
+    /// The number of chunks of the moving page that a store in the receiver pays for, if it finds no free chunk, in units
+    /// of 1/[`HELP_UNITS`].
+    pub help_units: AtomicU32,
     /// The observers of evictions and accesses.
     pub observers: Observers,
 }
@@ -128,6 +141,8 @@ impl Space {
             ranks_items: kind.info().stores_rank,
             acts_on_hits: AtomicBool::new(kind.info().is_exact || kind.info().acts_on_hits),
             notes_page_accesses: AtomicBool::new(false),
+            receiver: AtomicU32::new(0),
+            help_units: AtomicU32::new(HELP_CHUNKS_DEFAULT * HELP_UNITS),
             observers: Observers::default(),
             memory,
             config,
@@ -198,6 +213,20 @@ impl Space {
         pages.for_each(|page| page.note_access(now.ticks));
     }
 
+    /// Sets the class whose stores help the mover.
+    pub fn set_receiver(&self, receiver: Option<ClassId>) {
+        let word = receiver.map_or(0, |class| u32::from(class.0) + 1);
+        if self.receiver.load(Relaxed) != word {
+            self.receiver.store(word, Relaxed);
+        }
+    }
+
+    /// True if stores in this class help the mover.
+    #[inline]
+    pub fn is_receiver(&self, class: ClassId) -> bool {
+        self.receiver.load(Relaxed) == u32::from(class.0) + 1
+    }
+
     /// Returns the class with this number.
     pub fn class(&self, id: ClassId) -> &Class {
         if id == CHAINED { &self.chained } else { &self.classes[id.index()] }
@@ -234,7 +263,40 @@ impl Space {
     pub fn report_access(&self, hash: u64, kind: AccessKind, class: Option<ClassId>) {
         if self.observers.observes_access(hash) {
             let class = class.map(|class| self.stats_class(class));
-            self.observers.report_access(&KeyAccess { hash, kind, class });
+            self.observers.report_access(&KeyAccess { hash, kind, class, size_bytes: 0 });
+        }
+    }
+
+    /// Returns an access to this item, if its key is in the sample. The caller reports the access with
+    /// [`Space::report`] after it has unlocked the stripe of the item.
+    #[inline(always)]
+    pub fn access_to<R: ReadAccess>(
+        &self,
+        hash: u64,
+        kind: AccessKind,
+        item: Item<'_, R>,
+    ) -> Option<KeyAccess> {
+        self.observers.observes_access(hash).then(|| self.describe_access(hash, kind, item))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn describe_access<R: ReadAccess>(
+        &self,
+        hash: u64,
+        kind: AccessKind,
+        item: Item<'_, R>,
+    ) -> KeyAccess {
+        let class = Some(self.stats_class(item.queue_class()));
+        let size_bytes = u32::try_from(item.counted_size_bytes()).unwrap_or(u32::MAX);
+        KeyAccess { hash, kind, class, size_bytes }
+    }
+
+    /// Reports an access. The caller must hold no class lock and no pool lock, and should hold no stripe lock.
+    #[inline(always)]
+    pub fn report(&self, access: Option<KeyAccess>) {
+        if let Some(access) = access {
+            self.observers.report_access(&access);
         }
     }
 

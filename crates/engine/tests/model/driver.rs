@@ -241,6 +241,7 @@ impl<'e> Driver<'e> {
             }
             Operation::ChangeClasses => self.change_classes(),
             Operation::EvictPage => self.evict_page(now),
+            Operation::PlanMoves => self.plan_moves(),
             Operation::DivideQueues => self.divide_queues(),
             Operation::NotePages => self.note_pages(now),
             other => unreachable!("{other:?} has a key, so `perform` handles it"),

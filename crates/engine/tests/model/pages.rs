@@ -1,9 +1,9 @@
-//! Random evictions of whole pages, divisions of queues, and records of the accesses to pages, as page policies request
+//! Random evictions of whole pages, plans of page moves, divisions of queues, and records of the accesses to pages, as page policies request
 //! them.
 
 use crate::driver::Driver;
 use slabwise_base::{ClassId, Now, PageId};
-use slabwise_engine::{QueueSplit, ReassignError};
+use slabwise_engine::{PlannedMove, QueueSplit, ReassignError};
 
 impl Driver<'_> {
     /// Requests the eviction of a page, sometimes of a page that no class owns, or for a class that does not exist.
@@ -32,6 +32,37 @@ impl Driver<'_> {
             Err(ReassignError::SameClass) => false,
         };
         assert!(expected, "invariant OUTCOME: evict_page answered {outcome:?}");
+    }
+
+    /// Plans some moves, among them impossible ones, and sets how much stores help with them. Checks that moves begin
+    /// only for a good reason.
+    pub(crate) fn plan_moves(&mut self) {
+        let known = self.engine.class_ids();
+        let mut draw = || known[self.random.below(known.len() as u64) as usize];
+        let mut moves = Vec::new();
+        for _ in 0..4 {
+            let (victim, receiver) = (draw(), Some(draw()));
+            moves.push(PlannedMove { victim, page: None, receiver, reason: "test" });
+        }
+        moves.truncate(self.random.below(5) as usize);
+        if let Some(last) = moves.last_mut().filter(|_| self.random.below(4) == 0) {
+            last.receiver = None;
+        }
+        let help_chunks = [0.0, 0.5, 2.0, 40.0][self.random.below(4) as usize];
+        self.engine.set_help_chunks(help_chunks);
+        self.log_line(format!("plan_moves({moves:?}), {help_chunks} chunks per store"));
+        self.engine.plan_moves(moves);
+        for (planned, outcome) in self.engine.take_begun_moves() {
+            let PlannedMove { victim, receiver, .. } = planned;
+            let expected = match outcome {
+                Ok(()) => receiver != Some(victim),
+                Err(ReassignError::SameClass) => receiver == Some(victim),
+                // The class table and the pages may have changed since.
+                Err(ReassignError::BadClass | ReassignError::NoMovablePage) => true,
+                Err(ReassignError::Running) => false,
+            };
+            assert!(expected, "invariant OUTCOME: the move {planned:?} ended with {outcome:?}");
+        }
     }
 
     /// Divides the queues of some classes, or joins the two queues of each of them.

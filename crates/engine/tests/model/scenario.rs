@@ -37,7 +37,7 @@ operations! {
     Reserve, FillReservation, StoreReservation, DropReservation, Pin, Unpin, FlushNow, FlushLater,
     StoreIf, GetWith, DeleteIf, ArithmeticIf,
     Advance, Maintain, CrawlStep, CrawlAll, Reassign, MoverStep, MoverDrain, MemoryLimit, TuneLru,
-    ChangeClasses, EvictPage, DivideQueues, NotePages,
+    ChangeClasses, EvictPage, DivideQueues, NotePages, PlanMoves,
 }
 
 /// All parameters of a run, drawn from the seed.
@@ -176,6 +176,7 @@ fn weights(memory: Memory, random: &mut Random) -> Vec<(Operation, u64)> {
                 | Operation::MoverStep
                 | Operation::MoverDrain
                 | Operation::EvictPage
+                | Operation::PlanMoves
         ),
     };
     let draw = |operation| {

@@ -8,7 +8,7 @@ use shuttle::thread::{self, ScopedJoinHandle};
 use slabwise_base::{ClassId, PageId, Random};
 use slabwise_engine::{
     ClassChangeError, ClassTable, Engine, EngineConfig, EvictionKind, MoverKind, MoverStep, Pinned,
-    QueueSplit, StoreMode,
+    PlannedMove, QueueSplit, StoreMode,
 };
 use std::time::Duration;
 
@@ -194,6 +194,11 @@ impl Scenario {
             above => Some(ClassId(above as u8 - 1)),
         };
         let requests = [(); MOVES_MAX as usize].map(|()| (class(), class()));
+        // Stores in the receiver help with these moves.
+        let planned = requests.iter().filter_map(|&(victim, receiver)| {
+            Some(PlannedMove { victim: victim?, page: None, receiver, reason: "test" })
+        });
+        self.engine.plan_moves(planned.collect());
         for (victim, receiver) in requests.into_iter().take(1 + random.below(MOVES_MAX) as usize) {
             let now = world.clock.now();
             // The engine refuses the move if no class has one of these numbers, or if the victim has no page to move.

@@ -5,7 +5,7 @@ use crate::{COUNTERS, LOGS, REGISTERS, THREADS, World};
 use slabwise_base::{Cost, Expiry, Now, Random, Seconds};
 use slabwise_engine::{
     ArithmeticOutcome, ClassChangeError, CrawlStep, Crawler, Delta, Handle, ItemMeta, Pinned,
-    QueueSplit, StoreMode, StoreOutcome,
+    PlannedMove, QueueSplit, StoreMode, StoreOutcome,
 };
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::SeqCst;
@@ -308,7 +308,7 @@ impl<'w, 'e> Worker<'w, 'e> {
     /// advance of the clock, or a request of a page policy.
     fn background(&mut self, now: Now) {
         let engine = self.world.engine;
-        match self.random.below(15) {
+        match self.random.below(16) {
             0..2 => {
                 engine.maintain_step(64, now);
             }
@@ -328,9 +328,24 @@ impl<'w, 'e> Worker<'w, 'e> {
             10 => self.crawl(now),
             11 if self.world.short => self.evict_page(now),
             12 => self.divide_queue(),
+            14 => self.plan_moves(),
             13 => engine.note_page_accesses(self.random.below(2) == 0, now),
             _ => self.world.clock.advance(Duration::from_millis(5)),
         }
+    }
+
+    /// Plans moves between random classes, which stores help to carry out.
+    fn plan_moves(&mut self) {
+        let engine = self.world.engine;
+        let known = engine.class_ids();
+        let mut class = || known[self.random.below(known.len() as u64) as usize];
+        let moves = [(); 3].map(|()| {
+            let (victim, receiver) = (class(), Some(class()));
+            PlannedMove { victim, page: None, receiver, reason: "test" }
+        });
+        engine.plan_moves(moves.to_vec());
+        // The engine drops moves that are not possible.
+        let _begun = engine.take_begun_moves();
     }
 
     /// Requests the eviction of a page, which the class of another page receives.

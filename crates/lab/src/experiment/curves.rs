@@ -123,6 +123,7 @@ fn curves(stream: &StreamSetup, job: &Job<'_>) -> Result<Found, ExperimentError>
             hash: mix(key ^ seed),
             kind: AccessKind::Hit,
             class: Some(CLASS),
+            size_bytes: 0,
             at_nanos: 0,
         };
         hits += u64::from(distance.is_some());

@@ -86,8 +86,13 @@ fn curves(keys: impl Iterator<Item = u64>, keys_max: usize) -> Curves {
         distances.record(distance);
         footprint.reference(key);
         local_footprint.reference(key);
-        let access =
-            Access { hash: mix(key), kind: AccessKind::Hit, class: Some(CLASS), at_nanos: 0 };
+        let access = Access {
+            hash: mix(key),
+            kind: AccessKind::Hit,
+            class: Some(CLASS),
+            size_bytes: 0,
+            at_nanos: 0,
+        };
         if distance.is_some() {
             hits += 1;
             profiler.access(&access);

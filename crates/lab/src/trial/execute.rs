@@ -26,7 +26,7 @@ use slabwise_engine::Engine;
 use slabwise_policy::PagePolicy;
 use slabwise_profile::ProfilerOptions;
 use slabwise_replay::workload::{Op, Request, key_of};
-use slabwise_tuner::{MoveBudget, Profiling, ProfilingOptions, Tuner};
+use slabwise_tuner::{MoveBudget, MoveShares, Profiling, ProfilingOptions, Tuner};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -92,12 +92,14 @@ impl<'e, 't> RunningController<'e, 't> {
                     Some(gets) => full_profiling_options(gets),
                 };
                 let hit_us = Some(run.response.hit_us);
-                let mut budget = MoveBudget::for_pages_of(engine.config().page_size_bytes);
+                let mut budget = MoveBudget::default();
                 if run.has_no_move_budget {
-                    budget.pages_per_second = u32::MAX;
+                    budget.shares = MoveShares::UNLIMITED;
                 }
                 let tuner = tuner_with(budget, engine, *policy, profiling, response_clock, hit_us);
-                RunningController::Tuner(Box::new(RunningTuner::new(engine, tuner, run.cost)))
+                RunningController::Tuner(Box::new(RunningTuner::new(
+                    engine, tuner, run.cost, run.rate,
+                )))
             }
             Controller::Oracle(oracle) => {
                 let mover = Mover::new(engine, run.mover, run.cost, run.sleep);
@@ -179,8 +181,7 @@ pub fn tuner(
     response_clock: &Arc<Clock>,
     hit_us: Option<f64>,
 ) -> Tuner {
-    let budget = MoveBudget::for_pages_of(engine.config().page_size_bytes);
-    tuner_with(budget, engine, policy, options, response_clock, hit_us)
+    tuner_with(MoveBudget::default(), engine, policy, options, response_clock, hit_us)
 }
 
 /// Returns a [`tuner`] with this move budget.

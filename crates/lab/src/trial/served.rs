@@ -94,10 +94,11 @@ impl<'e> Served<'e> {
         if !setup.is_memcached {
             tuner.set_learning(Some(Learning::new(LearnerOptions::default())));
         }
+        let rate = Rate::new(operations_per_second);
         Ok(Served {
             engine,
-            rate: Rate::new(operations_per_second),
-            tuner: RunningTuner::new(engine, tuner, VisitCost::new(visit_ns)?),
+            rate,
+            tuner: RunningTuner::new(engine, tuner, VisitCost::new(visit_ns)?, rate),
             maintainer: Maintainer::new(engine),
             cache: Cache::new(engine),
             gets: 0,

@@ -1,16 +1,21 @@
 //! Runs the background work of a server in virtual time: the maintainer of segmented queues, and the tuner.
 //!
-//! A visit of the tuner's mover to a chunk takes virtual time. The steps of the tuner respect the move budget, and the
-//! tuner pauses between its steps, as in a server under load. If the tuner has no work, it waits until the policy's
+//! A visit of the tuner's mover to a chunk takes virtual time, and the mover may take the same share of the workers' time
+//! as in a server. A get or a set keeps a worker busy for [`OPERATION_NANOS`]. Chunks that stores visit, because their
+//! class receives the page, take no virtual time. If the tuner has no work, it waits until the policy's
 //! trigger. The thread of a server's tuner has a backoff instead. The lab does not use the backoff, because the results
 //! would depend on it. The work of the policy and of the profiler takes no virtual time, because it runs on another
 //! core of a server.
 
+use super::Rate;
 use super::costs::VisitCost;
 use super::mover::{MoverTime, PageMove};
-use slabwise_base::{Moment, Now, Ticks};
-use slabwise_engine::Engine;
-use slabwise_tuner::{Backoff, Load, MAINTAINER_ROUNDS_PER_STEP, Profiling, Tuner, TunerStep};
+use slabwise_base::{Moment, Now};
+use slabwise_engine::{Engine, MoveOutcome};
+use slabwise_tuner::{
+    Backoff, MAINTAINER_ROUNDS_PER_STEP, Profiling, Tuner, TunerStep, WorkerTime,
+};
+use std::time::Duration;
 
 /// The maintainer of segmented queues in virtual time.
 pub struct Maintainer<'e> {
@@ -42,27 +47,31 @@ impl<'e> Maintainer<'e> {
     }
 }
 
-const TICK_NANOS: f64 = 1e9 / Ticks::PER_SECOND as f64;
+/// The time for which a get or a set keeps a worker of a server busy.
+const OPERATION_NANOS: f64 = 1_000.0;
 
 /// A server's tuner in virtual time.
 pub struct RunningTuner<'e> {
     engine: &'e Engine,
     tuner: Tuner,
     cost: VisitCost,
+    /// The part of the time in which the workers are busy.
+    busy: f64,
     /// Virtual time of the next step, in nanoseconds since the start.
     free_at_nanos: f64,
-    /// Number of gets before the current move began. `None` if no move is in progress that the tuner has requested.
-    began: Option<u64>,
+    /// Number of moves that had ended after the last step.
+    ended: u64,
     /// The moves of the policy that have ended. Their requests are gets.
     pub page_moves: Vec<PageMove>,
     pub time: MoverTime,
 }
 
 impl<'e> RunningTuner<'e> {
-    pub fn new(engine: &'e Engine, tuner: Tuner, cost: VisitCost) -> RunningTuner<'e> {
-        let time = MoverTime::default();
-        let page_moves = Vec::new();
-        RunningTuner { engine, tuner, cost, free_at_nanos: 0.0, began: None, page_moves, time }
+    /// Creates a tuner of an engine that serves gets and sets at this rate.
+    pub fn new(engine: &'e Engine, tuner: Tuner, cost: VisitCost, rate: Rate) -> RunningTuner<'e> {
+        let (time, page_moves) = (MoverTime::default(), Vec::new());
+        let busy = OPERATION_NANOS / rate.nanos_at(1);
+        RunningTuner { engine, tuner, cost, busy, free_at_nanos: 0.0, ended: 0, page_moves, time }
     }
 
     #[cfg(test)]
@@ -89,35 +98,41 @@ impl<'e> RunningTuner<'e> {
     fn step(&mut self) {
         let before = self.engine.mover_counters();
         let at = Moment::from_nanos(self.free_at_nanos as u64);
-        let step = self.tuner.step(self.engine, Load::Serving, at);
+        let busy = Duration::from_nanos((self.free_at_nanos * self.busy) as u64);
+        let step = self.tuner.step(self.engine, WorkerTime { busy, workers: 1 }, at);
         let after = self.engine.mover_counters();
         let visits = after.visits - before.visits;
         self.time.visits += visits;
         self.work(visits as f64);
+        self.tuner.charge(Duration::from_nanos((visits as f64 * self.cost.nanos()) as u64));
         match step {
             // A step without a visit takes the time of one visit.
-            TunerStep::Working | TunerStep::Requested { .. } if visits == 0 => self.work(1.0),
-            TunerStep::Working | TunerStep::Requested { .. } => {}
+            TunerStep::Working if visits == 0 => self.work(1.0),
+            TunerStep::Working => {}
             TunerStep::Pause(pause) => {
                 let pause_nanos = pause.as_nanos() as f64;
                 self.time.sleeps += 1;
                 self.time.sleep_nanos += pause_nanos;
                 self.free_at_nanos += pause_nanos.max(self.cost.nanos());
             }
-            TunerStep::Idle { ticks: Some(ticks) } => {
-                self.free_at_nanos += f64::from(ticks.max(1)) * TICK_NANOS;
+            TunerStep::Idle { wait: Some(wait) } => {
+                self.free_at_nanos += (wait.as_nanos() as f64).max(self.cost.nanos());
             }
-            TunerStep::Idle { ticks: None } => self.free_at_nanos = f64::INFINITY,
+            TunerStep::Idle { wait: None } => self.free_at_nanos = f64::INFINITY,
         }
-        let gets = self.engine.gets_ever();
-        if matches!(step, TunerStep::Requested { outcome: Ok(()), .. }) {
-            self.began = Some(gets);
+        self.note_moves(after.moved + after.aborted);
+    }
+
+    /// Records the moves that have ended since the last step. `ended` is the number of all moves that have ended.
+    fn note_moves(&mut self, ended: u64) {
+        let new = ended - std::mem::replace(&mut self.ended, ended);
+        if new == 0 {
+            return;
         }
-        let arrived = after.moved > before.moved;
-        if (arrived || after.aborted > before.aborted)
-            && let Some(began) = self.began.take()
-        {
-            self.page_moves.push(PageMove { began, ended: gets, arrived });
+        let (log, gets) = (self.engine.move_log(), self.engine.gets_ever());
+        for record in &log[log.len().saturating_sub(new as usize)..] {
+            let arrived = record.outcome == MoveOutcome::Moved;
+            self.page_moves.push(PageMove { began: gets - record.gets, ended: gets, arrived });
         }
     }
 
@@ -183,9 +198,9 @@ mod tests {
         };
         let response_clock = Arc::new(Clock::manual());
         let profiling = Profiling::start(&engine, options, response_clock, rate.now_at(0));
-        let budget = MoveBudget::for_pages_of(engine.config().page_size_bytes);
-        let tuner = Tuner::new(PagePolicy::none(), budget, 1).with_profiling(profiling);
-        let mut tuned = RunningTuner::new(&engine, tuner, VisitCost::NOMINAL);
+        let tuner =
+            Tuner::new(PagePolicy::none(), MoveBudget::default(), 1).with_profiling(profiling);
+        let mut tuned = RunningTuner::new(&engine, tuner, VisitCost::NOMINAL, rate);
         let mut cache = Cache::new(&engine);
         for number in 0..10_000 {
             tuned.work_until(rate.nanos_at(number));

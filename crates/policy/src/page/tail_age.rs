@@ -24,7 +24,7 @@
 //!
 //! Moves stop under a steady workload, for three reasons. A receiver fills its new page before it needs another. Within
 //! a step, each planned move changes the ages that the next move is planned with. A class that gave a page does not
-//! receive one for `cooldown_ticks`, and vice versa.
+//! receive one during a cooldown, and vice versa. The cooldown ends with time or with stores, whichever is earlier.
 //!
 //! The policy `tail_age` compares ages ([`Quantity::Age`]). The policy `space_time` compares age times chunk size
 //! ([`Quantity::SpaceTime`]), so large items are evicted at a lower age than small ones. The reason: assume that the
@@ -44,14 +44,19 @@ use slabwise_base::{ClassId, Random, Ticks};
 const PAGES_MAX: u64 = 1 << 31;
 
 options! {
-    /// A step follows every 62 ms (4 ticks) and moves at most 8 pages. The tolerance of 20 % is the paper's.
+    /// A step follows when a 256th of the memory was stored, and moves at most 8 pages. The tolerance of 20 % is the
+    /// paper's, which gives no period.
     pub struct TailAgeOptions of TailAge {
-        period_ticks: u32 = 4, period_ticks;
+        period_divisor: u64 = 256, memory_divisor;
+        period_gets: u64 = 1_000_000, events, "gets between two steps";
         moves_max: usize = 8, moves_max;
         tolerance_percent: u32 = 20, whole(0..=100),
             "a class needs a page if its tail age is more than this many percent below the mean";
         cooldown_ticks: u32 = Ticks::PER_SECOND, whole(0..=TICKS_MAX),
-            "ticks (1/64 s) during which a class that gave a page does not receive one, and vice versa";
+            "ticks (1/64 s) during which a class that gave a page does not receive one, and vice versa, \
+             unless the cooldown by cooldown_divisor ends earlier";
+        cooldown_divisor: u64 = 64, events,
+            "a class that gave a page may receive one when the memory divided by this number was stored, and vice versa";
         spare_pages: u64 = 1, whole(0..=PAGES_MAX),
             "pages of free chunks that a class with items keeps";
     }
@@ -74,17 +79,31 @@ pub struct TailAge {
     states: PerClass<ClassState>,
 }
 
+/// A moment in time and in work.
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    at: Ticks,
+    /// See [`Snapshot::turnovers`].
+    turnovers: f64,
+}
+
+impl Mark {
+    fn of(snapshot: &Snapshot) -> Mark {
+        Mark { at: snapshot.now, turnovers: snapshot.turnovers }
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 struct ClassState {
     /// The number of allocations since the start that found no free chunk, at the last step.
     shortages: u64,
     /// The time at which the class last gave a page; `None` if it never gave one.
-    gave_at: Option<Ticks>,
+    gave_at: Option<Mark>,
     /// The time at which the class last received a page; `None` if it never received one.
-    received_at: Option<Ticks>,
+    received_at: Option<Mark>,
     /// The time at which the class last evicted, refused a store or received a page, or at which it was created. For a
     /// while after this time it may still fill its free chunks.
-    busy_at: Ticks,
+    busy_at: Mark,
 }
 
 /// The limits that another policy sets for a class in one step.
@@ -107,17 +126,18 @@ struct Projection {
     weighted_age: f64,
     /// True if the class evicted or refused a store since the last step.
     had_shortage: bool,
-    /// True if the class has not received a page in the last `cooldown_ticks`.
+    /// True if the class has not received a page during the cooldown.
     may_give: bool,
-    /// True if the class has not given a page in the last `cooldown_ticks`, and the caller permits it to receive.
+    /// True if the class has not given a page during the cooldown, and the caller permits it to receive.
     may_receive: bool,
-    /// True if the class was not busy in the last `cooldown_ticks`, and the caller permits it to give free pages.
+    /// True if the class was not busy during the cooldown, and the caller permits it to give free pages.
     quiet: bool,
 }
 
 impl Policy for TailAge {
     fn trigger(&self) -> Trigger {
-        Trigger::EveryTicks(self.options.period_ticks)
+        let (gets, memory_divisor) = (self.options.period_gets, self.options.period_divisor);
+        Trigger::EveryWork { gets, memory_divisor }
     }
 
     fn step(&mut self, snapshot: &Snapshot, _random: &mut Random) -> Plan {
@@ -153,7 +173,7 @@ impl TailAge {
         }
         while plan.moves.len() < self.options.moves_max {
             let Some(page_move) = self.next_move(&projections) else { break };
-            self.apply(&mut projections, page_move, snapshot.now);
+            self.apply(&mut projections, page_move, Mark::of(snapshot));
             plan.moves.push(page_move);
         }
         plan
@@ -161,15 +181,20 @@ impl TailAge {
 
     /// Returns the state of each class before any move, in the order of the snapshot.
     fn project(&mut self, snapshot: &Snapshot, quantity: Quantity) -> Vec<Projection> {
-        let now = snapshot.now;
+        let now = Mark::of(snapshot);
         self.states.follow(snapshot, |class| ClassState {
             shortages: class.shortages(),
             gave_at: None,
             received_at: None,
             busy_at: now,
         });
-        let cooldown_ticks = self.options.cooldown_ticks;
-        let is_recent = |at: Option<Ticks>| at.is_some_and(|at| at.age_at(now) < cooldown_ticks);
+        let TailAgeOptions { cooldown_ticks, cooldown_divisor, .. } = self.options;
+        let is_recent = |mark: Option<Mark>| {
+            mark.is_some_and(|mark| {
+                let stored = (now.turnovers - mark.turnovers) * cooldown_divisor as f64;
+                mark.at.age_at(now.at) < cooldown_ticks && stored < 1.0
+            })
+        };
         let each = snapshot.classes.iter().zip(self.states.iter_mut());
         each.map(|(class, state)| {
             let had_shortage = class.shortages() > state.shortages;
@@ -188,7 +213,7 @@ impl TailAge {
                 had_shortage,
                 may_give: !is_recent(state.received_at),
                 may_receive: !is_recent(state.gave_at),
-                quiet: state.busy_at.age_at(now) >= cooldown_ticks,
+                quiet: !is_recent(Some(state.busy_at)),
             }
         })
         .collect()
@@ -254,7 +279,7 @@ impl TailAge {
     }
 
     /// Updates the projections and the states of both classes with a planned move.
-    fn apply(&mut self, projections: &mut [Projection], page_move: PageMove, now: Ticks) {
+    fn apply(&mut self, projections: &mut [Projection], page_move: PageMove, now: Mark) {
         let victim = projection_of(projections, page_move.victim);
         let chunks = victim.class.chunks_per_page as u64;
         if victim.class.free_chunks < chunks {

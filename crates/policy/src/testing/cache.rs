@@ -105,9 +105,13 @@ pub struct TestCache {
     pub gets: u64,
     pub misses: u64,
     pub moves: u64,
+    /// The number of pages of all classes and of the page pool.
+    pages_all: u64,
+    /// See [`Snapshot::turnovers`].
+    turnovers: f64,
     gets_per_tick: u64,
-    /// The tick and the number of gets at the last step.
-    stepped_at: (u32, u64),
+    /// The tick, the number of gets and the turnovers at the last step.
+    stepped_at: (u32, u64, f64),
 }
 
 impl TestCache {
@@ -136,8 +140,10 @@ impl TestCache {
             gets: 0,
             misses: 0,
             moves: 0,
+            pages_all: pages,
+            turnovers: 0.0,
             gets_per_tick,
-            stepped_at: (0, 0),
+            stepped_at: (0, 0, 0.0),
         }
     }
 
@@ -164,7 +170,8 @@ impl TestCache {
     fn get(&mut self, class: usize, key: u64) {
         self.gets += 1;
         let (lru, counts) = (&mut self.lrus[class], &mut self.classes[class]);
-        let access = |kind, class| Access { hash: mix(key), kind, class, at_nanos: 0 };
+        let access =
+            |kind, class| Access { hash: mix(key), kind, class, size_bytes: 0, at_nanos: 0 };
         let id = Some(counts.class);
         if lru.hit(key, self.now) {
             counts.hits += 1;
@@ -175,6 +182,8 @@ impl TestCache {
         self.misses += 1;
         self.cost += self.costs[class];
         self.profiler.access(&access(AccessKind::Miss, None));
+        // A refused store counts, too. The engine would take a page of another class for it.
+        self.turnovers += 1.0 / (counts.chunks_per_page as u64 * self.pages_all) as f64;
         if lru.slots.len() as u64 == counts.pages * counts.chunks_per_page as u64 {
             if self.pages_free > 0 {
                 self.pages_free -= 1;
@@ -199,10 +208,14 @@ impl TestCache {
         let due = match self.policy.trigger() {
             Trigger::EveryTicks(ticks) => self.now - self.stepped_at.0 >= ticks,
             Trigger::EveryGets(gets) => self.gets - self.stepped_at.1 >= gets,
+            Trigger::EveryWork { gets, memory_divisor } => {
+                let stored = (self.turnovers - self.stepped_at.2) * memory_divisor as f64;
+                (self.gets - self.stepped_at.1) as f64 / gets as f64 + stored >= 1.0
+            }
             _ => false,
         };
         if due {
-            self.stepped_at = (self.now, self.gets);
+            self.stepped_at = (self.now, self.gets, self.turnovers);
             let snapshot = self.snapshot();
             let same_random = &mut self.random.clone();
             let plan = self.policy.step(&snapshot, &mut self.random);
@@ -229,10 +242,11 @@ impl TestCache {
             chunks_per_page: class.chunks_per_page as u64,
             chunk_size_bytes: class.chunk_size_bytes as u64,
         };
-        self.profiler.set_sizes(&self.classes.iter().map(size).collect::<Vec<_>>());
+        self.profiler.set_sizes(&self.classes.iter().map(size).collect::<Vec<_>>(), 0);
         self.classes.iter().for_each(|it| self.profiler.note_hits(it.class, it.hits));
         Snapshot {
             now: Ticks(self.now),
+            turnovers: self.turnovers,
             pages_free: self.pages_free,
             memory_full: true,
             classes: self.classes.clone(),

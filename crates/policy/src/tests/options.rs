@@ -86,7 +86,9 @@ fn options_take_effect_in_the_policy() {
     let trigger = |text: &str| PagePolicy::parse(text).expect("the text is valid").trigger();
     assert_eq!(trigger("psa:misses=1000000"), Trigger::EveryMisses(1_000_000));
     assert_eq!(trigger("cost_partition:misses=7"), Trigger::EveryMisses(7));
-    assert_eq!(trigger("space_time:moves_max=1:period_ticks=9"), Trigger::EveryTicks(9));
+    let by_work = Trigger::EveryWork { gets: 7, memory_divisor: 9 };
+    assert_eq!(trigger("space_time:moves_max=1:period_divisor=9:period_gets=7"), by_work);
+    assert_eq!(trigger("reserved_cost:period_ticks=9"), Trigger::EveryTicks(9));
     assert_eq!(trigger("twemcache_lra:evictions=5"), Trigger::EveryEvictions(5));
     // Partitions earn credits only if the pointers divide the queues.
     let with_partitions = Trigger::EveryShadowHitsWithPartitions(3);

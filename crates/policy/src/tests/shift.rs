@@ -143,6 +143,9 @@ impl Cache {
             Trigger::Never => return false,
             Trigger::EveryTicks(ticks) => (u64::from(self.now()), u64::from(ticks)),
             Trigger::EveryGets(gets) => (self.gets, gets),
+            Trigger::EveryWork { memory_divisor, .. } => {
+                (each().map(|class| class.sets).sum(), PAGES * CHUNKS_PER_PAGE / memory_divisor)
+            }
             Trigger::EveryMisses(misses) => (self.misses, misses),
             Trigger::EveryEvictions(evictions) => {
                 (each().map(|class| class.evicted + class.out_of_memory).sum(), evictions)
@@ -185,6 +188,8 @@ impl Cache {
         let has_profiles = self.policy.inputs() != Inputs::Counts;
         let snapshot = Snapshot {
             now: Ticks(now),
+            turnovers: self.classes.iter().map(|class| class.sets).sum::<u64>() as f64
+                / (PAGES * CHUNKS_PER_PAGE) as f64,
             pages_free: self.pages_free,
             memory_full: true,
             classes: classes.map(|(index, class)| class.snapshot(index, now)).collect(),

@@ -9,10 +9,10 @@ use slabwise_base::ClassId;
 #[test]
 fn classes_without_size_or_with_other_chunks_are_forgotten() {
     let mut profiler = Profiler::new(EXACT);
-    profiler.set_sizes(&[size(0, 10, 10), size(1, 10, 10), size(2, 10, 10)]);
+    profiler.set_sizes(&[size(0, 10, 10), size(1, 10, 10), size(2, 10, 10)], 0);
     (0..90).for_each(|key| get(&mut profiler, key, (key % 3) as u8, false));
     (0..9).for_each(|key| profiler.access(&access(key, AccessKind::Delete, None)));
-    profiler.set_sizes(&[size(0, 50, 10), size(2, 10, 20)]);
+    profiler.set_sizes(&[size(0, 50, 10), size(2, 10, 20)], 0);
     profiler.check();
     assert_eq!(profiler.keys(), 30);
     let references = [0, 1, 2].map(|class| profiler.profile(ClassId(class)).curve.references());
@@ -24,9 +24,9 @@ fn classes_without_size_or_with_other_chunks_are_forgotten() {
 fn hits_do_not_recreate_a_removed_class() {
     let mut profiler = Profiler::new(EXACT);
     let listed = [size(0, 50, 10), size(1, 50, 10)];
-    profiler.set_sizes(&listed);
+    profiler.set_sizes(&listed, 0);
     (0..60).for_each(|key| get(&mut profiler, key, (key % 2) as u8, false));
-    profiler.set_sizes(&listed[..1]);
+    profiler.set_sizes(&listed[..1], 0);
     let keys = profiler.keys();
     for key in 0..60 {
         for kind in [AccessKind::Hit, AccessKind::Store, AccessKind::Delete] {
@@ -38,7 +38,7 @@ fn hits_do_not_recreate_a_removed_class() {
     assert_eq!((keys, profiler.keys()), (30, 60), "only class 0 has more keys");
     assert_eq!(profiler.profile(ClassId(1)), ClassProfile::default());
     // After its size is reported again, the class starts without keys and counts.
-    profiler.set_sizes(&listed);
+    profiler.set_sizes(&listed, 0);
     (0..60).for_each(|key| get(&mut profiler, 1_000 + key, 1, false));
     assert_eq!(profiler.profile(ClassId(1)).curve.references(), 60.0);
 }
@@ -47,11 +47,11 @@ fn hits_do_not_recreate_a_removed_class() {
 fn history_is_limited_to_a_multiple_of_the_memory() {
     let mut profiler = Profiler::new(EXACT);
     // The cache has three pages, so the history of a class is the keys that twelve of its pages hold.
-    profiler.set_sizes(&[size(0, 10, 10), size(1, 200, 100)]);
+    profiler.set_sizes(&[size(0, 10, 10), size(1, 200, 100)], 0);
     let reach = [HISTORY_FACTOR * 3 * 10, HISTORY_FACTOR * 3 * 100];
     (0..5_000).for_each(|key| get(&mut profiler, key, (key % 2) as u8, false));
     assert_eq!(profiler.keys() as u64, reach[0] + reach[1]);
-    profiler.set_sizes(&[size(0, 10, 10), size(1, 0, 100)]);
+    profiler.set_sizes(&[size(0, 10, 10), size(1, 0, 100)], 0);
     profiler.check();
     assert_eq!(profiler.keys(), CLASS_KEYS_MIN.max(4 * 10) + 4 * 100);
 }
@@ -61,7 +61,7 @@ fn the_history_decreases_before_the_sampling_rate() {
     // Four times the memory holds 400 keys, twice the memory 200.
     for (keys_max, keys, rate) in [(401, 400, 1.0), (350, 300, 1.0), (250, 200, 1.0)] {
         let mut profiler = Profiler::new(ProfilerOptions { keys_max, ..EXACT });
-        profiler.set_sizes(&[size(0, 100, 10)]);
+        profiler.set_sizes(&[size(0, 100, 10)], 0);
         (0..5_000).for_each(|key| get(&mut profiler, key, 0, false));
         assert_eq!(
             (profiler.keys(), profiler.rate()),
@@ -70,7 +70,7 @@ fn the_history_decreases_before_the_sampling_rate() {
         );
     }
     let mut profiler = Profiler::new(ProfilerOptions { keys_max: 100, ..EXACT });
-    profiler.set_sizes(&[size(0, 100, 10)]);
+    profiler.set_sizes(&[size(0, 100, 10)], 0);
     (0..5_000).for_each(|key| get(&mut profiler, key, 0, false));
     let rate = profiler.rate();
     assert!(

@@ -9,7 +9,7 @@ const EXACT: ProfilerOptions =
     ProfilerOptions { keys_max: 1 << 20, rate_max: 1.0, half_life_references: u64::MAX };
 
 fn access(key: u64, kind: AccessKind, class: Option<u8>) -> Access {
-    Access { hash: mix(key), kind, class: class.map(ClassId), at_nanos: 0 }
+    Access { hash: mix(key), kind, class: class.map(ClassId), size_bytes: 0, at_nanos: 0 }
 }
 
 /// Gets of random keys of two classes; each key is stored after its first get.
@@ -151,10 +151,10 @@ fn memory_stays_within_its_bound() {
             profiler.access(&access(key, AccessKind::Store, Some((key % classes) as u8)));
             if at % 1_000 == 0 {
                 most = most.max(profiler.size_bytes());
-                profiler.set_sizes(&sizes);
+                profiler.set_sizes(&sizes, 0);
             }
         }
-        profiler.set_sizes(&sizes);
+        profiler.set_sizes(&sizes, 0);
         profiler.check();
         assert!(
             most <= size_bytes,

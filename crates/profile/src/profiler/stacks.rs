@@ -63,9 +63,14 @@ impl Stacks {
         self.classes[class.index()].get_or_insert_with(|| Box::new(ClassKeys::unlimited()))
     }
 
+    /// Sets the data of a class that has none. The class has no keys yet.
+    pub fn set_class(&mut self, class: ClassId, keys: ClassKeys) {
+        *self.class_mut(class) = keys;
+    }
+
     /// Returns the class in whose stack a key is; `None` if the key is absent.
     pub fn class_of(&self, number: u32) -> Option<ClassId> {
-        match self.keys.get(number).place {
+        match self.keys.get(number).place() {
             Place::Stacked(class) => Some(class),
             Place::NeverStored | Place::Deleted(_) => None,
         }
@@ -87,13 +92,14 @@ impl Stacks {
         };
         let slot = stack.push(number, |number, slot| keys.get_mut(number).slot = slot);
         let record = keys.get_mut(number);
-        (record.place, record.slot) = (place, slot);
+        record.set_place(place);
+        record.slot = slot;
     }
 
     fn remove_from_stack(&mut self, number: u32) {
-        let Record { place, slot, .. } = *self.keys.get(number);
-        if slot != NO_SLOT {
-            self.stack_mut(place).remove(slot);
+        let record = *self.keys.get(number);
+        if record.slot != NO_SLOT {
+            self.stack_mut(record.place()).remove(record.slot);
             self.keys.get_mut(number).slot = NO_SLOT;
         }
     }
@@ -107,12 +113,12 @@ impl Stacks {
         self.keys.numbers_where(holds).into_iter().for_each(|number| self.forget(number));
     }
 
-    pub fn forget_class(&mut self, class: ClassId) {
-        self.forget_where(|record| match record.place {
-            Place::Stacked(place) | Place::Deleted(place) => place == class,
-            Place::NeverStored => false,
-        });
-        self.classes[class.index()] = None;
+    /// Removes the data of a class and returns them. Their keys keep their place, but are on no slot, until the caller
+    /// puts them into another stack.
+    pub fn take_class(&mut self, class: ClassId) -> Option<Box<ClassKeys>> {
+        let taken = self.classes.get_mut(class.index())?.take()?;
+        taken.stack.keys().for_each(|number| self.keys.get_mut(number).slot = NO_SLOT);
+        Some(taken)
     }
 
     /// Forgets the least recently used keys of a stack that has too many.
@@ -167,12 +173,13 @@ impl Stacks {
             "each of {keys} keys is in one stack, but {stacked} are in classes and {absent} absent"
         );
         for number in self.keys.numbers_where(|_| true) {
-            let Record { hash, slot, place, .. } = *self.keys.get(number);
+            let record = *self.keys.get(number);
+            let Record { hash, slot, .. } = record;
             assert!(
                 is_sampled(hash, threshold),
                 "key {hash:x} is below the threshold {threshold:x}"
             );
-            let stack = match place {
+            let stack = match record.place() {
                 Place::Stacked(class) => {
                     &self.class(class).expect("the class of a stacked key has data").stack
                 }

@@ -7,7 +7,7 @@ use super::policy;
 use super::settings::{Draft, Given, Listen, ListenAddress, ListenSecurity, Protocol, Settings};
 use crate::tls::{ClientCertificates, TlsSettings};
 use slabwise_policy::sizes::Method;
-use slabwise_tuner::MoveBudget;
+use slabwise_tuner::{MoveBudget, MoveShares};
 use std::path::{Path, PathBuf};
 
 /// memcached's environment variable that names the password file of `-S`.
@@ -34,7 +34,7 @@ pub(super) fn resolve(mut draft: Draft) -> Result<(Settings, Vec<String>), Strin
     let Draft { mut settings, given, warnings } = draft;
     settings.growth_factor = growth_factor(&given);
     settings.chunk_size_bytes = given.chunk_size_bytes.unwrap_or(settings.chunk_size_bytes);
-    settings.move_budget = move_budget(&given, settings.engine.page_size_bytes);
+    settings.move_budget = move_budget(&given);
     settings.auth_file = settings.auth_file_as_given.as_ref().map(absolute).transpose()?;
     for path in [&mut settings.memory_file, &mut settings.process.pid_file] {
         *path = path.as_ref().map(absolute).transpose()?;
@@ -318,13 +318,16 @@ fn authority_warning(settings: &Settings) -> Option<String> {
     Some(warning.to_owned())
 }
 
-/// Returns the move budget: the values of `-o page_move_chunks` and `page_move_rate`, or the defaults for this page
-/// size.
-fn move_budget(given: &Given, page_size_bytes: usize) -> MoveBudget {
-    let default = MoveBudget::for_pages_of(page_size_bytes);
+/// Returns the move budget: the values of `-o page_move_chunks`, `page_move_share` and `page_move_share_max`, or the
+/// defaults. The larger share is at least the smaller one.
+fn move_budget(given: &Given) -> MoveBudget {
+    let MoveBudget { chunks_per_step, shares } = MoveBudget::default();
+    let share_of = |percent: u32| f64::from(percent) / 100.0;
+    let steady = given.page_move_share.map_or(shares.steady, share_of);
+    let pressed = given.page_move_share_max.map_or(shares.pressed.max(steady), share_of);
     MoveBudget {
-        chunks_per_step: given.page_move_chunks.map_or(default.chunks_per_step, |n| n as usize),
-        pages_per_second: given.page_move_rate.unwrap_or(default.pages_per_second),
+        chunks_per_step: given.page_move_chunks.map_or(chunks_per_step, |n| n as usize),
+        shares: MoveShares { steady, pressed },
     }
 }
 

@@ -98,7 +98,8 @@ pub struct Settings {
     pub(crate) page_policy: PagePolicy,
     /// The options of profiling; `None` if profiling is off.
     pub(crate) profiling: Option<ProfilingOptions>,
-    /// `-o page_move_chunks` and `page_move_rate`: how much the mover may do while clients send requests.
+    /// `-o page_move_chunks`, `page_move_share` and `page_move_share_max`: how much the mover may do while the workers
+    /// are busy.
     pub(crate) move_budget: MoveBudget,
     /// `-e`: the absolute path of the memory file.
     pub(crate) memory_file: Option<PathBuf>,
@@ -300,7 +301,8 @@ pub(super) struct Given {
     pub profile_memory_bytes: Option<u64>,
     pub page_mover: Option<&'static str>,
     pub page_move_chunks: Option<u32>,
-    pub page_move_rate: Option<u32>,
+    pub page_move_share: Option<u32>,
+    pub page_move_share_max: Option<u32>,
     pub automove_ratio: Option<f64>,
     pub automove_window: Option<u32>,
 }
@@ -383,7 +385,7 @@ impl Default for Draft {
             chunk_size_bytes: 48,
             page_policy: PagePolicy::none(),
             profiling: None,
-            move_budget: MoveBudget::for_pages_of(engine.page_size_bytes),
+            move_budget: MoveBudget::default(),
             memory_file: None,
             hash_power: 0,
             tail_repair_seconds: 0,

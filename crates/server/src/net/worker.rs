@@ -25,6 +25,7 @@ use super::stream::Stream;
 use super::tls_stream::TlsStream;
 use super::udp::UdpSocket;
 use crate::config::ListenSecurity;
+use crate::os::sys;
 use crate::shared::{
     Address, ClientState, CloseReason, READ_BUFFER_BYTES, RoundCounts, Shared, WatchEvent,
     WorkerContext,
@@ -250,6 +251,9 @@ impl<'e> Worker<'e> {
         self.core.context.descriptor = connection.stream.socket().as_raw_fd();
         let end = connection.serve_round(&mut self.core);
         let served = self.core.context.served;
+        if is_timed {
+            self.core.context.traffic.set_busy(sys::thread_processor_time());
+        }
         if let Some(nanos) = timed_from
             && let Some(shares) = served.time_shares()
         {

@@ -14,6 +14,7 @@ use std::os::fd::RawFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// The sockets of the server. The key of a socket is its descriptor, which is also its number in `stats conns`.
 #[derive(Debug, Default)]
@@ -231,6 +232,8 @@ counters! {
         timed_shares,
         /// The nanoseconds that the measured rounds with gets took, from the receive call to the send call.
         timed_nanos,
+        /// The worker's processor time in nanoseconds, when it last measured a round.
+        busy_nanos,
     }
 }
 
@@ -248,6 +251,11 @@ impl Traffic {
     pub fn add_timed_round(&self, shares: u32, nanos: u64) {
         Traffic::add(&self.timed_shares, shares.into());
         Traffic::add(&self.timed_nanos, nanos);
+    }
+
+    /// Sets the processor time that the worker has used.
+    pub fn set_busy(&self, time: Duration) {
+        self.busy_nanos.store(time.as_nanos() as u64, Ordering::Relaxed);
     }
 
     pub fn count_meta_debug(&self) {

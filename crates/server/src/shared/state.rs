@@ -18,10 +18,12 @@ use slabwise_base::{Clock, Expiry, Now, Seconds};
 use slabwise_engine::{ClassStats, Engine, EngineStats, Handle};
 use slabwise_profile::{MissClockCounts, MissClockOptions};
 use slabwise_protocol::{Exptime, WatchKinds};
-use slabwise_tuner::TunerStatus;
+use slabwise_tuner::{TunerStatus, WorkerTime};
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::thread::available_parallelism;
+use std::time::Duration;
 
 /// The state that all threads share.
 pub struct Shared<'e> {
@@ -32,6 +34,8 @@ pub struct Shared<'e> {
     /// The settings that commands change while the server runs. A thread that holds this lock takes no other lock.
     pub(crate) tunables: Mutex<Tunables>,
     pub(crate) counters: ConnectionCounters,
+    /// The number of cores that the server may use, at least 1.
+    cores: usize,
     /// One entry per worker: the counters of the worker's traffic.
     pub(crate) traffic: Box<[Traffic]>,
     /// The plan, the profile and the class table that the tuner reports for `stats plan`, `stats profile` and
@@ -98,6 +102,7 @@ impl<'e> Shared<'e> {
             settings,
             tunables: Mutex::new(Tunables::new(settings, engine.config())),
             counters,
+            cores: available_parallelism().map_or(1, usize::from),
             traffic: (0..settings.threads).map(|_| Traffic::default()).collect(),
             tuner_status: Arc::new(TunerStatus::default()),
             background_steps: RwLock::default(),
@@ -223,6 +228,14 @@ impl<'e> Shared<'e> {
         let mut sum = TrafficCounts::default();
         self.traffic.iter().for_each(|traffic| sum += &traffic.read());
         sum
+    }
+
+    /// Returns the processor time of the workers. Workers beyond the number of cores do not count, because at most one
+    /// worker per core runs at a time.
+    pub(crate) fn worker_time(&self) -> WorkerTime {
+        let nanos = self.traffic_counts().busy_nanos;
+        let workers = self.settings.threads.min(self.cores) as u32;
+        WorkerTime { busy: Duration::from_nanos(nanos), workers }
     }
 
     /// Returns the values of all counters at the last `stats reset`. The statistics show the difference to these

@@ -99,14 +99,14 @@ impl Trial<'_> {
         let hit_us = Some(self.setup.response.hit_us);
         let tuner = tuner(&engine, policy, profiling, &response_clock, hit_us);
         let visit = VisitCost::new(self.setup.visit_ns)?;
+        // The scale multiplies the number of requests and the rate. So a run has the same virtual time at every scale.
+        let rate = Rate::new(self.setup.time.operations_per_second * self.scale);
         Ok(Ok(TrialRun {
             trial: self,
-            // The scale multiplies the number of requests and the rate. So a run has the same virtual time at every
-            // scale.
-            rate: Rate::new(self.setup.time.operations_per_second * self.scale),
+            rate,
             cache: Cache::new(&engine),
             maintainer: Maintainer::new(&engine),
-            tuner: RunningTuner::new(&engine, tuner, visit),
+            tuner: RunningTuner::new(&engine, tuner, visit, rate),
             response_clock: &response_clock,
             operations: 0,
             tally: Tally::default(),

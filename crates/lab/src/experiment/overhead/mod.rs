@@ -68,11 +68,10 @@ impl Experiment for OverheadSetup {
             Engine::new(config.clone())?,
             Engine::new(config.clone())?,
         ];
-        let budget = || MoveBudget::for_pages_of(config.page_size_bytes);
         let instance = |engine| -> Result<Instance<'_>, ExperimentError> {
             let cache = Cache::new(engine);
             let requests = Requests::new(&self.workload, job.size(), &config)?;
-            let tuner = Tuner::new(PagePolicy::none(), budget(), seed);
+            let tuner = Tuner::new(PagePolicy::none(), MoveBudget::default(), seed);
             Ok(Instance { engine, cache, requests, tuner, clock: &clock })
         };
         let mut instances: Vec<Instance<'_>> =
@@ -84,7 +83,7 @@ impl Experiment for OverheadSetup {
             let profiling = Profiling::start(instance.engine, options, Arc::clone(&clock), now);
             let tuner = std::mem::replace(
                 &mut instance.tuner,
-                Tuner::new(PagePolicy::none(), budget(), seed),
+                Tuner::new(PagePolicy::none(), MoveBudget::default(), seed),
             );
             let status = Arc::new(TunerStatus::default());
             instance.tuner = tuner.with_profiling(profiling).with_status(status);

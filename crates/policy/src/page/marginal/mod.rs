@@ -28,7 +28,8 @@
 //!   but agree with a curve whose sizes are multiplied by a factor near 1, the policy uses this factor (the *stretch*).
 //! - *New classes.* A class that is new, or used again after a silence, has no reliable curve. Until its requests reach
 //!   twice the number of its chunks (at least 64 and at most 250,000 requests), it gives and receives pages only as
-//!   under `space_time` ([`TailAge`]). A class with almost no references is *silent* and receives no pages.
+//!   under `space_time` ([`TailAge`]). A class of a new class table is not new if its curve counts enough references,
+//!   because the keys follow their items into the new classes. A class with almost no references is *silent* and receives no pages.
 //! - *Idle chunks.* Chunks that were free for a whole window (`window_gets`) while the class did not grow are *idle*.
 //!   The policy assumes that they save no misses, even if the curve shows a gain.
 //!
@@ -57,10 +58,10 @@ use slabwise_base::Random;
 use usage::{Evaluation, Usage};
 
 options! {
-    /// By default a step follows every 62 ms (4 ticks) and an evaluation every 25,000 gets. A gain must exceed 0.05
-    /// misses per 100 gets.
+    /// By default a step follows when a 256th of the memory was stored, and an evaluation every 25,000 gets. A gain must
+    /// exceed 0.05 misses per 100 gets.
     pub struct MarginalOptions of Marginal {
-        period_ticks: u32 = 4, period_ticks;
+        period_divisor: u64 = 256, memory_divisor;
         gain_min: f64 = 0.0005, gain_min;
         objective: Objective = Objective::Cost, choice, "quantity that a new partition minimizes";
         evaluate_gets: u64 = 25_000, events, "gets between two evaluations of the curves";
@@ -91,7 +92,8 @@ pub struct Marginal {
 
 impl Policy for Marginal {
     fn trigger(&self) -> Trigger {
-        Trigger::EveryTicks(self.options.period_ticks)
+        let MarginalOptions { evaluate_gets, period_divisor, .. } = self.options;
+        Trigger::EveryWork { gets: evaluate_gets, memory_divisor: period_divisor }
     }
 
     fn inputs(&self) -> Inputs {
@@ -105,7 +107,7 @@ impl Policy for Marginal {
             let index = snapshot.classes.iter().position(|other| other.class == class.class);
             let known = index.and_then(|index| snapshot.profiles.get(index));
             match known {
-                Some(profile) => Usage::new(class).with_profile(profile, gets_of_curves),
+                Some(profile) => Usage::of_known(class, profile, gets_of_curves),
                 None => Usage::new(class),
             }
         });

@@ -28,6 +28,8 @@ const STRETCH_STEPS_MAX: u32 = 30;
 pub(super) struct Usage {
     /// The hits since the start of the cache, at the last evaluation.
     hits: u64,
+    /// The hits of items in retired classes since the start, as the profile counts them, at the last evaluation.
+    hits_in_retired: f64,
     /// The misses since the start of the cache, as the profile counts them, at the last evaluation.
     misses: f64,
     /// The pages of the class at the last step.
@@ -90,6 +92,7 @@ impl Usage {
     pub fn new(class: &ClassSnapshot) -> Usage {
         Usage {
             hits: class.hits,
+            hits_in_retired: 0.0,
             misses: 0.0,
             pages: class.pages,
             references: None,
@@ -110,11 +113,18 @@ impl Usage {
         }
     }
 
-    /// Sets the misses and the references of the curve of a class that was in use before the policy started. The curves
-    /// of all classes together count `gets_of_curves` gets.
-    pub fn with_profile(self, profile: &ClassProfile, gets_of_curves: f64) -> Usage {
-        let references_of_curve = profile.curve.references() / gets_of_curves;
-        Usage { misses: profile.misses, references_of_curve, ..self }
+    /// Returns the state of a class whose keys are known: the class was in use before the policy started, or its keys
+    /// come from classes of an earlier class table. The class is not new if its curve counts enough references. The
+    /// curves of all classes together count `gets_of_curves` gets.
+    pub fn of_known(class: &ClassSnapshot, profile: &ClassProfile, gets_of_curves: f64) -> Usage {
+        let references = profile.curve.references();
+        Usage {
+            hits_in_retired: profile.hits_in_retired,
+            misses: profile.misses,
+            references_of_curve: references / gets_of_curves,
+            is_established: references >= requests_enough(class) as f64,
+            ..Usage::new(class)
+        }
     }
 
     /// Updates the state at every step.
@@ -135,9 +145,11 @@ impl Usage {
         evaluation: Evaluation,
     ) {
         let misses = (profile.misses - self.misses).max(0.0);
-        let hits = class.hits.saturating_sub(self.hits) as f64;
+        let hits_in_retired = (profile.hits_in_retired - self.hits_in_retired).max(0.0);
+        let hits = class.hits.saturating_sub(self.hits) as f64 + hits_in_retired;
         let references = hits + misses;
         (self.hits, self.misses) = (class.hits, profile.misses);
+        self.hits_in_retired = profile.hits_in_retired;
         let recent = references / evaluation.gets;
         let kept = 0.5f64.powf(evaluation.gets / evaluation.half_gets);
         let decayed = |now: f64, before: Option<f64>| now + (before.unwrap_or(now) - now) * kept;
@@ -148,6 +160,7 @@ impl Usage {
         self.is_silent = decaying.max(recent) * evaluation.miss_cost < SILENT_SHARE;
         // Requests include stores, so a class that is only written to does not stay new forever.
         let requested = requests(class).saturating_sub(self.requests_at_evaluation) as f64;
+        let requested = requested + hits_in_retired;
         self.requests_at_evaluation = requests(class);
         self.attempts_at_evaluation = attempts(class);
         if self.is_silent && requested * evaluation.miss_cost < SILENT_SHARE * evaluation.gets {
@@ -223,9 +236,7 @@ impl Usage {
         if self.is_established {
             return false;
         }
-        let chunks = class.used_chunks + class.free_chunks;
-        let enough = (2 * chunks).clamp(NEW_REQUESTS_MIN, NEW_REQUESTS_MAX);
-        requests(class).saturating_sub(self.new_since_requests) < enough
+        requests(class).saturating_sub(self.new_since_requests) < requests_enough(class)
     }
 
     /// Returns the number of pages whose chunks were free since the end of the window before the last, less one page.
@@ -242,6 +253,12 @@ impl Usage {
 /// Returns the number of requests to the class since the start. In a look-aside cache the stores are the misses.
 fn requests(class: &ClassSnapshot) -> u64 {
     class.hits + class.sets
+}
+
+/// Returns the number of requests after which the keys of a class have been reused, so that its curve is reliable.
+fn requests_enough(class: &ClassSnapshot) -> u64 {
+    let chunks = class.used_chunks + class.free_chunks;
+    (2 * chunks).clamp(NEW_REQUESTS_MIN, NEW_REQUESTS_MAX)
 }
 
 /// Returns the number of requests since the start, including refused stores.
@@ -293,7 +310,7 @@ mod tests {
         let (mut class, mut profile) = (cache.classes[0], cache.profiles[0].clone());
         profile.misses = 1e7;
         let gets_of_curves = 1e6;
-        let mut usage = Usage::new(&class).with_profile(&profile, gets_of_curves);
+        let mut usage = Usage::of_known(&class, &profile, gets_of_curves);
         // The class had a hundredth of the gets that all curves count, and has a hundredth of the later gets.
         for _ in 0..10 {
             class.sets += 250;
@@ -305,6 +322,31 @@ mod tests {
             );
             assert!((usage.weight() - 1.0).abs() < 1e-9, "{}", usage.weight());
         }
+    }
+
+    #[test]
+    fn a_class_is_not_new_if_its_curve_counts_enough_references() {
+        let class = |references| {
+            let cache = snapshot(10, vec![(10, scan(references))]);
+            let (class, profile) = (cache.classes[0], &cache.profiles[0]);
+            Usage::of_known(&class, profile, references).is_new(&class)
+        };
+        // The class has 100 chunks.
+        assert_eq!([0.0, 199.0, 200.0, 1e6].map(class), [true, true, false, false]);
+    }
+
+    #[test]
+    fn a_class_whose_items_are_still_in_a_retired_class_is_not_silent() {
+        let cache = snapshot(10, vec![(10, scan(1_000.0))]);
+        let (class, mut profile) = (cache.classes[0], cache.profiles[0].clone());
+        let mut usage = Usage::of_known(&class, &profile, 1e6);
+        let evaluation =
+            Evaluation { gets: 25_000.0, half_gets: 50_000.0, gets_of_curves: 1e6, miss_cost: 1.0 };
+        profile.hits_in_retired += 1_000.0;
+        usage.evaluate(&class, &profile, evaluation);
+        assert!(!usage.is_silent && !usage.is_new(&class), "{usage:?}");
+        usage.evaluate(&class, &profile, Evaluation { gets: 1e6, ..evaluation });
+        assert!(usage.is_silent && usage.is_new(&class), "{usage:?}");
     }
 
     #[test]

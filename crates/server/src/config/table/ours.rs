@@ -97,13 +97,24 @@ pub(in crate::config) static OURS: &[ServerOption] = &[
     option("page_move_chunks")
         .number(1, 1 << 20, "chunks", |it, n| it.given.page_move_chunks = Some(n as u32))
         .default("32")
-        .help("number of chunks that the mover visits in one step while clients send requests"),
-    option("page_move_rate")
-        .number(1, 1 << 20, "pages a second", |it, n| it.given.page_move_rate = Some(n as u32))
-        .default("16 MiB of pages")
+        .help("number of chunks that the mover visits in one step while the worker threads are busy"),
+    option("page_move_share")
+        .number(1, 100, "percent", |it, n| it.given.page_move_share = Some(n as u32))
+        .default("5")
         .help(
-            "maximum number of page moves per second while clients send requests. There is no limit while \
-             the server is idle",
+            "maximum processor time of page moves, in percent of that of the worker threads, while they are \
+             busy. There is no limit while the server is idle",
+        ),
+    option("page_move_share_max")
+        .number(1, 100, "percent", |it, n| it.given.page_move_share_max = Some(n as u32))
+        .default("25")
+        .help(
+            "as page_move_share, while items are evicted although a better division of the memory is planned",
+        ),
+    option("page_move_rate")
+        .number(1, 1 << 20, "pages a second", |_, _| ())
+        .no_effect(
+            "page moves are limited by their processor time: use page_move_share and page_move_share_max",
         ),
     option("page_size")
         .size(|it, bytes| it.given.page_size_bytes = Some(bytes))

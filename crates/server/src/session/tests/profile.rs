@@ -5,7 +5,7 @@ use crate::session::testing::{Client, Fixture};
 use crate::shared::{BackgroundThread, WakeReason};
 use slabwise_policy::PagePolicy;
 use slabwise_profile::ProfilerOptions;
-use slabwise_tuner::{Load, ProfilingOptions, Tuner, TunerStep};
+use slabwise_tuner::{ProfilingOptions, Tuner, TunerStep, WorkerTime};
 use std::time::Duration;
 
 /// Options with which the profiler watches every key.
@@ -66,14 +66,14 @@ fn stats_profile_shows_a_miss_ratio_curve_for_each_class() {
             if ask(&mut client, &get) == "END\r\n" {
                 ask(&mut client, &format!("set k{key} 0 0 5\r\nvalue\r\n"));
             }
-            tuner.step(&fixture.engine, Load::Idle, fixture.clock.moment());
+            tuner.step(&fixture.engine, WorkerTime::default(), fixture.clock.moment());
         }
     }
     fixture.clock.advance(Duration::from_secs(1));
     tuner.profiling_mut().expect("profiling is on").set_hit_time_us(2.5);
     let before = ask(&mut client, "stats profile\r\n");
     assert_eq!(number(&before, "accesses"), 0.0, "no access is published yet: {before}");
-    tuner.step(&fixture.engine, Load::Idle, fixture.clock.moment());
+    tuner.step(&fixture.engine, WorkerTime::default(), fixture.clock.moment());
     let reply = ask(&mut client, "stats profile\r\n");
     assert!(reply.starts_with("STAT profile on\r\n") && reply.ends_with("END\r\n"), "{reply}");
     assert_eq!(number(&reply, "sample_rate"), 1.0);
@@ -127,7 +127,7 @@ fn stats_plan_shows_the_last_plan_and_its_effect() {
     let large = "v".repeat(4_000);
     let (engine, clock) = (&fixture.engine, &fixture.clock);
     let step = |tuner: &mut Tuner| loop {
-        let step = tuner.step(engine, Load::Idle, clock.moment());
+        let step = tuner.step(engine, WorkerTime::default(), clock.moment());
         if matches!(step, TunerStep::Idle { .. }) {
             return;
         }

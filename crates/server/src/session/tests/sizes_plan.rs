@@ -3,7 +3,7 @@
 use super::profile::{ask, value};
 use crate::background;
 use crate::session::testing::{Client, Fixture};
-use slabwise_tuner::{Load, TunerStep};
+use slabwise_tuner::{TunerStep, WorkerTime};
 use std::time::Duration;
 
 #[test]
@@ -18,7 +18,7 @@ fn a_class_table_is_learned_until_a_command_sets_one() {
         fixture.clock.advance(Duration::from_secs(1));
         background::follow_learning(&shared, &mut tuner);
         for _ in 0..10_000 {
-            let step = tuner.step(&fixture.engine, Load::Idle, fixture.clock.moment());
+            let step = tuner.step(&fixture.engine, WorkerTime::default(), fixture.clock.moment());
             if matches!(step, TunerStep::Idle { .. }) {
                 return;
             }

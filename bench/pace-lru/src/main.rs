@@ -1,0 +1,210 @@
+//! Simulates a cache with an exact LRU order, for bench/pace: `slabwise-bench-pace-lru footprint|windows ...`.
+//!
+//! ```text
+//! workload (the requests that `slabwise replay` sends) --> footprint: the bytes of all items of the workload
+//!                                                      \-> lru --> windows: misses and stored bytes
+//! ```
+//!
+//! The cache is used as `slabwise replay` uses a server: a get that misses stores the item. The size of an item is the
+//! sum of the lengths of its key and value, and `--item-bytes`. The result is one line of JSON.
+
+#![forbid(unsafe_code)]
+
+mod lru;
+
+use clap::{Parser, Subcommand};
+use lru::{Access, Lru};
+use serde::Serialize;
+use slabwise_replay::KEY_SIZE_BYTES;
+use slabwise_replay::workload::{self, Op, Request, Workload};
+use slabwise_text::command;
+use std::collections::HashMap;
+use std::process::ExitCode;
+
+/// Simulate a cache with an exact LRU order for the workloads of `slabwise replay`.
+#[derive(Debug, Parser)]
+#[command(name = "slabwise-bench-pace-lru")]
+struct Args {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// Print the number of requests and keys, and the sum of the sizes of the items of all keys
+    Footprint(Input),
+    /// Print the requests, the gets, the misses and the stored bytes of successive windows
+    Windows {
+        #[command(flatten)]
+        input: Input,
+        /// Maximum sum of the sizes of all items in bytes
+        #[arg(long, value_name = "N")]
+        capacity_bytes: u64,
+        /// Number of requests before the first window
+        #[arg(long, value_name = "N", default_value_t = 0)]
+        from: u64,
+        /// Number of requests in a window
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+        window: u64,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+struct Input {
+    /// Name of the workload, as for `slabwise replay`
+    #[arg(long, value_name = "NAME")]
+    workload: String,
+    #[command(flatten)]
+    options: workload::Options,
+    /// Number of bytes of an item in addition to its key and value
+    #[arg(long, value_name = "N")]
+    item_bytes: u64,
+}
+
+impl Input {
+    /// Opens the workload.
+    fn open(&self) -> Result<Workload, String> {
+        workload::open(&self.workload, &self.options).map_err(|error| error.to_string())
+    }
+
+    /// Returns the size of the item that a request stores, in bytes.
+    fn size_bytes(&self, request: &Request) -> u64 {
+        KEY_SIZE_BYTES as u64 + u64::from(request.value_len) + self.item_bytes
+    }
+}
+
+/// The result of `footprint`. The names of the fields are those of the JSON output.
+#[derive(Debug, Serialize)]
+struct Footprint {
+    /// The number of requests.
+    requests: u64,
+    /// The number of keys that the workload gets or sets.
+    keys: u64,
+    /// The sum of the sizes of the items of all keys. A key whose size changes has its last size.
+    bytes: u64,
+}
+
+/// The counts of consecutive requests. The names of the fields are those of the JSON output.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+struct Window {
+    /// The number of requests.
+    requests: u64,
+    /// The number of gets.
+    gets: u64,
+    /// The number of gets that missed.
+    misses: u64,
+    /// The sum of the sizes of the items that were stored.
+    stored_bytes: u64,
+}
+
+fn main() -> ExitCode {
+    let arguments = std::env::args_os().skip(1).collect();
+    command::answer("slabwise-bench-pace-lru", "result", arguments, |args: &Args| {
+        let json = match &args.task {
+            Task::Footprint(input) => serde_json::to_string(&footprint(input)?),
+            Task::Windows { input, capacity_bytes, from, window } => {
+                serde_json::to_string(&windows(input, *capacity_bytes, *from, *window)?)
+            }
+        };
+        json.map(|json| json + "\n").map_err(|error| format!("cannot write JSON: {error}"))
+    })
+}
+
+/// Returns the number and the size of the items that a cache without a limit would store.
+fn footprint(input: &Input) -> Result<Footprint, String> {
+    let mut requests = 0;
+    let mut sizes = HashMap::new();
+    for request in input.open()? {
+        let request = request.map_err(|error| error.to_string())?;
+        requests += 1;
+        if request.op != Op::Delete {
+            sizes.insert(request.key, input.size_bytes(&request));
+        }
+    }
+    Ok(Footprint { requests, keys: sizes.len() as u64, bytes: sizes.values().sum() })
+}
+
+/// Replays the workload on an LRU cache. Returns the counts of each `window` successive requests after the first `from`
+/// requests. The last window may be shorter.
+fn windows(
+    input: &Input,
+    capacity_bytes: u64,
+    from: u64,
+    window: u64,
+) -> Result<Vec<Window>, String> {
+    let mut lru = Lru::new(capacity_bytes);
+    let mut windows = vec![];
+    let mut current = Window::default();
+    for (number, request) in input.open()?.enumerate() {
+        let request = request.map_err(|error| error.to_string())?;
+        let counts = count(&mut lru, &request, input.size_bytes(&request));
+        if (number as u64) < from {
+            continue;
+        }
+        current.requests += counts.requests;
+        current.gets += counts.gets;
+        current.misses += counts.misses;
+        current.stored_bytes += counts.stored_bytes;
+        if current.requests == window {
+            windows.push(std::mem::take(&mut current));
+        }
+    }
+    if current.requests > 0 {
+        windows.push(current);
+    }
+    Ok(windows)
+}
+
+/// Executes a request, and after a miss the set of the same item. Returns the counts of this request.
+fn count(lru: &mut Lru, request: &Request, size_bytes: u64) -> Window {
+    let mut counts = Window { requests: 1, ..Window::default() };
+    match request.op {
+        Op::Get => {
+            counts.gets = 1;
+            if lru.get(request.key) == Access::Miss {
+                counts.misses = 1;
+                counts.stored_bytes = size_bytes;
+                lru.set(request.key, size_bytes);
+            }
+        }
+        Op::Set => {
+            counts.stored_bytes = size_bytes;
+            lru.set(request.key, size_bytes);
+        }
+        Op::Delete => lru.delete(request.key),
+    }
+    counts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Input, Window, footprint, windows};
+    use slabwise_replay::workload::Options;
+
+    fn two_phase(requests: u64) -> Input {
+        let options =
+            Options { requests: Some(requests), scale: Some(0.001), ..Options::default() };
+        Input { workload: "two-phase".to_owned(), options, item_bytes: 57 }
+    }
+
+    #[test]
+    fn a_cache_for_all_items_misses_each_key_once() {
+        let input = two_phase(40_000);
+        let all = footprint(&input).expect("the workload has no errors");
+        let found = windows(&input, all.bytes, 0, 10_000).expect("the workload has no errors");
+        let sum = |value: fn(&Window) -> u64| found.iter().map(value).sum::<u64>();
+        assert_eq!(found.len(), 4);
+        assert_eq!((all.requests, sum(|window| window.requests)), (40_000, 40_000));
+        assert_eq!((all.keys, all.bytes), (sum(|w| w.misses), sum(|w| w.stored_bytes)));
+    }
+
+    #[test]
+    fn the_windows_start_after_the_given_number_of_requests() {
+        let input = two_phase(40_000);
+        let all = windows(&input, 200_000, 0, 10_000).expect("the workload has no errors");
+        let last = windows(&input, 200_000, 25_000, 10_000).expect("the workload has no errors");
+        assert_eq!(last.iter().map(|window| window.requests).collect::<Vec<_>>(), [10_000, 5_000]);
+        let half = windows(&input, 200_000, 20_000, 10_000).expect("the workload has no errors");
+        assert_eq!(half, all[2..]);
+    }
+}
