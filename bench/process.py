@@ -17,14 +17,7 @@ def start(command, folder, start_seconds_max, **options):
     command = [*command, *user, "-l", "127.0.0.1", "-p", "-1"]
     environment = {**os.environ, "MEMCACHED_PORT_FILENAME": str(port_file)}
     process = subprocess.Popen(command, env=environment, **options)
-    deadline = time.monotonic() + start_seconds_max
-    while not port_file.exists():
-        if process.poll() is not None:
-            raise RuntimeError(f"{command} exited with status {process.returncode} before it listened")
-        if time.monotonic() > deadline:
-            process.kill()
-            raise RuntimeError(f"{command} did not listen within {start_seconds_max} s")
-        time.sleep(0.02)
+    await_start(process, command, port_file.exists, start_seconds_max)
     return process, int(port_file.read_text().split("TCP INET: ")[1].split()[0])
 
 
@@ -34,15 +27,20 @@ def start_on_socket(command, path, start_seconds_max, **options):
     user = ["-u", "root"] if os.getuid() == 0 else []
     command = [*command, *user, "-s", str(path)]
     process = subprocess.Popen(command, **options)
+    await_start(process, command, lambda: accepts_connections(path), start_seconds_max)
+    return process
+
+
+def await_start(process, command, listens, start_seconds_max):
+    """Waits until `listens` returns true. Raises RuntimeError if the server exits, or does not listen in time."""
     deadline = time.monotonic() + start_seconds_max
-    while not accepts_connections(path):
+    while not listens():
         if process.poll() is not None:
             raise RuntimeError(f"{command} exited with status {process.returncode} before it listened")
         if time.monotonic() > deadline:
             process.kill()
             raise RuntimeError(f"{command} did not listen within {start_seconds_max} s")
         time.sleep(0.02)
-    return process
 
 
 def accepts_connections(path):

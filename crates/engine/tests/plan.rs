@@ -45,13 +45,19 @@ fn planned(count: usize) -> Vec<PlannedMove> {
     vec![to_large; count]
 }
 
+/// Fills the memory with small items, and plans six moves to the large class. Returns the pages of both classes.
+fn fill_and_plan(engine: &Engine, handle: &mut Handle<'_>, clock: &Clock) -> [u64; 2] {
+    store(handle, clock, 0, 5_000, 50);
+    let pages = pages(engine, clock);
+    engine.plan_moves(planned(6));
+    pages
+}
+
 #[test]
 fn stores_in_the_receiver_carry_out_the_plan() {
     let (engine, clock) = (engine(MoverKind::WARM), Clock::manual());
     let mut handle = engine.handle();
-    store(&mut handle, &clock, 0, 5_000, 50);
-    let [small, large] = pages(&engine, &clock);
-    engine.plan_moves(planned(6));
+    let [small, large] = fill_and_plan(&engine, &mut handle, &clock);
     // The first move begins with a step of the mover.
     engine.mover_step(1, clock.now());
     // Stores in the victim do not help.
@@ -90,9 +96,7 @@ fn stores_do_not_help_published_movers_and_not_if_help_is_off() {
 fn a_new_plan_replaces_the_moves_that_have_not_begun() {
     let (engine, clock) = (engine(MoverKind::WARM), Clock::manual());
     let mut handle = engine.handle();
-    store(&mut handle, &clock, 0, 5_000, 50);
-    let [small, large] = pages(&engine, &clock);
-    engine.plan_moves(planned(6));
+    let [small, large] = fill_and_plan(&engine, &mut handle, &clock);
     engine.mover_step(1, clock.now());
     let to_itself = PlannedMove { victim: LARGE, receiver: Some(LARGE), ..planned(1)[0] };
     engine.plan_moves(vec![to_itself]);

@@ -76,6 +76,8 @@ pub struct Tuner {
     begun: Vec<BegunMove>,
     /// True if moves of an earlier policy must be dropped.
     drops_plan: bool,
+    /// The time until which the tuner pauses.
+    pause_until_nanos: u64,
     /// True if a policy has divided queues of classes, and they have not been joined since.
     has_splits: bool,
     /// True if the queues that an earlier policy has divided must be joined.
@@ -102,6 +104,7 @@ impl Tuner {
             due: Due::default(),
             begun: Vec::new(),
             drops_plan: false,
+            pause_until_nanos: 0,
             has_splits: false,
             joins_queues: false,
             notes_pages: false,
@@ -202,6 +205,10 @@ impl Tuner {
         if std::mem::take(&mut self.drops_plan) {
             engine.plan_moves(Vec::new());
         }
+        let pause_nanos = self.pause_until_nanos.saturating_sub(at.nanos);
+        if pause_nanos > 0 {
+            return TunerStep::Pause(Duration::from_nanos(pause_nanos));
+        }
         let visits = engine.mover_counters().visits;
         let state = MoveState { visits, is_planned: engine.has_planned_moves() };
         let evictions = || engine.evictions_ever();
@@ -212,6 +219,9 @@ impl Tuner {
             Some(pause) => TunerStep::Pause(pause),
             None => self.move_or_plan(engine, at),
         };
+        if let TunerStep::Pause(pause) = step {
+            self.pause_until_nanos = at.nanos + pause.as_nanos() as u64;
+        }
         self.pacer.note_step(engine.mover_counters().visits);
         for (planned, outcome) in engine.take_begun_moves() {
             self.records.note_request(outcome.is_ok());

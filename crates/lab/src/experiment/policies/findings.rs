@@ -70,7 +70,7 @@ impl Findings<'_> {
         Ok(SteadyValues { miss_ratio, response_us: record.response_us_between(from, to) })
     }
 
-    /// Returns the reduction of `value` of a variant compared with another variant, in percent and for every memory
+    /// Compares `value` of two variants. Returns by how many percent the first is below the second, for each memory
     /// limit.
     pub fn reduction(
         &self,
