@@ -3,7 +3,8 @@
 //! The number of keys is chosen so that the first variant has the hit ratio of the setting. If items are
 //! evicted, the first estimate uses Che's approximation of an LRU: a key is cached if it was requested within the
 //! characteristic time, which is the time in which the number of different requested keys reaches the capacity. Then
-//! the first variant runs with this number of keys, and the next estimate corrects the error of the hit ratio. If no
+//! the first variant runs with this number of keys and with all requests of the setting, because the hit ratio of a
+//! large cache changes for as long as it is measured. The next estimate corrects the error of the hit ratio. If no
 //! item is evicted, a key is cached if it was requested before.
 //! Source: Che, Tung, Wang: Hierarchical Web Caching Systems: Modeling, Design and Experimental Results, IEEE JSAC
 //! 20(7), 2002, section III.
@@ -115,8 +116,6 @@ fn largest(limit: f64, is_small: impl Fn(f64) -> bool) -> f64 {
 
 /// Largest number of runs of a calibration.
 const RUNS_MAX: usize = 4;
-/// Largest number of measured requests of a calibration's run.
-const REQUESTS_MAX: u64 = 4_000_000;
 /// A calibration ends if the hit ratio differs by less than this number of percentage points from the hit ratio of the
 /// setting.
 const TOLERANCE_POINTS: f64 = 0.02;
@@ -140,14 +139,13 @@ pub fn calibrated_keys(
         return Ok(keys_for(target, hit_ratio));
     }
     let capacity = capacity(setup, setting, mix, scale, seed);
-    let requests = setting.requests.min((REQUESTS_MAX as f64 / scale) as u64);
     let (mut correction, mut keys) = (0.0, 0);
     for _ in 0..RUNS_MAX {
         let predicted = (target + correction).min(PREDICTED_MAX);
         keys = keys_for(predicted, |keys| popularity(keys).lru_hit_ratio(capacity));
         let population = Population::new(setup, mix, keys, seed);
         let (variant, pricing) = (setup.first(), Pricing::NotSupplied);
-        let setting = &Setting { requests, timed_operations: 0, ..setting.clone() };
+        let setting = &Setting { timed_operations: 0, ..setting.clone() };
         let trial = Trial { setup, setting, variant, population: &population, pricing, scale };
         let tally = trial.run()?.map_err(ExperimentError::Option)?;
         let error = target - tally.hit_percent() / 100.0;
