@@ -1,11 +1,12 @@
 //! Units of time, and the clock that code reads instead of the machine's clock.
 //!
-//! An expiry is a number of [`Seconds`], as in memcached. The time of an access is a number of [`Ticks`] (1/64 s), so
-//! that the ages of items in a queue are more precise than a second. Both units count from the start of the clock,
-//! which after a warm restart ([`Clock::resume`]) is the start of the earlier process's clock. They are two types, so
-//! that the compiler finds a confusion of the two. One reading of the [`Clock`] returns the time in both units as
-//! [`Now`]. Every engine operation takes a `Now` as an argument. The lab therefore simulates years of operation without
-//! waiting.
+//! An expiry is a number of [`Seconds`], as in memcached. Periods of policies are numbers of [`Ticks`] (1/64 s). Both
+//! units count from the start of the clock, which after a warm restart ([`Clock::resume`]) is the start of the earlier
+//! process's clock. They are two types, so that the compiler finds a confusion of the two. One reading of the [`Clock`]
+//! returns the time in both units as [`Now`]. Every engine operation takes a `Now` as an argument. The lab therefore
+//! simulates years of operation without waiting.
+//!
+//! The time of an access to an item is a [`WorkTime`], a reading of the engine's work clock.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -19,30 +20,45 @@ impl Seconds {
     pub const START: Seconds = Seconds(2);
 }
 
-/// Ticks of 1/64 s since the start of the clock. The number wraps to 0 after two years, so compare two readings only by
-/// [`Ticks::age_at`] or [`Ticks::is_after`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Ticks(pub u32);
+/// Defines a type of readings of a counter that wraps to 0.
+macro_rules! wrapping_readings {
+    ($($(#[$doc:meta])* pub struct $name:ident;)+) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+        pub struct $name(pub u32);
+
+        impl $name {
+            /// The maximum number by which a reading that one thread has stored may be later than the `now` of another
+            /// thread. A thread may still use an old reading while another thread stores a newer one.
+            const SKEW_MAX: u32 = 1 << 20;
+
+            /// Returns the difference between `self` and `now`. Returns 0 if `self` is later than `now` by less than
+            /// 2^20. The result is correct if `self` is earlier by less than 2^32 - 2^20.
+            pub fn age_at(self, now: $name) -> u32 {
+                let age = now.0.wrapping_sub(self.0);
+                if age > u32::MAX - $name::SKEW_MAX { 0 } else { age }
+            }
+
+            /// True if `self` is later than `other`. The result is correct if they differ by less than 2^31.
+            pub fn is_after(self, other: $name) -> bool {
+                self.0.wrapping_sub(other.0) as i32 > 0
+            }
+        }
+    )+};
+}
+
+wrapping_readings! {
+    /// Ticks of 1/64 s since the start of the clock. The number wraps to 0 after two years, so compare two readings
+    /// only by [`Ticks::age_at`] or [`Ticks::is_after`].
+    pub struct Ticks;
+    /// A reading of a cache's work clock, which counts the bytes that are stored, and the seconds. The number wraps to
+    /// 0, so compare two readings only by [`WorkTime::age_at`] or [`WorkTime::is_after`].
+    pub struct WorkTime;
+}
 
 impl Ticks {
     /// The number of ticks in a second.
     pub const PER_SECOND: u32 = 64;
-
-    /// The maximum number of ticks by which one thread's stored reading may be later than the `now` of another thread.
-    /// A thread may still use an old reading of the clock while another thread stores a newer one.
-    const SKEW_MAX: u32 = 1 << 20;
-
-    /// Returns the number of ticks from `self` to `now`. Returns 0 if `self` is later than `now` by less than
-    /// 2^20 ticks (4.5 hours). The result is correct for ages under two years.
-    pub fn age_at(self, now: Ticks) -> u32 {
-        let age = now.0.wrapping_sub(self.0);
-        if age > u32::MAX - Ticks::SKEW_MAX { 0 } else { age }
-    }
-
-    /// True if `self` is later than `other`. The result is correct if the two readings are less than a year apart.
-    pub fn is_after(self, other: Ticks) -> bool {
-        self.0.wrapping_sub(other.0) as i32 > 0
-    }
 }
 
 /// The time at which an item expires: never, or the start of a second of the clock.
@@ -87,7 +103,7 @@ impl Expiry {
 pub struct Now {
     /// The time in seconds, which is compared with the expiry of items.
     pub seconds: Seconds,
-    /// The time in ticks, which is stored as the time of an access and gives the age of an item.
+    /// The time in ticks, which gives the time since an earlier event.
     pub ticks: Ticks,
 }
 

@@ -15,7 +15,7 @@ pub mod size_histogram;
 pub mod sync;
 
 pub use access::AccessKind;
-pub use clock::{Clock, Expiry, Moment, Now, Seconds, Ticks};
+pub use clock::{Clock, Expiry, Moment, Now, Seconds, Ticks, WorkTime};
 pub use cost::Cost;
 pub use ids::{ClassId, HashedKey, KeyHasher, LookupKey, PageId, sampling};
 pub use random::Random;

@@ -28,7 +28,7 @@ pub use crate::layout::{CHAINED, CLASS_NUMBERS};
 use crate::mem::{ClassToken, List, OwnedChunk, QueueKind, UnusedPage};
 use crate::stats::ClassCounters;
 use slabwise_base::sync::{Mutex, MutexGuard, lock};
-use slabwise_base::{ClassId, PageId, Ticks};
+use slabwise_base::{ClassId, PageId, WorkTime};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -82,6 +82,8 @@ pub struct ClassState {
     pub segments: Segments,
     /// The value that [`Class::costs_differ_widely`] returns.
     costs_differ_widely: Arc<AtomicBool>,
+    /// The last access of the item that was evicted last, and the time of its eviction; `None`: no item was evicted.
+    pub last_eviction: Option<[WorkTime; 2]>,
     /// Counters since the start. If several classes have had this number one after the other, the counters are sums
     /// over these classes.
     pub counters: ClassCounters,
@@ -110,6 +112,7 @@ impl Class {
             order,
             segments,
             costs_differ_widely: Arc::clone(&costs_differ_widely),
+            last_eviction: None,
             counters: ClassCounters::default(),
         };
         Class { state: Mutex::new(state), costs_differ_widely }
@@ -234,16 +237,17 @@ impl ClassState {
         dispatch!(&mut self.order, restore(saved));
     }
 
-    /// Returns the tail age of a kind of queue, in ticks: the largest tail age in any lane. Returns `None` if the class
-    /// has no item in queues of this kind.
-    pub fn tail_age(&self, queue: QueueKind, now: Ticks) -> Option<u32> {
+    /// Returns the earliest access time of a tail of a kind of queue in any lane. Returns `None` if the class has no item
+    /// in queues of this kind.
+    pub fn tail_time(&self, queue: QueueKind, now: WorkTime) -> Option<WorkTime> {
         let tail = |list: &List| list.tail(&self.pages.token);
         let tails = self.lanes.queues(queue).filter_map(tail);
-        tails.map(|tail| tail.time().age_at(now)).max()
+        tails.map(|tail| tail.time()).max_by_key(|time| time.age_at(now))
     }
 
-    /// Returns the largest tail age of all queues, in ticks, or `None` if the class has no queued item.
-    pub fn oldest_tail_age(&self, now: Ticks) -> Option<u32> {
-        QueueKind::ALL.into_iter().filter_map(|kind| self.tail_age(kind, now)).max()
+    /// Returns the largest tail age of all queues, in work, or `None` if the class has no queued item.
+    pub fn oldest_tail_age(&self, now: WorkTime) -> Option<u32> {
+        let tails = QueueKind::ALL.into_iter().filter_map(|kind| self.tail_time(kind, now));
+        tails.map(|time| time.age_at(now)).max()
     }
 }

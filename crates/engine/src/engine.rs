@@ -2,7 +2,7 @@
 //! do background work in bounded steps.
 
 use crate::background::{
-    CrawlStep, CrawledItem, Crawler, MemoryFile, Progress, RestartError, Start, Stop, check,
+    CrawlStep, CrawledItem, Crawler, MemoryFile, Progress, RestartError, Start, Stop, Sweep, check,
     maintain_step, restart,
 };
 use crate::class::{CHAINED, Class, ClassStatus};
@@ -12,10 +12,10 @@ use crate::layout::{ClassTable, HEADER_SIZE_BYTES, ItemMeta};
 use crate::mem::{Arena, MappingError, QueueKind};
 use crate::mover::{BegunMove, MoveRecord, MoverStep, PlannedMove, ReassignError};
 use crate::ops::{Cache, Handle, class_of_size};
-use crate::space::{ClassChangeError, HELP_UNITS, Observers, Space};
+use crate::space::{ClassChangeError, HELP_UNITS, Observers, Space, WorkClock};
 use crate::stats::MoverCounters;
 use crate::stats::{ClassStats, EngineStats, HandleCounters, OwnedPage, PageStats};
-use slabwise_base::sync::lock;
+use slabwise_base::sync::{Mutex, lock};
 use slabwise_base::{ClassId, KEY_SIZE_BYTES_MAX, Moment, Now, PageId, Seconds, SizeHistogram};
 use std::path::Path;
 use std::sync::Arc;
@@ -29,6 +29,8 @@ const KEY_AND_FIELDS_SIZE_BYTES_MAX: usize = KEY_SIZE_BYTES_MAX + 32;
 pub struct Engine {
     /// The state that all handles share.
     cache: Cache,
+    /// The sweep, whose steps the LRU maintainer makes.
+    sweep: Mutex<Sweep>,
     /// The file that holds the arena; `None` if the items are lost at the end of the process.
     memory_file: Option<MemoryFile>,
 }
@@ -60,7 +62,11 @@ impl Engine {
         let reserve = |size_bytes: u64| Arena::reserve(size_bytes as usize, config.huge_pages);
         let arena = reserve(config.roomy_arena_size_bytes())
             .or_else(|_| reserve(config.arena_size_bytes()))?;
-        Ok(Engine { cache: Cache::new(config, arena), memory_file: None })
+        Ok(Engine::with(Cache::new(config, arena), None))
+    }
+
+    fn with(cache: Cache, memory_file: Option<MemoryFile>) -> Engine {
+        Engine { cache, sweep: Mutex::default(), memory_file }
     }
 
     /// Opens a cache on the memory file at `path`, and creates the file if it does not exist. If the last process
@@ -74,7 +80,7 @@ impl Engine {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<(Engine, Start), RestartError> {
         let (cache, file, start) = restart::open(config, path, unix_time, progress)?;
-        Ok((Engine { cache, memory_file: Some(file) }, start))
+        Ok((Engine::with(cache, Some(file)), start))
     }
 
     /// Saves the cache to its memory file, so that the next [`Engine::open`] can restore all items. After an error, the
@@ -105,12 +111,12 @@ impl Engine {
     /// a flush that is pending.
     pub fn flush_all(&self, at: Option<Seconds>, now: Now) {
         let space = self.space();
-        space.apply_due_flush(now);
+        space.observe_time(now);
         match at {
             Some(second) if second > now.seconds => space.flush.set_due(Some(second)),
             _ => {
                 space.flush.set_due(None);
-                space.flush_all(now);
+                space.flush_all();
             }
         }
     }
@@ -123,6 +129,7 @@ impl Engine {
             return Err(EngineError::LimitTooLarge { bytes, bytes_max });
         }
         lock(&self.space().pool).limit = self.config().pages_within(bytes);
+        self.space().work.set_memory(bytes);
         Ok(())
     }
 
@@ -287,8 +294,9 @@ impl Engine {
 
     /// Runs one step of the LRU maintainer: at most `budget` rounds for each class. A round removes one item, or moves
     /// at most one item from each queue. Returns the number of rounds that removed or moved an item, summed over all
-    /// classes.
+    /// classes. Also makes a step of the sweep, which keeps access times comparable: it must run every few days.
     pub fn maintain_step(&self, budget: usize, now: Now) -> usize {
+        lock(&self.sweep).step(self.space(), now);
         maintain_step(self.space(), budget, now)
     }
 
@@ -313,11 +321,12 @@ impl Engine {
     /// Returns the statistics of the whole cache.
     pub fn stats(&self, now: Now) -> EngineStats {
         let space = self.space();
+        space.work.observe(now.seconds);
         let mut stats = EngineStats::default();
         {
             let registry = lock(&space.registry);
             for class in space.queueing_classes() {
-                add_class(&mut stats.total, class, &registry, now);
+                add_class(&mut stats.total, class, &registry, &space.work, now);
             }
             registry.iter().for_each(|handle| stats.add_tallies(handle));
         }
@@ -340,6 +349,7 @@ impl Engine {
     /// ascending order of chunk sizes. Chained items are counted in the largest class, as in memcached.
     pub fn class_stats(&self, now: Now) -> Vec<ClassStats> {
         let space = self.space();
+        space.work.observe(now.seconds);
         let tables = lock(&space.tables);
         let registry = lock(&space.registry);
         let read = |(id, chunk_size_bytes, status): (ClassId, usize, ClassStatus)| {
@@ -350,9 +360,9 @@ impl Engine {
                 chunks_per_page: space.config.page_size_bytes / chunk_size_bytes,
                 ..ClassStats::default()
             };
-            add_class(&mut stats, space.class(id), &registry, now);
+            add_class(&mut stats, space.class(id), &registry, &space.work, now);
             if id == space.largest {
-                add_class(&mut stats, space.class(CHAINED), &registry, now);
+                add_class(&mut stats, space.class(CHAINED), &registry, &space.work, now);
             }
             if let Some(before) = tables.counted_before.get(&id) {
                 stats = ClassStats { before: Some(Arc::clone(before)), ..stats.minus(before) };
@@ -450,7 +460,13 @@ impl Engine {
 }
 
 /// Adds the statistics of a class to `stats`.
-fn add_class(stats: &mut ClassStats, class: &Class, registry: &[Arc<HandleCounters>], now: Now) {
+fn add_class(
+    stats: &mut ClassStats,
+    class: &Class,
+    registry: &[Arc<HandleCounters>],
+    clock: &WorkClock,
+    now: Now,
+) {
     let state = class.lock();
     stats.pages += u64::from(state.pages.token.page_count());
     stats.used_chunks += state.pages.used_count();
@@ -460,8 +476,19 @@ fn add_class(stats: &mut ClassStats, class: &Class, registry: &[Arc<HandleCounte
     stats.counters += &state.counters;
     for kind in QueueKind::ALL {
         stats.items[kind.index()] += state.lanes.count(kind);
-        let age = &mut stats.tail_age_ticks[kind.index()];
-        *age = (*age).max(state.tail_age(kind, now.ticks));
+        let Some(tail) = state.tail_time(kind, clock.now()) else { continue };
+        let age = tail.age_at(clock.now());
+        let age_seconds = now.seconds.0.saturating_sub(clock.second_of(tail).0);
+        let of_kind = |ages: &mut [Option<u32>; 4], age| {
+            let of_kind = &mut ages[kind.index()];
+            *of_kind = (*of_kind).max(Some(age));
+        };
+        of_kind(&mut stats.tail_age_work, age);
+        of_kind(&mut stats.tail_age_seconds, age_seconds);
+    }
+    if let Some(times) = state.last_eviction {
+        let [access, eviction] = times.map(|time| clock.second_of(time).0);
+        stats.evicted_age_seconds = stats.evicted_age_seconds.max(eviction.saturating_sub(access));
     }
     registry.iter().for_each(|handle| stats.add_tallies(handle.class(state.id())));
 }

@@ -45,10 +45,6 @@ counts! {
         /// The number of expired or flushed items that an allocation removed to get a free chunk.
         direct_reclaims,
     }
-    gauges {
-        /// For the item that was evicted last: the number of seconds from its last access to its eviction.
-        evicted_age_seconds: u64,
-    }
 }
 
 counts! {
@@ -285,9 +281,14 @@ tallies! {
         pub cost_held: u64,
         /// The number of items in each kind of queue, in the order hot, warm, cold, temp.
         pub items: [u64; 4],
-        /// The tail age of each kind of queue, in the order hot, warm, cold, temp. `None` if the queue is empty. In
-        /// sums over all classes: the largest tail age of all classes.
-        pub tail_age_ticks: [Option<u32>; 4],
+        /// The tail age of each kind of queue in units of the work clock, in the order hot, warm, cold, temp. `None` if
+        /// the queue is empty. In sums over all classes: the largest tail age of all classes.
+        pub tail_age_work: [Option<u32>; 4],
+        /// The same tail ages in seconds.
+        pub tail_age_seconds: [Option<u32>; 4],
+        /// For the item that was evicted last: the number of seconds from its last access to its eviction; 0 if none
+        /// was evicted. In sums over all classes: the largest of these numbers.
+        pub evicted_age_seconds: u32,
         /// The counters that are written under the lock of the class.
         pub counters: ClassCounters,
         /// The statistics of the classes that had the same number earlier, whose counts the other fields do not

@@ -227,7 +227,7 @@ fn chained_items_are_counted_in_the_largest_class() {
     assert_eq!(shown.items.iter().sum::<u64>(), 1);
     assert_eq!((shown.sets, shown.get_hits()), (1, 1));
     assert!(
-        shown.tail_age_ticks.iter().flatten().any(|&age| age > 0),
+        shown.tail_age_work.iter().flatten().any(|&age| age > 0),
         "the largest class reports the age of the chained item"
     );
     assert!(shown.item_bytes > 5 * LARGEST_CHUNK_BYTES as u64);

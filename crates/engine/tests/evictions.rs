@@ -3,7 +3,7 @@
 
 mod support;
 
-use slabwise_base::{Clock, Expiry, Random, Seconds, Ticks};
+use slabwise_base::{Clock, Expiry, Random, Seconds};
 use slabwise_engine::{
     Engine, Eviction, EvictionObserver, ItemInfo, ItemMeta, MoverStep, StoreMode, Validity,
 };
@@ -17,7 +17,7 @@ struct Observed {
     key: Vec<u8>,
     value_len: usize,
     expiry: Expiry,
-    last_access: Ticks,
+    last_access: Seconds,
     fetched: bool,
 }
 
@@ -75,7 +75,7 @@ fn an_eviction_is_reported_with_the_last_state_of_the_item() {
     // The victim is stored again, so all other items are older.
     clock.advance(Duration::from_secs(2));
     handle.set(b"victim", b"12345", meta, StoreMode::Set, clock.now());
-    let stored_at = clock.now().ticks;
+    let stored_at = clock.now().seconds;
     clock.advance(Duration::from_secs(2));
     engine.observers().observe_evictions(true);
     let before = engine.stats(clock.now()).total.counters.evicted;
@@ -177,7 +177,9 @@ fn inspect_changes_nothing_and_finds_expired_and_flushed_items() {
             "seed {seed}: the validity of {key}"
         );
     }
+    assert_eq!(engine.stats(clock.now()), before, "inspect counts nothing and removes no item");
     engine.flush_all(None, clock.now());
+    let before = engine.stats(clock.now());
     assert_eq!(
         handle.inspect(b"k0", clock.now()).expect("the item is stored").validity,
         Validity::Flushed

@@ -76,8 +76,11 @@ pub struct ClassSnapshot {
     pub evicted: u64,
     /// The number of stores that the class refused for lack of memory since the start.
     pub out_of_memory: u64,
-    /// The time since the last use of the item that would be evicted next, in ticks; 0 if the class has no items.
-    pub tail_age_ticks: u32,
+    /// The time since the last use of the item that would be evicted next, in units of the engine's work clock; 0 if
+    /// the class has no items.
+    pub tail_age_work: u32,
+    /// The same time in seconds.
+    pub tail_age_seconds: u32,
     /// The number of gets since the start that hit an item of the class.
     pub hits: u64,
     /// The number of items stored since the start. In a look-aside cache it is about the number of misses.

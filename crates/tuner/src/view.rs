@@ -21,7 +21,8 @@ pub fn snapshot(engine: &Engine, now: Now) -> Snapshot {
         evicted: stats.counters.evicted - stats.counters.dropped_with_page,
         // If an item is allocated in a larger class, its own class had no memory.
         out_of_memory: stats.counters.out_of_memory + stats.counters.allocated_in_larger_class,
-        tail_age_ticks: oldest_tail(&stats),
+        tail_age_work: oldest_tail(stats.tail_age_work),
+        tail_age_seconds: oldest_tail(stats.tail_age_seconds),
         hits: stats.of_number(ClassStats::reported_hits),
         sets: stats.of_number(|it| it.sets),
         inserted: stats.of_number(|it| it.inserted),
@@ -54,9 +55,9 @@ pub(crate) fn pages(engine: &Engine) -> Vec<PageSnapshot> {
     engine.owned_pages().into_iter().map(page).collect()
 }
 
-/// Returns the tail age of the class in ticks: the tail age of the cold queue, from which the class evicts first. If
-/// the cold queue is empty, it is the greatest tail age of the other queues; 0 if all queues are empty.
-fn oldest_tail(stats: &ClassStats) -> u32 {
-    let [hot, warm, cold, temp] = stats.tail_age_ticks;
+/// Returns the tail age of a class with these tail ages of its queues hot, warm, cold and temp: that of the cold queue,
+/// from which the class evicts first. If the cold queue is empty, it is the greatest tail age of the other queues; 0 if
+/// all queues are empty.
+fn oldest_tail([hot, warm, cold, temp]: [Option<u32>; 4]) -> u32 {
     cold.or(hot.max(warm).max(temp)).unwrap_or(0)
 }

@@ -1,14 +1,14 @@
 //! The crawler visits every item in bounded steps. It removes expired and flushed items and reports all others to its
-//! caller.
+//! caller. It also limits the age of each item that it reports, so that the work clock can wrap.
 //!
 //! The crawler walks over pages, not over queues. So it puts no marker into any queue, and a crawl that its caller
 //! abandons needs no cleanup. An item that moves to another page during the crawl may be visited twice or not at all.
 
 use crate::class::CHAINED;
 use crate::mem::{Entry, Item, Pin, ReadsMeta};
-use crate::space::{AccessKind, Space};
+use crate::space::{AGE_MAX, AccessKind, Space, WorkClock};
 use slabwise_base::sync::lock;
-use slabwise_base::{ClassId, Expiry, Now, PageId, Ticks};
+use slabwise_base::{ClassId, Expiry, Now, PageId, Seconds, WorkTime};
 
 /// The largest number of chunks that a crawl visits before it releases the lock of their class.
 const CHUNKS_PER_LOCK: u32 = 64;
@@ -36,7 +36,8 @@ pub struct CrawledItem<'a> {
     /// The time at which the item expires.
     pub expiry: Expiry,
     /// The time of the item's last access.
-    pub last_access: Ticks,
+    time: WorkTime,
+    clock: &'a WorkClock,
     /// The item's CAS value.
     pub cas: u64,
     /// True if a get has hit the item since it was stored.
@@ -45,6 +46,14 @@ pub struct CrawledItem<'a> {
     pub class: ClassId,
     /// The size of the item in bytes, as statistics count it: header, key and value.
     pub size_bytes: u64,
+}
+
+impl CrawledItem<'_> {
+    /// Returns the second of the item's last access: exactly if that was less than four hours ago, and otherwise as an
+    /// estimate.
+    pub fn last_access(&self) -> Seconds {
+        self.clock.second_of(self.time)
+    }
 }
 
 /// The result of one step of a crawl.
@@ -57,6 +66,11 @@ pub enum CrawlStep {
 }
 
 impl Crawler {
+    /// Returns a new crawl that visits all items.
+    pub fn of_all_classes() -> Crawler {
+        Crawler { is_selected: [true; ClassId::NUMBERS], page: PageId(0), slot: 0 }
+    }
+
     /// Returns a new crawl that visits the items of these classes, beginning at the first page.
     pub fn new(classes: impl IntoIterator<Item = ClassId>) -> Crawler {
         let mut is_selected = [false; ClassId::NUMBERS];
@@ -75,7 +89,7 @@ impl Crawler {
         now: Now,
         visit: &mut dyn FnMut(CrawledItem<'_>),
     ) -> CrawlStep {
-        space.apply_due_flush(now);
+        space.observe_time(now);
         let frontier = lock(&space.pool).frontier;
         let mut budget = budget_chunks;
         while self.page.0 < frontier {
@@ -152,13 +166,18 @@ impl Crawler {
     }
 }
 
-fn crawled_item<'t, R: ReadsMeta>(space: &Space, item: Item<'t, R>) -> CrawledItem<'t> {
+fn crawled_item<'t, R: ReadsMeta>(space: &'t Space, item: Item<'t, R>) -> CrawledItem<'t> {
+    let now = space.work.now();
+    if item.time().age_at(now) > AGE_MAX {
+        item.set_time(WorkTime(now.0.wrapping_sub(AGE_MAX)));
+    }
     CrawledItem {
         key: item.key(),
         value_len: item.value_len(),
         client_flags: item.client_flags(),
         expiry: item.expiry(),
-        last_access: item.time(),
+        time: item.time(),
+        clock: &space.work,
         cas: item.cas(),
         fetched: item.state().fetched(),
         class: space.stats_class(item.queue_class()),

@@ -12,7 +12,7 @@ use crate::mem::{
     Broken, ClassToken, Entry, Inserted, List, Pin, QueueKind, Queued, Removed, Restore,
     UnlinkedChunks, Unqueued,
 };
-use slabwise_base::{Cost, Ticks};
+use slabwise_base::{Cost, WorkTime};
 use std::sync::atomic::Ordering::Relaxed;
 
 impl ClassState {
@@ -156,7 +156,7 @@ impl ClassState {
 
     /// Moves at most one item out of each cold, hot and warm queue: the item at the tail, if it is too old or active in
     /// COLD, or if the queue is beyond its share. The order decides this. Returns true if an item moved.
-    pub fn balance_all(&mut self, now: Ticks) -> bool {
+    pub fn balance_all(&mut self, now: WorkTime) -> bool {
         let queues = [QueueKind::Cold, QueueKind::Hot, QueueKind::Warm];
         let (mut from, mut has_moved) = (Lane::FIRST, false);
         while let Some(lane) = self.lanes.next_from(from) {
@@ -169,7 +169,7 @@ impl ClassState {
     /// Moves at most one item out of each of these queues of a lane, as the order decides. Ages count only if `now` is
     /// given. Returns true if an item moved.
     #[inline]
-    fn balance(&mut self, lane: Lane, queues: &[QueueKind], now: Option<Ticks>) -> bool {
+    fn balance(&mut self, lane: Lane, queues: &[QueueKind], now: Option<WorkTime>) -> bool {
         let mut has_moved = false;
         for &queue in queues {
             let (order, view) = self.order_and_view();
@@ -212,7 +212,7 @@ impl ClassState {
     }
 
     /// Reports to the order that the item at the tail of a queue will be evicted.
-    pub fn note_evicted(&mut self, place: Place, now: Ticks) {
+    pub fn note_evicted(&mut self, place: Place, now: WorkTime) {
         let (order, view) = self.order_and_view();
         if let Some(item) = view.tail(place) {
             dispatch!(order, note_evicted(&view, item, now));
@@ -330,13 +330,13 @@ impl ClassState {
 
     /// Returns the item with which a search for the next item to evict would begin. The search itself may evict another
     /// item, because this item is pinned or was hit.
-    pub fn coldest(&self, now: Ticks) -> Option<Queued<'_>> {
+    pub fn coldest(&self, now: WorkTime) -> Option<Queued<'_>> {
         self.tail(dispatch!(&self.order, coldest(&self.view(), now))?)
     }
 
     /// Makes one step of a search for the next item to evict. First makes the moves that the order requires. Returns
     /// `Nothing` also if the item that the order chooses is pinned.
-    pub fn choose_victim(&mut self, now: Ticks) -> VictimStep {
+    pub fn choose_victim(&mut self, now: WorkTime) -> VictimStep {
         self.note_costs();
         let mut moves = 0;
         loop {

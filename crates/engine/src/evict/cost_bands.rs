@@ -31,7 +31,7 @@
 use super::lanes::{Lane, Lanes, Place};
 use super::order::{Info, Order, Victim, View, coldest_in, first_lane};
 use crate::mem::{QueueKind, Queued};
-use slabwise_base::{Cost, Ticks};
+use slabwise_base::{Cost, WorkTime};
 
 /// The number of the lane of items of cost zero. Items of unknown cost are in lane 0.
 const ZERO_COST: u16 = 1;
@@ -82,7 +82,7 @@ impl CostBands {
 
     /// Returns the lane of the next victim.
     #[inline]
-    fn lane_to_evict(&self, view: &View<'_>, now: Ticks) -> Lane {
+    fn lane_to_evict(&self, view: &View<'_>, now: WorkTime) -> Lane {
         if view.lanes.has_several() {
             self.lane_of_lowest_worth(view, now)
         } else {
@@ -91,7 +91,7 @@ impl CostBands {
     }
 
     /// Returns the lane whose coldest item has the lowest worth.
-    fn lane_of_lowest_worth(&self, view: &View<'_>, now: Ticks) -> Lane {
+    fn lane_of_lowest_worth(&self, view: &View<'_>, now: WorkTime) -> Lane {
         let candidate = |lane| Some((lane, self.candidate(view, lane, now)?));
         let mut candidates = view.lanes.all().filter_map(candidate);
         let Some(mut best) = candidates.next() else { return Lane::FIRST };
@@ -104,7 +104,7 @@ impl CostBands {
     }
 
     /// Returns the estimated worth and age of the coldest item of a lane. The lane holds an item.
-    fn candidate(&self, view: &View<'_>, lane: Lane, now: Ticks) -> Option<Candidate> {
+    fn candidate(&self, view: &View<'_>, lane: Lane, now: WorkTime) -> Option<Candidate> {
         let band = self.bands.band(lane);
         // The means over recent evictions take the place of the item's own data, because reading the item would cause a
         // miss in the CPU's cache.
@@ -139,7 +139,12 @@ impl Order for CostBands {
     }
 
     #[inline]
-    fn balance(&mut self, view: &View<'_>, place: Place, now: Option<Ticks>) -> Option<QueueKind> {
+    fn balance(
+        &mut self,
+        view: &View<'_>,
+        place: Place,
+        now: Option<WorkTime>,
+    ) -> Option<QueueKind> {
         let target = view.segments.balance(view, place, now)?;
         if place.queue == QueueKind::Cold {
             self.bands.note_tail_check(place.lane, true);
@@ -147,12 +152,12 @@ impl Order for CostBands {
         Some(target)
     }
 
-    fn coldest(&self, view: &View<'_>, now: Ticks) -> Option<Place> {
+    fn coldest(&self, view: &View<'_>, now: WorkTime) -> Option<Place> {
         coldest_in(view, self.lane_to_evict(view, now))
     }
 
     #[inline]
-    fn victim(&mut self, view: &View<'_>, moves: usize, now: Ticks) -> Victim {
+    fn victim(&mut self, view: &View<'_>, moves: usize, now: WorkTime) -> Victim {
         let lane = self.lane_to_evict(view, now);
         let step = view.segments.victim(view, lane, moves);
         match step {
@@ -168,7 +173,7 @@ impl Order for CostBands {
         step
     }
 
-    fn note_evicted(&mut self, view: &View<'_>, item: Queued<'_>, now: Ticks) {
+    fn note_evicted(&mut self, view: &View<'_>, item: Queued<'_>, now: WorkTime) {
         let (lane, cost) = (self.lane_of(item), cost_of(view, item));
         self.bands.note_evicted(lane, item.time().age_at(now), cost, now);
     }
@@ -251,7 +256,7 @@ impl Bands {
     }
 
     /// Adds an evicted item of this age and cost to the means of the lane.
-    fn note_evicted(&mut self, lane: Lane, age_ticks: u32, cost_units: f64, now: Ticks) {
+    fn note_evicted(&mut self, lane: Lane, age_ticks: u32, cost_units: f64, now: WorkTime) {
         let last_use_ticks = f64::from(now.0) - f64::from(age_ticks);
         let evicted = &mut self.band_mut(lane).evicted;
         let before = evicted.unwrap_or(EvictedMean { last_use_ticks, cost_units });
@@ -286,7 +291,7 @@ impl Band {
 #[cfg(test)]
 mod tests {
     use super::{Bands, Candidate, Lane, band_of, is_wide};
-    use slabwise_base::{Cost, Ticks};
+    use slabwise_base::{Cost, WorkTime};
 
     #[test]
     fn a_band_is_half_an_octave_wide() {
@@ -322,7 +327,7 @@ mod tests {
 
     #[test]
     fn the_statistics_of_a_band_follow_recent_checks_and_evictions() {
-        let (mut bands, lane, now) = (Bands::default(), Lane(3), Ticks(1_000));
+        let (mut bands, lane, now) = (Bands::default(), Lane(3), WorkTime(1_000));
         assert_eq!(bands.band(lane).used_share(), 0.5);
         (0..10_000).for_each(|check| bands.note_tail_check(lane, check % 10 == 0));
         assert!((bands.band(lane).used_share() - 0.1).abs() < 0.03, "{:?}", bands.band(lane));

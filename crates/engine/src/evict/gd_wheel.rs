@@ -31,7 +31,7 @@ use super::lanes::{Lane, Place};
 use super::order::{Entry, Hit, Info, Move, Order, Victim, View};
 use super::ranking::{Inflation, cost_units};
 use crate::mem::{QueueKind, Queued};
-use slabwise_base::Ticks;
+use slabwise_base::WorkTime;
 
 /// The queues that represent the wheels, from the finest wheel to the coarsest.
 const WHEELS: [QueueKind; 3] = [QueueKind::Cold, QueueKind::Warm, QueueKind::Hot];
@@ -191,11 +191,11 @@ impl Order for GdWheel {
 
     /// Returns a slot with about the lowest rank. The result is not exact, because this function does not make the due
     /// migrations.
-    fn coldest(&self, view: &View<'_>, _now: Ticks) -> Option<Place> {
+    fn coldest(&self, view: &View<'_>, _now: WorkTime) -> Option<Place> {
         (0..=self.wheels.coarsest()).find_map(|wheel| self.next_occupied(view, wheel))
     }
 
-    fn victim(&mut self, view: &View<'_>, moves: usize, _now: Ticks) -> Victim {
+    fn victim(&mut self, view: &View<'_>, moves: usize, _now: WorkTime) -> Victim {
         loop {
             if let Some(migration) = self.due_migration(view) {
                 let may_move = moves < MIGRATIONS_MAX;
@@ -217,7 +217,7 @@ impl Order for GdWheel {
         }
     }
 
-    fn note_evicted(&mut self, _view: &View<'_>, item: Queued<'_>, _now: Ticks) {
+    fn note_evicted(&mut self, _view: &View<'_>, item: Queued<'_>, _now: WorkTime) {
         self.inflation.note_evicted(item.rank());
     }
 

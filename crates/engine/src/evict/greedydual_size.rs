@@ -14,7 +14,7 @@ use super::lanes::{Lane, Place};
 use super::order::{Entry, Hit, Info, Order, View};
 use super::ranking::{Inflation, cost_units};
 use crate::mem::{QueueKind, Queued};
-use slabwise_base::Ticks;
+use slabwise_base::WorkTime;
 
 /// The only queue that this kind uses in a lane.
 const QUEUE: QueueKind = QueueKind::Cold;
@@ -94,13 +94,13 @@ impl Order for GreedyDualSize {
         if entry.rank == Some(item.rank()) { Hit::Stay } else { Hit::Enter(entry, false) }
     }
 
-    fn coldest(&self, view: &View<'_>, _now: Ticks) -> Option<Place> {
+    fn coldest(&self, view: &View<'_>, _now: WorkTime) -> Option<Place> {
         let lanes = view.lanes.occupied(QUEUE).iter();
         let lane = lanes.min_by_key(|&lane| self.tail_distance(lane))?;
         Some(Place { lane, queue: QUEUE })
     }
 
-    fn note_evicted(&mut self, _view: &View<'_>, item: Queued<'_>, _now: Ticks) {
+    fn note_evicted(&mut self, _view: &View<'_>, item: Queued<'_>, _now: WorkTime) {
         self.inflation.note_evicted(item.rank());
     }
 

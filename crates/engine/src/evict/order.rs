@@ -34,7 +34,7 @@
 use super::lanes::{ItemCosts, Lane, Lanes, Place};
 use crate::heap::Pages;
 use crate::mem::{QueueKind, Queued};
-use slabwise_base::{Seconds, Ticks};
+use slabwise_base::{Seconds, WorkTime};
 
 /// The constant properties of an eviction kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,19 +137,24 @@ pub trait Order {
     /// lane, if it is an active item in COLD, or if it is too old. Without `now`, ages do not count. `None`: the tail
     /// stays, or the queue is empty.
     #[inline]
-    fn balance(&mut self, view: &View<'_>, place: Place, now: Option<Ticks>) -> Option<QueueKind> {
+    fn balance(
+        &mut self,
+        view: &View<'_>,
+        place: Place,
+        now: Option<WorkTime>,
+    ) -> Option<QueueKind> {
         if Self::INFO.is_segmented { view.segments.balance(view, place, now) } else { None }
     }
 
     /// Returns the queue whose tail a search for a victim would check first. `None`: the class is empty.
     #[inline]
-    fn coldest(&self, view: &View<'_>, _now: Ticks) -> Option<Place> {
+    fn coldest(&self, view: &View<'_>, _now: WorkTime) -> Option<Place> {
         coldest_in(view, first_lane(view))
     }
 
     /// Returns the next step of a search for a victim, in which the class has made `moves` moves so far.
     #[inline]
-    fn victim(&mut self, view: &View<'_>, moves: usize, now: Ticks) -> Victim {
+    fn victim(&mut self, view: &View<'_>, moves: usize, now: WorkTime) -> Victim {
         if Self::INFO.is_segmented {
             view.segments.victim(view, first_lane(view), moves)
         } else {
@@ -159,7 +164,7 @@ pub trait Order {
 
     /// Updates the order's state before an item of the class is evicted.
     #[inline]
-    fn note_evicted(&mut self, _view: &View<'_>, _item: Queued<'_>, _now: Ticks) {}
+    fn note_evicted(&mut self, _view: &View<'_>, _item: Queued<'_>, _now: WorkTime) {}
 
     /// Updates the order's state after the tail of a queue of the lane may have changed.
     #[inline]
@@ -340,7 +345,12 @@ impl Segments {
     /// Returns the queue to which the tail of `place` must move. An active item at the tail of COLD moves to WARM,
     /// because the tail age of COLD would otherwise be too low. `None`: the tail stays, or the queue is empty.
     #[inline(always)]
-    pub fn balance(&self, view: &View<'_>, place: Place, now: Option<Ticks>) -> Option<QueueKind> {
+    pub fn balance(
+        &self,
+        view: &View<'_>,
+        place: Place,
+        now: Option<WorkTime>,
+    ) -> Option<QueueKind> {
         let tail = view.tail(place)?;
         if place.queue == QueueKind::Cold {
             return (tail.state().active() && !self.is_exact).then_some(QueueKind::Warm);
@@ -367,7 +377,7 @@ impl Segments {
 
     /// True if the tail of a hot or warm queue is older than its limit, which depends on the tail age of the cold
     /// queue.
-    fn is_too_old(&self, view: &View<'_>, place: Place, tail: Queued<'_>, now: Ticks) -> bool {
+    fn is_too_old(&self, view: &View<'_>, place: Place, tail: Queued<'_>, now: WorkTime) -> bool {
         let factor = match place.queue {
             QueueKind::Hot => self.limits.hot_age_factor,
             _ => self.limits.warm_age_factor,

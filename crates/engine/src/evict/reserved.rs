@@ -42,7 +42,7 @@ use super::lanes::{Lane, Place};
 use super::order::{Entry, Hit, Info, Move, Order, Victim, View};
 use super::ranking::{Inflation, cost_units, is_above};
 use crate::mem::{QueueKind, Queued};
-use slabwise_base::{Cost, Ticks};
+use slabwise_base::{Cost, WorkTime};
 
 /// The queue that holds the reserved items.
 const RESERVED: QueueKind = QueueKind::Temp;
@@ -198,12 +198,12 @@ impl Order for Reserved {
         if keeps_rank { Hit::Stay } else { Hit::Rank(rank) }
     }
 
-    fn coldest(&self, view: &View<'_>, _now: Ticks) -> Option<Place> {
+    fn coldest(&self, view: &View<'_>, _now: WorkTime) -> Option<Place> {
         let places = VICTIMS_FIRST.map(|queue| Place { lane: Lane::FIRST, queue });
         places.into_iter().find(|&place| view.lanes.queue(place).count() > 0)
     }
 
-    fn victim(&mut self, view: &View<'_>, moves: usize, now: Ticks) -> Victim {
+    fn victim(&mut self, view: &View<'_>, moves: usize, now: WorkTime) -> Victim {
         if moves == 0
             && count(view) > self.count_max(view)
             && let Some(displaced) = self.displace_tail(view)
@@ -216,7 +216,7 @@ impl Order for Reserved {
         }
     }
 
-    fn note_evicted(&mut self, _view: &View<'_>, item: Queued<'_>, _now: Ticks) {
+    fn note_evicted(&mut self, _view: &View<'_>, item: Queued<'_>, _now: WorkTime) {
         self.inflation.note_evicted(item.rank());
     }
 

@@ -19,7 +19,7 @@ use super::lanes::{Lane, Place};
 use super::order::{Entry, Hit, Info, Order, QueueSplit, View};
 use crate::mem::{QueueKind, Queued};
 use slabwise_base::random::unit;
-use slabwise_base::{KeyHasher, Ticks};
+use slabwise_base::{KeyHasher, WorkTime};
 
 /// The lane of the left queue.
 const LEFT: Lane = Lane(1);
@@ -70,7 +70,7 @@ impl Order for SplitLru {
         Hit::Enter(Entry { place, rank: None, displaced: None }, false)
     }
 
-    fn coldest(&self, view: &View<'_>, now: Ticks) -> Option<Place> {
+    fn coldest(&self, view: &View<'_>, now: WorkTime) -> Option<Place> {
         let [left, right] = [LEFT, RIGHT].map(|lane| Place { lane, queue: QUEUE });
         let (Some(left_tail), Some(right_tail)) = (view.tail(left), view.tail(right)) else {
             return [left, right].into_iter().find(|&place| view.tail(place).is_some());

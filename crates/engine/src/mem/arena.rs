@@ -32,7 +32,7 @@ use rustix::fs::{FlockOperation, flock, fstat};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 use slabwise_base::sync::AtomicU64;
-use slabwise_base::{PageId, Ticks};
+use slabwise_base::{PageId, WorkTime};
 use std::ffi::c_void;
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -410,14 +410,14 @@ impl<'a> Header<'a> {
 
     /// Returns the time of the last access. No lock protects the time, so it may be out of date.
     #[inline]
-    pub(super) fn time(self) -> Ticks {
-        Ticks(self.word(TIME).load(Relaxed))
+    pub(super) fn time(self) -> WorkTime {
+        WorkTime(self.word(TIME).load(Relaxed))
     }
 
     /// Sets the time of the last access. Needs no lock. If the time is unchanged, the function does not write, so that
     /// the cache line stays shared between CPUs.
     #[inline]
-    pub(super) fn set_time(self, time: Ticks) {
+    pub(super) fn set_time(self, time: WorkTime) {
         let cell = self.word(TIME);
         if cell.load(Relaxed) != time.0 {
             cell.store(time.0, Relaxed);

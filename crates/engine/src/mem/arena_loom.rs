@@ -13,7 +13,7 @@ use loom::sync::atomic::{
     AtomicU64,
     Ordering::{Acquire, Release},
 };
-use slabwise_base::{PageId, Ticks};
+use slabwise_base::{PageId, WorkTime};
 use std::collections::HashMap;
 use std::marker::PhantomData;
 use std::os::fd::BorrowedFd;
@@ -212,11 +212,11 @@ impl<'a> Header<'a> {
         self.chunk.cas.store(cas, Release);
     }
 
-    pub(super) fn time(self) -> Ticks {
-        Ticks(self.chunk.time.load(Relaxed))
+    pub(super) fn time(self) -> WorkTime {
+        WorkTime(self.chunk.time.load(Relaxed))
     }
 
-    pub(super) fn set_time(self, time: Ticks) {
+    pub(super) fn set_time(self, time: WorkTime) {
         self.chunk.time.store(time.0, Relaxed);
     }
 

@@ -22,7 +22,7 @@ use super::state::{Kind, State, StateWord};
 use crate::layout::{
     CHUNK_ALIGN_BYTES, COST_SIZE_BYTES, ChunkAddress, HEADER_SIZE_BYTES, ItemLayout, ItemMeta,
 };
-use slabwise_base::{ClassId, Cost, Expiry, Ticks};
+use slabwise_base::{ClassId, Cost, Expiry, WorkTime};
 use std::marker::PhantomData;
 
 /// The number that an item stores as its cost if the cost is unknown. No known cost is stored as this number.
@@ -238,13 +238,13 @@ impl<'t, R: ReadAccess> Item<'t, R> {
 
     /// Returns the time of the last access.
     #[inline]
-    pub fn time(self) -> Ticks {
+    pub fn time(self) -> WorkTime {
         self.header().time()
     }
 
     /// Sets the time of the last access.
     #[inline]
-    pub fn set_time(self, time: Ticks) {
+    pub fn set_time(self, time: WorkTime) {
         self.header().set_time(time);
     }
 

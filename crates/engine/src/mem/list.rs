@@ -17,7 +17,7 @@ use super::memory::Memory;
 use super::state::QueueKind;
 use super::stripe::{Entry, Inserted, Removed};
 use crate::layout::ChunkAddress;
-use slabwise_base::Ticks;
+use slabwise_base::WorkTime;
 
 /// The number of items at each end of a list with which [`List::insert_by_age`] compares the age of an item.
 const COMPARISONS_MAX: usize = 8;
@@ -315,7 +315,7 @@ impl List {
     fn neighbours_by_age(
         &self,
         memory: &Memory,
-        time: Ticks,
+        time: WorkTime,
     ) -> (Option<ChunkAddress>, Option<ChunkAddress>) {
         // SAFETY: the items of a list are in chunks of this memory.
         let header_of = |address: ChunkAddress| unsafe { header(memory, address) };

@@ -206,7 +206,7 @@ impl Mover {
         if self.job.is_some() {
             return Err(ReassignError::Running);
         }
-        let victim = victim.or_else(|| choose_victim_class(space, receiver, now));
+        let victim = victim.or_else(|| choose_victim_class(space, receiver));
         let victim = victim.ok_or(ReassignError::NoMovablePage)?;
         self.begin_job(space, MoveRequest { victim, receiver, page: None, reason, rules }, now);
         if self.job.is_some() { Ok(()) } else { Err(ReassignError::NoMovablePage) }
@@ -308,7 +308,7 @@ impl Mover {
             return MoverStep::Idle;
         }
         let (receiver, warm) = (None, kinds::rules_of(MoverKind::WARM));
-        if let Some(victim) = retired_class(space, self.stalled_victim, now) {
+        if let Some(victim) = retired_class(space, self.stalled_victim) {
             let reason = "the victim is a retired class";
             let request = MoveRequest { victim, receiver, page: None, reason, rules: warm };
             self.begin_job(space, request, now);
@@ -317,7 +317,7 @@ impl Mover {
             lock(&space.pool).headroom() < 0 && !space.config.first_page_beyond_limit;
         if self.job.is_none()
             && is_over_limit
-            && let Some(victim) = choose_victim_class(space, None, now)
+            && let Some(victim) = choose_victim_class(space, None)
         {
             let reason = "more memory is held than the limit allows";
             let rules = kinds::rules_of(space.config.mover);
@@ -412,17 +412,17 @@ fn give_page(space: &Space, page: UnusedPage, receiver: Option<ClassId>) {
 /// Returns the victim of a move to `receiver`: a class whose free chunks would fill a page, or else a retired class, or
 /// else the class with the oldest tail. If eviction is disabled, only a class with a page's worth of free chunks is
 /// chosen.
-fn choose_victim_class(space: &Space, receiver: Option<ClassId>, now: Now) -> Option<ClassId> {
+fn choose_victim_class(space: &Space, receiver: Option<ClassId>) -> Option<ClassId> {
     // Most memory of chained items is in the largest chunks. So the tail age of chained items counts for the largest
     // class.
     let largest = space.largest;
-    let chained_age = space.class(CHAINED).lock().oldest_tail_age(now.ticks);
+    let chained_age = space.class(CHAINED).lock().oldest_tail_age(space.work.now());
     let ranked = space.classes.iter().filter_map(|class| {
         let state = class.lock();
         let id = state.id();
         let has_free_page =
             state.pages.free_count() >= u64::from(state.pages.token.chunks_per_page());
-        let own_age = state.oldest_tail_age(now.ticks);
+        let own_age = state.oldest_tail_age(space.work.now());
         let age = own_age.max(chained_age.filter(|_| id == largest));
         // A retired class is preferred, because it must give up all its pages anyway.
         let retired = state.status() == ClassStatus::Retired;
@@ -437,13 +437,13 @@ fn choose_victim_class(space: &Space, receiver: Option<ClassId>, now: Now) -> Op
 
 /// Returns the retired class with the oldest tail. The class `stalled_victim`, whose last move was given up, is
 /// returned only if there is no other retired class. `None`: there is no retired class.
-fn retired_class(space: &Space, stalled_victim: Option<ClassId>, now: Now) -> Option<ClassId> {
+fn retired_class(space: &Space, stalled_victim: Option<ClassId>) -> Option<ClassId> {
     if !space.retiring.swap(false, AcqRel) {
         return None;
     }
     let ranked = |class: &Class| {
         let state = class.lock();
-        let (id, age) = (state.id(), state.oldest_tail_age(now.ticks));
+        let (id, age) = (state.id(), state.oldest_tail_age(space.work.now()));
         let retired = state.status() == ClassStatus::Retired;
         retired.then_some((stalled_victim != Some(id), age, id))
     };

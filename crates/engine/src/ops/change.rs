@@ -198,7 +198,7 @@ impl<'e> Handle<'e> {
                         },
                     };
                     found.item().marks().mark_stale();
-                    space.flush.assign_cas(found.item(), new_cas, now);
+                    space.flush.assign_cas(found.item(), new_cas, space.work.now());
                     return DeleteOutcome::Done;
                 }
                 Replacement::Empty { meta, stale, new_cas } => {
@@ -208,7 +208,7 @@ impl<'e> Handle<'e> {
                             if !stale {
                                 self.count_delete(&found);
                             }
-                            self.counters().count_stored(empty.item().counted_size_bytes());
+                            self.count_stored(empty.item().counted_size_bytes());
                             publish_empty((empty, new_cas), found, stale, now);
                             return DeleteOutcome::Done;
                         }
@@ -247,7 +247,7 @@ impl<'e> Handle<'e> {
                         return ArithmeticOutcome::NotFound;
                     };
                     if let Some(first) = reserved.take() {
-                        self.counters().count_stored(first.item().counted_size_bytes());
+                        self.count_stored(first.item().counted_size_bytes());
                         let new = publish_new(space, stripe, first, conditions.new_cas, now);
                         return ArithmeticOutcome::Value {
                             value: initial.value,
@@ -396,7 +396,7 @@ fn overwrite_number(found: &mut Found<'_>, text: &Text, new_cas: Option<u64>, no
     text.parts().for_each(|(at, part)| value.overwrite(at, part));
     // As in memcached, the item is marked as active but not as hit.
     found.mark_active_on_use(now);
-    found.space.flush.assign_cas(found.item(), new_cas, now);
+    found.space.flush.assign_cas(found.item(), new_cas, found.space.work.now());
     true
 }
 

@@ -189,7 +189,7 @@ impl<'e> Handle<'e> {
         f: impl FnOnce(ItemView<'_, 'e>, GetEffects) -> R,
     ) -> R {
         let space = self.space();
-        self.counters().count_stored(reservation.item().counted_size_bytes());
+        self.count_stored(reservation.item().counted_size_bytes());
         let mut found = publish_new(space, stripe, reservation, cas, now);
         self.count_get(found.item(), options, false);
         let effects = GetEffects { is_new: true, expiry_before: Expiry::NEVER };
@@ -247,7 +247,7 @@ impl Handle<'_> {
     /// item. Marks, counts and removes nothing.
     pub fn inspect<'k>(&self, key: impl LookupKey<'k>, now: Now) -> Option<ItemInfo> {
         let space = self.space();
-        space.apply_due_flush(now);
+        space.observe_time(now);
         let key = key.hashed_by(&space.hasher);
         let stripe = space.index.lock(key.hash());
         let item = stripe.get(key.hash(), key.bytes())?;

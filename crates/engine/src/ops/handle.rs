@@ -53,6 +53,14 @@ impl<'e> Handle<'e> {
         &self.counters
     }
 
+    /// Counts an item of this size that is being stored, and advances the work clock.
+    #[inline]
+    pub(super) fn count_stored(&self, size_bytes: u64) {
+        let before = self.counters.bytes_stored.get();
+        self.counters.count_stored(size_bytes);
+        self.space().work.count_stored(before, before + size_bytes);
+    }
+
     /// Returns a key with its hash. Operations that get this value need not compute the hash again.
     #[inline]
     pub fn hashed<'k>(&self, key: &'k [u8]) -> HashedKey<'k> {
@@ -211,7 +219,7 @@ impl<'e> Lookup<'e> {
         now: Now,
         counters: &HandleCounters,
     ) -> Lookup<'e> {
-        space.apply_due_flush(now);
+        space.observe_time(now);
         let stripe = space.index.lock(key.hash());
         let entry = match Entry::find(stripe, key.hash(), key.bytes()) {
             Ok(entry) => entry,
@@ -286,8 +294,9 @@ impl<'e> Found<'e> {
         let item = self.item();
         // The access time of an item whose CAS value a client chose must not decrease: a flush invalidates such an item
         // by its access time.
-        if !state.has_given_cas() || now.ticks.is_after(item.time()) {
-            item.set_time(now.ticks);
+        let time = self.space.work.now();
+        if !state.has_given_cas() || time.is_after(item.time()) {
+            item.set_time(time);
         }
         self.space.note_page_access(|| item.chunks(), now);
         if self.space.acts_on_hits.load(Relaxed) {

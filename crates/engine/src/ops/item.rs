@@ -2,14 +2,14 @@
 
 use crate::mem::{HeldValue, Linked, ValuePin};
 use crate::space::Space;
-use slabwise_base::{ClassId, Cost, Expiry, Ticks};
+use slabwise_base::{ClassId, Cost, Expiry, Seconds, WorkTime};
 
 /// An item as a lookup shows it to the caller's closure. The item's stripe is locked while the closure runs.
 #[derive(Clone, Copy)]
 pub struct ItemView<'v, 'e> {
     pub(super) space: &'e Space,
     pub(super) item: Linked<'v>,
-    pub(super) last_access: Ticks,
+    pub(super) last_access: WorkTime,
     pub(super) fetched: bool,
 }
 
@@ -44,9 +44,10 @@ impl<'v, 'e: 'v> ItemView<'v, 'e> {
         self.item.expiry()
     }
 
-    /// Returns the time of the last access before this lookup.
-    pub fn last_access(&self) -> Ticks {
-        self.last_access
+    /// Returns the second of the last access before this lookup: exactly if that was less than four hours ago, and
+    /// otherwise as an estimate.
+    pub fn last_access(&self) -> Seconds {
+        self.space.work.second_of(self.last_access)
     }
 
     /// True if the item was hit before this lookup.

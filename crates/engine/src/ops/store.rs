@@ -199,7 +199,7 @@ impl<'e> Handle<'e> {
                     if let Err(refused) = self.check_missing(conditions) {
                         return refused;
                     }
-                    self.counters().count_stored(reservation.item().counted_size_bytes());
+                    self.count_stored(reservation.item().counted_size_bytes());
                     self.count_insertion(&reservation);
                     let (hash, value_len) = (reservation.key_hash, reservation.value_len());
                     let new = publish_new(space, stripe, reservation, conditions.new_cas, now);
@@ -210,7 +210,7 @@ impl<'e> Handle<'e> {
             match self.decide(&found, conditions) {
                 Decision::Refuse(outcome) => return outcome,
                 Decision::Replace => {
-                    self.counters().count_stored(reservation.item().counted_size_bytes());
+                    self.count_stored(reservation.item().counted_size_bytes());
                     let value_len = reservation.value_len();
                     let cas = publish_over(reservation, found, conditions.new_cas, now);
                     return StoreOutcome::Stored { cas, value_len };
@@ -221,7 +221,7 @@ impl<'e> Handle<'e> {
                         Ok(None) => {}
                         Ok(Some((found, mut joined))) => {
                             join.fill(&mut joined, &found, &mut reservation);
-                            self.counters().count_stored(joined.item().counted_size_bytes());
+                            self.count_stored(joined.item().counted_size_bytes());
                             join.mark(&joined, &found);
                             let cas = publish_over(joined, found, conditions.new_cas, now);
                             return StoreOutcome::Stored { cas, value_len };
@@ -390,9 +390,9 @@ fn complete(
 ) -> (NewItem, bool) {
     let short_lived = reservation.short_lived;
     let new = reservation.into_item();
-    new.item(&space.memory).set_time(now.ticks);
+    new.item(&space.memory).set_time(space.work.now());
     space.note_page_access(|| new.chunks(), now);
-    space.flush.assign_cas(new.item(&space.memory), cas, now);
+    space.flush.assign_cas(new.item(&space.memory), cas, space.work.now());
     (new, short_lived)
 }
 

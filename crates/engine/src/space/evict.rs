@@ -18,7 +18,7 @@ use crate::class::{CHAINED, ClassState, ClassStatus, VictimStep};
 use crate::evict::{COLDEST_FIRST, Lane, Move, Place};
 use crate::mem::{Entry, OwnedChunk, Pin, QueueKind, Queued, Removed, State, UnlinkedChunks};
 use slabwise_base::sync::{MutexGuard, lock};
-use slabwise_base::{ClassId, Expiry, Now, Ticks};
+use slabwise_base::{ClassId, Expiry, Now, WorkTime};
 use std::cmp::Reverse;
 
 impl Space {
@@ -144,7 +144,7 @@ struct VictimSearch {
 
 impl VictimSearch {
     /// Makes the next step of the search, under the class's lock.
-    fn step(&mut self, class: &mut ClassState, now: Ticks) -> VictimStep {
+    fn step(&mut self, class: &mut ClassState, now: WorkTime) -> VictimStep {
         if !self.is_walking {
             match class.choose_victim(now) {
                 VictimStep::Nothing => self.is_walking = true,
@@ -186,7 +186,7 @@ impl Space {
     /// largest class hold both whole items and bodies, so in this class the colder of the next whole item and the next
     /// chained item is evicted.
     pub fn evict_for(&self, class: ClassId, now: Now) -> Evicted {
-        if class == self.largest && self.chained_is_colder_than(class, now) {
+        if class == self.largest && self.chained_is_colder_than(class) {
             match self.evict(CHAINED, class, now) {
                 Evicted::Nothing => self.evict(class, class, now),
                 outcome => outcome,
@@ -205,7 +205,7 @@ impl Space {
     /// function evicts a chained item only if its head is in the class, or the class is the largest: other chained
     /// items may have no chunk of the class. If nothing was evicted, the mover can drop the carried item itself.
     pub fn evict_for_carried(&self, class: ClassId, now: Now) -> Evicted {
-        if class == self.largest || self.coldest_chained_has_head_in(class, now) {
+        if class == self.largest || self.coldest_chained_has_head_in(class) {
             self.evict_for(class, now)
         } else {
             self.evict(class, class, now)
@@ -213,23 +213,23 @@ impl Space {
     }
 
     /// True if the chained item that would be evicted next has its head in this class.
-    fn coldest_chained_has_head_in(&self, class: ClassId, now: Now) -> bool {
+    fn coldest_chained_has_head_in(&self, class: ClassId) -> bool {
         let chained = self.class(CHAINED).lock();
-        chained.coldest(now.ticks).is_some_and(|head| head.chunk_class() == class)
+        chained.coldest(self.work.now()).is_some_and(|head| head.chunk_class() == class)
     }
 
     /// True if the chained item that would be evicted next is colder than the next victim of this class.
-    fn chained_is_colder_than(&self, class: ClassId, now: Now) -> bool {
-        let chained = self.coldness(CHAINED, now);
-        chained.is_some() && chained > self.coldness(class, now)
+    fn chained_is_colder_than(&self, class: ClassId) -> bool {
+        let chained = self.coldness(CHAINED);
+        chained.is_some() && chained > self.coldness(class)
     }
 
     /// Returns the coldness of the item that a search for a victim in the class would check first. An item is colder
     /// than another if the time since its last access is longer. If both times are equal, the item with the lower CAS
     /// value is colder. `None`: the class has no item.
-    pub fn coldness(&self, class: ClassId, now: Now) -> Option<(u32, Reverse<u64>)> {
-        let class = self.class(class).lock();
-        class.coldest(now.ticks).map(|item| (item.time().age_at(now.ticks), Reverse(item.cas())))
+    pub fn coldness(&self, class: ClassId) -> Option<(u32, Reverse<u64>)> {
+        let (class, now) = (self.class(class).lock(), self.work.now());
+        class.coldest(now).map(|item| (item.time().age_at(now), Reverse(item.cas())))
     }
 
     /// Evicts the next victim in the queues of class `from`, to free a chunk of `class`.
@@ -256,7 +256,7 @@ impl Space {
         state: &mut ClassState,
         now: Now,
     ) -> VictimStep<DetachedVictim> {
-        let place = match search.step(state, now.ticks) {
+        let place = match search.step(state, self.work.now()) {
             VictimStep::Found(place) => place,
             VictimStep::Continue => return VictimStep::Continue,
             VictimStep::Nothing => return VictimStep::Nothing,
@@ -264,7 +264,7 @@ impl Space {
         let Some(victim) = state.tail(place) else { return VictimStep::Nothing };
         let info = self.victim_info(victim, now);
         info.count(state);
-        state.note_evicted(place, now.ticks);
+        state.note_evicted(place, self.work.now());
         match state.detach_tail(place) {
             Some(pin) => VictimStep::Found(info.into_victim(pin, now)),
             None => VictimStep::Nothing,
@@ -319,7 +319,8 @@ impl Space {
             state: item.state(),
             is_invalid: self.invalid_reason(item, now).is_some(),
             expiry: item.expiry(),
-            age_ticks: item.time().age_at(now.ticks),
+            last_access: item.time(),
+            evicted_at: self.work.now(),
         }
     }
 
@@ -346,7 +347,7 @@ impl Space {
             key: victim.key(),
             value_len: victim.value_len(),
             expiry: *expiry,
-            last_access: victim.time(),
+            last_access: self.work.second_of(victim.time()),
             fetched: victim.state().fetched(),
             class: self.stats_class(victim.queue_class()),
             now: *now,
@@ -390,8 +391,8 @@ pub struct VictimInfo {
     /// True if the item has expired or was flushed. Its removal then does not count as an eviction.
     is_invalid: bool,
     expiry: Expiry,
-    /// The time since the last access, in ticks.
-    age_ticks: u32,
+    last_access: WorkTime,
+    evicted_at: WorkTime,
 }
 
 impl VictimInfo {
@@ -405,10 +406,10 @@ impl VictimInfo {
             return;
         }
         counters.evicted += 1;
-        counters.evicted_age_seconds = u64::from(self.age_ticks / Ticks::PER_SECOND);
         counters.evicted_nonzero += u64::from(self.expiry != Expiry::NEVER);
         counters.evicted_unfetched += u64::from(!self.state.fetched());
         counters.evicted_active += u64::from(self.state.active());
+        class.last_eviction = Some([self.last_access, self.evicted_at]);
     }
 
     /// Returns the detached victim.

@@ -9,12 +9,13 @@
 //!   ([`FlushMark`]).
 //!
 //! ```text
-//!   time of the last access -->    flush
-//!   ------------------------------|-- margin --| mark ---------------
-//!     invalid                       invalid      valid
+//!   time of the last access -->    flush = mark
+//!   ------------------------------------|-----------------
+//!     invalid                              valid
 //! ```
 //!
-//! Workers read the clock at slightly different times, so the mark is later than the flush by a margin of one second.
+//! The mark is the reading of the work clock at the flush. The flush also advances the clock, so that every later access
+//! is after the mark.
 //!
 //! An operation such as incr finds a valid item, and then gives it, or the item in its place, a new CAS value. If a flush
 //! happened in between, the item would survive the flush. So a flush invalidates twice. Between the two, it locks each
@@ -31,10 +32,11 @@
 //! - An item that gets a CAS value chosen by a client also gets an access time after the mark. While the item has this
 //!   CAS value, its access time never decreases.
 
+use super::work_clock::{AGE_MAX, WorkClock};
 use crate::mem::{Item, ReadAccess};
 #[cfg(loom)]
 use loom::sync::atomic::AtomicU64;
-use slabwise_base::{Now, Seconds, Ticks};
+use slabwise_base::{Now, Seconds, WorkTime};
 #[cfg(not(loom))]
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::{
@@ -73,20 +75,20 @@ impl Flush {
 
     /// Invalidates every item that is in the cache. `await_operations` must wait for all operations that hold the lock
     /// of a stripe.
-    pub fn invalidate_all(&self, now: Now, await_operations: impl FnOnce()) {
-        self.invalidate(now);
+    pub fn invalidate_all(&self, clock: &WorkClock, await_operations: impl FnOnce()) {
+        self.invalidate(clock);
         await_operations();
-        self.invalidate(now);
+        self.invalidate(clock);
     }
 
-    fn invalidate(&self, now: Now) {
-        self.mark.set(now);
+    fn invalidate(&self, clock: &WorkClock) {
+        self.mark.set(clock.now_and_advance());
         self.cas_bound.fetch_max(self.last_cas.load(Relaxed), Relaxed);
     }
 
     /// Assigns a CAS value to an item: the value that a client chose, or the engine's next value. The caller owns the
     /// item or holds the lock of its stripe.
-    pub fn assign_cas<R: ReadAccess>(&self, item: Item<'_, R>, chosen: Option<u64>, now: Now) {
+    pub fn assign_cas<R: ReadAccess>(&self, item: Item<'_, R>, chosen: Option<u64>, now: WorkTime) {
         // The order of these stores matters: another thread may call `has_invalidated` between them, and must not find
         // a valid item to be flushed.
         match chosen {
@@ -119,7 +121,7 @@ impl Flush {
     /// stripe. Another thread may then change the CAS value during this call. So this function reads the item again if
     /// the CAS value was assigned by the engine at the first read and chosen by a client at the second, or vice versa.
     #[inline(always)]
-    pub fn has_invalidated<R: ReadAccess>(&self, item: Item<'_, R>, now: Now) -> bool {
+    pub fn has_invalidated<R: ReadAccess>(&self, item: Item<'_, R>, now: WorkTime) -> bool {
         loop {
             let is_chosen = item.state().has_given_cas();
             let flushed = if is_chosen {
@@ -130,6 +132,16 @@ impl Flush {
             if !flushed || item.state().has_given_cas() == is_chosen {
                 return flushed;
             }
+        }
+    }
+
+    /// Forgets a flush that is so old that the sweep has removed the items that it invalidated. Otherwise its mark would
+    /// seem to be recent again after the work clock has wrapped.
+    pub fn forget_old(&self, now: WorkTime) {
+        let word = self.mark.0.load(Relaxed);
+        if FlushMark::of_word(word).is_some_and(|mark| mark.age_at(now) >= AGE_MAX) {
+            // An error means that there was another flush.
+            let _: Result<u64, u64> = self.mark.0.compare_exchange(word, 0, Relaxed, Relaxed);
         }
     }
 
@@ -152,105 +164,79 @@ impl Flush {
     }
 }
 
-/// The largest difference between the times that two workers read from the clock at the same moment.
-const CLOCK_MARGIN: Ticks = Ticks(Ticks::PER_SECOND);
-
-/// The age above which a flush mark is ignored. Ticks wrap around, so older marks cannot be compared. The items that
-/// such an old flush invalidated have been removed by then.
-const IGNORED_AFTER_SECONDS: u32 = 365 * 24 * 60 * 60;
-
-/// The mark of the last flush. The upper 32 bits are the second of the flush; the lower 32 bits are the mark in ticks.
-/// 0: there was no flush.
+/// The mark of the last flush, in the lower 32 bits, with [`FlushMark::EXISTS`] above them. 0: there was no flush.
 #[derive(Debug, Default)]
 struct FlushMark(AtomicU64);
 
 impl FlushMark {
-    /// Records a flush at this time. Access times that [`FlushMark::time_past_mark`] moved past the previous mark are
-    /// not after the new mark.
-    fn set(&self, now: Now) {
-        let next = |_| {
-            let ticks = self.time_past_mark(Ticks(now.ticks.0.wrapping_add(CLOCK_MARGIN.0)), now);
-            Some(u64::from(now.seconds.0) << 32 | u64::from(ticks.0))
+    /// The bit that tells a mark from no mark.
+    const EXISTS: u64 = 1 << 32;
+
+    /// Records a flush at this time, which is after all earlier accesses. Another thread may have recorded a later flush
+    /// meanwhile.
+    fn set(&self, time: WorkTime) {
+        let next = |word| {
+            let is_later = Self::of_word(word).is_none_or(|mark| time.is_after(mark));
+            is_later.then_some(Self::EXISTS | u64::from(time.0))
         };
-        let updated = self.0.fetch_update(Relaxed, Relaxed, next);
-        debug_assert!(updated.is_ok(), "the update function returns a value in every case");
+        // An error means that the other flush is later.
+        let _: Result<u64, u64> = self.0.fetch_update(Relaxed, Relaxed, next);
     }
 
     /// True if the last flush invalidated an item that was last accessed at `time`.
-    fn has_invalidated(&self, time: Ticks, now: Now) -> bool {
-        self.recent_mark(now).is_some_and(|mark| !time.is_after(mark))
+    fn has_invalidated(&self, time: WorkTime, now: WorkTime) -> bool {
+        self.recent(now).is_some_and(|mark| !time.is_after(mark))
     }
 
-    /// Returns the later of `time` and the first tick after the mark.
-    fn time_past_mark(&self, time: Ticks, now: Now) -> Ticks {
-        match self.recent_mark(now) {
-            Some(mark) if !time.is_after(mark) => Ticks(mark.0.wrapping_add(1)),
+    /// Returns the later of `time` and the first reading after the mark.
+    fn time_past_mark(&self, time: WorkTime, now: WorkTime) -> WorkTime {
+        match self.recent(now) {
+            Some(mark) if !time.is_after(mark) => WorkTime(mark.0.wrapping_add(1)),
             _ => time,
         }
     }
 
-    /// Returns the mark in ticks. `None`: there was no flush, or the last one is too old to be considered.
-    fn recent_mark(&self, now: Now) -> Option<Ticks> {
-        let word = self.0.load(Relaxed);
-        let age_seconds = now.seconds.0.saturating_sub((word >> 32) as u32);
-        (word != 0 && age_seconds < IGNORED_AFTER_SECONDS).then_some(Ticks(word as u32))
+    /// Returns the mark. `None`: there was no flush, or it is so old that the sweep has removed the items that it
+    /// invalidated.
+    fn recent(&self, now: WorkTime) -> Option<WorkTime> {
+        Self::of_word(self.0.load(Relaxed)).filter(|mark| mark.age_at(now) < AGE_MAX)
+    }
+
+    fn of_word(word: u64) -> Option<WorkTime> {
+        (word != 0).then_some(WorkTime(word as u32))
     }
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::{FlushMark, IGNORED_AFTER_SECONDS};
-    use slabwise_base::{Now, Seconds, Ticks};
+    use super::{AGE_MAX, FlushMark};
+    use slabwise_base::WorkTime;
 
-    fn now_at(seconds: u32) -> Now {
-        Now { seconds: Seconds(seconds), ticks: Ticks(seconds.wrapping_mul(Ticks::PER_SECOND)) }
+    #[test]
+    fn a_flush_invalidates_items_accessed_up_to_its_mark() {
+        let (mark, now) = (FlushMark::default(), WorkTime(20));
+        assert!(!mark.has_invalidated(WorkTime(5), now), "without a flush, all items are valid");
+        assert_eq!(mark.time_past_mark(WorkTime(10), now), WorkTime(10));
+        mark.set(WorkTime(10));
+        let invalid = [5, 10, 11].map(|time| mark.has_invalidated(WorkTime(time), now));
+        assert_eq!(invalid, [true, true, false]);
+        assert_eq!(mark.time_past_mark(WorkTime(10), now), WorkTime(11));
+        assert_eq!(mark.time_past_mark(WorkTime(15), now), WorkTime(15));
+        mark.set(WorkTime(9));
+        assert!(mark.has_invalidated(WorkTime(10), now), "an earlier flush changes nothing");
+        mark.set(WorkTime(11));
+        assert!(mark.has_invalidated(WorkTime(11), now));
     }
 
     #[test]
-    fn a_flush_invalidates_only_items_accessed_before_its_mark() {
-        let mark = FlushMark::default();
-        assert!(
-            !mark.has_invalidated(now_at(5).ticks, now_at(10)),
-            "without a flush, every item is valid"
-        );
-        assert_eq!(mark.time_past_mark(now_at(10).ticks, now_at(10)), now_at(10).ticks);
-        mark.set(now_at(10));
-        assert!(
-            mark.has_invalidated(now_at(5).ticks, now_at(10))
-                && mark.has_invalidated(now_at(11).ticks, now_at(10))
-        );
-        let stored = mark.time_past_mark(now_at(10).ticks, now_at(10));
-        assert!(
-            !mark.has_invalidated(stored, now_at(10))
-                && !mark.has_invalidated(stored, now_at(1000))
-        );
-        assert!(mark.has_invalidated(now_at(5).ticks, now_at(1000)));
-        assert!(!mark.has_invalidated(now_at(12).ticks, now_at(1000)));
-        mark.set(now_at(10));
-        assert!(
-            mark.has_invalidated(stored, now_at(10)),
-            "a second flush in the same tick invalidates the items stored after the first"
-        );
-        assert!(
-            !mark.has_invalidated(mark.time_past_mark(now_at(10).ticks, now_at(10)), now_at(10))
-        );
-    }
-
-    #[test]
-    fn a_mark_is_valid_when_ticks_wrap_around_and_is_ignored_after_years() {
-        let mark = FlushMark::default();
-        let wrap_seconds = (1u64 << 32) as u32 / Ticks::PER_SECOND;
-        let flushed = now_at(u32::MAX / Ticks::PER_SECOND);
+    fn a_mark_is_valid_when_the_clock_wraps_to_0_and_is_ignored_when_it_is_old() {
+        let (mark, flushed) = (FlushMark::default(), WorkTime(u32::MAX));
         mark.set(flushed);
-        let stored = mark.time_past_mark(flushed.ticks, flushed);
-        assert!(!mark.has_invalidated(stored, now_at(flushed.seconds.0 + 5)));
-        assert!(
-            mark.has_invalidated(
-                now_at(flushed.seconds.0 - 5).ticks,
-                now_at(flushed.seconds.0 + 5)
-            )
-        );
-        let much_later = now_at(flushed.seconds.0 + IGNORED_AFTER_SECONDS + wrap_seconds);
-        assert!(!mark.has_invalidated(much_later.ticks, much_later));
+        let (stored, now) = (mark.time_past_mark(flushed, WorkTime(0)), WorkTime(7));
+        assert_eq!(stored, WorkTime(0));
+        assert!(mark.has_invalidated(WorkTime(u32::MAX - 5), now));
+        assert!(!mark.has_invalidated(stored, now));
+        let much_later = WorkTime(AGE_MAX);
+        assert!(!mark.has_invalidated(WorkTime(5), much_later));
     }
 }

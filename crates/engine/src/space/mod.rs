@@ -16,9 +16,11 @@ mod evict;
 mod flush;
 mod observers;
 mod shared;
+mod work_clock;
 
 pub use change::ClassChangeError;
 pub use evict::Evicted;
 pub use flush::FlushSaved;
 pub use observers::{AccessObserver, Eviction, EvictionObserver, KeyAccess, Observers};
 pub use shared::{AccessKind, HELP_UNITS, InvalidReason, Space};
+pub use work_clock::{AGE_MAX, WORK_CLOCK_LENS, WorkClock, WorkSaved};

@@ -20,7 +20,7 @@
 //!   access the same key, the order of the reports may differ from the order of the accesses.
 
 use slabwise_base::sampling::{THRESHOLD_NONE, is_sampled};
-use slabwise_base::{AccessKind, ClassId, Expiry, Now, Ticks};
+use slabwise_base::{AccessKind, ClassId, Expiry, Now, Seconds};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
@@ -34,8 +34,8 @@ pub struct Eviction<'a> {
     pub value_len: usize,
     /// The item's expiry.
     pub expiry: Expiry,
-    /// The time of the item's last access.
-    pub last_access: Ticks,
+    /// The second of the item's last access.
+    pub last_access: Seconds,
     /// True if a get has hit the item since it was stored.
     pub fetched: bool,
     /// The class in which statistics show the item.

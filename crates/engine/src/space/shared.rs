@@ -4,6 +4,7 @@
 
 use super::flush::Flush;
 use super::observers::{KeyAccess, Observers};
+use super::work_clock::WorkClock;
 use crate::class::{CHAINED, Class, TABLE_NUMBERS};
 use crate::config::EngineConfig;
 use crate::evict::{ClassOrder, LruConfig, Segments};
@@ -55,6 +56,8 @@ pub struct Space {
     pub retiring: AtomicBool,
     /// The index from keys to items.
     pub index: Index,
+    /// The clock of accesses to items.
+    pub work: WorkClock,
     /// The source of CAS values, and the state of flushes.
     pub flush: Flush,
     /// The current rules for the queues hot, warm, cold and temp. Every class has a copy.
@@ -133,6 +136,7 @@ impl Space {
             largest: config.classes.largest(),
             retiring: AtomicBool::new(false),
             index: Index::new(&memory, config.memory_limit_bytes),
+            work: WorkClock::new(config.memory_limit_bytes),
             flush: Flush::default(),
             segments: Mutex::new(segments),
             registry: Mutex::new(Vec::new()),
@@ -308,22 +312,24 @@ impl Space {
     }
 
     /// Invalidates every item in the cache. The caller holds no lock of a stripe.
-    pub fn flush_all(&self, now: Now) {
-        self.flush.invalidate_all(now, || self.index.await_operations());
+    pub fn flush_all(&self) {
+        self.flush.invalidate_all(&self.work, || self.index.await_operations());
     }
 
-    /// Carries out a delayed flush if it is due. Every lookup calls this function before it locks a stripe.
+    /// Does what is due at this time: advances the work clock, and carries out a delayed flush. Every lookup calls this
+    /// function before it locks a stripe.
     #[inline]
-    pub fn apply_due_flush(&self, now: Now) {
+    pub fn observe_time(&self, now: Now) {
+        self.work.observe(now.seconds);
         if let Some(due) = self.flush.due(now) {
-            self.carry_out_flush(due, now);
+            self.carry_out_flush(due);
         }
     }
 
     #[cold]
-    fn carry_out_flush(&self, due: Seconds, now: Now) {
+    fn carry_out_flush(&self, due: Seconds) {
         if self.flush.claim(due) {
-            self.flush_all(now);
+            self.flush_all();
         }
     }
 
@@ -334,7 +340,7 @@ impl Space {
         item: Item<'_, R>,
         now: Now,
     ) -> Option<InvalidReason> {
-        if self.flush.has_invalidated(item, now) {
+        if self.flush.has_invalidated(item, self.work.now()) {
             return Some(InvalidReason::Flushed);
         }
         item.expiry().is_past(now.seconds).then_some(InvalidReason::Expired)

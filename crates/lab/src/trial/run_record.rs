@@ -59,7 +59,7 @@ pub struct RunRecord {
 /// Returns the mean difference of the classes' tail ages from the mean tail age, as a fraction of the mean tail age. In
 /// both means, each class counts by its pages. 0 if no class has items.
 pub fn tail_age_difference(classes: &[ClassStats]) -> f64 {
-    let tail_age = |class: &ClassStats| class.tail_age_ticks.into_iter().flatten().max();
+    let tail_age = |class: &ClassStats| class.tail_age_work.into_iter().flatten().max();
     let ages = classes.iter().filter_map(|class| Some((tail_age(class)?, class.pages)));
     let ages: Vec<(f64, f64)> = ages.map(|(age, pages)| (f64::from(age), pages as f64)).collect();
     let mean_of = |value: &dyn Fn(f64) -> f64| {

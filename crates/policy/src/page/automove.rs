@@ -106,7 +106,7 @@ impl Automove {
                 window.pop_front();
             }
             window.push_back(Second {
-                age_seconds: u64::from(after.tail_age_ticks / Ticks::PER_SECOND),
+                age_seconds: u64::from(after.tail_age_seconds),
                 dirty: evicted > 0
                     || after.out_of_memory != before.out_of_memory
                     || after.pages > before.pages,

@@ -19,7 +19,7 @@ impl Scenario {
     fn new(window_len: usize) -> Scenario {
         let class = |index, pages, age_seconds: u32| ClassSnapshot {
             pages,
-            tail_age_ticks: age_seconds * Ticks::PER_SECOND,
+            tail_age_seconds: age_seconds,
             ..ClassSnapshot::empty(ClassId(index), 96, CHUNKS_PER_PAGE)
         };
         let classes = vec![class(0, 50, 1_000), class(1, 2, 20)];
@@ -54,9 +54,9 @@ fn a_page_moves_from_the_oldest_tail_to_the_youngest_after_a_full_window() {
 #[test]
 fn no_page_moves_while_the_quotient_of_the_ages_is_above_the_ratio() {
     let mut scenario = Scenario::new(3);
-    scenario.snapshot.classes[1].tail_age_ticks = 801 * Ticks::PER_SECOND;
+    scenario.snapshot.classes[1].tail_age_seconds = 801;
     assert_eq!(scenario.run(10, 10), [0; 10]);
-    scenario.snapshot.classes[1].tail_age_ticks = 790 * Ticks::PER_SECOND;
+    scenario.snapshot.classes[1].tail_age_seconds = 790;
     assert_eq!(scenario.run(3, 10).last(), Some(&1));
 }
 

@@ -40,7 +40,7 @@ impl Policy for Eager {
                 other.class != class.class && pages[index] >= 2
             };
             let victims = snapshot.classes.iter().enumerate().filter(can_give);
-            let oldest = victims.max_by_key(|(_, other)| other.tail_age_ticks);
+            let oldest = victims.max_by_key(|(_, other)| other.tail_age_work);
             let Some((index, victim)) = oldest else { continue };
             let victim = victim.class;
             pages[index] -= 1;
@@ -62,7 +62,7 @@ mod tests {
         let class = |index: usize| ClassSnapshot {
             pages: pages[index],
             evicted: evicted[index],
-            tail_age_ticks: 100 * index as u32,
+            tail_age_work: 100 * index as u32,
             ..ClassSnapshot::empty(ClassId(index as u8), 96, 100)
         };
         Snapshot { memory_full: true, classes: (0..3).map(class).collect(), ..Snapshot::default() }

@@ -30,10 +30,10 @@ mod tests {
 
     #[test]
     fn the_policy_none_never_moves_a_page() {
-        let class = |index, pages, evicted, tail_age_ticks| ClassSnapshot {
+        let class = |index, pages, evicted, tail_age_work| ClassSnapshot {
             pages,
             evicted,
-            tail_age_ticks,
+            tail_age_work,
             ..ClassSnapshot::empty(ClassId(index), 96, 10)
         };
         let mut policy = PagePolicy::none();

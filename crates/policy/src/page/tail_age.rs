@@ -122,7 +122,7 @@ pub(crate) struct Permissions {
 #[derive(Clone, Copy, Debug)]
 struct Projection {
     class: ClassSnapshot,
-    /// The tail age in ticks, for [`Quantity::SpaceTime`] times the chunk size in bytes, divided by the miss cost.
+    /// The tail age in units of the work clock, for [`Quantity::SpaceTime`] times the chunk size in bytes, divided by the miss cost.
     weighted_age: f64,
     /// True if the class evicted or refused a store since the last step.
     had_shortage: bool,
@@ -205,9 +205,9 @@ impl TailAge {
             Projection {
                 class: *class,
                 weighted_age: match quantity {
-                    Quantity::Age => f64::from(class.tail_age_ticks),
+                    Quantity::Age => f64::from(class.tail_age_work),
                     Quantity::SpaceTime => {
-                        f64::from(class.tail_age_ticks) * class.chunk_size_bytes as f64
+                        f64::from(class.tail_age_work) * class.chunk_size_bytes as f64
                     }
                 },
                 had_shortage,

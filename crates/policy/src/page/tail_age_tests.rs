@@ -12,7 +12,7 @@ fn class(index: u8, pages: u64, age_ticks: u32) -> ClassSnapshot {
     ClassSnapshot {
         pages,
         used_chunks: pages * CHUNKS_PER_PAGE,
-        tail_age_ticks: age_ticks,
+        tail_age_work: age_ticks,
         ..ClassSnapshot::empty(ClassId(index), 96, CHUNKS_PER_PAGE as usize)
     }
 }
@@ -192,7 +192,7 @@ impl Cache {
             used_chunks: lru.items.len() as u64,
             free_chunks: lru.pages * CHUNKS_PER_PAGE - lru.items.len() as u64,
             evicted: lru.evicted,
-            tail_age_ticks: lru.tail_age_ticks(self.now),
+            tail_age_work: lru.tail_age_work(self.now),
             ..ClassSnapshot::empty(ClassId(index as u8), 96, CHUNKS_PER_PAGE as usize)
         });
         Snapshot {
@@ -244,7 +244,7 @@ impl Cache {
     }
 
     fn ages(&self) -> Vec<u32> {
-        self.classes.iter().map(|lru| lru.tail_age_ticks(self.now)).collect()
+        self.classes.iter().map(|lru| lru.tail_age_work(self.now)).collect()
     }
 }
 
@@ -262,7 +262,7 @@ impl Lru {
         }
     }
 
-    fn tail_age_ticks(&self, now: u32) -> u32 {
+    fn tail_age_work(&self, now: u32) -> u32 {
         let oldest = self.by_use.first_key_value().and_then(|(_, key)| self.items.get(key));
         oldest.map_or(0, |&(_, tick)| now - tick)
     }

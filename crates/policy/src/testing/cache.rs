@@ -234,7 +234,8 @@ impl TestCache {
             class.cost_held = lru.slots.len() as u64 * cost;
             class.used_chunks = lru.slots.len() as u64;
             class.free_chunks = class.pages * class.chunks_per_page as u64 - class.used_chunks;
-            class.tail_age_ticks = lru.items.get(lru.oldest).map_or(0, |it| self.now - it.used_at);
+            class.tail_age_work = lru.items.get(lru.oldest).map_or(0, |it| self.now - it.used_at);
+            class.tail_age_seconds = class.tail_age_work / Ticks::PER_SECOND;
         }
         let size = |class: &ClassSnapshot| ClassSize {
             class: class.class,

@@ -69,7 +69,7 @@ impl Cache {
             class.cost_held = some(1_000_000);
             class.evicted += some(1_000);
             class.out_of_memory += some(3);
-            class.tail_age_ticks = some(1_000_000) as u32;
+            class.tail_age_work = some(1_000_000) as u32;
             let chunks = class.pages * class.chunks_per_page as u64;
             let empty = random.below(4) == 0;
             class.used_chunks = if empty { 0 } else { random.below(chunks + 1) };

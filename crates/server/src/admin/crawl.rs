@@ -6,7 +6,7 @@
 
 use crate::shared::{CrawlTicket, Shared, WorkerContext};
 use crate::wire::rows::StatsRows;
-use slabwise_base::{ClassId, Ticks};
+use slabwise_base::ClassId;
 use slabwise_engine::{CrawlStep, CrawledItem, Crawler};
 use slabwise_protocol::text::{reply, write_number, write_percent_encoded};
 use std::os::fd::RawFd;
@@ -152,10 +152,8 @@ fn metadump_line(worker: &WorkerContext<'_>, item: &CrawledItem<'_>, out: &mut V
         Some(second) => write_number(out, worker.unix_seconds(second)),
         None => out.extend_from_slice(b"-1"),
     }
-    let age_seconds = item.last_access.age_at(worker.now.ticks) / Ticks::PER_SECOND;
     out.extend_from_slice(b" la=");
-    let now = worker.unix_seconds(worker.now.seconds);
-    write_number(out, now.saturating_sub(u64::from(age_seconds)));
+    write_number(out, worker.unix_seconds(item.last_access()));
     out.extend_from_slice(b" cas=");
     write_number(out, item.cas);
     out.extend_from_slice(if item.fetched { b" fetch=yes" } else { b" fetch=no" });

@@ -2,7 +2,6 @@
 
 use super::StatsRows;
 use crate::shared::WorkerContext;
-use slabwise_base::Ticks;
 use slabwise_engine::ClassStats;
 
 // The index of each LRU queue in the arrays of `ClassStats`.
@@ -49,8 +48,7 @@ pub(super) fn write_items(worker: &WorkerContext<'_>, rows: &mut StatsRows<'_>) 
 
 /// Returns the rows of a class in `stats items`, in memcached's order. Statistics without a meaning in slabwise are 0.
 fn item_rows(stats: &ClassStats) -> [Row; 29] {
-    let age =
-        |queue: usize| u64::from(stats.tail_age_ticks[queue].unwrap_or(0) / Ticks::PER_SECOND);
+    let age = |queue: usize| u64::from(stats.tail_age_seconds[queue].unwrap_or(0));
     let counters = &stats.counters;
     [
         ("number", stats.items.iter().sum()),
@@ -64,7 +62,10 @@ fn item_rows(stats: &ClassStats) -> [Row; 29] {
         ("mem_requested", stats.item_bytes),
         ("evicted", counters.evicted),
         ("evicted_nonzero", counters.evicted_nonzero),
-        ("evicted_time", if counters.evicted > 0 { counters.evicted_age_seconds } else { 0 }),
+        (
+            "evicted_time",
+            if counters.evicted > 0 { u64::from(stats.evicted_age_seconds) } else { 0 },
+        ),
         ("outofmemory", counters.out_of_memory),
         ("tailrepairs", 0),
         ("reclaimed", counters.reclaimed),

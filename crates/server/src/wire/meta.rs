@@ -3,7 +3,7 @@
 use crate::ops::get::HitReply;
 use crate::out::{Out, pin_if_large};
 use crate::shared::WorkerContext;
-use slabwise_base::{Expiry, Now, Ticks};
+use slabwise_base::{Expiry, Now};
 use slabwise_engine::{ArithmeticOutcome, DeleteOutcome, GetEffects, ItemView, StoreOutcome};
 use slabwise_protocol::meta::{Echo, compose, reply};
 use slabwise_protocol::text::write_number;
@@ -115,8 +115,7 @@ impl Hit<'_> {
                 }
                 b'f' => compose::write_flag_number(out, b'f', view.client_flags()),
                 b'l' => {
-                    let idle_ticks = view.last_access().age_at(self.now.ticks);
-                    compose::write_flag_number(out, b'l', idle_ticks / Ticks::PER_SECOND);
+                    compose::write_flag_number(out, b'l', idle_seconds(view, self.now));
                 }
                 b'h' => compose::write_flag_number(out, b'h', u8::from(view.fetched())),
                 b'O' => compose::write_flag_opaque(out, self.echo.opaque()),
@@ -234,7 +233,7 @@ pub(crate) fn write_examine(
     out.extend_from_slice(b"ME ");
     compose::write_key_bytes(out, echo.key_is_base64, key);
     let exp = ttl_seconds(view.expiry(), now).map_or(-1, i64::from);
-    let la = view.last_access().age_at(now.ticks) / Ticks::PER_SECOND;
+    let la = idle_seconds(view, now);
     let cas = if cas_enabled { view.cas() } else { 0 };
     let fetch = if view.fetched() { "yes" } else { "no" };
     let (cls, size) = (view.class().wire(), view.size_bytes());
@@ -296,6 +295,11 @@ impl ShownExpiry {
         };
         self.expiry = changed.unwrap_or(self.expiry);
     }
+}
+
+/// Returns the number of seconds since the last access to an item before this lookup.
+fn idle_seconds(view: &ItemView<'_, '_>, now: Now) -> u32 {
+    now.seconds.0.saturating_sub(view.last_access().0)
 }
 
 /// Returns the time until the expiry, in seconds; `None` if the item never expires.

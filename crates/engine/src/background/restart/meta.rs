@@ -9,7 +9,7 @@ use crate::class::{CHAINED, CLASS_NUMBERS};
 use crate::config::EngineConfig;
 use crate::evict::{ClassOrder, Lane, Order, dispatch};
 use crate::layout::{CHUNK_ALIGN_BYTES, CHUNK_SIZE_BYTES_MIN, ChunkAddress, ClassTable, SizeModel};
-use crate::space::FlushSaved;
+use crate::space::{FlushSaved, WORK_CLOCK_LENS, WorkSaved};
 use slabwise_base::{ClassId, KeyHasher};
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::{Display, Write};
@@ -18,7 +18,7 @@ use std::time::Duration;
 
 /// The version of the file format. A change of the lines in this file needs a new version. So does a change of the
 /// layout of headers and items (`mem/arena.rs`, `mem/state.rs`, `layout.rs`) or of the meaning of the queues.
-const FORMAT: &str = "3";
+const FORMAT: &str = "4";
 /// The start of the first line; the version of the format follows.
 const FIRST_LINE: &str = "slabwise memory file, format ";
 /// The first line of a .meta file that memcached has written.
@@ -38,6 +38,8 @@ pub struct Saved {
     /// The time at which the process closed its cache.
     pub stop: Stop,
     pub flush: FlushSaved,
+    /// The work clock.
+    pub work: WorkSaved,
     /// The number of buckets of the index, so that the next process creates an index of this size at once.
     pub index_buckets: u64,
     /// The class table at the stop, which may differ from the configured one.
@@ -90,6 +92,11 @@ pub fn compose(config: &EngineConfig, saved: &Saved) -> String {
     line("flush_cas_bound", &saved.flush.cas_bound);
     line("flush_due_second", &saved.flush.due_second);
     line("flush_mark", &saved.flush.mark);
+    line("work_time", &saved.work.now);
+    line("work_second", &saved.work.second);
+    for (level, starts) in saved.work.starts.iter().enumerate() {
+        line(&work_starts_name(level), &compose_starts(starts));
+    }
     line("index_buckets", &saved.index_buckets);
     line("class_table", &compose_classes(saved.table.classes()));
     line("retired_classes", &compose_classes(saved.retired.iter().copied()));
@@ -139,6 +146,20 @@ pub fn checksum(text: &str) -> String {
 /// Formats each class as its number and its chunk size in bytes: `0:64,3:128`.
 fn compose_classes(classes: impl Iterator<Item = (ClassId, usize)>) -> String {
     classes.map(|(id, size)| format!("{}:{size}", id.0)).collect::<Vec<String>>().join(",")
+}
+
+fn work_starts_name(level: usize) -> String {
+    format!("work_starts.{level}")
+}
+
+/// Formats the work times at which seconds began as the differences from one to the next, modulo 2^32, in runs:
+/// `5*1,1*3` means 5, 6, 7, 8.
+fn compose_starts(starts: &[u32]) -> String {
+    let before = std::iter::once(&0).chain(starts);
+    let differences: Vec<u32> =
+        starts.iter().zip(before).map(|(start, before)| start.wrapping_sub(*before)).collect();
+    let runs = differences.chunk_by(|a, b| a == b).map(|run| format!("{}*{}", run[0], run.len()));
+    runs.collect::<Vec<String>>().join(",")
 }
 
 /// Formats the owners of pages as runs. `3*12,-*2,0*1` means: class 3 owns twelve pages, no class owns the next two,
@@ -197,13 +218,23 @@ fn parse_lines(bytes: &[u8], config: &EngineConfig) -> Result<Saved, ColdReason>
             due_second: fields.number("flush_due_second")?,
             mark: fields.number("flush_mark")?,
         },
-        index_buckets: fields.number("index_buckets")?,
-        table: fields.parsed("class_table", |text| parse_table(text, config))?,
+        work: WorkSaved {
+            now: fields.number("work_time")?,
+            second: fields.number("work_second")?,
+            starts: Default::default(),
+        },
+        index_buckets: 0,
+        table: config.classes.clone(),
         retired: Vec::new(),
         owners: Vec::new(),
         tails: vec![Tails::new(); CLASS_NUMBERS],
         rankings: vec![[0; 3]; CLASS_NUMBERS],
     };
+    for (level, starts) in saved.work.starts.iter_mut().enumerate() {
+        *starts = fields.parsed(&work_starts_name(level), |text| parse_starts(text, level))?;
+    }
+    saved.index_buckets = fields.number("index_buckets")?;
+    saved.table = fields.parsed("class_table", |text| parse_table(text, config))?;
     saved.retired =
         fields.parsed("retired_classes", |text| parse_retired(text, &saved.table, config))?;
     let queueing = queueing(&saved.table, &saved.retired);
@@ -313,6 +344,24 @@ fn parse_owners(text: &str, classes: &[ClassId], pages_max: usize) -> Option<Vec
         owners.resize(owners.len() + count, owner);
     }
     Some(owners)
+}
+
+/// Returns `None` if the text is malformed or has another number of entries than this level of the work clock.
+fn parse_starts(text: &str, level: usize) -> Option<Vec<u32>> {
+    let len = WORK_CLOCK_LENS[level];
+    let (mut starts, mut last) = (Vec::with_capacity(len), 0u32);
+    for run in text.split(',') {
+        let (difference, count) = run.split_once('*')?;
+        let (difference, count): (u32, usize) = (difference.parse().ok()?, count.parse().ok()?);
+        if count > len - starts.len() {
+            return None;
+        }
+        for _ in 0..count {
+            last = last.wrapping_add(difference);
+            starts.push(last);
+        }
+    }
+    (starts.len() == len).then_some(starts)
 }
 
 /// Returns `None` if the text is malformed, the lanes are not in ascending order, or an offset is not in the arena.

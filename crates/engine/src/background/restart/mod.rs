@@ -134,6 +134,7 @@ fn restore_items(
 ) -> Result<u64, ColdReason> {
     let space = &cache.space;
     space.flush.restore(saved.flush);
+    space.work.restore(&saved.work);
     space.index.presize(saved.index_buckets.min(items_max(space, saved)));
     space.restore_classes(saved.table.clone(), &saved.retired);
     let restore = Restore::new(&space.memory);
@@ -200,6 +201,7 @@ fn collect_saved(cache: &Cache, stop: Stop) -> Saved {
         generation: KeyHasher::new(space.config.hash_seed).hash(&nanos),
         stop,
         flush: space.flush.saved(),
+        work: space.work.saved(),
         index_buckets: space.index.bucket_count(),
         table: space.class_table(),
         retired,

@@ -115,7 +115,7 @@ fn evict_colder(pass: &mut Pass<'_>, successor: ClassChoice) -> bool {
         return false;
     }
     let mut classes = [pass.job.request.victim, successor.id];
-    if space.coldness(successor.id, now) > space.coldness(pass.job.request.victim, now) {
+    if space.coldness(successor.id) > space.coldness(pass.job.request.victim) {
         classes.reverse();
     }
     classes.into_iter().any(|class| match space.evict_for_carried(class, now) {

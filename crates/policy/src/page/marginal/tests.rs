@@ -132,7 +132,7 @@ fn without_profiles_plans_equal_those_of_space_time() {
     let mut cache = snapshot(10, vec![(50, scan(1.0)), (50, scan(1.0)), (50, scan(1.0))]);
     cache.profiles.clear();
     for (class, age) in cache.classes.iter_mut().zip([10_000, 100, 1_000]) {
-        class.tail_age_ticks = age;
+        class.tail_age_work = age;
     }
     let mut moves = 0;
     for step in 0..20 {
@@ -156,7 +156,7 @@ fn without_curves_the_tail_of_costlier_items_may_be_older() {
         cache.profiles.clear();
         // Chunks of class 1 are twice as large as chunks of class 0, so age times chunk size is equal at first.
         for (class, age) in cache.classes.iter_mut().zip([4_000, 2_000]) {
-            class.tail_age_ticks = age;
+            class.tail_age_work = age;
         }
         let mut marginal = marginal();
         testing::step(&mut marginal, &cache);

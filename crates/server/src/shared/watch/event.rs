@@ -2,7 +2,7 @@
 //! order.
 
 use crate::shared::connections::Address;
-use slabwise_base::{ClassId, Expiry, Now, Ticks};
+use slabwise_base::{ClassId, Expiry, Now};
 use slabwise_engine::Eviction;
 use slabwise_protocol::WatchKinds;
 use slabwise_protocol::text::write_percent_encoded;
@@ -203,7 +203,7 @@ fn write_eviction(line: &mut Vec<u8>, eviction: &Eviction<'_>) -> io::Result<()>
     let Eviction { now, expiry, last_access, class, value_len, .. } = eviction;
     let fetched = if eviction.fetched { "yes" } else { "no" };
     let ttl = expiry.second().map_or(-1, |end| i64::from(end.0) - i64::from(now.seconds.0));
-    let age_seconds = last_access.age_at(now.ticks) / Ticks::PER_SECOND;
+    let age_seconds = now.seconds.0.saturating_sub(last_access.0);
     let class = class.wire();
     write!(line, " fetch={fetched} ttl={ttl} la={age_seconds} clsid={class} size={value_len}")
 }
@@ -224,7 +224,7 @@ fn peer(address: &Address) -> String {
 mod tests {
     use super::{CloseReason, WatchEvent};
     use crate::shared::connections::Address;
-    use slabwise_base::{ClassId, Clock, Expiry, Seconds, Ticks};
+    use slabwise_base::{ClassId, Clock, Expiry, Seconds};
     use slabwise_engine::Eviction;
     use slabwise_protocol::WatchKinds;
 
@@ -267,10 +267,10 @@ mod tests {
             key: b"k",
             value_len: 4,
             expiry: Expiry::NEVER,
-            last_access: Ticks(0),
+            last_access: Seconds(now.seconds.0 - 2),
             fetched: true,
             class,
-            now: slabwise_base::Now { ticks: Ticks(130), ..now },
+            now,
         };
         let expected = "type=eviction key=k fetch=yes ttl=-1 la=2 clsid=3 size=4\n";
         assert_eq!(line(&WatchEvent::Eviction(&eviction)), expected);
