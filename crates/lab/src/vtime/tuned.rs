@@ -173,7 +173,7 @@ mod tests {
             || engine.class_stats(Now::from_nanos(0)).iter().map(|class| class.items[0]).sum();
         let before: u64 = hot();
         let mut maintainer = Maintainer::new(&engine);
-        maintainer.work_until(1e11);
+        maintainer.work_until(1e12);
         let after: u64 = hot();
         assert!(after < before, "HOT has fewer items: {before} before, {after} after");
         assert_eq!(maintainer.backoff.wait(), Backoff::WAIT_MAX);

@@ -297,6 +297,9 @@ impl TailAge {
             state.received_at = Some(now);
             state.busy_at = now;
             let receiver = projection_of(projections, receiver);
+            // An age of 0 cannot be scaled: the class has no queued item, or evicts all of them between two readings of
+            // the clock. So the next step decides whether the class needs another page.
+            receiver.had_shortage &= receiver.weighted_age > 0.0;
             receiver.weighted_age *=
                 (receiver.class.pages + 1) as f64 / receiver.class.pages.max(1) as f64;
             receiver.class.pages += 1;

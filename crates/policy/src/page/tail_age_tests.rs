@@ -8,11 +8,11 @@ use std::collections::{BTreeMap, HashMap};
 
 const CHUNKS_PER_PAGE: u64 = 16;
 
-fn class(index: u8, pages: u64, age_ticks: u32) -> ClassSnapshot {
+fn class(index: u8, pages: u64, age_work: u32) -> ClassSnapshot {
     ClassSnapshot {
         pages,
         used_chunks: pages * CHUNKS_PER_PAGE,
-        tail_age_work: age_ticks,
+        tail_age_work: age_work,
         ..ClassSnapshot::empty(ClassId(index), 96, CHUNKS_PER_PAGE as usize)
     }
 }
@@ -47,6 +47,13 @@ fn the_evicting_class_with_the_youngest_tail_receives_from_the_oldest() {
     let classes = [class(0, 100, 6_400), class(1, 100, 3_000), class(2, 10, 100)];
     let moves = second_step(&classes, &[1, 2]);
     assert_eq!(pairs(&moves), vec![(0, Some(2)); TailAgeOptions::default().moves_max]);
+}
+
+/// A class whose chunks hold only heads of chained items has no queued item.
+#[test]
+fn a_class_without_queued_items_receives_one_page_a_step() {
+    let moves = second_step(&[class(0, 100, 6_400), class(1, 1, 0)], &[1]);
+    assert_eq!(pairs(&moves), [(0, Some(1))]);
 }
 
 #[test]
