@@ -16,7 +16,9 @@ use crate::space::{ClassChangeError, HELP_UNITS, Observers, Space, WorkClock};
 use crate::stats::MoverCounters;
 use crate::stats::{ClassStats, EngineStats, HandleCounters, OwnedPage, PageStats};
 use slabwise_base::sync::{Mutex, lock};
-use slabwise_base::{ClassId, KEY_SIZE_BYTES_MAX, Moment, Now, PageId, Seconds, SizeHistogram};
+use slabwise_base::{
+    ClassId, KEY_SIZE_BYTES_MAX, Moment, Now, PageId, Seconds, SizeHistogram, WorkTime,
+};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -211,6 +213,9 @@ impl Engine {
         reason: &'static str,
         now: Now,
     ) -> Result<(), ReassignError> {
+        if self.space().is_moving.load(Relaxed) {
+            return Err(ReassignError::Running);
+        }
         lock(&self.cache.mover).reassign(self.space(), victim, receiver, reason, now)
     }
 
@@ -298,6 +303,11 @@ impl Engine {
     pub fn maintain_step(&self, budget: usize, now: Now) -> usize {
         lock(&self.sweep).step(self.space(), now);
         maintain_step(self.space(), budget, now)
+    }
+
+    /// Returns the present time of the work clock, which gives the ages of items.
+    pub fn work_time(&self) -> WorkTime {
+        self.space().work.now()
     }
 
     /// Runs one step of a crawl, which visits up to `budget_chunks` chunks. Removes expired and flushed items, and

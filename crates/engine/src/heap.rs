@@ -338,6 +338,11 @@ impl Pool {
         self.free.len() as u32
     }
 
+    /// True if [`Pool::take`] returns a page within the limit.
+    pub fn has_page(&self) -> bool {
+        self.headroom() > 0 || (self.headroom() == 0 && !self.free.is_empty())
+    }
+
     /// Returns the number of additional pages that may hold memory. It is negative if more pages hold memory than the
     /// limit allows, for example after the limit was lowered.
     pub fn headroom(&self) -> i64 {

@@ -97,6 +97,11 @@ pub enum Busy {
 }
 
 impl MoverCounters {
+    /// Returns the number of visits of chunks and of evictions, which together measure the work of moves.
+    pub fn work(&self) -> u64 {
+        self.visits + self.evicted
+    }
+
     /// Returns the number of items and bodies that were moved to another page.
     pub fn carried(&self) -> u64 {
         self.rescued + self.bodies_rescued

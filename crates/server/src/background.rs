@@ -1,5 +1,5 @@
 //! The background threads. Each thread alternates between a bounded step of work and a wait. The engine and the tuner
-//! do the work of a step, and the types [`Backoff`], [`TunerPace`] and [`CrawlPeriod`] of the tuner's crate compute the
+//! do the work of a step, and the types [`MaintainerPace`], [`TunerPace`] and [`CrawlPeriod`] of the tuner's crate compute the
 //! duration of a wait.
 //!
 //! Invariant: a background thread waits only on [`Shared::notifier`] and never calls `sleep`. The notifier ends the
@@ -10,8 +10,8 @@ use crate::shared::{BackgroundThread, CrawlStep, Shared, WakeReason, WatchEvent}
 use slabwise_base::{Clock, Moment};
 use slabwise_policy::sizes::LearnerOptions;
 use slabwise_tuner::{
-    Backoff, CRAWLER_CHUNKS_PER_STEP, CrawlCounts, CrawlPeriod, HitTime,
-    MAINTAINER_ROUNDS_PER_STEP, Profiling, RequestedPolicy, Tuner, TunerPace, TunerStep,
+    CRAWLER_CHUNKS_PER_STEP, CrawlCounts, CrawlPeriod, HitTime, MAINTAINER_ROUNDS_PER_STEP,
+    MaintainerPace, Profiling, RequestedPolicy, StepTime, Tuner, TunerPace, TunerStep,
 };
 use std::io;
 use std::ops::ControlFlow;
@@ -76,13 +76,12 @@ pub fn start<'scope, 'e: 'scope>(
 
 /// Runs the LRU maintainer: moves items between the queues of their classes until the server stops.
 fn run_maintainer(shared: &Shared<'_>) {
-    let mut backoff = Backoff::default();
-    while shared.notifier.wait(BackgroundThread::Maintainer, backoff.wait()) != WakeReason::Shutdown
-    {
+    let mut pace = MaintainerPace::default();
+    while shared.notifier.wait(BackgroundThread::Maintainer, pace.wait()) != WakeReason::Shutdown {
         let _step = shared.background_step();
         let moved = shared.engine.maintain_step(MAINTAINER_ROUNDS_PER_STEP, shared.clock.now());
         shared.counters.maintainer_steps.fetch_add(1, Relaxed);
-        backoff.step(moved > 0);
+        pace.step(moved, shared.engine.work_time());
     }
 }
 
@@ -132,7 +131,7 @@ fn tuner_step(
         }
     }
     tuner.observe(shared.engine, at.now);
-    let observed = sys::thread_processor_time();
+    let (observed, begun_nanos) = (sys::thread_processor_time(), shared.clock.nanos());
     let step = tuner.act(shared.engine, shared.worker_time(), at);
     let add = |counter: &AtomicU64, time: Duration| {
         counter.fetch_add(time.as_nanos() as u64, Relaxed);
@@ -143,7 +142,8 @@ fn tuner_step(
         // The mover did nothing, so the policy used the time, mostly to compute miss-ratio curves.
         TunerStep::Idle { .. } => add(&shared.counters.profile_cpu_nanos, action_time),
         _ => {
-            tuner.charge(action_time);
+            let elapsed = Duration::from_nanos(shared.clock.nanos().saturating_sub(begun_nanos));
+            tuner.charge(StepTime { processor: action_time, elapsed });
             add(&shared.counters.mover_cpu_nanos, action_time);
         }
     }

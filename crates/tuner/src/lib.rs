@@ -13,7 +13,7 @@
 //! A *driver* calls [`Tuner::step`] repeatedly. It is a thread of the server, or the lab on virtual time. The tuner
 //! never waits. It reads no clock, except that profiling reads the times of accesses. The crate also has the other
 //! decisions of a driver, which take the time as an argument: the requested policy ([`RequestedPolicy`]), the time of a
-//! hit ([`HitTime`]), and the wait between steps ([`TunerPace`], [`Backoff`], [`CrawlPeriod`]).
+//! hit ([`HitTime`]), and the wait between steps ([`TunerPace`], [`MaintainerPace`], [`CrawlPeriod`]).
 //!
 //! Invariants:
 //!
@@ -36,10 +36,10 @@ mod view;
 mod work;
 
 pub use learning::{Learning, SizesReport};
-pub use load::{HitTime, MoveBudget, MoveShares, WorkerTime};
+pub use load::{HitTime, MoveBudget, MoveShares, StepTime, WorkerTime};
 pub use pacing::{
     Backoff, CRAWLER_CHUNKS_PER_STEP, CrawlCounts, CrawlPeriod, MAINTAINER_ROUNDS_PER_STEP,
-    TunerPace, TunerStep,
+    MaintainerPace, TunerPace, TunerStep,
 };
 pub use profiling::{Profiling, ProfilingOptions, ProfilingStats};
 pub use record::{EFFECT_GETS_MAX, Effect, PlanRecord};
@@ -209,7 +209,7 @@ impl Tuner {
         if pause_nanos > 0 {
             return TunerStep::Pause(Duration::from_nanos(pause_nanos));
         }
-        let visits = engine.mover_counters().visits;
+        let visits = engine.mover_counters().work();
         let state = MoveState { visits, is_planned: engine.has_planned_moves() };
         let evictions = || engine.evictions_ever();
         if let Some(chunks) = self.pacer.advance(workers, state, at, evictions) {
@@ -222,7 +222,7 @@ impl Tuner {
         if let TunerStep::Pause(pause) = step {
             self.pause_until_nanos = at.nanos + pause.as_nanos() as u64;
         }
-        self.pacer.note_step(engine.mover_counters().visits);
+        self.pacer.note_step(engine.mover_counters().work());
         for (planned, outcome) in engine.take_begun_moves() {
             self.records.note_request(outcome.is_ok());
             self.begun.push((planned, outcome));
@@ -232,7 +232,7 @@ impl Tuner {
     }
 
     /// Adds the time of a step that visited chunks to the time that moves have taken.
-    pub fn charge(&mut self, time: Duration) {
+    pub fn charge(&mut self, time: StepTime) {
         self.pacer.charge(time);
     }
 

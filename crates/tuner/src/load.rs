@@ -2,9 +2,13 @@
 //!
 //! ```text
 //!   rate      = share x busy time of the workers / elapsed time   (moves take time from clients)
-//!             + idle part of the workers' time                    (moves take time that nobody needs)
+//!             + idle part of the workers' time x credit           (moves take time that nobody needs)
 //!   each step of the mover adds its time to a debt, and the debt falls at this rate; the mover pauses while it has debt
 //! ```
+//!
+//! Idle workers do not prove that a core is idle: clients on the same machine, or a limit of the container, may use it. A
+//! step that takes much longer than its processor time had to wait for a core or for a lock of a worker. It ends the
+//! credit for idle time, which then grows again within a second.
 //!
 //! So the pace of moves follows the traffic: the busier the workers are, the more time moves may take, and the cost for
 //! clients is bounded at any rate of requests.
@@ -75,10 +79,32 @@ impl MoveBudget {
     }
 }
 
+/// The time of a step of the tuner.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StepTime {
+    /// The processor time of the step.
+    pub processor: Duration,
+    /// The time from the start to the end of the step.
+    pub elapsed: Duration,
+}
+
+impl StepTime {
+    /// Returns the time of a step that did not wait.
+    pub fn without_wait(processor: Duration) -> StepTime {
+        StepTime { processor, elapsed: processor }
+    }
+
+    /// True if the step had to wait for a core or for a lock for longer than a lock is usually held.
+    fn has_waited(&self) -> bool {
+        const WAIT_MAX: Duration = Duration::from_micros(50);
+        self.elapsed > self.processor + self.processor / 2 + WAIT_MAX
+    }
+}
+
 /// The state of the page moves.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct MoveState {
-    /// The visits of chunks since the start, by the tuner and by stores.
+    /// The visits of chunks and the evictions for moves since the start, by the tuner and by stores.
     pub visits: u64,
     /// True if a page is moving or a move is planned.
     pub is_planned: bool,
@@ -93,6 +119,8 @@ pub(crate) struct MovePacer {
     budget: MoveBudget,
     /// The time that moves may take in each nanosecond, in nanoseconds.
     rate: f64,
+    /// The part of the workers' idle time that moves may take.
+    idle_credit: f64,
     /// The time that moves have taken beyond the allowed time, in nanoseconds.
     debt_nanos: f64,
     /// The time at which the debt was last reduced.
@@ -119,6 +147,8 @@ impl MovePacer {
     const MEASURE_NANOS: u64 = 2_000_000;
     /// The mover works without a pause until its debt is above this value, so that it does not pause after each step.
     const DEBT_MAX_NANOS: f64 = 200_000.0;
+    /// The time in which the credit for idle time grows from 0 to 1.
+    const CREDIT_NANOS: f64 = 1e9;
     /// The longest pause.
     const PAUSE_MAX: Duration = Duration::from_millis(100);
     /// Above this rate the workers count as mostly idle.
@@ -127,14 +157,15 @@ impl MovePacer {
     const VISIT_NANOS_FIRST: f64 = 400.0;
     /// The weight of the last step in the moving average of the time of a visit.
     const WEIGHT_NEW: f64 = 0.1;
-    /// The maximum number of chunks that a store visits for each chunk that it needs.
-    const HELP_CHUNKS_MAX: f64 = 4.0;
+    /// The maximum number of visits and evictions of a store for each chunk that it needs.
+    const HELP_CHUNKS_MAX: f64 = 8.0;
 
     /// Returns a pacer that allows moves without pauses until the first measurement.
     pub fn new(budget: MoveBudget) -> MovePacer {
         MovePacer {
             budget,
             rate: 1.0,
+            idle_credit: 1.0,
             debt_nanos: 0.0,
             reduced_at_nanos: 0,
             measured: None,
@@ -167,6 +198,8 @@ impl MovePacer {
         }
         let (at_nanos, busy, evictions) = (at.nanos, workers.busy, evictions());
         let before = self.measured.replace(Measured { at_nanos, busy, evictions })?;
+        self.idle_credit += elapsed_nanos as f64 / MovePacer::CREDIT_NANOS;
+        self.idle_credit = self.idle_credit.min(1.0);
         let busy_nanos = busy.saturating_sub(before.busy).as_nanos() as f64;
         let evictions = evictions.saturating_sub(before.evictions);
         let is_pressed = state.is_planned && evictions > 0;
@@ -182,7 +215,7 @@ impl MovePacer {
         // If the workers are busy for half of the time, there may be no idle core.
         let idle = (1.0 - 2.0 * busy / f64::from(workers.max(1))).max(0.0);
         // A rate above 0 keeps every pause finite.
-        (share * busy + idle).max(1e-4)
+        (share * busy + idle * self.idle_credit).max(1e-4)
     }
 
     /// Records the visits since the start after a step of the tuner.
@@ -192,8 +225,11 @@ impl MovePacer {
     }
 
     /// Adds the time of the tuner's last step.
-    pub fn charge(&mut self, time: Duration) {
-        let nanos = time.as_nanos() as f64;
+    pub fn charge(&mut self, time: StepTime) {
+        if time.has_waited() {
+            self.idle_credit = 0.0;
+        }
+        let nanos = time.processor.as_nanos() as f64;
         self.debt_nanos += nanos;
         if self.visits_of_step > 0 {
             let of_visit = nanos / self.visits_of_step as f64;
@@ -203,7 +239,7 @@ impl MovePacer {
 
     /// Returns the pause before the next step of the mover; `None` if the mover may work at once.
     pub fn pause(&self) -> Option<Duration> {
-        (self.debt_nanos > MovePacer::DEBT_MAX_NANOS && self.rate < 1.0).then(|| {
+        (self.debt_nanos > MovePacer::DEBT_MAX_NANOS).then(|| {
             let nanos = self.debt_nanos / self.rate;
             Duration::from_nanos(nanos as u64).min(MovePacer::PAUSE_MAX)
         })
@@ -250,7 +286,7 @@ impl HitTime {
 
 #[cfg(test)]
 mod tests {
-    use super::{HitTime, MoveBudget, MovePacer, MoveState, WorkerTime};
+    use super::{HitTime, MoveBudget, MovePacer, MoveState, StepTime, WorkerTime};
     use slabwise_base::Moment;
     use std::time::Duration;
 
@@ -280,7 +316,7 @@ mod tests {
                 None => {
                     visits += 20.0;
                     pacer.note_step(visits as u64);
-                    pacer.charge(VISIT * 20);
+                    pacer.charge(StepTime::without_wait(VISIT * 20));
                     (nanos, worked) = (nanos + 10_000, worked + 10_000.0);
                 }
             }
@@ -305,6 +341,24 @@ mod tests {
         assert!(of_elapsed > 0.95, "{of_elapsed}");
         let [_, of_elapsed] = shares_of_moves(0.25, 4, 0.0);
         assert!((0.4..0.8).contains(&of_elapsed), "{of_elapsed}");
+    }
+
+    #[test]
+    fn a_step_that_had_to_wait_ends_the_use_of_idle_time() {
+        let mut pacer = MovePacer::new(MoveBudget::default());
+        let mut rate_at = |millis: u64| {
+            let (time, at) =
+                (WorkerTime { workers: 4, ..WorkerTime::default() }, millis * 1_000_000);
+            let state = MoveState { visits: 0, is_planned: true };
+            let _help: Option<f64> = pacer.advance(time, state, Moment::from_nanos(at), || 0);
+            let rate = pacer.rate;
+            let waited = StepTime { processor: VISIT, elapsed: VISIT + Duration::from_millis(1) };
+            pacer.charge(if millis == 20 { waited } else { StepTime::without_wait(VISIT) });
+            rate
+        };
+        assert_eq!([rate_at(10), rate_at(20)], [1.0, 1.0]);
+        let [soon, later, last] = [30, 530, 1_530].map(rate_at);
+        assert!(soon < 0.02 && (0.4..0.6).contains(&later) && last == 1.0, "{soon} {later} {last}");
     }
 
     #[test]

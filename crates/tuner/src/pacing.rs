@@ -5,7 +5,7 @@
 //! after a step that found nothing to do it is longer. So the threads of an idle server wake up only a few times a
 //! second.
 
-use slabwise_base::{Ticks, counts};
+use slabwise_base::{Ticks, WorkTime, counts};
 use std::time::Duration;
 
 /// The result of a step of the tuner.
@@ -61,6 +61,32 @@ impl Backoff {
 impl Default for Backoff {
     fn default() -> Backoff {
         Backoff { wait: Backoff::WAIT_MIN }
+    }
+}
+
+/// The wait between two steps of the LRU maintainer. It follows the work clock: stores keep the queues within their size
+/// limits themselves, so the maintainer is needed only as often as the ages of items change.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MaintainerPace {
+    backoff: Backoff,
+    /// The time of the last step.
+    stepped_at: WorkTime,
+}
+
+impl MaintainerPace {
+    /// The advance of the work clock between two steps of a busy maintainer: 1/256 of the memory was stored.
+    const WORK_PER_STEP: u32 = 4;
+
+    /// Returns the wait before the next step.
+    pub fn wait(&self) -> Duration {
+        self.backoff.wait()
+    }
+
+    /// Updates the wait after a step that took `rounds` rounds at this time.
+    pub fn step(&mut self, rounds: usize, now: WorkTime) {
+        let work = std::mem::replace(&mut self.stepped_at, now).age_at(now);
+        let has_more = rounds >= MAINTAINER_ROUNDS_PER_STEP;
+        self.backoff.step(has_more || rounds > 0 && work >= MaintainerPace::WORK_PER_STEP);
     }
 }
 
@@ -155,7 +181,11 @@ impl Default for CrawlPeriod {
 
 #[cfg(test)]
 mod tests {
-    use super::{Backoff, CrawlCounts, CrawlPeriod, TICK, TunerPace, TunerStep};
+    use super::{
+        Backoff, CrawlCounts, CrawlPeriod, MAINTAINER_ROUNDS_PER_STEP, MaintainerPace, TICK,
+        TunerPace, TunerStep,
+    };
+    use slabwise_base::WorkTime;
     use std::time::Duration;
 
     #[test]
@@ -175,6 +205,26 @@ mod tests {
         let mut backoff = Backoff { wait: Duration::ZERO };
         backoff.step(false);
         assert_eq!(backoff.wait(), Backoff::WAIT_MIN);
+    }
+
+    #[test]
+    fn the_maintainer_steps_when_a_part_of_the_memory_was_stored() {
+        /// Lets a maintainer that always has work run for ten seconds, in which the work clock advances at this rate.
+        /// Returns the number of steps.
+        fn steps_in_10_s(work_per_second: f64, rounds: usize) -> u32 {
+            let (mut pace, mut time, mut steps) = (MaintainerPace::default(), Duration::ZERO, 0);
+            while time < Duration::from_secs(10) {
+                time += pace.wait();
+                pace.step(rounds, WorkTime((time.as_secs_f64() * work_per_second) as u32));
+                steps += 1;
+            }
+            steps
+        }
+        let steps = [1.0, 128.0, 1_024.0, 1e6].map(|rate| steps_in_10_s(rate, 1));
+        assert!(steps[0] < 25 && (250..700).contains(&steps[1]), "{steps:?}");
+        assert!((2_000..6_000).contains(&steps[2]) && steps[3] > 9_000, "{steps:?}");
+        assert!(steps_in_10_s(1.0, MAINTAINER_ROUNDS_PER_STEP) > 9_000, "more work is left");
+        assert!(steps_in_10_s(1e6, 0) < 25, "no item has moved");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use slabwise_base::{Clock, Expiry, Random};
 use slabwise_engine::{ClassTable, Engine, EngineConfig, Handle, ItemMeta, StoreMode};
 use slabwise_policy::PagePolicy;
 use slabwise_tuner::{
-    AutomoveSettings, Backoff, MoveBudget, RequestedPolicy, Tuner, TunerPace, WorkerTime,
+    AutomoveSettings, Backoff, MoveBudget, RequestedPolicy, StepTime, Tuner, TunerPace, WorkerTime,
 };
 use std::time::Duration;
 
@@ -82,7 +82,7 @@ impl<'e> Server<'e> {
             let workers = WorkerTime { busy: self.busy, workers: 1 };
             let step = self.tuner.step(self.engine, workers, at);
             let visits = self.engine.mover_counters().visits - visits;
-            self.tuner.charge(VISIT * visits as u32);
+            self.tuner.charge(StepTime::without_wait(VISIT * visits as u32));
             self.mover += VISIT * visits as u32;
             self.pace.step(&step, self.bytes_read);
         }

@@ -6,7 +6,7 @@ use slabwise_engine::{ClassTable, Engine, EngineConfig, Handle, ItemMeta, StoreM
 use slabwise_policy::PagePolicy;
 use slabwise_profile::{Access, AccessKind, ClassSize, Profiler, ProfilerOptions, is_sampled};
 use slabwise_tuner::{
-    MoveBudget, MoveShares, Profiling, ProfilingOptions, ProfilingStats, Sampler, Tuner,
+    MoveBudget, MoveShares, Profiling, ProfilingOptions, ProfilingStats, Sampler, StepTime, Tuner,
     TunerStatus, TunerStep, WorkerTime, snapshot,
 };
 use std::sync::Arc;
@@ -265,12 +265,12 @@ fn during_a_pause_a_tuner_moves_no_chunk_but_counts_accesses() {
         .reassign(Some(small), Some(large), "test", client.clock.now())
         .expect("the class has pages");
     busy_step(&mut tuner, &client.clock);
-    tuner.charge(Duration::from_millis(4));
+    tuner.charge(StepTime::without_wait(Duration::from_millis(4)));
     let TunerStep::Pause(pause) = busy_step(&mut tuner, &client.clock) else {
         panic!("seed {seed}: the tuner pauses after a step that took longer than its share");
     };
     assert!(pause > Duration::from_millis(50), "seed {seed}: {pause:?}");
-    let visits = || engine.mover_counters().visits;
+    let visits = || engine.mover_counters().work();
     let (visited, started_at) = (visits(), client.clock.nanos());
     while client.clock.nanos() - started_at < pause.as_nanos() as u64 / 2 {
         client.request(1, 50);

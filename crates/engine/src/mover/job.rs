@@ -120,6 +120,10 @@ pub struct Job {
     pub to_revisit: Vec<ChunkAddress>,
     /// The chunks that were busy in this pass. The next pass visits them.
     pub busy: Vec<ChunkAddress>,
+    /// The largest number of items that the mover may still evict before it carries any. Only for the kind `warm`.
+    pub evict_ahead_max: u32,
+    /// The pages that lost items in this way.
+    pub evicted_from: Vec<PageId>,
     /// Free chunks outside the page that the mover has reserved for contents of the page.
     pub reserved: Vec<OwnedChunk>,
     /// The chunks of the page that the mover has withdrawn: it has allocated them itself, so that workers cannot. Only

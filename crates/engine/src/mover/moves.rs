@@ -14,7 +14,7 @@ use crate::stats::MoverCounters;
 use slabwise_base::sync::lock;
 use slabwise_base::{ClassId, Moment, Now, PageId, Ticks};
 use std::collections::{HashSet, VecDeque};
-use std::sync::atomic::Ordering::{AcqRel, Release};
+use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
 use std::time::Duration;
 
 /// The largest number of moves that have a record. A new record replaces the oldest.
@@ -224,9 +224,10 @@ impl Mover {
         step
     }
 
-    /// Tells stores which class receives the moving page. They help only if the page drains: the kinds of mover that do
+    /// Tells other threads that a page is moving, and stores which class receives it. They help only if the page drains: the kinds of mover that do
     /// not drain pages are published ones, in which one thread moves pages.
     fn publish_receiver(&self, space: &Space) {
+        space.is_moving.store(self.job.is_some(), Relaxed);
         let helped = self.job.as_ref().filter(|job| job.request.rules.drains());
         space.set_receiver(helped.and_then(|job| job.request.receiver));
     }
@@ -282,6 +283,8 @@ impl Mover {
                     slot_end: entry.fresh(),
                     to_revisit: Vec::new(),
                     busy: Vec::new(),
+                    evict_ahead_max: entry.used(),
+                    evicted_from: Vec::new(),
                     reserved: Vec::new(),
                     withdrawn: Vec::new(),
                     freed: HashSet::new(),

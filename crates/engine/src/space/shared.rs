@@ -27,9 +27,10 @@ const NO_TEMPORARY_TTL: u32 = u32::MAX;
 /// The number of units of [`Space::help_units`] in a chunk.
 pub const HELP_UNITS: u32 = 16;
 
-/// The default number of chunks that a store pays for. The page that a class receives has about as many chunks as the page that the
-/// victim gives, so pages arrive at twice the rate at which the class evicts pages of items.
-const HELP_CHUNKS_DEFAULT: u32 = 2;
+/// The default number of visits and evictions that a store pays for. The page that a class receives has about as many
+/// chunks as the page that the victim gives, and a chunk of the latter needs a visit and an eviction. So pages arrive at
+/// twice the rate at which the class evicts pages of items.
+const HELP_CHUNKS_DEFAULT: u32 = 4;
 
 /// The memory of a cache, and all data structures over this memory.
 pub struct Space {
@@ -74,6 +75,8 @@ pub struct Space {
     pub acts_on_hits: AtomicBool,
     /// True if the last access of each page is recorded.
     pub notes_page_accesses: AtomicBool,
+    /// True if a page is moving, so that a request can be refused without waiting for the mover's lock.
+    pub is_moving: AtomicBool,
     /// The number of the class that receives the moving page and whose stores help the mover, plus one; 0 if there is
     /// no such class.
     receiver: AtomicU32,
@@ -145,6 +148,7 @@ impl Space {
             ranks_items: kind.info().stores_rank,
             acts_on_hits: AtomicBool::new(kind.info().is_exact || kind.info().acts_on_hits),
             notes_page_accesses: AtomicBool::new(false),
+            is_moving: AtomicBool::new(false),
             receiver: AtomicU32::new(0),
             help_units: AtomicU32::new(HELP_CHUNKS_DEFAULT * HELP_UNITS),
             observers: Observers::default(),

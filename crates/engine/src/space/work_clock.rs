@@ -162,11 +162,11 @@ impl WorkClock {
 
     /// Returns the state that survives a restart.
     pub fn saved(&self) -> WorkSaved {
-        let entries = |level: &Box<[AtomicU32]>| level.iter().map(|it| it.load(Relaxed)).collect();
+        let entries = |level: &[AtomicU32]| level.iter().map(|it| it.load(Relaxed)).collect();
         WorkSaved {
             now: self.now.load(Relaxed),
             second: self.second.load(Relaxed),
-            starts: self.starts.0.each_ref().map(entries),
+            starts: self.starts.0.each_ref().map(|level| entries(level)),
         }
     }
 

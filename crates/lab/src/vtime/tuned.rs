@@ -13,7 +13,8 @@ use super::mover::{MoverTime, PageMove};
 use slabwise_base::{Moment, Now};
 use slabwise_engine::{Engine, MoveOutcome};
 use slabwise_tuner::{
-    Backoff, MAINTAINER_ROUNDS_PER_STEP, Profiling, Tuner, TunerStep, WorkerTime,
+    Backoff, MAINTAINER_ROUNDS_PER_STEP, MaintainerPace, Profiling, StepTime, Tuner, TunerStep,
+    WorkerTime,
 };
 use std::time::Duration;
 
@@ -22,7 +23,7 @@ pub struct Maintainer<'e> {
     engine: &'e Engine,
     /// Virtual time of the next step; infinite if the engine needs no maintainer.
     due_at_nanos: f64,
-    backoff: Backoff,
+    pace: MaintainerPace,
 }
 
 impl<'e> Maintainer<'e> {
@@ -32,7 +33,7 @@ impl<'e> Maintainer<'e> {
         let is_exact = engine.config().eviction.info().is_exact;
         let first_nanos = Backoff::WAIT_MIN.as_nanos() as f64;
         let due_at_nanos = if is_exact { f64::INFINITY } else { first_nanos };
-        Maintainer { engine, due_at_nanos, backoff: Backoff::default() }
+        Maintainer { engine, due_at_nanos, pace: MaintainerPace::default() }
     }
 
     /// Runs all steps that are due until the virtual time `nanos`.
@@ -41,8 +42,8 @@ impl<'e> Maintainer<'e> {
         while self.due_at_nanos <= nanos {
             let now = Now::from_nanos(self.due_at_nanos as u64);
             let moved = self.engine.maintain_step(MAINTAINER_ROUNDS_PER_STEP, now);
-            self.backoff.step(moved > 0);
-            self.due_at_nanos += self.backoff.wait().as_nanos() as f64;
+            self.pace.step(moved, self.engine.work_time());
+            self.due_at_nanos += self.pace.wait().as_nanos() as f64;
         }
     }
 }
@@ -104,7 +105,8 @@ impl<'e> RunningTuner<'e> {
         let visits = after.visits - before.visits;
         self.time.visits += visits;
         self.work(visits as f64);
-        self.tuner.charge(Duration::from_nanos((visits as f64 * self.cost.nanos()) as u64));
+        let time = Duration::from_nanos((visits as f64 * self.cost.nanos()) as u64);
+        self.tuner.charge(StepTime::without_wait(time));
         match step {
             // A step without a visit takes the time of one visit.
             TunerStep::Working if visits == 0 => self.work(1.0),
@@ -176,7 +178,7 @@ mod tests {
         maintainer.work_until(1e12);
         let after: u64 = hot();
         assert!(after < before, "HOT has fewer items: {before} before, {after} after");
-        assert_eq!(maintainer.backoff.wait(), Backoff::WAIT_MAX);
+        assert_eq!(maintainer.pace.wait(), Backoff::WAIT_MAX);
     }
 
     #[test]
@@ -184,7 +186,7 @@ mod tests {
         let engine = engine(EvictionKind::Lru);
         let mut maintainer = Maintainer::new(&engine);
         maintainer.work_until(1e12);
-        assert_eq!(maintainer.backoff.wait(), Backoff::WAIT_MIN);
+        assert_eq!(maintainer.pace.wait(), Backoff::WAIT_MIN);
     }
 
     #[test]

@@ -2,7 +2,9 @@
 //! carries the other items of the moving page to free chunks on other pages.
 //!
 //! ```text
-//!   for each batch of chunks of the page:
+//!   0. ahead      evict the next victims of the class until it has a page's worth of free chunks, then change to the
+//!                 emptiest of the pages that have lost items
+//!   for each batch of chunks of the page, until the page is empty:
 //!     1. reserve  count the items that can be carried now, and take as many free chunks of the class outside the page
 //!     2. evict    if chunks are missing: add a page from the page pool to the class if the pool has one, or else evict
 //!                 the next victim of the class for each missing chunk
@@ -22,7 +24,7 @@
 use super::retired;
 use crate::class::ClassStatus;
 use crate::layout::ChunkAddress;
-use crate::mem::{Entry, OwnedChunk, Pin, Queued};
+use crate::mem::{Entry, OwnedChunk, PageState, Pin, Queued};
 use crate::mover::job::{Candidate, MoverRules, Pass, PassStep};
 use crate::space::Evicted;
 use slabwise_base::sync::lock;
@@ -59,7 +61,11 @@ impl MoverRules for Warm {
 
     fn pass(&self, pass: &mut Pass<'_>, budget_chunks: usize) -> PassStep {
         let mut left = budget_chunks.max(1);
+        left -= evict_ahead(pass, left);
         while left > 0 {
+            if pass.space.memory.page(pass.job.page).used() == 0 {
+                return PassStep::Ended;
+            }
             let next = std::iter::from_fn(|| pass.next_chunk());
             let batch: Vec<ChunkAddress> = next.take(left.min(BATCH_CHUNKS_MAX)).collect();
             if batch.is_empty() {
@@ -70,6 +76,79 @@ impl MoverRules for Warm {
             empty_batch(pass, batch);
         }
         PassStep::Continue
+    }
+}
+
+/// Evicts items of the class until it has a page's worth of free chunks, or the budget is used up. Then changes to the
+/// emptiest of the pages that have lost items. Returns the number of evicted items.
+fn evict_ahead(pass: &mut Pass<'_>, budget_chunks: usize) -> usize {
+    let mut evicted = 0;
+    while pass.job.evict_ahead_max > 0 && evicted < budget_chunks {
+        let count_max = (pass.job.evict_ahead_max as usize).min(budget_chunks - evicted);
+        let count = evict_and_free(pass, missing_chunks(pass).min(count_max).min(BATCH_CHUNKS_MAX));
+        pass.job.evict_ahead_max -= count as u32;
+        evicted += count;
+        if count == 0 || pass.job.evict_ahead_max == 0 {
+            pass.job.evict_ahead_max = 0;
+            change_to_emptiest_page(pass);
+        }
+    }
+    evicted
+}
+
+/// Returns the number of chunks that the class lacks to have a page's worth of free chunks. Returns 0 if the mover evicts
+/// only chunk by chunk: the class is retired, or its chunks hold parts of chained items, or the page pool has a page.
+fn missing_chunks(pass: &Pass<'_>) -> usize {
+    let (space, id) = (pass.space, pass.job.request.victim);
+    let class = space.class(id).lock();
+    let evicts_by_chunk =
+        id == space.largest || class.status() == ClassStatus::Retired || class.unqueued_count() > 0;
+    if evicts_by_chunk || !space.config.eviction_enabled || lock(&space.pool).has_page() {
+        return 0;
+    }
+    let free = class.pages.free_count() as usize + pass.job.reserved.len();
+    (class.pages.token.chunks_per_page() as usize).saturating_sub(free)
+}
+
+/// Evicts up to `count` items of the class and frees their chunks. Returns the number of evicted items.
+fn evict_and_free(pass: &mut Pass<'_>, count: usize) -> usize {
+    let (space, id) = (pass.space, pass.job.request.victim);
+    let victims = space.detach_victims(id, count, pass.now);
+    let evicted = victims.len();
+    let hashes = prefetch_entries(pass, victims.iter().map(|victim| &victim.pin));
+    let both = victims.into_iter().zip(hashes);
+    let chunks = both.filter_map(|(victim, hash)| space.finish_eviction(victim, hash, id));
+    let chunks: Vec<OwnedChunk> = chunks.collect();
+    let mut class = space.class(id).lock();
+    for chunk in chunks {
+        let page = space.memory.page_of(chunk.address());
+        if pass.job.evicted_from.last() != Some(&page) {
+            pass.job.evicted_from.push(page);
+        }
+        class.pages.give(chunk);
+    }
+    drop(class);
+    if evicted > 0 {
+        pass.counters.evicted += evicted as u64;
+        pass.record_progress();
+    }
+    evicted
+}
+
+/// Moves another page of the class instead, if a page that has lost items is emptier than the present one.
+fn change_to_emptiest_page(pass: &mut Pass<'_>) {
+    let memory = &pass.space.memory;
+    let evicted_from = std::mem::take(&mut pass.job.evicted_from);
+    let Some(emptiest) = evicted_from.into_iter().min_by_key(|&id| memory.page(id).used()) else {
+        return;
+    };
+    let mut class = pass.space.class(pass.job.request.victim).lock();
+    let page = memory.page(emptiest);
+    let is_owned = page.owner() == Some(class.id()) && page.state() == PageState::Owned;
+    if is_owned && page.used() < memory.page(pass.job.page).used() {
+        class.pages.abort_drain(pass.job.page);
+        class.pages.begin_drain(emptiest);
+        (pass.job.page, pass.job.slot, pass.job.slot_end) = (emptiest, 0, page.fresh());
     }
 }
 
