@@ -6,9 +6,9 @@
 //!   each step of the mover adds its time to a debt, and the debt falls at this rate; the mover pauses while it has debt
 //! ```
 //!
-//! Idle workers do not prove that a core is idle: clients on the same machine, or a limit of the container, may use it. A
-//! step that takes much longer than its processor time had to wait for a core or for a lock of a worker. It ends the
-//! credit for idle time, which then grows again within a second.
+//! Idle workers do not prove that a core is idle: clients on the same machine, or a limit of the container, may use it.
+//! Steps that take much longer than their processor time had to wait for a core or for a lock of a worker. While steps
+//! wait, the credit for idle time halves every few milliseconds. Otherwise it grows to 1 within a quarter of a second.
 //!
 //! So the pace of moves follows the traffic: the busier the workers are, the more time moves may take, and the cost for
 //! clients is bounded at any rate of requests.
@@ -93,12 +93,6 @@ impl StepTime {
     pub fn without_wait(processor: Duration) -> StepTime {
         StepTime { processor, elapsed: processor }
     }
-
-    /// True if the step had to wait for a core or for a lock for longer than a lock is usually held.
-    fn has_waited(&self) -> bool {
-        const WAIT_MAX: Duration = Duration::from_micros(50);
-        self.elapsed > self.processor + self.processor / 2 + WAIT_MAX
-    }
 }
 
 /// The state of the page moves.
@@ -121,6 +115,8 @@ pub(crate) struct MovePacer {
     rate: f64,
     /// The part of the workers' idle time that moves may take.
     idle_credit: f64,
+    /// The times of the steps since the last measurement.
+    steps: StepTime,
     /// The time that moves have taken beyond the allowed time, in nanoseconds.
     debt_nanos: f64,
     /// The time at which the debt was last reduced.
@@ -148,7 +144,9 @@ impl MovePacer {
     /// The mover works without a pause until its debt is above this value, so that it does not pause after each step.
     const DEBT_MAX_NANOS: f64 = 200_000.0;
     /// The time in which the credit for idle time grows from 0 to 1.
-    const CREDIT_NANOS: f64 = 1e9;
+    const CREDIT_NANOS: f64 = 2.5e8;
+    /// If the steps between two measurements take this many times their processor time, they had to wait.
+    const WAITED_FACTOR: f64 = 1.25;
     /// The longest pause.
     const PAUSE_MAX: Duration = Duration::from_millis(100);
     /// Above this rate the workers count as mostly idle.
@@ -166,6 +164,7 @@ impl MovePacer {
             budget,
             rate: 1.0,
             idle_credit: 1.0,
+            steps: StepTime::default(),
             debt_nanos: 0.0,
             reduced_at_nanos: 0,
             measured: None,
@@ -198,14 +197,24 @@ impl MovePacer {
         }
         let (at_nanos, busy, evictions) = (at.nanos, workers.busy, evictions());
         let before = self.measured.replace(Measured { at_nanos, busy, evictions })?;
-        self.idle_credit += elapsed_nanos as f64 / MovePacer::CREDIT_NANOS;
-        self.idle_credit = self.idle_credit.min(1.0);
+        self.update_credit(elapsed_nanos as f64);
         let busy_nanos = busy.saturating_sub(before.busy).as_nanos() as f64;
         let evictions = evictions.saturating_sub(before.evictions);
         let is_pressed = state.is_planned && evictions > 0;
         self.rate = self.rate_at(busy_nanos / elapsed_nanos as f64, workers.workers, is_pressed);
         let nanos_per_store = self.budget.shares.pressed * busy_nanos / evictions.max(1) as f64;
         Some((nanos_per_store / self.visit_nanos).min(MovePacer::HELP_CHUNKS_MAX))
+    }
+
+    /// Updates the credit for idle time after a time without a measurement.
+    fn update_credit(&mut self, elapsed_nanos: f64) {
+        let StepTime { processor, elapsed } = std::mem::take(&mut self.steps);
+        if elapsed > processor.mul_f64(MovePacer::WAITED_FACTOR) {
+            self.idle_credit /= 2.0;
+        } else {
+            let credit = self.idle_credit + elapsed_nanos / MovePacer::CREDIT_NANOS;
+            self.idle_credit = credit.min(1.0);
+        }
     }
 
     /// Returns the rate if the workers together are busy for `busy` nanoseconds in each nanosecond.
@@ -226,9 +235,8 @@ impl MovePacer {
 
     /// Adds the time of the tuner's last step.
     pub fn charge(&mut self, time: StepTime) {
-        if time.has_waited() {
-            self.idle_credit = 0.0;
-        }
+        self.steps.processor += time.processor;
+        self.steps.elapsed += time.elapsed;
         let nanos = time.processor.as_nanos() as f64;
         self.debt_nanos += nanos;
         if self.visits_of_step > 0 {
@@ -344,21 +352,27 @@ mod tests {
     }
 
     #[test]
-    fn a_step_that_had_to_wait_ends_the_use_of_idle_time() {
+    fn while_steps_have_to_wait_moves_use_little_idle_time() {
         let mut pacer = MovePacer::new(MoveBudget::default());
-        let mut rate_at = |millis: u64| {
-            let (time, at) =
-                (WorkerTime { workers: 4, ..WorkerTime::default() }, millis * 1_000_000);
-            let state = MoveState { visits: 0, is_planned: true };
-            let _help: Option<f64> = pacer.advance(time, state, Moment::from_nanos(at), || 0);
-            let rate = pacer.rate;
-            let waited = StepTime { processor: VISIT, elapsed: VISIT + Duration::from_millis(1) };
-            pacer.charge(if millis == 20 { waited } else { StepTime::without_wait(VISIT) });
+        let (mut nanos, mut rate) = (0, 1.0);
+        // Returns the rate after this number of measurements, each after a step that waits for this time.
+        let mut rate_after = |measurements: u32, wait: Duration| {
+            for _ in 0..measurements {
+                nanos += MovePacer::MEASURE_NANOS;
+                let time = WorkerTime { workers: 4, ..WorkerTime::default() };
+                let state = MoveState { visits: 0, is_planned: true };
+                let _help: Option<f64> =
+                    pacer.advance(time, state, Moment::from_nanos(nanos), || 0);
+                rate = pacer.rate;
+                pacer.charge(StepTime { processor: VISIT, elapsed: VISIT + wait });
+            }
             rate
         };
-        assert_eq!([rate_at(10), rate_at(20)], [1.0, 1.0]);
-        let [soon, later, last] = [30, 530, 1_530].map(rate_at);
-        assert!(soon < 0.02 && (0.4..0.6).contains(&later) && last == 1.0, "{soon} {later} {last}");
+        assert_eq!(rate_after(10, Duration::ZERO), 1.0);
+        let waits = rate_after(12, Duration::from_micros(10));
+        assert!(waits < 0.01, "{waits}");
+        let [soon, later] = [60, 200].map(|measurements| rate_after(measurements, Duration::ZERO));
+        assert!((0.3..0.7).contains(&soon) && later == 1.0, "{soon} {later}");
     }
 
     #[test]
