@@ -237,17 +237,16 @@ impl ClassState {
         dispatch!(&mut self.order, restore(saved));
     }
 
-    /// Returns the earliest access time of a tail of a kind of queue in any lane. Returns `None` if the class has no item
-    /// in queues of this kind.
-    pub fn tail_time(&self, queue: QueueKind, now: WorkTime) -> Option<WorkTime> {
+    /// Returns the tail age of a kind of queue, in units of the work clock: the largest tail age in any lane. Returns
+    /// `None` if the class has no item in queues of this kind.
+    pub fn tail_age(&self, queue: QueueKind, now: WorkTime) -> Option<u32> {
         let tail = |list: &List| list.tail(&self.pages.token);
         let tails = self.lanes.queues(queue).filter_map(tail);
-        tails.map(|tail| tail.time()).max_by_key(|time| time.age_at(now))
+        tails.map(|tail| tail.time().age_at(now)).max()
     }
 
     /// Returns the largest tail age of all queues, in work, or `None` if the class has no queued item.
     pub fn oldest_tail_age(&self, now: WorkTime) -> Option<u32> {
-        let tails = QueueKind::ALL.into_iter().filter_map(|kind| self.tail_time(kind, now));
-        tails.map(|time| time.age_at(now)).max()
+        QueueKind::ALL.into_iter().filter_map(|kind| self.tail_age(kind, now)).max()
     }
 }

@@ -12,7 +12,7 @@ use crate::layout::{ClassTable, HEADER_SIZE_BYTES, ItemMeta};
 use crate::mem::{Arena, MappingError, QueueKind};
 use crate::mover::{BegunMove, MoveRecord, MoverStep, PlannedMove, ReassignError};
 use crate::ops::{Cache, Handle, class_of_size};
-use crate::space::{ClassChangeError, HELP_UNITS, Observers, Space, WorkClock};
+use crate::space::{ClassChangeError, HELP_UNITS, Observers, Space};
 use crate::stats::MoverCounters;
 use crate::stats::{ClassStats, EngineStats, HandleCounters, OwnedPage, PageStats};
 use slabwise_base::sync::{Mutex, lock};
@@ -305,6 +305,18 @@ impl Engine {
         maintain_step(self.space(), budget, now)
     }
 
+    /// Returns the second of a time of the work clock: exactly if it is less than four hours ago. For earlier times, the
+    /// result is an estimate between two seconds at most 64 seconds apart, or 4,096 seconds if the time is days ago.
+    pub fn second_of(&self, time: WorkTime) -> Seconds {
+        self.space().work.second_of(time)
+    }
+
+    /// Converts an age from units of the work clock to seconds, as [`Engine::second_of`] does.
+    pub fn age_seconds(&self, age_work: u32, now: Now) -> u32 {
+        let time = WorkTime(self.work_time().0.wrapping_sub(age_work));
+        now.seconds.0.saturating_sub(self.second_of(time).0)
+    }
+
     /// Returns the present time of the work clock, which gives the ages of items.
     pub fn work_time(&self) -> WorkTime {
         self.space().work.now()
@@ -336,7 +348,7 @@ impl Engine {
         {
             let registry = lock(&space.registry);
             for class in space.queueing_classes() {
-                add_class(&mut stats.total, class, &registry, &space.work, now);
+                add_class(&mut stats.total, class, &registry, space.work.now());
             }
             registry.iter().for_each(|handle| stats.add_tallies(handle));
         }
@@ -370,9 +382,9 @@ impl Engine {
                 chunks_per_page: space.config.page_size_bytes / chunk_size_bytes,
                 ..ClassStats::default()
             };
-            add_class(&mut stats, space.class(id), &registry, &space.work, now);
+            add_class(&mut stats, space.class(id), &registry, space.work.now());
             if id == space.largest {
-                add_class(&mut stats, space.class(CHAINED), &registry, &space.work, now);
+                add_class(&mut stats, space.class(CHAINED), &registry, space.work.now());
             }
             if let Some(before) = tables.counted_before.get(&id) {
                 stats = ClassStats { before: Some(Arc::clone(before)), ..stats.minus(before) };
@@ -474,8 +486,7 @@ fn add_class(
     stats: &mut ClassStats,
     class: &Class,
     registry: &[Arc<HandleCounters>],
-    clock: &WorkClock,
-    now: Now,
+    now: WorkTime,
 ) {
     let state = class.lock();
     stats.pages += u64::from(state.pages.token.page_count());
@@ -486,19 +497,14 @@ fn add_class(
     stats.counters += &state.counters;
     for kind in QueueKind::ALL {
         stats.items[kind.index()] += state.lanes.count(kind);
-        let Some(tail) = state.tail_time(kind, clock.now()) else { continue };
-        let age = tail.age_at(clock.now());
-        let age_seconds = now.seconds.0.saturating_sub(clock.second_of(tail).0);
-        let of_kind = |ages: &mut [Option<u32>; 4], age| {
-            let of_kind = &mut ages[kind.index()];
-            *of_kind = (*of_kind).max(Some(age));
-        };
-        of_kind(&mut stats.tail_age_work, age);
-        of_kind(&mut stats.tail_age_seconds, age_seconds);
+        let age = &mut stats.tail_age_work[kind.index()];
+        *age = (*age).max(state.tail_age(kind, now));
     }
-    if let Some(times) = state.last_eviction {
-        let [access, eviction] = times.map(|time| clock.second_of(time).0);
-        stats.evicted_age_seconds = stats.evicted_age_seconds.max(eviction.saturating_sub(access));
+    if stats.class.is_some() {
+        let is_later = |[_, at]: &[WorkTime; 2]| {
+            stats.last_eviction.is_none_or(|[_, other]| at.is_after(other))
+        };
+        stats.last_eviction = state.last_eviction.filter(is_later).or(stats.last_eviction);
     }
     registry.iter().for_each(|handle| stats.add_tallies(handle.class(state.id())));
 }

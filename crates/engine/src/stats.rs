@@ -3,7 +3,7 @@
 //! contain their sums over all handles.
 
 use crate::layout::CLASS_NUMBERS;
-use slabwise_base::{ClassId, PageId, Ticks, counts};
+use slabwise_base::{ClassId, PageId, Ticks, WorkTime, counts};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -289,11 +289,9 @@ tallies! {
         /// The tail age of each kind of queue in units of the work clock, in the order hot, warm, cold, temp. `None` if
         /// the queue is empty. In sums over all classes: the largest tail age of all classes.
         pub tail_age_work: [Option<u32>; 4],
-        /// The same tail ages in seconds.
-        pub tail_age_seconds: [Option<u32>; 4],
-        /// For the item that was evicted last: the number of seconds from its last access to its eviction; 0 if none
-        /// was evicted. In sums over all classes: the largest of these numbers.
-        pub evicted_age_seconds: u32,
+        /// The last access of the item that was evicted last, and the time of its eviction; `None` if none was evicted,
+        /// and in sums over all classes.
+        pub last_eviction: Option<[WorkTime; 2]>,
         /// The counters that are written under the lock of the class.
         pub counters: ClassCounters,
         /// The statistics of the classes that had the same number earlier, whose counts the other fields do not

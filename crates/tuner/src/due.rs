@@ -18,6 +18,11 @@ const WAIT_MIN: Duration = Duration::from_millis(1);
 /// once in some minutes.
 const WORK_TICKS_MAX: u32 = 120 * Ticks::PER_SECOND;
 
+/// The largest number of periods between two steps of a policy with a trigger by work.
+const WORK_PERIODS_MAX: f64 = 4.0;
+/// The number of steps without moves after which the steps are that rare.
+const STEPS_WITHOUT_MOVES_MAX: u32 = 12;
+
 /// The state of the last step, from which the next step is scheduled.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Due {
@@ -27,6 +32,8 @@ pub(crate) struct Due {
     count_at_step: Option<f64>,
     /// The time of the last check in nanoseconds, and the number of events then.
     checked: Option<(u64, f64)>,
+    /// The number of steps since the last plan with moves.
+    steps_without_moves: u32,
 }
 
 impl Due {
@@ -39,7 +46,7 @@ impl Due {
                 let waited = self.stepped_at.map_or(period, |step| step.age_at(at.now.ticks));
                 return Some(TICK * period.saturating_sub(waited));
             }
-            Trigger::EveryWork { .. } => 1.0,
+            Trigger::EveryWork { .. } => self.work_periods(),
             Trigger::EveryGets(period)
             | Trigger::EveryMisses(period)
             | Trigger::EveryEvictions(period)
@@ -69,6 +76,18 @@ impl Due {
             return TICK;
         }
         Duration::from_nanos((left / events * nanos) as u64).clamp(WAIT_MIN, TICK)
+    }
+
+    /// Returns the number of periods until the next step of a policy with a trigger by work: while a policy plans no
+    /// moves, its steps become rarer.
+    fn work_periods(&self) -> f64 {
+        let steps = self.steps_without_moves.min(STEPS_WITHOUT_MOVES_MAX);
+        1.0 + f64::from(steps) * (WORK_PERIODS_MAX - 1.0) / f64::from(STEPS_WITHOUT_MOVES_MAX)
+    }
+
+    /// Records if the last step planned moves.
+    pub fn note_plan(&mut self, has_moves: bool) {
+        self.steps_without_moves = if has_moves { 0 } else { self.steps_without_moves + 1 };
     }
 
     /// Records that the policy takes a step now.

@@ -298,6 +298,7 @@ impl Tuner {
         self.due.step(count, at);
         let snapshot = self.snapshot(engine, now);
         let plan = self.policy.step(&snapshot, &mut self.random);
+        self.due.note_plan(!plan.moves.is_empty());
         self.records.note_plan(&plan, counts, now.ticks);
         self.moves_planned += plan.moves.len() as u64;
         self.divide_queues(engine, &plan.splits);
@@ -307,7 +308,7 @@ impl Tuner {
         }
         let wait = self.due.wait(trigger, count, at);
         // The policy may be due at once again, but it has planned no move. So the tuner waits at least a tick.
-        self.idle(wait.map(|wait| wait.max(TICK)), now)
+        self.idle(wait.map(|wait| wait.max(TICK / 8)), now)
     }
 
     /// Divides the queues of classes as the policy requests. All other classes keep the division of their queues.
@@ -336,7 +337,7 @@ impl Tuner {
     /// Returns the result of a step that found nothing to do. The next step is after `wait`, but earlier if an evaluation
     /// of sizes is due, and after one tick if keys are profiled.
     fn idle(&self, wait: Option<Duration>, now: Now) -> TunerStep {
-        let profiled = self.profiling.as_ref().map(|_| TICK);
+        let profiled = self.profiling.as_ref().map(|_| TICK * 8);
         let learned = self.learning.as_ref().map(|learning| learning.wait(now));
         TunerStep::Idle { wait: [wait, profiled, learned].into_iter().flatten().min() }
     }

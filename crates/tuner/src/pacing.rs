@@ -74,8 +74,8 @@ pub struct MaintainerPace {
 }
 
 impl MaintainerPace {
-    /// The advance of the work clock between two steps of a busy maintainer: 1/256 of the memory was stored.
-    const WORK_PER_STEP: u32 = 4;
+    /// The advance of the work clock between two steps of a busy maintainer: 1/128 of the memory was stored.
+    const WORK_PER_STEP: u32 = 8;
 
     /// Returns the wait before the next step.
     pub fn wait(&self) -> Duration {
@@ -221,8 +221,8 @@ mod tests {
             steps
         }
         let steps = [1.0, 128.0, 1_024.0, 1e6].map(|rate| steps_in_10_s(rate, 1));
-        assert!(steps[0] < 25 && (250..700).contains(&steps[1]), "{steps:?}");
-        assert!((2_000..6_000).contains(&steps[2]) && steps[3] > 9_000, "{steps:?}");
+        assert!(steps[0] < 25 && (100..350).contains(&steps[1]), "{steps:?}");
+        assert!((1_000..3_000).contains(&steps[2]) && steps[3] > 9_000, "{steps:?}");
         assert!(steps_in_10_s(1.0, MAINTAINER_ROUNDS_PER_STEP) > 9_000, "more work is left");
         assert!(steps_in_10_s(1e6, 0) < 25, "no item has moved");
     }

@@ -11,12 +11,13 @@
 //! - the engine reports only accesses to sampled keys; accesses that are in the queue when the threshold decreases may
 //!   be to keys that are no longer sampled;
 //! - a step counts at most a full queue of accesses;
-//! - the options bound the memory, and [`ProfilingOptions::accesses_per_second_max`] bounds the time; if few keys are
-//!   sampled, four times that number of accesses is allowed;
+//! - the options bound the memory; the sampling rate bounds the time to a share of the workers' time, at any rate of
+//!   requests;
 //! - at most two sets of profiles are in memory, the last computed and the last reported, because copies share their
 //!   curves; readers of the status may keep older sets.
 
 use crate::sampler::{Sampler, Samples, Waker};
+use crate::work::turnovers;
 use slabwise_base::{ClassId, Clock, Now, Ticks};
 use slabwise_engine::{AccessObserver, ClassTable, Engine};
 use slabwise_policy::Snapshot;
@@ -25,13 +26,10 @@ use std::sync::Arc;
 
 /// The time between two reports of sizes and hits to the profiler, and between two checks of the number of accesses.
 const CHECK_TICKS: u32 = Ticks::PER_SECOND / 4;
-/// If at most this number of keys is sampled at a rate of at most [`RATE_FEW_KEYS_MAX`], the limit of accesses is
-/// higher: with fewer keys curves would be coarse.
-const FEW_KEYS_MAX: usize = 8_192;
-/// At this sampling rate or a lower rate, profiling takes little time under any load.
-const RATE_FEW_KEYS_MAX: f64 = 1.0 / 32.0;
-/// The factor by which the limit of accesses is higher if few keys are sampled.
-const ACCESSES_FACTOR_MAX: f64 = 4.0;
+/// A check is due earlier if this part of the memory was stored.
+const CHECK_TURNOVERS: f64 = 1.0 / 64.0;
+/// If more than this share of the accesses was dropped, fewer keys are sampled.
+const DROPPED_SHARE_MAX: f64 = 1.0 / 16.0;
 /// The maximum memory of the counts of all classes and of two sets of their curves (the last computed and the last
 /// reported), for any number of classes and keys.
 const CLASSES_SIZE_BYTES: usize = 704 << 10;
@@ -43,18 +41,11 @@ pub struct ProfilingOptions {
     pub profiler: ProfilerOptions,
     /// The maximum number of accesses in the queue, at least 1. Further accesses are dropped.
     pub queue_len_max: usize,
-    /// The maximum mean number of accesses counted in a second of the cache's time. If there are more accesses, fewer
-    /// keys are sampled. The limit is four times higher if at most 8,192 keys are sampled at a rate of 1/32 or less,
-    /// because with fewer keys curves would be coarse.
-    pub accesses_per_second_max: u64,
+    /// True if fewer keys are sampled when the queue has often been full, so that accesses were dropped.
+    pub lowers_rate_if_full: bool,
 }
 
 impl ProfilingOptions {
-    /// The default of [`ProfilingOptions::accesses_per_second_max`]. An access takes less than a microsecond of the
-    /// worker's thread and of the profiler's thread together. So profiling takes a hundredth of one processor, or four
-    /// hundredths if few keys are sampled.
-    pub const ACCESSES_PER_SECOND_DEFAULT: u64 = 10_000;
-
     /// The value of [`ProfilingOptions::queue_len_max`] in a server.
     const QUEUE_LEN_MAX: usize = 8_192;
     /// The initial sampling rate is this number divided by the maximum number of keys, within the two limits below. A
@@ -62,8 +53,9 @@ impl ProfilingOptions {
     const KEYS_FIRST: f64 = 8_192.0;
     /// The minimum of the initial sampling rate.
     const RATE_FIRST_MIN: f64 = 1.0 / 32.0;
-    /// The maximum of the initial sampling rate.
-    const RATE_FIRST_MAX: f64 = 1.0 / 8.0;
+    /// The maximum of the initial sampling rate. An access takes about as much time as a tenth of a request, in the
+    /// worker's thread and in the profiler's thread together. So profiling takes at most about a hundredth of the time.
+    const RATE_FIRST_MAX: f64 = 1.0 / 12.0;
     /// The maximum number of sampled keys with the least memory.
     const KEYS_MAX_MIN: usize = 1_000;
     /// The half-life of the profiler's counts, in references, is this number times the maximum number of sampled keys.
@@ -88,7 +80,7 @@ impl ProfilingOptions {
                 half_life_references: keys_max as u64 * Self::HALF_LIFE_REFERENCES_PER_KEY,
             },
             queue_len_max: Self::QUEUE_LEN_MAX,
-            accesses_per_second_max: Self::ACCESSES_PER_SECOND_DEFAULT,
+            lowers_rate_if_full: true,
         })
     }
 
@@ -96,7 +88,7 @@ impl ProfilingOptions {
     /// there are more keys than the memory allows.
     pub fn of_every_access(self) -> ProfilingOptions {
         let profiler = ProfilerOptions { rate_max: 1.0, ..self.profiler };
-        ProfilingOptions { profiler, accesses_per_second_max: u64::MAX, ..self }
+        ProfilingOptions { profiler, lowers_rate_if_full: false, ..self }
     }
 
     /// Returns the maximum memory for profiling, in bytes, if [`ProfilingOptions::within`] made these options.
@@ -142,6 +134,8 @@ struct Generation {
 struct Check {
     /// The time of the check.
     at: Ticks,
+    /// The turnovers since the start at the check.
+    turnovers: f64,
     /// The number of accesses counted or dropped since the start.
     accesses: u64,
     /// The number of accesses dropped since the start.
@@ -191,7 +185,7 @@ impl Profiling {
         engine.observers().sample_accesses(profiler.threshold());
         // Sizes are reported at the first check. The cache may be empty now: with the size of an empty cache, the
         // profiler would keep only short histories.
-        let checked = Check { at: now.ticks, accesses: 0, dropped: 0 };
+        let checked = Check { at: now.ticks, turnovers: 0.0, accesses: 0, dropped: 0 };
         Profiling {
             options,
             threshold_set: profiler.threshold(),
@@ -223,8 +217,11 @@ impl Profiling {
         self.drain();
         self.follow_table(engine, now);
         let waited = self.checked.at.age_at(now.ticks);
-        if waited >= CHECK_TICKS {
-            self.check(engine, waited, now);
+        let turnovers = turnovers(engine);
+        if waited >= CHECK_TICKS
+            || waited > 0 && turnovers - self.checked.turnovers >= CHECK_TURNOVERS
+        {
+            self.check(engine, turnovers, now);
         }
         // Workers read the threshold at every access, so it is only written when it changes.
         if self.profiler.threshold() < self.threshold_set {
@@ -243,32 +240,18 @@ impl Profiling {
         }
     }
 
-    /// Limits the number of accesses and reports the sizes and hits of classes to the profiler.
-    fn check(&mut self, engine: &Engine, waited_ticks: u32, now: Now) {
+    /// Samples fewer keys if accesses were dropped, and reports the sizes and hits of classes to the profiler.
+    fn check(&mut self, engine: &Engine, turnovers: f64, now: Now) {
         let dropped = self.samples.dropped();
         let accesses = self.accesses + dropped;
-        let since = (accesses - self.checked.accesses) as f64;
-        let per_second = since * f64::from(Ticks::PER_SECOND) / f64::from(waited_ticks);
-        self.limit_accesses(per_second / self.profiler.rate());
-        self.note_classes(engine, dropped > self.checked.dropped, now);
-        self.checked = Check { at: now.ticks, accesses, dropped };
-        self.computed = None;
-    }
-
-    /// Reduces the sampling rate until the number of sampled accesses per second is within its limit. `per_second` is
-    /// the number of accesses to all keys in a second.
-    fn limit_accesses(&mut self, per_second: f64) {
-        let accesses_max = self.options.accesses_per_second_max as f64;
-        let exceeds_limit = |profiler: &Profiler| {
-            let accesses = per_second * profiler.rate();
-            let has_spare_keys =
-                profiler.keys() > FEW_KEYS_MAX || profiler.rate() > RATE_FEW_KEYS_MAX;
-            let factor_max = if has_spare_keys { 1.0 } else { ACCESSES_FACTOR_MAX };
-            accesses > factor_max * accesses_max
-        };
-        while exceeds_limit(&self.profiler) {
+        let since = |now: u64, before: u64| (now - before) as f64;
+        let dropped_max = since(accesses, self.checked.accesses) * DROPPED_SHARE_MAX;
+        if self.options.lowers_rate_if_full && since(dropped, self.checked.dropped) > dropped_max {
             self.profiler.lower_threshold();
         }
+        self.note_classes(engine, dropped > self.checked.dropped, now);
+        self.checked = Check { at: now.ticks, turnovers, accesses, dropped };
+        self.computed = None;
     }
 
     /// Reports the classes to the profiler at once if the class table has changed, so that the keys follow their items

@@ -63,7 +63,7 @@ impl<'e> Cache<'e> {
                 half_life_references: u64::MAX,
             },
             queue_len_max: 1_000,
-            accesses_per_second_max: u64::MAX,
+            lowers_rate_if_full: false,
         };
         let profiling = Profiling::start(engine, options, Arc::clone(&clock), clock.now());
         let policy = PagePolicy::parse(policy).expect("the policy is valid");

@@ -24,7 +24,7 @@ const KEYS: u64 = 1_500;
 const EVERYTHING: ProfilingOptions = ProfilingOptions {
     profiler: ProfilerOptions { keys_max: 100_000, rate_max: 1.0, half_life_references: u64::MAX },
     queue_len_max: 1_000,
-    accesses_per_second_max: u64::MAX,
+    lowers_rate_if_full: false,
 };
 
 /// The command with which a client gets a key.

@@ -227,7 +227,7 @@ pub fn full_profiling_options(half_life_gets: u64) -> ProfilingOptions {
             half_life_references: half_life_gets,
         },
         queue_len_max: QUEUE_LEN_MAX,
-        accesses_per_second_max: u64::MAX,
+        lowers_rate_if_full: false,
     }
 }
 

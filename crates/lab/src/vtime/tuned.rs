@@ -196,7 +196,7 @@ mod tests {
         let options = ProfilingOptions {
             profiler: ProfilerOptions { rate_max: 1.0, ..ProfilerOptions::default() },
             queue_len_max: 64,
-            accesses_per_second_max: u64::MAX,
+            lowers_rate_if_full: false,
         };
         let response_clock = Arc::new(Clock::manual());
         let profiling = Profiling::start(&engine, options, response_clock, rate.now_at(0));

@@ -33,7 +33,7 @@ pub(super) fn write_items(worker: &WorkerContext<'_>, rows: &mut StatsRows<'_>) 
         if stats.items.iter().sum::<u64>() == 0 {
             continue;
         }
-        for (name, value) in item_rows(&stats) {
+        for (name, value) in item_rows(worker, &stats) {
             let is_shown = match name {
                 "number_temp" => has_maintainer && has_temporary_queue,
                 name => has_maintainer || !MAINTAINER_NAMES.split(' ').any(|it| it == name),
@@ -47,8 +47,10 @@ pub(super) fn write_items(worker: &WorkerContext<'_>, rows: &mut StatsRows<'_>) 
 }
 
 /// Returns the rows of a class in `stats items`, in memcached's order. Statistics without a meaning in slabwise are 0.
-fn item_rows(stats: &ClassStats) -> [Row; 29] {
-    let age = |queue: usize| u64::from(stats.tail_age_seconds[queue].unwrap_or(0));
+fn item_rows(worker: &WorkerContext<'_>, stats: &ClassStats) -> [Row; 29] {
+    let engine = worker.shared.engine;
+    let seconds = |age_work: u32| u64::from(engine.age_seconds(age_work, worker.now));
+    let age = |queue: usize| stats.tail_age_work[queue].map_or(0, seconds);
     let counters = &stats.counters;
     [
         ("number", stats.items.iter().sum()),
@@ -64,7 +66,10 @@ fn item_rows(stats: &ClassStats) -> [Row; 29] {
         ("evicted_nonzero", counters.evicted_nonzero),
         (
             "evicted_time",
-            if counters.evicted > 0 { u64::from(stats.evicted_age_seconds) } else { 0 },
+            stats.last_eviction.filter(|_| counters.evicted > 0).map_or(0, |times| {
+                let [access, eviction] = times.map(|time| engine.second_of(time).0);
+                u64::from(eviction.saturating_sub(access))
+            }),
         ),
         ("outofmemory", counters.out_of_memory),
         ("tailrepairs", 0),

@@ -207,7 +207,7 @@ fn profile_memory_sets_the_number_of_keys_that_profiling_watches() {
     assert!(keys_max(&["-o", "preset=memcached,profile=on"]).is_some());
     let rate = |options| {
         let profiling = settings(&["-o", options]).profiling.expect("profiling is on");
-        (profiling.profiler.rate_max, profiling.accesses_per_second_max == u64::MAX)
+        (profiling.profiler.rate_max, !profiling.lowers_rate_if_full)
     };
     assert_eq!(rate("profile=full"), (1.0, true));
     assert!(!rate("profile=on").1 && rate("profile=on").0 < 1.0);

@@ -12,7 +12,7 @@ use std::time::Duration;
 const ALL_KEYS: ProfilingOptions = ProfilingOptions {
     profiler: ProfilerOptions { keys_max: 10_000, rate_max: 1.0, half_life_references: u64::MAX },
     queue_len_max: 10_000,
-    accesses_per_second_max: u64::MAX,
+    lowers_rate_if_full: false,
 };
 
 /// Returns the value of a statistic, if it is in the reply.
