@@ -286,6 +286,13 @@ impl Engine {
         mover.job.as_ref().map(|job| self.config().page_size_bytes / job.chunk_size_bytes)
     }
 
+    /// Returns the number of gets since the move in progress began. `None`: no page is moving.
+    pub fn gets_of_moving_page(&self) -> Option<u64> {
+        let gets = self.gets_ever();
+        let mover = lock(&self.cache.mover);
+        mover.job.as_ref().map(|job| gets.saturating_sub(job.start.gets))
+    }
+
     /// Returns the mover's counters since the start.
     pub fn mover_counters(&self) -> MoverCounters {
         lock(&self.cache.mover).counters

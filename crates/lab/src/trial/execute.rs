@@ -325,6 +325,7 @@ pub fn execute(
     if let RunningController::Tuner(tuner) = controller {
         record.page_moves = tuner.page_moves;
     }
+    record.gets_of_moving_page = engine.gets_of_moving_page();
     record.classes = engine.class_stats(run.rate.now_at(record.operations));
     record.tail_age_difference = tail_age_difference(&record.classes);
     record.memory = engine.page_stats();

@@ -33,6 +33,9 @@ pub struct RunRecord {
     pub partition: Option<Partition>,
     /// The page moves of the oracle allocation or of the policy.
     pub page_moves: Vec<PageMove>,
+    /// Number of gets since the move in progress at the end of the run began. `None`: no page was moving.
+    #[serde(default)]
+    pub gets_of_moving_page: Option<u64>,
     /// Number of the request before which the pages had the last target partition. `None` if they never had it.
     pub at_target: Option<u64>,
     /// Counters of the engine's mover at the end of the run.
@@ -276,25 +279,54 @@ pub fn add_steady(outcome: &mut Outcome, name: &str, record: &RunRecord, steady:
     }
 }
 
-/// Returns the number of requests during each page move that arrived. If there is none, returns the reason for missing
-/// rows.
-fn gets_by_page(record: &RunRecord) -> Result<Vec<f64>, String> {
+/// Returns the number of requests during each page move that arrived. Also counts the requests of the move in progress
+/// at the end of the run, if they are already more than the mean of the others. Otherwise the mean would leave out the
+/// slowest moves. If no page arrived, returns the reason for missing rows.
+fn gets_by_page(record: &RunRecord) -> Result<GetsByPage, String> {
     let arrived = record.page_moves.iter().filter(|page_move| page_move.arrived);
-    let gets: Vec<f64> = arrived.map(|page_move| page_move.requests() as f64).collect();
-    if gets.is_empty() { Err("no page arrived".to_owned()) } else { Ok(gets) }
+    let mut gets: Vec<f64> = arrived.map(|page_move| page_move.requests() as f64).collect();
+    if gets.is_empty() {
+        return Err("no page arrived".to_owned());
+    }
+    let unfinished = record.gets_of_moving_page.map(|gets| gets as f64);
+    let unfinished = unfinished.filter(|&unfinished| unfinished > mean(&gets));
+    gets.extend(unfinished);
+    Ok(GetsByPage { gets, unfinished })
+}
+
+/// The numbers of requests during page moves.
+#[derive(Clone)]
+struct GetsByPage {
+    /// One number for each move that arrived, and the number in `unfinished`.
+    gets: Vec<f64>,
+    /// The number of requests of the move in progress at the end of the run, if it counts.
+    unfinished: Option<f64>,
 }
 
 /// Adds the rows with the mean, the minimum and the maximum of the requests during a page move.
 pub fn add_gets(outcome: &mut Outcome, name: &str, record: &RunRecord) {
     let gets = gets_by_page(record);
-    outcome.add(GETS_MEAN, name, gets.clone().map(|gets| mean(&gets)));
-    outcome.add(GETS_MIN, name, gets.clone().map(|gets| minimum(&gets)));
-    outcome.add(GETS_MAX, name, gets.map(|gets| maximum(&gets)));
+    let unfinished = gets.as_ref().ok().and_then(|gets| gets.unfinished);
+    let note = unfinished.map(|requests| {
+        let requests = format_number(requests);
+        format!(
+            "a lower limit: the last page was still moving at the end, after {requests} requests"
+        )
+    });
+    let mut add = |measure, value: fn(&[f64]) -> f64, note: Option<&String>| {
+        outcome.add(measure, name, gets.clone().map(|gets| value(&gets.gets)));
+        if let Some(note) = note {
+            outcome.note_last_row(note.clone());
+        }
+    };
+    add(GETS_MEAN, mean, note.as_ref());
+    add(GETS_MIN, minimum, None);
+    add(GETS_MAX, maximum, note.as_ref());
 }
 
 /// Adds the row with the reduction of the mean number of requests during a page move, of one run compared with another.
 pub fn add_fewer_gets(outcome: &mut Outcome, name: &str, [run, other]: [&RunRecord; 2]) {
-    let mean_of = |record| gets_by_page(record).map(|gets| mean(&gets));
+    let mean_of = |record| gets_by_page(record).map(|gets| mean(&gets.gets));
     let reduction =
         mean_of(run).and_then(|gets| Ok((1.0 - gets / mean_of(other)?.max(1.0)) * 100.0));
     outcome.add(FEWER_GETS, name, reduction);
@@ -327,7 +359,8 @@ pub fn add_response_series(outcome: &mut Outcome, name: &str, record: &RunRecord
 
 #[cfg(test)]
 mod tests {
-    use super::{RunRecord, steady};
+    use super::{RunRecord, gets_by_page, steady};
+    use crate::vtime::PageMove;
 
     #[test]
     fn ratios_between_two_requests_include_complete_windows() {
@@ -349,6 +382,21 @@ mod tests {
             [(0, 10), (10, 30), (25, 35)].map(|(from, to)| record.pages_moved_between(from, to)),
             [3, 1, 6]
         );
+    }
+
+    #[test]
+    fn a_slow_move_in_progress_counts_in_the_requests_per_page() {
+        let arrived = |began, ended| PageMove { began, ended, arrived: true };
+        let moves = vec![arrived(0, 100), arrived(100, 400)];
+        let of = |page_moves: &[PageMove], gets_of_moving_page| {
+            let page_moves = page_moves.to_vec();
+            let record = RunRecord { page_moves, gets_of_moving_page, ..RunRecord::default() };
+            gets_by_page(&record).map(|found| (found.gets, found.unfinished))
+        };
+        assert_eq!(of(&moves, None), Ok((vec![100.0, 300.0], None)));
+        assert_eq!(of(&moves, Some(150)), Ok((vec![100.0, 300.0], None)));
+        assert_eq!(of(&moves, Some(900)), Ok((vec![100.0, 300.0, 900.0], Some(900.0))));
+        assert!(of(&[], Some(900)).is_err());
     }
 
     /// Returns a record whose windows have these miss ratios and a million requests each.

@@ -42,6 +42,9 @@ pub struct WorkloadSetup {
     /// Factor on value lengths that are from a size table.
     #[serde(default = "default_factor")]
     pub size_factor: f64,
+    /// Number of bytes that are added to the length of each value.
+    #[serde(default)]
+    pub longer_bytes: u32,
 }
 
 /// The earlier contents of the cache: before the first request, the memory is filled with keys that the workload never
@@ -157,6 +160,7 @@ impl WorkloadSetup {
             skew: None,
             value_len: None,
             size_factor: 1.0,
+            longer_bytes: 0,
         }
     }
 
@@ -171,7 +175,7 @@ impl WorkloadSetup {
             size_factor: self.size_factor,
             ..workload::Options::default()
         };
-        workload::open(&self.name, &options)
+        Ok(workload::open(&self.name, &options)?.with_longer_values(self.longer_bytes))
     }
 }
 

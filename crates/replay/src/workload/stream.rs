@@ -19,6 +19,8 @@ enum Keys {
 pub struct Workload {
     keys: Keys,
     lengths: Lengths,
+    /// The number of bytes that are added to each value length that is not recorded.
+    longer_bytes: u32,
     /// The maximum value length in bytes. Longer values are truncated.
     value_len_max: u32,
     /// The distribution and the seed of the costs; `None` if only recorded costs are used.
@@ -64,12 +66,18 @@ impl Workload {
     fn new(keys: Keys, lengths: Lengths, requests: Option<u64>) -> Workload {
         let (value_len_max, costs) = (u32::MAX, None);
         let (remaining, requests_expected) = (requests, requests);
-        Workload { keys, lengths, value_len_max, costs, remaining, requests_expected }
+        let longer_bytes = 0;
+        Workload { keys, lengths, longer_bytes, value_len_max, costs, remaining, requests_expected }
     }
 
     /// Adds a cost of the distribution `mix` to each request that has no recorded cost.
     pub fn with_costs(self, mix: CostMix, seed: u64) -> Workload {
         Workload { costs: Some((mix, seed)), ..self }
+    }
+
+    /// Makes each value whose length is not recorded longer by this number of bytes.
+    pub fn with_longer_values(self, longer_bytes: u32) -> Workload {
+        Workload { longer_bytes, ..self }
     }
 
     /// Truncates values to `value_len_max` bytes.
@@ -95,7 +103,8 @@ impl Workload {
 
     /// Returns the value length in bytes that is derived from a key. A trace may record other lengths.
     pub fn value_len(&self, key: u64) -> u32 {
-        self.lengths.value_len(key).min(self.value_len_max)
+        let value_len = self.lengths.value_len(key).saturating_add(self.longer_bytes);
+        value_len.min(self.value_len_max)
     }
 
     /// Returns the cost that is derived from a key, if costs are used.
@@ -129,7 +138,7 @@ impl Iterator for Workload {
                 };
                 let is_derived = record.value_len == 0 || self.lengths.replaces_recorded_lengths();
                 let value_len =
-                    if is_derived { self.lengths.value_len(record.key) } else { record.value_len };
+                    if is_derived { self.value_len(record.key) } else { record.value_len };
                 let value_len = value_len.min(self.value_len_max);
                 let cost = record.cost.or_else(|| self.cost(record.key));
                 return Some(Ok(Request { value_len, cost, ..record }));

@@ -12,6 +12,8 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TwoPhaseSetup {
+    /// Choices where the publication gives no value: name and reason.
+    pub chosen: BTreeMap<String, String>,
     /// The movers. There is one run per mover, with an oracle allocation.
     pub movers: Vec<MoverName>,
     pub lama: LamaSetup,

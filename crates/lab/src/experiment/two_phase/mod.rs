@@ -152,6 +152,9 @@ fn describe(outcome: &mut Outcome, setup: &TwoPhaseSetup, job: &Job<'_>, decisio
     let text =
         format!("exact curves of {half} requests of phase 2, after {half} requests to warm up");
     outcome.add_setup("curves", text);
+    for (name, reason) in &setup.chosen {
+        outcome.add_setup(name, reason);
+    }
 }
 
 /// Adds the rows that compare a variant of `fast` with the variant of `base` that has the same decider.
