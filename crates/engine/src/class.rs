@@ -28,7 +28,7 @@ pub use crate::layout::{CHAINED, CLASS_NUMBERS};
 use crate::mem::{ClassToken, List, OwnedChunk, QueueKind, UnusedPage};
 use crate::stats::ClassCounters;
 use slabwise_base::sync::{Mutex, MutexGuard, lock};
-use slabwise_base::{ClassId, PageId, WorkTime};
+use slabwise_base::{ClassId, PageId, Seconds, WorkTime};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -82,8 +82,8 @@ pub struct ClassState {
     pub segments: Segments,
     /// The value that [`Class::costs_differ_widely`] returns.
     costs_differ_widely: Arc<AtomicBool>,
-    /// The last access of the item that was evicted last, and the time of its eviction; `None`: no item was evicted.
-    pub last_eviction: Option<[WorkTime; 2]>,
+    /// The second in which `counters.evicted_age_seconds` was last set.
+    pub evicted_age_set_at: Seconds,
     /// Counters since the start. If several classes have had this number one after the other, the counters are sums
     /// over these classes.
     pub counters: ClassCounters,
@@ -112,7 +112,7 @@ impl Class {
             order,
             segments,
             costs_differ_widely: Arc::clone(&costs_differ_widely),
-            last_eviction: None,
+            evicted_age_set_at: Seconds::default(),
             counters: ClassCounters::default(),
         };
         Class { state: Mutex::new(state), costs_differ_widely }
@@ -245,7 +245,7 @@ impl ClassState {
         tails.map(|tail| tail.time().age_at(now)).max()
     }
 
-    /// Returns the largest tail age of all queues, in work, or `None` if the class has no queued item.
+    /// Returns the largest tail age of all queues, in units of the work clock, or `None` if the class has no queued item.
     pub fn oldest_tail_age(&self, now: WorkTime) -> Option<u32> {
         QueueKind::ALL.into_iter().filter_map(|kind| self.tail_age(kind, now)).max()
     }

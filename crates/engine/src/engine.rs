@@ -31,7 +31,7 @@ const KEY_AND_FIELDS_SIZE_BYTES_MAX: usize = KEY_SIZE_BYTES_MAX + 32;
 pub struct Engine {
     /// The state that all handles share.
     cache: Cache,
-    /// The sweep, whose steps the LRU maintainer makes.
+    /// The state of [`Engine::sweep_step`].
     sweep: Mutex<Sweep>,
     /// The file that holds the arena; `None` if the items are lost at the end of the process.
     memory_file: Option<MemoryFile>,
@@ -306,10 +306,16 @@ impl Engine {
 
     /// Runs one step of the LRU maintainer: at most `budget` rounds for each class. A round removes one item, or moves
     /// at most one item from each queue. Returns the number of rounds that removed or moved an item, summed over all
-    /// classes. Also makes a step of the sweep, which keeps access times comparable: it must run every few days.
+    /// classes.
     pub fn maintain_step(&self, budget: usize, now: Now) -> usize {
-        lock(&self.sweep).step(self.space(), now);
         maintain_step(self.space(), budget, now)
+    }
+
+    /// Runs one step of the sweep, which limits the ages of all items and removes flushed items, and begins a sweep if it
+    /// is due. The step visits up to `budget_chunks` chunks. Returns [`CrawlStep::Done`] if no sweep is in progress then.
+    /// Unless each hour a call returns this, ages may wrap after days of heavy traffic, and old items seem to be new.
+    pub fn sweep_step(&self, budget_chunks: usize, now: Now) -> CrawlStep {
+        lock(&self.sweep).step(self.space(), budget_chunks, now)
     }
 
     /// Returns the second of a time of the work clock: exactly if it is less than four hours ago. For earlier times, the
@@ -506,12 +512,6 @@ fn add_class(
         stats.items[kind.index()] += state.lanes.count(kind);
         let age = &mut stats.tail_age_work[kind.index()];
         *age = (*age).max(state.tail_age(kind, now));
-    }
-    if stats.class.is_some() {
-        let is_later = |[_, at]: &[WorkTime; 2]| {
-            stats.last_eviction.is_none_or(|[_, other]| at.is_after(other))
-        };
-        stats.last_eviction = state.last_eviction.filter(is_later).or(stats.last_eviction);
     }
     registry.iter().for_each(|handle| stats.add_tallies(handle.class(state.id())));
 }

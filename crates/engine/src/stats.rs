@@ -3,7 +3,7 @@
 //! contain their sums over all handles.
 
 use crate::layout::CLASS_NUMBERS;
-use slabwise_base::{ClassId, PageId, Ticks, WorkTime, counts};
+use slabwise_base::{ClassId, PageId, Ticks, counts};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -44,6 +44,11 @@ counts! {
         moves_within_lru,
         /// The number of expired or flushed items that an allocation removed to get a free chunk.
         direct_reclaims,
+    }
+    gauges {
+        /// For the first item that was evicted in the second of the last eviction: the number of seconds from its last
+        /// access to its eviction.
+        evicted_age_seconds: u64,
     }
 }
 
@@ -289,9 +294,6 @@ tallies! {
         /// The tail age of each kind of queue in units of the work clock, in the order hot, warm, cold, temp. `None` if
         /// the queue is empty. In sums over all classes: the largest tail age of all classes.
         pub tail_age_work: [Option<u32>; 4],
-        /// The last access of the item that was evicted last, and the time of its eviction; `None` if none was evicted,
-        /// and in sums over all classes.
-        pub last_eviction: Option<[WorkTime; 2]>,
         /// The counters that are written under the lock of the class.
         pub counters: ClassCounters,
         /// The statistics of the classes that had the same number earlier, whose counts the other fields do not

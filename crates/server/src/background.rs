@@ -8,6 +8,7 @@
 use crate::os::sys;
 use crate::shared::{BackgroundThread, CrawlStep, Shared, WakeReason, WatchEvent};
 use slabwise_base::{Clock, Moment};
+use slabwise_engine as engine;
 use slabwise_policy::sizes::LearnerOptions;
 use slabwise_tuner::{
     CRAWLER_CHUNKS_PER_STEP, CrawlCounts, CrawlPeriod, HitTime, MAINTAINER_ROUNDS_PER_STEP,
@@ -19,6 +20,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 use std::time::Duration;
+
+/// The pause between two steps of the sweep.
+const SWEEP_PAUSE: Duration = Duration::from_millis(1);
 
 /// Makes the tuner with the page policy, the profiling and the learning of class tables that the options select. The
 /// caller calls this function once, before the server serves requests.
@@ -164,6 +168,9 @@ fn run_crawler(shared: &Shared<'_>) {
         if woken == WakeReason::Shutdown || finish_crawl(shared).is_break() {
             return;
         }
+        if finish_sweep(shared).is_break() {
+            return;
+        }
         if woken == WakeReason::Notified {
             continue;
         }
@@ -191,6 +198,22 @@ fn finish_crawl(shared: &Shared<'_>) -> ControlFlow<()> {
     while step() == CrawlStep::Working {
         let pause = Duration::from_micros(shared.tunables().crawler_sleep_us.into());
         if shared.notifier.wait(BackgroundThread::Crawler, pause) == WakeReason::Shutdown {
+            return ControlFlow::Break(());
+        }
+    }
+    ControlFlow::Continue(())
+}
+
+/// Runs steps of the sweep, with a wait after each step, until no sweep is in progress. Returns `Break` if the server
+/// stops during a wait.
+fn finish_sweep(shared: &Shared<'_>) -> ControlFlow<()> {
+    let step = || {
+        let _step = shared.background_step();
+        shared.engine.sweep_step(CRAWLER_CHUNKS_PER_STEP, shared.clock.now())
+    };
+    while step() == engine::CrawlStep::More {
+        let wait = shared.notifier.wait(BackgroundThread::Crawler, SWEEP_PAUSE);
+        if wait == WakeReason::Shutdown {
             return ControlFlow::Break(());
         }
     }

@@ -81,13 +81,14 @@ impl Due {
     /// Returns the number of periods until the next step of a policy with a trigger by work: while a policy plans no
     /// moves, its steps become rarer.
     fn work_periods(&self) -> f64 {
-        let steps = self.steps_without_moves.min(STEPS_WITHOUT_MOVES_MAX);
-        1.0 + f64::from(steps) * (WORK_PERIODS_MAX - 1.0) / f64::from(STEPS_WITHOUT_MOVES_MAX)
+        1.0 + f64::from(self.steps_without_moves) * (WORK_PERIODS_MAX - 1.0)
+            / f64::from(STEPS_WITHOUT_MOVES_MAX)
     }
 
     /// Records if the last step planned moves.
     pub fn note_plan(&mut self, has_moves: bool) {
-        self.steps_without_moves = if has_moves { 0 } else { self.steps_without_moves + 1 };
+        let steps = (self.steps_without_moves + 1).min(STEPS_WITHOUT_MOVES_MAX);
+        self.steps_without_moves = if has_moves { 0 } else { steps };
     }
 
     /// Records that the policy takes a step now.

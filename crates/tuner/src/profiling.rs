@@ -11,8 +11,8 @@
 //! - the engine reports only accesses to sampled keys; accesses that are in the queue when the threshold decreases may
 //!   be to keys that are no longer sampled;
 //! - a step counts at most a full queue of accesses;
-//! - the options bound the memory; the sampling rate bounds the time to a share of the workers' time, at any rate of
-//!   requests;
+//! - the options bound the memory; the time is proportional to the requests, at the highest sampling rate about a
+//!   hundredth of the workers' time;
 //! - at most two sets of profiles are in memory, the last computed and the last reported, because copies share their
 //!   curves; readers of the status may keep older sets.
 
@@ -24,12 +24,18 @@ use slabwise_policy::Snapshot;
 use slabwise_profile::{ClassProfile, ClassSize, KEY_SIZE_BYTES, Profiler, ProfilerOptions};
 use std::sync::Arc;
 
-/// The time between two reports of sizes and hits to the profiler, and between two checks of the number of accesses.
+/// The longest time between two reports of sizes and hits to the profiler, and between two checks of dropped accesses.
 const CHECK_TICKS: u32 = Ticks::PER_SECOND / 4;
 /// A check is due earlier if this part of the memory was stored.
 const CHECK_TURNOVERS: f64 = 1.0 / 64.0;
-/// If more than this share of the accesses was dropped, fewer keys are sampled.
+/// If more than this share of the accesses was dropped in each of the last windows, fewer keys are sampled.
 const DROPPED_SHARE_MAX: f64 = 1.0 / 16.0;
+/// The shortest window.
+const DROPPED_WINDOW_TICKS: u32 = Ticks::PER_SECOND;
+/// The number of these windows.
+const DROPPED_WINDOWS: u32 = 3;
+/// The rate is not lowered below this value because of dropped accesses.
+const RATE_MIN_IF_FULL: f64 = 1.0 / 256.0;
 /// The maximum memory of the counts of all classes and of two sets of their curves (the last computed and the last
 /// reported), for any number of classes and keys.
 const CLASSES_SIZE_BYTES: usize = 704 << 10;
@@ -113,6 +119,7 @@ pub struct Profiling {
     hit_time_us: f64,
     /// The counts at the last check.
     checked: Check,
+    dropping: Dropping,
     /// The class table that was last reported to the profiler.
     table: ClassTable,
     /// The last computed profiles; `None` if none were computed since the last check.
@@ -128,6 +135,15 @@ struct Generation {
     classes: Vec<(ClassId, usize)>,
     /// The profile of each class, in the order of `classes`.
     profiles: Vec<ClassProfile>,
+}
+
+/// The windows in which many accesses were dropped.
+#[derive(Clone, Copy, Debug)]
+struct Dropping {
+    /// The start of the present window.
+    window: Check,
+    /// The number of windows before it, one after the other, in which many accesses were dropped.
+    windows: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -194,6 +210,7 @@ impl Profiling {
             accesses: 0,
             hit_time_us: 0.0,
             checked,
+            dropping: Dropping { window: checked, windows: 0 },
             table: engine.class_table(),
             computed: None,
             reported: None,
@@ -240,18 +257,33 @@ impl Profiling {
         }
     }
 
-    /// Samples fewer keys if accesses were dropped, and reports the sizes and hits of classes to the profiler.
+    /// Checks if accesses were dropped, and reports the sizes and hits of classes to the profiler.
     fn check(&mut self, engine: &Engine, turnovers: f64, now: Now) {
         let dropped = self.samples.dropped();
         let accesses = self.accesses + dropped;
-        let since = |now: u64, before: u64| (now - before) as f64;
-        let dropped_max = since(accesses, self.checked.accesses) * DROPPED_SHARE_MAX;
-        if self.options.lowers_rate_if_full && since(dropped, self.checked.dropped) > dropped_max {
-            self.profiler.lower_threshold();
-        }
+        self.lower_rate_if_full(Check { at: now.ticks, turnovers, accesses, dropped });
         self.note_classes(engine, dropped > self.checked.dropped, now);
         self.checked = Check { at: now.ticks, turnovers, accesses, dropped };
         self.computed = None;
+    }
+
+    /// Samples fewer keys if many accesses were dropped in each of the last windows of some seconds. The rate never rises
+    /// again, so a single pause of the tuner's thread must not lower it.
+    fn lower_rate_if_full(&mut self, present: Check) {
+        let window = self.dropping.window;
+        let accesses = present.accesses - window.accesses;
+        let is_complete = window.at.age_at(present.at) >= DROPPED_WINDOW_TICKS
+            && accesses >= 2 * self.options.queue_len_max as u64;
+        if !self.options.lowers_rate_if_full || !is_complete {
+            return;
+        }
+        let dropped = (present.dropped - window.dropped) as f64;
+        let is_full = dropped > accesses as f64 * DROPPED_SHARE_MAX;
+        let windows = if is_full { self.dropping.windows + 1 } else { 0 };
+        self.dropping = Dropping { window: present, windows };
+        if windows >= DROPPED_WINDOWS && self.profiler.rate() > RATE_MIN_IF_FULL {
+            self.profiler.lower_threshold();
+        }
     }
 
     /// Reports the classes to the profiler at once if the class table has changed, so that the keys follow their items

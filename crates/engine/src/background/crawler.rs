@@ -35,8 +35,8 @@ pub struct CrawledItem<'a> {
     pub client_flags: u32,
     /// The time at which the item expires.
     pub expiry: Expiry,
-    /// The time of the item's last access.
     time: WorkTime,
+    /// The clock that converts `time` to seconds.
     clock: &'a WorkClock,
     /// The item's CAS value.
     pub cas: u64,
@@ -167,9 +167,9 @@ impl Crawler {
 }
 
 fn crawled_item<'t, R: ReadsMeta>(space: &'t Space, item: Item<'t, R>) -> CrawledItem<'t> {
-    let now = space.work.now();
-    if item.time().age_at(now) > AGE_MAX {
-        item.set_time(WorkTime(now.0.wrapping_sub(AGE_MAX)));
+    let (now, time) = (space.work.now(), item.time());
+    if time.age_at(now) > AGE_MAX {
+        item.replace_time(time, WorkTime(now.0.wrapping_sub(AGE_MAX)));
     }
     CrawledItem {
         key: item.key(),

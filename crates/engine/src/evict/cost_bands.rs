@@ -108,15 +108,15 @@ impl CostBands {
         let band = self.bands.band(lane);
         // The means over recent evictions take the place of the item's own data, because reading the item would cause a
         // miss in the CPU's cache.
-        let (cost, age_ticks) = match band.evicted {
-            Some(mean) => (mean.cost_units, (f64::from(now.0) - mean.last_use_ticks).max(0.0)),
+        let (cost, age) = match band.evicted {
+            Some(mean) => (mean.cost_units, mean.age(now)),
             None => {
                 let item = view.tail(coldest_in(view, lane)?)?;
                 (cost_of(view, item), f64::from(item.time().age_at(now)))
             }
         };
-        // The divisor is at least one tick, so that of several items used in this tick the cheapest is evicted.
-        Some(Candidate { worth: cost * band.used_share() / (age_ticks + 1.0), age_ticks })
+        // The divisor is at least one unit, so that of several items used at this time the cheapest is evicted.
+        Some(Candidate { worth: cost * band.used_share() / (age + 1.0), age })
     }
 }
 
@@ -194,17 +194,17 @@ impl Order for CostBands {
 
 /// The coldest item of a lane, as a candidate for eviction.
 struct Candidate {
-    /// The cost, in units, that keeping the item for one tick is expected to save.
+    /// The cost, in units, that keeping the item for one unit of the work clock is expected to save.
     worth: f64,
-    /// The time since the last use of the item, in ticks.
-    age_ticks: f64,
+    /// The time since the last use of the item, in units of the work clock.
+    age: f64,
 }
 
 impl Candidate {
     /// True if this item is evicted before the other: its worth is lower, or it is older and the worths are equal.
     fn is_evicted_before(&self, other: &Candidate) -> bool {
         let order = self.worth.total_cmp(&other.worth);
-        order.then(other.age_ticks.total_cmp(&self.age_ticks)).is_lt()
+        order.then(other.age.total_cmp(&self.age)).is_lt()
     }
 }
 
@@ -231,10 +231,20 @@ struct Band {
 /// Exponentially weighted means over the items that were evicted from a band.
 #[derive(Clone, Copy, Debug)]
 struct EvictedMean {
-    /// The mean time of the last use of the items, in ticks.
-    last_use_ticks: f64,
+    /// The mean of the times since the last use of the items at the time `at`, in units of the work clock. It grows with
+    /// the clock, because the items that remain become older, too.
+    age_at: f64,
+    /// The time of the last eviction.
+    at: WorkTime,
     /// The mean cost of the items, in units.
     cost_units: f64,
+}
+
+impl EvictedMean {
+    /// Returns the mean time since the last use of the items.
+    fn age(&self, now: WorkTime) -> f64 {
+        self.age_at + f64::from(self.at.age_at(now))
+    }
 }
 
 /// The sum of a band's counts `used` and `unused` at which both are halved.
@@ -256,13 +266,14 @@ impl Bands {
     }
 
     /// Adds an evicted item of this age and cost to the means of the lane.
-    fn note_evicted(&mut self, lane: Lane, age_ticks: u32, cost_units: f64, now: WorkTime) {
-        let last_use_ticks = f64::from(now.0) - f64::from(age_ticks);
+    fn note_evicted(&mut self, lane: Lane, age: u32, cost_units: f64, now: WorkTime) {
+        let age = f64::from(age);
         let evicted = &mut self.band_mut(lane).evicted;
-        let before = evicted.unwrap_or(EvictedMean { last_use_ticks, cost_units });
+        let before = evicted.unwrap_or(EvictedMean { age_at: age, at: now, cost_units });
         let towards = |before: f64, last: f64| before + (last - before) * LAST_WEIGHT;
         *evicted = Some(EvictedMean {
-            last_use_ticks: towards(before.last_use_ticks, last_use_ticks),
+            age_at: towards(before.age(now), age),
+            at: now,
             cost_units: towards(before.cost_units, cost_units),
         });
     }
@@ -319,10 +330,20 @@ mod tests {
 
     #[test]
     fn the_lowest_worth_is_evicted_first_and_among_equal_worths_the_oldest_item() {
-        let candidate = |worth, age_ticks| Candidate { worth, age_ticks };
+        let candidate = |worth, age| Candidate { worth, age };
         assert!(candidate(1.0, 5.0).is_evicted_before(&candidate(2.0, 9.0)));
         assert!(!candidate(2.0, 9.0).is_evicted_before(&candidate(1.0, 5.0)));
         assert!(candidate(0.0, 6.0).is_evicted_before(&candidate(0.0, 5.0)));
+    }
+
+    #[test]
+    fn ages_of_a_band_are_correct_when_times_wrap_to_0() {
+        let (mut bands, lane) = (Bands::default(), Lane(3));
+        bands.note_evicted(lane, 200, 10.0, WorkTime(u32::MAX - 99));
+        let age = |bands: &Bands, now| bands.band(lane).evicted.map(|mean| mean.age(WorkTime(now)));
+        assert_eq!(age(&bands, 100), Some(400.0));
+        bands.note_evicted(lane, 400, 10.0, WorkTime(100));
+        assert_eq!(age(&bands, 150), Some(450.0));
     }
 
     #[test]
@@ -336,9 +357,10 @@ mod tests {
         assert!(bands.band(lane).evicted.is_none());
         bands.note_evicted(lane, 200, 10.0, now);
         let mean = bands.band(lane).evicted.expect("an item was evicted");
-        assert_eq!((mean.last_use_ticks, mean.cost_units), (800.0, 10.0));
+        assert_eq!((mean.age(now), mean.cost_units), (200.0, 10.0));
+        assert_eq!(mean.age(WorkTime(1_300)), 500.0, "the remaining items become older");
         (0..1_000).for_each(|_| bands.note_evicted(lane, 50, 14.0, now));
         let mean = bands.band(lane).evicted.expect("items were evicted");
-        assert!((mean.last_use_ticks - 950.0).abs() < 0.1 && (mean.cost_units - 14.0).abs() < 0.1);
+        assert!((mean.age(now) - 50.0).abs() < 0.1 && (mean.cost_units - 14.0).abs() < 0.1);
     }
 }

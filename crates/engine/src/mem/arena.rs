@@ -9,7 +9,7 @@
 //! ```text
 //! offset size field        item                           body                           free
 //!      0    8 cas          CAS value                      -                              -
-//!      8    4 time         last access, in ticks          -                              next free slot + 1
+//!      8    4 time         last access (work clock)       -                              next free slot + 1
 //!     12    4 state        see state.rs                   see state.rs                   0
 //!     16    4 prev, low    address of the neighbour       address of the item's head     -
 //!                          toward the queue's head
@@ -422,6 +422,13 @@ impl<'a> Header<'a> {
         if cell.load(Relaxed) != time.0 {
             cell.store(time.0, Relaxed);
         }
+    }
+
+    /// Sets the time of the last access, unless it has changed since it was `before`.
+    pub(super) fn replace_time(self, before: WorkTime, time: WorkTime) {
+        // An error means that another thread has set a later time.
+        let _: Result<u32, u32> =
+            self.word(TIME).compare_exchange(before.0, time.0, Relaxed, Relaxed);
     }
 
     /// Returns an item's neighbour toward the head of its queue, or the first chunk of the item to which a body

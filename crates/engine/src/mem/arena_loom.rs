@@ -220,6 +220,11 @@ impl<'a> Header<'a> {
         self.chunk.time.store(time.0, Relaxed);
     }
 
+    pub(super) fn replace_time(self, before: WorkTime, time: WorkTime) {
+        let _: Result<u32, u32> =
+            self.chunk.time.compare_exchange(before.0, time.0, Relaxed, Relaxed);
+    }
+
     pub(super) fn prev(self) -> Option<ChunkAddress> {
         // SAFETY: loom reports a concurrent write.
         self.chunk.prev.with(|link| unsafe { *link })

@@ -248,6 +248,11 @@ impl<'t, R: ReadAccess> Item<'t, R> {
         self.header().set_time(time);
     }
 
+    /// Sets the time of the last access, unless it has changed since it was `before`.
+    pub fn replace_time(self, before: WorkTime, time: WorkTime) {
+        self.header().replace_time(before, time);
+    }
+
     /// Returns the state word, through which the holder of any handle can set the item's marks.
     #[inline]
     pub fn marks(self) -> &'t StateWord {

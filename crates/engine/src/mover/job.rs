@@ -475,7 +475,7 @@ impl Pass<'_> {
                 return false;
             };
             let info = space.victim_info(item, now);
-            info.count(&mut class);
+            info.count(&mut class, &space.work, now);
             class.counters.dropped_with_page += 1;
             info.into_victim(class.detach_pinned(pin), now)
         };

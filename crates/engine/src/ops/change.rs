@@ -198,7 +198,7 @@ impl<'e> Handle<'e> {
                         },
                     };
                     found.item().marks().mark_stale();
-                    space.flush.assign_cas(found.item(), new_cas, space.work.now());
+                    space.flush.assign_cas(found.item(), new_cas, &space.work);
                     return DeleteOutcome::Done;
                 }
                 Replacement::Empty { meta, stale, new_cas } => {
@@ -396,7 +396,7 @@ fn overwrite_number(found: &mut Found<'_>, text: &Text, new_cas: Option<u64>, no
     text.parts().for_each(|(at, part)| value.overwrite(at, part));
     // As in memcached, the item is marked as active but not as hit.
     found.mark_active_on_use(now);
-    found.space.flush.assign_cas(found.item(), new_cas, found.space.work.now());
+    found.space.flush.assign_cas(found.item(), new_cas, &found.space.work);
     true
 }
 

@@ -392,7 +392,7 @@ fn complete(
     let new = reservation.into_item();
     new.item(&space.memory).set_time(space.work.now());
     space.note_page_access(|| new.chunks(), now);
-    space.flush.assign_cas(new.item(&space.memory), cas, space.work.now());
+    space.flush.assign_cas(new.item(&space.memory), cas, &space.work);
     (new, short_lived)
 }
 

@@ -14,6 +14,7 @@
 
 use super::observers::Eviction;
 use super::shared::{AccessKind, Space};
+use super::work_clock::WorkClock;
 use crate::class::{CHAINED, ClassState, ClassStatus, VictimStep};
 use crate::evict::{COLDEST_FIRST, Lane, Move, Place};
 use crate::mem::{Entry, OwnedChunk, Pin, QueueKind, Queued, Removed, State, UnlinkedChunks};
@@ -263,7 +264,7 @@ impl Space {
         };
         let Some(victim) = state.tail(place) else { return VictimStep::Nothing };
         let info = self.victim_info(victim, now);
-        info.count(state);
+        info.count(state, &self.work, now);
         state.note_evicted(place, self.work.now());
         match state.detach_tail(place) {
             Some(pin) => VictimStep::Found(info.into_victim(pin, now)),
@@ -320,7 +321,6 @@ impl Space {
             is_invalid: self.invalid_reason(item, now).is_some(),
             expiry: item.expiry(),
             last_access: item.time(),
-            evicted_at: self.work.now(),
         }
     }
 
@@ -392,12 +392,11 @@ pub struct VictimInfo {
     is_invalid: bool,
     expiry: Expiry,
     last_access: WorkTime,
-    evicted_at: WorkTime,
 }
 
 impl VictimInfo {
     /// Counts the removal of the victim in the class's statistics.
-    pub fn count(&self, class: &mut ClassState) {
+    pub fn count(&self, class: &mut ClassState, clock: &WorkClock, now: Now) {
         let counters = &mut class.counters;
         if self.is_invalid {
             counters.reclaimed += 1;
@@ -409,7 +408,12 @@ impl VictimInfo {
         counters.evicted_nonzero += u64::from(self.expiry != Expiry::NEVER);
         counters.evicted_unfetched += u64::from(!self.state.fetched());
         counters.evicted_active += u64::from(self.state.active());
-        class.last_eviction = Some([self.last_access, self.evicted_at]);
+        // The conversion to seconds is slow, so it is made only once a second.
+        if class.evicted_age_set_at != now.seconds {
+            class.evicted_age_set_at = now.seconds;
+            let second = clock.second_of(self.last_access);
+            class.counters.evicted_age_seconds = u64::from(now.seconds.0.saturating_sub(second.0));
+        }
     }
 
     /// Returns the detached victim.

@@ -5,7 +5,7 @@
 //! - The engine has assigned the CAS value of most items. These values rise with every store. So the flush invalidates
 //!   all items whose CAS value is at most a bound, the last value assigned before the flush.
 //! - A client has chosen the CAS value of some items. Values that clients choose show no order. So the flush
-//!   invalidates an item with such a value if the last access to the item was before a point in time, the mark
+//!   invalidates an item with such a value if the last access to the item was at or before a point in time, the mark
 //!   ([`FlushMark`]).
 //!
 //! ```text
@@ -32,7 +32,7 @@
 //! - An item that gets a CAS value chosen by a client also gets an access time after the mark. While the item has this
 //!   CAS value, its access time never decreases.
 
-use super::work_clock::{AGE_MAX, WorkClock};
+use super::work_clock::WorkClock;
 use crate::mem::{Item, ReadAccess};
 #[cfg(loom)]
 use loom::sync::atomic::AtomicU64;
@@ -82,18 +82,23 @@ impl Flush {
     }
 
     fn invalidate(&self, clock: &WorkClock) {
-        self.mark.set(clock.now_and_advance());
+        self.mark.set(clock.read_and_advance());
         self.cas_bound.fetch_max(self.last_cas.load(Relaxed), Relaxed);
     }
 
     /// Assigns a CAS value to an item: the value that a client chose, or the engine's next value. The caller owns the
     /// item or holds the lock of its stripe.
-    pub fn assign_cas<R: ReadAccess>(&self, item: Item<'_, R>, chosen: Option<u64>, now: WorkTime) {
+    pub fn assign_cas<R: ReadAccess>(
+        &self,
+        item: Item<'_, R>,
+        chosen: Option<u64>,
+        clock: &WorkClock,
+    ) {
         // The order of these stores matters: another thread may call `has_invalidated` between them, and must not find
         // a valid item to be flushed.
         match chosen {
             Some(cas) => {
-                item.set_time(self.mark.time_past_mark(item.time(), now));
+                item.set_time(self.mark.time_past_mark(item.time(), clock));
                 item.marks().set_given_cas(true);
                 item.set_cas(cas);
             }
@@ -121,27 +126,17 @@ impl Flush {
     /// stripe. Another thread may then change the CAS value during this call. So this function reads the item again if
     /// the CAS value was assigned by the engine at the first read and chosen by a client at the second, or vice versa.
     #[inline(always)]
-    pub fn has_invalidated<R: ReadAccess>(&self, item: Item<'_, R>, now: WorkTime) -> bool {
+    pub fn has_invalidated<R: ReadAccess>(&self, item: Item<'_, R>, clock: &WorkClock) -> bool {
         loop {
             let is_chosen = item.state().has_given_cas();
             let flushed = if is_chosen {
-                self.mark.has_invalidated(item.time(), now)
+                self.mark.has_invalidated(item.time(), clock)
             } else {
                 item.cas() <= self.cas_bound.load(Relaxed)
             };
             if !flushed || item.state().has_given_cas() == is_chosen {
                 return flushed;
             }
-        }
-    }
-
-    /// Forgets a flush that is so old that the sweep has removed the items that it invalidated. Otherwise its mark would
-    /// seem to be recent again after the work clock has wrapped.
-    pub fn forget_old(&self, now: WorkTime) {
-        let word = self.mark.0.load(Relaxed);
-        if FlushMark::of_word(word).is_some_and(|mark| mark.age_at(now) >= AGE_MAX) {
-            // An error means that there was another flush.
-            let _: Result<u64, u64> = self.mark.0.compare_exchange(word, 0, Relaxed, Relaxed);
         }
     }
 
@@ -164,79 +159,54 @@ impl Flush {
     }
 }
 
-/// The mark of the last flush, in the lower 32 bits, with [`FlushMark::EXISTS`] above them. 0: there was no flush.
+/// The mark of the last flush: the reading of the work clock at the flush, plus one. 0: there was no flush.
 #[derive(Debug, Default)]
 struct FlushMark(AtomicU64);
 
 impl FlushMark {
-    /// The bit that tells a mark from no mark.
-    const EXISTS: u64 = 1 << 32;
-
-    /// Records a flush at this time, which is after all earlier accesses. Another thread may have recorded a later flush
-    /// meanwhile.
-    fn set(&self, time: WorkTime) {
-        let next = |word| {
-            let is_later = Self::of_word(word).is_none_or(|mark| time.is_after(mark));
-            is_later.then_some(Self::EXISTS | u64::from(time.0))
-        };
-        // An error means that the other flush is later.
-        let _: Result<u64, u64> = self.0.fetch_update(Relaxed, Relaxed, next);
+    /// Records a flush at this reading, which is at or after all earlier accesses. Does nothing if another thread has
+    /// recorded a later flush.
+    fn set(&self, reading: u64) {
+        self.0.fetch_max(reading + 1, Relaxed);
     }
 
     /// True if the last flush invalidated an item that was last accessed at `time`.
-    fn has_invalidated(&self, time: WorkTime, now: WorkTime) -> bool {
-        self.recent(now).is_some_and(|mark| !time.is_after(mark))
+    fn has_invalidated(&self, time: WorkTime, clock: &WorkClock) -> bool {
+        // Most caches have no flush, and then no reading is needed.
+        let word = self.0.load(Relaxed);
+        word != 0 && clock.reading_of(time) < word
     }
 
     /// Returns the later of `time` and the first reading after the mark.
-    fn time_past_mark(&self, time: WorkTime, now: WorkTime) -> WorkTime {
-        match self.recent(now) {
-            Some(mark) if !time.is_after(mark) => WorkTime(mark.0.wrapping_add(1)),
-            _ => time,
-        }
-    }
-
-    /// Returns the mark. `None`: there was no flush, or it is so old that the sweep has removed the items that it
-    /// invalidated.
-    fn recent(&self, now: WorkTime) -> Option<WorkTime> {
-        Self::of_word(self.0.load(Relaxed)).filter(|mark| mark.age_at(now) < AGE_MAX)
-    }
-
-    fn of_word(word: u64) -> Option<WorkTime> {
-        (word != 0).then_some(WorkTime(word as u32))
+    fn time_past_mark(&self, time: WorkTime, clock: &WorkClock) -> WorkTime {
+        let first = self.0.load(Relaxed);
+        if clock.reading_of(time) < first { WorkTime(first as u32) } else { time }
     }
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::{AGE_MAX, FlushMark};
+    use super::{FlushMark, WorkClock};
     use slabwise_base::WorkTime;
 
     #[test]
     fn a_flush_invalidates_items_accessed_up_to_its_mark() {
-        let (mark, now) = (FlushMark::default(), WorkTime(20));
-        assert!(!mark.has_invalidated(WorkTime(5), now), "without a flush, all items are valid");
-        assert_eq!(mark.time_past_mark(WorkTime(10), now), WorkTime(10));
-        mark.set(WorkTime(10));
-        let invalid = [5, 10, 11].map(|time| mark.has_invalidated(WorkTime(time), now));
-        assert_eq!(invalid, [true, true, false]);
-        assert_eq!(mark.time_past_mark(WorkTime(10), now), WorkTime(11));
-        assert_eq!(mark.time_past_mark(WorkTime(15), now), WorkTime(15));
-        mark.set(WorkTime(9));
-        assert!(mark.has_invalidated(WorkTime(10), now), "an earlier flush changes nothing");
-        mark.set(WorkTime(11));
-        assert!(mark.has_invalidated(WorkTime(11), now));
-    }
-
-    #[test]
-    fn a_mark_is_valid_when_the_clock_wraps_to_0_and_is_ignored_when_it_is_old() {
-        let (mark, flushed) = (FlushMark::default(), WorkTime(u32::MAX));
-        mark.set(flushed);
-        let (stored, now) = (mark.time_past_mark(flushed, WorkTime(0)), WorkTime(7));
-        assert_eq!(stored, WorkTime(0));
-        assert!(mark.has_invalidated(WorkTime(u32::MAX - 5), now));
-        assert!(!mark.has_invalidated(stored, now));
-        let much_later = WorkTime(AGE_MAX);
-        assert!(!mark.has_invalidated(WorkTime(5), much_later));
+        // The times of accesses wrap to 0 within the test.
+        for start in [0, u64::from(u32::MAX) - 10, u64::from(u32::MAX) - 11] {
+            let (mark, clock) = (FlushMark::default(), WorkClock::new(1 << 20));
+            clock.advance(start + 20);
+            let at = |reading: u64| WorkTime((start + reading) as u32);
+            let is_invalid = |reading| mark.has_invalidated(at(reading), &clock);
+            assert!(!is_invalid(5), "without a flush, all items are valid");
+            assert_eq!(mark.time_past_mark(at(10), &clock), at(10));
+            mark.set(start + 10);
+            assert_eq!([5, 10, 11].map(is_invalid), [true, true, false]);
+            assert_eq!(mark.time_past_mark(at(10), &clock), at(11));
+            assert_eq!(mark.time_past_mark(at(15), &clock), at(15));
+            mark.set(start + 9);
+            assert!(is_invalid(10), "an earlier flush changes nothing");
+            mark.set(start + 11);
+            assert!(is_invalid(11));
+        }
     }
 }

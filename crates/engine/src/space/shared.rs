@@ -344,7 +344,7 @@ impl Space {
         item: Item<'_, R>,
         now: Now,
     ) -> Option<InvalidReason> {
-        if self.flush.has_invalidated(item, self.work.now()) {
+        if self.flush.has_invalidated(item, &self.work) {
             return Some(InvalidReason::Flushed);
         }
         item.expiry().is_past(now.seconds).then_some(InvalidReason::Expired)

@@ -1,20 +1,21 @@
 //! The work clock: the time of accesses to items, counted in work instead of seconds.
 //!
-//! The ages of items decide what is evicted and which class gives up memory. A busy cache replaces its items many times
-//! a second, and an idle one within days, so no fixed unit of time suits both. The work clock therefore advances by one
+//! The ages of items decide what is evicted and which class gives up memory. A small busy cache replaces its items many
+//! times a second, and a large one within days, so no fixed unit of time suits both. The work clock therefore advances
+//! by one
 //!
 //! - whenever 1/1,024 of the memory was stored, and
 //! - every second, so that ages also grow in a cache that stores nothing.
 //!
 //! ```text
 //!   stores --bytes, in batches--> stored --every unit--.
-//!                                                      +--> now (a WorkTime) --> the last access of an item
-//!   operations --the second they run in----------------'     '--> SecondStarts: the work time at which each second began
+//!                                                      +--> reading --low 32 bits--> the last access of an item
+//!   operations --the second they run in----------------'       '--> SecondStarts: the reading at which seconds began
 //! ```
 //!
-//! A reading has 32 bits and wraps to 0. To keep readings comparable for days, the unit grows with the rate of stores:
-//! it is at least 1/1,024 of the bytes stored in the second before. The sweep (`background/sweep.rs`) limits the ages of
-//! all items before they could wrap.
+//! A reading has 64 bits. Items have space for its low 32 bits ([`WorkTime`]), so an age is correct if it is below 2^32.
+//! The sweep (`background/sweep.rs`) limits the ages of items. To make this rarely necessary, the unit grows with the
+//! rate of stores: at a steady rate the clock advances by 1,024 in a second at most.
 //!
 //! Invariants:
 //! - The clock never runs backward, and no item has an access time later than the clock.
@@ -22,6 +23,7 @@
 
 use slabwise_base::sync::{Mutex, lock};
 use slabwise_base::{Seconds, WorkTime};
+use std::ops::RangeInclusive;
 use std::sync::atomic::{
     AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
@@ -31,8 +33,8 @@ use std::sync::atomic::{
 /// a second.
 const UNITS: u64 = 1024;
 
-/// The largest age of an item that the sweep leaves. Ages below twice this number are compared correctly.
-pub const AGE_MAX: u32 = 1 << 30;
+/// The largest age that the sweep leaves.
+pub const AGE_MAX: u32 = 1 << 31;
 
 /// The number of batches in a unit. A worker adds the bytes that it stores to the clock in batches.
 const BATCHES_PER_UNIT: u64 = 16;
@@ -40,19 +42,18 @@ const BATCHES_PER_UNIT: u64 = 16;
 /// The state of a [`WorkClock`] that survives a restart.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorkSaved {
-    /// The reading of the clock.
-    pub now: u32,
-    /// The last second that the clock has seen.
+    pub reading: u64,
+    /// The latest second that was observed.
     pub second: u32,
-    /// The work times at which seconds began, for each level of the clock's memory ([`WORK_CLOCK_LENS`]).
-    pub starts: [Vec<u32>; LEVELS.len()],
+    /// The readings at which seconds began, for each level of the clock's memory ([`WORK_CLOCK_LENS`]).
+    pub starts: [Vec<u64>; LEVELS.len()],
 }
 
 /// The work clock of a cache.
 #[derive(Debug)]
 pub struct WorkClock {
-    now: AtomicU32,
-    /// The last second that the clock has seen.
+    reading: AtomicU64,
+    /// The latest second that was observed.
     second: AtomicU32,
     /// The bytes that were stored since the start, without those of incomplete batches.
     stored_bytes: AtomicU64,
@@ -74,7 +75,7 @@ impl WorkClock {
     pub fn new(memory_bytes: u64) -> WorkClock {
         let unit_bytes = unit_bytes(memory_bytes);
         WorkClock {
-            now: AtomicU32::new(0),
+            reading: AtomicU64::new(0),
             second: AtomicU32::new(0),
             stored_bytes: AtomicU64::new(0),
             due_at_bytes: AtomicU64::new(unit_bytes),
@@ -88,13 +89,25 @@ impl WorkClock {
 
     /// Returns the present reading.
     #[inline(always)]
+    pub fn reading(&self) -> u64 {
+        self.reading.load(Relaxed)
+    }
+
+    /// Returns the present reading as the time of an access.
+    #[inline(always)]
     pub fn now(&self) -> WorkTime {
-        WorkTime(self.now.load(Relaxed))
+        WorkTime(self.reading() as u32)
     }
 
     /// Returns the present reading and advances the clock by one, so that every later reading is later.
-    pub fn now_and_advance(&self) -> WorkTime {
-        WorkTime(self.now.fetch_add(1, Relaxed))
+    pub fn read_and_advance(&self) -> u64 {
+        self.reading.fetch_add(1, Relaxed)
+    }
+
+    /// Returns the reading of a time whose age is below 2^32.
+    pub fn reading_of(&self, time: WorkTime) -> u64 {
+        let now = self.reading();
+        now.saturating_sub(u64::from(time.age_at(WorkTime(now as u32))))
     }
 
     /// Advances the clock if this second is later than all that it has seen.
@@ -112,15 +125,17 @@ impl WorkClock {
         if second.0 <= before {
             return;
         }
-        let seconds = second.0 - before;
-        let first = self.now.fetch_add(seconds, Relaxed).wrapping_add(1);
+        let seconds = u64::from(second.0 - before);
+        let first = self.reading.fetch_add(seconds, Relaxed) + 1;
         self.starts.add(before + 1..=second.0, first);
         self.second.store(second.0, Release);
         let stored = self.stored_bytes.load(Relaxed);
-        let per_second = (stored - *stored_at_start) / u64::from(seconds);
+        let per_second = (stored - *stored_at_start) / seconds;
         *stored_at_start = stored;
-        let unit_bytes = self.unit_bytes_min.load(Relaxed).max(per_second / UNITS);
-        self.unit_bytes.store(unit_bytes, Relaxed);
+        // The unit falls slowly, so that a burst in every other second does not advance the clock by much.
+        let unit_bytes_min = self.unit_bytes_min.load(Relaxed);
+        let unit_bytes = (per_second / UNITS).max(self.unit_bytes.load(Relaxed) / 2);
+        self.unit_bytes.store(unit_bytes.max(unit_bytes_min), Relaxed);
     }
 
     /// Counts a store of a worker, which has stored `before` bytes before it and `after` bytes after it.
@@ -144,7 +159,7 @@ impl WorkClock {
         // If another thread advances the clock at the same time, it counts these bytes, or the next batch does.
         let next = due + units * unit_bytes;
         if self.due_at_bytes.compare_exchange(due, next, Relaxed, Relaxed).is_ok() {
-            self.now.fetch_add(units as u32, Relaxed);
+            self.reading.fetch_add(units, Relaxed);
         }
     }
 
@@ -153,18 +168,18 @@ impl WorkClock {
         self.unit_bytes_min.store(unit_bytes(bytes), Relaxed);
     }
 
-    /// Returns the second in which the clock had this reading: exactly if that was less than four hours ago.
-    /// Otherwise the result is an estimate between two seconds that the clock remembers ([`LEVELS`]).
+    /// Returns the second of a time: exactly if it is less than four hours ago, and otherwise as an estimate between two
+    /// seconds that the clock remembers ([`LEVELS`]).
     pub fn second_of(&self, time: WorkTime) -> Seconds {
         let second = self.second.load(Acquire);
-        Seconds(self.starts.second_of(time.age_at(self.now()), self.now(), second))
+        Seconds(self.starts.second_of(self.reading_of(time), self.reading(), second))
     }
 
     /// Returns the state that survives a restart.
     pub fn saved(&self) -> WorkSaved {
-        let entries = |level: &[AtomicU32]| level.iter().map(|it| it.load(Relaxed)).collect();
+        let entries = |level: &[AtomicU64]| level.iter().map(|it| it.load(Relaxed)).collect();
         WorkSaved {
-            now: self.now.load(Relaxed),
+            reading: self.reading(),
             second: self.second.load(Relaxed),
             starts: self.starts.0.each_ref().map(|level| entries(level)),
         }
@@ -175,14 +190,14 @@ impl WorkClock {
         for (level, entries) in self.starts.0.iter().zip(&saved.starts) {
             level.iter().zip(entries).for_each(|(entry, &start)| entry.store(start, Relaxed));
         }
-        self.now.store(saved.now, Relaxed);
+        self.reading.store(saved.reading, Relaxed);
         self.second.store(saved.second, Release);
     }
 
     /// Advances the clock by `work`, as stores would.
     #[cfg(test)]
-    pub fn advance(&self, work: u32) {
-        self.now.fetch_add(work, Relaxed);
+    pub fn advance(&self, work: u64) {
+        self.reading.fetch_add(work, Relaxed);
     }
 }
 
@@ -197,38 +212,38 @@ const LEVELS: [(u32, usize); 3] = [(1, 1 << 14), (1 << 6, 1 << 12), (1 << 12, 1 
 /// The number of entries of each level of [`WorkSaved::starts`].
 pub const WORK_CLOCK_LENS: [usize; LEVELS.len()] = [LEVELS[0].1, LEVELS[1].1, LEVELS[2].1];
 
-/// The work time at which seconds began. Each level is a ring: entry `n` modulo its length is the start of second `n`
-/// times its interval. So recent seconds have an entry each, and earlier ones an entry for each interval.
+/// The readings at which seconds began. Each level is a ring: entry `n` modulo its length is the start of second `n` times
+/// its interval. So recent seconds have an entry each, and earlier ones an entry for each interval.
 #[derive(Debug)]
-struct SecondStarts([Box<[AtomicU32]>; LEVELS.len()]);
+struct SecondStarts([Box<[AtomicU64]>; LEVELS.len()]);
 
 impl SecondStarts {
     fn new() -> SecondStarts {
-        SecondStarts(LEVELS.map(|(_, len)| (0..len).map(|_| AtomicU32::new(0)).collect()))
+        SecondStarts(LEVELS.map(|(_, len)| (0..len).map(|_| AtomicU64::new(0)).collect()))
     }
 
     /// Adds the starts of these seconds. The first began at `first`, and each later one a unit later.
-    fn add(&self, seconds: std::ops::RangeInclusive<u32>, first: u32) {
+    fn add(&self, seconds: RangeInclusive<u32>, first: u64) {
         let (from, to) = seconds.into_inner();
         for (level, (interval, len)) in self.0.iter().zip(LEVELS) {
             let last = to / interval;
-            let numbers = from.div_ceil(interval).max((last + 1).saturating_sub(len as u32))..=last;
+            let numbers = from.div_ceil(interval).max(last.saturating_sub(len as u32 - 1))..=last;
             for number in numbers {
-                let start = first.wrapping_add(number * interval - from);
+                let start = first + u64::from(number * interval - from);
                 level[number as usize % len].store(start, Relaxed);
             }
         }
     }
 
-    /// Returns the second of the reading that is `age` before `now`, the reading in `second`.
-    fn second_of(&self, age: u32, now: WorkTime, second: u32) -> u32 {
+    /// Returns the second of a reading. `now` is the present reading, in `second`.
+    fn second_of(&self, reading: u64, now: u64, second: u32) -> u32 {
         let mut later = (second, now);
         for (level, (interval, len)) in self.0.iter().zip(LEVELS) {
-            let start = |number: u32| WorkTime(level[number as usize % len].load(Relaxed));
+            let start = |number: u32| level[number as usize % len].load(Relaxed);
             // The oldest entries may be overwritten meanwhile, so they are not used.
             let newest = later.0 / interval;
             let oldest = newest.saturating_sub((len - len / 16) as u32);
-            if start(oldest).age_at(now) < age {
+            if start(oldest) > reading {
                 later = (oldest * interval, start(oldest));
                 continue;
             }
@@ -236,24 +251,22 @@ impl SecondStarts {
             let (mut low, mut high) = (oldest, newest);
             while low < high {
                 let middle = high - (high - low) / 2;
-                if start(middle).age_at(now) >= age { low = middle } else { high = middle - 1 }
+                if start(middle) <= reading { low = middle } else { high = middle - 1 }
             }
             if low < newest {
                 later = ((low + 1) * interval, start(low + 1));
             }
-            return between((low * interval, start(low)), later, age, now);
+            return between((low * interval, start(low)), later, reading);
         }
         later.0
     }
 }
 
-/// Returns the second of the reading that is `age` before `now`, if the clock advanced evenly between the starts of two
-/// seconds.
-fn between(from: (u32, WorkTime), to: (u32, WorkTime), age: u32, now: WorkTime) -> u32 {
-    let (from_age, to_age) = (from.1.age_at(now), to.1.age_at(now));
-    let (seconds, work) = (to.0.saturating_sub(from.0), from_age.saturating_sub(to_age).max(1));
-    let into = u64::from(from_age.saturating_sub(age)) * u64::from(seconds) / u64::from(work);
-    from.0 + into.min(u64::from(seconds.saturating_sub(1))) as u32
+/// Returns the second of a reading, if the clock advanced evenly between the starts of two seconds.
+fn between(from: (u32, u64), to: (u32, u64), reading: u64) -> u32 {
+    let (seconds, work) = (to.0.saturating_sub(from.0), to.1.saturating_sub(from.1).max(1));
+    let into = u128::from(reading.saturating_sub(from.1)) * u128::from(seconds) / u128::from(work);
+    from.0 + into.min(u128::from(seconds.saturating_sub(1))) as u32
 }
 
 #[cfg(all(test, not(loom)))]
@@ -299,7 +312,7 @@ mod tests {
         let mut readings = Vec::new();
         for second in 1..=seconds {
             clock.observe(Seconds(second));
-            clock.advance(random.below(20) as u32);
+            clock.advance(random.below(20));
             readings.push((second, clock.now()));
         }
         readings
@@ -308,9 +321,9 @@ mod tests {
     #[test]
     fn the_second_of_a_reading_is_exact_for_hours_and_then_an_estimate() {
         let (clock, mut random) = (WorkClock::new(MIB), Random::new(3));
-        // The clock wraps to 0 during the test.
-        clock.advance(u32::MAX - 1_000_000);
-        clock.starts.add(0..=0, clock.now().0);
+        // The times of accesses wrap to 0 during the test.
+        clock.advance(u64::from(u32::MAX) - 1_000_000);
+        clock.starts.add(0..=0, clock.reading());
         let seconds = 6 * 24 * 3600;
         for (second, reading) in readings(&clock, seconds, &mut random) {
             let found = clock.second_of(reading).0;
@@ -322,6 +335,21 @@ mod tests {
             let context = format!("second {second} of {seconds}, seed 3: found {found}");
             assert!(found.abs_diff(second) <= error_max, "{context}");
         }
+    }
+
+    #[test]
+    fn bursts_in_every_other_second_advance_the_clock_little() {
+        let (clock, mut stored) = (WorkClock::new(MIB), 0);
+        let mut advance = Vec::new();
+        for second in 1..41 {
+            clock.observe(Seconds(second));
+            let before = clock.reading();
+            let count = if second % 2 == 0 { 100 * 1024 } else { 0 };
+            (0..count).for_each(|_| store(&clock, &mut stored, 1024));
+            advance.push(clock.reading() - before);
+        }
+        let later: u64 = advance[20..].iter().sum();
+        assert!(later <= 20 * UNITS + 20, "{advance:?}");
     }
 
     #[test]

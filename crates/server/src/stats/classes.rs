@@ -64,13 +64,7 @@ fn item_rows(worker: &WorkerContext<'_>, stats: &ClassStats) -> [Row; 29] {
         ("mem_requested", stats.item_bytes),
         ("evicted", counters.evicted),
         ("evicted_nonzero", counters.evicted_nonzero),
-        (
-            "evicted_time",
-            stats.last_eviction.filter(|_| counters.evicted > 0).map_or(0, |times| {
-                let [access, eviction] = times.map(|time| engine.second_of(time).0);
-                u64::from(eviction.saturating_sub(access))
-            }),
-        ),
+        ("evicted_time", if counters.evicted > 0 { counters.evicted_age_seconds } else { 0 }),
         ("outofmemory", counters.out_of_memory),
         ("tailrepairs", 0),
         ("reclaimed", counters.reclaimed),

@@ -10,7 +10,7 @@ use crate::config::EngineConfig;
 use crate::evict::{ClassOrder, Lane, Order, dispatch};
 use crate::layout::{CHUNK_ALIGN_BYTES, CHUNK_SIZE_BYTES_MIN, ChunkAddress, ClassTable, SizeModel};
 use crate::space::{FlushSaved, WORK_CLOCK_LENS, WorkSaved};
-use slabwise_base::{ClassId, KeyHasher};
+use slabwise_base::{ClassId, KeyHasher, Seconds};
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::{Display, Write};
 use std::str::{FromStr, Lines};
@@ -92,11 +92,6 @@ pub fn compose(config: &EngineConfig, saved: &Saved) -> String {
     line("flush_cas_bound", &saved.flush.cas_bound);
     line("flush_due_second", &saved.flush.due_second);
     line("flush_mark", &saved.flush.mark);
-    line("work_time", &saved.work.now);
-    line("work_second", &saved.work.second);
-    for (level, starts) in saved.work.starts.iter().enumerate() {
-        line(&work_starts_name(level), &compose_starts(starts));
-    }
     line("index_buckets", &saved.index_buckets);
     line("class_table", &compose_classes(saved.table.classes()));
     line("retired_classes", &compose_classes(saved.retired.iter().copied()));
@@ -105,6 +100,11 @@ pub fn compose(config: &EngineConfig, saved: &Saved) -> String {
         line(&queue_tails_name(class), &compose_tails(&saved.tails[class.index()]));
         let ranks = saved.rankings[class.index()].map(|number| number.to_string()).join(",");
         line(&ranking_name(class), &ranks);
+    }
+    line("work_reading", &saved.work.reading);
+    line("work_second", &saved.work.second);
+    for (level, starts) in saved.work.starts.iter().enumerate() {
+        line(&work_starts_name(level), &compose_starts(starts));
     }
     let checksum = checksum(&text);
     text + CHECKSUM + &checksum + "\n"
@@ -152,11 +152,11 @@ fn work_starts_name(level: usize) -> String {
     format!("work_starts.{level}")
 }
 
-/// Formats the work times at which seconds began as the differences from one to the next, modulo 2^32, in runs:
+/// Formats the work times at which seconds began as the differences from one to the next, modulo 2^64, in runs:
 /// `5*1,1*3` means 5, 6, 7, 8.
-fn compose_starts(starts: &[u32]) -> String {
+fn compose_starts(starts: &[u64]) -> String {
     let before = std::iter::once(&0).chain(starts);
-    let differences: Vec<u32> =
+    let differences: Vec<u64> =
         starts.iter().zip(before).map(|(start, before)| start.wrapping_sub(*before)).collect();
     let runs = differences.chunk_by(|a, b| a == b).map(|run| format!("{}*{}", run[0], run.len()));
     runs.collect::<Vec<String>>().join(",")
@@ -218,23 +218,14 @@ fn parse_lines(bytes: &[u8], config: &EngineConfig) -> Result<Saved, ColdReason>
             due_second: fields.number("flush_due_second")?,
             mark: fields.number("flush_mark")?,
         },
-        work: WorkSaved {
-            now: fields.number("work_time")?,
-            second: fields.number("work_second")?,
-            starts: Default::default(),
-        },
-        index_buckets: 0,
-        table: config.classes.clone(),
+        work: WorkSaved::default(),
+        index_buckets: fields.number("index_buckets")?,
+        table: fields.parsed("class_table", |text| parse_table(text, config))?,
         retired: Vec::new(),
         owners: Vec::new(),
         tails: vec![Tails::new(); CLASS_NUMBERS],
         rankings: vec![[0; 3]; CLASS_NUMBERS],
     };
-    for (level, starts) in saved.work.starts.iter_mut().enumerate() {
-        *starts = fields.parsed(&work_starts_name(level), |text| parse_starts(text, level))?;
-    }
-    saved.index_buckets = fields.number("index_buckets")?;
-    saved.table = fields.parsed("class_table", |text| parse_table(text, config))?;
     saved.retired =
         fields.parsed("retired_classes", |text| parse_retired(text, &saved.table, config))?;
     let queueing = queueing(&saved.table, &saved.retired);
@@ -244,7 +235,25 @@ fn parse_lines(bytes: &[u8], config: &EngineConfig) -> Result<Saved, ColdReason>
         saved.tails[class.index()] = fields.parsed(&queue_tails_name(class), tails)?;
         saved.rankings[class.index()] = fields.parsed(&ranking_name(class), parse_ranking)?;
     }
+    saved.work = parse_work(&mut fields, &saved.stop)?;
     Ok(saved)
+}
+
+/// Parses the state of the work clock. Its second must not be later than the stop, because the clock would then ignore
+/// all seconds before it.
+fn parse_work(fields: &mut Fields<'_>, stop: &Stop) -> Result<WorkSaved, ColdReason> {
+    let second_max = stop.elapsed.as_secs() + u64::from(Seconds::START.0);
+    let mut work = WorkSaved {
+        reading: fields.number("work_reading").map(clamped_to_half)?,
+        second: fields.parsed("work_second", |text| {
+            text.parse().ok().filter(|&second: &u32| u64::from(second) <= second_max)
+        })?,
+        ..WorkSaved::default()
+    };
+    for (level, starts) in work.starts.iter_mut().enumerate() {
+        *starts = fields.parsed(&work_starts_name(level), |text| parse_starts(text, level))?;
+    }
+    Ok(work)
 }
 
 /// Limits a number to the lower half of its range.
@@ -347,12 +356,12 @@ fn parse_owners(text: &str, classes: &[ClassId], pages_max: usize) -> Option<Vec
 }
 
 /// Returns `None` if the text is malformed or has another number of entries than this level of the work clock.
-fn parse_starts(text: &str, level: usize) -> Option<Vec<u32>> {
+fn parse_starts(text: &str, level: usize) -> Option<Vec<u64>> {
     let len = WORK_CLOCK_LENS[level];
-    let (mut starts, mut last) = (Vec::with_capacity(len), 0u32);
+    let (mut starts, mut last) = (Vec::with_capacity(len), 0u64);
     for run in text.split(',') {
         let (difference, count) = run.split_once('*')?;
-        let (difference, count): (u32, usize) = (difference.parse().ok()?, count.parse().ok()?);
+        let (difference, count): (u64, usize) = (difference.parse().ok()?, count.parse().ok()?);
         if count > len - starts.len() {
             return None;
         }
