@@ -219,8 +219,8 @@ impl Engine {
         lock(&self.cache.mover).reassign(self.space(), victim, receiver, reason, now)
     }
 
-    /// Begins to evict all items of a page, and then gives the page to `receiver`, which may be its present owner. Calls
-    /// of [`Engine::mover_step`] carry this out. The record of the move contains `reason`.
+    /// Begins to evict all items of a page, and then gives the page to `receiver`, which may be its present owner.
+    /// Calls of [`Engine::mover_step`] carry this out. The record of the move contains `reason`.
     pub fn evict_page(
         &self,
         page: PageId,
@@ -311,15 +311,17 @@ impl Engine {
         maintain_step(self.space(), budget, now)
     }
 
-    /// Runs one step of the sweep, which limits the ages of all items and removes flushed items, and begins a sweep if it
-    /// is due. The step visits up to `budget_chunks` chunks. Returns [`CrawlStep::Done`] if no sweep is in progress then.
-    /// Unless each hour a call returns this, ages may wrap after days of heavy traffic, and old items seem to be new.
+    /// Runs one step of the sweep, which limits the ages of all items and removes flushed items, and begins a sweep if
+    /// it is due. The step visits up to `budget_chunks` chunks. Returns [`CrawlStep::Done`] if no sweep is in progress
+    /// then. Unless each hour a call returns this, ages may wrap after days of heavy traffic, and old items seem to be
+    /// new.
     pub fn sweep_step(&self, budget_chunks: usize, now: Now) -> CrawlStep {
         lock(&self.sweep).step(self.space(), budget_chunks, now)
     }
 
-    /// Returns the second of a time of the work clock: exactly if it is less than four hours ago. For earlier times, the
-    /// result is an estimate between two seconds at most 64 seconds apart, or 4,096 seconds if the time is days ago.
+    /// Returns the second of a time of the work clock: exactly if it is less than four hours ago. For earlier times,
+    /// the result is an estimate between two seconds at most 64 seconds apart, or 4,096 seconds if the time is days
+    /// ago.
     pub fn second_of(&self, time: WorkTime) -> Seconds {
         self.space().work.second_of(time)
     }
@@ -413,14 +415,14 @@ impl Engine {
         self.space().page_stats()
     }
 
-    /// Returns the inflation of a class: the rank from which new items start, modulo 2^32. Always 0 if the eviction kind
-    /// has no inflation.
+    /// Returns the inflation of a class: the rank from which new items start, modulo 2^32. Always 0 if the eviction
+    /// kind has no inflation.
     pub fn inflation(&self, class: ClassId) -> u32 {
         self.space().class(class).lock().inflation()
     }
 
-    /// Returns an upper bound of the memory that an item with a value of this length takes, in bytes. A chained item may
-    /// need a page of its own for its head, and one for its last body, if no other item has chunks of these sizes.
+    /// Returns an upper bound of the memory that an item with a value of this length takes, in bytes. A chained item
+    /// may need a page of its own for its head, and one for its last body, if no other item has chunks of these sizes.
     pub fn item_bytes_max(&self, value_len: usize) -> u64 {
         let config = &self.space().config;
         let chunk_size_bytes_max = config.classes.chunk_size_bytes_max();
@@ -476,8 +478,8 @@ impl Engine {
         lock(&self.space().registry).iter().map(|handle| handle.bytes_stored.get()).sum()
     }
 
-    /// Returns the number of evictions since the start, except of items that the mover dropped with their page, plus the
-    /// number of allocations that found no memory in their class.
+    /// Returns the number of evictions since the start, except of items that the mover dropped with their page, plus
+    /// the number of allocations that found no memory in their class.
     pub fn evictions_ever(&self) -> u64 {
         let evictions = |class: &Class| {
             let counters = class.lock().counters;

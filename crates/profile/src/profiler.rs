@@ -266,7 +266,7 @@ impl Profiler {
     }
 
     /// Reduces the sampling rate by an eighth and forgets the keys that are no longer sampled. The profiler calls this
-    /// function if there are too many keys. The owner of the profiler calls it if there are too many accesses.
+    /// function if there are too many keys. The owner of the profiler calls it if accesses were dropped.
     pub fn lower_threshold(&mut self) {
         self.threshold = self.threshold / 8 * 7;
         self.scale = 1.0 / self.rate();

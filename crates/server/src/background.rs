@@ -1,6 +1,6 @@
 //! The background threads. Each thread alternates between a bounded step of work and a wait. The engine and the tuner
-//! do the work of a step, and the types [`MaintainerPace`], [`TunerPace`] and [`CrawlPeriod`] of the tuner's crate compute the
-//! duration of a wait.
+//! do the work of a step, and the types [`MaintainerPace`], [`TunerPace`] and [`CrawlPeriod`] of the tuner's crate
+//! compute the duration of a wait.
 //!
 //! Invariant: a background thread waits only on [`Shared::notifier`] and never calls `sleep`. The notifier ends the
 //! wait when the server stops, and when a command has work for the thread.
@@ -44,8 +44,8 @@ pub fn tuner(shared: &Shared<'_>, clock: &Arc<Clock>) -> Tuner {
     tuner
 }
 
-/// Turns the learning of the class table on or off in the tuner, according to the tunable `set_learns_classes`. The option
-/// `-o classes` and the command `slabs classes` set this tunable.
+/// Turns the learning of the class table on or off in the tuner, according to the tunable `set_learns_classes`. The
+/// option `-o classes` and the command `slabs classes` set this tunable.
 pub fn follow_learning(shared: &Shared<'_>, tuner: &mut Tuner) {
     let method = shared.settings.classes_method;
     let options = || LearnerOptions { method, ..LearnerOptions::default() };

@@ -168,11 +168,11 @@ impl Learning {
                 && turnovers(engine) - self.turnovers >= EVALUATION_TURNOVERS
     }
 
-    /// Returns the time until the next evaluation may be due, at least one tick.
+    /// Returns the time until the next evaluation may be due, at least half of the shortest time between two evaluations.
     pub(crate) fn wait(&self, now: Now) -> Duration {
         let waited =
             self.report.as_ref().map_or(EVALUATION_TICKS, |_| self.evaluated_at.age_at(now.ticks));
-        TICK * EVALUATION_TICKS_MIN.saturating_sub(waited).max(1)
+        TICK * EVALUATION_TICKS_MIN.saturating_sub(waited).max(EVALUATION_TICKS_MIN / 2)
     }
 }
 

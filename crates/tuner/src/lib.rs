@@ -50,7 +50,6 @@ pub use view::snapshot;
 
 use due::{Due, count};
 use load::{MovePacer, MoveState};
-use pacing::TICK;
 use record::Records;
 use slabwise_base::{Moment, Now, Random};
 use slabwise_engine::{BegunMove, Engine, MoverStep, PlannedMove, QueueSplit};
@@ -59,6 +58,11 @@ use slabwise_policy::{Inputs, PagePolicy, Snapshot};
 use status::ProfileReporter;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// The shortest wait after a step of the policy that has planned no move.
+const WAIT_AFTER_STEP_MIN: Duration = Duration::from_millis(2);
+/// The longest wait while keys are profiled and clients send requests. A queue that is half full ends the wait earlier.
+const PROFILE_WAIT: Duration = Duration::from_millis(125);
 
 /// The state of the control loop.
 #[derive(Debug)]
@@ -307,8 +311,8 @@ impl Tuner {
             return TunerStep::Working;
         }
         let wait = self.due.wait(trigger, count, at);
-        // The policy may be due at once again, but it has planned no move. So the tuner waits at least a tick.
-        self.idle(wait.map(|wait| wait.max(TICK / 8)), now)
+        // The policy may be due at once again, but it has planned no move. So the tuner waits.
+        self.idle(wait.map(|wait| wait.max(WAIT_AFTER_STEP_MIN)), now)
     }
 
     /// Divides the queues of classes as the policy requests. All other classes keep the division of their queues.
@@ -335,9 +339,9 @@ impl Tuner {
     }
 
     /// Returns the result of a step that found nothing to do. The next step is after `wait`, but earlier if an evaluation
-    /// of sizes is due, and after one tick if keys are profiled.
+    /// of sizes is due, and after [`PROFILE_WAIT`] if keys are profiled.
     fn idle(&self, wait: Option<Duration>, now: Now) -> TunerStep {
-        let profiled = self.profiling.as_ref().map(|_| TICK * 8);
+        let profiled = self.profiling.as_ref().map(|_| PROFILE_WAIT);
         let learned = self.learning.as_ref().map(|learning| learning.wait(now));
         TunerStep::Idle { wait: [wait, profiled, learned].into_iter().flatten().min() }
     }

@@ -267,8 +267,8 @@ impl Profiling {
         self.computed = None;
     }
 
-    /// Samples fewer keys if many accesses were dropped in each of the last windows of some seconds. The rate never rises
-    /// again, so a single pause of the tuner's thread must not lower it.
+    /// Samples fewer keys if many accesses were dropped in each of the last windows of some seconds. The rate never
+    /// rises again, so a single pause of the tuner's thread must not lower it.
     fn lower_rate_if_full(&mut self, present: Check) {
         let window = self.dropping.window;
         let accesses = present.accesses - window.accesses;

@@ -56,8 +56,8 @@ pub(crate) fn pages(engine: &Engine) -> Vec<PageSnapshot> {
     engine.owned_pages().into_iter().map(page).collect()
 }
 
-/// Returns the tail age of a class in units of the work clock: that of the cold queue, from which the class evicts first. If the cold queue is empty, it is the greatest tail age of the other queues; 0 if
-/// all queues are empty.
+/// Returns the tail age of a class in units of the work clock: that of the cold queue, from which the class evicts
+/// first. If the cold queue is empty, it is the greatest tail age of the other queues; 0 if all queues are empty.
 fn oldest_tail(stats: &ClassStats) -> u32 {
     let [hot, warm, cold, temp] = stats.tail_age_work;
     cold.or(hot.max(warm).max(temp)).unwrap_or(0)

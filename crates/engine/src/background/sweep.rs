@@ -1,6 +1,6 @@
 //! The sweep keeps the ages of items correct. Items store 32 bits of the work clock, so an item without accesses would
-//! seem to be new again after a long time. The sweep visits all items with a crawler, which limits their ages and removes
-//! the items that a flush has invalidated.
+//! seem to be new again after a long time. The sweep visits all items with a crawler, which limits their ages and
+//! removes the items that a flush has invalidated.
 //!
 //! Invariant: a process begins with a sweep, and then begins one whenever the work clock has advanced by [`PERIOD`]. A
 //! sweep takes much less time than a period, which is six days at the highest steady rate of the clock. The crawler may

@@ -231,8 +231,8 @@ struct Band {
 /// Exponentially weighted means over the items that were evicted from a band.
 #[derive(Clone, Copy, Debug)]
 struct EvictedMean {
-    /// The mean of the times since the last use of the items at the time `at`, in units of the work clock. It grows with
-    /// the clock, because the items that remain become older, too.
+    /// The mean of the times since the last use of the items at the time `at`, in units of the work clock. It grows
+    /// with the clock, because the items that remain become older, too.
     age_at: f64,
     /// The time of the last eviction.
     at: WorkTime,

@@ -62,7 +62,7 @@ pub struct MoveRecord {
     pub reason: &'static str,
     /// The way in which the move ended.
     pub outcome: MoveOutcome,
-    /// The number of used chunks on the page at the start of the move.
+    /// The number of used chunks on the page that was chosen at the start of the move.
     pub chunks: u32,
     /// The number of items and bodies that the move carried to another page.
     pub rescued: u64,
@@ -212,9 +212,9 @@ impl Mover {
         if self.job.is_some() { Ok(()) } else { Err(ReassignError::NoMovablePage) }
     }
 
-    /// Visits up to `budget_chunks` chunks of the page that is moving. If no page is moving, begins the next planned move
-    /// first. If no move is planned or possible, releases a free page beyond the memory limit, or begins to empty a page
-    /// of a retired class or of any class while more memory is held than the limit allows.
+    /// Visits up to `budget_chunks` chunks of the page that is moving. If no page is moving, begins the next planned
+    /// move first. If no move is planned or possible, releases a free page beyond the memory limit, or begins to empty
+    /// a page of a retired class or of any class while more memory is held than the limit allows.
     pub fn step(&mut self, space: &Space, budget_chunks: usize, at: Moment) -> MoverStep {
         self.begin_planned(space, at.now);
         let step = self.visit_chunks(space, budget_chunks, at);
@@ -224,8 +224,8 @@ impl Mover {
         step
     }
 
-    /// Tells other threads that a page is moving, and stores which class receives it. They help only if the page drains: the kinds of mover that do
-    /// not drain pages are published ones, in which one thread moves pages.
+    /// Tells other threads if a page is moving. Tells stores which class receives it. They help only if the page
+    /// drains: the kinds of mover that do not drain pages are published ones, in which one thread moves pages.
     fn publish_receiver(&self, space: &Space) {
         space.is_moving.store(self.job.is_some(), Relaxed);
         let helped = self.job.as_ref().filter(|job| job.request.rules.drains());

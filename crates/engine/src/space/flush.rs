@@ -14,12 +14,12 @@
 //!     invalid                              valid
 //! ```
 //!
-//! The mark is the reading of the work clock at the flush. The flush also advances the clock, so that every later access
-//! is after the mark.
+//! The mark is the reading of the work clock at the flush. The flush also advances the clock, so that every later
+//! access is after the mark.
 //!
-//! An operation such as incr finds a valid item, and then gives it, or the item in its place, a new CAS value. If a flush
-//! happened in between, the item would survive the flush. So a flush invalidates twice. Between the two, it locks each
-//! stripe once, and so waits for the operations that found their items before:
+//! An operation such as incr finds a valid item, and then gives it, or the item in its place, a new CAS value. If a
+//! flush happened in between, the item would survive the flush. So a flush invalidates twice. Between the two, it locks
+//! each stripe once, and so waits for the operations that found their items before:
 //!
 //! ```text
 //!   flush:  invalidate ----- lock and unlock each stripe ----- invalidate

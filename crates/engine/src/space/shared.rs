@@ -28,8 +28,8 @@ const NO_TEMPORARY_TTL: u32 = u32::MAX;
 pub const HELP_UNITS: u32 = 16;
 
 /// The default number of visits and evictions that a store pays for. The page that a class receives has about as many
-/// chunks as the page that the victim gives, and a chunk of the latter needs a visit and an eviction. So pages arrive at
-/// twice the rate at which the class evicts pages of items.
+/// chunks as the page that the victim gives, and a chunk of the latter needs a visit and an eviction. So pages arrive
+/// at twice the rate at which the class evicts pages of items.
 const HELP_CHUNKS_DEFAULT: u32 = 4;
 
 /// The memory of a cache, and all data structures over this memory.
@@ -80,8 +80,8 @@ pub struct Space {
     /// The number of the class that receives the moving page and whose stores help the mover, plus one; 0 if there is
     /// no such class.
     receiver: AtomicU32,
-    /// The number of chunks of the moving page that a store in the receiver pays for, if it finds no free chunk, in units
-    /// of 1/[`HELP_UNITS`].
+    /// The number of chunks of the moving page that a store in the receiver pays for, if it finds no free chunk, in
+    /// units of 1/[`HELP_UNITS`].
     pub help_units: AtomicU32,
     /// The observers of evictions and accesses.
     pub observers: Observers,

@@ -13,9 +13,9 @@
 //!   operations --the second they run in----------------'       '--> SecondStarts: the reading at which seconds began
 //! ```
 //!
-//! A reading has 64 bits. Items have space for its low 32 bits ([`WorkTime`]), so an age is correct if it is below 2^32.
-//! The sweep (`background/sweep.rs`) limits the ages of items. To make this rarely necessary, the unit grows with the
-//! rate of stores: at a steady rate the clock advances by 1,024 in a second at most.
+//! A reading has 64 bits. Items have space for its low 32 bits ([`WorkTime`]), so an age is correct if it is below
+//! 2^32. The sweep (`background/sweep.rs`) limits the ages of items. To make this rarely necessary, the unit grows with
+//! the rate of stores: at a steady rate the clock advances by 1,024 in a second at most.
 //!
 //! Invariants:
 //! - The clock never runs backward, and no item has an access time later than the clock.
@@ -168,8 +168,8 @@ impl WorkClock {
         self.unit_bytes_min.store(unit_bytes(bytes), Relaxed);
     }
 
-    /// Returns the second of a time: exactly if it is less than four hours ago, and otherwise as an estimate between two
-    /// seconds that the clock remembers ([`LEVELS`]).
+    /// Returns the second of a time: exactly if it is less than four hours ago, and otherwise as an estimate between
+    /// two seconds that the clock remembers ([`LEVELS`]).
     pub fn second_of(&self, time: WorkTime) -> Seconds {
         let second = self.second.load(Acquire);
         Seconds(self.starts.second_of(self.reading_of(time), self.reading(), second))
@@ -212,8 +212,8 @@ const LEVELS: [(u32, usize); 3] = [(1, 1 << 14), (1 << 6, 1 << 12), (1 << 12, 1 
 /// The number of entries of each level of [`WorkSaved::starts`].
 pub const WORK_CLOCK_LENS: [usize; LEVELS.len()] = [LEVELS[0].1, LEVELS[1].1, LEVELS[2].1];
 
-/// The readings at which seconds began. Each level is a ring: entry `n` modulo its length is the start of second `n` times
-/// its interval. So recent seconds have an entry each, and earlier ones an entry for each interval.
+/// The readings at which seconds began. Each level is a ring: entry `n` modulo its length is the start of second `n`
+/// times its interval. So recent seconds have an entry each, and earlier ones an entry for each interval.
 #[derive(Debug)]
 struct SecondStarts([Box<[AtomicU64]>; LEVELS.len()]);
 

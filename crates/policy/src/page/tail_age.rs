@@ -122,7 +122,8 @@ pub(crate) struct Permissions {
 #[derive(Clone, Copy, Debug)]
 struct Projection {
     class: ClassSnapshot,
-    /// The tail age in units of the work clock, for [`Quantity::SpaceTime`] times the chunk size in bytes, divided by the miss cost.
+    /// The tail age in units of the work clock, for [`Quantity::SpaceTime`] times the chunk size in bytes, divided by
+    /// the miss cost.
     weighted_age: f64,
     /// True if the class evicted or refused a store since the last step.
     had_shortage: bool,
