@@ -292,6 +292,8 @@ fn loom_a_store_that_takes_a_page_aborts_only_its_own_move() {
         let mut handle = engine.handle();
         let pin = handle.get(b"h", before, |view| view.pin()).flatten();
         let pin = pin.expect("the item is in the index and can be pinned");
+        // Both items are now equally old, and the mover takes a page of the class with larger chunks.
+        assert!(read(&engine, b"f").is_some());
         let storer = {
             let engine = Arc::clone(&engine);
             thread::spawn(move || {
