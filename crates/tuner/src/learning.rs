@@ -31,8 +31,8 @@ use std::time::Duration;
 
 /// The time after which an evaluation is due if little was stored.
 const EVALUATION_TICKS: u32 = Ticks::PER_SECOND;
-/// The minimum time between two evaluations, because an evaluation takes up to some milliseconds.
-const EVALUATION_TICKS_MIN: u32 = Ticks::PER_SECOND / 8;
+/// The minimum time between two evaluations, because an evaluation can take a millisecond.
+const EVALUATION_TICKS_MIN: u32 = Ticks::PER_SECOND / 32;
 /// The part of the memory that is stored between two evaluations if much is stored.
 const EVALUATION_TURNOVERS: f64 = 1.0 / 8.0;
 /// An estimate of the usual length of a key, in bytes.
@@ -168,11 +168,11 @@ impl Learning {
                 && turnovers(engine) - self.turnovers >= EVALUATION_TURNOVERS
     }
 
-    /// Returns the time until the next evaluation may be due, at least half of the shortest time between two evaluations.
+    /// Returns the time until the next evaluation may be due, at least the shortest time between two evaluations.
     pub(crate) fn wait(&self, now: Now) -> Duration {
         let waited =
             self.report.as_ref().map_or(EVALUATION_TICKS, |_| self.evaluated_at.age_at(now.ticks));
-        TICK * EVALUATION_TICKS_MIN.saturating_sub(waited).max(EVALUATION_TICKS_MIN / 2)
+        TICK * EVALUATION_TICKS_MIN.saturating_sub(waited).max(EVALUATION_TICKS_MIN)
     }
 }
 
