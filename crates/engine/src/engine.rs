@@ -319,17 +319,11 @@ impl Engine {
         lock(&self.sweep).step(self.space(), budget_chunks, now)
     }
 
-    /// Returns the second of a time of the work clock: exactly if it is less than four hours ago. For earlier times,
-    /// the result is an estimate between two seconds at most 64 seconds apart, or 4,096 seconds if the time is days
-    /// ago.
-    pub fn second_of(&self, time: WorkTime) -> Seconds {
-        self.space().work.second_of(time)
-    }
-
-    /// Converts an age from units of the work clock to seconds, as [`Engine::second_of`] does.
+    /// Converts an age from units of the work clock to seconds: exactly if it is less than four hours. For higher ages,
+    /// the result is an estimate between two seconds at most 64 seconds apart, or 4,096 seconds if the age is days.
     pub fn age_seconds(&self, age_work: u32, now: Now) -> u32 {
         let time = WorkTime(self.work_time().0.wrapping_sub(age_work));
-        now.seconds.0.saturating_sub(self.second_of(time).0)
+        now.seconds.0.saturating_sub(self.space().work.second_of(time).0)
     }
 
     /// Returns the present time of the work clock, which gives the ages of items.

@@ -338,7 +338,8 @@ impl Pool {
         self.free.len() as u32
     }
 
-    /// True if [`Pool::take`] returns a page within the limit.
+    /// True if [`Pool::take`] returns a page within the limit. If more pages hold memory than the limit allows, the free
+    /// pages stay here until [`Pool::take_for_release`] takes them.
     pub fn has_page(&self) -> bool {
         self.headroom() > 0 || (self.headroom() == 0 && !self.free.is_empty())
     }
@@ -358,16 +359,11 @@ impl Pool {
     /// if one more page would exceed the limit, or if all pages of the arena are in use. With `beyond_limit`, ignores
     /// the limit: a class may get its first page beyond the limit.
     pub fn take(&mut self, memory: &Memory, beyond_limit: bool) -> Option<UnusedPage> {
-        // If more pages hold memory than the limit allows, the free pages stay here until `take_for_release` takes
-        // them.
-        if self.headroom() < 0 && !beyond_limit {
+        if !beyond_limit && !self.has_page() {
             return None;
         }
         if let Some(page) = self.free.pop() {
             return Some(page);
-        }
-        if self.headroom() <= 0 && !beyond_limit {
-            return None;
         }
         let page = match self.released.pop() {
             Some(page) => page,

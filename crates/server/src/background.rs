@@ -195,13 +195,8 @@ fn finish_crawl(shared: &Shared<'_>) -> ControlFlow<()> {
         let _step = shared.background_step();
         shared.crawls.step(shared.engine, CRAWLER_CHUNKS_PER_STEP, shared.clock.now())
     };
-    while step() == CrawlStep::Working {
-        let pause = Duration::from_micros(shared.tunables().crawler_sleep_us.into());
-        if shared.notifier.wait(BackgroundThread::Crawler, pause) == WakeReason::Shutdown {
-            return ControlFlow::Break(());
-        }
-    }
-    ControlFlow::Continue(())
+    let pause = || Duration::from_micros(shared.tunables().crawler_sleep_us.into());
+    finish(shared, || step() == CrawlStep::Working, pause)
 }
 
 /// Runs steps of the sweep, with a wait after each step, until no sweep is in progress. Returns `Break` if the server
@@ -211,9 +206,18 @@ fn finish_sweep(shared: &Shared<'_>) -> ControlFlow<()> {
         let _step = shared.background_step();
         shared.engine.sweep_step(CRAWLER_CHUNKS_PER_STEP, shared.clock.now())
     };
-    while step() == engine::CrawlStep::More {
-        let wait = shared.notifier.wait(BackgroundThread::Crawler, SWEEP_PAUSE);
-        if wait == WakeReason::Shutdown {
+    finish(shared, || step() == engine::CrawlStep::More, || SWEEP_PAUSE)
+}
+
+/// Repeats a step of the crawler's thread, with a wait after each step, until it returns that there is no more work.
+/// Returns `Break` if the server stops during a wait.
+fn finish(
+    shared: &Shared<'_>,
+    step_has_more: impl Fn() -> bool,
+    pause: impl Fn() -> Duration,
+) -> ControlFlow<()> {
+    while step_has_more() {
+        if shared.notifier.wait(BackgroundThread::Crawler, pause()) == WakeReason::Shutdown {
             return ControlFlow::Break(());
         }
     }

@@ -206,7 +206,7 @@ impl MovePacer {
         Some((nanos_per_store / self.visit_nanos).min(MovePacer::HELP_CHUNKS_MAX))
     }
 
-    /// Updates the credit for idle time after a time without a measurement.
+    /// Updates the credit for idle time. The last measurement was this time ago.
     fn update_credit(&mut self, elapsed_nanos: f64) {
         let StepTime { processor, elapsed } = std::mem::take(&mut self.steps);
         if elapsed > processor.mul_f64(MovePacer::WAITED_FACTOR) {

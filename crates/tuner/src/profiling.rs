@@ -261,9 +261,10 @@ impl Profiling {
     fn check(&mut self, engine: &Engine, turnovers: f64, now: Now) {
         let dropped = self.samples.dropped();
         let accesses = self.accesses + dropped;
-        self.lower_rate_if_full(Check { at: now.ticks, turnovers, accesses, dropped });
+        let present = Check { at: now.ticks, turnovers, accesses, dropped };
+        self.lower_rate_if_full(present);
         self.note_classes(engine, dropped > self.checked.dropped, now);
-        self.checked = Check { at: now.ticks, turnovers, accesses, dropped };
+        self.checked = present;
         self.computed = None;
     }
 

@@ -11,8 +11,7 @@ pub fn snapshot(engine: &Engine, now: Now) -> Snapshot {
     // The engine drains the pages of retired classes without a policy.
     let current = engine.class_stats(now).into_iter().filter(|stats| !stats.retired);
     let classes = current.filter_map(|stats| Some((stats.class?, stats)));
-    let classes = classes.map(|(class, stats)| (class, oldest_tail(&stats), stats));
-    let classes = classes.map(|(class, tail_age_work, stats)| ClassSnapshot {
+    let classes = classes.map(|(class, stats)| ClassSnapshot {
         class,
         chunk_size_bytes: stats.chunk_size_bytes,
         chunks_per_page: stats.chunks_per_page,
@@ -22,8 +21,8 @@ pub fn snapshot(engine: &Engine, now: Now) -> Snapshot {
         evicted: stats.counters.evicted - stats.counters.dropped_with_page,
         // If an item is allocated in a larger class, its own class had no memory.
         out_of_memory: stats.counters.out_of_memory + stats.counters.allocated_in_larger_class,
-        tail_age_work,
-        tail_age_seconds: engine.age_seconds(tail_age_work, now),
+        tail_age_work: oldest_tail(&stats),
+        tail_age_seconds: engine.age_seconds(oldest_tail(&stats), now),
         hits: stats.of_number(ClassStats::reported_hits),
         sets: stats.of_number(|it| it.sets),
         inserted: stats.of_number(|it| it.inserted),

@@ -158,17 +158,19 @@ fn compose_starts(starts: &[u64]) -> String {
     let before = std::iter::once(&0).chain(starts);
     let differences: Vec<u64> =
         starts.iter().zip(before).map(|(start, before)| start.wrapping_sub(*before)).collect();
-    let runs = differences.chunk_by(|a, b| a == b).map(|run| format!("{}*{}", run[0], run.len()));
-    runs.collect::<Vec<String>>().join(",")
+    compose_runs(&differences, u64::to_string)
 }
 
 /// Formats the owners of pages as runs. `3*12,-*2,0*1` means: class 3 owns twelve pages, no class owns the next two,
 /// and class 0 owns one.
 fn compose_owners(owners: &[Option<ClassId>]) -> String {
-    let runs = owners.chunk_by(|a, b| a == b).map(|run| {
-        let owner = run[0].map_or(NONE.to_owned(), |class| class.0.to_string());
-        format!("{owner}*{}", run.len())
-    });
+    compose_runs(owners, |owner| owner.map_or(NONE.to_owned(), |class| class.0.to_string()))
+}
+
+/// Formats each run of equal values as the value and its number: `3*12,4*2`.
+fn compose_runs<T: PartialEq>(values: &[T], text: impl Fn(&T) -> String) -> String {
+    let runs = values.chunk_by(|a, b| a == b);
+    let runs = runs.map(|run| format!("{}*{}", text(&run[0]), run.len()));
     runs.collect::<Vec<String>>().join(",")
 }
 
@@ -338,37 +340,42 @@ fn parse_retired(
 /// Returns `None` if the text is malformed, names a class that is not in `classes`, or lists more than `pages_max`
 /// pages.
 fn parse_owners(text: &str, classes: &[ClassId], pages_max: usize) -> Option<Vec<Option<ClassId>>> {
-    let mut owners = Vec::new();
-    for run in text.split(',').filter(|run| !run.is_empty()) {
-        let (owner, count) = run.split_once('*')?;
-        let count: usize = count.parse().ok()?;
+    let owner = |owner: &str| {
         let owner = match owner {
             NONE => None,
             class => Some(ClassId(class.parse().ok()?)),
         };
         let known = owner.is_none_or(|class| class != CHAINED && classes.contains(&class));
-        if !known || count > pages_max - owners.len() {
+        known.then_some(owner)
+    };
+    parse_runs(text.split(',').filter(|run| !run.is_empty()), pages_max, owner)
+}
+
+/// Returns the values of runs that [`compose_runs`] has formatted. Returns `None` if a run is malformed, or if there are
+/// more than `count_max` values.
+fn parse_runs<'t, T: Clone>(
+    runs: impl Iterator<Item = &'t str>,
+    count_max: usize,
+    parse: impl Fn(&str) -> Option<T>,
+) -> Option<Vec<T>> {
+    let mut values = Vec::new();
+    for run in runs {
+        let (value, count) = run.split_once('*')?;
+        let (value, count): (T, usize) = (parse(value)?, count.parse().ok()?);
+        if count > count_max - values.len() {
             return None;
         }
-        owners.resize(owners.len() + count, owner);
+        values.resize(values.len() + count, value);
     }
-    Some(owners)
+    Some(values)
 }
 
 /// Returns `None` if the text is malformed or has another number of entries than this level of the work clock.
 fn parse_starts(text: &str, level: usize) -> Option<Vec<u64>> {
     let len = WORK_CLOCK_LENS[level];
-    let (mut starts, mut last) = (Vec::with_capacity(len), 0u64);
-    for run in text.split(',') {
-        let (difference, count) = run.split_once('*')?;
-        let (difference, count): (u64, usize) = (difference.parse().ok()?, count.parse().ok()?);
-        if count > len - starts.len() {
-            return None;
-        }
-        for _ in 0..count {
-            last = last.wrapping_add(difference);
-            starts.push(last);
-        }
+    let mut starts: Vec<u64> = parse_runs(text.split(','), len, |text| text.parse().ok())?;
+    for at in 1..starts.len() {
+        starts[at] = starts[at].wrapping_add(starts[at - 1]);
     }
     (starts.len() == len).then_some(starts)
 }

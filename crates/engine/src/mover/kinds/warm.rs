@@ -112,14 +112,9 @@ fn missing_chunks(pass: &Pass<'_>) -> usize {
 
 /// Evicts up to `count` items of the class and frees their chunks. Returns the number of evicted items.
 fn evict_and_free(pass: &mut Pass<'_>, count: usize) -> usize {
-    let (space, id) = (pass.space, pass.job.request.victim);
-    let victims = space.detach_victims(id, count, pass.now);
-    let evicted = victims.len();
-    let hashes = prefetch_entries(pass, victims.iter().map(|victim| &victim.pin));
-    let both = victims.into_iter().zip(hashes);
-    let chunks = both.filter_map(|(victim, hash)| space.finish_eviction(victim, hash, id));
-    let chunks: Vec<OwnedChunk> = chunks.collect();
-    let mut class = space.class(id).lock();
+    let (evicted, chunks) = evict(pass, count);
+    let space = pass.space;
+    let mut class = space.class(pass.job.request.victim).lock();
     for chunk in chunks {
         let page = space.memory.page_of(chunk.address());
         if pass.job.evicted_from.last() != Some(&page) {
@@ -133,6 +128,18 @@ fn evict_and_free(pass: &mut Pass<'_>, count: usize) -> usize {
         pass.record_progress();
     }
     evicted
+}
+
+/// Evicts up to `count` items of the class. Returns the number of evicted items, and those of their chunks that the
+/// caller owns now.
+fn evict(pass: &Pass<'_>, count: usize) -> (usize, Vec<OwnedChunk>) {
+    let (space, class) = (pass.space, pass.job.request.victim);
+    let victims = space.detach_victims(class, count, pass.now);
+    let evicted = victims.len();
+    let hashes = prefetch_entries(pass, victims.iter().map(|victim| &victim.pin));
+    let both = victims.into_iter().zip(hashes);
+    let chunks = both.filter_map(|(victim, hash)| space.finish_eviction(victim, hash, class));
+    (evicted, chunks.collect())
 }
 
 /// Moves another page of the class instead, if a page that has lost items is emptier than the present one.
@@ -234,14 +241,8 @@ fn evict_and_reserve(pass: &mut Pass<'_>, count: usize) -> usize {
     // In the largest class, each eviction compares the next whole item with the next chained item. So several victims
     // of this class cannot be detached together.
     if class != space.largest {
-        let victims = space.detach_victims(class, count, now);
-        let evicted = victims.len();
-        let hashes = prefetch_entries(pass, victims.iter().map(|victim| &victim.pin));
-        for (victim, hash) in victims.into_iter().zip(hashes) {
-            if let Some(chunk) = space.finish_eviction(victim, hash, class) {
-                pass.reserve_or_free(chunk);
-            }
-        }
+        let (evicted, chunks) = evict(pass, count);
+        chunks.into_iter().for_each(|chunk| pass.reserve_or_free(chunk));
         if evicted > 0 {
             return evicted;
         }
