@@ -61,7 +61,7 @@ fn if_memory_is_full_items_are_evicted_only_for_bytes_that_arrived() {
     );
     let resident = fixture.server.resident_bytes();
 
-    let mut uploads = PartialUploads::start(&fixture, 60 << 20);
+    let uploads = PartialUploads::start(&fixture, 60 << 20);
     let evicted = client.stat("evictions") - evictions;
     assert!(
         evicted <= EVICTED_MAX as u64,
@@ -71,9 +71,13 @@ fn if_memory_is_full_items_are_evicted_only_for_bytes_that_arrived() {
         fixture.server.resident_bytes() < resident + (8 << 20),
         "values that were not sent use no resident memory"
     );
+    drop(uploads);
+    // The next upload must be the only one, because the server refuses a silent upload while others wait.
+    wait_until("the server ends the uploads", DEADLINE, || client.stat("curr_connections") == 1);
 
     let evictions = client.stat("evictions");
-    uploads.send(SENT_LEN);
+    let mut upload = PartialUploads::start_some(&fixture, 1, 60 << 20);
+    upload.send(SENT_LEN);
     let evicted = client.stat("evictions") - evictions;
     assert!(
         evicted > (SENT_LEN / ITEM_LEN / 2) as u64,
@@ -83,8 +87,8 @@ fn if_memory_is_full_items_are_evicted_only_for_bytes_that_arrived() {
         fixture.server.resident_bytes() < resident + (8 << 20),
         "resident memory does not grow, because the received bytes replace evicted items"
     );
-    drop(uploads);
-    wait_until("the server frees the chunks of the uploads", DEADLINE, || {
+    drop(upload);
+    wait_until("the server frees the chunks of the upload", DEADLINE, || {
         client.used_chunks() == client.stat("curr_items")
     });
     fixture.check_recovery();
@@ -98,8 +102,13 @@ struct PartialUploads {
 }
 
 impl PartialUploads {
-    /// Starts the uploads. Returns when the server has read all bytes that the clients sent.
+    /// Starts [`CLIENTS`] uploads. Returns when the server has read all bytes that the clients sent.
     fn start(fixture: &Fixture, value_len: usize) -> PartialUploads {
+        PartialUploads::start_some(fixture, CLIENTS, value_len)
+    }
+
+    /// Starts `count` uploads. Returns when the server has read all bytes that the clients sent.
+    fn start_some(fixture: &Fixture, count: usize, value_len: usize) -> PartialUploads {
         let mut observer = fixture.server.connect();
         let read_before = observer.stat("bytes_read");
         let mut sent = 0;
@@ -112,7 +121,7 @@ impl PartialUploads {
             sent += request.len() as u64;
             client
         };
-        let clients = (0..CLIENTS).map(&mut announce).collect();
+        let clients = (0..count).map(&mut announce).collect();
         let mut uploads = PartialUploads { clients, observer };
         uploads.wait_read(read_before + sent);
         uploads
