@@ -91,10 +91,11 @@ impl Audit {
         console: &mut Connection,
         limits_memory: bool,
     ) -> Result<(), String> {
-        let resident = host.resident_bytes();
+        let (resident, shared) = (host.resident_bytes(), host.resident_shared_bytes());
         let stats = rows(console, "stats")?;
-        let items =
-            number(&rows(console, "stats slabs")?, "total_malloced") + number(&stats, "hash_bytes");
+        // A memory file keeps its memory when the limit is lowered, so it can be larger than the pages that are held.
+        let pages = number(&rows(console, "stats slabs")?, "total_malloced").max(shared);
+        let items = pages + number(&stats, "hash_bytes");
         let (descriptors, threads) = (host.descriptors(), host.threads());
         let now = world.clock.nanos();
         if self.process != host.process().id() {

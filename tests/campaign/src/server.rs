@@ -263,6 +263,12 @@ impl Host {
         self.process().status_bytes("VmRSS").unwrap_or_default()
     }
 
+    /// Returns the resident bytes of shared memory, which are those of a memory file on a RAM disk, or 0 if the process
+    /// has ended.
+    pub fn resident_shared_bytes(&mut self) -> u64 {
+        self.process().status_bytes("RssShmem").unwrap_or_default()
+    }
+
     /// Returns the number of open descriptors, or 0 if the process has ended.
     pub fn descriptors(&mut self) -> usize {
         let path = format!("/proc/{}/fd", self.process().id());
