@@ -1,7 +1,7 @@
 //! The configuration of an engine, which the server's options and the lab's specifications fill in.
 
 use crate::evict::{EvictionKind, EvictionOptions};
-use crate::index::{INDEX_BYTES_PER_ITEM, INDEX_HEAP_DIVISOR};
+use crate::index::{INDEX_BYTES_PER_ITEM, INDEX_UNEVEN_DIVISOR};
 use crate::layout::{ADDRESS_BITS, ClassTable, SizeModel};
 use crate::mem::page_entries_size_bytes;
 use std::time::Duration;
@@ -128,7 +128,7 @@ impl EngineConfig {
     }
 
     /// Returns the maximum memory, in bytes, that the engine takes in addition to the memory limit: the entries of its
-    /// pages, what the allocator needs for the parts of the index and, depending on the configuration, the index itself
+    /// pages, the unevenness of the index and, depending on the configuration, the index itself
     /// and the first page of each class.
     pub fn beyond_limit_bytes_max(&self) -> u64 {
         let first_pages =
@@ -143,7 +143,7 @@ impl EngineConfig {
         page_entries_size_bytes(pages)
             + first_pages * self.page_size_bytes as u64
             + index_beyond_limit
-            + index_bytes / INDEX_HEAP_DIVISOR
+            + index_bytes / INDEX_UNEVEN_DIVISOR
     }
 
     /// Returns slabwise's default configuration for a memory limit.

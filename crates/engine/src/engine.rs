@@ -40,7 +40,7 @@ pub struct Engine {
 /// The error of creating an engine, or of changing its memory limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EngineError {
-    /// The operating system refused to reserve the address space for the arena.
+    /// The operating system refused to reserve the address space for the arena or the index.
     #[error(transparent)]
     Reserve(#[from] MappingError),
     /// The requested memory limit is above the size of the address space that was reserved at the start.
@@ -61,10 +61,13 @@ impl Engine {
     pub fn new(config: EngineConfig) -> Result<Engine, EngineError> {
         // First requests more address space than the memory limit needs, so that the limit can be raised later. If the
         // system refuses this, requests only the address space for the limit.
-        let reserve = |size_bytes: u64| Arena::reserve(size_bytes as usize, config.huge_pages);
-        let arena = reserve(config.roomy_arena_size_bytes())
-            .or_else(|_| reserve(config.arena_size_bytes()))?;
-        Ok(Engine::with(Cache::new(config, arena), None))
+        let create = |size_bytes: u64| {
+            let arena = Arena::reserve(size_bytes as usize, config.huge_pages)?;
+            Cache::new(config.clone(), arena)
+        };
+        let cache = create(config.roomy_arena_size_bytes())
+            .or_else(|_| create(config.arena_size_bytes()))?;
+        Ok(Engine::with(cache, None))
     }
 
     fn with(cache: Cache, memory_file: Option<MemoryFile>) -> Engine {

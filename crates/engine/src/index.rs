@@ -3,10 +3,14 @@
 //! The index consists of stripes. Each stripe has its own lock and its own table. The upper bits of a key's hash select
 //! the stripe. An operation on a key holds the lock of the stripe from the lookup to the end of the operation. Stripes
 //! share no data, so each table grows independently of the others, one bucket at a time.
-use crate::mem::{Entry, Linked, Memory, NewItem, RestoredItem, Stripe, StripeGuard, prefetch};
+use crate::layout::CHUNK_SIZE_BYTES_MIN;
+use crate::mem::{
+    BucketSpace, Entry, Linked, MappingError, Memory, NewItem, RestoredItem, Stripe, StripeGuard,
+    buckets_max, home_of, prefetch,
+};
 use slabwise_base::sync::{Mutex, lock, try_lock};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// The part of the memory limit for each stripe, from which the number of stripes follows. A stripe of this size
 /// usually holds hundreds of items, so that the unused part of its table is small. Nevertheless there are enough
@@ -24,14 +28,29 @@ const STRIPE_COUNTS: std::ops::RangeInclusive<u64> = 64..=4096;
 /// average, and full buckets have further ones.
 pub const INDEX_BYTES_PER_ITEM: u64 = 10;
 
-/// The allocator needs at most the memory of the index divided by this number for itself, because a table consists of
-/// small allocations. [`Index::size_bytes`] does not count this memory.
-pub const INDEX_HEAP_DIVISOR: u64 = 4;
+/// The buckets of the index take at most the memory of the index divided by this number in addition, because some
+/// stripes have more buckets than the mean. [`Index::size_bytes`] does not count this memory.
+pub const INDEX_UNEVEN_DIVISOR: u64 = 4;
 
 /// A stripe and its lock. Two locks are never in the same cache line, to avoid false sharing.
 #[repr(align(128))]
 struct LockedStripe {
     stripe: Mutex<Stripe>,
+    /// The number of buckets of the stripe's table. A thread reads it without the lock to prefetch a bucket, so it may be
+    /// out of date.
+    bucket_count: AtomicU32,
+}
+
+impl LockedStripe {
+    fn new(stripe: Stripe) -> LockedStripe {
+        let bucket_count = AtomicU32::new(stripe.table().bucket_count());
+        LockedStripe { stripe: Mutex::new(stripe), bucket_count }
+    }
+
+    /// Publishes the number of buckets of the stripe, which the caller has locked.
+    fn note_growth(&self, stripe: &Stripe) {
+        self.bucket_count.store(stripe.table().bucket_count(), Relaxed);
+    }
 }
 
 /// The index: all stripes of a cache.
@@ -39,38 +58,52 @@ pub struct Index {
     stripes: Box<[LockedStripe]>,
     /// The number of the lower bits of a hash that do not select the stripe.
     shift: u32,
-    /// The number of heap bytes that the tables of all stripes use.
+    /// The buckets of all stripes, without overflow buckets.
+    buckets: Arc<BucketSpace>,
+    /// The number of bytes that the tables of all stripes use.
     tables_size_bytes: AtomicU64,
 }
 
 impl Index {
-    /// Returns an empty index. The memory limit determines the number of its stripes.
-    pub fn new(memory: &Arc<Memory>, memory_limit_bytes: u64) -> Index {
+    /// Returns an empty index. The memory limit determines the number of its stripes. `huge_pages` requests huge pages
+    /// for it. Returns an error if the system refuses to reserve address space for as many items as fit into the memory.
+    pub fn new(
+        memory: &Arc<Memory>,
+        memory_limit_bytes: u64,
+        huge_pages: bool,
+    ) -> Result<Index, MappingError> {
         let target = (memory_limit_bytes / MEMORY_PER_STRIPE_BYTES).next_power_of_two();
-        let count = target.clamp(*STRIPE_COUNTS.start(), *STRIPE_COUNTS.end());
-        let new_stripe = |_| LockedStripe { stripe: Mutex::new(Stripe::new(memory)) };
-        Index {
-            stripes: (0..count).map(new_stripe).collect(),
+        let count = target.clamp(*STRIPE_COUNTS.start(), *STRIPE_COUNTS.end()) as usize;
+        let items_max = (memory.size_bytes() / CHUNK_SIZE_BYTES_MIN) as u64;
+        let capacity = buckets_max(items_max, count);
+        let (buckets, home) = BucketSpace::reserve(count, capacity, huge_pages)?;
+        let (_, overflow) = BucketSpace::reserve(count, capacity, huge_pages)?;
+        let new_stripe = |(home, overflow)| LockedStripe::new(Stripe::new(memory, home, overflow));
+        Ok(Index {
+            stripes: home.into_iter().zip(overflow).map(new_stripe).collect(),
             shift: u64::BITS - count.ilog2(),
+            buckets,
             tables_size_bytes: AtomicU64::new(0),
-        }
+        })
     }
 
-    /// Allocates about `bucket_count` buckets for an empty index: the same number for each stripe.
+    /// Makes about `bucket_count` buckets for an empty index: the same number for each stripe.
     pub fn presize(&self, bucket_count: u64) {
         let share = (bucket_count / self.stripes.len() as u64).min(u64::from(u32::MAX)) as u32;
         let mut size_bytes = 0;
-        self.for_each_stripe(|mut stripe| {
+        for locked in &self.stripes {
+            let mut stripe = lock(&locked.stripe);
             stripe.presize(share);
+            locked.note_growth(&stripe);
             size_bytes += stripe.table().size_bytes() as u64;
-        });
+        }
         self.tables_size_bytes.store(size_bytes, Relaxed);
     }
 
     /// Returns the number of buckets in the tables of all stripes, without overflow buckets.
     pub fn bucket_count(&self) -> u64 {
         let mut count = 0;
-        self.for_each_stripe(|stripe| count += stripe.table().bucket_count() as u64);
+        self.for_each_stripe(|stripe| count += u64::from(stripe.table().bucket_count()));
         count
     }
 
@@ -97,13 +130,12 @@ impl Index {
         prefetch(&raw const self.stripes[self.stripe_of(hash)]);
     }
 
-    /// Prefetches the buckets of these hashes. The caller has prefetched their stripes.
-    pub fn prefetch_buckets(&self, hashes: &[u64]) {
-        // The first loop prefetches the pointers to the buckets, and the second loop reads these pointers. Within each
-        // loop, the memory accesses overlap. A single loop would wait for each pointer, because a CPU waits for its
-        // earlier loads when it takes a lock.
-        hashes.iter().for_each(|&hash| self.lock(hash).table().prefetch_segment(hash));
-        hashes.iter().for_each(|&hash| self.lock(hash).table().prefetch(hash));
+    /// Prefetches the bucket of a hash. The caller has prefetched its stripe.
+    #[inline]
+    pub fn prefetch_bucket(&self, hash: u64) {
+        let stripe = self.stripe_of(hash);
+        let count = self.stripes[stripe].bucket_count.load(Relaxed);
+        self.buckets.prefetch(stripe, home_of(hash, count));
     }
 
     /// Locks one stripe after the other and calls `visit` with each. No two stripes are locked at the same time.
@@ -130,7 +162,7 @@ impl Index {
     ) -> (Entry<'i>, bool) {
         let before = stripe.table().size_bytes();
         let entry = Entry::insert(stripe, hash, item, hash_of);
-        let has_grown = self.count_growth(before, &entry);
+        let has_grown = self.count_growth(hash, before, &entry);
         (entry, has_grown)
     }
 
@@ -144,20 +176,21 @@ impl Index {
     ) -> StripeGuard<'i> {
         let before = stripe.table().size_bytes();
         let entry = Entry::enter_restored(stripe, hash, item, hash_of);
-        self.count_growth(before, &entry);
+        self.count_growth(hash, before, &entry);
         entry.into_guard()
     }
 
     /// Adds the growth of the entry's table to the size of all tables. Returns true if the table has grown.
-    fn count_growth(&self, size_bytes_before: usize, entry: &Entry<'_>) -> bool {
+    fn count_growth(&self, hash: u64, size_bytes_before: usize, entry: &Entry<'_>) -> bool {
         let grown = entry.stripe().table().size_bytes() - size_bytes_before;
         if grown > 0 {
+            self.stripes[self.stripe_of(hash)].note_growth(entry.stripe());
             self.tables_size_bytes.fetch_add(grown as u64, Relaxed);
         }
         grown > 0
     }
 
-    /// Returns the number of heap bytes that the stripes and their tables use.
+    /// Returns the number of bytes that the stripes and their tables use.
     pub fn size_bytes(&self) -> u64 {
         (self.stripes.len() * size_of::<LockedStripe>()) as u64
             + self.tables_size_bytes.load(Relaxed)

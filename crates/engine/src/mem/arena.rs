@@ -26,11 +26,11 @@
 //! A memory file stores these bytes. So a change to this layout, to the state word or to the layout of an item needs a
 //! new format version of memory files (`restart/meta.rs`).
 
+use super::mapping::{Mapping, MappingError};
 use super::state::StateWord;
 use crate::layout::{CHUNK_ALIGN_BYTES, ChunkAddress, HEADER_SIZE_BYTES};
 use rustix::fs::{FlockOperation, flock, fstat};
-use rustix::io::Errno;
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
+use rustix::mm::{Advice, madvise};
 use slabwise_base::sync::AtomicU64;
 use slabwise_base::{PageId, WorkTime};
 use std::ffi::c_void;
@@ -69,33 +69,21 @@ const _: () = {
     assert!(LEN_HIGH == LEN_LOW + 2 && HEADER_SIZE_BYTES == LEN_HIGH + 1);
 };
 
-/// The reason why an arena cannot be created.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum MappingError {
-    /// The system refuses to reserve this many bytes of address space.
-    #[error(
-        "cannot reserve {bytes} bytes of address space ({errno}): lower -m, or raise the limit of address space \
-         (ulimit -v)"
-    )]
-    NoSpace { bytes: usize, errno: Errno },
-    /// The system refuses to lock the memory file or to read its size.
-    #[error(
-        "cannot lock the memory file ({0}): stop the process that uses it, or name another file"
-    )]
-    Locked(Errno),
-    /// Another arena of this process maps the memory file.
-    #[error("the memory file is already mapped by this process: name another file")]
-    Mapped,
-    /// The memory file is shorter than the arena. The number is the size of the arena in bytes.
-    #[error("the memory file is shorter than {0} bytes: remove it to start with an empty cache")]
-    Short(usize),
-}
-
 /// Identifies a file: the number of its device and the number of its inode.
 type FileId = (u64, u64);
 
 /// The files that arenas of this process map at present. A file is mapped only once, so that no two arenas share bytes.
 static MAPPED_FILES: Mutex<Vec<FileId>> = Mutex::new(Vec::new());
+
+/// A file that an arena maps. Dropping it permits another arena to map the file.
+#[derive(Debug)]
+struct MappedFile(FileId);
+
+impl Drop for MappedFile {
+    fn drop(&mut self) {
+        lock_mapped_files().retain(|&other| other != self.0);
+    }
+}
 
 fn lock_mapped_files() -> MutexGuard<'static, Vec<FileId>> {
     MAPPED_FILES.lock().unwrap_or_else(PoisonError::into_inner)
@@ -105,10 +93,9 @@ fn lock_mapped_files() -> MutexGuard<'static, Vec<FileId>> {
 /// are written, or a mapping of a memory file.
 #[derive(Debug)]
 pub struct Arena {
-    base: NonNull<u8>,
-    size_bytes: usize,
-    /// The mapped file, or `None` for anonymous memory.
-    file: Option<FileId>,
+    mapping: Mapping,
+    /// The mapped file, or `None` for anonymous memory. It is dropped after the mapping.
+    file: Option<MappedFile>,
 }
 
 // SAFETY: an `Arena` owns its mapping, which is plain memory and is not tied to a thread.
@@ -125,19 +112,11 @@ pub struct Header<'a> {
     arena: PhantomData<&'a Arena>,
 }
 
-const READ_AND_WRITE: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
-
 impl Arena {
     /// Reserves `size_bytes` of address space as anonymous memory. The system commits memory only when a thread writes
-    /// to it.
-    /// With `huge_pages`, requests huge pages from the system.
+    /// to it. With `huge_pages`, requests huge pages from the system.
     pub fn reserve(size_bytes: usize, huge_pages: bool) -> Result<Arena, MappingError> {
-        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
-        // SAFETY: the address is null, so the system chooses a free range and does not replace an existing mapping.
-        let base =
-            unsafe { mmap_anonymous(std::ptr::null_mut(), size_bytes, READ_AND_WRITE, flags) };
-        let base = base.map_err(|errno| MappingError::NoSpace { bytes: size_bytes, errno })?;
-        Ok(Arena::from_mapping(base, size_bytes, huge_pages, None))
+        Ok(Arena { mapping: Mapping::anonymous(size_bytes, huge_pages)?, file: None })
     }
 
     /// Locks a file and maps its first `size_bytes` bytes. Fails if the file is shorter, if another process has locked
@@ -160,31 +139,11 @@ impl Arena {
         if mapped.contains(&id) {
             return Err(MappingError::Mapped);
         }
-        let flags = MapFlags::SHARED;
-        // SAFETY: the address is null, so the system chooses a free range and does not replace an existing mapping.
-        // This process has no other mapping of the file, as was just checked, and the lock keeps other slabwise
-        // processes from mapping the file.
-        let base =
-            unsafe { mmap(std::ptr::null_mut(), size_bytes, READ_AND_WRITE, flags, file, 0) };
-        let base = base.map_err(|errno| MappingError::NoSpace { bytes: size_bytes, errno })?;
+        // SAFETY: this process has no other mapping of the file, as was just checked, and the lock keeps other slabwise
+        // processes from mapping the file. So only this mapping writes the bytes, except for the precondition above.
+        let mapping = unsafe { Mapping::of_file(file, size_bytes, huge_pages)? };
         mapped.push(id);
-        Ok(Arena::from_mapping(base, size_bytes, huge_pages, Some(id)))
-    }
-
-    /// Returns the arena for a new mapping of `size_bytes` bytes at `base`.
-    fn from_mapping(
-        base: *mut c_void,
-        size_bytes: usize,
-        huge_pages: bool,
-        file: Option<FileId>,
-    ) -> Arena {
-        if huge_pages {
-            // SAFETY: the range is the new mapping, and the advice does not change its bytes. A system without huge
-            // pages returns an error, which is ignored.
-            let _ = unsafe { madvise(base, size_bytes, Advice::LinuxHugepage) };
-        }
-        let base = NonNull::new(base.cast()).expect("the system maps no memory at address 0");
-        Arena { base, size_bytes, file }
+        Ok(Arena { mapping, file: Some(MappedFile(id)) })
     }
 
     /// Copies all bytes of another arena to this arena.
@@ -196,17 +155,22 @@ impl Arena {
     pub(super) unsafe fn copy_from(&mut self, other: &Arena) {
         // SAFETY: the two mappings have the same size and do not overlap. `self` is borrowed exclusively, and the
         // caller guarantees that no thread writes to `other`.
-        unsafe { self.base.copy_from_nonoverlapping(other.base, self.size_bytes) };
+        unsafe { self.base().copy_from_nonoverlapping(other.base(), self.size_bytes()) };
     }
 
     pub fn size_bytes(&self) -> usize {
-        self.size_bytes
+        self.mapping.size_bytes()
+    }
+
+    #[inline]
+    fn base(&self) -> NonNull<u8> {
+        self.mapping.base()
     }
 
     /// Returns the addresses of the mapping.
     pub fn addresses(&self) -> Range<usize> {
-        let start = self.base.addr().get();
-        start..start + self.size_bytes
+        let start = self.base().addr().get();
+        start..start + self.size_bytes()
     }
 
     /// Returns the header of the chunk at `address`.
@@ -217,9 +181,9 @@ impl Arena {
     #[inline]
     pub(super) unsafe fn header_of(&self, address: ChunkAddress) -> Header<'_> {
         let end = address.offset() + HEADER_SIZE_BYTES;
-        debug_assert!(end <= self.size_bytes, "the header is within the arena");
+        debug_assert!(end <= self.size_bytes(), "the header is within the arena");
         // SAFETY: the caller guarantees that a chunk starts at this offset, so the offset is within the mapping.
-        let base = unsafe { self.base.add(address.offset()) };
+        let base = unsafe { self.base().add(address.offset()) };
         Header { base, arena: PhantomData }
     }
 
@@ -233,7 +197,7 @@ impl Arena {
     pub(super) unsafe fn read(&self, address: ChunkAddress, start: usize, len: usize) -> &[u8] {
         self.debug_check_range(address, start, len);
         // SAFETY: the caller guarantees that the range is within a chunk, so it is within the mapping.
-        let first = unsafe { self.base.add(address.offset() + start) };
+        let first = unsafe { self.base().add(address.offset() + start) };
         // SAFETY: 1. The range is within the mapping, and its bytes are initialised, as all mapped bytes are. 2. The
         // caller guarantees that no thread writes the bytes as long as the slice is used.
         unsafe { std::slice::from_raw_parts(first.as_ptr(), len) }
@@ -255,7 +219,7 @@ impl Arena {
     ) -> &mut [u8] {
         self.debug_check_range(address, start, len);
         // SAFETY: the caller guarantees that the range is within a chunk, so it is within the mapping.
-        let first = unsafe { self.base.add(address.offset() + start) };
+        let first = unsafe { self.base().add(address.offset() + start) };
         // SAFETY: 1. The range is within the mapping, and its bytes are initialised, as all mapped bytes are. 2. The
         // caller guarantees that only the holder of the slice accesses the bytes as long as the slice is used.
         unsafe { std::slice::from_raw_parts_mut(first.as_ptr(), len) }
@@ -266,7 +230,7 @@ impl Arena {
     fn debug_check_range(&self, address: ChunkAddress, start: usize, len: usize) {
         debug_assert!(start >= HEADER_SIZE_BYTES, "the bytes are after the chunk's header");
         let end = address.offset() + start + len;
-        debug_assert!(end <= self.size_bytes, "the bytes are within the arena");
+        debug_assert!(end <= self.size_bytes(), "the bytes are within the arena");
     }
 
     /// Prefetches the headers of a chunk's two neighbours in its queue, because the caller will soon write them. The
@@ -275,14 +239,14 @@ impl Arena {
     #[inline]
     pub(super) fn prefetch_neighbours(&self, header: Header<'_>) {
         for address in [header.prev(), header.next()].into_iter().flatten() {
-            prefetch(self.base.as_ptr().wrapping_add(address.offset()));
+            prefetch(self.base().as_ptr().wrapping_add(address.offset()));
         }
     }
 
     /// Prefetches the first `size_bytes` bytes of the chunk at `address`.
     #[inline]
     pub fn prefetch_chunk(&self, address: ChunkAddress, size_bytes: usize) {
-        let first = self.base.as_ptr().wrapping_add(address.offset());
+        let first = self.base().as_ptr().wrapping_add(address.offset());
         for at in (0..size_bytes).step_by(CACHE_LINE_SIZE_BYTES) {
             prefetch(first.wrapping_add(at));
         }
@@ -316,20 +280,8 @@ impl Arena {
     /// Returns the address of a page's first byte. Panics if the page is not within the mapping.
     fn page_start(&self, page: PageId, page_size_bytes: usize) -> *mut c_void {
         let offset = page.index() * page_size_bytes;
-        assert!(offset + page_size_bytes <= self.size_bytes, "the page is within the arena");
-        self.base.as_ptr().wrapping_add(offset).cast()
-    }
-}
-
-impl Drop for Arena {
-    fn drop(&mut self) {
-        // SAFETY: the range is exactly the mapping of this arena. All references to the mapping borrow the arena, so
-        // none exists when the arena is dropped (ARENA-LIVE).
-        let unmapped = unsafe { munmap(self.base.as_ptr().cast(), self.size_bytes) };
-        debug_assert!(unmapped.is_ok(), "the system removes the mapping of the arena");
-        if let Some(file) = self.file {
-            lock_mapped_files().retain(|&other| other != file);
-        }
+        assert!(offset + page_size_bytes <= self.size_bytes(), "the page is within the arena");
+        self.base().as_ptr().wrapping_add(offset).cast()
     }
 }
 

@@ -6,6 +6,7 @@
 //! invariants require. loom does not observe times, because they may be out of date. Nor does it observe the links of
 //! free lists, because the lock that protects them also protects links that loom observes.
 
+use super::mapping::MappingError;
 use super::state::{State, StateWord};
 use crate::layout::{ChunkAddress, HEADER_SIZE_BYTES};
 use loom::cell::UnsafeCell;
@@ -19,9 +20,6 @@ use std::marker::PhantomData;
 use std::os::fd::BorrowedFd;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-
-/// The error of the functions that create an arena. In a model they do not fail.
-pub type MappingError = std::convert::Infallible;
 
 /// The largest number of bytes after the header of a chunk in a model.
 const CONTENTS_SIZE_BYTES: usize = 1024;

@@ -49,7 +49,7 @@ impl Cache {
             Mutex::new(Class { token, queue: List::EMPTY })
         };
         Cache {
-            stripe: Mutex::new(Stripe::new(&memory)),
+            stripe: Mutex::new(Stripe::of_count(1, &memory).next().expect("there is one stripe")),
             small: class(ClassId(0), 512),
             large: class(ClassId(1), 1024),
             chained: class(CHAINED, 0),

@@ -43,6 +43,7 @@
 //! The code cites these invariants by name:
 //!
 //! - ARENA-LIVE: the mapping exists as long as its `Arena`.
+//! - BUCKETS-ALONE: each stripe has one [`Buckets`](buckets::Buckets), and only it accesses the stripe's buckets.
 //! - HEADER-ATOMIC: the words of a chunk's header are accessed only as atomics, so no access to them is a data race.
 //!   The locks that `arena.rs` and `state.rs` name protect the *meaning* of these words.
 //! - OWNED-ALONE: from the allocation of a chunk until the chunk is published or freed, there is exactly one
@@ -58,25 +59,30 @@ mod arena;
 #[cfg(all(test, loom))]
 #[path = "arena_loom.rs"]
 mod arena;
+mod buckets;
 mod chunk;
 mod class_token;
 mod item;
 mod list;
+mod mapping;
 mod memory;
 mod restore;
 mod state;
 mod stripe;
 mod table;
 
-pub use arena::{Arena, MappingError, prefetch};
+pub use arena::{Arena, prefetch};
+pub use buckets::BucketSpace;
 pub use chunk::{Copied, NewItem, OwnedChunk, UnlinkedChunks, UnusedPage, ValueShape};
 pub use class_token::{ClassToken, MoverToken, PinOutcome};
 pub use item::{Exclusive, HeldValue, Item, Linked, Pin, Queued, ReadAccess, ReadsMeta, ValuePin};
 pub use list::{List, Unqueued};
+pub use mapping::MappingError;
 pub use memory::{Memory, Page, PageState, page_entries_size_bytes};
 pub use restore::{Broken, Restore, RestoredItem, ensure};
 pub use state::{Kind, QueueKind, State};
 pub use stripe::{Entry, Inserted, Removed, Stripe, StripeGuard};
+pub use table::{buckets_max, home_of};
 
 #[cfg(all(test, loom))]
 mod loom_tests;

@@ -5,6 +5,9 @@
 //! that the stripe returns.
 
 use super::access::{MetaAccess, ValueAccess, rank_offset, write_field};
+#[cfg(test)]
+use super::buckets::BucketSpace;
+use super::buckets::Buckets;
 use super::chunk::{Copied, NewItem, OwnedChunk, UnlinkedChunks};
 use super::class_token::{ClassToken, MoverToken};
 use super::item::{Exclusive, Item, Linked, Pin, Queued};
@@ -60,10 +63,21 @@ impl Stripe {
         &self.memory
     }
 
-    pub fn new(memory: &Arc<Memory>) -> Stripe {
+    /// Returns a stripe whose table is empty and will use these buckets.
+    pub fn new(memory: &Arc<Memory>, home: Buckets, overflow: Buckets) -> Stripe {
         let number = memory.stripe_count.fetch_add(1, Relaxed);
         assert!(number < u32::MAX, "a memory has at most {} stripes", u32::MAX);
-        Stripe { table: Table::new(), memory: Arc::clone(memory), number }
+        Stripe { table: Table::new(home, overflow), memory: Arc::clone(memory), number }
+    }
+
+    /// Returns `count` stripes, for a test.
+    #[cfg(test)]
+    pub fn of_count(count: usize, memory: &Arc<Memory>) -> impl Iterator<Item = Stripe> + use<> {
+        let memory = Arc::clone(memory);
+        let buckets =
+            || BucketSpace::reserve(count, 1 << 10, false).expect("the system has memory").1;
+        let both = buckets().into_iter().zip(buckets());
+        both.map(move |(home, overflow)| Stripe::new(&memory, home, overflow))
     }
 
     pub fn table(&self) -> &Table {

@@ -6,7 +6,7 @@
 
 use super::item::ItemView;
 use crate::config::EngineConfig;
-use crate::mem::{Arena, Entry, Linked, NewItem, State, StripeGuard};
+use crate::mem::{Arena, Entry, Linked, MappingError, NewItem, State, StripeGuard};
 use crate::mover::Mover;
 use crate::space::{AccessKind, InvalidReason, Space};
 use crate::stats::{ClassOperations, HandleCounters};
@@ -22,11 +22,12 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// Creates an empty cache in the arena.
-    pub fn new(config: EngineConfig, arena: Arena) -> Cache {
-        let space = Space::new(config, arena);
+    /// Creates an empty cache in the arena. Returns an error if the system refuses to reserve the address space for the
+    /// index.
+    pub fn new(config: EngineConfig, arena: Arena) -> Result<Cache, MappingError> {
+        let space = Space::new(config, arena)?;
         let mover = Mutex::new(Mover::new(&space.memory));
-        Cache { space, mover }
+        Ok(Cache { space, mover })
     }
 }
 
@@ -91,7 +92,7 @@ impl<'e> Handle<'e> {
             space.index.prefetch(*hash);
         }
         let hashes = &hashes[..keys.len()];
-        space.index.prefetch_buckets(hashes);
+        hashes.iter().for_each(|&hash| space.index.prefetch_bucket(hash));
         let mut positions = [None; KEYS_MAX];
         for (position, &hash) in positions.iter_mut().zip(hashes) {
             if let Some((found, item)) = space.index.lock(hash).candidate(hash) {

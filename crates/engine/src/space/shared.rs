@@ -12,7 +12,7 @@ use crate::heap::Pool;
 use crate::heap::SizeMap;
 use crate::index::Index;
 use crate::layout::{ChunkAddress, ClassTable};
-use crate::mem::{Arena, Item, Memory, Page, PageState, ReadAccess, ReadsMeta};
+use crate::mem::{Arena, Item, MappingError, Memory, Page, PageState, ReadAccess, ReadsMeta};
 use crate::stats::{ClassStats, HandleCounters, PageStats};
 pub use slabwise_base::AccessKind;
 use slabwise_base::sync::{Mutex, lock};
@@ -107,10 +107,11 @@ pub enum InvalidReason {
 }
 
 impl Space {
-    /// Creates an empty cache. The arena must have at least the size that the configuration requires.
+    /// Creates an empty cache. The arena must have at least the size that the configuration requires. Returns an error
+    /// if the system refuses to reserve the address space for the index.
     ///
     /// Panics if the page size or the largest chunk size is not allowed.
-    pub fn new(config: EngineConfig, arena: Arena) -> Space {
+    pub fn new(config: EngineConfig, arena: Arena) -> Result<Space, MappingError> {
         let page_size_bytes = config.page_size_bytes;
         assert!(
             page_size_bytes.is_power_of_two() && (4 << 10..=16 << 20).contains(&page_size_bytes),
@@ -138,7 +139,7 @@ impl Space {
             size_map: SizeMap::new(&config.classes),
             largest: config.classes.largest(),
             retiring: AtomicBool::new(false),
-            index: Index::new(&memory, config.memory_limit_bytes),
+            index: Index::new(&memory, config.memory_limit_bytes, config.huge_pages)?,
             work: WorkClock::new(config.memory_limit_bytes),
             flush: Flush::default(),
             segments: Mutex::new(segments),
@@ -158,7 +159,7 @@ impl Space {
         for (id, chunk_size_bytes) in space.config.classes.classes() {
             space.class(id).lock().establish(chunk_size_bytes);
         }
-        space
+        Ok(space)
     }
 
     /// Creates the counters of a new handle. They stay in the registry after the handle is dropped.

@@ -123,7 +123,7 @@ fn create_on(
     let size_bytes = config.arena_size_bytes() as usize;
     let arena = Arena::of_file(file.descriptor(), size_bytes, config.huge_pages)?;
     progress(Progress::Mapped(arena.addresses()));
-    Ok(Cache::new(config, arena))
+    Ok(Cache::new(config, arena)?)
 }
 
 /// Restores the items in the arena of a new cache. Returns the number of items, or the reason why they cannot be used.

@@ -34,7 +34,7 @@ pub struct Fixture {
     pub chained_queue: List,
 }
 
-pub struct Stripes([Mutex<Stripe>; 2]);
+pub struct Stripes(Vec<Mutex<Stripe>>);
 
 impl Stripes {
     pub fn lock(&self, stripe: usize) -> StripeGuard<'_> {
@@ -114,7 +114,7 @@ impl Fixture {
             [SMALL, LARGE, CHAINED].map(|id| memory.class_token(id));
         small.set_chunk_size(512);
         large.set_chunk_size(1024);
-        let stripes = Stripes([(); 2].map(|()| Mutex::new(Stripe::new(&memory))));
+        let stripes = Stripes(Stripe::of_count(2, &memory).map(Mutex::new).collect());
         Fixture {
             memory,
             small,

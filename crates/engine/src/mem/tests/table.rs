@@ -1,6 +1,7 @@
 //! Tests of the hash table of a stripe.
 
 use crate::layout::ChunkAddress;
+use crate::mem::buckets::BucketSpace;
 use crate::mem::table::Table;
 use slabwise_base::{Random, random::mix};
 use std::collections::HashMap;
@@ -10,10 +11,19 @@ fn hash_of(address: ChunkAddress) -> u64 {
     mix((address.offset() / 8) as u64)
 }
 
+/// Returns an empty table for up to some hundred thousand items.
+fn new_table() -> Table {
+    let buckets = || {
+        let (_, buckets) = BucketSpace::reserve(1, 1 << 16, false).expect("the system has memory");
+        buckets.into_iter().next().expect("the space has one stripe")
+    };
+    Table::new(buckets(), buckets())
+}
+
 #[test]
 fn a_table_holds_the_same_entries_as_a_hash_map() {
     let mut random = Random::new(42);
-    let mut table = Table::new();
+    let mut table = new_table();
     let mut model = HashMap::new();
     for step in 0..60_000u64 {
         let id = random.below(20_000);
@@ -42,7 +52,7 @@ fn a_table_holds_the_same_entries_as_a_hash_map() {
 #[test]
 fn replacing_items_does_not_grow_the_table() {
     let mut random = Random::new(5);
-    let mut table = Table::new();
+    let mut table = new_table();
     let mut ids: Vec<u64> = (0..2_000).collect();
     for &id in &ids {
         table.insert(mix(id), ChunkAddress::from_offset(id as usize * 8), hash_of);
@@ -66,7 +76,7 @@ fn replacing_items_does_not_grow_the_table() {
 
 #[test]
 fn the_table_needs_less_than_11_bytes_per_item() {
-    let mut table = Table::new();
+    let mut table = new_table();
     let mut worst = 0.0f64;
     for id in 0..200_000u64 {
         table.insert(mix(id), ChunkAddress::from_offset(id as usize * 8), hash_of);
@@ -79,7 +89,7 @@ fn the_table_needs_less_than_11_bytes_per_item() {
 
 #[test]
 fn the_position_of_a_candidate_gives_its_address_until_the_entry_is_removed() {
-    let mut table = Table::new();
+    let mut table = new_table();
     assert_eq!(table.candidate(mix(1)), None, "an empty table has no candidate");
     let address = ChunkAddress::from_offset(8);
     table.insert(mix(1), address, hash_of);

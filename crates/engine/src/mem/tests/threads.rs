@@ -37,7 +37,7 @@ impl Cache {
         let mut token = memory.class_token(SMALL);
         token.set_chunk_size(512);
         token.adopt(memory.next_new_page().expect("the arena has an unused page"));
-        let stripes = (0..STRIPE_COUNT).map(|_| Mutex::new(Stripe::new(&memory))).collect();
+        let stripes = Stripe::of_count(STRIPE_COUNT as usize, &memory).map(Mutex::new).collect();
         Cache { memory, stripes, class: Mutex::new(Class { token, queue: List::EMPTY }) }
     }
 

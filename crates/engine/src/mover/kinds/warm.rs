@@ -263,7 +263,7 @@ fn prefetch_entries<'p>(pass: &Pass<'_>, pins: impl Iterator<Item = &'p Pin>) ->
     let hash = |pin: &Pin| space.hash_of(pin.item(&space.memory));
     let hashes: Vec<u64> = pins.map(hash).collect();
     hashes.iter().for_each(|&hash| space.index.prefetch(hash));
-    space.index.prefetch_buckets(&hashes);
+    hashes.iter().for_each(|&hash| space.index.prefetch_bucket(hash));
     hashes
 }
 

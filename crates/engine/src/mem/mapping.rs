@@ -1,0 +1,114 @@
+//! Mappings of memory: ranges of address space that the system commits on first use.
+
+use rustix::io::Errno;
+#[cfg(not(all(test, loom)))]
+use rustix::mm::mmap;
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+use std::ffi::c_void;
+#[cfg(not(all(test, loom)))]
+use std::os::fd::BorrowedFd;
+use std::ptr::NonNull;
+
+/// The reason why memory cannot be mapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MappingError {
+    /// The system refuses to reserve this many bytes of address space.
+    #[error(
+        "cannot reserve {bytes} bytes of address space ({errno}): lower -m, or raise the limit of address space \
+         (ulimit -v)"
+    )]
+    NoSpace { bytes: usize, errno: Errno },
+    /// The system refuses to lock the memory file or to read its size.
+    #[error(
+        "cannot lock the memory file ({0}): stop the process that uses it, or name another file"
+    )]
+    Locked(Errno),
+    /// Another arena of this process maps the memory file.
+    #[error("the memory file is already mapped by this process: name another file")]
+    Mapped,
+    /// The memory file is shorter than the arena. The number is the size of the arena in bytes.
+    #[error("the memory file is shorter than {0} bytes: remove it to start with an empty cache")]
+    Short(usize),
+}
+
+/// A range of mapped memory. It is either anonymous, so that bytes read as zero until they are written, or a part of a
+/// file. Dropping it removes the mapping.
+#[derive(Debug)]
+pub struct Mapping {
+    base: NonNull<u8>,
+    size_bytes: usize,
+}
+
+// SAFETY: a `Mapping` owns plain memory, which is not tied to a thread. Its safe functions do not access the bytes.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+const READ_AND_WRITE: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
+
+impl Mapping {
+    /// Reserves `size_bytes` of address space as anonymous memory. The system commits memory only when a thread writes
+    /// to it. With `huge_pages`, requests huge pages from the system.
+    pub fn anonymous(size_bytes: usize, huge_pages: bool) -> Result<Mapping, MappingError> {
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        // SAFETY: the address is null, so the system chooses a free range and does not replace an existing mapping.
+        let base =
+            unsafe { mmap_anonymous(std::ptr::null_mut(), size_bytes, READ_AND_WRITE, flags) };
+        Mapping::new(base, size_bytes, huge_pages)
+    }
+
+    /// Maps the first `size_bytes` bytes of a file, which must not be shorter.
+    ///
+    /// # Safety
+    ///
+    /// As long as the mapping exists, nothing else writes these bytes, and no other mapping of the file exists.
+    #[cfg(not(all(test, loom)))]
+    pub(super) unsafe fn of_file(
+        file: BorrowedFd<'_>,
+        size_bytes: usize,
+        huge_pages: bool,
+    ) -> Result<Mapping, MappingError> {
+        let flags = MapFlags::SHARED;
+        // SAFETY: the address is null, so the system chooses a free range and does not replace an existing mapping. The
+        // caller guarantees that only this mapping changes the bytes of the file.
+        let base =
+            unsafe { mmap(std::ptr::null_mut(), size_bytes, READ_AND_WRITE, flags, file, 0) };
+        Mapping::new(base, size_bytes, huge_pages)
+    }
+
+    /// Returns the mapping that a system call has made.
+    fn new(
+        base: Result<*mut c_void, Errno>,
+        size_bytes: usize,
+        huge_pages: bool,
+    ) -> Result<Mapping, MappingError> {
+        let base = base.map_err(|errno| MappingError::NoSpace { bytes: size_bytes, errno })?;
+        if huge_pages {
+            // SAFETY: the range is the new mapping, and the advice does not change its bytes. A system without huge
+            // pages returns an error, which is ignored.
+            let _ = unsafe { madvise(base, size_bytes, Advice::LinuxHugepage) };
+        }
+        let base = NonNull::new(base.cast()).expect("the system maps no memory at address 0");
+        Ok(Mapping { base, size_bytes })
+    }
+
+    /// Returns the address of the first byte. It is valid as long as the mapping exists.
+    #[inline]
+    pub fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+
+    #[inline]
+    pub fn size_bytes(&self) -> usize {
+        self.size_bytes
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the range is exactly this mapping. The owner of the mapping drops it only when no reference to the
+        // bytes exists.
+        let unmapped = unsafe { munmap(self.base.as_ptr().cast(), self.size_bytes) };
+        debug_assert!(unmapped.is_ok(), "the system removes a mapping that it has made");
+    }
+}
