@@ -26,10 +26,12 @@
 //!   these savings reaches the cost of the items that its moves drop. A gain of `gain_certain` needs no validation.
 //! - *Stretch.* Sampling moves a cliff by a few percent of the chunks. If the measured misses differ from the curve,
 //!   but agree with a curve whose sizes are multiplied by a factor near 1, the policy uses this factor (the *stretch*).
-//! - *New classes.* A class that is new, or used again after a silence, has no reliable curve. Until its requests reach
-//!   twice the number of its chunks (at least 64 and at most 250,000 requests), it gives and receives pages only as
-//!   under `space_time` ([`TailAge`]). A class of a new class table is not new if its curve counts enough references,
-//!   because the keys follow their items into the new classes. A class with almost no references is *silent* and receives no pages.
+//! - *New classes.* A class that is new, or used again after a silence, has no reliable curve. It gives and receives pages
+//!   only as under `space_time` ([`TailAge`]) until its requests reach twice the number of its chunks (at least 64), and
+//!   it has evicted half as many items as it has chunks, or has had eight requests for each chunk. Before its first
+//!   evictions, no curve can show what more memory would save. A class of a new class table is not new if its curve
+//!   counts enough references, because the keys follow their items into the new classes. A class with almost no
+//!   references is *silent* and receives no pages.
 //! - *Idle chunks.* Chunks that were free for a whole window (`window_gets`) while the class did not grow are *idle*.
 //!   The policy assumes that they save no misses, even if the curve shows a gain.
 //!

@@ -8,8 +8,14 @@ const SILENT_SHARE: f64 = 1e-4;
 const WAKING_REQUESTS: u64 = 10;
 /// A class of any size is new for at least this many requests.
 const NEW_REQUESTS_MIN: u64 = 64;
-/// A class of any size is new for at most this many requests.
-const NEW_REQUESTS_MAX: u64 = 250_000;
+/// A curve that counts this many references is reliable, whatever the size of the class. Old references decay, so the
+/// curve of a large class may never count two references for each chunk.
+const KNOWN_REFERENCES_MAX: u64 = 250_000;
+/// The curve of a class that has always grown shows no gain beyond its present size, because no key was reused after more
+/// other keys. So a class is new until the number of its evictions is the number of its chunks divided by this number.
+const NEW_EVICTIONS_DIVISOR: u64 = 2;
+/// A class that evicts nothing is new until it has had this many requests for each chunk.
+const NEW_REQUESTS_PER_CHUNK_MAX: u64 = 8;
 /// The minimum number of references between two evaluations for a reliable miss ratio.
 const MEASURED_REFERENCES_MIN: f64 = 1_000.0;
 /// The curve agrees with the measured miss ratio if they differ by at most this value, or by at most
@@ -43,11 +49,13 @@ pub(super) struct Usage {
     pub is_silent: bool,
     /// The requests since the start, at the time when the class was first used, or used again after a silence.
     new_since_requests: u64,
+    /// The evictions since the start, at the same time.
+    new_since_evictions: u64,
     /// The requests since the start, at the last evaluation.
     requests_at_evaluation: u64,
     /// The requests and refused stores since the start, at the last evaluation.
     attempts_at_evaluation: u64,
-    /// True if the class has had enough requests since `new_since_requests` for a reliable curve. If the class grows
+    /// True if the class has had enough requests and evictions since it was new for a reliable curve. If the class grows
     /// afterwards, the field stays true.
     is_established: bool,
     /// The number of evaluations since the class last changed its number of pages or had a page of free chunks.
@@ -99,6 +107,7 @@ impl Usage {
             references_of_curve: 0.0,
             is_silent: true,
             new_since_requests: requests(class),
+            new_since_evictions: class.evicted,
             requests_at_evaluation: requests(class),
             attempts_at_evaluation: attempts(class),
             is_established: false,
@@ -122,7 +131,7 @@ impl Usage {
             hits_in_retired: profile.hits_in_retired,
             misses: profile.misses,
             references_of_curve: references / gets_of_curves,
-            is_established: references >= requests_enough(class) as f64,
+            is_established: references >= requests_enough(class).min(KNOWN_REFERENCES_MAX) as f64,
             ..Usage::new(class)
         }
     }
@@ -165,6 +174,7 @@ impl Usage {
         self.attempts_at_evaluation = attempts(class);
         if self.is_silent && requested * evaluation.miss_cost < SILENT_SHARE * evaluation.gets {
             self.new_since_requests = requests(class);
+            self.new_since_evictions = class.evicted;
             self.is_established = false;
         }
         self.is_established = !self.is_new(class);
@@ -231,12 +241,18 @@ impl Usage {
             || attempts(class).saturating_sub(self.attempts_at_evaluation) >= WAKING_REQUESTS
     }
 
-    /// Returns true if the class's keys have had too few requests to be reused, so that its curve is not reliable.
+    /// Returns true if the curve of the class is not reliable, because too few of its keys were reused, or because it does
+    /// not show what more memory would save.
     pub fn is_new(&self, class: &ClassSnapshot) -> bool {
         if self.is_established {
             return false;
         }
-        requests(class).saturating_sub(self.new_since_requests) < requests_enough(class)
+        let requested = requests(class).saturating_sub(self.new_since_requests);
+        let evicted = class.evicted.saturating_sub(self.new_since_evictions);
+        let chunks = class.used_chunks + class.free_chunks;
+        let shows_larger_sizes = evicted >= chunks / NEW_EVICTIONS_DIVISOR
+            || requested >= NEW_REQUESTS_PER_CHUNK_MAX * chunks;
+        requested < requests_enough(class) || !shows_larger_sizes
     }
 
     /// Returns the number of pages whose chunks were free since the end of the window before the last, less one page.
@@ -258,7 +274,7 @@ fn requests(class: &ClassSnapshot) -> u64 {
 /// Returns the number of requests after which the keys of a class have been reused, so that its curve is reliable.
 fn requests_enough(class: &ClassSnapshot) -> u64 {
     let chunks = class.used_chunks + class.free_chunks;
-    (2 * chunks).clamp(NEW_REQUESTS_MIN, NEW_REQUESTS_MAX)
+    (2 * chunks).max(NEW_REQUESTS_MIN)
 }
 
 /// Returns the number of requests since the start, including refused stores.
