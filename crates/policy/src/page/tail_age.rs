@@ -109,8 +109,10 @@ struct ClassState {
 /// The limits that another policy sets for a class in one step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Permissions {
-    /// True if the class may receive a page.
-    pub receive: bool,
+    /// True if the class may receive a page of any class. Otherwise it receives only pages of classes that give to all.
+    pub receives_from_all: bool,
+    /// True if any class may receive a page of this class. Otherwise it gives pages only to classes that receive from all.
+    pub gives_to_all: bool,
     /// True if the class may give a page of free chunks.
     pub spare: bool,
     /// The miss cost of the class divided by the mean miss cost of all classes. The tail age is divided by this value,
@@ -129,10 +131,14 @@ struct Projection {
     had_shortage: bool,
     /// True if the class has not received a page during the cooldown.
     may_give: bool,
-    /// True if the class has not given a page during the cooldown, and the caller permits it to receive.
+    /// True if the class has not given a page during the cooldown.
     may_receive: bool,
     /// True if the class was not busy during the cooldown, and the caller permits it to give free pages.
     quiet: bool,
+    /// See [`Permissions`].
+    receives_from_all: bool,
+    /// See [`Permissions`].
+    gives_to_all: bool,
 }
 
 impl Policy for TailAge {
@@ -142,7 +148,12 @@ impl Policy for TailAge {
     }
 
     fn step(&mut self, snapshot: &Snapshot, _random: &mut Random) -> Plan {
-        let permissions = Permissions { receive: true, spare: true, miss_cost: 1.0 };
+        let permissions = Permissions {
+            receives_from_all: true,
+            gives_to_all: true,
+            spare: true,
+            miss_cost: 1.0,
+        };
         self.step_with_permissions(snapshot, self.quantity, |_| permissions)
     }
 }
@@ -163,7 +174,8 @@ impl TailAge {
         let mut projections = self.project(snapshot, quantity);
         for (index, projection) in projections.iter_mut().enumerate() {
             let permissions = permissions(index);
-            projection.may_receive &= permissions.receive;
+            projection.receives_from_all = permissions.receives_from_all;
+            projection.gives_to_all = permissions.gives_to_all;
             projection.quiet &= permissions.spare;
             projection.weighted_age /= permissions.miss_cost;
         }
@@ -215,6 +227,8 @@ impl TailAge {
                 may_give: !is_recent(state.received_at),
                 may_receive: !is_recent(state.gave_at),
                 quiet: !is_recent(Some(state.busy_at)),
+                receives_from_all: true,
+                gives_to_all: true,
             }
         })
         .collect()
@@ -227,7 +241,7 @@ impl TailAge {
             projections.iter().find(|projection| projection.has_spare(&self.options))
         {
             // If the class that needs a page most is the victim itself, the page moves to the pool.
-            let receiver = receiver.filter(|receiver| receiver.class.class != victim.class.class);
+            let receiver = receiver.filter(|receiver| receiver.may_receive_from(victim));
             return Some(PageMove {
                 victim: victim.class.class,
                 page: None,
@@ -253,6 +267,7 @@ impl TailAge {
             projection.had_shortage
                 && projection.may_receive
                 && used_up
+                && projections.iter().any(|victim| projection.may_receive_from(victim))
                 && mean.is_some_and(|mean| self.far_below(projection.weighted_age, mean))
         };
         projections.iter().filter(needs).min_by(|a, b| a.weighted_age.total_cmp(&b.weighted_age))
@@ -267,9 +282,7 @@ impl TailAge {
     ) -> Option<&'o Projection> {
         projections
             .iter()
-            .filter(|projection| {
-                projection.class.class != receiver.class.class && projection.can_give()
-            })
+            .filter(|victim| receiver.may_receive_from(victim) && victim.can_give())
             .max_by(|a, b| a.weighted_age.total_cmp(&b.weighted_age))
             .filter(|oldest| self.far_below(receiver.weighted_age, oldest.weighted_age))
     }
@@ -331,6 +344,11 @@ fn mean_weighted_age_except(projections: &[Projection], except: &Projection) -> 
 }
 
 impl Projection {
+    /// Returns true if the class may receive a page of `victim`.
+    fn may_receive_from(&self, victim: &Projection) -> bool {
+        self.class.class != victim.class.class && (self.receives_from_all || victim.gives_to_all)
+    }
+
     /// Returns true if the class may give a page whose items must be evicted.
     fn can_give(&self) -> bool {
         self.may_give && self.class.pages > 1

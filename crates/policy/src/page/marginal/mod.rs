@@ -26,8 +26,8 @@
 //!   these savings reaches the cost of the items that its moves drop. A gain of `gain_certain` needs no validation.
 //! - *Stretch.* Sampling moves a cliff by a few percent of the chunks. If the measured misses differ from the curve,
 //!   but agree with a curve whose sizes are multiplied by a factor near 1, the policy uses this factor (the *stretch*).
-//! - *New classes.* A class that is new, or used again after a silence, has no reliable curve. It gives and receives pages
-//!   only as under `space_time` ([`TailAge`]) until its requests reach twice the number of its chunks (at least 64), and
+//! - *New classes.* A class that is new, or used again after a silence, has no reliable curve. It gives pages to any class,
+//!   and receives pages, only as under `space_time` ([`TailAge`]) until its requests reach twice the number of its chunks (at least 64), and
 //!   it has evicted half as many items as it has chunks, or has had eight requests for each chunk. Before its first
 //!   evictions, no curve can show what more memory would save. A class of a new class table is not new if its curve
 //!   counts enough references, because the keys follow their items into the new classes. A class with almost no
@@ -207,8 +207,13 @@ impl Marginal {
             // If no new class needs a page, an evaluation decides which class receives the idle chunks.
             let idle = new_had_shortage && usage.idle_pages(class) > 0;
             // A silent class has too few references for a page.
-            let receive = is_new && (snapshot.profiles.is_empty() || usage.is_awake(class));
-            Permissions { receive, spare: is_new || idle || class.used_chunks == 0, miss_cost }
+            let is_awake = snapshot.profiles.is_empty() || usage.is_awake(class);
+            Permissions {
+                receives_from_all: is_new && is_awake,
+                gives_to_all: is_new,
+                spare: is_new || idle || class.used_chunks == 0,
+                miss_cost,
+            }
         });
         let permissions: Vec<Permissions> = permissions.collect();
         let plan = self
