@@ -1,7 +1,7 @@
 //! A table that remembers the requests for evicted keys.
 //!
 //! The table consists of sets of four entries. The hash of a key determines its set. A new entry replaces the oldest
-//! entry of its set. An entry takes two bytes: a byte of the key's hash, by which the table recognises the key, and the
+//! entry of its set. An entry takes two bytes: a byte of the key's hash, by which the table identifies the key, and the
 //! seven bits of [`Uses`]. A key without an entry is mistaken for another key with a probability of at most 4 / 256.
 
 use super::uses::Uses;

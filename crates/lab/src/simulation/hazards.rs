@@ -148,10 +148,11 @@ impl Hazards {
         let ticks = &mut self.classes[usize::from(wait.class)].ticks;
         let end = f64::from((now - wait.since).min(WAIT_TICKS_MAX));
         let mut age = f64::from(wait.counted - wait.since);
-        for level in age_level(wait.counted - wait.since)..AGE_LEVELS {
+        let first = age_level(wait.counted - wait.since);
+        for (level, ticks) in ticks.iter_mut().enumerate().skip(first) {
             let next = age_from(level + 1).min(end);
             if next > age {
-                ticks[level] += next - age;
+                *ticks += next - age;
                 age = next;
             }
         }

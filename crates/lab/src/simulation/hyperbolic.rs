@@ -2,7 +2,7 @@
 //!
 //! The priority of an item is the number of its gets since it was stored, divided by the time since then and by its
 //! size. The victim is the item with the lowest priority among 64 random items. Time is the number of requests. The
-//! paper divides by the size to minimise the misses of items with different sizes.
+//! paper divides by the size to reduce the misses of items with different sizes.
 
 use super::cache::Simulation;
 use super::pool::{Item, Pool, SampleSetup, Victims};
