@@ -6,7 +6,7 @@
 //! items were hit and evicted. As in the paper:
 //!
 //! - The age is the time since the last request for the item. Ages are *coarsened*: time is divided by a step, which is
-//!   adjusted so that few items exceed the highest age.
+//!   adjusted so that few items are evicted at the highest age.
 //! - The class of an item depends on the sum of its last two ages at a hit, and on its application. The requests here
 //!   have no application, so the size replaces it.
 //! - The densities are computed at regular intervals, from counts of events that decay exponentially.
@@ -31,7 +31,7 @@ const SIZE_CLASSES: usize = 8;
 const INTERVAL_REQUESTS: u64 = 1 << 15;
 /// Factor on the counted events at each computation.
 const DECAY: f64 = 0.9;
-/// The step of ages doubles if more than this share of the events has the highest age.
+/// The step of ages doubles if more than this share of the evictions has the highest age.
 const OVERFLOW_SHARE_MAX: f64 = 0.01;
 /// One of this number of stored items is an explorer.
 const EXPLORER_ONE_IN: u64 = 32;
@@ -170,8 +170,7 @@ impl Lhd {
     /// Computes the densities of all classes, and adjusts the step of ages.
     fn learn(&mut self) {
         let sum = |from: usize| -> f64 {
-            let ages = (from..AGES).flat_map(|age| self.classes.iter().map(move |c| c.events(age)));
-            ages.sum()
+            self.classes.iter().flat_map(|class| &class.evictions[from..]).sum()
         };
         if sum(AGES - 1) > sum(0) * OVERFLOW_SHARE_MAX {
             self.step *= 2;

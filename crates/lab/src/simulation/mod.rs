@@ -50,7 +50,7 @@ use slabwise_replay::workload::Op;
 use w_tiny_lfu::{Admission, WTinyLfu};
 
 /// The names that [`simulation`] accepts.
-pub const NAMES: [&str; 10] = [
+pub const NAMES: [&str; 11] = [
     "lru",
     "s3_fifo",
     "w_tiny_lfu",
@@ -60,6 +60,7 @@ pub const NAMES: [&str; 10] = [
     "gdsf",
     "sampled_gdsf",
     "learned_density",
+    "learned_density_64",
     "belady_size",
 ];
 
@@ -77,9 +78,12 @@ pub fn simulation(name: &str, catalog: &Catalog, limit_bytes: u64) -> Option<Box
         "sized_w_tiny_lfu" => Box::new(WTinyLfu::new(keys, limit_bytes, Admission::SumOfVictims)),
         "hyperbolic" => Box::new(Hyperbolic::new(keys, limit_bytes, SEED)),
         "lhd" => Box::new(Lhd::new(keys, limit_bytes, SEED)),
-        "sampled_gdsf" => Box::new(Sampled::new(SampledGdsf::new(), keys, limit_bytes, SEED)),
+        "sampled_gdsf" => Box::new(Sampled::new(SampledGdsf::new(), 32, keys, limit_bytes, SEED)),
         "learned_density" => {
-            Box::new(Sampled::new(LearnedDensity::new(keys), keys, limit_bytes, SEED))
+            Box::new(Sampled::new(LearnedDensity::new(keys), 32, keys, limit_bytes, SEED))
+        }
+        "learned_density_64" => {
+            Box::new(Sampled::new(LearnedDensity::new(keys), 64, keys, limit_bytes, SEED))
         }
         "gdsf" => Box::new(Gdsf::new(keys, limit_bytes)),
         "belady_size" => Box::new(BeladySize::new(catalog, limit_bytes)),

@@ -16,7 +16,10 @@ use super::pool::{Item, Pool, SampleSetup, Victims};
 use super::uses::{Uses, WorkClock};
 use slabwise_base::Random;
 
-const SAMPLE: SampleSetup = SampleSetup { random: 32, largest_of: 4, kept: 8, recent: 8 };
+/// Returns the candidates of a choice: this number of random items, and a few others.
+fn candidates(random: usize) -> SampleSetup {
+    SampleSetup { random, largest_of: 4, kept: 8, recent: 8 }
+}
 
 /// What is kept with an item.
 #[derive(Clone, Copy, Debug)]
@@ -51,12 +54,19 @@ pub struct Sampled<R> {
 }
 
 impl<R: Ranking> Sampled<R> {
-    pub fn new(ranking: R, key_count: usize, limit_bytes: u64, seed: u64) -> Sampled<R> {
+    /// Creates an empty cache. A victim is chosen from `random` random items and a few others.
+    pub fn new(
+        ranking: R,
+        random: usize,
+        key_count: usize,
+        limit_bytes: u64,
+        seed: u64,
+    ) -> Sampled<R> {
         let ghosts = Ghosts::new(limit_bytes);
         Sampled {
             ranking,
             pool: Pool::new(key_count),
-            victims: Victims::new(SAMPLE, seed),
+            victims: Victims::new(candidates(random), seed),
             random: Random::new(seed ^ 1),
             clock: WorkClock::new(limit_bytes),
             limit_bytes: limit_bytes - ghosts.held_bytes(),
@@ -152,7 +162,7 @@ mod tests {
     /// With two items, 32 draws find both of them except with a probability of 2^-31.
     #[test]
     fn the_lowest_rank_is_evicted_and_its_count_is_remembered() {
-        let mut cache = Sampled::new(ByCount::default(), 4, 1_024, 1);
+        let mut cache = Sampled::new(ByCount::default(), 32, 4, 1_024, 1);
         // The table of ghosts takes 8 of the 1,024 bytes. Key 0 has a count of 2, and key 1 a count of 1.
         let gets = [(0, 508), (0, 508), (1, 508), (2, 508)];
         assert_eq!(gets.map(|(key, size)| cache.get(key, size, 0)), [false, true, false, false]);
@@ -167,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_set_of_another_size_keeps_the_count() {
-        let mut cache = Sampled::new(ByCount::default(), 1, 1_024, 1);
+        let mut cache = Sampled::new(ByCount::default(), 32, 1, 1_024, 1);
         assert_eq!([100, 200, 1_017].map(|size| cache.get(0, size, 0)), [false, true, true]);
         assert_eq!(
             cache.held_bytes(),
