@@ -122,7 +122,7 @@ fn add_traces(entries: &mut [Entry], directory: &Path) -> Result<(), LabError> {
             return Ok(());
         }
     }
-    Err("--traces is valid only for the experiment frontier; run `frontier` or `all`".into())
+    Err("--traces is valid only for frontier and eviction-ranks; run one of them or `all`".into())
 }
 
 /// Writes the reports of all results in a folder again, and to the folder `markdown` as Markdown.

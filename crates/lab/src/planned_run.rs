@@ -55,7 +55,7 @@ pub struct RunArgs {
     /// `visit_cost` of another result have its times [default: measured before the runs]
     #[arg(long, value_name = "MOVER=N", value_delimiter = ',')]
     pub visit_ns: Vec<VisitTime>,
-    /// Only frontier: also run the traces in this folder (formats: see slabwise replay --help)
+    /// Only frontier and eviction-ranks: also run the traces in this folder (formats: see slabwise replay --help)
     #[arg(long, value_name = "DIR")]
     pub traces: Option<PathBuf>,
     /// Number of threads; each has one cache in memory at a time [default: one per core]

@@ -71,6 +71,7 @@ experiments! {
     "cost-multi-published": experiment::cost::CostSetup;
     "cost-reserved": experiment::cost::CostSetup;
     "frontier": experiment::frontier::FrontierSetup;
+    "eviction-ranks": experiment::frontier::FrontierSetup;
 }
 
 pub fn all() -> Vec<Entry> {
@@ -114,7 +115,7 @@ mod tests {
     }
 
     /// Experiments without published values, which compare our own variants.
-    const OURS: [&str; 9] = [
+    const OURS: [&str; 10] = [
         "etc-settled",
         "etc-sweeps",
         "curves",
@@ -124,6 +125,7 @@ mod tests {
         "cost-multi",
         "cost-reserved",
         "frontier",
+        "eviction-ranks",
     ];
 
     #[test]

@@ -15,11 +15,20 @@
 //! - The same references always lead to the same misses.
 
 mod cache;
+mod ghosts;
+mod hazards;
+mod hyperbolic;
+mod learned_density;
+mod lhd;
 mod miniature;
 mod ordered;
+mod pool;
 mod queues;
 mod s3_fifo;
+mod sampled;
+mod sampled_gdsf;
 mod segmented;
+mod uses;
 mod w_tiny_lfu;
 
 #[cfg(test)]
@@ -29,14 +38,34 @@ pub use cache::{Catalog, Simulation};
 pub use miniature::MiniatureSimulation;
 pub use segmented::Segmented;
 
+use hyperbolic::Hyperbolic;
+use learned_density::LearnedDensity;
+use lhd::Lhd;
 use ordered::{BeladySize, Gdsf};
 use queues::Lru;
 use s3_fifo::S3Fifo;
+use sampled::Sampled;
+use sampled_gdsf::SampledGdsf;
 use slabwise_replay::workload::Op;
-use w_tiny_lfu::WTinyLfu;
+use w_tiny_lfu::{Admission, WTinyLfu};
 
 /// The names that [`simulation`] accepts.
-pub const NAMES: [&str; 5] = ["lru", "s3_fifo", "w_tiny_lfu", "gdsf", "belady_size"];
+pub const NAMES: [&str; 11] = [
+    "lru",
+    "s3_fifo",
+    "w_tiny_lfu",
+    "sized_w_tiny_lfu",
+    "hyperbolic",
+    "lhd",
+    "gdsf",
+    "sampled_gdsf",
+    "learned_density",
+    "learned_density_64",
+    "belady_size",
+];
+
+/// Seed of the simulations that draw random numbers.
+const SEED: u64 = 1;
 
 /// Creates the simulated cache with this name, or returns `None` if the name is unknown. The requests to the cache must
 /// be the references of the catalog.
@@ -45,7 +74,17 @@ pub fn simulation(name: &str, catalog: &Catalog, limit_bytes: u64) -> Option<Box
     Some(match name {
         "lru" => Box::new(Lru::new(keys, limit_bytes)),
         "s3_fifo" => Box::new(S3Fifo::new(keys, limit_bytes)),
-        "w_tiny_lfu" => Box::new(WTinyLfu::new(keys, limit_bytes)),
+        "w_tiny_lfu" => Box::new(WTinyLfu::new(keys, limit_bytes, Admission::EachVictim)),
+        "sized_w_tiny_lfu" => Box::new(WTinyLfu::new(keys, limit_bytes, Admission::SumOfVictims)),
+        "hyperbolic" => Box::new(Hyperbolic::new(keys, limit_bytes, SEED)),
+        "lhd" => Box::new(Lhd::new(keys, limit_bytes, SEED)),
+        "sampled_gdsf" => Box::new(Sampled::new(SampledGdsf::new(), 32, keys, limit_bytes, SEED)),
+        "learned_density" => {
+            Box::new(Sampled::new(LearnedDensity::new(keys), 32, keys, limit_bytes, SEED))
+        }
+        "learned_density_64" => {
+            Box::new(Sampled::new(LearnedDensity::new(keys), 64, keys, limit_bytes, SEED))
+        }
         "gdsf" => Box::new(Gdsf::new(keys, limit_bytes)),
         "belady_size" => Box::new(BeladySize::new(catalog, limit_bytes)),
         _ => return None,

@@ -58,6 +58,18 @@ impl<const COUNT: usize> Queues<COUNT> {
         (tail != NONE).then_some(tail)
     }
 
+    /// Returns the neighbour of a key that is nearer to the head of its queue. `None` if the key is the head, or is in no
+    /// queue.
+    pub fn towards_head(&self, key: u32) -> Option<u32> {
+        let Link { towards_head, queue, .. } = self.links[key as usize];
+        (queue.is_some() && towards_head != NONE).then_some(towards_head)
+    }
+
+    /// Returns the size of a key that is in a queue.
+    pub fn size_bytes(&self, key: u32) -> u32 {
+        self.links[key as usize].size_bytes
+    }
+
     /// Inserts a key at the head of a queue.
     ///
     /// # Panics

@@ -6,6 +6,11 @@
 //! segment, which has four fifths of the main part. A frequency is the number of gets and sets of a key, at most 15.
 //! Frequencies are halved after ten gets or sets per cached key. This simulation counts exactly, because the errors of
 //! a sketch would change the result.
+//!
+//! `sized_w_tiny_lfu` is the variant AV (aggregated victims) of Einziger, Eytan, Friedman and Manes: Lightweight Robust
+//! Size Aware Cache Management, ACM TOS 18(3), 2022. A key is admitted only if its frequency is higher than the sum of
+//! the frequencies of all keys that it would evict. So a large item needs a higher frequency than a small one. If the
+//! key is refused, no key of the main part is evicted.
 
 use super::cache::Simulation;
 use super::queues::Queues;
@@ -19,8 +24,19 @@ const FREQUENCY_MAX: u8 = 15;
 /// Frequencies are halved after this number of gets per cached key.
 const SAMPLE_FACTOR: u64 = 10;
 
+/// What the frequency of a new key is compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// The frequency of each victim, one after the other. If the key is refused because of a later victim, the earlier
+    /// victims remain evicted.
+    EachVictim,
+    /// The sum of the frequencies of all victims.
+    SumOfVictims,
+}
+
 #[derive(Debug)]
 pub struct WTinyLfu {
+    admission: Admission,
     queues: Queues<3>,
     /// Gets of each key, at most [`FREQUENCY_MAX`] and halved regularly, by the number of the key.
     frequencies: Vec<u8>,
@@ -33,9 +49,10 @@ pub struct WTinyLfu {
 }
 
 impl WTinyLfu {
-    pub fn new(key_count: usize, limit_bytes: u64) -> WTinyLfu {
+    pub fn new(key_count: usize, limit_bytes: u64, admission: Admission) -> WTinyLfu {
         let window_limit_bytes = limit_bytes / WINDOW_DIVISOR;
         WTinyLfu {
+            admission,
             queues: Queues::new(key_count),
             frequencies: vec![0; key_count],
             gets: 0,
@@ -60,24 +77,59 @@ impl WTinyLfu {
         self.queues.bytes(PROBATION) + self.queues.bytes(PROTECTED)
     }
 
-    /// Admits a key from the window to the main part if the frequency of the key is higher than the frequency of every
-    /// victim. Victims are evicted one after the other. If the key is refused because of a later victim, the earlier
-    /// victims remain evicted.
+    /// Admits a key from the window to the main part, or removes the key from the cache.
     fn admit(&mut self, key: u32, size_bytes: u32) {
-        if u64::from(size_bytes) > self.main_limit_bytes {
+        let is_admitted = u64::from(size_bytes) <= self.main_limit_bytes
+            && match self.admission {
+                Admission::EachVictim => self.wins_against_each(key, size_bytes),
+                Admission::SumOfVictims => self.wins_against_sum(key, size_bytes),
+            };
+        if is_admitted {
+            self.queues.push_head(PROBATION, key, size_bytes);
+        } else {
             self.held -= 1;
-            return;
         }
+    }
+
+    /// Evicts keys from the main part until a new key fits. Stops if a victim has at least the frequency of the new
+    /// key. Returns true if the new key fits.
+    fn wins_against_each(&mut self, key: u32, size_bytes: u32) -> bool {
         while self.main_bytes() + u64::from(size_bytes) > self.main_limit_bytes {
             let victim = self.queues.tail(PROBATION).or(self.queues.tail(PROTECTED));
             let Some(victim) = victim else { break };
-            self.held -= 1;
             if self.frequencies[key as usize] <= self.frequencies[victim as usize] {
-                return;
+                return false;
             }
             self.queues.remove(victim);
+            self.held -= 1;
         }
-        self.queues.push_head(PROBATION, key, size_bytes);
+        true
+    }
+
+    /// Evicts keys from the main part until a new key fits, or evicts no key if the frequencies of the victims together
+    /// are at least the frequency of the new key. Returns true if the new key fits.
+    fn wins_against_sum(&mut self, key: u32, size_bytes: u32) -> bool {
+        let mut missing =
+            (self.main_bytes() + u64::from(size_bytes)).saturating_sub(self.main_limit_bytes);
+        let (mut victims, mut sum) = (Vec::new(), 0);
+        let mut next = self.queues.tail(PROBATION).or(self.queues.tail(PROTECTED));
+        while missing > 0 {
+            let Some(victim) = next else { break };
+            sum += u32::from(self.frequencies[victim as usize]);
+            if u32::from(self.frequencies[key as usize]) <= sum {
+                return false;
+            }
+            missing = missing.saturating_sub(u64::from(self.queues.size_bytes(victim)));
+            victims.push(victim);
+            let is_probation = self.queues.queue_of(victim) == Some(PROBATION);
+            let protected = if is_probation { self.queues.tail(PROTECTED) } else { None };
+            next = self.queues.towards_head(victim).or(protected);
+        }
+        self.held -= victims.len() as u64;
+        for victim in victims {
+            self.queues.remove(victim);
+        }
+        true
     }
 
     /// Inserts a key at the head of the window. The key is in no queue, but `held` already includes it.
@@ -138,5 +190,35 @@ impl Simulation for WTinyLfu {
         if self.queues.remove(key).is_some() {
             self.held -= 1;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Admission, WTinyLfu};
+    use crate::simulation::cache::Simulation;
+
+    /// Requests keys 0 and 1, which fill the main part, twice each, and then key 2 three times. All sizes are larger
+    /// than the window, so all keys compete for the main part. Returns which of the keys are cached, in their order.
+    fn cached(admission: Admission, size_bytes: u32) -> [bool; 3] {
+        let mut cache = WTinyLfu::new(3, 100, admission);
+        for (key, size_bytes) in [(0, 49), (0, 49), (1, 49), (1, 49)] {
+            cache.get(key, size_bytes, 0);
+        }
+        for _ in 0..3 {
+            cache.get(2, size_bytes, 0);
+        }
+        assert!(cache.held_bytes() <= 100 && cache.held <= 3, "{cache:?}");
+        [0, 1, 2].map(|key| cache.queues.queue_of(key).is_some())
+    }
+
+    #[test]
+    fn a_key_is_compared_with_each_victim_or_with_all_together() {
+        // Key 2 evicts one key: 3 is more than 2.
+        assert_eq!(cached(Admission::EachVictim, 40), [false, true, true]);
+        assert_eq!(cached(Admission::SumOfVictims, 40), [false, true, true]);
+        // Key 2 would have to evict both keys: 3 is more than each 2, but less than 4.
+        assert_eq!(cached(Admission::EachVictim, 90), [false, false, true]);
+        assert_eq!(cached(Admission::SumOfVictims, 90), [true, true, false]);
     }
 }

@@ -47,7 +47,9 @@ pub struct FrontierSetup {
     pub operations_per_second: f64,
     /// Virtual time of a visit of the mover to a chunk.
     pub visit_ns: f64,
-    /// Engines that are configured as servers. The first server is memcached.
+    /// Engines that are configured as servers. The first server is memcached. Without servers, only simulations run, and
+    /// the outcome compares them with `gdsf`.
+    #[serde(default)]
     pub servers: Vec<ServedSetup>,
     streams: Vec<StreamSetup>,
 }
@@ -58,9 +60,41 @@ pub struct FrontierSetup {
 struct StreamSetup {
     pub name: String,
     pub workload: WorkloadSetup,
+    /// Memory limits at scale 1, instead of those in percent.
+    #[serde(default)]
+    pub memory_mib: Vec<f64>,
+}
+
+/// A memory limit.
+struct Limit {
+    bytes: u64,
+    /// The limit in percent of the sum of the sizes of all items.
+    percent: f64,
+    /// How rows name the limit.
+    text: String,
 }
 
 impl StreamSetup {
+    /// Returns the memory limits. `all_bytes` is the sum of the sizes of all items.
+    fn limits(&self, setup: &FrontierSetup, all_bytes: u64, scale: f64) -> Vec<Limit> {
+        if self.memory_mib.is_empty() {
+            let limit = |&percent: &f64| Limit {
+                bytes: (all_bytes as f64 * percent / 100.0) as u64,
+                percent,
+                text: format!("{percent} %"),
+            };
+            return setup.memory_percent.iter().map(limit).collect();
+        }
+        // The scale does not change the keys of a recorded workload.
+        let factor = if self.workload.is_recorded { 1.0 } else { scale };
+        let limit = |&mib: &f64| {
+            let bytes = mib * factor * f64::from(1 << 20);
+            let percent = bytes / all_bytes.max(1) as f64 * 100.0;
+            Limit { bytes: bytes as u64, percent, text: format!("{mib} MiB") }
+        };
+        self.memory_mib.iter().map(limit).collect()
+    }
+
     fn open(&self, scale: f64, seed: u64) -> Result<Workload, WorkloadError> {
         Ok(self.workload.open(scale, seed)?.with_value_len_max(VALUE_LEN_MAX))
     }
@@ -159,6 +193,7 @@ fn add_traces(
         setup.streams.push(StreamSetup {
             name: name.to_owned(),
             workload: WorkloadSetup::recorded(&format!("trace:{whole}"), REQUESTS_MAX),
+            memory_mib: Vec::new(),
         });
     }
     Ok(())
@@ -170,14 +205,18 @@ const MEMORY_SHARE_MAX: f64 = 1.05;
 /// Name of the simulation of the offline optimum.
 const BOUND: &str = "belady_size";
 
+/// Name of the simulation that the others are compared with if there are no servers.
+const REFERENCE: &str = "gdsf";
+
 measures! {
     MISS_RATIO: "miss_ratio", "miss ratio", "%", Fixed;
+    MORE_MISSES: "more_misses", "misses more than gdsf", "%", Fixed;
     GAP_CLOSED: "gap_closed", "closed part of the gap between memcached and belady_size", "%", Fixed;
 }
 
 impl Experiment for FrontierSetup {
     fn has_live(&self) -> bool {
-        true
+        !self.servers.is_empty()
     }
 
     fn add_traces(
@@ -205,8 +244,8 @@ impl Experiment for FrontierSetup {
                 }
                 Err(error) => return Err(error),
             };
-            let limit = |percent| (catalog.distinct_bytes() as f64 * percent / 100.0) as u64;
-            let limits: Vec<u64> = setup.memory_percent.iter().map(limit).collect();
+            let shown = stream.limits(setup, catalog.distinct_bytes(), job.scale);
+            let limits: Vec<u64> = shown.iter().map(|limit| limit.bytes).collect();
             let names = setup.names();
             let mut findings = Vec::new();
             if is_live {
@@ -222,12 +261,18 @@ impl Experiment for FrontierSetup {
             let text = format!("{requests} requests for {keys} keys, whose items take {mib} MiB");
             outcome.add_setup(&stream.name, text);
             let findings: Vec<&[Finding]> = findings.chunks(limits.len()).collect();
-            add(outcome, setup, &stream.name, &names, &findings);
+            add(outcome, &shown, &stream.name, &names, &findings);
+            if setup.servers.is_empty() {
+                add_comparison(outcome, &shown, &stream.name, &names, &findings);
+                continue;
+            }
             let gaps = Gaps::of(setup, &findings);
             add_gaps(outcome, setup, &stream.name, &gaps);
             all.add(&gaps);
         }
-        add_gaps(outcome, setup, "all", &all);
+        if !setup.servers.is_empty() {
+            add_gaps(outcome, setup, "all", &all);
+        }
         Ok(())
     }
 }
@@ -238,7 +283,9 @@ fn at_scale(setup: &FrontierSetup, scale: f64, outcome: &mut Outcome) -> Frontie
         true => "a real server, whose memory limit is rounded down to whole MiB",
         false => "slabwise's engine with memcached's configuration, in the process",
     };
-    outcome.add_setup(&setup.servers[0].name, memcached);
+    if let Some(first) = setup.servers.first() {
+        outcome.add_setup(&first.name, memcached);
+    }
     outcome.add_setup("key", format!("{KEY_SIZE_BYTES} bytes"));
     outcome.add_setup("longest value", format!("cut to {VALUE_LEN_MAX} bytes"));
     outcome.add_setup(
@@ -325,15 +372,15 @@ fn simulated(name: &str, catalog: &Catalog, limit_bytes: u64) -> Result<Finding,
 /// name, with one finding per memory limit.
 fn add(
     outcome: &mut Outcome,
-    setup: &FrontierSetup,
+    limits: &[Limit],
     stream: &str,
     names: &[&str],
     findings: &[&[Finding]],
 ) {
     for (name, findings) in names.iter().zip(findings) {
         let mut points = Vec::new();
-        for (percent, finding) in setup.memory_percent.iter().zip(*findings) {
-            let variant = format!("{stream}, {percent} %: {name}");
+        for (Limit { percent, text, .. }, finding) in limits.iter().zip(*findings) {
+            let variant = format!("{stream}, {text}: {name}");
             let ratio = finding.miss_ratio.clone().map(|ratio| ratio * 100.0);
             // The curve has no point at a limit that the server exceeds.
             if let (Ok(ratio), true) = (&ratio, finding.memory_share <= MEMORY_SHARE_MAX) {
@@ -350,6 +397,26 @@ fn add(
         let variant = format!("{stream}: {name}");
         let units = ["memory, % of the size of all items", MISS_RATIO.unit];
         outcome.add_series(MISS_RATIO.text, variant, units, points);
+    }
+}
+
+/// Adds a row per simulation and memory limit: the miss ratio divided by that of [`REFERENCE`], minus 1.
+fn add_comparison(
+    outcome: &mut Outcome,
+    limits: &[Limit],
+    stream: &str,
+    names: &[&str],
+    findings: &[&[Finding]],
+) {
+    let Some(reference) = names.iter().position(|&name| name == REFERENCE) else { return };
+    for (name, of_name) in names.iter().zip(findings).filter(|&(&name, _)| name != REFERENCE) {
+        for (index, Limit { text, .. }) in limits.iter().enumerate() {
+            let ratios = (&of_name[index].miss_ratio, &findings[reference][index].miss_ratio);
+            if let (Ok(own), Ok(reference)) = ratios {
+                let more = (own / reference - 1.0) * 100.0;
+                outcome.add(MORE_MISSES, &format!("{stream}, {text}: {name}"), Ok(more));
+            }
+        }
     }
 }
 
@@ -372,7 +439,7 @@ impl Gaps {
         let mut gaps = Gaps { closed: vec![0.0; findings.len()], ..Gaps::default() };
         let best = setup.names().iter().position(|&name| name == BOUND);
         let Some(best) = best.map(|index| findings[index]) else { return gaps };
-        for limit in 0..setup.memory_percent.len() {
+        for limit in 0..findings[0].len() {
             let ratios: Result<Vec<f64>, String> =
                 findings.iter().map(|all| all[limit].miss_ratio.clone()).collect();
             let (Ok(ratios), Ok(best)) = (ratios, &best[limit].miss_ratio) else {
