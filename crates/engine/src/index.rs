@@ -41,6 +41,19 @@ struct LockedStripe {
     bucket_count: AtomicU32,
 }
 
+/// The size of a stripe's table.
+struct TableSize {
+    bytes: usize,
+    bucket_count: u32,
+}
+
+impl TableSize {
+    fn of(stripe: &Stripe) -> TableSize {
+        let table = stripe.table();
+        TableSize { bytes: table.size_bytes(), bucket_count: table.bucket_count() }
+    }
+}
+
 impl LockedStripe {
     fn new(stripe: Stripe) -> LockedStripe {
         let bucket_count = AtomicU32::new(stripe.table().bucket_count());
@@ -79,12 +92,14 @@ impl Index {
         let (buckets, home) = BucketSpace::reserve(count, capacity, huge_pages)?;
         let (_, overflow) = BucketSpace::reserve(count, capacity, huge_pages)?;
         let new_stripe = |(home, overflow)| LockedStripe::new(Stripe::new(memory, home, overflow));
-        Ok(Index {
+        let index = Index {
             stripes: home.into_iter().zip(overflow).map(new_stripe).collect(),
             shift: u64::BITS - count.ilog2(),
             buckets,
             tables_size_bytes: AtomicU64::new(0),
-        })
+        };
+        index.presize(0);
+        Ok(index)
     }
 
     /// Makes about `bucket_count` buckets for an empty index: the same number for each stripe.
@@ -160,7 +175,7 @@ impl Index {
         item: NewItem,
         hash_of: impl Fn(Linked<'_>) -> u64,
     ) -> (Entry<'i>, bool) {
-        let before = stripe.table().size_bytes();
+        let before = TableSize::of(&stripe);
         let entry = Entry::insert(stripe, hash, item, hash_of);
         let has_grown = self.count_growth(hash, before, &entry);
         (entry, has_grown)
@@ -174,17 +189,22 @@ impl Index {
         item: RestoredItem,
         hash_of: impl Fn(Linked<'_>) -> u64,
     ) -> StripeGuard<'i> {
-        let before = stripe.table().size_bytes();
+        let before = TableSize::of(&stripe);
         let entry = Entry::enter_restored(stripe, hash, item, hash_of);
         self.count_growth(hash, before, &entry);
         entry.into_guard()
     }
 
-    /// Adds the growth of the entry's table to the size of all tables. Returns true if the table has grown.
-    fn count_growth(&self, hash: u64, size_bytes_before: usize, entry: &Entry<'_>) -> bool {
-        let grown = entry.stripe().table().size_bytes() - size_bytes_before;
-        if grown > 0 {
+    /// Publishes the size of the entry's table, and adds its growth to the size of all tables. Returns true if the size
+    /// in bytes has grown.
+    #[inline]
+    fn count_growth(&self, hash: u64, before: TableSize, entry: &Entry<'_>) -> bool {
+        let now = TableSize::of(entry.stripe());
+        if now.bucket_count > before.bucket_count {
             self.stripes[self.stripe_of(hash)].note_growth(entry.stripe());
+        }
+        let grown = now.bytes - before.bytes;
+        if grown > 0 {
             self.tables_size_bytes.fetch_add(grown as u64, Relaxed);
         }
         grown > 0

@@ -22,6 +22,9 @@ pub const SPLIT_LOAD: usize = if cfg!(any(loom, shuttle)) { 1 } else { 8 };
 /// The number of buckets of an empty table.
 const BUCKETS_MIN: u32 = if cfg!(any(loom, shuttle)) { 2 } else { 8 };
 
+/// The number of buckets of each kind in a table counts as a multiple of this number ([`Table::size_bytes`]).
+const BUCKETS_PER_STEP: u32 = 8;
+
 /// The position of an entry in the table. A position is valid until the table changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Position {
@@ -111,9 +114,12 @@ impl Table {
         self.home.count()
     }
 
-    /// Returns the number of bytes that the buckets of the table use.
+    /// Returns the number of bytes that the buckets of the table use. Both numbers of buckets are rounded up, because the
+    /// system commits memory for all stripes at once, and some stripes have a few buckets more than others.
     pub fn size_bytes(&self) -> usize {
-        (self.home.count() + self.overflow.buckets.count()) as usize * size_of::<Bucket>()
+        let rounded = |count: u32| count.next_multiple_of(BUCKETS_PER_STEP) as usize;
+        let count = rounded(self.home.count()) + rounded(self.overflow.buckets.count());
+        count * size_of::<Bucket>()
     }
 
     /// Returns the position and the address of the first entry whose address `is_match` accepts. Calls `is_match` only
