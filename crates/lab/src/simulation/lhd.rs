@@ -6,7 +6,7 @@
 //! items were hit and evicted. As in the paper:
 //!
 //! - The age is the time since the last request for the item. Ages are *coarsened*: time is divided by a step, which is
-//!   adjusted so that few items are evicted at the highest age.
+//!   adjusted so that few items are evicted at the highest age. Items of the highest age are evicted first.
 //! - The class of an item depends on the sum of its last two ages at a hit, and on its application. The requests here
 //!   have no application, so the size replaces it.
 //! - The densities are computed at regular intervals, from counts of events that decay exponentially.
@@ -31,7 +31,8 @@ const SIZE_CLASSES: usize = 8;
 const INTERVAL_REQUESTS: u64 = 1 << 15;
 /// Factor on the counted events at each computation.
 const DECAY: f64 = 0.9;
-/// The step of ages doubles if more than this share of the evictions has the highest age.
+/// The step of ages doubles if more than this share of the evictions has the highest age. Explorers do not count: they
+/// are evicted only at this age.
 const OVERFLOW_SHARE_MAX: f64 = 0.01;
 /// One of this number of stored items is an explorer.
 const EXPLORER_ONE_IN: u64 = 32;
@@ -51,6 +52,10 @@ pub struct Lhd {
     now: u64,
     /// Number of requests per coarsened age.
     step: u64,
+    /// Evictions since the last computation, without explorers.
+    evictions: u64,
+    /// Those of the evictions that had the highest age.
+    oldest_evictions: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -127,6 +132,8 @@ impl Lhd {
             explorer_bytes: 0,
             now: 0,
             step: 1,
+            evictions: 0,
+            oldest_evictions: 0,
         }
     }
 
@@ -154,7 +161,11 @@ impl Lhd {
         let (now, step, classes) = (self.now, self.step, &self.classes);
         let rank = |item: &Item<History>| {
             let age = coarse_age(now - item.state.last, step);
-            if item.state.is_explorer && age < AGES - 1 {
+            // The last age has all higher ages too, so its density would be too high.
+            if age == AGES - 1 {
+                return 0.0;
+            }
+            if item.state.is_explorer {
                 return f64::INFINITY;
             }
             let class = &classes[usize::from(item.state.class)];
@@ -164,18 +175,20 @@ impl Lhd {
         if let Some(item) = self.take(victim) {
             let age = coarse_age(self.now - item.state.last, self.step);
             self.classes[usize::from(item.state.class)].evictions[age] += 1.0;
+            if !item.state.is_explorer {
+                self.evictions += 1;
+                self.oldest_evictions += u64::from(age == AGES - 1);
+            }
         }
     }
 
     /// Computes the densities of all classes, and adjusts the step of ages.
     fn learn(&mut self) {
-        let sum = |from: usize| -> f64 {
-            self.classes.iter().flat_map(|class| &class.evictions[from..]).sum()
-        };
-        if sum(AGES - 1) > sum(0) * OVERFLOW_SHARE_MAX {
+        if self.oldest_evictions as f64 > self.evictions as f64 * OVERFLOW_SHARE_MAX {
             self.step *= 2;
             self.classes.iter_mut().for_each(Class::double_step);
         }
+        (self.evictions, self.oldest_evictions) = (0, 0);
         for class in &mut self.classes {
             class.learn();
             class.decay();
@@ -226,8 +239,9 @@ impl Simulation for Lhd {
 
 #[cfg(test)]
 mod tests {
-    use super::{AGES, Class, Lhd};
+    use super::{AGES, Class, INTERVAL_REQUESTS, Lhd};
     use crate::simulation::cache::Simulation;
+    use slabwise_base::Random;
 
     #[test]
     fn the_density_is_hits_divided_by_lifetimes() {
@@ -269,5 +283,18 @@ mod tests {
         let hits = [(0, 50), (2, 100), (3, 100)].map(|(key, size)| cache.get(key, size, 0));
         assert_eq!(hits, [true; 3]);
         assert!(!cache.get(1, 40, 0), "key 1 was evicted");
+    }
+
+    /// Keys are requested again after up to 400 other requests, and the cache has about 100 items. An age must reach far
+    /// enough for these items, but not much farther.
+    #[test]
+    fn the_step_follows_the_ages_of_evictions() {
+        let mut cache = Lhd::new(400, 100_000, 1);
+        let mut random = Random::new(4);
+        for _ in 0..40 * INTERVAL_REQUESTS {
+            cache.get(random.below(400) as u32, 1_000, 0);
+        }
+        assert!((2..=64).contains(&cache.step), "step {}, seed 4", cache.step);
+        assert!(cache.explorer_bytes <= 1_000, "{} bytes", cache.explorer_bytes);
     }
 }
