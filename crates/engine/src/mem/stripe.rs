@@ -84,7 +84,7 @@ impl Stripe {
         &self.table
     }
 
-    /// Allocates `bucket_count` buckets for an empty table. So the table need not grow until it has many items.
+    /// Makes `bucket_count` buckets for an empty table. So the table need not grow until it has many items.
     pub fn presize(&mut self, bucket_count: u32) {
         self.table.presize(bucket_count);
     }

@@ -2,8 +2,8 @@
 //!
 //! The hit density of an item is the expected number of its hits, divided by the time that it is expected to stay in
 //! the cache and by its size. The victim is the item with the lowest hit density among 32 random items and the 8 items
-//! stored last. Items are classified, and each class learns its hit density for every age from the ages at which its
-//! items were hit and evicted. As in the paper:
+//! stored last. Similar items form a class. The simulation computes the hit density of each class at each age from the
+//! ages at which items of the class were hit and evicted. As in the paper:
 //!
 //! - The age is the time since the last request for the item. Ages are *coarsened*: time is divided by a step, which is
 //!   adjusted so that few items are evicted at the highest age. Items of the highest age are evicted first.

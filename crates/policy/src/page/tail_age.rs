@@ -133,12 +133,9 @@ struct Projection {
     may_give: bool,
     /// True if the class has not given a page during the cooldown.
     may_receive: bool,
-    /// True if the class was not busy during the cooldown, and the caller permits it to give free pages.
+    /// True if the class was not busy during the cooldown.
     quiet: bool,
-    /// See [`Permissions`].
-    receives_from_all: bool,
-    /// See [`Permissions`].
-    gives_to_all: bool,
+    permissions: Permissions,
 }
 
 impl Policy for TailAge {
@@ -171,14 +168,7 @@ impl TailAge {
         quantity: Quantity,
         permissions: impl Fn(usize) -> Permissions,
     ) -> Plan {
-        let mut projections = self.project(snapshot, quantity);
-        for (index, projection) in projections.iter_mut().enumerate() {
-            let permissions = permissions(index);
-            projection.receives_from_all = permissions.receives_from_all;
-            projection.gives_to_all = permissions.gives_to_all;
-            projection.quiet &= permissions.spare;
-            projection.weighted_age /= permissions.miss_cost;
-        }
+        let mut projections = self.project(snapshot, quantity, permissions);
         let mut plan = Plan::default();
         // While the page pool has pages, a class that needs a page takes it from the pool.
         if !snapshot.is_divided() {
@@ -193,7 +183,12 @@ impl TailAge {
     }
 
     /// Returns the state of each class before any move, in the order of the snapshot.
-    fn project(&mut self, snapshot: &Snapshot, quantity: Quantity) -> Vec<Projection> {
+    fn project(
+        &mut self,
+        snapshot: &Snapshot,
+        quantity: Quantity,
+        permissions: impl Fn(usize) -> Permissions,
+    ) -> Vec<Projection> {
         let now = Mark::of(snapshot);
         self.states.follow(snapshot, |class| ClassState {
             shortages: class.shortages(),
@@ -208,27 +203,27 @@ impl TailAge {
                 mark.at.age_at(now.at) < cooldown_ticks && stored < 1.0
             })
         };
-        let each = snapshot.classes.iter().zip(self.states.iter_mut());
-        each.map(|(class, state)| {
+        let each = snapshot.classes.iter().zip(self.states.iter_mut()).enumerate();
+        each.map(|(index, (class, state))| {
+            let permissions = permissions(index);
             let had_shortage = class.shortages() > state.shortages;
             state.shortages = class.shortages();
             if had_shortage {
                 state.busy_at = now;
             }
+            let age = f64::from(class.tail_age_work);
+            let balanced = match quantity {
+                Quantity::Age => age,
+                Quantity::SpaceTime => age * class.chunk_size_bytes as f64,
+            };
             Projection {
                 class: *class,
-                weighted_age: match quantity {
-                    Quantity::Age => f64::from(class.tail_age_work),
-                    Quantity::SpaceTime => {
-                        f64::from(class.tail_age_work) * class.chunk_size_bytes as f64
-                    }
-                },
+                weighted_age: balanced / permissions.miss_cost,
                 had_shortage,
                 may_give: !is_recent(state.received_at),
                 may_receive: !is_recent(state.gave_at),
                 quiet: !is_recent(Some(state.busy_at)),
-                receives_from_all: true,
-                gives_to_all: true,
+                permissions,
             }
         })
         .collect()
@@ -346,7 +341,8 @@ fn mean_weighted_age_except(projections: &[Projection], except: &Projection) -> 
 impl Projection {
     /// Returns true if the class may receive a page of `victim`.
     fn may_receive_from(&self, victim: &Projection) -> bool {
-        self.class.class != victim.class.class && (self.receives_from_all || victim.gives_to_all)
+        self.class.class != victim.class.class
+            && (self.permissions.receives_from_all || victim.permissions.gives_to_all)
     }
 
     /// Returns true if the class may give a page whose items must be evicted.
@@ -360,6 +356,7 @@ impl Projection {
         let (pages_kept, spare_pages) = if empty { (0, 0) } else { (1, options.spare_pages) };
         self.may_give
             && self.quiet
+            && self.permissions.spare
             && self.class.pages > pages_kept
             && self.class.free_chunks >= (1 + spare_pages) * self.class.chunks_per_page as u64
     }

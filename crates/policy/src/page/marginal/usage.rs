@@ -249,7 +249,7 @@ impl Usage {
         }
         let requested = requests(class).saturating_sub(self.new_since_requests);
         let evicted = class.evicted.saturating_sub(self.new_since_evictions);
-        let chunks = class.used_chunks + class.free_chunks;
+        let chunks = chunks(class);
         let shows_larger_sizes = evicted >= chunks / NEW_EVICTIONS_DIVISOR
             || requested >= NEW_REQUESTS_PER_CHUNK_MAX * chunks;
         requested < requests_enough(class) || !shows_larger_sizes
@@ -273,8 +273,12 @@ fn requests(class: &ClassSnapshot) -> u64 {
 
 /// Returns the number of requests after which the keys of a class have been reused, so that its curve is reliable.
 fn requests_enough(class: &ClassSnapshot) -> u64 {
-    let chunks = class.used_chunks + class.free_chunks;
-    (2 * chunks).max(NEW_REQUESTS_MIN)
+    (2 * chunks(class)).max(NEW_REQUESTS_MIN)
+}
+
+/// Returns the number of chunks of a class.
+fn chunks(class: &ClassSnapshot) -> u64 {
+    class.used_chunks + class.free_chunks
 }
 
 /// Returns the number of requests since the start, including refused stores.
