@@ -3,6 +3,7 @@
 //! The index consists of stripes. Each stripe has its own lock and its own table. The upper bits of a key's hash select
 //! the stripe. An operation on a key holds the lock of the stripe from the lookup to the end of the operation. Stripes
 //! share no data, so each table grows independently of the others, one bucket at a time.
+use crate::lock_counts::{self, Row};
 use crate::mem::{Entry, Linked, Memory, NewItem, RestoredItem, Stripe, StripeGuard, prefetch};
 use slabwise_base::sync::{Mutex, lock, try_lock};
 use std::sync::Arc;
@@ -83,6 +84,7 @@ impl Index {
     /// Locks the stripe of a hash.
     #[inline]
     pub fn lock(&self, hash: u64) -> StripeGuard<'_> {
+        lock_counts::count(Row::Stripe);
         lock(&self.stripes[self.stripe_of(hash)].stripe)
     }
 

@@ -4,7 +4,7 @@
 
 use crate::{
     ArithmeticConditions, ClassTable, Delta, Engine, EngineConfig, EvictionKind, Handle, ItemMeta,
-    MoverKind, MoverStep, StoreConditions, StoreMode, StoreOutcome,
+    MoverKind, MoverStep, SpareConfig, StoreConditions, StoreMode, StoreOutcome,
 };
 use loom::sync::Arc;
 use loom::thread;
@@ -30,6 +30,7 @@ fn config(page_count: u64, chunk_sizes: &[usize]) -> EngineConfig {
     let page_size_bytes = 4096;
     let mut config = EngineConfig::new(page_count * page_size_bytes);
     config.page_size_bytes = page_size_bytes as usize;
+    config.spares = SpareConfig { holders_max: 2, memory_divisor: 1 };
     config.classes = ClassTable::explicit(chunk_sizes, 4096).expect("the class table is valid");
     config
 }

@@ -64,6 +64,7 @@ mod item;
 mod list;
 mod memory;
 mod restore;
+mod spare;
 mod state;
 mod stripe;
 mod table;
@@ -75,6 +76,7 @@ pub use item::{Exclusive, HeldValue, Item, Linked, Pin, Queued, ReadAccess, Read
 pub use list::{List, Unqueued};
 pub use memory::{Memory, Page, PageState, page_entries_size_bytes};
 pub use restore::{Broken, Restore, RestoredItem, ensure};
+pub use spare::SpareSlots;
 pub use state::{Kind, QueueKind, State};
 pub use stripe::{Entry, Inserted, Removed, Stripe, StripeGuard};
 

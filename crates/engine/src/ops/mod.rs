@@ -4,7 +4,12 @@ mod change;
 mod get;
 mod handle;
 mod item;
+#[cfg(all(test, not(loom)))]
+mod lock_tests;
+mod own_spares;
 mod reservation;
+#[cfg(all(test, not(loom)))]
+mod spare_tests;
 mod store;
 
 pub use change::{

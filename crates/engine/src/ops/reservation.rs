@@ -19,10 +19,12 @@
 
 use super::handle::{Cache, Found};
 use super::item::Pinned;
+use super::own_spares::OwnSpares;
+use crate::class::ClassState;
 use crate::heap::ClassChoice;
 use crate::layout::{HEADER_SIZE_BYTES, ItemFields, ItemMeta, chain_head_size_bytes};
 use crate::mem::{Exclusive, Item, NewItem, OwnedChunk, ValueShape};
-use crate::space::{Evicted, Space};
+use crate::space::{DetachedBatch, Evicted, Space};
 use slabwise_base::sync::{lock, try_lock};
 use slabwise_base::{ClassId, Expiry, HashedKey, KEY_SIZE_BYTES_MAX, Now};
 use std::sync::atomic::Ordering::Relaxed;
@@ -56,13 +58,22 @@ pub enum ReserveError {
 impl Cache {
     /// Allocates a chunk for an item or a body of this size. A size above the largest chunk size counts as the largest.
     /// The chunk is of the class for the size, or of a class with larger chunks if the class for the size can get no
-    /// chunk. `None`: there is no memory. The caller must hold no stripe lock.
-    pub fn allocate(&self, size_bytes: usize, now: Now) -> Option<OwnedChunk> {
+    /// chunk. `None`: there is no memory. Takes a chunk of `spares` if there is one, and otherwise may add some. The
+    /// caller must hold no stripe lock.
+    pub fn allocate(
+        &self,
+        size_bytes: usize,
+        now: Now,
+        spares: Option<&OwnSpares<'_>>,
+    ) -> Option<OwnedChunk> {
         let size_bytes = size_bytes.min(self.space.config.classes.chunk_size_bytes_max());
         // The loop is repeated only after a change of the class table.
         loop {
             let choice = self.space.size_map.class_for(size_bytes)?;
-            match self.allocate_for(choice, now) {
+            if let Some(chunk) = spares.and_then(|spares| spares.take(choice)) {
+                return Some(chunk);
+            }
+            match self.allocate_for(choice, now, spares) {
                 Ok(chunk) => return Some(chunk),
                 Err(Refusal::OutOfMemory) => {
                     self.space.class(choice.id).lock().counters.out_of_memory += 1;
@@ -74,8 +85,13 @@ impl Cache {
     }
 
     /// Allocates a chunk of the chosen class, or else of a larger class, or else from a page of another class.
-    fn allocate_for(&self, choice: ClassChoice, now: Now) -> Result<OwnedChunk, Refusal> {
-        match self.allocate_in(choice, now) {
+    fn allocate_for(
+        &self,
+        choice: ClassChoice,
+        now: Now,
+        spares: Option<&OwnSpares<'_>>,
+    ) -> Result<OwnedChunk, Refusal> {
+        match self.allocate_in(choice, now, spares) {
             Err(Refusal::OutOfMemory) => {}
             outcome => return outcome,
         }
@@ -85,7 +101,7 @@ impl Cache {
         for larger in self.larger_close_in_size(choice) {
             if self.space.class(larger.id).lock().pages.token.page_count() > 0 {
                 self.space.class(choice.id).lock().counters.allocated_in_larger_class += 1;
-                if let Ok(chunk) = self.allocate_in(larger, now) {
+                if let Ok(chunk) = self.allocate_in(larger, now, None) {
                     return Ok(chunk);
                 }
             }
@@ -94,7 +110,7 @@ impl Cache {
             if !lock(&self.mover).seize_page(&self.space, choice.id, now) {
                 break;
             }
-            match self.allocate_in(choice, now) {
+            match self.allocate_in(choice, now, None) {
                 Err(Refusal::OutOfMemory) => {}
                 outcome => return outcome,
             }
@@ -120,7 +136,12 @@ impl Cache {
     }
 
     /// Allocates a chunk of the chosen class: a free one, one on a new page, or the chunk of an evicted item.
-    fn allocate_in(&self, choice: ClassChoice, now: Now) -> Result<OwnedChunk, Refusal> {
+    fn allocate_in(
+        &self,
+        choice: ClassChoice,
+        now: Now,
+        spares: Option<&OwnSpares<'_>>,
+    ) -> Result<OwnedChunk, Refusal> {
         let class = choice.id;
         if self.space.exact_order.load(Relaxed) {
             // In exact LRU order no LRU maintainer runs, so an allocation first removes an expired or flushed item at a
@@ -128,22 +149,30 @@ impl Cache {
             drop(self.space.reclaim_tail(self.space.class(class).lock(), now));
         }
         for _ in 0..EVICTIONS_MAX {
-            {
+            // Each store that finds no free chunk in the receiver of a page move helps the mover. So there, each store
+            // evicts for itself.
+            let is_receiver = self.space.is_receiver(class);
+            let evicting = spares.filter(|_| !is_receiver && self.space.config.eviction_enabled);
+            let batch = {
                 let mut state = self.space.class(class).lock();
                 if !state.accepts(choice) {
                     return Err(Refusal::Retired);
                 }
                 if let Some(chunk) = self.space.take_free(&mut state) {
+                    spares.inspect(|spares| spares.fill(&mut state));
                     return Ok(chunk);
                 }
+                evicting.and_then(|spares| self.detach_batch(&mut state, spares, now))
+            };
+            if let Some((batch, spares)) = batch
+                && let Some(chunk) = self.finish_batch(batch, class, spares)
+            {
+                return Ok(chunk);
             }
-            if !self.space.config.eviction_enabled {
-                break;
-            }
-            if self.space.is_receiver(class) && self.help_mover(class, now) {
+            if is_receiver && self.space.config.eviction_enabled && self.help_mover(class, now) {
                 continue;
             }
-            match self.space.evict_for(class, now) {
+            match self.evict_or_recall(class, now) {
                 Evicted::Chunk(chunk) if chunk.size_bytes() == choice.chunk_size_bytes => {
                     return Ok(chunk);
                 }
@@ -154,6 +183,43 @@ impl Cache {
             }
         }
         Err(Refusal::OutOfMemory)
+    }
+
+    /// Detaches a batch of victims of a class, if the handle with these spare chunks takes more than one chunk at once.
+    fn detach_batch<'s, 'e>(
+        &self,
+        class: &mut ClassState,
+        spares: &'s OwnSpares<'e>,
+        now: Now,
+    ) -> Option<(DetachedBatch, &'s OwnSpares<'e>)> {
+        let count = spares.batch_len(class);
+        (count > 1).then(|| (self.space.detach_batch(class, count, now), spares))
+    }
+
+    /// Evicts a batch of detached victims. Returns the first of their chunks, and makes the others spare. `None`: no
+    /// chunk of the class is free now.
+    fn finish_batch(
+        &self,
+        batch: DetachedBatch,
+        class: ClassId,
+        spares: &OwnSpares<'_>,
+    ) -> Option<OwnedChunk> {
+        let mut chunks = self.space.finish_batch(batch, class);
+        let first = chunks.next();
+        chunks.for_each(|chunk| spares.free(chunk));
+        first
+    }
+
+    /// Evicts an item to free a chunk of a class, if eviction is enabled. If no item can be evicted, returns all spare
+    /// chunks of the class to the class.
+    fn evict_or_recall(&self, class: ClassId, now: Now) -> Evicted {
+        if self.space.config.eviction_enabled {
+            match self.space.evict_for(class, now) {
+                Evicted::Nothing => {}
+                evicted => return evicted,
+            }
+        }
+        if self.space.recall(class) > 0 { Evicted::Freed } else { Evicted::Nothing }
     }
 
     /// Carries out a part of the current page move, whose receiver is `class`. Returns true if a page has arrived. Does
@@ -267,7 +333,7 @@ impl<'e> Reservation<'e> {
     /// Reserves memory for an item and writes its key. [`Handle::reserve`](crate::Handle::reserve) describes the
     /// details.
     pub(super) fn begin(
-        cache: &'e Cache,
+        (cache, spares): (&'e Cache, &OwnSpares<'_>),
         key: HashedKey<'_>,
         value_len: usize,
         meta: ItemMeta,
@@ -281,7 +347,8 @@ impl<'e> Reservation<'e> {
         );
         let space = &cache.space;
         let shape = Shape::of(space, key.len(), value_len, meta)?;
-        let head = cache.allocate(shape.size_bytes, now).ok_or(ReserveError::OutOfMemory)?;
+        let head = cache.allocate(shape.size_bytes, now, Some(spares));
+        let head = head.ok_or(ReserveError::OutOfMemory)?;
         let short_lived = space.is_short_lived(meta.expiry, now);
         let item = NewItem::begin(&space.memory, head, key, (meta, shape.fields), shape.value);
         Ok(Reservation {
@@ -446,6 +513,13 @@ impl<'e> Reservation<'e> {
         HashedKey::from_parts(self.key(), self.key_hash)
     }
 
+    /// Frees the memory. The chunks become spare chunks if possible. The caller must hold no stripe lock.
+    pub(super) fn free_into(mut self, spares: &OwnSpares<'_>) {
+        if let Some(item) = self.item.take() {
+            item.into_chunks().for_each(|chunk| spares.free(chunk));
+        }
+    }
+
     /// Returns the item of a filled reservation. The caller publishes the item.
     ///
     /// Panics if the value is incomplete.
@@ -459,7 +533,7 @@ impl<'e> Reservation<'e> {
         let wanted = self.value_len() - self.new_item().room();
         // The chunk may be larger than the requested size. It may also be smaller, because no chunk is larger than the
         // largest chunk size; another body then follows.
-        let Some(chunk) = self.cache.allocate(wanted + HEADER_SIZE_BYTES, self.now) else {
+        let Some(chunk) = self.cache.allocate(wanted + HEADER_SIZE_BYTES, self.now, None) else {
             return false;
         };
         let memory = &self.cache.space.memory;
@@ -477,15 +551,17 @@ impl Drop for Reservation<'_> {
 }
 
 /// The memory that an operation has prepared for a changed item. An earlier round of the operation has reserved it.
-pub struct PreparedMemory<'e> {
+pub struct PreparedMemory<'e, 'h> {
     cache: &'e Cache,
+    /// The spare chunks of the handle.
+    spares: &'h OwnSpares<'e>,
     /// The reserved memory; `None` if no round has reserved memory yet, or if the memory was used.
     reserved: Option<Reservation<'e>>,
 }
 
-impl<'e> PreparedMemory<'e> {
-    pub fn new(cache: &'e Cache) -> PreparedMemory<'e> {
-        PreparedMemory { cache, reserved: None }
+impl<'e, 'h> PreparedMemory<'e, 'h> {
+    pub fn new(cache: &'e Cache, spares: &'h OwnSpares<'e>) -> PreparedMemory<'e, 'h> {
+        PreparedMemory { cache, spares, reserved: None }
     }
 
     /// Returns memory for an item of this layout, which will replace a found item. If an earlier round has reserved
@@ -509,7 +585,8 @@ impl<'e> PreparedMemory<'e> {
         // The pin keeps the allocation from evicting the item that this operation changes.
         let _pinned = Pinned::new(found.space, found.item());
         drop(found);
-        let mut reserved = Reservation::begin(self.cache, key, value_len, meta, now)?;
+        let memory = (self.cache, self.spares);
+        let mut reserved = Reservation::begin(memory, key, value_len, meta, now)?;
         // All bodies are allocated now, because the next round fills the reservation while the stripe is locked.
         while reserved.new_item().room() < value_len {
             if !reserved.add_body() {
