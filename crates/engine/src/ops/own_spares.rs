@@ -73,7 +73,10 @@ impl<'e> OwnSpares<'e> {
     #[inline]
     pub fn free(&self, chunk: OwnedChunk) {
         if let Err(chunk) = self.push(chunk) {
-            self.return_with(chunk);
+            match self.lens[chunk.class().index()].get() {
+                0 => self.space.give_free(chunk),
+                _ => self.return_with(chunk),
+            }
         }
     }
 
@@ -105,8 +108,15 @@ impl<'e> OwnSpares<'e> {
     }
 
     /// Takes further free chunks of a locked class, of which the caller has just taken the first of a batch.
+    #[inline]
     pub fn fill(&self, class: &mut ClassState) {
         let count = self.batch_len(class).saturating_sub(1);
+        if count > 0 {
+            self.take_further(class, count);
+        }
+    }
+
+    fn take_further(&self, class: &mut ClassState, count: usize) {
         let mut taken = [const { None }; SPARES_MAX];
         taken[..count].iter_mut().for_each(|slot| *slot = class.pages.take());
         // The chunk that the class would allocate next becomes spare last, and is then allocated next.
