@@ -214,6 +214,58 @@ fn loom_a_page_move_keeps_items_while_their_class_allocates_and_frees() {
     });
 }
 
+/// The only free chunk of a cache without eviction is the spare chunk of a handle. This handle and another one need it.
+#[test]
+fn loom_a_spare_chunk_is_used_by_its_holder_or_by_another_handle() {
+    explore(|| {
+        let config = EngineConfig { eviction_enabled: false, ..config(1, &[512, 1024]) };
+        let engine = engine_with(config);
+        let mut handle = engine.handle();
+        for key in 0..8 {
+            handle.set(&[b'a' + key], &[key; 400], META, StoreMode::Set, now());
+        }
+        assert!(handle.delete(b"a", now()), "the item was stored");
+        assert_eq!(engine.space().spares.count(ClassId(0)), 1, "its chunk is spare");
+        let is_stored = |outcome| matches!(outcome, StoreOutcome::Stored { .. });
+        let other = {
+            let engine = Arc::clone(&engine);
+            thread::spawn(move || engine.handle().set(b"y", &[8; 400], META, StoreMode::Set, now()))
+        };
+        let own = handle.set(b"x", &[9; 400], META, StoreMode::Set, now());
+        let other = other.join().expect("the other thread does not panic");
+        assert!(is_stored(own) != is_stored(other), "{own:?}, {other:?}: one store gets the chunk");
+        engine.check();
+        drop(handle);
+        engine.check();
+    });
+}
+
+#[test]
+fn loom_a_page_drains_while_its_chunks_become_spare() {
+    explore(|| {
+        let engine = engine(2, EvictionKind::Segmented);
+        let mut handle = engine.handle();
+        for key in [b"1", b"2"] {
+            handle.set(key, &[7; 400], META, StoreMode::Set, now());
+        }
+        let mover = {
+            let engine = Arc::clone(&engine);
+            thread::spawn(move || {
+                let begun = engine.reassign(Some(ClassId(0)), None, "test", now());
+                begun.expect("the class has a page to move");
+                while engine.mover_step(8, now()) == MoverStep::Working {}
+            })
+        };
+        assert!(handle.delete(b"1", now()), "the item is found before and after the move");
+        mover.join().expect("the mover does not panic");
+        while engine.mover_step(8, now()) != MoverStep::Idle {}
+        let stats = engine.stats(now());
+        assert_eq!((stats.mover.moved, stats.items, stats.total.used_chunks), (1, 1, 1));
+        assert_eq!(read(&engine, b"2"), Some(vec![7; 400]));
+        engine.check();
+    });
+}
+
 #[test]
 fn loom_an_unpin_during_the_abort_of_a_move_frees_its_chunk() {
     explore(|| {

@@ -1,5 +1,6 @@
 //! The operations of a worker: the methods of [`Handle`], each of which reads or changes the item of a key.
 
+mod allocation;
 mod change;
 mod get;
 mod handle;
