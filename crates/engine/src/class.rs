@@ -25,6 +25,7 @@ use crate::evict::{
 use crate::heap::ClassChoice;
 use crate::heap::Pages;
 pub use crate::layout::{CHAINED, CLASS_NUMBERS};
+use crate::lock_counts::{self, Row};
 use crate::mem::{ClassToken, List, OwnedChunk, QueueKind, UnusedPage};
 use crate::stats::ClassCounters;
 use slabwise_base::sync::{Mutex, MutexGuard, lock};
@@ -126,6 +127,7 @@ impl Class {
     }
 
     pub fn lock(&self) -> MutexGuard<'_, ClassState> {
+        lock_counts::count(Row::Class);
         lock(&self.state)
     }
 }

@@ -35,10 +35,32 @@ pub struct EngineConfig {
     /// The time for which the movers `base` and `fast` pause after a chunk that they could not empty. memcached's
     /// default is 1000 us.
     pub mover_pause: Duration,
+    /// The limits of spare chunks.
+    pub spares: SpareConfig,
     /// True to request huge pages from the system, as with memcached's `-L`.
     pub huge_pages: bool,
     /// The seed of the hash of keys.
     pub hash_seed: u64,
+}
+
+/// The limits of spare chunks: free chunks that handles hold, so that most stores take fewer locks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SpareConfig {
+    /// The number of handles that may have spare chunks at the same time. Further handles have none.
+    pub holders_max: u32,
+    /// All spare chunks together take at most the memory limit divided by this number.
+    pub memory_divisor: u64,
+}
+
+impl SpareConfig {
+    /// No handle has spare chunks.
+    pub const NONE: SpareConfig = SpareConfig::for_workers(0);
+
+    /// Returns the limits for a number of workers, each with a handle. All spare chunks together take at most 0.25 % of
+    /// the memory limit.
+    pub const fn for_workers(count: u32) -> SpareConfig {
+        SpareConfig { holders_max: count, memory_divisor: 400 }
+    }
 }
 
 /// The kind of a mover: how it empties a page. [`MOVER_NAMES`](crate::MOVER_NAMES) lists the names of all kinds.
@@ -64,6 +86,11 @@ impl MoverKind {
     /// Returns the kind with this name, which must be in the table of `mover/kinds/mod.rs`.
     pub(crate) const fn new(name: &'static str) -> MoverKind {
         MoverKind(name)
+    }
+
+    /// True if the mover withdraws the free chunks of a page, so that every chunk in use must hold an item.
+    pub(crate) fn withdraws_chunks(self) -> bool {
+        [MoverKind::BASE, MoverKind::BASE_NEXT, MoverKind::FAST].contains(&self)
     }
 
     /// Returns the name of the kind in options and specifications.
@@ -162,6 +189,7 @@ impl EngineConfig {
             eviction_options: EvictionOptions::default(),
             mover: MoverKind::WARM,
             mover_pause: Duration::from_micros(1_000),
+            spares: SpareConfig::NONE,
             huge_pages: false,
             hash_seed: 0,
         }

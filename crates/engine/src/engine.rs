@@ -133,7 +133,8 @@ impl Engine {
         if bytes > bytes_max {
             return Err(EngineError::LimitTooLarge { bytes, bytes_max });
         }
-        lock(&self.space().pool).limit = self.config().pages_within(bytes);
+        self.space().lock_pool().limit = self.config().pages_within(bytes);
+        self.space().set_spare_limits();
         self.space().work.set_memory(bytes);
         Ok(())
     }
@@ -360,7 +361,7 @@ impl Engine {
         {
             let registry = lock(&space.registry);
             for class in space.queueing_classes() {
-                add_class(&mut stats.total, class, &registry, space.work.now());
+                add_class(&mut stats.total, space, class, &registry);
             }
             registry.iter().for_each(|handle| stats.add_tallies(handle));
         }
@@ -394,9 +395,9 @@ impl Engine {
                 chunks_per_page: space.config.page_size_bytes / chunk_size_bytes,
                 ..ClassStats::default()
             };
-            add_class(&mut stats, space.class(id), &registry, space.work.now());
+            add_class(&mut stats, space, space.class(id), &registry);
             if id == space.largest {
-                add_class(&mut stats, space.class(CHAINED), &registry, space.work.now());
+                add_class(&mut stats, space, space.class(CHAINED), &registry);
             }
             if let Some(before) = tables.counted_before.get(&id) {
                 stats = ClassStats { before: Some(Arc::clone(before)), ..stats.minus(before) };
@@ -437,7 +438,8 @@ impl Engine {
         let space = self.space();
         let size_bytes = value_len.min(space.config.classes.chunk_size_bytes_max());
         let in_class = space.size_map.class_for(size_bytes).map_or(0, |choice| {
-            let free_count = space.class(choice.id).lock().pages.free_count();
+            let class = space.class(choice.id).lock();
+            let free_count = class.pages.free_count() + space.spares.count(choice.id);
             free_count * choice.chunk_size_bytes as u64
         });
         let pages = space.page_stats();
@@ -496,14 +498,15 @@ impl Engine {
 /// Adds the statistics of a class to `stats`.
 fn add_class(
     stats: &mut ClassStats,
+    space: &Space,
     class: &Class,
     registry: &[Arc<HandleCounters>],
-    now: WorkTime,
 ) {
     let state = class.lock();
+    let (spare_count, now) = (space.spares.count(state.id()), space.work.now());
     stats.pages += u64::from(state.pages.token.page_count());
-    stats.used_chunks += state.pages.used_count();
-    stats.free_chunks += state.pages.free_count();
+    stats.used_chunks += state.pages.used_count().saturating_sub(spare_count);
+    stats.free_chunks += state.pages.free_count() + spare_count;
     stats.item_bytes += state.item_bytes();
     stats.cost_held += state.costs.units;
     stats.counters += &state.counters;

@@ -4,6 +4,7 @@
 //! the stripe. An operation on a key holds the lock of the stripe from the lookup to the end of the operation. Stripes
 //! share no data, so each table grows independently of the others, one bucket at a time.
 use crate::layout::CHUNK_SIZE_BYTES_MIN;
+use crate::lock_counts::{self, Row};
 use crate::mem::{
     BucketSpace, Entry, Linked, MappingError, Memory, NewItem, RestoredItem, Stripe, StripeGuard,
     buckets_max, home_of, prefetch,
@@ -131,6 +132,7 @@ impl Index {
     /// Locks the stripe of a hash.
     #[inline]
     pub fn lock(&self, hash: u64) -> StripeGuard<'_> {
+        lock_counts::count(Row::Stripe);
         lock(&self.stripes[self.stripe_of(hash)].stripe)
     }
 

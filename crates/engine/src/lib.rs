@@ -33,6 +33,7 @@ mod evict;
 mod heap;
 mod index;
 mod layout;
+mod lock_counts;
 #[cfg(all(test, loom))]
 mod loom_tests;
 #[allow(unsafe_code)]
@@ -45,7 +46,7 @@ mod stats;
 pub use background::{
     ColdReason, CrawlStep, CrawledItem, Crawler, Progress, RestartError, Start, Stop, Warm,
 };
-pub use config::{EngineConfig, MoverKind, page_size_default};
+pub use config::{EngineConfig, MoverKind, SpareConfig, page_size_default};
 pub use engine::{Engine, EngineError};
 pub use evict::{
     EvictionKind, EvictionOptions, GdWheelConfig, LruConfig, QueueSplit, RankedHits,

@@ -4,7 +4,7 @@
 
 use crate::{
     ArithmeticConditions, ClassTable, Delta, Engine, EngineConfig, EvictionKind, Handle, ItemMeta,
-    MoverKind, MoverStep, StoreConditions, StoreMode, StoreOutcome,
+    MoverKind, MoverStep, SpareConfig, StoreConditions, StoreMode, StoreOutcome,
 };
 use loom::sync::Arc;
 use loom::thread;
@@ -30,6 +30,7 @@ fn config(page_count: u64, chunk_sizes: &[usize]) -> EngineConfig {
     let page_size_bytes = 4096;
     let mut config = EngineConfig::new(page_count * page_size_bytes);
     config.page_size_bytes = page_size_bytes as usize;
+    config.spares = SpareConfig { holders_max: 2, memory_divisor: 1 };
     config.classes = ClassTable::explicit(chunk_sizes, 4096).expect("the class table is valid");
     config
 }
@@ -209,6 +210,58 @@ fn loom_a_page_move_keeps_items_while_their_class_allocates_and_frees() {
         assert_eq!(read(&engine, b"3"), Some(vec![8; 600]));
         let stats = engine.stats(now());
         assert_eq!((stats.mover.moved, stats.items, stats.total.used_chunks), (1, 2, 2));
+        engine.check();
+    });
+}
+
+/// The only free chunk of a cache without eviction is the spare chunk of a handle. This handle and another one need it.
+#[test]
+fn loom_a_spare_chunk_is_used_by_its_holder_or_by_another_handle() {
+    explore(|| {
+        let config = EngineConfig { eviction_enabled: false, ..config(1, &[512, 1024]) };
+        let engine = engine_with(config);
+        let mut handle = engine.handle();
+        for key in 0..8 {
+            handle.set(&[b'a' + key], &[key; 400], META, StoreMode::Set, now());
+        }
+        assert!(handle.delete(b"a", now()), "the item was stored");
+        assert_eq!(engine.space().spares.count(ClassId(0)), 1, "its chunk is spare");
+        let is_stored = |outcome| matches!(outcome, StoreOutcome::Stored { .. });
+        let other = {
+            let engine = Arc::clone(&engine);
+            thread::spawn(move || engine.handle().set(b"y", &[8; 400], META, StoreMode::Set, now()))
+        };
+        let own = handle.set(b"x", &[9; 400], META, StoreMode::Set, now());
+        let other = other.join().expect("the other thread does not panic");
+        assert!(is_stored(own) != is_stored(other), "{own:?}, {other:?}: one store gets the chunk");
+        engine.check();
+        drop(handle);
+        engine.check();
+    });
+}
+
+#[test]
+fn loom_a_page_drains_while_its_chunks_become_spare() {
+    explore(|| {
+        let engine = engine(2, EvictionKind::Segmented);
+        let mut handle = engine.handle();
+        for key in [b"1", b"2"] {
+            handle.set(key, &[7; 400], META, StoreMode::Set, now());
+        }
+        let mover = {
+            let engine = Arc::clone(&engine);
+            thread::spawn(move || {
+                let begun = engine.reassign(Some(ClassId(0)), None, "test", now());
+                begun.expect("the class has a page to move");
+                while engine.mover_step(8, now()) == MoverStep::Working {}
+            })
+        };
+        assert!(handle.delete(b"1", now()), "the item is found before and after the move");
+        mover.join().expect("the mover does not panic");
+        while engine.mover_step(8, now()) != MoverStep::Idle {}
+        let stats = engine.stats(now());
+        assert_eq!((stats.mover.moved, stats.items, stats.total.used_chunks), (1, 1, 1));
+        assert_eq!(read(&engine, b"2"), Some(vec![7; 400]));
         engine.check();
     });
 }

@@ -38,6 +38,8 @@ const TLS_RECORD_BYTES_MAX: u64 = 18 * KIB + 16 * KIB;
 const TLS_CERTIFICATES_BYTES_MAX: u64 = 64 * KIB;
 /// The memory of the stack of a worker, in bytes.
 const STACK_BYTES: u64 = 128 * KIB;
+/// The memory of the slots for a worker's spare chunks, in bytes. The chunks themselves are within `-m`.
+const SPARE_SLOTS_BYTES: u64 = 8 * KIB;
 /// The maximum memory of the counts of one key prefix, in bytes. A prefix has at most 250 bytes.
 const PREFIX_BYTES_MAX: u64 = 400;
 /// The maximum memory of the measurement of costs, in bytes.
@@ -248,7 +250,8 @@ fn workers(settings: &Settings) -> Part {
     let tls_buffer = if settings.tls.is_some() { READ_BUFFER_BYTES as u64 } else { 0 };
     let kept_outputs = (KEPT_OUTPUTS_MAX * KEPT_CAPACITY_BYTES_MAX) as u64;
     let output = 2 * PENDING_BYTES_MAX as u64;
-    let each = READ_BUFFER_BYTES as u64 + tls_buffer + kept_outputs + output + STACK_BYTES;
+    let buffers = READ_BUFFER_BYTES as u64 + tls_buffer + kept_outputs + output;
+    let each = buffers + STACK_BYTES + SPARE_SLOTS_BYTES;
     // A UDP socket has a buffer for a datagram, and a message of two outputs.
     let sockets = (settings.udp.len() * settings.threads_per_udp_port()) as u64;
     let udp = sockets * (READ_BUFFER_BYTES as u64 + 2 * output);

@@ -5,7 +5,7 @@ use crate::class::{CHAINED, ClassState, ClassStatus};
 use crate::evict::{ItemCosts, Lane, Place};
 use crate::layout::ChunkAddress;
 use crate::mem::{Kind, PageState, QueueKind};
-use crate::space::Space;
+use crate::space::{SPARE_SIZE_BYTES_MAX, Space};
 use slabwise_base::sync::lock;
 use slabwise_base::{PageId, SizeHistogram};
 use std::collections::HashSet;
@@ -29,7 +29,8 @@ pub fn check(space: &Space) {
     }
     check_queues(&space.class(CHAINED).lock(), &mut queued);
     assert_eq!(linked, queued, "the items in the index are those in the queues");
-    let pool = lock(&space.pool);
+    check_spares(space);
+    let pool = space.lock_pool();
     let held = owned + pool.free_count();
     assert_eq!(held, pool.allocated, "owned pages + free pages == pages that hold memory");
 }
@@ -58,7 +59,7 @@ fn check_table(space: &Space) {
             );
         }
     }
-    let frontier = lock(&space.pool).frontier;
+    let frontier = space.lock_pool().frontier;
     let owners = (0..frontier).filter_map(|page| space.memory.page(PageId(page)).owner());
     for owner in owners {
         let status = space.class(owner).lock().status();
@@ -86,7 +87,7 @@ fn check_index(space: &Space) -> HashSet<u64> {
 /// Checks the pages of a class: `used + free == chunks` holds on each page, the list of partial pages (the pages with
 /// free chunks) is complete, and the class's counts of pages and used chunks are right.
 fn check_pages(space: &Space, state: &ClassState) {
-    let frontier = lock(&space.pool).frontier;
+    let frontier = space.lock_pool().frontier;
     let partial: HashSet<u32> = {
         let next = |page: &PageId| space.memory.page(*page).next();
         std::iter::successors(state.pages.partial(), next).map(|page| page.0).collect()
@@ -114,6 +115,33 @@ fn check_pages(space: &Space, state: &ClassState) {
     }
     assert_eq!(pages, state.pages.token.page_count(), "the class's count of pages is right");
     assert_eq!(used, state.pages.used_count(), "the class's count of used chunks is right");
+}
+
+/// Checks that each spare chunk is in one slot only and neither holds an item nor is on a free list, and that the spare
+/// chunks are within their limit. [`check_pages`] counts them as chunks in use.
+fn check_spares(space: &Space) {
+    let (mut slots, mut size_bytes) = (HashSet::new(), 0);
+    for class in &space.classes {
+        let state = class.lock();
+        for address in space.spares.addresses(state.id()) {
+            assert!(slots.insert(address), "a spare chunk is in one slot only");
+            let found = state.pages.token.state_of(address);
+            let is_owned = found.is_some_and(|state| state.kind() == Kind::Item && !state.linked());
+            assert!(is_owned, "a spare chunk is neither free nor in the index, but is {found:?}");
+            let chunk_size_bytes = state.chunk_size_bytes();
+            assert!(
+                chunk_size_bytes <= SPARE_SIZE_BYTES_MAX,
+                "a chunk of {chunk_size_bytes} bytes is not spare"
+            );
+            size_bytes += chunk_size_bytes as u64;
+        }
+    }
+    let memory_bytes = u64::from(space.lock_pool().limit) * space.config.page_size_bytes as u64;
+    let size_bytes_max = space.spares.size_bytes_max(memory_bytes);
+    assert!(
+        size_bytes <= size_bytes_max,
+        "spare chunks take at most {size_bytes_max} bytes, but take {size_bytes}"
+    );
 }
 
 /// Checks the queues of a class, their counts and their sums. Also checks that each queued item is linked, belongs to

@@ -7,7 +7,6 @@
 use crate::class::CHAINED;
 use crate::mem::{Entry, Item, Pin, ReadsMeta};
 use crate::space::{AGE_MAX, AccessKind, Space, WorkClock};
-use slabwise_base::sync::lock;
 use slabwise_base::{ClassId, Expiry, Now, PageId, Seconds, WorkTime};
 
 /// The largest number of chunks that a crawl visits before it releases the lock of their class.
@@ -90,7 +89,7 @@ impl Crawler {
         visit: &mut dyn FnMut(CrawledItem<'_>),
     ) -> CrawlStep {
         space.observe_time(now);
-        let frontier = lock(&space.pool).frontier;
+        let frontier = space.lock_pool().frontier;
         let mut budget = budget_chunks;
         while self.page.0 < frontier {
             if budget == 0 {

@@ -2,10 +2,11 @@
 //! reports each pair of conflicting accesses that locks and pins do not order.
 
 use super::arena::Arena;
-use super::chunk::{NewItem, UnlinkedChunks, ValueShape};
+use super::chunk::{NewItem, OwnedChunk, UnlinkedChunks, ValueShape};
 use super::class_token::{ClassToken, MoverToken, PinOutcome};
 use super::list::List;
 use super::memory::Memory;
+use super::spare::SpareSlots;
 use super::state::{QueueKind, State, StateWord};
 use super::stripe::{Entry, Removed, Stripe};
 use crate::layout::{CHAINED, ChunkAddress, ItemFields, ItemMeta, SizeModel};
@@ -255,6 +256,41 @@ fn loom_an_item_is_freed_once_if_an_eviction_races_with_a_delete_and_a_reuse() {
         },
         |cache| assert_eq!(cache.used_count(), 0),
     );
+}
+
+/// One thread writes to a chunk and makes it spare, and takes it again. Another thread takes it in between or does not,
+/// and writes to it.
+#[test]
+fn loom_a_spare_chunk_has_one_owner() {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(|| {
+        let cache = Arc::new(Cache::new());
+        let slots = Arc::new(SpareSlots::new(&cache.memory, 1));
+        let write = |cache: &Cache, chunk: OwnedChunk| {
+            let (meta, shape) = ((ItemMeta::default(), FIELDS), ValueShape::Whole(2));
+            let item = NewItem::begin(&cache.memory, chunk, b"k", meta, shape);
+            item.into_chunks().for_each(|chunk| lock(&cache.small).token.give(chunk));
+        };
+        let other = {
+            let (cache, slots) = (Arc::clone(&cache), Arc::clone(&slots));
+            thread::spawn(move || {
+                let taken = slots.take_if(0, |_| true);
+                let is_taken = taken.is_some();
+                taken.into_iter().for_each(|chunk| write(&cache, chunk));
+                is_taken
+            })
+        };
+        let mut chunks = cache.new_item(b"aa").into_chunks();
+        let chunk = chunks.next().expect("the item has a chunk");
+        slots.put(0, chunk).expect("the slot is empty");
+        let taken = slots.take(0);
+        let is_taken = taken.is_some();
+        taken.into_iter().for_each(|chunk| write(&cache, chunk));
+        let other_has_taken = other.join().expect("the other thread does not panic");
+        assert!(is_taken != other_has_taken, "one thread has taken the chunk");
+        assert_eq!(cache.used_count(), 0);
+    });
 }
 
 /// Stores a chained item with one body under the key `k`.

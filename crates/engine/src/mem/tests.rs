@@ -3,6 +3,7 @@
 
 mod fixture;
 mod refused;
+mod spare;
 mod table;
 mod threads;
 

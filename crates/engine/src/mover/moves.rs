@@ -11,7 +11,6 @@ use crate::layout::CHUNK_SIZE_BYTES_MIN;
 use crate::mem::{Memory, MoverToken, PageState, UnusedPage};
 use crate::space::Space;
 use crate::stats::MoverCounters;
-use slabwise_base::sync::lock;
 use slabwise_base::{ClassId, Moment, Now, PageId, Ticks};
 use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
@@ -206,6 +205,9 @@ impl Mover {
         if self.job.is_some() {
             return Err(ReassignError::Running);
         }
+        if victim.is_none() {
+            space.recall_all();
+        }
         let victim = victim.or_else(|| choose_victim_class(space, receiver));
         let victim = victim.ok_or(ReassignError::NoMovablePage)?;
         self.begin_job(space, MoveRequest { victim, receiver, page: None, reason, rules }, now);
@@ -238,6 +240,7 @@ impl Mover {
         };
         job.start.nanos.get_or_insert(at.nanos);
         let rules = job.request.rules;
+        space.recall_page(job.request.victim, job.page);
         let (token, counters) = (&mut self.token, &mut self.counters);
         let mut pass = Pass { space, token, job: &mut job, counters, now: at.now };
         match rules.pass(&mut pass, budget_chunks) {
@@ -254,6 +257,7 @@ impl Mover {
     /// the victim has no page that can be moved.
     fn begin_job(&mut self, space: &Space, mut request: MoveRequest, now: Now) {
         let victim = request.victim;
+        space.recall(victim);
         if space.class(victim).lock().status() == ClassStatus::Retired {
             request.rules = kinds::rules_of(MoverKind::WARM);
         }
@@ -300,10 +304,10 @@ impl Mover {
     /// system first. Then a page of a retired class is moved, or a page of any class while the cache holds more memory
     /// than its limit allows.
     fn begin_unrequested(&mut self, space: &Space, now: Now) -> MoverStep {
-        let released = lock(&space.pool).take_for_release();
+        let released = space.lock_pool().take_for_release();
         if let Some(page) = released {
             space.memory.release(&page);
-            lock(&space.pool).put_released(page);
+            space.lock_pool().put_released(page);
             return MoverStep::Working;
         }
         // For some time after a move was given up, the mover begins no move by itself.
@@ -317,7 +321,7 @@ impl Mover {
             self.begin_job(space, request, now);
         }
         let is_over_limit =
-            lock(&space.pool).headroom() < 0 && !space.config.first_page_beyond_limit;
+            space.lock_pool().headroom() < 0 && !space.config.first_page_beyond_limit;
         if self.job.is_none()
             && is_over_limit
             && let Some(victim) = choose_victim_class(space, None)
@@ -331,6 +335,7 @@ impl Mover {
 
     /// Completes the move if the page is empty. Otherwise begins another pass over the busy chunks.
     fn end_of_pass(&mut self, space: &Space, mut job: Job, at: Moment) -> MoverStep {
+        space.recall_page(job.request.victim, job.page);
         let in_use = space.memory.page(job.page).used() as usize;
         let may_complete = job.busy.is_empty() || job.request.rules.drains();
         if in_use == job.withdrawn.len() && may_complete {
@@ -409,7 +414,7 @@ fn give_page(space: &Space, page: UnusedPage, receiver: Option<ClassId>) {
             return;
         }
     }
-    lock(&space.pool).put(page);
+    space.lock_pool().put(page);
 }
 
 /// Returns the victim of a move to `receiver`: a class whose free chunks would fill a page, or else a retired class, or
@@ -458,7 +463,7 @@ fn retired_class(space: &Space, stalled_victim: Option<ClassId>) -> Option<Class
 /// Returns the page of the victim that the mover's rules choose. No lock is held, so the data of the pages may change
 /// meanwhile. The caller checks the chosen page under the class's lock.
 fn page_to_empty(space: &Space, request: &MoveRequest, cursor: u32) -> Option<PageId> {
-    let frontier = lock(&space.pool).frontier;
+    let frontier = space.lock_pool().frontier;
     let first = cursor.min(frontier);
     let mut owned = (first..frontier).chain(0..first).map(PageId).filter_map(|id| {
         let page = space.memory.page(id);

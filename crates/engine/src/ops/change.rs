@@ -7,6 +7,7 @@
 //! in place if its text keeps its length, the item can store a requested expiry, and no reader pins the item.
 
 use super::handle::{Cache, Found, Handle, Lookup};
+use super::own_spares::OwnSpares;
 use super::reservation::{PreparedMemory, Reservation};
 use super::store::{publish_new, publish_over, unlock_and_report};
 use crate::layout::ItemMeta;
@@ -153,7 +154,7 @@ impl<'e> Handle<'e> {
         let key = key.hashed_by(&self.space().hasher);
         if let Lookup::Found(found) = Lookup::find(self.space(), key, now, self.counters()) {
             let class = found.class();
-            found.remove();
+            found.remove_into(self.spares());
             self.space().report_access(key.hash(), AccessKind::Delete, Some(class));
         }
     }
@@ -169,7 +170,8 @@ impl<'e> Handle<'e> {
     ) -> DeleteOutcome {
         let (cache, space) = (self.cache(), self.space());
         let key = key.hashed_by(&space.hasher);
-        let mut prepared = PreparedMemory::new(cache);
+        let handle = &*self;
+        let mut prepared = PreparedMemory::new(cache, handle.spares());
         loop {
             let Lookup::Found(found) = Lookup::find(space, key, now, self.counters()) else {
                 self.counters().delete_misses.bump();
@@ -184,7 +186,7 @@ impl<'e> Handle<'e> {
             match replacement {
                 Replacement::Nothing => {
                     let class = self.count_delete(&found);
-                    found.remove();
+                    found.remove_into(self.spares());
                     space.report_access(key.hash(), AccessKind::Delete, Some(class));
                     return DeleteOutcome::Done;
                 }
@@ -209,7 +211,7 @@ impl<'e> Handle<'e> {
                                 self.count_delete(&found);
                             }
                             self.count_stored(empty.item().counted_size_bytes());
-                            publish_empty((empty, new_cas), found, stale, now);
+                            publish_empty((empty, self.spares()), (found, new_cas), stale, now);
                             return DeleteOutcome::Done;
                         }
                         Err(_) => return DeleteOutcome::OutOfMemory,
@@ -236,7 +238,8 @@ impl<'e> Handle<'e> {
     ) -> ArithmeticOutcome {
         let (cache, space) = (self.cache(), self.space());
         let key = key.hashed_by(&space.hasher);
-        let mut prepared = PreparedMemory::new(cache);
+        let handle = &*self;
+        let mut prepared = PreparedMemory::new(cache, handle.spares());
         let mut reserved: Option<Reservation<'e>> = None;
         loop {
             let found = match Lookup::find(space, key, now, self.counters()) {
@@ -257,7 +260,7 @@ impl<'e> Handle<'e> {
                         };
                     }
                     drop(stripe);
-                    reserved = reserve_number(cache, key, initial, now);
+                    reserved = reserve_number((cache, self.spares()), key, initial, now);
                     if reserved.is_none() {
                         return ArithmeticOutcome::OutOfMemory;
                     }
@@ -279,7 +282,7 @@ impl<'e> Handle<'e> {
         delta: Delta,
         conditions: &ArithmeticConditions,
         now: Now,
-        prepared: &mut PreparedMemory<'e>,
+        prepared: &mut PreparedMemory<'e, '_>,
     ) -> Option<ArithmeticOutcome> {
         let item = found.item();
         // The order of these checks is memcached's: an empty value and a chained item are reported as no number even if
@@ -325,7 +328,7 @@ impl<'e> Handle<'e> {
                     // change in place would have kept the item's marks, so the new item gets them, except *active*.
                     changed.item().marks().inherit(found.item().state());
                 }
-                let cas = publish_over(changed, found, new_cas, now);
+                let cas = publish_over((changed, self.spares()), found, new_cas, now);
                 Some(ArithmeticOutcome::Value { value, cas, is_new: false, expiry_before })
             }
         }
@@ -351,8 +354,8 @@ impl<'e> Handle<'e> {
 
 /// Replaces a found item by an item with an empty value.
 fn publish_empty(
-    (empty, new_cas): (Reservation<'_>, Option<u64>),
-    found: Found<'_>,
+    (empty, spares): (Reservation<'_>, &OwnSpares<'_>),
+    (found, new_cas): (Found<'_>, Option<u64>),
     stale: bool,
     now: Now,
 ) {
@@ -362,7 +365,7 @@ fn publish_empty(
     } else {
         new_cas.or(Some(found.item().cas()))
     };
-    publish_over(empty, found, cas, now);
+    publish_over((empty, spares), found, cas, now);
 }
 
 /// A number as decimal text, padded with spaces at the end.
@@ -402,14 +405,14 @@ fn overwrite_number(found: &mut Found<'_>, text: &Text, new_cas: Option<u64>, no
 
 /// Reserves memory for an item with the initial number, and writes the number. `None`: there is no memory.
 fn reserve_number<'e>(
-    cache: &'e Cache,
+    memory: (&'e Cache, &OwnSpares<'_>),
     key: HashedKey<'_>,
     initial: Initial,
     now: Now,
 ) -> Option<Reservation<'e>> {
     let text = Text::padded(initial.value, 0);
     let meta = ItemMeta { expiry: initial.expiry, ..ItemMeta::default() };
-    let mut first = Reservation::begin(cache, key, text.len, meta, now).ok()?;
+    let mut first = Reservation::begin(memory, key, text.len, meta, now).ok()?;
     text.parts().for_each(|(_, part)| first.fill_all(part));
     Some(first)
 }

@@ -58,7 +58,8 @@ impl<'e> Handle<'e> {
     ) -> Result<Option<R>, ReserveError> {
         let (cache, space) = (self.cache(), self.space());
         let key = key.hashed_by(&space.hasher);
-        let mut prepared = PreparedMemory::new(cache);
+        let handle = &*self;
+        let mut prepared = PreparedMemory::new(cache, handle.spares());
         let mut reserved: Option<Reservation<'e>> = None;
         loop {
             let found = match Lookup::find(space, key, now, self.counters()) {
@@ -72,7 +73,7 @@ impl<'e> Handle<'e> {
                     drop(stripe);
                     reserved = options.vivify.and_then(|vivify| {
                         let meta = ItemMeta { expiry: vivify.expiry, ..ItemMeta::default() };
-                        Reservation::begin(cache, key, 0, meta, now).ok()
+                        Reservation::begin((cache, self.spares()), key, 0, meta, now).ok()
                     });
                     if reserved.is_some() {
                         continue;
@@ -158,7 +159,7 @@ impl<'e> Handle<'e> {
         now: Now,
     ) -> Result<Option<Found<'e>>, ReserveError> {
         self.counters().touches.bump();
-        let mut prepared = PreparedMemory::new(self.cache());
+        let mut prepared = PreparedMemory::new(self.cache(), self.spares());
         loop {
             let Lookup::Found(found) = Lookup::find(self.space(), key, now, self.counters()) else {
                 self.counters().touch_misses.bump();

@@ -5,8 +5,9 @@
 //! eviction or the LRU maintainer moves the marked item later.
 
 use super::item::ItemView;
+use super::own_spares::OwnSpares;
 use crate::config::EngineConfig;
-use crate::mem::{Arena, Entry, Linked, MappingError, NewItem, State, StripeGuard};
+use crate::mem::{Arena, Entry, Linked, MappingError, NewItem, State, StripeGuard, UnlinkedChunks};
 use crate::mover::Mover;
 use crate::space::{AccessKind, InvalidReason, Space};
 use crate::stats::{ClassOperations, HandleCounters};
@@ -35,11 +36,12 @@ impl Cache {
 pub struct Handle<'e> {
     cache: &'e Cache,
     counters: Arc<HandleCounters>,
+    spares: OwnSpares<'e>,
 }
 
 impl<'e> Handle<'e> {
     pub(crate) fn new(cache: &'e Cache) -> Handle<'e> {
-        Handle { cache, counters: cache.space.register() }
+        Handle { cache, counters: cache.space.register(), spares: OwnSpares::new(&cache.space) }
     }
 
     pub(super) fn cache(&self) -> &'e Cache {
@@ -48,6 +50,10 @@ impl<'e> Handle<'e> {
 
     pub(super) fn space(&self) -> &'e Space {
         &self.cache.space
+    }
+
+    pub(super) fn spares(&self) -> &OwnSpares<'e> {
+        &self.spares
     }
 
     pub(super) fn counters(&self) -> &HandleCounters {
@@ -267,11 +273,25 @@ impl<'e> Found<'e> {
     }
 
     /// Removes the item. Frees its chunks after unlocking its stripe.
-    pub fn remove(self) {
+    fn remove(self) {
+        let space = self.space;
+        let remains = self.unlink();
+        space.free_unlinked(remains);
+    }
+
+    /// Removes the item. Frees its chunks after unlocking its stripe, and keeps the first one as a spare chunk if
+    /// possible.
+    pub fn remove_into(self, spares: &OwnSpares<'_>) {
+        let remains = self.unlink();
+        spares.free_unlinked(remains);
+    }
+
+    /// Removes the item and unlocks its stripe. The caller frees its chunks.
+    fn unlink(self) -> Option<UnlinkedChunks> {
         let (stripe, removed) = self.entry.remove();
         let remains = self.space.unlink_without_freeing(removed);
         drop(stripe);
-        self.space.free_unlinked(remains);
+        remains
     }
 
     /// Marks the item as hit and sets its access time. Returns true if the item had been hit before.

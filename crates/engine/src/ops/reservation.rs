@@ -13,34 +13,14 @@
 //! looks the item up again. If another thread has changed the item meanwhile, so that memory of another size is needed,
 //! this round reserves that memory, and another round follows. So more than two rounds are needed only if another
 //! thread's change succeeds.
-//!
-//! An allocation takes a free chunk of the class, else a page from the page pool, else the chunk of an evicted item,
-//! else a chunk of a class with somewhat larger chunks, and as the last resort a page of another class.
 
 use super::handle::{Cache, Found};
 use super::item::Pinned;
-use crate::heap::ClassChoice;
+use super::own_spares::OwnSpares;
 use crate::layout::{HEADER_SIZE_BYTES, ItemFields, ItemMeta, chain_head_size_bytes};
-use crate::mem::{Exclusive, Item, NewItem, OwnedChunk, ValueShape};
-use crate::space::{Evicted, Space};
-use slabwise_base::sync::{lock, try_lock};
+use crate::mem::{Exclusive, Item, NewItem, ValueShape};
+use crate::space::Space;
 use slabwise_base::{ClassId, Expiry, HashedKey, KEY_SIZE_BYTES_MAX, Now};
-use std::sync::atomic::Ordering::Relaxed;
-
-/// The largest number of evictions of one allocation. One eviction may not be enough: another thread may take the freed
-/// chunk, and an evicted chained item may have no chunk of the class that allocates.
-const EVICTIONS_MAX: usize = 32;
-
-/// The largest number of pages that one allocation tries to take from other classes.
-const SEIZED_PAGES_MAX: usize = 3;
-
-/// The reason why an allocation in a class failed.
-enum Refusal {
-    /// No chunk is free and no item can be evicted.
-    OutOfMemory,
-    /// The class table no longer has this class with this chunk size, so the caller must read the table again.
-    Retired,
-}
 
 /// The reason why no memory was reserved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,122 +31,6 @@ pub enum ReserveError {
     /// There is no free memory, and no item can be evicted or eviction is disabled. Or the item is larger than all
     /// memory for items.
     OutOfMemory,
-}
-
-impl Cache {
-    /// Allocates a chunk for an item or a body of this size. A size above the largest chunk size counts as the largest.
-    /// The chunk is of the class for the size, or of a class with larger chunks if the class for the size can get no
-    /// chunk. `None`: there is no memory. The caller must hold no stripe lock.
-    pub fn allocate(&self, size_bytes: usize, now: Now) -> Option<OwnedChunk> {
-        let size_bytes = size_bytes.min(self.space.config.classes.chunk_size_bytes_max());
-        // The loop is repeated only after a change of the class table.
-        loop {
-            let choice = self.space.size_map.class_for(size_bytes)?;
-            match self.allocate_for(choice, now) {
-                Ok(chunk) => return Some(chunk),
-                Err(Refusal::OutOfMemory) => {
-                    self.space.class(choice.id).lock().counters.out_of_memory += 1;
-                    return None;
-                }
-                Err(Refusal::Retired) => {}
-            }
-        }
-    }
-
-    /// Allocates a chunk of the chosen class, or else of a larger class, or else from a page of another class.
-    fn allocate_for(&self, choice: ClassChoice, now: Now) -> Result<OwnedChunk, Refusal> {
-        match self.allocate_in(choice, now) {
-            Err(Refusal::OutOfMemory) => {}
-            outcome => return outcome,
-        }
-        if !self.space.config.eviction_enabled || !self.may_use_other_classes(choice) {
-            return Err(Refusal::OutOfMemory);
-        }
-        for larger in self.larger_close_in_size(choice) {
-            if self.space.class(larger.id).lock().pages.token.page_count() > 0 {
-                self.space.class(choice.id).lock().counters.allocated_in_larger_class += 1;
-                if let Ok(chunk) = self.allocate_in(larger, now) {
-                    return Ok(chunk);
-                }
-            }
-        }
-        for _ in 0..SEIZED_PAGES_MAX {
-            if !lock(&self.mover).seize_page(&self.space, choice.id, now) {
-                break;
-            }
-            match self.allocate_in(choice, now) {
-                Err(Refusal::OutOfMemory) => {}
-                outcome => return outcome,
-            }
-        }
-        // If the class was retired meanwhile, it gets no page, but the new table has another class for this size.
-        let is_present = self.space.class(choice.id).lock().accepts(choice);
-        Err(if is_present { Refusal::OutOfMemory } else { Refusal::Retired })
-    }
-
-    /// True if a class that can get no chunk may use the memory of other classes. If every class gets its first page
-    /// beyond the memory limit, this is true only for a class that owns no page.
-    fn may_use_other_classes(&self, choice: ClassChoice) -> bool {
-        !self.space.config.first_page_beyond_limit
-            || self.space.class(choice.id).lock().pages.token.page_count() == 0
-    }
-
-    /// Returns the classes with larger chunks of less than twice the size, in ascending order of size.
-    fn larger_close_in_size(&self, choice: ClassChoice) -> Vec<ClassChoice> {
-        let sizes = choice.chunk_size_bytes + 1..2 * choice.chunk_size_bytes;
-        let table = self.space.class_table();
-        let larger = table.classes().filter(|(_, size)| sizes.contains(size));
-        larger.map(|(id, chunk_size_bytes)| ClassChoice { id, chunk_size_bytes }).collect()
-    }
-
-    /// Allocates a chunk of the chosen class: a free one, one on a new page, or the chunk of an evicted item.
-    fn allocate_in(&self, choice: ClassChoice, now: Now) -> Result<OwnedChunk, Refusal> {
-        let class = choice.id;
-        if self.space.exact_order.load(Relaxed) {
-            // In exact LRU order no LRU maintainer runs, so an allocation first removes an expired or flushed item at a
-            // tail, as in memcached.
-            drop(self.space.reclaim_tail(self.space.class(class).lock(), now));
-        }
-        for _ in 0..EVICTIONS_MAX {
-            {
-                let mut state = self.space.class(class).lock();
-                if !state.accepts(choice) {
-                    return Err(Refusal::Retired);
-                }
-                if let Some(chunk) = self.space.take_free(&mut state) {
-                    return Ok(chunk);
-                }
-            }
-            if !self.space.config.eviction_enabled {
-                break;
-            }
-            if self.space.is_receiver(class) && self.help_mover(class, now) {
-                continue;
-            }
-            match self.space.evict_for(class, now) {
-                Evicted::Chunk(chunk) if chunk.size_bytes() == choice.chunk_size_bytes => {
-                    return Ok(chunk);
-                }
-                // The class's number was assigned to a class of another chunk size meanwhile.
-                Evicted::Chunk(chunk) => self.space.give_free(chunk),
-                Evicted::Freed => {}
-                Evicted::Nothing => break,
-            }
-        }
-        Err(Refusal::OutOfMemory)
-    }
-
-    /// Carries out a part of the current page move, whose receiver is `class`. Returns true if a page has arrived. Does
-    /// nothing if another thread works as the mover.
-    #[cold]
-    fn help_mover(&self, class: ClassId, now: Now) -> bool {
-        let units = self.space.help_units.load(Relaxed);
-        if units == 0 {
-            return false;
-        }
-        let mover = try_lock(&self.mover);
-        mover.is_some_and(|mut mover| mover.help(&self.space, class, units, now))
-    }
 }
 
 /// The memory for an item that is being written. Dropping a reservation frees the memory.
@@ -267,7 +131,7 @@ impl<'e> Reservation<'e> {
     /// Reserves memory for an item and writes its key. [`Handle::reserve`](crate::Handle::reserve) describes the
     /// details.
     pub(super) fn begin(
-        cache: &'e Cache,
+        (cache, spares): (&'e Cache, &OwnSpares<'_>),
         key: HashedKey<'_>,
         value_len: usize,
         meta: ItemMeta,
@@ -281,7 +145,8 @@ impl<'e> Reservation<'e> {
         );
         let space = &cache.space;
         let shape = Shape::of(space, key.len(), value_len, meta)?;
-        let head = cache.allocate(shape.size_bytes, now).ok_or(ReserveError::OutOfMemory)?;
+        let head = cache.allocate(shape.size_bytes, now, Some(spares));
+        let head = head.ok_or(ReserveError::OutOfMemory)?;
         let short_lived = space.is_short_lived(meta.expiry, now);
         let item = NewItem::begin(&space.memory, head, key, (meta, shape.fields), shape.value);
         Ok(Reservation {
@@ -446,6 +311,13 @@ impl<'e> Reservation<'e> {
         HashedKey::from_parts(self.key(), self.key_hash)
     }
 
+    /// Frees the memory. The chunks become spare chunks if possible. The caller must hold no stripe lock.
+    pub(super) fn free_into(mut self, spares: &OwnSpares<'_>) {
+        if let Some(item) = self.item.take() {
+            item.into_chunks().for_each(|chunk| spares.free(chunk));
+        }
+    }
+
     /// Returns the item of a filled reservation. The caller publishes the item.
     ///
     /// Panics if the value is incomplete.
@@ -459,7 +331,7 @@ impl<'e> Reservation<'e> {
         let wanted = self.value_len() - self.new_item().room();
         // The chunk may be larger than the requested size. It may also be smaller, because no chunk is larger than the
         // largest chunk size; another body then follows.
-        let Some(chunk) = self.cache.allocate(wanted + HEADER_SIZE_BYTES, self.now) else {
+        let Some(chunk) = self.cache.allocate(wanted + HEADER_SIZE_BYTES, self.now, None) else {
             return false;
         };
         let memory = &self.cache.space.memory;
@@ -477,15 +349,17 @@ impl Drop for Reservation<'_> {
 }
 
 /// The memory that an operation has prepared for a changed item. An earlier round of the operation has reserved it.
-pub struct PreparedMemory<'e> {
+pub struct PreparedMemory<'e, 'h> {
     cache: &'e Cache,
+    /// The spare chunks of the handle.
+    spares: &'h OwnSpares<'e>,
     /// The reserved memory; `None` if no round has reserved memory yet, or if the memory was used.
     reserved: Option<Reservation<'e>>,
 }
 
-impl<'e> PreparedMemory<'e> {
-    pub fn new(cache: &'e Cache) -> PreparedMemory<'e> {
-        PreparedMemory { cache, reserved: None }
+impl<'e, 'h> PreparedMemory<'e, 'h> {
+    pub fn new(cache: &'e Cache, spares: &'h OwnSpares<'e>) -> PreparedMemory<'e, 'h> {
+        PreparedMemory { cache, spares, reserved: None }
     }
 
     /// Returns memory for an item of this layout, which will replace a found item. If an earlier round has reserved
@@ -509,7 +383,8 @@ impl<'e> PreparedMemory<'e> {
         // The pin keeps the allocation from evicting the item that this operation changes.
         let _pinned = Pinned::new(found.space, found.item());
         drop(found);
-        let mut reserved = Reservation::begin(self.cache, key, value_len, meta, now)?;
+        let memory = (self.cache, self.spares);
+        let mut reserved = Reservation::begin(memory, key, value_len, meta, now)?;
         // All bodies are allocated now, because the next round fills the reservation while the stripe is locked.
         while reserved.new_item().room() < value_len {
             if !reserved.add_body() {

@@ -6,9 +6,10 @@
 //! and removes the item that the new one replaces.
 
 use super::handle::{Found, Handle, Lookup};
+use super::own_spares::OwnSpares;
 use super::reservation::{PreparedMemory, Reservation, ReserveError};
 use crate::layout::ItemMeta;
-use crate::mem::{Entry, NewItem, StripeGuard};
+use crate::mem::{Entry, NewItem, Removed, StripeGuard, UnlinkedChunks};
 use crate::space::{AccessKind, Space};
 use slabwise_base::{LookupKey, Now};
 
@@ -152,7 +153,8 @@ impl<'e> Handle<'e> {
         now: Now,
     ) -> Result<Reservation<'e>, ReserveError> {
         let key = key.hashed_by(&self.space().hasher);
-        let reserved = Reservation::begin(self.cache(), key, value_len, meta, now);
+        let memory = (self.cache(), self.spares());
+        let reserved = Reservation::begin(memory, key, value_len, meta, now);
         match reserved {
             Ok(_) => {}
             Err(ReserveError::TooLarge) => self.counters().store_too_large.bump(),
@@ -191,12 +193,15 @@ impl<'e> Handle<'e> {
             "a reservation can be stored only in the engine that created it"
         );
         self.counters().class(reservation.queue_class()).sets.bump();
-        let mut prepared = PreparedMemory::new(cache);
+        let handle = &*self;
+        let mut prepared = PreparedMemory::new(cache, handle.spares());
         loop {
             let found = match Lookup::find(space, reservation.hashed_key(), now, self.counters()) {
                 Lookup::Found(found) => found,
                 Lookup::Missing(stripe) => {
                     if let Err(refused) = self.check_missing(conditions) {
+                        drop(stripe);
+                        reservation.free_into(self.spares());
                         return refused;
                     }
                     self.count_stored(reservation.item().counted_size_bytes());
@@ -208,11 +213,16 @@ impl<'e> Handle<'e> {
                 }
             };
             match self.decide(&found, conditions) {
-                Decision::Refuse(outcome) => return outcome,
+                Decision::Refuse(outcome) => {
+                    drop(found);
+                    reservation.free_into(self.spares());
+                    return outcome;
+                }
                 Decision::Replace => {
                     self.count_stored(reservation.item().counted_size_bytes());
                     let value_len = reservation.value_len();
-                    let cas = publish_over(reservation, found, conditions.new_cas, now);
+                    let cas =
+                        publish_over((reservation, self.spares()), found, conditions.new_cas, now);
                     return StoreOutcome::Stored { cas, value_len };
                 }
                 Decision::Join(join) => {
@@ -223,7 +233,12 @@ impl<'e> Handle<'e> {
                             join.fill(&mut joined, &found, &mut reservation);
                             self.count_stored(joined.item().counted_size_bytes());
                             join.mark(&joined, &found);
-                            let cas = publish_over(joined, found, conditions.new_cas, now);
+                            let cas = publish_over(
+                                (joined, self.spares()),
+                                found,
+                                conditions.new_cas,
+                                now,
+                            );
                             return StoreOutcome::Stored { cas, value_len };
                         }
                         Err(error) => return error.into(),
@@ -350,9 +365,10 @@ pub fn publish_new<'e>(
     Found { space, entry }
 }
 
-/// Publishes a filled reservation in place of the item of its key, and frees the old item. Returns the new CAS value.
+/// Publishes a filled reservation in place of the item of its key, and frees the old item, whose first chunk becomes
+/// one of `spares` if possible. Returns the new CAS value.
 pub fn publish_over(
-    reservation: Reservation<'_>,
+    (reservation, spares): (Reservation<'_>, &OwnSpares<'_>),
     mut found: Found<'_>,
     cas: Option<u64>,
     now: Now,
@@ -361,10 +377,9 @@ pub fn publish_over(
     found.item().prefetch_neighbours();
     let (item, short_lived) = complete(space, reservation, cas, now);
     let removed = found.entry.replace(item);
-    let remains = space.unlink_without_freeing(removed);
-    enqueue_new(space, &mut found.entry, short_lived);
+    let remains = requeue(space, removed, &mut found.entry, short_lived);
     let cas = unlock_and_report(found, hash);
-    space.free_unlinked(remains);
+    spares.free_unlinked(remains);
     cas
 }
 
@@ -394,6 +409,28 @@ fn complete(
     space.note_page_access(|| new.chunks(), now);
     space.flush.assign_cas(new.item(&space.memory), cas, &space.work);
     (new, short_lived)
+}
+
+/// Removes a replaced item from its queue, and adds the item that replaces it to a queue. Usually both items are in the
+/// same class, which is then locked once. The caller frees the returned chunks.
+fn requeue(
+    space: &Space,
+    old: Removed,
+    entry: &mut Entry<'_>,
+    short_lived: bool,
+) -> Option<UnlinkedChunks> {
+    let item = entry.entered();
+    let class = old.queue_class(&space.memory);
+    if item.queue_class() != class {
+        let remains = space.unlink_without_freeing(old);
+        enqueue_new(space, entry, short_lived);
+        return remains;
+    }
+    let mut class = space.class(class).lock();
+    let remains = class.unlink(old);
+    let queue = class.queue_for_new(short_lived);
+    class.enqueue(item, queue);
+    remains
 }
 
 /// Adds a new item to a queue.

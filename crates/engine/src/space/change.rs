@@ -122,6 +122,9 @@ impl Space {
             self.class(id).lock().retire();
         }
         self.retiring.store(true, Release);
+        self.set_spare_limits_for(&tables);
+        drop(tables);
+        self.recall_all();
         Ok(())
     }
 
@@ -208,6 +211,7 @@ impl Space {
         }
         self.size_map.set(&table);
         lock(&self.tables).table = table;
+        self.set_spare_limits();
     }
 
     /// Retires the classes that were retired in an earlier process. The caller has restored their pages.

@@ -14,11 +14,12 @@
 
 use super::observers::Eviction;
 use super::shared::{AccessKind, Space};
+use super::spares::SPARES_MAX;
 use super::work_clock::WorkClock;
 use crate::class::{CHAINED, ClassState, ClassStatus, VictimStep};
 use crate::evict::{COLDEST_FIRST, Lane, Move, Place};
 use crate::mem::{Entry, OwnedChunk, Pin, QueueKind, Queued, Removed, State, UnlinkedChunks};
-use slabwise_base::sync::{MutexGuard, lock};
+use slabwise_base::sync::MutexGuard;
 use slabwise_base::{ClassId, Expiry, Now, WorkTime};
 use std::cmp::Reverse;
 
@@ -34,7 +35,7 @@ impl Space {
         }
         let beyond_limit =
             self.config.first_page_beyond_limit && state.pages.token.page_count() == 0;
-        let page = lock(&self.pool).take(&self.memory, beyond_limit)?;
+        let page = self.lock_pool().take(&self.memory, beyond_limit)?;
         state.adopt(page);
         state.pages.take()
     }
@@ -56,7 +57,7 @@ impl Space {
     /// Frees the bodies of an unlinked item and returns its first chunk, the head. The caller frees the head after the
     /// bodies, because a body refers to its head as long as the body is in use.
     #[inline(always)]
-    fn free_bodies(&self, mut remains: UnlinkedChunks) -> OwnedChunk {
+    pub fn free_bodies(&self, mut remains: UnlinkedChunks) -> OwnedChunk {
         loop {
             let class = match remains.try_into_chunk(&self.memory) {
                 Ok(head) => return head,
@@ -126,6 +127,11 @@ pub struct DetachedVictim {
     now: Now,
 }
 
+/// Detached victims of one class.
+#[derive(Default)]
+#[must_use = "detached items stay in the index until `finish_batch` removes them"]
+pub struct DetachedBatch([Option<DetachedVictim>; SPARES_MAX]);
+
 /// The largest number of items that one step of a search over the queues checks.
 const CHECKS_MAX: usize = 64;
 
@@ -194,7 +200,7 @@ impl Space {
             }
         } else {
             match self.evict(class, class, now) {
-                Evicted::Nothing if self.class(class).lock().unqueued_count() > 0 => {
+                Evicted::Nothing if self.unqueued_count(&self.class(class).lock()) > 0 => {
                     self.evict(CHAINED, class, now)
                 }
                 outcome => outcome,
@@ -289,6 +295,36 @@ impl Space {
             }
         }
         victims
+    }
+
+    /// Detaches up to `count` victims of a locked class that is not the largest: those that single evictions would
+    /// evict next. Detaches fewer if the search for one takes several steps.
+    pub fn detach_batch(&self, state: &mut ClassState, count: usize, now: Now) -> DetachedBatch {
+        let mut batch = DetachedBatch::default();
+        for slot in &mut batch.0[..count] {
+            let mut search = VictimSearch::default();
+            match self.detach_victim(&mut search, state, now) {
+                VictimStep::Found(victim) => *slot = Some(victim),
+                VictimStep::Continue | VictimStep::Nothing => break,
+            }
+        }
+        batch
+    }
+
+    /// Removes a batch of detached victims from the index. Returns those of their first chunks that are of `class` and
+    /// that no other thread pins.
+    pub fn finish_batch(
+        &self,
+        batch: DetachedBatch,
+        class: ClassId,
+    ) -> impl Iterator<Item = OwnedChunk> {
+        let victims = batch.0.map(|victim| {
+            let hash = self.hash_of(victim.as_ref()?.pin.item(&self.memory));
+            self.index.prefetch(hash);
+            Some((victim?, hash))
+        });
+        let victims = victims.into_iter().flatten();
+        victims.filter_map(move |(victim, hash)| self.finish_eviction(victim, hash, class))
     }
 
     /// Removes a detached victim from the index. `hash` is the hash of its key. Returns the victim's first chunk if it

@@ -15,12 +15,15 @@ mod change;
 mod evict;
 mod flush;
 mod observers;
+mod recall;
 mod shared;
+mod spares;
 mod work_clock;
 
 pub use change::ClassChangeError;
-pub use evict::Evicted;
+pub use evict::{DetachedBatch, Evicted};
 pub use flush::FlushSaved;
 pub use observers::{AccessObserver, Eviction, EvictionObserver, KeyAccess, Observers};
 pub use shared::{AccessKind, HELP_UNITS, InvalidReason, Space};
+pub use spares::{Holder, SPARE_SIZE_BYTES_MAX, SPARES_MAX};
 pub use work_clock::{AGE_MAX, WORK_CLOCK_LENS, WorkClock, WorkSaved};

@@ -4,6 +4,7 @@
 
 use super::flush::Flush;
 use super::observers::{KeyAccess, Observers};
+use super::spares::Spares;
 use super::work_clock::WorkClock;
 use crate::class::{CHAINED, Class, TABLE_NUMBERS};
 use crate::config::EngineConfig;
@@ -12,10 +13,11 @@ use crate::heap::Pool;
 use crate::heap::SizeMap;
 use crate::index::Index;
 use crate::layout::{ChunkAddress, ClassTable};
+use crate::lock_counts::{self, Row};
 use crate::mem::{Arena, Item, MappingError, Memory, Page, PageState, ReadAccess, ReadsMeta};
 use crate::stats::{ClassStats, HandleCounters, PageStats};
 pub use slabwise_base::AccessKind;
-use slabwise_base::sync::{Mutex, lock};
+use slabwise_base::sync::{Mutex, MutexGuard, lock};
 use slabwise_base::{ClassId, Expiry, KeyHasher, Now, PageId, Seconds};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -41,8 +43,10 @@ pub struct Space {
     pub hasher: KeyHasher,
     /// The arena and the pages in it.
     pub memory: Arc<Memory>,
+    /// The spare chunks of all handles.
+    pub spares: Spares,
     /// The pages that no class owns.
-    pub pool: Mutex<Pool>,
+    pool: Mutex<Pool>,
     /// One class per number that a class table may use, indexed by the number.
     pub classes: Box<[Class]>,
     /// The class [`CHAINED`], which queues all chained items.
@@ -128,6 +132,7 @@ impl Space {
         let segments = Segments { limits: options.lru, is_exact: kind.info().is_exact };
         let vacant = |number| Class::vacant(memory.class_token(ClassId(number)), order(), segments);
         let space = Space {
+            spares: Spares::new(config.spares, &memory),
             hasher: KeyHasher::new(config.hash_seed),
             pool: Mutex::new(Pool::new(config.pages_within(config.memory_limit_bytes))),
             classes: (0..TABLE_NUMBERS as u8).map(vacant).collect(),
@@ -159,6 +164,7 @@ impl Space {
         for (id, chunk_size_bytes) in space.config.classes.classes() {
             space.class(id).lock().establish(chunk_size_bytes);
         }
+        space.set_spare_limits();
         Ok(space)
     }
 
@@ -177,17 +183,29 @@ impl Space {
     /// Changes the rules for the queues hot, warm, cold and temp in all classes.
     pub fn set_segments(&self, change: impl FnOnce(&mut Segments)) {
         let mut segments = lock(&self.segments);
+        let was_exact = segments.is_exact;
         change(&mut segments);
         self.temporary_ttl.store(temporary_ttl_word(&segments.limits), Relaxed);
         self.exact_order.store(segments.is_exact, Relaxed);
         let acts_on_hits = segments.is_exact || self.config.eviction.info().acts_on_hits;
         self.acts_on_hits.store(acts_on_hits, Relaxed);
         self.queueing_classes().for_each(|class| class.lock().segments = *segments);
+        let is_exact = segments.is_exact;
+        drop(segments);
+        if is_exact != was_exact {
+            self.set_spare_limits();
+        }
+    }
+
+    /// Locks the page pool.
+    pub fn lock_pool(&self) -> MutexGuard<'_, Pool> {
+        lock_counts::count(Row::Pool);
+        lock(&self.pool)
     }
 
     /// Returns the numbers of held and free pages, and the limits.
     pub fn page_stats(&self) -> PageStats {
-        let pool = lock(&self.pool);
+        let pool = self.lock_pool();
         PageStats {
             held: u64::from(pool.allocated),
             free: u64::from(pool.free_count()),
@@ -198,7 +216,7 @@ impl Space {
 
     /// Returns all pages that classes own, except pages that drain.
     pub fn owned_pages(&self) -> impl Iterator<Item = (PageId, &Page)> {
-        let frontier = lock(&self.pool).frontier;
+        let frontier = self.lock_pool().frontier;
         let pages = (0..frontier).map(PageId).map(|id| (id, self.memory.page(id)));
         pages.filter(|(_, page)| page.state() == PageState::Owned)
     }
@@ -262,7 +280,7 @@ impl Space {
     pub fn charge_index(&self) {
         if self.config.index_within_limit {
             let pages = self.index.size_bytes() / self.config.page_size_bytes as u64;
-            lock(&self.pool).charged = pages as u32;
+            self.lock_pool().charged = pages as u32;
         }
     }
 

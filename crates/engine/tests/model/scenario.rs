@@ -7,7 +7,7 @@ use slabwise_base::{ClassId, KEY_SIZE_BYTES_MAX, Random, Seconds};
 use slabwise_engine::{
     CHUNK_ALIGN_BYTES, CHUNK_SIZE_BYTES_MIN, ClassTable, EngineConfig, EvictionKind,
     EvictionOptions, GdWheelConfig, LruConfig, MoverKind, RankedHits, ReservedConfig, ReservedRank,
-    SizeModel,
+    SizeModel, SpareConfig,
 };
 use std::time::Duration;
 
@@ -82,6 +82,7 @@ impl Scenario {
             eviction_options: eviction_options(random),
             mover: mover(memory, random),
             mover_pause: Duration::from_millis(1),
+            spares: spares(random),
             huge_pages: false,
             hash_seed: random.next_u64(),
         };
@@ -128,6 +129,12 @@ fn eviction_options(random: &mut Random) -> EvictionOptions {
     };
     let wheel_sizes = wheels[random.below(wheels.len() as u64) as usize];
     EvictionOptions { lru, reserved, gd_wheel: GdWheelConfig { wheel_sizes } }
+}
+
+/// Draws the limits of spare chunks. In a small memory, spare chunks exist only if they may take a large part of it.
+fn spares(random: &mut Random) -> SpareConfig {
+    let memory_divisor = [2, 4, 8, 400][random.below(4) as usize];
+    SpareConfig { holders_max: random.below(4) as u32, memory_divisor }
 }
 
 /// Draws an eviction kind. The kind with queues that can be divided is drawn more often than each other kind.

@@ -8,7 +8,7 @@ use shuttle::thread::{self, ScopedJoinHandle};
 use slabwise_base::{ClassId, PageId, Random};
 use slabwise_engine::{
     ClassChangeError, ClassTable, Engine, EngineConfig, EvictionKind, MoverKind, MoverStep, Pinned,
-    PlannedMove, QueueSplit, StoreMode,
+    PlannedMove, QueueSplit, SpareConfig, StoreMode,
 };
 use std::time::Duration;
 
@@ -102,6 +102,7 @@ pub fn engine(mover: MoverKind, memory: Memory, seed: u64) -> Engine {
         .expect("the class table is valid");
     config.index_within_limit = false;
     config.mover = mover;
+    config.spares = SpareConfig { holders_max: 2, memory_divisor: 2 };
     config.eviction = EvictionKind::ALL[seed as usize % EvictionKind::ALL.len()];
     Engine::new(config).expect("the arena fits the address space")
 }

@@ -22,7 +22,7 @@ mod world;
 
 use history::{History, Stamps};
 use slabwise_base::Random;
-use slabwise_engine::{ClassTable, Engine, EngineConfig, EvictionKind, MoverKind};
+use slabwise_engine::{ClassTable, Engine, EngineConfig, EvictionKind, MoverKind, SpareConfig};
 use worker::{Findings, Worker};
 use world::World;
 
@@ -67,6 +67,7 @@ fn four_threads_with_ample_memory_lose_nothing() {
     let mut config = EngineConfig::new(256 << 20);
     config.page_size_bytes = 16 << 10;
     config.classes = ClassTable::default_for(config.page_size_bytes);
+    config.spares = SpareConfig::for_workers(3);
     stress(config, false);
 }
 
@@ -75,6 +76,7 @@ fn little_memory() -> EngineConfig {
     let mut config = EngineConfig::new(256 << 10);
     config.page_size_bytes = 4 << 10;
     config.classes = ClassTable::geometric(64, 1.6, 2048);
+    config.spares = SpareConfig { holders_max: 4, memory_divisor: 2 };
     config
 }
 

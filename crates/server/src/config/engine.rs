@@ -3,8 +3,8 @@
 use super::settings::{Draft, Given};
 use slabwise_base::memcached;
 use slabwise_engine::{
-    CHUNK_SIZE_BYTES_MIN, ClassTable, EngineConfig, EvictionKind, MoverKind, SizeModel, mover_kind,
-    page_size_default,
+    CHUNK_SIZE_BYTES_MIN, ClassTable, EngineConfig, EvictionKind, MoverKind, SizeModel,
+    SpareConfig, mover_kind, page_size_default,
 };
 use std::hash::{BuildHasher, Hasher, RandomState};
 
@@ -41,6 +41,7 @@ pub(super) fn engine_config(draft: &Draft) -> Result<EngineConfig, String> {
         item_size_bytes_max,
         eviction: eviction(given, settings.lru_maintainer),
         mover: mover(given),
+        spares: SpareConfig::for_workers(settings.threads as u32),
         hash_seed: random_seed(),
         ..options.clone()
     })

@@ -58,7 +58,6 @@ use crate::mem::{Arena, Broken, Kind, QueueKind, Restore, RestoredItem, UnusedPa
 use crate::ops::Cache;
 use crate::space::Space;
 use meta::Saved;
-use slabwise_base::sync::lock;
 use slabwise_base::{ClassId, KeyHasher, PageId};
 use std::path::Path;
 use std::time::Duration;
@@ -155,7 +154,7 @@ fn restore_items(
     let all_queued = rebuild.items_on_pages == rebuild.items_in_queues;
     ensure("every item is in a queue", ChunkAddress::from_offset(0), all_queued)?;
     {
-        let mut pool = lock(&space.pool);
+        let mut pool = space.lock_pool();
         *pool = Pool::resumed(pool.limit, saved.owners.len() as u32, unused);
     }
     space.retire_restored(&saved.retired);
@@ -175,7 +174,7 @@ fn items_max(space: &Space, saved: &Saved) -> u64 {
 /// used as free in the arena, so that the next process does not read stale bytes there.
 fn collect_saved(cache: &Cache, stop: Stop) -> Saved {
     let space = &cache.space;
-    let frontier = lock(&space.pool).frontier;
+    let frontier = space.lock_pool().frontier;
     let pages = || (0..frontier).map(PageId);
     let mut tails = vec![meta::Tails::new(); CLASS_NUMBERS];
     let mut rankings = vec![[0; 3]; CLASS_NUMBERS];

@@ -40,10 +40,14 @@ const ROUNDS_MAX: usize = 8;
 /// Empties a batch of chunks of a retired class's page.
 pub fn empty_batch(pass: &mut Pass<'_>, mut batch: Vec<ChunkAddress>) {
     let mut nothing_can_be_evicted = false;
-    for _ in 0..ROUNDS_MAX {
+    for round in 0..ROUNDS_MAX {
         let missing = reserve_chunks(pass, &mut batch);
         if missing.is_empty() {
             break;
+        }
+        let recall = |successor: &ClassChoice| pass.space.recall(successor.id);
+        if round == 0 && missing.iter().map(recall).sum::<usize>() > 0 {
+            continue;
         }
         let evictions = missing.into_iter().filter(|&successor| evict_colder(pass, successor));
         let evicted = evictions.count();

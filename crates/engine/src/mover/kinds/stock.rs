@@ -36,8 +36,9 @@ impl MoverRules for Stock {
 
 /// Tries to empty one chunk of the page.
 fn visit(pass: &mut Pass<'_>, address: ChunkAddress) -> Result<(), Busy> {
+    let victim = pass.job.request.victim;
     {
-        let mut class = pass.space.class(pass.job.request.victim).lock();
+        let mut class = pass.space.class(victim).lock();
         match pass.use_of(address, &class) {
             ChunkUse::Free => return Ok(()),
             ChunkUse::Busy(why) => return Err(why),
@@ -46,6 +47,9 @@ fn visit(pass: &mut Pass<'_>, address: ChunkAddress) -> Result<(), Busy> {
         if pass.job.reserved.is_empty() {
             pass.job.reserved.extend(class.pages.take());
         }
+    }
+    if pass.job.reserved.is_empty() && pass.space.recall(victim) > 0 {
+        pass.job.reserved.extend(pass.space.class(victim).lock().pages.take());
     }
     if pass.job.reserved.is_empty() {
         return pass.drop_item_of(address);

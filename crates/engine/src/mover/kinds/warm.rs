@@ -6,7 +6,7 @@
 //!                 emptiest of the pages that have lost items
 //!   for each batch of chunks of the page, until the page is empty:
 //!     1. reserve  count the items that can be carried now, and take as many free chunks of the class outside the page
-//!     2. evict    if chunks are missing: add a page from the page pool to the class if the pool has one, or else evict
+//!     2. evict    if chunks are missing: recall the spare chunks of the class, add a page from the page pool to the class if the pool has one, or else evict
 //!                 the next victim of the class for each missing chunk
 //!     3. repeat step 1, because some victims may have been in the batch
 //!     4. carry    copy each item to a reserved chunk; the item keeps its position in its queue
@@ -27,7 +27,6 @@ use crate::layout::ChunkAddress;
 use crate::mem::{Entry, OwnedChunk, PageState, Pin, Queued};
 use crate::mover::job::{Candidate, MoverRules, Pass, PassStep};
 use crate::space::Evicted;
-use slabwise_base::sync::lock;
 use slabwise_base::{ClassId, PageId};
 
 /// The largest number of pages that are compared to choose the page with the fewest used chunks.
@@ -101,9 +100,10 @@ fn evict_ahead(pass: &mut Pass<'_>, budget_chunks: usize) -> usize {
 fn missing_chunks(pass: &Pass<'_>) -> usize {
     let (space, id) = (pass.space, pass.job.request.victim);
     let class = space.class(id).lock();
-    let evicts_by_chunk =
-        id == space.largest || class.status() == ClassStatus::Retired || class.unqueued_count() > 0;
-    if evicts_by_chunk || !space.config.eviction_enabled || lock(&space.pool).has_page() {
+    let evicts_by_chunk = id == space.largest
+        || class.status() == ClassStatus::Retired
+        || space.unqueued_count(&class) > 0;
+    if evicts_by_chunk || !space.config.eviction_enabled || space.lock_pool().has_page() {
         return 0;
     }
     let free = class.pages.free_count() as usize + pass.job.reserved.len();
@@ -161,12 +161,19 @@ fn change_to_emptiest_page(pass: &mut Pass<'_>) {
 
 /// Empties a batch of chunks of the page. Chunks that are busy are visited again later.
 fn empty_batch(pass: &mut Pass<'_>, mut batch: Vec<ChunkAddress>) {
+    let mut has_recalled = false;
     loop {
         let missing = match reserve_chunks(pass, &mut batch) {
             Reserved::Missing(0) => break,
             Reserved::Missing(missing) => missing,
             Reserved::Retired => return retired::empty_batch(pass, batch),
         };
+        if !has_recalled {
+            has_recalled = true;
+            if pass.space.recall(pass.job.request.victim) > 0 {
+                continue;
+            }
+        }
         // Items are evicted only when the page pool is empty.
         if ensure_free_chunk(pass, pass.job.request.victim) {
             continue;
@@ -199,7 +206,7 @@ fn ensure_free_chunk(pass: &Pass<'_>, class: ClassId) -> bool {
         }
         // The page is taken from the pool and added to the class under one hold of the class's lock. Otherwise a store
         // could find neither a free chunk nor a page in between, and evict an item without need.
-        let taken = lock(&space.pool).take(&space.memory, false);
+        let taken = space.lock_pool().take(&space.memory, false);
         let Some(page) = taken else { return false };
         state.adopt(page)
     };

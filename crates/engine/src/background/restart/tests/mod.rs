@@ -259,6 +259,7 @@ fn operate_and_close(
     let kept = contents(&engine, now);
     let unchanged = kept.iter().all(|(key, item)| known.get(key) == Some(item));
     assert!(unchanged, "an upload and pins change no item");
+    drop(handle);
     engine.close(stop(&clock)).expect("the cache is saved");
     (kept, clock)
 }
