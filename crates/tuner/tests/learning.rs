@@ -236,8 +236,8 @@ fn after_a_change_of_the_table_the_policy_knows_the_new_classes() {
     while !engine.class_stats(gets.client.clock.now()).iter().any(has_most_pages) {
         gets.get(&mut tuner);
         let since = gets.gets - drained;
-        // Two hundred and fifty pages have to move, about eight after each step of the policy.
-        assert!(since < 95_000, "seed {SEED}: the pages are divided as before after {since} gets");
+        // Two hundred and fifty pages have to move, as fast as the class fills them.
+        assert!(since < 130_000, "seed {SEED}: the pages are divided as before after {since} gets");
     }
     // The last pages that moved are still empty.
     gets.hits_of(&mut tuner, 50_000);

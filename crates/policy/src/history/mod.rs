@@ -2,4 +2,5 @@
 
 pub(crate) mod changes;
 pub(crate) mod costs;
+pub(crate) mod filling;
 pub(crate) mod per_class;

@@ -81,6 +81,7 @@ impl Policy for Dynacache {
             classes: &classes,
             target: &greedy.partition,
             moves_max: self.options.moves_max,
+            received_max: None,
             reason: "towards the partition with the most hits according to concave fits",
         };
         let moves = moves.of(snapshot, |place, pages| moves.slope(place, pages));

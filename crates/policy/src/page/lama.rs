@@ -114,6 +114,7 @@ impl Policy for Lama {
             classes: &classes,
             target: &target,
             moves_max: self.options.moves_max,
+            received_max: None,
             reason: "towards the partition with the fewest misses, least referenced pages first",
         };
         let risk = |index: usize, pages: u64| classes[index].curve.references() / pages as f64;

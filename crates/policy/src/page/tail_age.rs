@@ -30,10 +30,12 @@
 //! ([`Quantity::SpaceTime`]), so large items are evicted at a lower age than small ones. The reason: assume that the
 //! probability of a hit is inversely proportional to the time since the last hit. Then the hits per byte of a tail are
 //! inversely proportional to age times size. `space_time` relates to `tail_age` as GreedyDual-Size (Cao and Irani,
-//! USITS 1997) relates to LRU.
+//! USITS 1997) relates to LRU. Under `space_time` a class receives only the pages that it would begin to fill until the
+//! next step.
 //!
 //! Invariants: at most `moves_max` moves a step; a class keeps one page unless it is empty.
 
+use crate::history::filling::Filling;
 use crate::history::per_class::PerClass;
 use crate::options::{TICKS_MAX, options};
 use crate::policy::Policy;
@@ -42,6 +44,9 @@ use slabwise_base::{ClassId, Random, Ticks};
 
 /// The maximum value of options that count pages. No cache has this number of pages.
 const PAGES_MAX: u64 = 1 << 31;
+
+/// A class needs its free chunks if it fills them within this number of steps.
+const FILLING_STEPS_MAX: u64 = 64;
 
 options! {
     /// A step follows when a 256th of the memory was stored, and moves at most 8 pages. The tolerance of 20 % is the
@@ -95,14 +100,13 @@ impl Mark {
 
 #[derive(Clone, Copy, Debug)]
 struct ClassState {
-    /// The number of allocations since the start that found no free chunk, at the last step.
-    shortages: u64,
+    filling: Filling,
     /// The time at which the class last gave a page; `None` if it never gave one.
     gave_at: Option<Mark>,
     /// The time at which the class last received a page; `None` if it never received one.
     received_at: Option<Mark>,
-    /// The time at which the class last evicted, refused a store or received a page, or at which it was created. For a
-    /// while after this time it may still fill its free chunks.
+    /// The time at which the class last evicted, refused a store, received a page or filled free chunks, or at which it
+    /// was created. For a while after this time it may still fill its free chunks.
     busy_at: Mark,
 }
 
@@ -135,6 +139,8 @@ struct Projection {
     may_receive: bool,
     /// True if the class was not busy during the cooldown.
     quiet: bool,
+    /// The maximum number of pages that the class may still receive in this step.
+    receivable_pages: u64,
     permissions: Permissions,
 }
 
@@ -191,7 +197,7 @@ impl TailAge {
     ) -> Vec<Projection> {
         let now = Mark::of(snapshot);
         self.states.follow(snapshot, |class| ClassState {
-            shortages: class.shortages(),
+            filling: Filling::new(class),
             gave_at: None,
             received_at: None,
             busy_at: now,
@@ -206,9 +212,9 @@ impl TailAge {
         let each = snapshot.classes.iter().zip(self.states.iter_mut()).enumerate();
         each.map(|(index, (class, state))| {
             let permissions = permissions(index);
-            let had_shortage = class.shortages() > state.shortages;
-            state.shortages = class.shortages();
-            if had_shortage {
+            state.filling.update(class);
+            let had_shortage = state.filling.had_shortage;
+            if had_shortage || state.filling.fills_within(FILLING_STEPS_MAX, class) {
                 state.busy_at = now;
             }
             let age = f64::from(class.tail_age_work);
@@ -223,6 +229,10 @@ impl TailAge {
                 may_give: !is_recent(state.received_at),
                 may_receive: !is_recent(state.gave_at),
                 quiet: !is_recent(Some(state.busy_at)),
+                receivable_pages: match quantity {
+                    Quantity::Age => u64::MAX,
+                    Quantity::SpaceTime => state.filling.fillable_pages(class),
+                },
                 permissions,
             }
         })
@@ -261,6 +271,7 @@ impl TailAge {
             let used_up = projection.class.free_chunks < projection.class.chunks_per_page as u64;
             projection.had_shortage
                 && projection.may_receive
+                && projection.receivable_pages > 0
                 && used_up
                 && projections.iter().any(|victim| projection.may_receive_from(victim))
                 && mean.is_some_and(|mean| self.far_below(projection.weighted_age, mean))
@@ -312,6 +323,7 @@ impl TailAge {
             receiver.weighted_age *=
                 (receiver.class.pages + 1) as f64 / receiver.class.pages.max(1) as f64;
             receiver.class.pages += 1;
+            receiver.receivable_pages -= 1;
             receiver.may_give = false;
         }
     }

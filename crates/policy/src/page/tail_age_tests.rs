@@ -7,6 +7,8 @@ use slabwise_base::{ClassId, Random, Ticks};
 use std::collections::{BTreeMap, HashMap};
 
 const CHUNKS_PER_PAGE: u64 = 16;
+/// The number of items that an evicting class evicts in a step.
+const EVICTED: u64 = 100;
 
 fn class(index: u8, pages: u64, age_work: u32) -> ClassSnapshot {
     ClassSnapshot {
@@ -33,7 +35,7 @@ fn second_step_of(
     testing::step(&mut policy, &snapshot);
     snapshot.now = Ticks(1_000);
     for &index in evicting {
-        snapshot.classes[index].evicted += 100;
+        snapshot.classes[index].evicted += EVICTED;
     }
     testing::step(&mut policy, &snapshot).moves
 }
@@ -66,10 +68,12 @@ fn space_time_moves_pages_from_large_items_to_small_items() {
     };
     let moves_max = TailAgeOptions::default().moves_max;
     assert_eq!(step(Quantity::Age), vec![(0, Some(1)); moves_max], "the tail of class 0 is older");
+    let filled_pages = EVICTED.div_ceil(CHUNKS_PER_PAGE) as usize;
+    assert!(filled_pages < moves_max, "the test shows which limit applies");
     assert_eq!(
         step(Quantity::SpaceTime),
-        vec![(1, Some(0)); moves_max],
-        "age times chunk size of class 1 is greater"
+        vec![(1, Some(0)); filled_pages],
+        "age times chunk size of class 1 is greater, and class 0 fills this number of pages a step"
     );
 }
 

@@ -10,6 +10,8 @@ pub(crate) struct Moves<'a> {
     pub target: &'a [u64],
     /// The maximum number of moves.
     pub moves_max: usize,
+    /// The maximum number of pages that each class receives; `None`: any number.
+    pub received_max: Option<&'a [u64]>,
     /// The reason for the moves in words, for the log of moves.
     pub reason: &'static str,
 }
@@ -25,10 +27,14 @@ impl Moves<'_> {
         let mut risks: Vec<f64> = indexes.clone().map(|index| risk(index, pages[index])).collect();
         let mut gains: Vec<f64> =
             indexes.clone().map(|index| self.slope(index, pages[index])).collect();
+        let mut received = vec![0; pages.len()];
         let mut moves = Vec::new();
         while moves.len() < self.moves_max {
             let gives = |&index: &usize| pages[index] > self.target[index];
-            let takes = |&index: &usize| pages[index] < self.target[index];
+            let takes = |&index: &usize| {
+                let may_receive = |max: &[u64]| received[index] < max[index];
+                pages[index] < self.target[index] && self.received_max.is_none_or(may_receive)
+            };
             let by_risk = |&a: &usize, &b: &usize| risks[a].total_cmp(&risks[b]);
             let by_gain = |&a: &usize, &b: &usize| gains[a].total_cmp(&gains[b]);
             let victim = indexes.clone().filter(gives).min_by(by_risk);
@@ -36,6 +42,7 @@ impl Moves<'_> {
             let (Some(victim), Some(receiver)) = (victim, receiver) else { break };
             pages[victim] -= 1;
             pages[receiver] += 1;
+            received[receiver] += 1;
             risks[victim] = risk(victim, pages[victim]);
             gains[receiver] = self.slope(receiver, pages[receiver]);
             moves.push(PageMove::between(snapshot, victim, receiver, self.reason));

@@ -11,7 +11,7 @@
 //!
 //! In the best partition the *marginal* gains of all classes are equal: a page more saves a class as many misses as a
 //! page less costs any other class. A class below a cliff receives all pages of the cliff or none.
-//! [`near_best_partition`](crate::partition::near_best_partition) finds the partition. Seven rules make the policy fast
+//! [`near_best_partition`](crate::partition::near_best_partition) finds the partition. Eight rules make the policy fast
 //! and prevent useless moves:
 //!
 //! - *Costs.* A miss counts by the miss cost of its class, divided by the mean miss cost of all classes. If all costs
@@ -32,6 +32,7 @@
 //!   evictions, no curve can show what more memory would save. A class of a new class table is not new if its curve
 //!   counts enough references, because the keys follow their items into the new classes. A class with almost no
 //!   references is *silent* and receives no pages.
+//! - *Pace.* A class receives only the pages that it would fill until the next step, so pages do not wait for items.
 //! - *Idle chunks.* Chunks that were free for a whole window (`window_gets`) while the class did not grow are *idle*.
 //!   The policy assumes that they save no misses, even if the curve shows a gain.
 //!
@@ -143,14 +144,20 @@ impl Policy for Marginal {
         });
         let targets: Vec<u64> = targets.collect();
         let pages: u64 = classes.iter().map(|class| class.pages).sum();
+        let known = snapshot.classes.iter().zip(self.usages.iter());
+        let fillable: Vec<u64> =
+            known.map(|(class, usage)| usage.filling.fillable_pages(class)).collect();
         let moves = Moves {
             classes: &classes,
             target: &targets,
             moves_max: moves_max(pages).saturating_sub(plan.moves.len()),
+            received_max: Some(&fillable),
             reason: "towards the partition with the lowest miss cost (equal marginal gains)",
         };
         let towards = moves.of(snapshot, |index, pages| moves.slope(index, pages));
-        if towards.is_empty() && plan.moves.is_empty() {
+        let differs = |(class, &target): (&ClassCurve, &u64)| class.pages < target;
+        let is_reached = !classes.iter().zip(&targets).any(differs);
+        if is_reached && plan.moves.is_empty() {
             self.usages.iter_mut().for_each(|usage| usage.target = None);
         }
         if towards.is_empty() {
@@ -200,7 +207,7 @@ impl Marginal {
         let is_new = |(class, usage): (&ClassSnapshot, &Usage)| {
             snapshot.profiles.is_empty() || usage.is_new(class)
         };
-        let new_had_shortage = known().any(|both| is_new(both) && both.1.had_shortage);
+        let new_had_shortage = known().any(|both| is_new(both) && both.1.filling.had_shortage);
         let costs = self.options.objective.relative_costs(snapshot, &self.costs);
         let permissions = known().zip(costs).map(|((class, usage), miss_cost)| {
             let is_new = is_new((class, usage));
@@ -210,7 +217,7 @@ impl Marginal {
             let is_awake = snapshot.profiles.is_empty() || usage.is_awake(class);
             Permissions {
                 receives_from_all: is_new && is_awake,
-                gives_to_all: is_new,
+                gives_to_all: is_new && !usage.has_known_keys,
                 spare: is_new || idle || class.used_chunks == 0,
                 miss_cost,
             }

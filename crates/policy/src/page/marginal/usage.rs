@@ -1,5 +1,6 @@
 //! The state that `marginal` keeps for each class.
 
+use crate::history::filling::Filling;
 use crate::{ClassProfile, ClassSnapshot};
 
 /// A class is silent if its share of the gets of the cache, times its relative miss cost, is below this value.
@@ -58,14 +59,15 @@ pub(super) struct Usage {
     /// True if the class has had enough requests and evictions since it was new for a reliable curve. If the class grows
     /// afterwards, the field stays true.
     is_established: bool,
+    /// True if the profile knew keys of the class when it was created: its items come from classes of an earlier class
+    /// table, or were stored before the policy started.
+    pub has_known_keys: bool,
     /// The number of evaluations since the class last changed its number of pages or had a page of free chunks.
     full_evaluations: u32,
     /// The number of real chunks that corresponds to one chunk of the curve; 1 if the curve agrees with measurements.
     pub stretch: f64,
-    /// The number of allocations since the start that found no free chunk, at the last step.
-    shortages: u64,
-    /// True if an allocation found no free chunk between the last two steps.
-    pub had_shortage: bool,
+    /// The chunks that new items take.
+    pub filling: Filling,
     /// The marks at the ends of the last window and of the window before, newest first.
     marks: [Option<WindowMark>; 2],
     /// The minimum number of free chunks since the last mark.
@@ -111,10 +113,10 @@ impl Usage {
             requests_at_evaluation: requests(class),
             attempts_at_evaluation: attempts(class),
             is_established: false,
+            has_known_keys: false,
             full_evaluations: 0,
             stretch: 1.0,
-            shortages: class.shortages(),
-            had_shortage: false,
+            filling: Filling::new(class),
             marks: [None, None],
             free_chunks_min: class.free_chunks,
             target: None,
@@ -132,6 +134,7 @@ impl Usage {
             misses: profile.misses,
             references_of_curve: references / gets_of_curves,
             is_established: references >= requests_enough(class).min(KNOWN_REFERENCES_MAX) as f64,
+            has_known_keys: references > 0.0,
             ..Usage::new(class)
         }
     }
@@ -139,8 +142,7 @@ impl Usage {
     /// Updates the state at every step.
     pub fn update(&mut self, class: &ClassSnapshot) {
         self.free_chunks_min = self.free_chunks_min.min(class.free_chunks);
-        self.had_shortage = class.shortages() > self.shortages;
-        self.shortages = class.shortages();
+        self.filling.update(class);
         if class.pages != self.pages || class.free_chunks >= class.chunks_per_page as u64 {
             (self.pages, self.full_evaluations) = (class.pages, 0);
         }
