@@ -130,6 +130,7 @@ impl Order for CostBands {
         is_segmented: true,
         uses_costs: true,
         can_switch: true,
+        evicts_in_batches: true,
         ..Info::new("cost_bands", "cost-aware segmented LRU")
     };
 
@@ -157,7 +158,13 @@ impl Order for CostBands {
     }
 
     #[inline]
-    fn victim(&mut self, view: &View<'_>, moves: usize, now: WorkTime) -> Victim {
+    fn victim(
+        &mut self,
+        view: &View<'_>,
+        moves: usize,
+        now: WorkTime,
+        _is_invalid: impl Fn(Queued<'_>) -> bool,
+    ) -> Victim {
         let lane = self.lane_to_evict(view, now);
         let step = view.segments.victim(view, lane, moves);
         match step {

@@ -55,7 +55,7 @@ impl Space {
     pub fn set_spare_limits_for(&self, tables: &Tables) {
         let config = &self.config;
         let is_exact = self.exact_order.load(Relaxed)
-            || !config.eviction.info().can_switch
+            || !config.eviction.info().evicts_in_batches
             || config.mover.withdraws_chunks()
             || config.first_page_beyond_limit;
         if is_exact {
