@@ -35,6 +35,9 @@ use std::sync::Arc;
 
 /// The number of slots that are drawn for a search.
 const DRAWN: usize = 32;
+/// The number of neighbouring slots that are drawn together. They are on the same page of the system in most cases, so the
+/// address of the page is translated once.
+const RUN: usize = 4;
 /// The number of candidates that are kept for the next search.
 const KEPT: usize = 8;
 /// The number of items that entered last and are candidates, too. So items that are requested only once leave soon.
@@ -150,9 +153,11 @@ impl Density {
     /// Draws the slots for the next search, and prefetches the chunks in them.
     fn draw(&mut self, view: &View<'_>) {
         let token = &view.pages.token;
-        for drawn in &mut self.drawn {
-            *drawn = token.random_slot(self.random.next_u64());
-            drawn.iter().for_each(|&slot| token.prefetch(slot));
+        for run in self.drawn.chunks_exact_mut(RUN) {
+            let first = token.random_slot(self.random.next_u64());
+            let slots = first.into_iter().flat_map(|first| token.run_from(first, RUN as u32));
+            let mut slots = slots.inspect(|&slot| token.prefetch(slot));
+            run.fill_with(|| slots.next());
         }
     }
 

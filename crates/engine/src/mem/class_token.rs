@@ -148,6 +148,14 @@ impl ClassToken {
         Some(Slot { page, number })
     }
 
+    /// Returns the slots of up to `count` neighbouring chunks, of which the first is in this slot. The run ends with the
+    /// last chunk of the page.
+    #[inline]
+    pub fn run_from(&self, first: Slot, count: u32) -> impl Iterator<Item = Slot> + use<> {
+        let end = (first.number + count).min(self.chunks_per_page);
+        (first.number..end).map(move |number| Slot { number, ..first })
+    }
+
     /// Prefetches the header of the chunk in a slot.
     #[inline]
     pub fn prefetch(&self, slot: Slot) {
