@@ -4,6 +4,7 @@
 
 use super::flush::Flush;
 use super::observers::{KeyAccess, Observers};
+use super::recall::spare_config;
 use super::spares::Spares;
 use super::work_clock::WorkClock;
 use crate::class::{CHAINED, Class, TABLE_NUMBERS};
@@ -130,9 +131,13 @@ impl Space {
         let (kind, options) = (config.eviction, &config.eviction_options);
         let order = || ClassOrder::new(kind, options);
         let segments = Segments { limits: options.lru, is_exact: kind.info().is_exact };
-        let vacant = |number| Class::vacant(memory.class_token(ClassId(number)), order(), segments);
+        let largest = config.classes.largest();
+        let spares = Spares::new(spare_config(&config), largest, &memory);
+        let vacant = |number| {
+            let (token, limits) = (memory.class_token(ClassId(number)), Arc::clone(&spares.limits));
+            Class::vacant(token, order(), segments, limits)
+        };
         let space = Space {
-            spares: Spares::new(config.spares, &memory),
             hasher: KeyHasher::new(config.hash_seed),
             pool: Mutex::new(Pool::new(config.pages_within(config.memory_limit_bytes))),
             classes: (0..TABLE_NUMBERS as u8).map(vacant).collect(),
@@ -142,7 +147,7 @@ impl Space {
                 counted_before: BTreeMap::new(),
             }),
             size_map: SizeMap::new(&config.classes),
-            largest: config.classes.largest(),
+            largest,
             retiring: AtomicBool::new(false),
             index: Index::new(&memory, config.memory_limit_bytes, config.huge_pages)?,
             work: WorkClock::new(config.memory_limit_bytes),
@@ -158,13 +163,13 @@ impl Space {
             receiver: AtomicU32::new(0),
             help_units: AtomicU32::new(HELP_CHUNKS_DEFAULT * HELP_UNITS),
             observers: Observers::default(),
+            spares,
             memory,
             config,
         };
         for (id, chunk_size_bytes) in space.config.classes.classes() {
             space.class(id).lock().establish(chunk_size_bytes);
         }
-        space.set_spare_limits();
         Ok(space)
     }
 
@@ -189,11 +194,9 @@ impl Space {
         self.exact_order.store(segments.is_exact, Relaxed);
         let acts_on_hits = segments.is_exact || self.config.eviction.info().acts_on_hits;
         self.acts_on_hits.store(acts_on_hits, Relaxed);
-        self.queueing_classes().for_each(|class| class.lock().segments = *segments);
-        let is_exact = segments.is_exact;
-        drop(segments);
-        if is_exact != was_exact {
-            self.set_spare_limits();
+        self.queueing_classes().for_each(|class| class.lock().set_segments(*segments));
+        if segments.is_exact != was_exact {
+            self.recall_all();
         }
     }
 
