@@ -133,6 +133,10 @@ impl<'e> OwnSpares<'e> {
 impl Drop for OwnSpares<'_> {
     fn drop(&mut self) {
         let Some((_, index)) = self.holder else { return };
+        // A thread that panics may have locked the class. Other threads can still recall its spare chunks.
+        if std::thread::panicking() {
+            return;
+        }
         for class in (0..TABLE_NUMBERS as u8).map(ClassId) {
             if self.lens[class.index()].get() > 0 {
                 let mut state = self.space.class(class).lock();
