@@ -25,7 +25,7 @@ use crate::evict::{
 };
 use crate::heap::ClassChoice;
 use crate::heap::Pages;
-pub use crate::layout::{CHAINED, CLASS_NUMBERS};
+pub use crate::layout::{CHAINED, CLASS_NUMBERS, TABLE_NUMBERS};
 use crate::lock_counts::{self, Row};
 use crate::mem::{ClassToken, List, OwnedChunk, QueueKind, Restore, UnusedPage};
 use crate::stats::ClassCounters;
@@ -34,9 +34,6 @@ use slabwise_base::{ClassId, PageId, Seconds, WorkTime};
 pub use spare_limits::SpareLimits;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-
-/// The number of class numbers that a class table may use.
-pub const TABLE_NUMBERS: usize = if cfg!(loom) { 4 } else { ClassId::NUMBERS };
 
 /// The status of a class.
 ///

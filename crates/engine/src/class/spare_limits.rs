@@ -4,7 +4,7 @@
 //! `chunks_per_spare`. The class computes its limit under its lock, each time that it gets or loses a page. So all
 //! handles together may keep the configured part of the chunks of each class.
 
-use super::TABLE_NUMBERS;
+use crate::layout::TABLE_NUMBERS;
 use crate::mem::SPARES_MAX;
 use slabwise_base::ClassId;
 use slabwise_base::sync::{AtomicU8, Ordering::Relaxed};

@@ -30,7 +30,8 @@ impl<'e> OwnSpares<'e> {
     pub fn take(&self, choice: ClassChoice) -> Option<OwnedChunk> {
         let chunk = self.pop(choice.id)?;
         // The class owns the page of the chunk, so the number has not changed its chunk size since the chunk became
-        // spare. But the choice may be older.
+        // spare. But the choice may be older. Only in this case, a chunk moves from a slot to a free list without a
+        // lock during the whole move.
         if chunk.size_bytes() != choice.chunk_size_bytes {
             self.space.give_free(chunk);
             return None;

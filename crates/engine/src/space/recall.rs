@@ -2,20 +2,9 @@
 
 use super::shared::Space;
 use crate::class::{ClassState, TABLE_NUMBERS};
-use crate::config::{EngineConfig, SpareConfig};
 use crate::layout::ChunkAddress;
 use crate::mem::OwnedChunk;
 use slabwise_base::{ClassId, PageId};
-
-/// Returns the limits of spare chunks for a configuration. Nothing may be spare if a store that finds no free chunk
-/// must evict exactly one item, or if each chunk in use must hold an item: with an eviction kind that ranks or divides
-/// items, with memcached's limit, and with a mover that withdraws free chunks.
-pub fn spare_config(config: &EngineConfig) -> SpareConfig {
-    let is_exact = !config.eviction.info().can_switch
-        || config.mover.withdraws_chunks()
-        || config.first_page_beyond_limit;
-    if is_exact { SpareConfig::NONE } else { config.spares }
-}
 
 impl Space {
     /// Returns all spare chunks of a class to the class. The caller holds no lock of a class.

@@ -4,7 +4,6 @@
 
 use super::flush::Flush;
 use super::observers::{KeyAccess, Observers};
-use super::recall::spare_config;
 use super::spares::Spares;
 use super::work_clock::WorkClock;
 use crate::class::{CHAINED, Class, TABLE_NUMBERS};
@@ -131,8 +130,7 @@ impl Space {
         let (kind, options) = (config.eviction, &config.eviction_options);
         let order = || ClassOrder::new(kind, options);
         let segments = Segments { limits: options.lru, is_exact: kind.info().is_exact };
-        let largest = config.classes.largest();
-        let spares = Spares::new(spare_config(&config), largest, &memory);
+        let spares = Spares::new(&config, &memory);
         let vacant = |number| {
             let (token, limits) = (memory.class_token(ClassId(number)), Arc::clone(&spares.limits));
             Class::vacant(token, order(), segments, limits)
@@ -147,7 +145,7 @@ impl Space {
                 counted_before: BTreeMap::new(),
             }),
             size_map: SizeMap::new(&config.classes),
-            largest,
+            largest: config.classes.largest(),
             retiring: AtomicBool::new(false),
             index: Index::new(&memory, config.memory_limit_bytes, config.huge_pages)?,
             work: WorkClock::new(config.memory_limit_bytes),

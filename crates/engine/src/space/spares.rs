@@ -35,12 +35,22 @@
 //! - In exact LRU order, no item is evicted while a chunk of its class is spare.
 
 use crate::class::{SpareLimits, TABLE_NUMBERS};
-use crate::config::SpareConfig;
+use crate::config::{EngineConfig, SpareConfig};
 use crate::layout::ChunkAddress;
 use crate::mem::{Memory, OwnedChunk, SPARES_MAX, SpareSlots};
 use slabwise_base::ClassId;
 use slabwise_base::sync::{Mutex, lock};
 use std::sync::Arc;
+
+/// Returns the limits of spare chunks for a configuration. Nothing may be spare if a store that finds no free chunk
+/// must evict exactly one item, or if each chunk in use must hold an item: with an eviction kind that ranks or divides
+/// items, with memcached's limit, and with a mover that withdraws free chunks.
+fn spare_config(config: &EngineConfig) -> SpareConfig {
+    let is_exact = !config.eviction.info().can_switch
+        || config.mover.withdraws_chunks()
+        || config.first_page_beyond_limit;
+    if is_exact { SpareConfig::NONE } else { config.spares }
+}
 
 /// The slots of all holders, and their limits.
 #[derive(Debug)]
@@ -53,15 +63,16 @@ pub struct Spares {
 }
 
 impl Spares {
-    /// Returns the empty slots of `config.holders_max` holders. `largest` is the class with the largest chunks.
-    pub fn new(config: SpareConfig, largest: ClassId, memory: &Arc<Memory>) -> Spares {
+    /// Returns empty slots for the handles that may have spare chunks in this configuration.
+    pub fn new(config: &EngineConfig, memory: &Arc<Memory>) -> Spares {
+        let SpareConfig { holders_max, memory_divisor } = spare_config(config);
         let slots = |_| SpareSlots::new(memory, TABLE_NUMBERS);
-        let holders: Box<[SpareSlots]> = (0..config.holders_max).map(slots).collect();
-        let chunks_per_spare = config.memory_divisor.saturating_mul(holders.len() as u64).max(1);
+        let holders: Box<[SpareSlots]> = (0..holders_max).map(slots).collect();
+        let chunks_per_spare = memory_divisor.saturating_mul(holders.len() as u64).max(1);
         Spares {
             unused: Mutex::new((0..holders.len()).rev().collect()),
             holders,
-            limits: Arc::new(SpareLimits::new(chunks_per_spare, largest)),
+            limits: Arc::new(SpareLimits::new(chunks_per_spare, config.classes.largest())),
         }
     }
 
