@@ -97,7 +97,10 @@ pub struct Densities {
 impl Densities {
     /// Returns the densities with the values in hits per tick that `of` returns for each value of [`Uses`].
     pub fn new(of: impl Fn(Uses) -> ByAge) -> Densities {
-        let by_bits = |bits| of(Uses::from_bits(bits as u8)).map(|density| Log2::of(density).0.clamp(i16::MIN.into(), i16::MAX.into()) as i16);
+        let by_bits = |bits| {
+            of(Uses::from_bits(bits as u8))
+                .map(|density| Log2::of(density).0.clamp(i16::MIN.into(), i16::MAX.into()) as i16)
+        };
         Densities { logs: Box::new(std::array::from_fn(by_bits)) }
     }
 
@@ -135,7 +138,8 @@ mod tests {
     #[test]
     fn the_default_densities_fall_with_the_age() {
         let densities = Densities::default();
-        let logs: Vec<Log2> = [0, 1, 3, 7, 100, 100_000].map(|age| densities.log(Uses::FIRST, age)).into();
+        let logs: Vec<Log2> =
+            [0, 1, 3, 7, 100, 100_000].map(|age| densities.log(Uses::FIRST, age)).into();
         assert_eq!(logs[..3], [Log2::of(1.0), Log2::of(0.5), Log2::of(0.25)]);
         assert!(logs.is_sorted_by(|younger, older| younger > older), "{logs:?}");
     }
@@ -150,7 +154,10 @@ mod tests {
 
     #[test]
     fn the_logarithm_of_an_integer_is_exact_for_powers_of_two_and_ascends() {
-        assert_eq!([1, 2, 1 << 40].map(|number| Log2::of_integer(number).as_f64()), [0.0, 1.0, 40.0]);
+        assert_eq!(
+            [1, 2, 1 << 40].map(|number| Log2::of_integer(number).as_f64()),
+            [0.0, 1.0, 40.0]
+        );
         for number in 1..10_000 {
             let log = Log2::of_integer(number);
             let error = (number as f64).log2() - log.as_f64();

@@ -109,7 +109,8 @@ mod tests {
         let mut random = Random::new(5);
         for requests in [1, 2, 4, 9, 33, 129] {
             let mut counted = |_| {
-                let last = (1..requests).fold(Uses::FIRST, |uses, _| uses.add(1, random.next_u64()));
+                let last =
+                    (1..requests).fold(Uses::FIRST, |uses, _| uses.add(1, random.next_u64()));
                 f64::from(last.count())
             };
             let mean = (0..2_000).map(&mut counted).sum::<f64>() / 2_000.0;

@@ -18,24 +18,23 @@
 //! - The invariants of the lists in `heap.rs` and `mem/list.rs`.
 
 mod queues;
+mod spare_limits;
 
 use crate::evict::{
     ClassOrder, ItemCosts, ItemSizes, Lanes, Order, Place, QueueSplit, Segments, dispatch,
 };
 use crate::heap::ClassChoice;
 use crate::heap::Pages;
-pub use crate::layout::{CHAINED, CLASS_NUMBERS};
+pub use crate::layout::{CHAINED, CLASS_NUMBERS, TABLE_NUMBERS};
 use crate::lock_counts::{self, Row};
-use crate::mem::{ClassToken, List, OwnedChunk, QueueKind, Slot, UnusedPage};
+use crate::mem::{ClassToken, List, OwnedChunk, QueueKind, Restore, Slot, UnusedPage};
 use crate::stats::ClassCounters;
 use slabwise_base::density::Densities;
 use slabwise_base::sync::{Mutex, MutexGuard, lock};
 use slabwise_base::{ClassId, PageId, Seconds, WorkTime};
+pub use spare_limits::SpareLimits;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-
-/// The number of class numbers that a class table may use.
-pub const TABLE_NUMBERS: usize = if cfg!(loom) { 4 } else { ClassId::NUMBERS };
 
 /// The status of a class.
 ///
@@ -92,7 +91,9 @@ pub struct ClassState {
     order: ClassOrder,
     /// The rules for the hot, warm and cold queues. After a switch to exact LRU order, an item moves to COLD only when
     /// it reaches a tail or is hit.
-    pub segments: Segments,
+    segments: Segments,
+    /// The limits of spare chunks of all classes. This class sets its own.
+    spare_limits: Arc<SpareLimits>,
     /// The value that [`Class::costs_differ_widely`] returns.
     costs_differ_widely: Arc<AtomicBool>,
     /// The second in which `counters.evicted_age_seconds` was last set.
@@ -114,7 +115,12 @@ pub struct Class {
 
 impl Class {
     /// Returns a vacant class.
-    pub fn vacant(token: ClassToken, order: ClassOrder, segments: Segments) -> Class {
+    pub fn vacant(
+        token: ClassToken,
+        order: ClassOrder,
+        segments: Segments,
+        spare_limits: Arc<SpareLimits>,
+    ) -> Class {
         let costs_differ_widely = Arc::new(AtomicBool::new(false));
         let state = ClassState {
             pages: Pages::new(token),
@@ -124,6 +130,7 @@ impl Class {
             costs: ItemCosts::default(),
             order,
             segments,
+            spare_limits,
             costs_differ_widely: Arc::clone(&costs_differ_widely),
             evicted_age_set_at: Seconds::default(),
             counters: ClassCounters::default(),
@@ -177,25 +184,35 @@ impl ClassState {
         } else {
             ClassStatus::Retired
         };
+        self.limit_spares();
     }
 
     /// Marks a retired class as one of the current table.
     pub fn revive(&mut self) {
         assert_eq!(self.status, ClassStatus::Retired, "a class that is revived is retired");
         self.status = ClassStatus::Present;
+        self.limit_spares();
     }
 
     /// Makes a class of the current table the owner of an unused page. Returns the page's id.
     pub fn adopt(&mut self, page: UnusedPage) -> PageId {
         assert_eq!(self.status, ClassStatus::Present, "a class that takes a page is in the table");
-        self.pages.adopt(page)
+        let id = self.pages.adopt(page);
+        self.limit_spares();
+        id
+    }
+
+    /// Begins to restore a page that the class owned before the restart.
+    pub fn begin_restore(&mut self, restore: &mut Restore, page: UnusedPage) {
+        self.pages.begin_restore(restore, page);
+        self.limit_spares();
     }
 
     /// Releases a draining page. A retired class becomes vacant with its last page. Panics if a chunk of the page is in
     /// use.
     pub fn release_page(&mut self, id: PageId) -> UnusedPage {
         let page = self.pages.release_page(id);
-        self.vacate_without_pages();
+        self.note_released();
         page
     }
 
@@ -203,15 +220,34 @@ impl ClassState {
     /// chunk of the page is in use.
     pub fn release_page_with(&mut self, id: PageId, chunks: Vec<OwnedChunk>) -> UnusedPage {
         let page = self.pages.release_page_with(id, chunks);
-        self.vacate_without_pages();
+        self.note_released();
         page
     }
 
-    /// Marks a retired class as vacant if it owns no page.
-    fn vacate_without_pages(&mut self) {
+    /// Marks a retired class as vacant if it owns no page, and limits the spare chunks to the chunks that are left.
+    fn note_released(&mut self) {
         if self.pages.token.page_count() == 0 && self.status == ClassStatus::Retired {
             self.status = ClassStatus::Vacant;
         }
+        self.limit_spares();
+    }
+
+    /// Sets the limit of spare chunks. Nothing is spare in exact LRU order, and in a class that is not in the table.
+    fn limit_spares(&self) {
+        let may_be_spare = self.status == ClassStatus::Present && !self.segments.is_exact;
+        let chunk_count = if may_be_spare { self.pages.chunk_count() } else { 0 };
+        self.spare_limits.set(self.id(), self.chunk_size_bytes(), chunk_count);
+    }
+
+    /// Changes the rules for the hot, warm and cold queues.
+    pub fn set_segments(&mut self, segments: Segments) {
+        self.segments = segments;
+        self.limit_spares();
+    }
+
+    /// True if the class is in exact LRU order.
+    pub fn is_exact(&self) -> bool {
+        self.segments.is_exact
     }
 
     #[inline]

@@ -48,7 +48,7 @@ pub struct EngineConfig {
 pub struct SpareConfig {
     /// The number of handles that may have spare chunks at the same time. Further handles have none.
     pub holders_max: u32,
-    /// All spare chunks together take at most the memory limit divided by this number.
+    /// All spare chunks of a class together take at most the memory of the class divided by this number.
     pub memory_divisor: u64,
 }
 
@@ -57,7 +57,7 @@ impl SpareConfig {
     pub const NONE: SpareConfig = SpareConfig::for_workers(0);
 
     /// Returns the limits for a number of workers, each with a handle. All spare chunks together take at most 0.25 % of
-    /// the memory limit.
+    /// the memory of each class.
     pub const fn for_workers(count: u32) -> SpareConfig {
         SpareConfig { holders_max: count, memory_divisor: 400 }
     }

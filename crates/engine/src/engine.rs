@@ -135,7 +135,6 @@ impl Engine {
             return Err(EngineError::LimitTooLarge { bytes, bytes_max });
         }
         self.space().lock_pool().limit = self.config().pages_within(bytes);
-        self.space().set_spare_limits();
         self.space().work.set_memory(bytes);
         Ok(())
     }
@@ -438,8 +437,8 @@ impl Engine {
         (bodies * chunk_size_bytes_max + 2 * config.page_size_bytes) as u64
     }
 
-    /// Returns the memory that items with values of this length could take without an eviction, in bytes: the free
-    /// chunks of the class that would store them, and the pages that no class owns.
+    /// Returns the memory that holds no item and that items with values of this length could take, in bytes: the free
+    /// and spare chunks of the class that would store them, and the pages that no class owns.
     pub fn free_bytes(&self, value_len: usize) -> u64 {
         let space = self.space();
         let size_bytes = value_len.min(space.config.classes.chunk_size_bytes_max());

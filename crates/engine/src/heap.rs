@@ -24,8 +24,8 @@ use slabwise_base::sync::{AtomicU32, AtomicUsize, Ordering, fence};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
 
 /// The class that [`SizeMap::class_for`] chose for a size, and its chunk size at that moment. The class table may
-/// change at any time. So an allocation locks the class and compares the choice with the class again
-/// (`ClassState::accepts`).
+/// change at any time. So an allocation that takes a chunk from the class locks the class and compares the choice with
+/// the class again (`ClassState::accepts`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClassChoice {
     pub id: ClassId,
@@ -164,10 +164,14 @@ impl Pages {
         self.used_count
     }
 
+    /// Returns the number of chunks of all pages, those of draining pages included.
+    pub fn chunk_count(&self) -> u64 {
+        u64::from(self.token.page_count()) * u64::from(self.token.chunks_per_page())
+    }
+
     /// Returns the number of chunks that are not in use, those on draining pages included.
     pub fn free_count(&self) -> u64 {
-        u64::from(self.token.page_count()) * u64::from(self.token.chunks_per_page())
-            - self.used_count
+        self.chunk_count() - self.used_count
     }
 
     /// Returns the first page in the list of partial pages.

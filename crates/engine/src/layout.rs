@@ -195,6 +195,9 @@ pub const GROWTH_FACTOR_DEFAULT: f64 = 1.12;
 /// The class whose queues hold the chained items. It is in no class table and owns no pages.
 pub const CHAINED: ClassId = ClassId(ClassId::NUMBERS as u8);
 
+/// The number of class numbers that a class table may use.
+pub const TABLE_NUMBERS: usize = if cfg!(loom) { 4 } else { ClassId::NUMBERS };
+
 /// The number of class numbers, that of [`CHAINED`] included.
 pub const CLASS_NUMBERS: usize = ClassId::NUMBERS + 1;
 

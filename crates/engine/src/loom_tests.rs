@@ -240,6 +240,58 @@ fn loom_a_spare_chunk_is_used_by_its_holder_or_by_another_handle() {
     });
 }
 
+/// The only free chunks of a cache without eviction are two spare chunks of an idle handle. Two other handles need one
+/// each.
+#[test]
+fn loom_two_handles_find_the_spare_chunks_of_an_idle_handle() {
+    explore(|| {
+        let config = EngineConfig { eviction_enabled: false, ..config(1, &[512, 1024]) };
+        let engine = engine_with(config);
+        let mut idle = engine.handle();
+        for key in 0..8 {
+            idle.set(&[b'a' + key], &[key; 400], META, StoreMode::Set, now());
+        }
+        assert!(idle.delete(b"a", now()) && idle.delete(b"b", now()), "the items were stored");
+        assert_eq!(engine.space().spares.count(ClassId(0)), 2, "their chunks are spare");
+        let is_stored = |outcome| matches!(outcome, StoreOutcome::Stored { .. });
+        let other = {
+            let engine = Arc::clone(&engine);
+            thread::spawn(move || engine.handle().set(b"y", &[8; 400], META, StoreMode::Set, now()))
+        };
+        let one = engine.handle().set(b"x", &[9; 400], META, StoreMode::Set, now());
+        let other = other.join().expect("the other thread does not panic");
+        assert!(is_stored(one) && is_stored(other), "{one:?}, {other:?}: both stores get a chunk");
+        engine.check();
+        drop(idle);
+        engine.check();
+    });
+}
+
+/// The chunk of a deleted item becomes spare while the cache changes to exact LRU order. The next store gets this chunk
+/// and evicts nothing.
+#[test]
+fn loom_a_chunk_becomes_spare_during_a_change_to_exact_order() {
+    explore(|| {
+        let engine = engine(1, EvictionKind::Segmented);
+        let mut handle = engine.handle();
+        for key in 0..8 {
+            handle.set(&[b'a' + key], &[key; 400], META, StoreMode::Set, now());
+        }
+        let changer = {
+            let engine = Arc::clone(&engine);
+            thread::spawn(move || engine.set_segmented(false))
+        };
+        assert!(handle.delete(b"a", now()), "the item was stored");
+        changer.join().expect("the other thread does not panic");
+        engine.handle().set(b"x", &[9; 400], META, StoreMode::Set, now());
+        let stats = engine.stats(now());
+        assert_eq!((stats.items, stats.total.counters.evicted), (8, 0), "no item was evicted");
+        engine.check();
+        drop(handle);
+        engine.check();
+    });
+}
+
 #[test]
 fn loom_a_page_drains_while_its_chunks_become_spare() {
     explore(|| {

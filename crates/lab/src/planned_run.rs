@@ -14,7 +14,7 @@ use crate::registry::Entry;
 use crate::report::{self, RESULT_FILE};
 use crate::result::{Outcome, Row, merged};
 use crate::trial::units::{RunIdentity, TraceIdentity, Units, write_whole};
-use crate::trial::visits::{VisitTime, VisitTimes};
+use crate::trial::visits::{VisitTime, VisitTimes, mark_given};
 use slabwise_base::Clock;
 use std::fs;
 use std::io::Write;
@@ -139,6 +139,7 @@ impl PlannedRun<'_> {
         outcome.sources.clone_from(sources);
         outcome.traces.clone_from(&args.traces);
         outcome.visit_ns = args.visits().given();
+        mark_given(&mut outcome);
         let usage = usage(clock.moment().nanos - began_nanos);
         print(&format!("{}\n{}", spec.title, outcome.text()))?;
         let path = self.directory.join(RESULT_FILE);

@@ -147,8 +147,8 @@ impl Hazards {
     /// Returns the densities if new ones are due.
     pub fn densities(&mut self, now: WorkTime) -> Option<Densities> {
         let computed_at = *self.computed_at.get_or_insert(now);
-        let is_due = computed_at.age_at(now) >= INTERVAL_TICKS
-            && self.requests >= INTERVAL_REQUESTS_MIN;
+        let is_due =
+            computed_at.age_at(now) >= INTERVAL_TICKS && self.requests >= INTERVAL_REQUESTS_MIN;
         if !is_due {
             return None;
         }

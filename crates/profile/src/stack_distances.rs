@@ -70,6 +70,17 @@ impl Distances {
         self.counts[distance] += 1;
     }
 
+    /// Returns the smallest number of chunks with which an LRU has at most `misses` misses more than with unlimited
+    /// chunks. This is at most the number of different keys.
+    pub fn chunks_for(&self, misses: u64) -> u64 {
+        let mut more_misses = 0;
+        let too_small = self.counts.iter().rposition(|count| {
+            more_misses += count;
+            more_misses > misses
+        });
+        too_small.map_or(0, |distance| distance as u64 + 1)
+    }
+
     /// Returns the curve of an LRU. The curve is exact at multiples of `step_chunks`, which must be at least 1. First
     /// references miss at every size.
     pub fn mrc(&self, step_chunks: usize) -> Mrc {
@@ -88,7 +99,7 @@ impl Distances {
 
 #[cfg(test)]
 mod tests {
-    use super::StackDistances;
+    use super::{Distances, StackDistances};
     use slabwise_base::Random;
 
     /// A number above the number of slots of a new stack.
@@ -135,6 +146,27 @@ mod tests {
                 }
             }
             assert_eq!(exact.keys(), list.0.len() as u64);
+        }
+    }
+
+    #[test]
+    fn the_chunks_for_a_number_of_misses_are_the_fewest() {
+        for seed in 0..20 {
+            let mut random = Random::new(seed);
+            let (mut exact, mut distances) = (StackDistances::default(), Distances::default());
+            let keys = 1 + random.below(300);
+            for _ in 0..1_000 {
+                let limit = 1 + random.below(keys);
+                distances.record(exact.reference(random.below(limit)));
+            }
+            // With a step of one chunk, the curve is exact at every size.
+            let curve = distances.mrc(1);
+            for misses in [0, 1, 5, 100, 2_000] {
+                let allowed = curve.misses(u64::MAX) + misses as f64;
+                let fewest = (0..=keys).find(|&chunks| curve.misses(chunks) <= allowed);
+                let found = distances.chunks_for(misses);
+                assert_eq!(Some(found), fewest, "seed {seed}, {keys} keys, {misses} misses");
+            }
         }
     }
 

@@ -101,7 +101,8 @@ impl Lowest {
     }
 
     fn insert(&mut self, added: Candidate) {
-        let is_higher = |other: &Option<Candidate>| other.is_none_or(|other| other.rank > added.rank);
+        let is_higher =
+            |other: &Option<Candidate>| other.is_none_or(|other| other.rank > added.rank);
         let at = self.candidates.iter().position(is_higher).unwrap_or(KEPT);
         if self.candidates[..at].iter().flatten().any(|other| other.slot == added.slot) {
             return;
@@ -205,7 +206,11 @@ impl Density {
 /// Returns the logarithm of a cost. An unknown cost counts as the mean of the known costs.
 fn log_cost(view: &View<'_>, cost: Option<Cost>) -> Log2 {
     let units = cost.map_or_else(|| view.costs.mean(), |cost| u64::from(cost.units()));
-    if units == 0 { Log2::of_integer(1) - Log2::of_integer(1 << 10) } else { Log2::of_integer(units) }
+    if units == 0 {
+        Log2::of_integer(1) - Log2::of_integer(1 << 10)
+    } else {
+        Log2::of_integer(units)
+    }
 }
 
 impl Order for Density {
@@ -213,7 +218,10 @@ impl Order for Density {
         uses_costs: true,
         counts_uses: true,
         evicts_in_batches: true,
-        ..Info::new("density", "the fewest expected hits, as learned from the requests for all items")
+        ..Info::new(
+            "density",
+            "the fewest expected hits, as learned from the requests for all items",
+        )
     };
 
     fn enter(&mut self, view: &View<'_>, item: Queued<'_>, queue: QueueKind) -> Entry {

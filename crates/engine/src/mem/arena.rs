@@ -338,7 +338,10 @@ impl<'a> Header<'a> {
 
     #[inline]
     fn byte(self, offset: usize) -> &'a AtomicU8 {
-        debug_assert!(matches!(offset, PREV_HIGH | NEXT_HIGH | LEN_HIGH | USES), "a field of one byte");
+        debug_assert!(
+            matches!(offset, PREV_HIGH | NEXT_HIGH | LEN_HIGH | USES),
+            "a field of one byte"
+        );
         // SAFETY: the callers are in this file and pass only the offsets of AtomicU8 fields.
         unsafe { self.field::<AtomicU8>(offset) }
     }

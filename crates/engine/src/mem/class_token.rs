@@ -3,8 +3,8 @@
 //!
 //! Invariants of a page that a class owns: the chunks follow each other from the start of the page. Each chunk is
 //! either in use, or on the page's free list, or *fresh*: not allocated since the class got the page. The slots from
-//! [`Page::fresh`](super::Page::fresh) on are fresh. `used` is the number of chunks in use. The state word of a chunk
-//! on the free list is [`State::FREE`].
+//! [`Page::fresh`](super::Page::fresh) on are fresh. `used` is the number of chunks in use, spare chunks included. The
+//! state word of a chunk on the free list is [`State::FREE`].
 
 use super::arena::Header;
 use super::chunk::{OwnedChunk, UnlinkedChunks, UnusedPage};

@@ -267,6 +267,7 @@ fn loom_a_spare_chunk_has_one_owner() {
     builder.check(|| {
         let cache = Arc::new(Cache::new());
         let slots = Arc::new(SpareSlots::new(&cache.memory, 1));
+        let class = ClassId(0);
         let write = |cache: &Cache, chunk: OwnedChunk| {
             let (meta, shape) = ((ItemMeta::default(), FIELDS), ValueShape::Whole(2));
             let item = NewItem::begin(&cache.memory, chunk, b"k", meta, shape);
@@ -275,7 +276,7 @@ fn loom_a_spare_chunk_has_one_owner() {
         let other = {
             let (cache, slots) = (Arc::clone(&cache), Arc::clone(&slots));
             thread::spawn(move || {
-                let taken = slots.take_if(0, |_| true);
+                let taken = slots.take_if(class, 0, |_| true);
                 let is_taken = taken.is_some();
                 taken.into_iter().for_each(|chunk| write(&cache, chunk));
                 is_taken
@@ -284,7 +285,7 @@ fn loom_a_spare_chunk_has_one_owner() {
         let mut chunks = cache.new_item(b"aa").into_chunks();
         let chunk = chunks.next().expect("the item has a chunk");
         slots.put(0, chunk).expect("the slot is empty");
-        let taken = slots.take(0);
+        let taken = slots.take(class, 0);
         let is_taken = taken.is_some();
         taken.into_iter().for_each(|chunk| write(&cache, chunk));
         let other_has_taken = other.join().expect("the other thread does not panic");

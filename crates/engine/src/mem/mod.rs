@@ -81,7 +81,7 @@ pub use list::{List, Unqueued};
 pub use mapping::MappingError;
 pub use memory::{Memory, Page, PageState, page_entries_size_bytes};
 pub use restore::{Broken, Restore, RestoredItem, ensure};
-pub use spare::SpareSlots;
+pub use spare::{SPARES_MAX, SpareSlots};
 pub use state::{Kind, QueueKind, State};
 pub use stripe::{Entry, Inserted, Removed, Stripe, StripeGuard};
 pub use table::{buckets_max, home_of};

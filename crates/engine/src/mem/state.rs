@@ -22,16 +22,21 @@
 //! A chunk that holds an item changes its state in these steps:
 //!
 //! ```text
-//!   FREE --allocate--> item, pins 1 --publish--> linked, queued, pins 0 --unlink--> FREE
+//!   FREE --allocate--> item, pins 1 --publish--> linked, queued, pins 0 --unlink--> owned
 //!                        |                          |        ^
 //!                        |                      pin |        | unpin
 //!                        |                          v        |
 //!                        |                        linked, pins 1.. --unlink--> item, pins 1..
-//!                        '--- drop ---> FREE  <------------------- last unpin ------'
+//!                        '--- drop ---> owned <------------------- last unpin ------'
+//!
+//!   owned --free--> FREE
+//!   owned --reuse--> item, pins 1
 //! ```
 //!
-//! - Only a thread that holds the lock of the class queues an item, removes an item from a queue, allocates a chunk or
-//!   marks a chunk as FREE.
+//! - An owned chunk keeps the word of its last item, unlinked. Its owner frees the chunk, or keeps it as a spare chunk
+//!   and uses it for another item. No other thread changes the word.
+//! - Only a thread that holds the lock of the class queues an item, removes an item from a queue, takes a chunk from a
+//!   free list or marks a chunk as FREE.
 //! - LAST-HOLDER: the step after which an item is unlinked and has no pins frees the item. This step is either an
 //!   unlink or an unpin. Both are read-modify-writes of this word, so exactly one of them finds that it is the last.
 //! - Only a linked item can be pinned.

@@ -205,9 +205,6 @@ impl Mover {
         if self.job.is_some() {
             return Err(ReassignError::Running);
         }
-        if victim.is_none() {
-            space.recall_all();
-        }
         let victim = victim.or_else(|| choose_victim_class(space, receiver));
         let victim = victim.ok_or(ReassignError::NoMovablePage)?;
         self.begin_job(space, MoveRequest { victim, receiver, page: None, reason, rules }, now);
@@ -240,7 +237,6 @@ impl Mover {
         };
         job.start.nanos.get_or_insert(at.nanos);
         let rules = job.request.rules;
-        space.recall_page(job.request.victim, job.page);
         let (token, counters) = (&mut self.token, &mut self.counters);
         let mut pass = Pass { space, token, job: &mut job, counters, now: at.now };
         match rules.pass(&mut pass, budget_chunks) {
@@ -368,7 +364,13 @@ impl Mover {
     fn complete(&mut self, space: &Space, mut job: Job, at: Moment) {
         job.free_reserved(space);
         let request = job.request;
-        let page = request.rules.finish(&mut space.class(request.victim).lock(), &mut job);
+        let page = {
+            let mut state = space.class(request.victim).lock();
+            let page = request.rules.finish(&mut state, &mut job);
+            // The class has fewer chunks now, so fewer of them may be spare.
+            space.recall_into(&mut state, |_| true);
+            page
+        };
         give_page(space, page, request.receiver);
         self.counters.moved += 1;
         self.record(space, &job, MoveOutcome::Moved, at);
@@ -419,8 +421,9 @@ fn give_page(space: &Space, page: UnusedPage, receiver: Option<ClassId>) {
 
 /// Returns the victim of a move to `receiver`: a class whose free chunks would fill a page, or else a retired class, or
 /// else the class with the oldest tail. If eviction is disabled, only a class with a page's worth of free chunks is
-/// chosen.
+/// chosen. So all spare chunks are recalled first. The caller holds no lock of a class.
 fn choose_victim_class(space: &Space, receiver: Option<ClassId>) -> Option<ClassId> {
+    space.recall_all();
     // Most memory of chained items is in the largest chunks. So the tail age of chained items counts for the largest
     // class.
     let largest = space.largest;

@@ -1,9 +1,18 @@
 //! The allocation of a chunk for a store.
 //!
-//! An allocation takes a spare chunk of the handle, else a free chunk of the class, else a page from the page pool, else
-//! the chunk of an evicted item, else a spare chunk of another handle, else a chunk of a class with somewhat larger chunks,
-//! and as the last resort a page of another class. If it locks the class, it takes a batch of free chunks or evicts a batch
-//! of items, so that the next stores of the handle find spare chunks.
+//! An allocation takes the first chunk that it finds in this order:
+//!
+//! 1. a spare chunk of the handle;
+//! 2. a free chunk of the class, or of a page from the page pool;
+//! 3. the chunk of an evicted item of the class's queues;
+//! 4. a spare chunk of another handle;
+//! 5. the chunk of an evicted chained item;
+//! 6. a chunk of a class with somewhat larger chunks;
+//! 7. as the last resort, a page of another class.
+//!
+//! In steps 2 and 3 it takes several chunks, so that the next stores of the handle find spare chunks. Without eviction
+//! and in exact LRU order, step 4 precedes step 3: then no store fails, and no item is evicted, while a chunk of its
+//! class is spare.
 
 use super::handle::Cache;
 use super::own_spares::OwnSpares;
@@ -76,7 +85,8 @@ impl Cache {
         for larger in self.larger_close_in_size(choice) {
             if self.space.class(larger.id).lock().pages.token.page_count() > 0 {
                 self.space.class(choice.id).lock().counters.allocated_in_larger_class += 1;
-                if let Ok(chunk) = self.allocate_in(larger, now, None) {
+                let own = spares.and_then(|spares| spares.take(larger));
+                if let Some(chunk) = own.or_else(|| self.allocate_in(larger, now, None).ok()) {
                     return Ok(chunk);
                 }
             }
@@ -123,11 +133,12 @@ impl Cache {
             // tail, as in memcached.
             drop(self.space.reclaim_tail(self.space.class(class).lock(), now));
         }
-        for _ in 0..EVICTIONS_MAX {
+        let evicts = self.space.config.eviction_enabled;
+        for attempt in 0..EVICTIONS_MAX {
             // Each store that finds no free chunk in the receiver of a page move helps the mover. So there, each store
             // evicts for itself.
             let is_receiver = self.space.is_receiver(class);
-            let evicting = spares.filter(|_| !is_receiver && self.space.config.eviction_enabled);
+            let evicting = spares.filter(|_| evicts && !is_receiver && attempt == 0);
             let batch = {
                 let mut state = self.space.class(class).lock();
                 if !state.accepts(choice) {
@@ -137,6 +148,11 @@ impl Cache {
                     spares.inspect(|spares| spares.fill(&mut state));
                     return Ok(chunk);
                 }
+                if (!evicts || state.is_exact())
+                    && let Some(chunk) = self.space.take_free_or_spare(&mut state)
+                {
+                    return Ok(chunk);
+                }
                 evicting.and_then(|spares| self.detach_batch(&mut state, spares, now))
             };
             if let Some((batch, spares)) = batch
@@ -144,10 +160,13 @@ impl Cache {
             {
                 return Ok(chunk);
             }
-            if is_receiver && self.space.config.eviction_enabled && self.help_mover(class, now) {
+            if !evicts {
+                break;
+            }
+            if is_receiver && self.help_mover(class, now) {
                 continue;
             }
-            match self.evict_or_recall(class, now) {
+            match self.evict_or_recall(choice, now) {
                 Evicted::Chunk(chunk) if chunk.size_bytes() == choice.chunk_size_bytes => {
                     return Ok(chunk);
                 }
@@ -167,7 +186,7 @@ impl Cache {
         spares: &'s OwnSpares<'e>,
         now: Now,
     ) -> Option<(DetachedBatch, &'s OwnSpares<'e>)> {
-        let count = spares.batch_len(class);
+        let count = spares.batch_len(class.id());
         (count > 1).then(|| (self.space.detach_batch(class, count, now), spares))
     }
 
@@ -185,16 +204,26 @@ impl Cache {
         first
     }
 
-    /// Evicts an item to free a chunk of a class, if eviction is enabled. If no item can be evicted, returns all spare
-    /// chunks of the class to the class.
-    fn evict_or_recall(&self, class: ClassId, now: Now) -> Evicted {
-        if self.space.config.eviction_enabled {
-            match self.space.evict_for(class, now) {
-                Evicted::Nothing => {}
-                evicted => return evicted,
+    /// Evicts an item to free a chunk of a class. But if the class's own queues have no item that can be evicted, takes
+    /// a free or spare chunk of the class before a chained item is evicted: that item may have no chunk of the class.
+    fn evict_or_recall(&self, choice: ClassChoice, now: Now) -> Evicted {
+        match self.space.evict_first_for(choice.id, now) {
+            Evicted::Nothing => {}
+            evicted => return evicted,
+        }
+        {
+            // Under one lock, so that no other thread recalls the spare chunks after this one has found no free chunk.
+            let mut state = self.space.class(choice.id).lock();
+            if !state.accepts(choice) {
+                return Evicted::Freed;
+            }
+            let free = self.space.take_free(&mut state);
+            let unused = free.or_else(|| self.space.take_free_or_spare(&mut state));
+            if let Some(chunk) = unused {
+                return Evicted::Chunk(chunk);
             }
         }
-        if self.space.recall(class) > 0 { Evicted::Freed } else { Evicted::Nothing }
+        self.space.evict_chained_for(choice.id, now)
     }
 
     /// Carries out a part of the current page move, whose receiver is `class`. Returns true if a page has arrived. Does

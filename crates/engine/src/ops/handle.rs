@@ -11,8 +11,8 @@ use crate::mem::{Arena, Entry, Linked, MappingError, NewItem, State, StripeGuard
 use crate::mover::Mover;
 use crate::space::{AccessKind, InvalidReason, Space};
 use crate::stats::{ClassOperations, HandleCounters};
-use slabwise_base::sync::Mutex;
 use slabwise_base::random::mix;
+use slabwise_base::sync::Mutex;
 use slabwise_base::{ClassId, Expiry, HashedKey, LookupKey, Now};
 use std::cell::Cell;
 use std::sync::Arc;
@@ -200,7 +200,11 @@ impl<'e> Handle<'e> {
         f: impl FnOnce(ItemView<'_, 'e>) -> R,
     ) -> R {
         let last_access = found.item().time();
-        let fetched = if marks { found.mark_hit(now, || self.random()) } else { found.item().state().fetched() };
+        let fetched = if marks {
+            found.mark_hit(now, || self.random())
+        } else {
+            found.item().state().fetched()
+        };
         f(ItemView { space: self.space(), item: found.item(), last_access, fetched })
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::class::{ClassState, TABLE_NUMBERS};
 use crate::heap::ClassChoice;
-use crate::mem::{OwnedChunk, PageState, UnlinkedChunks};
-use crate::space::{Holder, SPARES_MAX, Space};
+use crate::mem::{OwnedChunk, PageState, SPARES_MAX, SpareSlots, UnlinkedChunks};
+use crate::space::Space;
 use slabwise_base::ClassId;
 use std::cell::Cell;
 
@@ -11,7 +11,7 @@ use std::cell::Cell;
 pub struct OwnSpares<'e> {
     space: &'e Space,
     /// The slots of the handle, and their index. `None`: the handle has no spare chunks.
-    holder: Option<(&'e Holder, usize)>,
+    holder: Option<(&'e SpareSlots, usize)>,
     /// For each class, the number of slots that may be full. Other threads may have emptied some of these slots. All
     /// further slots are empty.
     lens: [Cell<u8>; TABLE_NUMBERS],
@@ -20,17 +20,18 @@ pub struct OwnSpares<'e> {
 impl<'e> OwnSpares<'e> {
     /// Returns the spare chunks of a new handle.
     pub fn new(space: &'e Space) -> OwnSpares<'e> {
-        let holder = space.spares.hire().map(|index| (space.spares.holder(index), index));
+        let holder = space.spares.assign().map(|index| (&space.spares.holders()[index], index));
         OwnSpares { space, holder, lens: std::array::from_fn(|_| Cell::new(0)) }
     }
 
-    /// Takes a spare chunk of a class: the one that became spare last. The class may have been retired since it was
-    /// chosen.
+    /// Takes a spare chunk of a class: the one that became spare last. The chunk has the chunk size of the choice, but
+    /// the class may have been retired since.
     #[inline]
     pub fn take(&self, choice: ClassChoice) -> Option<OwnedChunk> {
         let chunk = self.pop(choice.id)?;
         // The class owns the page of the chunk, so the number has not changed its chunk size since the chunk became
-        // spare. But the choice may be older.
+        // spare. But the choice may be older. Only in this case, a chunk moves from a slot to a free list without a
+        // lock during the whole move.
         if chunk.size_bytes() != choice.chunk_size_bytes {
             self.space.give_free(chunk);
             return None;
@@ -40,10 +41,10 @@ impl<'e> OwnSpares<'e> {
 
     #[inline]
     fn pop(&self, class: ClassId) -> Option<OwnedChunk> {
-        let ((holder, _), len) = (self.holder?, &self.lens[class.index()]);
+        let ((slots, _), len) = (self.holder?, &self.lens[class.index()]);
         while len.get() > 0 {
             len.set(len.get() - 1);
-            let taken = holder.take(class, usize::from(len.get()));
+            let taken = slots.take(class, usize::from(len.get()));
             if taken.is_some() {
                 return taken;
             }
@@ -51,19 +52,24 @@ impl<'e> OwnSpares<'e> {
         None
     }
 
+    /// True if the handle may have no more spare chunks of this class.
+    #[inline]
+    fn is_full(&self, class: ClassId) -> bool {
+        usize::from(self.lens[class.index()].get()) >= self.space.spares.count_max(class)
+    }
+
     /// Makes a chunk spare. Returns the chunk as the error if the handle may have no more spare chunks of this class,
     /// or if the page of the chunk drains.
     #[inline]
     fn push(&self, chunk: OwnedChunk) -> Result<(), OwnedChunk> {
-        let Some((holder, _)) = self.holder else { return Err(chunk) };
+        let Some((slots, _)) = self.holder else { return Err(chunk) };
         let (class, memory) = (chunk.class(), &self.space.memory);
-        let len = &self.lens[class.index()];
-        if usize::from(len.get()) >= self.space.spares.count_max(class)
-            || memory.page(memory.page_of(chunk.address())).state() != PageState::Owned
-        {
+        let page = memory.page(memory.page_of(chunk.address()));
+        if self.is_full(class) || page.state() != PageState::Owned {
             return Err(chunk);
         }
-        holder.put(usize::from(len.get()), chunk)?;
+        let len = &self.lens[class.index()];
+        slots.put(usize::from(len.get()), chunk)?;
         len.set(len.get() + 1);
         Ok(())
     }
@@ -73,9 +79,10 @@ impl<'e> OwnSpares<'e> {
     #[inline]
     pub fn free(&self, chunk: OwnedChunk) {
         if let Err(chunk) = self.push(chunk) {
-            match self.lens[chunk.class().index()].get() {
-                0 => self.space.give_free(chunk),
-                _ => self.return_with(chunk),
+            if self.is_full(chunk.class()) {
+                self.return_with(chunk);
+            } else {
+                self.space.give_free(chunk);
             }
         }
     }
@@ -97,20 +104,16 @@ impl<'e> OwnSpares<'e> {
         }
     }
 
-    /// Returns the number of chunks that the handle takes under one lock of this class, if it takes more than one.
-    pub fn batch_len(&self, class: &ClassState) -> usize {
-        let pages = &class.pages.token;
-        let chunk_count = u64::from(pages.page_count()) * u64::from(pages.chunks_per_page());
-        match self.holder {
-            Some(_) => self.space.spares.batch_len(class.id(), chunk_count),
-            None => 0,
-        }
+    /// Returns the number of chunks that the handle takes under one lock of this class, if it takes more than one. The
+    /// caller holds this lock.
+    pub fn batch_len(&self, class: ClassId) -> usize {
+        self.holder.map_or(0, |_| self.space.spares.count_max(class))
     }
 
     /// Takes further free chunks of a locked class, of which the caller has just taken the first of a batch.
     #[inline]
     pub fn fill(&self, class: &mut ClassState) {
-        let count = self.batch_len(class).saturating_sub(1);
+        let count = self.batch_len(class.id()).saturating_sub(1);
         if count > 0 {
             self.take_further(class, count);
         }
@@ -131,13 +134,16 @@ impl<'e> OwnSpares<'e> {
 impl Drop for OwnSpares<'_> {
     fn drop(&mut self) {
         let Some((_, index)) = self.holder else { return };
+        // A thread that panics may have locked the class. Other threads can still recall its spare chunks.
+        if std::thread::panicking() {
+            return;
+        }
         for class in (0..TABLE_NUMBERS as u8).map(ClassId) {
-            if let Some(chunk) = self.pop(class) {
+            if self.lens[class.index()].get() > 0 {
                 let mut state = self.space.class(class).lock();
-                state.pages.give(chunk);
                 std::iter::from_fn(|| self.pop(class)).for_each(|spare| state.pages.give(spare));
             }
         }
-        self.space.spares.dismiss(index);
+        self.space.spares.release(index);
     }
 }

@@ -213,7 +213,7 @@ impl<'e> Reservation<'e> {
         if !self.new_item().is_chained() {
             return self.new_item_mut().value_mut(memory, filled);
         }
-        if filled == self.new_item().room() && !self.add_body() {
+        if filled == self.new_item().room() && !self.add_body(None) {
             self.starved = true;
             return &mut [];
         }
@@ -328,11 +328,11 @@ impl<'e> Reservation<'e> {
     }
 
     /// Allocates the next body of a chained item. Returns false if there is no memory.
-    fn add_body(&mut self) -> bool {
+    fn add_body(&mut self, spares: Option<&OwnSpares<'_>>) -> bool {
         let wanted = self.value_len() - self.new_item().room();
         // The chunk may be larger than the requested size. It may also be smaller, because no chunk is larger than the
         // largest chunk size; another body then follows.
-        let Some(chunk) = self.cache.allocate(wanted + HEADER_SIZE_BYTES, self.now, None) else {
+        let Some(chunk) = self.cache.allocate(wanted + HEADER_SIZE_BYTES, self.now, spares) else {
             return false;
         };
         let memory = &self.cache.space.memory;
@@ -388,7 +388,7 @@ impl<'e, 'h> PreparedMemory<'e, 'h> {
         let mut reserved = Reservation::begin(memory, key, value_len, meta, now)?;
         // All bodies are allocated now, because the next round fills the reservation while the stripe is locked.
         while reserved.new_item().room() < value_len {
-            if !reserved.add_body() {
+            if !reserved.add_body(Some(self.spares)) {
                 return Err(ReserveError::OutOfMemory);
             }
         }

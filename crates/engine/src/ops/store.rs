@@ -240,6 +240,7 @@ impl<'e> Handle<'e> {
                                 conditions.new_cas,
                                 now,
                             );
+                            reservation.free_into(self.spares());
                             return StoreOutcome::Stored { cas, value_len };
                         }
                         Err(error) => return error.into(),

@@ -24,12 +24,12 @@
 //!
 //! - ONE-SIZE: a class changes its chunk size only while it owns no page. So a thread that owns or pins a chunk may
 //!   read the chunk's size without a lock.
-//! - LOCKED-CHOICE: a store looks up the class for the size of its item without a lock, so this class is a hint. The
-//!   allocation locks the class and checks that it still has this chunk size and is not retired. If the check fails,
-//!   the allocation reads the table again. A change publishes the new table before it retires the first class. So the
-//!   second read finds the new table.
-//! - If the chunk of an upload was allocated before a change, the item is published in its retired class and carried to
-//!   a successor class later.
+//! - LOCKED-CHOICE: a store looks up the class for the size of its item without a lock, so this class is a hint. An
+//!   allocation that takes a chunk from the class locks the class and checks that it still has this chunk size and is
+//!   not retired. If the check fails, the allocation reads the table again. A change publishes the new table before it
+//!   retires the first class. So the second read finds the new table.
+//! - If the chunk of an item was allocated or became spare before a change, the item may be published in its retired
+//!   class. It is carried to a successor class later.
 //! - A refused change has no effect.
 //! - Counters never decrease. The counters of a number continue when a new class gets the number. The counts of one
 //!   class are the difference between the number's counters and their values when the class was established
@@ -119,12 +119,11 @@ impl Space {
         self.size_map.set(&next);
         let before = std::mem::replace(&mut tables.table, next);
         for id in before.ids().filter(|&id| !tables.table.has(id)) {
-            self.class(id).lock().retire();
+            let mut state = self.class(id).lock();
+            state.retire();
+            self.recall_into(&mut state, |_| true);
         }
         self.retiring.store(true, Release);
-        self.set_spare_limits_for(&tables);
-        drop(tables);
-        self.recall_all();
         Ok(())
     }
 
@@ -211,7 +210,6 @@ impl Space {
         }
         self.size_map.set(&table);
         lock(&self.tables).table = table;
-        self.set_spare_limits();
     }
 
     /// Retires the classes that were retired in an earlier process. The caller has restored their pages.

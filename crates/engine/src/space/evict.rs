@@ -14,11 +14,12 @@
 
 use super::observers::Eviction;
 use super::shared::{AccessKind, Space};
-use super::spares::SPARES_MAX;
 use super::work_clock::WorkClock;
 use crate::class::{CHAINED, ClassState, ClassStatus, Position, VictimStep};
 use crate::evict::{COLDEST_FIRST, Lane, Move, Place};
-use crate::mem::{Entry, OwnedChunk, Pin, QueueKind, Queued, Removed, State, UnlinkedChunks};
+use crate::mem::{
+    Entry, OwnedChunk, Pin, QueueKind, Queued, Removed, SPARES_MAX, State, UnlinkedChunks,
+};
 use slabwise_base::sync::MutexGuard;
 use slabwise_base::{ClassId, Expiry, Now, WorkTime};
 use std::cmp::Reverse;
@@ -198,18 +199,30 @@ impl Space {
     /// largest class hold both whole items and bodies, so in this class the colder of the next whole item and the next
     /// chained item is evicted.
     pub fn evict_for(&self, class: ClassId, now: Now) -> Evicted {
+        match self.evict_first_for(class, now) {
+            Evicted::Nothing => self.evict_chained_for(class, now),
+            outcome => outcome,
+        }
+    }
+
+    /// The first part of [`Space::evict_for`]: evicts an item of the class's own queues. For the largest class, evicts
+    /// the next chained item instead if that is colder.
+    pub fn evict_first_for(&self, class: ClassId, now: Now) -> Evicted {
         if class == self.largest && self.chained_is_colder_than(class) {
             match self.evict(CHAINED, class, now) {
-                Evicted::Nothing => self.evict(class, class, now),
-                outcome => outcome,
+                Evicted::Nothing => {}
+                outcome => return outcome,
             }
+        }
+        self.evict(class, class, now)
+    }
+
+    /// The second part of [`Space::evict_for`]: evicts a chained item if the class's chunks hold heads or bodies.
+    pub fn evict_chained_for(&self, class: ClassId, now: Now) -> Evicted {
+        if self.unqueued_count(&self.class(class).lock()) > 0 {
+            self.evict(CHAINED, class, now)
         } else {
-            match self.evict(class, class, now) {
-                Evicted::Nothing if self.unqueued_count(&self.class(class).lock()) > 0 => {
-                    self.evict(CHAINED, class, now)
-                }
-                outcome => outcome,
-            }
+            Evicted::Nothing
         }
     }
 

@@ -26,5 +26,4 @@ pub use evict::{DetachedBatch, Evicted};
 pub use flush::FlushSaved;
 pub use observers::{AccessObserver, Eviction, EvictionObserver, KeyAccess, Observers};
 pub use shared::{AccessKind, HELP_UNITS, InvalidReason, Space};
-pub use spares::{Holder, SPARE_SIZE_BYTES_MAX, SPARES_MAX};
 pub use work_clock::{AGE_MAX, WORK_CLOCK_LENS, WorkClock, WorkSaved};

@@ -136,9 +136,12 @@ impl Space {
         let (kind, options) = (config.eviction, &config.eviction_options);
         let order = || ClassOrder::new(kind, options);
         let segments = Segments { limits: options.lru, is_exact: kind.info().is_exact };
-        let vacant = |number| Class::vacant(memory.class_token(ClassId(number)), order(), segments);
+        let spares = Spares::new(&config, &memory);
+        let vacant = |number| {
+            let (token, limits) = (memory.class_token(ClassId(number)), Arc::clone(&spares.limits));
+            Class::vacant(token, order(), segments, limits)
+        };
         let space = Space {
-            spares: Spares::new(config.spares, &memory),
             hasher: KeyHasher::new(config.hash_seed),
             pool: Mutex::new(Pool::new(config.pages_within(config.memory_limit_bytes))),
             classes: (0..TABLE_NUMBERS as u8).map(vacant).collect(),
@@ -166,13 +169,13 @@ impl Space {
             receiver: AtomicU32::new(0),
             help_units: AtomicU32::new(HELP_CHUNKS_DEFAULT * HELP_UNITS),
             observers: Observers::default(),
+            spares,
             memory,
             config,
         };
         for (id, chunk_size_bytes) in space.config.classes.classes() {
             space.class(id).lock().establish(chunk_size_bytes);
         }
-        space.set_spare_limits();
         space.charge_index();
         Ok(space)
     }
@@ -198,11 +201,9 @@ impl Space {
         self.exact_order.store(segments.is_exact, Relaxed);
         let acts_on_hits = segments.is_exact || self.config.eviction.info().acts_on_hits;
         self.acts_on_hits.store(acts_on_hits, Relaxed);
-        self.queueing_classes().for_each(|class| class.lock().segments = *segments);
-        let is_exact = segments.is_exact;
-        drop(segments);
-        if is_exact != was_exact {
-            self.set_spare_limits();
+        self.queueing_classes().for_each(|class| class.lock().set_segments(*segments));
+        if segments.is_exact != was_exact {
+            self.recall_all();
         }
     }
 

@@ -10,8 +10,9 @@
 //!   The results of all increments during one life are 1, 2, 3, ..., each of them once.
 //!
 //! With ample memory, a lookup may miss only if an operation has removed the item. CAS values are unique over all
-//! threads. The threads also move and evict pages, divide queues, record the accesses to pages, change the class table,
-//! run the LRU maintainer and the crawler, and advance the clock. At the end, `Engine::check` checks all invariants.
+//! threads. The threads also move and evict pages, divide queues, record the accesses to pages, change the class table
+//! and the eviction order, run the LRU maintainer and the crawler, and advance the clock. At the end, `Engine::check`
+//! checks all invariants, and after all keys were deleted, no chunk is in use.
 //!
 //! `SLABWISE_STRESS_OPS` sets the number of operations per thread. `SLABWISE_SEED` sets the seed.
 
@@ -22,8 +23,10 @@ mod world;
 
 use history::{History, Stamps};
 use slabwise_base::Random;
-use slabwise_engine::{ClassTable, Engine, EngineConfig, EvictionKind, MoverKind, SpareConfig};
-use worker::{Findings, Worker};
+use slabwise_engine::{
+    ClassTable, Engine, EngineConfig, EvictionKind, MoverKind, MoverStep, SpareConfig,
+};
+use worker::Worker;
 use world::World;
 
 pub(crate) const THREADS: usize = 4;
@@ -45,7 +48,7 @@ fn stress(mut config: EngineConfig, short: bool) {
     let operations =
         number_from_environment("SLABWISE_STRESS_OPS").map_or(OPERATIONS_DEFAULT, |n| n as usize);
     let world = World::new(&engine, operations, short);
-    let findings = std::thread::scope(|scope| {
+    let (findings, handles): (Vec<_>, Vec<_>) = std::thread::scope(|scope| {
         let world = &world;
         let threads: Vec<_> = (0..THREADS as u32)
             .map(|id| {
@@ -53,13 +56,37 @@ fn stress(mut config: EngineConfig, short: bool) {
                 scope.spawn(move || Worker::new(world, id, random).run())
             })
             .collect();
-        let join = |thread: std::thread::ScopedJoinHandle<'_, Findings>| match thread.join() {
-            Ok(findings) => findings,
+        let join = |thread: std::thread::ScopedJoinHandle<'_, _>| match thread.join() {
+            Ok(ended) => ended,
             Err(panic) => std::panic::resume_unwind(panic),
         };
-        threads.into_iter().map(join).collect::<Vec<_>>()
+        threads.into_iter().map(join).unzip()
     });
     world.check_findings(&findings, seed);
+    drop(handles);
+    check_no_leak(&world);
+}
+
+/// Deletes every key and ends all moves. Then checks that no chunk is in use.
+fn check_no_leak(world: &World<'_>) {
+    world.delete_all(&mut world.engine.handle());
+    let steps_max = 1_000_000;
+    let is_idle = (0..steps_max).any(|_| match world.engine.mover_step(64, world.clock.now()) {
+        MoverStep::Idle => true,
+        MoverStep::Pause(pause) => {
+            world.clock.advance(pause);
+            false
+        }
+        MoverStep::Working | MoverStep::Done | MoverStep::GivenUp => false,
+    });
+    assert!(is_idle, "invariant MOVER-ENDS: the mover is not idle after {steps_max} steps");
+    let stats = world.engine.stats(world.clock.now());
+    assert_eq!(
+        (stats.items, stats.total.used_chunks),
+        (0, 0),
+        "invariant NO-LEAK: without items, no chunk is in use"
+    );
+    world.engine.check();
 }
 
 #[test]
@@ -83,6 +110,11 @@ fn little_memory() -> EngineConfig {
 #[test]
 fn four_threads_with_little_memory_keep_the_invariants() {
     stress(little_memory(), true);
+}
+
+#[test]
+fn four_threads_without_eviction_keep_the_invariants() {
+    stress(EngineConfig { eviction_enabled: false, ..little_memory() }, true);
 }
 
 #[test]

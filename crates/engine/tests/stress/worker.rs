@@ -64,8 +64,9 @@ impl<'w, 'e> Worker<'w, 'e> {
         }
     }
 
-    /// Performs all operations of the thread. Returns the answers that are checked later.
-    pub fn run(mut self) -> Findings {
+    /// Performs all operations of the thread. Returns the answers that are checked later, and the handle, which still
+    /// has its spare chunks.
+    pub fn run(mut self) -> (Findings, Handle<'e>) {
         for step in 0..self.world.operations {
             let now = self.world.clock.now();
             if self.world.short && step % FLUSH_EVERY == FLUSH_EVERY - 1 && self.id == 0 {
@@ -91,7 +92,7 @@ impl<'w, 'e> Worker<'w, 'e> {
         while !self.pins.is_empty() {
             self.unpin();
         }
-        self.findings
+        (self.findings, self.handle)
     }
 
     /// Reads every key once and checks the answers.
@@ -304,8 +305,8 @@ impl<'w, 'e> Worker<'w, 'e> {
         }
     }
 
-    /// Does one step of background work: the LRU maintainer, the mover, the crawler, a change of the class table, an
-    /// advance of the clock, or a request of a page policy.
+    /// Does one step of background work: the LRU maintainer, the mover, the crawler, a change of the class table or of
+    /// the eviction order, an advance of the clock, or a request of a page policy.
     fn background(&mut self, now: Now) {
         let engine = self.world.engine;
         match self.random.below(16) {
@@ -329,6 +330,9 @@ impl<'w, 'e> Worker<'w, 'e> {
             11 if self.world.short => self.evict_page(now),
             12 => self.divide_queue(),
             14 => self.plan_moves(),
+            15 if self.random.below(4) == 0 && engine.config().eviction.info().can_switch => {
+                engine.set_segmented(self.random.below(2) == 0);
+            }
             13 => engine.note_page_accesses(self.random.below(2) == 0, now),
             _ => self.world.clock.advance(Duration::from_millis(5)),
         }
@@ -408,14 +412,14 @@ impl<'w, 'e> Worker<'w, 'e> {
     }
 }
 
-fn register_name(key: u32) -> Vec<u8> {
+pub fn register_name(key: u32) -> Vec<u8> {
     format!("register-{key}").into_bytes()
 }
 
-fn log_name(key: u32) -> Vec<u8> {
+pub fn log_name(key: u32) -> Vec<u8> {
     format!("log-{key}").into_bytes()
 }
 
-fn counter_name(key: u32) -> Vec<u8> {
+pub fn counter_name(key: u32) -> Vec<u8> {
     format!("counter-{key}").into_bytes()
 }

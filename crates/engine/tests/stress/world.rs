@@ -2,10 +2,10 @@
 
 use crate::history::{History, Stamps};
 use crate::values;
-use crate::worker::{FLUSH_EVERY, Findings, Worker};
+use crate::worker::{self, FLUSH_EVERY, Findings, Worker};
 use crate::{COUNTERS, LOGS, REGISTERS, THREADS};
 use slabwise_base::{Clock, Random};
-use slabwise_engine::{Engine, MoverStep};
+use slabwise_engine::{Engine, Handle, MoverStep};
 use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
 
@@ -48,6 +48,14 @@ impl<'e> World<'e> {
             operations,
             short,
         }
+    }
+
+    /// Deletes every key that the threads have stored.
+    pub fn delete_all(&self, handle: &mut Handle<'_>) {
+        let now = self.clock.now();
+        (0..REGISTERS).for_each(|key| _ = handle.delete(&worker::register_name(key), now));
+        (0..LOGS).for_each(|key| _ = handle.delete(&worker::log_name(key), now));
+        (0..COUNTERS).for_each(|key| _ = handle.delete(&worker::counter_name(key), now));
     }
 
     /// Checks the findings of all threads and all invariants. No thread may run any more, and no item may be pinned.

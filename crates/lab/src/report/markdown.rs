@@ -34,11 +34,11 @@ pub fn write(entries: &[Entry<'_>], directory: &Path) -> Result<(), ReportError>
 /// Returns the overview: counts of verdicts, and one line per experiment.
 fn overview(entries: &[Entry<'_>]) -> String {
     let mut text = "# Reproduction of the published results\n\n".to_owned();
-    text += "`slabwise lab run all` ran these experiments, and `slabwise lab report --markdown` wrote these pages. \
-             [docs/lab.md](../lab.md) explains the experiments. A scale below 1 means that an experiment ran with this part of \
-             the published requests, keys and memory. The sources are the last commits that changed the engine and the \
-             experiment. Processor times, and so the GETs per page, depend on the machine. Some published values have \
-             several rows.\n\n";
+    text += "`slabwise lab run` ran each experiment at the scale and with the seeds of the second table, and `slabwise \
+             lab report --markdown` wrote these pages. [docs/lab.md](../lab.md) explains the experiments. A scale below 1 \
+             means that an experiment ran with this part of the published requests, keys and memory. The sources are the \
+             last commits that changed the engine and the experiment. Processor times, and so the GETs per page, depend on \
+             the machine. Some published values have several rows.\n\n";
     text += "Each published value has one of these verdicts:\n\n\
              - *agrees*: a run measured the value, and differs from the published value by at most 10 % of it, or by at \
              most the tolerance that the row names.\n\

@@ -15,6 +15,10 @@ use slabwise_replay::workload::Request;
 /// ends of key and value.
 pub const BESIDE_VALUE_BYTES: usize = memcached::beside_value_bytes(KEY_SIZE_BYTES);
 
+/// The hit ratio with the working set of a class is at most this number of percentage points below the hit ratio of an
+/// unlimited cache.
+pub const WORKING_SET_POINTS: f64 = 0.1;
+
 /// The phase of a reference to [`ExactCurves`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
@@ -30,6 +34,9 @@ pub struct ExactCurve {
     pub mrc: Mrc,
     /// Mean value length of the measured references, in bytes. 0 if no reference was measured.
     pub value_len_mean: f64,
+    /// The smallest number of items whose hit ratio is at most [`WORKING_SET_POINTS`] below that of an unlimited cache.
+    /// Unlike the curve, it is exact.
+    pub working_set: u64,
 }
 
 /// The stack distances of all classes of an engine.
@@ -77,9 +84,11 @@ impl<'c> ExactCurves<'c> {
         let classes = self.measured.iter_mut().zip(self.config.classes.classes());
         let curve = |(measured, (_, chunk_size_bytes)): (&mut Measured, (ClassId, usize))| {
             let Measured { distances, references, value_bytes } = std::mem::take(measured);
+            let misses_allowed = references as f64 * WORKING_SET_POINTS / 100.0;
             ExactCurve {
                 mrc: distances.mrc(self.config.page_size_bytes / chunk_size_bytes),
                 value_len_mean: value_bytes as f64 / references.max(1) as f64,
+                working_set: distances.chunks_for(misses_allowed as u64),
             }
         };
         classes.map(curve).collect()
@@ -173,6 +182,7 @@ pub struct ClassCurves {
     /// Mean response time of a miss minus the response time of a hit.
     miss_costs_us: Vec<f64>,
     chunks_per_page: Vec<u64>,
+    working_sets: Vec<u64>,
     /// Response time of a hit.
     hit_us: f64,
 }
@@ -198,29 +208,16 @@ impl ClassCurves {
             |curve: &ExactCurve| response.miss_response_us(curve.value_len_mean) - response.hit_us;
         ClassCurves {
             miss_costs_us: curves.iter().map(cost).collect(),
+            working_sets: curves.iter().map(|curve| curve.working_set).collect(),
             mrcs: curves.into_iter().map(|curve| curve.mrc).collect(),
             chunks_per_page: config.classes.sizes().iter().map(chunks).collect(),
             hit_us: response.hit_us,
         }
     }
 
-    /// Returns the working-set size of each class: the smallest number of items whose hit ratio is at most 0.1
-    /// percentage points below that of an unlimited cache.
-    pub fn working_sets(&self) -> Vec<u64> {
-        const TOLERANCE: f64 = 0.001;
-        let size = |mrc: &Mrc| {
-            let allowed = mrc.misses(u64::MAX) + TOLERANCE * mrc.references();
-            let (mut too_small, mut enough) = (0, 1);
-            while mrc.misses(enough) > allowed {
-                (too_small, enough) = (enough, enough * 2);
-            }
-            while enough - too_small > 1 {
-                let middle = u64::midpoint(too_small, enough);
-                if mrc.misses(middle) > allowed { too_small = middle } else { enough = middle }
-            }
-            enough
-        };
-        self.mrcs.iter().map(size).collect()
+    /// Returns [`ExactCurve::working_set`] of each class.
+    pub fn working_sets(&self) -> &[u64] {
+        &self.working_sets
     }
 
     /// Returns the partition of `pages` pages with the fewest misses.
@@ -251,8 +248,11 @@ impl ClassCurves {
 
 #[cfg(test)]
 mod tests {
-    use super::{ClassCurves, Partition};
+    use super::{ClassCurves, ExactCurves, Partition, Phase};
+    use crate::experiment::policies::PoliciesSetup;
+    use crate::registry;
     use slabwise_profile::{Distances, Mrc};
+    use slabwise_replay::workload::{Op, Request};
 
     /// Returns the curve of a loop over `keys` keys: with at least `keys` chunks all references hit, with fewer chunks
     /// all references miss.
@@ -264,13 +264,21 @@ mod tests {
 
     #[test]
     fn the_working_set_of_a_loop_is_its_number_of_keys() {
-        let class = ClassCurves {
-            mrcs: vec![cliff(60, 100), cliff(70_000, 150)],
-            miss_costs_us: vec![1.0; 2],
-            chunks_per_page: vec![10; 2],
-            hit_us: 1.0,
-        };
-        assert_eq!(class.working_sets(), [60, 70_000]);
+        let (_, setup) = registry::parsed::<PoliciesSetup>("multi-tenant");
+        let config = setup.cache.engine_config(0.01, 1);
+        let mut exact = ExactCurves::new(&config);
+        // The first loop has fewer keys than a page of its class has chunks, and the second more.
+        let loops = [(0, 60, 100), (1_000_000, 70_000, 200)];
+        for (first, keys, value_len) in loops {
+            for at in 0..2 * keys {
+                let request =
+                    Request { key: first + at % keys, value_len, op: Op::Get, cost: None };
+                let phase = if at < keys { Phase::WarmUp } else { Phase::Measured };
+                exact.reference(&request, phase);
+            }
+        }
+        let curves = ClassCurves::new(exact.take(), &config, &setup.response);
+        assert_eq!(curves.working_sets(), [60, 70_000, 0, 0, 0, 0]);
     }
 
     #[test]

@@ -229,19 +229,30 @@ const ALLOCATION_TOLERANCE: f64 = 0.01;
 
 /// Adds the row with the request from which the allocation was steady, for a run in which a policy decides several times.
 pub fn add_allocation_steady(outcome: &mut Outcome, name: &str, record: &RunRecord) {
-    let last = record.pages.last().map_or(&[][..], Vec::as_slice);
+    let condition =
+        "the pages of every class differ from their number at the end by at most 1 % of all pages";
+    let Some(steady) = allocation_steady(record) else {
+        return outcome.add(AT_TARGET, name, Err(format!("not reached in this run: {condition}")));
+    };
+    outcome.add(AT_TARGET, name, Ok(steady));
+    let window = format_number(record.window_requests as f64);
+    outcome.note_last_row(format!(
+        "the first reading, of one every {window} requests, from which {condition}"
+    ));
+}
+
+/// Returns the number of requests to the first reading of the pages from which they stayed close to their number at the
+/// end. Pages are read at the end of each window. `None` if this reading is in the last tenth of the windows.
+fn allocation_steady(record: &RunRecord) -> Option<f64> {
+    let readings = &record.pages;
+    let last = readings.last()?;
     let tolerance = ALLOCATION_TOLERANCE * last.iter().sum::<u64>() as f64;
     let is_far = |pages: &Vec<u64>| {
         pages.iter().zip(last).any(|(pages, last)| pages.abs_diff(*last) as f64 > tolerance)
     };
-    let steady = record.pages.iter().rposition(is_far).map_or(0, |window| window + 1);
-    let condition =
-        "the pages of every class differ from their number at the end by at most 1 % of all pages";
-    if steady + record.pages.len().div_ceil(FINAL_DIVISOR) > record.pages.len() {
-        return outcome.add(AT_TARGET, name, Err(format!("not reached in this run: {condition}")));
-    }
-    outcome.add(AT_TARGET, name, Ok(steady as f64 * record.window_requests as f64));
-    outcome.note_last_row(format!("from then on, {condition}"));
+    let steady = readings.iter().rposition(is_far).map_or(0, |far| far + 1);
+    let is_reached = steady + readings.len().div_ceil(FINAL_DIVISOR) < readings.len();
+    record.window_ends().get(steady).copied().filter(|_| is_reached)
 }
 
 /// Adds one row per counter of the mover.
@@ -326,10 +337,20 @@ pub fn add_gets(outcome: &mut Outcome, name: &str, record: &RunRecord) {
 
 /// Adds the row with the reduction of the mean number of requests during a page move, of one run compared with another.
 pub fn add_fewer_gets(outcome: &mut Outcome, name: &str, [run, other]: [&RunRecord; 2]) {
-    let mean_of = |record| gets_by_page(record).map(|gets| mean(&gets.gets));
-    let reduction =
-        mean_of(run).and_then(|gets| Ok((1.0 - gets / mean_of(other)?.max(1.0)) * 100.0));
-    outcome.add(FEWER_GETS, name, reduction);
+    let found = gets_by_page(run).and_then(|gets| Ok([gets, gets_by_page(other)?]));
+    let reduction = found.as_ref().map(|pair| {
+        let [of_run, of_other] = pair.each_ref().map(|gets| mean(&gets.gets));
+        (1.0 - of_run / of_other.max(1.0)) * 100.0
+    });
+    outcome.add(FEWER_GETS, name, reduction.map_err(String::clone));
+    let is_limit = |gets: GetsByPage| gets.unfinished.is_some();
+    let note = match found.map(|pair| pair.map(is_limit)) {
+        Ok([false, true]) => "a lower limit: the mean of the second variant is a lower limit",
+        Ok([true, false]) => "an upper limit: the mean of the first variant is a lower limit",
+        Ok([true, true]) => "not exact: the means of both variants are lower limits",
+        Ok([false, false]) | Err(_) => return,
+    };
+    outcome.note_last_row(note);
 }
 
 /// Adds the series of the miss ratio and, for few classes, of the pages of each class. Series have one point per
@@ -359,7 +380,9 @@ pub fn add_response_series(outcome: &mut Outcome, name: &str, record: &RunRecord
 
 #[cfg(test)]
 mod tests {
-    use super::{RunRecord, gets_by_page, steady};
+    use super::{RunRecord, add_fewer_gets, allocation_steady, gets_by_page, steady};
+    use crate::registry;
+    use crate::result::Outcome;
     use crate::vtime::PageMove;
 
     #[test]
@@ -397,6 +420,50 @@ mod tests {
         assert_eq!(of(&moves, Some(150)), Ok((vec![100.0, 300.0], None)));
         assert_eq!(of(&moves, Some(900)), Ok((vec![100.0, 300.0, 900.0], Some(900.0))));
         assert!(of(&[], Some(900)).is_err());
+    }
+
+    #[test]
+    fn a_reduction_compared_with_a_lower_limit_is_a_lower_limit() {
+        let record = |gets_of_moving_page| {
+            let page_moves = vec![PageMove { began: 0, ended: 100, arrived: true }];
+            RunRecord { page_moves, gets_of_moving_page, ..RunRecord::default() }
+        };
+        let found = |of_run, of_other| {
+            let mut outcome = Outcome::new(&registry::specs()[0], 1, 1.0, false);
+            add_fewer_gets(&mut outcome, "fast", [&record(of_run), &record(of_other)]);
+            let row = outcome.rows.remove(0);
+            (row.ours, row.note.map(|note| note[..note.find(':').unwrap_or(0)].to_owned()))
+        };
+        let note = |text: &str| Some(text.to_owned());
+        assert_eq!(found(None, None), (Some(0.0), None));
+        assert_eq!(found(None, Some(300)), (Some(50.0), note("a lower limit")));
+        assert_eq!(found(Some(300), None), (Some(-100.0), note("an upper limit")));
+        assert_eq!(found(Some(300), Some(300)), (Some(0.0), note("not exact")));
+    }
+
+    #[test]
+    fn an_allocation_is_steady_from_the_first_reading_that_is_close_to_the_last() {
+        let steady = |first_pages: &[u64], windows: usize| {
+            let mut pages: Vec<Vec<u64>> =
+                first_pages.iter().map(|&pages| vec![pages, 1_000 - pages]).collect();
+            pages.resize(windows, vec![500, 500]);
+            let (requests, misses) = (windows as u64 * 10 - 5, vec![0; windows]);
+            let window_requests = 10;
+            allocation_steady(&RunRecord {
+                requests,
+                window_requests,
+                misses,
+                pages,
+                ..RunRecord::default()
+            })
+        };
+        // The second reading is the last one that is far. The third reading is at the end of the third window.
+        assert_eq!(steady(&[900, 511, 510], 20), Some(30.0));
+        assert_eq!(steady(&[510, 900, 500, 489], 20), Some(50.0));
+        assert_eq!(steady(&[], 20), Some(10.0));
+        // Of 20 readings, the last two are in the last tenth of the run.
+        assert_eq!(steady(&[900; 17], 20), Some(180.0));
+        assert_eq!(steady(&[900; 18], 20), None);
     }
 
     /// Returns a record whose windows have these miss ratios and a million requests each.

@@ -1,7 +1,8 @@
 //! The virtual time of a visit to a chunk, for each mover.
 //!
 //! A visit takes different times on different machines, so it is measured before the runs of an experiment. The measured
-//! times are rows of the result. `--visit-ns` gives the times of another result, so that a run can be repeated.
+//! times are rows of the result. `--visit-ns` gives the times of another result, so that a run can be repeated. The
+//! result then says that they were given.
 
 use super::error::ExperimentError;
 use super::execute::preload;
@@ -11,7 +12,7 @@ use super::units::Units;
 use crate::result::{Outcome, measures};
 use crate::vtime::{Cache, MoverName, VisitCost};
 use slabwise_engine::Engine;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 
 measures! {
@@ -22,6 +23,23 @@ measures! {
 pub fn add_visit(outcome: &mut Outcome, mover: MoverName, cost: VisitCost) {
     if mover != MoverName::None {
         outcome.add(VISIT, &mover.to_string(), Ok(cost.nanos()));
+    }
+}
+
+/// Marks the rows whose times were given (`Outcome::visit_ns`), and adds these times to the conditions of the run. The
+/// variant of such a row begins with the name of the mover.
+pub fn mark_given(outcome: &mut Outcome) {
+    let Outcome { rows, visit_ns, .. } = &mut *outcome;
+    let mut given = BTreeSet::new();
+    for row in rows.iter_mut().filter(|row| row.measure == VISIT.name) {
+        let mover = row.variant.split(',').next().unwrap_or_default();
+        let Some(nanos) = visit_ns.get(mover) else { continue };
+        given.insert(format!("{mover} {nanos} ns"));
+        (row.spread, row.note) = (None, Some("given, not measured".to_owned()));
+    }
+    if !given.is_empty() {
+        let given = given.into_iter().collect::<Vec<_>>().join(", ");
+        outcome.add_setup("times of visits that were given, not measured", given);
     }
 }
 
@@ -101,7 +119,9 @@ fn measured(run: &Run<'_>) -> Result<VisitCost, ExperimentError> {
 
 #[cfg(test)]
 mod tests {
-    use super::{VisitTime, VisitTimes};
+    use super::{VISIT, VisitTime, VisitTimes, mark_given};
+    use crate::registry;
+    use crate::result::Outcome;
     use crate::vtime::{MoverName, VisitCost};
 
     #[test]
@@ -114,5 +134,23 @@ mod tests {
         }
         let times: VisitTimes = time("base=185.5").into_iter().collect();
         assert_eq!(times.given(), [("base".to_owned(), 185.5)].into());
+    }
+
+    #[test]
+    fn the_result_names_the_times_that_were_given() {
+        let outcome_of = |variants: &[&str]| {
+            let mut outcome = Outcome::new(&registry::specs()[0], 1, 1.0, false);
+            outcome.visit_ns = [("base".to_owned(), 185.5), ("fast".to_owned(), 484.0)].into();
+            variants.iter().for_each(|variant| outcome.add(VISIT, variant, Ok(185.5)));
+            mark_given(&mut outcome);
+            outcome
+        };
+        let outcome = outcome_of(&["base, 1 us", "base, 10 us", "base_next"]);
+        let has_note: Vec<bool> = outcome.rows.iter().map(|row| row.note.is_some()).collect();
+        assert_eq!(has_note, [true, true, false]);
+        let [(name, value)] = &outcome.setup[..] else { panic!("{:?}", outcome.setup) };
+        assert!(name.contains("not measured"), "{name}");
+        assert_eq!(value, "base 185.5 ns", "no row uses the time of fast");
+        assert!(outcome_of(&["warm"]).setup.is_empty());
     }
 }

@@ -253,7 +253,7 @@ impl Rebuild<'_> {
             match owner {
                 Some(class) => {
                     let mut class = self.space.class(*class).lock();
-                    class.pages.begin_restore(&mut self.restore, page);
+                    class.begin_restore(&mut self.restore, page);
                 }
                 None => unused.push(page),
             }

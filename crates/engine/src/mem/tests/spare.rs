@@ -1,6 +1,6 @@
 //! Tests of the slots for spare chunks.
 
-use super::fixture::{Fixture, LARGE, SMALL};
+use super::fixture::{Fixture, SMALL};
 use crate::mem::spare::SpareSlots;
 
 #[test]
@@ -14,13 +14,13 @@ fn a_chunk_of_another_memory_is_refused() {
 fn a_second_chunk_in_a_slot_is_refused() {
     let mut fixture = Fixture::new();
     let slots = SpareSlots::new(&fixture.memory, 1);
-    let (first, second) = (fixture.take(SMALL), fixture.take(LARGE));
+    let (first, second) = (fixture.take(SMALL), fixture.take(SMALL));
     let (address, size_bytes) = (first.address(), first.size_bytes());
     slots.put(0, first).expect("the slot is empty");
     let second = slots.put(0, second).expect_err("the slot is full");
-    let first = slots.take(0).expect("the slot is full");
+    let first = slots.take(SMALL, 0).expect("the slot is full");
     assert_eq!((first.address(), first.size_bytes(), first.class()), (address, size_bytes, SMALL));
-    assert_eq!(slots.take(0), None, "the slot is empty");
+    assert_eq!(slots.take(SMALL, 0), None, "the slot is empty");
     fixture.small.give(first);
-    fixture.large.give(second);
+    fixture.small.give(second);
 }

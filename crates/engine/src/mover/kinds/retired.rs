@@ -40,14 +40,10 @@ const ROUNDS_MAX: usize = 8;
 /// Empties a batch of chunks of a retired class's page.
 pub fn empty_batch(pass: &mut Pass<'_>, mut batch: Vec<ChunkAddress>) {
     let mut nothing_can_be_evicted = false;
-    for round in 0..ROUNDS_MAX {
+    for _ in 0..ROUNDS_MAX {
         let missing = reserve_chunks(pass, &mut batch);
         if missing.is_empty() {
             break;
-        }
-        let recall = |successor: &ClassChoice| pass.space.recall(successor.id);
-        if round == 0 && missing.iter().map(recall).sum::<usize>() > 0 {
-            continue;
         }
         let evictions = missing.into_iter().filter(|&successor| evict_colder(pass, successor));
         let evicted = evictions.count();
@@ -91,7 +87,7 @@ fn reserve_chunks(pass: &mut Pass<'_>, batch: &mut Vec<ChunkAddress>) -> Vec<Cla
         if !state.accepts(successor) {
             return false;
         }
-        let free = space.take_free(&mut state);
+        let free = space.take_free(&mut state).or_else(|| space.take_free_or_spare(&mut state));
         free.map(|chunk| pass.job.reserved.push(chunk)).is_none()
     });
     wanted

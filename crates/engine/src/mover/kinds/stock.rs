@@ -45,11 +45,8 @@ fn visit(pass: &mut Pass<'_>, address: ChunkAddress) -> Result<(), Busy> {
             ChunkUse::Carriable => {}
         }
         if pass.job.reserved.is_empty() {
-            pass.job.reserved.extend(class.pages.take());
+            pass.job.reserved.extend(pass.space.take_free_or_spare(&mut class));
         }
-    }
-    if pass.job.reserved.is_empty() && pass.space.recall(victim) > 0 {
-        pass.job.reserved.extend(pass.space.class(victim).lock().pages.take());
     }
     if pass.job.reserved.is_empty() {
         return pass.drop_item_of(address);

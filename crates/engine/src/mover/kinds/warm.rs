@@ -5,9 +5,10 @@
 //!   0. ahead      evict the next victims of the class until it has a page's worth of free chunks, then change to the
 //!                 emptiest of the pages that have lost items
 //!   for each batch of chunks of the page, until the page is empty:
-//!     1. reserve  count the items that can be carried now, and take as many free chunks of the class outside the page
-//!     2. evict    if chunks are missing: recall the spare chunks of the class, add a page from the page pool to the class if the pool has one, or else evict
-//!                 the next victim of the class for each missing chunk
+//!     1. reserve  count the items that can be carried now, and take as many free chunks of the class outside the page;
+//!                 if they are too few, recall the spare chunks of the class
+//!     2. evict    if chunks are missing: add a page from the page pool to the class if the pool has one, or else
+//!                 evict the next victim of the class for each missing chunk
 //!     3. repeat step 1, because some victims may have been in the batch
 //!     4. carry    copy each item to a reserved chunk; the item keeps its position in its queue
 //! ```
@@ -22,7 +23,7 @@
 //! all its time waiting for memory.
 
 use super::retired;
-use crate::class::ClassStatus;
+use crate::class::{ClassState, ClassStatus};
 use crate::layout::ChunkAddress;
 use crate::mem::{Entry, OwnedChunk, PageState, Pin, Queued};
 use crate::mover::job::{Candidate, MoverRules, Pass, PassStep};
@@ -95,19 +96,26 @@ fn evict_ahead(pass: &mut Pass<'_>, budget_chunks: usize) -> usize {
     evicted
 }
 
-/// Returns the number of chunks that the class lacks to have a page's worth of free chunks. Returns 0 if the mover evicts
-/// only chunk by chunk: the class is retired, or its chunks hold parts of chained items, or the page pool has a page.
+/// Returns the number of chunks that the class lacks to have a page's worth of free chunks. If it lacks some, recalls
+/// its spare chunks first. Returns 0 if the mover evicts only chunk by chunk: the class is retired, or its chunks hold
+/// parts of chained items, or the page pool has a page.
 fn missing_chunks(pass: &Pass<'_>) -> usize {
     let (space, id) = (pass.space, pass.job.request.victim);
-    let class = space.class(id).lock();
+    let mut class = space.class(id).lock();
     let evicts_by_chunk = id == space.largest
         || class.status() == ClassStatus::Retired
         || space.unqueued_count(&class) > 0;
     if evicts_by_chunk || !space.config.eviction_enabled || space.lock_pool().has_page() {
         return 0;
     }
-    let free = class.pages.free_count() as usize + pass.job.reserved.len();
-    (class.pages.token.chunks_per_page() as usize).saturating_sub(free)
+    let wanted = class.pages.token.chunks_per_page() as usize;
+    let missing = |class: &ClassState| {
+        wanted.saturating_sub(class.pages.free_count() as usize + pass.job.reserved.len())
+    };
+    if missing(&class) > 0 {
+        space.recall_into(&mut class, |_| true);
+    }
+    missing(&class)
 }
 
 /// Evicts up to `count` items of the class and frees their chunks. Returns the number of evicted items.
@@ -161,19 +169,12 @@ fn change_to_emptiest_page(pass: &mut Pass<'_>) {
 
 /// Empties a batch of chunks of the page. Chunks that are busy are visited again later.
 fn empty_batch(pass: &mut Pass<'_>, mut batch: Vec<ChunkAddress>) {
-    let mut has_recalled = false;
     loop {
         let missing = match reserve_chunks(pass, &mut batch) {
             Reserved::Missing(0) => break,
             Reserved::Missing(missing) => missing,
             Reserved::Retired => return retired::empty_batch(pass, batch),
         };
-        if !has_recalled {
-            has_recalled = true;
-            if pass.space.recall(pass.job.request.victim) > 0 {
-                continue;
-            }
-        }
         // Items are evicted only when the page pool is empty.
         if ensure_free_chunk(pass, pass.job.request.victim) {
             continue;
@@ -224,7 +225,7 @@ fn reserve_chunks(pass: &mut Pass<'_>, batch: &mut Vec<ChunkAddress>) -> Reserve
     }
     pass.keep_carriable(batch, &class);
     while pass.job.reserved.len() < batch.len() {
-        let Some(chunk) = class.pages.take() else { break };
+        let Some(chunk) = pass.space.take_free_or_spare(&mut class) else { break };
         pass.job.reserved.push(chunk);
     }
     Reserved::Missing(batch.len().saturating_sub(pass.job.reserved.len()))

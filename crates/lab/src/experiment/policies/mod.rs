@@ -28,7 +28,7 @@ pub use setup::PoliciesSetup;
 use super::kind::{Experiment, Job};
 use crate::experiment::kind::Progress;
 use crate::result::Outcome;
-use crate::trial::curves::{Bound, ClassCurves};
+use crate::trial::curves::Bound;
 use crate::trial::error::ExperimentError;
 use crate::trial::execute::{Controller, OracleAllocation};
 use crate::trial::run::Run;
@@ -103,7 +103,7 @@ impl PoliciesSetup {
         let trials: Vec<Finding<'_>> = found.into_iter().chain(oracles?).collect();
         let bounds = if setup.bound { bounds(&trials, &runs, &decisions) } else { BTreeMap::new() };
         let curves = decisions.values().next().and_then(|decision| decision.curves.first());
-        let working_sets = curves.map(ClassCurves::working_sets).unwrap_or_default();
+        let working_sets = curves.map(|curves| curves.working_sets().to_vec()).unwrap_or_default();
         Ok(Findings { setup, scale: job.scale, trials, bounds, working_sets })
     }
 }

@@ -5,6 +5,7 @@ use super::findings::{BOUND, Findings};
 use super::memory;
 use super::setup::{PoliciesSetup, Report, Variant};
 use crate::result::{Measure, Outcome, format_number, maximum, mean, measures, minimum};
+use crate::trial::curves::WORKING_SET_POINTS;
 use crate::trial::run::{Run, value_len_max};
 use crate::trial::run_record::{
     MEAN, PAGES, PAGES_STEADY, RunRecord, STEADY, add_at_target, add_fewer_gets, add_gets,
@@ -93,6 +94,13 @@ pub fn describe(outcome: &mut Outcome, setup: &PoliciesSetup, runs: &[&Run<'_>])
     outcome.add_setup("steady stretch", stretch);
     if setup.report.contains(&Report::ResponseTime) {
         outcome.add_setup("response times", setup.response.text());
+    }
+    if !setup.class_names.is_empty() {
+        let text = format!(
+            "the smallest number of items whose hit ratio is at most {WORKING_SET_POINTS} percentage points below that of \
+             an unlimited cache; the paper gives no limit"
+        );
+        outcome.add_setup("working-set size", text);
     }
     if let Some(divide) = &setup.divide {
         let trained = format_number((divide.training_requests as f64 * scale).round());
