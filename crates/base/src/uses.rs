@@ -44,6 +44,7 @@ impl Uses {
         Uses(bits % Uses::BITS_COUNT as u8)
     }
 
+    /// Returns the seven bits.
     #[inline]
     pub fn to_bits(self) -> u8 {
         self.0
@@ -88,11 +89,13 @@ impl Uses {
         COUNTS[self.count_level()]
     }
 
+    /// Returns the level of the number of requests, below [`COUNT_LEVELS`].
     #[inline]
     pub fn count_level(self) -> usize {
         usize::from(self.0) % COUNT_LEVELS
     }
 
+    /// Returns the level of the mean gap, below [`GAP_LEVELS`]. The highest level: there was only one request.
     #[inline]
     pub fn gap_level(self) -> usize {
         usize::from(self.0 >> COUNT_BITS)

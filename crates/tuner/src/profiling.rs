@@ -40,6 +40,8 @@ const DROPPED_WINDOWS: u32 = 3;
 const RATE_MIN_IF_FULL: f64 = 1.0 / 256.0;
 /// The maximum number of keys from which hit densities are learned.
 const HAZARD_KEYS_MAX: usize = 16 << 10;
+/// The maximum memory for learning hit densities, in addition to that of the profiles.
+pub const DENSITIES_SIZE_BYTES_MAX: usize = Hazards::size_bytes_max(HAZARD_KEYS_MAX);
 /// The maximum memory of the counts of all classes and of two sets of their curves (the last computed and the last
 /// reported), for any number of classes and keys.
 const CLASSES_SIZE_BYTES: usize = 704 << 10;
@@ -57,7 +59,7 @@ pub struct ProfilingOptions {
 
 impl ProfilingOptions {
     /// The value of [`ProfilingOptions::queue_len_max`] in a server.
-    const QUEUE_LEN_MAX: usize = 8_192;
+    const QUEUE_LEN_MAX: usize = 6_144;
     /// The initial sampling rate is this number divided by the maximum number of keys, within the two limits below. A
     /// cache with much memory for profiling has many items, so a low rate suffices.
     const KEYS_FIRST: f64 = 8_192.0;

@@ -370,7 +370,8 @@ impl ClassState {
         let mut moves = 0;
         loop {
             let (order, view) = self.order_and_view();
-            let position = match dispatch!(order, victim(&view, moves, now, &is_invalid)) {
+            let position = match dispatch!(order, victim_preferring(&view, moves, now, &is_invalid))
+            {
                 Victim::Evict(place) => Position::Tail(place),
                 Victim::In(slot) => Position::In(slot),
                 Victim::FromTail(place, count) => Position::FromTail(place, count),

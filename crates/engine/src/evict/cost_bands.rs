@@ -158,13 +158,7 @@ impl Order for CostBands {
     }
 
     #[inline]
-    fn victim(
-        &mut self,
-        view: &View<'_>,
-        moves: usize,
-        now: WorkTime,
-        _is_invalid: impl Fn(Queued<'_>) -> bool,
-    ) -> Victim {
+    fn victim(&mut self, view: &View<'_>, moves: usize, now: WorkTime) -> Victim {
         let lane = self.lane_to_evict(view, now);
         let step = view.segments.victim(view, lane, moves);
         match step {

@@ -59,12 +59,19 @@ const PLACE: Place = Place { lane: Lane::FIRST, queue: QueueKind::Cold };
 pub struct Density {
     densities: Arc<Densities>,
     random: Random,
+    slots: Box<Slots>,
+    victims: Option<VictimMeans>,
+}
+
+/// The slots whose items are the candidates of the next search.
+#[derive(Debug)]
+struct Slots {
     drawn: [Option<Slot>; DRAWN],
     kept: [Option<Slot>; KEPT],
+    /// The slots of the items that entered last, as a ring.
     recent: [Option<Slot>; RECENT],
     /// The number of items that have entered the class.
     entered_count: usize,
-    victims: Option<VictimMeans>,
 }
 
 /// Means over the last victims, in which recent victims count more.
@@ -117,10 +124,12 @@ impl Density {
         Density {
             densities: Arc::default(),
             random: Random::new(1),
-            drawn: [None; DRAWN],
-            kept: [None; KEPT],
-            recent: [None; RECENT],
-            entered_count: 0,
+            slots: Box::new(Slots {
+                drawn: [None; DRAWN],
+                kept: [None; KEPT],
+                recent: [None; RECENT],
+                entered_count: 0,
+            }),
             victims: None,
         }
     }
@@ -140,7 +149,8 @@ impl Density {
         is_invalid: impl Fn(Queued<'_>) -> bool,
     ) -> Lowest {
         let mut lowest = Lowest { candidates: [None; KEPT + 1] };
-        let slots = self.drawn.iter().chain(&self.kept).chain(&self.recent);
+        let Slots { drawn, kept, recent, .. } = &*self.slots;
+        let slots = drawn.iter().chain(kept).chain(recent);
         for &slot in slots.flatten() {
             let Some(item) = view.pages.token.queued_in(slot) else { continue };
             if item.is_unpinned() {
@@ -154,7 +164,7 @@ impl Density {
     /// Draws the slots for the next search, and prefetches the chunks in them.
     fn draw(&mut self, view: &View<'_>) {
         let token = &view.pages.token;
-        for run in self.drawn.chunks_exact_mut(RUN) {
+        for run in self.slots.drawn.chunks_exact_mut(RUN) {
             let first = token.random_slot(self.random.next_u64());
             let slots = first.into_iter().flat_map(|first| token.run_from(first, RUN as u32));
             let mut slots = slots.inspect(|&slot| token.prefetch(slot));
@@ -226,13 +236,14 @@ impl Order for Density {
 
     fn enter(&mut self, view: &View<'_>, item: Queued<'_>, queue: QueueKind) -> Entry {
         if let Some(slot) = view.pages.token.slot_of_chunk(item) {
-            self.recent[self.entered_count % RECENT] = Some(slot);
-            self.entered_count = self.entered_count.wrapping_add(1);
+            let Slots { recent, entered_count, .. } = &mut *self.slots;
+            recent[*entered_count % RECENT] = Some(slot);
+            *entered_count = entered_count.wrapping_add(1);
         }
         Entry { place: Place { lane: Lane::FIRST, queue }, rank: None, displaced: None }
     }
 
-    fn victim(
+    fn victim_preferring(
         &mut self,
         view: &View<'_>,
         moves: usize,
@@ -242,12 +253,12 @@ impl Order for Density {
         if view.pages.token.class() == CHAINED {
             return self.chained_victim(view, moves, now, is_invalid);
         }
-        if self.drawn[0].is_none() {
+        if self.slots.drawn[0].is_none() {
             self.draw(view);
         }
         let lowest = self.lowest(view, now, is_invalid);
         let [victim, kept @ ..] = lowest.candidates;
-        self.kept = kept.map(|candidate| candidate.map(|candidate| candidate.slot));
+        self.slots.kept = kept.map(|candidate| candidate.map(|candidate| candidate.slot));
         self.draw(view);
         match victim {
             Some(victim) => Victim::In(victim.slot),

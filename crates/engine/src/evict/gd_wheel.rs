@@ -195,13 +195,7 @@ impl Order for GdWheel {
         (0..=self.wheels.coarsest()).find_map(|wheel| self.next_occupied(view, wheel))
     }
 
-    fn victim(
-        &mut self,
-        view: &View<'_>,
-        moves: usize,
-        _now: WorkTime,
-        _is_invalid: impl Fn(Queued<'_>) -> bool,
-    ) -> Victim {
+    fn victim(&mut self, view: &View<'_>, moves: usize, _now: WorkTime) -> Victim {
         loop {
             if let Some(migration) = self.due_migration(view) {
                 let may_move = moves < MIGRATIONS_MAX;

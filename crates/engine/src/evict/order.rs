@@ -160,21 +160,27 @@ pub trait Order {
         coldest_in(view, first_lane(view))
     }
 
-    /// Returns the next step of a search for a victim, in which the class has made `moves` moves so far. `is_invalid`
-    /// returns true for an item that has expired or was flushed.
+    /// Returns the next step of a search for a victim, in which the class has made `moves` moves so far.
     #[inline]
-    fn victim(
+    fn victim(&mut self, view: &View<'_>, moves: usize, now: WorkTime) -> Victim {
+        if Self::INFO.is_segmented {
+            view.segments.victim(view, first_lane(view), moves)
+        } else {
+            self.coldest(view, now).map_or(Victim::Nothing, Victim::Evict)
+        }
+    }
+
+    /// Does the same as [`Order::victim`]. An order that compares many items implements this method instead, and prefers
+    /// items that have expired or were flushed: those for which `is_invalid` returns true.
+    #[inline]
+    fn victim_preferring(
         &mut self,
         view: &View<'_>,
         moves: usize,
         now: WorkTime,
         _is_invalid: impl Fn(Queued<'_>) -> bool,
     ) -> Victim {
-        if Self::INFO.is_segmented {
-            view.segments.victim(view, first_lane(view), moves)
-        } else {
-            self.coldest(view, now).map_or(Victim::Nothing, Victim::Evict)
-        }
+        self.victim(view, moves, now)
     }
 
     /// Returns the time since its last use, in ticks, at which an item of the class is evicted next, if the order

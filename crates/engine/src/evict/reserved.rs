@@ -203,13 +203,7 @@ impl Order for Reserved {
         places.into_iter().find(|&place| view.lanes.queue(place).count() > 0)
     }
 
-    fn victim(
-        &mut self,
-        view: &View<'_>,
-        moves: usize,
-        now: WorkTime,
-        _is_invalid: impl Fn(Queued<'_>) -> bool,
-    ) -> Victim {
+    fn victim(&mut self, view: &View<'_>, moves: usize, now: WorkTime) -> Victim {
         if moves == 0
             && count(view) > self.count_max(view)
             && let Some(displaced) = self.displace_tail(view)
