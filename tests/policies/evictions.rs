@@ -6,7 +6,9 @@ use super::eviction_scenarios::{EXPENSIVE, FREQUENT, LATE_CURVE, MOVED, RARE, ST
 use super::rows::Expected::{Falls, Stays};
 use super::rows::{Row, check, check_tables, row};
 
-const STRENGTHS: [Row; 7] = [
+const STRENGTHS: [Row; 9] = [
+    row("density", "", &FREQUENT, Falls(0.5), (0.00, 0.00)),
+    row("density", "", &EXPENSIVE, Falls(0.4), (0.11, 0.11)),
     row("segmented", "", &FREQUENT, Falls(0.5), (0.00, 0.00)),
     row("cost_bands", "", &EXPENSIVE, Falls(0.4), (0.11, 0.12)),
     row("cost_bands", "", &RARE, Falls(0.2), (0.03, 0.03)),
@@ -19,7 +21,9 @@ const STRENGTHS: [Row; 7] = [
     row("gd_wheel", "", &EXPENSIVE, Falls(0.4), (0.14, 0.15)),
 ];
 
-const WEAKNESSES: [Row; 7] = [
+const WEAKNESSES: [Row; 8] = [
+    // Items that were used often before take the place of new items, until the densities are learned again.
+    row("density", "", &MOVED, Stays(1.5), (18.42, 19.71)),
     // Items that were used often before take the place of new items, whose next use comes late.
     row("segmented", "", &MOVED, Stays(1.5), (19.16, 22.22)),
     // Expensive items that are used no more stay in the cache.

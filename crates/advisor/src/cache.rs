@@ -16,7 +16,7 @@ use slabwise_base::memcached::{self, CHUNK_ALIGN_BYTES};
 use slabwise_policy::sizes::{Chaining, ChunkLayout, geometric};
 
 /// The size of the header of an item in slabwise.
-const SLABWISE_HEADER_BYTES: usize = 29;
+const SLABWISE_HEADER_BYTES: usize = 30;
 /// The smallest chunk size in slabwise.
 const SLABWISE_CHUNK_SIZE_BYTES_MIN: usize = 32;
 /// The assumed length of a key in bytes. The head of a chained item contains the key, but the sizes of items do not

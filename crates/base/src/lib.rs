@@ -8,11 +8,13 @@ pub mod access;
 pub mod clock;
 pub mod cost;
 pub mod counts;
+pub mod density;
 pub mod ids;
 pub mod memcached;
 pub mod random;
 pub mod size_histogram;
 pub mod sync;
+pub mod uses;
 
 pub use access::AccessKind;
 pub use clock::{Clock, Expiry, Moment, Now, Seconds, Ticks, WorkTime};
@@ -20,6 +22,7 @@ pub use cost::Cost;
 pub use ids::{ClassId, HashedKey, KeyHasher, LookupKey, PageId, sampling};
 pub use random::Random;
 pub use size_histogram::{SizeBin, SizeHistogram};
+pub use uses::Uses;
 
 /// The maximum size of a key in bytes, as in memcached.
 pub const KEY_SIZE_BYTES_MAX: usize = 250;

@@ -27,8 +27,9 @@ use crate::heap::ClassChoice;
 use crate::heap::Pages;
 pub use crate::layout::{CHAINED, CLASS_NUMBERS, TABLE_NUMBERS};
 use crate::lock_counts::{self, Row};
-use crate::mem::{ClassToken, List, OwnedChunk, QueueKind, Restore, UnusedPage};
+use crate::mem::{ClassToken, List, OwnedChunk, QueueKind, Restore, Slot, UnusedPage};
 use crate::stats::ClassCounters;
+use slabwise_base::density::Densities;
 use slabwise_base::sync::{Mutex, MutexGuard, lock};
 use slabwise_base::{ClassId, PageId, Seconds, WorkTime};
 pub use spare_limits::SpareLimits;
@@ -52,10 +53,21 @@ pub enum ClassStatus {
     Retired,
 }
 
+/// The position of an item in the class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Position {
+    /// At the tail of this queue.
+    Tail(Place),
+    /// In this slot of a page.
+    In(Slot),
+    /// In this queue, with this number of items between the item and the tail.
+    FromTail(Place, usize),
+}
+
 /// The result of one step of a search for the next item to evict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum VictimStep<T = Place> {
-    /// The item to evict is at the tail of this queue. It has no pins and is still in the queue.
+pub enum VictimStep<T = Position> {
+    /// The item to evict is at this position. It has no pins and is still in its queue.
     Found(T),
     /// The search needs another step. The caller may unlock the class before this step.
     Continue,
@@ -275,9 +287,21 @@ impl ClassState {
         dispatch!(&mut self.order, restore(saved));
     }
 
-    /// Returns the tail age of a kind of queue, in units of the work clock: the largest tail age in any lane. Returns
+    /// Sets the hit densities, for an order that ranks items by them.
+    pub fn set_densities(&mut self, densities: &Arc<Densities>) {
+        dispatch!(&mut self.order, set_densities(densities));
+    }
+
+    /// Returns the tail age of a kind of queue, in units of the work clock: the largest tail age in any lane. If the
+    /// order does not evict from tails, returns its estimate of the age at which it evicts the next item. Returns
     /// `None` if the class has no item in queues of this kind.
     pub fn tail_age(&self, queue: QueueKind, now: WorkTime) -> Option<u32> {
+        if self.lanes.count(queue) == 0 {
+            return None;
+        }
+        if let Some(age) = dispatch!(&self.order, eviction_age(&self.view(), now)) {
+            return Some(age);
+        }
         let tail = |list: &List| list.tail(&self.pages.token);
         let tails = self.lanes.queues(queue).filter_map(tail);
         tails.map(|tail| tail.time().age_at(now)).max()

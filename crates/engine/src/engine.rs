@@ -15,6 +15,7 @@ use crate::ops::{Cache, Handle, class_of_size};
 use crate::space::{ClassChangeError, HELP_UNITS, Observers, Space};
 use crate::stats::MoverCounters;
 use crate::stats::{ClassStats, EngineStats, HandleCounters, OwnedPage, PageStats};
+use slabwise_base::density::Densities;
 use slabwise_base::sync::{Mutex, lock};
 use slabwise_base::{
     ClassId, KEY_SIZE_BYTES_MAX, Moment, Now, PageId, Seconds, SizeHistogram, WorkTime,
@@ -345,6 +346,11 @@ impl Engine {
         visit: &mut dyn FnMut(CrawledItem<'_>),
     ) -> CrawlStep {
         crawler.step(self.space(), budget_chunks, now, visit)
+    }
+
+    /// Sets the hit densities of items, which `eviction=density` compares.
+    pub fn set_densities(&self, densities: &Arc<Densities>) {
+        self.space().set_densities(densities);
     }
 
     /// Returns the observers of evictions and accesses.

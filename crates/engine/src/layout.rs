@@ -66,7 +66,7 @@ impl ChunkAddress {
 }
 
 /// The size of the header of a chunk.
-pub const HEADER_SIZE_BYTES: usize = 29;
+pub const HEADER_SIZE_BYTES: usize = 30;
 
 /// The size of the chain field, which only chained items have: 4 bytes for the length of the whole value, and 5 bytes
 /// for the address of the first body.

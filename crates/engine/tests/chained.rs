@@ -11,7 +11,7 @@ use std::time::Duration;
 const META: ItemMeta = ItemMeta { client_flags: 0, expiry: Expiry::NEVER, cost: None };
 const PAGE_SIZE_BYTES: usize = 16 << 10;
 const LARGEST_CHUNK_BYTES: usize = 1024;
-const HEADER_SIZE_BYTES: usize = 29;
+const HEADER_SIZE_BYTES: usize = 30;
 
 fn engine(pages: u64) -> Engine {
     engine_with(pages, MoverKind::WARM)

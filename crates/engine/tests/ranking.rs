@@ -157,7 +157,7 @@ fn gd_wheel_evicts_in_the_order_of_a_heap() {
 
 /// Returns the ratio of cost to size for an item of this test, rounded as `greedydual_size` rounds it.
 fn rounded_ratio(cost: u32) -> u64 {
-    const ITEM_SIZE_BYTES: u64 = 29 + 2 + 4 + 8 + 40;
+    const ITEM_SIZE_BYTES: u64 = 30 + 2 + 4 + 8 + 40;
     let ratio = (u64::from(cost) << 16) / ITEM_SIZE_BYTES;
     let shift = ratio.ilog2() - 4;
     ratio >> shift << shift

@@ -19,6 +19,7 @@ use crate::shared::{
     BUFFERED_BYTES_MAX, BUFFERED_BYTES_MIN, PREFIX_COUNT_MAX, READ_BUFFER_BYTES, WATCHERS_MAX,
 };
 use slabwise_engine::EngineConfig;
+use slabwise_tuner::DENSITIES_SIZE_BYTES_MAX;
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -187,7 +188,11 @@ fn tables(settings: &Settings) -> Part {
 }
 
 fn profiles(settings: &Settings) -> Option<Part> {
-    let bytes_max = settings.profiling?.memory_bytes_max();
+    let of_densities = match settings.engine.eviction.info().counts_uses {
+        true => DENSITIES_SIZE_BYTES_MAX as u64,
+        false => 0,
+    };
+    let bytes_max = settings.profiling?.memory_bytes_max() + of_densities;
     Some(Part {
         name: "profiles",
         description: "profiles (-o profile_memory)".to_owned(),

@@ -41,7 +41,7 @@ pub use pacing::{
     Backoff, CRAWLER_CHUNKS_PER_STEP, CrawlCounts, CrawlPeriod, MAINTAINER_ROUNDS_PER_STEP,
     MaintainerPace, TunerPace, TunerStep,
 };
-pub use profiling::{Profiling, ProfilingOptions, ProfilingStats};
+pub use profiling::{DENSITIES_SIZE_BYTES_MAX, Profiling, ProfilingOptions, ProfilingStats};
 pub use record::{EFFECT_GETS_MAX, Effect, PlanRecord};
 pub use requested_policy::{AutomoveSettings, RequestedPolicy};
 pub use sampler::{Sampler, Waker};

@@ -21,7 +21,9 @@ use crate::work::turnovers;
 use slabwise_base::{ClassId, Clock, Now, Ticks};
 use slabwise_engine::{AccessObserver, ClassTable, Engine};
 use slabwise_policy::Snapshot;
-use slabwise_profile::{ClassProfile, ClassSize, KEY_SIZE_BYTES, Profiler, ProfilerOptions};
+use slabwise_profile::{
+    ClassProfile, ClassSize, Hazards, KEY_SIZE_BYTES, Profiler, ProfilerOptions,
+};
 use std::sync::Arc;
 
 /// The longest time between two reports of sizes and hits to the profiler, and between two checks of dropped accesses.
@@ -36,6 +38,10 @@ const DROPPED_WINDOW_TICKS: u32 = Ticks::PER_SECOND;
 const DROPPED_WINDOWS: u32 = 3;
 /// The rate is not lowered below this value because of dropped accesses.
 const RATE_MIN_IF_FULL: f64 = 1.0 / 256.0;
+/// The maximum number of keys from which hit densities are learned.
+const HAZARD_KEYS_MAX: usize = 16 << 10;
+/// The maximum memory for learning hit densities, in addition to that of the profiles.
+pub const DENSITIES_SIZE_BYTES_MAX: usize = Hazards::size_bytes_max(HAZARD_KEYS_MAX);
 /// The maximum memory of the counts of all classes and of two sets of their curves (the last computed and the last
 /// reported), for any number of classes and keys.
 const CLASSES_SIZE_BYTES: usize = 704 << 10;
@@ -53,7 +59,7 @@ pub struct ProfilingOptions {
 
 impl ProfilingOptions {
     /// The value of [`ProfilingOptions::queue_len_max`] in a server.
-    const QUEUE_LEN_MAX: usize = 8_192;
+    const QUEUE_LEN_MAX: usize = 6_144;
     /// The initial sampling rate is this number divided by the maximum number of keys, within the two limits below. A
     /// cache with much memory for profiling has many items, so a low rate suffices.
     const KEYS_FIRST: f64 = 8_192.0;
@@ -109,6 +115,8 @@ impl ProfilingOptions {
 pub struct Profiling {
     options: ProfilingOptions,
     pub(crate) profiler: Profiler,
+    /// Learns hit densities; `None` if the eviction kind does not use them.
+    hazards: Option<Hazards>,
     /// The consumer's end of the queue.
     samples: Samples,
     /// The sampling threshold that the engine uses.
@@ -201,11 +209,13 @@ impl Profiling {
         engine.observers().sample_accesses(profiler.threshold());
         // Sizes are reported at the first check. The cache may be empty now: with the size of an empty cache, the
         // profiler would keep only short histories.
+        let counts_uses = engine.config().eviction.info().counts_uses;
         let checked = Check { at: now.ticks, turnovers: 0.0, accesses: 0, dropped: 0 };
         Profiling {
             options,
             threshold_set: profiler.threshold(),
             profiler,
+            hazards: counts_uses.then(|| Hazards::new(HAZARD_KEYS_MAX)),
             samples,
             accesses: 0,
             hit_time_us: 0.0,
@@ -244,6 +254,13 @@ impl Profiling {
         if self.profiler.threshold() < self.threshold_set {
             self.threshold_set = self.profiler.threshold();
             engine.observers().sample_accesses(self.threshold_set);
+            if let Some(hazards) = &mut self.hazards {
+                hazards.set_threshold(self.threshold_set);
+            }
+        }
+        let densities = self.hazards.as_mut().and_then(|it| it.densities(engine.work_time()));
+        if let Some(densities) = densities {
+            engine.set_densities(&Arc::new(densities));
         }
     }
 
@@ -251,8 +268,11 @@ impl Profiling {
     fn drain(&mut self) {
         self.samples.begin();
         for _ in 0..self.options.queue_len_max {
-            let Some(access) = self.samples.pop() else { return };
-            self.profiler.access(&access);
+            let Some(sample) = self.samples.pop() else { return };
+            self.profiler.access(&sample.access);
+            if let Some(hazards) = &mut self.hazards {
+                hazards.access(&sample.use_of_key());
+            }
             self.accesses += 1;
         }
     }

@@ -10,9 +10,9 @@
 //! counted; each access is popped once, in the order in which the accesses were pushed; the consumer is woken at most
 //! once between two calls of [`Samples::begin`].
 
-use slabwise_base::Clock;
+use slabwise_base::{Clock, Uses, WorkTime};
 use slabwise_engine::{AccessObserver, KeyAccess};
-use slabwise_profile::Access;
+use slabwise_profile::{Access, UseOfKey};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -22,7 +22,7 @@ use std::sync::{Arc, OnceLock};
 pub struct Sampler {
     /// The clock from which the times of accesses are read.
     clock: Arc<Clock>,
-    queue: SyncSender<Access>,
+    queue: SyncSender<Sample>,
     /// The number of accesses dropped since the start.
     dropped: AtomicU64,
     /// The number of accesses since the consumer last started to pop. The queue has at most this number of accesses.
@@ -39,12 +39,28 @@ pub type Waker = Box<dyn Fn() + Send + Sync>;
 #[derive(Debug)]
 pub(crate) struct Samples {
     sampler: Arc<Sampler>,
-    queue: Receiver<Access>,
+    queue: Receiver<Sample>,
+}
+
+/// An access to a sampled key.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sample {
+    pub access: Access,
+    pub work_time: WorkTime,
+    pub uses: Uses,
+}
+
+impl Sample {
+    /// Returns the access for the learner of hit densities.
+    pub fn use_of_key(&self) -> UseOfKey {
+        let Access { hash, kind, .. } = self.access;
+        UseOfKey { hash, kind, uses: self.uses, work_time: self.work_time }
+    }
 }
 
 impl Sampler {
     /// The memory that an access takes in the queue, in bytes.
-    pub const ACCESS_SIZE_BYTES: usize = size_of::<Access>() + size_of::<usize>();
+    pub const ACCESS_SIZE_BYTES: usize = size_of::<Sample>() + size_of::<usize>();
 
     /// Creates both ends of a queue for at most `len_max` accesses. The times of accesses are read from `clock`.
     pub(crate) fn new(clock: Arc<Clock>, len_max: usize) -> (Arc<Sampler>, Samples) {
@@ -70,14 +86,15 @@ impl fmt::Debug for Sampler {
 
 impl AccessObserver for Sampler {
     fn accessed(&self, access: &KeyAccess) {
-        let access = Access {
+        let sampled = Access {
             hash: access.hash,
             kind: access.kind,
             class: access.class,
             size_bytes: access.size_bytes,
             at_nanos: self.clock.nanos(),
         };
-        if self.queue.try_send(access).is_err() {
+        let sample = Sample { access: sampled, work_time: access.work_time, uses: access.uses };
+        if self.queue.try_send(sample).is_err() {
             self.dropped.fetch_add(1, Relaxed);
         }
         if self.observed.fetch_add(1, Relaxed) + 1 == self.half
@@ -107,7 +124,7 @@ impl Samples {
     }
 
     /// Removes and returns the oldest access; `None` if the queue is empty.
-    pub fn pop(&self) -> Option<Access> {
+    pub fn pop(&self) -> Option<Sample> {
         // `self.sampler` has the producer's end, so the queue is never disconnected.
         self.queue.try_recv().ok()
     }
@@ -120,8 +137,8 @@ impl Samples {
 
 #[cfg(test)]
 mod tests {
-    use super::Sampler;
-    use slabwise_base::{AccessKind, ClassId, Clock};
+    use super::{Access, Sampler};
+    use slabwise_base::{AccessKind, ClassId, Clock, Uses, WorkTime};
     use slabwise_engine::{AccessObserver, KeyAccess};
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -129,24 +146,31 @@ mod tests {
 
     const CLASS: Option<ClassId> = Some(ClassId(3));
 
+    fn access(hash: u64) -> KeyAccess {
+        KeyAccess {
+            hash,
+            kind: AccessKind::Hit,
+            class: CLASS,
+            size_bytes: 0,
+            work_time: WorkTime(5),
+            uses: Uses::FIRST,
+        }
+    }
+
     #[test]
     fn accesses_beyond_the_queue_are_dropped_and_counted() {
         let clock = Arc::new(Clock::manual());
         let (sampler, samples) = Sampler::new(Arc::clone(&clock), 4);
         let push = |hash| {
             clock.advance(Duration::from_nanos(7));
-            sampler.accessed(&KeyAccess {
-                hash,
-                kind: AccessKind::Hit,
-                class: CLASS,
-                size_bytes: 0,
-            });
+            sampler.accessed(&access(hash));
         };
-        let popped = || std::iter::from_fn(|| samples.pop()).map(|access| access.hash);
+        let popped = || std::iter::from_fn(|| samples.pop()).map(|sample| sample.access.hash);
         (0..6).for_each(push);
         assert_eq!(samples.dropped(), 2);
         let first = samples.pop().expect("the queue has four accesses");
-        assert_eq!((first.hash, first.at_nanos, first.class), (0, 7, CLASS));
+        let Access { hash, at_nanos, class, .. } = first.access;
+        assert_eq!((hash, at_nanos, class, first.work_time), (0, 7, CLASS, WorkTime(5)));
         push(6);
         assert!(popped().eq([1, 2, 3, 6]));
         assert_eq!(samples.dropped(), 2);
@@ -162,12 +186,7 @@ mod tests {
         }));
         let push = |count| {
             for hash in 0..count {
-                sampler.accessed(&KeyAccess {
-                    hash,
-                    kind: AccessKind::Hit,
-                    class: CLASS,
-                    size_bytes: 0,
-                });
+                sampler.accessed(&access(hash));
             }
         };
         let seen = || (wakes.load(Relaxed), samples.is_half_full());
@@ -191,12 +210,7 @@ mod tests {
         let push = |thread: u64| {
             for number in 0..PUSHED {
                 let hash = thread << 32 | number;
-                sampler.accessed(&KeyAccess {
-                    hash,
-                    kind: AccessKind::Hit,
-                    class: CLASS,
-                    size_bytes: 0,
-                });
+                sampler.accessed(&access(hash));
             }
         };
         let mut popped = [Vec::new(), Vec::new()];
@@ -204,8 +218,9 @@ mod tests {
             let threads = [scope.spawn(|| push(0)), scope.spawn(|| push(1))];
             loop {
                 let all_pushed = threads.iter().all(|thread| thread.is_finished());
-                while let Some(access) = samples.pop() {
-                    popped[(access.hash >> 32) as usize].push(access.hash as u32);
+                while let Some(sample) = samples.pop() {
+                    let hash = sample.access.hash;
+                    popped[(hash >> 32) as usize].push(hash as u32);
                 }
                 if all_pushed {
                     break;

@@ -255,7 +255,7 @@ fn without_a_page_policy_the_table_changes_for_new_sizes() {
     let before = engine.class_table();
     client.serve(&mut tuner, 300_000, 30_000, 500);
     assert_ne!(engine.class_table(), before, "seed {SEED}: the table has changed");
-    let size = |value_len: usize| engine.class_table().class_for(value_len + 29 + 10);
+    let size = |value_len: usize| engine.class_table().class_for(value_len + 30 + 10);
     let class = size(540).expect("a class holds an item of 579 bytes");
     let chunk_size_bytes = engine.class_table().chunk_size_bytes(class);
     assert!(

@@ -3,7 +3,7 @@
 //! The order of the class (`evict`) decides which queue an item enters and which item is evicted next. The functions of
 //! this module ask the order and then change the queues and the sums over their items.
 
-use super::{ClassState, VictimStep};
+use super::{ClassState, Position, VictimStep};
 use crate::evict::{
     ClassOrder, Entry as OrderEntry, Hit, Lane, Lanes, Move, Order, Place, Victim, View, dispatch,
 };
@@ -25,7 +25,7 @@ impl ClassState {
 
     /// Returns a view of the data that the order reads.
     #[inline]
-    fn view(&self) -> View<'_> {
+    pub(super) fn view(&self) -> View<'_> {
         let ClassState { lanes, costs, pages, segments, .. } = self;
         View { pages, lanes, costs, segments }
     }
@@ -211,10 +211,10 @@ impl ClassState {
         }
     }
 
-    /// Reports to the order that the item at the tail of a queue will be evicted.
-    pub fn note_evicted(&mut self, place: Place, now: WorkTime) {
+    /// Reports to the order that the item at a position will be evicted.
+    pub fn note_evicted(&mut self, position: Position, now: WorkTime) {
         let (order, view) = self.order_and_view();
-        if let Some(item) = view.tail(place) {
+        if let Some(item) = item_at(&view, position) {
             dispatch!(order, note_evicted(&view, item, now));
         }
     }
@@ -238,6 +238,19 @@ impl ClassState {
         let item = self.tail(place)?;
         let counted = (item.counted_size_bytes(), item.cost());
         self.take_out(place, counted, List::detach_tail)
+    }
+
+    /// Removes the item at a position from its queue and pins it, as [`ClassState::detach_tail`] does. Returns `None` if
+    /// no item is there.
+    pub fn detach(&mut self, position: Position) -> Option<Pin> {
+        if let Position::Tail(place) = position {
+            return self.detach_tail(place);
+        }
+        let pin = self.item_at(position)?.pin_key()?;
+        let detached = self.detach_pinned(&pin);
+        let remains = self.pages.token.memory().unpin(pin);
+        debug_assert!(remains.is_none(), "the detached item has a second pin");
+        Some(detached)
     }
 
     /// Removes a pinned item from its queue, and pins it a second time. Returns the second pin.
@@ -328,6 +341,17 @@ impl ClassState {
         self.lanes.queue(place).tail(&self.pages.token)
     }
 
+    /// Returns the item at a position. `None`: no queued item is there.
+    #[inline]
+    pub fn item_at(&self, position: Position) -> Option<Queued<'_>> {
+        item_at(&self.view(), position)
+    }
+
+    /// Returns the estimate of the order how cold its next victim is ([`Order::coldness`]).
+    pub fn coldness(&self, now: WorkTime) -> Option<u32> {
+        dispatch!(&self.order, coldness(&self.view(), now))
+    }
+
     /// Returns the item with which a search for the next item to evict would begin. The search itself may evict another
     /// item, because this item is pinned or was hit.
     pub fn coldest(&self, now: WorkTime) -> Option<Queued<'_>> {
@@ -335,26 +359,34 @@ impl ClassState {
     }
 
     /// Makes one step of a search for the next item to evict. First makes the moves that the order requires. Returns
-    /// `Nothing` also if the item that the order chooses is pinned.
-    pub fn choose_victim(&mut self, now: WorkTime) -> VictimStep {
+    /// `Nothing` also if the item that the order chooses is pinned. `is_invalid` returns true for an item that has
+    /// expired or was flushed.
+    pub fn choose_victim(
+        &mut self,
+        now: WorkTime,
+        is_invalid: impl Fn(Queued<'_>) -> bool,
+    ) -> VictimStep {
         self.note_costs();
         let mut moves = 0;
         loop {
             let (order, view) = self.order_and_view();
-            match dispatch!(order, victim(&view, moves, now)) {
-                Victim::Evict(place) => {
-                    let is_unpinned = self.tail(place).is_some_and(Queued::is_unpinned);
-                    return if is_unpinned {
-                        VictimStep::Found(place)
-                    } else {
-                        VictimStep::Nothing
-                    };
+            let position = match dispatch!(order, victim_preferring(&view, moves, now, &is_invalid))
+            {
+                Victim::Evict(place) => Position::Tail(place),
+                Victim::In(slot) => Position::In(slot),
+                Victim::FromTail(place, count) => Position::FromTail(place, count),
+                Victim::Move(step) => {
+                    self.apply(step);
+                    moves += 1;
+                    continue;
                 }
-                Victim::Move(step) => self.apply(step),
                 Victim::Continue => return VictimStep::Continue,
                 Victim::Nothing => return VictimStep::Nothing,
-            }
-            moves += 1;
+            };
+            return match self.item_at(position) {
+                Some(item) if item.is_unpinned() => VictimStep::Found(position),
+                _ => VictimStep::Nothing,
+            };
         }
     }
 
@@ -364,6 +396,18 @@ impl ClassState {
         let differ = dispatch!(&self.order, costs_differ_widely(&self.view()));
         if self.costs_differ_widely.load(Relaxed) != differ {
             self.costs_differ_widely.store(differ, Relaxed);
+        }
+    }
+}
+
+/// Returns the item at a position. `None`: no queued item is there.
+#[inline]
+fn item_at<'c>(view: &View<'c>, position: Position) -> Option<Queued<'c>> {
+    match position {
+        Position::Tail(place) => view.tail(place),
+        Position::In(slot) => view.pages.token.queued_in(slot),
+        Position::FromTail(place, count) => {
+            view.lanes.queue(place).iter_from_tail(&view.pages.token).nth(count)
         }
     }
 }

@@ -130,6 +130,7 @@ impl Order for CostBands {
         is_segmented: true,
         uses_costs: true,
         can_switch: true,
+        evicts_in_batches: true,
         ..Info::new("cost_bands", "cost-aware segmented LRU")
     };
 

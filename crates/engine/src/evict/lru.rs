@@ -18,6 +18,7 @@ impl Order for Lru {
         is_segmented: true,
         is_exact: true,
         can_switch: true,
+        evicts_in_batches: true,
         ..Info::new("lru", "exact LRU")
     };
 }

@@ -3,7 +3,7 @@
 //! ```text
 //!   registry    the list of all kinds, one line each; defines EvictionKind, and ClassOrder, the order of one class
 //!      |
-//!   segmented  lru  cost_bands  reserved  greedydual_size  gd_wheel        one kind per file
+//!   density  segmented  lru  cost_bands  reserved  greedydual_size  gd_wheel        one kind per file
 //!      |
 //!   ranking     ranks and GreedyDual's inflation, for the kinds that rank items
 //!      |
@@ -19,6 +19,7 @@
 //! kind has options, they become a field of [`EvictionOptions`], which the kind's line in `registry.rs` names.
 
 mod cost_bands;
+mod density;
 mod gd_wheel;
 mod greedydual_size;
 mod lanes;

@@ -33,8 +33,10 @@
 
 use super::lanes::{ItemCosts, Lane, Lanes, Place};
 use crate::heap::Pages;
-use crate::mem::{QueueKind, Queued};
+use crate::mem::{QueueKind, Queued, Slot};
+use slabwise_base::density::Densities;
 use slabwise_base::{Seconds, WorkTime};
+use std::sync::Arc;
 
 /// The constant properties of an eviction kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +53,10 @@ pub struct Info {
     pub stores_rank: bool,
     /// True if a hit may move or rank its item even if the class is not in exact LRU order.
     pub acts_on_hits: bool,
+    /// True if items count the requests for them.
+    pub counts_uses: bool,
+    /// True if a store may evict several items at once, and keep the chunks that it does not need.
+    pub evicts_in_batches: bool,
     /// True if a class starts in exact LRU order, with one queue. Such a class needs no LRU maintainer.
     pub is_exact: bool,
     /// True if [`Engine::set_segmented`](crate::Engine::set_segmented) can switch between segmented and exact LRU
@@ -68,6 +74,8 @@ impl Info {
             uses_costs: false,
             stores_rank: false,
             acts_on_hits: false,
+            counts_uses: false,
+            evicts_in_batches: false,
             is_exact: false,
             can_switch: false,
         }
@@ -162,6 +170,35 @@ pub trait Order {
         }
     }
 
+    /// Does the same as [`Order::victim`]. An order that compares many items implements this method instead, and prefers
+    /// items that have expired or were flushed: those for which `is_invalid` returns true.
+    #[inline]
+    fn victim_preferring(
+        &mut self,
+        view: &View<'_>,
+        moves: usize,
+        now: WorkTime,
+        _is_invalid: impl Fn(Queued<'_>) -> bool,
+    ) -> Victim {
+        self.victim(view, moves, now)
+    }
+
+    /// Returns the time since its last use, in ticks, at which an item of the class is evicted next, if the order
+    /// estimates it. `None`: it is the age of the coldest item.
+    fn eviction_age(&self, _view: &View<'_>, _now: WorkTime) -> Option<u32> {
+        None
+    }
+
+    /// Returns a number that is higher in the class that should evict an item first, if the order compares classes. It
+    /// is the inverse of the expected hits per byte and tick, as a logarithm. `None`: the age of the coldest item
+    /// decides.
+    fn coldness(&self, _view: &View<'_>, _now: WorkTime) -> Option<u32> {
+        None
+    }
+
+    /// Sets the hit densities, for a kind that ranks items by them.
+    fn set_densities(&mut self, _densities: &Arc<Densities>) {}
+
     /// Updates the order's state before an item of the class is evicted.
     #[inline]
     fn note_evicted(&mut self, _view: &View<'_>, _item: Queued<'_>, _now: WorkTime) {}
@@ -248,6 +285,11 @@ pub enum Hit {
 pub enum Victim {
     /// The victim is the tail of this queue, unless this item is pinned.
     Evict(Place),
+    /// The victim is the item in this slot of a page of the class, unless this item is pinned.
+    In(Slot),
+    /// The victim is the item of this queue that has this number of items between itself and the tail, unless this item
+    /// is pinned.
+    FromTail(Place, usize),
     /// The class makes this move and then asks for the next step.
     Move(Move),
     /// The search continues after the caller has released and retaken the class's lock.

@@ -80,6 +80,7 @@ macro_rules! kinds {
 kinds! {
     ($)
     CostBands: cost_bands();
+    Density: density();
     Segmented: segmented();
     Lru: lru();
     Reserved: reserved(reserved);

@@ -17,6 +17,7 @@ impl Order for Segmented {
     const INFO: Info = Info {
         is_segmented: true,
         can_switch: true,
+        evicts_in_batches: true,
         ..Info::new("segmented", "memcached's segmented LRU")
     };
 }

@@ -19,9 +19,10 @@
 //!     25    1 next, high   the high byte of next          the high byte of next          -
 //!     26    2 len, low     bytes of value in this chunk   bytes of value in this chunk   -
 //!     28    1 len, high    the high byte of len           the high byte of len           -
+//!     29    1 uses         requests (base/src/uses.rs)    -                              -
 //! ```
 //!
-//! At offset 29 follow the parts of an item, whose offsets `layout.rs` computes, or the part of the value in a body.
+//! At offset 30 follow the parts of an item, whose offsets `layout.rs` computes, or the part of the value in a body.
 //!
 //! A memory file stores these bytes. So a change to this layout, to the state word or to the layout of an item needs a
 //! new format version of memory files (`restart/meta.rs`).
@@ -32,7 +33,7 @@ use crate::layout::{CHUNK_ALIGN_BYTES, ChunkAddress, HEADER_SIZE_BYTES};
 use rustix::fs::{FlockOperation, flock, fstat};
 use rustix::mm::{Advice, madvise};
 use slabwise_base::sync::AtomicU64;
-use slabwise_base::{PageId, WorkTime};
+use slabwise_base::{PageId, Uses, WorkTime};
 use std::ffi::c_void;
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -56,6 +57,7 @@ const PREV_HIGH: usize = 24;
 const NEXT_HIGH: usize = 25;
 const LEN_LOW: usize = 26;
 const LEN_HIGH: usize = 28;
+const USES: usize = 29;
 
 // The fields follow each other without gaps, each is aligned for its type, and the last ends with the header.
 const _: () = {
@@ -66,7 +68,7 @@ const _: () = {
     assert!(STATE.is_multiple_of(align_of::<StateWord>()) && size_of::<StateWord>() == 4);
     assert!(NEXT_LOW == PREV_LOW + 4 && PREV_HIGH == NEXT_LOW + 4 && NEXT_HIGH == PREV_HIGH + 1);
     assert!(LEN_LOW == NEXT_HIGH + 1 && LEN_LOW.is_multiple_of(align_of::<AtomicU16>()));
-    assert!(LEN_HIGH == LEN_LOW + 2 && HEADER_SIZE_BYTES == LEN_HIGH + 1);
+    assert!(LEN_HIGH == LEN_LOW + 2 && USES == LEN_HIGH + 1 && HEADER_SIZE_BYTES == USES + 1);
 };
 
 /// Identifies a file: the number of its device and the number of its inode.
@@ -336,7 +338,10 @@ impl<'a> Header<'a> {
 
     #[inline]
     fn byte(self, offset: usize) -> &'a AtomicU8 {
-        debug_assert!(matches!(offset, PREV_HIGH | NEXT_HIGH | LEN_HIGH), "a field of one byte");
+        debug_assert!(
+            matches!(offset, PREV_HIGH | NEXT_HIGH | LEN_HIGH | USES),
+            "a field of one byte"
+        );
         // SAFETY: the callers are in this file and pass only the offsets of AtomicU8 fields.
         unsafe { self.field::<AtomicU8>(offset) }
     }
@@ -424,6 +429,22 @@ impl<'a> Header<'a> {
         assert!(len < 1 << 24, "{len} bytes of value are below the limit of 16 MiB for a chunk");
         self.len_low().store(len as u16, Relaxed);
         self.byte(LEN_HIGH).store((len >> 16) as u8, Relaxed);
+    }
+
+    /// Returns the requests for the item. No lock protects them, so they may be out of date.
+    #[inline]
+    pub(super) fn uses(self) -> Uses {
+        Uses::from_bits(self.byte(USES).load(Relaxed))
+    }
+
+    /// Sets the requests for the item. If they are unchanged, the function does not write, so that the cache line stays
+    /// shared between CPUs.
+    #[inline]
+    pub(super) fn set_uses(self, uses: Uses) {
+        let cell = self.byte(USES);
+        if cell.load(Relaxed) != uses.to_bits() {
+            cell.store(uses.to_bits(), Relaxed);
+        }
     }
 
     /// Returns the slot of the next chunk on the free list of the page, for a chunk that is on this list. The caller

@@ -3,7 +3,7 @@
 //!
 //! State words and CAS values are loom's atomics, because the engine reads them without locks. Links, lengths and bytes
 //! are loom's cells. So loom reports a race if a thread accesses them without the lock or the access token that the
-//! invariants require. loom does not observe times, because they may be out of date. Nor does it observe the links of
+//! invariants require. loom does not observe times and uses, because they may be out of date. Nor does it observe the links of
 //! free lists, because the lock that protects them also protects links that loom observes.
 
 use super::mapping::MappingError;
@@ -14,12 +14,12 @@ use loom::sync::atomic::{
     AtomicU64,
     Ordering::{Acquire, Release},
 };
-use slabwise_base::{PageId, WorkTime};
+use slabwise_base::{PageId, Uses, WorkTime};
 use std::collections::HashMap;
 use std::marker::PhantomData;
 use std::os::fd::BorrowedFd;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
 
 /// The largest number of bytes after the header of a chunk in a model.
 const CONTENTS_SIZE_BYTES: usize = 1024;
@@ -41,6 +41,7 @@ impl std::fmt::Debug for Arena {
 struct Chunk {
     cas: AtomicU64,
     time: AtomicU32,
+    uses: AtomicU8,
     state: StateWord,
     prev: UnsafeCell<Option<ChunkAddress>>,
     next: UnsafeCell<Option<ChunkAddress>>,
@@ -134,6 +135,7 @@ impl Arena {
             Box::leak(Box::new(Chunk {
                 cas: AtomicU64::new(0),
                 time: AtomicU32::new(0),
+                uses: AtomicU8::new(0),
                 state: StateWord::for_test(State::FREE),
                 prev: UnsafeCell::new(None),
                 next: UnsafeCell::new(None),
@@ -221,6 +223,14 @@ impl<'a> Header<'a> {
     pub(super) fn replace_time(self, before: WorkTime, time: WorkTime) {
         let _: Result<u32, u32> =
             self.chunk.time.compare_exchange(before.0, time.0, Relaxed, Relaxed);
+    }
+
+    pub(super) fn uses(self) -> Uses {
+        Uses::from_bits(self.chunk.uses.load(Relaxed))
+    }
+
+    pub(super) fn set_uses(self, uses: Uses) {
+        self.chunk.uses.store(uses.to_bits(), Relaxed);
     }
 
     pub(super) fn prev(self) -> Option<ChunkAddress> {

@@ -8,7 +8,7 @@ use super::state::State;
 use crate::layout::{
     CHAIN_SIZE_BYTES, CHAINED, ChunkAddress, HEADER_SIZE_BYTES, ItemFields, ItemMeta,
 };
-use slabwise_base::{ClassId, Cost, KEY_SIZE_BYTES_MAX, PageId};
+use slabwise_base::{ClassId, Cost, KEY_SIZE_BYTES_MAX, PageId, Uses};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Exclusive access to the bytes of a chunk, from its allocation until it is published or freed.
@@ -220,6 +220,7 @@ impl NewItem {
         }
         let header = head.header(memory);
         header.set_len(len);
+        header.set_uses(Uses::FIRST);
         header.state().store(state);
         write_meta(&mut head, memory, meta);
         NewItem { head, bodies: Vec::new(), shape, bodies_len: 0 }
@@ -374,6 +375,7 @@ impl Copied {
         let new = head.header(memory);
         new.set_cas(old.cas());
         new.set_time(old.time());
+        new.set_uses(old.uses());
         new.set_len(old.len());
         new.state().store(state.moved());
         Ok(Copied { head, from: item.address(), stripe })

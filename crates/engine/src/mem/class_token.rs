@@ -11,10 +11,19 @@ use super::chunk::{OwnedChunk, UnlinkedChunks, UnusedPage};
 use super::item::{Item, Pin, Queued, body_bytes};
 use super::memory::{Memory, Page};
 use super::state::{Kind, State};
-use crate::layout::{CHAINED, CHUNK_ALIGN_BYTES, CHUNK_SIZE_BYTES_MIN, ChunkAddress};
+use crate::layout::{
+    CHAINED, CHUNK_ALIGN_BYTES, CHUNK_SIZE_BYTES_MIN, ChunkAddress, HEADER_SIZE_BYTES,
+};
 use slabwise_base::{ClassId, PageId};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+
+/// A slot of a page. The page may have another owner than when the slot was chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot {
+    page: PageId,
+    number: u32,
+}
 
 /// The access token of a class. A caller that borrows it holds the lock of the class, in which the token is stored.
 #[derive(Debug)]
@@ -25,8 +34,8 @@ pub struct ClassToken {
     chunk_size_bytes: usize,
     /// The number of whole chunks in a page.
     chunks_per_page: u32,
-    /// The number of pages that the class owns, draining pages included.
-    page_count: u32,
+    /// The pages that the class owns, draining pages included, in no order.
+    owned: Vec<PageId>,
 }
 
 impl Memory {
@@ -36,7 +45,7 @@ impl Memory {
         let is_handed_out = self.class_tokens[class.index()].swap(true, Relaxed);
         assert!(!is_handed_out, "the token of class {} was already handed out", class.0);
         let memory = Arc::clone(self);
-        ClassToken { memory, class, chunk_size_bytes: 0, chunks_per_page: 0, page_count: 0 }
+        ClassToken { memory, class, chunk_size_bytes: 0, chunks_per_page: 0, owned: Vec::new() }
     }
 
     /// Returns the mover's token. The caller must store it inside the lock of the mover. Panics if the token was
@@ -73,12 +82,12 @@ impl ClassToken {
 
     /// Returns the number of pages that the class owns, draining pages included.
     pub fn page_count(&self) -> u32 {
-        self.page_count
+        self.owned.len() as u32
     }
 
     /// Sets the chunk size. Panics if the class owns a page.
     pub fn set_chunk_size(&mut self, size_bytes: usize) {
-        assert_eq!(self.page_count, 0, "a class that changes its chunk size owns no page");
+        assert_eq!(self.page_count(), 0, "a class that changes its chunk size owns no page");
         assert!(self.class != CHAINED, "the class of chained items has no chunks");
         let sizes = CHUNK_SIZE_BYTES_MIN..=self.memory.page_size_bytes();
         assert!(
@@ -97,15 +106,20 @@ impl ClassToken {
         assert_eq!(entry.owner(), None, "no class owns an unused page");
         entry.assign(Some(self.class));
         entry.set_chunk_size_bytes(self.chunk_size_bytes);
-        self.page_count += 1;
+        entry.set_index_in_class(self.owned.len());
+        self.owned.push(page.id());
         page.id()
     }
 
     /// Ends the class's ownership of a page and returns the page. Panics if a chunk of the page is in use.
     pub fn release_page(&mut self, id: PageId) -> UnusedPage {
         assert_eq!(self.own(id).used(), 0, "a released page has no chunk in use");
+        let index = self.own(id).index_in_class();
         self.own(id).assign(None);
-        self.page_count -= 1;
+        self.owned.swap_remove(index);
+        if let Some(&moved) = self.owned.get(index) {
+            self.memory.page(moved).set_index_in_class(index);
+        }
         // SAFETY: this class was the only owner of the page, has just released it, and no chunk of the page is in use.
         unsafe { UnusedPage::new(&self.memory, id) }
     }
@@ -122,6 +136,53 @@ impl ClassToken {
     #[inline]
     fn chunk_at(&self, page: PageId, slot: u32) -> ChunkAddress {
         self.memory.chunk_at(page, slot, self.chunk_size_bytes)
+    }
+
+    /// Returns a random slot of a random page. The chunk in this slot may be free. Returns `None` if the class owns no
+    /// page.
+    #[inline]
+    pub fn random_slot(&self, random: u64) -> Option<Slot> {
+        let scaled = |bits: u64, count: usize| ((bits * count as u64) >> u32::BITS) as usize;
+        let page = *self.owned.get(scaled(random >> u32::BITS, self.owned.len()))?;
+        let number = scaled(random & u64::from(u32::MAX), self.chunks_per_page as usize) as u32;
+        Some(Slot { page, number })
+    }
+
+    /// Returns the slots of up to `count` neighbouring chunks, of which the first is in this slot. The run ends with the
+    /// last chunk of the page.
+    #[inline]
+    pub fn run_from(&self, first: Slot, count: u32) -> impl Iterator<Item = Slot> + use<> {
+        let end = (first.number + count).min(self.chunks_per_page);
+        (first.number..end).map(move |number| Slot { number, ..first })
+    }
+
+    /// Prefetches the header of the chunk in a slot.
+    #[inline]
+    pub fn prefetch(&self, slot: Slot) {
+        let address = self.chunk_at(slot.page, slot.number);
+        self.memory.prefetch_chunk(address, HEADER_SIZE_BYTES);
+    }
+
+    /// Returns the item in a slot if it is in a queue of this class, and otherwise `None`. Returns `None` also if the
+    /// class does not own the page any more.
+    #[inline]
+    pub fn queued_in(&self, slot: Slot) -> Option<Queued<'_>> {
+        let page = self.memory.page(slot.page);
+        if page.owner() != Some(self.class) || slot.number >= page.fresh() {
+            return None;
+        }
+        let address = self.chunk_at(slot.page, slot.number);
+        // SAFETY: the class owns the page, and the slot is below `fresh`, so a chunk of this class starts there.
+        let state = unsafe { self.memory.arena.header_of(address) }.state().load();
+        let is_queued = state.kind() == Kind::Item && state.queued() && !state.chained();
+        // SAFETY: as in `queued`.
+        is_queued.then(|| unsafe { Item::new(&self.memory, address) })
+    }
+
+    /// Returns the slot of an item's first chunk. Returns `None` if the chunk is not one of this class.
+    pub fn slot_of_chunk(&self, item: Queued<'_>) -> Option<Slot> {
+        let number = self.slot_of(item.address())?;
+        Some(Slot { page: self.memory.page_of(item.address()), number })
     }
 
     /// Allocates a chunk of a page: the first chunk on the free list, which usually was freed last, or a fresh chunk if

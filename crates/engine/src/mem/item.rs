@@ -13,7 +13,7 @@
 //!
 //! The constant parts of a published item are its key, client flags, cost and the length of its whole value.
 //!
-//! CAS value, time and marks are atomics, which the holder of any item handle can read and write. `arena.rs` and
+//! CAS value, time, uses and marks are atomics, which the holder of any item handle can read and write. `arena.rs` and
 //! `state.rs` name the locks that protect the meaning of these atomics.
 
 use super::arena::Header;
@@ -22,7 +22,7 @@ use super::state::{Kind, State, StateWord};
 use crate::layout::{
     CHUNK_ALIGN_BYTES, COST_SIZE_BYTES, ChunkAddress, HEADER_SIZE_BYTES, ItemLayout, ItemMeta,
 };
-use slabwise_base::{ClassId, Cost, Expiry, WorkTime};
+use slabwise_base::{ClassId, Cost, Expiry, Uses, WorkTime};
 use std::marker::PhantomData;
 
 /// The number that an item stores as its cost if the cost is unknown. No known cost is stored as this number.
@@ -251,6 +251,18 @@ impl<'t, R: ReadAccess> Item<'t, R> {
     /// Sets the time of the last access, unless it has changed since it was `before`.
     pub fn replace_time(self, before: WorkTime, time: WorkTime) {
         self.header().replace_time(before, time);
+    }
+
+    /// Returns the requests for the item.
+    #[inline]
+    pub fn uses(self) -> Uses {
+        self.header().uses()
+    }
+
+    /// Sets the requests for the item.
+    #[inline]
+    pub fn set_uses(self, uses: Uses) {
+        self.header().set_uses(uses);
     }
 
     /// Returns the state word, through which the holder of any handle can set the item's marks.

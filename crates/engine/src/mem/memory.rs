@@ -59,6 +59,8 @@ pub struct Page {
     chunk_size_bytes: AtomicU32,
     /// The number of pages that the class had taken before this one.
     taken_as: AtomicU64,
+    /// The index of the page among the pages of its class. Meaningless while no class owns the page.
+    index_in_class: AtomicU32,
     /// The time of the last access to an item of the page, in ticks plus one; 0 if there was no access since the page
     /// was given to its class. Only recorded while [`Engine::note_page_accesses`](crate::Engine) is on.
     accessed_at: AtomicU32,
@@ -110,6 +112,15 @@ impl Page {
     /// Returns the time of the last access; `None` if there was none since the page was given to its class.
     pub fn accessed_at(&self) -> Option<Ticks> {
         self.accessed_at.load(Relaxed).checked_sub(1).map(Ticks)
+    }
+
+    /// Returns the index of the page among the pages of its class.
+    pub(super) fn index_in_class(&self) -> usize {
+        self.index_in_class.load(Relaxed) as usize
+    }
+
+    pub(super) fn set_index_in_class(&self, index: usize) {
+        self.index_in_class.store(index as u32, Relaxed);
     }
 
     pub(super) fn chunk_size_bytes(&self) -> usize {

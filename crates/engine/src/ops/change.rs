@@ -154,7 +154,7 @@ impl<'e> Handle<'e> {
         let key = key.hashed_by(&self.space().hasher);
         if let Lookup::Found(found) = Lookup::find(self.space(), key, now, self.counters()) {
             let class = found.class();
-            found.remove_into(self.spares());
+            found.remove_into(key.hash(), self.spares());
             self.space().report_access(key.hash(), AccessKind::Delete, Some(class));
         }
     }
@@ -186,7 +186,7 @@ impl<'e> Handle<'e> {
             match replacement {
                 Replacement::Nothing => {
                     let class = self.count_delete(&found);
-                    found.remove_into(self.spares());
+                    found.remove_into(key.hash(), self.spares());
                     space.report_access(key.hash(), AccessKind::Delete, Some(class));
                     return DeleteOutcome::Done;
                 }

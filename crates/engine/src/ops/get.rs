@@ -144,7 +144,7 @@ impl<'e> Handle<'e> {
     ) -> Result<bool, ReserveError> {
         let key = key.hashed_by(&self.space().hasher);
         let Some(mut found) = self.set_expiry(key, expiry, now)? else { return Ok(false) };
-        found.mark_hit(now);
+        found.mark_hit(now, || self.random());
         let access = self.space().access_to(key.hash(), AccessKind::Touch, found.item());
         drop(found);
         self.space().report(access);

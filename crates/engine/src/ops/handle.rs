@@ -11,8 +11,10 @@ use crate::mem::{Arena, Entry, Linked, MappingError, NewItem, State, StripeGuard
 use crate::mover::Mover;
 use crate::space::{AccessKind, InvalidReason, Space};
 use crate::stats::{ClassOperations, HandleCounters};
+use slabwise_base::random::mix;
 use slabwise_base::sync::Mutex;
 use slabwise_base::{ClassId, Expiry, HashedKey, LookupKey, Now};
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -37,11 +39,22 @@ pub struct Handle<'e> {
     cache: &'e Cache,
     counters: Arc<HandleCounters>,
     spares: OwnSpares<'e>,
+    /// The number of random numbers so far.
+    random_count: Cell<u64>,
 }
 
 impl<'e> Handle<'e> {
     pub(crate) fn new(cache: &'e Cache) -> Handle<'e> {
-        Handle { cache, counters: cache.space.register(), spares: OwnSpares::new(&cache.space) }
+        let (counters, spares) = (cache.space.register(), OwnSpares::new(&cache.space));
+        Handle { cache, counters, spares, random_count: Cell::new(0) }
+    }
+
+    /// Returns a random number.
+    #[inline]
+    pub(super) fn random(&self) -> u64 {
+        let count = self.random_count.get() + 1;
+        self.random_count.set(count);
+        mix(count)
     }
 
     pub(super) fn cache(&self) -> &'e Cache {
@@ -187,7 +200,11 @@ impl<'e> Handle<'e> {
         f: impl FnOnce(ItemView<'_, 'e>) -> R,
     ) -> R {
         let last_access = found.item().time();
-        let fetched = if marks { found.mark_hit(now) } else { found.item().state().fetched() };
+        let fetched = if marks {
+            found.mark_hit(now, || self.random())
+        } else {
+            found.item().state().fetched()
+        };
         f(ItemView { space: self.space(), item: found.item(), last_access, fetched })
     }
 }
@@ -279,9 +296,10 @@ impl<'e> Found<'e> {
         space.free_unlinked(remains);
     }
 
-    /// Removes the item. Frees its chunks after unlocking its stripe, and keeps the first one as a spare chunk if
-    /// possible.
-    pub fn remove_into(self, spares: &OwnSpares<'_>) {
+    /// Removes the item of the key with this hash, and remembers the requests for the key. Frees its chunks after
+    /// unlocking its stripe, and keeps the first one as a spare chunk if possible.
+    pub fn remove_into(self, hash: u64, spares: &OwnSpares<'_>) {
+        self.space.ghosts.insert(hash, self.item().uses());
         let remains = self.unlink();
         spares.free_unlinked(remains);
     }
@@ -294,10 +312,21 @@ impl<'e> Found<'e> {
         remains
     }
 
+    /// Counts a request for the item if the eviction kind counts requests. `random` returns a random number.
+    #[inline(always)]
+    fn count_use(&self, random: impl FnOnce() -> u64) {
+        if self.space.counts_uses {
+            let item = self.item();
+            let gap = item.time().age_at(self.space.work.now());
+            item.set_uses(item.uses().add(gap, random()));
+        }
+    }
+
     /// Marks the item as hit and sets its access time. Returns true if the item had been hit before.
     #[inline(always)]
-    pub fn mark_hit(&mut self, now: Now) -> bool {
+    pub fn mark_hit(&mut self, now: Now, random: impl FnOnce() -> u64) -> bool {
         let state = self.item().marks().mark_hit();
+        self.count_use(random);
         self.note_access(state, now);
         state.fetched()
     }

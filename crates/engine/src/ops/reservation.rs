@@ -272,6 +272,7 @@ impl<'e> Reservation<'e> {
         let (old, new) = (found.item(), self.item());
         new.set_cas(old.cas());
         new.set_time(old.time());
+        new.set_uses(old.uses());
         self.into_item()
     }
 

@@ -11,6 +11,7 @@ use super::reservation::{PreparedMemory, Reservation, ReserveError};
 use crate::layout::ItemMeta;
 use crate::mem::{Entry, NewItem, Removed, StripeGuard, UnlinkedChunks};
 use crate::space::{AccessKind, Space};
+use slabwise_base::random::mix;
 use slabwise_base::{LookupKey, Now};
 
 /// The kind of a store: memcached's command.
@@ -357,6 +358,12 @@ pub fn publish_new<'e>(
 ) -> Found<'e> {
     let hash = reservation.key_hash;
     let (item, short_lived) = complete(space, reservation, cas, now);
+    if space.counts_uses
+        && let Some(uses) = space.ghosts.take(hash)
+    {
+        let new = item.item(&space.memory);
+        new.set_uses(uses.counted(mix(new.cas())));
+    }
     let (mut entry, has_grown) =
         space.index.insert(stripe, hash, item, |other| space.hash_of(other));
     if has_grown {
@@ -377,6 +384,7 @@ pub fn publish_over(
     let (space, hash) = (found.space, reservation.key_hash);
     found.item().prefetch_neighbours();
     let (item, short_lived) = complete(space, reservation, cas, now);
+    item.item(&space.memory).set_uses(found.item().uses());
     let removed = found.entry.replace(item);
     let remains = requeue(space, removed, &mut found.entry, short_lived);
     let cas = unlock_and_report(found, hash);

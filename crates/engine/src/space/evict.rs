@@ -15,7 +15,7 @@
 use super::observers::Eviction;
 use super::shared::{AccessKind, Space};
 use super::work_clock::WorkClock;
-use crate::class::{CHAINED, ClassState, ClassStatus, VictimStep};
+use crate::class::{CHAINED, ClassState, ClassStatus, Position, VictimStep};
 use crate::evict::{COLDEST_FIRST, Lane, Move, Place};
 use crate::mem::{
     Entry, OwnedChunk, Pin, QueueKind, Queued, Removed, SPARES_MAX, State, UnlinkedChunks,
@@ -152,9 +152,14 @@ struct VictimSearch {
 
 impl VictimSearch {
     /// Makes the next step of the search, under the class's lock.
-    fn step(&mut self, class: &mut ClassState, now: WorkTime) -> VictimStep {
+    fn step(
+        &mut self,
+        class: &mut ClassState,
+        now: WorkTime,
+        is_invalid: impl Fn(Queued<'_>) -> bool,
+    ) -> VictimStep {
         if !self.is_walking {
-            match class.choose_victim(now) {
+            match class.choose_victim(now, is_invalid) {
                 VictimStep::Nothing => self.is_walking = true,
                 step => return step,
             }
@@ -175,7 +180,7 @@ impl VictimSearch {
             match class.tail(place) {
                 Some(tail) if self.items_passed < class.lanes.queue(place).count() => {
                     if tail.is_unpinned() {
-                        return VictimStep::Found(place);
+                        return VictimStep::Found(Position::Tail(place));
                     }
                     class.counters.tail_pinned += 1;
                     class.apply(Move::within(lane, queue, queue));
@@ -244,12 +249,14 @@ impl Space {
         chained.is_some() && chained > self.coldness(class)
     }
 
-    /// Returns the coldness of the item that a search for a victim in the class would check first. An item is colder
-    /// than another if the time since its last access is longer. If both times are equal, the item with the lower CAS
-    /// value is colder. `None`: the class has no item.
+    /// Returns the coldness of the item that a search for a victim in the class would check first: the estimate of the
+    /// order, if it compares classes. Otherwise an item is colder than another if the time since its last access is
+    /// longer. If both times are equal, the item with the lower CAS value is colder. `None`: the class has no item.
     pub fn coldness(&self, class: ClassId) -> Option<(u32, Reverse<u64>)> {
         let (class, now) = (self.class(class).lock(), self.work.now());
-        class.coldest(now).map(|item| (item.time().age_at(now), Reverse(item.cas())))
+        let coldest = class.coldest(now)?;
+        let age = class.coldness(now).unwrap_or_else(|| coldest.time().age_at(now));
+        Some((age, Reverse(coldest.cas())))
     }
 
     /// Evicts the next victim in the queues of class `from`, to free a chunk of `class`.
@@ -276,16 +283,17 @@ impl Space {
         state: &mut ClassState,
         now: Now,
     ) -> VictimStep<DetachedVictim> {
-        let place = match search.step(state, self.work.now()) {
-            VictimStep::Found(place) => place,
+        let is_invalid = |item: Queued<'_>| self.invalid_reason(item, now).is_some();
+        let position = match search.step(state, self.work.now(), is_invalid) {
+            VictimStep::Found(position) => position,
             VictimStep::Continue => return VictimStep::Continue,
             VictimStep::Nothing => return VictimStep::Nothing,
         };
-        let Some(victim) = state.tail(place) else { return VictimStep::Nothing };
+        let Some(victim) = state.item_at(position) else { return VictimStep::Nothing };
         let info = self.victim_info(victim, now);
         info.count(state, &self.work, now);
-        state.note_evicted(place, self.work.now());
-        match state.detach_tail(place) {
+        state.note_evicted(position, self.work.now());
+        match state.detach(position) {
             Some(pin) => VictimStep::Found(info.into_victim(pin, now)),
             None => VictimStep::Nothing,
         }
@@ -350,6 +358,9 @@ impl Space {
     ) -> Option<OwnedChunk> {
         if self.observers.observes_evictions() && !victim.is_invalid {
             self.report_eviction(&victim);
+        }
+        if !victim.is_invalid {
+            self.ghosts.insert(hash, victim.pin.item(&self.memory).uses());
         }
         self.remove_detached(&victim.pin, hash, victim.is_invalid);
         let chunk = self.unpin_to_owned(victim.pin)?;

@@ -4,7 +4,7 @@
 //!   Space --- index: the stripes; each stripe has a lock and a growing table of buckets, one cache line each
 //!     |           |  an entry of a bucket has a tag and the address of a chunk
 //!     |           v
-//!     |--- memory: the pages; a page is divided into chunks; a used chunk = header (29 B) [other fields] key value
+//!     |--- memory: the pages; a page is divided into chunks; a used chunk = header (30 B) [other fields] key value
 //!     |           ^
 //!     |           |  the links of queues and free lists refer to chunks
 //!     |--- classes: the classes; each class has a lock over its queues, its pages and their free chunks
@@ -14,6 +14,7 @@
 mod change;
 mod evict;
 mod flush;
+mod ghosts;
 mod observers;
 mod recall;
 mod shared;

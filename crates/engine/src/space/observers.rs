@@ -20,7 +20,7 @@
 //!   access the same key, the order of the reports may differ from the order of the accesses.
 
 use slabwise_base::sampling::{THRESHOLD_NONE, is_sampled};
-use slabwise_base::{AccessKind, ClassId, Expiry, Now, Seconds};
+use slabwise_base::{AccessKind, ClassId, Expiry, Now, Seconds, Uses, WorkTime};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
@@ -61,6 +61,11 @@ pub struct KeyAccess {
     pub class: Option<ClassId>,
     /// The size of the item in bytes, as the choice of its class counts it; 0 if the access is a miss or a delete.
     pub size_bytes: u32,
+    /// The work clock at the access.
+    pub work_time: WorkTime,
+    /// The requests for the item, this access included. They are valid only if the access is a hit or a store, and the
+    /// eviction kind counts requests.
+    pub uses: Uses,
 }
 
 /// An observer of accesses. It must not wait or call an operation of the engine.

@@ -3,6 +3,7 @@
 //! Lock order: tables, stripe, class, pool (`docs/locking.md`). No lock is held across a system call.
 
 use super::flush::Flush;
+use super::ghosts::Ghosts;
 use super::observers::{KeyAccess, Observers};
 use super::spares::Spares;
 use super::work_clock::WorkClock;
@@ -17,8 +18,9 @@ use crate::lock_counts::{self, Row};
 use crate::mem::{Arena, Item, MappingError, Memory, Page, PageState, ReadAccess, ReadsMeta};
 use crate::stats::{ClassStats, HandleCounters, PageStats};
 pub use slabwise_base::AccessKind;
+use slabwise_base::density::Densities;
 use slabwise_base::sync::{Mutex, MutexGuard, lock};
-use slabwise_base::{ClassId, Expiry, KeyHasher, Now, PageId, Seconds};
+use slabwise_base::{ClassId, Expiry, KeyHasher, Now, PageId, Seconds, Uses};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
@@ -65,6 +67,10 @@ pub struct Space {
     pub work: WorkClock,
     /// The source of CAS values, and the state of flushes.
     pub flush: Flush,
+    /// True if items count the requests for them. This depends only on the eviction kind.
+    pub counts_uses: bool,
+    /// The requests for evicted and deleted keys.
+    pub ghosts: Ghosts,
     /// The current rules for the queues hot, warm, cold and temp. Every class has a copy.
     pub segments: Mutex<Segments>,
     /// The counters of all handles, including handles that were dropped.
@@ -150,6 +156,8 @@ impl Space {
             index: Index::new(&memory, config.memory_limit_bytes, config.huge_pages)?,
             work: WorkClock::new(config.memory_limit_bytes),
             flush: Flush::default(),
+            counts_uses: kind.info().counts_uses,
+            ghosts: Ghosts::new(config.memory_limit_bytes, kind.info().counts_uses),
             segments: Mutex::new(segments),
             registry: Mutex::new(Vec::new()),
             temporary_ttl: AtomicU32::new(temporary_ttl_word(&options.lru)),
@@ -168,6 +176,7 @@ impl Space {
         for (id, chunk_size_bytes) in space.config.classes.classes() {
             space.class(id).lock().establish(chunk_size_bytes);
         }
+        space.charge_index();
         Ok(space)
     }
 
@@ -277,12 +286,12 @@ impl Space {
         self.hasher.hash(item.key())
     }
 
-    /// Reduces the memory for items by the present size of the index, if the memory limit includes the index.
+    /// Reduces the memory for items by the table of ghosts and, if the memory limit includes the index, by the present size
+    /// of the index.
     pub fn charge_index(&self) {
-        if self.config.index_within_limit {
-            let pages = self.index.size_bytes() / self.config.page_size_bytes as u64;
-            self.lock_pool().charged = pages as u32;
-        }
+        let index = if self.config.index_within_limit { self.index.size_bytes() } else { 0 };
+        let size_bytes = index + self.ghosts.size_bytes();
+        self.lock_pool().charged = (size_bytes / self.config.page_size_bytes as u64) as u32;
     }
 
     /// Reports an access to the key with this hash, if the key is in the sample. The caller must hold no class lock and
@@ -291,7 +300,10 @@ impl Space {
     pub fn report_access(&self, hash: u64, kind: AccessKind, class: Option<ClassId>) {
         if self.observers.observes_access(hash) {
             let class = class.map(|class| self.stats_class(class));
-            self.observers.report_access(&KeyAccess { hash, kind, class, size_bytes: 0 });
+            let work_time = self.work.now();
+            let access =
+                KeyAccess { hash, kind, class, size_bytes: 0, work_time, uses: Uses::FIRST };
+            self.observers.report_access(&access);
         }
     }
 
@@ -317,7 +329,7 @@ impl Space {
     ) -> KeyAccess {
         let class = Some(self.stats_class(item.queue_class()));
         let size_bytes = u32::try_from(item.counted_size_bytes()).unwrap_or(u32::MAX);
-        KeyAccess { hash, kind, class, size_bytes }
+        KeyAccess { hash, kind, class, size_bytes, work_time: self.work.now(), uses: item.uses() }
     }
 
     /// Reports an access. The caller must hold no class lock and no pool lock, and should hold no stripe lock.
@@ -333,6 +345,11 @@ impl Space {
         let ttl_max = self.temporary_ttl.load(Relaxed);
         let ttl = expiry.second().map(|end| end.0.saturating_sub(now.seconds.0));
         ttl_max != NO_TEMPORARY_TTL && ttl.is_some_and(|ttl| ttl <= ttl_max)
+    }
+
+    /// Sets the hit densities by which the classes rank items, if the eviction kind does so.
+    pub fn set_densities(&self, densities: &Arc<Densities>) {
+        self.queueing_classes().for_each(|class| class.lock().set_densities(densities));
     }
 
     /// Invalidates every item in the cache. The caller holds no lock of a stripe.

@@ -46,7 +46,7 @@ use std::sync::Arc;
 /// must evict exactly one item, or if each chunk in use must hold an item: with an eviction kind that ranks or divides
 /// items, with memcached's limit, and with a mover that withdraws free chunks.
 fn spare_config(config: &EngineConfig) -> SpareConfig {
-    let is_exact = !config.eviction.info().can_switch
+    let is_exact = !config.eviction.info().evicts_in_batches
         || config.mover.withdraws_chunks()
         || config.first_page_beyond_limit;
     if is_exact { SpareConfig::NONE } else { config.spares }

@@ -4,7 +4,7 @@
 //! entry of its set. An entry takes two bytes: a byte of the key's hash, by which the table identifies the key, and the
 //! seven bits of [`Uses`]. A key without an entry is mistaken for another key with a probability of at most 4 / 256.
 
-use super::uses::Uses;
+use slabwise_base::Uses;
 use slabwise_base::random::mix;
 
 /// The cache gives one entry for this number of bytes of its memory.
@@ -59,14 +59,13 @@ impl Ghosts {
 #[cfg(test)]
 mod tests {
     use super::Ghosts;
-    use crate::simulation::uses::Uses;
-    use slabwise_base::Random;
+    use slabwise_base::Uses;
 
     #[test]
     fn an_entry_is_found_once_unless_four_newer_ones_replace_it() {
         let mut ghosts = Ghosts::new(1_024);
         assert_eq!(ghosts.held_bytes(), 8, "one set");
-        let twice = Uses::FIRST.counted(&mut Random::new(1));
+        let twice = Uses::FIRST.counted(0);
         ghosts.insert(1, twice);
         assert_eq!(ghosts.take(2), None, "key 2 has another hash");
         assert_eq!([ghosts.take(1), ghosts.take(1)], [Some(twice), None]);

@@ -16,7 +16,6 @@
 
 mod cache;
 mod ghosts;
-mod hazards;
 mod hyperbolic;
 mod learned_density;
 mod lhd;
@@ -28,8 +27,8 @@ mod s3_fifo;
 mod sampled;
 mod sampled_gdsf;
 mod segmented;
-mod uses;
 mod w_tiny_lfu;
+mod work_clock;
 
 #[cfg(test)]
 mod tests;
@@ -80,10 +79,10 @@ pub fn simulation(name: &str, catalog: &Catalog, limit_bytes: u64) -> Option<Box
         "lhd" => Box::new(Lhd::new(keys, limit_bytes, SEED)),
         "sampled_gdsf" => Box::new(Sampled::new(SampledGdsf::new(), 32, keys, limit_bytes, SEED)),
         "learned_density" => {
-            Box::new(Sampled::new(LearnedDensity::new(keys), 32, keys, limit_bytes, SEED))
+            Box::new(Sampled::new(LearnedDensity::new(), 32, keys, limit_bytes, SEED))
         }
         "learned_density_64" => {
-            Box::new(Sampled::new(LearnedDensity::new(keys), 64, keys, limit_bytes, SEED))
+            Box::new(Sampled::new(LearnedDensity::new(), 64, keys, limit_bytes, SEED))
         }
         "gdsf" => Box::new(Gdsf::new(keys, limit_bytes)),
         "belady_size" => Box::new(BeladySize::new(catalog, limit_bytes)),

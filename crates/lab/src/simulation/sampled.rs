@@ -13,8 +13,9 @@
 use super::cache::Simulation;
 use super::ghosts::Ghosts;
 use super::pool::{Item, Pool, SampleSetup, Victims};
-use super::uses::{Uses, WorkClock};
+use super::work_clock::WorkClock;
 use slabwise_base::Random;
+use slabwise_base::Uses;
 
 /// Returns the candidates of a choice: this number of random items, and a few others.
 fn candidates(random: usize) -> SampleSetup {
@@ -106,7 +107,7 @@ impl<R: Ranking> Simulation for Sampled<R> {
         let tick = self.clock.now();
         let fits = u64::from(size_bytes) <= self.limit_bytes;
         if let Some(&Item { size_bytes: held, state, .. }) = self.pool.item(key) {
-            let uses = state.uses.add(tick - state.tick, &mut self.random);
+            let uses = state.uses.add(tick - state.tick, self.random.next_u64());
             if held == size_bytes {
                 self.ranking.requested(key, uses, tick);
                 self.pool.set_state(key, Stamp { uses, tick });
@@ -120,7 +121,7 @@ impl<R: Ranking> Simulation for Sampled<R> {
         }
         if fits {
             let evicted = self.ghosts.take(key);
-            let uses = evicted.map_or(Uses::FIRST, |uses| uses.counted(&mut self.random));
+            let uses = evicted.map_or(Uses::FIRST, |uses| uses.counted(self.random.next_u64()));
             self.store(key, size_bytes, uses);
         }
         false
@@ -137,7 +138,7 @@ mod tests {
     use super::{Ranking, Sampled, Stamp};
     use crate::simulation::cache::Simulation;
     use crate::simulation::pool::Item;
-    use crate::simulation::uses::Uses;
+    use slabwise_base::Uses;
 
     /// Ranks items by their counts.
     #[derive(Debug, Default)]

@@ -13,7 +13,7 @@
 
 use super::pool::Item;
 use super::sampled::{Ranking, Stamp};
-use super::uses::Uses;
+use slabwise_base::Uses;
 
 /// The weight of a new victim in the mean of the priorities.
 const VICTIM_WEIGHT: f64 = 0.02;
@@ -60,14 +60,13 @@ mod tests {
     use super::SampledGdsf;
     use crate::simulation::pool::Item;
     use crate::simulation::sampled::{Ranking, Stamp};
-    use crate::simulation::uses::Uses;
-    use slabwise_base::Random;
+    use slabwise_base::Uses;
 
     #[test]
     fn the_priority_is_l_at_the_last_request_plus_count_by_size() {
         let mut gdsf = SampledGdsf::new();
         gdsf.requested(0, Uses::FIRST, 0);
-        let twice = Uses::FIRST.counted(&mut Random::new(1));
+        let twice = Uses::FIRST.counted(0);
         let item = |uses, tick| Item { key: 0, size_bytes: 50, state: Stamp { uses, tick } };
         assert_eq!(gdsf.rank(&item(twice, 0), 0), 0.04, "L is 0, and 2 / 50 is 0.04");
         gdsf.evicted(0.01);

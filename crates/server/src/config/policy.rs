@@ -1,6 +1,7 @@
 //! Derives the page policy, the options of profiling, and the settings of memcached's automover from the options.
 
 use super::settings::{Draft, Given};
+use slabwise_engine::EvictionKind;
 use slabwise_policy::PagePolicy;
 use slabwise_tuner::{AutomoveSettings, ProfilingOptions};
 
@@ -8,8 +9,10 @@ use slabwise_tuner::{AutomoveSettings, ProfilingOptions};
 const OBJECTIVE: &str = "objective";
 /// The default policy.
 const POLICY_DEFAULT: &str = "marginal";
-/// The default policy with `profile=off`: the best policy that needs no profiles.
-const POLICY_WITHOUT_PROFILES: &str = "space_time";
+/// The default policy with `profile=off`: the best policy that needs no profiles. It is also the default with
+/// `eviction=density`: there, age times chunk size is the inverse of the expected hits per byte, and the curves of
+/// `marginal` are those of an LRU.
+const POLICY_BY_AGE: &str = "space_time";
 /// The default policy with `preset=memcached`: memcached's automover.
 const POLICY_OF_PRESET: &str = "automove";
 
@@ -33,7 +36,8 @@ pub(super) fn resolve(draft: &mut Draft) -> Result<(), String> {
 fn page_policy(given: &Given) -> Result<PagePolicy, String> {
     let default = match given.profile {
         _ if given.memcached_preset => POLICY_OF_PRESET,
-        Some(false) => POLICY_WITHOUT_PROFILES,
+        Some(false) => POLICY_BY_AGE,
+        _ if given.eviction == Some(EvictionKind::Density.name()) => POLICY_BY_AGE,
         _ => POLICY_DEFAULT,
     };
     let policy = given.page_policy.as_deref().unwrap_or(default);
@@ -112,7 +116,13 @@ fn profiling(
     page_policy: &PagePolicy,
 ) -> Result<Option<ProfilingOptions>, String> {
     let given = &draft.given;
-    let is_needed = page_policy.inputs().needs_profiles();
+    let learns_densities = given.eviction == Some(EvictionKind::Density.name());
+    if given.profile == Some(false) && learns_densities {
+        return Err("-o profile=off: eviction=density learns from the profiled requests: leave \
+                    profile=off out, or choose another eviction kind"
+            .to_owned());
+    }
+    let is_needed = page_policy.inputs().needs_profiles() || learns_densities;
     if given.profile == Some(false) && is_needed {
         return Err(format!(
             "-o profile=off: page_policy={} needs profiles: leave profile=off out, or choose \

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 /// The version of the file format. A change of the lines in this file needs a new version. So does a change of the
 /// layout of headers and items (`mem/arena.rs`, `mem/state.rs`, `layout.rs`) or of the meaning of the queues.
-const FORMAT: &str = "4";
+const FORMAT: &str = "5";
 /// The start of the first line; the version of the format follows.
 const FIRST_LINE: &str = "slabwise memory file, format ";
 /// The first line of a .meta file that memcached has written.

@@ -1,0 +1,301 @@
+//! `eviction=density`: evicts the item that is expected to have the fewest hits per tick, of a sample of the class.
+//!
+//! ```text
+//!   slots drawn at random ----\
+//!   candidates kept -----------+--> lowest rank: the victim; the next ranks are kept for the next search
+//!   items that entered last --/
+//! ```
+//!
+//! The rank of an item is its hit density: the expected hits per tick, which depends on the requests for the item
+//! ([`Uses`](slabwise_base::Uses)) and on the time since the last one. The tuner learns the densities
+//! (`profile/src/hazards.rs`). Until then, the item that was not requested for the longest time has the lowest density,
+//! as in an LRU. A tick is a unit of the work clock. If costs of items are known, the rank is the expected cost of the
+//! hits per tick. An item of unknown cost counts as an item with the mean of the known costs.
+//!
+//! All items of a class take chunks of the same size, so the rank does not depend on the size of an item. Only chained
+//! items differ in size: there, the density is divided by the size.
+//!
+//! A class has one queue, COLD, in the order in which items entered it. A hit changes no queue. Chained items cannot be
+//! drawn at random, so a search compares the items at the tail of their queue, and moves some of them to the head.
+//!
+//! Sources: the densities are those of LHD (N. Beckmann and others, "LHD: Improving Cache Hit Rate by Maximizing Hit
+//! Density", NSDI 2018), with other ages at the eviction (`profile/src/hazards.rs`). The kept candidates are those of K.
+//! Psounis, B. Prabhakar, "Efficient randomized web-cache replacement schemes using samples from past eviction times",
+//! IEEE/ACM Transactions on Networking 10(4), 2002.
+//!
+//! Invariant: a search without pinned items evicts an item with the lowest rank of all candidates that are in a queue.
+
+use super::lanes::{Lane, Place};
+use super::order::{Entry, Info, Move, Order, Victim, View};
+use crate::layout::CHAINED;
+use crate::mem::{QueueKind, Queued, Slot};
+use slabwise_base::density::{Densities, Log2};
+use slabwise_base::{Cost, Random, WorkTime};
+use std::sync::Arc;
+
+/// The number of slots that are drawn for a search.
+const DRAWN: usize = 32;
+/// The number of neighbouring slots that are drawn together. They are on the same page of the system in most cases, so the
+/// address of the page is translated once.
+const RUN: usize = 4;
+/// The number of candidates that are kept for the next search.
+const KEPT: usize = 8;
+/// The number of items that entered last and are candidates, too. So items that are requested only once leave soon.
+const RECENT: usize = 8;
+/// The number of chained items that a search compares.
+const CHAINED_COMPARED: usize = 8;
+/// The number of chained items that a search moves from the tail to the head before it compares items.
+const CHAINED_MOVED: usize = 4;
+/// The weight of a victim in the means over the last victims.
+const VICTIM_WEIGHT: f64 = 1.0 / 32.0;
+/// The class has stopped evicting if the last eviction was this number of ticks ago.
+const IDLE_TICKS: u32 = 16;
+
+/// The only queue that this kind uses.
+const PLACE: Place = Place { lane: Lane::FIRST, queue: QueueKind::Cold };
+
+/// The eviction order of one class.
+#[derive(Debug)]
+pub struct Density {
+    densities: Arc<Densities>,
+    random: Random,
+    slots: Box<Slots>,
+    victims: Option<VictimMeans>,
+}
+
+/// The slots whose items are the candidates of the next search.
+#[derive(Debug)]
+struct Slots {
+    drawn: [Option<Slot>; DRAWN],
+    kept: [Option<Slot>; KEPT],
+    /// The slots of the items that entered last, as a ring.
+    recent: [Option<Slot>; RECENT],
+    /// The number of items that have entered the class.
+    entered_count: usize,
+}
+
+/// Means over the last victims, in which recent victims count more.
+#[derive(Clone, Copy, Debug)]
+struct VictimMeans {
+    /// The logarithm of the rank.
+    log_rank: f64,
+    /// The logarithm of the size in bytes.
+    log_bytes: f64,
+    /// The time of the last eviction.
+    last_at: WorkTime,
+}
+
+/// A candidate with its rank.
+#[derive(Clone, Copy, Debug)]
+struct Candidate {
+    rank: Log2,
+    slot: Slot,
+}
+
+/// The candidates with the lowest ranks, in ascending order.
+struct Lowest {
+    candidates: [Option<Candidate>; KEPT + 1],
+}
+
+impl Lowest {
+    /// Adds a candidate if its rank is one of the lowest. Ignores a candidate that was added before.
+    #[inline]
+    fn add(&mut self, added: Candidate) {
+        if self.candidates[KEPT].is_some_and(|last| last.rank <= added.rank) {
+            return;
+        }
+        self.insert(added);
+    }
+
+    fn insert(&mut self, added: Candidate) {
+        let is_higher =
+            |other: &Option<Candidate>| other.is_none_or(|other| other.rank > added.rank);
+        let at = self.candidates.iter().position(is_higher).unwrap_or(KEPT);
+        if self.candidates[..at].iter().flatten().any(|other| other.slot == added.slot) {
+            return;
+        }
+        self.candidates[at..].rotate_right(1);
+        self.candidates[at] = Some(added);
+    }
+}
+
+impl Density {
+    pub fn new() -> Density {
+        Density {
+            densities: Arc::default(),
+            random: Random::new(1),
+            slots: Box::new(Slots {
+                drawn: [None; DRAWN],
+                kept: [None; KEPT],
+                recent: [None; RECENT],
+                entered_count: 0,
+            }),
+            victims: None,
+        }
+    }
+
+    /// Returns the logarithm of the expected hits per tick, times the cost if costs are known.
+    #[inline]
+    fn rank(&self, view: &View<'_>, item: Queued<'_>, now: WorkTime) -> Log2 {
+        let density = self.densities.log(item.uses(), item.time().age_at(now));
+        if view.costs.count == 0 { density } else { density + log_cost(view, item.cost()) }
+    }
+
+    /// Returns the candidates with the lowest ranks. An item that has expired or was flushed has the lowest rank.
+    fn lowest(
+        &self,
+        view: &View<'_>,
+        now: WorkTime,
+        is_invalid: impl Fn(Queued<'_>) -> bool,
+    ) -> Lowest {
+        let mut lowest = Lowest { candidates: [None; KEPT + 1] };
+        let Slots { drawn, kept, recent, .. } = &*self.slots;
+        let slots = drawn.iter().chain(kept).chain(recent);
+        for &slot in slots.flatten() {
+            let Some(item) = view.pages.token.queued_in(slot) else { continue };
+            if item.is_unpinned() {
+                let rank = if is_invalid(item) { Log2::MIN } else { self.rank(view, item, now) };
+                lowest.add(Candidate { rank, slot });
+            }
+        }
+        lowest
+    }
+
+    /// Draws the slots for the next search, and prefetches the chunks in them.
+    fn draw(&mut self, view: &View<'_>) {
+        let token = &view.pages.token;
+        for run in self.slots.drawn.chunks_exact_mut(RUN) {
+            let first = token.random_slot(self.random.next_u64());
+            let slots = first.into_iter().flat_map(|first| token.run_from(first, RUN as u32));
+            let mut slots = slots.inspect(|&slot| token.prefetch(slot));
+            run.fill_with(|| slots.next());
+        }
+    }
+
+    /// Returns the next step of a search for a chained item.
+    fn chained_victim(
+        &self,
+        view: &View<'_>,
+        moves: usize,
+        now: WorkTime,
+        is_invalid: impl Fn(Queued<'_>) -> bool,
+    ) -> Victim {
+        let queue = view.lanes.queue(PLACE);
+        if moves < CHAINED_MOVED && queue.count() > (CHAINED_COMPARED + CHAINED_MOVED) as u64 {
+            return Victim::Move(Move::within(PLACE.lane, PLACE.queue, PLACE.queue));
+        }
+        let rank_of = |(position, item): (usize, Queued<'_>)| {
+            let rank = if is_invalid(item) {
+                Log2::MIN
+            } else {
+                self.rank(view, item, now) - Log2::of_integer(item.counted_size_bytes())
+            };
+            (rank, position)
+        };
+        let compared = queue.iter_from_tail(&view.pages.token).take(CHAINED_COMPARED);
+        let unpinned = compared.enumerate().filter(|(_, item)| item.is_unpinned());
+        match unpinned.map(rank_of).min() {
+            Some((_, position)) => Victim::FromTail(PLACE, position),
+            None => Victim::Nothing,
+        }
+    }
+
+    /// Returns the logarithm of the rank of the next victim, as far as it can be estimated, and the logarithm of its
+    /// size in bytes. `None`: the class has evicted no item.
+    fn next_victim(&self, view: &View<'_>, now: WorkTime) -> Option<(f64, f64)> {
+        let VictimMeans { mut log_rank, log_bytes, last_at } = self.victims?;
+        if last_at.age_at(now) > IDLE_TICKS {
+            // The ranks of a class that evicts no items fall, because its items grow older.
+            let lowest = self.lowest(view, now, |_| false).candidates[0];
+            log_rank = lowest.map_or(log_rank, |lowest| log_rank.min(lowest.rank.as_f64()));
+        }
+        Some((log_rank, log_bytes))
+    }
+}
+
+/// Returns the logarithm of a cost. An unknown cost counts as the mean of the known costs.
+fn log_cost(view: &View<'_>, cost: Option<Cost>) -> Log2 {
+    let units = cost.map_or_else(|| view.costs.mean(), |cost| u64::from(cost.units()));
+    if units == 0 {
+        Log2::of_integer(1) - Log2::of_integer(1 << 10)
+    } else {
+        Log2::of_integer(units)
+    }
+}
+
+impl Order for Density {
+    const INFO: Info = Info {
+        uses_costs: true,
+        counts_uses: true,
+        evicts_in_batches: true,
+        ..Info::new(
+            "density",
+            "the fewest expected hits, as learned from the requests for all items",
+        )
+    };
+
+    fn enter(&mut self, view: &View<'_>, item: Queued<'_>, queue: QueueKind) -> Entry {
+        if let Some(slot) = view.pages.token.slot_of_chunk(item) {
+            let Slots { recent, entered_count, .. } = &mut *self.slots;
+            recent[*entered_count % RECENT] = Some(slot);
+            *entered_count = entered_count.wrapping_add(1);
+        }
+        Entry { place: Place { lane: Lane::FIRST, queue }, rank: None, displaced: None }
+    }
+
+    fn victim_preferring(
+        &mut self,
+        view: &View<'_>,
+        moves: usize,
+        now: WorkTime,
+        is_invalid: impl Fn(Queued<'_>) -> bool,
+    ) -> Victim {
+        if view.pages.token.class() == CHAINED {
+            return self.chained_victim(view, moves, now, is_invalid);
+        }
+        if self.slots.drawn[0].is_none() {
+            self.draw(view);
+        }
+        let lowest = self.lowest(view, now, is_invalid);
+        let [victim, kept @ ..] = lowest.candidates;
+        self.slots.kept = kept.map(|candidate| candidate.map(|candidate| candidate.slot));
+        self.draw(view);
+        match victim {
+            Some(victim) => Victim::In(victim.slot),
+            None => Victim::Nothing,
+        }
+    }
+
+    fn note_evicted(&mut self, view: &View<'_>, item: Queued<'_>, now: WorkTime) {
+        let log_rank = self.rank(view, item, now).as_f64();
+        let log_bytes = Log2::of_integer(item.counted_size_bytes()).as_f64();
+        let means = self.victims.get_or_insert(VictimMeans { log_rank, log_bytes, last_at: now });
+        means.log_rank += (log_rank - means.log_rank) * VICTIM_WEIGHT;
+        means.log_bytes += (log_bytes - means.log_bytes) * VICTIM_WEIGHT;
+        means.last_at = now;
+    }
+
+    fn eviction_age(&self, view: &View<'_>, now: WorkTime) -> Option<u32> {
+        let (log_rank, _) = self.next_victim(view, now)?;
+        Some((-log_rank).exp2() as u32)
+    }
+
+    fn coldness(&self, view: &View<'_>, now: WorkTime) -> Option<u32> {
+        // A class of chunks evicts a chunk at a time, whatever the size of the item.
+        let (log_rank, log_bytes) = self.next_victim(view, now)?;
+        let log_bytes = match view.pages.token.chunk_size_bytes() {
+            0 => log_bytes,
+            size_bytes => (size_bytes as f64).log2(),
+        };
+        // The sum is at least -32 and below 96.
+        Some(((64.0 + log_bytes - log_rank).max(0.0) * 1_024.0) as u32)
+    }
+
+    fn set_densities(&mut self, densities: &Arc<Densities>) {
+        self.densities = Arc::clone(densities);
+    }
+
+    fn forget(&mut self) {
+        *self = Density { densities: Arc::clone(&self.densities), ..Density::new() };
+    }
+}

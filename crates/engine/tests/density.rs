@@ -1,0 +1,165 @@
+//! Tests of `eviction=density`: which items stay in a full cache, for hit densities that a test sets.
+
+#[path = "support/one_class.rs"]
+mod one_class;
+
+use one_class::{CHUNK_SIZE_BYTES, PAGE_SIZE_BYTES, config};
+use slabwise_base::density::{AGE_LEVELS, Densities};
+use slabwise_base::sampling::THRESHOLD_ALL;
+use slabwise_base::{Clock, Cost, Expiry, Now, Seconds, Uses};
+use slabwise_engine::{
+    AccessKind, AccessObserver, Engine, EvictionKind, ItemMeta, KeyAccess, StoreMode, StoreOutcome,
+};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+const PAGES: u64 = 64;
+/// The number of items that fill the cache.
+const CAPACITY: u32 = (PAGES as usize * PAGE_SIZE_BYTES / CHUNK_SIZE_BYTES) as u32;
+
+fn engine() -> Engine {
+    Engine::new(config(PAGES, EvictionKind::Density)).expect("the arena can be reserved")
+}
+
+fn store(engine: &Engine, key: &str, meta: ItemMeta, now: Now) {
+    let outcome = engine.handle().set(key.as_bytes(), b"value", meta, StoreMode::Set, now);
+    assert!(matches!(outcome, StoreOutcome::Stored { .. }), "{key}: {outcome:?}");
+}
+
+fn get(engine: &Engine, key: &str, now: Now) -> bool {
+    engine.handle().get(key.as_bytes(), now, |_| ()).is_some()
+}
+
+/// Returns the number of these items that are in the cache.
+fn held(engine: &Engine, name: &str, count: u32, now: Now) -> usize {
+    let is_held =
+        |at: &u32| engine.handle().peek(format!("{name}{at}").as_bytes(), now, |_| ()).is_some();
+    (0..count).filter(is_held).count()
+}
+
+/// Sets densities that depend only on the number of requests.
+fn set_densities(engine: &Engine, of: impl Fn(u32) -> f64) {
+    engine.set_densities(&Arc::new(Densities::new(|uses| [of(uses.count()); AGE_LEVELS])));
+}
+
+/// Stores twice as many items as the cache holds.
+fn flood(engine: &Engine, meta: ItemMeta, now: Now) {
+    (0..2 * CAPACITY).for_each(|at| store(engine, &format!("flood{at}"), meta, now));
+}
+
+#[test]
+fn items_with_a_high_density_stay() {
+    let (engine, now) = (engine(), Clock::manual().now());
+    let names = || (0..CAPACITY / 4).map(|at| format!("often{at}"));
+    names().for_each(|name| store(&engine, &name, ItemMeta::default(), now));
+    for _ in 0..2 {
+        names().for_each(|name| assert!(get(&engine, &name, now)));
+    }
+    set_densities(&engine, |count| if count >= 3 { 0.1 } else { 0.001 });
+    flood(&engine, ItemMeta::default(), now);
+    assert_eq!(held(&engine, "often", CAPACITY / 4, now), (CAPACITY / 4) as usize);
+    // With the opposite densities, these items are evicted first.
+    set_densities(&engine, |count| if count >= 3 { 0.001 } else { 0.1 });
+    flood(&engine, ItemMeta::default(), now);
+    assert_eq!(held(&engine, "often", CAPACITY / 4, now), 0);
+    engine.check();
+}
+
+/// Records the accesses to all keys.
+#[derive(Default)]
+struct Recorder(Mutex<Vec<KeyAccess>>);
+
+impl AccessObserver for Recorder {
+    fn accessed(&self, access: &KeyAccess) {
+        self.0.lock().expect("no thread has panicked").push(*access);
+    }
+}
+
+#[test]
+fn an_evicted_or_deleted_key_returns_with_its_requests() {
+    let (engine, now) = (engine(), Clock::manual().now());
+    let recorder = Arc::new(Recorder::default());
+    engine.observers().set_access_observer(Arc::clone(&recorder) as Arc<dyn AccessObserver>);
+    engine.observers().sample_accesses(THRESHOLD_ALL);
+    let last_count = || {
+        let accesses = std::mem::take(&mut *recorder.0.lock().expect("no thread has panicked"));
+        accesses.last().map(|access| (access.kind, access.uses.count()))
+    };
+    store(&engine, "key", ItemMeta::default(), now);
+    assert_eq!(last_count(), Some((AccessKind::Store, Uses::FIRST.count())));
+    (0..3).for_each(|_| assert!(get(&engine, "key", now)));
+    assert_eq!(last_count(), Some((AccessKind::Hit, 4)));
+    store(&engine, "key", ItemMeta::default(), now);
+    assert_eq!(last_count(), Some((AccessKind::Store, 4)), "a store over an item is no request");
+    engine.handle().delete(b"key", now);
+    store(&engine, "key", ItemMeta::default(), now);
+    assert_eq!(last_count(), Some((AccessKind::Store, 5)));
+    set_densities(&engine, |count| 1.0 / f64::from(count));
+    for at in 0.. {
+        store(&engine, &format!("flood{at}"), ItemMeta::default(), now);
+        if engine.handle().peek(b"key", now, |_| ()).is_none() {
+            break;
+        }
+    }
+    store(&engine, "key", ItemMeta::default(), now);
+    let (_, count) = last_count().expect("the store is reported");
+    assert!((5..=7).contains(&count), "the count {count} is the old one or one level above it");
+}
+
+#[test]
+fn expired_items_are_evicted_first() {
+    let (engine, clock) = (engine(), Clock::manual());
+    let short = ItemMeta { expiry: Expiry::at(Seconds(10)), ..ItemMeta::default() };
+    for at in 0..CAPACITY {
+        let (name, meta) = match at % 4 {
+            0 => ("short", short),
+            _ => ("long", ItemMeta::default()),
+        };
+        store(&engine, &format!("{name}{at}"), meta, clock.now());
+    }
+    let before = engine.stats(clock.now()).total.counters;
+    clock.advance(Duration::from_secs(20));
+    let now = clock.now();
+    let stored = CAPACITY / 8;
+    (0..stored).for_each(|at| store(&engine, &format!("new{at}"), ItemMeta::default(), now));
+    let counters = engine.stats(now).total.counters;
+    let evicted = counters.evicted - before.evicted;
+    // A search evicts a valid item only if none of its candidates has expired. At least an eighth of the items has.
+    assert!(evicted <= u64::from(stored) / 20, "{evicted} of {stored} victims were valid");
+}
+
+#[test]
+fn items_with_a_high_cost_stay() {
+    let (engine, now) = (engine(), Clock::manual().now());
+    let of_cost = |units| ItemMeta { cost: Some(Cost::from_units(units)), ..ItemMeta::default() };
+    let count = CAPACITY / 4;
+    (0..count).for_each(|at| store(&engine, &format!("costly{at}"), of_cost(100), now));
+    (0..count).for_each(|at| store(&engine, &format!("free{at}"), of_cost(0), now));
+    set_densities(&engine, |_| 0.01);
+    flood(&engine, of_cost(1), now);
+    assert_eq!(held(&engine, "costly", count, now), count as usize);
+    assert_eq!(held(&engine, "free", count, now), 0);
+}
+
+#[test]
+fn of_chained_items_the_one_with_the_fewest_hits_per_byte_is_evicted_first() {
+    let mut config = config(PAGES, EvictionKind::Density);
+    config.item_size_bytes_max = 1 << 20;
+    let engine = Engine::new(config).expect("the arena can be reserved");
+    let now = Clock::manual().now();
+    set_densities(&engine, |_| 0.01);
+    let memory = PAGES as usize * PAGE_SIZE_BYTES;
+    let chained = |name: &str, value_len: usize| {
+        let value = vec![7; value_len];
+        let outcome =
+            engine.handle().set(name.as_bytes(), &value, ItemMeta::default(), StoreMode::Set, now);
+        assert!(matches!(outcome, StoreOutcome::Stored { .. }), "{name}: {outcome:?}");
+    };
+    chained("small0", memory / 40);
+    chained("large0", memory / 4);
+    chained("small1", memory / 40);
+    // The memory has no room for one more large item.
+    chained("other", memory / 2);
+    assert_eq!((held(&engine, "large", 1, now), held(&engine, "small", 2, now)), (0, 2));
+    engine.check();
+}
