@@ -95,12 +95,13 @@ fn an_evicted_or_deleted_key_returns_with_its_requests() {
     store(&engine, "key", ItemMeta::default(), now);
     assert_eq!(last_count(), Some((AccessKind::Store, 5)));
     set_densities(&engine, |count| 1.0 / f64::from(count));
-    for at in 0.. {
+    for at in 0..100 * CAPACITY {
         store(&engine, &format!("flood{at}"), ItemMeta::default(), now);
         if engine.handle().peek(b"key", now, |_| ()).is_none() {
             break;
         }
     }
+    assert!(engine.handle().peek(b"key", now, |_| ()).is_none(), "the key was evicted");
     store(&engine, "key", ItemMeta::default(), now);
     let (_, count) = last_count().expect("the store is reported");
     assert!((5..=7).contains(&count), "the count {count} is the old one or one level above it");
@@ -126,6 +127,22 @@ fn expired_items_are_evicted_first() {
     let evicted = counters.evicted - before.evicted;
     // A search evicts a valid item only if none of its candidates has expired. At least an eighth of the items has.
     assert!(evicted <= u64::from(stored) / 20, "{evicted} of {stored} victims were valid");
+}
+
+#[test]
+fn the_tail_age_is_the_inverse_of_the_density_of_the_next_victim() {
+    let (engine, now) = (engine(), Clock::manual().now());
+    let tail_ages =
+        || -> Vec<u32> { engine.stats(now).total.tail_age_work.into_iter().flatten().collect() };
+    assert_eq!(tail_ages(), Vec::<u32>::new(), "the cache is empty");
+    set_densities(&engine, |count| if count == 1 { 1.0 / 64.0 } else { 0.5 });
+    (0..CAPACITY / 2).for_each(|at| store(&engine, &format!("{at}"), ItemMeta::default(), now));
+    assert_eq!(tail_ages(), [64], "no item was evicted yet");
+    flood(&engine, ItemMeta::default(), now);
+    assert_eq!(tail_ages(), [64]);
+    // The class evicts no more, and all its items become more valuable.
+    set_densities(&engine, |_| 0.25);
+    assert_eq!(tail_ages(), [64], "the last evictions were just now");
 }
 
 #[test]

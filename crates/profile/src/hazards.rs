@@ -82,11 +82,11 @@ struct Wait {
 pub struct Hazards {
     classes: Vec<Class>,
     waits: KeyMap<Wait>,
-    /// The maximum number of observed keys. If there are more, half of them are no longer observed.
+    /// The maximum number of observed keys. If there are more, half of the hashes are no longer observed.
     keys_max: usize,
     /// Keys whose mixed hash is at most this number are observed.
     hash_max: u64,
-    /// The time of the last computation; `None` before the first request.
+    /// The time of the last computation; `None` before the first call of [`Hazards::densities`].
     computed_at: Option<WorkTime>,
     /// The requests since the last computation.
     requests: u64,
@@ -114,26 +114,28 @@ impl Hazards {
 
     /// Counts an access to a sampled key. The times of accesses may not decrease by much.
     pub fn access(&mut self, access: &UseOfKey) {
-        if mix(access.hash ^ 0x51ab) > self.hash_max {
+        if !is_observed(access.hash, self.hash_max) {
             return;
         }
         let now = access.work_time;
         match access.kind {
-            AccessKind::Hit | AccessKind::Miss => {
+            AccessKind::Hit | AccessKind::Miss | AccessKind::Touch => {
                 self.requests += 1;
                 if let Some(ended) = self.waits.remove(&access.hash) {
                     self.count(ended, now);
                     self.count_request(ended, now);
                 }
             }
-            AccessKind::Store | AccessKind::Touch => {
+            AccessKind::Store | AccessKind::Delete => {
                 if let Some(ended) = self.waits.remove(&access.hash) {
                     self.count(ended, now);
                 }
             }
-            AccessKind::Delete => _ = self.waits.remove(&access.hash),
         }
-        if matches!(access.kind, AccessKind::Hit | AccessKind::Store) {
+        if matches!(access.kind, AccessKind::Hit | AccessKind::Store | AccessKind::Touch) {
+            if self.waits.len() >= self.keys_max {
+                self.thin_out(now);
+            }
             let class = class_of(access.uses) as u16;
             self.waits.insert(access.hash, Wait { class, since: now, counted_ticks: 0 });
         }
@@ -186,6 +188,16 @@ impl Hazards {
         }
     }
 
+    /// Observes fewer keys: forgets the keys that were not requested for long or, if these are few, half of the hashes.
+    fn thin_out(&mut self, now: WorkTime) {
+        self.waits.retain(|_, wait| wait.since.age_at(now) <= WAIT_TICKS_MAX);
+        while self.waits.len() > self.keys_max * 3 / 4 {
+            self.hash_max /= 2;
+            let hash_max = self.hash_max;
+            self.waits.retain(|&hash, _| is_observed(hash, hash_max));
+        }
+    }
+
     /// Counts all waits up to now, and computes the densities.
     fn learn(&mut self, now: WorkTime) {
         let mut waits = std::mem::take(&mut self.waits);
@@ -194,11 +206,11 @@ impl Hazards {
             wait.counted_ticks = wait.since.age_at(now);
             wait.counted_ticks <= WAIT_TICKS_MAX
         });
-        while waits.len() > self.keys_max {
-            self.hash_max /= 2;
-            waits.retain(|&hash, _| mix(hash ^ 0x51ab) <= self.hash_max);
-        }
         self.waits = waits;
+        // Keys that enter now have no history, which is harmless.
+        if self.waits.len() < self.keys_max / 4 {
+            self.hash_max = self.hash_max.saturating_mul(2) | 1;
+        }
         self.compute();
         for class in &mut self.classes {
             class.requests.iter_mut().chain(&mut class.ticks).for_each(|count| *count *= DECAY);
@@ -217,6 +229,11 @@ impl Hazards {
             }
         }
     }
+}
+
+/// True if keys with this hash are observed. The sample of keys depends on the hash, too, so the hash is mixed.
+fn is_observed(hash: u64, hash_max: u64) -> bool {
+    mix(!hash) <= hash_max
 }
 
 fn class_of(uses: Uses) -> usize {
@@ -344,10 +361,14 @@ mod tests {
         let mut hazards = Hazards::new(100);
         for key in 0..10_000 {
             hazards.access(&access(key, AccessKind::Store, Uses::FIRST, (key / 100) as u32));
-            if key % 100 == 0 {
-                hazards.learn(WorkTime((key / 100) as u32));
-            }
+            assert!(hazards.waits.len() <= 100, "{} keys", hazards.waits.len());
         }
-        assert!(hazards.waits.len() <= 200, "{} keys", hazards.waits.len());
+        let fewest = hazards.hash_max;
+        assert!(fewest < u64::MAX / 8, "few of the keys are observed");
+        // When the keys are no longer requested, others may take their place.
+        for turnover in 1..200 {
+            hazards.learn(WorkTime(turnover * 1_024));
+        }
+        assert_eq!(hazards.hash_max, u64::MAX);
     }
 }

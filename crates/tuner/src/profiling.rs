@@ -399,6 +399,7 @@ impl Profiling {
             accesses: self.accesses,
             accesses_dropped: self.samples.dropped(),
             size_bytes: self.profiler.size_bytes()
+                + self.hazards.as_ref().map_or(0, |_| DENSITIES_SIZE_BYTES_MAX)
                 + self.options.queue_len_max * Sampler::ACCESS_SIZE_BYTES
                 + curves_bytes,
             hit_time_us: self.hit_time_us,

@@ -28,12 +28,12 @@
 use super::lanes::{Lane, Place};
 use super::order::{Entry, Info, Move, Order, Victim, View};
 use crate::layout::CHAINED;
-use crate::mem::{QueueKind, Queued, Slot};
+use crate::mem::{QueueKind, Queued, Slot, SlotRun};
 use slabwise_base::density::{Densities, Log2};
 use slabwise_base::{Cost, Random, WorkTime};
 use std::sync::Arc;
 
-/// The number of slots that are drawn for a search.
+/// The number of slots that are drawn for a search, if a page has at least [`RUN`] chunks.
 const DRAWN: usize = 32;
 /// The number of neighbouring slots that are drawn together. They are on the same page of the system in most cases, so the
 /// address of the page is translated once.
@@ -66,7 +66,7 @@ pub struct Density {
 /// The slots whose items are the candidates of the next search.
 #[derive(Debug)]
 struct Slots {
-    drawn: [Option<Slot>; DRAWN],
+    drawn: [Option<SlotRun>; DRAWN / RUN],
     kept: [Option<Slot>; KEPT],
     /// The slots of the items that entered last, as a ring.
     recent: [Option<Slot>; RECENT],
@@ -74,13 +74,26 @@ struct Slots {
     entered_count: usize,
 }
 
+/// What is expected of a victim. Costs do not count, because their unit is not that of the ages of other classes.
+#[derive(Clone, Copy, Debug)]
+struct Expected {
+    /// The logarithm of the expected hits per tick.
+    log_density: f64,
+    /// The logarithm of the size in bytes.
+    log_bytes: f64,
+}
+
+impl Expected {
+    fn of(density: Log2, item: Queued<'_>) -> Expected {
+        let log_bytes = Log2::of_integer(item.counted_size_bytes()).as_f64();
+        Expected { log_density: density.as_f64(), log_bytes }
+    }
+}
+
 /// Means over the last victims, in which recent victims count more.
 #[derive(Clone, Copy, Debug)]
 struct VictimMeans {
-    /// The logarithm of the rank.
-    log_rank: f64,
-    /// The logarithm of the size in bytes.
-    log_bytes: f64,
+    expected: Expected,
     /// The time of the last eviction.
     last_at: WorkTime,
 }
@@ -125,7 +138,7 @@ impl Density {
             densities: Arc::default(),
             random: Random::new(1),
             slots: Box::new(Slots {
-                drawn: [None; DRAWN],
+                drawn: [None; DRAWN / RUN],
                 kept: [None; KEPT],
                 recent: [None; RECENT],
                 entered_count: 0,
@@ -137,7 +150,7 @@ impl Density {
     /// Returns the logarithm of the expected hits per tick, times the cost if costs are known.
     #[inline]
     fn rank(&self, view: &View<'_>, item: Queued<'_>, now: WorkTime) -> Log2 {
-        let density = self.densities.log(item.uses(), item.time().age_at(now));
+        let density = self.density(item, now);
         if view.costs.count == 0 { density } else { density + log_cost(view, item.cost()) }
     }
 
@@ -149,27 +162,24 @@ impl Density {
         is_invalid: impl Fn(Queued<'_>) -> bool,
     ) -> Lowest {
         let mut lowest = Lowest { candidates: [None; KEPT + 1] };
-        let Slots { drawn, kept, recent, .. } = &*self.slots;
-        let slots = drawn.iter().chain(kept).chain(recent);
-        for &slot in slots.flatten() {
-            let Some(item) = view.pages.token.queued_in(slot) else { continue };
+        let mut compare = |slot, item: Queued<'_>| {
             if item.is_unpinned() {
                 let rank = if is_invalid(item) { Log2::MIN } else { self.rank(view, item, now) };
                 lowest.add(Candidate { rank, slot });
             }
+        };
+        let (token, Slots { drawn, kept, recent, .. }) = (&view.pages.token, &*self.slots);
+        drawn.iter().flatten().for_each(|&run| token.for_each_queued(run, &mut compare));
+        for &slot in kept.iter().chain(recent).flatten() {
+            token.queued_in(slot).into_iter().for_each(|item| compare(slot, item));
         }
         lowest
     }
 
     /// Draws the slots for the next search, and prefetches the chunks in them.
     fn draw(&mut self, view: &View<'_>) {
-        let token = &view.pages.token;
-        for run in self.slots.drawn.chunks_exact_mut(RUN) {
-            let first = token.random_slot(self.random.next_u64());
-            let slots = first.into_iter().flat_map(|first| token.run_from(first, RUN as u32));
-            let mut slots = slots.inspect(|&slot| token.prefetch(slot));
-            run.fill_with(|| slots.next());
-        }
+        let Density { slots, random, .. } = self;
+        slots.drawn.fill_with(|| view.pages.token.random_run(RUN as u32, random.next_u64()));
     }
 
     /// Returns the next step of a search for a chained item.
@@ -200,16 +210,45 @@ impl Density {
         }
     }
 
-    /// Returns the logarithm of the rank of the next victim, as far as it can be estimated, and the logarithm of its
-    /// size in bytes. `None`: the class has evicted no item.
-    fn next_victim(&self, view: &View<'_>, now: WorkTime) -> Option<(f64, f64)> {
-        let VictimMeans { mut log_rank, log_bytes, last_at } = self.victims?;
-        if last_at.age_at(now) > IDLE_TICKS {
-            // The ranks of a class that evicts no items fall, because its items grow older.
-            let lowest = self.lowest(view, now, |_| false).candidates[0];
-            log_rank = lowest.map_or(log_rank, |lowest| log_rank.min(lowest.rank.as_f64()));
+    /// Returns the estimated density and size of the next victim. `None`: the class has no item that is not pinned.
+    fn next_victim(&self, view: &View<'_>, now: WorkTime) -> Option<Expected> {
+        match &self.victims {
+            Some(VictimMeans { expected, last_at }) if last_at.age_at(now) <= IDLE_TICKS => {
+                Some(*expected)
+            }
+            // A class that evicts no items has no recent victims, and its items grow older.
+            _ => self.sampled_victim(view, now).or(self.victims.as_ref().map(|it| it.expected)),
         }
-        Some((log_rank, log_bytes))
+    }
+
+    /// Returns the density and size of the item with the lowest density of a sample.
+    fn sampled_victim(&self, view: &View<'_>, now: WorkTime) -> Option<Expected> {
+        let token = &view.pages.token;
+        let expected_of = |item| Expected::of(self.density(item, now), item);
+        let mut lowest: Option<Expected> = None;
+        let mut compare = |expected: Expected, is_per_byte: bool| {
+            let key = |it: &Expected| it.log_density - if is_per_byte { it.log_bytes } else { 0.0 };
+            if lowest.is_none_or(|lowest| key(&expected) < key(&lowest)) {
+                lowest = Some(expected);
+            }
+        };
+        if token.class() == CHAINED {
+            let compared = view.lanes.queue(PLACE).iter_from_tail(token).take(CHAINED_COMPARED);
+            compared.for_each(|item| compare(expected_of(item), true));
+        } else {
+            let mut random = Random::new(u64::from(now.0));
+            for _ in 0..DRAWN / RUN {
+                let Some(run) = token.random_run(RUN as u32, random.next_u64()) else { break };
+                token.for_each_queued(run, |_, item| compare(expected_of(item), false));
+            }
+        }
+        lowest
+    }
+
+    /// Returns the logarithm of the expected hits per tick of an item.
+    #[inline]
+    fn density(&self, item: Queued<'_>, now: WorkTime) -> Log2 {
+        self.densities.log(item.uses(), item.time().age_at(now))
     }
 }
 
@@ -228,19 +267,16 @@ impl Order for Density {
         uses_costs: true,
         counts_uses: true,
         evicts_in_batches: true,
-        ..Info::new(
-            "density",
-            "the fewest expected hits, as learned from the requests for all items",
-        )
+        ..Info::new("density", "the fewest expected hits, as learned from a sample of the requests")
     };
 
-    fn enter(&mut self, view: &View<'_>, item: Queued<'_>, queue: QueueKind) -> Entry {
+    fn enter(&mut self, view: &View<'_>, item: Queued<'_>, _queue: QueueKind) -> Entry {
         if let Some(slot) = view.pages.token.slot_of_chunk(item) {
             let Slots { recent, entered_count, .. } = &mut *self.slots;
             recent[*entered_count % RECENT] = Some(slot);
             *entered_count = entered_count.wrapping_add(1);
         }
-        Entry { place: Place { lane: Lane::FIRST, queue }, rank: None, displaced: None }
+        Entry { place: PLACE, rank: None, displaced: None }
     }
 
     fn victim_preferring(
@@ -266,29 +302,29 @@ impl Order for Density {
         }
     }
 
-    fn note_evicted(&mut self, view: &View<'_>, item: Queued<'_>, now: WorkTime) {
-        let log_rank = self.rank(view, item, now).as_f64();
-        let log_bytes = Log2::of_integer(item.counted_size_bytes()).as_f64();
-        let means = self.victims.get_or_insert(VictimMeans { log_rank, log_bytes, last_at: now });
-        means.log_rank += (log_rank - means.log_rank) * VICTIM_WEIGHT;
-        means.log_bytes += (log_bytes - means.log_bytes) * VICTIM_WEIGHT;
+    fn note_evicted(&mut self, _view: &View<'_>, item: Queued<'_>, now: WorkTime) {
+        let evicted = Expected::of(self.density(item, now), item);
+        let means = self.victims.get_or_insert(VictimMeans { expected: evicted, last_at: now });
+        let Expected { log_density, log_bytes } = &mut means.expected;
+        *log_density += (evicted.log_density - *log_density) * VICTIM_WEIGHT;
+        *log_bytes += (evicted.log_bytes - *log_bytes) * VICTIM_WEIGHT;
         means.last_at = now;
     }
 
     fn eviction_age(&self, view: &View<'_>, now: WorkTime) -> Option<u32> {
-        let (log_rank, _) = self.next_victim(view, now)?;
-        Some((-log_rank).exp2() as u32)
+        let expected = self.next_victim(view, now)?;
+        Some((-expected.log_density).exp2().ceil() as u32)
     }
 
     fn coldness(&self, view: &View<'_>, now: WorkTime) -> Option<u32> {
-        // A class of chunks evicts a chunk at a time, whatever the size of the item.
-        let (log_rank, log_bytes) = self.next_victim(view, now)?;
+        let expected = self.next_victim(view, now)?;
+        // A class with chunks evicts a chunk at a time, whatever the size of the item.
         let log_bytes = match view.pages.token.chunk_size_bytes() {
-            0 => log_bytes,
+            0 => expected.log_bytes,
             size_bytes => (size_bytes as f64).log2(),
         };
-        // The sum is at least -32 and below 96.
-        Some(((64.0 + log_bytes - log_rank).max(0.0) * 1_024.0) as u32)
+        // Logarithms of densities are at least -32 and below 32, and those of sizes are below 64.
+        Some(((32.0 + log_bytes - expected.log_density).max(0.0) * 1_024.0) as u32)
     }
 
     fn set_densities(&mut self, densities: &Arc<Densities>) {
@@ -297,5 +333,9 @@ impl Order for Density {
 
     fn forget(&mut self) {
         *self = Density { densities: Arc::clone(&self.densities), ..Density::new() };
+    }
+
+    fn lanes_name(&self) -> String {
+        Self::INFO.name.to_owned()
     }
 }

@@ -25,6 +25,26 @@ pub struct Slot {
     number: u32,
 }
 
+/// Neighbouring slots of a page; the first slot of the page follows the last. The page may have another owner than when
+/// the slots were chosen.
+#[derive(Clone, Copy, Debug)]
+pub struct SlotRun {
+    page: PageId,
+    start: u32,
+    len: u32,
+}
+
+impl SlotRun {
+    /// Returns the slots, in a page with this number of chunks.
+    #[inline]
+    fn numbers(self, chunks_per_page: u32) -> impl Iterator<Item = u32> {
+        let wrapped = move |number| {
+            if number < chunks_per_page { number } else { number - chunks_per_page }
+        };
+        (self.start..self.start + self.len).map(wrapped)
+    }
+}
+
 /// The access token of a class. A caller that borrows it holds the lock of the class, in which the token is stored.
 #[derive(Debug)]
 pub struct ClassToken {
@@ -138,29 +158,18 @@ impl ClassToken {
         self.memory.chunk_at(page, slot, self.chunk_size_bytes)
     }
 
-    /// Returns a random slot of a random page. The chunk in this slot may be free. Returns `None` if the class owns no
-    /// page.
+    /// Returns up to `len` neighbouring slots at a random place of a random page, and prefetches the headers of their
+    /// chunks. The chunks may be free. Returns `None` if the class owns no page.
     #[inline]
-    pub fn random_slot(&self, random: u64) -> Option<Slot> {
+    pub fn random_run(&self, len: u32, random: u64) -> Option<SlotRun> {
         let scaled = |bits: u64, count: usize| ((bits * count as u64) >> u32::BITS) as usize;
         let page = *self.owned.get(scaled(random >> u32::BITS, self.owned.len()))?;
-        let number = scaled(random & u64::from(u32::MAX), self.chunks_per_page as usize) as u32;
-        Some(Slot { page, number })
-    }
-
-    /// Returns the slots of up to `count` neighbouring chunks, of which the first is in this slot. The run ends with the
-    /// last chunk of the page.
-    #[inline]
-    pub fn run_from(&self, first: Slot, count: u32) -> impl Iterator<Item = Slot> + use<> {
-        let end = (first.number + count).min(self.chunks_per_page);
-        (first.number..end).map(move |number| Slot { number, ..first })
-    }
-
-    /// Prefetches the header of the chunk in a slot.
-    #[inline]
-    pub fn prefetch(&self, slot: Slot) {
-        let address = self.chunk_at(slot.page, slot.number);
-        self.memory.prefetch_chunk(address, HEADER_SIZE_BYTES);
+        let start = scaled(random & u64::from(u32::MAX), self.chunks_per_page as usize) as u32;
+        let run = SlotRun { page, start, len: len.min(self.chunks_per_page) };
+        for number in run.numbers(self.chunks_per_page) {
+            self.memory.prefetch_chunk(self.chunk_at(page, number), HEADER_SIZE_BYTES);
+        }
+        Some(run)
     }
 
     /// Returns the item in a slot if it is in a queue of this class, and otherwise `None`. Returns `None` also if the
@@ -177,6 +186,25 @@ impl ClassToken {
         let is_queued = state.kind() == Kind::Item && state.queued() && !state.chained();
         // SAFETY: as in `queued`.
         is_queued.then(|| unsafe { Item::new(&self.memory, address) })
+    }
+
+    /// Calls `visit` with each item of a run of slots that is in a queue of this class. Visits none if the class does not
+    /// own the page any more.
+    #[inline]
+    pub fn for_each_queued<'c>(&'c self, run: SlotRun, mut visit: impl FnMut(Slot, Queued<'c>)) {
+        let page = self.memory.page(run.page);
+        if page.owner() != Some(self.class) {
+            return;
+        }
+        for number in run.numbers(self.chunks_per_page).filter(|&number| number < page.fresh()) {
+            let address = self.chunk_at(run.page, number);
+            // SAFETY: the class owns the page, and the slot is below `fresh`, so a chunk of this class starts there.
+            let state = unsafe { self.memory.arena.header_of(address) }.state().load();
+            if state.kind() == Kind::Item && state.queued() && !state.chained() {
+                // SAFETY: as in `queued`.
+                visit(Slot { page: run.page, number }, unsafe { Item::new(&self.memory, address) });
+            }
+        }
     }
 
     /// Returns the slot of an item's first chunk. Returns `None` if the chunk is not one of this class.
@@ -331,6 +359,8 @@ impl ClassToken {
     /// use and the number of free chunks, which include the fresh ones.
     pub fn check_page(&self, id: PageId) -> (u32, u32) {
         let page = self.own(id);
+        let listed_id = self.owned.get(page.index_in_class());
+        assert_eq!(listed_id, Some(&id), "a page records its index among the pages of its class");
         let is_used = |slot: &u32| self.kind_at(id, *slot) != Kind::Free;
         let used = (0..page.fresh()).filter(is_used).count() as u32;
         assert_eq!(used, page.used(), "`used` of a page is the number of chunks in use");

@@ -75,7 +75,7 @@ mod table;
 pub use arena::{Arena, prefetch};
 pub use buckets::BucketSpace;
 pub use chunk::{Copied, NewItem, OwnedChunk, UnlinkedChunks, UnusedPage, ValueShape};
-pub use class_token::{ClassToken, MoverToken, PinOutcome, Slot};
+pub use class_token::{ClassToken, MoverToken, PinOutcome, Slot, SlotRun};
 pub use item::{Exclusive, HeldValue, Item, Linked, Pin, Queued, ReadAccess, ReadsMeta, ValuePin};
 pub use list::{List, Unqueued};
 pub use mapping::MappingError;

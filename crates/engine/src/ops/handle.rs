@@ -280,6 +280,7 @@ impl<'e> Found<'e> {
     fn remove_invalid(self, key: HashedKey<'_>, now: Now, counters: &HandleCounters) -> Lookup<'e> {
         let space = self.space;
         space.report_access(key.hash(), AccessKind::Delete, Some(self.class()));
+        space.ghosts.insert(key.hash(), self.item().uses());
         if self.item().state().chained() {
             self.remove();
             return Lookup::find(space, key, now, counters);
@@ -331,9 +332,11 @@ impl<'e> Found<'e> {
         state.fetched()
     }
 
-    /// Marks the item as active and sets its access time, without marking a hit.
+    /// Marks the item as active, counts a request and sets its access time, without marking a hit.
     pub fn mark_active_on_use(&mut self, now: Now) {
         self.item().marks().mark_active();
+        let cas = self.item().cas();
+        self.count_use(|| mix(cas));
         self.note_access(self.item().state(), now);
     }
 

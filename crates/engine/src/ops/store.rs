@@ -367,7 +367,7 @@ pub fn publish_new<'e>(
     let (mut entry, has_grown) =
         space.index.insert(stripe, hash, item, |other| space.hash_of(other));
     if has_grown {
-        space.charge_index();
+        space.charge_tables();
     }
     enqueue_new(space, &mut entry, short_lived);
     Found { space, entry }

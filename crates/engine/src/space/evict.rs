@@ -283,7 +283,12 @@ impl Space {
         state: &mut ClassState,
         now: Now,
     ) -> VictimStep<DetachedVictim> {
-        let is_invalid = |item: Queued<'_>| self.invalid_reason(item, now).is_some();
+        // A search may compare many items. Most of them store no expiry, and most caches are never flushed.
+        let was_flushed = self.flush.has_happened();
+        let is_invalid = |item: Queued<'_>| {
+            (was_flushed || item.state().fields().expiry)
+                && self.invalid_reason(item, now).is_some()
+        };
         let position = match search.step(state, self.work.now(), is_invalid) {
             VictimStep::Found(position) => position,
             VictimStep::Continue => return VictimStep::Continue,
@@ -292,7 +297,10 @@ impl Space {
         let Some(victim) = state.item_at(position) else { return VictimStep::Nothing };
         let info = self.victim_info(victim, now);
         info.count(state, &self.work, now);
-        state.note_evicted(position, self.work.now());
+        // An item that has expired says nothing about the items that will be evicted.
+        if !(info.is_invalid && self.counts_uses) {
+            state.note_evicted(position, self.work.now());
+        }
         match state.detach(position) {
             Some(pin) => VictimStep::Found(info.into_victim(pin, now)),
             None => VictimStep::Nothing,
@@ -359,9 +367,7 @@ impl Space {
         if self.observers.observes_evictions() && !victim.is_invalid {
             self.report_eviction(&victim);
         }
-        if !victim.is_invalid {
-            self.ghosts.insert(hash, victim.pin.item(&self.memory).uses());
-        }
+        self.ghosts.insert(hash, victim.pin.item(&self.memory).uses());
         self.remove_detached(&victim.pin, hash, victim.is_invalid);
         let chunk = self.unpin_to_owned(victim.pin)?;
         // The chunk is returned even if its page is draining. Otherwise a class whose coldest items are on the draining

@@ -109,6 +109,12 @@ impl Flush {
         }
     }
 
+    /// True if a flush may have invalidated items.
+    #[inline]
+    pub fn has_happened(&self) -> bool {
+        self.cas_bound.load(Relaxed) != 0 || self.mark.0.load(Relaxed) != 0
+    }
+
     /// Returns the second of a delayed flush that is due.
     #[inline]
     pub fn due(&self, now: Now) -> Option<Seconds> {

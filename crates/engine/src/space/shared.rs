@@ -176,7 +176,7 @@ impl Space {
         for (id, chunk_size_bytes) in space.config.classes.classes() {
             space.class(id).lock().establish(chunk_size_bytes);
         }
-        space.charge_index();
+        space.charge_tables();
         Ok(space)
     }
 
@@ -288,9 +288,12 @@ impl Space {
 
     /// Reduces the memory for items by the table of ghosts and, if the memory limit includes the index, by the present size
     /// of the index.
-    pub fn charge_index(&self) {
+    pub fn charge_tables(&self) {
         let index = if self.config.index_within_limit { self.index.size_bytes() } else { 0 };
         let size_bytes = index + self.ghosts.size_bytes();
+        if size_bytes == 0 {
+            return;
+        }
         self.lock_pool().charged = (size_bytes / self.config.page_size_bytes as u64) as u32;
     }
 

@@ -193,7 +193,8 @@ fn tuner_with(
     response_clock: &Arc<Clock>,
     hit_us: Option<f64>,
 ) -> Tuner {
-    let needs_profiles = policy.inputs().needs_profiles();
+    let needs_profiles =
+        policy.inputs().needs_profiles() || engine.config().eviction.info().counts_uses;
     let tuner = Tuner::new(policy, budget, engine.config().hash_seed);
     if !needs_profiles {
         return tuner;

@@ -158,7 +158,7 @@ fn restore_items(
         *pool = Pool::resumed(pool.limit, saved.owners.len() as u32, unused);
     }
     space.retire_restored(&saved.retired);
-    space.charge_index();
+    space.charge_tables();
     Ok(rebuild.items_on_pages)
 }
 

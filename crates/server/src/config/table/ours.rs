@@ -24,7 +24,7 @@ pub(in crate::config) static OURS: &[ServerOption] = &[
         .default("marginal")
         .frequent_help(
             "policy that moves pages between classes; --help=policies lists all policies. The default \
-             with profile=off is space_time, and with preset=memcached automove",
+             with profile=off and with eviction=density is space_time, and with preset=memcached automove",
         ),
     option("objective")
         .choice(&["miss_ratio", "request_time", "cost"], |it, name| it.given.objective = Some(name))

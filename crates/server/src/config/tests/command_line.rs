@@ -176,6 +176,7 @@ fn the_error_for_an_invalid_value_names_the_allowed_values_or_the_remedy() {
         (vec!["-o", "page_policy=clever"], "none, automove_classic, automove, "),
         (vec!["-o", "page_policy=psa:miss=1"], "has no option 'miss': choose one of misses"),
         (vec!["-o", "page_policy=psa,objective=request_time"], "page_policy=lama"),
+        (vec!["-o", "eviction=density,profile=off"], "leave profile=off out, or choose another"),
         (vec!["-o", "page_policy=lama,profile=off"], "leave profile=off out, or choose another"),
         (vec!["-o", "profile_memory=1k"], "is below the minimum"),
         (vec!["-o", "slab_sizes=100-90"], "ascending"),

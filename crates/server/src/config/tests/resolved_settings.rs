@@ -164,6 +164,8 @@ fn page_policy_and_objective_select_the_policy_and_its_options() {
         "space_time",
         "the default with profile=off is the best policy that needs no profiles"
     );
+    assert_eq!(policy("eviction=density").name(), "space_time");
+    assert_eq!(policy("eviction=density,page_policy=lama").name(), "lama");
     assert_eq!(policy("preset=memcached").name(), "automove");
     for name in PagePolicy::NAMES {
         assert_eq!(policy(&format!("page_policy={name}")).name(), name);
