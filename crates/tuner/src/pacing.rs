@@ -43,8 +43,8 @@ pub struct Backoff {
 impl Backoff {
     /// The shortest wait, which is also the first.
     pub const WAIT_MIN: Duration = Duration::from_millis(1);
-    /// The longest wait.
-    pub const WAIT_MAX: Duration = Duration::from_secs(1);
+    /// The longest wait. The maintainer and the tuner of an idle process together wake up less than twice a second.
+    pub const WAIT_MAX: Duration = Duration::from_millis(1_250);
 
     /// Returns the wait before the next step.
     pub fn wait(&self) -> Duration {
