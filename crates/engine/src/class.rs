@@ -21,13 +21,13 @@ mod queues;
 mod spare_limits;
 
 use crate::evict::{
-    ClassOrder, ItemCosts, ItemSizes, Lanes, Order, Place, QueueSplit, Segments, dispatch,
+    ClassOrder, ItemCosts, ItemSizes, Lanes, Order, Position, QueueSplit, Segments, dispatch,
 };
 use crate::heap::ClassChoice;
 use crate::heap::Pages;
 pub use crate::layout::{CHAINED, CLASS_NUMBERS, TABLE_NUMBERS};
 use crate::lock_counts::{self, Row};
-use crate::mem::{ClassToken, List, OwnedChunk, QueueKind, Restore, Slot, UnusedPage};
+use crate::mem::{ClassToken, List, OwnedChunk, QueueKind, Restore, UnusedPage};
 use crate::stats::ClassCounters;
 use slabwise_base::density::Densities;
 use slabwise_base::sync::{Mutex, MutexGuard, lock};
@@ -51,17 +51,6 @@ pub enum ClassStatus {
     Present,
     /// The class is only in an earlier class table. It receives no items and no pages, and its pages are drained.
     Retired,
-}
-
-/// The position of an item in the class.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Position {
-    /// At the tail of this queue.
-    Tail(Place),
-    /// In this slot of a page.
-    In(Slot),
-    /// In this queue, with this number of items between the item and the tail.
-    FromTail(Place, usize),
 }
 
 /// The result of one step of a search for the next item to evict.

@@ -35,6 +35,10 @@ fn config(page_count: u64, chunk_sizes: &[usize]) -> EngineConfig {
     config
 }
 
+fn is_stored(outcome: StoreOutcome) -> bool {
+    matches!(outcome, StoreOutcome::Stored { .. })
+}
+
 fn engine_with(config: EngineConfig) -> Arc<Engine> {
     Arc::new(Engine::new(config).expect("a model can reserve an arena"))
 }
@@ -201,8 +205,7 @@ fn loom_a_page_move_keeps_items_while_their_class_allocates_and_frees() {
         };
         let mut handle = engine.handle();
         let outcome = handle.set(b"3", &[8; 600], META, StoreMode::Set, now());
-        let is_stored = matches!(outcome, StoreOutcome::Stored { .. });
-        assert!(is_stored, "an item is stored while a chunk is free: {outcome:?}");
+        assert!(is_stored(outcome), "an item is stored while a chunk is free: {outcome:?}");
         assert!(handle.delete(b"1", now()), "the item is found before and after the move");
         mover.join().expect("the mover does not panic");
         while engine.mover_step(8, now()) != MoverStep::Idle {}
@@ -214,23 +217,34 @@ fn loom_a_page_move_keeps_items_while_their_class_allocates_and_frees() {
     });
 }
 
+/// Returns a cache of one page of small chunks that evicts nothing.
+fn engine_without_eviction() -> Arc<Engine> {
+    engine_with(EngineConfig { eviction_enabled: false, ..config(1, &[512, 1024]) })
+}
+
+/// Stores items in all small chunks: the keys `a`, `b` and so on.
+fn fill(handle: &mut Handle<'_>) {
+    for key in 0..8 {
+        handle.set(&[b'a' + key], &[key; 400], META, StoreMode::Set, now());
+    }
+}
+
+/// Starts a thread that stores an item with a handle of its own.
+fn store_in_thread(engine: &Arc<Engine>, key: &'static [u8]) -> thread::JoinHandle<StoreOutcome> {
+    let engine = Arc::clone(engine);
+    thread::spawn(move || engine.handle().set(key, &[8; 400], META, StoreMode::Set, now()))
+}
+
 /// The only free chunk of a cache without eviction is the spare chunk of a handle. This handle and another one need it.
 #[test]
 fn loom_a_spare_chunk_is_used_by_its_holder_or_by_another_handle() {
     explore(|| {
-        let config = EngineConfig { eviction_enabled: false, ..config(1, &[512, 1024]) };
-        let engine = engine_with(config);
+        let engine = engine_without_eviction();
         let mut handle = engine.handle();
-        for key in 0..8 {
-            handle.set(&[b'a' + key], &[key; 400], META, StoreMode::Set, now());
-        }
+        fill(&mut handle);
         assert!(handle.delete(b"a", now()), "the item was stored");
         assert_eq!(engine.space().spares.count(ClassId(0)), 1, "its chunk is spare");
-        let is_stored = |outcome| matches!(outcome, StoreOutcome::Stored { .. });
-        let other = {
-            let engine = Arc::clone(&engine);
-            thread::spawn(move || engine.handle().set(b"y", &[8; 400], META, StoreMode::Set, now()))
-        };
+        let other = store_in_thread(&engine, b"y");
         let own = handle.set(b"x", &[9; 400], META, StoreMode::Set, now());
         let other = other.join().expect("the other thread does not panic");
         assert!(is_stored(own) != is_stored(other), "{own:?}, {other:?}: one store gets the chunk");
@@ -245,19 +259,12 @@ fn loom_a_spare_chunk_is_used_by_its_holder_or_by_another_handle() {
 #[test]
 fn loom_two_handles_find_the_spare_chunks_of_an_idle_handle() {
     explore(|| {
-        let config = EngineConfig { eviction_enabled: false, ..config(1, &[512, 1024]) };
-        let engine = engine_with(config);
+        let engine = engine_without_eviction();
         let mut idle = engine.handle();
-        for key in 0..8 {
-            idle.set(&[b'a' + key], &[key; 400], META, StoreMode::Set, now());
-        }
+        fill(&mut idle);
         assert!(idle.delete(b"a", now()) && idle.delete(b"b", now()), "the items were stored");
         assert_eq!(engine.space().spares.count(ClassId(0)), 2, "their chunks are spare");
-        let is_stored = |outcome| matches!(outcome, StoreOutcome::Stored { .. });
-        let other = {
-            let engine = Arc::clone(&engine);
-            thread::spawn(move || engine.handle().set(b"y", &[8; 400], META, StoreMode::Set, now()))
-        };
+        let other = store_in_thread(&engine, b"y");
         let one = engine.handle().set(b"x", &[9; 400], META, StoreMode::Set, now());
         let other = other.join().expect("the other thread does not panic");
         assert!(is_stored(one) && is_stored(other), "{one:?}, {other:?}: both stores get a chunk");
@@ -344,8 +351,10 @@ fn loom_an_unpin_during_the_abort_of_a_move_frees_its_chunk() {
         assert_eq!(stats.total.used_chunks, 0, "a deleted item without pins is freed");
         engine.check();
         let outcome = handle.set(b"2", &[8; 600], META, StoreMode::Set, late);
-        let is_stored = matches!(outcome, StoreOutcome::Stored { .. });
-        assert!(is_stored, "the class can allocate after the move or its abort: {outcome:?}");
+        assert!(
+            is_stored(outcome),
+            "the class can allocate after the move or its abort: {outcome:?}"
+        );
         engine.check();
     });
 }
@@ -389,8 +398,7 @@ fn loom_a_store_that_takes_a_page_aborts_only_its_own_move() {
         let (small, before) = (ClassId(0), clock.now());
         for (key, len) in [(b"f", 100), (b"h", 300)] {
             let outcome = engine.handle().set(key, &vec![7; len], META, StoreMode::Set, before);
-            let is_stored = matches!(outcome, StoreOutcome::Stored { .. });
-            assert!(is_stored, "there is a page for each class: {outcome:?}");
+            assert!(is_stored(outcome), "there is a page for each class: {outcome:?}");
         }
         clock.advance(Duration::from_secs(3));
         let now = clock.now();

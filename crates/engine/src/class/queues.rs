@@ -3,9 +3,10 @@
 //! The order of the class (`evict`) decides which queue an item enters and which item is evicted next. The functions of
 //! this module ask the order and then change the queues and the sums over their items.
 
-use super::{ClassState, Position, VictimStep};
+use super::{ClassState, VictimStep};
 use crate::evict::{
-    ClassOrder, Entry as OrderEntry, Hit, Lane, Lanes, Move, Order, Place, Victim, View, dispatch,
+    ClassOrder, Entry as OrderEntry, Hit, Lane, Lanes, Move, Order, Place, Position, Victim, View,
+    dispatch,
 };
 use crate::layout::ChunkAddress;
 use crate::mem::{
@@ -373,8 +374,7 @@ impl ClassState {
             let position = match dispatch!(order, victim_preferring(&view, moves, now, &is_invalid))
             {
                 Victim::Evict(place) => Position::Tail(place),
-                Victim::In(slot) => Position::In(slot),
-                Victim::FromTail(place, count) => Position::FromTail(place, count),
+                Victim::EvictAt(position) => position,
                 Victim::Move(step) => {
                     self.apply(step);
                     moves += 1;

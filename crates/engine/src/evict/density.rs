@@ -26,7 +26,7 @@
 //! Invariant: a search without pinned items evicts an item with the lowest rank of all candidates that are in a queue.
 
 use super::lanes::{Lane, Place};
-use super::order::{Entry, Info, Move, Order, Victim, View};
+use super::order::{Entry, Info, Move, Order, Position, Victim, View};
 use crate::layout::CHAINED;
 use crate::mem::{QueueKind, Queued, Slot, SlotRun};
 use slabwise_base::density::{Densities, Log2};
@@ -205,12 +205,13 @@ impl Density {
         let compared = queue.iter_from_tail(&view.pages.token).take(CHAINED_COMPARED);
         let unpinned = compared.enumerate().filter(|(_, item)| item.is_unpinned());
         match unpinned.map(rank_of).min() {
-            Some((_, position)) => Victim::FromTail(PLACE, position),
+            Some((_, position)) => Victim::EvictAt(Position::FromTail(PLACE, position)),
             None => Victim::Nothing,
         }
     }
 
-    /// Returns the estimated density and size of the next victim. `None`: the class has no item that is not pinned.
+    /// Returns the estimated density and size of the next victim. `None`: the class has no item, as
+    /// far as a sample shows.
     fn next_victim(&self, view: &View<'_>, now: WorkTime) -> Option<Expected> {
         match &self.victims {
             Some(VictimMeans { expected, last_at }) if last_at.age_at(now) <= IDLE_TICKS => {
@@ -297,7 +298,7 @@ impl Order for Density {
         self.slots.kept = kept.map(|candidate| candidate.map(|candidate| candidate.slot));
         self.draw(view);
         match victim {
-            Some(victim) => Victim::In(victim.slot),
+            Some(victim) => Victim::EvictAt(Position::In(victim.slot)),
             None => Victim::Nothing,
         }
     }

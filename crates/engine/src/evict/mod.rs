@@ -34,7 +34,7 @@ mod split_lru;
 pub use gd_wheel::GdWheelConfig;
 pub use lanes::{ItemCosts, ItemSizes, Lane, Lanes, Place};
 pub use order::{
-    COLDEST_FIRST, Entry, Hit, LruConfig, Move, Order, QueueSplit, Segments, Victim, View,
+    COLDEST_FIRST, Entry, Hit, LruConfig, Move, Order, Position, QueueSplit, Segments, Victim, View,
 };
 pub(crate) use registry::dispatch;
 pub use registry::{ClassOrder, EvictionKind, EvictionOptions};

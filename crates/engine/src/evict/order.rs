@@ -280,16 +280,24 @@ pub enum Hit {
     Enter(Entry, bool),
 }
 
+/// The position of an item in its class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Position {
+    /// At the tail of this queue.
+    Tail(Place),
+    /// In this slot of a page.
+    In(Slot),
+    /// In this queue, with this number of items between the item and the tail.
+    FromTail(Place, usize),
+}
+
 /// The next step of a search for a victim, as the order decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Victim {
     /// The victim is the tail of this queue, unless this item is pinned.
     Evict(Place),
-    /// The victim is the item in this slot of a page of the class, unless this item is pinned.
-    In(Slot),
-    /// The victim is the item of this queue that has this number of items between itself and the tail, unless this item
-    /// is pinned.
-    FromTail(Place, usize),
+    /// The victim is the item at this position, unless this item is pinned.
+    EvictAt(Position),
     /// The class makes this move and then asks for the next step.
     Move(Move),
     /// The search continues after the caller has released and retaken the class's lock.

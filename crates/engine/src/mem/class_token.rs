@@ -180,12 +180,8 @@ impl ClassToken {
         if page.owner() != Some(self.class) || slot.number >= page.fresh() {
             return None;
         }
-        let address = self.chunk_at(slot.page, slot.number);
         // SAFETY: the class owns the page, and the slot is below `fresh`, so a chunk of this class starts there.
-        let state = unsafe { self.memory.arena.header_of(address) }.state().load();
-        let is_queued = state.kind() == Kind::Item && state.queued() && !state.chained();
-        // SAFETY: as in `queued`.
-        is_queued.then(|| unsafe { Item::new(&self.memory, address) })
+        unsafe { self.queued_at(self.chunk_at(slot.page, slot.number)) }
     }
 
     /// Calls `visit` with each item of a run of slots that is in a queue of this class. Visits none if the class does not
@@ -197,14 +193,26 @@ impl ClassToken {
             return;
         }
         for number in run.numbers(self.chunks_per_page).filter(|&number| number < page.fresh()) {
-            let address = self.chunk_at(run.page, number);
             // SAFETY: the class owns the page, and the slot is below `fresh`, so a chunk of this class starts there.
-            let state = unsafe { self.memory.arena.header_of(address) }.state().load();
-            if state.kind() == Kind::Item && state.queued() && !state.chained() {
-                // SAFETY: as in `queued`.
-                visit(Slot { page: run.page, number }, unsafe { Item::new(&self.memory, address) });
+            if let Some(item) = unsafe { self.queued_at(self.chunk_at(run.page, number)) } {
+                visit(Slot { page: run.page, number }, item);
             }
         }
+    }
+
+    /// Returns the item at `address` if it is in a queue of this class, and otherwise `None`.
+    ///
+    /// # Safety
+    ///
+    /// A chunk of this class that is not fresh starts at `address`.
+    #[inline]
+    unsafe fn queued_at(&self, address: ChunkAddress) -> Option<Queued<'_>> {
+        // SAFETY: the caller guarantees that a chunk starts at the address.
+        let state = unsafe { self.memory.arena.header_of(address) }.state().load();
+        let is_queued = state.kind() == Kind::Item && state.queued() && !state.chained();
+        // SAFETY: the chunk at the address holds an item that is in a queue of this class. The item stays in this queue
+        // as long as the token is borrowed.
+        is_queued.then(|| unsafe { Item::new(&self.memory, address) })
     }
 
     /// Returns the slot of an item's first chunk. Returns `None` if the chunk is not one of this class.
@@ -417,11 +425,9 @@ impl ClassToken {
     /// address if this is the class of chained items, because that class has no chunks. Its items are found only
     /// through its lists.
     pub fn queued(&self, address: ChunkAddress) -> Option<Queued<'_>> {
-        let state = self.state_of(address)?;
-        let is_queued = state.kind() == Kind::Item && state.queued() && !state.chained();
-        // SAFETY: the chunk at the address holds an item that is in a queue of this class. The item stays in this queue
-        // as long as the token is borrowed.
-        is_queued.then(|| unsafe { Item::new(&self.memory, address) })
+        self.header(address)?;
+        // SAFETY: the line above has found a chunk of this class at the address that is not fresh.
+        unsafe { self.queued_at(address) }
     }
 
     /// Returns the pinned item if it is in a queue of this class, and otherwise `None`.

@@ -15,8 +15,8 @@
 use super::observers::Eviction;
 use super::shared::{AccessKind, Space};
 use super::work_clock::WorkClock;
-use crate::class::{CHAINED, ClassState, ClassStatus, Position, VictimStep};
-use crate::evict::{COLDEST_FIRST, Lane, Move, Place};
+use crate::class::{CHAINED, ClassState, ClassStatus, VictimStep};
+use crate::evict::{COLDEST_FIRST, Lane, Move, Place, Position};
 use crate::mem::{
     Entry, OwnedChunk, Pin, QueueKind, Queued, Removed, SPARES_MAX, State, UnlinkedChunks,
 };

@@ -14,7 +14,6 @@
 mod change;
 mod evict;
 mod flush;
-mod ghosts;
 mod observers;
 mod recall;
 mod shared;

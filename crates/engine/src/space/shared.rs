@@ -3,7 +3,6 @@
 //! Lock order: tables, stripe, class, pool (`docs/locking.md`). No lock is held across a system call.
 
 use super::flush::Flush;
-use super::ghosts::Ghosts;
 use super::observers::{KeyAccess, Observers};
 use super::spares::Spares;
 use super::work_clock::WorkClock;
@@ -20,7 +19,7 @@ use crate::stats::{ClassStats, HandleCounters, PageStats};
 pub use slabwise_base::AccessKind;
 use slabwise_base::density::Densities;
 use slabwise_base::sync::{Mutex, MutexGuard, lock};
-use slabwise_base::{ClassId, Expiry, KeyHasher, Now, PageId, Seconds, Uses};
+use slabwise_base::{ClassId, Expiry, Ghosts, KeyHasher, Now, PageId, Seconds, Uses};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};

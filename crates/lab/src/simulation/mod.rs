@@ -15,7 +15,6 @@
 //! - The same references always lead to the same misses.
 
 mod cache;
-mod ghosts;
 mod hyperbolic;
 mod learned_density;
 mod lhd;

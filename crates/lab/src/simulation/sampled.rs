@@ -11,11 +11,9 @@
 //! Invariant: the items and the table of ghosts together take at most the limit.
 
 use super::cache::Simulation;
-use super::ghosts::Ghosts;
 use super::pool::{Item, Pool, SampleSetup, Victims};
 use super::work_clock::WorkClock;
-use slabwise_base::Random;
-use slabwise_base::Uses;
+use slabwise_base::{Ghosts, Random, Uses};
 
 /// Returns the candidates of a choice: this number of random items, and a few others.
 fn candidates(random: usize) -> SampleSetup {
@@ -63,14 +61,14 @@ impl<R: Ranking> Sampled<R> {
         limit_bytes: u64,
         seed: u64,
     ) -> Sampled<R> {
-        let ghosts = Ghosts::new(limit_bytes);
+        let ghosts = Ghosts::new(limit_bytes, true);
         Sampled {
             ranking,
             pool: Pool::new(key_count),
             victims: Victims::new(candidates(random), seed),
             random: Random::new(seed ^ 1),
             clock: WorkClock::new(limit_bytes),
-            limit_bytes: limit_bytes - ghosts.held_bytes(),
+            limit_bytes: limit_bytes - ghosts.size_bytes(),
             ghosts,
         }
     }
@@ -81,7 +79,7 @@ impl<R: Ranking> Sampled<R> {
         let Some((victim, rank)) = choice else { return };
         self.ranking.evicted(rank);
         if let Some(item) = self.pool.remove(victim) {
-            self.ghosts.insert(victim, item.state.uses);
+            self.ghosts.insert(u64::from(victim), item.state.uses);
         }
     }
 
@@ -120,7 +118,7 @@ impl<R: Ranking> Simulation for Sampled<R> {
             return true;
         }
         if fits {
-            let evicted = self.ghosts.take(key);
+            let evicted = self.ghosts.take(u64::from(key));
             let uses = evicted.map_or(Uses::FIRST, |uses| uses.counted(self.random.next_u64()));
             self.store(key, size_bytes, uses);
         }

@@ -11,8 +11,8 @@
 //!
 //! Threads read and write a set without a lock. If two threads write a set at the same time, one entry may get lost.
 
-use slabwise_base::Uses;
-use slabwise_base::random::mix;
+use crate::Uses;
+use crate::random::mix;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// The cache has one entry for this number of bytes of its memory limit.
@@ -76,7 +76,7 @@ impl Ghosts {
 #[cfg(test)]
 mod tests {
     use super::Ghosts;
-    use slabwise_base::Uses;
+    use crate::Uses;
 
     #[test]
     fn an_entry_is_found_once_unless_four_newer_ones_replace_it() {
@@ -97,6 +97,13 @@ mod tests {
     #[test]
     fn a_disabled_table_remembers_nothing() {
         let ghosts = Ghosts::new(1 << 20, false);
+        ghosts.insert(1, Uses::FIRST);
+        assert_eq!((ghosts.take(1), ghosts.size_bytes()), (None, 0));
+    }
+
+    #[test]
+    fn a_cache_that_is_too_small_has_no_ghosts() {
+        let ghosts = Ghosts::new(1_023, true);
         ghosts.insert(1, Uses::FIRST);
         assert_eq!((ghosts.take(1), ghosts.size_bytes()), (None, 0));
     }
