@@ -31,7 +31,8 @@ const KEY_AND_FIELDS_SIZE_BYTES_MAX: usize = KEY_SIZE_BYTES_MAX + 32;
 /// The shared cache. Each worker uses it through a [`Handle`] of its own.
 pub struct Engine {
     /// The state that all handles share.
-    cache: Cache,
+    /// On the heap, because loom's models have small stacks.
+    cache: Box<Cache>,
     /// The state of [`Engine::sweep_step`].
     sweep: Mutex<Sweep>,
     /// The file that holds the arena; `None` if the items are lost at the end of the process.
@@ -64,14 +65,14 @@ impl Engine {
         // system refuses this, requests only the address space for the limit.
         let create = |size_bytes: u64| {
             let arena = Arena::reserve(size_bytes as usize, config.huge_pages)?;
-            Cache::new(config.clone(), arena)
+            Cache::new(config.clone(), arena).map(Box::new)
         };
-        let cache = create(config.roomy_arena_size_bytes())
+        let cache: Box<Cache> = create(config.roomy_arena_size_bytes())
             .or_else(|_| create(config.arena_size_bytes()))?;
         Ok(Engine::with(cache, None))
     }
 
-    fn with(cache: Cache, memory_file: Option<MemoryFile>) -> Engine {
+    fn with(cache: Box<Cache>, memory_file: Option<MemoryFile>) -> Engine {
         Engine { cache, sweep: Mutex::default(), memory_file }
     }
 
@@ -86,7 +87,7 @@ impl Engine {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<(Engine, Start), RestartError> {
         let (cache, file, start) = restart::open(config, path, unix_time, progress)?;
-        Ok((Engine::with(cache, Some(file)), start))
+        Ok((Engine::with(Box::new(cache), Some(file)), start))
     }
 
     /// Saves the cache to its memory file, so that the next [`Engine::open`] can restore all items. After an error, the
