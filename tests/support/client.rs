@@ -126,10 +126,18 @@ impl Client {
 
     /// Returns the statistics in a reply whose values are integers, in the server's order.
     pub fn numbers(&mut self, command: &str) -> Vec<(String, u64)> {
-        let rows =
-            self.connection.ask_rows(command).expect("the server replies with STAT lines and END");
         let number = |row: Row| Some((row.name, row.value.parse().ok()?));
-        rows.0.into_iter().filter_map(number).collect()
+        self.rows(command).into_iter().filter_map(number).collect()
+    }
+
+    /// Returns true if the output to any client is blocked.
+    pub fn is_output_blocked(&mut self) -> bool {
+        self.rows("stats conns").iter().any(|row| row.value == "conn_mwrite")
+    }
+
+    fn rows(&mut self, command: &str) -> Vec<Row> {
+        let rows = self.connection.ask_rows(command);
+        rows.expect("the server replies with STAT lines and END").0
     }
 
     /// Returns the next `count` bytes of the reply. Panics if the connection ends before them.

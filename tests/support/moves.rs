@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{Client, Server, wait_until};
 
-/// The time within which a page move must become blocked.
+/// The time within which a reader and a page move must become blocked.
 const DEADLINE: Duration = Duration::from_secs(20);
 
 /// The server's reply to a request for a page move.
@@ -39,11 +39,14 @@ pub fn stalled_reader(server: &Server, key: &str) -> Client {
     const COPIES: usize = 5_000;
     const READ_BYTES: usize = 10_000;
     let mut reader = server.connect();
-    // With a small buffer the output is blocked soon, so the pin is kept from then on.
+    // With a small buffer the output is blocked soon.
     let socket = SockRef::from(reader.stream());
     socket.set_recv_buffer_size(16 << 10).expect("a socket accepts a buffer size");
     reader.send(format!("get {key}\r\n").repeat(COPIES).as_bytes());
     assert_eq!(reader.read_exact(READ_BYTES).len(), READ_BYTES);
+    let mut other = server.connect();
+    // Until then, the server still unpins the item after each value.
+    wait_until("the output to the reader is blocked", DEADLINE, || other.is_output_blocked());
     reader
 }
 
