@@ -2,9 +2,7 @@
 
 import concurrent.futures
 import itertools
-import json
 import statistics
-import subprocess
 
 import servers
 from pace_table import Figure, Table, progress
@@ -68,12 +66,6 @@ STEADY_QUICK = (300_000, 2, 16)
 MOVED_SHARE_MAX = 0.005
 
 
-def simulate(task, workload, *flags):
-    """Runs the simulator of an LRU cache, and returns its result."""
-    command = [str(servers.LRU), task, "--workload", workload, *flags]
-    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
-
-
 def measure_rates(settings):
     workloads = settings.choose(GENERATORS, GENERATORS[:3])
     if settings.traces:
@@ -84,7 +76,7 @@ def measure_rates(settings):
     rows, details = [], []
     for workload, flags in workloads:
         flags = [*flags, *requests]
-        footprint = simulate("footprint", workload, *flags, "--item-bytes", str(ITEM_BYTES))
+        footprint = servers.simulate("footprint", workload, *flags, "--item-bytes", str(ITEM_BYTES))
         memory_mib = max(MEMORY_MIB_MIN, int(footprint["bytes"] * MEMORY_SHARE) // MIB)
         runs = {
             rate: replays_at_rate(workload, flags, memory_mib, rate, at_once, settings.choose(RATES_RUNS, 1))

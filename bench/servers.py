@@ -12,7 +12,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 SLABWISE = TARGET / "release" / "slabwise"
 LOAD = TARGET / "release" / "slabwise-bench-load"
-LRU = TARGET / "release" / "slabwise-bench-pace-lru"
+SIMULATOR = TARGET / "release" / "slabwise-bench-simulate"
 START_SECONDS_MAX = 10
 
 # The default parameters of the load generator: its connections, the keys that it draws from, and the bytes of a value.
@@ -48,6 +48,12 @@ def build(*packages):
     packages = packages or ("slabwise", "slabwise-bench-load")
     arguments = [argument for package in packages for argument in ("--package", package)]
     subprocess.run(["cargo", "build", "--release", *arguments], cwd=ROOT, check=True)
+
+
+def simulate(task, workload, *flags):
+    """Runs the simulator of caches, and returns its result."""
+    command = [str(SIMULATOR), task, "--workload", workload, *flags]
+    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
 
 
 def run_on(cores):

@@ -63,6 +63,13 @@ impl Ghosts {
         None
     }
 
+    /// Returns the address of the set that the key with this hash would use, so that the caller can prefetch it. `None`:
+    /// there are no sets.
+    #[inline]
+    pub fn address_of_set(&self, hash: u64) -> Option<*const AtomicU64> {
+        self.find(hash).map(|(set, _)| &raw const *set)
+    }
+
     /// Returns the set of a hash, and the bits by which an entry identifies the hash. `None`: there are no sets.
     #[inline]
     fn find(&self, hash: u64) -> Option<(&AtomicU64, u64)> {

@@ -276,9 +276,9 @@ impl ClassState {
         dispatch!(&mut self.order, restore(saved));
     }
 
-    /// Sets the hit densities, for an order that ranks items by them.
-    pub fn set_densities(&mut self, densities: &Arc<Densities>) {
-        dispatch!(&mut self.order, set_densities(densities));
+    /// Sets the hit densities and the mean of the known costs of all classes, for an order that ranks items by them.
+    pub fn set_densities(&mut self, densities: &Arc<Densities>, mean_cost_units: Option<u64>) {
+        dispatch!(&mut self.order, set_densities(densities, mean_cost_units));
     }
 
     /// Returns the tail age of a kind of queue, in units of the work clock: the largest tail age in any lane. If the

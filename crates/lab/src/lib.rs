@@ -15,7 +15,8 @@
 //! | `result` | the parsed file of an experiment, and the rows and series of a run |
 //! | `report` | the HTML page of a run |
 //!
-//! The program calls [`main`] for the commands `lab` and `demo`. A server does not use the lab.
+//! The program calls [`main`] for the commands `lab` and `demo`. A server does not use the lab. The benchmarks use
+//! `simulation`.
 #![forbid(unsafe_code)]
 
 mod cli;
@@ -29,7 +30,7 @@ mod planned_run;
 mod registry;
 mod report;
 mod result;
-mod simulation;
+pub mod simulation;
 mod trial;
 mod vtime;
 mod wire;

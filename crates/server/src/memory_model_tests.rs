@@ -43,7 +43,7 @@ fn each_part_depends_on_its_options() {
         ("buffers", &["-c", "1024", "-Z", "-o", TLS], 128 * MIB),
         ("buffers", &["-c", "1024", "-Z", "-o", "ssl_wbuf_size=64", "-o", TLS], 162 * MIB),
         ("buffers", &["-c", "1024", "-Z", "-o", "ssl_ca_cert=a", "-o", TLS], 192 * MIB),
-        ("profiles", &["-m", "1000", "-o", "profile_memory=8m"], 8 * MIB),
+        ("profiles", &["-m", "1000", "-o", "profile_memory=8m,eviction=segmented"], 8 * MIB),
         ("profiles", &["-o", "profile=off"], 0),
         ("costs", &[], 0),
         ("costs", &["-o", "cost=measured"], MIB),
@@ -60,6 +60,13 @@ fn each_part_depends_on_its_options() {
         // The memory of profiles is a whole number of keys.
         assert!(difference < 1 << 10, "{name} with {arguments:?}: {found}, not {expected}");
     }
+}
+
+#[test]
+fn hit_densities_need_at_most_one_mebibyte() {
+    let profiles = |arguments: &[&str]| part(arguments, "profiles");
+    let added = profiles(&[]) - profiles(&["-o", "eviction=segmented"]);
+    assert!((1..=MIB).contains(&added), "{added} bytes");
 }
 
 #[test]

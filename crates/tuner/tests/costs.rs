@@ -134,6 +134,20 @@ fn with_the_cost_objective_the_costlier_class_has_more_pages() {
 }
 
 #[test]
+fn with_eviction_by_density_the_costlier_class_has_more_pages() {
+    let costs = [Some(20), Some(400)];
+    let run = |costs| run(EvictionKind::Density, "space_time", costs, 1);
+    let (known, unknown) = (run(costs), run([None, None]));
+    let found = format!("{known:?}, without costs {unknown:?}");
+    assert!(known.pages[1] > unknown.pages[1] + PAGES / 4, "more pages: {found}");
+    assert!(
+        known.cost([20, 400]) * 10 < unknown.cost([20, 400]) * 8,
+        "the miss cost falls by a fifth: {found}"
+    );
+    assert_eq!(run([Some(70), Some(70)]), unknown, "equal costs have no effect");
+}
+
+#[test]
 fn equal_costs_do_not_change_misses_and_pages() {
     for (seed, costs) in [(1, [None, None]), (2, [Some(70), Some(70)])] {
         let (by_default, by_misses) = (

@@ -10,7 +10,8 @@
 //! ([`Uses`](slabwise_base::Uses)) and on the time since the last one. The tuner learns the densities
 //! (`profile/src/hazards.rs`). Until then, the item that was not requested for the longest time has the lowest density,
 //! as in an LRU. A tick is a unit of the work clock. If costs of items are known, the rank is the expected cost of the
-//! hits per tick. An item of unknown cost counts as an item with the mean of the known costs.
+//! hits per tick, in units of the mean of the known costs of all classes. So ranks can be compared between classes. An
+//! item of unknown cost counts as an item with the mean cost.
 //!
 //! All items of a class take chunks of the same size, so the rank does not depend on the size of an item. Only chained
 //! items differ in size: there, the density is divided by the size.
@@ -38,6 +39,8 @@ const DRAWN: usize = 32;
 /// The number of neighbouring slots that are drawn together. They are on the same page of the system in most cases, so the
 /// address of the page is translated once.
 const RUN: usize = 4;
+/// The largest number of victims of one comparison.
+const BATCH: usize = 2;
 /// The number of candidates that are kept for the next search.
 const KEPT: usize = 8;
 /// The number of items that entered last and are candidates, too. So items that are requested only once leave soon.
@@ -58,6 +61,8 @@ const PLACE: Place = Place { lane: Lane::FIRST, queue: QueueKind::Cold };
 #[derive(Debug)]
 pub struct Density {
     densities: Arc<Densities>,
+    /// The mean of the known costs of all classes, in units, when the densities were set. `None`: no cost was known.
+    mean_cost_units: Option<u64>,
     random: Random,
     slots: Box<Slots>,
     victims: Option<VictimMeans>,
@@ -68,25 +73,27 @@ pub struct Density {
 struct Slots {
     drawn: [Option<SlotRun>; DRAWN / RUN],
     kept: [Option<Slot>; KEPT],
+    /// The next victims, the best one first, as long as their ranks do not rise.
+    next: [Option<Candidate>; BATCH - 1],
     /// The slots of the items that entered last, as a ring.
     recent: [Option<Slot>; RECENT],
     /// The number of items that have entered the class.
     entered_count: usize,
 }
 
-/// What is expected of a victim. Costs do not count, because their unit is not that of the ages of other classes.
+/// What is expected of a victim.
 #[derive(Clone, Copy, Debug)]
 struct Expected {
-    /// The logarithm of the expected hits per tick.
+    /// The logarithm of the expected hits per tick, times the relative cost if costs are known.
     log_density: f64,
     /// The logarithm of the size in bytes.
     log_bytes: f64,
 }
 
 impl Expected {
-    fn of(density: Log2, item: Queued<'_>) -> Expected {
+    fn of(rank: Log2, item: Queued<'_>) -> Expected {
         let log_bytes = Log2::of_integer(item.counted_size_bytes()).as_f64();
-        Expected { log_density: density.as_f64(), log_bytes }
+        Expected { log_density: rank.as_f64(), log_bytes }
     }
 }
 
@@ -136,10 +143,12 @@ impl Density {
     pub fn new() -> Density {
         Density {
             densities: Arc::default(),
+            mean_cost_units: None,
             random: Random::new(1),
             slots: Box::new(Slots {
                 drawn: [None; DRAWN / RUN],
                 kept: [None; KEPT],
+                next: [None; BATCH - 1],
                 recent: [None; RECENT],
                 entered_count: 0,
             }),
@@ -147,11 +156,22 @@ impl Density {
         }
     }
 
-    /// Returns the logarithm of the expected hits per tick, times the cost if costs are known.
+    /// Returns the logarithm of the expected hits per tick, times the relative cost if costs are known.
     #[inline]
     fn rank(&self, view: &View<'_>, item: Queued<'_>, now: WorkTime) -> Log2 {
-        let density = self.density(item, now);
-        if view.costs.count == 0 { density } else { density + log_cost(view, item.cost()) }
+        let density = self.densities.log(item.uses(), item.time().age_at(now));
+        if view.costs.count == 0 { density } else { density + self.log_cost(view, item.cost()) }
+    }
+
+    /// Returns the logarithm of the quotient of a cost and the mean cost. It is 0 for an unknown cost.
+    fn log_cost(&self, view: &View<'_>, cost: Option<Cost>) -> Log2 {
+        let Some(cost) = cost else { return Log2(0) };
+        let log_units = match cost.units() {
+            // A miss of such an item costs nothing. Among these items, the one with the lowest density is evicted first.
+            0 => Log2::of_integer(1) - Log2::of_integer(1 << 10),
+            units => Log2::of_integer(units.into()),
+        };
+        log_units - Log2::of_integer(self.mean_cost_units.unwrap_or_else(|| view.costs.mean()))
     }
 
     /// Returns the candidates with the lowest ranks. An item that has expired or was flushed has the lowest rank.
@@ -174,6 +194,21 @@ impl Density {
             token.queued_in(slot).into_iter().for_each(|item| compare(slot, item));
         }
         lowest
+    }
+
+    /// Returns the best candidate after the victims of the last comparison, unless its rank has risen since.
+    fn next(
+        &mut self,
+        view: &View<'_>,
+        now: WorkTime,
+        is_invalid: impl Fn(Queued<'_>) -> bool,
+    ) -> Option<Slot> {
+        let Candidate { rank, slot } = self.slots.next[0].take()?;
+        self.slots.next.rotate_left(1);
+        let item = view.pages.token.queued_in(slot)?;
+        let is_lowest =
+            item.is_unpinned() && (is_invalid(item) || self.rank(view, item, now) <= rank);
+        is_lowest.then_some(slot)
     }
 
     /// Draws the slots for the next search, and prefetches the chunks in them.
@@ -225,7 +260,7 @@ impl Density {
     /// Returns the density and size of the item with the lowest density of a sample.
     fn sampled_victim(&self, view: &View<'_>, now: WorkTime) -> Option<Expected> {
         let token = &view.pages.token;
-        let expected_of = |item| Expected::of(self.density(item, now), item);
+        let expected_of = |item| Expected::of(self.rank(view, item, now), item);
         let mut lowest: Option<Expected> = None;
         let mut compare = |expected: Expected, is_per_byte: bool| {
             let key = |it: &Expected| it.log_density - if is_per_byte { it.log_bytes } else { 0.0 };
@@ -244,22 +279,6 @@ impl Density {
             }
         }
         lowest
-    }
-
-    /// Returns the logarithm of the expected hits per tick of an item.
-    #[inline]
-    fn density(&self, item: Queued<'_>, now: WorkTime) -> Log2 {
-        self.densities.log(item.uses(), item.time().age_at(now))
-    }
-}
-
-/// Returns the logarithm of a cost. An unknown cost counts as the mean of the known costs.
-fn log_cost(view: &View<'_>, cost: Option<Cost>) -> Log2 {
-    let units = cost.map_or_else(|| view.costs.mean(), |cost| u64::from(cost.units()));
-    if units == 0 {
-        Log2::of_integer(1) - Log2::of_integer(1 << 10)
-    } else {
-        Log2::of_integer(units)
     }
 }
 
@@ -293,9 +312,16 @@ impl Order for Density {
         if self.slots.drawn[0].is_none() {
             self.draw(view);
         }
+        if let Some(slot) = self.next(view, now, &is_invalid) {
+            return Victim::EvictAt(Position::In(slot));
+        }
         let lowest = self.lowest(view, now, is_invalid);
         let [victim, kept @ ..] = lowest.candidates;
         self.slots.kept = kept.map(|candidate| candidate.map(|candidate| candidate.slot));
+        self.slots.next.copy_from_slice(&kept[..BATCH - 1]);
+        for next in kept[..BATCH - 1].iter().flatten() {
+            view.pages.token.queued_in(next.slot).into_iter().for_each(Queued::prefetch_neighbours);
+        }
         self.draw(view);
         match victim {
             Some(victim) => Victim::EvictAt(Position::In(victim.slot)),
@@ -303,8 +329,8 @@ impl Order for Density {
         }
     }
 
-    fn note_evicted(&mut self, _view: &View<'_>, item: Queued<'_>, now: WorkTime) {
-        let evicted = Expected::of(self.density(item, now), item);
+    fn note_evicted(&mut self, view: &View<'_>, item: Queued<'_>, now: WorkTime) {
+        let evicted = Expected::of(self.rank(view, item, now), item);
         let means = self.victims.get_or_insert(VictimMeans { expected: evicted, last_at: now });
         let Expected { log_density, log_bytes } = &mut means.expected;
         *log_density += (evicted.log_density - *log_density) * VICTIM_WEIGHT;
@@ -328,12 +354,16 @@ impl Order for Density {
         Some(((32.0 + log_bytes - expected.log_density).max(0.0) * 1_024.0) as u32)
     }
 
-    fn set_densities(&mut self, densities: &Arc<Densities>) {
-        self.densities = Arc::clone(densities);
+    fn set_densities(&mut self, densities: &Arc<Densities>, mean_cost_units: Option<u64>) {
+        (self.densities, self.mean_cost_units) = (Arc::clone(densities), mean_cost_units);
     }
 
     fn forget(&mut self) {
-        *self = Density { densities: Arc::clone(&self.densities), ..Density::new() };
+        *self = Density {
+            densities: Arc::clone(&self.densities),
+            mean_cost_units: self.mean_cost_units,
+            ..Density::new()
+        };
     }
 
     fn lanes_name(&self) -> String {

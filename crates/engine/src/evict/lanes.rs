@@ -227,6 +227,12 @@ impl ItemCosts {
         }
     }
 
+    /// Adds the sums of another class.
+    pub fn append(&mut self, other: ItemCosts) {
+        self.count += other.count;
+        self.units = self.units.saturating_add(other.units);
+    }
+
     /// Subtracts an item of this cost that was removed from its queue.
     #[inline]
     pub fn remove(&mut self, cost: Option<Cost>) {

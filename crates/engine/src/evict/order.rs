@@ -196,8 +196,8 @@ pub trait Order {
         None
     }
 
-    /// Sets the hit densities, for a kind that ranks items by them.
-    fn set_densities(&mut self, _densities: &Arc<Densities>) {}
+    /// Sets the hit densities, and the mean of the known costs of all classes, for a kind that ranks items by them.
+    fn set_densities(&mut self, _densities: &Arc<Densities>, _mean_cost_units: Option<u64>) {}
 
     /// Updates the order's state before an item of the class is evicted.
     #[inline]

@@ -94,9 +94,11 @@ impl<'e> Handle<'e> {
         self.prefetch_items(keys, self.space().acts_on_hits.load(Relaxed));
     }
 
-    /// Prefetches the cache lines that stores and deletes of these keys will read or write: those of their lookups, and
-    /// the neighbours of the items that they will remove from the queues. Ignores all keys after the first 32.
+    /// Prefetches the cache lines that stores and deletes of these keys will read or write: those of their lookups, of
+    /// the requests for evicted keys, and of the neighbours of the items that they will remove from the queues. Ignores
+    /// all keys after the first 32.
     pub fn prefetch_for_writes(&self, keys: &[HashedKey<'_>]) {
+        keys.iter().for_each(|key| self.space().prefetch_ghosts(key.hash()));
         self.prefetch_items(keys, true);
     }
 

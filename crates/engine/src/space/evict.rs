@@ -350,8 +350,10 @@ impl Space {
         let victims = batch.0.map(|victim| {
             let hash = self.hash_of(victim.as_ref()?.pin.item(&self.memory));
             self.index.prefetch(hash);
+            self.prefetch_ghosts(hash);
             Some((victim?, hash))
         });
+        victims.iter().flatten().for_each(|(_, hash)| self.index.prefetch_bucket(*hash));
         let victims = victims.into_iter().flatten();
         victims.filter_map(move |(victim, hash)| self.finish_eviction(victim, hash, class))
     }

@@ -8,13 +8,15 @@ use super::spares::Spares;
 use super::work_clock::WorkClock;
 use crate::class::{CHAINED, Class, TABLE_NUMBERS};
 use crate::config::EngineConfig;
-use crate::evict::{ClassOrder, LruConfig, Segments};
+use crate::evict::{ClassOrder, ItemCosts, LruConfig, Segments};
 use crate::heap::Pool;
 use crate::heap::SizeMap;
 use crate::index::Index;
 use crate::layout::{ChunkAddress, ClassTable};
 use crate::lock_counts::{self, Row};
-use crate::mem::{Arena, Item, MappingError, Memory, Page, PageState, ReadAccess, ReadsMeta};
+use crate::mem::{
+    Arena, Item, MappingError, Memory, Page, PageState, ReadAccess, ReadsMeta, prefetch,
+};
 use crate::stats::{ClassStats, HandleCounters, PageStats};
 pub use slabwise_base::AccessKind;
 use slabwise_base::density::Densities;
@@ -285,6 +287,12 @@ impl Space {
         self.hasher.hash(item.key())
     }
 
+    /// Prefetches the entries of [`Space::ghosts`] for the key with this hash.
+    #[inline]
+    pub fn prefetch_ghosts(&self, hash: u64) {
+        self.ghosts.address_of_set(hash).into_iter().for_each(prefetch);
+    }
+
     /// Reduces the memory for items by the table of ghosts and, if the memory limit includes the index, by the present size
     /// of the index.
     pub fn charge_tables(&self) {
@@ -351,7 +359,11 @@ impl Space {
 
     /// Sets the hit densities by which the classes rank items, if the eviction kind does so.
     pub fn set_densities(&self, densities: &Arc<Densities>) {
-        self.queueing_classes().for_each(|class| class.lock().set_densities(densities));
+        let mut costs = ItemCosts::default();
+        self.queueing_classes().for_each(|class| costs.append(class.lock().costs));
+        let mean_cost_units = (costs.count > 0).then(|| costs.mean());
+        self.queueing_classes()
+            .for_each(|class| class.lock().set_densities(densities, mean_cost_units));
     }
 
     /// Invalidates every item in the cache. The caller holds no lock of a stripe.

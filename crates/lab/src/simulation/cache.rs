@@ -10,6 +10,7 @@ pub trait Simulation {
     /// Gets a key. Returns true if the get hits. After a miss, the cache stores the item. After a hit, the item has the
     /// size `size_bytes`. `number` is the index of the request in the catalog.
     fn get(&mut self, key: u32, size_bytes: u32, number: usize) -> bool;
+    /// Removes the item of a key, if the cache holds it.
     fn remove(&mut self, key: u32);
 }
 
@@ -20,6 +21,7 @@ pub struct Reference {
     pub key: u32,
     /// Size of the item with its overhead.
     pub size_bytes: u32,
+    /// What the request does.
     pub op: Op,
 }
 
@@ -49,10 +51,12 @@ impl Catalog {
         self.references.push(Reference { key, size_bytes, op: request.op });
     }
 
+    /// Returns all requests in the order of time.
     pub fn references(&self) -> &[Reference] {
         &self.references
     }
 
+    /// Returns the number of different keys.
     pub fn key_count(&self) -> usize {
         self.sizes_bytes.len()
     }

@@ -32,7 +32,7 @@ mod work_clock;
 #[cfg(test)]
 mod tests;
 
-pub use cache::{Catalog, Simulation};
+pub use cache::{Catalog, Reference, Simulation};
 pub use miniature::MiniatureSimulation;
 pub use segmented::Segmented;
 

@@ -3,8 +3,8 @@
 use super::settings::{Draft, Given};
 use slabwise_base::memcached;
 use slabwise_engine::{
-    CHUNK_SIZE_BYTES_MIN, ClassTable, EngineConfig, EvictionKind, MoverKind, SizeModel,
-    SpareConfig, mover_kind, page_size_default,
+    CHUNK_SIZE_BYTES_MIN, ClassTable, EngineConfig, MoverKind, SizeModel, SpareConfig, mover_kind,
+    page_size_default,
 };
 use std::hash::{BuildHasher, Hasher, RandomState};
 
@@ -39,7 +39,7 @@ pub(super) fn engine_config(draft: &Draft) -> Result<EngineConfig, String> {
         first_page_beyond_limit: preset,
         index_within_limit: !preset,
         item_size_bytes_max,
-        eviction: eviction(given, settings.lru_maintainer),
+        eviction: given.eviction_kind(settings.lru_maintainer),
         mover: mover(given),
         spares: SpareConfig::for_workers(settings.threads as u32),
         hash_seed: random_seed(),
@@ -175,19 +175,6 @@ fn chunk_size_max(given: &Given, page_size: usize, item_max: u64) -> Result<usiz
     let default = if given.chunked_items_disabled { page_size } else { page_size / 2 };
     let size = explicit.unwrap_or(default.min(item_max.next_multiple_of(8) as usize));
     Ok(size.max(largest_requested_chunk(given, item_max)))
-}
-
-/// Returns the eviction kind that `-o eviction` names, or the default eviction kind.
-fn eviction(given: &Given, lru_maintainer: bool) -> EvictionKind {
-    match given.eviction {
-        Some(name) => {
-            EvictionKind::named(name).expect("`-o eviction` accepts only names of eviction kinds")
-        }
-        // Without the LRU maintainer memcached has one queue per class.
-        None if !lru_maintainer => EvictionKind::Lru,
-        None if given.memcached_preset => EvictionKind::Segmented,
-        None => EvictionKind::CostBands,
-    }
 }
 
 /// Returns an error if the options of the LRU queues conflict.

@@ -7,12 +7,12 @@ use slabwise_tuner::{AutomoveSettings, ProfilingOptions};
 
 /// The name of the policy option that `-o objective` sets.
 const OBJECTIVE: &str = "objective";
-/// The default policy.
-const POLICY_DEFAULT: &str = "marginal";
-/// The default policy with `profile=off`: the best policy that needs no profiles. It is also the default with
-/// `eviction=density`: there, age times chunk size is the inverse of the expected hits per byte, and the curves of
-/// `marginal` are those of an LRU.
+/// The default policy with `eviction=density`: there, age times chunk size is the inverse of the expected hits per
+/// byte. It is also the default with `profile=off`: the best policy that needs no profiles.
 const POLICY_BY_AGE: &str = "space_time";
+/// The default policy with other eviction kinds, whose curves are close to those of an LRU, and if the objective is not
+/// that of [`POLICY_BY_AGE`].
+const POLICY_BY_CURVES: &str = "marginal";
 /// The default policy with `preset=memcached`: memcached's automover.
 const POLICY_OF_PRESET: &str = "automove";
 
@@ -24,22 +24,18 @@ const PROFILE_MEMORY_BYTES_FIXED: u64 = 1 << 20;
 
 /// Sets the page policy, the profiling and the automover in the draft's settings.
 pub(super) fn resolve(draft: &mut Draft) -> Result<(), String> {
-    let page_policy = page_policy(&draft.given)?;
+    let kind = draft.given.eviction_kind(draft.settings.lru_maintainer);
+    let page_policy = page_policy(&draft.given, kind)?;
     warn_of_former_names(draft);
-    draft.settings.profiling = profiling(draft, &page_policy)?;
+    draft.settings.profiling = profiling(draft, &page_policy, kind)?;
     draft.settings.tunables.automove = automove(draft, &page_policy);
     draft.settings.page_policy = page_policy;
     Ok(())
 }
 
 /// Returns the page policy with its options. The policy is active only with `slab_automove=1`.
-fn page_policy(given: &Given) -> Result<PagePolicy, String> {
-    let default = match given.profile {
-        _ if given.memcached_preset => POLICY_OF_PRESET,
-        Some(false) => POLICY_BY_AGE,
-        _ if given.eviction == Some(EvictionKind::Density.name()) => POLICY_BY_AGE,
-        _ => POLICY_DEFAULT,
-    };
+fn page_policy(given: &Given, kind: EvictionKind) -> Result<PagePolicy, String> {
+    let default = default_policy(given, kind);
     let policy = given.page_policy.as_deref().unwrap_or(default);
     let (name, given_options) = match policy.split_once(':') {
         Some((name, options)) => (name, format!(":{options}")),
@@ -60,7 +56,8 @@ fn page_policy(given: &Given) -> Result<PagePolicy, String> {
     if let Some(objective) = given.objective {
         if has(name, OBJECTIVE) {
             text += &format!(":{OBJECTIVE}={objective}");
-        } else if objective != "miss_ratio" {
+        } else if objective != "miss_ratio" && !(objective == "cost" && divides_by_cost(name, kind))
+        {
             let candidates: Vec<_> =
                 PagePolicy::NAMES.into_iter().filter(|name| has(name, OBJECTIVE)).collect();
             return Err(format!(
@@ -72,6 +69,24 @@ fn page_policy(given: &Given) -> Result<PagePolicy, String> {
     }
     text += &given_options;
     PagePolicy::parse(&text).map_err(|error| format!("-o page_policy={text}: {error}"))
+}
+
+/// True if the policy minimizes the cost of misses with this eviction kind, although it has no option for it.
+fn divides_by_cost(policy: &str, kind: EvictionKind) -> bool {
+    policy == POLICY_BY_AGE && kind == EvictionKind::Density
+}
+
+/// Returns the policy that is used without `-o page_policy`.
+fn default_policy(given: &Given, kind: EvictionKind) -> &'static str {
+    if given.memcached_preset {
+        return POLICY_OF_PRESET;
+    }
+    let can_profile = given.profile != Some(false);
+    match given.objective {
+        Some("request_time") if can_profile => POLICY_BY_CURVES,
+        _ if can_profile && kind != EvictionKind::Density => POLICY_BY_CURVES,
+        _ => POLICY_BY_AGE,
+    }
 }
 
 /// Warns if `-o page_policy` contains former names of options.
@@ -114,9 +129,10 @@ fn automove(draft: &Draft, page_policy: &PagePolicy) -> AutomoveSettings {
 fn profiling(
     draft: &mut Draft,
     page_policy: &PagePolicy,
+    kind: EvictionKind,
 ) -> Result<Option<ProfilingOptions>, String> {
     let given = &draft.given;
-    let learns_densities = given.eviction == Some(EvictionKind::Density.name());
+    let learns_densities = kind == EvictionKind::Density;
     if given.profile == Some(false) && learns_densities {
         return Err("-o profile=off: eviction=density learns from the profiled requests: leave \
                     profile=off out, or choose another eviction kind"

@@ -2,7 +2,7 @@
 //! server runs; and [`Draft`], which contains the settings while the options are parsed.
 
 use crate::tls::{ClientCertificates, TlsSettings};
-use slabwise_engine::{EngineConfig, LruConfig};
+use slabwise_engine::{EngineConfig, EvictionKind, LruConfig};
 use slabwise_policy::PagePolicy;
 use slabwise_policy::sizes::Method;
 use slabwise_protocol::text::CostWire;
@@ -305,6 +305,22 @@ pub(super) struct Given {
     pub page_move_share_max: Option<u32>,
     pub automove_ratio: Option<f64>,
     pub automove_window: Option<u32>,
+}
+
+impl Given {
+    /// Returns the eviction kind that `-o eviction` names, or the default eviction kind.
+    pub(super) fn eviction_kind(&self, lru_maintainer: bool) -> EvictionKind {
+        match self.eviction {
+            Some(name) => EvictionKind::named(name)
+                .expect("`-o eviction` accepts only names of eviction kinds"),
+            // Without the LRU maintainer memcached has one queue per class.
+            None if !lru_maintainer => EvictionKind::Lru,
+            None if self.memcached_preset => EvictionKind::Segmented,
+            // `density` learns from profiles.
+            None if self.profile == Some(false) => EvictionKind::CostBands,
+            None => EvictionKind::Density,
+        }
+    }
 }
 
 impl Draft {

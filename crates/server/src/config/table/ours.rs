@@ -21,10 +21,10 @@ pub(in crate::config) static OURS: &[ServerOption] = &[
             it.given.page_policy = Some(text.to_owned());
             Ok(())
         })
-        .default("marginal")
+        .default("space_time")
         .frequent_help(
             "policy that moves pages between classes; --help=policies lists all policies. The default \
-             with profile=off and with eviction=density is space_time, and with preset=memcached automove",
+             with an eviction kind other than density is marginal, and with preset=memcached automove",
         ),
     option("objective")
         .choice(&["miss_ratio", "request_time", "cost"], |it, name| it.given.objective = Some(name))
@@ -50,7 +50,9 @@ pub(in crate::config) static OURS: &[ServerOption] = &[
         .help("memory for profiling, which is not part of -m"),
     option("eviction")
         .choice(&EvictionKind::NAMES, |it, name| it.given.eviction = Some(name))
-        .default("cost_bands; segmented with preset=memcached, lru with no_lru_maintainer")
+        .default(
+            "density; cost_bands with profile=off, segmented with preset=memcached, lru with no_lru_maintainer",
+        )
         .frequent_help("rule that selects the item to evict; {eviction kinds}"),
     option("reserved_pct")
         .number(1, 90, "percent", |it, n| {

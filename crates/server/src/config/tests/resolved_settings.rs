@@ -158,13 +158,17 @@ fn no_modern_sets_the_defaults_of_memcached_1_4() {
 #[test]
 fn page_policy_and_objective_select_the_policy_and_its_options() {
     let policy = |options: &str| settings(&["-o", options]).page_policy;
-    assert_eq!(settings(&[]).page_policy.name(), "marginal");
+    assert_eq!(settings(&[]).page_policy.name(), "space_time");
+    assert_eq!(settings(&[]).engine.eviction, EvictionKind::Density);
+    assert_eq!(settings(&["-o", "profile=off"]).engine.eviction, EvictionKind::CostBands);
     assert_eq!(
         policy("profile=off").name(),
         "space_time",
         "the default with profile=off is the best policy that needs no profiles"
     );
-    assert_eq!(policy("eviction=density").name(), "space_time");
+    assert_eq!(policy("eviction=segmented").name(), "marginal");
+    assert_eq!(policy("objective=request_time").name(), "marginal");
+    assert_eq!(policy("objective=cost").name(), "space_time");
     assert_eq!(policy("eviction=density,page_policy=lama").name(), "lama");
     assert_eq!(policy("preset=memcached").name(), "automove");
     for name in PagePolicy::NAMES {
@@ -176,7 +180,7 @@ fn page_policy_and_objective_select_the_policy_and_its_options() {
     assert_eq!(debug("objective=request_time,page_policy=lama"), by_time);
     assert_ne!(debug("page_policy=lama"), by_time);
     assert_eq!(debug("page_policy=lama,objective=miss_ratio"), debug("page_policy=lama"));
-    assert_eq!(policy("objective=miss_ratio").name(), "marginal");
+    assert_eq!(policy("objective=miss_ratio").name(), "space_time");
     let without = policy("objective=miss_ratio,profile=off");
     assert_eq!(
         without.name(),

@@ -97,7 +97,10 @@ fn queue_order_classes_and_counts_are_restored() {
         assert_eq!(next_cas(&engine), cas);
         let after = engine.stats(clock.now());
         assert_eq!((after.items, after.bytes), (stats.items, stats.bytes));
-        assert_eq!(after.total.tail_age_work, stats.total.tail_age_work);
+        // With hit densities the tail age is an estimate from the last victims, which a stop does not save.
+        if !config.eviction.info().counts_uses {
+            assert_eq!(after.total.tail_age_work, stats.total.tail_age_work);
+        }
         assert!(after.index_buckets >= stats.index_buckets);
     }
 }

@@ -1,11 +1,12 @@
-//! Simulates a cache with an exact LRU order, for bench/pace: `slabwise-bench-pace-lru footprint|windows ...`.
+//! Simulates caches, for bench/pace and bench/eviction: `slabwise-bench-simulate footprint|windows|miss-ratio ...`.
 //!
 //! ```text
 //! workload (the requests that `slabwise replay` sends) --> footprint: the bytes of all items of the workload
-//!                                                      \-> lru --> windows: misses and stored bytes
+//!                                                      |-> lru --> windows: misses and stored bytes
+//!                                                      \-> a simulation of the lab --> miss ratio
 //! ```
 //!
-//! The cache is used as `slabwise replay` uses a server: a get that misses stores the item. The size of an item is the
+//! A cache is used as `slabwise replay` uses a server: a get that misses stores the item. The size of an item is the
 //! sum of the lengths of its key and value, and `--item-bytes`. The result is one line of JSON.
 
 #![forbid(unsafe_code)]
@@ -15,15 +16,16 @@ mod lru;
 use clap::{Parser, Subcommand};
 use lru::{Access, Lru};
 use serde::Serialize;
+use slabwise_lab::simulation::{self, Catalog};
 use slabwise_replay::KEY_SIZE_BYTES;
 use slabwise_replay::workload::{self, Op, Request, Workload};
 use slabwise_text::command;
 use std::collections::HashMap;
 use std::process::ExitCode;
 
-/// Simulate a cache with an exact LRU order for the workloads of `slabwise replay`.
+/// Simulate caches for the workloads of `slabwise replay`.
 #[derive(Debug, Parser)]
-#[command(name = "slabwise-bench-pace-lru")]
+#[command(name = "slabwise-bench-simulate")]
 struct Args {
     #[command(subcommand)]
     task: Task,
@@ -33,7 +35,7 @@ struct Args {
 enum Task {
     /// Print the number of requests and keys, and the sum of the sizes of the items of all keys
     Footprint(Input),
-    /// Print the requests, the gets, the misses and the stored bytes of successive windows
+    /// Print the requests, the gets, the misses and the stored bytes of successive windows, for an exact LRU order
     Windows {
         #[command(flatten)]
         input: Input,
@@ -46,6 +48,17 @@ enum Task {
         /// Number of requests in a window
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
         window: u64,
+    },
+    /// Print the miss ratio of a cache that evicts by another rule
+    MissRatio {
+        #[command(flatten)]
+        input: Input,
+        /// Rule of eviction
+        #[arg(long, value_name = "NAME", value_parser = simulation::NAMES)]
+        simulation: String,
+        /// Maximum sum of the sizes of all items in bytes
+        #[arg(long, value_name = "N")]
+        capacity_bytes: u64,
     },
 }
 
@@ -84,6 +97,15 @@ struct Footprint {
     bytes: u64,
 }
 
+/// The result of `miss-ratio`. The names of the fields are those of the JSON output.
+#[derive(Debug, Serialize)]
+struct MissRatio {
+    /// The number of requests.
+    requests: u64,
+    /// The number of gets that missed, divided by the number of gets.
+    miss_ratio: f64,
+}
+
 /// The counts of consecutive requests. The names of the fields are those of the JSON output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 struct Window {
@@ -99,11 +121,14 @@ struct Window {
 
 fn main() -> ExitCode {
     let arguments = std::env::args_os().skip(1).collect();
-    command::answer("slabwise-bench-pace-lru", "result", arguments, |args: &Args| {
+    command::answer("slabwise-bench-simulate", "result", arguments, |args: &Args| {
         let json = match &args.task {
             Task::Footprint(input) => serde_json::to_string(&footprint(input)?),
             Task::Windows { input, capacity_bytes, from, window } => {
                 serde_json::to_string(&windows(input, *capacity_bytes, *from, *window)?)
+            }
+            Task::MissRatio { input, simulation, capacity_bytes } => {
+                serde_json::to_string(&miss_ratio(input, simulation, *capacity_bytes)?)
             }
         };
         json.map(|json| json + "\n").map_err(|error| format!("cannot write JSON: {error}"))
@@ -155,6 +180,20 @@ fn windows(
     Ok(windows)
 }
 
+/// Replays the workload on a simulated cache of the lab. Returns the miss ratio.
+fn miss_ratio(input: &Input, name: &str, capacity_bytes: u64) -> Result<MissRatio, String> {
+    let mut catalog = Catalog::default();
+    for request in input.open()? {
+        let request = request.map_err(|error| error.to_string())?;
+        let size_bytes = u32::try_from(input.size_bytes(&request)).unwrap_or(u32::MAX);
+        catalog.add(&request, size_bytes);
+    }
+    let requests = catalog.references().len() as u64;
+    let miss_ratio = simulation::miss_ratio(name, &catalog, capacity_bytes)
+        .ok_or_else(|| format!("no simulation has the name {name}"))?;
+    Ok(MissRatio { requests, miss_ratio })
+}
+
 /// Executes a request, and after a miss the set of the same item. Returns the counts of this request.
 fn count(lru: &mut Lru, request: &Request, size_bytes: u64) -> Window {
     let mut counts = Window { requests: 1, ..Window::default() };
@@ -178,7 +217,7 @@ fn count(lru: &mut Lru, request: &Request, size_bytes: u64) -> Window {
 
 #[cfg(test)]
 mod tests {
-    use super::{Input, Window, footprint, windows};
+    use super::{Input, Window, footprint, miss_ratio, windows};
     use slabwise_replay::workload::Options;
 
     fn two_phase(requests: u64) -> Input {
@@ -196,6 +235,17 @@ mod tests {
         assert_eq!(found.len(), 4);
         assert_eq!((all.requests, sum(|window| window.requests)), (40_000, 40_000));
         assert_eq!((all.keys, all.bytes), (sum(|w| w.misses), sum(|w| w.stored_bytes)));
+    }
+
+    #[test]
+    fn the_simulations_of_the_lab_count_the_same_misses() {
+        let input = two_phase(40_000);
+        let lru = miss_ratio(&input, "lru", 200_000).expect("the workload has no errors");
+        let windows = windows(&input, 200_000, 0, 40_000).expect("the workload has no errors");
+        assert_eq!(lru.miss_ratio, windows[0].misses as f64 / windows[0].gets as f64);
+        let fewest =
+            miss_ratio(&input, "belady_size", 200_000).expect("the workload has no errors");
+        assert!(fewest.miss_ratio < lru.miss_ratio, "{fewest:?}, {lru:?}");
     }
 
     #[test]
