@@ -2,7 +2,8 @@
 
 import dataclasses
 
-from pace_replays import BATCH, KINDS, simulate
+import servers
+from pace_replays import BATCH, KINDS
 from pace_table import Figure, Table, progress
 from sampler import Sampler
 from servers import SocketServer
@@ -69,7 +70,7 @@ def measure_one(shift, settings):
         if kind == "slabwise":
             capacity = capacity_bytes(sampler.samples, item_bytes - own_bytes)
         progress(f"two-phase, {shift.memory_mib} MiB, {kind}: miss ratio {result['miss_ratio']:.4f}")
-    simulated = simulate(
+    simulated = servers.simulate(
         "windows", "two-phase", *shift.flags, "--item-bytes", str(item_bytes), "--capacity-bytes", str(capacity),
         "--from", str(shift.change), "--window", str(shift.step),
     )

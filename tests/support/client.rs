@@ -7,7 +7,7 @@ use std::time::Duration;
 use slabwise_client::{ClientError, Connection, Row};
 
 /// The time for which the client waits for a reply before the test fails.
-const REPLY_DEADLINE: Duration = Duration::from_secs(20);
+const REPLY_DEADLINE: Duration = Duration::from_secs(40);
 
 /// A client of the text protocol.
 pub struct Client {
@@ -20,8 +20,8 @@ impl Client {
         let stream = TcpStream::connect(address)
             .unwrap_or_else(|error| panic!("cannot connect to {address}: {error}"));
         stream.set_nodelay(true).expect("a TCP socket has the option TCP_NODELAY");
-        stream.set_read_timeout(Some(REPLY_DEADLINE)).expect("20 seconds is a valid timeout");
-        stream.set_write_timeout(Some(REPLY_DEADLINE)).expect("20 seconds is a valid timeout");
+        stream.set_read_timeout(Some(REPLY_DEADLINE)).expect("40 seconds is a valid timeout");
+        stream.set_write_timeout(Some(REPLY_DEADLINE)).expect("40 seconds is a valid timeout");
         Client { connection: Connection::over(stream, usize::MAX) }
     }
 
@@ -130,7 +130,7 @@ impl Client {
         self.rows(command).into_iter().filter_map(number).collect()
     }
 
-    /// Returns true if the output to any client is blocked.
+    /// Returns true if the output to at least one client is blocked.
     pub fn is_output_blocked(&mut self) -> bool {
         self.rows("stats conns").iter().any(|row| row.value == "conn_mwrite")
     }

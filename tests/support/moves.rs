@@ -45,7 +45,7 @@ pub fn stalled_reader(server: &Server, key: &str) -> Client {
     reader.send(format!("get {key}\r\n").repeat(COPIES).as_bytes());
     assert_eq!(reader.read_exact(READ_BYTES).len(), READ_BYTES);
     let mut other = server.connect();
-    // Until then, the server still unpins the item after each value.
+    // Before its output is blocked, the server unpins the item after each value. No other client's output is blocked.
     wait_until("the output to the reader is blocked", DEADLINE, || other.is_output_blocked());
     reader
 }

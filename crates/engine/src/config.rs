@@ -173,7 +173,7 @@ impl EngineConfig {
             + index_bytes / INDEX_UNEVEN_DIVISOR
     }
 
-    /// Returns slabwise's default configuration for a memory limit.
+    /// Returns slabwise's default configuration for a memory limit, with the eviction kind `segmented`.
     pub fn new(memory_limit_bytes: u64) -> EngineConfig {
         let page_size_bytes = page_size_default(memory_limit_bytes);
         EngineConfig {

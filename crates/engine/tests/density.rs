@@ -180,3 +180,27 @@ fn of_chained_items_the_one_with_the_fewest_hits_per_byte_is_evicted_first() {
     assert_eq!((held(&engine, "large", 1, now), held(&engine, "small", 2, now)), (0, 2));
     engine.check();
 }
+
+#[test]
+fn a_hit_saves_the_item_that_would_be_the_next_victim() {
+    let (engine, now) = (engine(), Clock::manual().now());
+    let names = || (0..CAPACITY).map(|at| format!("old{at}"));
+    names().for_each(|name| store(&engine, &name, ItemMeta::default(), now));
+    set_densities(&engine, |count| if count == 1 { 0.001 } else { 0.1 });
+    store(&engine, "new0", ItemMeta::default(), now);
+    let hits = names().filter(|name| get(&engine, name, now)).count();
+    (1..4).for_each(|at| store(&engine, &format!("new{at}"), ItemMeta::default(), now));
+    assert_eq!(held(&engine, "old", CAPACITY, now), hits, "only new items are evicted");
+    engine.check();
+}
+
+#[test]
+fn the_tail_age_has_a_limit() {
+    let (engine, now) = (engine(), Clock::manual().now());
+    let of_cost = |units| ItemMeta { cost: Some(Cost::from_units(units)), ..ItemMeta::default() };
+    store(&engine, "costly", of_cost(1 << 30), now);
+    (0..CAPACITY / 2).for_each(|at| store(&engine, &format!("{at}"), of_cost(0), now));
+    set_densities(&engine, |_| 0.001);
+    let ages: Vec<u32> = engine.stats(now).total.tail_age_work.into_iter().flatten().collect();
+    assert_eq!(ages, [1 << 31]);
+}

@@ -124,9 +124,9 @@ fn a_learned_table_holds_more_items_and_then_does_not_change() {
     assert_eq!(after, changes, "seed {SEED}: a steady cache keeps its table");
 }
 
-/// As in a server by default, the policy is `marginal`, and the value of a byte comes from curves.
+/// The policy is `marginal`, and the value of a byte comes from curves.
 #[test]
-fn the_default_policy_keeps_the_table_of_a_steady_cache() {
+fn a_policy_with_curves_keeps_the_table_of_a_steady_cache() {
     let seed = SEED;
     let engine = engine();
     let mut client = Client::new(&engine);

@@ -68,7 +68,7 @@ impl Configuration {
                     "page_policy=space_time",
                     "eviction=lru",
                     "eviction=segmented",
-                    "eviction=density",
+                    "eviction=cost_bands",
                     "eviction=greedydual_size",
                     "eviction=split_lru",
                     "classes=geometric",

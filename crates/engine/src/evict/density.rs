@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   slots drawn at random ----\
-//!   candidates kept -----------+--> lowest rank: the victim; the next ranks are kept for the next search
-//!   items that entered last --/
+//!   candidates kept -----------+--> lowest rank: the victim; second rank: the next victim (the runner-up);
+//!   items that entered last --/     the second and the next ranks are kept for the next comparison
 //! ```
 //!
 //! The rank of an item is its hit density: the expected hits per tick, which depends on the requests for the item
@@ -11,7 +11,7 @@
 //! (`profile/src/hazards.rs`). Until then, the item that was not requested for the longest time has the lowest density,
 //! as in an LRU. A tick is a unit of the work clock. If costs of items are known, the rank is the expected cost of the
 //! hits per tick, in units of the mean of the known costs of all classes. So ranks can be compared between classes. An
-//! item of unknown cost counts as an item with the mean cost.
+//! item of unknown cost counts as an item with the mean cost. Until densities were set, the unit is the mean of the class.
 //!
 //! All items of a class take chunks of the same size, so the rank does not depend on the size of an item. Only chained
 //! items differ in size: there, the density is divided by the size.
@@ -24,7 +24,8 @@
 //! Psounis, B. Prabhakar, "Efficient randomized web-cache replacement schemes using samples from past eviction times",
 //! IEEE/ACM Transactions on Networking 10(4), 2002.
 //!
-//! Invariant: a search without pinned items evicts an item with the lowest rank of all candidates that are in a queue.
+//! Invariant: without pinned items, a comparison evicts the item with the lowest rank of all candidates. The runner-up is
+//! evicted without another comparison only if its rank has not risen since, and is below that of the newest item.
 
 use super::lanes::{Lane, Place};
 use super::order::{Entry, Info, Move, Order, Position, Victim, View};
@@ -34,14 +35,12 @@ use slabwise_base::density::{Densities, Log2};
 use slabwise_base::{Cost, Random, WorkTime};
 use std::sync::Arc;
 
-/// The number of slots that are drawn for a search, if a page has at least [`RUN`] chunks.
+/// The number of slots that are drawn for a comparison, if a page has at least [`RUN`] chunks.
 const DRAWN: usize = 32;
 /// The number of neighbouring slots that are drawn together. They are on the same page of the system in most cases, so the
 /// address of the page is translated once.
 const RUN: usize = 4;
-/// The largest number of victims of one comparison.
-const BATCH: usize = 2;
-/// The number of candidates that are kept for the next search.
+/// The number of candidates that are kept for the next comparison.
 const KEPT: usize = 8;
 /// The number of items that entered last and are candidates, too. So items that are requested only once leave soon.
 const RECENT: usize = 8;
@@ -53,6 +52,10 @@ const CHAINED_MOVED: usize = 4;
 const VICTIM_WEIGHT: f64 = 1.0 / 32.0;
 /// The class has stopped evicting if the last eviction was this number of ticks ago.
 const IDLE_TICKS: u32 = 16;
+
+/// The highest estimate of the age at which a class evicts. Items whose misses cost nothing would have a higher one, and
+/// the work clock cannot represent ages close to 2^32.
+const AGE_TICKS_MAX: u32 = 1 << 31;
 
 /// The only queue that this kind uses.
 const PLACE: Place = Place { lane: Lane::FIRST, queue: QueueKind::Cold };
@@ -68,17 +71,25 @@ pub struct Density {
     victims: Option<VictimMeans>,
 }
 
-/// The slots whose items are the candidates of the next search.
+/// The slots whose items are the candidates of the next comparison.
 #[derive(Debug)]
 struct Slots {
     drawn: [Option<SlotRun>; DRAWN / RUN],
     kept: [Option<Slot>; KEPT],
-    /// The next victims, the best one first, as long as their ranks do not rise.
-    next: [Option<Candidate>; BATCH - 1],
+    /// The candidate with the second rank in the last comparison. A comparison takes most of the time of an eviction, so
+    /// every other eviction needs none.
+    runner_up: Option<Candidate>,
     /// The slots of the items that entered last, as a ring.
     recent: [Option<Slot>; RECENT],
     /// The number of items that have entered the class.
     entered_count: usize,
+}
+
+impl Slots {
+    /// Returns the slot of the item that entered last.
+    fn newest(&self) -> Option<Slot> {
+        self.recent[self.entered_count.wrapping_sub(1) % RECENT]
+    }
 }
 
 /// What is expected of a victim.
@@ -148,7 +159,7 @@ impl Density {
             slots: Box::new(Slots {
                 drawn: [None; DRAWN / RUN],
                 kept: [None; KEPT],
-                next: [None; BATCH - 1],
+                runner_up: None,
                 recent: [None; RECENT],
                 entered_count: 0,
             }),
@@ -196,22 +207,23 @@ impl Density {
         lowest
     }
 
-    /// Returns the best candidate after the victims of the last comparison, unless its rank has risen since.
-    fn next(
+    /// Returns the runner-up of the last comparison, unless its rank has risen since, or the item that entered last has a
+    /// lower rank.
+    fn take_runner_up(
         &mut self,
         view: &View<'_>,
         now: WorkTime,
         is_invalid: impl Fn(Queued<'_>) -> bool,
     ) -> Option<Slot> {
-        let Candidate { rank, slot } = self.slots.next[0].take()?;
-        self.slots.next.rotate_left(1);
+        let Candidate { rank, slot } = self.slots.runner_up.take()?;
         let item = view.pages.token.queued_in(slot)?;
-        let is_lowest =
-            item.is_unpinned() && (is_invalid(item) || self.rank(view, item, now) <= rank);
-        is_lowest.then_some(slot)
+        let is_as_low = |item: Queued<'_>| self.rank(view, item, now) <= rank;
+        let is_lowest = item.is_unpinned() && (is_invalid(item) || is_as_low(item));
+        let newest = self.slots.newest().and_then(|slot| view.pages.token.queued_in(slot));
+        (is_lowest && !newest.is_some_and(is_as_low)).then_some(slot)
     }
 
-    /// Draws the slots for the next search, and prefetches the chunks in them.
+    /// Draws the slots for the next comparison, and prefetches the chunks in them.
     fn draw(&mut self, view: &View<'_>) {
         let Density { slots, random, .. } = self;
         slots.drawn.fill_with(|| view.pages.token.random_run(RUN as u32, random.next_u64()));
@@ -312,15 +324,15 @@ impl Order for Density {
         if self.slots.drawn[0].is_none() {
             self.draw(view);
         }
-        if let Some(slot) = self.next(view, now, &is_invalid) {
+        if let Some(slot) = self.take_runner_up(view, now, &is_invalid) {
             return Victim::EvictAt(Position::In(slot));
         }
         let lowest = self.lowest(view, now, is_invalid);
         let [victim, kept @ ..] = lowest.candidates;
         self.slots.kept = kept.map(|candidate| candidate.map(|candidate| candidate.slot));
-        self.slots.next.copy_from_slice(&kept[..BATCH - 1]);
-        for next in kept[..BATCH - 1].iter().flatten() {
-            view.pages.token.queued_in(next.slot).into_iter().for_each(Queued::prefetch_neighbours);
+        self.slots.runner_up = kept[0];
+        if let Some(item) = kept[0].and_then(|next| view.pages.token.queued_in(next.slot)) {
+            item.prefetch_neighbours();
         }
         self.draw(view);
         match victim {
@@ -340,7 +352,7 @@ impl Order for Density {
 
     fn eviction_age(&self, view: &View<'_>, now: WorkTime) -> Option<u32> {
         let expected = self.next_victim(view, now)?;
-        Some((-expected.log_density).exp2().ceil() as u32)
+        Some((-expected.log_density).exp2().ceil().min(f64::from(AGE_TICKS_MAX)) as u32)
     }
 
     fn coldness(&self, view: &View<'_>, now: WorkTime) -> Option<u32> {
@@ -350,12 +362,14 @@ impl Order for Density {
             0 => expected.log_bytes,
             size_bytes => (size_bytes as f64).log2(),
         };
-        // Logarithms of densities are at least -32 and below 32, and those of sizes are below 64.
-        Some(((32.0 + log_bytes - expected.log_density).max(0.0) * 1_024.0) as u32)
+        // Logarithms of densities and of relative costs are between -48 and 48, and those of sizes are below 64.
+        Some(((96.0 + log_bytes - expected.log_density).max(0.0) * 1_024.0) as u32)
     }
 
     fn set_densities(&mut self, densities: &Arc<Densities>, mean_cost_units: Option<u64>) {
         (self.densities, self.mean_cost_units) = (Arc::clone(densities), mean_cost_units);
+        // Its rank has another unit.
+        self.slots.runner_up = None;
     }
 
     fn forget(&mut self) {

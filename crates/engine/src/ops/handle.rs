@@ -18,6 +18,9 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+/// The largest number of keys for which one call prefetches cache lines.
+const PREFETCHED_KEYS_MAX: usize = 32;
+
 /// The state that all handles share: the space, and the mover of pages between the classes.
 pub struct Cache {
     pub space: Space,
@@ -98,23 +101,23 @@ impl<'e> Handle<'e> {
     /// the requests for evicted keys, and of the neighbours of the items that they will remove from the queues. Ignores
     /// all keys after the first 32.
     pub fn prefetch_for_writes(&self, keys: &[HashedKey<'_>]) {
+        let keys = &keys[..keys.len().min(PREFETCHED_KEYS_MAX)];
         keys.iter().for_each(|key| self.space().prefetch_ghosts(key.hash()));
         self.prefetch_items(keys, true);
     }
 
     #[inline]
     fn prefetch_items(&self, keys: &[HashedKey<'_>], with_neighbours: bool) {
-        const KEYS_MAX: usize = 32;
         let space = self.space();
-        let mut hashes = [0; KEYS_MAX];
-        let keys = &keys[..keys.len().min(KEYS_MAX)];
+        let mut hashes = [0; PREFETCHED_KEYS_MAX];
+        let keys = &keys[..keys.len().min(PREFETCHED_KEYS_MAX)];
         for (hash, key) in hashes.iter_mut().zip(keys) {
             *hash = key.hash();
             space.index.prefetch(*hash);
         }
         let hashes = &hashes[..keys.len()];
         hashes.iter().for_each(|&hash| space.index.prefetch_bucket(hash));
-        let mut positions = [None; KEYS_MAX];
+        let mut positions = [None; PREFETCHED_KEYS_MAX];
         for (position, &hash) in positions.iter_mut().zip(hashes) {
             if let Some((found, item)) = space.index.lock(hash).candidate(hash) {
                 *position = Some(found);

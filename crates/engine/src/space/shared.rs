@@ -290,7 +290,9 @@ impl Space {
     /// Prefetches the entries of [`Space::ghosts`] for the key with this hash.
     #[inline]
     pub fn prefetch_ghosts(&self, hash: u64) {
-        self.ghosts.address_of_set(hash).into_iter().for_each(prefetch);
+        if self.counts_uses {
+            self.ghosts.address_of_set(hash).into_iter().for_each(prefetch);
+        }
     }
 
     /// Reduces the memory for items by the table of ghosts and, if the memory limit includes the index, by the present size

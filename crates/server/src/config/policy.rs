@@ -10,8 +10,7 @@ const OBJECTIVE: &str = "objective";
 /// The default policy with `eviction=density`: there, age times chunk size is the inverse of the expected hits per
 /// byte. It is also the default with `profile=off`: the best policy that needs no profiles.
 const POLICY_BY_AGE: &str = "space_time";
-/// The default policy with other eviction kinds, whose curves are close to those of an LRU, and if the objective is not
-/// that of [`POLICY_BY_AGE`].
+/// The default policy with other eviction kinds, and for the objective `request_time`, if profiles are on.
 const POLICY_BY_CURVES: &str = "marginal";
 /// The default policy with `preset=memcached`: memcached's automover.
 const POLICY_OF_PRESET: &str = "automove";
@@ -56,7 +55,7 @@ fn page_policy(given: &Given, kind: EvictionKind) -> Result<PagePolicy, String> 
     if let Some(objective) = given.objective {
         if has(name, OBJECTIVE) {
             text += &format!(":{OBJECTIVE}={objective}");
-        } else if objective != "miss_ratio" && !(objective == "cost" && divides_by_cost(name, kind))
+        } else if objective != "miss_ratio" && !(objective == "cost" && minimizes_cost(name, kind))
         {
             let candidates: Vec<_> =
                 PagePolicy::NAMES.into_iter().filter(|name| has(name, OBJECTIVE)).collect();
@@ -72,7 +71,7 @@ fn page_policy(given: &Given, kind: EvictionKind) -> Result<PagePolicy, String> 
 }
 
 /// True if the policy minimizes the cost of misses with this eviction kind, although it has no option for it.
-fn divides_by_cost(policy: &str, kind: EvictionKind) -> bool {
+fn minimizes_cost(policy: &str, kind: EvictionKind) -> bool {
     policy == POLICY_BY_AGE && kind == EvictionKind::Density
 }
 
@@ -82,11 +81,8 @@ fn default_policy(given: &Given, kind: EvictionKind) -> &'static str {
         return POLICY_OF_PRESET;
     }
     let can_profile = given.profile != Some(false);
-    match given.objective {
-        Some("request_time") if can_profile => POLICY_BY_CURVES,
-        _ if can_profile && kind != EvictionKind::Density => POLICY_BY_CURVES,
-        _ => POLICY_BY_AGE,
-    }
+    let is_by_curves = kind != EvictionKind::Density || given.objective == Some("request_time");
+    if can_profile && is_by_curves { POLICY_BY_CURVES } else { POLICY_BY_AGE }
 }
 
 /// Warns if `-o page_policy` contains former names of options.

@@ -166,9 +166,9 @@ fn no_variant_costs_less_than_the_bound() {
 }
 
 #[test]
-fn cost_bands_have_a_lower_recomputation_cost_than_an_lru() {
+fn the_default_has_a_lower_recomputation_cost_than_an_lru() {
     let (spec, mut setup) = setup("cost-multi");
-    setup.variants.retain(|variant| ["lru", "ours"].contains(&variant.name.as_str()));
+    setup.variants.retain(|variant| ["lru", "ours", "cost_bands"].contains(&variant.name.as_str()));
     setup.settings.truncate(1);
     let outcome = setup.run(&Job::of(&spec, SCALE, SEED));
     let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
@@ -186,13 +186,13 @@ fn cost_bands_have_a_lower_recomputation_cost_than_an_lru() {
 #[test]
 fn the_sweep_has_a_curve_for_each_mix_and_variant() {
     let (spec, mut setup) = setup("cost-single");
-    setup.variants.retain(|variant| ["lru", "ours"].contains(&variant.name.as_str()));
+    setup.variants.retain(|variant| ["lru", "ours", "cost_bands"].contains(&variant.name.as_str()));
     setup.settings.retain(|setting| ["small", "80 %", "95 %"].contains(&setting.name.as_str()));
     let outcome = setup.run(&Job::of(&spec, SCALE, SEED));
     let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
     let curves = outcome.series.iter().map(|series| (series.variant.as_str(), series.x.len()));
     let curves: Vec<_> = curves.collect();
-    assert_eq!(curves.len(), 3 * 2, "{curves:?}");
+    assert_eq!(curves.len(), 3 * 3, "{curves:?}");
     assert!(curves.contains(&("TPCW, ours", 2)) && curves.contains(&("RUBIS, bound", 2)));
 }
 

@@ -21,10 +21,12 @@ pub(in crate::config) static OURS: &[ServerOption] = &[
             it.given.page_policy = Some(text.to_owned());
             Ok(())
         })
-        .default("space_time")
+        .default(
+            "space_time; marginal with an eviction kind other than density and for objective=request_time, if \
+             profiles are on; automove with preset=memcached",
+        )
         .frequent_help(
-            "policy that moves pages between classes; --help=policies lists all policies. The default \
-             with an eviction kind other than density is marginal, and with preset=memcached automove",
+            "policy that moves pages between classes; --help=policies lists all policies",
         ),
     option("objective")
         .choice(&["miss_ratio", "request_time", "cost"], |it, name| it.given.objective = Some(name))
@@ -46,7 +48,7 @@ pub(in crate::config) static OURS: &[ServerOption] = &[
         ),
     option("profile_memory")
         .size(|it, bytes| it.given.profile_memory_bytes = Some(bytes as u64))
-        .default("2 % of -m plus 1m")
+        .default("2 % of -m plus 1m; with eviction=density 1m more for the hit densities")
         .help("memory for profiling, which is not part of -m"),
     option("eviction")
         .choice(&EvictionKind::NAMES, |it, name| it.given.eviction = Some(name))

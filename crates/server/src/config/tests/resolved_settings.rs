@@ -185,7 +185,7 @@ fn page_policy_and_objective_select_the_policy_and_its_options() {
     assert_eq!(
         without.name(),
         "space_time",
-        "objective=miss_ratio is valid with every policy, because every policy minimizes misses"
+        "objective=miss_ratio is valid with every policy, because without costs every policy minimizes misses"
     );
 }
 
