@@ -21,12 +21,11 @@ pub(in crate::config) static OURS: &[ServerOption] = &[
             it.given.page_policy = Some(text.to_owned());
             Ok(())
         })
-        .default(
-            "space_time; marginal with an eviction kind other than density and for objective=request_time, if \
-             profiles are on; automove with preset=memcached",
-        )
+        .default("space_time")
         .frequent_help(
-            "policy that moves pages between classes; --help=policies lists all policies",
+            "policy that moves pages between classes; --help=policies lists all policies. The default is \
+             marginal with an eviction kind other than density and for objective=request_time, if profiles are \
+             on, and automove with preset=memcached",
         ),
     option("objective")
         .choice(&["miss_ratio", "request_time", "cost"], |it, name| it.given.objective = Some(name))
