@@ -156,10 +156,18 @@ impl Mover {
 
     /// Moves a page at once to a class that can get no chunk in another way. If a page is moving already, completes
     /// that move instead. If the move is blocked by a busy chunk, gives it up. Returns true if the caller may try
-    /// again, after a move or after giving one up, and false if no page can be moved.
-    pub fn seize_page(&mut self, space: &Space, receiver: ClassId, now: Now) -> bool {
+    /// again, after a move or after giving one up, and false if no page can be moved. Adds the class whose page was given
+    /// up to `blocked`, and takes a page of such a class only if no other class has one.
+    pub fn seize_page(
+        &mut self,
+        space: &Space,
+        receiver: ClassId,
+        blocked: &mut Vec<ClassId>,
+        now: Now,
+    ) -> bool {
         let why = ("the receiver could get no chunk", kinds::rules_of(MoverKind::WARM));
-        let begun = self.begin(space, None, Some(receiver), why, now);
+        let victim = choose_victim_class(space, Some(receiver), blocked);
+        let begun = self.begin(space, victim, Some(receiver), why, now);
         if !matches!(begun, Ok(()) | Err(ReassignError::Running)) {
             return false;
         }
@@ -171,6 +179,7 @@ impl Mover {
             // that the owner of the engine has requested, because otherwise the store would fail.
             MoverStep::Pause(_) => {
                 if let Some(job) = self.job.take() {
+                    blocked.push(job.request.victim);
                     self.give_up(space, job, now.into());
                     self.publish_receiver(space);
                 }
@@ -205,7 +214,7 @@ impl Mover {
         if self.job.is_some() {
             return Err(ReassignError::Running);
         }
-        let victim = victim.or_else(|| choose_victim_class(space, receiver));
+        let victim = victim.or_else(|| choose_victim_class(space, receiver, &[]));
         let victim = victim.ok_or(ReassignError::NoMovablePage)?;
         self.begin_job(space, MoveRequest { victim, receiver, page: None, reason, rules }, now);
         if self.job.is_some() { Ok(()) } else { Err(ReassignError::NoMovablePage) }
@@ -320,7 +329,7 @@ impl Mover {
             space.lock_pool().headroom() < 0 && !space.config.first_page_beyond_limit;
         if self.job.is_none()
             && is_over_limit
-            && let Some(victim) = choose_victim_class(space, None)
+            && let Some(victim) = choose_victim_class(space, None, &[])
         {
             let reason = "more memory is held than the limit allows";
             let rules = kinds::rules_of(space.config.mover);
@@ -421,8 +430,13 @@ fn give_page(space: &Space, page: UnusedPage, receiver: Option<ClassId>) {
 
 /// Returns the victim of a move to `receiver`: a class whose free chunks would fill a page, or else a retired class, or
 /// else the class with the oldest tail. If eviction is disabled, only a class with a page's worth of free chunks is
-/// chosen. So all spare chunks are recalled first. The caller holds no lock of a class.
-fn choose_victim_class(space: &Space, receiver: Option<ClassId>) -> Option<ClassId> {
+/// chosen. So all spare chunks are recalled first. A class in `blocked` is chosen only if there is no other. The caller
+/// holds no lock of a class.
+fn choose_victim_class(
+    space: &Space,
+    receiver: Option<ClassId>,
+    blocked: &[ClassId],
+) -> Option<ClassId> {
     space.recall_all();
     // Most memory of chained items is in the largest chunks. So the tail age of chained items counts for the largest
     // class.
@@ -437,9 +451,10 @@ fn choose_victim_class(space: &Space, receiver: Option<ClassId>) -> Option<Class
         let age = own_age.max(chained_age.filter(|_| id == largest));
         // A retired class is preferred, because it must give up all its pages anyway.
         let retired = state.status() == ClassStatus::Retired;
-        let rank = (has_free_page, retired, age.unwrap_or(0), state.pages.token.page_count());
+        let page_count = state.pages.token.page_count();
+        let rank = (!blocked.contains(&id), has_free_page, retired, age.unwrap_or(0), page_count);
         let can_give = Some(id) != receiver
-            && state.pages.token.page_count() > 0
+            && page_count > 0
             && (has_free_page || space.config.eviction_enabled);
         can_give.then_some((rank, id))
     });

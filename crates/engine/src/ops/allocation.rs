@@ -91,8 +91,9 @@ impl Cache {
                 }
             }
         }
+        let mut blocked = Vec::new();
         for _ in 0..SEIZED_PAGES_MAX {
-            if !lock(&self.mover).seize_page(&self.space, choice.id, now) {
+            if !lock(&self.mover).seize_page(&self.space, choice.id, &mut blocked, now) {
                 break;
             }
             match self.allocate_in(choice, now, None) {
