@@ -50,6 +50,20 @@ def build(*packages):
     subprocess.run(["cargo", "build", "--release", *arguments], cwd=ROOT, check=True)
 
 
+def prepare(arguments, *packages):
+    """Builds these packages, and slabwise unless the arguments name another one. Makes the benchmarks use the servers
+    that the arguments name. Returns the version of memcached."""
+    if arguments.slabwise:
+        use_slabwise(arguments.slabwise.resolve())
+    else:
+        packages = (*packages, "slabwise")
+    build(*packages)
+    if arguments.memcached:
+        use_memcached(arguments.memcached)
+    with SocketServer("memcached", 64) as server:
+        return server.version()
+
+
 def simulate(task, workload, *flags):
     """Runs the simulator of caches, and returns its result."""
     command = [str(SIMULATOR), task, "--workload", workload, *flags]

@@ -23,6 +23,10 @@ use slabwise_text::command;
 use std::collections::HashMap;
 use std::process::ExitCode;
 
+/// The length to which `miss_ratio` cuts longer values. The servers refuse these values, so the simulated cache has an
+/// advantage.
+const VALUE_LEN_MAX: u32 = (1 << 20) - 512;
+
 /// Simulate caches for the workloads of `slabwise replay`.
 #[derive(Debug, Parser)]
 #[command(name = "slabwise-bench-simulate")]
@@ -179,10 +183,6 @@ fn windows(
     }
     Ok(windows)
 }
-
-/// The length to which `miss_ratio` cuts longer values. The servers refuse these values, so the simulated cache has a small
-/// advantage.
-const VALUE_LEN_MAX: u32 = (1 << 20) - 512;
 
 /// Replays the workload on a simulated cache of the lab. Returns the miss ratio.
 fn miss_ratio(input: &Input, name: &str, capacity_bytes: u64) -> Result<MissRatio, String> {

@@ -30,8 +30,7 @@ const KEY_AND_FIELDS_SIZE_BYTES_MAX: usize = KEY_SIZE_BYTES_MAX + 32;
 
 /// The shared cache. Each worker uses it through a [`Handle`] of its own.
 pub struct Engine {
-    /// The state that all handles share.
-    /// On the heap, because loom's models have small stacks.
+    /// The state that all handles share. It is on the heap, because loom's models have small stacks.
     cache: Box<Cache>,
     /// The state of [`Engine::sweep_step`].
     sweep: Mutex<Sweep>,
@@ -67,7 +66,7 @@ impl Engine {
             let arena = Arena::reserve(size_bytes as usize, config.huge_pages)?;
             Cache::new(config.clone(), arena).map(Box::new)
         };
-        let cache: Box<Cache> = create(config.roomy_arena_size_bytes())
+        let cache = create(config.roomy_arena_size_bytes())
             .or_else(|_| create(config.arena_size_bytes()))?;
         Ok(Engine::with(cache, None))
     }

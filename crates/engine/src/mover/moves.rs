@@ -125,7 +125,7 @@ impl Mover {
         now: Now,
     ) -> Result<(), ReassignError> {
         let rules = kinds::rules_of(space.config.mover);
-        let begun = self.begin(space, victim, receiver, (reason, rules), now);
+        let begun = self.begin(space, victim, receiver, &[], (reason, rules), now);
         self.publish_receiver(space);
         begun
     }
@@ -166,8 +166,7 @@ impl Mover {
         now: Now,
     ) -> bool {
         let why = ("the receiver could get no chunk", kinds::rules_of(MoverKind::WARM));
-        let victim = choose_victim_class(space, Some(receiver), blocked);
-        let begun = self.begin(space, victim, Some(receiver), why, now);
+        let begun = self.begin(space, None, Some(receiver), blocked, why, now);
         if !matches!(begun, Ok(()) | Err(ReassignError::Running)) {
             return false;
         }
@@ -189,12 +188,13 @@ impl Mover {
         }
     }
 
-    /// Checks a request for a move, and begins the move.
+    /// Checks a request for a move, and begins the move. Without a victim, chooses one, if possible none of `blocked`.
     fn begin(
         &mut self,
         space: &Space,
         victim: Option<ClassId>,
         receiver: Option<ClassId>,
+        blocked: &[ClassId],
         (reason, rules): (&'static str, &'static dyn MoverRules),
         now: Now,
     ) -> Result<(), ReassignError> {
@@ -214,7 +214,7 @@ impl Mover {
         if self.job.is_some() {
             return Err(ReassignError::Running);
         }
-        let victim = victim.or_else(|| choose_victim_class(space, receiver, &[]));
+        let victim = victim.or_else(|| choose_victim_class(space, receiver, blocked));
         let victim = victim.ok_or(ReassignError::NoMovablePage)?;
         self.begin_job(space, MoveRequest { victim, receiver, page: None, reason, rules }, now);
         if self.job.is_some() { Ok(()) } else { Err(ReassignError::NoMovablePage) }
