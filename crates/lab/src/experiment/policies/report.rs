@@ -71,6 +71,9 @@ pub fn describe(outcome: &mut Outcome, setup: &PoliciesSetup, runs: &[&Run<'_>])
     outcome.add_setup("memory", format!("{} MiB", limits.join(", ")));
     let page_sizes: BTreeSet<usize> =
         runs.iter().map(|run| run.engine_config().page_size_bytes).collect();
+    // Larger pages have more sizes of chunks, and a larger longest value.
+    let remark_of_smallest =
+        if page_sizes.len() > 1 { "; at the smallest memory, more at the others" } else { "" };
     let is_smaller = config.page_size_bytes < setup.cache.page_size_kib << 10;
     let remark = if is_smaller { "; at this scale, smaller than published" } else { "" };
     let shown: Vec<String> = page_sizes.iter().map(|&size| bytes(size)).collect();
@@ -78,13 +81,13 @@ pub fn describe(outcome: &mut Outcome, setup: &PoliciesSetup, runs: &[&Run<'_>])
     match sizes {
         [first, .., last] if sizes.len() > 8 => {
             let count = sizes.len();
-            outcome
-                .add_setup("chunk sizes", format!("{count} sizes, from {first} to {last} bytes"));
+            let text = format!("{count} sizes, from {first} to {last} bytes{remark_of_smallest}");
+            outcome.add_setup("chunk sizes", text);
         }
         _ => outcome.add_setup("chunk sizes", format!("{sizes:?} bytes")),
     }
-    outcome
-        .add_setup("longest value", format!("cut to {}", bytes(value_len_max(&config) as usize)));
+    let longest = bytes(value_len_max(&config) as usize);
+    outcome.add_setup("longest value", format!("cut to {longest}{remark_of_smallest}"));
     outcome.add_setup("rate", setup.time.rate_text());
     let visit = setup.visit_ns.map_or_else(|| "in the rows".to_owned(), |ns| format!("{ns} ns"));
     outcome.add_setup("time of a visit to a chunk", visit);
