@@ -37,7 +37,8 @@ fn overview(entries: &[Entry<'_>]) -> String {
     text += "`slabwise lab run` ran each experiment at the scale and with the seeds of the second table, and `slabwise \
              lab report --markdown` wrote these pages. [docs/lab.md](../lab.md) explains the experiments. A scale below 1 \
              means that an experiment ran with this part of the published requests, keys and memory. The sources are the \
-             last commits that changed the engine and the experiment. Processor times, and so the GETs per page, depend on \
+             last commits that had changed the engine and the experiment when it ran; texts of set-ups and remarks may be \
+             newer. Processor times, and so the GETs per page, depend on \
              the machine. Some published values have several rows.\n\n";
     text += "Each published value has one of these verdicts:\n\n\
              - *agrees*: a run measured the value, and differs from the published value by at most 10 % of it, or by at \

@@ -23,7 +23,7 @@ measures! {
     STRETCH: "stretch_miss_ratio", "miss ratio of a stretch", "%", Fixed;
     FEWER_IN_STRETCH: "fewer_misses_stretch", "fewer misses in a stretch", "%", Fixed;
     RANK: "rank", "rank by misses, 1 for the fewest", "", Fixed;
-    RANK_STEADY_AT: "rank_steady_since", "rank by requests until the miss ratio is steady, 1 for the fewest", "", Fixed;
+    RANK_STEADY_AT: "rank_steady_since", "rank by requests until the miss ratio is steady, of variants that save misses; 1 for the fewest", "", Fixed;
     MOVING: "requests_moving", "requests from the decision to the last page", "requests", WithRun;
     REACHED: "potential_reached", "reduction of misses, relative to the reduction of the bound", "%", Fixed;
     FEWER: "fewer_misses", "fewer misses, steady", "%", Fixed;
