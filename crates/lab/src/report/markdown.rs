@@ -46,8 +46,8 @@ fn overview(entries: &[Entry<'_>]) -> String {
              - *differs, cause shown*: a run measured another value, and a row of an experiment shows why.\n\
              - *differs, unexplained*: a run measured another value, or never reached the measured event.\n\
              - *forced*: the set-up allows no other value. This is no evidence.\n\
-             - *fitted*: the experiment chooses an input from published values, and the value agrees. This is no \
-             evidence.\n\
+             - *fitted*: the experiment chooses an input so that this value, or the values that determine it, are as \
+             published, and the value agrees. This is no evidence.\n\
              - *not measured*: no run measures the value, for the given reason.\n\n";
     let counts = CountsTable::of(entries);
     text += &table(&counts.cells(), 1);

@@ -22,7 +22,7 @@ measures! {
     STEADY_TIME: "steady_response_time", "steady mean response time", "us", Fixed;
     STRETCH: "stretch_miss_ratio", "miss ratio of a stretch", "%", Fixed;
     FEWER_IN_STRETCH: "fewer_misses_stretch", "fewer misses in a stretch", "%", Fixed;
-    RANK: "rank", "rank by misses, 1 for the fewest", "", Fixed;
+    RANK: "rank", "rank by misses, of the policies that the source compares; 1 for the fewest", "", Fixed;
     RANK_STEADY_AT: "rank_steady_since", "rank by requests until the miss ratio is steady, of variants that save misses; 1 for the fewest", "", Fixed;
     MOVING: "requests_moving", "requests from the decision to the last page", "requests", WithRun;
     REACHED: "potential_reached", "reduction of misses, relative to the reduction of the bound", "%", Fixed;
