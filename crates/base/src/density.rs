@@ -41,6 +41,8 @@ impl Log2 {
 
     /// A number below the logarithm of every density.
     pub const MIN: Log2 = Log2(i32::MIN / 4);
+    /// A number above the logarithm of every density.
+    pub const MAX: Log2 = Log2(i32::MAX / 4);
 
     /// Returns the logarithm of a positive number.
     pub fn of(number: f64) -> Log2 {

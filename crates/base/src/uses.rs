@@ -10,6 +10,18 @@ pub const GAP_LEVELS: usize = 8;
 const COUNTS: [u32; COUNT_LEVELS] = [1, 2, 3, 4, 5, 7, 9, 13, 17, 25, 33, 49, 65, 97, 129, 193];
 /// The number of bits of the count level, which are the lowest bits.
 const COUNT_BITS: u32 = COUNT_LEVELS.ilog2();
+/// For each level, the bits of a random number that must be 0 to reach the next level. The highest bit is never 0, so the
+/// highest level has no next one.
+const NEXT_MASKS: [u8; COUNT_LEVELS] = {
+    let mut masks = [HIGHEST_BIT; COUNT_LEVELS];
+    let mut level = 0;
+    while level + 1 < COUNT_LEVELS {
+        masks[level] = (COUNTS[level + 1] - COUNTS[level] - 1) as u8;
+        level += 1;
+    }
+    masks
+};
+const HIGHEST_BIT: u8 = 1 << (u8::BITS - 1);
 /// The gap level of items that were requested only once.
 const NO_GAP: u8 = GAP_LEVELS as u8 - 1;
 
@@ -51,13 +63,14 @@ impl Uses {
     }
 
     /// Counts a request that comes `gap_ticks` after the last one. A tick is the time in which the cache stores 1/1,024
-    /// of its memory. `random` is a random number.
+    /// of its memory. `random` is a random number, of which only the upper 16 bits are used.
     #[inline]
     pub fn add(self, gap_ticks: u32, random: u64) -> Uses {
         Uses::new(self.next_count_level(random), self.mean_gap_level(gap_ticks, random))
     }
 
     /// Counts a request, and keeps the mean gap: for an item that was evicted meanwhile, so that the gap is unknown.
+    /// `random` is a random number, of which only the upper 16 bits are used.
     pub fn counted(self, random: u64) -> Uses {
         Uses::new(self.next_count_level(random), self.gap_level() as u8)
     }
@@ -65,11 +78,8 @@ impl Uses {
     #[inline]
     fn next_count_level(self, random: u64) -> u8 {
         let level = self.count_level();
-        if level + 1 == COUNT_LEVELS {
-            return level as u8;
-        }
-        let difference = u64::from(COUNTS[level + 1] - COUNTS[level]);
-        level as u8 + u8::from(random & (difference - 1) == 0)
+        let random = (random >> (u64::BITS - 2 * u8::BITS)) as u8;
+        level as u8 + u8::from((random | HIGHEST_BIT) & NEXT_MASKS[level] == 0)
     }
 
     /// Returns the level of the mean of the old gap and the new one. A mean between two levels is rounded up or down at

@@ -37,7 +37,7 @@ pub struct EngineConfig {
     pub mover_pause: Duration,
     /// The limits of spare chunks.
     pub spares: SpareConfig,
-    /// True to request huge pages from the system, as with memcached's `-L`.
+    /// True to request transparent huge pages for items and the index. The system may have none.
     pub huge_pages: bool,
     /// The seed of the hash of keys.
     pub hash_seed: u64,

@@ -43,6 +43,8 @@ const STACK_BYTES: u64 = 128 * KIB;
 const SPARE_SLOTS_BYTES: u64 = 8 * KIB;
 /// The maximum memory of the counts of one key prefix, in bytes. A prefix has at most 250 bytes.
 const PREFIX_BYTES_MAX: u64 = 400;
+/// The maximum unused memory of the last huge page of items, and of the two ranges for the index, in bytes.
+const HUGE_PAGES_BYTES_MAX: u64 = 3 * 2 * MIB;
 /// The maximum memory of the measurement of costs, in bytes.
 const MEASURED_COSTS_BYTES_MAX: u64 = MIB;
 
@@ -79,6 +81,7 @@ impl MemoryModel {
                 bytes_max: PROGRAM_BYTES,
             },
         ];
+        parts.extend(huge_pages(settings));
         parts.extend(profiles(settings));
         parts.extend(measured_costs(settings));
         parts.extend(watchers(settings));
@@ -185,6 +188,14 @@ fn tables(settings: &Settings) -> Part {
     };
     let bytes_max = settings.engine.beyond_limit_bytes_max();
     Part { name: "tables", description: description.to_owned(), bytes_max }
+}
+
+fn huge_pages(settings: &Settings) -> Option<Part> {
+    settings.engine.huge_pages.then(|| Part {
+        name: "huge_pages",
+        description: "the unused ends of huge pages (-o no_huge_pages)".to_owned(),
+        bytes_max: HUGE_PAGES_BYTES_MAX,
+    })
 }
 
 fn profiles(settings: &Settings) -> Option<Part> {

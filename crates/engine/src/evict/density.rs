@@ -42,7 +42,8 @@ const DRAWN: usize = 32;
 const RUN: usize = 4;
 /// The number of candidates that are kept for the next comparison.
 const KEPT: usize = 8;
-/// The number of items that entered last and are candidates, too. So items that are requested only once leave soon.
+/// The largest number of items that have entered since the last comparison and are candidates, too. So items that are
+/// requested only once leave soon.
 const RECENT: usize = 8;
 /// The number of chained items that a search compares.
 const CHAINED_COMPARED: usize = 8;
@@ -83,12 +84,22 @@ struct Slots {
     recent: [Option<Slot>; RECENT],
     /// The number of items that have entered the class.
     entered_count: usize,
+    /// The number of items that had entered the class at the last comparison.
+    compared_count: usize,
 }
 
 impl Slots {
     /// Returns the slot of the item that entered last.
     fn newest(&self) -> Option<Slot> {
         self.recent[self.entered_count.wrapping_sub(1) % RECENT]
+    }
+
+    /// Returns the slots of the items that have entered since the last comparison, the newest one first.
+    #[inline]
+    fn entered_since_comparison(&self) -> impl Iterator<Item = Slot> + '_ {
+        let count = self.entered_count.wrapping_sub(self.compared_count).min(RECENT);
+        let slot_of = |back| self.recent[self.entered_count.wrapping_sub(back) % RECENT];
+        (1..=count).filter_map(slot_of)
     }
 }
 
@@ -126,16 +137,21 @@ struct Candidate {
 /// The candidates with the lowest ranks, in ascending order.
 struct Lowest {
     candidates: [Option<Candidate>; KEPT + 1],
+    /// A candidate with this rank or a higher one is not one of the lowest.
+    rank_end: Log2,
 }
 
 impl Lowest {
+    fn new() -> Lowest {
+        Lowest { candidates: [None; KEPT + 1], rank_end: Log2::MAX }
+    }
+
     /// Adds a candidate if its rank is one of the lowest. Ignores a candidate that was added before.
-    #[inline]
+    #[inline(always)]
     fn add(&mut self, added: Candidate) {
-        if self.candidates[KEPT].is_some_and(|last| last.rank <= added.rank) {
-            return;
+        if added.rank < self.rank_end {
+            self.insert(added);
         }
-        self.insert(added);
     }
 
     fn insert(&mut self, added: Candidate) {
@@ -145,9 +161,43 @@ impl Lowest {
         if self.candidates[..at].iter().flatten().any(|other| other.slot == added.slot) {
             return;
         }
-        self.candidates[at..].rotate_right(1);
+        self.candidates.copy_within(at..KEPT, at + 1);
         self.candidates[at] = Some(added);
+        self.rank_end = self.candidates[KEPT].map_or(Log2::MAX, |last| last.rank);
     }
+}
+
+/// The function that ranks the items of a class at one moment.
+#[derive(Clone, Copy)]
+struct Ranking<'d> {
+    densities: &'d Densities,
+    now: WorkTime,
+    /// The logarithm of the mean cost. `None`: no cost is known.
+    log_mean_cost: Option<Log2>,
+}
+
+impl Ranking<'_> {
+    /// Returns the logarithm of the expected hits per tick, times the relative cost if costs are known.
+    #[inline(always)]
+    fn rank(&self, item: Queued<'_>) -> Log2 {
+        let density = self.densities.log(item.uses(), item.time().age_at(self.now));
+        match self.log_mean_cost {
+            None => density,
+            Some(log_mean) => density + log_cost(item.cost(), log_mean),
+        }
+    }
+}
+
+/// Returns the logarithm of the quotient of a cost and the mean cost. It is 0 for an unknown cost.
+#[inline]
+fn log_cost(cost: Option<Cost>, log_mean: Log2) -> Log2 {
+    let Some(cost) = cost else { return Log2(0) };
+    let log_units = match cost.units() {
+        // A miss of such an item costs nothing. Among these items, the one with the lowest density is evicted first.
+        0 => Log2::of_integer(1) - Log2::of_integer(1 << 10),
+        units => Log2::of_integer(units.into()),
+    };
+    log_units - log_mean
 }
 
 impl Density {
@@ -162,27 +212,18 @@ impl Density {
                 runner_up: None,
                 recent: [None; RECENT],
                 entered_count: 0,
+                compared_count: 0,
             }),
             victims: None,
         }
     }
 
-    /// Returns the logarithm of the expected hits per tick, times the relative cost if costs are known.
+    /// Returns the ranking of the items of the class at this time.
     #[inline]
-    fn rank(&self, view: &View<'_>, item: Queued<'_>, now: WorkTime) -> Log2 {
-        let density = self.densities.log(item.uses(), item.time().age_at(now));
-        if view.costs.count == 0 { density } else { density + self.log_cost(view, item.cost()) }
-    }
-
-    /// Returns the logarithm of the quotient of a cost and the mean cost. It is 0 for an unknown cost.
-    fn log_cost(&self, view: &View<'_>, cost: Option<Cost>) -> Log2 {
-        let Some(cost) = cost else { return Log2(0) };
-        let log_units = match cost.units() {
-            // A miss of such an item costs nothing. Among these items, the one with the lowest density is evicted first.
-            0 => Log2::of_integer(1) - Log2::of_integer(1 << 10),
-            units => Log2::of_integer(units.into()),
-        };
-        log_units - Log2::of_integer(self.mean_cost_units.unwrap_or_else(|| view.costs.mean()))
+    fn ranking(&self, view: &View<'_>, now: WorkTime) -> Ranking<'_> {
+        let mean_units = || self.mean_cost_units.unwrap_or_else(|| view.costs.mean());
+        let log_mean_cost = (view.costs.count > 0).then(|| Log2::of_integer(mean_units()));
+        Ranking { densities: &self.densities, now, log_mean_cost }
     }
 
     /// Returns the candidates with the lowest ranks. An item that has expired or was flushed has the lowest rank.
@@ -192,18 +233,19 @@ impl Density {
         now: WorkTime,
         is_invalid: impl Fn(Queued<'_>) -> bool,
     ) -> Lowest {
-        let mut lowest = Lowest { candidates: [None; KEPT + 1] };
+        let (mut lowest, ranking) = (Lowest::new(), self.ranking(view, now));
         let mut compare = |slot, item: Queued<'_>| {
             if item.is_unpinned() {
-                let rank = if is_invalid(item) { Log2::MIN } else { self.rank(view, item, now) };
+                let rank = if is_invalid(item) { Log2::MIN } else { ranking.rank(item) };
                 lowest.add(Candidate { rank, slot });
             }
         };
-        let (token, Slots { drawn, kept, recent, .. }) = (&view.pages.token, &*self.slots);
-        drawn.iter().flatten().for_each(|&run| token.for_each_queued(run, &mut compare));
-        for &slot in kept.iter().chain(recent).flatten() {
+        let (token, Slots { drawn, kept, .. }) = (&view.pages.token, &*self.slots);
+        // The kept candidates come first. They have low ranks, so few of the others are added.
+        for slot in kept.iter().flatten().copied().chain(self.slots.entered_since_comparison()) {
             token.queued_in(slot).into_iter().for_each(|item| compare(slot, item));
         }
+        drawn.iter().flatten().for_each(|&run| token.for_each_queued(run, &mut compare));
         lowest
     }
 
@@ -217,7 +259,8 @@ impl Density {
     ) -> Option<Slot> {
         let Candidate { rank, slot } = self.slots.runner_up.take()?;
         let item = view.pages.token.queued_in(slot)?;
-        let is_as_low = |item: Queued<'_>| self.rank(view, item, now) <= rank;
+        let ranking = self.ranking(view, now);
+        let is_as_low = |item: Queued<'_>| ranking.rank(item) <= rank;
         let is_lowest = item.is_unpinned() && (is_invalid(item) || is_as_low(item));
         let newest = self.slots.newest().and_then(|slot| view.pages.token.queued_in(slot));
         (is_lowest && !newest.is_some_and(is_as_low)).then_some(slot)
@@ -241,11 +284,12 @@ impl Density {
         if moves < CHAINED_MOVED && queue.count() > (CHAINED_COMPARED + CHAINED_MOVED) as u64 {
             return Victim::Move(Move::within(PLACE.lane, PLACE.queue, PLACE.queue));
         }
+        let ranking = self.ranking(view, now);
         let rank_of = |(position, item): (usize, Queued<'_>)| {
             let rank = if is_invalid(item) {
                 Log2::MIN
             } else {
-                self.rank(view, item, now) - Log2::of_integer(item.counted_size_bytes())
+                ranking.rank(item) - Log2::of_integer(item.counted_size_bytes())
             };
             (rank, position)
         };
@@ -271,8 +315,8 @@ impl Density {
 
     /// Returns the density and size of the item with the lowest density of a sample.
     fn sampled_victim(&self, view: &View<'_>, now: WorkTime) -> Option<Expected> {
-        let token = &view.pages.token;
-        let expected_of = |item| Expected::of(self.rank(view, item, now), item);
+        let (token, ranking) = (&view.pages.token, self.ranking(view, now));
+        let expected_of = |item| Expected::of(ranking.rank(item), item);
         let mut lowest: Option<Expected> = None;
         let mut compare = |expected: Expected, is_per_byte: bool| {
             let key = |it: &Expected| it.log_density - if is_per_byte { it.log_bytes } else { 0.0 };
@@ -331,6 +375,7 @@ impl Order for Density {
         let [victim, kept @ ..] = lowest.candidates;
         self.slots.kept = kept.map(|candidate| candidate.map(|candidate| candidate.slot));
         self.slots.runner_up = kept[0];
+        self.slots.compared_count = self.slots.entered_count;
         if let Some(item) = kept[0].and_then(|next| view.pages.token.queued_in(next.slot)) {
             item.prefetch_neighbours();
         }
@@ -342,7 +387,7 @@ impl Order for Density {
     }
 
     fn note_evicted(&mut self, view: &View<'_>, item: Queued<'_>, now: WorkTime) {
-        let evicted = Expected::of(self.rank(view, item, now), item);
+        let evicted = Expected::of(self.ranking(view, now).rank(item), item);
         let means = self.victims.get_or_insert(VictimMeans { expected: evicted, last_at: now });
         let Expected { log_density, log_bytes } = &mut means.expected;
         *log_density += (evicted.log_density - *log_density) * VICTIM_WEIGHT;

@@ -257,7 +257,9 @@ impl Arena {
     /// Commits the memory of a page now, so that later writes to the page do not wait for the system. Has no effect on
     /// a system that does not support this. Chunks of the page may be in use.
     pub fn populate(&self, page: PageId, page_size_bytes: usize) {
-        let start = self.page_start(page, page_size_bytes);
+        let offset = page.index() * page_size_bytes;
+        assert!(offset + page_size_bytes <= self.size_bytes(), "the page is within the arena");
+        let start: *mut c_void = self.base().as_ptr().wrapping_add(offset).cast();
         // SAFETY: the page is within the mapping, and the advice does not change its bytes.
         let _ = unsafe { madvise(start, page_size_bytes, Advice::LinuxPopulateWrite) };
     }
@@ -272,18 +274,9 @@ impl Arena {
         if self.file.is_some() {
             return;
         }
-        let start = self.page_start(page, page_size_bytes);
-        // SAFETY: the page is within the mapping. The caller guarantees that no chunk of the page is in use, so no
-        // thread needs its bytes.
-        let released = unsafe { madvise(start, page_size_bytes, Advice::LinuxDontNeed) };
-        debug_assert!(released.is_ok(), "the system releases a range of this mapping");
-    }
-
-    /// Returns the address of a page's first byte. Panics if the page is not within the mapping.
-    fn page_start(&self, page: PageId, page_size_bytes: usize) -> *mut c_void {
-        let offset = page.index() * page_size_bytes;
-        assert!(offset + page_size_bytes <= self.size_bytes(), "the page is within the arena");
-        self.base().as_ptr().wrapping_add(offset).cast()
+        let start = page.index() * page_size_bytes;
+        // SAFETY: the caller guarantees that no chunk of the page is in use, so no thread accesses or needs its bytes.
+        unsafe { self.mapping.release(start..start + page_size_bytes) };
     }
 }
 

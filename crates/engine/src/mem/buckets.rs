@@ -62,11 +62,34 @@ impl Bucket {
     /// Returns a bit mask with a set bit at the index of each entry that has this tag.
     #[inline]
     pub fn matches(&self, tag: u8) -> u32 {
-        let mut mask = 0;
-        for (entry, &entry_tag) in self.tags.iter().enumerate() {
-            mask |= u32::from(entry_tag == tag) << entry;
+        // SAFETY: every x86-64 processor has SSE2.
+        #[cfg(target_arch = "x86_64")]
+        return unsafe { self.matches_by_sse2(tag) };
+        #[cfg(not(target_arch = "x86_64"))]
+        {
+            let is_equal = self.tags.iter().map(|&entry_tag| u32::from(entry_tag == tag));
+            is_equal.enumerate().fold(0, |mask, (entry, bit)| mask | bit << entry)
         }
-        mask
+    }
+
+    /// Returns the same as [`Bucket::matches`], in a quarter of the instructions.
+    ///
+    /// # Safety
+    ///
+    /// The processor has SSE2.
+    #[cfg(target_arch = "x86_64")]
+    #[inline]
+    #[target_feature(enable = "sse2")]
+    unsafe fn matches_by_sse2(&self, tag: u8) -> u32 {
+        use std::arch::x86_64::{
+            _mm_cmpeq_epi8, _mm_loadu_si128, _mm_movemask_epi8, _mm_set1_epi8,
+        };
+        const _: () = assert!(ENTRIES_PER_BUCKET <= 16, "a register holds all tags of a bucket");
+        // SAFETY: the load reads the first 16 bytes of a bucket, which has 64 bytes. All of them are initialised.
+        let tags = unsafe { _mm_loadu_si128(std::ptr::from_ref(self).cast()) };
+        let equal = _mm_movemask_epi8(_mm_cmpeq_epi8(tags, _mm_set1_epi8(tag as i8))) as u32;
+        // The bytes after the tags belong to another field.
+        equal & ((1 << ENTRIES_PER_BUCKET) - 1)
     }
 
     /// Returns the index of the first entry that is not empty.

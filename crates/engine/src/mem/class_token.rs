@@ -209,10 +209,9 @@ impl ClassToken {
     unsafe fn queued_at(&self, address: ChunkAddress) -> Option<Queued<'_>> {
         // SAFETY: the caller guarantees that a chunk starts at the address.
         let state = unsafe { self.memory.arena.header_of(address) }.state().load();
-        let is_queued = state.kind() == Kind::Item && state.queued() && !state.chained();
         // SAFETY: the chunk at the address holds an item that is in a queue of this class. The item stays in this queue
         // as long as the token is borrowed.
-        is_queued.then(|| unsafe { Item::new(&self.memory, address) })
+        state.is_queued_whole_item().then(|| unsafe { Item::new(&self.memory, address) })
     }
 
     /// Returns the slot of an item's first chunk. Returns `None` if the chunk is not one of this class.

@@ -92,6 +92,25 @@ impl Mapping {
         Ok(Mapping { base, size_bytes })
     }
 
+    /// Returns a part of the memory to the system. The part of an anonymous mapping reads as zeros afterwards. The system
+    /// adds no huge pages to the mapping from now on: a huge page at the border of the part would take its memory again.
+    ///
+    /// # Safety
+    ///
+    /// No thread accesses the bytes of the part during the call, or needs their values.
+    #[cfg(not(all(test, loom)))]
+    pub(super) unsafe fn release(&self, part: std::ops::Range<usize>) {
+        assert!(part.end <= self.size_bytes, "the part is within the mapping");
+        let base: *mut c_void = self.base.as_ptr().cast();
+        let start = base.wrapping_byte_add(part.start);
+        // SAFETY: the part is within the mapping, and the caller guarantees that no thread needs its bytes.
+        let released = unsafe { madvise(start, part.len(), Advice::LinuxDontNeed) };
+        debug_assert!(released.is_ok(), "the system releases a part of this mapping");
+        // SAFETY: the range is the whole mapping, and the advice does not change its bytes. A system without huge pages
+        // returns an error, which is ignored.
+        let _ = unsafe { madvise(base, self.size_bytes, Advice::LinuxNoHugepage) };
+    }
+
     /// Returns the address of the first byte. It is valid as long as the mapping exists.
     #[inline]
     pub fn base(&self) -> NonNull<u8> {
@@ -110,5 +129,50 @@ impl Drop for Mapping {
         // bytes exists.
         let unmapped = unsafe { munmap(self.base.as_ptr().cast(), self.size_bytes) };
         debug_assert!(unmapped.is_ok(), "the system removes a mapping that it has made");
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    const SIZE_BYTES: usize = 8 << 20;
+
+    /// Returns the flags of a mapping in `/proc/self/smaps`: `hg` if huge pages are requested, `nh` if they are refused.
+    fn flags(mapping: &Mapping) -> Vec<String> {
+        let maps = std::fs::read_to_string("/proc/self/smaps").expect("Linux shows the mappings");
+        let address = mapping.base().as_ptr().addr();
+        let range_of = |line: &str| {
+            let (start, end) = line.split_once(' ')?.0.split_once('-')?;
+            let number = |text| usize::from_str_radix(text, 16).ok();
+            Some(number(start)?..number(end)?)
+        };
+        let mut lines = maps.lines();
+        lines.find(|line| range_of(line).is_some_and(|range| range.contains(&address)));
+        let flags = lines.find_map(|line| line.strip_prefix("VmFlags:")).expect("smaps has flags");
+        flags.split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn huge_pages_are_requested_until_a_part_is_released() {
+        if !std::path::Path::new("/sys/kernel/mm/transparent_hugepage").exists() {
+            println!("not tested: this system has no transparent huge pages");
+            return;
+        }
+        let has = |mapping: &Mapping, flag: &str| flags(mapping).iter().any(|it| it == flag);
+        let mapping = Mapping::anonymous(SIZE_BYTES, true).unwrap();
+        assert!(has(&mapping, "hg"));
+        let base = mapping.base().as_ptr();
+        // SAFETY: the range is the mapping, which only this test uses.
+        unsafe { base.write_bytes(1, SIZE_BYTES) };
+        let part = SIZE_BYTES / 4..SIZE_BYTES / 2;
+        // SAFETY: only this test uses the mapping, and it does not need the bytes of the part.
+        unsafe { mapping.release(part.clone()) };
+        // SAFETY: the range is the mapping, which only this test uses, and all its bytes are initialised.
+        let bytes = unsafe { std::slice::from_raw_parts(base, SIZE_BYTES) };
+        let expected = |at: usize| u8::from(!part.contains(&at));
+        assert!(bytes.iter().enumerate().all(|(at, &byte)| byte == expected(at)));
+        assert!(has(&mapping, "nh") && !has(&mapping, "hg"));
+        assert!(!has(&Mapping::anonymous(SIZE_BYTES, false).unwrap(), "hg"));
     }
 }

@@ -215,6 +215,12 @@ impl State {
         self.0 & QUEUED != 0
     }
 
+    /// Returns true if the chunk holds an item that is in a queue, and the item is not chained. Only items are in queues.
+    #[inline]
+    pub fn is_queued_whole_item(self) -> bool {
+        self.0 & (QUEUED | CHAINED) == QUEUED
+    }
+
     /// Returns the item's queue, or [`QueueKind::Cold`] if the item is in no queue.
     pub fn queue(self) -> QueueKind {
         if !self.queued() {
@@ -294,6 +300,7 @@ impl StateWord {
 
     /// Returns the current state. With Acquire ordering, because a thread that reads `linked` must also see the bytes
     /// that were written before the item was published.
+    #[inline]
     pub(super) fn load(&self) -> State {
         State(self.0.load(Ordering::Acquire))
     }

@@ -13,7 +13,7 @@ use crate::space::{AccessKind, InvalidReason, Space};
 use crate::stats::{ClassOperations, HandleCounters};
 use slabwise_base::random::mix;
 use slabwise_base::sync::Mutex;
-use slabwise_base::{ClassId, Expiry, HashedKey, LookupKey, Now};
+use slabwise_base::{ClassId, Expiry, HashedKey, LookupKey, Now, WorkTime};
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -42,22 +42,25 @@ pub struct Handle<'e> {
     cache: &'e Cache,
     counters: Arc<HandleCounters>,
     spares: OwnSpares<'e>,
-    /// The number of random numbers so far.
-    random_count: Cell<u64>,
+    /// The last random number.
+    last_random: Cell<u64>,
 }
 
 impl<'e> Handle<'e> {
     pub(crate) fn new(cache: &'e Cache) -> Handle<'e> {
         let (counters, spares) = (cache.space.register(), OwnSpares::new(&cache.space));
-        Handle { cache, counters, spares, random_count: Cell::new(0) }
+        Handle { cache, counters, spares, last_random: Cell::new(0) }
     }
 
-    /// Returns a random number.
+    /// Returns a number whose upper bits are random enough for [`Uses::add`](slabwise_base::Uses::add): the next number
+    /// of a Weyl sequence, whose upper bits have each value equally often.
     #[inline]
     pub(super) fn random(&self) -> u64 {
-        let count = self.random_count.get() + 1;
-        self.random_count.set(count);
-        mix(count)
+        // 2^64 divided by the golden ratio.
+        const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+        let random = self.last_random.get().wrapping_add(STEP);
+        self.last_random.set(random);
+        random
     }
 
     pub(super) fn cache(&self) -> &'e Cache {
@@ -318,13 +321,12 @@ impl<'e> Found<'e> {
         remains
     }
 
-    /// Counts a request for the item if the eviction kind counts requests. `random` returns a random number.
+    /// Counts a request for the item at this time if the eviction kind counts requests. `random` returns a random number.
     #[inline(always)]
-    fn count_use(&self, random: impl FnOnce() -> u64) {
+    fn count_use(&self, time: WorkTime, random: impl FnOnce() -> u64) {
         if self.space.counts_uses {
             let item = self.item();
-            let gap = item.time().age_at(self.space.work.now());
-            item.set_uses(item.uses().add(gap, random()));
+            item.set_uses(item.uses().add(item.time().age_at(time), random()));
         }
     }
 
@@ -332,27 +334,27 @@ impl<'e> Found<'e> {
     #[inline(always)]
     pub fn mark_hit(&mut self, now: Now, random: impl FnOnce() -> u64) -> bool {
         let state = self.item().marks().mark_hit();
-        self.count_use(random);
-        self.note_access(state, now);
+        let time = self.space.work.now();
+        self.count_use(time, random);
+        self.note_access(state, time, now);
         state.fetched()
     }
 
     /// Marks the item as active, counts a request and sets its access time, without marking a hit.
     pub fn mark_active_on_use(&mut self, now: Now) {
         self.item().marks().mark_active();
-        let cas = self.item().cas();
-        self.count_use(|| mix(cas));
-        self.note_access(self.item().state(), now);
+        let (cas, time) = (self.item().cas(), self.space.work.now());
+        self.count_use(time, || mix(cas));
+        self.note_access(self.item().state(), time, now);
     }
 
-    /// Sets the access time, and reorders the item if the eviction kind reorders items at hits. `state` is a copy of
-    /// the item's state.
+    /// Sets the access time to `time`, and reorders the item if the eviction kind reorders items at hits. `state` is a
+    /// copy of the item's state.
     #[inline(always)]
-    fn note_access(&mut self, state: State, now: Now) {
+    fn note_access(&mut self, state: State, time: WorkTime, now: Now) {
         let item = self.item();
         // The access time of an item whose CAS value a client chose must not decrease: a flush invalidates such an item
         // by its access time.
-        let time = self.space.work.now();
         if !state.has_given_cas() || time.is_after(item.time()) {
             item.set_time(time);
         }

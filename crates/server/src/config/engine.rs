@@ -42,6 +42,7 @@ pub(super) fn engine_config(draft: &Draft) -> Result<EngineConfig, String> {
         eviction: given.eviction_kind(settings.lru_maintainer),
         mover: mover(given),
         spares: SpareConfig::for_workers(settings.threads as u32),
+        huge_pages: given.huge_pages.unwrap_or(!preset),
         hash_seed: random_seed(),
         ..options.clone()
     })

@@ -24,7 +24,7 @@ pub(super) fn resolve(mut draft: Draft) -> Result<(Settings, Vec<String>), Strin
     draft.settings.protocol = protocol(&draft)?;
     resolve_network(&mut draft)?;
     warn_of_useless_options(&mut draft);
-    if draft.settings.engine.huge_pages {
+    if draft.given.huge_pages == Some(true) {
         check_huge_pages()?;
     }
     policy::resolve(&mut draft)?;

@@ -290,6 +290,8 @@ pub(super) struct Given {
     pub slab_chunk_max: Option<u32>,
     pub chunked_items_disabled: bool,
     pub page_size_bytes: Option<i64>,
+    /// The last of `-L` and `-o no_huge_pages`.
+    pub huge_pages: Option<bool>,
     pub memcached_preset: bool,
     pub eviction: Option<&'static str>,
     pub classes: Option<&'static str>,

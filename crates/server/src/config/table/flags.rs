@@ -111,8 +111,9 @@ pub(in crate::config) static FLAGS: &[ServerOption] = &[
         .default("48 with preset=memcached, otherwise the smallest possible chunk")
         .help("minimum number of bytes for key, value and flags in the smallest chunk")
         .stat("chunk_size", |it| it.settings.chunk_size_bytes.to_string()),
-    switch_flag('L', "enable-largepages", |it| it.settings.engine.huge_pages = true)
-        .help("use transparent huge pages for the memory of items"),
+    switch_flag('L', "enable-largepages", |it| it.given.huge_pages = Some(true))
+        .default("on if the system allows it; off with preset=memcached and no_huge_pages")
+        .help("request transparent huge pages for items and their index, and exit if the system has none"),
     flag('D', "prefix-delimiter")
         .text("char", |it, text| {
             it.settings.prefix_delimiter = text.chars().next().expect("the parser rejects an empty value of -D");

@@ -126,6 +126,9 @@ pub(in crate::config) static OURS: &[ServerOption] = &[
             "size of a page, a power of two. The default is 16k if -m is below 16 and increases to 1m if \
              -m is above 1024",
         ),
+    switch("no_huge_pages", |it| it.given.huge_pages = Some(false)).help(
+        "do not request transparent huge pages, which save processor time, but commit memory in units of 2 MiB",
+    ),
     option("cost")
         .choice(&["client", "measured"], |it, word| it.settings.costs_measured = word == "measured")
         .renamed("told", "client")

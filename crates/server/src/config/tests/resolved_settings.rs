@@ -25,6 +25,15 @@ fn measured_costs_cause_a_warning_if_the_eviction_kind_ignores_costs() {
 }
 
 #[test]
+fn huge_pages_are_requested_unless_an_option_refuses_them() {
+    let requests = |args: &[&str]| settings(args).engine.huge_pages;
+    assert!(requests(&[]));
+    assert!(!requests(&["-o", "no_huge_pages"]));
+    assert!(!requests(&["-o", "preset=memcached"]));
+    assert!(!requests(&["-L", "-o", "no_huge_pages"]), "the last option counts");
+}
+
+#[test]
 fn options_without_effect_cause_warnings() {
     let (_, warnings) = serve(&["-o", "hashpower=20,no_hashexpand,modern", "-N", "2", "start"]);
     assert_eq!(warnings.len(), 4, "the warnings are {warnings:?}");
