@@ -110,8 +110,10 @@ fn allowed_bytes(general: &Rows, slabs: &Rows, memory: &Rows) -> Result<u64, Str
     for part in ["tables", "workers", "program"] {
         sum += read(memory, &format!("model_{part}_bytes"))?;
     }
-    // Without profiling there is no such part.
-    sum += number(memory, "model_profiles_bytes").unwrap_or(0);
+    // Without profiling, and without huge pages, there is no such part.
+    for part in ["profiles", "huge_pages"] {
+        sum += number(memory, &format!("model_{part}_bytes")).unwrap_or(0);
+    }
     sum += read(memory, "reply_limit_bytes")?;
     Ok(sum + connection_bytes(general, memory)? * read(general, "curr_connections")?)
 }

@@ -3,7 +3,7 @@
 use crate::evict::{EvictionKind, EvictionOptions};
 use crate::index::{INDEX_BYTES_PER_ITEM, INDEX_UNEVEN_DIVISOR};
 use crate::layout::{ADDRESS_BITS, ClassTable, SizeModel};
-use crate::mem::page_entries_size_bytes;
+use crate::mem::{HugePages, page_entries_size_bytes};
 use std::time::Duration;
 
 /// The configuration of an [`Engine`](crate::Engine).
@@ -37,8 +37,8 @@ pub struct EngineConfig {
     pub mover_pause: Duration,
     /// The limits of spare chunks.
     pub spares: SpareConfig,
-    /// True to request transparent huge pages for items and the index. The system may have none.
-    pub huge_pages: bool,
+    /// Whether items and the index are in transparent huge pages.
+    pub huge_pages: HugePages,
     /// The seed of the hash of keys.
     pub hash_seed: u64,
 }
@@ -190,7 +190,7 @@ impl EngineConfig {
             mover: MoverKind::WARM,
             mover_pause: Duration::from_micros(1_000),
             spares: SpareConfig::NONE,
-            huge_pages: false,
+            huge_pages: HugePages::BySystem,
             hash_seed: 0,
         }
     }

@@ -6,8 +6,8 @@
 use crate::layout::CHUNK_SIZE_BYTES_MIN;
 use crate::lock_counts::{self, Row};
 use crate::mem::{
-    BucketSpace, Entry, Linked, MappingError, Memory, NewItem, RestoredItem, Stripe, StripeGuard,
-    buckets_max, home_of, prefetch,
+    BucketSpace, Entry, HugePages, Linked, MappingError, Memory, NewItem, RestoredItem, Stripe,
+    StripeGuard, buckets_max, home_of, prefetch,
 };
 use slabwise_base::sync::{Mutex, lock, try_lock};
 use std::sync::Arc;
@@ -79,12 +79,11 @@ pub struct Index {
 }
 
 impl Index {
-    /// Returns an empty index. The memory limit determines the number of its stripes. `huge_pages` requests huge pages
-    /// for it. Returns an error if the system refuses to reserve address space for as many items as fit into the memory.
+    /// Returns an empty index. The memory limit determines the number of its stripes. Returns an error if the system refuses to reserve address space for as many items as fit into the memory.
     pub fn new(
         memory: &Arc<Memory>,
         memory_limit_bytes: u64,
-        huge_pages: bool,
+        huge_pages: HugePages,
     ) -> Result<Index, MappingError> {
         let target = (memory_limit_bytes / MEMORY_PER_STRIPE_BYTES).next_power_of_two();
         let count = target.clamp(*STRIPE_COUNTS.start(), *STRIPE_COUNTS.end()) as usize;

@@ -56,6 +56,7 @@ pub use layout::{
     CHAIN_SIZE_BYTES as CHAIN_LINK_SIZE_BYTES, CHUNK_ALIGN_BYTES, CHUNK_SIZE_BYTES_MIN, ClassTable,
     ClassTableError, HEADER_SIZE_BYTES as BODY_HEADER_SIZE_BYTES, ItemMeta, SizeModel,
 };
+pub use mem::HugePages;
 pub use mover::{
     BegunMove, MOVE_RECORDS_MAX, MOVER_NAMES, MoveOutcome, MoveRecord, MoverStep, PlannedMove,
     ReassignError, mover_kind,

@@ -18,7 +18,7 @@ use crate::out::{KEPT_CAPACITY_BYTES_MAX, KEPT_OUTPUTS_MAX, PENDING_BYTES_MAX};
 use crate::shared::{
     BUFFERED_BYTES_MAX, BUFFERED_BYTES_MIN, PREFIX_COUNT_MAX, READ_BUFFER_BYTES, WATCHERS_MAX,
 };
-use slabwise_engine::EngineConfig;
+use slabwise_engine::{EngineConfig, HugePages};
 use slabwise_tuner::DENSITIES_SIZE_BYTES_MAX;
 
 const KIB: u64 = 1 << 10;
@@ -43,7 +43,8 @@ const STACK_BYTES: u64 = 128 * KIB;
 const SPARE_SLOTS_BYTES: u64 = 8 * KIB;
 /// The maximum memory of the counts of one key prefix, in bytes. A prefix has at most 250 bytes.
 const PREFIX_BYTES_MAX: u64 = 400;
-/// The maximum unused memory of the last huge page of items, and of the two ranges for the index, in bytes.
+/// The maximum unused memory of three huge pages, in bytes: the last one of the items, of the buckets of the index, and of
+/// its overflow buckets.
 const HUGE_PAGES_BYTES_MAX: u64 = 3 * 2 * MIB;
 /// The maximum memory of the measurement of costs, in bytes.
 const MEASURED_COSTS_BYTES_MAX: u64 = MIB;
@@ -191,7 +192,7 @@ fn tables(settings: &Settings) -> Part {
 }
 
 fn huge_pages(settings: &Settings) -> Option<Part> {
-    settings.engine.huge_pages.then(|| Part {
+    (settings.engine.huge_pages != HugePages::Refused).then(|| Part {
         name: "huge_pages",
         description: "the unused ends of huge pages (-o no_huge_pages)".to_owned(),
         bytes_max: HUGE_PAGES_BYTES_MAX,

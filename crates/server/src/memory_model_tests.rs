@@ -36,7 +36,7 @@ fn the_total_is_the_memory_limit_and_the_sum_of_all_parts() {
 fn each_part_depends_on_its_options() {
     // Each row has a part, arguments, and the value of the part.
     const TLS: &str = "ssl_chain_cert=c,ssl_key=k";
-    let rows: [(&str, &[&str], u64); 16] = [
+    let rows: [(&str, &[&str], u64); 19] = [
         ("connections", &["-c", "1000"], 1000 * 2048),
         ("connections", &["-c", "1000", "-Z", "-o", TLS], 1000 * 12_288),
         ("buffers", &["-c", "1024"], 64 * MIB),
@@ -45,6 +45,9 @@ fn each_part_depends_on_its_options() {
         ("buffers", &["-c", "1024", "-Z", "-o", "ssl_ca_cert=a", "-o", TLS], 192 * MIB),
         ("profiles", &["-m", "1000", "-o", "profile_memory=8m,eviction=segmented"], 8 * MIB),
         ("profiles", &["-o", "profile=off"], 0),
+        ("huge_pages", &[], 6 * MIB),
+        ("huge_pages", &["-o", "preset=memcached"], 6 * MIB),
+        ("huge_pages", &["-o", "no_huge_pages"], 0),
         ("costs", &[], 0),
         ("costs", &["-o", "cost=measured"], MIB),
         ("watchers", &[], 15 * MIB),

@@ -190,7 +190,7 @@ impl Audit {
 fn check_limits(beside_bytes: u64, stats: &Rows, console: &mut Connection) -> Result<(), String> {
     let memory = rows(console, "stats memory")?;
     let part = |name: &str| number(&memory, &format!("model_{name}_bytes"));
-    let fixed = ["tables", "workers", "program", "profiles", "costs"];
+    let fixed = ["tables", "workers", "program", "profiles", "costs", "huge_pages"];
     let connection = part("connections") / number(stats, "max_connections").max(1);
     let prefixes =
         count_prefixes(console).map_err(|error| format!("stats detail dump: {error}"))?;

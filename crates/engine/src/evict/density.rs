@@ -3,7 +3,7 @@
 //! ```text
 //!   slots drawn at random ----\
 //!   candidates kept -----------+--> lowest rank: the victim; second rank: the next victim (the runner-up);
-//!   items that entered last --/     the second and the next ranks are kept for the next comparison
+//!   items entered since -------/     the second and the next ranks are kept for the next comparison
 //! ```
 //!
 //! The rank of an item is its hit density: the expected hits per tick, which depends on the requests for the item
@@ -154,10 +154,11 @@ impl Lowest {
         }
     }
 
+    /// Adds a candidate whose rank is below [`Lowest::rank_end`], unless it was added before.
     fn insert(&mut self, added: Candidate) {
         let is_higher =
             |other: &Option<Candidate>| other.is_none_or(|other| other.rank > added.rank);
-        let at = self.candidates.iter().position(is_higher).unwrap_or(KEPT);
+        let at = self.candidates.iter().position(is_higher).expect("the last rank is higher");
         if self.candidates[..at].iter().flatten().any(|other| other.slot == added.slot) {
             return;
         }
@@ -249,8 +250,8 @@ impl Density {
         lowest
     }
 
-    /// Returns the runner-up of the last comparison, unless its rank has risen since, or the item that entered last has a
-    /// lower rank.
+    /// Returns the runner-up of the last comparison, unless its rank has risen since, or the rank of the item that entered
+    /// last is not higher.
     fn take_runner_up(
         &mut self,
         view: &View<'_>,

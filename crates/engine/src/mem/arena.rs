@@ -27,7 +27,7 @@
 //! A memory file stores these bytes. So a change to this layout, to the state word or to the layout of an item needs a
 //! new format version of memory files (`restart/meta.rs`).
 
-use super::mapping::{Mapping, MappingError};
+use super::mapping::{HugePages, Mapping, MappingError};
 use super::state::StateWord;
 use crate::layout::{CHUNK_ALIGN_BYTES, ChunkAddress, HEADER_SIZE_BYTES};
 use rustix::fs::{FlockOperation, flock, fstat};
@@ -116,8 +116,8 @@ pub struct Header<'a> {
 
 impl Arena {
     /// Reserves `size_bytes` of address space as anonymous memory. The system commits memory only when a thread writes
-    /// to it. With `huge_pages`, requests huge pages from the system.
-    pub fn reserve(size_bytes: usize, huge_pages: bool) -> Result<Arena, MappingError> {
+    /// to it.
+    pub fn reserve(size_bytes: usize, huge_pages: HugePages) -> Result<Arena, MappingError> {
         Ok(Arena { mapping: Mapping::anonymous(size_bytes, huge_pages)?, file: None })
     }
 
@@ -129,7 +129,7 @@ impl Arena {
     pub fn of_file(
         file: BorrowedFd<'_>,
         size_bytes: usize,
-        huge_pages: bool,
+        huge_pages: HugePages,
     ) -> Result<Arena, MappingError> {
         flock(file, FlockOperation::NonBlockingLockExclusive).map_err(MappingError::Locked)?;
         let about = fstat(file).map_err(MappingError::Locked)?;

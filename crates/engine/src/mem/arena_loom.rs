@@ -6,7 +6,7 @@
 //! invariants require. loom does not observe times and uses, because they may be out of date. Nor does it observe the links of
 //! free lists, because the lock that protects them also protects links that loom observes.
 
-use super::mapping::MappingError;
+use super::mapping::{HugePages, MappingError};
 use super::state::{State, StateWord};
 use crate::layout::{ChunkAddress, HEADER_SIZE_BYTES};
 use loom::cell::UnsafeCell;
@@ -105,7 +105,7 @@ pub struct Header<'a> {
 
 impl Arena {
     /// Returns an arena of `size_bytes` bytes without chunks.
-    pub fn reserve(size_bytes: usize, _huge_pages: bool) -> Result<Arena, MappingError> {
+    pub fn reserve(size_bytes: usize, _huge_pages: HugePages) -> Result<Arena, MappingError> {
         Ok(Arena { size_bytes, chunks: Mutex::default() })
     }
 
@@ -113,7 +113,7 @@ impl Arena {
     pub fn of_file(
         _file: BorrowedFd<'_>,
         size_bytes: usize,
-        huge_pages: bool,
+        huge_pages: HugePages,
     ) -> Result<Arena, MappingError> {
         Arena::reserve(size_bytes, huge_pages)
     }

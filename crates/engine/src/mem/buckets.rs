@@ -12,8 +12,9 @@
 //! stripe's buckets.
 
 use super::arena::prefetch;
-use super::mapping::{Mapping, MappingError};
+use super::mapping::{HugePages, Mapping, MappingError};
 use crate::layout::{ADDRESS_BITS, ChunkAddress};
+use std::mem::offset_of;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -72,19 +73,17 @@ impl Bucket {
         }
     }
 
-    /// Returns the same as [`Bucket::matches`], in a quarter of the instructions.
-    ///
-    /// # Safety
-    ///
-    /// The processor has SSE2.
+    /// Implements [`Bucket::matches`].
     #[cfg(target_arch = "x86_64")]
     #[inline]
     #[target_feature(enable = "sse2")]
-    unsafe fn matches_by_sse2(&self, tag: u8) -> u32 {
+    fn matches_by_sse2(&self, tag: u8) -> u32 {
         use std::arch::x86_64::{
             _mm_cmpeq_epi8, _mm_loadu_si128, _mm_movemask_epi8, _mm_set1_epi8,
         };
         const _: () = assert!(ENTRIES_PER_BUCKET <= 16, "a register holds all tags of a bucket");
+        const _: () =
+            assert!(offset_of!(Bucket, tags) == 0, "the tags are at the start of a bucket");
         // SAFETY: the load reads the first 16 bytes of a bucket, which has 64 bytes. All of them are initialised.
         let tags = unsafe { _mm_loadu_si128(std::ptr::from_ref(self).cast()) };
         let equal = _mm_movemask_epi8(_mm_cmpeq_epi8(tags, _mm_set1_epi8(tag as i8))) as u32;
@@ -120,7 +119,7 @@ impl BucketSpace {
     pub fn reserve(
         stripe_count: usize,
         capacity: u32,
-        huge_pages: bool,
+        huge_pages: HugePages,
     ) -> Result<(Arc<BucketSpace>, Vec<Buckets>), MappingError> {
         assert!(stripe_count.is_power_of_two(), "{stripe_count} stripes: must be a power of two");
         let size_bytes = stripe_count * capacity as usize * size_of::<Bucket>();
@@ -203,13 +202,26 @@ impl Buckets {
 
 #[cfg(test)]
 mod tests {
-    use super::{Bucket, BucketSpace, ENTRIES_PER_BUCKET};
+    use super::{Bucket, BucketSpace, ENTRIES_PER_BUCKET, HugePages};
     use crate::layout::ChunkAddress;
+
+    #[test]
+    fn only_tags_match() {
+        let mut bucket = Bucket::EMPTY;
+        // The upper bits of these addresses equal the tag.
+        let address = ChunkAddress::from_bits(7 << 32 | 1).expect("a valid address");
+        for (entry, tag) in [(0, 7), (4, 8), (9, 7)] {
+            bucket.set(entry, tag, address);
+        }
+        assert_eq!(bucket.matches(7), 1 << 9 | 1);
+        assert_eq!(bucket.matches(8), 1 << 4);
+        assert_eq!(bucket.matches(0), 0b01_1110_1110);
+    }
 
     #[test]
     fn the_buckets_of_stripes_are_separate_and_begin_empty() {
         let (space, mut stripes) =
-            BucketSpace::reserve(4, 8, false).expect("the system has memory");
+            BucketSpace::reserve(4, 8, HugePages::BySystem).expect("the system has memory");
         assert_eq!(space.mapping.size_bytes(), 4 * 8 * size_of::<Bucket>());
         for (stripe, buckets) in stripes.iter_mut().enumerate() {
             buckets.grow_to(8);
@@ -234,7 +246,8 @@ mod tests {
     #[test]
     #[should_panic(expected = "bucket 2 of 2")]
     fn a_bucket_beyond_the_count_is_refused() {
-        let (_, mut stripes) = BucketSpace::reserve(2, 8, false).expect("the system has memory");
+        let (_, mut stripes) =
+            BucketSpace::reserve(2, 8, HugePages::BySystem).expect("the system has memory");
         stripes[1].grow_to(2);
         stripes[1].get(2);
     }
@@ -242,7 +255,8 @@ mod tests {
     #[test]
     #[should_panic(expected = "9 buckets: a stripe has at most 8")]
     fn a_stripe_does_not_grow_beyond_its_capacity() {
-        let (_, mut stripes) = BucketSpace::reserve(2, 8, false).expect("the system has memory");
+        let (_, mut stripes) =
+            BucketSpace::reserve(2, 8, HugePages::BySystem).expect("the system has memory");
         stripes[0].grow_to(9);
     }
 }

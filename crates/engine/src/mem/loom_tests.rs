@@ -5,6 +5,7 @@ use super::arena::Arena;
 use super::chunk::{NewItem, OwnedChunk, UnlinkedChunks, ValueShape};
 use super::class_token::{ClassToken, MoverToken, PinOutcome};
 use super::list::List;
+use super::mapping::HugePages;
 use super::memory::Memory;
 use super::spare::SpareSlots;
 use super::state::{QueueKind, State, StateWord};
@@ -39,7 +40,8 @@ struct Cache {
 
 impl Cache {
     fn new() -> Cache {
-        let arena = Arena::reserve(2 * 4096, false).expect("a model can reserve an arena");
+        let arena =
+            Arena::reserve(2 * 4096, HugePages::BySystem).expect("a model can reserve an arena");
         let memory = Arc::new(Memory::new(arena, 4096, SizeModel::Exact));
         let class = |id, size_bytes| {
             let mut token = memory.class_token(id);

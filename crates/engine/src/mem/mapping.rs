@@ -31,6 +31,18 @@ pub enum MappingError {
     Short(usize),
 }
 
+/// Whether the memory of a mapping is in huge pages. It is a request: the system may have no huge pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HugePages {
+    /// The system is asked to use huge pages.
+    Requested,
+    /// The system is asked to use none.
+    Refused,
+    /// The system decides.
+    #[default]
+    BySystem,
+}
+
 /// A range of mapped memory. It is either anonymous, so that bytes read as zero until they are written, or a part of a
 /// file. Dropping it removes the mapping.
 #[derive(Debug)]
@@ -48,8 +60,8 @@ const READ_AND_WRITE: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
 
 impl Mapping {
     /// Reserves `size_bytes` of address space as anonymous memory. The system commits memory only when a thread writes
-    /// to it. With `huge_pages`, requests huge pages from the system.
-    pub fn anonymous(size_bytes: usize, huge_pages: bool) -> Result<Mapping, MappingError> {
+    /// to it.
+    pub fn anonymous(size_bytes: usize, huge_pages: HugePages) -> Result<Mapping, MappingError> {
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
         // SAFETY: the address is null, so the system chooses a free range and does not replace an existing mapping.
         let base =
@@ -66,7 +78,7 @@ impl Mapping {
     pub(super) unsafe fn of_file(
         file: BorrowedFd<'_>,
         size_bytes: usize,
-        huge_pages: bool,
+        huge_pages: HugePages,
     ) -> Result<Mapping, MappingError> {
         let flags = MapFlags::SHARED;
         // SAFETY: the address is null, so the system chooses a free range and does not replace an existing mapping. The
@@ -80,20 +92,26 @@ impl Mapping {
     fn new(
         base: Result<*mut c_void, Errno>,
         size_bytes: usize,
-        huge_pages: bool,
+        huge_pages: HugePages,
     ) -> Result<Mapping, MappingError> {
         let base = base.map_err(|errno| MappingError::NoSpace { bytes: size_bytes, errno })?;
-        if huge_pages {
+        let advice = match huge_pages {
+            HugePages::Requested => Some(Advice::LinuxHugepage),
+            HugePages::Refused => Some(Advice::LinuxNoHugepage),
+            HugePages::BySystem => None,
+        };
+        if let Some(advice) = advice {
             // SAFETY: the range is the new mapping, and the advice does not change its bytes. A system without huge
             // pages returns an error, which is ignored.
-            let _ = unsafe { madvise(base, size_bytes, Advice::LinuxHugepage) };
+            let _ = unsafe { madvise(base, size_bytes, advice) };
         }
         let base = NonNull::new(base.cast()).expect("the system maps no memory at address 0");
         Ok(Mapping { base, size_bytes })
     }
 
-    /// Returns a part of the memory to the system. The part of an anonymous mapping reads as zeros afterwards. The system
-    /// adds no huge pages to the mapping from now on: a huge page at the border of the part would take its memory again.
+    /// Returns a part of the memory to the system. The part of an anonymous mapping reads as zeros afterwards. If the part
+    /// is only a part of a huge page, the system uses the memory again when memory is scarce. It adds no huge pages to the
+    /// mapping from now on: a huge page at the border of the part would take its memory again.
     ///
     /// # Safety
     ///
@@ -104,8 +122,11 @@ impl Mapping {
         let base: *mut c_void = self.base.as_ptr().cast();
         let start = base.wrapping_byte_add(part.start);
         // SAFETY: the part is within the mapping, and the caller guarantees that no thread needs its bytes.
-        let released = unsafe { madvise(start, part.len(), Advice::LinuxDontNeed) };
-        debug_assert!(released.is_ok(), "the system releases a part of this mapping");
+        if unsafe { madvise(start, part.len(), Advice::LinuxDontNeed) }.is_err() {
+            // The memory is locked (`-k`). A system before Linux 5.18 cannot release it.
+            // SAFETY: as above.
+            let _ = unsafe { madvise(start, part.len(), Advice::LinuxDontneedLocked) };
+        }
         // SAFETY: the range is the whole mapping, and the advice does not change its bytes. A system without huge pages
         // returns an error, which is ignored.
         let _ = unsafe { madvise(base, self.size_bytes, Advice::LinuxNoHugepage) };
@@ -160,7 +181,7 @@ mod tests {
             return;
         }
         let has = |mapping: &Mapping, flag: &str| flags(mapping).iter().any(|it| it == flag);
-        let mapping = Mapping::anonymous(SIZE_BYTES, true).unwrap();
+        let mapping = Mapping::anonymous(SIZE_BYTES, HugePages::Requested).unwrap();
         assert!(has(&mapping, "hg"));
         let base = mapping.base().as_ptr();
         // SAFETY: the range is the mapping, which only this test uses.
@@ -173,6 +194,9 @@ mod tests {
         let expected = |at: usize| u8::from(!part.contains(&at));
         assert!(bytes.iter().enumerate().all(|(at, &byte)| byte == expected(at)));
         assert!(has(&mapping, "nh") && !has(&mapping, "hg"));
-        assert!(!has(&Mapping::anonymous(SIZE_BYTES, false).unwrap(), "hg"));
+        let refused = Mapping::anonymous(SIZE_BYTES, HugePages::Refused).unwrap();
+        assert!(has(&refused, "nh"));
+        let unadvised = Mapping::anonymous(SIZE_BYTES, HugePages::BySystem).unwrap();
+        assert!(!has(&unadvised, "hg") && !has(&unadvised, "nh"));
     }
 }

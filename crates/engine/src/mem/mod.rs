@@ -78,7 +78,7 @@ pub use chunk::{Copied, NewItem, OwnedChunk, UnlinkedChunks, UnusedPage, ValueSh
 pub use class_token::{ClassToken, MoverToken, PinOutcome, Slot, SlotRun};
 pub use item::{Exclusive, HeldValue, Item, Linked, Pin, Queued, ReadAccess, ReadsMeta, ValuePin};
 pub use list::{List, Unqueued};
-pub use mapping::MappingError;
+pub use mapping::{HugePages, MappingError};
 pub use memory::{Memory, Page, PageState, page_entries_size_bytes};
 pub use restore::{Broken, Restore, RestoredItem, ensure};
 pub use spare::{SPARES_MAX, SpareSlots};

@@ -11,6 +11,8 @@ use super::buckets::Buckets;
 use super::chunk::{Copied, NewItem, OwnedChunk, UnlinkedChunks};
 use super::class_token::{ClassToken, MoverToken};
 use super::item::{Exclusive, Item, Linked, Pin, Queued};
+#[cfg(test)]
+use super::mapping::HugePages;
 use super::memory::Memory;
 use super::state::State;
 use super::table::{Position, Table};
@@ -74,8 +76,8 @@ impl Stripe {
     #[cfg(test)]
     pub fn of_count(count: usize, memory: &Arc<Memory>) -> impl Iterator<Item = Stripe> + use<> {
         let memory = Arc::clone(memory);
-        let buckets =
-            || BucketSpace::reserve(count, 1 << 10, false).expect("the system has memory").1;
+        let reserve = || BucketSpace::reserve(count, 1 << 10, HugePages::BySystem);
+        let buckets = || reserve().expect("the system has memory").1;
         let both = buckets().into_iter().zip(buckets());
         both.map(move |(home, overflow)| Stripe::new(&memory, home, overflow))
     }

@@ -6,8 +6,8 @@ use crate::oracle::Rules;
 use slabwise_base::{ClassId, KEY_SIZE_BYTES_MAX, Random, Seconds};
 use slabwise_engine::{
     CHUNK_ALIGN_BYTES, CHUNK_SIZE_BYTES_MIN, ClassTable, EngineConfig, EvictionKind,
-    EvictionOptions, GdWheelConfig, LruConfig, MoverKind, RankedHits, ReservedConfig, ReservedRank,
-    SizeModel, SpareConfig,
+    EvictionOptions, GdWheelConfig, HugePages, LruConfig, MoverKind, RankedHits, ReservedConfig,
+    ReservedRank, SizeModel, SpareConfig,
 };
 use std::time::Duration;
 
@@ -83,7 +83,7 @@ impl Scenario {
             mover: mover(memory, random),
             mover_pause: Duration::from_millis(1),
             spares: spares(random),
-            huge_pages: false,
+            huge_pages: HugePages::BySystem,
             hash_seed: random.next_u64(),
         };
         let rules = Rules {

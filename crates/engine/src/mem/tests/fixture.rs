@@ -5,6 +5,7 @@ use crate::mem::arena::Arena;
 use crate::mem::chunk::{NewItem, OwnedChunk, UnlinkedChunks, ValueShape};
 use crate::mem::class_token::ClassToken;
 use crate::mem::list::List;
+use crate::mem::mapping::HugePages;
 use crate::mem::memory::Memory;
 use crate::mem::restore::Restore;
 use crate::mem::state::QueueKind;
@@ -48,7 +49,8 @@ impl Stripes {
 }
 
 fn arena() -> Arena {
-    Arena::reserve(16 * PAGE_SIZE_BYTES, false).expect("the system reserves the address space")
+    Arena::reserve(16 * PAGE_SIZE_BYTES, HugePages::BySystem)
+        .expect("the system reserves the address space")
 }
 
 pub fn memory() -> Arc<Memory> {

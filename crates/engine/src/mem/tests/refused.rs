@@ -7,6 +7,7 @@ use crate::mem::arena::Arena;
 use crate::mem::chunk::{NewItem, ValueShape};
 use crate::mem::class_token::PinOutcome;
 use crate::mem::list::List;
+use crate::mem::mapping::HugePages;
 use crate::mem::memory::Memory;
 use crate::mem::restore::Restore;
 use crate::mem::state::QueueKind;
@@ -490,8 +491,8 @@ fn a_page_that_was_used_since_it_was_adopted_is_not_restored() {
 #[test]
 #[should_panic(expected = "page size 2048 is too small")]
 fn a_page_below_4_kib_is_refused() {
-    let arena =
-        Arena::reserve(PAGE_SIZE_BYTES, false).expect("the system reserves the address space");
+    let arena = Arena::reserve(PAGE_SIZE_BYTES, HugePages::BySystem)
+        .expect("the system reserves the address space");
     let _ = Memory::new(arena, 2048, SizeModel::Exact);
 }
 
@@ -499,7 +500,7 @@ fn a_page_below_4_kib_is_refused() {
 fn a_file_that_is_too_short_or_already_mapped_is_refused() {
     let file = tempfile::tempfile().expect("a temporary file can be created");
     file.set_len(PAGE_SIZE_BYTES as u64).expect("the disk has room for one page");
-    let map = |size_bytes| Arena::of_file(file.as_fd(), size_bytes, false);
+    let map = |size_bytes| Arena::of_file(file.as_fd(), size_bytes, HugePages::BySystem);
     assert!(map(PAGE_SIZE_BYTES + 1).is_err(), "a file that is shorter than the arena is refused");
     let first = map(PAGE_SIZE_BYTES).expect("a file that no arena maps is accepted");
     assert!(map(PAGE_SIZE_BYTES).is_err(), "a file that another arena maps is refused");

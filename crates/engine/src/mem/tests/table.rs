@@ -2,6 +2,7 @@
 
 use crate::layout::ChunkAddress;
 use crate::mem::buckets::BucketSpace;
+use crate::mem::mapping::HugePages;
 use crate::mem::table::Table;
 use slabwise_base::{Random, random::mix};
 use std::collections::HashMap;
@@ -14,7 +15,8 @@ fn hash_of(address: ChunkAddress) -> u64 {
 /// Returns an empty table for up to some hundred thousand items.
 fn new_table() -> Table {
     let buckets = || {
-        let (_, buckets) = BucketSpace::reserve(1, 1 << 16, false).expect("the system has memory");
+        let (_, buckets) =
+            BucketSpace::reserve(1, 1 << 16, HugePages::BySystem).expect("the system has memory");
         buckets.into_iter().next().expect("the space has one stripe")
     };
     Table::new(buckets(), buckets())

@@ -21,7 +21,7 @@ use crate::vtime::{
     Access, Cache, Maintainer, Rate, RunningTuner, VisitCost, median, thread_cpu_nanos,
 };
 use slabwise_base::{Clock, Cost, Now};
-use slabwise_engine::{Engine, EngineConfig, RankedHits, ReservedRank};
+use slabwise_engine::{Engine, EngineConfig, HugePages, RankedHits, ReservedRank};
 use slabwise_policy::PagePolicy;
 use slabwise_replay::workload::Request;
 use std::sync::Arc;
@@ -57,7 +57,7 @@ pub fn engine_config(setup: &CostSetup, setting: &Setting, scale: f64, seed: u64
     let config = setup.cache.engine_config_of(setting.memory_mib, scale, seed);
     // In a large cache, most lookups read memory that is in no cache of the processor. With huge pages they take less
     // time.
-    EngineConfig { huge_pages: true, ..config }
+    EngineConfig { huge_pages: HugePages::Requested, ..config }
 }
 
 /// Returns the bytes of memory that an item with a value of this length takes: the size of a page divided by the number

@@ -65,8 +65,9 @@ fn describe(setup: &LearnedClassesSetup, job: &Job<'_>, outcome: &mut Outcome) {
     let text = "the deviation that fits the published wastes best; in the fifth distribution, the printed deviation \
                 times the mean factor of the other distributions";
     outcome.add_setup("standard deviation of the item sizes", text);
-    let text = "the last new size, because hill climbing ends there; in the second distribution, of whose last size only \
-                17.. is legible, 1,750; in the fifth, the size that the published recovered waste determines";
+    let text = "the last new size, because hill climbing ends there; in the second distribution 1,750, because only \
+                the digits 17.. of its last size are legible; in the fifth, the size that the published recovered waste \
+                determines";
     outcome.add_setup("largest item", text);
     let text = "as many as the paper lists; when pages are counted, also memcached's largest chunk";
     outcome.add_setup("new sizes", text);

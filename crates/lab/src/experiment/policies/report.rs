@@ -71,7 +71,7 @@ pub fn describe(outcome: &mut Outcome, setup: &PoliciesSetup, runs: &[&Run<'_>])
     outcome.add_setup("memory", format!("{} MiB", limits.join(", ")));
     let page_sizes: BTreeSet<usize> =
         runs.iter().map(|run| run.engine_config().page_size_bytes).collect();
-    // Larger pages have more sizes of chunks, and a larger longest value.
+    // The first run has the smallest memory and the smallest pages. Larger pages have more sizes of chunks.
     let remark_of_smallest =
         if page_sizes.len() > 1 { "; at the smallest memory, more at the others" } else { "" };
     let is_smaller = config.page_size_bytes < setup.cache.page_size_kib << 10;
@@ -84,7 +84,7 @@ pub fn describe(outcome: &mut Outcome, setup: &PoliciesSetup, runs: &[&Run<'_>])
             let text = format!("{count} sizes, from {first} to {last} bytes{remark_of_smallest}");
             outcome.add_setup("chunk sizes", text);
         }
-        _ => outcome.add_setup("chunk sizes", format!("{sizes:?} bytes")),
+        _ => outcome.add_setup("chunk sizes", format!("{sizes:?} bytes{remark_of_smallest}")),
     }
     let longest = bytes(value_len_max(&config) as usize);
     outcome.add_setup("longest value", format!("cut to {longest}{remark_of_smallest}"));

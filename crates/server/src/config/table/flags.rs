@@ -112,7 +112,7 @@ pub(in crate::config) static FLAGS: &[ServerOption] = &[
         .help("minimum number of bytes for key, value and flags in the smallest chunk")
         .stat("chunk_size", |it| it.settings.chunk_size_bytes.to_string()),
     switch_flag('L', "enable-largepages", |it| it.given.huge_pages = Some(true))
-        .default("on if the system allows it; off with preset=memcached and no_huge_pages")
+        .default("on if the system allows it; off with preset=memcached or -o no_huge_pages")
         .help("request transparent huge pages for items and their index, and exit if the system has none"),
     flag('D', "prefix-delimiter")
         .text("char", |it, text| {

@@ -127,7 +127,7 @@ pub(in crate::config) static OURS: &[ServerOption] = &[
              -m is above 1024",
         ),
     switch("no_huge_pages", |it| it.given.huge_pages = Some(false)).help(
-        "do not request transparent huge pages, which save processor time, but commit memory in units of 2 MiB",
+        "refuse transparent huge pages, which save processor time, but commit memory in units of 2 MiB",
     ),
     option("cost")
         .choice(&["client", "measured"], |it, word| it.settings.costs_measured = word == "measured")
