@@ -283,12 +283,13 @@ def context_switches(server):
 
 def background_row(workload, flags, memory_mib):
     with SocketServer("slabwise", memory_mib) as server:
-        names = {(thread / "comm").read_text().rstrip() for thread in server.threads()}
-        missing = set(BACKGROUND_THREADS) - names
-        assert not missing, f"slabwise has no threads {missing}, only {names}"
         before = [server.cpu_seconds(), server.cpu_seconds(BACKGROUND_THREADS), mover_seconds(server)]
         server.replay(workload, *BATCH, *flags)
         after = [server.cpu_seconds(), server.cpu_seconds(BACKGROUND_THREADS), mover_seconds(server)]
+        # A thread gives itself its name some time after the server has started.
+        names = {(thread / "comm").read_text().rstrip() for thread in server.threads()}
+        missing = set(BACKGROUND_THREADS) - names
+        assert not missing, f"slabwise has no threads {missing}, only {names}"
     total, background, mover = (last - first for first, last in zip(before, after))
     row = {
         "workload": workload,
