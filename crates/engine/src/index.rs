@@ -79,7 +79,8 @@ pub struct Index {
 }
 
 impl Index {
-    /// Returns an empty index. The memory limit determines the number of its stripes. Returns an error if the system refuses to reserve address space for as many items as fit into the memory.
+    /// Returns an empty index. The memory limit determines the number of its stripes. Returns an error if the system
+    /// refuses to reserve address space for as many items as fit into the memory.
     pub fn new(
         memory: &Arc<Memory>,
         memory_limit_bytes: u64,

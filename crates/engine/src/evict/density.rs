@@ -169,7 +169,6 @@ impl Lowest {
 }
 
 /// The function that ranks the items of a class at one moment.
-#[derive(Clone, Copy)]
 struct Ranking<'d> {
     densities: &'d Densities,
     now: WorkTime,

@@ -32,14 +32,13 @@ pub enum MappingError {
 }
 
 /// Whether the memory of a mapping is in huge pages. It is a request: the system may have no huge pages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HugePages {
     /// The system is asked to use huge pages.
     Requested,
     /// The system is asked to use none.
     Refused,
     /// The system decides.
-    #[default]
     BySystem,
 }
 

@@ -3,8 +3,8 @@
 use super::settings::{Draft, Given};
 use slabwise_base::memcached;
 use slabwise_engine::{
-    CHUNK_SIZE_BYTES_MIN, ClassTable, EngineConfig, HugePages, MoverKind, SizeModel, SpareConfig,
-    mover_kind, page_size_default,
+    CHUNK_SIZE_BYTES_MIN, ClassTable, EngineConfig, MoverKind, SizeModel, SpareConfig, mover_kind,
+    page_size_default,
 };
 use std::hash::{BuildHasher, Hasher, RandomState};
 
@@ -42,21 +42,10 @@ pub(super) fn engine_config(draft: &Draft) -> Result<EngineConfig, String> {
         eviction: given.eviction_kind(settings.lru_maintainer),
         mover: mover(given),
         spares: SpareConfig::for_workers(settings.threads as u32),
-        huge_pages: huge_pages(given),
+        huge_pages: given.huge_pages(),
         hash_seed: random_seed(),
         ..options.clone()
     })
-}
-
-/// Returns the value of `-L` and `-o no_huge_pages`. By default huge pages are requested, except with
-/// `preset=memcached`.
-fn huge_pages(given: &Given) -> HugePages {
-    match given.huge_pages {
-        Some(true) => HugePages::Requested,
-        Some(false) => HugePages::Refused,
-        None if given.memcached_preset => HugePages::BySystem,
-        None => HugePages::Requested,
-    }
 }
 
 /// Returns the mover that `-o page_mover` names, or the default mover.

@@ -6,6 +6,7 @@ use super::listen::parse_list;
 use super::policy;
 use super::settings::{Draft, Given, Listen, ListenAddress, ListenSecurity, Protocol, Settings};
 use crate::tls::{ClientCertificates, TlsSettings};
+use slabwise_engine::HugePages;
 use slabwise_policy::sizes::Method;
 use slabwise_tuner::{MoveBudget, MoveShares};
 use std::path::{Path, PathBuf};
@@ -24,7 +25,7 @@ pub(super) fn resolve(mut draft: Draft) -> Result<(Settings, Vec<String>), Strin
     draft.settings.protocol = protocol(&draft)?;
     resolve_network(&mut draft)?;
     warn_of_useless_options(&mut draft);
-    if draft.given.huge_pages == Some(true) {
+    if draft.given.huge_pages == Some(HugePages::Requested) {
         check_huge_pages()?;
     }
     policy::resolve(&mut draft)?;

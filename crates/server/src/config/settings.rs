@@ -2,7 +2,7 @@
 //! server runs; and [`Draft`], which contains the settings while the options are parsed.
 
 use crate::tls::{ClientCertificates, TlsSettings};
-use slabwise_engine::{EngineConfig, EvictionKind, LruConfig};
+use slabwise_engine::{EngineConfig, EvictionKind, HugePages, LruConfig};
 use slabwise_policy::PagePolicy;
 use slabwise_policy::sizes::Method;
 use slabwise_protocol::text::CostWire;
@@ -291,7 +291,7 @@ pub(super) struct Given {
     pub chunked_items_disabled: bool,
     pub page_size_bytes: Option<i64>,
     /// The last of `-L` and `-o no_huge_pages`.
-    pub huge_pages: Option<bool>,
+    pub huge_pages: Option<HugePages>,
     pub memcached_preset: bool,
     pub eviction: Option<&'static str>,
     pub classes: Option<&'static str>,
@@ -310,6 +310,13 @@ pub(super) struct Given {
 }
 
 impl Given {
+    /// Returns the value of the last of `-L` and `-o no_huge_pages`, or the default value.
+    pub(super) fn huge_pages(&self) -> HugePages {
+        let default =
+            if self.memcached_preset { HugePages::BySystem } else { HugePages::Requested };
+        self.huge_pages.unwrap_or(default)
+    }
+
     /// Returns the eviction kind that `-o eviction` names, or the default eviction kind.
     pub(super) fn eviction_kind(&self, lru_maintainer: bool) -> EvictionKind {
         match self.eviction {

@@ -2,6 +2,7 @@
 
 use crate::config::option::{COUNT_MAX, ServerOption, ValueKind, flag, switch_flag, yes_no};
 use crate::config::settings::{Listen, Protocol};
+use slabwise_engine::HugePages;
 
 // The long names of the flags with which the server prints a text and exits. The parser handles these flags itself.
 pub(in crate::config) const HELP: &str = "help";
@@ -111,7 +112,7 @@ pub(in crate::config) static FLAGS: &[ServerOption] = &[
         .default("48 with preset=memcached, otherwise the smallest possible chunk")
         .help("minimum number of bytes for key, value and flags in the smallest chunk")
         .stat("chunk_size", |it| it.settings.chunk_size_bytes.to_string()),
-    switch_flag('L', "enable-largepages", |it| it.given.huge_pages = Some(true))
+    switch_flag('L', "enable-largepages", |it| it.given.huge_pages = Some(HugePages::Requested))
         .default("on if the system allows it; off with preset=memcached or -o no_huge_pages")
         .help("request transparent huge pages for items and their index, and exit if the system has none"),
     flag('D', "prefix-delimiter")

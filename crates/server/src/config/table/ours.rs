@@ -2,7 +2,7 @@
 
 use crate::config::option::{COUNT_MAX, ServerOption, option, switch};
 use crate::config::settings::Draft;
-use slabwise_engine::{EvictionKind, MOVER_NAMES, RankedHits, ReservedRank};
+use slabwise_engine::{EvictionKind, HugePages, MOVER_NAMES, RankedHits, ReservedRank};
 use slabwise_policy::PagePolicy;
 use slabwise_protocol::text::CostWire;
 
@@ -126,7 +126,7 @@ pub(in crate::config) static OURS: &[ServerOption] = &[
             "size of a page, a power of two. The default is 16k if -m is below 16 and increases to 1m if \
              -m is above 1024",
         ),
-    switch("no_huge_pages", |it| it.given.huge_pages = Some(false)).help(
+    switch("no_huge_pages", |it| it.given.huge_pages = Some(HugePages::Refused)).help(
         "refuse transparent huge pages, which save processor time, but commit memory in units of 2 MiB",
     ),
     option("cost")
