@@ -6,9 +6,10 @@ mod one_class;
 use one_class::{CHUNK_SIZE_BYTES, PAGE_SIZE_BYTES, config};
 use slabwise_base::density::{AGE_LEVELS, Densities};
 use slabwise_base::sampling::THRESHOLD_ALL;
-use slabwise_base::{Clock, Cost, Expiry, Now, Seconds, Uses};
+use slabwise_base::{ClassId, Clock, Cost, Expiry, Now, Seconds, Uses};
 use slabwise_engine::{
-    AccessKind, AccessObserver, Engine, EvictionKind, ItemMeta, KeyAccess, StoreMode, StoreOutcome,
+    AccessKind, AccessObserver, ClassTable, Engine, EngineConfig, EvictionKind, ItemMeta,
+    KeyAccess, MoverStep, StoreMode, StoreOutcome,
 };
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -203,4 +204,42 @@ fn the_tail_age_has_a_limit() {
     set_densities(&engine, |_| 0.001);
     let ages: Vec<u32> = engine.stats(now).total.tail_age_work.into_iter().flatten().collect();
     assert_eq!(ages, [1 << 31]);
+}
+
+#[test]
+fn a_class_without_a_page_takes_one_from_the_class_with_the_fewest_hits_per_byte() {
+    let (page_size_bytes, sizes) = (16 << 10, [128, 1 << 10, 8 << 10]);
+    let mut config = EngineConfig::new(9 * page_size_bytes as u64);
+    config.page_size_bytes = page_size_bytes;
+    config.classes = ClassTable::explicit(&sizes, page_size_bytes).expect("the table is valid");
+    config.item_size_bytes_max = 8 << 10;
+    config.index_within_limit = false;
+    config.eviction = EvictionKind::Density;
+    let engine = Engine::new(config).expect("the arena can be reserved");
+    let now = Clock::manual().now();
+    let store_large = |key: &str, len: usize| {
+        let value = vec![b'v'; len];
+        let outcome =
+            engine.handle().set(key.as_bytes(), &value, ItemMeta::default(), StoreMode::Set, now);
+        assert!(matches!(outcome, StoreOutcome::Stored { .. }), "{key}: {outcome:?}");
+    };
+    let pages = || -> Vec<u64> { engine.class_stats(now).iter().map(|it| it.pages).collect() };
+
+    // The items of the smallest class are the oldest.
+    (0..4 * 128).for_each(|at| store(&engine, &format!("small{at}"), ItemMeta::default(), now));
+    (0..5 * 16).for_each(|at| store_large(&format!("medium{at}"), 900));
+    set_densities(&engine, |_| 0.001);
+    assert_eq!(pages(), [4, 5, 0]);
+    store_large("large", 7_000);
+    assert_eq!(pages(), [4, 4, 1], "a byte of a medium item has the fewest hits");
+
+    // The free chunks of a class that has just received a page are for its own items.
+    let [small, medium] = [ClassId(0), ClassId(1)];
+    engine.reassign(Some(medium), Some(small), "test", now).expect("the class has a page");
+    while engine.mover_step(64, now) != MoverStep::Done {}
+    let large = Some(ClassId(2));
+    engine.reassign(None, large, "test", now).expect("a class has a page");
+    while engine.mover_step(64, now) != MoverStep::Done {}
+    assert_eq!(pages(), [5, 2, 2]);
+    engine.check();
 }

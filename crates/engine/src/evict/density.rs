@@ -33,6 +33,7 @@ use crate::layout::CHAINED;
 use crate::mem::{QueueKind, Queued, Slot, SlotRun};
 use slabwise_base::density::{Densities, Log2};
 use slabwise_base::{Cost, Random, WorkTime};
+use std::cell::Cell;
 use std::sync::Arc;
 
 /// The number of slots that are drawn for a comparison, if a page has at least [`RUN`] chunks.
@@ -51,7 +52,8 @@ const CHAINED_COMPARED: usize = 8;
 const CHAINED_MOVED: usize = 4;
 /// The weight of a victim in the means over the last victims.
 const VICTIM_WEIGHT: f64 = 1.0 / 32.0;
-/// The class has stopped evicting if the last eviction was this number of ticks ago.
+/// The class has stopped evicting if the last eviction was this number of ticks ago. A sample of such a class is used
+/// again for this number of ticks.
 const IDLE_TICKS: u32 = 16;
 
 /// The highest estimate of the age at which a class evicts. Items whose misses cost nothing would have a higher one, and
@@ -70,6 +72,8 @@ pub struct Density {
     random: Random,
     slots: Box<Slots>,
     victims: Option<VictimMeans>,
+    /// The last sample of the class while it evicted no items.
+    sampled: Cell<Option<SampledVictim>>,
 }
 
 /// The slots whose items are the candidates of the next comparison.
@@ -125,6 +129,16 @@ struct VictimMeans {
     expected: Expected,
     /// The time of the last eviction.
     last_at: WorkTime,
+}
+
+/// What is expected of the next victim, as a sample shows.
+#[derive(Clone, Copy, Debug)]
+struct SampledVictim {
+    /// `None`: the sample has no item.
+    expected: Option<Expected>,
+    at: WorkTime,
+    /// The number of pages of the class. A class that has given up a page has lost its coldest items.
+    page_count: u32,
 }
 
 /// A candidate with its rank.
@@ -215,6 +229,7 @@ impl Density {
                 compared_count: 0,
             }),
             victims: None,
+            sampled: Cell::default(),
         }
     }
 
@@ -313,8 +328,21 @@ impl Density {
         }
     }
 
-    /// Returns the density and size of the item with the lowest density of a sample.
+    /// Returns the density and size of the item with the lowest density of a sample. Uses the last sample if it is recent.
     fn sampled_victim(&self, view: &View<'_>, now: WorkTime) -> Option<Expected> {
+        let page_count = view.pages.token.page_count();
+        let is_valid =
+            |it: &SampledVictim| it.page_count == page_count && it.at.age_at(now) <= IDLE_TICKS;
+        let sampled = self.sampled.get().filter(is_valid).unwrap_or_else(|| {
+            let expected = self.lowest_of_sample(view, now);
+            SampledVictim { expected, at: now, page_count }
+        });
+        self.sampled.set(Some(sampled));
+        sampled.expected
+    }
+
+    /// Returns the density and size of the item with the lowest density of a new sample.
+    fn lowest_of_sample(&self, view: &View<'_>, now: WorkTime) -> Option<Expected> {
         let (token, ranking) = (&view.pages.token, self.ranking(view, now));
         let expected_of = |item| Expected::of(ranking.rank(item), item);
         let mut lowest: Option<Expected> = None;
@@ -413,6 +441,7 @@ impl Order for Density {
 
     fn set_densities(&mut self, densities: &Arc<Densities>, mean_cost_units: Option<u64>) {
         (self.densities, self.mean_cost_units) = (Arc::clone(densities), mean_cost_units);
+        self.sampled.set(None);
         // Its rank has another unit.
         self.slots.runner_up = None;
     }

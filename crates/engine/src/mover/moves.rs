@@ -5,7 +5,7 @@ use super::job::{
 };
 use super::kinds;
 use super::plan::{BegunMove, Help, PlannedMove, ReassignError};
-use crate::class::{CHAINED, Class, ClassStatus};
+use crate::class::{CHAINED, Class, ClassState, ClassStatus};
 use crate::config::MoverKind;
 use crate::layout::CHUNK_SIZE_BYTES_MIN;
 use crate::mem::{Memory, MoverToken, PageState, UnusedPage};
@@ -428,34 +428,40 @@ fn give_page(space: &Space, page: UnusedPage, receiver: Option<ClassId>) {
     space.lock_pool().put(page);
 }
 
-/// Returns the victim of a move to `receiver`: a class whose free chunks would fill a page, or else a retired class, or
-/// else the class with the oldest tail. If eviction is disabled, only a class with a page's worth of free chunks is
-/// chosen. So all spare chunks are recalled first. A class in `blocked` is chosen only if there is no other. The caller
-/// holds no lock of a class.
+/// Returns the victim of a move to `receiver`: a class with a spare page, or else a retired class, or else the coldest
+/// class: the one that should evict an item first, or the one with the oldest tail if the order of the items does not
+/// compare classes. A class has a spare page if its free chunks would fill two pages, or if it has no items. The free
+/// chunks of one page are for the next items of the class: it may have received this page a moment ago. If eviction is
+/// disabled, only a class whose free chunks would fill a page is chosen. So all spare chunks are recalled first. A class
+/// in `blocked` is chosen only if there is no other. The caller holds no lock of a class.
 fn choose_victim_class(
     space: &Space,
     receiver: Option<ClassId>,
     blocked: &[ClassId],
 ) -> Option<ClassId> {
     space.recall_all();
-    // Most memory of chained items is in the largest chunks. So the tail age of chained items counts for the largest
+    let now = space.work.now();
+    let coldness_of =
+        |state: &ClassState| state.coldness(now).or_else(|| state.oldest_tail_age(now));
+    // Most memory of chained items is in the largest chunks. So the coldness of chained items counts for the largest
     // class.
     let largest = space.largest;
-    let chained_age = space.class(CHAINED).lock().oldest_tail_age(space.work.now());
+    let chained_coldness = coldness_of(&space.class(CHAINED).lock());
     let ranked = space.classes.iter().filter_map(|class| {
         let state = class.lock();
         let id = state.id();
-        let has_free_page =
-            state.pages.free_count() >= u64::from(state.pages.token.chunks_per_page());
-        let own_age = state.oldest_tail_age(space.work.now());
-        let age = own_age.max(chained_age.filter(|_| id == largest));
+        let chunks_per_page = u64::from(state.pages.token.chunks_per_page());
+        let free_pages = state.pages.free_count().checked_div(chunks_per_page).unwrap_or(0);
+        let has_spare_page = free_pages >= if state.pages.used_count() == 0 { 1 } else { 2 };
+        let coldness = coldness_of(&state).max(chained_coldness.filter(|_| id == largest));
         // A retired class is preferred, because it must give up all its pages anyway.
         let retired = state.status() == ClassStatus::Retired;
         let page_count = state.pages.token.page_count();
-        let rank = (!blocked.contains(&id), has_free_page, retired, age.unwrap_or(0), page_count);
+        let rank =
+            (!blocked.contains(&id), has_spare_page, retired, coldness.unwrap_or(0), page_count);
         let can_give = Some(id) != receiver
             && page_count > 0
-            && (has_free_page || space.config.eviction_enabled);
+            && (free_pages > 0 || space.config.eviction_enabled);
         can_give.then_some((rank, id))
     });
     ranked.max().map(|(_, id)| id)
