@@ -106,6 +106,7 @@ pub fn page_size_default(memory_limit_bytes: u64) -> usize {
     match memory_limit_bytes {
         0..0x0100_0000 => 16 << 10,
         0x0100_0000..0x0800_0000 => 64 << 10,
+        0x0800_0000..0x1000_0000 => 128 << 10,
         limit if limit <= 1024 * MIB => 256 << 10,
         _ => 1 << 20,
     }
