@@ -1,11 +1,15 @@
 //! Starts with an empty cache although there is a memory file, and memory files with which a server refuses to start.
 
 use std::fs;
+use std::time::Duration;
 
 use super::memory_file::{MemoryFile, stop_gracefully};
-use crate::support::{Server, ServerCommand};
+use crate::support::{Server, ServerCommand, wait_until};
 use rustix::process::Signal;
 use slabwise_client::process::wait;
+
+/// The time for which a test waits for a condition before it fails.
+const DEADLINE: Duration = Duration::from_secs(30);
 
 /// Returns a memory file with one item that a server has saved.
 fn saved_file() -> MemoryFile {
@@ -94,6 +98,25 @@ fn a_server_refuses_to_start_with_a_file_that_another_server_uses() {
     let server = file.start(&[]);
     assert_refused(&file, &file.command(&[]), "another process uses this file");
     assert_eq!(server.connect().set("key", b"value"), "STORED");
+}
+
+#[test]
+fn a_server_waits_for_a_process_that_is_about_to_unlock_the_file() {
+    let file = saved_file();
+    let other = fs::File::open(file.path()).expect("the file exists");
+    other.lock().expect("no server uses the file");
+    let mut child =
+        file.command(&["-m", "64"]).spawn(&file.port_file()).expect("the process can be started");
+    let descriptors = format!("/proc/{}/fd", child.id());
+    wait_until("the server opens the file", DEADLINE, || {
+        let mut paths = fs::read_dir(&descriptors).into_iter().flatten().flatten();
+        paths.any(|it| fs::read_link(it.path()).is_ok_and(|target| target == file.path()))
+    });
+    drop(other);
+    wait_until("the server listens", DEADLINE, || file.port_file().exists());
+    assert!(file.log().contains("restored 1 item"), "{}", file.log());
+    child.kill().expect("the server runs");
+    wait(&mut child).expect("the server process ends before the deadline");
 }
 
 #[test]

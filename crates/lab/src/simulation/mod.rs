@@ -30,6 +30,8 @@ mod w_tiny_lfu;
 mod work_clock;
 
 #[cfg(test)]
+mod peer_tests;
+#[cfg(test)]
 mod tests;
 
 pub use cache::{Catalog, Reference, Simulation};

@@ -8,6 +8,13 @@ use std::io::{self, ErrorKind, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// The longest wait for the lock of a memory file.
+const LOCK_WAIT_MAX: Duration = Duration::from_secs(5);
+/// The time from one attempt to lock a memory file to the next one.
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
 /// The size of the generation number, which follows the arena in the memory file. The .meta file contains the same
 /// number as text.
@@ -27,6 +34,19 @@ fn file_size_bytes(arena_size_bytes: u64) -> u64 {
     arena_size_bytes + GENERATION_SIZE_BYTES + MARK.len() as u64
 }
 
+/// Locks a file. Waits while another process has locked it, because the system unlocks the file of a killed process only
+/// after it has unmapped the memory of the process.
+#[expect(clippy::disallowed_methods, reason = "the wait is for another process")]
+fn lock(file: &File) -> Result<(), Errno> {
+    let begun = Instant::now();
+    loop {
+        match flock(file, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) if begun.elapsed() < LOCK_WAIT_MAX => sleep(LOCK_PAUSE),
+            result => return result,
+        }
+    }
+}
+
 /// An open memory file. It is locked against other processes until this value is dropped.
 #[derive(Debug)]
 pub struct MemoryFile {
@@ -35,7 +55,8 @@ pub struct MemoryFile {
 }
 
 impl MemoryFile {
-    /// Opens and locks the file at `path`, and creates it if it does not exist.
+    /// Opens and locks the file at `path`, and creates it if it does not exist. Fails if another process keeps it locked
+    /// for [`LOCK_WAIT_MAX`].
     pub fn open(path: &Path) -> Result<MemoryFile, RestartError> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(FILE_MODE);
@@ -50,7 +71,7 @@ impl MemoryFile {
         if file_system.f_type == HUGETLBFS_MAGIC {
             return Err(RestartError::OnHugetlbfs(path.to_owned()));
         }
-        match flock(&memory_file.file, FlockOperation::NonBlockingLockExclusive) {
+        match lock(&memory_file.file) {
             Ok(()) => Ok(memory_file),
             Err(Errno::WOULDBLOCK) => Err(RestartError::InUse(path.to_owned())),
             Err(errno) => Err(io_error("lock", path)(errno.into())),
