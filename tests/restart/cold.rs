@@ -1,6 +1,7 @@
 //! Starts with an empty cache although there is a memory file, and memory files with which a server refuses to start.
 
 use std::fs;
+use std::process::Child;
 use std::time::Duration;
 
 use super::memory_file::{MemoryFile, stop_gracefully};
@@ -105,18 +106,27 @@ fn a_server_waits_for_a_process_that_is_about_to_unlock_the_file() {
     let file = saved_file();
     let other = fs::File::open(file.path()).expect("the file exists");
     other.lock().expect("no server uses the file");
-    let mut child =
-        file.command(&["-m", "64"]).spawn(&file.port_file()).expect("the process can be started");
-    let descriptors = format!("/proc/{}/fd", child.id());
+    let path = fs::canonicalize(file.path()).expect("the file exists");
+    let child = file.command(&["-m", "64"]).spawn(&file.port_file());
+    let child = Killed(child.expect("the process can be started"));
+    let descriptors = format!("/proc/{}/fd", child.0.id());
     wait_until("the server opens the file", DEADLINE, || {
         let mut paths = fs::read_dir(&descriptors).into_iter().flatten().flatten();
-        paths.any(|it| fs::read_link(it.path()).is_ok_and(|target| target == file.path()))
+        paths.any(|it| fs::read_link(it.path()).is_ok_and(|target| target == path))
     });
     drop(other);
     wait_until("the server listens", DEADLINE, || file.port_file().exists());
     assert!(file.log().contains("restored 1 item"), "{}", file.log());
-    child.kill().expect("the server runs");
-    wait(&mut child).expect("the server process ends before the deadline");
+}
+
+/// A process that is killed when this value is dropped.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 #[test]

@@ -134,10 +134,9 @@ struct VictimMeans {
 /// What is expected of the next victim, as a sample shows.
 #[derive(Clone, Copy, Debug)]
 struct SampledVictim {
-    /// `None`: the sample has no item.
-    expected: Option<Expected>,
+    expected: Expected,
     at: WorkTime,
-    /// The number of pages of the class. A class that has given up a page has lost its coldest items.
+    /// The number of pages of the class. If it has changed, the class may have lost its coldest items.
     page_count: u32,
 }
 
@@ -316,8 +315,7 @@ impl Density {
         }
     }
 
-    /// Returns the estimated density and size of the next victim. `None`: the class has no item, as
-    /// far as a sample shows.
+    /// Returns the estimated density and size of the next victim. `None`: the class has no item and never had a victim.
     fn next_victim(&self, view: &View<'_>, now: WorkTime) -> Option<Expected> {
         match &self.victims {
             Some(VictimMeans { expected, last_at }) if last_at.age_at(now) <= IDLE_TICKS => {
@@ -333,15 +331,16 @@ impl Density {
         let page_count = view.pages.token.page_count();
         let is_valid =
             |it: &SampledVictim| it.page_count == page_count && it.at.age_at(now) <= IDLE_TICKS;
-        let sampled = self.sampled.get().filter(is_valid).unwrap_or_else(|| {
-            let expected = self.lowest_of_sample(view, now);
-            SampledVictim { expected, at: now, page_count }
+        let sampled = self.sampled.get().filter(is_valid).or_else(|| {
+            let expected = self.lowest_of_sample(view, now)?;
+            Some(SampledVictim { expected, at: now, page_count })
         });
-        self.sampled.set(Some(sampled));
-        sampled.expected
+        self.sampled.set(sampled);
+        sampled.map(|it| it.expected)
     }
 
-    /// Returns the density and size of the item with the lowest density of a new sample.
+    /// Returns the density and size of the item with the lowest density of a new sample, or those of the item at the tail
+    /// of the queue if all slots of the sample are empty. `None`: the class has no item.
     fn lowest_of_sample(&self, view: &View<'_>, now: WorkTime) -> Option<Expected> {
         let (token, ranking) = (&view.pages.token, self.ranking(view, now));
         let expected_of = |item| Expected::of(ranking.rank(item), item);
@@ -362,7 +361,7 @@ impl Density {
                 token.for_each_queued(run, |_, item| compare(expected_of(item), false));
             }
         }
-        lowest
+        lowest.or_else(|| view.lanes.queue(PLACE).tail(token).map(expected_of))
     }
 }
 

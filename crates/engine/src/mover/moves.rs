@@ -430,10 +430,10 @@ fn give_page(space: &Space, page: UnusedPage, receiver: Option<ClassId>) {
 
 /// Returns the victim of a move to `receiver`: a class with a spare page, or else a retired class, or else the coldest
 /// class: the one that should evict an item first, or the one with the oldest tail if the order of the items does not
-/// compare classes. A class has a spare page if its free chunks would fill two pages, or if it has no items. The free
-/// chunks of one page are for the next items of the class: it may have received this page a moment ago. If eviction is
-/// disabled, only a class whose free chunks would fill a page is chosen. So all spare chunks are recalled first. A class
-/// in `blocked` is chosen only if there is no other. The caller holds no lock of a class.
+/// compare classes. A class has a spare page if its free chunks would fill a page. But if a class receives the page, and
+/// the victim has items, the free chunks must fill two pages: the victim may have received a page for its next items a
+/// moment ago. If eviction is disabled, only a class whose free chunks would fill a page is chosen. So all spare chunks
+/// are recalled first. A class in `blocked` is chosen only if there is no other. The caller holds no lock of a class.
 fn choose_victim_class(
     space: &Space,
     receiver: Option<ClassId>,
@@ -452,7 +452,8 @@ fn choose_victim_class(
         let id = state.id();
         let chunks_per_page = u64::from(state.pages.token.chunks_per_page());
         let free_pages = state.pages.free_count().checked_div(chunks_per_page).unwrap_or(0);
-        let has_spare_page = free_pages >= if state.pages.used_count() == 0 { 1 } else { 2 };
+        let keeps_page = receiver.is_some() && state.pages.used_count() > 0;
+        let has_spare_page = free_pages > u64::from(keeps_page);
         let coldness = coldness_of(&state).max(chained_coldness.filter(|_| id == largest));
         // A retired class is preferred, because it must give up all its pages anyway.
         let retired = state.status() == ClassStatus::Retired;

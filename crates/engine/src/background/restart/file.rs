@@ -11,8 +11,9 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// The longest wait for the lock of a memory file.
-const LOCK_WAIT_MAX: Duration = Duration::from_secs(5);
+/// The longest wait for the lock of a memory file. The system unlocks the file of a killed process only after it has
+/// unmapped the memory of the process, which takes about a second for a large file.
+const LOCK_WAIT_MAX: Duration = Duration::from_secs(if cfg!(test) { 0 } else { 5 });
 /// The time from one attempt to lock a memory file to the next one.
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
@@ -34,8 +35,7 @@ fn file_size_bytes(arena_size_bytes: u64) -> u64 {
     arena_size_bytes + GENERATION_SIZE_BYTES + MARK.len() as u64
 }
 
-/// Locks a file. Waits while another process has locked it, because the system unlocks the file of a killed process only
-/// after it has unmapped the memory of the process.
+/// Locks a file. Waits while another process has locked it.
 #[expect(clippy::disallowed_methods, reason = "the wait is for another process")]
 fn lock(file: &File) -> Result<(), Errno> {
     let begun = Instant::now();
