@@ -208,7 +208,8 @@ impl Engine {
     }
 
     /// Begins to move a page of `victim` to `receiver` (`None`: the page pool). If `victim` is `None`, the mover
-    /// chooses a class with a spare page, else a retired class, else the class that should evict an item first. Calls of [`Engine::mover_step`] carry the move out. The record of the move contains `reason`.
+    /// chooses a class with a spare page, else a retired class, else the class that should evict an item first. Calls of
+    /// [`Engine::mover_step`] carry the move out. The record of the move contains `reason`.
     pub fn reassign(
         &self,
         victim: Option<ClassId>,

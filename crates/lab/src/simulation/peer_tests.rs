@@ -5,12 +5,12 @@ use slabwise_replay::workload::{Options, open};
 use std::fmt::Write as _;
 
 const SEED: u64 = 7;
-const LIMIT_BYTES: u64 = 64 << 20;
+pub(super) const LIMIT_BYTES: u64 = 64 << 20;
 /// The bytes of an item in addition to its value: those of the key and the overhead, as in the experiment `frontier`.
 const ITEM_BYTES: u32 = 17 + 40;
 
 /// Returns the records of a trace from production. Each key always has the same size.
-fn records() -> Catalog {
+pub(super) fn records() -> Catalog {
     let options = Options { seed: SEED, size_factor: 16.0, ..Options::default() };
     let workload = open("cache2k-orm-busy", &options).expect("the trace is part of the program");
     let mut catalog = Catalog::default();

@@ -1,8 +1,9 @@
 //! Tests the invariants of all simulations, and compares simulations with simple models.
 
+use super::peer_tests::{LIMIT_BYTES, records};
 use super::{Catalog, NAMES, Simulation, miss_ratio, simulation};
 use slabwise_base::Random;
-use slabwise_replay::workload::{Op, Options, Request, open};
+use slabwise_replay::workload::{Op, Request};
 
 const SEED: u64 = 7;
 
@@ -147,14 +148,8 @@ fn belady_size_has_the_fewest_misses() {
 /// in the other simulations the ratio depends on the sizes of the most popular keys.
 #[test]
 fn a_recorded_trace_has_the_published_miss_ratios() {
-    let options = Options { seed: SEED, size_factor: 16.0, ..Options::default() };
-    let workload = open("cache2k-orm-busy", &options).expect("the trace is part of the program");
-    let mut catalog = Catalog::default();
-    for request in workload {
-        let request = request.expect("the trace can be read");
-        catalog.add(&request, request.value_len + 17 + 40);
-    }
-    let ratio = |name| known_miss_ratio(name, &catalog, 64 << 20);
+    let catalog = records();
+    let ratio = |name| known_miss_ratio(name, &catalog, LIMIT_BYTES);
     let (gdsf, best) = (ratio("gdsf"), ratio("belady_size"));
     assert!((gdsf - 0.0464).abs() < 0.004, "gdsf: {gdsf}, seed {SEED}");
     assert!((best - 0.0293).abs() < 0.002, "belady_size: {best}, seed {SEED}");
