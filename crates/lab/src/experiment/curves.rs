@@ -76,7 +76,7 @@ impl Experiment for CurvesSetup {
             "sizes compared",
             format!("{SIZES}, evenly spaced up to the number of keys"),
         );
-        let memory = "2 % of the cache's memory plus 1 MiB, as in a server; counts do not decay";
+        let memory = "2 % of the cache's memory plus 1 MiB; counts do not decay";
         outcome.add_setup("memory of the sample", memory);
         let distance = format!(
             "for sizes with an error over {LARGE_ERROR_POINTS} percentage points: to the nearest size with an error of \

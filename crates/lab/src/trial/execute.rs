@@ -207,8 +207,8 @@ fn tuner_with(
     tuner.with_profiling(profiling)
 }
 
-/// Returns the profiling options of a server with this memory limit. The profiler may use a fiftieth of the limit plus
-/// 1 MiB.
+/// Returns the profiling options of a trial with this memory limit. The profiler may use a fiftieth of the limit plus
+/// 1 MiB, twice as much for each byte of the limit as by default in a server.
 pub fn profiling_options(memory_limit_bytes: u64) -> ProfilingOptions {
     let memory_bytes = memory_limit_bytes / 50 + (1 << 20);
     let options = ProfilingOptions::within(memory_bytes);

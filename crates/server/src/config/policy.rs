@@ -17,7 +17,7 @@ const POLICY_OF_PRESET: &str = "automove";
 
 /// By default profiling may use as many bytes as the memory limit (`-m`) divided by this number, plus
 /// [`PROFILE_MEMORY_BYTES_FIXED`].
-const PROFILE_MEMORY_DIVISOR: u64 = 50;
+const PROFILE_MEMORY_DIVISOR: u64 = 100;
 /// The part of the memory of profiling that does not depend on the memory limit, in bytes.
 const PROFILE_MEMORY_BYTES_FIXED: u64 = 1 << 20;
 
