@@ -47,7 +47,7 @@ pub(in crate::config) static OURS: &[ServerOption] = &[
         ),
     option("profile_memory")
         .size(|it, bytes| it.given.profile_memory_bytes = Some(bytes as u64))
-        .default("2 % of -m plus 1m; with eviction=density 1m more for the hit densities")
+        .default("1 % of -m plus 1m; with eviction=density 1m more for the hit densities")
         .help("memory for profiling, which is not part of -m"),
     option("eviction")
         .choice(&EvictionKind::NAMES, |it, name| it.given.eviction = Some(name))
