@@ -10,6 +10,7 @@ mod classes;
 mod confine;
 mod demo;
 mod faults;
+mod http;
 mod policies;
 mod restart;
 mod startup;

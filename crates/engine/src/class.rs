@@ -187,6 +187,7 @@ impl ClassState {
     pub fn adopt(&mut self, page: UnusedPage) -> PageId {
         assert_eq!(self.status, ClassStatus::Present, "a class that takes a page is in the table");
         let id = self.pages.adopt(page);
+        self.counters.pages_taken += 1;
         self.limit_spares();
         id
     }
@@ -213,8 +214,10 @@ impl ClassState {
         page
     }
 
-    /// Marks a retired class as vacant if it owns no page, and limits the spare chunks to the chunks that are left.
+    /// Counts a released page. Marks a retired class as vacant if it owns no page, and limits the spare chunks to the
+    /// chunks that are left.
     fn note_released(&mut self) {
+        self.counters.pages_released += 1;
         if self.pages.token.page_count() == 0 && self.status == ClassStatus::Retired {
             self.status = ClassStatus::Vacant;
         }

@@ -44,6 +44,10 @@ counts! {
         moves_within_lru,
         /// The number of expired or flushed items that an allocation removed to get a free chunk.
         direct_reclaims,
+        /// The number of pages that the class received, from other classes and from the page pool.
+        pages_taken,
+        /// The number of pages that the class gave to other classes and to the page pool.
+        pages_released,
     }
     gauges {
         /// For the first item that was evicted in the second of the last eviction: the number of seconds from its last
@@ -351,10 +355,48 @@ impl ClassStats {
         (self.get_hits() + self.gat_hits).saturating_sub(self.unreported_hits)
     }
 
+    /// Returns the memory of the class that holds nothing. The pages have this size.
+    pub fn waste(&self, page_size_bytes: u64) -> Waste {
+        let chunk_bytes = self.chunk_size_bytes as u64;
+        let page_chunks_bytes = self.chunks_per_page as u64 * chunk_bytes;
+        Waste {
+            inside_chunks_bytes: (self.used_chunks * chunk_bytes).saturating_sub(self.item_bytes),
+            free_chunks_bytes: self.free_chunks * chunk_bytes,
+            page_ends_bytes: self.pages * page_size_bytes.saturating_sub(page_chunks_bytes),
+        }
+    }
+
     /// Returns a count that includes the classes that had the same number earlier. `count` returns this count from the
     /// statistics of one class.
     pub fn of_number(&self, count: impl Fn(&ClassStats) -> u64) -> u64 {
         count(self) + self.before.as_deref().map_or(0, count)
+    }
+}
+
+/// The memory of a class that holds nothing, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Waste {
+    /// The ends of chunks in use that are larger than their items.
+    pub inside_chunks_bytes: u64,
+    /// The chunks that are not in use.
+    pub free_chunks_bytes: u64,
+    /// The ends of pages whose size is no multiple of the chunk size.
+    pub page_ends_bytes: u64,
+}
+
+counts! {
+    /// The operations of one handle since its creation.
+    pub struct Operations {
+        /// The number of gets of all kinds.
+        gets,
+        /// The number of stores, failed ones included.
+        sets,
+        /// The number of deletes.
+        deletes,
+        /// The number of increments and decrements.
+        arithmetic,
+        /// The number of touches, except those of gets.
+        touches,
     }
 }
 
@@ -434,6 +476,25 @@ impl HandleCounters {
     /// Returns the number of gets that missed, including those of `gat` and `gats`.
     pub fn misses(&self) -> u64 {
         self.get_misses.get() + self.gat_misses.get()
+    }
+
+    /// Returns the numbers of operations. The counts are exact only for the worker that owns the handle.
+    pub fn operations(&self) -> Operations {
+        let mut operations = Operations {
+            gets: self.gets(),
+            deletes: self.delete_misses.get(),
+            arithmetic: self.incr_misses.get() + self.decr_misses.get(),
+            touches: self.touches.get().saturating_sub(self.gat_misses.get()),
+            ..Operations::default()
+        };
+        for class in &self.classes {
+            operations.sets += class.sets.get();
+            operations.deletes += class.delete_hits.get();
+            operations.arithmetic += class.incr_hits.get() + class.decr_hits.get();
+            // Gets that touch are counted as gets.
+            operations.touches = operations.touches.saturating_sub(class.gat_hits.get());
+        }
+        operations
     }
 
     /// Returns the counters of the operations on items of a class.

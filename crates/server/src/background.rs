@@ -70,7 +70,7 @@ pub fn start<'scope, 'e: 'scope>(
     if settings.lru_maintainer {
         threads.push(named("lru-maintainer").spawn_scoped(scope, || run_maintainer(shared))?);
     }
-    if settings.reassign_enabled || settings.profiling.is_some() {
+    if settings.runs_tuner() {
         threads.push(named("tuner").spawn_scoped(scope, || run_tuner(shared, tuner))?);
     }
     // The thread runs even if the crawler is disabled, because the command `lru_crawler enable` can enable it later.
@@ -106,6 +106,7 @@ fn run_tuner(shared: &Shared<'_>, mut tuner: Tuner) {
             let _step = shared.background_step();
             tuner_step(shared, &mut tuner, at, &mut hit_time)
         };
+        shared.counters.tuner_steps.fetch_add(1, Relaxed);
         for (planned, outcome) in tuner.take_begun_moves() {
             shared.watch.write(&WatchEvent::PageMove {
                 victim: planned.victim,

@@ -14,7 +14,9 @@
 mod admin;
 mod background;
 mod config;
+mod http;
 mod memory_model;
+mod metrics;
 mod net;
 mod ops;
 mod os;
@@ -34,14 +36,16 @@ pub use session::{Next, Session};
 pub use shared::{ConnectionTable, Shared, WorkerContext};
 
 use config::{Listen, Request};
+use http::{Early, HttpServer};
 use memory_model::MemoryModel;
 use net::{Listeners, Loops};
 use os::confine::Confinement;
 use os::process::{self, PidFile};
 use os::{memory_limits, restart, sys};
 use passwords::{PasswordFile, PasswordFileKind};
-use slabwise_base::Seconds;
-use slabwise_engine::EvictionObserver;
+use shared::Wake;
+use slabwise_base::{Clock, Seconds};
+use slabwise_engine::{Engine, EvictionObserver};
 use std::error::Error;
 use std::ffi::OsString;
 use std::panic::resume_unwind;
@@ -131,8 +135,8 @@ pub fn serve(settings: &Settings) -> Result<(), Box<dyn Error>> {
         Listen::Unix { path, .. } => Some(SocketFile(path.clone())),
         Listen::Tcp(_) => None,
     };
-    let (engine, clock) = restart::open_engine(settings)?;
-    let clock = Arc::new(clock);
+    let http = HttpServer::bind(settings)?;
+    let (engine, clock) = open_engine(settings, http.as_ref(), tls.as_ref())?;
     process::daemonize_if_requested(settings)?;
     if settings.tunables.verbosity > 1 {
         eprint!("{}", class_lines(settings));
@@ -140,13 +144,14 @@ pub fn serve(settings: &Settings) -> Result<(), Box<dyn Error>> {
     process::lock_memory(settings);
     let (loops, wakers) = Loops::new(settings.threads)?;
     let connection_table = ConnectionTable::default();
-    let mut shared = Shared::new(
-        &engine,
-        &clock,
-        settings,
-        &connection_table,
-        Box::new(|target| wakers.wake(target)),
-    );
+    let http_waker = http.as_ref().map(HttpServer::waker);
+    let wake = |target| {
+        wakers.wake(target);
+        if let (Wake::All, Some(http)) = (target, &http_waker) {
+            http.wake();
+        }
+    };
+    let mut shared = Shared::new(&engine, &clock, settings, &connection_table, Box::new(wake));
     shared.tls = tls.inspect(|tls| tls.set_refresh_time(clock.now().seconds));
     shared.logins = logins;
     if let Some(passwords) = &shared.passwords {
@@ -157,20 +162,14 @@ pub fn serve(settings: &Settings) -> Result<(), Box<dyn Error>> {
     engine
         .observers()
         .set_eviction_observer(Arc::clone(&shared.watch) as Arc<dyn EvictionObserver>);
-    if let Some(path) = std::env::var_os(PORT_FILE_VARIABLE)
-        && let Err(error) = listeners.write_port_file(path.as_ref())
-    {
-        tracing::warn!(
-            "cannot write the ports to {} ({PORT_FILE_VARIABLE}): {error}",
-            path.display()
-        );
-    }
+    write_port_file(&listeners);
     let _pid_file = settings.process.pid_file.as_deref().and_then(PidFile::write);
     let confinement = Confinement::begin(settings)?;
     std::thread::scope(|scope| {
         let mut threads = Vec::new();
         let run = || -> Result<(), Box<dyn Error>> {
             threads.extend(background::start(scope, &shared, tuner)?);
+            threads.extend(http.map(|http| http::start(http, scope, &shared)).transpose()?);
             let (mut acceptor, workers) =
                 loops.start(scope, listeners, signals, &wakers, &shared)?;
             threads.extend(workers);
@@ -193,6 +192,30 @@ pub fn serve(settings: &Settings) -> Result<(), Box<dyn Error>> {
         restart::close_engine(engine, &clock)?;
     }
     Ok(())
+}
+
+/// Opens the cache, and restores its items. Meanwhile the HTTP server answers health checks, except in a daemon, whose
+/// process begins afterwards.
+fn open_engine(
+    settings: &Settings,
+    http: Option<&HttpServer>,
+    tls: Option<&Tls>,
+) -> Result<(Engine, Arc<Clock>), Box<dyn Error>> {
+    let http = http.filter(|_| !settings.process.daemonize);
+    let early = http.map(|http| http.start_early(tls.map(Tls::configuration))).transpose()?;
+    let opened = restart::open_engine(settings);
+    early.into_iter().for_each(Early::end);
+    let (engine, clock) = opened?;
+    Ok((engine, Arc::new(clock)))
+}
+
+/// Writes the ports of the server to the file that an environment variable names, if it is set.
+fn write_port_file(listeners: &Listeners) {
+    let Some(path) = std::env::var_os(PORT_FILE_VARIABLE) else { return };
+    if let Err(error) = listeners.write_port_file(path.as_ref()) {
+        let path = path.display();
+        tracing::warn!("cannot write the ports to {path} ({PORT_FILE_VARIABLE}): {error}");
+    }
 }
 
 /// With `-v`, logs the parts of the server's memory. Warns if the memory can exceed that of the machine or a limit.

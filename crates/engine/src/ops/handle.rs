@@ -10,7 +10,7 @@ use crate::config::EngineConfig;
 use crate::mem::{Arena, Entry, Linked, MappingError, NewItem, State, StripeGuard, UnlinkedChunks};
 use crate::mover::Mover;
 use crate::space::{AccessKind, InvalidReason, Space};
-use crate::stats::{ClassOperations, HandleCounters};
+use crate::stats::{ClassOperations, HandleCounters, Operations};
 use slabwise_base::random::mix;
 use slabwise_base::sync::Mutex;
 use slabwise_base::{ClassId, Expiry, HashedKey, LookupKey, Now, WorkTime};
@@ -78,6 +78,11 @@ impl<'e> Handle<'e> {
 
     pub(super) fn counters(&self) -> &HandleCounters {
         &self.counters
+    }
+
+    /// Returns the numbers of operations of this handle.
+    pub fn operations(&self) -> Operations {
+        self.counters.operations()
     }
 
     /// Counts an item of this size that is being stored, and advances the work clock.

@@ -149,11 +149,11 @@ fn metadump_line(worker: &WorkerContext<'_>, item: &CrawledItem<'_>, out: &mut V
     write_percent_encoded(out, item.key);
     out.extend_from_slice(b" exp=");
     match item.expiry.second() {
-        Some(second) => write_number(out, worker.unix_seconds(second)),
+        Some(second) => write_number(out, worker.shared.unix_seconds(second)),
         None => out.extend_from_slice(b"-1"),
     }
     out.extend_from_slice(b" la=");
-    write_number(out, worker.unix_seconds(item.last_access()));
+    write_number(out, worker.shared.unix_seconds(item.last_access()));
     out.extend_from_slice(b" cas=");
     write_number(out, item.cas);
     out.extend_from_slice(if item.fetched { b" fetch=yes" } else { b" fetch=no" });
@@ -170,7 +170,7 @@ fn cachedump_line(worker: &WorkerContext<'_>, item: &CrawledItem<'_>, out: &mut 
     out.extend_from_slice(b" [");
     write_number(out, item.value_len);
     out.extend_from_slice(b" b; ");
-    let expiry = item.expiry.second().map_or(0, |second| worker.unix_seconds(second));
+    let expiry = item.expiry.second().map_or(0, |second| worker.shared.unix_seconds(second));
     write_number(out, expiry);
     out.extend_from_slice(b" s]\r\n");
 }

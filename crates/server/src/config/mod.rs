@@ -21,10 +21,12 @@
 
 mod engine;
 mod help;
+mod http;
 mod listen;
 mod man;
 mod option;
 mod parse;
+mod paths;
 mod policy;
 mod report;
 mod resolve;
@@ -34,6 +36,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+pub use http::{HttpAddress, HttpSettings};
 pub use parse::{Request, parse};
 #[cfg(test)]
 pub use report::changeable;

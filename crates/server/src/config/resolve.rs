@@ -2,20 +2,20 @@
 //! that conflict.
 
 use super::engine::{engine_config, growth_factor};
+use super::http::{HttpAddress, HttpGivenAddress, HttpSettings};
 use super::listen::parse_list;
+use super::paths::absolute;
 use super::policy;
 use super::settings::{Draft, Given, Listen, ListenAddress, ListenSecurity, Protocol, Settings};
 use crate::tls::{ClientCertificates, TlsSettings};
 use slabwise_engine::HugePages;
 use slabwise_policy::sizes::Method;
 use slabwise_tuner::{MoveBudget, MoveShares};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// memcached's environment variable that names the password file of `-S`.
 const SASL_PASSWORD_FILE_VARIABLE: &str = "MEMCACHED_SASL_PWDB";
 const PORT_DEFAULT: i32 = 11_211;
-/// The default permission bits of the Unix socket's file.
-const UNIX_MODE_DEFAULT: u32 = 0o700;
 /// The number of workers above which the server warns.
 const THREADS_USUAL_MAX: usize = 64;
 
@@ -30,6 +30,7 @@ pub(super) fn resolve(mut draft: Draft) -> Result<(Settings, Vec<String>), Strin
     }
     policy::resolve(&mut draft)?;
     draft.settings.sasl_password_file = sasl_password_file(&mut draft)?;
+    draft.settings.http = http(&mut draft)?;
     draft.settings.tunables.set_learns_classes = set_learns_classes(&draft)?;
     draft.settings.classes_method = classes_method(&draft);
     let Draft { mut settings, given, warnings } = draft;
@@ -178,7 +179,7 @@ fn sasl_password_file(draft: &mut Draft) -> Result<Option<PathBuf>, String> {
 /// Returns the listening sockets for connections.
 fn listen(draft: &mut Draft) -> Result<Listen, String> {
     if let Some(path) = &draft.given.unix_path {
-        let mode = draft.given.unix_mode.unwrap_or(UNIX_MODE_DEFAULT);
+        let mode = draft.given.unix_mode();
         return Ok(Listen::Unix { path: absolute(path)?, mode });
     }
     let port = match draft.settings.tcp_port {
@@ -299,6 +300,34 @@ fn tls(draft: &mut Draft) -> Result<Option<TlsSettings>, String> {
     }))
 }
 
+/// Returns the settings of the HTTP server, or `None` without `-o http`. Warns of options that have no effect then.
+fn http(draft: &mut Draft) -> Result<Option<HttpSettings>, String> {
+    let mode = draft.given.unix_mode();
+    let given = std::mem::take(&mut draft.given.http);
+    let Some(address) = given.address else {
+        if given.token_file.is_some()
+            || given.is_insecure
+            || !given.hosts.is_empty()
+            || given.omits_slab_metrics
+        {
+            draft.warn(
+                "the options http_* have no effect without -o http=ADDR: add it, or leave them out",
+            );
+        }
+        return Ok(None);
+    };
+    Ok(Some(HttpSettings {
+        address: match address {
+            HttpGivenAddress::Tcp { host, port } => HttpAddress::Tcp { host, port },
+            HttpGivenAddress::Unix(path) => HttpAddress::Unix { path, mode },
+        },
+        token_file: given.token_file.map(absolute).transpose()?,
+        is_insecure: given.is_insecure,
+        hosts: given.hosts,
+        has_slab_metrics: !given.omits_slab_metrics,
+    }))
+}
+
 /// Returns a warning if a listener requests client certificates but no authority can verify them.
 fn authority_warning(settings: &Settings) -> Option<String> {
     let Settings { listen: Listen::Tcp(addresses), tls: Some(tls), .. } = settings else {
@@ -330,13 +359,6 @@ fn move_budget(given: &Given) -> MoveBudget {
         chunks_per_step: given.page_move_chunks.map_or(chunks_per_step, |n| n as usize),
         shares: MoveShares { steady, pressed },
     }
-}
-
-/// Makes a path absolute, so that it stays valid when a daemon changes its working directory.
-fn absolute(path: impl AsRef<Path>) -> Result<PathBuf, String> {
-    let path = path.as_ref();
-    std::path::absolute(path)
-        .map_err(|error| format!("{}: cannot make the path absolute: {error}", path.display()))
 }
 
 /// Returns an error if transparent huge pages are disabled. With `-L`, memcached also does not start in this case.

@@ -1,6 +1,7 @@
 //! The server's settings: [`Settings`], which the command line sets; [`Tunables`], which commands change while the
 //! server runs; and [`Draft`], which contains the settings while the options are parsed.
 
+use super::http::{HttpGiven, HttpSettings};
 use crate::tls::{ClientCertificates, TlsSettings};
 use slabwise_engine::{EngineConfig, EvictionKind, HugePages, LruConfig};
 use slabwise_policy::PagePolicy;
@@ -109,6 +110,8 @@ pub struct Settings {
     pub(crate) tail_repair_seconds: u32,
     /// `-o read_buf_mem_limit`, which has no effect.
     pub(crate) read_buffers_bytes_max: u64,
+    /// `-o http`; `None` without it.
+    pub(crate) http: Option<HttpSettings>,
     pub(crate) process: ProcessSettings,
     /// The settings of the engine.
     pub engine: EngineConfig,
@@ -193,6 +196,11 @@ pub struct ProcessSettings {
 }
 
 impl Settings {
+    /// True if the server has a tuner's thread.
+    pub(crate) fn runs_tuner(&self) -> bool {
+        self.reassign_enabled || self.profiling.is_some()
+    }
+
     /// Returns the number of workers that listen on a UDP port. As in memcached, the number is 1 if `-l` is given
     /// several times or contains a comma, and otherwise it is the number of all workers.
     pub(crate) fn threads_per_udp_port(&self) -> usize {
@@ -305,11 +313,20 @@ pub(super) struct Given {
     pub page_move_chunks: Option<u32>,
     pub page_move_share: Option<u32>,
     pub page_move_share_max: Option<u32>,
+    pub http: HttpGiven,
     pub automove_ratio: Option<f64>,
     pub automove_window: Option<u32>,
 }
 
+/// The default permission bits of the files of Unix sockets.
+const UNIX_MODE_DEFAULT: u32 = 0o700;
+
 impl Given {
+    /// Returns the permission bits of the files of Unix sockets.
+    pub(super) fn unix_mode(&self) -> u32 {
+        self.unix_mode.unwrap_or(UNIX_MODE_DEFAULT)
+    }
+
     /// Returns the value of the last of `-L` and `-o no_huge_pages`, or the default value.
     pub(super) fn huge_pages(&self) -> HugePages {
         let default =
@@ -415,6 +432,7 @@ impl Default for Draft {
             hash_power: 0,
             tail_repair_seconds: 0,
             read_buffers_bytes_max: 0,
+            http: None,
             process: ProcessSettings::default(),
             engine,
         };

@@ -35,6 +35,7 @@ use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 use slab::Slab;
 use slabwise_base::Seconds;
+use slabwise_engine::Operations;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -84,6 +85,14 @@ pub(super) struct Worker<'e> {
     overdue_checked_at: Seconds,
     /// The number of rounds that the worker has served since its start.
     rounds: u64,
+}
+
+/// The beginning of a round whose duration is measured.
+struct TimedRound {
+    /// The time of the clock in nanoseconds.
+    begun_nanos: u64,
+    /// The operations of the worker before the round; `None` without `-o http`.
+    operations: Option<Operations>,
 }
 
 impl<'e> Worker<'e> {
@@ -246,19 +255,13 @@ impl<'e> Worker<'e> {
         self.core.context.served = RoundCounts::default();
         self.rounds += 1;
         let is_timed = self.rounds.is_multiple_of(ROUNDS_PER_TIMED_ROUND);
-        let timed_from = is_timed.then(|| self.shared.clock.nanos());
+        let timed = is_timed.then(|| self.begin_timed_round());
         let connection = &mut self.connections[slot];
         self.core.context.descriptor = connection.stream.socket().as_raw_fd();
         let end = connection.serve_round(&mut self.core);
         let served = self.core.context.served;
-        if is_timed {
-            self.core.context.traffic.set_busy(sys::thread_processor_time());
-        }
-        if let Some(nanos) = timed_from
-            && let Some(shares) = served.time_shares()
-        {
-            let taken = self.shared.clock.nanos().saturating_sub(nanos);
-            self.core.context.traffic.add_timed_round(shares, taken);
+        if let Some(timed) = timed {
+            self.end_timed_round(&timed);
         }
         if is_only_ready {
             // memcached also counts a yield after each `-R` requests if no other client is ready.
@@ -394,6 +397,25 @@ impl<'e> Worker<'e> {
             &mut socket.awaits_writable,
             wanted,
         )
+    }
+
+    fn begin_timed_round(&self) -> TimedRound {
+        let context = &self.core.context;
+        let operations = context.durations.map(|_| context.handle.operations());
+        TimedRound { begun_nanos: self.shared.clock.nanos(), operations }
+    }
+
+    /// Counts the duration of a round that has just been served.
+    fn end_timed_round(&self, timed: &TimedRound) {
+        let context = &self.core.context;
+        let nanos = self.shared.clock.nanos().saturating_sub(timed.begun_nanos);
+        if let Some(shares) = context.served.time_shares() {
+            context.traffic.add_timed_round(shares, nanos);
+        }
+        if let (Some(durations), Some(before)) = (context.durations, &timed.operations) {
+            durations.add_round(&context.handle.operations().since(before), nanos);
+        }
+        context.traffic.set_busy(sys::thread_processor_time());
     }
 
     fn set_writable_interest(&mut self, slot: usize, wanted: bool) -> io::Result<()> {

@@ -19,12 +19,16 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Registry, fmt, reload};
 
+/// The number of file descriptors that the HTTP server needs: for its connections, its listener and its event loop.
+const HTTP_DESCRIPTORS: u64 = 48;
+
 /// Returns the number of file descriptors that the server needs in addition to those of client connections: for
 /// listening sockets, event loops, wakers and files.
 pub(crate) fn descriptors_without_clients(settings: &Settings) -> u64 {
     // The factor is 2 because a host name can have an IPv4 and an IPv6 address.
     let udp_sockets = 2 * settings.udp.len() * settings.threads_per_udp_port();
-    64 + 4 * settings.threads as u64 + udp_sockets as u64
+    let http = if settings.http.is_some() { HTTP_DESCRIPTORS } else { 0 };
+    64 + 4 * settings.threads as u64 + udp_sockets as u64 + http
 }
 
 /// Sets the limits of the process and, if root started it, changes the user. The caller creates sockets afterwards.

@@ -6,7 +6,7 @@ use crate::admin::debug;
 use crate::out::Out;
 use crate::sasl::{Answer, Exchange, MECHANISMS};
 use crate::shared::{CloseReason, WorkerContext};
-use crate::stats;
+use crate::stats::{self, StatsContext};
 use crate::wire::VERSION;
 use crate::wire::rows::{StatsForm, StatsRows};
 use crate::wire::text::Reply;
@@ -83,7 +83,7 @@ fn write_statistics<'e>(
     subject: StatsRequest<'_>,
     rows: &mut StatsRows<'_>,
 ) -> NextAction<'e> {
-    stats::answer(worker, subject, rows)
+    stats::answer(StatsContext::of(worker), subject, rows)
         .map_or(NextAction::Nothing, |crawl| NextAction::Crawl(Box::new(crawl)))
 }
 

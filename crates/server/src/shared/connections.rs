@@ -197,6 +197,8 @@ counters! {
         idle_kicks,
         /// Steps of the LRU maintainer.
         maintainer_steps,
+        /// Steps of the tuner.
+        tuner_steps,
         /// Nanoseconds of processor time that the mover has used.
         mover_cpu_nanos,
         /// Nanoseconds of processor time that the profiler and the computation of plans have used.

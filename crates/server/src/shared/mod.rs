@@ -3,6 +3,7 @@
 
 mod connections;
 mod crawls;
+mod durations;
 mod measured_costs;
 mod notifier;
 mod prefixes;
@@ -15,6 +16,7 @@ pub use connections::{
     Address, Client, ClientState, ConnectionCounts, ConnectionTable, TrafficCounts,
 };
 pub use crawls::{CrawlStep, CrawlTicket};
+pub use durations::COMMAND_NAMES;
 pub use measured_costs::MeasuredCosts;
 pub use notifier::{BackgroundThread, WakeReason};
 pub(crate) use prefixes::PREFIX_COUNT_MAX;

@@ -4,6 +4,7 @@ use super::connections::{
     ConnectionCounters, ConnectionCounts, ConnectionTable, Traffic, TrafficCounts,
 };
 use super::crawls::Crawls;
+use super::durations::{DurationCounts, Durations};
 use super::measured_costs::MeasuredCosts;
 use super::notifier::Notifier;
 use super::prefixes::PrefixStats;
@@ -19,7 +20,9 @@ use slabwise_engine::{ClassStats, Engine, EngineStats, Handle};
 use slabwise_profile::{MissClockCounts, MissClockOptions};
 use slabwise_protocol::{Exptime, WatchKinds};
 use slabwise_tuner::{TunerStatus, WorkerTime};
+use std::fs::File;
 use std::os::fd::RawFd;
+use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::thread::available_parallelism;
@@ -38,6 +41,10 @@ pub struct Shared<'e> {
     cores: usize,
     /// One entry per worker: the counters of the worker's traffic.
     pub(crate) traffic: Box<[Traffic]>,
+    /// One entry per worker: the durations of its requests; `None` without `-o http`.
+    durations: Option<Box<[Durations]>>,
+    /// The system's file with the memory of this process; `None` without `-o http`.
+    memory_status: Option<File>,
     /// The plan, the profile and the class table that the tuner reports for `stats plan`, `stats profile` and
     /// `stats sizes_plan`.
     pub(crate) tuner_status: Arc<TunerStatus>,
@@ -73,6 +80,9 @@ pub struct Shared<'e> {
     wake: Box<dyn Fn(Wake) + Send + Sync + 'e>,
 }
 
+/// The file in which Linux reports the memory of the process that reads it, in pages.
+const MEMORY_STATUS: &str = "/proc/self/statm";
+
 /// The event loops to wake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wake {
@@ -104,6 +114,11 @@ impl<'e> Shared<'e> {
             counters,
             cores: available_parallelism().map_or(1, usize::from),
             traffic: (0..settings.threads).map(|_| Traffic::default()).collect(),
+            durations: settings
+                .http
+                .is_some()
+                .then(|| (0..settings.threads).map(|_| Durations::default()).collect()),
+            memory_status: settings.http.as_ref().and_then(|_| File::open(MEMORY_STATUS).ok()),
             tuner_status: Arc::new(TunerStatus::default()),
             background_steps: RwLock::default(),
             notifier: Arc::new(Notifier::default()),
@@ -230,6 +245,20 @@ impl<'e> Shared<'e> {
         sum
     }
 
+    /// Returns the durations of requests since the start of the server, in the order of
+    /// [`COMMAND_NAMES`](super::COMMAND_NAMES); `None` without `-o http`.
+    pub(crate) fn durations(&self) -> Option<[DurationCounts; 5]> {
+        self.durations.as_deref().map(Durations::sum)
+    }
+
+    /// Returns the resident memory of the process in bytes; `None` if it is unknown.
+    pub(crate) fn resident_bytes(&self) -> Option<u64> {
+        let mut text = [0; 128];
+        let len = self.memory_status.as_ref()?.read_at(&mut text, 0).ok()?;
+        let pages = str::from_utf8(&text[..len]).ok()?.split(' ').nth(1)?.parse::<u64>().ok()?;
+        Some(pages * rustix::param::page_size() as u64)
+    }
+
     /// Returns the processor time of the workers. Workers beyond the number of cores do not count, because at most one
     /// worker per core runs at a time.
     pub(crate) fn worker_time(&self) -> WorkerTime {
@@ -261,6 +290,11 @@ impl<'e> Shared<'e> {
         };
         *lock(&self.baseline) = Arc::new(baseline);
         self.prefixes.clear();
+    }
+
+    /// Converts a second of the clock to a Unix time in seconds.
+    pub(crate) fn unix_seconds(&self, second: Seconds) -> u64 {
+        self.clock.zero_unix_seconds() + u64::from(second.0)
     }
 
     pub(crate) fn is_stopping_gracefully(&self) -> bool {
@@ -310,6 +344,8 @@ pub struct WorkerContext<'e> {
     pub shared: &'e Shared<'e>,
     /// This worker's traffic counters.
     pub traffic: &'e Traffic,
+    /// This worker's durations of requests; `None` without `-o http`.
+    pub durations: Option<&'e Durations>,
     /// The number of this worker, counted from 0.
     pub index: usize,
     /// The descriptor of the connection being served, for log lines and events. The event loop sets this field.
@@ -355,6 +391,7 @@ impl<'e> WorkerContext<'e> {
             now: shared.clock.now(),
             shared,
             traffic: &shared.traffic[index],
+            durations: shared.durations.as_ref().map(|workers| &workers[index]),
             index,
             descriptor: -1,
             requests_left: 0,
@@ -398,11 +435,6 @@ impl<'e> WorkerContext<'e> {
             Some(_) if !self.shared.settings.cas_enabled => Some(0),
             expected => expected,
         }
-    }
-
-    /// Converts a second of the clock to a Unix time in seconds.
-    pub(crate) fn unix_seconds(&self, second: Seconds) -> u64 {
-        self.shared.clock.zero_unix_seconds() + u64::from(second.0)
     }
 }
 

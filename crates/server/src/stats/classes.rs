@@ -1,7 +1,7 @@
 //! `stats items` and `stats slabs`: statistics of each class.
 
-use super::StatsRows;
-use crate::shared::WorkerContext;
+use super::{StatsContext, StatsRows};
+
 use slabwise_engine::ClassStats;
 
 // The index of each LRU queue in the arrays of `ClassStats`.
@@ -19,21 +19,21 @@ const MAINTAINER_NAMES: &str = "number_hot number_warm number_cold age_hot age_w
 type Row = (&'static str, u64);
 
 /// Returns each class's number in memcached's protocol, and its statistics since the last `stats reset`.
-fn classes(worker: &WorkerContext<'_>) -> impl Iterator<Item = (u32, ClassStats)> {
-    let baseline = worker.shared.baseline();
+fn classes(context: StatsContext<'_>) -> impl Iterator<Item = (u32, ClassStats)> {
+    let baseline = context.shared.baseline();
     let numbered = move |stats: ClassStats| Some((stats.class?.wire(), baseline.since(&stats)));
-    worker.shared.engine.class_stats(worker.now).into_iter().filter_map(numbered)
+    context.shared.engine.class_stats(context.now).into_iter().filter_map(numbered)
 }
 
 /// Writes the rows of `stats items`. Omits classes without items.
-pub(super) fn write_items(worker: &WorkerContext<'_>, rows: &mut StatsRows<'_>) {
-    let has_maintainer = worker.shared.settings.lru_maintainer;
-    let has_temporary_queue = worker.shared.engine.lru().temporary_ttl.is_some();
-    for (number, stats) in classes(worker) {
+pub(super) fn write_items(context: StatsContext<'_>, rows: &mut StatsRows<'_>) {
+    let has_maintainer = context.shared.settings.lru_maintainer;
+    let has_temporary_queue = context.shared.engine.lru().temporary_ttl.is_some();
+    for (number, stats) in classes(context) {
         if stats.items.iter().sum::<u64>() == 0 {
             continue;
         }
-        for (name, value) in item_rows(worker, &stats) {
+        for (name, value) in item_rows(context, &stats) {
             let is_shown = match name {
                 "number_temp" => has_maintainer && has_temporary_queue,
                 name => has_maintainer || !MAINTAINER_NAMES.split(' ').any(|it| it == name),
@@ -47,9 +47,9 @@ pub(super) fn write_items(worker: &WorkerContext<'_>, rows: &mut StatsRows<'_>) 
 }
 
 /// Returns the rows of a class in `stats items`, in memcached's order. Statistics without a meaning in slabwise are 0.
-fn item_rows(worker: &WorkerContext<'_>, stats: &ClassStats) -> [Row; 29] {
-    let engine = worker.shared.engine;
-    let seconds = |age_work: u32| u64::from(engine.age_seconds(age_work, worker.now));
+fn item_rows(context: StatsContext<'_>, stats: &ClassStats) -> [Row; 29] {
+    let engine = context.shared.engine;
+    let seconds = |age_work: u32| u64::from(engine.age_seconds(age_work, context.now));
     let age = |queue: usize| stats.tail_age_work[queue].map_or(0, seconds);
     let counters = &stats.counters;
     [
@@ -86,9 +86,9 @@ fn item_rows(worker: &WorkerContext<'_>, stats: &ClassStats) -> [Row; 29] {
 }
 
 /// Writes the rows of `stats slabs`. Omits classes without pages.
-pub(super) fn write_slabs(worker: &WorkerContext<'_>, rows: &mut StatsRows<'_>) {
+pub(super) fn write_slabs(context: StatsContext<'_>, rows: &mut StatsRows<'_>) {
     let mut classes_with_pages = 0;
-    for (number, stats) in classes(worker) {
+    for (number, stats) in classes(context) {
         if stats.pages == 0 {
             continue;
         }
@@ -100,7 +100,7 @@ pub(super) fn write_slabs(worker: &WorkerContext<'_>, rows: &mut StatsRows<'_>) 
             rows.add(format_args!("{number}:retired"), 1);
         }
     }
-    let engine = worker.shared.engine;
+    let engine = context.shared.engine;
     let page_size_bytes = engine.config().page_size_bytes as u64;
     rows.add("active_slabs", classes_with_pages);
     rows.add("total_malloced", engine.page_stats().held * page_size_bytes);

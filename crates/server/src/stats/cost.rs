@@ -1,8 +1,8 @@
 //! `stats cost`: the cost that hits saved, the cost of items that were stored after misses, and the cost of the items
 //! in the cache, in total, for each class and for each key prefix. memcached has no such command.
 
-use super::StatsRows;
-use crate::shared::WorkerContext;
+use super::{StatsContext, StatsRows};
+
 use slabwise_engine::ClassStats;
 use slabwise_protocol::text::{CostWire, write_percent_encoded};
 
@@ -10,8 +10,8 @@ use slabwise_protocol::text::{CostWire, write_percent_encoded};
 const PREFIXES_MAX: usize = 100;
 
 /// Writes the rows of `stats cost`.
-pub(super) fn write(worker: &WorkerContext<'_>, rows: &mut StatsRows<'_>) {
-    let (shared, now) = (worker.shared, worker.now);
+pub(super) fn write(context: StatsContext<'_>, rows: &mut StatsRows<'_>) {
+    let (shared, now) = (context.shared, context.now);
     let baseline = shared.baseline();
     let accepts_costs = shared.settings.cost_wire == CostWire::On;
     rows.add("cost_wire", if accepts_costs { "on" } else { "off" });

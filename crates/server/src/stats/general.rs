@@ -1,11 +1,9 @@
 //! `stats` without an argument: the statistics of the whole server.
 
-use super::StatsRows;
+use super::{StatsContext, StatsRows};
 use crate::config::Settings;
 use crate::os::process::descriptors_without_clients;
-use crate::shared::{
-    ConnectionCounts, READ_BUFFER_BYTES, TrafficCounts, WatchCounts, WorkerContext,
-};
+use crate::shared::{ConnectionCounts, READ_BUFFER_BYTES, TrafficCounts, WatchCounts};
 use crate::tls::{Tls, TlsCounts};
 use crate::wire::VERSION;
 use nix::sys::resource::{Usage, UsageWho, getrusage};
@@ -16,13 +14,13 @@ use std::fmt::Display;
 use std::sync::atomic::Ordering;
 
 /// Writes the rows of `stats`, in memcached's order. Statistics without a meaning in slabwise have the value 0.
-pub(super) fn write(worker: &WorkerContext<'_>, rows: &mut StatsRows<'_>) {
-    let shared = worker.shared;
+pub(super) fn write(context: StatsContext<'_>, rows: &mut StatsRows<'_>) {
+    let shared = context.shared;
     let baseline = shared.baseline();
     let mut general = General {
-        worker,
+        context,
         settings: shared.settings,
-        engine: shared.engine.stats(worker.now).since(&baseline.engine),
+        engine: shared.engine.stats(context.now).since(&baseline.engine),
         counts: shared.counters.read().since(&baseline.connections),
         traffic: shared.traffic_counts().since(&baseline.traffic),
         watch: shared.watch.counts().since(&baseline.watch),
@@ -45,8 +43,8 @@ pub(super) fn write(worker: &WorkerContext<'_>, rows: &mut StatsRows<'_>) {
 }
 
 /// The counts since the last `stats reset`, and the output to which rows are appended.
-struct General<'w, 'e, 'o> {
-    worker: &'w WorkerContext<'e>,
+struct General<'w, 'o> {
+    context: StatsContext<'w>,
     settings: &'w Settings,
     engine: EngineStats,
     counts: ConnectionCounts,
@@ -55,7 +53,7 @@ struct General<'w, 'e, 'o> {
     rows: &'w mut StatsRows<'o>,
 }
 
-impl General<'_, '_, '_> {
+impl General<'_, '_> {
     fn add(&mut self, name: &str, value: impl Display) {
         self.rows.add(name, value);
     }
@@ -66,8 +64,8 @@ impl General<'_, '_, '_> {
 
     fn process(&mut self) {
         self.add("pid", std::process::id());
-        self.add("uptime", self.worker.now.seconds.0 - Seconds::START.0);
-        self.add("time", self.worker.unix_seconds(self.worker.now.seconds));
+        self.add("uptime", self.context.now.seconds.0 - Seconds::START.0);
+        self.add("time", self.context.shared.unix_seconds(self.context.now.seconds));
         self.add("version", VERSION);
         self.add("libevent", "mio");
         self.add("pointer_size", usize::BITS);
@@ -82,7 +80,7 @@ impl General<'_, '_, '_> {
     }
 
     fn connections(&mut self) {
-        let open = self.worker.shared.counters.curr_connections.load(Ordering::Relaxed);
+        let open = self.context.shared.counters.curr_connections.load(Ordering::Relaxed);
         let workers = self.settings.threads as u64;
         self.add("max_connections", self.settings.connections_max);
         self.add("curr_connections", open);
@@ -137,7 +135,7 @@ impl General<'_, '_, '_> {
     }
 
     fn network(&mut self) {
-        let accepting = self.worker.shared.counters.accepting_conns.load(Ordering::Relaxed);
+        let accepting = self.context.shared.counters.accepting_conns.load(Ordering::Relaxed);
         if self.settings.idle_timeout_seconds.is_some() {
             self.add("idle_kicks", self.counts.idle_kicks);
         }
@@ -184,7 +182,7 @@ impl General<'_, '_, '_> {
     }
 
     fn background(&mut self) {
-        let shared = self.worker.shared;
+        let shared = self.context.shared;
         let watch = self.watch;
         if shared.tunables().crawler_enabled {
             self.add("lru_crawler_running", u8::from(shared.crawls.is_running()));
@@ -213,7 +211,7 @@ impl General<'_, '_, '_> {
             ("ssl_proto_errors", counts.protocol_errors),
             (
                 "time_since_server_cert_refresh",
-                self.worker.now.seconds.0.saturating_sub(tls.refreshed_at().0).into(),
+                self.context.now.seconds.0.saturating_sub(tls.refreshed_at().0).into(),
             ),
         ]);
     }

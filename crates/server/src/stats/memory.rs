@@ -1,13 +1,12 @@
 //! `stats memory`: the memory whose size clients determine, besides the items: how much is used, the limits, and the
 //! refusals; and the maximum of each part of the process's memory. memcached has no such command.
 
-use super::StatsRows;
+use super::{StatsContext, StatsRows};
 use crate::memory_model::MemoryModel;
-use crate::shared::WorkerContext;
 
 /// Writes the rows of `stats memory`.
-pub(super) fn write(worker: &WorkerContext<'_>, rows: &mut StatsRows<'_>) {
-    let shared = worker.shared;
+pub(super) fn write(context: StatsContext<'_>, rows: &mut StatsRows<'_>) {
+    let shared = context.shared;
     let baseline = shared.baseline();
     let uploads = shared.uploads.stats();
     let counts = uploads.counts.since(&baseline.uploads);

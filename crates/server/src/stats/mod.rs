@@ -4,6 +4,7 @@
 //! statistic by its name or by its position. A statistic without a meaning in slabwise has the value 0.
 
 mod classes;
+mod context;
 mod cost;
 mod general;
 mod memory;
@@ -12,10 +13,10 @@ mod profile;
 mod sizes;
 
 pub(crate) use crate::wire::rows::{StatsForm, StatsRows};
+pub(crate) use context::StatsContext;
 
 use crate::admin::crawl::{Crawl, Listing};
 use crate::config::{Running, report};
-use crate::shared::WorkerContext;
 use slabwise_base::ClassId;
 use slabwise_base::sync::lock;
 use slabwise_protocol::text::reply;
@@ -23,26 +24,40 @@ use slabwise_protocol::{DetailMode, StatsRequest};
 
 const SIZES_STATUS: &str = "sizes_status";
 
+/// Returns the names and the values that a client receives in reply to a `stats` command, in their order. The request
+/// must be one that [`answer`] answers at once.
+pub(crate) fn rows(context: StatsContext<'_>, request: StatsRequest<'_>) -> Vec<(String, String)> {
+    let mut out = Vec::new();
+    let crawl = answer(context, request, &mut StatsRows::text(&mut out));
+    debug_assert!(crawl.is_none(), "only requests without a crawl have rows");
+    let text = String::from_utf8_lossy(&out);
+    let row = |line: &str| {
+        let (name, value) = line.strip_prefix("STAT ")?.split_once(' ')?;
+        Some((name.to_owned(), value.to_owned()))
+    };
+    text.lines().filter_map(row).collect()
+}
+
 /// Writes the reply to a `stats` command. If the reply can be long, returns a crawl instead, which writes the reply in
 /// bounded steps.
 pub(crate) fn answer<'e>(
-    worker: &WorkerContext<'e>,
+    context: StatsContext<'e>,
     request: StatsRequest<'_>,
     rows: &mut StatsRows<'_>,
 ) -> Option<Crawl<'e>> {
-    let shared = worker.shared;
+    let shared = context.shared;
     let engine = shared.engine;
     match request {
-        StatsRequest::General => general::write(worker, rows),
-        StatsRequest::Settings => write_settings(worker, rows),
-        StatsRequest::Items => classes::write_items(worker, rows),
-        StatsRequest::Slabs => classes::write_slabs(worker, rows),
-        StatsRequest::Cost => cost::write(worker, rows),
-        StatsRequest::Memory => memory::write(worker, rows),
-        StatsRequest::Moves => moves::write(worker, rows),
-        StatsRequest::Profile => profile::write(worker, rows),
-        StatsRequest::Plan => moves::write_plan(worker, rows),
-        StatsRequest::SizesPlan => sizes::write_plan(worker, rows),
+        StatsRequest::General => general::write(context, rows),
+        StatsRequest::Settings => write_settings(context, rows),
+        StatsRequest::Items => classes::write_items(context, rows),
+        StatsRequest::Slabs => classes::write_slabs(context, rows),
+        StatsRequest::Cost => cost::write(context, rows),
+        StatsRequest::Memory => memory::write(context, rows),
+        StatsRequest::Moves => moves::write(context, rows),
+        StatsRequest::Profile => profile::write(context, rows),
+        StatsRequest::Plan => moves::write_plan(context, rows),
+        StatsRequest::SizesPlan => sizes::write_plan(context, rows),
         StatsRequest::Sizes if shared.tunables().track_sizes => sizes::write(engine, rows),
         StatsRequest::Sizes => {
             rows.add(SIZES_STATUS, "disabled");
@@ -62,7 +77,7 @@ pub(crate) fn answer<'e>(
         StatsRequest::Detail(_) if !shared.settings.dump_enabled => {
             rows.refuse(reply::DETAIL_FORBIDDEN);
         }
-        StatsRequest::Detail(mode) => return detail(worker, mode, rows),
+        StatsRequest::Detail(mode) => return detail(context, mode, rows),
         StatsRequest::Reset => {
             shared.reset_statistics();
             rows.confirm(reply::RESET);
@@ -86,11 +101,11 @@ const PACKET_PREFIXES_MAX: usize = 4096;
 
 /// Writes the reply to `stats detail`, or returns a crawl that writes the reply.
 fn detail<'e>(
-    worker: &WorkerContext<'e>,
+    context: StatsContext<'e>,
     mode: DetailMode,
     rows: &mut StatsRows<'_>,
 ) -> Option<Crawl<'e>> {
-    let prefixes = &worker.shared.prefixes;
+    let prefixes = &context.shared.prefixes;
     match (mode, rows.form) {
         (DetailMode::On, _) => prefixes.set_enabled(true),
         (DetailMode::Off, _) => prefixes.set_enabled(false),
@@ -114,8 +129,8 @@ fn detail<'e>(
 }
 
 /// Writes the rows of `stats settings`.
-fn write_settings(worker: &WorkerContext<'_>, rows: &mut StatsRows<'_>) {
-    let shared = worker.shared;
+fn write_settings(context: StatsContext<'_>, rows: &mut StatsRows<'_>) {
+    let shared = context.shared;
     let engine = shared.engine;
     let running = Running {
         settings: shared.settings,

@@ -3,19 +3,19 @@
 //! `stats plan`: the page policy, and its last plan with page moves: the reason, the predicted effect on misses and the
 //! measured effect. memcached has neither command.
 
-use super::StatsRows;
-use crate::shared::WorkerContext;
+use super::{StatsContext, StatsRows};
+
 use slabwise_base::{ClassId, Ticks};
 use slabwise_engine::{MoveOutcome, MoveRecord};
 use slabwise_tuner::PlanRecord;
 
 /// Writes the rows of `stats moves`.
-pub(super) fn write(worker: &WorkerContext<'_>, rows: &mut StatsRows<'_>) {
-    let engine = worker.shared.engine;
-    let baseline = worker.shared.baseline();
+pub(super) fn write(context: StatsContext<'_>, rows: &mut StatsRows<'_>) {
+    let engine = context.shared.engine;
+    let baseline = context.shared.baseline();
     let counters = engine.mover_counters().since(&baseline.engine.mover);
     let records = engine.move_log();
-    let cpu_nanos = worker.shared.counters.read().since(&baseline.connections).mover_cpu_nanos;
+    let cpu_nanos = context.shared.counters.read().since(&baseline.connections).mover_cpu_nanos;
     rows.add_all([
         ("moved", counters.moved),
         ("given_up", counters.aborted),
@@ -63,12 +63,12 @@ fn write_record(number: usize, record: &MoveRecord, rows: &mut StatsRows<'_>) {
 }
 
 /// Writes the rows of `stats plan`.
-pub(super) fn write_plan(worker: &WorkerContext<'_>, rows: &mut StatsRows<'_>) {
-    let report = worker.shared.tuner_status.read();
+pub(super) fn write_plan(context: StatsContext<'_>, rows: &mut StatsRows<'_>) {
+    let report = context.shared.tuner_status.read();
     rows.add("page_policy", report.page_policy);
     rows.add("moves_planned", report.moves_planned);
     if let Some(last) = &report.last_plan {
-        write_plan_record(last, worker.now.ticks, rows);
+        write_plan_record(last, context.now.ticks, rows);
     }
     rows.end();
 }

@@ -1,8 +1,8 @@
 //! `stats profile`: the miss-ratio curve of each class, the predicted miss ratio of the cache with other amounts of
 //! memory, and the memory and processor time that profiling uses. memcached has no such command.
 
-use super::StatsRows;
-use crate::shared::WorkerContext;
+use super::{StatsContext, StatsRows};
+
 use slabwise_policy::{ClassProfile, ClassSnapshot};
 use slabwise_tuner::{ProfileReport, ProfilingStats};
 
@@ -10,8 +10,8 @@ use slabwise_tuner::{ProfileReport, ProfilingStats};
 const CURVE_PERCENTS: [u64; 12] = [12, 25, 50, 75, 90, 100, 110, 125, 150, 200, 300, 400];
 
 /// Writes the rows of `stats profile`.
-pub(super) fn write(worker: &WorkerContext<'_>, rows: &mut StatsRows<'_>) {
-    let shared = worker.shared;
+pub(super) fn write(context: StatsContext<'_>, rows: &mut StatsRows<'_>) {
+    let shared = context.shared;
     let report = shared.tuner_status.read().profile;
     rows.add("profile", if report.is_some() { "on" } else { "off" });
     if let Some(report) = report {

@@ -4,9 +4,9 @@
 //! tables in bytes, and the reason why the best table does not replace the current table yet. memcached has no such
 //! command.
 
-use super::StatsRows;
+use super::{StatsContext, StatsRows};
 use crate::admin::commands::slab_sizes;
-use crate::shared::WorkerContext;
+
 use slabwise_base::Ticks;
 use slabwise_engine::Engine;
 use slabwise_policy::sizes::Loss;
@@ -30,13 +30,13 @@ pub(super) fn write(engine: &Engine, rows: &mut StatsRows<'_>) {
 }
 
 /// Writes the rows of `stats sizes_plan`.
-pub(super) fn write_plan(worker: &WorkerContext<'_>, rows: &mut StatsRows<'_>) {
-    let shared = worker.shared;
+pub(super) fn write_plan(context: StatsContext<'_>, rows: &mut StatsRows<'_>) {
+    let shared = context.shared;
     let is_learned = shared.tunables().set_learns_classes;
     rows.add("classes", if is_learned { "learned" } else { "fixed" });
     rows.add("current", slab_sizes(shared.engine.class_table().sizes()));
     if let Some(report) = shared.tuner_status.read().sizes.filter(|_| is_learned) {
-        write_report(&report, worker.now.ticks, rows);
+        write_report(&report, context.now.ticks, rows);
     }
     rows.end();
 }

@@ -94,6 +94,11 @@ impl Tls {
         Seconds(self.refreshed_at.load(Ordering::Relaxed))
     }
 
+    /// Returns the current configuration for connections whose clients need no certificate.
+    pub fn configuration(&self) -> Arc<ServerConfig> {
+        Arc::clone(&lock(&self.configurations)[ClientCertificates::Ignored as usize])
+    }
+
     /// Returns the TLS state of a new connection at a listener with this mode.
     pub fn accept(&self, mode: ClientCertificates) -> ServerConnection {
         let configuration = Arc::clone(&lock(&self.configurations)[mode as usize]);

@@ -138,7 +138,7 @@ pub(in crate::config) static FLAGS: &[ServerOption] = &[
         )
         .stat("reqs_per_event", |it| it.settings.requests_per_round_max.to_string()),
     switch_flag('C', "disable-cas", |it| it.settings.cas_enabled = false)
-        .frequent_help("disable CAS values")
+        .help("disable CAS values")
         .stat("cas_enabled", |it| yes_no(it.settings.cas_enabled)),
     flag('b', "listen-backlog")
         .number(0, COUNT_MAX, "connections", |it, n| it.settings.listen_backlog = n as i32)

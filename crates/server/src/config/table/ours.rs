@@ -1,5 +1,6 @@
 //! The table of the options of `-o` that memcached does not have.
 
+use crate::config::http::HttpGivenAddress;
 use crate::config::option::{COUNT_MAX, ServerOption, option, switch};
 use crate::config::settings::Draft;
 use slabwise_engine::{EvictionKind, HugePages, MOVER_NAMES, RankedHits, ReservedRank};
@@ -160,15 +161,31 @@ pub(in crate::config) static OURS: &[ServerOption] = &[
             "seconds after which the server closes a connection if its TLS handshake is not complete; 0 for never",
         ),
     option("http")
-        .checked("addr", |_, _| {
-            Err("slabwise does not serve statistics over HTTP: leave the option out, and use the \
-                 `stats` command"
-                .into())
+        .checked("host:port|path", |it, text| {
+            it.given.http.address = Some(HttpGivenAddress::parse(text)?);
+            Ok(())
+        })
+        .frequent_help(
+            "serve metrics, health checks and a dashboard over HTTP; the path is that of a Unix socket, whose file has \
+             the permissions of -a. Beyond loopback the server requires -Z and http_token_file, and uses TLS",
+        ),
+    option("http_token_file")
+        .text("file", |it, path| it.given.http.token_file = Some(path.to_owned()))
+        .help("file with a token of at least 16 bytes that HTTP requests must contain (Authorization: Bearer)"),
+    option("http_hosts")
+        .text("name[;name]...", |it, names| {
+            it.given.http.hosts = names.split(';').map(str::to_owned).collect();
         })
         .help(
-            "refused: slabwise does not serve statistics over HTTP, so with this option the server does \
-             not start; use the `stats` command",
+            "host names by which HTTP clients may address the server, in addition to localhost and IP addresses; \
+             others are refused, as a web page of another site could use them (DNS rebinding)",
         ),
+    switch("http_insecure", |it| it.given.http.is_insecure = true)
+        .help("serve HTTP beyond loopback without TLS and token, because the network guards the address"),
+    option("http_slab_metrics")
+        .choice(&["on", "off"], |it, word| it.given.http.omits_slab_metrics = word == "off")
+        .default("on")
+        .help("include the metrics of classes, about 40 for each class, in /metrics"),
 ];
 
 /// The maximum number of queues in a wheel of `eviction=gd_wheel`.

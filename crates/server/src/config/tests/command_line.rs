@@ -22,14 +22,12 @@ fn sample_value(takes: &ValueKind, default: &str) -> Option<String> {
             _,
         ) => Some(default.to_owned()),
         ValueKind::Checked("source[:method=M]", _) => Some("learned".to_owned()),
+        ValueKind::Checked("host:port|path", _) => Some("127.0.0.1:9150".to_owned()),
         ValueKind::Checked("1|2", _) => Some("2".to_owned()),
         ValueKind::Checked("size-size-...", _) => Some("100-200".to_owned()),
         ValueKind::Text(..) | ValueKind::Checked(..) => Some("x".to_owned()),
     }
 }
-
-/// The options of `-o` that slabwise always rejects.
-const REJECTED_EXTENDED: [&str; 1] = ["http"];
 
 #[test]
 fn accepts_memcacheds_flags_by_short_and_long_name() {
@@ -79,15 +77,7 @@ fn accepts_a_valid_value_for_every_extended_option() {
             Some(value) => format!("{}={value}", row.name),
         };
         let outcome = request(&["-o", &element]);
-        if REJECTED_EXTENDED.contains(&row.name) {
-            let reason = outcome.expect_err(row.name);
-            assert!(
-                reason.contains("does not serve statistics over HTTP"),
-                "the error is: {reason}"
-            );
-        } else {
-            outcome.unwrap_or_else(|reason| panic!("{element} must be accepted: {reason}"));
-        }
+        outcome.unwrap_or_else(|reason| panic!("{element} must be accepted: {reason}"));
     }
     for name in MISSING.iter().flat_map(|feature| feature.names()) {
         match request(&["-o", &format!("{name}=1")]) {

@@ -214,9 +214,9 @@ fn the_settings_of_the_automover_result_from_its_policy_options_or_from_slab_aut
 fn profile_memory_sets_the_number_of_keys_that_profiling_watches() {
     let keys_max = |args: &[&str]| settings(args).profiling.map(|it| it.profiler.keys_max);
     let default = keys_max(&[]).expect("profiling is on by default");
-    assert!((20_000..40_000).contains(&default), "by default profiling watches {default} keys");
+    assert!((10_000..20_000).contains(&default), "by default profiling watches {default} keys");
     let large = keys_max(&["-m", "1024"]).expect("profiling is on by default");
-    assert!((200_000..400_000).contains(&large), "with -m 1024 profiling watches {large} keys");
+    assert!((100_000..200_000).contains(&large), "with -m 1024 profiling watches {large} keys");
     assert!(keys_max(&["-o", "profile_memory=8m"]).is_some_and(|keys| keys > default));
     assert_eq!(keys_max(&["-o", "profile=off"]), None);
     assert_eq!(keys_max(&["-o", "preset=memcached"]), None);

@@ -3,7 +3,7 @@
 //! A rule applies to a folder and everything in it, because a file that the server reads again may have been replaced by
 //! a new file. A file that is already open stays usable, whatever the rules are.
 
-use crate::config::{Listen, Settings};
+use crate::config::{HttpAddress, Listen, Settings};
 use landlock::{
     ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset,
     RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus,
@@ -45,6 +45,9 @@ pub fn folders(settings: &Settings) -> Folders {
         add(path.parent(), AccessFs::RemoveFile.into());
     }
     if let Listen::Unix { path, .. } = &settings.listen {
+        add(path.parent(), AccessFs::RemoveFile.into());
+    }
+    if let Some(HttpAddress::Unix { path, .. }) = settings.http.as_ref().map(|http| &http.address) {
         add(path.parent(), AccessFs::RemoveFile.into());
     }
     if settings.process.core_files {

@@ -1,0 +1,114 @@
+//! The paths of the HTTP server and their responses.
+
+use super::guard::{Guard, Refusal};
+use crate::metrics;
+use crate::shared::Shared;
+use crate::stats::StatsContext;
+use http_body_util::Full;
+use hyper::StatusCode;
+use hyper::body::Bytes;
+use hyper::header::{self, HeaderName, HeaderValue};
+use hyper::http::request::Parts;
+
+pub(super) type Response = hyper::Response<Full<Bytes>>;
+
+/// Answers requests.
+pub(super) trait App {
+    fn answer(&self, request: &Parts) -> Response;
+}
+
+/// The headers of every response. The dashboard may use only files of this server, and no other site may use them.
+const HEADERS: [(HeaderName, HeaderValue); 6] = [
+    (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
+    (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+    (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
+    (
+        header::CONTENT_SECURITY_POLICY,
+        HeaderValue::from_static(
+            "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
+             base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+        ),
+    ),
+    (
+        HeaderName::from_static("cross-origin-resource-policy"),
+        HeaderValue::from_static("same-origin"),
+    ),
+    (
+        HeaderName::from_static("cross-origin-opener-policy"),
+        HeaderValue::from_static("same-origin"),
+    ),
+];
+
+const TEXT: &str = "text/plain; charset=utf-8";
+
+/// Makes a response. `content_type` must be a valid header value.
+fn respond(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Response {
+    let mut response = Response::new(Full::new(body.into()));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    headers.extend(HEADERS);
+    response
+}
+
+fn refuse(refusal: Refusal) -> Response {
+    let mut response = respond(refusal.status(), TEXT, refusal.text());
+    let (name, value) = match refusal {
+        Refusal::Method => (header::ALLOW, "GET, HEAD"),
+        Refusal::Token => (header::WWW_AUTHENTICATE, "Bearer"),
+        Refusal::Host => return response,
+    };
+    response.headers_mut().insert(name, HeaderValue::from_static(value));
+    response
+}
+
+/// Answers a health check, or returns `None` for other paths. `is_ready` is true if the cache serves requests.
+fn health(request: &Parts, is_ready: bool) -> Option<Response> {
+    match request.uri.path() {
+        "/healthz" => Some(respond(StatusCode::OK, TEXT, "ok\n")),
+        "/readyz" if is_ready => Some(respond(StatusCode::OK, TEXT, "ready\n")),
+        "/readyz" => Some(respond(StatusCode::SERVICE_UNAVAILABLE, TEXT, "not ready\n")),
+        _ => None,
+    }
+}
+
+/// The server while it restores its items.
+pub(super) struct Starting;
+
+impl App for Starting {
+    fn answer(&self, request: &Parts) -> Response {
+        let unavailable = || respond(StatusCode::SERVICE_UNAVAILABLE, TEXT, "the server starts\n");
+        health(request, false).unwrap_or_else(unavailable)
+    }
+}
+
+/// The server while it serves clients.
+pub(super) struct Running<'r, 'e> {
+    pub shared: &'r Shared<'e>,
+    pub guard: &'r Guard,
+    /// True if the metrics include those of classes.
+    pub has_classes: bool,
+}
+
+impl App for Running<'_, '_> {
+    fn answer(&self, request: &Parts) -> Response {
+        let path = request.uri.path();
+        if let Err(refusal @ Refusal::Method) = self.guard.check(request, false) {
+            return refuse(refusal);
+        }
+        if let Some(response) = health(request, !self.shared.is_stopping()) {
+            return response;
+        }
+        if let Err(refusal) = self.guard.check(request, true) {
+            return refuse(refusal);
+        }
+        match path {
+            "/metrics" => {
+                let context = StatsContext { shared: self.shared, now: self.shared.clock.now() };
+                let text = metrics::render(context, self.has_classes);
+                respond(StatusCode::OK, metrics::CONTENT_TYPE, text)
+            }
+            _ => respond(StatusCode::NOT_FOUND, TEXT, "not found: see /metrics\n"),
+        }
+    }
+}
