@@ -248,7 +248,7 @@ impl Tuner {
 
     fn publish_plan(&self) {
         if let Some(status) = &self.status {
-            status.set_plan(&self.policy, self.moves_planned, self.last_plan());
+            status.set_plan(&self.policy, self.moves_planned, &self.records);
         }
     }
 

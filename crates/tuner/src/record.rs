@@ -13,11 +13,14 @@
 use slabwise_base::{Ticks, counts};
 use slabwise_policy::{Plan, Prediction};
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// The maximum number of gets over which a miss ratio is measured.
 pub const EFFECT_GETS_MAX: u64 = 100_000;
 /// A plan starts a new record if at least this number of gets is between it and the plan before.
 pub(crate) const SERIES_GAP_GETS: u64 = EFFECT_GETS_MAX / 4;
+/// The maximum number of records before the last one that are kept.
+pub(crate) const OLDER_RECORDS_MAX: usize = 64;
 /// The number of notes of gets and misses in [`EFFECT_GETS_MAX`] gets.
 const NOTES_MAX: usize = 16;
 
@@ -91,6 +94,8 @@ pub(crate) struct Records {
     notes: VecDeque<Effect>,
     /// The record of the last plan; `None` before the first plan with moves.
     last: Option<PlanRecord>,
+    /// The records before the last one, oldest first.
+    older: Arc<[PlanRecord]>,
     /// The gets and misses since the start when the moves of the last plan had ended; `None` before that.
     settled: Option<Effect>,
 }
@@ -98,6 +103,11 @@ pub(crate) struct Records {
 impl Records {
     pub fn last(&self) -> Option<&PlanRecord> {
         self.last.as_ref()
+    }
+
+    /// Returns the records before the last one, oldest first. At most [`OLDER_RECORDS_MAX`] are kept.
+    pub fn older(&self) -> &Arc<[PlanRecord]> {
+        &self.older
     }
 
     /// Records the gets and misses since the start. The caller calls this only while no planned move waits.
@@ -135,10 +145,12 @@ impl Records {
             before: before.unwrap_or_default(),
             after: Effect::default(),
         };
-        self.last = Some(match &self.last {
-            Some(last) if last.is_continued_by(&new) => last.continued_by(new),
-            _ => new,
-        });
+        let continued = self.last.filter(|last| last.is_continued_by(&new));
+        if let (None, Some(last)) = (continued, self.last) {
+            let kept = self.older.len().saturating_sub(OLDER_RECORDS_MAX - 1);
+            self.older = self.older[kept..].iter().copied().chain([last]).collect();
+        }
+        self.last = Some(continued.map_or(new, |last| last.continued_by(new)));
     }
 
     /// Records that a planned move was requested from the engine, and whether it started.
@@ -152,7 +164,7 @@ impl Records {
 
 #[cfg(test)]
 mod tests {
-    use super::{EFFECT_GETS_MAX, Effect, Records, SERIES_GAP_GETS};
+    use super::{EFFECT_GETS_MAX, Effect, OLDER_RECORDS_MAX, Records, SERIES_GAP_GETS};
     use slabwise_base::{ClassId, Ticks};
     use slabwise_policy::{PageMove, Plan, Prediction};
 
@@ -247,11 +259,26 @@ mod tests {
             scenario.plan(reason, [300.0, 200.0], 9);
             let last = *scenario.records.last().expect("the plan has a record");
             assert_eq!((last.moves, last.reason), (8, reason));
+            let older = scenario.records.older().last().expect("the record before is kept");
+            assert_eq!(older.reason, "one");
             assert_eq!(
                 last.before.misses_per_thousand(),
                 200.0,
                 "reason {reason}: a fifth of the gets miss"
             );
         }
+    }
+    #[test]
+    fn the_last_records_are_kept() {
+        let mut scenario = Scenario::default();
+        for number in 0..2 * OLDER_RECORDS_MAX as u32 {
+            scenario.plan("one", [300.0, 200.0], number);
+            scenario.serve(SERIES_GAP_GETS + 1_000, 4);
+        }
+        let older = scenario.records.older();
+        let newest = 2 * OLDER_RECORDS_MAX as u32 - 2;
+        assert_eq!(older.len(), OLDER_RECORDS_MAX);
+        assert_eq!(older.last().map(|record| record.at), Some(Ticks(newest)));
+        assert!(older.is_sorted_by_key(|record| record.at.0));
     }
 }

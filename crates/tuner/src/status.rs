@@ -13,7 +13,7 @@
 
 use crate::learning::SizesReport;
 use crate::profiling::{Profiling, ProfilingStats};
-use crate::record::PlanRecord;
+use crate::record::{PlanRecord, Records};
 use crate::view::snapshot;
 use slabwise_base::sync::{Mutex, lock};
 use slabwise_base::{ClassId, Now, Ticks};
@@ -42,6 +42,8 @@ pub struct TunerReport {
     pub moves_planned: u64,
     /// The record of the last plan with moves; `None` before the first.
     pub last_plan: Option<PlanRecord>,
+    /// The records of the plans before the last one, oldest first.
+    pub older_plans: Arc<[PlanRecord]>,
     /// The last profiles; `None` if keys are not profiled.
     pub profile: Option<Arc<ProfileReport>>,
     /// The last evaluation of item sizes; `None` before the first evaluation, or if the class table is not learned.
@@ -65,6 +67,7 @@ impl Default for TunerReport {
             page_policy: PagePolicy::none().name(),
             moves_planned: 0,
             last_plan: None,
+            older_plans: Arc::default(),
             profile: None,
             sizes: None,
         }
@@ -77,10 +80,11 @@ impl TunerStatus {
         lock(&self.report).clone()
     }
 
-    pub(crate) fn set_plan(&self, policy: &PagePolicy, planned: u64, last: Option<&PlanRecord>) {
+    pub(crate) fn set_plan(&self, policy: &PagePolicy, planned: u64, records: &Records) {
         let mut report = lock(&self.report);
         (report.page_policy, report.moves_planned) = (policy.name(), planned);
-        report.last_plan = last.copied();
+        report.last_plan = records.last().copied();
+        report.older_plans = Arc::clone(records.older());
     }
 
     pub(crate) fn set_sizes(&self, sizes: Option<Arc<SizesReport>>) {

@@ -71,6 +71,8 @@ pub struct MoveRecord {
     pub gets: u64,
     /// The time from the first step to the end of the move.
     pub duration: Duration,
+    /// The time of the end of the move.
+    pub ended_at: Ticks,
 }
 
 /// The mover of a cache, which moves one page at a time.
@@ -411,6 +413,7 @@ impl Mover {
             evicted: self.counters.evicted - start.evicted,
             gets: space.gets_ever() - start.gets,
             duration: Duration::from_nanos(nanos),
+            ended_at: at.now.ticks,
         });
     }
 }

@@ -32,9 +32,9 @@ pub struct WhatIf {
 }
 
 /// The memory sizes for which [`what_if`] predicts the miss ratio, in percent of the current memory size.
-const MEMORY_PERCENTS: [u64; 6] = [50, 75, 100, 125, 150, 200];
+const MEMORY_PERCENTS: [u64; 11] = [25, 50, 75, 90, 100, 110, 125, 150, 200, 300, 400];
 
-/// Predicts the miss ratio of the whole cache with half to twice its memory, each time with a nearly best partition,
+/// Predicts the miss ratio of the whole cache with a quarter to four times its memory, each time with a nearly best partition,
 /// from the curves of the snapshot. Gets of keys that were never stored miss with any memory. Returns no predictions if
 /// there are no curves or no references.
 pub fn what_if(snapshot: &Snapshot) -> Vec<WhatIf> {

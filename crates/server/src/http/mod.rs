@@ -17,8 +17,11 @@
 //!   the answers of `/healthz` and `/readyz`, and the files of the dashboard, which contain no data.
 //! - The thread holds no lock while it waits for a client.
 
+mod api;
 mod guard;
+mod history;
 mod listen;
+mod page;
 mod route;
 mod serve;
 
@@ -84,7 +87,7 @@ impl HttpServer {
     /// Serves requests until the server stops.
     pub fn run(self, shared: &Shared<'_>) -> io::Result<()> {
         let has_classes = shared.settings.http.as_ref().is_some_and(|http| http.has_slab_metrics);
-        let app = route::Running { shared, guard: &self.guard, has_classes };
+        let app = route::Running::new(shared, &self.guard, has_classes);
         let tls = || shared.tls.as_ref().map(|tls| tls.configuration());
         let ends = || shared.is_stopping();
         self.runtime.block_on(serve::serve(self.listener, &app, tls, &self.waker.0, ends))

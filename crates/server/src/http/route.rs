@@ -1,6 +1,9 @@
 //! The paths of the HTTP server and their responses.
 
+use super::api;
 use super::guard::{Guard, Refusal};
+use super::history::History;
+use super::page;
 use crate::metrics;
 use crate::shared::Shared;
 use crate::stats::StatsContext;
@@ -9,12 +12,16 @@ use hyper::StatusCode;
 use hyper::body::Bytes;
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
+use std::cell::RefCell;
 
 pub(super) type Response = hyper::Response<Full<Bytes>>;
 
 /// Answers requests.
 pub(super) trait App {
     fn answer(&self, request: &Parts) -> Response;
+
+    /// Does periodic work. The event loop calls this function once a second.
+    fn tick(&self) {}
 }
 
 /// The headers of every response. The dashboard may use only files of this server, and no other site may use them.
@@ -39,6 +46,7 @@ const HEADERS: [(HeaderName, HeaderValue); 6] = [
     ),
 ];
 
+const JSON: &str = "application/json";
 const TEXT: &str = "text/plain; charset=utf-8";
 
 /// Makes a response. `content_type` must be a valid header value.
@@ -84,31 +92,64 @@ impl App for Starting {
 
 /// The server while it serves clients.
 pub(super) struct Running<'r, 'e> {
-    pub shared: &'r Shared<'e>,
-    pub guard: &'r Guard,
+    shared: &'r Shared<'e>,
+    guard: &'r Guard,
     /// True if the metrics include those of classes.
-    pub has_classes: bool,
+    has_classes: bool,
+    history: RefCell<History>,
+}
+
+impl<'r, 'e> Running<'r, 'e> {
+    pub fn new(shared: &'r Shared<'e>, guard: &'r Guard, has_classes: bool) -> Running<'r, 'e> {
+        Running { shared, guard, has_classes, history: RefCell::default() }
+    }
+
+    fn context(&self) -> StatsContext<'_> {
+        StatsContext { shared: self.shared, now: self.shared.clock.now() }
+    }
+
+    /// Answers a request that may read statistics.
+    fn answer_permitted(&self, request: &Parts) -> Response {
+        let path = request.uri.path();
+        if path == "/metrics" {
+            let text = metrics::render(self.context(), self.has_classes);
+            return respond(StatusCode::OK, metrics::CONTENT_TYPE, text);
+        }
+        let document = path.strip_prefix(api::PREFIX).and_then(|name| {
+            api::document(self.context(), &self.history.borrow(), name, request.uri.query())
+        });
+        match document {
+            Some(json) => respond(StatusCode::OK, JSON, json),
+            None => respond(StatusCode::NOT_FOUND, TEXT, not_found()),
+        }
+    }
 }
 
 impl App for Running<'_, '_> {
     fn answer(&self, request: &Parts) -> Response {
-        let path = request.uri.path();
         if let Err(refusal @ Refusal::Method) = self.guard.check(request, false) {
             return refuse(refusal);
         }
         if let Some(response) = health(request, !self.shared.is_stopping()) {
             return response;
         }
-        if let Err(refusal) = self.guard.check(request, true) {
+        let file = page::file(request.uri.path());
+        if let Err(refusal) = self.guard.check(request, file.is_none()) {
             return refuse(refusal);
         }
-        match path {
-            "/metrics" => {
-                let context = StatsContext { shared: self.shared, now: self.shared.clock.now() };
-                let text = metrics::render(context, self.has_classes);
-                respond(StatusCode::OK, metrics::CONTENT_TYPE, text)
-            }
-            _ => respond(StatusCode::NOT_FOUND, TEXT, "not found: see /metrics\n"),
+        if let Some(file) = file {
+            return respond(StatusCode::OK, file.content_type, file.content);
         }
+        self.answer_permitted(request)
     }
+
+    fn tick(&self) {
+        self.history.borrow_mut().record(self.context());
+    }
+}
+
+/// Returns the text for an unknown path: all known paths.
+fn not_found() -> String {
+    let documents = api::NAMES.map(|name| format!("{}{name}\n", api::PREFIX)).concat();
+    format!("not found; the paths are:\n/\n/metrics\n/healthz\n/readyz\n{documents}")
 }

@@ -18,6 +18,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Notify;
+use tokio::time::MissedTickBehavior;
 use tokio_rustls::TlsAcceptor;
 
 /// The maximum number of open connections. A new connection beyond it closes the oldest one, so that slow clients keep
@@ -35,6 +36,9 @@ const HEADERS_BYTES_MAX: usize = 16 << 10;
 const HEADERS_MAX: usize = 64;
 /// The pause after a connection could not be accepted, as without free descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// The time between two calls of [`App::tick`].
+const TICK: Duration = Duration::from_secs(1);
 
 /// Makes the event loop, which runs in the thread that calls [`serve`].
 pub(super) fn runtime() -> io::Result<Runtime> {
@@ -106,9 +110,12 @@ pub(super) async fn serve(
         Socket::Unix(socket) => Acceptor::Unix(UnixListener::from_std(socket.try_clone()?)?),
     };
     let (mut open, mut connections) = (Open::default(), FuturesUnordered::new());
+    let mut ticks = tokio::time::interval(TICK);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     while !ends() {
         tokio::select! {
             () = woken.notified() => {}
+            _ = ticks.tick() => app.tick(),
             Some(closer) = connections.next(), if !connections.is_empty() => open.remove(&closer),
             accepted = acceptor.accept() => match accepted {
                 Ok(stream) => {

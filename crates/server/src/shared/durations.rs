@@ -42,6 +42,34 @@ impl DurationCounts {
         self.ranges.iter().enumerate().map(move |(range, &count)| (end(range), count))
     }
 
+    /// Returns the durations since an earlier reading.
+    #[must_use]
+    pub fn since(&self, earlier: &DurationCounts) -> DurationCounts {
+        let mut counts = *self;
+        for (count, before) in counts.ranges.iter_mut().zip(earlier.ranges) {
+            *count = count.saturating_sub(before);
+        }
+        counts.sum_nanos = self.sum_nanos.saturating_sub(earlier.sum_nanos);
+        counts
+    }
+
+    /// Returns the duration, in microseconds, below which this share of the durations is, interpolated within its range;
+    /// `None` if there are no durations.
+    pub fn quantile_us(&self, share: f64) -> Option<f32> {
+        let count: u64 = self.ranges.iter().sum();
+        let mut left = share * count as f64;
+        for (range, &in_range) in self.ranges.iter().enumerate().filter(|&(_, &n)| n > 0) {
+            let in_range = in_range as f64;
+            if left <= in_range {
+                let end = (1u64 << range) as f64;
+                let begin = if range == 0 { 0.0 } else { end / 2.0 };
+                return Some((begin + (end - begin) * left / in_range) as f32);
+            }
+            left -= in_range;
+        }
+        None
+    }
+
     fn add(&mut self, durations: &CommandDurations) {
         for (sum, count) in self.ranges.iter_mut().zip(&durations.ranges) {
             *sum += count.load(Relaxed);
@@ -118,5 +146,8 @@ mod tests {
         assert_eq!(counted, [(4e-6, 8), (8e-6, 8)]);
         assert_eq!(gets.ranges().last(), Some((f64::INFINITY, 0)));
         assert_eq!(COMMAND_NAMES.len(), sums.len());
+        assert_eq!(gets.quantile_us(0.25), Some(3.0), "the middle of the range from 2 to 4");
+        assert_eq!(gets.quantile_us(1.0), Some(8.0));
+        assert_eq!(gets.since(&gets).quantile_us(0.5), None);
     }
 }

@@ -16,7 +16,7 @@ pub use connections::{
     Address, Client, ClientState, ConnectionCounts, ConnectionTable, TrafficCounts,
 };
 pub use crawls::{CrawlStep, CrawlTicket};
-pub use durations::COMMAND_NAMES;
+pub use durations::{COMMAND_NAMES, DurationCounts};
 pub use measured_costs::MeasuredCosts;
 pub use notifier::{BackgroundThread, WakeReason};
 pub(crate) use prefixes::PREFIX_COUNT_MAX;

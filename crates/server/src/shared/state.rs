@@ -245,6 +245,11 @@ impl<'e> Shared<'e> {
         sum
     }
 
+    /// Returns the number of open connections.
+    pub(crate) fn open_connections(&self) -> u64 {
+        self.counters.curr_connections.load(Ordering::Relaxed)
+    }
+
     /// Returns the durations of requests since the start of the server, in the order of
     /// [`COMMAND_NAMES`](super::COMMAND_NAMES); `None` without `-o http`.
     pub(crate) fn durations(&self) -> Option<[DurationCounts; 5]> {

@@ -1,0 +1,172 @@
+//! `/api/v1/classes`: the classes with their curves. `/api/v1/pages`: the class of each page.
+
+use crate::stats::StatsContext;
+use serde::Serialize;
+use slabwise_engine::ClassStats;
+use slabwise_policy::{ClassProfile, ClassSnapshot};
+
+/// The sizes at which the curve of a class is shown, in percent of its current memory.
+const CURVE_PERCENTS: [u64; 14] = [10, 25, 40, 50, 65, 80, 90, 100, 110, 125, 150, 200, 300, 400];
+/// The maximum number of cells of the page map.
+const CELLS_MAX: u64 = 4096;
+
+#[derive(Serialize)]
+pub(super) struct Class {
+    class: u32,
+    /// True if the class left the class table and its items move to other classes.
+    is_retired: bool,
+    chunk_size_bytes: usize,
+    chunks_per_page: usize,
+    pages: u64,
+    used_chunks: u64,
+    free_chunks: u64,
+    items: u64,
+    item_bytes: u64,
+    /// Memory that holds nothing: the ends of chunks that are larger than their items, ...
+    inside_chunks_bytes: u64,
+    /// ... chunks without items, ...
+    free_chunks_bytes: u64,
+    /// ... and the ends of pages.
+    page_ends_bytes: u64,
+    tail_age_seconds: u32,
+    hits: u64,
+    sets: u64,
+    evictions: u64,
+    out_of_memory: u64,
+    pages_taken: u64,
+    pages_released: u64,
+    /// `None` if the class has no profiled references.
+    curve: Option<Curve>,
+}
+
+/// The miss-ratio curve of a class.
+#[derive(Serialize)]
+struct Curve {
+    /// The share of all profiled gets that are gets of this class.
+    get_share: f64,
+    /// The miss ratio of the class with its current pages, according to the curve.
+    miss_ratio: f64,
+    /// The share of all gets that would hit in addition with one more page, ...
+    next_page_hit_ratio: f64,
+    /// ... and that would miss in addition with one page less.
+    last_page_hit_ratio: f64,
+    points: Vec<CurvePoint>,
+}
+
+#[derive(Serialize)]
+struct CurvePoint {
+    /// The memory of the class in percent of its current memory.
+    memory_percent: u64,
+    miss_ratio: f64,
+}
+
+pub(super) fn classes(context: StatsContext<'_>) -> Vec<Class> {
+    let shared = context.shared;
+    let report = shared.tuner_status.read().profile;
+    let snapshot = report.as_ref().map(|report| &report.snapshot);
+    let gets = snapshot.map_or(0.0, |snapshot| {
+        let references = snapshot.profiles.iter().map(|it| it.curve.references()).sum::<f64>();
+        references + snapshot.unstored_gets
+    });
+    let curve_of = |stats: &ClassStats| {
+        let snapshot = snapshot?;
+        let mut classes = snapshot.classes.iter().zip(&snapshot.profiles);
+        let (class, profile) = classes.find(|(class, _)| Some(class.class) == stats.class)?;
+        (profile.curve.references() > 0.0).then(|| curve(class, profile, gets))
+    };
+    let page_size_bytes = shared.engine.config().page_size_bytes as u64;
+    let stats = shared.engine.class_stats(context.now).into_iter();
+    stats.filter_map(|stats| class(context, &stats, curve_of(&stats), page_size_bytes)).collect()
+}
+
+fn class(
+    context: StatsContext<'_>,
+    stats: &ClassStats,
+    curve: Option<Curve>,
+    page_size_bytes: u64,
+) -> Option<Class> {
+    let waste = stats.waste(page_size_bytes);
+    let oldest = stats.tail_age_work.iter().flatten().max().copied().unwrap_or(0);
+    Some(Class {
+        class: stats.class?.wire(),
+        is_retired: stats.retired,
+        chunk_size_bytes: stats.chunk_size_bytes,
+        chunks_per_page: stats.chunks_per_page,
+        pages: stats.pages,
+        used_chunks: stats.used_chunks,
+        free_chunks: stats.free_chunks,
+        items: stats.items.iter().sum(),
+        item_bytes: stats.item_bytes,
+        inside_chunks_bytes: waste.inside_chunks_bytes,
+        free_chunks_bytes: waste.free_chunks_bytes,
+        page_ends_bytes: waste.page_ends_bytes,
+        tail_age_seconds: context.shared.engine.age_seconds(oldest, context.now),
+        hits: stats.get_hits(),
+        sets: stats.sets,
+        evictions: stats.counters.evicted,
+        out_of_memory: stats.counters.out_of_memory,
+        pages_taken: stats.counters.pages_taken,
+        pages_released: stats.counters.pages_released,
+        curve,
+    })
+}
+
+/// Returns the curve of a class. `gets` is the number of profiled gets of all classes.
+fn curve(class: &ClassSnapshot, profile: &ClassProfile, gets: f64) -> Curve {
+    let (curve, chunks_per_page) = (&profile.curve, class.chunks_per_page as u64);
+    let chunks = class.pages * chunks_per_page;
+    let misses = curve.misses(chunks);
+    let fewer = curve.misses(chunks.saturating_sub(chunks_per_page));
+    // The percentages of a class without pages refer to one page.
+    let current = chunks.max(chunks_per_page);
+    let point = |memory_percent| CurvePoint {
+        memory_percent,
+        miss_ratio: curve.misses(current * memory_percent / 100) / curve.references(),
+    };
+    Curve {
+        get_share: curve.references() / gets,
+        miss_ratio: misses / curve.references(),
+        next_page_hit_ratio: (misses - curve.misses(chunks + chunks_per_page)) / gets,
+        last_page_hit_ratio: (fewer - misses) / gets,
+        points: CURVE_PERCENTS.map(point).into(),
+    }
+}
+
+#[derive(Serialize)]
+pub(super) struct Pages {
+    page_size_bytes: u64,
+    /// The number of pages that the memory limit allows.
+    pages: u64,
+    /// The number of adjacent pages in a cell.
+    pages_per_cell: u64,
+    /// For each cell, the number of the class that owns most of its pages; 0 if no class owns one.
+    cells: Vec<u32>,
+    /// The page moves since the start of the server.
+    page_moves: u64,
+}
+
+pub(super) fn pages(context: StatsContext<'_>) -> Pages {
+    let engine = context.shared.engine;
+    let owned = engine.owned_pages();
+    let highest = owned.iter().map(|page| u64::from(page.id.0) + 1).max().unwrap_or(0);
+    let pages = engine.page_stats().limit.max(highest);
+    let pages_per_cell = pages.div_ceil(CELLS_MAX).max(1);
+    let mut cells: Vec<Vec<u32>> = vec![Vec::new(); pages.div_ceil(pages_per_cell) as usize];
+    for page in &owned {
+        cells[(u64::from(page.id.0) / pages_per_cell) as usize].push(page.class.wire());
+    }
+    Pages {
+        page_size_bytes: engine.config().page_size_bytes as u64,
+        pages,
+        pages_per_cell,
+        cells: cells.into_iter().map(most_frequent).collect(),
+        page_moves: engine.mover_counters().moved,
+    }
+}
+
+/// Returns the most frequent number; 0 if there is none.
+fn most_frequent(mut numbers: Vec<u32>) -> u32 {
+    numbers.sort_unstable();
+    let runs = numbers.chunk_by(|a, b| a == b);
+    runs.max_by_key(|run| run.len()).map_or(0, |run| run[0])
+}

@@ -1,0 +1,79 @@
+// Numbers and times as text, and small helpers to make elements.
+
+const UNITS = ["B", "KiB", "MiB", "GiB", "TiB"];
+
+export function bytes(count) {
+  let unit = 0;
+  while (Math.abs(count) >= 1024 && unit < UNITS.length - 1) {
+    count /= 1024;
+    unit += 1;
+  }
+  return `${count >= 100 || unit === 0 ? count.toFixed(0) : count.toPrecision(3)} ${UNITS[unit]}`;
+}
+
+export function number(value) {
+  if (value === null || value === undefined || Number.isNaN(value)) return "–";
+  const size = Math.abs(value);
+  if (size >= 1e9) return `${(value / 1e9).toPrecision(3)} G`;
+  if (size >= 1e6) return `${(value / 1e6).toPrecision(3)} M`;
+  if (size >= 1e4) return `${(value / 1e3).toPrecision(3)} k`;
+  if (size >= 100 || Number.isInteger(value)) return value.toFixed(0);
+  return value.toPrecision(2);
+}
+
+export function percent(share, digits = 1) {
+  if (share === null || share === undefined || Number.isNaN(share)) return "–";
+  return `${(100 * share).toFixed(digits)} %`;
+}
+
+export function duration(seconds) {
+  if (seconds < 120) return `${Math.round(seconds)} s`;
+  if (seconds < 7200) return `${Math.round(seconds / 60)} min`;
+  if (seconds < 172800) return `${Math.round(seconds / 3600)} h`;
+  return `${Math.round(seconds / 86400)} d`;
+}
+
+export function micros(value) {
+  if (value === null || value === undefined) return "–";
+  return value < 1000 ? `${value.toPrecision(3)} µs` : `${(value / 1000).toPrecision(3)} ms`;
+}
+
+export function clock(seconds) {
+  return new Date(1000 * seconds).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+}
+
+// Makes an element with properties and children. The children are elements or texts.
+export function element(name, properties = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(properties)) {
+    if (key === "class") made.className = value;
+    else if (key in made) made[key] = value;
+    else made.setAttribute(key, value);
+  }
+  made.append(...children.flat().filter((child) => child !== null));
+  return made;
+}
+
+export function svg(name, attributes = {}, ...children) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.append(...children);
+  return made;
+}
+
+export const byId = (id) => document.getElementById(id);
+
+// Replaces the children of the element, but keeps its scroll position.
+export function replace(id, ...children) {
+  const target = byId(id);
+  const { scrollTop, scrollLeft } = target;
+  target.replaceChildren(...children);
+  Object.assign(target, { scrollTop, scrollLeft });
+}
+
+// The colour of a class: neighbouring classes have different hues.
+export function classColour(number) {
+  if (number === 0) return "transparent";
+  const hue = (number * 137.508) % 360;
+  return `hsl(${hue.toFixed(0)} 62% ${number % 2 ? 45 : 62}%)`;
+}
