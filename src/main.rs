@@ -24,6 +24,7 @@ slabwise classes --from-server HOST:PORT | --from-histogram FILE
                              histogram of item sizes (classes --help)
 slabwise replay [options]    send a workload to a server and measure its replies (replay --help)
 slabwise lab list|run ...    list or run experiments from publications (lab --help)
+slabwise probe ADDRESS       check whether a server is ready (probe --help)
 slabwise demo                compare slabwise with memcached in the terminal (demo --help)
 ";
 
@@ -46,12 +47,13 @@ fn main() -> ExitCode {
         "advise" => {
             usage_error("unknown command 'advise': use `slabwise classes --from-server HOST:PORT`")
         }
+        "probe" => slabwise_server::probe::main(args.skip(1)),
         "help" => {
             print!("{COMMANDS}");
             ExitCode::SUCCESS
         }
         unknown => usage_error(&format!(
-            "unknown command '{unknown}': expected classes, replay, lab or demo (see --help)"
+            "unknown command '{unknown}': expected classes, replay, lab, probe or demo (see --help)"
         )),
     }
 }

@@ -42,9 +42,12 @@ fn the_server_listens_on_a_unix_socket_and_removes_it() {
     let request = "GET /metrics HTTP/1.1\r\nHost: any.example\r\nConnection: close\r\n\r\n";
     let response = ask(stream, request);
     assert_eq!(response.status, 200, "{response:?}");
+    let socket = path.to_str().expect("the path is UTF-8");
+    assert_eq!(probe(&[socket]), Some(0));
     server.terminate();
     assert_eq!(server.wait_for_end(), Some(0));
     assert!(!path.exists(), "the server has removed its socket");
+    assert_eq!(probe(&[socket]), Some(1));
 }
 
 #[test]
@@ -75,4 +78,28 @@ fn beyond_loopback_the_server_requires_tls_and_a_token() {
     let (code, text) = start("http=127.0.0.1:0,http_token_file=/nonexistent/token");
     assert_eq!(code, Some(1), "{text}");
     assert!(text.contains("http_token_file=/nonexistent/token"), "{text}");
+}
+
+/// Runs `slabwise probe` with these arguments, and returns its exit code.
+fn probe(arguments: &[&str]) -> Option<i32> {
+    let mut command = Command::new(slabwise().program());
+    let output = command.arg("probe").args(arguments).output().expect("slabwise can be run");
+    output.status.code()
+}
+
+#[test]
+fn the_exit_code_of_a_probe_says_whether_the_server_is_ready() {
+    let http = HttpServer::start(&[], "");
+    let address = http.address.to_string();
+    assert_eq!(probe(&[&address]), Some(0));
+    assert_eq!(probe(&["--live", &address]), Some(0));
+    assert_eq!(probe(&["--help"]), Some(0));
+    assert_eq!(probe(&[]), Some(64));
+    assert_eq!(probe(&["--unknown", &address]), Some(64));
+    let cache = http.server.address().to_string();
+    assert_eq!(probe(&[&cache]), Some(1), "the port of the cache does not speak HTTP");
+    let free = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let closed = free.local_addr().expect("the listener has an address").to_string();
+    drop(free);
+    assert_eq!(probe(&[&closed]), Some(1));
 }

@@ -22,6 +22,7 @@ mod ops;
 mod os;
 mod out;
 mod passwords;
+pub mod probe;
 mod sasl;
 mod session;
 mod shared;

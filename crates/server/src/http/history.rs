@@ -82,8 +82,7 @@ impl History {
     /// Returns the samples of the last seconds, at most `points_max` of them, oldest first.
     pub fn last(&self, seconds: u64, points_max: usize) -> Vec<Sample> {
         let Some(last) = self.recent.back() else { return Vec::new() };
-        let samples =
-            if seconds <= RECENT_MAX as u64 { &self.recent } else { &self.older };
+        let samples = if seconds <= RECENT_MAX as u64 { &self.recent } else { &self.older };
         let from = last.time_seconds.saturating_sub(seconds);
         let first = samples.partition_point(|sample| sample.time_seconds < from);
         let step = (samples.len() - first).div_ceil(points_max).max(1);

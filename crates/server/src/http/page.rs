@@ -20,7 +20,7 @@ macro_rules! file {
     };
 }
 
-static FILES: &[File] = &[
+pub(super) static FILES: &[File] = &[
     file!("/", "text/html; charset=utf-8", "index.html"),
     file!("/page/style.css", "text/css; charset=utf-8", "style.css"),
     file!("/page/icon.svg", "image/svg+xml", "icon.svg"),

@@ -109,9 +109,8 @@ pub(super) fn plans(context: StatsContext<'_>) -> Plans {
 }
 
 fn plan_entry(plan: &PlanRecord, age_seconds: u32) -> PlanEntry {
-    let measured = |effect: Effect| {
-        (effect.gets > 0).then(|| effect.misses_per_thousand() / 1_000.0)
-    };
+    let measured =
+        |effect: Effect| (effect.gets > 0).then(|| effect.misses_per_thousand() / 1_000.0);
     PlanEntry {
         age_seconds,
         reason: plan.reason,

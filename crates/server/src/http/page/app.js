@@ -1,7 +1,7 @@
 // The dashboard: reads the API once a second, and draws.
 
 import { showClasses, showPlans, showSizes } from "./classes.js";
-import { byId, duration } from "./format.js";
+import { byId, duration, setClassColours } from "./format.js";
 import { showCharts, showTiles } from "./history.js";
 import { showMemory, showPages, showWhatIf } from "./memory.js";
 
@@ -38,6 +38,7 @@ async function update() {
   byId("server").textContent =
     `${location.host} · version ${overview.version} · up ${duration(overview.uptime_seconds)} · ` +
     `eviction ${overview.eviction}, pages by ${overview.page_policy}`;
+  setClassColours(classes.filter((it) => it.pages > 0));
   showTiles(overview, history);
   showCharts(history);
   showPages(pages, classes);

@@ -20,7 +20,7 @@ const COLUMNS = [
   ["Next page hits", (it) => it.curve?.next_page_hit_ratio ?? 0, (it) => percent(it.curve?.next_page_hit_ratio, 3)],
 ];
 
-let sortedBy = 0;
+let sortedBy = 1;
 let isDescending = false;
 let chosen = null;
 let before = { at: 0, classes: new Map() };
@@ -70,11 +70,11 @@ function draw() {
     return sort;
   });
   const rows = sorted.map((it) => {
-    const made = row(COLUMNS.map(([, , content]) => content(it)), []);
+    const made = row(COLUMNS.map(([, , content]) => content(it)), [0]);
     if (it.class === chosen) made.className = "chosen";
     return made;
   });
-  const made = table(heads, rows);
+  const made = table(heads, rows, [0]);
   made.querySelectorAll("th").forEach((head, index) => {
     if (index === sortedBy) head.setAttribute("aria-sort", isDescending ? "descending" : "ascending");
   });
@@ -113,6 +113,9 @@ export function showPlans(plans) {
     `${duration(it.age_seconds)} ago`, `${it.from_class} → ${it.to_class || "pool"}`, it.reason,
     `${number(it.items_rescued)} / ${number(it.items_evicted)}`, `${(it.duration_us / 1000).toPrecision(3)} ms`,
   ], [2]));
+  if (plans.plans.length + plans.moves.length === 0) {
+    return replace("plans", element("p", {}, "No page has moved yet."));
+  }
   replace("plans",
     element("h3", {}, "Plans"),
     table(["When", "Pages", "Reason", "Predicted miss ratio", "Measured miss ratio"], rows, [2]),
@@ -131,8 +134,10 @@ export function showSizes(sizes) {
   const lost = sizes.current_waste ? ` Waste now ${inside(sizes.current_waste)}, with the best sizes ${inside(sizes.best_waste)}.` : "";
   byId("sizes-words").textContent = learned + lost;
   const [width, height, left] = [560, 150, 8];
-  const largest = sizes.items.at(-1).size_bytes_max;
-  const smallest = sizes.items[0].size_bytes_max;
+  // The range is at least a factor of four.
+  const middle = Math.sqrt(sizes.items[0].size_bytes_max * sizes.items.at(-1).size_bytes_max);
+  const smallest = Math.min(sizes.items[0].size_bytes_max, Math.round(middle / 2));
+  const largest = Math.max(sizes.items.at(-1).size_bytes_max, Math.round(middle * 2));
   const toX = (size) => left + (Math.log(size / smallest) / (Math.log(largest / smallest) || 1)) * (width - 2 * left);
   const most = Math.max(...sizes.items.map((it) => it.items));
   const chart = svg("svg", {
@@ -140,7 +145,7 @@ export function showSizes(sizes) {
     "aria-label": `Item sizes from ${bytes(smallest)} to ${bytes(largest)}, and ${sizes.table_bytes.length} chunk sizes`,
   });
   sizes.items.forEach((it, index) => {
-    const from = index === 0 ? smallest * 0.98 : sizes.items[index - 1].size_bytes_max;
+    const from = index === 0 ? it.size_bytes_max * 0.98 : sizes.items[index - 1].size_bytes_max;
     const tall = (it.items / most) * (height - 40);
     const wide = Math.max(1, toX(it.size_bytes_max) - toX(from));
     chart.append(svg("rect", { class: "bar", x: toX(from), y: height - 20 - tall, width: wide, height: tall }));

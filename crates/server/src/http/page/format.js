@@ -71,9 +71,17 @@ export function replace(id, ...children) {
   Object.assign(target, { scrollTop, scrollLeft });
 }
 
-// The colour of a class: neighbouring classes have different hues.
+let colours = new Map();
+
+// Sets the colours of the classes: from blue for the smallest chunks to red for the largest, alternately dark and light.
+export function setClassColours(classes) {
+  const bySize = classes.toSorted((a, b) => a.chunk_size_bytes - b.chunk_size_bytes);
+  colours = new Map(bySize.map((it, rank) => {
+    const hue = 235 - (235 * rank) / Math.max(1, bySize.length - 1);
+    return [it.class, `hsl(${hue.toFixed(0)} 70% ${rank % 2 ? 64 : 44}%)`];
+  }));
+}
+
 export function classColour(number) {
-  if (number === 0) return "transparent";
-  const hue = (number * 137.508) % 360;
-  return `hsl(${hue.toFixed(0)} 62% ${number % 2 ? 45 : 62}%)`;
+  return colours.get(number) ?? "transparent";
 }

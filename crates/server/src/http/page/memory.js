@@ -28,11 +28,11 @@ function sentence(whatIf, now) {
     if (!then || now.miss_ratio === 0) return null;
     const difference = Math.abs(memoryPercent - 100) / 100 * whatIf.memory_limit_bytes;
     const misses = (then.miss_ratio - now.miss_ratio) / now.miss_ratio;
-    const word = misses < 0 ? "less" : "more";
-    return `with ${bytes(difference)} ${memoryPercent > 100 ? "more" : "less"} ${percent(Math.abs(misses), 0)} ${word}`;
+    const effect = Math.abs(misses) < 0.005 ? "as much" : `${percent(Math.abs(misses), 0)} ${misses < 0 ? "less" : "more"}`;
+    return `with ${bytes(difference)} ${memoryPercent > 100 ? "more" : "less"} it would miss ${effect}`;
   };
   const parts = [change(200), change(150), change(50)].filter((part) => part !== null);
-  return `The cache would miss ${parts.join(", ")}. At present the predicted miss ratio is ${percent(now.miss_ratio)}.`;
+  return `The cache is predicted to miss ${percent(now.miss_ratio)} of gets: ${parts.join("; ")}.`;
 }
 
 let cellsBefore = [];
@@ -69,7 +69,7 @@ export function showPages(pages, classes) {
   const unit = pages.pages_per_cell === 1 ? "A cell is a page" : `A cell is ${pages.pages_per_cell} pages`;
   byId("pages-words").textContent =
     `${unit} of ${bytes(pages.page_size_bytes)}. ${number(pages.page_moves)} pages have moved since the start.`;
-  const owners = classes.filter((it) => it.pages > 0);
+  const owners = classes.filter((it) => it.pages > 0).toSorted((a, b) => a.chunk_size_bytes - b.chunk_size_bytes);
   const shares = owners.map((it) => `class ${it.class} ${it.pages}`).join(", ");
   canvas.setAttribute("aria-label", `The class of each page: ${shares || "no class has pages"}`);
   replace("page-legend", ...owners.map((it) => {
