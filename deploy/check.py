@@ -8,20 +8,20 @@ rule files (YAML). The program runs each expression as an instant query. It prin
 and exits with 1 if there are any. An expression whose values are all NaN returns no data either: a rate in it is zero.
 
 In the expressions of a board, each variable is replaced by `.*`, and `$__rate_interval` by 1m. An alert that does not
-fire returns no data. So in a rule file, each comparison is replaced by an addition: the result has data if both operands
-have data, and if their labels match.
+fire returns no data. So in a rule file, each comparison is replaced by an addition: the result has data if both
+operands have data, and if their labels match.
 
 Many expressions need traffic, and some need a full cache and page moves. To make traffic, start a server with little
 memory and a Prometheus that scrapes it every second. Then run the server for two minutes with more keys than it has
 memory for:
 
-    slabwise -m 64 -p 31211 -o http=127.0.0.1:9150                # as root add -u nobody
-    prometheus --config.file=deploy/prometheus/prometheus.yml     # set scrape_interval to 1s
-    slabwise replay --server 127.0.0.1:31211 --workload etc --requests 600000              # fills the cache
+    slabwise -m 64 -p 31211 -o http=127.0.0.1:9150,page_policy=marginal       # as root add -u nobody
+    prometheus --config.file=deploy/prometheus/prometheus.yml                 # set scrape_interval to 1s
+    slabwise replay --server 127.0.0.1:31211 --workload etc --requests 600000   # fills the cache
     slabwise replay --server 127.0.0.1:31211 --workload etc --rate 5000 --requests 600000
 
-Rates of refused stores and clients return 0 without a fault, which is data. The prediction of the last plan is missing
-with the default page policy, which predicts no miss ratio: start the server with `-o page_policy=marginal` to check it.
+Rates of refused stores and clients return 0 without a fault, which is data. With the default page policy, which
+predicts no miss ratio, the prediction of the last plan has no data; `marginal` predicts one.
 """
 
 import json
