@@ -70,8 +70,7 @@ pub use space::{
     AccessKind, AccessObserver, ClassChangeError, Eviction, EvictionObserver, KeyAccess, Observers,
 };
 pub use stats::{
-    Busy, ClassCounters, ClassStats, EngineStats, MoverCounters, Operations, OwnedPage, PageStats,
-    Waste,
+    Busy, ClassCounters, ClassStats, EngineStats, MoverCounters, OwnedPage, PageStats, Waste,
 };
 
 /// Returns the number of bytes that a chained item needs in its first chunk, for a key of this length and an item

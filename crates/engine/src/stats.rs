@@ -384,22 +384,6 @@ pub struct Waste {
     pub page_ends_bytes: u64,
 }
 
-counts! {
-    /// The operations of one handle since its creation.
-    pub struct Operations {
-        /// The number of gets of all kinds.
-        gets,
-        /// The number of stores, failed ones included.
-        sets,
-        /// The number of deletes.
-        deletes,
-        /// The number of increments and decrements.
-        arithmetic,
-        /// The number of touches, except those of gets.
-        touches,
-    }
-}
-
 /// A counter that only one worker writes, so that it needs no atomic read-modify-write operations. Other threads read a
 /// value that may be slightly out of date.
 #[derive(Debug, Default)]
@@ -476,25 +460,6 @@ impl HandleCounters {
     /// Returns the number of gets that missed, including those of `gat` and `gats`.
     pub fn misses(&self) -> u64 {
         self.get_misses.get() + self.gat_misses.get()
-    }
-
-    /// Returns the numbers of operations. The counts are exact only for the worker that owns the handle.
-    pub fn operations(&self) -> Operations {
-        let mut operations = Operations {
-            gets: self.gets(),
-            deletes: self.delete_misses.get(),
-            arithmetic: self.incr_misses.get() + self.decr_misses.get(),
-            touches: self.touches.get().saturating_sub(self.gat_misses.get()),
-            ..Operations::default()
-        };
-        for class in &self.classes {
-            operations.sets += class.sets.get();
-            operations.deletes += class.delete_hits.get();
-            operations.arithmetic += class.incr_hits.get() + class.decr_hits.get();
-            // Gets that touch are counted as gets.
-            operations.touches = operations.touches.saturating_sub(class.gat_hits.get());
-        }
-        operations
     }
 
     /// Returns the counters of the operations on items of a class.

@@ -10,7 +10,7 @@ use crate::config::EngineConfig;
 use crate::mem::{Arena, Entry, Linked, MappingError, NewItem, State, StripeGuard, UnlinkedChunks};
 use crate::mover::Mover;
 use crate::space::{AccessKind, InvalidReason, Space};
-use crate::stats::{ClassOperations, HandleCounters, Operations};
+use crate::stats::{ClassOperations, HandleCounters};
 use slabwise_base::random::mix;
 use slabwise_base::sync::Mutex;
 use slabwise_base::{ClassId, Expiry, HashedKey, LookupKey, Now, WorkTime};
@@ -80,9 +80,9 @@ impl<'e> Handle<'e> {
         &self.counters
     }
 
-    /// Returns the numbers of operations of this handle.
-    pub fn operations(&self) -> Operations {
-        self.counters.operations()
+    /// Returns the number of items that this handle has stored.
+    pub fn stored(&self) -> u64 {
+        self.counters.items_total.get()
     }
 
     /// Counts an item of this size that is being stored, and advances the work clock.

@@ -57,7 +57,7 @@ impl Families {
     }
 
     /// Adds a histogram. `buckets` are the upper bounds of the ranges in ascending order, each with the number of events
-    /// in this range alone. `sum` is the sum of the quantity over all events.
+    /// in this range alone. The last bound may be infinite. `sum` is the sum of the quantity over all events.
     pub fn add_histogram(
         &mut self,
         metric: Metric,
@@ -73,7 +73,9 @@ impl Families {
             bucket.set_cumulative_count(count);
             bucket
         };
-        let buckets: Vec<Bucket> = buckets.into_iter().map(cumulative).collect();
+        let mut buckets: Vec<Bucket> = buckets.into_iter().map(cumulative).collect();
+        // The encoder adds the range without an end, whose bound must be written as `+Inf`.
+        buckets.retain(|bucket| bucket.upper_bound().is_finite());
         let mut histogram = Histogram::default();
         histogram.set_bucket(buckets);
         histogram.set_sample_count(count);
@@ -126,7 +128,7 @@ mod tests {
     #[test]
     fn families_are_sorted_by_name_and_values_keep_their_order() {
         let mut families = Families::default();
-        families.add_histogram(SECONDS, &[], [(0.001, 2), (0.002, 1)], 0.003);
+        families.add_histogram(SECONDS, &[], [(0.001, 2), (0.002, 1), (f64::INFINITY, 4)], 9.5);
         families.add(HITS, &[("slab", "2")], 7.0);
         families.add(HITS, &[("slab", "1")], 3.5);
         let expected = "# HELP hits_total Hits.\n\
@@ -137,9 +139,9 @@ mod tests {
                         # TYPE seconds histogram\n\
                         seconds_bucket{le=\"0.001\"} 2\n\
                         seconds_bucket{le=\"0.002\"} 3\n\
-                        seconds_bucket{le=\"+Inf\"} 3\n\
-                        seconds_sum 0.003\n\
-                        seconds_count 3\n";
+                        seconds_bucket{le=\"+Inf\"} 7\n\
+                        seconds_sum 9.5\n\
+                        seconds_count 7\n";
         assert_eq!(String::from_utf8_lossy(&families.encode()), expected);
     }
 }

@@ -15,7 +15,8 @@ const PAGES: Metric = Metric::gauge(
 );
 const MOVES: Metric = Metric::counter(
     "slabwise_page_moves_total",
-    "Page moves by outcome: moved, or given_up because a chunk could not be emptied.",
+    "Page moves by outcome: moved, or given_up because a chunk could not be emptied. Moves without a plan count too: of \
+     retired classes, for stores that found no chunk, and by commands.",
 );
 const MOVED_ITEMS: Metric = Metric::counter(
     "slabwise_page_move_items_total",
@@ -65,12 +66,12 @@ const RESIDENT: Metric =
     Metric::gauge("slabwise_resident_bytes", "Resident memory of the process.");
 const REFUSALS: Metric = Metric::counter(
     "slabwise_refusals_total",
-    "Requests and clients refused to protect the memory, by reason.",
+    "Refusals that protect the memory: uploads (silent_upload, upload_timeout) and connections (slow_reader).",
 );
 const DURATION: Metric = Metric::histogram(
     "slabwise_request_duration_seconds",
-    "Time from the receive call of a request to the send call of its reply, in one of 64 rounds of the connections. A \
-     pipelined request counts with the time of all requests that were read with it.",
+    "Time from the receive call of a request to the send call of its reply, in one of 64 rounds of the connections: so the \
+     count is no number of requests. A pipelined request counts with the time of all requests that were read with it.",
 );
 const SLAB_TAKEN: Metric =
     Metric::counter("slabwise_slab_pages_taken_total", "Pages that the class received.");

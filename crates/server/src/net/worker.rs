@@ -35,7 +35,6 @@ use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 use slab::Slab;
 use slabwise_base::Seconds;
-use slabwise_engine::Operations;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -91,8 +90,8 @@ pub(super) struct Worker<'e> {
 struct TimedRound {
     /// The time of the clock in nanoseconds.
     begun_nanos: u64,
-    /// The operations of the worker before the round; `None` without `-o http`.
-    operations: Option<Operations>,
+    /// The number of items that the worker had stored before the round.
+    stored: u64,
 }
 
 impl<'e> Worker<'e> {
@@ -401,8 +400,7 @@ impl<'e> Worker<'e> {
 
     fn begin_timed_round(&self) -> TimedRound {
         let context = &self.core.context;
-        let operations = context.durations.map(|_| context.handle.operations());
-        TimedRound { begun_nanos: self.shared.clock.nanos(), operations }
+        TimedRound { begun_nanos: self.shared.clock.nanos(), stored: context.handle.stored() }
     }
 
     /// Counts the duration of a round that has just been served.
@@ -412,8 +410,10 @@ impl<'e> Worker<'e> {
         if let Some(shares) = context.served.time_shares() {
             context.traffic.add_timed_round(shares, nanos);
         }
-        if let (Some(durations), Some(before)) = (context.durations, &timed.operations) {
-            durations.add_round(&context.handle.operations().since(before), nanos);
+        if let Some(durations) = context.durations {
+            let stored = context.handle.stored() - timed.stored;
+            let RoundCounts { gets, other_requests, .. } = context.served;
+            durations.add_round(gets, other_requests, stored, nanos);
         }
         context.traffic.set_busy(sys::thread_processor_time());
     }

@@ -252,7 +252,7 @@ impl<'e> Shared<'e> {
 
     /// Returns the durations of requests since the start of the server, in the order of
     /// [`COMMAND_NAMES`](super::COMMAND_NAMES); `None` without `-o http`.
-    pub(crate) fn durations(&self) -> Option<[DurationCounts; 5]> {
+    pub(crate) fn durations(&self) -> Option<[DurationCounts; 3]> {
         self.durations.as_deref().map(Durations::sum)
     }
 
