@@ -103,3 +103,20 @@ fn the_exit_code_of_a_probe_says_whether_the_server_is_ready() {
     drop(free);
     assert_eq!(probe(&[&closed]), Some(1));
 }
+
+#[test]
+fn a_confined_server_serves_http_on_both_kinds_of_sockets() {
+    let http = HttpServer::start(&[], "drop_privileges");
+    for path in ["/metrics", "/api/v1/overview", "/api/v1/memory", "/"] {
+        assert_eq!(http.get(path).status, 200, "{path}");
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder can be created");
+    let path = folder.path().join("http.sock");
+    let options = format!("http={},drop_privileges", path.display());
+    let mut server = Server::start(&slabwise().with(&["-o", &options]));
+    let socket = path.to_str().expect("the path is UTF-8");
+    assert_eq!(probe(&[socket]), Some(0));
+    server.terminate();
+    assert_eq!(server.wait_for_end(), Some(0));
+    assert!(!path.exists(), "the server has removed its socket");
+}

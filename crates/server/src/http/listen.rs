@@ -28,7 +28,7 @@ pub(super) struct Listener {
     /// True if the connections use TLS.
     pub has_tls: bool,
     /// The file of a Unix socket, which is removed when the listener is dropped; `None` in a clone.
-    _file: Option<SocketFile>,
+    pub file: Option<SocketFile>,
 }
 
 #[derive(Debug)]
@@ -56,7 +56,7 @@ impl Listener {
                 let socket = UnixListener::from(socket);
                 socket.set_nonblocking(true).map_err(unavailable)?;
                 let file = Some(SocketFile(path.clone()));
-                Ok(Listener { socket: Socket::Unix(socket), has_tls: false, _file: file })
+                Ok(Listener { socket: Socket::Unix(socket), has_tls: false, file })
             }
             HttpAddress::Tcp { host, port } => {
                 let resolved = resolve(host.as_deref(), *port).map_err(unavailable)?;
@@ -69,7 +69,7 @@ impl Listener {
                 let socket = TcpListener::from(socket);
                 socket.set_nonblocking(true).map_err(unavailable)?;
                 let has_tls = has_tls && is_open;
-                Ok(Listener { socket: Socket::Tcp(socket), has_tls, _file: None })
+                Ok(Listener { socket: Socket::Tcp(socket), has_tls, file: None })
             }
         }
     }
@@ -80,7 +80,7 @@ impl Listener {
             Socket::Tcp(socket) => Socket::Tcp(socket.try_clone()?),
             Socket::Unix(socket) => Socket::Unix(socket.try_clone()?),
         };
-        Ok(Listener { socket, has_tls: self.has_tls, _file: None })
+        Ok(Listener { socket, has_tls: self.has_tls, file: None })
     }
 
     /// Returns the address as users write it.
@@ -92,7 +92,7 @@ impl Listener {
                     .local_addr()
                     .map_or_else(|_| scheme.to_owned(), |it| format!("{scheme}://{it}/"))
             }
-            Socket::Unix(_) => self._file.as_ref().map_or_else(
+            Socket::Unix(_) => self.file.as_ref().map_or_else(
                 || "unix:".to_owned(),
                 |SocketFile(path)| format!("unix:{}", path.display()),
             ),
@@ -123,7 +123,7 @@ fn require_protection(http: &HttpSettings, has_tls: bool) -> Result<(), String> 
 
 /// The path of a Unix socket. Dropping this value removes the socket's file.
 #[derive(Debug)]
-struct SocketFile(PathBuf);
+pub(super) struct SocketFile(PathBuf);
 
 impl Drop for SocketFile {
     fn drop(&mut self) {

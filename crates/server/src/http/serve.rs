@@ -102,12 +102,11 @@ pub(super) async fn serve(
     woken: &Notify,
     ends: impl Fn() -> bool,
 ) -> io::Result<()> {
-    let has_tls = listener.has_tls;
-    // The other fields live until the end of this function.
-    let Listener { socket, .. } = &listener;
+    // The file of a Unix socket is removed at the end of this function.
+    let Listener { socket, has_tls, file: _file } = listener;
     let acceptor = match socket {
-        Socket::Tcp(socket) => Acceptor::Tcp(TcpListener::from_std(socket.try_clone()?)?),
-        Socket::Unix(socket) => Acceptor::Unix(UnixListener::from_std(socket.try_clone()?)?),
+        Socket::Tcp(socket) => Acceptor::Tcp(TcpListener::from_std(socket)?),
+        Socket::Unix(socket) => Acceptor::Unix(UnixListener::from_std(socket)?),
     };
     let (mut open, mut connections) = (Open::default(), FuturesUnordered::new());
     let mut ticks = tokio::time::interval(TICK);

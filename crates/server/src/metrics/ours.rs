@@ -253,9 +253,12 @@ fn add_curve(class: &ClassSnapshot, profile: &ClassProfile, gets: f64, families:
     families.add(SLAB_LAST_PAGE, labels, (fewer - misses) / gets);
 }
 
-/// Adds the page moves and the waste of a class.
+/// Adds the page moves and the waste of a class, unless it never had a page.
 fn add_class(class: &ClassStats, page_size_bytes: u64, families: &mut Families) {
     let Some(id) = class.class else { return };
+    if class.pages == 0 && class.counters.pages_taken == 0 {
+        return;
+    }
     let number = id.wire().to_string();
     let labels: Labels<'_> = &[("slab", &number)];
     families.add(SLAB_TAKEN, labels, class.counters.pages_taken as f64);

@@ -151,7 +151,7 @@ export function showSizes(sizes) {
     chart.append(svg("rect", { class: "bar", x: toX(from), y: height - 20 - tall, width: wide, height: tall }));
   });
   const ticks = (table, kind, y1, y2) => table
-    .filter((size) => size >= smallest && size <= largest * 1.3)
+    .filter((size) => size >= smallest && size <= largest)
     .forEach((size) => chart.append(svg("line", { class: kind, x1: toX(size), x2: toX(size), y1, y2 })));
   ticks(sizes.first_table_bytes, "tick-first", 2, 14);
   ticks(sizes.table_bytes, "tick-now", 14, height - 20);

@@ -59,6 +59,7 @@ static ALLOWED: &[Call] = &[
     call!(SYS_shutdown),
     call!(SYS_close),
     call!(SYS_fcntl, Equals(1, libc::F_GETFD)), // debug builds check a descriptor before they close it
+    call!(SYS_fcntl, Equals(1, libc::F_GETFL)), // tokio checks that a socket does not block
     call!(SYS_getsockname),                     // the address to which a client connected
     call!(SYS_getpeername),
     call!(SYS_getsockopt),
