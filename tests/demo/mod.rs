@@ -30,6 +30,7 @@ fn the_demo_prints_miss_ratios_of_memcached_and_slabwise_until_its_end() {
     let reports = text.lines().filter(|line| line.contains("memcached 0.")).count();
     assert!(reports > 1, "{text}");
     assert!(text.contains("miss ratio  0."), "{text}");
+    assert!(text.contains("\ndashboard: http://127.0.0.1:"), "{text}");
     assert!(text.trim_end().lines().last().is_some_and(|line| line.contains("missed")), "{text}");
 }
 
@@ -44,6 +45,11 @@ fn sigterm_stops_the_demo_and_its_server() {
         TcpStream::connect(server).is_ok(),
         "the demo's server accepts connections at {server}"
     );
+    let mut line = String::new();
+    lines.read_line(&mut line).expect("the second line names the dashboard's address");
+    let dashboard = line.split("http://").nth(1).and_then(|rest| rest.split('/').next());
+    let dashboard = dashboard.unwrap_or_else(|| panic!("the line has an address: {line}"));
+    assert!(TcpStream::connect(dashboard).is_ok(), "the dashboard is at {dashboard}");
     let pid = Pid::from_child(&demo);
     kill_process(pid, Signal::TERM).expect("the demo is running");
     let mut errors = String::new();

@@ -26,6 +26,7 @@ use slabwise_replay::{Pace, drive};
 use slabwise_text::{Column, command};
 use std::ffi::OsString;
 use std::io::Write;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -45,7 +46,7 @@ const LINES: u64 = 20;
 /// Watch slabwise tune itself, compared with memcached.
 ///
 /// Starts a server with default options, replays a recorded workload to it, and compares its classes, pages and misses
-/// with those of memcached under the same requests and memory.
+/// with those of memcached under the same requests and memory. The dashboard of the server shows its pages and curves.
 #[derive(Debug, Parser)]
 #[command(name = "slabwise demo")]
 struct Args {
@@ -99,9 +100,11 @@ fn run(args: &Args, print: &mut dyn FnMut(&str)) -> Result<(), DemoError> {
     let replayed = open(args)?;
     let requests = replayed.requests_expected();
     let stopped = stop_signals().map_err(|error| format!("cannot handle signals: {error}"))?;
-    let server = Server::start(&["slabwise".to_owned()], args.memory)?;
+    let http = free_address().map_err(|error| format!("the dashboard: {error}"))?;
+    let command = ["slabwise", "-o", &format!("http={http}")].map(str::to_owned);
+    let server = Server::start(&command, args.memory)?;
     print(&format!(
-        "slabwise -m {} at {}, with {}; memcached is simulated in this process\n",
+        "slabwise -m {} at {}, with {}; memcached is simulated in this process\ndashboard: http://{http}/\n",
         args.memory,
         server.address(),
         args.workload
@@ -137,6 +140,11 @@ fn run(args: &Args, print: &mut dyn FnMut(&str)) -> Result<(), DemoError> {
     print(&demo.view.text());
     print(&demo.view.summary());
     Ok(())
+}
+
+/// Returns an address of loopback on which no process listens.
+fn free_address() -> std::io::Result<SocketAddr> {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()
 }
 
 /// Returns a flag that becomes true when the process receives SIGTERM or SIGHUP. The demo then ends in the normal way,
