@@ -1,0 +1,2 @@
+//! top
+#![forbid(unsafe_code)]
