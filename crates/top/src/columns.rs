@@ -1,8 +1,7 @@
 //! The columns of the two tables: their titles, their values, and how to sort by them.
 
 use crate::numbers;
-use crate::rates::ClassReading;
-use crate::rates::Reading;
+use crate::rates::{ClassReading, Reading};
 use crate::server::Server;
 use std::cmp::Ordering;
 
@@ -13,6 +12,8 @@ pub struct Column<R> {
     pub title: &'static str,
     /// The width in characters.
     pub width: u16,
+    /// True if the cells are left-aligned.
+    pub left: bool,
     /// True if sorting by this column starts with the largest value.
     pub descending: bool,
     /// Returns the value of a row in this column.
@@ -100,24 +101,28 @@ pub const SERVER_COLUMNS: [Column<Server>; 9] = [
     Column {
         title: "server",
         width: 15,
+        left: true,
         descending: false,
         value: |server| Value::Position(server.position, server.address.clone()),
     },
     Column {
         title: "req/s",
         width: 6,
+        left: false,
         descending: true,
         value: |server| of_reading(server, |r| known(r.rates.requests_per_second, Value::Rate)),
     },
     Column {
         title: "hits",
         width: 6,
+        left: false,
         descending: true,
         value: |server| of_reading(server, |r| known(r.rates.hit_ratio, Value::Ratio)),
     },
     Column {
         title: "memory",
         width: 11,
+        left: false,
         descending: true,
         value: |server| {
             of_reading(server, |r| {
@@ -128,30 +133,35 @@ pub const SERVER_COLUMNS: [Column<Server>; 9] = [
     Column {
         title: "evict/s",
         width: 7,
+        left: false,
         descending: true,
         value: |server| of_reading(server, |r| known(r.rates.evictions_per_second, Value::Rate)),
     },
     Column {
         title: "conns",
         width: 5,
+        left: false,
         descending: true,
         value: |server| of_reading(server, |r| Value::Count(r.sample.totals.connections)),
     },
     Column {
         title: "items",
         width: 5,
+        left: false,
         descending: true,
         value: |server| of_reading(server, |r| Value::Count(r.sample.totals.items)),
     },
     Column {
         title: "moves/s",
         width: 7,
+        left: false,
         descending: true,
         value: |server| of_reading(server, |r| known(r.rates.page_moves_per_second, Value::Rate)),
     },
     Column {
         title: "version",
         width: 7,
+        left: true,
         descending: false,
         value: |server| of_reading(server, |r| Value::Text(r.sample.totals.version.clone())),
     },
@@ -162,54 +172,63 @@ pub const CLASS_COLUMNS: [Column<ClassReading>; 9] = [
     Column {
         title: "class",
         width: 5,
+        left: false,
         descending: false,
         value: |row| Value::Class(row.class.number, row.class.retired),
     },
     Column {
         title: "chunk B",
         width: 7,
+        left: false,
         descending: false,
         value: |row| Value::Count(row.class.chunk_size_bytes),
     },
     Column {
         title: "pages",
         width: 6,
+        left: false,
         descending: true,
         value: |row| Value::Count(row.class.pages),
     },
     Column {
         title: "items",
         width: 7,
+        left: false,
         descending: true,
         value: |row| Value::Count(row.class.items),
     },
     Column {
         title: "tail age",
         width: 8,
+        left: false,
         descending: true,
         value: |row| known(row.class.tail_age_seconds, Value::Seconds),
     },
     Column {
         title: "hits/s",
         width: 7,
+        left: false,
         descending: true,
         value: |row| known(row.hits_per_second, Value::Rate),
     },
     Column {
         title: "sets/s",
         width: 7,
+        left: false,
         descending: true,
         value: |row| known(row.sets_per_second, Value::Rate),
     },
     Column {
         title: "evict/s",
         width: 7,
+        left: false,
         descending: true,
         value: |row| known(row.evictions_per_second, Value::Rate),
     },
     Column {
         title: "free chunks",
         width: 11,
+        left: false,
         descending: true,
         value: |row| Value::Count(row.class.free_chunks),
     },

@@ -107,6 +107,13 @@ pub struct LastPlan {
     pub moves_refused: u64,
 }
 
+impl Sample {
+    /// Returns the name of the server's program: `slabwise` if the server has page policies, otherwise `memcached`.
+    pub fn program(&self) -> &'static str {
+        if self.plan.is_some() { "slabwise" } else { "memcached" }
+    }
+}
+
 impl Totals {
     /// Returns the values of the rows of `stats`. The error names a row that is missing.
     pub fn parse(rows: &Rows) -> Result<Totals, String> {
