@@ -115,7 +115,8 @@ mod tests {
         assert_eq!(parse(&["a"]).ok(), Some(Duration::from_secs(1)));
         assert_eq!(parse(&["a", "--interval", "0.5"]).ok(), Some(Duration::from_millis(500)));
         assert!(parse(&["a", "--once", "--json"]).is_ok());
-        for args in [&["a", "--json"][..], &[], &["a", "--interval", "0"], &["a", "--interval", "x"]]
+        for args in
+            [&["a", "--json"][..], &[], &["a", "--interval", "0"], &["a", "--interval", "x"]]
         {
             assert!(parse(args).is_err(), "{args:?}");
         }

@@ -55,7 +55,7 @@ impl Value {
             Value::Used(used, limit) => {
                 format!("{}/{}", numbers::bytes(*used), numbers::bytes(*limit))
             }
-            Value::Class(number, retired) => format!("{number}{}", if *retired { "*" } else { "" }),
+            Value::Class(number, retired) => format!("{}{number}", if *retired { "*" } else { "" }),
             Value::Unknown => "-".to_owned(),
         }
     }
@@ -283,6 +283,6 @@ mod tests {
             evictions_per_second: None,
         };
         let texts = CLASS_COLUMNS.map(|column| (column.value)(&row).text());
-        assert_eq!(texts, ["12*", "1184", "3", "45.7k", "1m15s", "1.5", "0", "-", "9"]);
+        assert_eq!(texts, ["*12", "1184", "3", "45.7k", "1m15s", "1.5", "0", "-", "9"]);
     }
 }

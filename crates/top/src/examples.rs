@@ -77,7 +77,6 @@ fn memcached(second: u64) -> Sample {
         memory_limit_bytes: 64 << 20,
         ..Totals::default()
     };
-    let class =
-        Class { number: 1, chunk_size_bytes: 96, pages: 1, items: 1, ..Class::default() };
+    let class = Class { number: 1, chunk_size_bytes: 96, pages: 1, items: 1, ..Class::default() };
     Sample { nanos: second * 1_000_000_000, totals, classes: vec![class], ..Sample::default() }
 }

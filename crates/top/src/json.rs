@@ -195,9 +195,10 @@ impl From<&ClassReading> for ClassJson {
 
 impl From<&Profile> for ProfileJson {
     fn from(profile: &Profile) -> ProfileJson {
-        let predictions = profile.what_if.iter().map(|&(memory_percent, miss_ratio)| {
-            PredictionJson { memory_percent, miss_ratio }
-        });
+        let predictions = profile
+            .what_if
+            .iter()
+            .map(|&(memory_percent, miss_ratio)| PredictionJson { memory_percent, miss_ratio });
         ProfileJson { miss_ratio: profile.miss_ratio, predictions: predictions.collect() }
     }
 }

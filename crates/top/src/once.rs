@@ -87,7 +87,7 @@ mod tests {
         let expected = "127.0.0.1:21555 45.6k 75.0% 60.0M/64.0M 1234 12 123k 5.0 1.6.45";
         assert_eq!(words.join(" "), expected, "{text}");
         assert!(text.contains("\n127.0.0.1:21555:\nclass  chunk B"), "{text}");
-        assert!(text.contains("\n2*"), "class 2 is retired: {text}");
+        assert!(text.contains("   *2 "), "class 2 is retired: {text}");
         let reason = "127.0.0.1:1 cannot be read: cannot connect: Connection refused";
         assert!(lines.last().is_some_and(|line| line.starts_with(reason)), "{text}");
     }

@@ -74,9 +74,8 @@ impl Rates {
 
 impl ClassReading {
     fn new(class: Class, before: Option<&Class>, elapsed_seconds: Option<f64>) -> ClassReading {
-        let per_second = |counter: fn(&Class) -> u64| {
-            rate(counter(before?), counter(&class), elapsed_seconds)
-        };
+        let per_second =
+            |counter: fn(&Class) -> u64| rate(counter(before?), counter(&class), elapsed_seconds);
         ClassReading {
             hits_per_second: per_second(|class| class.hits),
             sets_per_second: per_second(|class| class.sets),

@@ -288,13 +288,8 @@ mod tests {
             evictions: 2,
             retired: false,
         };
-        let two = Class {
-            number: 2,
-            chunk_size_bytes: 400,
-            pages: 1,
-            retired: true,
-            ..Class::default()
-        };
+        let two =
+            Class { number: 2, chunk_size_bytes: 400, pages: 1, retired: true, ..Class::default() };
         assert_eq!(classes(&items, &slabs), [five, two], "class 1 is unused");
     }
 

@@ -61,9 +61,8 @@ impl Server {
             return;
         }
         let rates = self.reading().map(|reading| &reading.rates);
-        let (requests, hit_ratio) = rates.map_or((None, None), |rates| {
-            (rates.requests_per_second, rates.hit_ratio)
-        });
+        let (requests, hit_ratio) =
+            rates.map_or((None, None), |rates| (rates.requests_per_second, rates.hit_ratio));
         append(&mut self.history.requests_per_second, requests);
         append(&mut self.history.hit_ratios, hit_ratio);
     }

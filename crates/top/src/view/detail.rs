@@ -73,7 +73,7 @@ fn plan_text(plan: &Plan) -> String {
     };
     let refused = match last.moves_refused {
         0 => String::new(),
-        refused => format!(", {refused} refused"),
+        refused => format!(" ({refused} refused)"),
     };
     let moves = match last.moves {
         1 => "1 page move".to_owned(),

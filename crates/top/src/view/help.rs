@@ -12,7 +12,7 @@ const NOTES: [&str; 5] = [
     "s, r and / apply to the table with the bright title.",
     "req/s   gets, sets, touches, deletes, increments, decrements",
     "hits    hits divided by gets since the last sample",
-    "class*  slabwise empties this class",
+    "*class  slabwise empties this class",
     "-       unknown, or the server does not have it",
 ];
 

@@ -4,7 +4,7 @@ use crate::numbers;
 use crate::server::Server;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
-use ratatui::style::{Style, Stylize};
+use ratatui::style::Style;
 use ratatui::text::Line;
 use ratatui::widgets::{RenderDirection, Sparkline};
 use std::collections::VecDeque;

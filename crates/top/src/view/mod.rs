@@ -112,7 +112,7 @@ fn ends(frame: &mut Frame, area: Rect, left: Vec<Span>, right: String, focused: 
     frame.render_widget(Line::from(right).style(style), right_area);
 }
 
-/// Returns the order and the filter of a table, such as `servers by req/s, largest first `.
+/// Returns the order and the filter of a table, such as `servers sorted by req/s, largest first `.
 fn order<R>(list: &List, columns: &[Column<R>], rows: &str) -> String {
     let column = &columns[list.sort];
     let direction = if list.is_descending(column) { ", largest first" } else { "" };
@@ -120,7 +120,7 @@ fn order<R>(list: &List, columns: &[Column<R>], rows: &str) -> String {
         "" => String::new(),
         filter => format!(" with \"{filter}\""),
     };
-    format!(" {rows}{filter} by {}{direction} ", column.title)
+    format!(" {rows}{filter} sorted by {}{direction} ", column.title)
 }
 
 /// Draws the last line: the keys, or the filter that the user types.

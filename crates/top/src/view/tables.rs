@@ -4,16 +4,19 @@ use crate::columns::{CLASS_COLUMNS, Column, SERVER_COLUMNS};
 use crate::server::{Server, ServerState};
 use crate::state::{Focus, State};
 use ratatui::Frame;
-use ratatui::layout::{Alignment, Constraint, Rect};
+use ratatui::layout::{Alignment, Constraint, Margin, Rect};
 use ratatui::style::{Modifier, Style, Stylize};
 use ratatui::text::Text;
 use ratatui::widgets::{Cell, Row, Table, TableState};
 
 /// The most spaces between two columns.
 const SPACING_MAX: u16 = 4;
+/// The space at the left and at the right of a table.
+const MARGIN: Margin = Margin::new(1, 0);
 
 /// Draws the table of servers.
 pub fn draw_servers(frame: &mut Frame, area: Rect, state: &State) {
+    let area = area.inner(MARGIN);
     let servers = state.shown_servers();
     let mut widths: Vec<u16> = SERVER_COLUMNS.iter().map(|column| column.width).collect();
     let longest = servers.iter().map(|server| server.address.chars().count() as u16).max();
@@ -41,6 +44,7 @@ pub fn draw_classes(frame: &mut Frame, area: Rect, state: &State) {
         };
         return frame.render_widget(text, area);
     }
+    let area = area.inner(MARGIN);
     let widths = CLASS_COLUMNS.map(|column| column.width);
     let rows = classes.iter().map(|row| Row::new(cells(*row, &CLASS_COLUMNS, &widths)));
     let selection = Selection {
@@ -79,9 +83,11 @@ fn draw<R>(
         true => Style::new().add_modifier(Modifier::REVERSED),
         false => Style::new().add_modifier(Modifier::BOLD),
     };
-    let mut table_state = TableState::new()
-        .with_selected(selection.position)
-        .with_offset(offset(selection.position, rows.len(), usize::from(area.height) - 1));
+    let mut table_state = TableState::new().with_selected(selection.position).with_offset(offset(
+        selection.position,
+        rows.len(),
+        usize::from(area.height) - 1,
+    ));
     let table = Table::new(rows, widths.iter().map(|&width| Constraint::Length(width)))
         .header(Row::new(titles))
         .column_spacing(spacing.min(SPACING_MAX))

@@ -47,8 +47,8 @@ fn the_screen_has_servers_history_classes_predictions_and_plan() {
         line(&screen, "127.0.0.1:21555  slabwise, up 1h00m");
         line(&screen, "requests/s 45.6k, highest 45.6k");
         line(&screen, "hit ratio 75.0%, lowest 75.0%");
-        let class = words(line(&screen, "  2*"));
-        assert!(class.starts_with("2* 192 48 2000 3m20s 200 20 2.0 2"), "{class}");
+        let class = words(line(&screen, "  *2"));
+        assert!(class.starts_with("*2 192 48 2000 3m20s 200 20 2.0 2"), "{class}");
         line(&screen, "33.0%");
         line(&screen, "predicted miss ratio");
         line(&screen, "space_time planned 80 page moves");
@@ -97,7 +97,7 @@ fn a_filter_and_the_order_are_shown() {
     state.class_list.filter = "38".to_owned();
     state.sort_by_next_column();
     let screen = screen(&state, SMALL);
-    line(&screen, "classes with \"38\" by pages, largest first");
+    line(&screen, "classes with \"38\" sorted by pages, largest first");
     line(&screen, "Show only classes with: 38_");
     let numbers: Vec<&str> = screen
         .iter()
@@ -105,7 +105,7 @@ fn a_filter_and_the_order_are_shown() {
         .skip(1)
         .map_while(|line| line.split_whitespace().next()?.parse::<u64>().ok().map(|_| line.trim()))
         .collect();
-    assert_eq!(numbers.len(), 4, "the classes 4, 38, 39 and 40 have 38 in number or size: {screen:?}");
+    assert_eq!(numbers.len(), 3, "the classes 4, 38 and 40 have 38 in number or size: {screen:?}");
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn a_filter_that_matches_nothing_leaves_empty_tables() {
     let mut state = state();
     state.class_list.filter = "x".to_owned();
     line(&screen(&state, SMALL), "No class matches the filter.");
-    state.server_list.filter = "x".to_owned();
+    state.server_list.filter = "none".to_owned();
     line(&screen(&state, SMALL), "No server matches the filter.");
 }
 
@@ -150,6 +150,6 @@ fn many_servers_leave_space_for_the_classes() {
     state.move_selection(60);
     let screen = screen(&state, SMALL);
     line(&screen, "10.0.0.60:11211  slabwise");
-    line(&screen, "10.0.0.60:11211    45.6k");
+    line(&screen, "10.0.0.60:11211  45.6k");
     line(&screen, "free chunks");
 }
