@@ -201,3 +201,102 @@ impl From<ClientError> for Failure {
         Failure::Client(error)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Pollers, Reader, Update};
+    use slabwise_base::Clock;
+    use slabwise_client::ServerAddress;
+    use std::io::{BufRead, BufReader, Write};
+    use std::net::{TcpListener, TcpStream};
+    use std::sync::Arc;
+    use std::sync::mpsc::{Receiver, channel};
+    use std::thread;
+    use std::time::Duration;
+
+    /// Starts a server that has no slabwise commands. It closes each connection after this number of commands. Returns
+    /// its address, and a channel with the commands that it receives.
+    fn memcached(commands_per_connection: usize) -> (ServerAddress, Receiver<String>) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+        let address = listener.local_addr().expect("a listener has an address").to_string();
+        let (sender, commands) = channel();
+        thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let lines = BufReader::new(stream.try_clone().expect("a socket can be cloned"));
+                for line in lines.lines().map_while(Result::ok).take(commands_per_connection) {
+                    answer(&stream, &line);
+                    if sender.send(line).is_err() {
+                        return;
+                    }
+                }
+            }
+        });
+        (ServerAddress::Tcp(address), commands)
+    }
+
+    fn answer(mut stream: &TcpStream, command: &str) {
+        const STATS: [&str; 7] = [
+            "cmd_get 4",
+            "cmd_set 2",
+            "get_hits 3",
+            "evictions 0",
+            "curr_items 1",
+            "curr_connections 1",
+            "bytes 9",
+        ];
+        let reply = match command {
+            "stats" => {
+                let rows = STATS.map(|row| format!("STAT {row}\r\n")).concat();
+                format!("{rows}STAT limit_maxbytes 99\r\nEND\r\n")
+            }
+            "stats items" => "STAT items:1:number 1\r\nEND\r\n".to_owned(),
+            "stats slabs" => "STAT 1:total_pages 1\r\nEND\r\n".to_owned(),
+            _ => "ERROR\r\n".to_owned(),
+        };
+        stream.write_all(reply.as_bytes()).expect("the reader receives the reply");
+    }
+
+    fn reader(server: ServerAddress) -> Reader {
+        Reader::new(server, Arc::new(Clock::real()))
+    }
+
+    #[test]
+    fn a_command_that_the_server_refuses_is_sent_once() {
+        let (server, commands) = memcached(usize::MAX);
+        let mut reader = reader(server);
+        for _ in 0..2 {
+            let sample = reader.read().expect("the server replies");
+            assert_eq!((sample.totals.requests, sample.classes.len()), (6, 1));
+            assert_eq!((sample.program(), sample.profile), ("memcached", None));
+        }
+        drop(reader);
+        let commands: Vec<String> = commands.try_iter().collect();
+        let refused = commands.iter().filter(|command| command.as_str() == "stats plan");
+        assert_eq!(refused.count(), 1, "{commands:?}");
+    }
+
+    #[test]
+    fn the_reader_connects_again_if_the_server_has_closed_the_connection() {
+        let (server, _commands) = memcached(5);
+        let mut reader = reader(server);
+        for _ in 0..3 {
+            reader.read().expect("the reader connects again");
+        }
+    }
+
+    #[test]
+    fn a_poller_reports_each_attempt() {
+        let (server, _commands) = memcached(usize::MAX);
+        let closed = TcpListener::bind("127.0.0.1:0")
+            .and_then(|listener| listener.local_addr())
+            .expect("a port is free");
+        let servers = [server, ServerAddress::Tcp(closed.to_string())];
+        let pollers = Pollers::start(&servers, Duration::from_millis(10)).expect("threads start");
+        let updates: Vec<Update> = pollers.updates.iter().take(20).collect();
+        for update in &updates {
+            assert_eq!(update.result.is_ok(), update.server == 0, "{update:?}");
+        }
+        let of = |server| updates.iter().filter(|update| update.server == server).count();
+        assert!(of(0) > 1 && of(1) > 1, "{updates:?}");
+    }
+}

@@ -15,14 +15,21 @@ pub fn draw(frame: &mut Frame, area: Rect, server: &Server) {
     let [left, _, right] = Layout::horizontal(halves).areas(area);
     let requests = visible(&server.history.requests_per_second, left);
     let ratios = visible(&server.history.hit_ratios, right);
-    let highest = requests.iter().flatten().copied().fold(0.0, f64::max);
+    let highest = requests.iter().flatten().copied().reduce(f64::max);
     let requests_now = newest(&requests, numbers::rate);
-    let title = format!(" requests/s {requests_now}, highest {}", numbers::rate(highest));
+    let highest_text = formatted(highest, numbers::rate);
+    let title = format!(" requests/s {requests_now}, highest {highest_text}");
     // The bars are integers, so a low rate is multiplied.
     let scaled = requests.iter().map(|rate| rate.map(|rate| (rate * 100.0) as u64)).collect();
-    sparkline(frame, left, title, scaled, ((highest * 100.0) as u64).max(1), Style::new().cyan());
-    let lowest = ratios.iter().flatten().copied().reduce(f64::min).map(numbers::percent);
-    let lowest = lowest.unwrap_or_else(|| "-".to_owned());
+    sparkline(
+        frame,
+        left,
+        title,
+        scaled,
+        ((highest.unwrap_or(0.0) * 100.0) as u64).max(1),
+        Style::new().cyan(),
+    );
+    let lowest = formatted(ratios.iter().flatten().copied().reduce(f64::min), numbers::percent);
     let title = format!(" hit ratio {}, lowest {lowest}", newest(&ratios, numbers::percent));
     let scaled = ratios.iter().map(|ratio| ratio.map(|ratio| (ratio * 1000.0) as u64)).collect();
     sparkline(frame, right, title, scaled, 1000, Style::new().green());
@@ -34,7 +41,11 @@ fn visible(values: &VecDeque<Option<f64>>, area: Rect) -> Vec<Option<f64>> {
 }
 
 fn newest(values: &[Option<f64>], format: fn(f64) -> String) -> String {
-    values.first().copied().flatten().map_or_else(|| "-".to_owned(), format)
+    formatted(values.first().copied().flatten(), format)
+}
+
+fn formatted(value: Option<f64>, format: fn(f64) -> String) -> String {
+    value.map_or_else(|| "-".to_owned(), format)
 }
 
 fn sparkline(

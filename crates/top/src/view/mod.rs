@@ -12,7 +12,7 @@ use crate::numbers;
 use crate::server::{Server, ServerState};
 use crate::state::{Focus, List, Mode, State};
 use ratatui::Frame;
-use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::layout::{Constraint, Layout, Margin, Rect};
 use ratatui::style::{Style, Stylize};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Wrap};
@@ -46,7 +46,7 @@ pub fn draw(frame: &mut Frame, state: &State) {
     draw_rule(frame, rule, state);
     match state.selected_server() {
         Some(server) => draw_selected(frame, selected, state, server),
-        None => frame.render_widget("No server matches the filter.", selected),
+        None => frame.render_widget(" No server matches the filter.", selected),
     }
     draw_keys(frame, keys, state);
     if state.mode == Mode::Help {
@@ -99,7 +99,11 @@ fn draw_rule(frame: &mut Frame, area: Rect, state: &State) {
             ServerState::Down(_) => "down".red(),
         });
     }
-    let right = order(&state.class_list, &CLASS_COLUMNS, "classes");
+    let has_classes = state.selected_server().is_some_and(|server| server.reading().is_some());
+    let right = match has_classes {
+        true => order(&state.class_list, &CLASS_COLUMNS, "classes"),
+        false => String::new(),
+    };
     ends(frame, area, left, right, state.focus == Focus::Classes);
 }
 
@@ -171,7 +175,7 @@ fn draw_selected(frame: &mut Frame, area: Rect, state: &State, server: &Server) 
                 state.interval.as_secs_f64()
             );
             let text = Paragraph::new(text).red().wrap(Wrap { trim: true });
-            return frame.render_widget(text, rest);
+            return frame.render_widget(text, rest.inner(Margin::new(1, 0)));
         }
     };
     let sample = &reading.sample;
