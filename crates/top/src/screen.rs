@@ -7,7 +7,7 @@ use crate::state::State;
 use crate::view;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGINT, SIGTERM};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +19,8 @@ const TICK: Duration = Duration::from_millis(100);
 /// Shows the servers until the user quits or a signal arrives. Restores the terminal, also after an error or a panic.
 pub fn run(args: &Args) -> io::Result<()> {
     let stopped = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
+    // SIGHUP ends the process at once: the terminal is gone, and waiting for its events would not end.
+    for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stopped))?;
     }
     let pollers = Pollers::start(&args.servers, args.interval)?;
@@ -44,13 +45,12 @@ fn show(
         }
         if event::poll(TICK)? {
             changed = true;
-            match event::read()? {
-                Event::Key(key) if key.kind != KeyEventKind::Release => {
-                    if press(&mut state, key) == Next::Quit {
-                        return Ok(());
-                    }
-                }
-                _ => {}
+            let pressed = match event::read()? {
+                Event::Key(key) if key.kind != KeyEventKind::Release => press(&mut state, key),
+                _ => Next::Continue,
+            };
+            if pressed == Next::Quit {
+                return Ok(());
             }
         }
         while let Some(update) = pollers.next() {
