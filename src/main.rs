@@ -2,7 +2,7 @@
 //! option or is missing.
 //!
 //! - Crates of the subcommands: [server](slabwise_server), [replay](slabwise_replay), [lab](slabwise_lab),
-//!   [advisor](slabwise_advisor), which recommends chunk sizes.
+//!   [advisor](slabwise_advisor), which recommends chunk sizes, and [top](slabwise_top), a terminal view of servers.
 //! - Crates of the cache: [engine](../slabwise_engine/index.html), [policies](../slabwise_policy/index.html),
 //!   [profiler](../slabwise_profile/index.html), [tuner](../slabwise_tuner/index.html).
 //! - Crates that others share: [base types](../slabwise_base/index.html), [protocol](../slabwise_protocol/index.html),
@@ -23,6 +23,8 @@ slabwise classes --from-server HOST:PORT | --from-histogram FILE
                              recommend chunk sizes for a running memcached, or for a
                              histogram of item sizes (classes --help)
 slabwise replay [options]    send a workload to a server and measure its replies (replay --help)
+slabwise top HOST[:PORT]...  show servers in the terminal: requests, hit ratios, memory and
+                             classes of slabwise and memcached (top --help)
 slabwise lab list|run ...    list or run experiments from publications (lab --help)
 slabwise probe ADDRESS       check whether a server is ready (probe --help)
 slabwise demo                compare slabwise with memcached in the terminal (demo --help)
@@ -43,6 +45,7 @@ fn main() -> ExitCode {
             }
         }
         "replay" => slabwise_replay::main(args.skip(1).collect()),
+        "top" => slabwise_top::main(args.skip(1).collect()),
         "lab" | "demo" => slabwise_lab::main(&command, args.skip(1).collect()),
         "advise" => {
             usage_error("unknown command 'advise': use `slabwise classes --from-server HOST:PORT`")
@@ -53,7 +56,7 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         unknown => usage_error(&format!(
-            "unknown command '{unknown}': expected classes, replay, lab, probe or demo (see --help)"
+            "unknown command '{unknown}': expected classes, replay, top, lab, probe or demo (see --help)"
         )),
     }
 }

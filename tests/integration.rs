@@ -16,5 +16,6 @@ mod restart;
 mod startup;
 mod support;
 mod tls;
+mod top;
 mod transcripts;
 mod udp;

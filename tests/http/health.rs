@@ -44,6 +44,9 @@ fn the_server_listens_on_a_unix_socket_and_removes_it() {
     assert_eq!(response.status, 200, "{response:?}");
     let socket = path.to_str().expect("the path is UTF-8");
     assert_eq!(probe(&[socket]), Some(0));
+    let second = Server::start(&slabwise().with(&["-o", &options]));
+    drop(second);
+    assert_eq!(probe(&[socket]), Some(0), "a second server does not take the socket");
     server.terminate();
     assert_eq!(server.wait_for_end(), Some(0));
     assert!(!path.exists(), "the server has removed its socket");

@@ -46,6 +46,8 @@ const PREFIX_BYTES_MAX: u64 = 400;
 /// The maximum unused memory of three huge pages, in bytes: the last one of the items, of the buckets of the index, and of
 /// its overflow buckets.
 const HUGE_PAGES_BYTES_MAX: u64 = 3 * 2 * MIB;
+/// The maximum memory of the HTTP server, in bytes: most of it for responses that its clients have not read.
+const HTTP_BYTES_MAX: u64 = 16 * MIB;
 /// The maximum memory of the measurement of costs, in bytes.
 const MEASURED_COSTS_BYTES_MAX: u64 = MIB;
 
@@ -87,6 +89,7 @@ impl MemoryModel {
         parts.extend(measured_costs(settings));
         parts.extend(watchers(settings));
         parts.extend(prefixes(settings));
+        parts.extend(http(settings));
         MemoryModel {
             engine: settings.engine.clone(),
             connections_max: settings.connections_max.into(),
@@ -189,6 +192,14 @@ fn tables(settings: &Settings) -> Part {
     };
     let bytes_max = settings.engine.beyond_limit_bytes_max();
     Part { name: "tables", description: description.to_owned(), bytes_max }
+}
+
+fn http(settings: &Settings) -> Option<Part> {
+    settings.http.as_ref().map(|_| Part {
+        name: "http",
+        description: "HTTP: the history, and the requests and responses of 32 connections (-o http)".to_owned(),
+        bytes_max: HTTP_BYTES_MAX,
+    })
 }
 
 fn huge_pages(settings: &Settings) -> Option<Part> {

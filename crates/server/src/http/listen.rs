@@ -6,7 +6,7 @@ use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::fd::AsFd;
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 /// The length of the kernel's queue of pending connections.
@@ -51,6 +51,10 @@ impl Listener {
         };
         match &http.address {
             HttpAddress::Unix { path, mode } => {
+                // `bind_unix` replaces the file of a socket, but another server may listen on it.
+                if UnixStream::connect(path).is_ok() {
+                    return Err(unavailable(io::ErrorKind::AddrInUse.into()));
+                }
                 let socket = sys::bind_unix(path, *mode).map_err(unavailable)?;
                 sys::listen(socket.as_fd(), BACKLOG).map_err(unavailable)?;
                 let socket = UnixListener::from(socket);

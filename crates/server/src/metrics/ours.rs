@@ -122,7 +122,7 @@ fn add_pages(context: StatsContext<'_>, families: &mut Families) {
     let pages = engine.page_stats();
     families.add(PAGE_SIZE, &[], engine.config().page_size_bytes as f64);
     for (state, count) in [
-        ("class", pages.held - pages.free),
+        ("class", pages.held.saturating_sub(pages.free)),
         ("pool", pages.free),
         ("unused", pages.limit_for_items.saturating_sub(pages.held)),
     ] {

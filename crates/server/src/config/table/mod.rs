@@ -23,6 +23,7 @@ pub(super) const COMMANDS: &[(&str, &str)] = &[
     ("slabwise classes [options]", "print the chunk sizes of a server with these options"),
     ("slabwise classes --from-...", "recommend chunk sizes (classes --help)"),
     ("slabwise replay --help", "send a workload to a server and measure its replies"),
+    ("slabwise top --help", "show the statistics of servers in the terminal"),
     ("slabwise lab --help", "run experiments from publications"),
     ("slabwise demo --help", "compare slabwise with memcached in the terminal"),
 ];

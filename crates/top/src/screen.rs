@@ -1,0 +1,62 @@
+//! The loop of the terminal view: it records updates, reads keys and draws.
+
+use crate::args::Args;
+use crate::keys::{Next, press};
+use crate::poll::Pollers;
+use crate::state::State;
+use crate::view;
+use ratatui::DefaultTerminal;
+use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// The longest time between the arrival of an update and its drawing.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Shows the servers until the user quits or a signal arrives. Restores the terminal, also after an error or a panic.
+pub fn run(args: &Args) -> io::Result<()> {
+    let stopped = Arc::new(AtomicBool::new(false));
+    // SIGHUP ends the process at once: the terminal is gone, and waiting for its events would not end.
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stopped))?;
+    }
+    let pollers = Pollers::start(&args.servers, args.interval)?;
+    let state = State::new(args.servers.iter().map(ToString::to_string), args.interval);
+    let terminal = ratatui::try_init()?;
+    let result = show(terminal, state, &pollers, &stopped);
+    ratatui::restore();
+    result
+}
+
+fn show(
+    mut terminal: DefaultTerminal,
+    mut state: State,
+    pollers: &Pollers,
+    stopped: &AtomicBool,
+) -> io::Result<()> {
+    let mut changed = true;
+    while !stopped.load(Ordering::Relaxed) {
+        if changed {
+            terminal.draw(|frame| view::draw(frame, &state))?;
+            changed = false;
+        }
+        if event::poll(TICK)? {
+            changed = true;
+            let pressed = match event::read()? {
+                Event::Key(key) if key.kind != KeyEventKind::Release => press(&mut state, key),
+                _ => Next::Continue,
+            };
+            if pressed == Next::Quit {
+                return Ok(());
+            }
+        }
+        while let Some(update) = pollers.next() {
+            state.record(update);
+            changed = true;
+        }
+    }
+    Ok(())
+}
