@@ -36,7 +36,7 @@ pub use out::Out;
 pub use session::{Next, Session};
 pub use shared::{ConnectionTable, Shared, WorkerContext};
 
-use config::{Listen, Request};
+use config::{EXIT_USAGE, Listen, Request};
 use http::{Early, HttpServer};
 use memory_model::MemoryModel;
 use net::{Listeners, Loops};
@@ -55,8 +55,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use tls::Tls;
 
-/// The exit code if the command line is invalid: `EX_USAGE` of sysexits.h, as in memcached.
-const EXIT_USAGE: u8 = 64;
 /// memcached's environment variable. It names the file to which the server writes the ports on which it listens.
 const PORT_FILE_VARIABLE: &str = "MEMCACHED_PORT_FILENAME";
 

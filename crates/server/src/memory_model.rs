@@ -197,7 +197,9 @@ fn tables(settings: &Settings) -> Part {
 fn http(settings: &Settings) -> Option<Part> {
     settings.http.as_ref().map(|_| Part {
         name: "http",
-        description: "HTTP: the history, and the requests and responses of 32 connections (-o http)".to_owned(),
+        description:
+            "HTTP: the history, and the requests and responses of 32 connections (-o http)"
+                .to_owned(),
         bytes_max: HTTP_BYTES_MAX,
     })
 }

@@ -3,7 +3,7 @@
 //! The command asks the HTTP server of a slabwise (`-o http`) for `/readyz` or `/healthz`. Its exit code is 0 if the
 //! server answers with status 200, and 1 otherwise.
 
-use super::EXIT_USAGE;
+use crate::config::EXIT_USAGE;
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};

@@ -68,7 +68,9 @@ mod tests {
         let cache = snapshot(10, vec![(4, cliff(150, 300.0)), (6, scan(100.0))]);
         let found: Vec<_> =
             what_if(&cache).iter().map(|it| (it.memory_percent, it.miss_ratio)).collect();
-        let expected = [(50, 1.0), (75, 1.0), (100, 1.0), (125, 1.0), (150, 0.25), (200, 0.25)];
+        let miss = [25, 50, 75, 90, 100, 110, 125].map(|percent| (percent, 1.0));
+        let hit = [150, 200, 300, 400].map(|percent| (percent, 0.25));
+        let expected = [miss.as_slice(), &hit].concat();
         assert_eq!(found, expected);
     }
 
@@ -93,7 +95,7 @@ mod tests {
         let mut cache = snapshot(10, vec![(4, cliff(150, 300.0)), (6, scan(100.0))]);
         cache.unstored_gets = 600.0;
         let found: Vec<f64> = what_if(&cache).iter().map(|it| it.miss_ratio).collect();
-        assert_eq!(found, [1.0, 1.0, 1.0, 1.0, 0.7, 0.7]);
+        assert_eq!(found, [vec![1.0; 7], vec![0.7; 4]].concat());
     }
 
     #[test]

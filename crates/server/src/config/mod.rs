@@ -36,6 +36,9 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+/// The exit code if the command line is invalid: `EX_USAGE` of sysexits.h, as in memcached.
+pub const EXIT_USAGE: u8 = 64;
+
 pub use http::{HttpAddress, HttpSettings};
 pub use parse::{Request, parse};
 #[cfg(test)]

@@ -220,7 +220,7 @@ static CLASS_ITEMS: &[Row] = &[
     gauge(
         "age",
         "memcached_slab_items_age_seconds",
-        "Seconds since the last access to the item that the class would evict next, or what stands for it: see `stats items`.",
+        "Seconds since the last access to the item that the class would evict next, or the value that replaces it: see `stats items`.",
     ),
     Row { statistic: "hits_to_hot", metric: LRU_HITS, labels: &[("lru", "hot")] },
     Row { statistic: "hits_to_warm", metric: LRU_HITS, labels: &[("lru", "warm")] },
