@@ -143,7 +143,7 @@ pub(in crate::config) static FLAGS: &[ServerOption] = &[
     flag('b', "listen-backlog")
         .number(0, COUNT_MAX, "connections", |it, n| it.settings.listen_backlog = n as i32)
         .default("1024")
-        .frequent_help("length of the queue of connections not accepted yet")
+        .help("length of the queue of connections not accepted yet")
         .stat("tcp_backlog", |it| it.settings.listen_backlog.to_string()),
     flag('B', "protocol")
         .choice(&["auto", "ascii", "binary"], |it, name| {

@@ -25,6 +25,7 @@ pub(super) const COMMANDS: &[(&str, &str)] = &[
     ("slabwise replay --help", "send a workload to a server and measure its replies"),
     ("slabwise top --help", "show the statistics of servers in the terminal"),
     ("slabwise lab --help", "run experiments from publications"),
+    ("slabwise probe --help", "check whether a server is ready"),
     ("slabwise demo --help", "compare slabwise with memcached in the terminal"),
 ];
 

@@ -134,7 +134,7 @@ pub(in crate::config) static OURS: &[ServerOption] = &[
         .choice(&["client", "measured"], |it, word| it.settings.costs_measured = word == "measured")
         .renamed("told", "client")
         .default("client")
-        .frequent_help(
+        .help(
             "source of the costs of items; client: clients supply the costs; measured: the server also \
              measures a cost for items without a client-supplied cost: the mean time in microseconds from \
              a miss to the next store of the key, for each class and key prefix (-D)",
