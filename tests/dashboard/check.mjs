@@ -11,7 +11,7 @@ const [slabwise, pictures] = process.argv.slice(2);
 const here = path.dirname(fileURLToPath(import.meta.url));
 const axe = fs.readFileSync(path.join(here, "node_modules/axe-core/axe.min.js"), "utf8");
 // The two phases of the workload, and the length of the whole replay in seconds.
-const REPLAY = ["--workload", "two-phase", "--scale", "0.02", "--rate", "10000", "--batch", "8"];
+const REPLAY = ["--workload", "two-phase", "--scale", "0.02", "--rate", "20000", "--batch", "8"];
 const MEMORY_MIB = "16";
 const WAIT_MS = 90_000;
 
