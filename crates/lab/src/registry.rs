@@ -71,6 +71,7 @@ experiments! {
     "cost-multi-published": experiment::cost::CostSetup;
     "cost-reserved": experiment::cost::CostSetup;
     "frontier": experiment::frontier::FrontierSetup;
+    "what-if": experiment::what_if::WhatIfSetup;
     "eviction-ranks": experiment::frontier::FrontierSetup;
 }
 

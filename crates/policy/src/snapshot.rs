@@ -1,7 +1,7 @@
 //! The snapshot that a policy receives: the counts and curves of all classes at one point in time.
 
 use slabwise_base::{ClassId, PageId, Ticks};
-use slabwise_profile::ClassProfile;
+use slabwise_profile::{ClassProfile, RecentGets};
 
 /// The state of a cache at one point in time.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -25,17 +25,17 @@ pub struct Snapshot {
     pub pages: Vec<PageSnapshot>,
     /// The profile of each class, in the order of `classes`; empty if the policy uses no profiles or profiling is off.
     pub profiles: Vec<ClassProfile>,
-    /// The number of recent gets of keys that were never stored. Such keys belong to no class and miss with any memory
-    /// size. The gets are weighted like the references of the profiles' curves; 0 if there are no profiles.
-    pub unstored_gets: f64,
+    /// The number of recent gets and misses, weighted like the references of the profiles' curves; 0 if there are no
+    /// profiles. No curve counts the gets of keys that were never stored.
+    pub recent: RecentGets,
 }
 
 impl Snapshot {
     /// Returns the share of recent gets whose keys were never stored; no class's curve counts them.
     pub(crate) fn unstored_share(&self) -> f64 {
         let references: f64 = self.profiles.iter().map(|it| it.curve.references()).sum();
-        let gets = references + self.unstored_gets;
-        if gets > 0.0 { self.unstored_gets / gets } else { 0.0 }
+        let gets = references + self.recent.unstored;
+        if gets > 0.0 { self.recent.unstored / gets } else { 0.0 }
     }
 
     /// Returns true if classes own all pages. Otherwise a class that needs a page takes it from the page pool.

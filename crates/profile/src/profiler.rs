@@ -25,7 +25,7 @@
 //!   about the same distance.
 //! - A get of a deleted key is a reference that misses at every size.
 //! - A miss of a key that was never stored waits for the store, which determines the class, and then counts as a first
-//!   reference. As long as no store follows, [`Profiler::unstored_gets`] counts the miss.
+//!   reference. As long as no store follows, [`RecentGets::unstored`] counts the miss.
 //! - A hit of an unknown key, which was stored before the profiler started, is not a reference, because its distance is
 //!   unknown. The key is then on top of its class's stack. A hit of a key that missed and has no recorded store since
 //!   is treated in the same way: a get has created (vivified) the item.
@@ -56,6 +56,7 @@ mod table_change;
 use crate::class_keys::Weights;
 use crate::class_profile::{Access, ClassProfile};
 use crate::decay::Decay;
+use crate::get_counts::{GetCounts, RecentGets};
 use crate::key_table::{Place, Record};
 use crate::recent_references::RecentReferences;
 use crate::reuse_windows::{ReuseWindows, UsedAt};
@@ -125,8 +126,8 @@ pub struct Profiler {
     /// The number of sampled accesses since the start. It wraps around.
     accesses: u32,
     recent: RecentReferences,
-    /// The decaying weight of the gets of keys that were never stored.
-    unstored_gets: f64,
+    /// The recent gets and misses, of sampled keys and of all keys.
+    gets: GetCounts,
     /// The reuse times of all classes; `None` if footprints are not kept.
     reuses: Option<ReuseWindows>,
     /// The keys that were stored recently; `None` if they are not detected.
@@ -157,7 +158,7 @@ impl Profiler {
             stacks: Stacks::new(options.keys_max),
             accesses: 0,
             recent: RecentReferences::new(options.keys_max.div_ceil(KEYS_PER_RECENT_REFERENCE)),
-            unstored_gets: 0.0,
+            gets: GetCounts::default(),
             reuses: None,
             stored: None,
             decay: Decay::new(options.half_life_references),
@@ -195,6 +196,11 @@ impl Profiler {
     pub fn note_hits(&mut self, class: ClassId, hits: u64) {
         let weight = self.decay.weight();
         self.stacks.class_mut(class).note_hits(hits, weight);
+    }
+
+    /// Reports the number of gets and misses of all keys since the start. The gets count from the first call on.
+    pub fn note_gets(&mut self, gets: u64, misses: u64) {
+        self.gets.note_all(gets, misses, self.decay.weight());
     }
 
     /// Reports the number of hits of all keys of a class since the start, after accesses were lost. The hits since the
@@ -242,10 +248,9 @@ impl Profiler {
         }
     }
 
-    /// Returns the number of recent gets of keys that were never stored. Such gets miss with any memory. They decay
-    /// like the references of the curves.
-    pub fn unstored_gets(&self) -> f64 {
-        self.unstored_gets / self.decay.weight()
+    /// Returns the number of recent gets and misses. They decay like the references of the curves.
+    pub fn recent_gets(&self) -> RecentGets {
+        self.gets.recent(self.decay.weight(), self.keys())
     }
 
     /// Returns the profile of a class; the default profile if no key of the class is known.
@@ -318,6 +323,7 @@ impl Profiler {
         let (place, used_at) = (record.place(), record.used_at);
         let distance = self.stacks.class_of(number).map(|_| self.distance(number).1);
         let weights = self.count_get();
+        self.gets.sampled_misses += weights.decaying;
         match place {
             Place::Stacked(class) | Place::Deleted(class) => {
                 let keys = self.stacks.class_mut(class);
@@ -331,7 +337,7 @@ impl Profiler {
                     self.note_recent(number, distance.map(|distance| (distance, time)));
                 }
             }
-            Place::NeverStored => self.unstored_gets += weights.decaying,
+            Place::NeverStored => self.gets.unstored += weights.decaying,
         }
         match place {
             Place::Stacked(class) => self.note_use(number, class),
@@ -365,9 +371,9 @@ impl Profiler {
         let record = self.stacks.keys.get_mut(number);
         let misses = std::mem::take(&mut record.misses);
         if record.place() == Place::NeverStored {
-            // The misses count with the current weight in the class. Their weight in `unstored_gets` may have decayed.
+            // The misses count with the current weight in the class. Their weight in `unstored` may have decayed.
             let counted = f64::from(misses) * weights.decaying;
-            self.unstored_gets = (self.unstored_gets - counted).max(0.0);
+            self.gets.unstored = (self.gets.unstored - counted).max(0.0);
             let keys = self.stacks.class_mut(class);
             (0..misses).for_each(|_| keys.miss_always(weights));
             (0..misses).for_each(|_| self.count_reuse(class, None));
@@ -441,7 +447,7 @@ impl Profiler {
     fn count_get(&mut self) -> Weights {
         if let Some(factor) = self.decay.step() {
             self.stacks.classes_mut().for_each(|class| class.scale(factor));
-            self.unstored_gets *= factor;
+            self.gets.scale(factor);
         }
         if let Some(reuses) = &mut self.reuses {
             reuses.get(self.scale);

@@ -53,8 +53,10 @@ use load::{MovePacer, MoveState};
 use record::Records;
 use slabwise_base::{Moment, Now, Random};
 use slabwise_engine::{BegunMove, Engine, MoverStep, PlannedMove, QueueSplit};
+use slabwise_policy::partition::{WhatIf, what_if};
 use slabwise_policy::sizes::LearnerOptions;
 use slabwise_policy::{Inputs, PagePolicy, Snapshot};
+use slabwise_profile::RecentGets;
 use status::ProfileReporter;
 use std::sync::Arc;
 use std::time::Duration;
@@ -346,6 +348,15 @@ impl Tuner {
         TunerStep::Idle { wait: [wait, profiled, learned].into_iter().flatten().min() }
     }
 
+    /// Predicts the miss ratio at other memory sizes. Also returns the recent gets from which it is predicted. `None`
+    /// without profiles.
+    pub fn what_if(&mut self, engine: &Engine, now: Now) -> Option<(Vec<WhatIf>, RecentGets)> {
+        let profiling = self.profiling.as_mut()?;
+        profiling.follow_table(engine, now);
+        let snapshot = status::with_profiles(profiling, snapshot(engine, now));
+        Some((what_if(&snapshot), snapshot.recent))
+    }
+
     /// Takes a snapshot with the profiles that the policy needs.
     fn snapshot(&mut self, engine: &Engine, now: Now) -> Snapshot {
         let mut snapshot = snapshot(engine, now);
@@ -354,7 +365,7 @@ impl Tuner {
         }
         if let Some(profiling) = &mut self.profiling {
             profiling.follow_table(engine, now);
-            snapshot.unstored_gets = profiling.profiler.unstored_gets();
+            snapshot.recent = profiling.profiler.recent_gets();
             snapshot.profiles = match self.policy.inputs() {
                 Inputs::Counts | Inputs::Pages => Vec::new(),
                 Inputs::FreshProfiles => profiling.new_profiles(&snapshot),

@@ -96,6 +96,11 @@ impl ProfilingOptions {
         })
     }
 
+    /// Returns the default memory for profiling, in bytes: a hundredth of the memory limit plus 1 MiB.
+    pub fn default_memory_bytes(memory_limit_bytes: u64) -> u64 {
+        memory_limit_bytes / 100 + (1 << 20)
+    }
+
     /// Returns these options without the limit of the time: profiling begins with all keys, and samples keys only if
     /// there are more keys than the memory allows.
     pub fn of_every_access(self) -> ProfilingOptions {
@@ -334,6 +339,7 @@ impl Profiling {
         // Retired classes and the page pool have these pages. Classes of the table will receive them.
         let other_pages = engine.page_stats().held.saturating_sub(pages);
         self.profiler.set_sizes(&classes.iter().map(size).collect::<Vec<_>>(), other_pages);
+        self.profiler.note_gets(engine.gets_ever(), engine.misses_ever());
         for class in &classes {
             match has_dropped {
                 true => self.profiler.skip_hits(class.class, class.hits),

@@ -127,7 +127,7 @@ impl ProfileReporter {
         {
             return;
         }
-        let (accesses, mut snapshot) = (profiling.stats().accesses_all(), snapshot(engine, now));
+        let (accesses, snapshot) = (profiling.stats().accesses_all(), snapshot(engine, now));
         let pages = |classes: &[ClassSnapshot]| -> Vec<(ClassId, u64)> {
             classes.iter().map(|class| (class.class, class.pages)).collect()
         };
@@ -143,8 +143,7 @@ impl ProfileReporter {
         if is_reported && has_what_if {
             return;
         }
-        snapshot.profiles = profiling.report_profiles(&snapshot);
-        snapshot.unstored_gets = profiling.profiler.unstored_gets();
+        let snapshot = with_profiles(profiling, snapshot);
         let what_if = if has_what_if {
             known.to_vec()
         } else {
@@ -155,4 +154,11 @@ impl ProfileReporter {
         self.last = Some(Arc::clone(&report));
         status.set_profile(report);
     }
+}
+
+/// Adds recent profiles to a snapshot, and keeps them as the last reported profiles.
+pub(crate) fn with_profiles(profiling: &mut Profiling, mut snapshot: Snapshot) -> Snapshot {
+    snapshot.profiles = profiling.report_profiles(&snapshot);
+    snapshot.recent = profiling.profiler.recent_gets();
+    snapshot
 }

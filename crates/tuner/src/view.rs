@@ -4,6 +4,7 @@ use crate::work::turnovers;
 use slabwise_base::Now;
 use slabwise_engine::{ClassStats, Engine, OwnedPage};
 use slabwise_policy::{ClassSnapshot, PageSnapshot, Snapshot};
+use slabwise_profile::RecentGets;
 
 /// Takes a snapshot of the engine for policies. The snapshot has no profiles.
 pub fn snapshot(engine: &Engine, now: Now) -> Snapshot {
@@ -41,7 +42,7 @@ pub fn snapshot(engine: &Engine, now: Now) -> Snapshot {
         misses: engine.misses_ever(),
         pages: Vec::new(),
         profiles: Vec::new(),
-        unstored_gets: 0.0,
+        recent: RecentGets::default(),
     }
 }
 

@@ -21,6 +21,7 @@ pub mod mover_speed;
 pub mod overhead;
 pub mod policies;
 pub mod two_phase;
+pub mod what_if;
 
 pub use kind::{Experiment, Job, Progress};
 

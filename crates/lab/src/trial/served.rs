@@ -2,16 +2,18 @@
 //! a look-aside client.
 
 use super::error::ExperimentError;
-use super::execute::{profiling_options, tuner};
+use super::execute::{default_profiling_options, profiling_options, tuner};
 use super::setup::eviction;
 use crate::vtime::{Access, Cache, Maintainer, MoverName, Rate, RunningTuner, VisitCost};
 use serde::Deserialize;
 use slabwise_base::{Clock, memcached};
 use slabwise_engine::{ClassStats, ClassTable, Engine, EngineConfig, EvictionKind, SizeModel};
 use slabwise_policy::PagePolicy;
+use slabwise_policy::partition::WhatIf;
 use slabwise_policy::sizes::LearnerOptions;
+use slabwise_profile::RecentGets;
 use slabwise_replay::workload::{Op, Request};
-use slabwise_tuner::Learning;
+use slabwise_tuner::{Learning, ProfilingOptions};
 use std::sync::Arc;
 
 /// Length in bytes of the longest value. With its key and header, such a value is just below 1 MiB, the largest item
@@ -84,12 +86,31 @@ impl<'e> Served<'e> {
     pub fn new(
         setup: &ServedSetup,
         engine: &'e Engine,
+        times: (f64, f64),
+    ) -> Result<Served<'e>, ExperimentError> {
+        let profiling = profiling_options(engine.config().memory_limit_bytes);
+        Served::with_profiling(setup, engine, times, profiling)
+    }
+
+    /// Creates a server at time 0 whose profiles may use as much memory as by default in a server.
+    pub fn with_default_profiles(
+        setup: &ServedSetup,
+        engine: &'e Engine,
+        times: (f64, f64),
+    ) -> Result<Served<'e>, ExperimentError> {
+        let profiling = default_profiling_options(engine.config().memory_limit_bytes);
+        Served::with_profiling(setup, engine, times, profiling)
+    }
+
+    fn with_profiling(
+        setup: &ServedSetup,
+        engine: &'e Engine,
         (operations_per_second, visit_ns): (f64, f64),
+        profiling: ProfilingOptions,
     ) -> Result<Served<'e>, ExperimentError> {
         let policy = PagePolicy::with_options(&setup.policy, &[]);
         let policy = policy.map_err(|error| ExperimentError::Option(error.to_string()))?;
         let response_clock = Arc::new(Clock::manual());
-        let profiling = profiling_options(engine.config().memory_limit_bytes);
         let mut tuner = tuner(engine, policy, profiling, &response_clock, None);
         if !setup.is_memcached {
             tuner.set_learning(Some(Learning::new(LearnerOptions::default())));
@@ -125,6 +146,11 @@ impl<'e> Served<'e> {
     /// Returns the bytes of all pages that the engine holds, including the page pool.
     pub fn held_bytes(&self) -> u64 {
         self.engine.page_stats().held * self.engine.config().page_size_bytes as u64
+    }
+
+    /// Predicts the miss ratio at other memory sizes. Also returns the recent gets from which it is predicted.
+    pub fn what_if(&mut self) -> Option<(Vec<WhatIf>, RecentGets)> {
+        self.tuner.what_if(self.rate.now_at(self.operations))
     }
 
     pub fn classes(&self) -> Vec<ClassStats> {

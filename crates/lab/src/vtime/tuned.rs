@@ -12,6 +12,8 @@ use super::costs::VisitCost;
 use super::mover::{MoverTime, PageMove};
 use slabwise_base::{Moment, Now};
 use slabwise_engine::{Engine, MoveOutcome};
+use slabwise_policy::partition::WhatIf;
+use slabwise_profile::RecentGets;
 use slabwise_tuner::{
     Backoff, MAINTAINER_ROUNDS_PER_STEP, MaintainerPace, Profiling, StepTime, Tuner, TunerStep,
     WorkerTime,
@@ -78,6 +80,13 @@ impl<'e> RunningTuner<'e> {
     #[cfg(test)]
     pub fn tuner(&self) -> &Tuner {
         &self.tuner
+    }
+
+    /// Predicts the miss ratio at other memory sizes. Also returns the recent gets from which it is predicted. `None`
+    /// without profiles.
+    pub fn what_if(&mut self, now: Now) -> Option<(Vec<WhatIf>, RecentGets)> {
+        self.observe(now);
+        self.tuner.what_if(self.engine, now)
     }
 
     /// Passes the sampled accesses to the profiler.

@@ -2,6 +2,7 @@
 
 use super::{ClassCurve, class_curves, near_best_partition};
 use crate::{Prediction, Snapshot};
+use slabwise_profile::RecentGets;
 
 /// Predicts the misses with the partition `before` and with the partition `after`. Gets of keys that were never stored
 /// miss with both.
@@ -27,33 +28,143 @@ fn misses(classes: &[ClassCurve], partition: &[u64]) -> f64 {
 pub struct WhatIf {
     /// The memory size in percent of the current memory size.
     pub memory_percent: u64,
-    /// The miss ratio with the best partition of that memory.
+    /// The predicted miss ratio. For the current memory size, it is the recent miss ratio.
     pub miss_ratio: f64,
+    /// The lower end of the error band, which contains the miss ratio in at least nine of ten cases.
+    pub miss_ratio_low: f64,
+    /// The upper end of the error band.
+    pub miss_ratio_high: f64,
 }
 
 /// The memory sizes for which [`what_if`] predicts the miss ratio, in percent of the current memory size.
 const MEMORY_PERCENTS: [u64; 11] = [25, 50, 75, 90, 100, 110, 125, 150, 200, 300, 400];
 
-/// Predicts the miss ratio of the whole cache with a quarter to four times its memory, each time with a nearly best partition,
-/// from the curves of the snapshot. Gets of keys that were never stored miss with any memory. Returns no predictions if
-/// there are no curves or no references.
+/// Predicts the miss ratio of the whole cache with a quarter to four times its memory, from the curves of the snapshot.
+/// Returns no predictions if there are no curves or no references.
+///
+/// The curves are those of an LRU with a nearly best partition, computed from a sample of the keys. They are corrected in
+/// two steps, because the recent miss ratio is known both for the sample and for all keys:
+///
+/// 1. The sample may have too many or too few keys that miss often. All miss ratios of the curves are multiplied by the
+///    miss ratio of all keys divided by that of the sample.
+/// 2. The cache may evict better or worse than an LRU. This changes the *capacity misses*, those that a cache without a
+///    limit does not have. They are multiplied by the same factor for every memory size, so that the prediction for the
+///    current size is the recent miss ratio.
+///
+/// Without recent gets, the curves are not corrected.
 pub fn what_if(snapshot: &Snapshot) -> Vec<WhatIf> {
-    let classes: Vec<ClassCurve> = class_curves(snapshot)
-        .into_iter()
-        .map(|class| ClassCurve { pages_min: 0, ..class })
-        .collect();
-    let references: f64 = classes.iter().map(ClassCurve::references).sum();
-    if references == 0.0 {
-        return Vec::new();
+    let Some(lru) = LruCurve::of(snapshot) else { return Vec::new() };
+    let correction = Correction::of(&lru, &snapshot.recent);
+    let points = MEMORY_PERCENTS.map(|memory_percent| {
+        let miss_ratio = correction.miss_ratio(lru.miss_ratio(memory_percent));
+        let error = correction.error(miss_ratio);
+        WhatIf {
+            memory_percent,
+            miss_ratio,
+            miss_ratio_low: (miss_ratio - error).max(0.0),
+            miss_ratio_high: (miss_ratio + error).min(1.0),
+        }
+    });
+    points.to_vec()
+}
+
+/// The miss ratio of an LRU by the memory of the whole cache.
+struct LruCurve<'s> {
+    classes: Vec<ClassCurve<'s>>,
+    references: f64,
+    /// The share of gets that miss with any memory, because their keys were never stored.
+    unstored: f64,
+    /// The pages of the current memory size.
+    pages: u64,
+}
+
+impl LruCurve<'_> {
+    /// Returns `None` if there are no references.
+    fn of(snapshot: &Snapshot) -> Option<LruCurve<'_>> {
+        let classes: Vec<ClassCurve> = class_curves(snapshot)
+            .into_iter()
+            .map(|class| ClassCurve { pages_min: 0, ..class })
+            .collect();
+        let references: f64 = classes.iter().map(ClassCurve::references).sum();
+        let pages = snapshot.pages_free + classes.iter().map(|class| class.pages).sum::<u64>();
+        let unstored = snapshot.unstored_share();
+        (references > 0.0).then_some(LruCurve { classes, references, unstored, pages })
     }
-    let unstored = snapshot.unstored_share();
-    let pages = snapshot.pages_free + classes.iter().map(|class| class.pages).sum::<u64>();
-    let at = |memory_percent: u64| {
-        let partition = near_best_partition(&classes, pages * memory_percent / 100);
-        let miss_ratio = unstored + (1.0 - unstored) * misses(&classes, &partition) / references;
-        WhatIf { memory_percent, miss_ratio }
-    };
-    MEMORY_PERCENTS.map(at).to_vec()
+
+    /// Returns the miss ratio with a nearly best partition of this share of the memory.
+    fn miss_ratio(&self, memory_percent: u64) -> f64 {
+        let partition = near_best_partition(&self.classes, self.pages * memory_percent / 100);
+        self.ratio(misses(&self.classes, &partition))
+    }
+
+    /// Returns the miss ratio of a cache without a limit.
+    fn miss_ratio_min(&self) -> f64 {
+        self.ratio(self.classes.iter().map(|class| class.misses(u64::MAX)).sum())
+    }
+
+    fn ratio(&self, misses: f64) -> f64 {
+        self.unstored + (1.0 - self.unstored) * misses / self.references
+    }
+}
+
+/// The relation between the miss ratios of an LRU's curve and those of the cache.
+#[derive(Clone, Copy, Debug)]
+struct Correction {
+    /// The factor on all miss ratios of the curve.
+    sample_factor: f64,
+    /// The factor on capacity misses, after the first factor.
+    capacity_factor: f64,
+    /// The LRU's miss ratio at the current memory size, after the first factor.
+    lru: f64,
+    /// The recent miss ratio.
+    measured: f64,
+    sampled_keys: f64,
+}
+
+impl Correction {
+    /// The limits of each factor. A few misses of sampled keys, or few capacity misses, determine no factor.
+    const FACTOR_MIN: f64 = 0.5;
+    const FACTOR_MAX: f64 = 2.0;
+    /// The part of the error band that is due to the sample, in standard deviations.
+    const DEVIATIONS: f64 = 2.5;
+    /// The part of the error band that is due to the corrections, as a share of the difference from the recent miss
+    /// ratio.
+    const MODEL_ERROR: f64 = 0.1;
+
+    fn of(curve: &LruCurve<'_>, recent: &RecentGets) -> Correction {
+        let factor = |to: f64, from: f64| match from > 0.0 {
+            true => (to / from).clamp(Self::FACTOR_MIN, Self::FACTOR_MAX),
+            false => 1.0,
+        };
+        let sampled_keys = recent.sampled_keys.max(1) as f64;
+        let of_curve = curve.miss_ratio(100);
+        if recent.all <= 0.0 {
+            let (lru, measured) = (of_curve, of_curve);
+            return Correction { sample_factor: 1.0, capacity_factor: 1.0, lru, measured, sampled_keys };
+        }
+        let measured = recent.all_misses / recent.all;
+        let sampled = recent.sampled_misses / (curve.references + recent.unstored);
+        let sample_factor = factor(measured, sampled);
+        let (lru, compulsory) = (sample_factor * of_curve, sample_factor * curve.miss_ratio_min());
+        let capacity_factor = factor(measured - compulsory, lru - compulsory);
+        Correction { sample_factor, capacity_factor, lru, measured, sampled_keys }
+    }
+
+    /// Returns the miss ratio of the cache for a miss ratio of the curve.
+    fn miss_ratio(&self, of_curve: f64) -> f64 {
+        let difference = self.sample_factor * of_curve - self.lru;
+        (self.measured + self.capacity_factor * difference).clamp(0.0, 1.0)
+    }
+
+    /// Returns the half of the width of the error band of a miss ratio.
+    ///
+    /// The prediction depends on the gets that hit with one of the two memory sizes only. If each sampled key has the
+    /// same number of gets, their share has a binomial distribution.
+    fn error(&self, miss_ratio: f64) -> f64 {
+        let share = (miss_ratio - self.measured).abs();
+        let deviation = (share * (1.0 - share) / self.sampled_keys).sqrt();
+        Self::DEVIATIONS * deviation + Self::MODEL_ERROR * share
+    }
 }
 
 #[cfg(test)]
@@ -93,7 +204,7 @@ mod tests {
     #[test]
     fn gets_of_keys_that_were_never_stored_miss_with_any_memory() {
         let mut cache = snapshot(10, vec![(4, cliff(150, 300.0)), (6, scan(100.0))]);
-        cache.unstored_gets = 600.0;
+        cache.recent.unstored = 600.0;
         let found: Vec<f64> = what_if(&cache).iter().map(|it| it.miss_ratio).collect();
         assert_eq!(found, [vec![1.0; 7], vec![0.7; 4]].concat());
     }

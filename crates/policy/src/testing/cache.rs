@@ -255,7 +255,7 @@ impl TestCache {
             misses: self.misses,
             pages: Vec::new(),
             profiles: self.classes.iter().map(|it| self.profiler.profile(it.class)).collect(),
-            unstored_gets: self.profiler.unstored_gets(),
+            recent: self.profiler.recent_gets(),
         }
     }
 

@@ -5,7 +5,7 @@ use crate::{
     ClassProfile, ClassSnapshot, Inputs, PageMove, PagePolicy, PageSnapshot, Snapshot, Trigger,
 };
 use slabwise_base::{ClassId, PageId, Random, Ticks};
-use slabwise_profile::{Distances, StackDistances};
+use slabwise_profile::{Distances, RecentGets, StackDistances};
 use std::collections::{BTreeMap, HashMap};
 
 const CHUNKS_PER_PAGE: u64 = 16;
@@ -198,7 +198,7 @@ impl Cache {
             misses: self.misses,
             pages: self.pages(),
             profiles: if has_profiles { profiles.collect() } else { Vec::new() },
-            unstored_gets: 0.0,
+            recent: RecentGets::default(),
         };
         let plan = self.policy.step(&snapshot, &mut self.random);
         self.moves += plan.moves.len();

@@ -15,12 +15,6 @@ const POLICY_BY_CURVES: &str = "marginal";
 /// The default policy with `preset=memcached`: memcached's automover.
 const POLICY_OF_PRESET: &str = "automove";
 
-/// By default profiling may use as many bytes as the memory limit (`-m`) divided by this number, plus
-/// [`PROFILE_MEMORY_BYTES_FIXED`].
-const PROFILE_MEMORY_DIVISOR: u64 = 100;
-/// The part of the memory of profiling that does not depend on the memory limit, in bytes.
-const PROFILE_MEMORY_BYTES_FIXED: u64 = 1 << 20;
-
 /// Sets the page policy, the profiling and the automover in the draft's settings.
 pub(super) fn resolve(draft: &mut Draft) -> Result<(), String> {
     let kind = draft.given.eviction_kind(draft.settings.lru_maintainer);
@@ -154,7 +148,7 @@ fn profiling(
         return Ok(None);
     }
     let memory_limit_bytes = draft.settings.engine.memory_limit_bytes;
-    let default = memory_limit_bytes / PROFILE_MEMORY_DIVISOR + PROFILE_MEMORY_BYTES_FIXED;
+    let default = ProfilingOptions::default_memory_bytes(memory_limit_bytes);
     let memory_bytes = draft.given.profile_memory_bytes.unwrap_or(default);
     let options = ProfilingOptions::within(memory_bytes).ok_or_else(|| {
         let least = ProfilingOptions::MEMORY_BYTES_MIN;

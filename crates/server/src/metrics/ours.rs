@@ -47,6 +47,14 @@ const PREDICTED: Metric = Metric::gauge(
     "slabwise_predicted_miss_ratio",
     "Predicted miss ratio if the memory limit were multiplied by the factor of the label.",
 );
+const PREDICTED_LOW: Metric = Metric::gauge(
+    "slabwise_predicted_miss_ratio_low",
+    "Lower end of the error band of slabwise_predicted_miss_ratio.",
+);
+const PREDICTED_HIGH: Metric = Metric::gauge(
+    "slabwise_predicted_miss_ratio_high",
+    "Upper end of the error band of slabwise_predicted_miss_ratio.",
+);
 const PROFILED: Metric = Metric::counter(
     "slabwise_profile_accesses_total",
     "Accesses to sampled keys: counted, or dropped because they arrived too fast.",
@@ -224,11 +232,14 @@ fn add_profile(report: &ProfileReport, has_classes: bool, families: &mut Familie
     }
     for point in &report.what_if {
         let factor = point.memory_percent as f64 / 100.0;
-        families.add(PREDICTED, &[("memory_factor", &factor.to_string())], point.miss_ratio);
+        let labels = [("memory_factor", &*factor.to_string())];
+        families.add(PREDICTED, &labels, point.miss_ratio);
+        families.add(PREDICTED_LOW, &labels, point.miss_ratio_low);
+        families.add(PREDICTED_HIGH, &labels, point.miss_ratio_high);
     }
     let snapshot = &report.snapshot;
     let references: f64 = snapshot.profiles.iter().map(|profile| profile.curve.references()).sum();
-    let gets = references + snapshot.unstored_gets;
+    let gets = references + snapshot.recent.unstored;
     if !has_classes || gets <= 0.0 {
         return;
     }

@@ -39,21 +39,26 @@ fn write_overhead(stats: &ProfilingStats, cpu_nanos: u64, rows: &mut StatsRows<'
     rows.add("hit_time_us", format_args!("{:.3}", stats.hit_time_us));
 }
 
-/// Writes the predicted miss ratio of the cache with its current memory and partition, and with other amounts of
-/// memory, each with the best partition.
+/// Writes the miss ratio according to the curves with the current partition, and the predicted miss ratio with other
+/// amounts of memory.
 fn write_cache(report: &ProfileReport, rows: &mut StatsRows<'_>) {
     let snapshot = &report.snapshot;
     let classes = || snapshot.classes.iter().zip(&snapshot.profiles);
     let references: f64 = classes().map(|(_, profile)| profile.curve.references()).sum();
     let misses = classes().map(|(class, profile)| profile.curve.misses(chunks(class)));
     let misses: f64 = misses.sum();
-    let unstored = snapshot.unstored_gets;
+    let unstored = snapshot.recent.unstored;
     rows.add("references", format_args!("{references:.0}"));
     rows.add("unstored_gets", format_args!("{unstored:.0}"));
     rows.add("miss_ratio", ratio(misses + unstored, references + unstored));
     for point in &report.what_if {
         let name = format_args!("what_if:{}", point.memory_percent);
         rows.add(name, format_args!("{:.6}", point.miss_ratio));
+        let bounds = [("low", point.miss_ratio_low), ("high", point.miss_ratio_high)];
+        for (bound, miss_ratio) in bounds {
+            let name = format_args!("what_if_{bound}:{}", point.memory_percent);
+            rows.add(name, format_args!("{miss_ratio:.6}"));
+        }
     }
 }
 

@@ -66,7 +66,7 @@ pub(super) fn classes(context: StatsContext<'_>) -> Vec<Class> {
     let snapshot = report.as_ref().map(|report| &report.snapshot);
     let gets = snapshot.map_or(0.0, |snapshot| {
         let references = snapshot.profiles.iter().map(|it| it.curve.references()).sum::<f64>();
-        references + snapshot.unstored_gets
+        references + snapshot.recent.unstored
     });
     let curve_of = |stats: &ClassStats| {
         let snapshot = snapshot?;

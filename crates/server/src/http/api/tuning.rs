@@ -25,6 +25,8 @@ pub(super) struct WhatIf {
 struct WhatIfPoint {
     memory_percent: u64,
     miss_ratio: f64,
+    miss_ratio_low: f64,
+    miss_ratio_high: f64,
 }
 
 /// Returns `None` if keys are not profiled.
@@ -35,11 +37,13 @@ pub(super) fn what_if(context: StatsContext<'_>) -> Option<WhatIf> {
     let point = |point: &slabwise_policy::partition::WhatIf| WhatIfPoint {
         memory_percent: point.memory_percent,
         miss_ratio: point.miss_ratio,
+        miss_ratio_low: point.miss_ratio_low,
+        miss_ratio_high: point.miss_ratio_high,
     };
     Some(WhatIf {
         memory_limit_bytes: context.shared.engine.stats(context.now).memory_limit_bytes,
         sampling_ratio: report.stats.rate,
-        gets: references + report.snapshot.unstored_gets,
+        gets: references + report.snapshot.recent.unstored,
         points: report.what_if.iter().map(point).collect(),
     })
 }

@@ -17,12 +17,13 @@ function roundUp(value) {
 }
 
 // Draws lines. `lines` are { name, class, points: [[x, y], ...] }, where y is null in a gap. `options` are the formats of
-// both axes, and optionally the range of y and the width.
+// both axes, and optionally the range of y, the width, marked points, and a band of [x, yLow, yHigh] behind the lines.
 export function lineChart(title, lines, options) {
   const width = options.width ?? WIDTH;
   const points = lines.flatMap((line) => line.points).filter(([, y]) => y !== null && Number.isFinite(y));
   const xs = points.map(([x]) => x);
-  const ys = points.map(([, y]) => y);
+  const band = options.band ?? [];
+  const ys = [...points.map(([, y]) => y), ...band.map(([, , high]) => high)];
   const [xMin, xMax] = [Math.min(...xs), Math.max(...xs)];
   const yMin = options.yMin ?? 0;
   const yMax = options.yMax ?? roundUp(Math.max(...ys));
@@ -45,6 +46,7 @@ export function lineChart(title, lines, options) {
   for (const [x, anchor] of [[xMin, "start"], [xMax, "end"]]) {
     chart.append(text(toX(x), HEIGHT - 4, options.x(x), anchor));
   }
+  if (band.length > 0) chart.append(area(band, toX, toY));
   for (const line of lines) chart.append(path(line, toX, toY));
   for (const [x, y] of options.marks ?? []) {
     chart.append(svg("circle", { class: "point", cx: toX(x), cy: toY(y), r: 4.5 }));
@@ -56,6 +58,12 @@ export function text(x, y, content, anchor) {
   const made = svg("text", { x, y, "text-anchor": anchor });
   made.textContent = content;
   return made;
+}
+
+function area(band, toX, toY) {
+  const upper = band.map(([x, , high]) => `${toX(x).toFixed(1)},${toY(high).toFixed(1)}`);
+  const lower = band.map(([x, low]) => `${toX(x).toFixed(1)},${toY(low).toFixed(1)}`);
+  return svg("polygon", { class: "band", points: [...upper, ...lower.reverse()].join(" ") });
 }
 
 function path(line, toX, toY) {

@@ -9,16 +9,19 @@ export function showWhatIf(whatIf) {
   const now = whatIf.points.find((it) => it.memory_percent === 100);
   byId("what-if-words").textContent = sentence(whatIf, now);
   const lines = [{ name: "predicted miss ratio", class: "first", points: points.map(([x, y]) => [Math.log2(x), y]) }];
+  const band = whatIf.points.map((it) => [Math.log2(it.memory_percent / 100), it.miss_ratio_low, it.miss_ratio_high]);
   const chart = lineChart("Predicted miss ratio by memory", lines, {
     width: 560,
     x: (x) => bytes(2 ** x * whatIf.memory_limit_bytes),
     y: (y) => percent(y),
     marks: [[0, now.miss_ratio]],
+    band,
   });
   replace("what-if-chart", chart);
   const rows = whatIf.points.map((it) =>
-    row([bytes((it.memory_percent / 100) * whatIf.memory_limit_bytes), `${it.memory_percent} %`, percent(it.miss_ratio, 2)]));
-  replace("what-if-table", table(["Memory", "of the present", "Miss ratio"], rows));
+    row([bytes((it.memory_percent / 100) * whatIf.memory_limit_bytes), `${it.memory_percent} %`, percent(it.miss_ratio, 2),
+      `${percent(it.miss_ratio_low, 2)} to ${percent(it.miss_ratio_high, 2)}`]));
+  replace("what-if-table", table(["Memory", "of the present", "Miss ratio", "Error band"], rows));
 }
 
 // Says in words what twice and half the memory would change.
@@ -32,7 +35,7 @@ function sentence(whatIf, now) {
     return `with ${bytes(difference)} ${memoryPercent > 100 ? "more" : "less"} it would miss ${effect}`;
   };
   const parts = [change(200), change(150), change(50)].filter((part) => part !== null);
-  return `The cache is predicted to miss ${percent(now.miss_ratio)} of gets: ${parts.join("; ")}.`;
+  return `${percent(now.miss_ratio)} of recent gets missed. The prediction: ${parts.join("; ")}.`;
 }
 
 let cellsBefore = [];
