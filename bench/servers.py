@@ -151,12 +151,15 @@ class Server(process.Client):
 class SocketServer(Server):
     """A running server that listens on a Unix socket. The end of the `with` block stops it."""
 
-    def __init__(self, kind, memory_limit_mib, *flags, cores=None):
-        """Starts a server of this kind. `cores` are the processors that it may run on; None means all processors."""
+    def __init__(self, kind, memory_limit_mib, *flags, cores=None, **options):
+        """Starts a server of this kind. `cores` are the processors that it may run on; None means all processors.
+        Passes `options` to `subprocess.Popen`."""
         self.folder = tempfile.TemporaryDirectory()
         self.path = pathlib.Path(self.folder.name, "socket")
         command = [*KINDS[kind], "-m", str(memory_limit_mib), *flags]
-        self.process = process.start_on_socket(command, self.path, START_SECONDS_MAX, preexec_fn=run_on(cores))
+        self.process = process.start_on_socket(
+            command, self.path, START_SECONDS_MAX, preexec_fn=run_on(cores), **options
+        )
         self.address = f"unix:{self.path}"
         self.connect_to_socket(self.path)
 

@@ -10,10 +10,13 @@ use tempfile::TempDir;
 /// The time for which a client waits for a response before the test fails.
 const DEADLINE: Duration = Duration::from_secs(40);
 
-/// A server with HTTP on a free port of loopback.
+/// A server with HTTP on a free port.
 pub struct HttpServer {
     pub server: Server,
+    /// The address at which a client of this machine connects.
     pub address: SocketAddr,
+    /// `http` or `https`, as the server logs it.
+    pub scheme: String,
     /// The folder with the log.
     _folder: TempDir,
 }
@@ -34,22 +37,30 @@ pub fn slabwise() -> ServerCommand {
 }
 
 impl HttpServer {
-    /// Starts slabwise with these flags and options of `-o`.
+    /// Starts slabwise with HTTP on loopback, and with these flags and options of `-o`.
     pub fn start(flags: &[&str], options: &str) -> HttpServer {
+        HttpServer::start_at("127.0.0.1", flags, options)
+    }
+
+    /// Starts slabwise with HTTP on a free port of this IP address, and with these flags and options of `-o`.
+    pub fn start_at(ip: &str, flags: &[&str], options: &str) -> HttpServer {
         let folder = tempfile::tempdir().expect("a temporary folder can be created");
         let log = folder.path().join("log");
-        let options = ["http=127.0.0.1:0", options].join(",");
+        let options = [&format!("http={ip}:0"), options].join(",");
         let command = slabwise().with(flags).with(&["-v", "-o", &options]);
         let server = Server::start(&command.logging_to(&log));
-        let mut address = None;
+        let mut url = None;
         wait_until("the server logs the address of HTTP", DEADLINE, || {
             let text = fs::read_to_string(&log).unwrap_or_default();
-            let rest = text.split("http: listening on http://").nth(1);
-            address = rest.and_then(|rest| rest.split_once('/')?.0.parse().ok());
-            address.is_some()
+            let rest = text.split("http: listening on ").nth(1);
+            let found = rest.and_then(|rest| rest.split_once("/\n")?.0.split_once("://"));
+            url = found.map(|(scheme, address)| (scheme.to_owned(), address.to_owned()));
+            url.is_some()
         });
-        let address = address.expect("the log contains the address");
-        HttpServer { server, address, _folder: folder }
+        let (scheme, address) = url.expect("the log contains the address");
+        let address: SocketAddr = address.parse().expect("the server logs an IP address");
+        let address = SocketAddr::from(([127, 0, 0, 1], address.port()));
+        HttpServer { server, address, scheme, _folder: folder }
     }
 
     /// Opens a connection.

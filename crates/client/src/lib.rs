@@ -9,6 +9,7 @@
 //!       '--------> ServerAddress: connects a TCP or Unix socket <-----'
 //!
 //!   request   appends requests to a buffer        process   starts a server as a child process on a free port
+//!                                                 supervisor   kills a server when the starter ends
 //! ```
 //!
 //! Invariants:
@@ -28,6 +29,7 @@ pub mod reply;
 pub mod request;
 mod rows;
 mod stream;
+pub mod supervisor;
 
 pub use address::ServerAddress;
 pub use connection::{Connection, LINE_LEN_MAX, is_refusal};

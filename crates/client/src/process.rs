@@ -6,12 +6,14 @@
 
 use crate::address::ServerAddress;
 use slabwise_base::Clock;
+use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io;
 use std::net::SocketAddr;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
+use std::{io, iter};
 use tempfile::TempDir;
 
 /// The timeout for a server to listen after its start, and for a process to exit. The timeout is long because many
@@ -53,6 +55,8 @@ pub struct ServerCommand {
     /// Environment variables: names and values.
     variables: Vec<(String, String)>,
     stderr: Stderr,
+    /// The program and the arguments of the supervisor; empty if the server has no supervisor.
+    supervisor: Vec<OsString>,
 }
 
 impl ServerCommand {
@@ -88,6 +92,17 @@ impl ServerCommand {
         ServerCommand { stderr: Stderr::Kept, ..self }
     }
 
+    /// Starts the server below a supervisor: a process with this program and these arguments, which are followed by the
+    /// server's program and arguments. It must call [`supervisor::run`](crate::supervisor::run). The server then ends
+    /// when this process ends, even if a signal kills this process.
+    ///
+    /// The supervisor and the server form a process group of their own. A terminal therefore sends no signal to them.
+    pub fn supervised_by(self, program: impl Into<OsString>, arguments: &[&str]) -> ServerCommand {
+        let arguments = arguments.iter().map(OsString::from);
+        let supervisor = iter::once(program.into()).chain(arguments).collect();
+        ServerCommand { supervisor, ..self }
+    }
+
     /// Returns the program as the caller gave it, with or without its folder.
     pub fn program(&self) -> String {
         self.program.display().to_string()
@@ -103,10 +118,20 @@ impl ServerCommand {
     /// Starts the process, and returns without waiting until it listens. The server creates `port_file` when it
     /// listens.
     pub fn spawn(&self, port_file: &Path) -> io::Result<Child> {
-        let mut command = Command::new(&self.program);
-        command.args(&self.arguments);
+        let mut command = match self.supervisor.split_first() {
+            None => {
+                let mut command = Command::new(&self.program);
+                command.stdin(Stdio::null());
+                command
+            }
+            Some((supervisor, arguments)) => {
+                let mut command = Command::new(supervisor);
+                command.args(arguments).arg(&self.program).process_group(0).stdin(Stdio::piped());
+                command
+            }
+        };
+        command.args(&self.arguments).stdout(Stdio::null());
         command.envs(self.variables.iter().cloned()).env(PORT_FILE_VARIABLE, port_file);
-        command.stdin(Stdio::null()).stdout(Stdio::null());
         match &self.stderr {
             Stderr::Inherited => {}
             Stderr::Kept => drop(command.stderr(File::create(stderr_path(port_file))?)),
@@ -180,7 +205,7 @@ impl Server {
         }
     }
 
-    /// Returns the id of the server process.
+    /// Returns the id of the server process, or of its supervisor.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
@@ -243,6 +268,11 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
+        // A supervisor kills the server when its stdin ends. If it were killed, the server would continue to run.
+        if self.child.stdin.take().is_some() {
+            let _ = self.child.wait();
+            return;
+        }
         // `kill` fails only if the process has already exited, and `wait` only if its exit status was already read.
         let _ = self.child.kill();
         let _ = self.child.wait();

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `cli` | the command `slabwise lab`, which runs experiments one after the other |
 //! | `planned_run` | one experiment with one or several seeds, and its stored results |
-//! | `demo` | the command `slabwise demo`, which compares a server with a simulated memcached |
+//! | `demo` | the command `slabwise demo`, which compares a server with a real or simulated memcached |
 //! | `registry` | the list of all experiments: the file and the type of each |
 //! | `experiment` | the types of experiments |
 //! | `trial` | a run of a workload on an engine |

@@ -49,15 +49,25 @@ impl Server {
     /// # Panics
     /// If `command` is empty.
     pub fn start(command: &[String], memory_mib: u64) -> Result<Server, ServerError> {
-        let (program, arguments) =
-            command.split_first().expect("the command of a server begins with its program");
-        let path = match program.as_str() {
-            "slabwise" => std::env::current_exe()
-                .map_err(|error| StartError::Spawn(program.clone(), error))?,
-            other => PathBuf::from(other),
-        };
-        let command = ServerCommand::on_free_port(path).with(arguments).keeping_stderr();
-        let process = process::Server::start(&command.with(&["-m", &memory_mib.to_string()]))?;
+        Server::start_command(&full_command(command, memory_mib)?)
+    }
+
+    /// Starts a server that also ends if a signal kills this process. `supervisor` are the arguments with which this
+    /// executable supervises the server that the further arguments name.
+    ///
+    /// # Panics
+    /// If `command` is empty.
+    pub fn start_supervised(
+        command: &[String],
+        memory_mib: u64,
+        supervisor: &[&str],
+    ) -> Result<Server, ServerError> {
+        let command = full_command(command, memory_mib)?;
+        Server::start_command(&command.supervised_by(this_executable()?, supervisor))
+    }
+
+    fn start_command(command: &ServerCommand) -> Result<Server, ServerError> {
+        let process = process::Server::start(command)?;
         let admin = open(&process.address())?;
         Ok(Server { process, admin })
     }
@@ -111,6 +121,22 @@ impl Server {
     pub fn ask_line(&mut self, command: &str) -> Result<String, ServerError> {
         Ok(self.admin.ask_line(command)?)
     }
+}
+
+/// Returns the command of a server with this memory limit on a free port.
+fn full_command(command: &[String], memory_mib: u64) -> Result<ServerCommand, StartError> {
+    let (program, arguments) =
+        command.split_first().expect("the command of a server begins with its program");
+    let path = match program.as_str() {
+        "slabwise" => this_executable()?,
+        other => PathBuf::from(other),
+    };
+    let command = ServerCommand::on_free_port(path).with(arguments).keeping_stderr();
+    Ok(command.with(&["-m", &memory_mib.to_string()]))
+}
+
+fn this_executable() -> Result<PathBuf, StartError> {
+    std::env::current_exe().map_err(|error| StartError::Spawn("slabwise".to_owned(), error))
 }
 
 /// Opens a connection to a server.

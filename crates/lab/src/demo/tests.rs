@@ -1,12 +1,12 @@
 //! Tests of the view of the demo.
 
-use super::{Side, View};
+use super::view::{Sample, Side, View};
 
 /// Returns a side with these classes (chunk size and bytes of pages) and samples (totals of gets and of misses).
 fn side(classes: &[(u64, u64)], samples: &[(u64, u64)]) -> Side {
     let mut side = Side::default();
     for &(gets, misses) in samples {
-        side.record(classes.iter().copied(), gets, misses);
+        side.record(&Sample { classes: classes.to_vec(), gets, misses });
     }
     side
 }

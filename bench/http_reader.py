@@ -1,0 +1,105 @@
+"""Reads the HTTP documents of a server as Prometheus and an open dashboard do."""
+
+import http.client
+import re
+import socket
+import threading
+import time
+
+from servers import ROOT
+
+# The page of the dashboard. Its script reads lists of documents: `["NAME", ...].map(read)`.
+PAGE = ROOT / "crates" / "server" / "src" / "http" / "page"
+TIMEOUT_SECONDS = 10
+
+
+class Dashboard:
+    """Which documents the dashboard reads, and how often. The source is the script of its page."""
+
+    def __init__(self):
+        script = (PAGE / "app.js").read_text()
+        page = (PAGE / "index.html").read_text()
+        lists = re.findall(r"\[([^\[\]]*)\]\.map\(read\)", script)
+        assert len(lists) == 2, f"app.js has {len(lists)} lists of documents; expected the fast and the slow one"
+        history_seconds = re.search(r'value="(\d+)" selected', page).group(1)
+        self.fast, self.slow = (
+            [f"/api/v1/{name}".replace("${period}", history_seconds) for name in re.findall(r'["`]([^"`]+)["`]', names)]
+            for names in lists
+        )
+        self.period_seconds = int(constant(script, "FAST_MS")) / 1000
+        self.slow_turns = int(constant(script, "SLOW_TURNS"))
+
+    def paths(self, turn):
+        """Returns the documents that the dashboard reads in this turn."""
+        return self.fast + (self.slow if turn % self.slow_turns == 0 else [])
+
+
+def constant(script, name):
+    return re.search(rf"^const {name} = (\d+);", script, re.MULTILINE).group(1)
+
+
+class Connection(http.client.HTTPConnection):
+    """A connection that stays open between requests, as those of Prometheus and of browsers."""
+
+    def connect(self):
+        super().connect()
+        self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def read(self, path):
+        """Returns the number of bytes of a document."""
+        self.request("GET", path)
+        response = self.getresponse()
+        body = response.read()
+        assert response.status == 200, f"the server replied {response.status} to {path}: {body[:200]}"
+        return len(body)
+
+
+class Reader:
+    """Reads /metrics and the documents of the dashboard once a second, as long as the `with` block runs. Then
+    `reads` is the number of read documents, `bytes` the sum of their lengths, and `cpu_seconds` the processor time of
+    the reader itself."""
+
+    def __init__(self, address, first_turn):
+        """`first_turn` is the number of the dashboard's first turn, which determines when it reads the slow
+        documents."""
+        self.address, self.first_turn = address, first_turn
+        self.dashboard = Dashboard()
+        self.reads = self.bytes = 0
+        self.cpu_seconds = 0.0
+        self.error = None
+        self.stop = threading.Event()
+        self.thread = threading.Thread(target=self._run)
+
+    def _run(self):
+        try:
+            before = time.thread_time()
+            self._read_all()
+            self.cpu_seconds = time.thread_time() - before
+        except Exception as error:  # The end of the `with` block raises it again in the main thread.
+            self.error = error
+
+    def _read_all(self):
+        connections = {}
+        turn, due = self.first_turn, time.monotonic()
+        # The first turn comes after half a period. Otherwise a short run would have one turn too many.
+        due += self.dashboard.period_seconds / 2
+        while not self.stop.wait(max(0.0, due - time.monotonic())):
+            for client, paths in (("scrape", ["/metrics"]), ("dashboard", self.dashboard.paths(turn))):
+                for path in paths:
+                    # The server closes a connection after a minute.
+                    if client not in connections or turn % 30 == 0:
+                        connections[client] = Connection(*self.address, timeout=TIMEOUT_SECONDS)
+                    self.bytes += connections[client].read(path)
+                    self.reads += 1
+            turn += 1
+            due += self.dashboard.period_seconds
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.stop.set()
+        self.thread.join()
+        if self.error:
+            raise self.error
