@@ -1,6 +1,7 @@
-//! The HTTP server (`-o http`): metrics, health checks, and refusals.
+//! The HTTP server (`-o http`): metrics, health checks, hot keys, and refusals.
 
 mod attacks;
 mod client;
 mod exporter;
 mod health;
+mod hot_keys;
