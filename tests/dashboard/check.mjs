@@ -13,6 +13,8 @@ const axe = fs.readFileSync(path.join(here, "node_modules/axe-core/axe.min.js"),
 // The two phases of the workload, and the length of the whole replay in seconds.
 const REPLAY = ["--workload", "two-phase", "--scale", "0.02", "--rate", "20000", "--batch", "8"];
 const MEMORY_MIB = "16";
+// A key that would run as a script if the page contained it as markup.
+const SCRIPT_KEY = "page:<img/src=x/onerror=document.title=1>";
 const WAIT_MS = 90_000;
 
 const children = [];
@@ -66,6 +68,21 @@ function stats(port, subject) {
   });
 }
 
+// Sends gets of this key in several rounds.
+function sendGets(port, key) {
+  const [gets, replies, rounds] = [`get ${key}\r\n`.repeat(20), "END\r\n".repeat(20), 50];
+  return new Promise((resolve, reject) => {
+    let received = 0;
+    const socket = net.connect(port, "127.0.0.1", () => socket.write(gets));
+    socket.on("error", reject);
+    socket.on("data", (bytes) => {
+      received += bytes.length;
+      if (received === rounds * replies.length) socket.end(resolve);
+      else if (received % replies.length === 0) socket.write(gets);
+    });
+  });
+}
+
 async function accessibility(page, name) {
   await page.evaluate(axe);
   const violations = await page.evaluate(async () => (await globalThis.axe.run()).violations);
@@ -76,7 +93,7 @@ async function accessibility(page, name) {
 
 const [port, http] = [await freePort(), await freePort()];
 const user = process.getuid() === 0 ? ["-u", "root"] : [];
-start("-p", String(port), "-l", "127.0.0.1", "-m", MEMORY_MIB, "-t", "2", "-o", `http=127.0.0.1:${http}`, ...user);
+start("-p", String(port), "-l", "127.0.0.1", "-m", MEMORY_MIB, "-t", "2", "-o", `http=127.0.0.1:${http},http_hot_keys=20`, ...user);
 await until("the server is ready", async () => (await fetch(`http://127.0.0.1:${http}/readyz`)).ok);
 
 const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox"] });
@@ -124,6 +141,21 @@ await until("the point of the curve moves", async () => {
 check(true, "the point of the curve moves");
 await until("page moves are listed", async () => /→/.test(await page.locator("#plans").innerText()));
 check(true, "page moves are listed with their reasons");
+await until("a hot key is listed as text", async () => {
+  await sendGets(port, SCRIPT_KEY);
+  const names = await page.locator("#hot-keys code").allInnerTexts();
+  return names.includes(SCRIPT_KEY);
+});
+const prefixes = await page.locator("#hot-prefixes code").allInnerTexts();
+check(prefixes.includes("page"), `hot keys and prefixes are listed: ${prefixes.join(" ")}`);
+check((await page.locator("#hot-keys-tables img").count()) === 0 && (await page.title()) === "slabwise",
+  "a key with markup is only a text");
+const hint = await page.evaluate(async () => {
+  const { showHotKeys } = await import("/page/hot_keys.js");
+  showHotKeys({ enabled: false, remedy: "start the server again", samples: 0, samples_dropped: 0, keys: [], prefixes: [] });
+  return document.getElementById("hot-keys-title").parentElement.innerText;
+});
+check(/not sampled.*start the server again\.$/s.test(hint), `without samples there is a hint: ${hint.replaceAll("\n", " ")}`);
 for (const theme of ["light", "dark"]) {
   for (const width of [1440, 390]) {
     const other = await open(width, 900, theme);

@@ -1,7 +1,9 @@
+//! The HTTP server (`-o http`): metrics, health checks, hot keys, and refusals.
 //! The HTTP server (`-o http`): metrics, health checks, TLS, and refusals.
 
 mod attacks;
 mod client;
 mod exporter;
 mod health;
+mod hot_keys;
 mod tls;

@@ -16,7 +16,8 @@ use crate::config::Settings;
 use crate::os::memory_limits::{LimitSource, MemoryLimit};
 use crate::out::{KEPT_CAPACITY_BYTES_MAX, KEPT_OUTPUTS_MAX, PENDING_BYTES_MAX};
 use crate::shared::{
-    BUFFERED_BYTES_MAX, BUFFERED_BYTES_MIN, PREFIX_COUNT_MAX, READ_BUFFER_BYTES, WATCHERS_MAX,
+    BUFFERED_BYTES_MAX, BUFFERED_BYTES_MIN, KEY_SAMPLES_SIZE_BYTES, PREFIX_COUNT_MAX,
+    READ_BUFFER_BYTES, WATCHERS_MAX,
 };
 use slabwise_engine::{EngineConfig, HugePages};
 use slabwise_tuner::DENSITIES_SIZE_BYTES_MAX;
@@ -48,6 +49,8 @@ const PREFIX_BYTES_MAX: u64 = 400;
 const HUGE_PAGES_BYTES_MAX: u64 = 3 * 2 * MIB;
 /// The maximum memory of the HTTP server, in bytes: most of it for responses that its clients have not read.
 const HTTP_BYTES_MAX: u64 = 16 * MIB;
+/// The maximum memory of the frequencies of keys and prefixes, in bytes.
+pub(crate) const HOT_KEYS_BYTES_MAX: u64 = MIB;
 /// The maximum memory of the measurement of costs, in bytes.
 const MEASURED_COSTS_BYTES_MAX: u64 = MIB;
 
@@ -90,6 +93,7 @@ impl MemoryModel {
         parts.extend(watchers(settings));
         parts.extend(prefixes(settings));
         parts.extend(http(settings));
+        parts.extend(hot_keys(settings));
         MemoryModel {
             engine: settings.engine.clone(),
             connections_max: settings.connections_max.into(),
@@ -201,6 +205,16 @@ fn http(settings: &Settings) -> Option<Part> {
             "HTTP: the history, and the requests and responses of 32 connections (-o http)"
                 .to_owned(),
         bytes_max: HTTP_BYTES_MAX,
+    })
+}
+
+/// The frequencies, the keys that each worker has sampled, and the memory that is exchanged with a worker's.
+fn hot_keys(settings: &Settings) -> Option<Part> {
+    let buffers = settings.threads as u64 + 1;
+    (settings.hot_keys() > 0).then(|| Part {
+        name: "hot_keys",
+        description: "sampled keys and their frequencies (-o http_hot_keys)".to_owned(),
+        bytes_max: HOT_KEYS_BYTES_MAX + buffers * KEY_SAMPLES_SIZE_BYTES as u64,
     })
 }
 

@@ -36,7 +36,7 @@ fn the_total_is_the_memory_limit_and_the_sum_of_all_parts() {
 fn each_part_depends_on_its_options() {
     // Each row has a part, arguments, and the value of the part.
     const TLS: &str = "ssl_chain_cert=c,ssl_key=k";
-    let rows: [(&str, &[&str], u64); 19] = [
+    let rows: [(&str, &[&str], u64); 21] = [
         ("connections", &["-c", "1000"], 1000 * 2048),
         ("connections", &["-c", "1000", "-Z", "-o", TLS], 1000 * 12_288),
         ("buffers", &["-c", "1024"], 64 * MIB),
@@ -48,6 +48,8 @@ fn each_part_depends_on_its_options() {
         ("huge_pages", &[], 6 * MIB),
         ("huge_pages", &["-o", "preset=memcached"], 6 * MIB),
         ("huge_pages", &["-o", "no_huge_pages"], 0),
+        ("hot_keys", &["-o", "http=127.0.0.1:0"], 0),
+        ("hot_keys", &["-t", "3", "-o", "http=127.0.0.1:0,http_hot_keys=1"], 5 * MIB / 4),
         ("costs", &[], 0),
         ("costs", &["-o", "cost=measured"], MIB),
         ("watchers", &[], 15 * MIB),

@@ -209,7 +209,8 @@ fn tuner_with(
 
 /// Returns the profiling options that a server has by default with this memory limit.
 pub fn default_profiling_options(memory_limit_bytes: u64) -> ProfilingOptions {
-    let options = ProfilingOptions::within(ProfilingOptions::default_memory_bytes(memory_limit_bytes));
+    let options =
+        ProfilingOptions::within(ProfilingOptions::default_memory_bytes(memory_limit_bytes));
     options.expect("the default memory is enough for a profiler")
 }
 

@@ -140,7 +140,13 @@ impl Correction {
         let of_curve = curve.miss_ratio(100);
         if recent.all <= 0.0 {
             let (lru, measured) = (of_curve, of_curve);
-            return Correction { sample_factor: 1.0, capacity_factor: 1.0, lru, measured, sampled_keys };
+            return Correction {
+                sample_factor: 1.0,
+                capacity_factor: 1.0,
+                lru,
+                measured,
+                sampled_keys,
+            };
         }
         let measured = recent.all_misses / recent.all;
         let sampled = recent.sampled_misses / (curve.references + recent.unstored);

@@ -90,6 +90,10 @@ fn keys_that_are_never_stored_are_limited() {
     assert_eq!((profiler.keys(), profiler.rate()), (600, 1.0));
     assert_eq!(profiler.recent_gets().unstored, 100_000.0, "gets of forgotten keys count, too");
     get(&mut profiler, 100_999, 0, false);
-    assert_eq!(profiler.recent_gets().unstored, 99_999.0, "the gets of a stored key count in its class");
+    assert_eq!(
+        profiler.recent_gets().unstored,
+        99_999.0,
+        "the gets of a stored key count in its class"
+    );
     assert_eq!(profiler.profile(ClassId(0)).curve.references(), 502.0);
 }

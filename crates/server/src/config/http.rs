@@ -3,6 +3,9 @@
 use super::paths::absolute;
 use std::path::PathBuf;
 
+/// The maximum of `-o http_hot_keys`.
+pub(crate) const HOT_KEYS_MAX: usize = 100;
+
 /// The address on which the HTTP server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HttpAddress {
@@ -24,6 +27,8 @@ pub struct HttpSettings {
     pub hosts: Vec<String>,
     /// `-o http_slab_metrics`: true if the metrics include those of classes.
     pub has_slab_metrics: bool,
+    /// `-o http_hot_keys`: the number of hot keys that the server shows; 0 if keys are not sampled.
+    pub hot_keys: usize,
 }
 
 /// The values of the options as they are given.
@@ -34,6 +39,7 @@ pub(super) struct HttpGiven {
     pub is_insecure: bool,
     pub hosts: Vec<String>,
     pub omits_slab_metrics: bool,
+    pub hot_keys: usize,
 }
 
 /// The value of `-o http`.

@@ -39,6 +39,7 @@ mod tests;
 /// The exit code if the command line is invalid: `EX_USAGE` of sysexits.h, as in memcached.
 pub const EXIT_USAGE: u8 = 64;
 
+pub(crate) use http::HOT_KEYS_MAX;
 pub use http::{HttpAddress, HttpSettings};
 pub use parse::{Request, parse};
 #[cfg(test)]

@@ -309,6 +309,7 @@ fn http(draft: &mut Draft) -> Result<Option<HttpSettings>, String> {
             || given.is_insecure
             || !given.hosts.is_empty()
             || given.omits_slab_metrics
+            || given.hot_keys > 0
         {
             draft.warn(
                 "the options http_* have no effect without -o http=ADDR: add it, or leave them out",
@@ -325,6 +326,7 @@ fn http(draft: &mut Draft) -> Result<Option<HttpSettings>, String> {
         is_insecure: given.is_insecure,
         hosts: given.hosts,
         has_slab_metrics: !given.omits_slab_metrics,
+        hot_keys: given.hot_keys,
     }))
 }
 

@@ -196,6 +196,11 @@ pub struct ProcessSettings {
 }
 
 impl Settings {
+    /// Returns the number of hot keys that the HTTP server shows; 0 if keys are not sampled.
+    pub(crate) fn hot_keys(&self) -> usize {
+        self.http.as_ref().map_or(0, |http| http.hot_keys)
+    }
+
     /// True if the server has a tuner's thread.
     pub(crate) fn runs_tuner(&self) -> bool {
         self.reassign_enabled || self.profiling.is_some()

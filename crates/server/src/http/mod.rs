@@ -20,6 +20,7 @@
 mod api;
 mod guard;
 mod history;
+mod hot_keys;
 mod listen;
 mod page;
 mod route;

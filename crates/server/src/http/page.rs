@@ -29,6 +29,7 @@ pub(super) static FILES: &[File] = &[
     file!("/page/classes.js", SCRIPT, "classes.js"),
     file!("/page/format.js", SCRIPT, "format.js"),
     file!("/page/history.js", SCRIPT, "history.js"),
+    file!("/page/hot_keys.js", SCRIPT, "hot_keys.js"),
     file!("/page/memory.js", SCRIPT, "memory.js"),
 ];
 

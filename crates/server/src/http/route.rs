@@ -1,8 +1,9 @@
 //! The paths of the HTTP server and their responses.
 
-use super::api;
+use super::api::{self, Sources};
 use super::guard::{Guard, Refusal};
 use super::history::History;
+use super::hot_keys::HotKeys;
 use super::page;
 use crate::metrics;
 use crate::shared::Shared;
@@ -97,11 +98,14 @@ pub(super) struct Running<'r, 'e> {
     /// True if the metrics include those of classes.
     has_classes: bool,
     history: RefCell<History>,
+    /// `None` without `-o http_hot_keys`.
+    hot_keys: Option<RefCell<HotKeys>>,
 }
 
 impl<'r, 'e> Running<'r, 'e> {
     pub fn new(shared: &'r Shared<'e>, guard: &'r Guard, has_classes: bool) -> Running<'r, 'e> {
-        Running { shared, guard, has_classes, history: RefCell::default() }
+        let hot_keys = shared.key_samples.is_some().then(RefCell::default);
+        Running { shared, guard, has_classes, history: RefCell::default(), hot_keys }
     }
 
     fn context(&self) -> StatsContext<'_> {
@@ -116,7 +120,10 @@ impl<'r, 'e> Running<'r, 'e> {
             return respond(StatusCode::OK, metrics::CONTENT_TYPE, text);
         }
         let document = path.strip_prefix(api::PREFIX).and_then(|name| {
-            api::document(self.context(), &self.history.borrow(), name, request.uri.query())
+            let hot_keys = self.hot_keys.as_ref().map(RefCell::borrow);
+            let sources =
+                Sources { history: &self.history.borrow(), hot_keys: hot_keys.as_deref() };
+            api::document(self.context(), &sources, name, request.uri.query())
         });
         match document {
             Some(json) => respond(StatusCode::OK, JSON, json),
@@ -145,6 +152,9 @@ impl App for Running<'_, '_> {
 
     fn tick(&self) {
         self.history.borrow_mut().record(self.context());
+        if let Some(hot_keys) = &self.hot_keys {
+            hot_keys.borrow_mut().record(self.shared);
+        }
     }
 }
 

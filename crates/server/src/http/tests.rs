@@ -6,22 +6,26 @@ use super::page;
 use super::route::{App, Running, Starting};
 use crate::config::{HttpAddress, HttpSettings};
 use crate::session::testing::{Client, Fixture};
-use crate::shared::Shared;
+use crate::shared::{Shared, WorkerContext};
 use http_body_util::BodyExt;
 use hyper::http::request::Parts;
 use hyper::{Request, StatusCode};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-fn guard() -> Guard {
-    let settings = HttpSettings {
+fn settings(hot_keys: usize) -> HttpSettings {
+    HttpSettings {
         address: HttpAddress::Tcp { host: None, port: 0 },
         token_file: None,
         is_insecure: false,
         hosts: Vec::new(),
         has_slab_metrics: true,
-    };
-    Guard::new(&settings).expect("there is no token file")
+        hot_keys,
+    }
+}
+
+fn guard() -> Guard {
+    Guard::new(&settings(0)).expect("there is no token file")
 }
 
 fn request(path: &str) -> Parts {
@@ -43,9 +47,15 @@ fn get(path: &str, app: &impl App) -> (StatusCode, String) {
 
 /// Calls `test` with a server whose cache has some items.
 fn with_items(test: impl FnOnce(&Running<'_, '_>, &Shared<'_>)) {
-    let fixture = Fixture::new();
+    with_items_in(&Fixture::new(), test);
+}
+
+/// Calls `test` with a server of this fixture, whose cache has some items. The worker is in a timed round.
+fn with_items_in(fixture: &Fixture, test: impl FnOnce(&Running<'_, '_>, &Shared<'_>)) {
     let shared = fixture.shared();
-    let mut client = Client::new(fixture.worker(&shared));
+    let key_samples = shared.key_samples.as_ref().map(|all| &all[0]);
+    let worker = WorkerContext { key_samples, ..fixture.worker(&shared) };
+    let mut client = Client::new(worker);
     for number in 0..100 {
         let script = format!("set key{number} 0 0 10\r\n0123456789\r\nget key{number}\r\n");
         client.send(script.as_bytes());
@@ -84,6 +94,79 @@ fn every_document_of_the_api_is_json_and_its_numbers_are_those_of_the_cache() {
         assert_eq!(owned as u64, with_items[0]["pages"], "the map shows the pages of the class");
         assert_eq!(document("history")[0]["items"], 100);
         assert_eq!(document("history?seconds=60").as_array().map(Vec::len), Some(1));
+    });
+}
+
+/// Returns the document of hot keys, with the names of the keys and of the prefixes.
+fn hot_keys(app: &impl App) -> (Value, [Vec<String>; 2]) {
+    let (status, body) = get("/api/v1/hot-keys", app);
+    assert_eq!(status, StatusCode::OK, "{body}");
+    let document: Value = serde_json::from_str(&body).expect("the document is JSON");
+    let names = ["keys", "prefixes"].map(|list| {
+        let entries = document[list].as_array().expect("the document has a list of this name");
+        entries.iter().map(|it| it["name"].as_str().unwrap_or_default().to_owned()).collect()
+    });
+    (document, names)
+}
+
+#[test]
+fn hot_keys_are_off_by_default_and_the_document_has_the_remedy() {
+    with_items(|app, _| {
+        let (document, names) = hot_keys(app);
+        assert_eq!(names, [Vec::<String>::new(), Vec::new()]);
+        assert_eq!((&document["enabled"], &document["samples"]), (&false.into(), &0.into()));
+        let remedy = document["remedy"].as_str().expect("the remedy is a text");
+        assert!(remedy.contains("-o http_hot_keys=N"), "{remedy}");
+    });
+}
+
+#[test]
+fn hot_keys_are_those_of_the_gets_in_every_dialect_and_prefixes_use_the_delimiter() {
+    let mut fixture = Fixture::new();
+    fixture.settings.http = Some(settings(2));
+    fixture.settings.prefix_delimiter = '/';
+    with_items_in(&fixture, |app, shared| {
+        let key_samples = shared.key_samples.as_ref().map(|all| &all[0]);
+        let mut client = Client::new(WorkerContext { key_samples, ..fixture.worker(shared) });
+        for _ in 0..50 {
+            client.send(b"get app/page/1 app/<b>\r\ngat 0 app/page/1\r\nmg app/page/1 v\r\n");
+            client.send(b"set stored/1 0 0 1\r\nx\r\nmg YXBwLzI= b\r\n");
+        }
+        let mut other = Client::new(fixture.worker(shared));
+        other.send(b"get other\r\n".repeat(1_000).as_slice());
+        app.tick();
+        let (document, [keys, prefixes]) = hot_keys(app);
+        assert_eq!(document["samples"], 100 + 50 * 5, "only gets of timed rounds are sampled");
+        assert_eq!((&document["enabled"], &document["remedy"]), (&true.into(), &Value::Null));
+        assert_eq!(keys[0], "app/page/1");
+        assert_eq!(keys.len(), 2, "the option limits the number of keys");
+        assert!(["app/<b>", "app/2"].contains(&keys[1].as_str()), "{keys:?}");
+        assert_eq!(prefixes, ["app"]);
+        assert_eq!(document["keys"][0]["get_share"], 150.0 / 350.0);
+        assert_eq!(document["keys"][0]["get_share_error"], 0.0);
+    });
+}
+
+#[test]
+fn counts_by_prefix_and_samples_of_keys_do_not_affect_each_other() {
+    let mut fixture = Fixture::new();
+    fixture.settings.http = Some(settings(10));
+    with_items_in(&fixture, |app, shared| {
+        let mut client = Client::new(fixture.worker(shared));
+        for (command, expected) in [
+            ("get a:1", "END\r\n"),
+            ("stats detail on", "OK\r\n"),
+            ("get a:1", "END\r\n"),
+            ("stats detail off", "OK\r\n"),
+            ("get a:1", "END\r\n"),
+            ("stats detail dump", "PREFIX a get 1 hit 0 set 0 del 0\r\nEND\r\n"),
+        ] {
+            client.received.clear();
+            client.send(format!("{command}\r\n").as_bytes());
+            assert_eq!(String::from_utf8_lossy(&client.received), expected, "{command}");
+        }
+        app.tick();
+        assert_eq!(hot_keys(app).0["samples"], 100, "the client was not in a timed round");
     });
 }
 

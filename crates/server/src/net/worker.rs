@@ -35,6 +35,7 @@ use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 use slab::Slab;
 use slabwise_base::Seconds;
+use slabwise_base::random::Random;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -44,7 +45,7 @@ use std::time::Duration;
 
 /// The maximum number of events that one epoll_wait returns.
 const EVENTS_MAX: usize = 256;
-/// The worker measures the duration of one round in every group of this number of rounds.
+/// The worker measures the duration of one round in this number of rounds, on average.
 const ROUNDS_PER_TIMED_ROUND: u64 = 64;
 /// The time between two checks whether memory is free for uploads and gets that wait, in nanoseconds.
 const MEMORY_CHECK_NANOS: u64 = 5_000_000;
@@ -82,8 +83,10 @@ pub(super) struct Worker<'e> {
     /// The second of the clock at which the worker last searched for connections that have been idle, or in a
     /// handshake, for too long.
     overdue_checked_at: Seconds,
-    /// The number of rounds that the worker has served since its start.
-    rounds: u64,
+    /// The number of rounds up to the next timed round, including it.
+    rounds_to_timed: u64,
+    /// Chooses the timed rounds: with a fixed distance, two clients that send by turns would not be measured equally.
+    random: Random,
 }
 
 /// The beginning of a round whose duration is measured.
@@ -97,6 +100,7 @@ struct TimedRound {
 impl<'e> Worker<'e> {
     /// Makes a worker that takes its connections from `mailbox`. The waker of the mailbox must end the wait of `poll`.
     pub fn new(poll: Poll, mailbox: &'e Mailbox, context: WorkerContext<'e>) -> Worker<'e> {
+        let random = Random::new(context.index as u64);
         Worker {
             poll,
             mailbox,
@@ -119,7 +123,8 @@ impl<'e> Worker<'e> {
             awaits_memory: false,
             checked_at_nanos: 0,
             readers_checked_at_nanos: 0,
-            rounds: 0,
+            rounds_to_timed: ROUNDS_PER_TIMED_ROUND,
+            random,
         }
     }
 
@@ -252,9 +257,8 @@ impl<'e> Worker<'e> {
         let requests_max = self.shared.settings.requests_per_round_max;
         self.core.context.requests_left = if is_only_ready { u32::MAX } else { requests_max };
         self.core.context.served = RoundCounts::default();
-        self.rounds += 1;
-        let is_timed = self.rounds.is_multiple_of(ROUNDS_PER_TIMED_ROUND);
-        let timed = is_timed.then(|| self.begin_timed_round());
+        self.rounds_to_timed -= 1;
+        let timed = (self.rounds_to_timed == 0).then(|| self.begin_timed_round());
         let connection = &mut self.connections[slot];
         self.core.context.descriptor = connection.stream.socket().as_raw_fd();
         let end = connection.serve_round(&mut self.core);
@@ -398,14 +402,17 @@ impl<'e> Worker<'e> {
         )
     }
 
-    fn begin_timed_round(&self) -> TimedRound {
-        let context = &self.core.context;
+    fn begin_timed_round(&mut self) -> TimedRound {
+        self.rounds_to_timed = 1 + self.random.below(2 * ROUNDS_PER_TIMED_ROUND - 1);
+        let context = &mut self.core.context;
+        context.key_samples = self.shared.key_samples.as_ref().map(|all| &all[context.index]);
         TimedRound { begun_nanos: self.shared.clock.nanos(), stored: context.handle.stored() }
     }
 
-    /// Counts the duration of a round that has just been served.
-    fn end_timed_round(&self, timed: &TimedRound) {
-        let context = &self.core.context;
+    /// Counts the duration of a round that has just been served, and ends its sample of keys.
+    fn end_timed_round(&mut self, timed: &TimedRound) {
+        let context = &mut self.core.context;
+        context.key_samples = None;
         let nanos = self.shared.clock.nanos().saturating_sub(timed.begun_nanos);
         if let Some(shares) = context.served.time_shares() {
             context.traffic.add_timed_round(shares, nanos);

@@ -2,7 +2,7 @@
 
 use crate::out::is_large;
 use crate::shared::{WatchEvent, WorkerContext};
-use slabwise_base::{Expiry, HashedKey};
+use slabwise_base::{Cost, Expiry, HashedKey};
 use slabwise_engine::{
     GetEffects, GetOptions, ItemInfo, ItemView, Pinned, ReserveError, StoreMode, Validity, Vivify,
 };
@@ -137,9 +137,9 @@ pub(crate) fn get<'e>(
 ) -> Result<Option<HitReply>, ReserveError> {
     before_lookup(worker, key);
     worker.served.gets += 1;
-    let (now, counts_prefixes) = (worker.now, worker.shared.counts_prefixes());
+    let (now, observers) = (worker.now, worker.shared.key_observers.get());
     let show = |view: ItemView<'_, 'e>, effects| {
-        (show(&view, effects), if counts_prefixes { view.cost() } else { None })
+        (show(&view, effects), if observers.count_prefixes() { view.cost() } else { None })
     };
     let found = match *access {
         Access::Plain => worker.handle.get(key, now, |view| show(view, UNCHANGED)),
@@ -154,16 +154,34 @@ pub(crate) fn get<'e>(
     {
         measured.record_miss(key, || worker.shared.clock.nanos());
     }
-    if worker.shared.counts_prefixes() {
-        let prefixes = &worker.shared.prefixes;
-        if rules.counts_prefixes() {
-            prefixes.record_get(key.bytes(), reply.is_some());
-        }
-        if let Some(cost) = cost.flatten() {
-            prefixes.record_cost_saved(key.bytes(), u64::from(cost.units()));
-        }
+    if worker.shared.key_observers.get().any() {
+        after_get(worker, key.bytes(), rules, reply.is_some(), cost.flatten());
     }
     Ok(reply)
+}
+
+/// Counts a get by prefix and samples its key, as far as the observers of keys are on.
+#[cold]
+fn after_get(
+    worker: &WorkerContext<'_>,
+    key: &[u8],
+    rules: Rules,
+    is_hit: bool,
+    cost: Option<Cost>,
+) {
+    if let Some(samples) = worker.key_samples {
+        samples.push(key);
+    }
+    if !worker.shared.counts_prefixes() {
+        return;
+    }
+    let prefixes = &worker.shared.prefixes;
+    if rules.counts_prefixes() {
+        prefixes.record_get(key, is_hit);
+    }
+    if let Some(cost) = cost {
+        prefixes.record_cost_saved(key, u64::from(cost.units()));
+    }
 }
 
 /// Sets an item's expiry. Returns `Ok(false)` if there is no item with this key.

@@ -1,7 +1,8 @@
 //! The durations of requests by command, for the metrics.
 //!
-//! A worker measures one of 64 rounds. Every request of the round counts with the duration of the whole round, from the
-//! receive call to the send call, because its client waits for the reply that long. Without `-o http` nothing is counted.
+//! A worker measures one of 64 rounds on average. Every request of the round counts with the duration of the whole round,
+//! from the receive call to the send call, because its client waits for the reply that long. Without `-o http` nothing is
+//! counted.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

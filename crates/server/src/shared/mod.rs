@@ -4,6 +4,8 @@
 mod connections;
 mod crawls;
 mod durations;
+mod key_observers;
+mod key_samples;
 mod measured_costs;
 mod notifier;
 mod prefixes;
@@ -17,6 +19,7 @@ pub use connections::{
 };
 pub use crawls::{CrawlStep, CrawlTicket};
 pub use durations::{COMMAND_NAMES, DurationCounts};
+pub use key_samples::{KEY_SAMPLES_SIZE_BYTES, KeyBuffer};
 pub use measured_costs::MeasuredCosts;
 pub use notifier::{BackgroundThread, WakeReason};
 pub(crate) use prefixes::PREFIX_COUNT_MAX;

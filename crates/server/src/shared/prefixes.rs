@@ -9,7 +9,6 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::ops::Bound;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The maximum number of prefixes with counts, as in memcached.
 pub(crate) const PREFIX_COUNT_MAX: usize = 1 << 16;
@@ -33,20 +32,19 @@ pub(crate) struct PrefixCounts {
 pub struct PrefixStats {
     /// The byte that ends the prefix of a key.
     delimiter: u8,
-    /// True while the server counts requests by prefix.
-    pub(super) enabled: AtomicBool,
     counts: Mutex<BTreeMap<Box<[u8]>, PrefixCounts>>,
 }
 
 impl PrefixStats {
     /// Makes the state without counts. As in memcached, only the first byte of a delimiter that is not ASCII is used.
-    pub fn new(delimiter: char, enabled: bool) -> PrefixStats {
+    pub fn new(delimiter: char) -> PrefixStats {
         let delimiter = delimiter.encode_utf8(&mut [0; 4]).as_bytes()[0];
-        PrefixStats { delimiter, enabled: AtomicBool::new(enabled), counts: Mutex::default() }
+        PrefixStats { delimiter, counts: Mutex::default() }
     }
 
-    pub fn set_enabled(&self, enabled: bool) {
-        self.enabled.store(enabled, Ordering::Relaxed);
+    /// Returns the prefix of a key; `None` if the key has no delimiter.
+    pub fn prefix<'k>(&self, key: &'k [u8]) -> Option<&'k [u8]> {
+        Some(&key[..key.iter().position(|&byte| byte == self.delimiter)?])
     }
 
     pub fn record_get(&self, key: &[u8], is_hit: bool) {
@@ -121,10 +119,7 @@ impl PrefixStats {
 
     /// Calls `count` with the counts of the key's prefix, unless the key has no prefix or the limit is reached.
     fn record(&self, key: &[u8], count: impl FnOnce(&mut PrefixCounts)) {
-        let Some(prefix_len) = key.iter().position(|&byte| byte == self.delimiter) else {
-            return;
-        };
-        let prefix = &key[..prefix_len];
+        let Some(prefix) = self.prefix(key) else { return };
         let mut counts = lock(&self.counts);
         if let Some(counted) = counts.get_mut(prefix) {
             count(counted);
@@ -150,7 +145,7 @@ mod tests {
 
     #[test]
     fn requests_are_counted_by_the_part_of_the_key_before_the_first_delimiter() {
-        let stats = PrefixStats::new(':', true);
+        let stats = PrefixStats::new(':');
         stats.record_get(b"a:b:c", true);
         stats.record_get(b"a:d", false);
         stats.record_set(b"a:b");
@@ -165,7 +160,7 @@ mod tests {
 
     #[test]
     fn costliest_sorts_by_cost_and_list_omits_prefixes_with_costs_alone() {
-        let stats = PrefixStats::new(':', true);
+        let stats = PrefixStats::new(':');
         stats.record_get(b"plain:1", true);
         stats.record_cost_saved(b"a:1", 5);
         stats.record_cost_paid(b"b:1", 4);
@@ -184,7 +179,7 @@ mod tests {
 
     #[test]
     fn at_most_65536_prefixes_have_counts() {
-        let stats = PrefixStats::new(':', true);
+        let stats = PrefixStats::new(':');
         for number in 0..PREFIX_COUNT_MAX + 10 {
             stats.record_set(format!("{number}:").as_bytes());
         }

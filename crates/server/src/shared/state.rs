@@ -5,6 +5,8 @@ use super::connections::{
 };
 use super::crawls::Crawls;
 use super::durations::{DurationCounts, Durations};
+use super::key_observers::KeyObservers;
+use super::key_samples::KeySamples;
 use super::measured_costs::MeasuredCosts;
 use super::notifier::Notifier;
 use super::prefixes::PrefixStats;
@@ -43,6 +45,10 @@ pub struct Shared<'e> {
     pub(crate) traffic: Box<[Traffic]>,
     /// One entry per worker: the durations of its requests; `None` without `-o http`.
     durations: Option<Box<[Durations]>>,
+    /// One entry per worker: keys of its gets; `None` without `-o http_hot_keys`.
+    pub(crate) key_samples: Option<Box<[KeySamples]>>,
+    /// What the server does with the keys of requests, in addition to serving them.
+    pub(crate) key_observers: KeyObservers,
     /// The system's file with the memory of this process; `None` without `-o http`.
     memory_status: Option<File>,
     /// The plan, the profile and the class table that the tuner reports for `stats plan`, `stats profile` and
@@ -118,12 +124,15 @@ impl<'e> Shared<'e> {
                 .http
                 .is_some()
                 .then(|| (0..settings.threads).map(|_| Durations::default()).collect()),
+            key_samples: (settings.hot_keys() > 0)
+                .then(|| (0..settings.threads).map(|_| KeySamples::default()).collect()),
+            key_observers: KeyObservers::new(settings.detail_enabled, settings.hot_keys() > 0),
             memory_status: settings.http.as_ref().and_then(|_| File::open(MEMORY_STATUS).ok()),
             tuner_status: Arc::new(TunerStatus::default()),
             background_steps: RwLock::default(),
             notifier: Arc::new(Notifier::default()),
             baseline: Mutex::default(),
-            prefixes: PrefixStats::new(settings.prefix_delimiter, settings.detail_enabled),
+            prefixes: PrefixStats::new(settings.prefix_delimiter),
             measured_costs: settings.costs_measured.then(|| {
                 let options = MissClockOptions::default();
                 MeasuredCosts::new(options, settings.prefix_delimiter, engine.config().hash_seed)
@@ -228,7 +237,7 @@ impl<'e> Shared<'e> {
     /// True if requests are counted by key prefix.
     #[inline]
     pub(crate) fn counts_prefixes(&self) -> bool {
-        self.prefixes.enabled.load(Ordering::Relaxed)
+        self.key_observers.get().count_prefixes()
     }
 
     /// Stops the server and, with `-e`, keeps the items in the memory file for the next start. A thread calls this
@@ -351,6 +360,9 @@ pub struct WorkerContext<'e> {
     pub traffic: &'e Traffic,
     /// This worker's durations of requests; `None` without `-o http`.
     pub durations: Option<&'e Durations>,
+    /// The samples to which gets add their keys; `None` except in timed rounds with `-o http_hot_keys`. The event loop sets
+    /// this field before a round.
+    pub key_samples: Option<&'e KeySamples>,
     /// The number of this worker, counted from 0.
     pub index: usize,
     /// The descriptor of the connection being served, for log lines and events. The event loop sets this field.
@@ -397,6 +409,7 @@ impl<'e> WorkerContext<'e> {
             shared,
             traffic: &shared.traffic[index],
             durations: shared.durations.as_ref().map(|workers| &workers[index]),
+            key_samples: None,
             index,
             descriptor: -1,
             requests_left: 0,

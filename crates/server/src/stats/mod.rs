@@ -107,8 +107,8 @@ fn detail<'e>(
 ) -> Option<Crawl<'e>> {
     let prefixes = &context.shared.prefixes;
     match (mode, rows.form) {
-        (DetailMode::On, _) => prefixes.set_enabled(true),
-        (DetailMode::Off, _) => prefixes.set_enabled(false),
+        (DetailMode::On, _) => context.shared.key_observers.set_counts_prefixes(true),
+        (DetailMode::Off, _) => context.shared.key_observers.set_counts_prefixes(false),
         (DetailMode::Dump, StatsForm::Text) => {
             return Some(Crawl::new(Vec::new(), Listing::Prefixes { after: None }, None));
         }

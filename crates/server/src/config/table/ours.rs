@@ -1,6 +1,6 @@
 //! The table of the options of `-o` that memcached does not have.
 
-use crate::config::http::HttpGivenAddress;
+use crate::config::http::{HOT_KEYS_MAX, HttpGivenAddress};
 use crate::config::option::{COUNT_MAX, ServerOption, option, switch};
 use crate::config::settings::Draft;
 use slabwise_engine::{EvictionKind, HugePages, MOVER_NAMES, RankedHits, ReservedRank};
@@ -186,6 +186,13 @@ pub(in crate::config) static OURS: &[ServerOption] = &[
         .choice(&["on", "off"], |it, word| it.given.http.omits_slab_metrics = word == "off")
         .default("on")
         .help("include the metrics of classes, about 40 for each class, in /metrics"),
+    option("http_hot_keys")
+        .number(0, HOT_KEYS_MAX as i64, "keys", |it, n| it.given.http.hot_keys = n as usize)
+        .default("0")
+        .help(
+            "number of the most requested keys, and of their prefixes (-D), that the HTTP server shows, from a sample of \
+             the gets; 0: keys are not sampled. Keys can be personal data",
+        ),
 ];
 
 /// The maximum number of queues in a wheel of `eviction=gd_wheel`.

@@ -2,6 +2,7 @@
 
 import { showClasses, showPlans, showSizes } from "./classes.js";
 import { byId, duration, setClassColours } from "./format.js";
+import { showHotKeys } from "./hot_keys.js";
 import { showCharts, showTiles } from "./history.js";
 import { showMemory, showPages, showWhatIf } from "./memory.js";
 
@@ -44,10 +45,12 @@ async function update() {
   showPages(pages, classes);
   showClasses(classes);
   if (turn % SLOW_TURNS === 0) {
-    const [whatIf, plans, sizes, memory] = await Promise.all(["what-if", "plans", "sizes", "memory"].map(read));
+    const [whatIf, plans, sizes, hotKeys, memory] = await Promise.all(
+      ["what-if", "plans", "sizes", "hot-keys", "memory"].map(read));
     showWhatIf(whatIf);
     showPlans(plans);
     showSizes(sizes);
+    showHotKeys(hotKeys);
     showMemory(memory);
   }
   turn += 1;

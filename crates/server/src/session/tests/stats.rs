@@ -205,7 +205,7 @@ fn a_dump_lists_each_of_many_prefixes_once() {
     const PREFIXES: usize = 20_000;
     let fixture = Fixture::new();
     let shared = fixture.shared();
-    shared.prefixes.set_enabled(true);
+    shared.key_observers.set_counts_prefixes(true);
     for number in 0..PREFIXES {
         shared.prefixes.record_set(format!("{number:05}{}:key", "p".repeat(200)).as_bytes());
     }
