@@ -1,5 +1,4 @@
-//! The HTTP server (`-o http`): metrics, health checks, hot keys, and refusals.
-//! The HTTP server (`-o http`): metrics, health checks, TLS, and refusals.
+//! The HTTP server (`-o http`): metrics, health checks, hot keys, TLS, and refusals.
 
 mod attacks;
 mod client;
