@@ -175,9 +175,11 @@ impl Correction {
 
 #[cfg(test)]
 mod tests {
-    use super::what_if;
+    use super::{WhatIf, what_if};
+    use crate::Snapshot;
     use crate::testing::curves::{any, cliff, scan, snapshot};
     use slabwise_base::Random;
+    use slabwise_profile::{Mrc, Point, RecentGets};
 
     #[test]
     fn a_loop_has_hits_only_in_memory_that_holds_it() {
@@ -213,6 +215,81 @@ mod tests {
         cache.recent.unstored = 600.0;
         let found: Vec<f64> = what_if(&cache).iter().map(|it| it.miss_ratio).collect();
         assert_eq!(found, [vec![1.0; 7], vec![0.7; 4]].concat());
+    }
+
+    /// Returns a cache whose curve has 20 % capacity misses at the current memory and 10 % compulsory misses. Half and
+    /// twice the memory have 30 % and 10 % capacity misses.
+    fn cache(recent: RecentGets) -> Snapshot {
+        let points = [(0, 1_000.0), (100, 400.0), (200, 300.0), (400, 200.0), (800, 100.0)];
+        let points = points.map(|(chunks, misses)| Point { chunks, misses });
+        Snapshot { recent, ..snapshot(10, vec![(20, Mrc::new(points.into()))]) }
+    }
+
+    fn predicted(cache: &Snapshot, percent: u64) -> WhatIf {
+        let found = what_if(cache);
+        *found.iter().find(|it| it.memory_percent == percent).expect("the size is predicted")
+    }
+
+    #[track_caller]
+    fn assert_ratios(cache: &Snapshot, expected: [(u64, f64); 4]) {
+        for (percent, ratio) in expected {
+            let found = predicted(cache, percent).miss_ratio;
+            assert!((found - ratio).abs() < 1e-9, "{percent} %: {found}, expected {ratio}");
+        }
+    }
+
+    #[test]
+    fn a_cache_that_evicts_better_than_an_lru_has_fewer_capacity_misses_at_every_size() {
+        let recent = RecentGets {
+            all: 1_000.0,
+            all_misses: 200.0,
+            sampled_misses: 200.0,
+            ..RecentGets::default()
+        };
+        assert_ratios(&cache(recent), [(50, 0.25), (100, 0.2), (200, 0.15), (400, 0.1)]);
+    }
+
+    #[test]
+    fn a_sample_with_too_few_misses_is_corrected_at_every_size() {
+        let recent = RecentGets {
+            all: 1_000.0,
+            all_misses: 375.0,
+            sampled_misses: 300.0,
+            ..RecentGets::default()
+        };
+        assert_ratios(&cache(recent), [(50, 0.5), (100, 0.375), (200, 0.25), (400, 0.125)]);
+    }
+
+    #[test]
+    fn no_correction_exceeds_a_factor_of_two() {
+        let recent = RecentGets {
+            all: 1_000.0,
+            all_misses: 900.0,
+            sampled_misses: 1.0,
+            ..RecentGets::default()
+        };
+        assert_ratios(&cache(recent), [(50, 1.0), (100, 0.9), (200, 0.55), (400, 0.2)]);
+        let recent = RecentGets { all: 1_000.0, all_misses: 0.0, ..RecentGets::default() };
+        assert_ratios(&cache(recent), [(50, 0.05), (100, 0.0), (200, 0.0), (400, 0.0)]);
+    }
+
+    #[test]
+    fn the_error_band_grows_with_the_difference_and_shrinks_with_the_sample() {
+        let recent = |sampled_keys| RecentGets {
+            all: 1_000.0,
+            all_misses: 300.0,
+            sampled_misses: 300.0,
+            sampled_keys,
+            ..RecentGets::default()
+        };
+        let width = |sampled_keys, percent| {
+            let it = predicted(&cache(recent(sampled_keys)), percent);
+            assert!((it.miss_ratio_low..=it.miss_ratio_high).contains(&it.miss_ratio), "{it:?}");
+            it.miss_ratio_high - it.miss_ratio_low
+        };
+        assert_eq!(width(10_000, 100), 0.0, "the recent miss ratio is known");
+        assert!(width(10_000, 110) < width(10_000, 200) && width(10_000, 200) < width(10_000, 400));
+        assert!(width(10_000, 200) < width(1_000, 200));
     }
 
     #[test]

@@ -18,6 +18,8 @@ use serde::Deserialize;
 use slabwise_engine::Engine;
 use slabwise_policy::partition::WhatIf;
 use slabwise_replay::workload::Request;
+use slabwise_text::grouped;
+use std::f64::consts::LN_2;
 
 #[cfg(test)]
 mod tests;
@@ -50,15 +52,20 @@ struct StreamSetup {
 }
 
 measures! {
-    MEASURED: "measured", "measured miss ratio", "%", Fixed;
-    PREDICTED: "predicted", "predicted miss ratio", "%", Fixed;
+    MEASURED: "measured", "measured miss ratio at the end", "%", Fixed;
+    PREDICTED: "predicted", "predicted miss ratio at the end", "%", Fixed;
     ERROR: "error", "largest error of the predicted miss ratio", "percentage points", Fixed;
     BAND: "band", "mean width of the error band", "percentage points", Fixed;
     INSIDE: "inside", "measured miss ratios inside the error band", "%", Fixed;
 }
 
+/// The variant of the rows over all streams and memory sizes.
+const ALL: &str = "all";
+
 /// The predictions of a server at one moment.
 struct Predicted {
+    /// The number of parts of the stream before the moment.
+    moment: usize,
     points: Vec<WhatIf>,
     /// The half-life of the predictions, in gets of all keys.
     half_life_gets: f64,
@@ -85,6 +92,9 @@ impl Run {
 
 impl Experiment for WhatIfSetup {
     fn fill(&self, job: &Job<'_>, outcome: &mut Outcome) -> Result<(), ExperimentError> {
+        let moments = MOMENTS.map(|moment| format!("{} %", 100 * moment / PARTS));
+        outcome
+            .add_setup("moments of predictions", format!("{} of the requests", moments.join(", ")));
         let mut all = Cases::default();
         for stream in &self.streams {
             let bar = job.progress.spinner(&stream.name);
@@ -95,7 +105,7 @@ impl Experiment for WhatIfSetup {
             let run = |&percent: &u64| self.run(&requests, memory_bytes * percent / 100, job.seed);
             let runs: Vec<Run> = percents.par_iter().map(run).collect::<Result<_, _>>()?;
             bar.finish_and_clear();
-            let (mib, count) = (memory_bytes >> 20, requests.len());
+            let (mib, count) = (memory_bytes >> 20, grouped(requests.len() as u64));
             outcome.add_setup(&stream.name, format!("{count} requests, {mib} MiB"));
             for (percent, run) in percents.iter().zip(&runs).skip(1) {
                 let cases = Cases::of(*percent, &runs[0], run);
@@ -103,7 +113,7 @@ impl Experiment for WhatIfSetup {
                 all.0.extend(cases.0);
             }
         }
-        all.add_rows("all", outcome);
+        all.add_rows(ALL, outcome);
         Ok(())
     }
 }
@@ -133,16 +143,19 @@ impl WhatIfSetup {
         let times = (self.operations_per_second, self.visit_ns);
         let mut served = Served::with_default_profiles(&self.server, &engine, times)?;
         let mut run = Run { parts: Vec::new(), predicted: Vec::new() };
-        let part_len = requests.len().div_ceil(PARTS).max(1);
-        for part in requests.chunks(part_len) {
+        for index in 0..PARTS {
+            let end = |index: usize| index * requests.len() / PARTS;
+            let part = &requests[end(index)..end(index + 1)];
             let (gets, misses) = (served.gets, served.misses);
             served.serve(part);
             run.parts.push((served.gets - gets, served.misses - misses));
-            if MOMENTS.contains(&run.parts.len()) || run.parts.len() * part_len >= requests.len() {
+            let moment = run.parts.len();
+            if MOMENTS.contains(&moment) {
                 run.predicted.extend(served.what_if().map(|(points, recent)| Predicted {
+                    moment,
                     points,
                     // The weights of all gets add up to the half-life divided by the natural logarithm of 2.
-                    half_life_gets: recent.all * std::f64::consts::LN_2,
+                    half_life_gets: recent.all * LN_2,
                 }));
             }
         }
@@ -159,6 +172,12 @@ struct Case {
     high: f64,
 }
 
+impl Case {
+    fn is_inside(&self) -> bool {
+        (self.low..=self.high).contains(&self.measured)
+    }
+}
+
 /// Predictions with their measured miss ratios.
 #[derive(Default)]
 struct Cases(Vec<Case>);
@@ -166,11 +185,10 @@ struct Cases(Vec<Case>);
 impl Cases {
     /// Compares the predictions of the run `base` for this memory size with the run that had this size.
     fn of(percent: u64, base: &Run, run: &Run) -> Cases {
-        let moments = MOMENTS.iter().map(|&moment| moment.min(run.parts.len()));
-        let each = moments.zip(&base.predicted).filter_map(|(moment, predicted)| {
+        let each = base.predicted.iter().filter_map(|predicted| {
             let point = predicted.points.iter().find(|point| point.memory_percent == percent)?;
             Some(Case {
-                measured: 100.0 * run.miss_ratio(moment, predicted.half_life_gets),
+                measured: 100.0 * run.miss_ratio(predicted.moment, predicted.half_life_gets),
                 predicted: 100.0 * point.miss_ratio,
                 low: 100.0 * point.miss_ratio_low,
                 high: 100.0 * point.miss_ratio_high,
@@ -181,18 +199,19 @@ impl Cases {
 
     fn add_rows(&self, variant: &str, outcome: &mut Outcome) {
         let count = self.0.len() as f64;
-        let errors = || self.0.iter().map(|case| (case.predicted - case.measured).abs());
         let widths: f64 = self.0.iter().map(|case| case.high - case.low).sum();
-        let is_inside = |case: &&Case| (case.low..=case.high).contains(&case.measured);
-        let inside = self.0.iter().filter(is_inside).count() as f64;
-        if let (Some(last), true) = (self.0.last(), variant != "all") {
+        let inside = self.0.iter().filter(|case| case.is_inside()).count() as f64;
+        if let (Some(last), true) = (self.0.last(), variant != ALL) {
             outcome.add_all(variant, [(MEASURED, last.measured), (PREDICTED, last.predicted)]);
         }
-        let values = [
-            (ERROR, errors().fold(0.0, f64::max)),
-            (BAND, widths / count.max(1.0)),
-            (INSIDE, 100.0 * inside / count.max(1.0)),
-        ];
+        let values =
+            [(ERROR, self.error_max()), (BAND, widths / count), (INSIDE, 100.0 * inside / count)];
         outcome.add_all(variant, values);
+    }
+
+    /// Returns the largest error in percentage points.
+    fn error_max(&self) -> f64 {
+        let errors = self.0.iter().map(|case| (case.predicted - case.measured).abs());
+        errors.fold(0.0, f64::max)
     }
 }
