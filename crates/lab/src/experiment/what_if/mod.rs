@@ -102,7 +102,8 @@ impl Experiment for WhatIfSetup {
             let memory_bytes = scaled(stream.memory_mib << 20, stream.factor(job.scale));
             let percents: Vec<u64> =
                 std::iter::once(100).chain(self.memory_percent.iter().copied()).collect();
-            let run = |&percent: &u64| self.run(&requests, memory_bytes * percent / 100, job.seed);
+            let run =
+                |&percent: &u64| self.serve(&requests, memory_bytes * percent / 100, job.seed);
             let runs: Vec<Run> = percents.par_iter().map(run).collect::<Result<_, _>>()?;
             bar.finish_and_clear();
             let (mib, count) = (memory_bytes >> 20, grouped(requests.len() as u64));
@@ -132,7 +133,7 @@ fn read(stream: &StreamSetup, (scale, seed): (f64, u64)) -> Result<Vec<Request>,
 
 impl WhatIfSetup {
     /// Serves all requests with a server that has this memory limit.
-    fn run(
+    fn serve(
         &self,
         requests: &[Request],
         limit_bytes: u64,

@@ -12,7 +12,7 @@ fn predictions_are_near_the_measured_miss_ratios() {
     let (spec, mut setup) = registry::parsed::<WhatIfSetup>("what-if");
     setup.streams.retain(|stream| stream.name.starts_with("cache2k"));
     assert_eq!(setup.streams.len(), 2);
-    let outcome = setup.run(&Job::of(&spec, 0.1, SEED)).expect("the experiment succeeds");
+    let outcome = setup.run(&Job::of(&spec, 0.3, SEED)).expect("the experiment succeeds");
     let found = |measure: &str| {
         let mut rows = outcome.rows.iter();
         let row = rows.find(|row| row.measure == measure && row.variant == "all");
