@@ -127,6 +127,7 @@ mod tests {
         "cost-reserved",
         "frontier",
         "eviction-ranks",
+        "what-if",
     ];
 
     #[test]

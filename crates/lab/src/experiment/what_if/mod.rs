@@ -108,6 +108,7 @@ impl Experiment for WhatIfSetup {
             bar.finish_and_clear();
             let (mib, count) = (memory_bytes >> 20, grouped(requests.len() as u64));
             outcome.add_setup(&stream.name, format!("{count} requests, {mib} MiB"));
+            add_series(&stream.name, &percents, &runs, outcome);
             for (percent, run) in percents.iter().zip(&runs).skip(1) {
                 let cases = Cases::of(*percent, &runs[0], run);
                 cases.add_rows(&format!("{}, {percent} %", stream.name), outcome);
@@ -116,6 +117,29 @@ impl Experiment for WhatIfSetup {
         }
         all.add_rows(ALL, outcome);
         Ok(())
+    }
+}
+
+/// Adds the predicted curve at the end of the stream, its error band, and the measured miss ratios.
+fn add_series(stream: &str, percents: &[u64], runs: &[Run], outcome: &mut Outcome) {
+    let Some(last) = runs[0].predicted.last() else { return };
+    let points = |value: fn(&WhatIf) -> f64| -> Vec<(f64, f64)> {
+        let of = |it: &WhatIf| (it.memory_percent as f64, 100.0 * value(it));
+        last.points.iter().map(of).collect()
+    };
+    let measured = |(&percent, run): (&u64, &Run)| {
+        (percent as f64, 100.0 * run.miss_ratio(last.moment, last.half_life_gets))
+    };
+    let mut measured: Vec<_> = percents.iter().zip(runs).map(measured).collect();
+    measured.sort_by(|a, b| a.0.total_cmp(&b.0));
+    for (name, points) in [
+        ("predicted", points(|it| it.miss_ratio)),
+        ("lower end of the band", points(|it| it.miss_ratio_low)),
+        ("upper end of the band", points(|it| it.miss_ratio_high)),
+        ("measured", measured),
+    ] {
+        let units = ["memory, % of the limit", "%"];
+        outcome.add_series("miss ratio", format!("{stream}, {name}"), units, points);
     }
 }
 
