@@ -116,7 +116,7 @@ mod tests {
     }
 
     /// Experiments without published values, which compare our own variants.
-    const OURS: [&str; 10] = [
+    const OURS: [&str; 11] = [
         "etc-settled",
         "etc-sweeps",
         "curves",
