@@ -21,17 +21,22 @@ class Dashboard:
         page = (PAGE / "index.html").read_text()
         lists = re.findall(r"\[([^\[\]]*)\]\.map\(read\)", script)
         assert len(lists) == 2, f"app.js has {len(lists)} lists of documents; expected the fast and the slow one"
-        history_seconds = re.search(r'value="(\d+)" selected', page).group(1)
-        self.fast, self.slow = (
-            [f"/api/v1/{name}".replace("${period}", history_seconds) for name in re.findall(r'["`]([^"`]+)["`]', names)]
-            for names in lists
-        )
+        values = {
+            "period": re.search(r'value="(\d+)" selected', page).group(1),
+            "RECENT_SECONDS": constant(script, "RECENT_SECONDS"),
+        }
+        self.fast, self.slow = ([path(name, values) for name in re.findall(r'["`]([^"`]+)["`]', names)] for names in lists)
         self.period_seconds = int(constant(script, "FAST_MS")) / 1000
         self.slow_turns = int(constant(script, "SLOW_TURNS"))
 
     def paths(self, turn):
         """Returns the documents that the dashboard reads in this turn."""
         return self.fast + (self.slow if turn % self.slow_turns == 0 else [])
+
+
+def path(name, values):
+    """Returns the path of a document. Its name can contain values, as in `history?seconds=${period}`."""
+    return "/api/v1/" + re.sub(r"\$\{(\w+)\}", lambda found: values[found.group(1)], name)
 
 
 def constant(script, name):
@@ -85,11 +90,13 @@ class Reader:
         due += self.dashboard.period_seconds / 2
         while not self.stop.wait(max(0.0, due - time.monotonic())):
             for client, paths in (("scrape", ["/metrics"]), ("dashboard", self.dashboard.paths(turn))):
-                for path in paths:
-                    # The server closes a connection after a minute.
-                    if client not in connections or turn % 30 == 0:
-                        connections[client] = Connection(*self.address, timeout=TIMEOUT_SECONDS)
-                    self.bytes += connections[client].read(path)
+                # The server closes a connection after a minute.
+                if client not in connections or turn % 30 == 0:
+                    if client in connections:
+                        connections[client].close()
+                    connections[client] = Connection(*self.address, timeout=TIMEOUT_SECONDS)
+                for document in paths:
+                    self.bytes += connections[client].read(document)
                     self.reads += 1
             turn += 1
             due += self.dashboard.period_seconds

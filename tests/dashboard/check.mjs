@@ -135,12 +135,16 @@ check(true, `the map has colours (${firstColours}), and a curve its point`);
 await until("cells of the map change their colour", async () => (await mapColours()) !== firstColours);
 check(true, "cells of the map change their colour as classes get pages");
 await until("the point of the curve moves", async () => {
-  await page.locator("body").click({ position: { x: 2, y: 2 } });
   return (await page.locator("#curve .point").first().getAttribute("cy")) !== firstPoint;
 });
 check(true, "the point of the curve moves");
+const hasFocus = await page.evaluate(() => document.activeElement?.closest("#classes button") !== null);
+check(hasFocus, "the button of the class keeps the focus when the table is drawn again");
+const mapWidth = () => page.evaluate(() => document.getElementById("page-map").clientWidth);
+const firstWidth = await mapWidth();
 await until("page moves are listed", async () => /→/.test(await page.locator("#plans").innerText()));
 check(true, "page moves are listed with their reasons");
+check((await mapWidth()) === firstWidth, `the map keeps its width of ${firstWidth} pixels`);
 await until("a hot key is listed as text", async () => {
   await sendGets(port, SCRIPT_KEY);
   const names = await page.locator("#hot-keys code").allInnerTexts();
@@ -173,10 +177,10 @@ await ended;
 await page.locator("details summary").click();
 const agrees = async () => {
   const rows = await stats(port, "profile");
-  const shown = await page.locator("#what-if-table").innerText();
+  const shown = (await page.locator("#what-if-table tr").allInnerTexts()).map((it) => it.split("\t").slice(1, 3).join(" is "));
   return [50, 200, 400].every((it) => {
     const predicted = (100 * Number(rows.get(`what_if:${it}`))).toFixed(2);
-    return shown.includes(`${it} %\t${predicted} %`);
+    return shown.includes(`${it} % is ${predicted} %`);
   });
 };
 check(await until("the predictions agree with stats profile", agrees), "the predictions agree with stats profile");

@@ -2,7 +2,7 @@
 
 use super::client::HttpServer;
 use crate::support::{Deadline, wait_until};
-use std::io::{Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
@@ -79,7 +79,7 @@ fn a_thousand_slow_clients_disturb_neither_other_clients_nor_the_cache() {
     assert!(added < 16 << 20, "1,000 slow clients take {added} bytes");
     // The server closes each of them, at the latest when the time for its headers is over.
     wait_until("the server closes the slow clients", Duration::from_secs(40), || {
-        slow.iter().all(|mut stream| matches!(stream.read(&mut [0]), Ok(0) | Err(_)))
+        slow.iter().all(is_closed)
     });
     assert_eq!(client.set("key", b"value"), "STORED");
 }
@@ -96,4 +96,20 @@ fn a_client_that_does_not_read_its_response_is_closed() {
     }
     let added = http.server.resident_bytes().saturating_sub(before);
     assert!(added < 4 << 20, "100 responses that no one reads take {added} bytes");
+    // The client does not read, so only a write shows that the connection has ended.
+    wait_until("the server closes the connection", Duration::from_secs(90), || {
+        stream.write_all(request.as_bytes()).is_err_and(|error| !is_timeout(&error))
+    });
+}
+
+/// Returns true if the server has closed the connection. Reads what it has sent before.
+fn is_closed(mut stream: &TcpStream) -> bool {
+    match stream.read(&mut [0; 1024]) {
+        Ok(count) => count == 0,
+        Err(error) => !is_timeout(&error),
+    }
+}
+
+fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }

@@ -2,6 +2,7 @@
 
 mod attacks;
 mod client;
+mod documents;
 mod exporter;
 mod health;
 mod hot_keys;

@@ -101,6 +101,12 @@ impl MemoryModel {
         }
     }
 
+    /// Returns the model with another limit of the memory for items, as after `cache_memlimit`.
+    pub fn with_memory_limit(mut self, bytes: u64) -> MemoryModel {
+        self.engine.memory_limit_bytes = bytes;
+        self
+    }
+
     /// Returns the parts in addition to the memory limit (`-m`).
     pub fn parts(&self) -> &[Part] {
         &self.parts

@@ -238,7 +238,7 @@ mod tests {
         assert_eq!(server["requests_per_second"], json!(45_600.0));
         assert_eq!(server["hit_ratio"], json!(0.75));
         assert_eq!(server["memory_bytes"], json!(60 << 20));
-        let prediction = json!({ "memory_percent": 50, "miss_ratio": 0.33 });
+        let prediction = json!({ "memory_percent": 25, "miss_ratio": 0.41 });
         assert_eq!(server["profile"]["predictions"][0], prediction);
         assert_eq!(server["plan"]["last"]["moves"], json!(80));
         let class = &server["classes"][0];

@@ -179,8 +179,9 @@ fn optional(
         return Ok(Rows::default());
     }
     match connection.ask_rows(command) {
-        Err(ClientError::Refused(_)) => {
-            *exists = false;
+        Err(ClientError::Refused(line)) => {
+            // Other errors, such as `SERVER_ERROR out of memory`, pass.
+            *exists = line != b"ERROR";
             Ok(Rows::default())
         }
         result => result,

@@ -134,7 +134,8 @@ impl Totals {
             "decr_hits",
             "decr_misses",
         ];
-        let changes: u64 = CHANGES.iter().filter_map(|name| number(rows, name)).sum();
+        let changes = CHANGES.iter().filter_map(|name| number(rows, name));
+        let changes = changes.fold(0, u64::saturating_add);
         let gets = needed("cmd_get")?;
         Ok(Totals {
             version: text(rows, "version").unwrap_or_default(),

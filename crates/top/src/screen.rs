@@ -25,8 +25,7 @@ pub fn run(args: &Args) -> io::Result<()> {
     }
     let pollers = Pollers::start(&args.servers, args.interval)?;
     let state = State::new(args.servers.iter().map(ToString::to_string), args.interval);
-    let terminal = ratatui::try_init()?;
-    let result = show(terminal, state, &pollers, &stopped);
+    let result = ratatui::try_init().and_then(|terminal| show(terminal, state, &pollers, &stopped));
     ratatui::restore();
     result
 }

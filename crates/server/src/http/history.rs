@@ -43,6 +43,8 @@ pub(super) struct History {
     older: VecDeque<Sample>,
     /// The durations of gets at the last sample.
     durations: DurationCounts,
+    /// The durations of gets at the last sample in `older`.
+    older_durations: DurationCounts,
 }
 
 impl History {
@@ -75,7 +77,10 @@ impl History {
             .back()
             .is_none_or(|last| last.time_seconds + OLDER_SECONDS <= sample.time_seconds);
         if is_due {
-            push(&mut self.older, sample, OLDER_MAX);
+            let since = durations.since(&self.older_durations);
+            self.older_durations = durations;
+            let (get_median_us, get_p99_us) = (since.quantile_us(0.5), since.quantile_us(0.99));
+            push(&mut self.older, Sample { get_median_us, get_p99_us, ..sample }, OLDER_MAX);
         }
     }
 

@@ -7,7 +7,7 @@
 //!
 //! The metrics `memcached_*` are those of prometheus/memcached_exporter. They come from the replies that the exporter
 //! would read, so both always show the same values. The metrics `slabwise_*` are slabwise's own. A test checks that each
-//! metric is in `docs/metrics.md`.
+//! metric is in `docs/metrics.md` (`tests/http/documents.rs`).
 //!
 //! OpenMetrics is not offered: its parsers require that the names of counters end in `_total`, which those of the
 //! exporter do not.

@@ -1,7 +1,6 @@
 //! The metrics of slabwise that no memcached has. Counters count since the start of the server.
 
 use super::families::{Families, Labels, Metric};
-use crate::memory_model::MemoryModel;
 use crate::shared::COMMAND_NAMES;
 use crate::stats::StatsContext;
 use slabwise_engine::ClassStats;
@@ -68,7 +67,7 @@ const MEMORY_LIMIT: Metric =
     Metric::gauge("slabwise_memory_limit_bytes", "The limit of slabwise_memory_bytes by its use.");
 const MODEL: Metric = Metric::gauge(
     "slabwise_memory_model_bytes",
-    "The maximum of each part of the process's memory. The part items is -m.",
+    "The maximum of each part of the process's memory. The part items is the memory limit (-m).",
 );
 const RESIDENT: Metric =
     Metric::gauge("slabwise_resident_bytes", "Resident memory of the process.");
@@ -79,7 +78,7 @@ const REFUSALS: Metric = Metric::counter(
 const DURATION: Metric = Metric::histogram(
     "slabwise_request_duration_seconds",
     "Time from the receive call of a request to the send call of its reply, in one of 64 rounds of the connections: so the \
-     count is no number of requests. A pipelined request counts with the time of all requests that were read with it.",
+     count is not the number of requests. A pipelined request counts with the time of all requests that were read with it.",
 );
 const SLAB_TAKEN: Metric =
     Metric::counter("slabwise_slab_pages_taken_total", "Pages that the class received.");
@@ -92,7 +91,7 @@ const SLAB_RETIRED: Metric = Metric::gauge(
 const SLAB_LOST: Metric = Metric::gauge(
     "slabwise_slab_lost_bytes",
     "Memory of the class without content. inside_chunks: chunks larger than their items; free_chunks: chunks without \
-     items; page_ends: pages that are no multiple of the chunk size.",
+     items; page_ends: the ends of pages, which are smaller than a chunk.",
 );
 const SLAB_MISS_RATIO: Metric = Metric::gauge(
     "slabwise_slab_predicted_miss_ratio",
@@ -204,8 +203,7 @@ fn add_memory(context: StatsContext<'_>, families: &mut Families) {
     ] {
         families.add(REFUSALS, &[("reason", reason)], count as f64);
     }
-    let model = MemoryModel::new(shared.settings);
-    let items_bytes = shared.engine.config().memory_limit_bytes;
+    let (items_bytes, model) = context.memory_model();
     families.add(MODEL, &[("part", "items")], items_bytes as f64);
     for part in model.parts() {
         families.add(MODEL, &[("part", part.name)], part.bytes_max as f64);

@@ -12,6 +12,12 @@ use ratatui::widgets::{Paragraph, Wrap};
 /// The width of the longest bar beside a predicted miss ratio.
 const BAR_COLUMNS: f64 = 24.0;
 
+/// The width of the title of a line of predictions, and that of each prediction.
+const LABEL_COLUMNS: usize = 21;
+const CELL_COLUMNS: usize = 8;
+/// The memory sizes that are shown if not all predictions fit, in percent of the present memory.
+const FEW_PERCENTS: [u64; 7] = [25, 50, 75, 100, 150, 200, 400];
+
 /// Returns the number of lines that [`draw_below`] draws.
 pub fn height(sample: &Sample) -> u16 {
     below(sample, u16::MAX).len() as u16
@@ -25,8 +31,9 @@ pub fn draw_below(frame: &mut Frame, area: Rect, sample: &Sample) {
 fn below(sample: &Sample, width: u16) -> Vec<Line<'static>> {
     let mut lines = Vec::new();
     if let Some(profile) = predicted(sample) {
+        let shown = fitting(&profile.what_if, usize::from(width));
         let cells = |cell: fn(&(u64, f64)) -> String| -> String {
-            profile.what_if.iter().map(|pair| format!("{:>8}", cell(pair))).collect()
+            shown.iter().map(|pair| format!("{:>CELL_COLUMNS$}", cell(pair))).collect()
         };
         let memory = cells(|(percent, _)| format!("{percent}%"));
         let misses = cells(|(_, ratio)| numbers::percent(*ratio));
@@ -37,6 +44,13 @@ fn below(sample: &Sample, width: u16) -> Vec<Line<'static>> {
         lines.push(Line::from(shortened(&format!(" {}", plan_text(plan)), width)));
     }
     lines
+}
+
+/// Returns the predictions that fit into a line of this width. If there are too many, those of [`FEW_PERCENTS`].
+fn fitting(what_if: &[(u64, f64)], width: usize) -> Vec<(u64, f64)> {
+    let room = width.saturating_sub(LABEL_COLUMNS) / CELL_COLUMNS;
+    let is_shown = |percent| what_if.len() <= room || FEW_PERCENTS.contains(&percent);
+    what_if.iter().copied().filter(|&(percent, _)| is_shown(percent)).take(room).collect()
 }
 
 /// Draws the predictions as bars, and the plan as a paragraph, beside the classes.

@@ -86,7 +86,7 @@ fn draw<R>(
     let mut table_state = TableState::new().with_selected(selection.position).with_offset(offset(
         selection.position,
         rows.len(),
-        usize::from(area.height) - 1,
+        usize::from(area.height).saturating_sub(1),
     ));
     let table = Table::new(rows, widths.iter().map(|&width| Constraint::Length(width)))
         .header(Row::new(titles))

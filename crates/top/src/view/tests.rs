@@ -51,6 +51,10 @@ fn the_screen_has_servers_history_classes_predictions_and_plan() {
         assert!(class.starts_with("*2 192 48 2000 3m20s 200 20 2.0 2"), "{class}");
         line(&screen, "33.0%");
         line(&screen, "predicted miss ratio");
+        for percent in ["50%", "100%", "200%", "400%"] {
+            line(&screen, percent);
+        }
+        line(&screen, "18.0%");
         line(&screen, "space_time planned 80 page moves");
         line(&screen, "q quit");
     }

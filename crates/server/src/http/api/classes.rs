@@ -28,7 +28,7 @@ pub(super) struct Class {
     free_chunks_bytes: u64,
     /// ... and the ends of pages.
     page_ends_bytes: u64,
-    tail_age_seconds: u32,
+    tail_age_seconds: Option<u32>,
     hits: u64,
     sets: u64,
     evictions: u64,
@@ -86,7 +86,7 @@ fn class(
     page_size_bytes: u64,
 ) -> Option<Class> {
     let waste = stats.waste(page_size_bytes);
-    let oldest = stats.tail_age_work.iter().flatten().max().copied().unwrap_or(0);
+    let oldest = stats.tail_age_work.iter().flatten().max();
     Some(Class {
         class: stats.class?.wire(),
         is_retired: stats.retired,
@@ -100,7 +100,7 @@ fn class(
         inside_chunks_bytes: waste.inside_chunks_bytes,
         free_chunks_bytes: waste.free_chunks_bytes,
         page_ends_bytes: waste.page_ends_bytes,
-        tail_age_seconds: context.shared.engine.age_seconds(oldest, context.now),
+        tail_age_seconds: oldest.map(|&age| context.shared.engine.age_seconds(age, context.now)),
         hits: stats.get_hits(),
         sets: stats.sets,
         evictions: stats.counters.evicted,

@@ -9,6 +9,8 @@ import { showMemory, showPages, showWhatIf } from "./memory.js";
 const FAST_MS = 1000;
 // The documents that change slowly are read in every fifth turn.
 const SLOW_TURNS = 5;
+// The samples of the last seconds have no gaps. Those of a long period can be many seconds apart.
+const RECENT_SECONDS = 12;
 // How long the page waits after an error, in turns.
 const ERROR_TURNS = 3;
 
@@ -16,13 +18,20 @@ let isPaused = false;
 let turn = 0;
 let token = sessionStorage.getItem("token") ?? "";
 
-class NeedsToken extends Error {}
+// A document cannot be read. The message is the status that the page shows.
+class Unreadable extends Error {}
+class NeedsToken extends Unreadable {}
 
 async function read(name) {
   const headers = token ? { Authorization: `Bearer ${token}` } : {};
-  const response = await fetch(`/api/v1/${name}`, { headers, signal: AbortSignal.timeout(10_000) });
-  if (response.status === 401) throw new NeedsToken();
-  if (!response.ok) throw new Error(`${name}: status ${response.status}`);
+  let response;
+  try {
+    response = await fetch(`/api/v1/${name}`, { headers, signal: AbortSignal.timeout(10_000) });
+  } catch {
+    throw new Unreadable("not reachable");
+  }
+  if (response.status === 401) throw new NeedsToken("token required");
+  if (!response.ok) throw new Unreadable(`status ${response.status}`);
   return response.json();
 }
 
@@ -34,13 +43,13 @@ function setStatus(text, kind) {
 
 async function update() {
   const period = byId("period").value;
-  const [overview, history, pages, classes] = await Promise.all(
-    ["overview", `history?seconds=${period}`, "pages", "classes"].map(read));
+  const [overview, recent, history, pages, classes] = await Promise.all(
+    ["overview", `history?seconds=${RECENT_SECONDS}`, `history?seconds=${period}`, "pages", "classes"].map(read));
   byId("server").textContent =
     `${location.host} · version ${overview.version} · up ${duration(overview.uptime_seconds)} · ` +
     `eviction ${overview.eviction}, pages by ${overview.page_policy}`;
   setClassColours(classes.filter((it) => it.pages > 0));
-  showTiles(overview, history);
+  showTiles(overview, recent);
   showCharts(history);
   showPages(pages, classes);
   showClasses(classes);
@@ -62,12 +71,12 @@ async function run() {
     try {
       await update();
       byId("token-panel").hidden = true;
-      setStatus("live", "good");
+      if (!isPaused) setStatus("live", "good");
     } catch (error) {
       wait = ERROR_TURNS * FAST_MS;
-      const needsToken = error instanceof NeedsToken;
-      byId("token-panel").hidden = !needsToken;
-      setStatus(needsToken ? "token required" : "not reachable", "bad");
+      byId("token-panel").hidden = !(error instanceof NeedsToken);
+      setStatus(error instanceof Unreadable ? error.message : "error in this page", "bad");
+      if (!(error instanceof Unreadable)) console.error(error);
     }
   }
   setTimeout(run, wait);
@@ -75,7 +84,7 @@ async function run() {
 
 function setTheme(theme) {
   document.documentElement.dataset.theme = theme;
-  byId("theme").textContent = theme === "dark" ? "Light" : "Dark";
+  byId("theme").textContent = theme === "dark" ? "Light theme" : "Dark theme";
   turn = 0;
 }
 
@@ -88,9 +97,8 @@ byId("theme").addEventListener("click", () => {
 });
 byId("pause").addEventListener("click", () => {
   isPaused = !isPaused;
-  byId("pause").setAttribute("aria-pressed", String(isPaused));
   byId("pause").textContent = isPaused ? "Continue" : "Pause";
-  setStatus(isPaused ? "paused" : "live", isPaused ? "" : "good");
+  setStatus(isPaused ? "paused" : "connecting", "");
 });
 function useToken() {
   token = byId("token").value.trim();

@@ -1,7 +1,7 @@
 // The table of classes and their curves, the page moves, and the chunk sizes.
 
 import { lineChart, text } from "./chart.js";
-import { byId, bytes, classColour, duration, element, number, percent, replace, svg } from "./format.js";
+import { byId, bytes, classColour, duration, element, micros, number, percent, replace, svg } from "./format.js";
 import { row, table } from "./memory.js";
 
 // The columns: title, value to sort by, and content of the cell.
@@ -33,11 +33,11 @@ function name(it) {
   swatch.style.background = classColour(it.class);
   const label = `${it.class}${it.is_retired ? " (retired)" : ""}`;
   const choose = element("button", { type: "button", "aria-expanded": String(chosen === it.class) }, label);
+  choose.dataset.key = `class-${it.class}`;
   choose.title = "Show the miss-ratio curve of the class";
   choose.addEventListener("click", () => {
     chosen = chosen === it.class ? null : it.class;
     draw();
-    byId("classes").querySelector('button[aria-expanded="true"]')?.focus();
   });
   return element("span", { class: "name" }, swatch, choose);
 }
@@ -53,19 +53,26 @@ export function showClasses(classes) {
   }
   before = { at: now, classes: new Map(classes.map((it) => [it.class, it])) };
   shown = classes.filter((it) => it.pages > 0 || it.items > 0 || it.curve);
-  // A replaced button would lose the focus of the keyboard.
-  if (!byId("classes").contains(document.activeElement) || document.activeElement === byId("classes")) draw();
+  draw();
 }
 
+// Draws the table again, and keeps the focus of the keyboard on the same button.
 function draw() {
+  const focused = document.activeElement?.dataset?.key;
+  const hasFocus = focused && byId("classes").contains(document.activeElement);
+  drawTable();
+  if (hasFocus) byId("classes").querySelector(`button[data-key="${focused}"]`)?.focus({ preventScroll: true });
+}
+
+function drawTable() {
   const value = COLUMNS[sortedBy][1];
   const sorted = shown.toSorted((a, b) => (value(a) - value(b)) * (isDescending ? -1 : 1));
   const heads = COLUMNS.map(([title], index) => {
     const sort = element("button", { type: "button" }, `${title}${index === sortedBy ? (isDescending ? " ▾" : " ▴") : ""}`);
+    sort.dataset.key = `column-${index}`;
     sort.addEventListener("click", () => {
       [isDescending, sortedBy] = [index === sortedBy ? !isDescending : index > 0, index];
       draw();
-      byId("classes").querySelectorAll("th button")[index].focus();
     });
     return sort;
   });
@@ -111,24 +118,27 @@ export function showPlans(plans) {
   ], [2]));
   const moves = plans.moves.slice(0, 20).map((it) => row([
     `${duration(it.age_seconds)} ago`, `${it.from_class} → ${it.to_class || "pool"}`, it.reason,
-    `${number(it.items_rescued)} / ${number(it.items_evicted)}`, `${(it.duration_us / 1000).toPrecision(3)} ms`,
-  ], [2]));
+    it.is_moved ? "moved" : "given up", `${number(it.items_rescued)} / ${number(it.items_evicted)}`, micros(it.duration_us),
+  ], [2, 3]));
   if (plans.plans.length + plans.moves.length === 0) {
-    return replace("plans", element("p", {}, "No page has moved yet."));
+    return replace("plans", element("p", {}, "The server has tried to move no page yet."));
   }
   replace("plans",
     element("h3", {}, "Plans"),
     table(["When", "Pages", "Reason", "Predicted miss ratio", "Measured miss ratio"], rows, [2]),
     element("h3", {}, "Last moves"),
-    table(["When", "Classes", "Reason", "Items kept / evicted", "Took"], moves, [2]));
+    table(["When", "Classes", "Reason", "Result", "Items kept / evicted", "Took"], moves, [2, 3]));
 }
 
 export function showSizes(sizes) {
   const total = sizes.items.reduce((sum, it) => sum + it.items, 0);
-  if (total === 0) return;
+  if (total === 0) {
+    byId("sizes-words").textContent = "The cache is empty.";
+    return replace("sizes");
+  }
   const age = sizes.last_change_age_seconds;
   const learned = sizes.is_learned
-    ? `The chunk sizes have been changed ${sizes.changes} times${age === null ? "" : `, last ${duration(age)} ago`}.`
+    ? `The server has changed the chunk sizes ${sizes.changes === 1 ? "once" : `${sizes.changes} times`}${age === null ? "" : `, last ${duration(age)} ago`}.`
     : "The chunk sizes are fixed.";
   const inside = (it) => bytes(it.inside_chunks_bytes + it.page_ends_bytes + it.chains_bytes);
   const lost = sizes.current_waste ? ` Waste now ${inside(sizes.current_waste)}, with the best sizes ${inside(sizes.best_waste)}.` : "";

@@ -8,17 +8,23 @@ export function bytes(count) {
     count /= 1024;
     unit += 1;
   }
-  return `${count >= 100 || unit === 0 ? count.toFixed(0) : count.toPrecision(3)} ${UNITS[unit]}`;
+  return `${unit === 0 ? count.toFixed(0) : digits(count, 3)} ${UNITS[unit]}`;
+}
+
+// Writes a number with this many digits, and with all digits before the decimal point.
+function digits(value, count) {
+  const before = value === 0 ? 1 : Math.floor(Math.log10(Math.abs(value))) + 1;
+  return value.toFixed(Math.max(0, count - Math.max(1, before)));
 }
 
 export function number(value) {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
   const size = Math.abs(value);
-  if (size >= 1e9) return `${(value / 1e9).toPrecision(3)} G`;
-  if (size >= 1e6) return `${(value / 1e6).toPrecision(3)} M`;
-  if (size >= 1e4) return `${(value / 1e3).toPrecision(3)} k`;
+  if (size >= 1e9) return `${digits(value / 1e9, 3)} G`;
+  if (size >= 1e6) return `${digits(value / 1e6, 3)} M`;
+  if (size >= 1e4) return `${digits(value / 1e3, 3)} k`;
   if (size >= 100 || Number.isInteger(value)) return value.toFixed(0);
-  return value.toPrecision(2);
+  return digits(value, 2);
 }
 
 export function percent(share, digits = 1) {
@@ -35,7 +41,8 @@ export function duration(seconds) {
 
 export function micros(value) {
   if (value === null || value === undefined) return "–";
-  return value < 1000 ? `${value.toPrecision(3)} µs` : `${(value / 1000).toPrecision(3)} ms`;
+  if (value < 1e3) return `${digits(value, 3)} µs`;
+  return value < 1e6 ? `${digits(value / 1e3, 3)} ms` : `${digits(value / 1e6, 3)} s`;
 }
 
 export function clock(seconds) {

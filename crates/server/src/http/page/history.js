@@ -47,8 +47,8 @@ export function showCharts(samples) {
 }
 
 export function showTiles(overview, samples) {
-  const recent = samples.slice(-11);
   const last = samples.at(-1);
+  const recent = samples.filter((it) => it.time_seconds >= last.time_seconds - 10);
   const mean = (points) => {
     const known = points.map(([, y]) => y).filter((y) => y !== null);
     return known.length ? known.reduce((sum, y) => sum + y, 0) / known.length : null;

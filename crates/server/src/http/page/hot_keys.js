@@ -12,7 +12,7 @@ export function showHotKeys(hotKeys) {
   ], [0]));
   const show = (id, head, entries) => replace(id, entries.length > 0
     ? table([head, "Share of gets", "At least"], rows(entries), [0])
-    : element("p", { class: "muted" }, "None has a notable share of the gets."));
+    : element("p", { class: "muted" }, "None has a large share of the gets."));
   show("hot-keys", "Key", hotKeys.keys);
   show("hot-prefixes", "Prefix", hotKeys.prefixes);
 }
@@ -20,5 +20,5 @@ export function showHotKeys(hotKeys) {
 function sentence(hotKeys) {
   if (!hotKeys.enabled) return `Keys are not sampled. To see hot keys, ${hotKeys.remedy}.`;
   const dropped = hotKeys.samples_dropped > 0 ? ` ${number(hotKeys.samples_dropped)} more did not fit into the memory for samples.` : "";
-  return `From a sample of ${number(hotKeys.samples)} gets since the start, of which old ones count less.${dropped}`;
+  return `The server has sampled ${number(hotKeys.samples)} gets. Old samples count less.${dropped}`;
 }

@@ -4,7 +4,14 @@ import { lineChart } from "./chart.js";
 import { byId, bytes, classColour, element, number, percent, replace } from "./format.js";
 
 export function showWhatIf(whatIf) {
-  if (!whatIf || whatIf.points.length === 0) return;
+  if (!whatIf || whatIf.points.length === 0) {
+    byId("what-if-words").textContent = whatIf
+      ? "Predictions need some minutes of traffic."
+      : "Keys are not profiled, so there are no predictions. To see them, start the server with -o profile=on.";
+    replace("what-if-chart");
+    replace("what-if-table");
+    return;
+  }
   const points = whatIf.points.map((it) => [it.memory_percent / 100, it.miss_ratio]);
   const now = whatIf.points.find((it) => it.memory_percent === 100);
   byId("what-if-words").textContent = sentence(whatIf, now);
@@ -21,16 +28,20 @@ export function showWhatIf(whatIf) {
   const rows = whatIf.points.map((it) =>
     row([bytes((it.memory_percent / 100) * whatIf.memory_limit_bytes), `${it.memory_percent} %`, percent(it.miss_ratio, 2),
       `${percent(it.miss_ratio_low, 2)} to ${percent(it.miss_ratio_high, 2)}`]));
-  replace("what-if-table", table(["Memory", "of the present", "Miss ratio", "Error band"], rows));
+  replace("what-if-table", table(["Memory", "Share of the present memory", "Miss ratio", "Error band"], rows));
 }
 
 // Says in words what twice and half the memory would change.
 function sentence(whatIf, now) {
   const change = (memoryPercent) => {
     const then = whatIf.points.find((it) => it.memory_percent === memoryPercent);
-    if (!then || now.miss_ratio === 0) return null;
+    if (!then) return null;
     const difference = Math.abs(memoryPercent - 100) / 100 * whatIf.memory_limit_bytes;
     const misses = (then.miss_ratio - now.miss_ratio) / now.miss_ratio;
+    // Changes of very few misses are given as miss ratios.
+    if (now.miss_ratio < 0.001) {
+      return `with ${bytes(difference)} ${memoryPercent > 100 ? "more" : "less"} ${percent(then.miss_ratio, 2)} would miss`;
+    }
     const effect = Math.abs(misses) < 0.005 ? "as much" : `${percent(Math.abs(misses), 0)} ${misses < 0 ? "less" : "more"}`;
     return `with ${bytes(difference)} ${memoryPercent > 100 ? "more" : "less"} it would miss ${effect}`;
   };
@@ -44,7 +55,8 @@ let changedAt = [];
 // Draws a cell for each page. Cells that changed in the last seconds have a frame.
 export function showPages(pages, classes) {
   const canvas = byId("page-map");
-  const width = canvas.clientWidth || 300;
+  // The canvas itself is only as wide as its cells.
+  const width = byId("page-map-room").clientWidth || 300;
   const count = pages.cells.length;
   const size = Math.max(3, Math.min(18, Math.floor(Math.sqrt((width * 260) / count))));
   const columns = Math.max(1, Math.floor(width / size));
@@ -52,7 +64,7 @@ export function showPages(pages, classes) {
   const scale = window.devicePixelRatio || 1;
   canvas.width = columns * size * scale;
   canvas.height = rows * size * scale;
-  canvas.style.maxWidth = `${columns * size}px`;
+  canvas.style.width = `${columns * size}px`;
   const context = canvas.getContext("2d");
   context.scale(scale, scale);
   const style = getComputedStyle(document.documentElement);
@@ -85,7 +97,7 @@ export function showPages(pages, classes) {
 export function showMemory(memory) {
   const resident = memory.resident_bytes === null ? "" : `${bytes(memory.resident_bytes)} are resident. `;
   byId("memory-words").textContent =
-    `${resident}At most ${bytes(memory.model_bytes)} can be: ${bytes(memory.memory_limit_bytes)} for items (-m), ` +
+    `${resident}The maximum is ${bytes(memory.model_bytes)}: ${bytes(memory.memory_limit_bytes)} for items (-m), ` +
     "and the following parts.";
   const uses = new Map(memory.uses.map((it) => [it.name, it]));
   const parts = memory.parts.map((part) => row([part.name, part.description, "", bytes(part.bytes_max)], [0, 1]));
