@@ -64,8 +64,6 @@ pub fn draw_side(frame: &mut Frame, area: Rect, sample: &Sample) {
             let text = format!("{:>6}  {:>6}  ", format!("{percent}%"), numbers::percent(*ratio));
             lines.push(Line::from(vec![text.into(), "█".repeat(columns as usize).cyan()]));
         }
-        let now = profile.miss_ratio.map(numbers::percent);
-        lines.extend(now.map(|now| Line::from(format!("   now  {now:>6}"))));
         lines.push(Line::default());
     }
     if let Some(plan) = &sample.plan {
