@@ -86,7 +86,9 @@ fn class(
     page_size_bytes: u64,
 ) -> Option<Class> {
     let waste = stats.waste(page_size_bytes);
-    let oldest = stats.tail_age_work.iter().flatten().max();
+    // As in `stats items`, the cold queue comes first, because the class evicts from it first.
+    let [hot, warm, cold, temp] = stats.tail_age_work;
+    let oldest = cold.or(hot.max(warm).max(temp));
     Some(Class {
         class: stats.class?.wire(),
         is_retired: stats.retired,
@@ -100,7 +102,7 @@ fn class(
         inside_chunks_bytes: waste.inside_chunks_bytes,
         free_chunks_bytes: waste.free_chunks_bytes,
         page_ends_bytes: waste.page_ends_bytes,
-        tail_age_seconds: oldest.map(|&age| context.shared.engine.age_seconds(age, context.now)),
+        tail_age_seconds: oldest.map(|age| context.shared.engine.age_seconds(age, context.now)),
         hits: stats.get_hits(),
         sets: stats.sets,
         evictions: stats.counters.evicted,
