@@ -101,10 +101,19 @@ impl MemoryModel {
         }
     }
 
-    /// Returns the model with another limit of the memory for items, as after `cache_memlimit`.
-    pub fn with_memory_limit(mut self, bytes: u64) -> MemoryModel {
-        self.engine.memory_limit_bytes = bytes;
-        self
+    /// Returns the model after `cache_memlimit` has set this limit of the memory for items.
+    pub fn with_memory_limit(settings: &Settings, bytes: u64) -> MemoryModel {
+        let mut settings = settings.clone();
+        let at_start = settings.engine.memory_limit_bytes;
+        // A memory file keeps its size when the limit is lowered.
+        let is_kept = settings.memory_file.is_some();
+        settings.engine.memory_limit_bytes = if is_kept { bytes.max(at_start) } else { bytes };
+        MemoryModel::new(&settings)
+    }
+
+    /// Returns the maximum memory for items, in bytes.
+    pub fn items_bytes(&self) -> u64 {
+        self.engine.memory_limit_bytes
     }
 
     /// Returns the parts in addition to the memory limit (`-m`).

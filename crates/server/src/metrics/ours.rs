@@ -203,8 +203,8 @@ fn add_memory(context: StatsContext<'_>, families: &mut Families) {
     ] {
         families.add(REFUSALS, &[("reason", reason)], count as f64);
     }
-    let (items_bytes, model) = context.memory_model();
-    families.add(MODEL, &[("part", "items")], items_bytes as f64);
+    let model = context.memory_model();
+    families.add(MODEL, &[("part", "items")], model.items_bytes() as f64);
     for part in model.parts() {
         families.add(MODEL, &[("part", part.name)], part.bytes_max as f64);
     }

@@ -17,10 +17,9 @@ impl<'e> StatsContext<'e> {
         StatsContext { shared: worker.shared, now: worker.now }
     }
 
-    /// Returns the current limit of the memory for items, in bytes, and the memory model with this limit.
-    pub fn memory_model(self) -> (u64, MemoryModel) {
+    /// Returns the memory model with the current limit of the memory for items.
+    pub fn memory_model(self) -> MemoryModel {
         let limit_bytes = self.shared.engine.stats(self.now).memory_limit_bytes;
-        let model = MemoryModel::new(self.shared.settings).with_memory_limit(limit_bytes);
-        (limit_bytes, model)
+        MemoryModel::with_memory_limit(self.shared.settings, limit_bytes)
     }
 }

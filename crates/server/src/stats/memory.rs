@@ -34,7 +34,7 @@ pub(super) fn write(context: StatsContext<'_>, rows: &mut StatsRows<'_>) {
     rows.add("watcher_bytes", watcher_bytes);
     rows.add("watcher_limit_bytes", watcher_bytes_max);
     rows.add("watcher_lines_dropped", counts.skipped);
-    let (_, model) = context.memory_model();
+    let model = context.memory_model();
     for part in model.parts() {
         rows.add(format_args!("model_{}_bytes", part.name), part.bytes_max);
     }

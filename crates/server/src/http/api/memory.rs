@@ -42,7 +42,7 @@ pub(super) fn memory(context: StatsContext<'_>) -> Memory {
         ("pinned values", replies.pinned_bytes, replies.pinned_bytes_max),
         ("watchers", watcher_bytes as u64, watcher_bytes_max as u64),
     ];
-    let (memory_limit_bytes, model) = context.memory_model();
+    let model = context.memory_model();
     let part = |part: &crate::memory_model::Part| Part {
         name: part.name,
         description: part.description.clone(),
@@ -50,7 +50,7 @@ pub(super) fn memory(context: StatsContext<'_>) -> Memory {
     };
     Memory {
         resident_bytes: shared.resident_bytes(),
-        memory_limit_bytes,
+        memory_limit_bytes: stats.memory_limit_bytes,
         held_bytes: stats.pages * stats.page_size_bytes,
         model_bytes: model.total_bytes(),
         parts: model.parts().iter().map(part).collect(),

@@ -50,7 +50,7 @@ pub(super) fn overview(context: StatsContext<'_>) -> Overview {
         held_bytes: stats.pages * stats.page_size_bytes,
         item_bytes: stats.bytes,
         resident_bytes: shared.resident_bytes(),
-        model_bytes: context.memory_model().1.total_bytes(),
+        model_bytes: context.memory_model().total_bytes(),
         items: stats.items,
         gets: hits + stats.get_misses,
         get_hits: hits,
