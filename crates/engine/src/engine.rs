@@ -272,10 +272,18 @@ impl Engine {
     /// Returns all pages that classes own, except a page that is moving. The times of the last accesses are valid only
     /// while they are recorded ([`Engine::note_page_accesses`]).
     pub fn owned_pages(&self) -> Vec<OwnedPage> {
-        let owned = self.space().owned_pages().filter_map(|(id, page)| {
-            Some(OwnedPage { id, class: page.owner()?, accessed_at: page.accessed_at() })
-        });
-        owned.collect()
+        let mut owned = Vec::new();
+        self.for_each_owned_page(|page| owned.push(page));
+        owned
+    }
+
+    /// Calls `visit` with each page of [`Engine::owned_pages`], in ascending order of the pages. Needs no memory.
+    pub fn for_each_owned_page(&self, mut visit: impl FnMut(OwnedPage)) {
+        for (id, page) in self.space().owned_pages() {
+            if let Some(class) = page.owner() {
+                visit(OwnedPage { id, class, accessed_at: page.accessed_at() });
+            }
+        }
     }
 
     /// Runs one step of the mover, which visits up to `budget_chunks` chunks of the page that is moving. If no page is

@@ -18,7 +18,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Notify;
-use tokio::time::MissedTickBehavior;
+use tokio::time::{Instant, MissedTickBehavior};
 use tokio_rustls::TlsAcceptor;
 
 /// The maximum number of open connections. A new connection beyond it closes the oldest one, so that slow clients keep
@@ -111,12 +111,14 @@ pub(super) async fn serve(
     let (mut open, mut connections) = (Open::default(), FuturesUnordered::new());
     let mut ticks = tokio::time::interval(TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    // After a failed accept, the open connections are served while no other is accepted.
+    let mut paused_until = None;
     while !ends() {
         tokio::select! {
             () = woken.notified() => {}
             _ = ticks.tick() => app.tick(),
             Some(closer) = connections.next(), if !connections.is_empty() => open.remove(&closer),
-            accepted = acceptor.accept() => match accepted {
+            accepted = accept(&acceptor, paused_until) => match accepted {
                 Ok(stream) => {
                     let closer = open.add();
                     let tls = has_tls.then(&tls).flatten();
@@ -131,12 +133,20 @@ pub(super) async fn serve(
                 }
                 Err(error) => {
                     tracing::debug!("http: cannot accept a connection: {error}");
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                    paused_until = Some(Instant::now() + ACCEPT_PAUSE);
                 }
             },
         }
     }
     Ok(())
+}
+
+/// Accepts a connection, but not before this time.
+async fn accept(acceptor: &Acceptor, paused_until: Option<Instant>) -> io::Result<Box<dyn Stream>> {
+    if let Some(until) = paused_until {
+        tokio::time::sleep_until(until).await;
+    }
+    acceptor.accept().await
 }
 
 /// Serves the requests of a client. The errors of its connection end it.

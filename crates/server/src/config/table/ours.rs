@@ -174,7 +174,8 @@ pub(in crate::config) static OURS: &[ServerOption] = &[
         .help("file with a token of at least 16 bytes that HTTP requests must contain (Authorization: Bearer)"),
     option("http_hosts")
         .text("name[;name]...", |it, names| {
-            it.given.http.hosts = names.split(';').map(str::to_owned).collect();
+            let names = names.split(';').filter(|name| !name.is_empty());
+            it.given.http.hosts = names.map(str::to_owned).collect();
         })
         .help(
             "host names by which HTTP clients may address the server, in addition to localhost and IP addresses; \

@@ -4,6 +4,7 @@ use crate::stats::StatsContext;
 use serde::Serialize;
 use slabwise_engine::ClassStats;
 use slabwise_policy::{ClassProfile, ClassSnapshot};
+use std::collections::BTreeMap;
 
 /// The sizes at which the curve of a class is shown, in percent of its current memory.
 const CURVE_PERCENTS: [u64; 14] = [10, 25, 40, 50, 65, 80, 90, 100, 110, 125, 150, 200, 300, 400];
@@ -149,26 +150,37 @@ pub(super) struct Pages {
 
 pub(super) fn pages(context: StatsContext<'_>) -> Pages {
     let engine = context.shared.engine;
-    let owned = engine.owned_pages();
-    let highest = owned.iter().map(|page| u64::from(page.id.0) + 1).max().unwrap_or(0);
-    let pages = engine.page_stats().limit.max(highest);
+    let mut pages = engine.page_stats().limit;
+    engine.for_each_owned_page(|page| pages = pages.max(u64::from(page.id.0) + 1));
     let pages_per_cell = pages.div_ceil(CELLS_MAX).max(1);
-    let mut cells: Vec<Vec<u32>> = vec![Vec::new(); pages.div_ceil(pages_per_cell) as usize];
-    for page in &owned {
-        cells[(u64::from(page.id.0) / pages_per_cell) as usize].push(page.class.wire());
+    let mut cells = vec![0; pages.div_ceil(pages_per_cell) as usize];
+    // The numbers of pages by class, of the cell whose pages are visited. A server can have millions of pages.
+    let (mut cell, mut counts) = (0, BTreeMap::new());
+    engine.for_each_owned_page(|page| {
+        let next = (u64::from(page.id.0) / pages_per_cell) as usize;
+        if next != cell {
+            if let Some(done) = cells.get_mut(cell) {
+                *done = most_frequent(&counts);
+            }
+            (cell, counts) = (next, BTreeMap::new());
+        }
+        *counts.entry(page.class.wire()).or_default() += 1;
+    });
+    // A class may have taken a page beyond the last cell since the first visit.
+    if let Some(last) = cells.get_mut(cell) {
+        *last = most_frequent(&counts);
     }
     Pages {
         page_size_bytes: engine.config().page_size_bytes as u64,
         pages,
         pages_per_cell,
-        cells: cells.into_iter().map(most_frequent).collect(),
+        cells,
         page_moves: engine.mover_counters().moved,
     }
 }
 
-/// Returns the most frequent number; 0 if there is none.
-fn most_frequent(mut numbers: Vec<u32>) -> u32 {
-    numbers.sort_unstable();
-    let runs = numbers.chunk_by(|a, b| a == b);
-    runs.max_by_key(|run| run.len()).map_or(0, |run| run[0])
+/// Returns the class with the most pages; 0 if there is none.
+fn most_frequent(pages_by_class: &BTreeMap<u32, u64>) -> u32 {
+    let most = pages_by_class.iter().max_by_key(|&(_, &pages)| pages);
+    most.map_or(0, |(&class, _)| class)
 }
