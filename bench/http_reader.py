@@ -3,9 +3,9 @@
 import http.client
 import re
 import socket
-import threading
 import time
 
+import process
 from servers import ROOT
 
 # The page of the dashboard. Its script reads lists of documents: `["NAME", ...].map(read)`.
@@ -59,7 +59,7 @@ class Connection(http.client.HTTPConnection):
         return len(body)
 
 
-class Reader:
+class Reader(process.Background):
     """Reads /metrics and the documents of the dashboard once a second, as long as the `with` block runs. Then
     `reads` is the number of read documents, `bytes` the sum of their lengths, and `cpu_seconds` the processor time of
     the reader itself."""
@@ -67,21 +67,16 @@ class Reader:
     def __init__(self, address, first_turn):
         """`first_turn` is the number of the dashboard's first turn, which determines when it reads the slow
         documents."""
+        super().__init__()
         self.address, self.first_turn = address, first_turn
         self.dashboard = Dashboard()
         self.reads = self.bytes = 0
         self.cpu_seconds = 0.0
-        self.error = None
-        self.stop = threading.Event()
-        self.thread = threading.Thread(target=self._run)
 
-    def _run(self):
-        try:
-            before = time.thread_time()
-            self._read_all()
-            self.cpu_seconds = time.thread_time() - before
-        except Exception as error:  # The end of the `with` block raises it again in the main thread.
-            self.error = error
+    def work(self):
+        before = time.thread_time()
+        self._read_all()
+        self.cpu_seconds = time.thread_time() - before
 
     def _read_all(self):
         connections = {}
@@ -100,13 +95,3 @@ class Reader:
                     self.reads += 1
             turn += 1
             due += self.dashboard.period_seconds
-
-    def __enter__(self):
-        self.thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self.stop.set()
-        self.thread.join()
-        if self.error:
-            raise self.error

@@ -1,7 +1,8 @@
 """Moves pages between the classes of a server, for the benchmarks: on an idle server, and while clients load it."""
 
-import threading
 import time
+
+import process
 
 # While clients load a server, the time in seconds between two commands of `MoveRequests`.
 PAUSE_SECONDS = 0.0005
@@ -49,33 +50,27 @@ def class_with_chunk_size(server, size_bytes):
     )
 
 
-class MoveRequests:
+class MoveRequests(process.Background):
     """Requests page moves from a class to another one, one after the other, as long as the `with` block runs and fewer
     than `pages_max` moves have started. If `moving` is false, requests moves from the class to itself, which the server
     refuses."""
 
     def __init__(self, server, victim, receiver, pages_max, moving=True):
+        super().__init__()
         self.client = server.client()
         self.command = f"slabs reassign {victim} {receiver if moving else victim}"
         self.pages_max = pages_max
         self.started = 0
-        self.stop = threading.Event()
-        self.thread = threading.Thread(target=self._request_moves)
 
-    def _request_moves(self):
+    def work(self):
         while not self.stop.is_set() and self.started < self.pages_max:
             if self.client.ask(self.command) == "OK":
                 self.started += 1
             else:
                 self.stop.wait(PAUSE_SECONDS)
 
-    def __enter__(self):
-        self.thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self.stop.set()
-        self.thread.join()
+    def __exit__(self, *exception):
+        super().__exit__(*exception)
         while self.client.stats()["slab_reassign_running"] != "0":
             time.sleep(0.01)
         self.client.disconnect()

@@ -4,6 +4,7 @@ import os
 import pathlib
 import socket
 import subprocess
+import threading
 import time
 
 
@@ -47,6 +48,32 @@ def accepts_connections(path):
     """True if a server listens on this Unix socket."""
     with socket.socket(socket.AF_UNIX) as connection:
         return connection.connect_ex(str(path)) == 0
+
+
+class Background:
+    """Work in a thread, as long as the `with` block runs. A subclass defines `work`, which returns soon after the event
+    `stop` is set. The end of the block raises the error of the work again."""
+
+    def __init__(self):
+        self.error = None
+        self.stop = threading.Event()
+        self.thread = threading.Thread(target=self._run)
+
+    def _run(self):
+        try:
+            self.work()
+        except Exception as error:
+            self.error = error
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.stop.set()
+        self.thread.join()
+        if self.error:
+            raise self.error
 
 
 class Client:

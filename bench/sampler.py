@@ -1,7 +1,8 @@
 """Reads the statistics of a server repeatedly, while clients load it."""
 
 import dataclasses
-import threading
+
+import process
 
 # The time between two samples in seconds.
 PERIOD_SECONDS = 0.05
@@ -34,24 +35,19 @@ class Sample:
         return self.free_bytes / self.limit_bytes
 
 
-class Sampler:
+class Sampler(process.Background):
     """Takes samples as long as the `with` block runs, and one at its end. `samples` has the samples, oldest first."""
 
     def __init__(self, server):
+        super().__init__()
         self.client = server.client()
         self.samples = []
         self.stored_items = 0
         self.stored_bytes = 0.0
-        self.error = None
-        self.stop = threading.Event()
-        self.thread = threading.Thread(target=self._run)
 
-    def _run(self):
-        try:
-            while not self.stop.wait(PERIOD_SECONDS):
-                self.samples.append(self._sample())
-        except Exception as error:  # The end of the `with` block raises it again in the main thread.
-            self.error = error
+    def work(self):
+        while not self.stop.wait(PERIOD_SECONDS):
+            self.samples.append(self._sample())
 
     def _sample(self):
         stats, slabs = self.client.stats(), self.client.stats("slabs")
@@ -80,15 +76,8 @@ class Sampler:
             limit_bytes=value("limit_maxbytes"),
         )
 
-    def __enter__(self):
-        self.thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self.stop.set()
-        self.thread.join()
-        if self.error:
-            raise self.error
+    def __exit__(self, *exception):
+        super().__exit__(*exception)
         self.samples.append(self._sample())
         self.client.disconnect()
 

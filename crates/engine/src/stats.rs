@@ -344,6 +344,13 @@ tallies! {
 }
 
 impl ClassStats {
+    /// Returns the tail age of the class in units of the work clock: that of the cold queue, from which the class evicts
+    /// first. If the cold queue is empty, it is the greatest tail age of the other queues; `None` if all queues are empty.
+    pub fn oldest_tail_work(&self) -> Option<u32> {
+        let [hot, warm, cold, temp] = self.tail_age_work;
+        cold.or(hot.max(warm).max(temp))
+    }
+
     /// Returns the number of gets that do not touch and hit.
     pub fn get_hits(&self) -> u64 {
         self.hits_to.iter().sum()

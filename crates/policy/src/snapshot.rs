@@ -31,10 +31,16 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
+    /// Returns the number of recent gets from which the profiles were computed: the references of all curves, and the
+    /// gets of keys that were never stored. 0 if there are no profiles.
+    pub fn profiled_gets(&self) -> f64 {
+        let references: f64 = self.profiles.iter().map(|it| it.curve.references()).sum();
+        references + self.recent.unstored
+    }
+
     /// Returns the share of recent gets whose keys were never stored; no class's curve counts them.
     pub(crate) fn unstored_share(&self) -> f64 {
-        let references: f64 = self.profiles.iter().map(|it| it.curve.references()).sum();
-        let gets = references + self.recent.unstored;
+        let gets = self.profiled_gets();
         if gets > 0.0 { self.recent.unstored / gets } else { 0.0 }
     }
 

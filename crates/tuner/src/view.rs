@@ -12,7 +12,9 @@ pub fn snapshot(engine: &Engine, now: Now) -> Snapshot {
     // The engine drains the pages of retired classes without a policy.
     let current = engine.class_stats(now).into_iter().filter(|stats| !stats.retired);
     let classes = current.filter_map(|stats| Some((stats.class?, stats)));
-    let classes = classes.map(|(class, stats)| ClassSnapshot {
+    let classes =
+        classes.map(|(class, stats)| (class, stats.oldest_tail_work().unwrap_or(0), stats));
+    let classes = classes.map(|(class, tail_age_work, stats)| ClassSnapshot {
         class,
         chunk_size_bytes: stats.chunk_size_bytes,
         chunks_per_page: stats.chunks_per_page,
@@ -22,8 +24,8 @@ pub fn snapshot(engine: &Engine, now: Now) -> Snapshot {
         evicted: stats.counters.evicted - stats.counters.dropped_with_page,
         // If an item is allocated in a larger class, its own class had no memory.
         out_of_memory: stats.counters.out_of_memory + stats.counters.allocated_in_larger_class,
-        tail_age_work: oldest_tail(&stats),
-        tail_age_seconds: engine.age_seconds(oldest_tail(&stats), now),
+        tail_age_work,
+        tail_age_seconds: engine.age_seconds(tail_age_work, now),
         hits: stats.of_number(ClassStats::reported_hits),
         sets: stats.of_number(|it| it.sets),
         inserted: stats.of_number(|it| it.inserted),
@@ -54,11 +56,4 @@ pub(crate) fn pages(engine: &Engine) -> Vec<PageSnapshot> {
         accessed_at: owned.accessed_at,
     };
     engine.owned_pages().into_iter().map(page).collect()
-}
-
-/// Returns the tail age of a class in units of the work clock: that of the cold queue, from which the class evicts
-/// first. If the cold queue is empty, it is the greatest tail age of the other queues; 0 if all queues are empty.
-fn oldest_tail(stats: &ClassStats) -> u32 {
-    let [hot, warm, cold, temp] = stats.tail_age_work;
-    cold.or(hot.max(warm).max(temp)).unwrap_or(0)
 }

@@ -209,15 +209,16 @@ fn tuner_with(
 
 /// Returns the profiling options that a server has by default with this memory limit.
 pub fn default_profiling_options(memory_limit_bytes: u64) -> ProfilingOptions {
-    let options =
-        ProfilingOptions::within(ProfilingOptions::default_memory_bytes(memory_limit_bytes));
-    options.expect("the default memory is enough for a profiler")
+    profiling_within(ProfilingOptions::default_memory_bytes(memory_limit_bytes))
 }
 
 /// Returns the profiling options of a trial with this memory limit. The profiler may use a fiftieth of the limit plus
 /// 1 MiB, twice as much for each byte of the limit as by default in a server.
 pub fn profiling_options(memory_limit_bytes: u64) -> ProfilingOptions {
-    let memory_bytes = memory_limit_bytes / 50 + (1 << 20);
+    profiling_within(memory_limit_bytes / 50 + (1 << 20))
+}
+
+fn profiling_within(memory_bytes: u64) -> ProfilingOptions {
     let options = ProfilingOptions::within(memory_bytes);
     options.unwrap_or_else(|| panic!("{memory_bytes} bytes are enough for a profiler"))
 }

@@ -2,7 +2,7 @@
 //! a look-aside client.
 
 use super::error::ExperimentError;
-use super::execute::{default_profiling_options, profiling_options, tuner};
+use super::execute::{profiling_options, tuner};
 use super::setup::eviction;
 use crate::vtime::{Access, Cache, Maintainer, MoverName, Rate, RunningTuner, VisitCost};
 use serde::Deserialize;
@@ -92,17 +92,8 @@ impl<'e> Served<'e> {
         Served::with_profiling(setup, engine, times, profiling)
     }
 
-    /// Creates a server at time 0 whose profiles may use as much memory as by default in a server.
-    pub fn with_default_profiles(
-        setup: &ServedSetup,
-        engine: &'e Engine,
-        times: (f64, f64),
-    ) -> Result<Served<'e>, ExperimentError> {
-        let profiling = default_profiling_options(engine.config().memory_limit_bytes);
-        Served::with_profiling(setup, engine, times, profiling)
-    }
-
-    fn with_profiling(
+    /// Creates a server as [`Served::new`] does, with these options of its profiles.
+    pub fn with_profiling(
         setup: &ServedSetup,
         engine: &'e Engine,
         (operations_per_second, visit_ns): (f64, f64),

@@ -2,7 +2,6 @@
 
 use super::{ClassCurve, class_curves, near_best_partition};
 use crate::{Prediction, Snapshot};
-use slabwise_profile::RecentGets;
 
 /// Predicts the misses with the partition `before` and with the partition `after`. Gets of keys that were never stored
 /// miss with both.
@@ -38,6 +37,9 @@ pub struct WhatIf {
 
 /// The memory sizes for which [`what_if`] predicts the miss ratio, in percent of the current memory size.
 const MEMORY_PERCENTS: [u64; 11] = [25, 50, 75, 90, 100, 110, 125, 150, 200, 300, 400];
+/// The index of the current memory size.
+const CURRENT: usize = 4;
+const _: () = assert!(MEMORY_PERCENTS[CURRENT] == 100);
 
 /// Predicts the miss ratio of the whole cache with a quarter to four times its memory, from the curves of the snapshot.
 /// Returns no predictions if there are no curves or no references.
@@ -47,18 +49,18 @@ const MEMORY_PERCENTS: [u64; 11] = [25, 50, 75, 90, 100, 110, 125, 150, 200, 300
 ///
 /// 1. The sample may have too many or too few keys that miss often. All miss ratios of the curves are multiplied by the
 ///    miss ratio of all keys divided by that of the sample.
-/// 2. The cache may evict better or worse than an LRU. This changes the *capacity misses*, those that a cache without a
-///    limit does not have. With more memory, they are multiplied by the same factor for every size, so that the
-///    prediction for the current size is the recent miss ratio. With less memory, the difference from an LRU grows more
-///    slowly, because popular keys are most of the hits, and an LRU keeps them too. So all misses are multiplied by one
-///    factor there. The experiment `what-if` of the lab measures the errors.
+/// 2. The cache may evict better or worse than an LRU. The server multiplies the differences from the miss ratio at the
+///    current size by a factor, so that the prediction for this size is the recent miss ratio. For more memory, the factor
+///    compares the *capacity misses* of the cache and of the LRU: those that a cache without a limit does not have. For
+///    less memory, it compares all misses: most of the hits that remain are of popular keys, which an LRU keeps too.
 ///
-/// Without recent gets, the curves are not corrected.
+/// The experiment `what-if` of the lab measures the errors. Without recent gets, the curves are not corrected.
 pub fn what_if(snapshot: &Snapshot) -> Vec<WhatIf> {
     let Some(lru) = LruCurve::of(snapshot) else { return Vec::new() };
-    let correction = Correction::of(&lru, &snapshot.recent);
-    let points = MEMORY_PERCENTS.map(|memory_percent| {
-        let miss_ratio = correction.miss_ratio(lru.miss_ratio(memory_percent));
+    let ratios = MEMORY_PERCENTS.map(|memory_percent| lru.miss_ratio(memory_percent));
+    let correction = Correction::of(&lru, ratios[CURRENT], snapshot);
+    let point = |(memory_percent, of_lru)| {
+        let miss_ratio = correction.miss_ratio(of_lru);
         let error = correction.error(miss_ratio);
         WhatIf {
             memory_percent,
@@ -66,8 +68,8 @@ pub fn what_if(snapshot: &Snapshot) -> Vec<WhatIf> {
             miss_ratio_low: (miss_ratio - error).max(0.0),
             miss_ratio_high: (miss_ratio + error).min(1.0),
         }
-    });
-    points.to_vec()
+    };
+    MEMORY_PERCENTS.into_iter().zip(ratios).map(point).collect()
 }
 
 /// The miss ratio of an LRU by the memory of the whole cache.
@@ -135,32 +137,28 @@ impl Correction {
     /// ratio.
     const MODEL_ERROR: f64 = 0.1;
 
-    fn of(curve: &LruCurve<'_>, recent: &RecentGets) -> Correction {
+    /// `current` is the miss ratio of the curve at the current memory size.
+    fn of(curve: &LruCurve<'_>, current: f64, snapshot: &Snapshot) -> Correction {
         let factor = |to: f64, from: f64| match from > 0.0 {
             true => (to / from).clamp(Self::FACTOR_MIN, Self::FACTOR_MAX),
             false => 1.0,
         };
-        let sampled_keys = recent.sampled_keys.max(1) as f64;
-        let of_curve = curve.miss_ratio(100);
-        if recent.all <= 0.0 {
-            let (lru, measured) = (of_curve, of_curve);
-            let (more_factor, fewer_factor) = (1.0, 1.0);
-            return Correction {
-                sample_factor: 1.0,
-                more_factor,
-                fewer_factor,
-                lru,
-                measured,
-                sampled_keys,
-            };
+        let recent = &snapshot.recent;
+        let (measured, sample_factor) = if recent.all > 0.0 {
+            let measured = recent.all_misses / recent.all;
+            (measured, factor(measured, recent.sampled_misses / snapshot.profiled_gets()))
+        } else {
+            (current, 1.0)
+        };
+        let (lru, compulsory) = (sample_factor * current, sample_factor * curve.miss_ratio_min());
+        Correction {
+            sample_factor,
+            more_factor: factor(measured, lru),
+            fewer_factor: factor(measured - compulsory, lru - compulsory),
+            lru,
+            measured,
+            sampled_keys: recent.sampled_keys.max(1) as f64,
         }
-        let measured = recent.all_misses / recent.all;
-        let sampled = recent.sampled_misses / (curve.references + recent.unstored);
-        let sample_factor = factor(measured, sampled);
-        let (lru, compulsory) = (sample_factor * of_curve, sample_factor * curve.miss_ratio_min());
-        let fewer_factor = factor(measured - compulsory, lru - compulsory);
-        let more_factor = factor(measured, lru);
-        Correction { sample_factor, more_factor, fewer_factor, lru, measured, sampled_keys }
     }
 
     /// Returns the miss ratio of the cache for a miss ratio of the curve.

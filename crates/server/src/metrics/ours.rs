@@ -236,8 +236,7 @@ fn add_profile(report: &ProfileReport, has_classes: bool, families: &mut Familie
         families.add(PREDICTED_HIGH, &labels, point.miss_ratio_high);
     }
     let snapshot = &report.snapshot;
-    let references: f64 = snapshot.profiles.iter().map(|profile| profile.curve.references()).sum();
-    let gets = references + snapshot.recent.unstored;
+    let gets = snapshot.profiled_gets();
     if !has_classes || gets <= 0.0 {
         return;
     }

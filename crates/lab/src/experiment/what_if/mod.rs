@@ -11,6 +11,7 @@
 use super::kind::{Experiment, Job};
 use crate::result::{Outcome, measures};
 use crate::trial::error::ExperimentError;
+use crate::trial::execute::default_profiling_options;
 use crate::trial::served::{Served, ServedSetup, VALUE_LEN_MAX};
 use crate::trial::setup::{WorkloadSetup, scaled};
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
@@ -166,7 +167,8 @@ impl WhatIfSetup {
         let engine = Engine::new(self.server.engine_config(limit_bytes, seed));
         let engine = engine.map_err(|error| ExperimentError::Option(error.to_string()))?;
         let times = (self.operations_per_second, self.visit_ns);
-        let mut served = Served::with_default_profiles(&self.server, &engine, times)?;
+        let profiling = default_profiling_options(limit_bytes);
+        let mut served = Served::with_profiling(&self.server, &engine, times, profiling)?;
         let mut run = Run { parts: Vec::new(), predicted: Vec::new() };
         for index in 0..PARTS {
             let end = |index: usize| index * requests.len() / PARTS;

@@ -3,7 +3,7 @@
 use crate::stats::StatsContext;
 use serde::Serialize;
 use slabwise_engine::ClassStats;
-use slabwise_policy::{ClassProfile, ClassSnapshot};
+use slabwise_policy::{ClassProfile, ClassSnapshot, Snapshot};
 use std::collections::BTreeMap;
 
 /// The sizes at which the curve of a class is shown, in percent of its current memory.
@@ -65,10 +65,7 @@ pub(super) fn classes(context: StatsContext<'_>) -> Vec<Class> {
     let shared = context.shared;
     let report = shared.tuner_status.read().profile;
     let snapshot = report.as_ref().map(|report| &report.snapshot);
-    let gets = snapshot.map_or(0.0, |snapshot| {
-        let references = snapshot.profiles.iter().map(|it| it.curve.references()).sum::<f64>();
-        references + snapshot.recent.unstored
-    });
+    let gets = snapshot.map_or(0.0, Snapshot::profiled_gets);
     let curve_of = |stats: &ClassStats| {
         let snapshot = snapshot?;
         let mut classes = snapshot.classes.iter().zip(&snapshot.profiles);
@@ -87,9 +84,7 @@ fn class(
     page_size_bytes: u64,
 ) -> Option<Class> {
     let waste = stats.waste(page_size_bytes);
-    // As in `stats items`, the cold queue comes first, because the class evicts from it first.
-    let [hot, warm, cold, temp] = stats.tail_age_work;
-    let oldest = cold.or(hot.max(warm).max(temp));
+    let seconds = |age_work| context.shared.engine.age_seconds(age_work, context.now);
     Some(Class {
         class: stats.class?.wire(),
         is_retired: stats.retired,
@@ -103,7 +98,7 @@ fn class(
         inside_chunks_bytes: waste.inside_chunks_bytes,
         free_chunks_bytes: waste.free_chunks_bytes,
         page_ends_bytes: waste.page_ends_bytes,
-        tail_age_seconds: oldest.map(|age| context.shared.engine.age_seconds(age, context.now)),
+        tail_age_seconds: stats.oldest_tail_work().map(seconds),
         hits: stats.get_hits(),
         sets: stats.sets,
         evictions: stats.counters.evicted,

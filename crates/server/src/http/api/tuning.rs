@@ -32,8 +32,6 @@ struct WhatIfPoint {
 /// Returns `None` if keys are not profiled.
 pub(super) fn what_if(context: StatsContext<'_>) -> Option<WhatIf> {
     let report = context.shared.tuner_status.read().profile?;
-    let references: f64 =
-        report.snapshot.profiles.iter().map(|profile| profile.curve.references()).sum();
     let point = |point: &slabwise_policy::partition::WhatIf| WhatIfPoint {
         memory_percent: point.memory_percent,
         miss_ratio: point.miss_ratio,
@@ -43,7 +41,7 @@ pub(super) fn what_if(context: StatsContext<'_>) -> Option<WhatIf> {
     Some(WhatIf {
         memory_limit_bytes: context.shared.engine.stats(context.now).memory_limit_bytes,
         sampling_ratio: report.stats.rate,
-        gets: references + report.snapshot.recent.unstored,
+        gets: report.snapshot.profiled_gets(),
         points: report.what_if.iter().map(point).collect(),
     })
 }

@@ -27,9 +27,9 @@ export function number(value) {
   return digits(value, 2);
 }
 
-export function percent(share, digits = 1) {
+export function percent(share, places = 1) {
   if (share === null || share === undefined || Number.isNaN(share)) return "–";
-  return `${(100 * share).toFixed(digits)} %`;
+  return `${(100 * share).toFixed(places)} %`;
 }
 
 export function duration(seconds) {
