@@ -31,7 +31,8 @@
 //! probability of a hit is inversely proportional to the time since the last hit. Then the hits per byte of a tail are
 //! inversely proportional to age times size. `space_time` relates to `tail_age` as GreedyDual-Size (Cao and Irani,
 //! USITS 1997) relates to LRU. Under `space_time` a class receives only the pages that it would begin to fill until the
-//! next step.
+//! next step. A page that would double or halve a small class counts with the mean of the hits that it changes, not with
+//! those at the tail. Otherwise the page would move back and forth.
 //!
 //! Invariants: at most `moves_max` moves a step; a class keeps one page unless it is empty.
 
@@ -142,6 +143,8 @@ struct Projection {
     /// The maximum number of pages that the class may still receive in this step.
     receivable_pages: u64,
     permissions: Permissions,
+    /// True if ages are compared at the page that moves, not at the tail.
+    compares_pages: bool,
 }
 
 impl Policy for TailAge {
@@ -241,6 +244,7 @@ impl TailAge {
                     Quantity::SpaceTime => state.filling.fillable_pages(class),
                 },
                 permissions,
+                compares_pages: quantity == Quantity::SpaceTime,
             }
         })
         .collect()
@@ -281,7 +285,7 @@ impl TailAge {
                 && projection.receivable_pages > 0
                 && used_up
                 && projections.iter().any(|victim| projection.may_receive_from(victim))
-                && mean.is_some_and(|mean| self.far_below(projection.weighted_age, mean))
+                && mean.is_some_and(|mean| self.far_below(projection.age_of_next_page(), mean))
         };
         projections.iter().filter(needs).min_by(|a, b| a.weighted_age.total_cmp(&b.weighted_age))
     }
@@ -296,8 +300,8 @@ impl TailAge {
         projections
             .iter()
             .filter(|victim| receiver.may_receive_from(victim) && victim.can_give())
-            .max_by(|a, b| a.weighted_age.total_cmp(&b.weighted_age))
-            .filter(|oldest| self.far_below(receiver.weighted_age, oldest.weighted_age))
+            .max_by(|a, b| a.age_of_last_page().total_cmp(&b.age_of_last_page()))
+            .filter(|oldest| self.far_below(receiver.age_of_next_page(), oldest.age_of_last_page()))
     }
 
     /// Returns true if this weighted age is more than `tolerance_percent` below `than`.
@@ -362,6 +366,27 @@ impl Projection {
     fn may_receive_from(&self, victim: &Projection) -> bool {
         self.class.class != victim.class.class
             && (self.permissions.receives_from_all || victim.permissions.gives_to_all)
+    }
+
+    /// Returns the weighted age at which the items of one more page would be evicted, as a mean. In an LRU under a steady
+    /// load, the age is proportional to the memory, so the mean of the hits from P to P + 1 pages is P ln((P + 1) / P)
+    /// times those at the tail.
+    fn age_of_next_page(&self) -> f64 {
+        let pages = self.class.pages as f64;
+        if !self.compares_pages || pages == 0.0 {
+            return self.weighted_age;
+        }
+        self.weighted_age / (pages * (1.0 / pages).ln_1p())
+    }
+
+    /// Returns the weighted age at which the items of one page are evicted, as a mean over the memory that a class with P
+    /// pages loses. The mean of the hits from P - 1 to P pages is P ln(P / (P - 1)) times those at the tail.
+    fn age_of_last_page(&self) -> f64 {
+        let pages = self.class.pages as f64;
+        if !self.compares_pages || pages <= 1.0 {
+            return self.weighted_age;
+        }
+        self.weighted_age / (pages * (1.0 / (pages - 1.0)).ln_1p())
     }
 
     /// Returns true if the class may give a page whose items must be evicted.

@@ -77,6 +77,23 @@ fn space_time_moves_pages_from_large_items_to_small_items() {
     );
 }
 
+/// A class's age grows with its memory. So a page that doubles or halves a class must not move back and forth.
+#[test]
+fn space_time_moves_no_page_between_a_small_class_and_the_others_and_back() {
+    let step = |small: ClassSnapshot, quantity| {
+        let policy = TailAge::balancing(quantity);
+        pairs(&second_step_of(policy, &[small, class(1, 100, 1_000)], &[0, 1])).len()
+    };
+    let (one_page, two_pages) = (class(0, 1, 600), class(0, 2, 1_200));
+    assert!(step(one_page, Quantity::Age) > 0, "the age of one page is 40 % below the others");
+    assert_eq!(step(one_page, Quantity::SpaceTime), 0, "a second page would double the age");
+    assert_eq!(step(two_pages, Quantity::SpaceTime), 0, "and then it stays");
+    assert!(step(class(0, 1, 480), Quantity::SpaceTime) > 0, "1.44 * 480 is 30 % below 1,000");
+    assert_eq!(step(class(0, 1, 490), Quantity::SpaceTime), 0);
+    assert!(step(class(0, 2, 2_000), Quantity::SpaceTime) > 0, "2,000 / 1.39 is far above 1,000");
+    assert_eq!(step(class(0, 2, 1_900), Quantity::SpaceTime), 0);
+}
+
 #[test]
 fn no_page_moves_within_the_tolerance_or_without_evictions() {
     assert_eq!(second_step(&[class(0, 10, 1_000), class(1, 10, 801)], &[0, 1]), []);
