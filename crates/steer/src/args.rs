@@ -6,6 +6,11 @@ use slabwise_policy::PagePolicy;
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// Options of policies whose defaults differ from those of slabwise's own pages. The curves of `ColdHits` are valid after
+/// few gets, and near the present size only, so `lama` steps often.
+const STEER_DEFAULTS: [(&str, &str); 1] =
+    [("lama", "curve=distance:period_gets=25000:gain_min=0.0005")];
+
 /// Move the pages of a running memcached to the classes where they save most misses.
 ///
 /// memcached's own automover makes the ages of the oldest items of all classes equal. This command switches the
@@ -29,7 +34,8 @@ pub struct Args {
     /// Server: HOST, HOST:PORT or unix:PATH; the default port is 11211
     #[arg(long, value_name = "ADDRESS", value_parser = parse_server)]
     pub server: ServerAddress,
-    /// Page policy, with options as in -o page_policy=; marginal, lama, tail_age, and others that need no shadow hits
+    /// Page policy, with options as in -o page_policy=: lama, marginal, tail_age, and others that need no shadow hits.
+    /// Here, lama has the defaults curve=distance:period_gets=25000:gain_min=0.0005
     #[arg(long, value_name = "POLICY", default_value = crate::DEFAULT_POLICY, value_parser = parse_policy)]
     pub policy: PagePolicy,
     /// Log the moves, but order none and change no setting
@@ -79,7 +85,12 @@ fn parse_server(text: &str) -> Result<ServerAddress, String> {
 
 /// Parses a page policy, and refuses those that cannot steer from outside.
 fn parse_policy(text: &str) -> Result<PagePolicy, String> {
-    let policy = PagePolicy::parse(text).map_err(|error| error.to_string())?;
+    let (name, given) = text.split_once(':').unwrap_or((text, ""));
+    let defaults = STEER_DEFAULTS.iter().find(|(known, _)| *known == name);
+    let words = [name, defaults.map_or("", |(_, options)| options), given];
+    // Of an option that is given twice, the last value is used.
+    let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
+    let policy = PagePolicy::parse(&words.join(":")).map_err(|error| error.to_string())?;
     match crate::due::unusable(&policy) {
         Some(reason) => {
             let name = policy.name();
@@ -134,6 +145,19 @@ mod tests {
     }
 
     #[test]
+    fn given_options_of_a_policy_replace_its_defaults() {
+        let value = |text: &str, option: &str| {
+            parse(&["--server", "a", "--policy", text]).expect(text).policy.value(option)
+        };
+        assert_eq!(value("lama", "period_gets").as_deref(), Some("25000"));
+        assert_eq!(value("lama:period_gets=7", "period_gets").as_deref(), Some("7"));
+        assert_eq!(value("lama:period_gets=7", "curve").as_deref(), Some("distance"));
+        assert_eq!(value("marginal", "window_gets"), {
+            slabwise_policy::PagePolicy::named("marginal").and_then(|it| it.value("window_gets"))
+        });
+    }
+
+    #[test]
     fn an_error_names_the_limits_and_the_remedy() {
         let cases: [(&[&str], &str); 7] = [
             (&[], "--server"),
@@ -141,7 +165,7 @@ mod tests {
             (&["--server", "a", "--policy", "clever"], "unknown page policy"),
             (&["--server", "a", "--policy", "cliffhanger"], "choose marginal"),
             (&["--server", "a", "--interval", "0"], "give 0.01 to 3600 seconds"),
-            (&["--server", "a", "--moves-per-minute", "-1"], "moves"),
+            (&["--server", "a", "--moves-per-minute=-1"], "give 0.01 to 6000 moves"),
             (&["--server", "a", "--pages-min", "0"], "1.."),
         ];
         for (words, reason) in cases {

@@ -44,7 +44,7 @@ impl Reply {
             "SAME" => Reply::Same,
             "UNSAFE" => Reply::Unsafe,
             "CLIENT_ERROR" if line.contains("disabled") => Reply::Disabled,
-            _ => Reply::Other(line.chars().take(LOGGED_LEN_MAX).collect()),
+            _ => Reply::Other(printable(line).take(LOGGED_LEN_MAX).collect()),
         }
     }
 
@@ -69,6 +69,11 @@ impl Reply {
             Reply::Other(_) => "other",
         }
     }
+}
+
+/// Returns the characters of a reply that a log may contain: no control characters.
+fn printable(line: &str) -> impl Iterator<Item = char> {
+    line.chars().filter(|character| !character.is_control())
 }
 
 /// Sends an order for a page move.
