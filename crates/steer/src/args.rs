@@ -54,7 +54,7 @@ pub struct Args {
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = parse_interval)]
     pub interval: Duration,
     /// Maximum number of page moves a minute; at the start, a quarter of the pages may move at once
-    #[arg(long, value_name = "N", default_value = "12", value_parser = parse_moves)]
+    #[arg(long, value_name = "N", default_value = "30", value_parser = parse_moves)]
     pub moves_per_minute: f64,
     /// Minimum number of pages that each class keeps; memcached keeps one
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]

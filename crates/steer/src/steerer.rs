@@ -13,7 +13,8 @@
 //! Invariants:
 //! - while the server moves a page, and while its memory is not full, no move is decided;
 //! - no class gives its last `pages_min` pages;
-//! - a round is decided only if no trial is being measured, or if the round promises a large saving ([`LARGE_SAVING`]);
+//! - a round is decided only if no trial is being measured, if it continues the direction of the trial, or if it promises a large
+//!   saving ([`LARGE_SAVING`]);
 //! - a class that was in an undone trial is in no round of the policy until its hold ends;
 //! - the rate limit holds for all moves except those that undo a trial.
 
@@ -307,7 +308,9 @@ impl Steerer {
         let references: f64 = snapshot.profiles.iter().map(|it| it.curve.references()).sum();
         let is_large =
             round.predicted_saving.is_some_and(|it| it * references >= LARGE_SAVING * misses);
-        match round.moves.is_empty() || !(is_large || self.trials.may_begin(nanos)) {
+        let orders: Vec<Order> = round.moves.iter().map(|(order, _)| *order).collect();
+        let may_begin = is_large || self.trials.may_begin(counters, &orders, nanos);
+        match orders.is_empty() || !may_begin {
             true => Decision::Wait,
             false => Decision::Move(round),
         }

@@ -3,7 +3,7 @@
 //! ```text
 //!   Idle --round--> Filling --the receivers are full--> Measuring --a period later--> verdict --> Idle or Resting
 //!                     ^  |
-//!                     '--' more rounds, in the first seconds
+//!                     '--' more rounds: any in the first seconds, and those of the same direction
 //! ```
 //!
 //! A trial that begins less than a period after the first reading cannot be measured: there is nothing to compare with.
@@ -12,8 +12,9 @@
 //! Invariants: at most one trial is open; a held class is released later after each trial that hurt; the number of
 //! readings that are kept is limited.
 
-use crate::split::Split;
+use crate::split::{Order, Split};
 use crate::trial::{Effect, Period, Verdict, judge};
+use slabwise_base::ClassId;
 use slabwise_observer::counters::Counters;
 use std::collections::{HashMap, VecDeque};
 
@@ -25,6 +26,9 @@ const PERIOD_NANOS: u64 = 20 * SECOND_NANOS;
 const PERIOD_NANOS_MIN: u64 = 8 * SECOND_NANOS;
 /// More rounds may join a trial for this long.
 const JOIN_NANOS: u64 = 4 * SECOND_NANOS;
+/// Rounds in which no class gives what it received, or receives what it gave, may join for this long: after a change of
+/// the traffic, many pages move in one direction.
+const JOIN_SAME_NANOS: u64 = 90 * SECOND_NANOS;
 /// The longest time in which new pages fill.
 const FILL_NANOS_MAX: u64 = 30 * SECOND_NANOS;
 /// The time without rounds after a trial without a clear effect.
@@ -79,12 +83,21 @@ impl Trials {
         covered.is_some_and(|(last, first)| last.nanos - first.nanos >= PERIOD_NANOS_MIN)
     }
 
-    /// Returns true if a round may begin now.
-    pub fn may_begin(&self, nanos: u64) -> bool {
-        match &self.open {
-            Some(trial) => nanos < trial.opened_at_nanos + JOIN_NANOS,
-            None => nanos >= self.rests_until_nanos,
+    /// Returns true if a round may begin now. `counters` are those before the round, and `orders` are its moves.
+    pub fn may_begin(&self, counters: &Counters, orders: &[Order], nanos: u64) -> bool {
+        let Some(trial) = &self.open else { return nanos >= self.rests_until_nanos };
+        let age_nanos = nanos.saturating_sub(trial.opened_at_nanos);
+        if age_nanos < JOIN_NANOS {
+            return true;
         }
+        let change = |id: ClassId| {
+            let class = counters.classes.iter().find(|class| class.shown.class == id);
+            let shown = class.map(|class| class.shown).unwrap_or_default();
+            shown.pages.cmp(&trial.split.pages(shown.chunk_size_bytes))
+        };
+        let is_same =
+            |order: &Order| change(order.victim).is_le() && change(order.receiver).is_ge();
+        age_nanos < JOIN_SAME_NANOS && orders.iter().all(is_same)
     }
 
     /// Returns true if the class with this chunk size is held.

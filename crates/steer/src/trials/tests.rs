@@ -1,8 +1,10 @@
 //! Tests of the sequence of trials.
 
 use super::{Progress, SECOND_NANOS, Trials};
+use crate::split::Order;
 use crate::testing::{counters, move_page, request};
 use crate::trial::Verdict;
+use slabwise_base::ClassId;
 use slabwise_observer::counters::Counters;
 
 /// A server with two classes and its trials.
@@ -30,6 +32,15 @@ impl World {
         Progress::Open
     }
 
+    /// Returns true if a round may begin that moves a page back.
+    fn may_begin(&self, nanos: u64) -> bool {
+        self.may_begin_with(Order { victim: ClassId(1), receiver: ClassId(0) }, nanos)
+    }
+
+    fn may_begin_with(&self, order: Order, nanos: u64) -> bool {
+        self.trials.may_begin(&self.server, &[order], nanos)
+    }
+
     fn move_page(&mut self) {
         let before = self.server.clone();
         move_page(&mut self.server, 0, 1);
@@ -49,8 +60,8 @@ fn a_trial_ends_with_a_verdict_after_a_period() {
         assert_eq!(effect.verdict, expected);
         assert_eq!(undo.is_some(), expected == Verdict::Hurt);
         assert_eq!(world.trials.is_held(100, world.nanos), expected == Verdict::Hurt);
-        assert_eq!(world.trials.may_begin(world.nanos), expected == Verdict::Helped);
-        assert!(world.trials.may_begin(world.nanos + 60 * SECOND_NANOS));
+        assert_eq!(world.may_begin(world.nanos), expected == Verdict::Helped);
+        assert!(world.may_begin(world.nanos + 60 * SECOND_NANOS));
         assert!(!world.trials.is_held(100, world.nanos + 301 * SECOND_NANOS));
     }
 }
@@ -61,9 +72,12 @@ fn rounds_join_a_trial_in_its_first_seconds() {
     world.pass(25, 100);
     world.move_page();
     world.pass(2, 100);
-    assert!(world.trials.may_begin(world.nanos));
+    assert!(world.may_begin(world.nanos));
     world.pass(3, 100);
-    assert!(!world.trials.may_begin(world.nanos));
+    assert!(!world.may_begin(world.nanos));
+    let same = Order { victim: ClassId(0), receiver: ClassId(1) };
+    assert!(world.may_begin_with(same, world.nanos), "it continues the direction");
+    assert!(!world.may_begin_with(same, world.nanos + 91 * SECOND_NANOS));
 }
 
 #[test]
@@ -73,7 +87,7 @@ fn without_a_period_before_there_is_no_verdict() {
     assert!(!world.trials.has_history());
     world.move_page();
     assert_eq!(world.pass(60, 900), Progress::Open);
-    assert!(world.trials.may_begin(world.nanos) && world.trials.has_history());
+    assert!(world.may_begin(world.nanos) && world.trials.has_history());
 }
 
 #[test]
