@@ -61,8 +61,9 @@ fn connect_unix_at_once(path: &str) -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     net::connect(&socket, &SocketAddrUnix::new(path)?)?;
-    rustix::io::ioctl_fionbio(&socket, false)?;
-    Ok(socket)
+    let socket = UnixStream::from(socket);
+    socket.set_nonblocking(false)?;
+    Ok(socket.into())
 }
 
 /// Connects to `HOST:PORT` and sets TCP_NODELAY, so that the kernel sends small requests without delay.

@@ -1,4 +1,4 @@
-//! The settings of a server that decide whether, and by whom, its pages are moved.
+//! The settings of a server that decide whether its pages move, and which program moves them.
 //!
 //! ```text
 //!   stats settings --+--> Settings: memory limit, slab_reassign, automover, segmented LRU

@@ -12,10 +12,10 @@
 //!     '---------x0------ chunks
 //! ```
 //!
-//! The shape is that of a stream whose rate of reuse falls with the inverse of the age (C. Berthet, "Identity of King and
-//! Flajolet & al. Formulae for LRU Miss Rate Exact Computation", 2016, gives LRU's miss rate for a Zipf exponent near 1,
-//! where each doubling of the memory saves equally many misses). With this shape `g` does not depend on the size of the
-//! class, so counts from before a page move remain valid. The curve is convex, so it shows no cliff.
+//! The shape is that of the hit ratios of web caches, which grow about with the logarithm of the memory (L. Breslau and
+//! others, "Web Caching and Zipf-like Distributions: Evidence and Implications", INFOCOM 1999). With this shape `g` does
+//! not depend on the size of the class, so counts from before a page move remain valid. The curve is convex, so it shows
+//! no cliff.
 //!
 //! Counts decay with a half-life of as many gets as the cache has items, but at least [`HALF_LIFE_GETS_MIN`], so that
 //! chance decides about no page.

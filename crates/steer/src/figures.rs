@@ -2,7 +2,7 @@
 
 use crate::split::Split;
 use crate::steerer::Purpose;
-use crate::trial::{Effect, Verdict};
+use crate::trial::Effect;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -99,28 +99,6 @@ impl Figures {
             add("last_excess_per_thousand", "gauge", help, one(effect.excess_per_thousand));
         }
         text
-    }
-}
-
-impl Purpose {
-    /// Returns the word for logs and metrics.
-    pub fn word(self) -> &'static str {
-        match self {
-            Purpose::Policy => "policy",
-            Purpose::Undo => "undo",
-            Purpose::Reapply => "reapply",
-        }
-    }
-}
-
-impl Verdict {
-    /// Returns the word for logs and metrics.
-    pub fn word(self) -> &'static str {
-        match self {
-            Verdict::Helped => "helped",
-            Verdict::Unclear => "unclear",
-            Verdict::Hurt => "hurt",
-        }
     }
 }
 

@@ -60,7 +60,7 @@ fn timestamp(since_epoch: Duration) -> String {
     let (days, of_day) = (seconds / 86_400, seconds % 86_400);
     let (year, month, day) = date(days);
     let (hour, minute, second) = (of_day / 3_600, of_day / 60 % 60, of_day % 60);
-    let millis = since_epoch.subsec_millis();
+    let millis = since_epoch.as_millis() % 1_000;
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
 }
 

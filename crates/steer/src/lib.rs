@@ -48,8 +48,6 @@ use std::process::ExitCode;
 
 /// The name of the command, as errors show it.
 const COMMAND: &str = "slabwise steer";
-/// The policy that saved most misses of memcached in `bench/steer`.
-const DEFAULT_POLICY: &str = "lama";
 /// The exit code if the arguments are invalid.
 const INVALID_ARGUMENTS: u8 = 2;
 

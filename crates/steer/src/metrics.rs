@@ -1,7 +1,7 @@
 //! An HTTP server that answers `GET /metrics`.
 //!
-//! Invariants: one connection at a time; a client that sends nothing holds it for [`CLIENT_TIME_MAX`] at most, twice; at
-//! most [`REQUEST_LEN_MAX`] bytes of a request are read.
+//! Invariants: one connection at a time; a client holds it for one second while the request is read, and for one second
+//! while the response is written; at most [`REQUEST_LEN_MAX`] bytes of a request are read.
 
 use crate::error::SteerError;
 use slabwise_base::Clock;

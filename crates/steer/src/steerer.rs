@@ -59,6 +59,17 @@ pub enum Purpose {
     Reapply,
 }
 
+impl Purpose {
+    /// Returns the word for logs and metrics.
+    pub fn word(self) -> &'static str {
+        match self {
+            Purpose::Policy => "policy",
+            Purpose::Undo => "undo",
+            Purpose::Reapply => "reapply",
+        }
+    }
+}
+
 /// Some moves that are ordered one after the other.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Round {

@@ -8,7 +8,7 @@
 //! pages did not change are the control group: a change of their misses per request is attributed to the traffic. The
 //! excess of a trial is the number of misses of the other classes, minus the number that they would have had with their
 //! former misses per request and the change of the control group (the difference in differences; D. Card, A. B.
-//! Krueger, "Minimum Wages and Employment", 1994, section III).
+//! Krueger, "Minimum Wages and Employment", American Economic Review 84, 1994).
 //!
 //! Invariant: a trial without enough misses to exclude chance is unclear.
 
@@ -33,6 +33,17 @@ pub enum Verdict {
     Unclear,
     /// The classes have more misses than expected without the moves.
     Hurt,
+}
+
+impl Verdict {
+    /// Returns the word for logs and metrics.
+    pub fn word(self) -> &'static str {
+        match self {
+            Verdict::Helped => "helped",
+            Verdict::Unclear => "unclear",
+            Verdict::Hurt => "hurt",
+        }
+    }
 }
 
 /// The measured effect of a trial.

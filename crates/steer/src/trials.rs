@@ -1,7 +1,7 @@
 //! The sequence of trials: when a trial is open, when it is measured, and which classes are held afterwards.
 //!
 //! ```text
-//!   Idle --round--> Filling --the receivers are full--> Measuring --a period later--> verdict --> Idle or Resting
+//!   Idle --round--> Filling --the receivers are full--> Measuring --a period later--> verdict --> Idle or Paused
 //!                     ^  |
 //!                     '--' more rounds: any in the first seconds, and those of the same direction
 //! ```
@@ -32,7 +32,7 @@ const JOIN_SAME_NANOS: u64 = 90 * SECOND_NANOS;
 /// The longest time in which new pages fill.
 const FILL_NANOS_MAX: u64 = 30 * SECOND_NANOS;
 /// The time without rounds after a trial without a clear effect.
-const REST_NANOS: u64 = 40 * SECOND_NANOS;
+const PAUSE_NANOS: u64 = 40 * SECOND_NANOS;
 /// The first hold of the classes of a trial that hurt. Each further one doubles it.
 const HOLD_NANOS: u64 = 300 * SECOND_NANOS;
 /// The number of times that a hold doubles.
@@ -71,7 +71,7 @@ struct Trial {
 pub struct Trials {
     readings: VecDeque<Reading>,
     open: Option<Trial>,
-    rests_until_nanos: u64,
+    paused_until_nanos: u64,
     /// From the chunk size of a class to the end of its hold and the number of holds.
     holds: HashMap<usize, (u64, u32)>,
 }
@@ -85,7 +85,7 @@ impl Trials {
 
     /// Returns true if a round may begin now. `counters` are those before the round, and `orders` are its moves.
     pub fn may_begin(&self, counters: &Counters, orders: &[Order], nanos: u64) -> bool {
-        let Some(trial) = &self.open else { return nanos >= self.rests_until_nanos };
+        let Some(trial) = &self.open else { return nanos >= self.paused_until_nanos };
         let age_nanos = nanos.saturating_sub(trial.opened_at_nanos);
         if age_nanos < JOIN_NANOS {
             return true;
@@ -161,7 +161,7 @@ impl Trials {
         Progress::Measured(effect, undo)
     }
 
-    /// Rests or holds classes, as the verdict demands. Returns the split to return to.
+    /// Pauses or holds classes, as the verdict demands. Returns the split to return to.
     fn conclude(
         &mut self,
         verdict: Verdict,
@@ -172,12 +172,12 @@ impl Trials {
         match verdict {
             Verdict::Helped => return None,
             Verdict::Unclear => {
-                self.rests_until_nanos = nanos + REST_NANOS;
+                self.paused_until_nanos = nanos + PAUSE_NANOS;
                 return None;
             }
             Verdict::Hurt => {}
         }
-        self.rests_until_nanos = nanos + REST_NANOS;
+        self.paused_until_nanos = nanos + PAUSE_NANOS;
         for class in &counters.classes {
             let chunk_size_bytes = class.shown.chunk_size_bytes;
             if split.pages(chunk_size_bytes) != class.shown.pages {
