@@ -29,7 +29,7 @@ use slabwise_policy::{ClassProfile, Snapshot};
 use slabwise_profile::{Mrc, Point, Sample};
 
 /// The minimum half-life of counts, in gets.
-const HALF_LIFE_GETS_MIN: f64 = 100_000.0;
+const HALF_LIFE_GETS_MIN: f64 = 400_000.0;
 /// COLD has at least this share of the chunks of a class, as far as the slope is concerned. A class that was just filled
 /// has few items in COLD, whose hits are not those of the items that it would evict later.
 const COLD_SHARE_MIN: f64 = 0.1;

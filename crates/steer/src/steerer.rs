@@ -32,8 +32,8 @@ use slabwise_policy::{PagePolicy, Plan, Snapshot};
 /// A round that saves this share of the misses may begin while the trial of an earlier round is measured.
 const LARGE_SAVING: f64 = 0.03;
 /// A move must save at least this share of the mean misses per page: the misses of all classes divided by the number of
-/// pages. So the moves of a tenth of all pages save at least 1 % of the misses, or are not worth their items.
-const MOVE_SAVING_MIN: f64 = 0.1;
+/// pages. So the moves of a tenth of all pages save at least 2 % of the misses, or are not worth their items.
+const MOVE_SAVING_MIN: f64 = 0.2;
 /// The longest time for reaching the split of before a restart. A class may never have enough pages to give.
 const REAPPLY_NANOS_MAX: u64 = 120 * SECOND_NANOS;
 /// The longest time from an accepted order to the beginning of the move.
