@@ -399,7 +399,8 @@ impl<'a> Driver<'a> {
             }
             End::PagesMoved(pages) => {
                 let reason = format!(
-                    "another steerer has moved {pages} pages: stopped steering; stop it, and start this command again"
+                    "another steerer has moved {pages} pages: stopped steering; stop it, and start this command again. A \
+                     slabwise without -o preset=memcached moves pages itself, and needs no steerer"
                 );
                 self.journal.line(&reason);
                 self.give_back()?;
