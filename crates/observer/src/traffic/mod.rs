@@ -9,18 +9,28 @@
 //!
 //! memcached writes a line for each get, store and delete to a connection that sent `watch`. It cannot sample keys, and
 //! each line costs processor time, so the observer watches in *windows*: it receives all lines of a contiguous time,
-//! then pauses. [`budget`] bounds the mean cost. A window shows a stack distance only if both references of the key are
-//! in the window. [`slabwise_profile::CensoredDistances`] also uses the other references, and [`estimates`] adjusts the
-//! result to the hits and misses that the server counts.
+//! then pauses. A window shows a stack distance only if both references of the key are
+//! in the window. [`slabwise_profile::CensoredDistances`] also uses the other references. The result is adjusted to the
+//! hits and misses that the server counts.
 //!
 //! Invariants:
 //! - The observer changes nothing on the server.
 //! - The modules except `watcher` and `counters` have no I/O.
 //! - A server that stops, is slow or sends other bytes ends the observation with one [`TrafficError`].
 //!
+//! # Cost for the server
+//!
+//! At every time `t` after the start, the estimated processor time for watching is at most
+//! `cost_share_max * (processor time of the server until t) * (1 + advance / t)`. With the defaults, that is 3 % on average
+//! over hours. The first window may use the budget of ten minutes at once, and a later window starts when the mean is
+//! 3 % again. The estimate is 1 us for each line and 8 ms for each second of a window (module `budget`); the readings of
+//! `stats`, once a second, are not part of it.
+//!
 //! # Limits
 //!
-//! - `watch` shows no lookups of a server with `-W`, and of no connection of the proxy.
+//! - A server with `-W` refuses `watch`.
+//! - A busy machine drops lines. A dropped line makes some distances larger and hides others; [`Traffic::cost`] has their
+//!   number.
 //! - The curve is that of an LRU for each class. memcached's queues differ from it: the calibration makes the present
 //!   size right, not the others.
 //! - A curve assumes that the client stores an item after a miss.
