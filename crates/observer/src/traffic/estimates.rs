@@ -22,6 +22,9 @@ use slabwise_base::size_histogram::SizeHistogram;
 use slabwise_profile::{CensoredDistances, MeasuredCurve, Mrc, Point};
 use std::collections::BTreeMap;
 
+/// The smallest measured range whose last octave predicts the next one. A smaller octave has too few distances.
+const CONTINUED_CHUNKS_MIN: u64 = 16;
+
 /// The distance of a reference, as far as it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Distance {
@@ -61,9 +64,9 @@ pub struct ClassCurve {
     pub curve: Mrc,
     /// The number of references whose distances determine the curve. Older ones count less.
     pub references: f64,
-    /// The size up to which the curve was measured, in chunks. The curve is level above it. If it is below `chunks`, the
-    /// curve is linear between it and `chunks`, and up to twice `chunks` it continues as in the last measured octave,
-    /// unless less than half of `chunks` was measured.
+    /// The size up to which the curve was measured, in chunks. If it is below `chunks`, the curve is linear between the
+    /// two. If it is from half to twice `chunks`, the curve continues for one octave as in the last measured octave.
+    /// Beyond that it is level.
     pub range_chunks: u64,
     /// The present size: the number of items in the class.
     pub chunks: u64,
@@ -210,13 +213,18 @@ fn calibrated(measured: &MeasuredCurve, present: Present) -> Mrc {
     if is_measured {
         let larger = sizes.filter(|&chunks| chunks > present.chunks);
         larger.for_each(|chunks| add(chunks, present.misses * ratio(chunks) / at_present));
-    } else if present.chunks <= 2 * measured.range_chunks {
+    }
+    let range_chunks = measured.range_chunks;
+    let is_near = (present.chunks.div_ceil(2)..2 * present.chunks).contains(&range_chunks);
+    if is_near && range_chunks >= CONTINUED_CHUNKS_MIN {
+        let last = points[points.len() - 1];
         let half = last_octave_factor(measured);
         for quarter in 1..=4 {
             let growth = 1.0 + f64::from(quarter) / 4.0;
-            let misses = present.misses * half.powf(growth.log2());
-            add((present.chunks as f64 * growth) as u64, misses);
+            let chunks = (last.chunks as f64 * growth) as u64;
+            points.push(Point { chunks, misses: last.misses * half.powf(growth.log2()) });
         }
+        points.dedup_by_key(|point| point.chunks);
     }
     Mrc::new(points)
 }
@@ -277,6 +285,11 @@ mod tests {
         // From 150 to 300 chunks, the misses decrease by the factor 700 / 850.
         assert!((curve.misses(800) / (60_000.0 * 700.0 / 850.0) - 1.0).abs() < 0.02);
         assert_eq!(curve.misses(800), curve.misses(5_000));
+        // Up to 500 chunks the curve is measured; from 250 to 500 chunks, the misses decrease by the factor 500 / 750.
+        let found = uniform(400, 500).curves(&counted(400, 40_000.0), 60_000.0);
+        let expected = 50_000.0 * (500.0f64 / 750.0).powf(1.6f64.log2());
+        let found = found[0].curve.misses(800);
+        assert!((found / expected - 1.0).abs() < 0.03, "{found}, not {expected}");
         let level = uniform(400, 100).curves(&counted(400, 40_000.0), 60_000.0);
         assert_eq!(level[0].curve.misses(800), 60_000.0, "a quarter of the size says nothing");
     }
