@@ -1,6 +1,6 @@
 //! The command `slabwise steer` as a child process.
 
-use crate::support::wait_until;
+use crate::support::{Deadline, pause, wait_until};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -71,7 +71,11 @@ impl Steer {
 
     /// Waits until a log line contains this text.
     pub fn await_line(&self, text: &str) {
-        wait_until(&format!("the log has '{text}'"), SOON, || self.count(text) > 0);
+        let deadline = Deadline::after(SOON);
+        while self.count(text) == 0 {
+            assert!(!deadline.is_over(), "the log should have '{text}': {:#?}", self.log());
+            pause();
+        }
     }
 
     /// Sends a signal to the command.

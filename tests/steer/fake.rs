@@ -67,7 +67,7 @@ impl Fake {
             automove: 1,
             slab_reassign: true,
             pages_moved: 5,
-            classes: vec![class(1_000, 10, 9_000), class(2_000, 10, 0), class(4_000, 10, 0)],
+            classes: vec![class(1_000, 10, 900), class(2_000, 10, 0), class(4_000, 10, 0)],
             readings: 0,
             refusals: VecDeque::new(),
             fault: Fault::None,

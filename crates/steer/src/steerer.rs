@@ -31,6 +31,9 @@ use slabwise_policy::{PagePolicy, Plan, Snapshot};
 
 /// A round that saves this share of the misses may begin while the trial of an earlier round is measured.
 const LARGE_SAVING: f64 = 0.03;
+/// A move must save at least this share of the mean misses per page: the misses of all classes divided by the number of
+/// pages. So the moves of a tenth of all pages save at least 1 % of the misses, or are not worth their items.
+const MOVE_SAVING_MIN: f64 = 0.1;
 /// The longest time for reaching the split of before a restart. A class may never have enough pages to give.
 const REAPPLY_NANOS_MAX: u64 = 120 * SECOND_NANOS;
 /// The longest time from an accepted order to the beginning of the move.
@@ -303,11 +306,10 @@ impl Steerer {
         snapshot.profiles = self.curves.profiles(&snapshot);
         let plan = self.policy.step(&snapshot, &mut self.random);
         let round = self.round(&snapshot, &plan, nanos, allowed);
-        let misses = snapshot.profiles.iter().zip(&snapshot.classes);
-        let misses: f64 = misses.map(|(it, class)| it.curve.misses(chunks(class))).sum();
-        let references: f64 = snapshot.profiles.iter().map(|it| it.curve.references()).sum();
-        let is_large =
-            round.predicted_saving.is_some_and(|it| it * references >= LARGE_SAVING * misses);
+        let curves = Forecast::of(&snapshot);
+        let pages: Vec<u64> = snapshot.classes.iter().map(|class| class.pages).collect();
+        let large = LARGE_SAVING * curves.misses(&pages);
+        let is_large = round.predicted_saving.is_some_and(|it| it * curves.references() >= large);
         let orders: Vec<Order> = round.moves.iter().map(|(order, _)| *order).collect();
         let may_begin = is_large || self.trials.may_begin(counters, &orders, nanos);
         match orders.is_empty() || !may_begin {
@@ -318,10 +320,19 @@ impl Steerer {
 
     /// Returns the moves of the plan that the limits allow, and the saving that the curves promise for them.
     fn round(&self, snapshot: &Snapshot, plan: &Plan, nanos: u64, allowed: usize) -> Round {
-        let mut pages: Vec<u64> = snapshot.classes.iter().map(|class| class.pages).collect();
+        let present: Vec<u64> = snapshot.classes.iter().map(|class| class.pages).collect();
+        let curves = Forecast::of(snapshot);
+        let saving_min = match self.policy.inputs().needs_profiles() {
+            true => {
+                MOVE_SAVING_MIN * curves.misses(&present)
+                    / present.iter().sum::<u64>().max(1) as f64
+            }
+            false => f64::NEG_INFINITY,
+        };
         let index = |id: ClassId| snapshot.classes.iter().position(|class| class.class == id);
         let is_held =
             |index: usize| self.trials.is_held(snapshot.classes[index].chunk_size_bytes, nanos);
+        let mut pages = present.clone();
         let mut moves = Vec::new();
         for planned in &plan.moves {
             let receiver = planned.receiver.and_then(index);
@@ -332,25 +343,39 @@ impl Steerer {
             if !is_allowed || is_held(victim) || is_held(receiver) || victim == receiver {
                 continue;
             }
-            (pages[victim], pages[receiver]) = (pages[victim] - 1, pages[receiver] + 1);
+            let mut moved = pages.clone();
+            (moved[victim], moved[receiver]) = (moved[victim] - 1, moved[receiver] + 1);
+            if curves.misses(&pages) - curves.misses(&moved) < saving_min {
+                continue;
+            }
+            pages = moved;
             let [victim, receiver] = [victim, receiver].map(|index| snapshot.classes[index].class);
             moves.push((Order { victim, receiver }, planned.reason));
         }
-        let references: f64 = snapshot.profiles.iter().map(|it| it.curve.references()).sum();
-        let saved = snapshot.profiles.iter().zip(&snapshot.classes).zip(&pages);
-        let saved = saved.map(|((profile, class), &pages)| {
-            let after = pages * class.chunks_per_page as u64;
-            profile.curve.misses(chunks(class)) - profile.curve.misses(after)
-        });
-        let saved: f64 = saved.sum();
-        let predicted_saving = (references > 0.0).then(|| saved / references);
+        let saved = curves.misses(&present) - curves.misses(&pages);
+        let predicted_saving = (curves.references() > 0.0).then(|| saved / curves.references());
         Round { purpose: Purpose::Policy, moves, predicted_saving }
     }
 }
 
-/// Returns the chunks of all pages of the class.
-fn chunks(class: &slabwise_policy::ClassSnapshot) -> u64 {
-    class.pages * class.chunks_per_page as u64
+/// The misses that the curves of a snapshot promise for a split.
+struct Forecast<'s>(&'s Snapshot);
+
+impl<'s> Forecast<'s> {
+    fn of(snapshot: &'s Snapshot) -> Forecast<'s> {
+        Forecast(snapshot)
+    }
+
+    /// Returns the misses with these numbers of pages; 0 if there are no curves.
+    fn misses(&self, pages: &[u64]) -> f64 {
+        let each = self.0.profiles.iter().zip(&self.0.classes).zip(pages);
+        each.map(|((it, class), &pages)| it.curve.misses(pages * class.chunks_per_page as u64))
+            .sum()
+    }
+
+    fn references(&self) -> f64 {
+        self.0.profiles.iter().map(|it| it.curve.references()).sum()
+    }
 }
 
 /// Returns the number of moves that are allowed at once, in a server with this many pages: a quarter of the pages.
