@@ -2,7 +2,8 @@
 //! option or is missing.
 //!
 //! - Crates of the subcommands: [server](slabwise_server), [replay](slabwise_replay), [lab](slabwise_lab),
-//!   [advisor](slabwise_advisor), which recommends chunk sizes, and [top](slabwise_top), a terminal view of servers.
+//!   [advisor](slabwise_advisor), which recommends chunk sizes, and [top](slabwise_top), a terminal view of servers, and
+//!   [steer](slabwise_steer), which moves the pages of a running memcached.
 //! - Crates of the cache: [engine](../slabwise_engine/index.html), [policies](../slabwise_policy/index.html),
 //!   [profiler](../slabwise_profile/index.html), [tuner](../slabwise_tuner/index.html).
 //! - Crates that others share: [base types](../slabwise_base/index.html), [protocol](../slabwise_protocol/index.html),
@@ -25,6 +26,9 @@ slabwise classes --from-server HOST:PORT | --from-histogram FILE
 slabwise replay [options]    send a workload to a server and measure its replies (replay --help)
 slabwise top HOST[:PORT]...  show servers in the terminal: requests, hit ratios, memory and
                              classes of slabwise and memcached (top --help)
+slabwise steer --server HOST[:PORT]
+                             move the pages of a running memcached to the classes where
+                             they save most misses (steer --help)
 slabwise lab list|run ...    list or run experiments from publications (lab --help)
 slabwise probe ADDRESS       check whether a server is ready (probe --help)
 slabwise demo                compare slabwise with memcached in the terminal (demo --help)
@@ -46,6 +50,7 @@ fn main() -> ExitCode {
         }
         "replay" => slabwise_replay::main(args.skip(1).collect()),
         "top" => slabwise_top::main(args.skip(1).collect()),
+        "steer" => slabwise_steer::main(args.skip(1).collect()),
         "lab" | "demo" => slabwise_lab::main(&command, args.skip(1).collect()),
         "advise" => {
             usage_error("unknown command 'advise': use `slabwise classes --from-server HOST:PORT`")
@@ -56,7 +61,7 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         unknown => usage_error(&format!(
-            "unknown command '{unknown}': expected classes, replay, top, lab, probe or demo (see --help)"
+            "unknown command '{unknown}': expected classes, replay, top, steer, lab, probe or demo (see --help)"
         )),
     }
 }

@@ -14,6 +14,7 @@ mod http;
 mod policies;
 mod restart;
 mod startup;
+mod steer;
 mod support;
 mod tls;
 mod top;

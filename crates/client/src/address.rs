@@ -1,6 +1,7 @@
 //! Parses the address of a server, and connects to the server.
 
 use crate::error::ClientError;
+use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -45,12 +46,16 @@ impl ServerAddress {
     }
 
     /// Connects to the server. If a host name has several addresses, tries the addresses in order until an attempt
-    /// succeeds. `timeout` limits each attempt, but does not apply to a Unix socket.
+    /// succeeds. `timeout` limits each attempt. With a timeout, connecting to a Unix socket fails at once if the queue of the
+    /// server's new connections is full, because the system has no such timeout for Unix sockets.
     ///
     /// The returned `TcpStream` may hold a Unix socket: reads and writes use the same system calls for both kinds.
     pub(crate) fn connect(&self, timeout: Option<Duration>) -> Result<TcpStream, ClientError> {
         let connected = match self {
-            ServerAddress::Unix(path) => UnixStream::connect(path).map(OwnedFd::from),
+            ServerAddress::Unix(path) => match timeout {
+                Some(_) => connect_unix_at_once(path),
+                None => UnixStream::connect(path).map(OwnedFd::from),
+            },
             ServerAddress::Tcp(address) => connect_tcp(address, timeout).map(OwnedFd::from),
         };
         connected.map(TcpStream::from).map_err(|error| match error.kind() {
@@ -60,6 +65,15 @@ impl ServerAddress {
             _ => ClientError::Connect(error),
         })
     }
+}
+
+/// Connects to the Unix socket at this path, and returns the error `WouldBlock` instead of waiting.
+fn connect_unix_at_once(path: &str) -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+    rustix::io::ioctl_fionbio(&socket, false)?;
+    Ok(socket)
 }
 
 /// Connects to `HOST:PORT` and sets TCP_NODELAY, so that the kernel sends small requests without delay.
@@ -90,6 +104,27 @@ impl fmt::Display for ServerAddress {
 #[cfg(test)]
 mod tests {
     use super::ServerAddress;
+    use crate::error::ClientError;
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
+    use std::time::Duration;
+
+    #[test]
+    fn a_unix_socket_whose_queue_is_full_is_a_timeout() {
+        let folder = tempfile::tempdir().expect("the system has a folder for temporary files");
+        let path = folder.path().join("socket");
+        let socket =
+            socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None);
+        let socket = socket.expect("the system has Unix sockets");
+        let address = SocketAddrUnix::new(&path).expect("the path is short");
+        rustix::net::bind(&socket, &address).expect("the folder is writable");
+        rustix::net::listen(&socket, 0).expect("the socket is bound");
+        let address = ServerAddress::Unix(path.to_string_lossy().into_owned());
+        // The server accepts none of the connections, so one of the first attempts finds a full queue.
+        let attempts: Vec<_> =
+            (0..4).map(|_| address.connect(Some(Duration::from_secs(60)))).collect();
+        assert!(attempts[0].is_ok());
+        assert!(matches!(attempts[3], Err(ClientError::ConnectTimeout)));
+    }
 
     #[test]
     fn an_address_is_a_host_with_a_port_or_a_unix_path() {

@@ -15,8 +15,8 @@
 //! ```
 //!
 //! Invariants:
-//! - No call waits longer than the timeouts that its caller has set. Connecting has no timeout in two cases: to a Unix
-//!   socket, and in [`Pipelines::connect`].
+//! - No call waits longer than the timeouts that its caller has set. Connecting has no timeout in
+//!   [`Pipelines::connect`].
 //! - Invalid bytes from a server cause an error, never a panic.
 //! - Appending a request and parsing a reply allocate memory only when a buffer grows.
 #![forbid(unsafe_code)]

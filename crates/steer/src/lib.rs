@@ -1,0 +1,77 @@
+//! `slabwise steer`: moves the pages of a running memcached from outside.
+//!
+//! ```text
+//!   run: the driver ----> observer: reads statistics --> steerer: decides, without a clock or a connection
+//!     |                                                    |-- curves: miss-ratio curves from the hits of COLD
+//!     |-- dialogue: orders page moves                      |-- policy (crate policy): a plan of page moves
+//!     |-- keeper:   the automover's mode, in saved         |-- trials: the effect of moves; undo
+//!     '-- journal, figures, metrics                        '-- rival, budget: other steerers, rate limit
+//! ```
+//!
+//! Invariants:
+//! - At the end, the automover has the mode that it had at the start. If the process cannot restore it, the state file
+//!   has the mode, and the next start or `--restore` restores it.
+//! - The server is changed by `slabs automove` and `slabs reassign` only.
+//! - Every connection has a connect timeout, a read timeout and a reply timeout.
+//! - With `--dry-run`, nothing is changed.
+//!
+//! docs/steer.md describes the command for operators.
+#![forbid(unsafe_code)]
+
+mod args;
+mod budget;
+mod curves;
+mod dialogue;
+mod due;
+mod error;
+mod figures;
+mod journal;
+mod keeper;
+pub mod metrics;
+mod rival;
+mod run;
+mod saved;
+mod split;
+mod steerer;
+#[cfg(test)]
+mod testing;
+mod tracked;
+mod trial;
+mod trials;
+mod waiting;
+
+use args::Args;
+use error::SteerError;
+use slabwise_text::command;
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+/// The name of the command, as errors show it.
+const COMMAND: &str = "slabwise steer";
+/// The exit code if the arguments are invalid.
+const INVALID_ARGUMENTS: u8 = 2;
+
+/// Runs `slabwise steer`. `args` are the arguments after `steer`.
+pub fn main(args: Vec<OsString>) -> ExitCode {
+    let args = match command::parse::<Args>(COMMAND, args, ExitCode::from(INVALID_ARGUMENTS)) {
+        Ok(args) => args,
+        Err(code) => return code,
+    };
+    let done = if args.restore {
+        restore(&args)
+    } else {
+        run::Driver::new(&args).and_then(|mut it| it.run())
+    };
+    command::finish(COMMAND, done.map_err(|error| format!("{}: {error}", args.server)))
+}
+
+/// Restores the mode of the automover that the state file has.
+fn restore(args: &Args) -> Result<(), SteerError> {
+    let mut keeper = run::keeper(args)?;
+    if !keeper.has_changed_mode() {
+        println!("the automover needs no restoration: the state file has no former mode");
+        return Ok(());
+    }
+    println!("{}", run::give_back(args, &mut keeper)?);
+    Ok(())
+}

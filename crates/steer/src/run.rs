@@ -1,0 +1,462 @@
+//! The driver: connects, reads, orders the moves that the steerer decides, and restores the settings at the end.
+//!
+//! ```text
+//!   run --> session: connect, take over the automover, then again and again: read, decide, move, wait
+//!    ^         |
+//!    |         +-- the connection failed:     one log line; wait (backoff); a new session
+//!    '---------+-- a signal, or a rival:      give the automover back; end
+//!              '-- another error:             give the automover back if possible; end
+//! ```
+//!
+//! Invariants: every call on the connection ends within the timeouts; no order is sent while another one is in progress;
+//! the former mode of the automover is in the state file until it is restored.
+
+use crate::args::Args;
+use crate::curves::ColdHits;
+use crate::dialogue::{Reply, reassign};
+use crate::error::SteerError;
+use crate::figures::Figures;
+use crate::journal::Journal;
+use crate::keeper::{GiveBack, Keeper, OFF, TakeOver};
+use crate::metrics::{self, Shown};
+use crate::saved::{StateFile, default_path};
+use crate::split::{Order, Split};
+use crate::steerer::{Decision, Event, Limits, Purpose, Round, Steerer};
+use crate::waiting::Waiting;
+use slabwise_base::ClassId;
+use slabwise_client::{Connection, ServerAddress, Timeouts};
+use slabwise_observer::counters::Counters;
+use slabwise_observer::settings::Settings;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The first wait after a failed connection. Each further failure doubles it.
+const BACKOFF_MIN: Duration = Duration::from_millis(250);
+/// The longest wait after a failed connection.
+const BACKOFF_MAX: Duration = Duration::from_secs(30);
+/// The longest time that the server may take for a page move.
+const MOVE_TIME_MAX: Duration = Duration::from_secs(10);
+/// The shortest and the longest wait before asking whether a page has moved.
+const POLL_WAITS: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(100));
+/// The number of times that an order is repeated while the server is busy.
+const BUSY_TRIES_MAX: u32 = 6;
+/// At the start, readings follow each other this many times faster.
+const EAGER_DIVISOR: u32 = 4;
+
+/// The end of a session without an error.
+enum End {
+    Signal,
+    /// Somebody has switched the automover on, to this mode.
+    AutomoverOn(u64),
+    /// Somebody else has moved this number of pages.
+    PagesMoved(u64),
+}
+
+/// The result of waiting for a page move.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Moved {
+    Yes,
+    /// The page has not moved in time, or a signal has arrived.
+    Unknown,
+}
+
+/// The driver of one server.
+pub struct Driver<'a> {
+    args: &'a Args,
+    journal: Journal,
+    keeper: Keeper,
+    steerer: Steerer,
+    figures: Figures,
+    shown: Shown,
+    waiting: Waiting,
+    has_steered: bool,
+    /// The last round that was logged by a dry run.
+    logged: Vec<(Order, &'static str)>,
+}
+
+/// Returns the path of the state file.
+fn state_path(args: &Args) -> Result<PathBuf, SteerError> {
+    let default = || default_path(&args.server.to_string()).ok_or(SteerError::NoStatePath);
+    args.state.clone().map_or_else(default, Ok)
+}
+
+/// Returns the keeper of the server's settings.
+pub fn keeper(args: &Args) -> Result<Keeper, SteerError> {
+    Keeper::new(args.server.to_string(), StateFile::lock(&state_path(args)?)?)
+}
+
+/// Connects to the server.
+pub fn connect(server: &ServerAddress, args: &Args) -> Result<Connection, SteerError> {
+    let timeouts = Timeouts {
+        connect: args.connect_timeout,
+        read: args.read_timeout,
+        reply: args.reply_timeout,
+    };
+    Ok(Connection::open(server, timeouts)?)
+}
+
+impl<'a> Driver<'a> {
+    /// Opens the log and the state file, and starts to answer requests for metrics.
+    pub fn new(args: &'a Args) -> Result<Driver<'a>, SteerError> {
+        let waiting = Waiting::start()?;
+        let mut journal = Journal::open(args.log.as_deref())?;
+        let keeper = keeper(args)?;
+        let shown = Shown::default();
+        if let Some(address) = &args.metrics {
+            let address = metrics::start(address, shown.clone())?;
+            journal.line(format_args!("metrics are at http://{address}/metrics"));
+        }
+        let limits = Limits { moves_per_minute: args.moves_per_minute, pages_min: args.pages_min };
+        let steerer = Steerer::new(args.policy.clone(), Box::<ColdHits>::default(), limits);
+        Ok(Driver {
+            args,
+            journal,
+            keeper,
+            steerer,
+            figures: Figures::default(),
+            shown,
+            waiting,
+            has_steered: false,
+            logged: Vec::new(),
+        })
+    }
+
+    /// Steers until a signal arrives, another steerer is detected, or an error cannot be helped by a new connection.
+    pub fn run(&mut self) -> Result<(), SteerError> {
+        let mut backoff = BACKOFF_MIN;
+        loop {
+            let mut worked = false;
+            let ended = self.session(&mut worked);
+            self.figures.is_connected = false;
+            match ended {
+                Ok(end) => return self.end(end),
+                Err(error) if !error.is_of_connection() => {
+                    let _ = self.give_back();
+                    return Err(error);
+                }
+                // A wrong address is an error of the operator, and waiting does not help.
+                Err(error) if !self.has_steered => return Err(error),
+                Err(error) => {
+                    self.figures.failures += 1;
+                    let server = &self.args.server;
+                    self.journal.trouble(format_args!("lost {server}: {error}; connecting again"));
+                }
+            }
+            self.show();
+            backoff = if worked { BACKOFF_MIN } else { (backoff * 2).min(BACKOFF_MAX) };
+            if self.waiting.wait(backoff) {
+                return self.end(End::Signal);
+            }
+        }
+    }
+
+    /// Steers over one connection. `worked` becomes true after the first reading.
+    fn session(&mut self, worked: &mut bool) -> Result<End, SteerError> {
+        let mut connection = connect(&self.args.server, self.args)?;
+        let mut settings = Settings::read(&mut connection)?;
+        if !settings.can_reassign {
+            return Err(SteerError::NoReassign);
+        }
+        let mut counters = Counters::read(&mut connection)?;
+        if let Some(end) = self.take_over(&mut connection, &settings, &counters)? {
+            return Ok(end);
+        }
+        (self.has_steered, self.figures.is_connected) = (true, true);
+        loop {
+            let decision = self.steerer.observe(&counters, self.waiting.nanos());
+            self.log_events();
+            match decision {
+                Decision::Wait => {}
+                Decision::Rival(pages) => return Ok(End::PagesMoved(pages)),
+                Decision::Move(round) if self.args.dry_run => self.log_plan(&round, &counters),
+                Decision::Move(round) => self.carry_out(&mut connection, &round, &counters)?,
+            }
+            self.figures.split = Split::of(&counters);
+            self.show();
+            if !*worked {
+                self.journal.works(&self.args.server);
+                *worked = true;
+            }
+            let divisor = if self.steerer.is_eager() { EAGER_DIVISOR } else { 1 };
+            if self.waiting.wait(self.args.interval / divisor) {
+                return Ok(End::Signal);
+            }
+            settings = Settings::read(&mut connection)?;
+            if settings.automove != OFF && !self.args.dry_run {
+                return Ok(End::AutomoverOn(settings.automove));
+            }
+            counters = Counters::read(&mut connection)?;
+        }
+    }
+
+    fn take_over(
+        &mut self,
+        connection: &mut Connection,
+        settings: &Settings,
+        counters: &Counters,
+    ) -> Result<Option<End>, SteerError> {
+        if self.args.dry_run {
+            if !self.has_steered {
+                self.journal.line("dry run: no page moves, no setting changes");
+            }
+            return Ok(None);
+        }
+        let (process, has_steered) = (counters.process, self.has_steered);
+        let has_restarted = self.keeper.has_restarted(process);
+        let found = self.keeper.take_over(connection, settings, process, has_steered)?;
+        let server = &self.args.server;
+        match found {
+            TakeOver::SwitchedOn(mode) => return Ok(Some(End::AutomoverOn(mode))),
+            TakeOver::SwitchedOff(mode) => self.journal.line(format_args!(
+                "steering {server} ({}) with policy {}: switched the automover off; its mode was {mode}",
+                settings.version,
+                self.args.policy.name(),
+            )),
+            TakeOver::WasOff(mode) if !has_steered => self.journal.line(format_args!(
+                "steering {server} ({}) with policy {}: the automover is off; its former mode is {mode}",
+                settings.version,
+                self.args.policy.name(),
+            )),
+            TakeOver::WasOff(_) => {}
+        }
+        if !has_steered {
+            self.steerer.start_with(self.keeper.split(), has_restarted);
+            self.log_limits(settings, counters);
+        }
+        Ok(None)
+    }
+
+    /// Logs what the steerer cannot do on this server.
+    fn log_limits(&mut self, settings: &Settings, counters: &Counters) {
+        if !settings.is_segmented && self.args.policy.inputs().needs_profiles() {
+            self.journal.line(
+                "the LRU is not segmented, so the estimated curves are poor: use --policy tail_age, or start the \
+                 server with -o lru_maintainer,lru_segmented",
+            );
+        }
+        let largest = counters.classes.last().filter(|class| class.shown.used_chunks > class.items);
+        if let Some(class) = largest {
+            self.journal.line(format_args!(
+                "items larger than {} bytes are chains of chunks of class {}: they are steered as one class",
+                settings.chunk_size_max_bytes,
+                class.shown.class.wire(),
+            ));
+        }
+    }
+
+    fn log_events(&mut self) {
+        for event in self.steerer.take_events() {
+            match event {
+                Event::Restarted => {
+                    self.figures.restarts += 1;
+                    self.journal
+                        .line("the server has restarted: moving pages to the last split again");
+                }
+                Event::Reapplied => {
+                    self.journal.line("the last split is reached, as far as classes have pages")
+                }
+                Event::Measured(effect) => {
+                    self.figures.measured(effect);
+                    self.journal.line(format_args!(
+                        "trial {}: {:+.2} misses per 1,000 gets against the expectation ({:.2} before, {:.2} after)",
+                        effect.verdict.word(),
+                        effect.excess_per_thousand,
+                        effect.before_per_thousand,
+                        effect.after_per_thousand,
+                    ));
+                }
+            }
+        }
+    }
+
+    fn show(&mut self) {
+        if self.args.metrics.is_some() {
+            self.shown.replace(self.figures.text());
+        }
+    }
+
+    /// Logs the round of a dry run, unless it is the last one again.
+    fn log_plan(&mut self, round: &Round, counters: &Counters) {
+        if round.moves == self.logged {
+            return;
+        }
+        self.logged.clone_from(&round.moves);
+        let mut pages = Split::of(counters);
+        for (order, reason) in &round.moves {
+            let text = describe(*order, counters, &mut pages);
+            self.journal.line(format_args!("would move {text}: {reason}{}", saving(round)));
+        }
+    }
+
+    /// Orders the moves of a round, one after the other. Ends early if the server is busy, a move takes too long, or a
+    /// signal has arrived.
+    fn carry_out(
+        &mut self,
+        connection: &mut Connection,
+        round: &Round,
+        counters: &Counters,
+    ) -> Result<(), SteerError> {
+        let mut pages = Split::of(counters);
+        let mut accepted = Vec::new();
+        let mut result = Ok(());
+        for &(order, reason) in &round.moves {
+            match self.order(connection, order) {
+                Ok(Some(moved)) => {
+                    accepted.push(order);
+                    self.figures.moved(round.purpose);
+                    let text = describe(order, counters, &mut pages);
+                    self.journal.line(format_args!("moved {text}: {reason}{}", saving(round)));
+                    if moved == Moved::Unknown {
+                        break;
+                    }
+                }
+                Ok(None) => {}
+                Err(error) => {
+                    result = Err(error);
+                    break;
+                }
+            }
+        }
+        self.steerer.report(round, counters, &accepted, self.waiting.nanos());
+        if round.purpose != Purpose::Reapply {
+            self.keeper.save_split(self.steerer.split())?;
+        }
+        result
+    }
+
+    /// Orders one move, and waits until the page has moved. Returns `None` if the server refused the move.
+    fn order(
+        &mut self,
+        connection: &mut Connection,
+        order: Order,
+    ) -> Result<Option<Moved>, SteerError> {
+        let moved_before = Counters::read_totals(connection)?.pages_moved;
+        let mut wait = POLL_WAITS.0;
+        for _ in 0..BUSY_TRIES_MAX {
+            self.steerer.ordered(self.waiting.nanos());
+            let reply = reassign(connection, order)?;
+            if reply == Reply::Accepted {
+                return self.await_move(connection, moved_before).map(Some);
+            }
+            self.steerer.refused();
+            self.figures.refused(reply.word());
+            match reply {
+                Reply::Disabled => return Err(SteerError::NoReassign),
+                Reply::Busy => {}
+                reply => {
+                    let (victim, receiver) = (order.victim.wire(), order.receiver.wire());
+                    self.journal.line(format_args!(
+                        "the server refused to move a page from class {victim} to class {receiver}: {}",
+                        reply.text(),
+                    ));
+                    return Ok(None);
+                }
+            }
+            wait = (wait * 2).min(POLL_WAITS.1);
+            if self.waiting.wait(wait) {
+                return Ok(None);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Waits until the server has moved the page.
+    fn await_move(
+        &mut self,
+        connection: &mut Connection,
+        moved_before: u64,
+    ) -> Result<Moved, SteerError> {
+        let started = self.waiting.nanos();
+        let mut wait = POLL_WAITS.0;
+        loop {
+            let totals = Counters::read_totals(connection)?;
+            if totals.pages_moved > moved_before && !totals.is_moving {
+                return Ok(Moved::Yes);
+            }
+            let elapsed = Duration::from_nanos(self.waiting.nanos().saturating_sub(started));
+            if elapsed >= MOVE_TIME_MAX || self.waiting.wait(wait) {
+                return Ok(Moved::Unknown);
+            }
+            wait = (wait * 2).min(POLL_WAITS.1);
+        }
+    }
+
+    /// Ends the command: restores the automover, unless somebody else has set its mode.
+    fn end(&mut self, end: End) -> Result<(), SteerError> {
+        if self.args.dry_run {
+            return Ok(());
+        }
+        match end {
+            End::Signal => self.give_back(),
+            End::AutomoverOn(mode) => {
+                self.keeper.forget_mode()?;
+                let reason = format!(
+                    "somebody has switched the automover on (mode {mode}): stopped steering; `slabs automove 0` and \
+                     a new start steer again"
+                );
+                self.journal.line(&reason);
+                Err(SteerError::Rival(reason))
+            }
+            End::PagesMoved(pages) => {
+                let reason = format!(
+                    "another steerer has moved {pages} pages: stopped steering; stop it, and start this command again"
+                );
+                self.journal.line(&reason);
+                self.give_back()?;
+                Err(SteerError::Rival(reason))
+            }
+        }
+    }
+
+    /// Restores the former mode of the automover over a new connection.
+    fn give_back(&mut self) -> Result<(), SteerError> {
+        if self.args.dry_run || !self.keeper.has_changed_mode() {
+            return Ok(());
+        }
+        let text = give_back(self.args, &mut self.keeper);
+        let text = text.map_err(|error| SteerError::NotRestored { reason: error.to_string() })?;
+        self.journal.line(text);
+        Ok(())
+    }
+}
+
+/// Restores the former mode of the automover over a new connection. Returns what was done, for the log.
+pub fn give_back(args: &Args, keeper: &mut Keeper) -> Result<String, SteerError> {
+    let mut connection = connect(&args.server, args)?;
+    let settings = Settings::read(&mut connection)?;
+    let process = Counters::read_totals(&mut connection)?.process;
+    Ok(match keeper.give_back(&mut connection, &settings, process)? {
+        GiveBack::Restored(mode) => format!("restored the automover: its mode is {mode}"),
+        GiveBack::Nothing => "the automover needs no restoration".to_owned(),
+        GiveBack::Restarted => {
+            "the server has restarted: its automover has the mode of its options".to_owned()
+        }
+        GiveBack::ChangedByOthers(mode) => {
+            format!("somebody has set the automover to mode {mode}: it was not changed")
+        }
+    })
+}
+
+/// Describes a move with the pages of both classes before and after it, and updates the pages.
+fn describe(order: Order, counters: &Counters, pages: &mut Split) -> String {
+    let size = |id: ClassId| {
+        let class = counters.classes.iter().find(|class| class.shown.class == id);
+        class.map_or(0, |class| class.shown.chunk_size_bytes)
+    };
+    let (from, to) = (size(order.victim), size(order.receiver));
+    let (from_pages, to_pages) = (pages.pages(from), pages.pages(to));
+    pages.move_page(from, to);
+    format!(
+        "a page from class {} ({from} bytes, {from_pages} pages) to class {} ({to} bytes, {to_pages} pages)",
+        order.victim.wire(),
+        order.receiver.wire(),
+    )
+}
+
+/// Describes the predicted saving of a round.
+fn saving(round: &Round) -> String {
+    match round.predicted_saving {
+        Some(saving) => format!("; the round saves {:.2} misses per 1,000 gets", saving * 1_000.0),
+        None => String::new(),
+    }
+}

@@ -1,0 +1,400 @@
+//! The decisions of the steerer: a state machine without a clock and without a connection.
+//!
+//! ```text
+//!   Counters --> Steerer::observe --> Decision --> the driver orders the moves --> Steerer::report
+//!                   |
+//!                   +-- process changed?          forget everything but the split
+//!                   +-- moves of others?          stop
+//!                   +-- a split to reach again?   its moves, as far as classes have pages to give
+//!                   +-- a trial to undo?          the moves back
+//!                   '-- policy: a plan            its moves, within the rate limit, if no trial forbids it
+//! ```
+//!
+//! Invariants:
+//! - while the server moves a page, and while its memory is not full, no move is decided;
+//! - no class gives its last `pages_min` pages;
+//! - a round is decided only if no trial is being measured, if it continues the direction of the trial, or if it promises a large
+//!   saving ([`LARGE_SAVING`]);
+//! - a class that was in an undone trial is in no round of the policy until its hold ends;
+//! - the rate limit holds for all moves except those that undo a trial.
+
+use crate::budget::Budget;
+use crate::curves::Curves;
+use crate::due::LastStep;
+use crate::rival::OwnMoves;
+use crate::split::{Order, Split};
+use crate::trial::Effect;
+use crate::trials::{Progress, SECOND_NANOS, Trials};
+use slabwise_base::{ClassId, Now, Random};
+use slabwise_observer::counters::Counters;
+use slabwise_policy::{PagePolicy, Plan, Snapshot};
+
+/// A round that saves this share of the misses may begin while the trial of an earlier round is measured.
+const LARGE_SAVING: f64 = 0.03;
+/// A move must save at least this share of the mean misses per page: the misses of all classes divided by the number of
+/// pages. So the moves of a tenth of all pages save at least 1 % of the misses, or are not worth their items.
+const MOVE_SAVING_MIN: f64 = 0.1;
+/// The longest time for reaching the split of before a restart. A class may never have enough pages to give.
+const REAPPLY_NANOS_MAX: u64 = 120 * SECOND_NANOS;
+/// The longest time from an accepted order to the beginning of the move.
+const ORDER_NANOS_MAX: u64 = 5 * SECOND_NANOS;
+
+/// The limits that the operator sets.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Limits {
+    /// The number of moves per minute, after the first ones.
+    pub moves_per_minute: f64,
+    /// The number of pages that each class keeps.
+    pub pages_min: u64,
+}
+
+/// The purpose of a round of moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Purpose {
+    /// The policy planned the moves.
+    Policy,
+    /// The moves undo a trial that hurt.
+    Undo,
+    /// The moves lead to the split that the steerer had chosen before the server restarted.
+    Reapply,
+}
+
+impl Purpose {
+    /// Returns the word for logs and metrics.
+    pub fn word(self) -> &'static str {
+        match self {
+            Purpose::Policy => "policy",
+            Purpose::Undo => "undo",
+            Purpose::Reapply => "reapply",
+        }
+    }
+}
+
+/// Some moves that are ordered one after the other.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Round {
+    /// Why the pages move.
+    pub purpose: Purpose,
+    /// The moves, with their reasons.
+    pub moves: Vec<(Order, &'static str)>,
+    /// The misses per get that the moves save, computed from the curves; `None` if there are no curves.
+    pub predicted_saving: Option<f64>,
+}
+
+/// What the driver must do.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Decision {
+    /// Nothing; the next reading decides.
+    Wait,
+    /// Order these moves, and report them.
+    Move(Round),
+    /// Stop steering: somebody else has moved this number of pages.
+    Rival(u64),
+}
+
+/// What the steerer noticed in a reading, for the log.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// The server is another process than at the last reading.
+    Restarted,
+    /// The effect of a trial was measured.
+    Measured(Effect),
+    /// The split of before the restart was reached, as far as possible.
+    Reapplied,
+}
+
+/// The state machine.
+pub struct Steerer {
+    policy: PagePolicy,
+    /// The policy in its first state, for a restarted server.
+    fresh_policy: PagePolicy,
+    curves: Box<dyn Curves>,
+    random: Random,
+    limits: Limits,
+    budget: Option<Budget>,
+    own_moves: OwnMoves,
+    ordered_at_nanos: Option<u64>,
+    trials: Trials,
+    last_step: Option<LastStep>,
+    last: Option<Counters>,
+    turnovers: f64,
+    /// The split to reach again, and the time at which the attempt ends; 0 before the memory was full.
+    target: Option<(Split, u64)>,
+    split: Split,
+    events: Vec<Event>,
+}
+
+impl Steerer {
+    /// Creates a steerer.
+    pub fn new(policy: PagePolicy, curves: Box<dyn Curves>, limits: Limits) -> Steerer {
+        Steerer {
+            fresh_policy: policy.clone(),
+            policy,
+            curves,
+            random: Random::new(1),
+            limits,
+            budget: None,
+            own_moves: OwnMoves::default(),
+            ordered_at_nanos: None,
+            trials: Trials::default(),
+            last_step: None,
+            last: None,
+            turnovers: 0.0,
+            target: None,
+            split: Split::default(),
+            events: Vec::new(),
+        }
+    }
+
+    /// Returns the last split that the steerer chose; empty if it has chosen none.
+    pub fn split(&self) -> &Split {
+        &self.split
+    }
+
+    /// Returns true if the next reading should follow soon, because the memory fills or the first rounds are due.
+    pub fn is_eager(&self) -> bool {
+        self.target.is_some() || !self.trials.has_history()
+    }
+
+    /// Returns what was noticed since the last call.
+    pub fn take_events(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.events)
+    }
+
+    /// Receives one reading of the counters, taken `nanos` nanoseconds after the start of the caller's clock.
+    pub fn observe(&mut self, counters: &Counters, nanos: u64) -> Decision {
+        self.follow_process(counters);
+        let since_order = self.ordered_at_nanos.map(|at| nanos.saturating_sub(at));
+        let is_settled = !counters.is_moving && since_order.is_none_or(|it| it > ORDER_NANOS_MAX);
+        let foreign = self.own_moves.observe(counters.pages_moved, is_settled);
+        if foreign > 0 {
+            return Decision::Rival(foreign);
+        }
+        self.curves.observe(counters);
+        self.count_turnovers(counters);
+        self.last = Some(counters.clone());
+        if counters.is_moving || !counters.is_memory_full() || counters.pages_free > 0 {
+            return Decision::Wait;
+        }
+        let pages: u64 = counters.classes.iter().map(|class| class.shown.pages).sum();
+        let budget = self.budget.get_or_insert_with(|| {
+            Budget::new(self.limits.moves_per_minute, first_moves_max(pages), nanos)
+        });
+        let allowed = budget.allowed(nanos);
+        if let Some(round) = self.reapply(counters, nanos, allowed) {
+            return Decision::Move(round);
+        }
+        match self.trials.observe(counters, nanos) {
+            Progress::Open => {}
+            Progress::Measured(effect, undo) => {
+                self.events.push(Event::Measured(effect));
+                if let Some(split) = undo {
+                    return self.undo(counters, &split);
+                }
+            }
+        }
+        self.follow_policy(counters, nanos, allowed)
+    }
+
+    /// Receives the orders of a round that the server has accepted, and the reading after them.
+    pub fn report(&mut self, round: &Round, before: &Counters, accepted: &[Order], nanos: u64) {
+        if let Some(budget) = self.budget.as_mut().filter(|_| round.purpose != Purpose::Undo) {
+            budget.spend(accepted.len());
+        }
+        if accepted.is_empty() {
+            return;
+        }
+        if round.purpose == Purpose::Policy {
+            self.trials.moved(before, nanos);
+        }
+        let mut after = before.clone();
+        for order in accepted {
+            for (class, pages) in [(order.victim, -1), (order.receiver, 1)] {
+                let found = after.classes.iter_mut().find(|it| it.shown.class == class);
+                if let Some(class) = found {
+                    class.shown.pages = class.shown.pages.saturating_add_signed(pages);
+                }
+            }
+        }
+        if round.purpose != Purpose::Reapply {
+            self.split = Split::of(&after);
+        }
+    }
+
+    /// Records that an order was sent, whether or not its reply arrives.
+    pub fn ordered(&mut self, nanos: u64) {
+        self.own_moves.ordered();
+        self.ordered_at_nanos = Some(nanos);
+    }
+
+    /// Records that the server refused the last order.
+    pub fn refused(&mut self) {
+        self.own_moves.refused();
+    }
+
+    /// Starts with the split of an earlier run. It is reached again if the server has restarted since.
+    pub fn start_with(&mut self, split: Split, has_restarted: bool) {
+        self.target = (!split.is_empty() && has_restarted).then(|| (split.clone(), 0));
+        self.split = split;
+    }
+
+    /// Forgets everything but the split if the counters are of another process. Forgets the readings if the counts were
+    /// reset.
+    fn follow_process(&mut self, counters: &Counters) {
+        let Some(last) = &self.last else { return };
+        if !counters.process.is_same_process(last.process) {
+            self.events.push(Event::Restarted);
+            self.own_moves.forget();
+            self.policy = self.fresh_policy.clone();
+            (self.budget, self.last_step, self.turnovers) = (None, None, 0.0);
+            self.trials = Trials::default();
+            self.target = (!self.split.is_empty()).then(|| (self.split.clone(), 0));
+        } else if counters.gets < last.gets {
+            self.trials.forget_readings();
+            self.last_step = None;
+        } else {
+            return;
+        }
+        self.last = None;
+    }
+
+    /// Adds the bytes that were stored since the last reading.
+    fn count_turnovers(&mut self, counters: &Counters) {
+        let Some(last) = &self.last else { return };
+        let stored = |class: &slabwise_observer::counters::ClassCounters| {
+            let mut before = last.classes.iter();
+            let before = before.find(|it| it.shown.class == class.shown.class);
+            let sets_before = before.map_or(0, |before| before.shown.sets);
+            class.shown.sets.saturating_sub(sets_before) as f64
+                * class.shown.chunk_size_bytes as f64
+        };
+        let bytes: f64 = counters.classes.iter().map(stored).sum();
+        self.turnovers += bytes / counters.memory_limit_bytes.max(1) as f64;
+    }
+
+    /// Returns the moves towards the split of before a restart.
+    fn reapply(&mut self, counters: &Counters, nanos: u64, allowed: usize) -> Option<Round> {
+        let (target, ends_at) = self.target.as_mut()?;
+        if *ends_at == 0 {
+            *ends_at = nanos + REAPPLY_NANOS_MAX;
+        }
+        let orders = target.orders_from(counters, self.limits.pages_min);
+        if orders.is_empty() || nanos >= *ends_at {
+            self.target = None;
+            self.events.push(Event::Reapplied);
+            return None;
+        }
+        let reason = "towards the split of before the restart";
+        let moves: Vec<_> = orders.into_iter().map(|order| (order, reason)).take(allowed).collect();
+        (!moves.is_empty()).then_some(Round {
+            purpose: Purpose::Reapply,
+            moves,
+            predicted_saving: None,
+        })
+    }
+
+    fn undo(&mut self, counters: &Counters, split: &Split) -> Decision {
+        let orders = split.orders_from(counters, self.limits.pages_min);
+        let reason = "back, because the misses rose after the moves";
+        let moves: Vec<_> = orders.into_iter().map(|order| (order, reason)).collect();
+        match moves.is_empty() {
+            true => Decision::Wait,
+            false => {
+                Decision::Move(Round { purpose: Purpose::Undo, moves, predicted_saving: None })
+            }
+        }
+    }
+
+    /// Steps the policy if a step is due, and returns the moves that the limits allow.
+    fn follow_policy(&mut self, counters: &Counters, nanos: u64, allowed: usize) -> Decision {
+        let mut snapshot = counters.snapshot(Now::from_nanos(nanos).ticks, self.turnovers);
+        let now = LastStep::of(&snapshot);
+        let is_due = self.last_step.is_none_or(|it| it.is_due(self.policy.trigger(), &snapshot));
+        if !is_due {
+            return Decision::Wait;
+        }
+        self.last_step = Some(now);
+        snapshot.profiles = self.curves.profiles(&snapshot);
+        let plan = self.policy.step(&snapshot, &mut self.random);
+        let round = self.round(&snapshot, &plan, nanos, allowed);
+        let curves = Forecast::of(&snapshot);
+        let pages: Vec<u64> = snapshot.classes.iter().map(|class| class.pages).collect();
+        let large = LARGE_SAVING * curves.misses(&pages);
+        let is_large = round.predicted_saving.is_some_and(|it| it * curves.references() >= large);
+        let orders: Vec<Order> = round.moves.iter().map(|(order, _)| *order).collect();
+        let may_begin = is_large || self.trials.may_begin(counters, &orders, nanos);
+        match orders.is_empty() || !may_begin {
+            true => Decision::Wait,
+            false => Decision::Move(round),
+        }
+    }
+
+    /// Returns the moves of the plan that the limits allow, and the saving that the curves promise for them.
+    fn round(&self, snapshot: &Snapshot, plan: &Plan, nanos: u64, allowed: usize) -> Round {
+        let present: Vec<u64> = snapshot.classes.iter().map(|class| class.pages).collect();
+        let curves = Forecast::of(snapshot);
+        let saving_min = match self.policy.inputs().needs_profiles() {
+            true => {
+                MOVE_SAVING_MIN * curves.misses(&present)
+                    / present.iter().sum::<u64>().max(1) as f64
+            }
+            false => f64::NEG_INFINITY,
+        };
+        let index = |id: ClassId| snapshot.classes.iter().position(|class| class.class == id);
+        let is_held =
+            |index: usize| self.trials.is_held(snapshot.classes[index].chunk_size_bytes, nanos);
+        let mut pages = present.clone();
+        let mut moves = Vec::new();
+        for planned in &plan.moves {
+            let receiver = planned.receiver.and_then(index);
+            let (Some(victim), Some(receiver)) = (index(planned.victim), receiver) else {
+                continue;
+            };
+            let is_allowed = pages[victim] > self.limits.pages_min && moves.len() < allowed;
+            if !is_allowed || is_held(victim) || is_held(receiver) || victim == receiver {
+                continue;
+            }
+            let mut moved = pages.clone();
+            (moved[victim], moved[receiver]) = (moved[victim] - 1, moved[receiver] + 1);
+            if curves.misses(&pages) - curves.misses(&moved) < saving_min {
+                continue;
+            }
+            pages = moved;
+            let [victim, receiver] = [victim, receiver].map(|index| snapshot.classes[index].class);
+            moves.push((Order { victim, receiver }, planned.reason));
+        }
+        let saved = curves.misses(&present) - curves.misses(&pages);
+        let predicted_saving = (curves.references() > 0.0).then(|| saved / curves.references());
+        Round { purpose: Purpose::Policy, moves, predicted_saving }
+    }
+}
+
+/// The misses that the curves of a snapshot promise for a split.
+struct Forecast<'s>(&'s Snapshot);
+
+impl<'s> Forecast<'s> {
+    fn of(snapshot: &'s Snapshot) -> Forecast<'s> {
+        Forecast(snapshot)
+    }
+
+    /// Returns the misses with these numbers of pages; 0 if there are no curves.
+    fn misses(&self, pages: &[u64]) -> f64 {
+        let each = self.0.profiles.iter().zip(&self.0.classes).zip(pages);
+        each.map(|((it, class), &pages)| it.curve.misses(pages * class.chunks_per_page as u64))
+            .sum()
+    }
+
+    fn references(&self) -> f64 {
+        self.0.profiles.iter().map(|it| it.curve.references()).sum()
+    }
+}
+
+/// Returns the number of moves that are allowed at once, in a server with this many pages: a quarter of the pages.
+fn first_moves_max(pages: u64) -> usize {
+    const MOVES_MIN: u64 = 8;
+    const MOVES_MAX: u64 = 256;
+    (pages / 4).clamp(MOVES_MIN, MOVES_MAX) as usize
+}
+
+#[cfg(test)]
+mod tests;

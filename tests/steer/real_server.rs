@@ -1,0 +1,72 @@
+//! `slabwise steer` with a real memcached, if one is installed, and with slabwise.
+
+use super::command::Files;
+use crate::support::{Client, Server, built_slabwise, stock_memcached};
+use rustix::process::Signal;
+use std::process::{Command, Stdio};
+
+/// The number of gets that are sent at once.
+const BATCH: usize = 200;
+
+/// Returns the mode of the automover.
+fn automove(client: &mut Client) -> u64 {
+    client.stat_of("stats settings", "slab_automove")
+}
+
+/// Sends requests for two classes until the log has a line: the keys of the small class are used again and again, those of
+/// the large class never.
+fn load_until(client: &mut Client, mut is_done: impl FnMut() -> bool) {
+    const ROUNDS_MAX: usize = 20_000;
+    let (small, large) = (vec![b's'; 1_000], vec![b'l'; 4_000]);
+    for round in 0..ROUNDS_MAX {
+        for number in 0..BATCH {
+            let number = round * BATCH + number;
+            let key = format!("small{}", number % 9_000);
+            if client.get(&key).is_none() {
+                client.set(&key, &small);
+            }
+            if number.is_multiple_of(4) {
+                client.set(&format!("large{number}"), &large);
+            }
+        }
+        if is_done() {
+            return;
+        }
+    }
+    panic!("no page moved in {ROUNDS_MAX} rounds");
+}
+
+fn steers_and_restores(server: &Server) {
+    let mut client = server.connect();
+    let former = automove(&mut client);
+    let files = Files::new(server.address());
+    let mut steer = files.steer(&[]);
+    load_until(&mut client, || steer.count("moved a page") > 0);
+    assert_eq!(automove(&mut client), 0);
+    steer.send(Signal::KILL);
+    steer.end();
+    assert_eq!(automove(&mut client), 0);
+    let printed = files.restore();
+    assert!(printed.contains("restored the automover"), "{printed}");
+    assert_eq!(automove(&mut client), former);
+    let mut second = files.steer(&[]);
+    second.await_line("switched the automover off");
+    assert!(second.stop().success());
+    assert_eq!(automove(&mut client), former);
+}
+
+#[test]
+fn memcached_is_steered_and_restored_after_sigkill() {
+    if Command::new("memcached").arg("-V").stdout(Stdio::null()).status().is_err() {
+        eprintln!("skipped: memcached is not installed (apt-get install memcached)");
+        return;
+    }
+    let command = stock_memcached().with(&["-m", "16"]);
+    steers_and_restores(&Server::start(&command));
+}
+
+#[test]
+fn slabwise_is_steered_and_restored_after_sigkill() {
+    let command = built_slabwise().with(&["-m", "16", "-o", "preset=memcached"]);
+    steers_and_restores(&Server::start(&command));
+}
