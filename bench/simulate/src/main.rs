@@ -306,7 +306,7 @@ mod tests {
     fn items_are_in_the_class_with_the_smallest_sufficient_chunks() {
         let input = two_phase(40_000);
         let parse = |text: &str| text.parse().expect("the class is valid");
-        let classes = [parse("2:1048576:10"), parse("1:200:10")];
+        let classes = [parse("2:1048576:10"), parse("1:240:10")];
         let found = class_misses(&input, &classes, 0).expect("the workload has no errors");
         assert_eq!(found.iter().map(|class| class.gets).sum::<u64>(), 40_000);
         assert!(found.iter().all(|class| class.gets > 0), "{found:?}");

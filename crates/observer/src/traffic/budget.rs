@@ -14,9 +14,9 @@
 
 use std::time::Duration;
 
-/// The cost of a line for the server, in nanoseconds: formatting, copying and sending. `bench/curves` measures it.
+/// The cost of a line for the server, in nanoseconds: formatting, copying and sending. Decision 19 has its source.
 const LINE_COST_NANOS: f64 = 1_000.0;
-/// The cost of the log thread, in nanoseconds for each second of a window. `bench/curves` measures it.
+/// The cost of the log thread, in nanoseconds for each second of a window. Decision 19 has its source.
 const SECOND_COST_NANOS: f64 = 8e6;
 
 /// The cost of watching, and the time of the server.
