@@ -2,7 +2,7 @@
 
 use crate::split::Split;
 use crate::steerer::Purpose;
-use crate::trial::{Effect, Verdict};
+use crate::trial::Effect;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
