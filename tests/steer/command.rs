@@ -4,6 +4,7 @@ use crate::support::{Deadline, pause, wait_until};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -13,7 +14,7 @@ pub const SOON: Duration = Duration::from_secs(30);
 
 /// The folder of the state file and the log of one test, and the address of its server.
 pub struct Files {
-    folder: tempfile::TempDir,
+    folder: Arc<tempfile::TempDir>,
     address: String,
 }
 
@@ -21,12 +22,14 @@ pub struct Files {
 pub struct Steer {
     child: Child,
     log: PathBuf,
+    /// The folder exists as long as the command or its [`Files`].
+    _folder: Arc<tempfile::TempDir>,
 }
 
 impl Files {
     pub fn new(address: SocketAddr) -> Files {
         let folder = tempfile::tempdir().expect("the system has a folder for temporary files");
-        Files { folder, address: address.to_string() }
+        Files { folder: Arc::new(folder), address: address.to_string() }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -47,7 +50,7 @@ impl Files {
         command.args(["--interval", "0.1", "--read-timeout", "0.3", "--reply-timeout", "0.5"]);
         let log = self.path("log");
         let child = command.arg("--log").arg(&log).args(options).stderr(Stdio::null()).spawn();
-        Steer { child: child.expect("the command starts"), log }
+        Steer { child: child.expect("the command starts"), log, _folder: Arc::clone(&self.folder) }
     }
 
     /// Runs `slabwise steer --restore`, and returns what it printed.

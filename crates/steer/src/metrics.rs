@@ -1,6 +1,6 @@
 //! An HTTP server that answers `GET /metrics`.
 //!
-//! Invariants: one connection at a time; a client that sends nothing holds it for [`CLIENT_TIME_MAX`] at most, twice; at
+//! Invariants: one connection at a time; a client that sends nothing holds it for `CLIENT_TIME_MAX` at most, twice; at
 //! most [`REQUEST_LEN_MAX`] bytes of a request are read.
 
 use crate::error::SteerError;
