@@ -5,6 +5,7 @@
 
 mod admission;
 mod client_certificates;
+mod clients;
 mod fixture;
 mod handshakes;
 mod ipv6;

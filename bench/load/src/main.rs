@@ -181,7 +181,7 @@ impl Plan {
 fn run_connection(plan: &Plan, clock: &Clock, index: u64) -> Result<Times, String> {
     let describe = |error: io::Error| format!("{}: {error}", plan.address);
     let timeouts = Timeouts { connect: REPLY_TIMEOUT, read: REPLY_TIMEOUT, reply: REPLY_TIMEOUT };
-    let stream = Stream::connect(&plan.address, timeouts);
+    let stream = Stream::connect(&plan.address, timeouts, None);
     let mut stream = stream.map_err(|error| format!("{}: {error}", plan.address))?;
 
     let value = vec![b'v'; plan.value_len as usize];

@@ -1,9 +1,10 @@
-//! Simulates caches, for bench/pace and bench/eviction: `slabwise-bench-simulate footprint|windows|miss-ratio ...`.
+//! Simulates caches, for bench/pace, bench/eviction and bench/curves: `slabwise-bench-simulate TASK ...`.
 //!
 //! ```text
 //! workload (the requests that `slabwise replay` sends) --> footprint: the bytes of all items of the workload
 //!                                                      |-> lru --> windows: misses and stored bytes
-//!                                                      \-> a simulation of the lab --> miss ratio
+//!                                                      |-> a simulation of the lab --> miss-ratio
+//!                                                      \-> classes --> class-misses: misses of memcached's classes
 //! ```
 //!
 //! A cache is used as `slabwise replay` uses a server: a get that misses stores the item. The size of an item is the
@@ -11,9 +12,11 @@
 
 #![forbid(unsafe_code)]
 
+mod classes;
 mod lru;
 
 use clap::{Parser, Subcommand};
+use classes::{Class, ClassMisses, Classes};
 use lru::{Access, Lru};
 use serde::Serialize;
 use slabwise_lab::simulation::{self, Catalog};
@@ -63,6 +66,17 @@ enum Task {
         /// Maximum sum of the sizes of all items in bytes
         #[arg(long, value_name = "N")]
         capacity_bytes: u64,
+    },
+    /// Print the gets and misses of memcached's classes, each an exact LRU
+    ClassMisses {
+        #[command(flatten)]
+        input: Input,
+        /// Classes of the server, each NUMBER:CHUNK_SIZE:CHUNKS
+        #[arg(long, value_name = "CLASS", value_delimiter = ',', required = true)]
+        classes: Vec<Class>,
+        /// Number of requests before the first one that is counted
+        #[arg(long, value_name = "N", default_value_t = 0)]
+        from: u64,
     },
 }
 
@@ -134,6 +148,9 @@ fn main() -> ExitCode {
             Task::MissRatio { input, simulation, capacity_bytes } => {
                 serde_json::to_string(&miss_ratio(input, simulation, *capacity_bytes)?)
             }
+            Task::ClassMisses { input, classes, from } => {
+                serde_json::to_string(&class_misses(input, classes, *from)?)
+            }
         };
         json.map(|json| json + "\n").map_err(|error| format!("cannot write JSON: {error}"))
     })
@@ -198,6 +215,16 @@ fn miss_ratio(input: &Input, name: &str, capacity_bytes: u64) -> Result<MissRati
     Ok(MissRatio { requests, miss_ratio })
 }
 
+/// Replays the workload on exact LRUs. Returns the counts of each class after the first `from` requests.
+fn class_misses(input: &Input, classes: &[Class], from: u64) -> Result<Vec<ClassMisses>, String> {
+    let mut classes = Classes::new(classes.to_vec());
+    for (number, request) in input.open()?.enumerate() {
+        let request = request.map_err(|error| error.to_string())?;
+        classes.request(&request, input.size_bytes(&request), number as u64 >= from);
+    }
+    Ok(classes.counts())
+}
+
 /// Executes a request, and after a miss the set of the same item. Returns the counts of this request.
 fn count(lru: &mut Lru, request: &Request, size_bytes: u64) -> Window {
     let mut counts = Window { requests: 1, ..Window::default() };
@@ -221,7 +248,7 @@ fn count(lru: &mut Lru, request: &Request, size_bytes: u64) -> Window {
 
 #[cfg(test)]
 mod tests {
-    use super::{Input, Window, footprint, miss_ratio, windows};
+    use super::{Input, Window, class_misses, footprint, miss_ratio, windows};
     use slabwise_replay::workload::Options;
 
     fn two_phase(requests: u64) -> Input {
@@ -260,5 +287,29 @@ mod tests {
         assert_eq!(last.iter().map(|window| window.requests).collect::<Vec<_>>(), [10_000, 5_000]);
         let half = windows(&input, 200_000, 20_000, 10_000).expect("the workload has no errors");
         assert_eq!(half, all[2..]);
+    }
+
+    #[test]
+    fn a_single_class_has_the_misses_of_an_lru_with_its_number_of_items() {
+        let input = two_phase(40_000);
+        let classes = ["7:1048576:400".parse().expect("the class is valid")];
+        let found = class_misses(&input, &classes, 0).expect("the workload has no errors");
+        let all = footprint(&input).expect("the workload has no errors");
+        let [few, some, many] = found[0].misses;
+        assert_eq!((found[0].class, found[0].gets), (7, 40_000));
+        assert!(few > some && some > many && many >= all.keys, "{found:?}, {all:?}");
+        let late = class_misses(&input, &classes, 30_000).expect("the workload has no errors");
+        assert_eq!(late[0].gets, 10_000);
+    }
+
+    #[test]
+    fn items_are_in_the_class_with_the_smallest_sufficient_chunks() {
+        let input = two_phase(40_000);
+        let parse = |text: &str| text.parse().expect("the class is valid");
+        let classes = [parse("2:1048576:10"), parse("1:240:10")];
+        let found = class_misses(&input, &classes, 0).expect("the workload has no errors");
+        assert_eq!(found.iter().map(|class| class.gets).sum::<u64>(), 40_000);
+        assert!(found.iter().all(|class| class.gets > 0), "{found:?}");
+        assert!("1:2".parse::<super::Class>().is_err());
     }
 }

@@ -34,6 +34,17 @@ impl FromStr for ServerAddress {
 }
 
 impl ServerAddress {
+    /// Returns the host without its port and without the brackets of an IPv6 address; `localhost` for a Unix socket.
+    pub(crate) fn host(&self) -> &str {
+        match self {
+            ServerAddress::Unix(_) => "localhost",
+            ServerAddress::Tcp(address) => {
+                let host = address.rsplit_once(':').map_or(address.as_str(), |(host, _)| host);
+                host.strip_prefix('[').and_then(|it| it.strip_suffix(']')).unwrap_or(host)
+            }
+        }
+    }
+
     /// Connects to the server. If a host name has several addresses, tries the addresses in order until an attempt
     /// succeeds. `timeout` limits each attempt. With a timeout, connecting to a Unix socket fails at once if the queue of the
     /// server's new connections is full, because the system has no such timeout for Unix sockets.

@@ -27,9 +27,9 @@ pub struct Connection<S = Stream> {
 }
 
 impl Connection {
-    /// Connects to `server`.
+    /// Connects to `server` without TLS and authentication. A [`Connector`](crate::Connector) has both.
     pub fn open(server: &ServerAddress, timeouts: Timeouts) -> Result<Connection, ClientError> {
-        Ok(Connection::over(Stream::connect(server, timeouts)?, LINE_LEN_MAX))
+        Ok(Connection::over(Stream::connect(server, timeouts, None)?, LINE_LEN_MAX))
     }
 }
 

@@ -16,6 +16,9 @@ pub enum ClientError {
     /// The server did not accept the connection within the connect timeout.
     #[error("the server did not accept the connection within the connect timeout")]
     ConnectTimeout,
+    /// The TLS handshake failed, for example because the server's certificate is not trusted.
+    #[error("the TLS handshake failed: {0}")]
+    Handshake(io::Error),
     /// The server closed the connection.
     #[error("the server closed the connection")]
     Closed,

@@ -5,7 +5,9 @@
 //!       |       with pipelined requests                               |        reads lines and rows of `stats`
 //!       +--> reply: parses one reply                                  +--> Rows: the rows of one `stats` command
 //!       |                                                             |
-//!       |                                                           Stream: a socket with timeouts
+//!       |                                                           Stream: a socket with timeouts, with or without TLS
+//!       |                                                             |
+//!       |                                                           Connector: address, timeouts, TLS, credentials
 //!       '--------> ServerAddress: connects a TCP or Unix socket <-----'
 //!
 //!   request   appends requests to a buffer        process   starts a server as a child process on a free port
@@ -21,6 +23,7 @@
 
 mod address;
 mod connection;
+mod connector;
 mod error;
 mod input;
 mod pipelines;
@@ -30,11 +33,14 @@ pub mod request;
 mod rows;
 mod stream;
 pub mod supervisor;
+mod tls;
 
 pub use address::ServerAddress;
 pub use connection::{Connection, LINE_LEN_MAX, is_refusal};
+pub use connector::{Connector, Credentials};
 pub use error::{ClientError, ROWS_MAX};
 pub use pipelines::Pipelines;
 pub use reply::Reply;
 pub use rows::{Row, Rows, SlabClass};
 pub use stream::{Stream, Timeouts};
+pub use tls::{Tls, TlsOptions, Trust};

@@ -1,4 +1,4 @@
-//! The settings of a server that decide whether its pages move, and which program moves them.
+//! The settings of a server that decide whether its pages move, and what moves them.
 //!
 //! ```text
 //!   stats settings --+--> Settings: memory limit, slab_reassign, automover, segmented LRU

@@ -4,6 +4,8 @@
 //!   keys --> StackDistances --distance--> Distances --> Mrc: the misses at every size
 //!            (exact, for comparison)      (counts)
 //!
+//!   distances in short windows --> CensoredDistances --> Mrc
+//!
 //!   Access --is_sampled--> Profiler --> ClassProfile: a curve and counts for each class
 //!   misses, stores -------> MissClock: a miss cost for each class and key prefix
 //!   keys of a sample of gets --> SpaceSaving: the most frequent keys
@@ -14,6 +16,7 @@
 //! The crate uses no engine, no clock and no threads.
 #![forbid(unsafe_code)]
 
+mod censored_distances;
 mod class_keys;
 mod class_profile;
 mod class_size;
@@ -37,6 +40,7 @@ mod stack_distances;
 pub mod steps;
 mod stored_before;
 
+pub use censored_distances::{CensoredDistances, MeasuredCurve};
 pub use class_profile::{Access, ClassProfile, Sample};
 pub use class_size::ClassSize;
 pub use cliff::Pointers;

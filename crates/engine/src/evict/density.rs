@@ -50,8 +50,14 @@ const RECENT: usize = 8;
 const CHAINED_COMPARED: usize = 8;
 /// The number of chained items that a search moves from the tail to the head before it compares items.
 const CHAINED_MOVED: usize = 4;
-/// The weight of a victim in the means over the last victims.
-const VICTIM_WEIGHT: f64 = 1.0 / 32.0;
+/// The means over the last victims are those of about a page of chunks, but at least and at most of these numbers. With
+/// more victims, the means would follow a page move too late. With fewer, they would vary by chance, and pages would move
+/// without need.
+const VICTIMS_AVERAGED_MIN: u32 = 32;
+const VICTIMS_AVERAGED_MAX: u32 = 256;
+/// The number of samples of a class that evicts no items. The victims of a class that does are the lowest of a sample of
+/// this size, and a single sample says little about the next one.
+const SAMPLES: usize = 8;
 /// The class has stopped evicting if the last eviction was this number of ticks ago. A sample of such a class is used
 /// again for this number of ticks.
 const IDLE_TICKS: u32 = 16;
@@ -72,7 +78,7 @@ pub struct Density {
     random: Random,
     slots: Box<Slots>,
     victims: Option<VictimMeans>,
-    /// The last sample of the class while it evicted no items.
+    /// The result of the last samples of the class while it evicted no items.
     sampled: Cell<Option<SampledVictim>>,
 }
 
@@ -121,17 +127,30 @@ impl Expected {
         let log_bytes = Log2::of_integer(item.counted_size_bytes()).as_f64();
         Expected { log_density: rank.as_f64(), log_bytes }
     }
+
+    /// Returns the means of both values. `None` if there are no values.
+    fn mean(all: &[Expected]) -> Option<Expected> {
+        let mean =
+            |value: fn(&Expected) -> f64| all.iter().map(value).sum::<f64>() / all.len() as f64;
+        let means = || Expected {
+            log_density: mean(|it| it.log_density),
+            log_bytes: mean(|it| it.log_bytes),
+        };
+        (!all.is_empty()).then(means)
+    }
 }
 
 /// Means over the last victims, in which recent victims count more.
 #[derive(Clone, Copy, Debug)]
 struct VictimMeans {
     expected: Expected,
+    /// The number of victims, up to the number that the means are of.
+    count: u32,
     /// The time of the last eviction.
     last_at: WorkTime,
 }
 
-/// What is expected of the next victim, as a sample shows.
+/// What is expected of the next victim, as samples show.
 #[derive(Clone, Copy, Debug)]
 struct SampledVictim {
     expected: Expected,
@@ -318,7 +337,7 @@ impl Density {
     /// Returns the estimated density and size of the next victim. `None`: the class has no item and never had a victim.
     fn next_victim(&self, view: &View<'_>, now: WorkTime) -> Option<Expected> {
         match &self.victims {
-            Some(VictimMeans { expected, last_at }) if last_at.age_at(now) <= IDLE_TICKS => {
+            Some(VictimMeans { expected, last_at, .. }) if last_at.age_at(now) <= IDLE_TICKS => {
                 Some(*expected)
             }
             // A class that evicts no items has no recent victims, and its items grow older.
@@ -332,36 +351,44 @@ impl Density {
         let is_valid =
             |it: &SampledVictim| it.page_count == page_count && it.at.age_at(now) <= IDLE_TICKS;
         let sampled = self.sampled.get().filter(is_valid).or_else(|| {
-            let expected = self.lowest_of_sample(view, now)?;
+            let expected = self.lowest_of_samples(view, now)?;
             Some(SampledVictim { expected, at: now, page_count })
         });
         self.sampled.set(sampled);
         sampled.map(|it| it.expected)
     }
 
-    /// Returns the density and size of the item with the lowest density of a new sample, or those of the item at the tail
-    /// of the queue if all slots of the sample are empty. `None`: the class has no item.
-    fn lowest_of_sample(&self, view: &View<'_>, now: WorkTime) -> Option<Expected> {
+    /// Returns the means of the density and size of the items with the lowest densities of some new samples, or those of
+    /// the item at the tail of the queue if all slots of the samples are empty. `None`: the class has no item.
+    fn lowest_of_samples(&self, view: &View<'_>, now: WorkTime) -> Option<Expected> {
         let (token, ranking) = (&view.pages.token, self.ranking(view, now));
         let expected_of = |item| Expected::of(ranking.rank(item), item);
-        let mut lowest: Option<Expected> = None;
-        let mut compare = |expected: Expected, is_per_byte: bool| {
-            let key = |it: &Expected| it.log_density - if is_per_byte { it.log_bytes } else { 0.0 };
-            if lowest.is_none_or(|lowest| key(&expected) < key(&lowest)) {
-                lowest = Some(expected);
-            }
-        };
+        let queue = view.lanes.queue(PLACE);
         if token.class() == CHAINED {
-            let compared = view.lanes.queue(PLACE).iter_from_tail(token).take(CHAINED_COMPARED);
-            compared.for_each(|item| compare(expected_of(item), true));
-        } else {
-            let mut random = Random::new(u64::from(now.0));
-            for _ in 0..DRAWN / RUN {
-                let Some(run) = token.random_run(RUN as u32, random.next_u64()) else { break };
-                token.for_each_queued(run, |_, item| compare(expected_of(item), false));
-            }
+            let compared = queue.iter_from_tail(token).take(CHAINED_COMPARED).map(expected_of);
+            let per_byte = |it: &Expected| it.log_density - it.log_bytes;
+            return compared.min_by(|a, b| per_byte(a).total_cmp(&per_byte(b)));
         }
-        lowest.or_else(|| view.lanes.queue(PLACE).tail(token).map(expected_of))
+        let mut random = Random::new(u64::from(now.0));
+        let mut lowest = || {
+            let runs =
+                (0..DRAWN / RUN).map_while(|_| token.random_run(RUN as u32, random.next_u64()));
+            let mut lowest: Option<Expected> = None;
+            runs.for_each(|run| {
+                token.for_each_queued(run, |_, item| {
+                    let other = expected_of(item);
+                    if lowest.is_none_or(|it| other.log_density < it.log_density) {
+                        lowest = Some(other);
+                    }
+                });
+            });
+            lowest
+        };
+        let samples: Vec<Expected> = (0..SAMPLES).filter_map(|_| lowest()).collect();
+        match Expected::mean(&samples) {
+            Some(mean) => Some(mean),
+            None => queue.tail(token).map(expected_of),
+        }
     }
 }
 
@@ -415,10 +442,15 @@ impl Order for Density {
 
     fn note_evicted(&mut self, view: &View<'_>, item: Queued<'_>, now: WorkTime) {
         let evicted = Expected::of(self.ranking(view, now).rank(item), item);
-        let means = self.victims.get_or_insert(VictimMeans { expected: evicted, last_at: now });
-        let Expected { log_density, log_bytes } = &mut means.expected;
-        *log_density += (evicted.log_density - *log_density) * VICTIM_WEIGHT;
-        *log_bytes += (evicted.log_bytes - *log_bytes) * VICTIM_WEIGHT;
+        let means = VictimMeans { expected: evicted, count: 0, last_at: now };
+        let means = self.victims.get_or_insert(means);
+        let page_chunks = view.pages.token.chunks_per_page();
+        let averaged = page_chunks.clamp(VICTIMS_AVERAGED_MIN, VICTIMS_AVERAGED_MAX);
+        means.count = averaged.min(means.count + 1);
+        let (weight, Expected { log_density, log_bytes }) =
+            (1.0 / f64::from(means.count), &mut means.expected);
+        *log_density += (evicted.log_density - *log_density) * weight;
+        *log_bytes += (evicted.log_bytes - *log_bytes) * weight;
         means.last_at = now;
     }
 
