@@ -150,7 +150,6 @@ fn an_automover_that_somebody_switches_on_stays_on() {
 }
 
 #[test]
-#[ignore = "fails on a busy machine; the cause is not known"]
 fn pages_that_somebody_else_moves_end_the_steering() {
     let server = Fake::start();
     let mut steer = Files::new(server.address).steer(&[]);

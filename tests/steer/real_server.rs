@@ -61,7 +61,6 @@ fn steers_and_restores(server: &Server) {
 }
 
 #[test]
-#[ignore = "takes more than a minute"]
 fn memcached_is_steered_and_restored_after_sigkill() {
     if Command::new("memcached").arg("-V").stdout(Stdio::null()).status().is_err() {
         eprintln!("skipped: memcached is not installed (apt-get install memcached)");
@@ -72,7 +71,6 @@ fn memcached_is_steered_and_restored_after_sigkill() {
 }
 
 #[test]
-#[ignore = "takes more than a minute"]
 fn slabwise_is_steered_and_restored_after_sigkill() {
     let command = built_slabwise().with(&["-m", "16", "-o", "preset=memcached"]);
     steers_and_restores(&Server::start(&command));
