@@ -143,7 +143,8 @@ struct Projection {
     /// The maximum number of pages that the class may still receive in this step.
     receivable_pages: u64,
     permissions: Permissions,
-    /// True if ages are compared at the page that moves, not at the tail.
+    /// True if ages are compared at the page that moves, not at the tail: only for the policy `space_time`. `marginal`
+    /// compares the tails of its new classes, and decides about small classes by their curves.
     compares_pages: bool,
 }
 
@@ -244,7 +245,7 @@ impl TailAge {
                     Quantity::SpaceTime => state.filling.fillable_pages(class),
                 },
                 permissions,
-                compares_pages: quantity == Quantity::SpaceTime,
+                compares_pages: self.quantity == Quantity::SpaceTime,
             }
         })
         .collect()
