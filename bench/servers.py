@@ -57,7 +57,8 @@ def prepare(arguments, *packages):
         use_slabwise(arguments.slabwise.resolve())
     else:
         packages = (*packages, "slabwise")
-    build(*packages)
+    if packages:
+        build(*packages)
     if arguments.memcached:
         use_memcached(arguments.memcached)
     with SocketServer("memcached", 64) as server:

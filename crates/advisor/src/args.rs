@@ -125,14 +125,7 @@ fn parse_class_count(text: &str) -> Result<usize, String> {
 
 /// Parses a duration in seconds.
 fn parse_seconds(text: &str) -> Result<Duration, String> {
-    const SECONDS_MIN: f64 = 0.001;
-    const SECONDS_MAX: f64 = 86_400.0;
-    match text.parse::<f64>() {
-        Ok(seconds) if (SECONDS_MIN..=SECONDS_MAX).contains(&seconds) => {
-            Ok(Duration::from_secs_f64(seconds))
-        }
-        _ => Err(format!("give {SECONDS_MIN} to {SECONDS_MAX} seconds")),
-    }
+    command::seconds(text, 0.001..=86_400.0)
 }
 
 /// Parses a growth factor.

@@ -5,7 +5,9 @@
 
 use crate::address::ServerAddress;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
+use rustls::crypto::{
+    WebPkiSupportedAlgorithms, aws_lc_rs, verify_tls12_signature, verify_tls13_signature,
+};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{
@@ -54,9 +56,9 @@ impl Tls {
         let builder = match &options.trust {
             Trust::System => builder.with_root_certificates(system_roots()?),
             Trust::File(path) => builder.with_root_certificates(roots_in(path)?),
-            Trust::Any => builder
-                .dangerous()
-                .with_custom_certificate_verifier(Arc::new(TrustAny { provider })),
+            Trust::Any => builder.dangerous().with_custom_certificate_verifier(Arc::new(TrustAny(
+                provider.signature_verification_algorithms,
+            ))),
         };
         let config = match &options.certificate {
             None => builder.with_no_client_auth(),
@@ -110,9 +112,7 @@ fn certificates_in(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> 
 
 /// Accepts every certificate of a server, but checks that the server has its private key.
 #[derive(Debug)]
-struct TrustAny {
-    provider: Arc<CryptoProvider>,
-}
+struct TrustAny(WebPkiSupportedAlgorithms);
 
 impl ServerCertVerifier for TrustAny {
     fn verify_server_cert(
@@ -132,8 +132,7 @@ impl ServerCertVerifier for TrustAny {
         cert: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls12_signature(message, cert, signature, algorithms)
+        verify_tls12_signature(message, cert, signature, &self.0)
     }
 
     fn verify_tls13_signature(
@@ -142,11 +141,10 @@ impl ServerCertVerifier for TrustAny {
         cert: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls13_signature(message, cert, signature, algorithms)
+        verify_tls13_signature(message, cert, signature, &self.0)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
+        self.0.supported_schemes()
     }
 }

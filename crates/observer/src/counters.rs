@@ -11,7 +11,7 @@
 //! at least one chunk on a page. The three replies are not one moment: a class may have changed between them, so the sum
 //! of `used_chunks` and `free_chunks` may differ from the chunks of its pages.
 
-use crate::error::{ObserverError, number, parse};
+use crate::error::{ObserverError, number, optional, parse};
 use slabwise_base::{ClassId, Ticks};
 use slabwise_client::{Connection, Rows};
 use slabwise_policy::{ClassSnapshot, Snapshot};
@@ -120,10 +120,6 @@ impl Counters {
         items: &Rows,
     ) -> Result<Counters, ObserverError> {
         let total = |name: &str| number(general, GENERAL, name);
-        let optional = |rows: &Rows, command, name: &str| match rows.get(name) {
-            Some(row) => parse(command, &row.name, &row.value),
-            None => Ok(0),
-        };
         let process = ProcessIdentity {
             pid: total("pid")?,
             started_at_seconds: total("time")?.saturating_sub(total("uptime")?),
@@ -154,6 +150,11 @@ impl Counters {
             misses: self.misses,
             ..Snapshot::default()
         }
+    }
+
+    /// Returns the class with this number; `None` if it owns no pages.
+    pub fn class(&self, id: ClassId) -> Option<&ClassCounters> {
+        self.classes.iter().find(|class| class.shown.class == id)
     }
 
     /// Returns true if the server creates no further page for a class that already has one.

@@ -58,6 +58,18 @@ pub(crate) fn number(rows: &Rows, command: &'static str, name: &str) -> Result<u
     parse(command, &row.name, &row.value)
 }
 
+/// Returns the number in the row with this name; 0 if there is no such row.
+pub(crate) fn optional(
+    rows: &Rows,
+    command: &'static str,
+    name: &str,
+) -> Result<u64, ObserverError> {
+    match rows.get(name) {
+        Some(row) => parse(command, &row.name, &row.value),
+        None => Ok(0),
+    }
+}
+
 /// Parses the value of a row.
 pub(crate) fn parse(command: &'static str, row: &str, value: &str) -> Result<u64, ObserverError> {
     value.parse().map_err(|_| ObserverError::NotANumber {

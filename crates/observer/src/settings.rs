@@ -8,7 +8,7 @@
 //! Invariant: reading the settings changes nothing in the server. Old servers lack some rows; a missing row has the value
 //! that such a server uses.
 
-use crate::error::{ObserverError, number, parse};
+use crate::error::{ObserverError, number, optional};
 use slabwise_client::{Connection, Rows};
 use std::io::{Read, Write};
 
@@ -59,10 +59,6 @@ impl Settings {
             Some(_) => Ok(false),
             None => Err(ObserverError::Missing { command: SETTINGS, row: name.to_owned() }),
         };
-        let optional = |name: &str| match rows.get(name) {
-            Some(row) => parse(SETTINGS, &row.name, &row.value),
-            None => Ok(0),
-        };
         let ratio = rows.get("slab_automove_ratio").map(|row| row.value.clone());
         Ok(Settings {
             version,
@@ -70,9 +66,9 @@ impl Settings {
             can_reassign: flag("slab_reassign")?,
             automove: number(rows, SETTINGS, "slab_automove")?,
             automove_ratio: ratio.unwrap_or_default(),
-            automove_window: optional("slab_automove_window")?,
+            automove_window: optional(rows, SETTINGS, "slab_automove_window")?,
             is_segmented: flag("lru_segmented").unwrap_or(false),
-            chunk_size_max_bytes: optional("slab_chunk_max")?,
+            chunk_size_max_bytes: optional(rows, SETTINGS, "slab_chunk_max")?,
         })
     }
 }

@@ -105,8 +105,8 @@ pub struct ClassSnapshot {
 
 impl ClassSnapshot {
     /// Returns the number of allocations since the start that found no free chunk: evictions and refused stores.
-    pub(crate) fn shortages(&self) -> u64 {
-        self.evicted + self.out_of_memory
+    pub fn shortages(&self) -> u64 {
+        self.evicted.saturating_add(self.out_of_memory)
     }
 
     /// Returns a class without pages whose counts are all 0.

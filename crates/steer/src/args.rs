@@ -3,6 +3,7 @@
 use clap::Parser;
 use slabwise_client::ServerAddress;
 use slabwise_policy::PagePolicy;
+use slabwise_text::command;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -106,11 +107,7 @@ fn parse_policy(text: &str) -> Result<PagePolicy, String> {
 
 /// Parses a time in seconds.
 fn parse_interval(text: &str) -> Result<Duration, String> {
-    const LIMITS: std::ops::RangeInclusive<f64> = 0.01..=3600.0;
-    match text.parse::<f64>() {
-        Ok(seconds) if LIMITS.contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
-        _ => Err(format!("give {} to {} seconds", LIMITS.start(), LIMITS.end())),
-    }
+    command::seconds(text, 0.01..=3600.0)
 }
 
 /// Parses a number of moves per minute.

@@ -3,7 +3,7 @@
 //! Invariant: a step is due at the first reading after the event of the trigger, and at most once per reading.
 
 use slabwise_base::Ticks;
-use slabwise_policy::{Inputs, PagePolicy, Snapshot, Trigger};
+use slabwise_policy::{ClassSnapshot, Inputs, PagePolicy, Snapshot, Trigger};
 
 /// The counters at the last step.
 #[derive(Clone, Copy, Debug)]
@@ -18,8 +18,7 @@ pub struct LastStep {
 impl LastStep {
     /// Returns the counters of this snapshot.
     pub fn of(snapshot: &Snapshot) -> LastStep {
-        let classes = snapshot.classes.iter();
-        let shortages = classes.map(|class| class.evicted.saturating_add(class.out_of_memory));
+        let shortages = snapshot.classes.iter().map(ClassSnapshot::shortages);
         LastStep {
             now: snapshot.now,
             gets: snapshot.gets,

@@ -52,16 +52,6 @@ pub enum SteerError {
     /// No state file was given, and there is no home folder.
     #[error("neither XDG_STATE_HOME nor HOME is set: give a state file with --state")]
     NoStatePath,
-    /// The policy cannot steer from outside.
-    #[error(
-        "policy '{policy}' cannot steer a server from outside: {reason}; choose marginal, lama or tail_age"
-    )]
-    Policy {
-        /// The name of the policy.
-        policy: &'static str,
-        /// The reason.
-        reason: &'static str,
-    },
     /// The log could not be opened.
     #[error("log {}: {error}; give another file with --log", path.display())]
     Log {

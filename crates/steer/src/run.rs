@@ -440,13 +440,10 @@ pub fn give_back(args: &Args, keeper: &mut Keeper) -> Result<String, SteerError>
 
 /// Describes a move with the pages of both classes before and after it, and updates the pages.
 fn describe(order: Order, counters: &Counters, pages: &mut Split) -> String {
-    let size = |id: ClassId| {
-        let class = counters.classes.iter().find(|class| class.shown.class == id);
-        class.map_or(0, |class| class.shown.chunk_size_bytes)
-    };
+    let size = |id: ClassId| counters.class(id).map_or(0, |class| class.shown.chunk_size_bytes);
     let (from, to) = (size(order.victim), size(order.receiver));
     let (from_pages, to_pages) = (pages.pages(from), pages.pages(to));
-    pages.move_page(from, to);
+    pages.move_page(order, counters);
     format!(
         "a page from class {} ({from} bytes, {from_pages} pages) to class {} ({to} bytes, {to_pages} pages)",
         order.victim.wire(),

@@ -100,12 +100,10 @@ impl StateFile {
         let failed = |error| SteerError::State { path: self.path.clone(), error };
         let text = serde_json::to_string(saved).map_err(|error| failed(error.into()))?;
         let folder = self.path.parent().filter(|it| !it.as_os_str().is_empty());
-        let mut file = tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new(".")));
-        let file = file
-            .as_mut()
-            .map_err(|error| failed(std::io::Error::new(error.kind(), error.to_string())))?;
+        let folder = folder.unwrap_or(Path::new("."));
+        let mut file = tempfile::NamedTempFile::new_in(folder).map_err(failed)?;
         file.write_all(text.as_bytes()).and_then(|()| file.as_file().sync_all()).map_err(failed)?;
-        std::fs::rename(file.path(), &self.path).map_err(failed)
+        file.persist(&self.path).map(drop).map_err(|error| failed(error.error))
     }
 }
 

@@ -48,11 +48,14 @@ impl Split {
         self.pages.get(&chunk_size_bytes).copied().unwrap_or(0)
     }
 
-    /// Moves a page between the classes with these chunk sizes.
-    pub fn move_page(&mut self, victim: usize, receiver: usize) {
-        let pages = self.pages.entry(victim).or_default();
-        *pages = pages.saturating_sub(1);
-        *self.pages.entry(receiver).or_default() += 1;
+    /// Moves a page as ordered, between two classes of these counters.
+    pub fn move_page(&mut self, order: Order, counters: &Counters) {
+        for (class, change) in [(order.victim, -1), (order.receiver, 1)] {
+            let Some(class) = counters.class(class) else { continue };
+            let pages = self.pages.entry(class.shown.chunk_size_bytes).or_default();
+            *pages = pages.saturating_add_signed(change);
+        }
+        self.pages.retain(|_, pages| *pages > 0);
     }
 
     /// Returns the orders that lead from the present split to this one, as far as classes can give pages: a class keeps

@@ -26,7 +26,7 @@ use crate::split::{Order, Split};
 use crate::trial::Effect;
 use crate::trials::{Progress, SECOND_NANOS, Trials};
 use slabwise_base::{ClassId, Now, Random};
-use slabwise_observer::counters::Counters;
+use slabwise_observer::counters::{ClassCounters, Counters};
 use slabwise_policy::{PagePolicy, Plan, Snapshot};
 
 /// A round that saves this share of the misses may begin while the trial of an earlier round is measured.
@@ -207,17 +207,9 @@ impl Steerer {
         if round.purpose == Purpose::Policy {
             self.trials.moved(before, nanos);
         }
-        let mut after = before.clone();
-        for order in accepted {
-            for (class, pages) in [(order.victim, -1), (order.receiver, 1)] {
-                let found = after.classes.iter_mut().find(|it| it.shown.class == class);
-                if let Some(class) = found {
-                    class.shown.pages = class.shown.pages.saturating_add_signed(pages);
-                }
-            }
-        }
         if round.purpose != Purpose::Reapply {
-            self.split = Split::of(&after);
+            self.split = Split::of(before);
+            accepted.iter().for_each(|&order| self.split.move_page(order, before));
         }
     }
 
@@ -261,10 +253,8 @@ impl Steerer {
     /// Adds the bytes that were stored since the last reading.
     fn count_turnovers(&mut self, counters: &Counters) {
         let Some(last) = &self.last else { return };
-        let stored = |class: &slabwise_observer::counters::ClassCounters| {
-            let mut before = last.classes.iter();
-            let before = before.find(|it| it.shown.class == class.shown.class);
-            let sets_before = before.map_or(0, |before| before.shown.sets);
+        let stored = |class: &ClassCounters| {
+            let sets_before = last.class(class.shown.class).map_or(0, |it| it.shown.sets);
             class.shown.sets.saturating_sub(sets_before) as f64
                 * class.shown.chunk_size_bytes as f64
         };

@@ -91,8 +91,7 @@ impl Trials {
             return true;
         }
         let change = |id: ClassId| {
-            let class = counters.classes.iter().find(|class| class.shown.class == id);
-            let shown = class.map(|class| class.shown).unwrap_or_default();
+            let shown = counters.class(id).map(|class| class.shown).unwrap_or_default();
             shown.pages.cmp(&trial.split.pages(shown.chunk_size_bytes))
         };
         let is_same =
@@ -169,15 +168,13 @@ impl Trials {
         counters: &Counters,
         nanos: u64,
     ) -> Option<Split> {
-        match verdict {
-            Verdict::Helped => return None,
-            Verdict::Unclear => {
-                self.paused_until_nanos = nanos + PAUSE_NANOS;
-                return None;
-            }
-            Verdict::Hurt => {}
+        if verdict == Verdict::Helped {
+            return None;
         }
         self.paused_until_nanos = nanos + PAUSE_NANOS;
+        if verdict == Verdict::Unclear {
+            return None;
+        }
         for class in &counters.classes {
             let chunk_size_bytes = class.shown.chunk_size_bytes;
             if split.pages(chunk_size_bytes) != class.shown.pages {

@@ -6,7 +6,9 @@ use clap_mangen::Man;
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::io::Write;
+use std::ops::RangeInclusive;
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// Parses the arguments that follow the command's name. If the arguments are invalid, prints the error and returns
 /// `failure`, the exit code for the process. If the arguments request help or a manual page, prints the requested text
@@ -90,6 +92,14 @@ fn man_page(command: clap::Command, names: &[OsString]) -> Vec<u8> {
 
 fn try_parse<A: Parser>(command: &str, args: Vec<OsString>) -> Result<A, clap::Error> {
     A::try_parse_from(std::iter::once(command.into()).chain(args))
+}
+
+/// Parses a time in seconds within these limits. The error names the limits.
+pub fn seconds(text: &str, limits: RangeInclusive<f64>) -> Result<Duration, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if limits.contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err(format!("give {} to {} seconds", limits.start(), limits.end())),
+    }
 }
 
 /// Joins the lines of clap's error message up to the first empty line, and appends a reference to the command's help.

@@ -128,15 +128,10 @@ impl Expected {
         Expected { log_density: rank.as_f64(), log_bytes }
     }
 
-    /// Returns the means of both values. `None` if there are no values.
-    fn mean(all: &[Expected]) -> Option<Expected> {
-        let mean =
-            |value: fn(&Expected) -> f64| all.iter().map(value).sum::<f64>() / all.len() as f64;
-        let means = || Expected {
-            log_density: mean(|it| it.log_density),
-            log_bytes: mean(|it| it.log_bytes),
-        };
-        (!all.is_empty()).then(means)
+    /// Changes both values of a mean towards those of another item, which has this weight.
+    fn include(&mut self, other: Expected, weight: f64) {
+        self.log_density += (other.log_density - self.log_density) * weight;
+        self.log_bytes += (other.log_bytes - self.log_bytes) * weight;
     }
 }
 
@@ -384,11 +379,12 @@ impl Density {
             });
             lowest
         };
-        let samples: Vec<Expected> = (0..SAMPLES).filter_map(|_| lowest()).collect();
-        match Expected::mean(&samples) {
-            Some(mean) => Some(mean),
-            None => queue.tail(token).map(expected_of),
-        }
+        let mut samples = (0..SAMPLES).filter_map(|_| lowest()).zip(1..);
+        let Some((mut mean, _)) = samples.next() else {
+            return queue.tail(token).map(expected_of);
+        };
+        samples.for_each(|(sample, count)| mean.include(sample, 1.0 / f64::from(count)));
+        Some(mean)
     }
 }
 
@@ -447,10 +443,7 @@ impl Order for Density {
         let page_chunks = view.pages.token.chunks_per_page();
         let averaged = page_chunks.clamp(VICTIMS_AVERAGED_MIN, VICTIMS_AVERAGED_MAX);
         means.count = averaged.min(means.count + 1);
-        let (weight, Expected { log_density, log_bytes }) =
-            (1.0 / f64::from(means.count), &mut means.expected);
-        *log_density += (evicted.log_density - *log_density) * weight;
-        *log_bytes += (evicted.log_bytes - *log_bytes) * weight;
+        means.expected.include(evicted, 1.0 / f64::from(means.count));
         means.last_at = now;
     }
 

@@ -369,25 +369,24 @@ impl Projection {
             && (self.permissions.receives_from_all || victim.permissions.gives_to_all)
     }
 
-    /// Returns the weighted age at which the items of one more page would be evicted, as a mean. In an LRU under a steady
-    /// load, the age is proportional to the memory, so the mean of the hits from P to P + 1 pages is P ln((P + 1) / P)
-    /// times those at the tail.
+    /// Returns the mean weighted age at which the items of one more page would be evicted.
     fn age_of_next_page(&self) -> f64 {
-        let pages = self.class.pages as f64;
-        if !self.compares_pages || pages == 0.0 {
-            return self.weighted_age;
-        }
-        self.weighted_age / (pages * (1.0 / pages).ln_1p())
+        self.age_of_page_above(self.class.pages)
     }
 
-    /// Returns the weighted age at which the items of one page are evicted, as a mean over the memory that a class with P
-    /// pages loses. The mean of the hits from P - 1 to P pages is P ln(P / (P - 1)) times those at the tail.
+    /// Returns the mean weighted age at which the items of the page are evicted that the class would lose.
     fn age_of_last_page(&self) -> f64 {
-        let pages = self.class.pages as f64;
-        if !self.compares_pages || pages <= 1.0 {
+        self.age_of_page_above(self.class.pages.saturating_sub(1))
+    }
+
+    /// Returns the mean weighted age of the memory from `below` to `below + 1` pages. In an LRU under a steady load, the age
+    /// is proportional to the memory. So in a class with P pages, the mean of the hits of this memory is
+    /// P ln((below + 1) / below) times those at the tail.
+    fn age_of_page_above(&self, below: u64) -> f64 {
+        if !self.compares_pages || below == 0 {
             return self.weighted_age;
         }
-        self.weighted_age / (pages * (1.0 / (pages - 1.0)).ln_1p())
+        self.weighted_age / (self.class.pages as f64 * (1.0 / below as f64).ln_1p())
     }
 
     /// Returns true if the class may give a page whose items must be evicted.
